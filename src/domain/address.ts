@@ -4,27 +4,27 @@ export type AddressFault =
   | 'query' // has a query or fragment, even an empty one
   | 'plain-http'; // would carry the key unencrypted to another machine
 
-/** Checks the base address of a marketplace; null when it can be used. */
+/** Checks the base address of a marketplace; null if it can be used. */
 export function addressFault(url: URL, allowPlainHttp: boolean): AddressFault | null {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return 'scheme';
   if (url.username !== '' || url.password !== '') return 'user';
-  // `search` and `hash` are the same for an empty query and none.
+  // `search` and `hash` can't tell an empty query from no query.
   if (/[?#]/.test(url.href)) return 'query';
   return isSafeForKey(url, allowPlainHttp) ? null : 'plain-http';
 }
 
-/** True when the key may be sent to this address: https, or http within this machine. */
+/** True if the key may be sent to this address: https, or http on this machine. */
 export function isSafeForKey(url: URL, allowPlainHttp: boolean): boolean {
   if (url.protocol === 'https:') return true;
   return url.protocol === 'http:' && (allowPlainHttp || isLoopback(url.hostname));
 }
 
-/** This machine: localhost, 127.0.0.0/8, ::1. @param host as `URL` spells it, or without its brackets */
+/** True for this machine: localhost, 127.0.0.0/8, ::1. @param host IPv6 with or without brackets */
 export function isLoopback(host: string): boolean {
   return /^(?:localhost|::1|\[::1\]|127(?:\.\d{1,3}){3})$/.test(host);
 }
 
-/** The name of the budget of a host: without `www.` (spec 1), with a port that is not the default. */
+/** The name under which a host's budget is stored: without `www.` (spec 1), with any unusual port. */
 export function hostName(url: URL): string {
   return withoutWww(url.host);
 }
@@ -33,28 +33,28 @@ export function withoutWww(host: string): string {
   return host.startsWith('www.') ? host.slice(4) : host;
 }
 
-/** Whether both names from `hostName` mean one marketplace, whatever their ports and letter case. */
+/** True if two names from `hostName` are the same marketplace. Ports and letter case don't count. */
 export function sameHost(a: string, b: string): boolean {
   return bareHost(a) === bareHost(b);
 }
 
 function bareHost(host: string): string {
-  // An IPv6 address without brackets has colons, but no port.
+  // An IPv6 address without brackets has colons but no port.
   const name = withoutWww(host.toLowerCase().replace(/^(\[.*\]|[^:]*):\d*$/, '$1'));
   return isLoopback(name) ? 'localhost' : name;
 }
 
-/** Headers that every request already has. */
-const TAKEN_HEADER =
+/** Headers that every request already uses. */
+const RESERVED_HEADER =
   /^(?:accept|accept-encoding|connection|content-length|content-type|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|user-agent)$/i;
 
-/** Checks the name of a header for the key; null when it can be used. */
+/** Checks the name of a header for the key; null if it can be used. */
 export function headerNameFault(name: string): 'no-name' | 'taken' | null {
   if (!/^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(name)) return 'no-name';
-  return TAKEN_HEADER.test(name) ? 'taken' : null;
+  return RESERVED_HEADER.test(name) ? 'taken' : null;
 }
 
-/** True when a header can contain the text unchanged: visible ASCII, with blanks only inside. */
+/** True if a header carries the text unchanged: visible ASCII, with spaces only inside. */
 export function fitsInHeader(text: string): boolean {
   return /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(text);
 }

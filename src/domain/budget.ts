@@ -1,17 +1,21 @@
-/** Mirror requests go before audits when both wait for the budget. */
+/** Mirror requests go before audit requests. */
 export type Priority = 'mirror' | 'audit';
 
-/** The requests to a marketplace host, shared by all its clients. A pause holds all of them. */
+/** The request budget of a marketplace host, shared by all its clients. */
 export interface Budget {
-  /** Rate at which it grants requests, evenly spaced; 0: unlimited; not set: unknown. */
+  /** Granted evenly spaced; 0: unlimited; not set: unknown. */
   readonly requestsPerMinute?: number;
-  /** @param patienceMs longest pause to wait for @throws {BudgetPaused} when it would be longer */
+  /**
+   * Waits until the next request may be sent.
+   * @param patienceMs longest pause to wait for
+   * @throws {BudgetPaused} if the pause is longer
+   */
   acquire(priority: Priority, signal: AbortSignal, patienceMs?: number): Promise<void>;
-  /** @param until milliseconds since 1970 */
+  /** Pauses all clients. @param until milliseconds since 1970 */
   pauseUntil(until: number): Promise<void>;
 }
 
-/** The marketplace asked for a pause longer than the caller can wait. */
+/** The marketplace requested a pause longer than the caller can wait. */
 export class BudgetPaused extends Error {
   override readonly name = 'BudgetPaused';
 

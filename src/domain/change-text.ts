@@ -1,25 +1,21 @@
 import type { ChangeClass } from './changes.js';
 
-interface ToldChange {
+interface FieldChange {
   readonly class: ChangeClass;
   /** A column of `mirror.items`, or `state`. */
   readonly field: string;
   readonly old: string | readonly string[] | null;
   readonly new: string | readonly string[] | null;
-  /** Of a price: the item's currency before and after it. */
-  readonly currencies?: {
-    readonly old: string | null;
-    readonly new: string | null;
-  } | null;
+  /** For a price: the item's currency before and after the change. */
+  readonly currencies?: { readonly old: string | null; readonly new: string | null } | null;
 }
 
-/** A change in words. Texts are as the marketplace sent them; the caller escapes them for display. */
+/** A change, ready for display. Texts come from the marketplace unescaped; the caller must escape them. */
 export type ChangeText =
-  /** The state of the item: `added`, `missing`, `found again`, `removed`, `restored`. */
+  /** `added`, `missing`, `found again`, `removed` or `restored`. */
   | { readonly kind: 'state'; readonly word: string }
   | ({ readonly label: string; readonly note: string | null } & (
       | { readonly kind: 'values'; readonly old: string; readonly new: string }
-      /** Entries added to and removed from a list. */
       | {
           readonly kind: 'list';
           readonly added: readonly string[];
@@ -34,16 +30,16 @@ const LABELS: Readonly<Record<string, string>> = {
   price_extended: 'extended price',
 };
 
-const NOTHING = '–';
-/** Entries of a list that are shown; the others are counted. */
-const MOST_PARTS = 5;
+const NO_VALUE = '–';
+/** More entries of a list are only counted. */
+const MAX_ENTRIES = 5;
 
 export function fieldLabel(field: string): string {
   return LABELS[field] ?? field.replace(/_url$/, '').replaceAll('_', ' ');
 }
 
-/** Puts a change into words; texts are shortened to the part that differs, at most `width` characters each. */
-export function describeChange(change: ToldChange, width: number): ChangeText {
+/** Describes a change. Texts are cut to the part that differs, at most `width` characters each. */
+export function describeChange(change: FieldChange, width: number): ChangeText {
   const { field, old, new: now } = change;
   const label = fieldLabel(field);
   if (field === 'state') return { kind: 'state', word: stateWord(change) };
@@ -54,7 +50,7 @@ export function describeChange(change: ToldChange, width: number): ChangeText {
   if (change.class === 'price' && field !== 'currency') return price(label, change, before, after);
   if (change.class === 'media') return media(label, before, after);
   if (field === 'published_at') return values(label, day(before), day(after));
-  const texts = shortenDiff(before ?? NOTHING, after ?? NOTHING, width);
+  const texts = shortenDiff(before ?? NO_VALUE, after ?? NO_VALUE, width);
   return values(label, texts.old, texts.new);
 }
 
@@ -64,18 +60,18 @@ function values(
   now: string | null,
   note: string | null = null,
 ): ChangeText {
-  return { kind: 'values', label, old: old ?? NOTHING, new: now ?? NOTHING, note };
+  return { kind: 'values', label, old: old ?? NO_VALUE, new: now ?? NO_VALUE, note };
 }
 
-function stateWord({ class: kind, new: now }: ToldChange): string {
+function stateWord({ class: kind, new: now }: FieldChange): string {
   if (kind === 'missing') return now === 'live' ? 'found again' : 'missing';
   return kind;
 }
 
-/** Shows an unchanged currency once. Has no percentage when the currency changes. */
+/** Shows an unchanged currency once, and a percentage only if the currency is unchanged. */
 function price(
   label: string,
-  { currencies }: ToldChange,
+  { currencies }: FieldChange,
   old: string | null,
   now: string | null,
 ): ChangeText {
@@ -97,9 +93,9 @@ function lists(label: string, before: readonly string[], after: readonly string[
     return { kind: 'list', label, added, removed, note: 'in another order' };
   }
   if (label !== 'screenshots') {
-    return { kind: 'list', label, added: bounded(added), removed: bounded(removed), note: null };
+    return { kind: 'list', label, added: firstOf(added), removed: firstOf(removed), note: null };
   }
-  // Screenshots are shown by their file names and number.
+  // Screenshots are shown by file name and count.
   const { length } = after;
   const number = before.length === length ? `${length}` : `${before.length} → ${length}`;
   const names = listDiff(removed.map(fileName), added.map(fileName));
@@ -107,19 +103,18 @@ function lists(label: string, before: readonly string[], after: readonly string[
   return {
     kind: 'list',
     label,
-    added: bounded(names.added),
-    removed: bounded(names.removed),
+    added: firstOf(names.added),
+    removed: firstOf(names.removed),
     note: isMoved ? `${number}, at other addresses` : number,
   };
 }
 
-function bounded(parts: readonly string[]): string[] {
-  const shown = parts.slice(0, MOST_PARTS);
-  const more = parts.length - shown.length;
-  return more > 0 ? [...shown, `${more} more`] : shown;
+function firstOf(entries: readonly string[]): readonly string[] {
+  const more = entries.length - MAX_ENTRIES;
+  return more > 0 ? [...entries.slice(0, MAX_ENTRIES), `${more} more`] : entries;
 }
 
-/** Entries added to and removed from a list; an entry that occurs several times counts each time. */
+/** Entries added to and removed from a list. Repeated entries count each time. */
 export function listDiff(
   before: readonly string[],
   after: readonly string[],
@@ -131,7 +126,7 @@ export function listDiff(
     if (left > 0) counts.set(part, left - 1);
     return left === 0;
   });
-  // Of equal entries, the last ones count as removed.
+  // Among equal entries, the last ones count as removed.
   const removed = before.toReversed().filter((part) => {
     const left = counts.get(part) ?? 0;
     if (left > 0) counts.set(part, left - 1);
@@ -140,7 +135,7 @@ export function listDiff(
   return { added, removed: removed.toReversed() };
 }
 
-/** Two addresses, shortened to their file names, or to their hosts when these are equal. */
+/** Shows two addresses by file name or, if the file names are equal, by host. */
 function media(label: string, old: string | null, now: string | null): ChangeText {
   const nameOf = (url: string | null): string | null => (url === null ? null : fileName(url));
   const [before, after] = [nameOf(old), nameOf(now)];
@@ -151,7 +146,7 @@ function media(label: string, old: string | null, now: string | null): ChangeTex
     : values(label, from, to, after);
 }
 
-/** The name of the file at an address; the address itself when it has none. */
+/** The file name in an address; the whole address if it has none. */
 export function fileName(url: string): string {
   const path = url.replace(/[?#].*$/s, '');
   return path.split('/').findLast((part) => part !== '') ?? url;
@@ -166,16 +161,16 @@ function day(at: string | null): string | null {
   return at?.replace('T', ' ') ?? null;
 }
 
-function listOf(value: ToldChange['old']): readonly string[] {
+function listOf(value: FieldChange['old']): readonly string[] {
   if (value === null) return [];
   return typeof value === 'string' ? [value] : value;
 }
 
-function textOf(value: ToldChange['old']): string | null {
+function textOf(value: FieldChange['old']): string | null {
   return typeof value === 'string' ? value : null;
 }
 
-/** Null when the old amount is zero. @returns `exact`, such as `-20.00`, and `text`, such as `+12.5 %` */
+/** @returns `exact`, such as `-20.00`, and `text`, such as `+12.5 %`; null if the old amount is zero */
 export function percentChange(
   old: string,
   now: string,
@@ -185,7 +180,7 @@ export function percentChange(
   const base = before < 0n ? -before : before;
   const difference = after - before;
   const size = difference < 0n ? -difference : difference;
-  /** In so many parts of a percent, rounded. */
+  /** The change in 1/`parts` of a percent, rounded. */
   const inParts = (parts: bigint): bigint => (size * 200n * parts + base) / (2n * base);
   const [tenths, cents] = [inParts(10n), inParts(100n)];
   const fraction = String(cents % 100n).padStart(2, '0');
@@ -195,7 +190,7 @@ export function percentChange(
   };
 }
 
-/** `12.5` → 1250n; null unless the text is an amount with at most two decimals. */
+/** `12.5` → 1250n; null if the text is not an amount with at most two decimals. */
 function hundredths(text: string): bigint | null {
   const parts = /^(-?)(\d+)(?:\.(\d{1,2})0*)?$/.exec(text);
   if (parts === null) return null;
@@ -205,9 +200,9 @@ function hundredths(text: string): bigint | null {
 }
 
 /**
- * Shortens two texts to the words that differ with a few words around; … marks each cut. Each is at
- * most `width` characters (UTF-16 units) long, and no character is cut in half. Texts that differ stay
- * different when `width` is 16 or more.
+ * Shortens two texts to the words that differ and a few around them; … marks each cut. Each result has at
+ * most `width` UTF-16 units and ends with a whole character. Different texts stay different if `width` is
+ * at least 16.
  */
 export function shortenDiff(
   old: string,
@@ -216,12 +211,13 @@ export function shortenDiff(
 ): { readonly old: string; readonly new: string } {
   if (old.length <= width && now.length <= width) return { old, new: now };
   const around = Math.floor(width / 4);
-  const most = Math.min(old.length, now.length);
+  const shorter = Math.min(old.length, now.length);
+  // Lengths of the common start and the common end.
   let start = 0;
-  while (start < most && old[start] === now[start]) start++;
+  while (start < shorter && old[start] === now[start]) start++;
   let end = 0;
-  while (end < most - start && old.at(-1 - end) === now.at(-1 - end)) end++;
-  // The end that both have in common begins with a whole word.
+  while (end < shorter - start && old.at(-1 - end) === now.at(-1 - end)) end++;
+  // Let the common end begin with a whole word.
   while (end > 0 && !isSpace(old, old.length - end)) end--;
   let from = Math.max(0, start - around);
   while (from > 0 && from < start && !isSpace(old, from - 1)) from++;
@@ -241,7 +237,7 @@ function isSpace(text: string, at: number): boolean {
   return /\s/.test(text.charAt(at));
 }
 
-/** The place, or the one before when it is in the middle of a pair of surrogates. */
+/** The index, moved back by one if it would split a surrogate pair. */
 function wholeCharacter(text: string, at: number): number {
   return /^[\ud800-\udbff][\udc00-\udfff]/.test(text.slice(Math.max(0, at - 1), at + 1))
     ? at - 1

@@ -1,13 +1,13 @@
 import type { Item } from './item.js';
 
-/** Kinds of changes, by which people and feeds filter. */
+/** People and feeds filter changes by these classes. */
 export const CHANGE_CLASSES = [
   ...(['price', 'release', 'text', 'media'] as const),
   ...(['added', 'missing', 'removed', 'restored'] as const),
 ] as const;
 export type ChangeClass = (typeof CHANGE_CLASSES)[number];
 
-/** A field of an item: its column in the store, and the class of its changes. */
+/** The column of a field, and the class of its changes. */
 interface ItemField {
   readonly column: string;
   readonly class: ChangeClass;
@@ -16,8 +16,8 @@ interface ItemField {
 type ItemKey = Exclude<keyof Item, 'id'>;
 
 /**
- * Every canonical field of an item. Other fields are stored, but never count as a change. The hash of
- * an item takes them in this order: with another order, all items would look changed.
+ * Every canonical field of an item. Other fields are stored but never count as a change. Don't reorder: the
+ * hash of an item depends on this order, so all items would look changed.
  */
 const FIELDS: Readonly<Record<ItemKey, ItemField>> = {
   name: { column: 'name', class: 'text' },
@@ -39,47 +39,49 @@ const FIELDS: Readonly<Record<ItemKey, ItemField>> = {
   publishedAt: { column: 'published_at', class: 'release' },
 };
 
-/** The canonical fields, in the order in which an item's changes are listed. */
+/** In the order in which an item's changes are listed. */
 export const ITEM_FIELDS: readonly ItemField[] = Object.values(FIELDS);
 export const ITEM_KEYS = Object.keys(FIELDS) as readonly ItemKey[];
 
-/** An item's state in the mirror; null when it is not in it. */
+/** An item's state in the mirror; null if it is not there. */
 export type ItemState = 'live' | 'missing' | 'removed' | null;
 
+/** One line for a field that changed in many items of a run. */
 export interface ChangeFold {
   readonly runId: bigint;
   readonly sellerId: string;
   readonly changedAt: Date;
   readonly class: ChangeClass;
   readonly field: string;
-  /** Old and new value of all of them; null when they differ. */
+  /** The old and new value, if they are the same for all items; otherwise null. */
   readonly same: {
     readonly old: string | readonly string[] | null;
     readonly new: string | readonly string[] | null;
   } | null;
-  /** Number of changed items, and of all items of the seller. */
+  /** Changed items. */
   readonly items: number;
+  /** All items of the seller. */
   readonly of: number;
-  /** Place in the feed of the last of these changes, where the line is shown. */
+  /** Feed position of the last of these changes: the line is shown there. */
   readonly place: bigint;
 }
 
-/** Up to so many changes are shown one by one. */
+/** Up to this many changes are shown one by one. */
 export const FEW_CHANGES = 20;
 
-/** True when a change in `items` items is folded: in more than 20, and in more than half of all. */
+/** True if a change is shown as one line: it affects more than 20 items, and more than half of all. */
 export function isFolded(items: number, of: number): boolean {
   return items > FEW_CHANGES && items * 2 > of;
 }
 
-/** A field that changed in this percentage of the items changed in the whole catalogue. */
+/** If a field changed in this percentage of items, the whole catalogue changed. */
 const WIDE_PERCENT = 90;
 
 /** A field that changed in all or nearly all items at once. */
 export interface WideChange {
   readonly field: string;
   readonly items: number;
-  /** Number of listed items that the mirror had before. */
+  /** Listed items that the mirror already had. */
   readonly of: number;
 }
 
@@ -91,7 +93,7 @@ export function describeWide({ field, items, of }: WideChange): string {
     : `${field} changed in ${new Intl.NumberFormat('en').format(items)} of ${all} items`;
 }
 
-/** A new currency, a sale, another host of images. @param compared listed items known before */
+/** Finds changes such as a new currency, a sale or a new image host. @param compared listed items known before */
 export function wideChanges(changed: ReadonlyMap<string, number>, compared: number): WideChange[] {
   return ITEM_FIELDS.map(({ column }) => {
     return { field: column, items: changed.get(column) ?? 0, of: compared };
@@ -110,7 +112,7 @@ export interface ItemGroup<C extends PlacedChange> {
   readonly changes: readonly C[];
 }
 
-/** Groups changes by run, in their order, and within a run by item, sorted by id. */
+/** Groups changes by run, in the given order, and within a run by item, sorted by id. */
 export function groupChanges<C extends PlacedChange>(changes: readonly C[]) {
   const groups: { readonly first: C; readonly items: Map<bigint, C[]> }[] = [];
   for (const change of changes) {

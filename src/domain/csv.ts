@@ -1,37 +1,35 @@
-// Text that spreadsheets run as a formula: with wide forms of the signs, with or without spaces before
-// it; also text that begins with a tab or a line end, which some of them skip. Apostrophes count as
-// well, so that `unescapeFormula` also restores text that already looks escaped.
+// Text that spreadsheets run as a formula. Some accept full-width signs or skip leading white space. Leading
+// apostrophes match too, so that `unescapeFormula` also restores text that already looks escaped.
 const FORMULA = /^'*(?:[\t\r\n]|\s*[=+\-@＝＋－＠])/;
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
 const AMOUNT = /^[+-]?[.,]?\d[\d.,]*(?:[eE][+-]?\d+)?$/;
 const DECIMAL_COMMA = /^[+-]?\d+,\d+$/;
 
-/** How CSV is written for whoever reads it. */
 export interface CsvDialect {
-  /** One character between cells. */
+  /** One character. */
   readonly delimiter: string;
-  /** What decimals of our own number columns come after. */
+  /** Decimal separator of our own number columns. */
   readonly decimal: '.' | ',';
-  /** Begin with a byte order mark, without which Excel reads UTF-8 wrongly. */
+  /** Begin with a byte order mark: Excel needs it to recognise UTF-8. */
   readonly bom: boolean;
 }
 
 export const PLAIN_CSV: CsvDialect = { delimiter: ',', decimal: '.', bom: false };
 
-/** For an Excel of a country with decimal commas: it expects semicolons between cells. */
+/** For Excel in countries with decimal commas, where it expects semicolons between cells. */
 export const COMMA_CSV: CsvDialect = { delimiter: ';', decimal: ',', bom: true };
 
-/** The beginning of a file of CSV: the names of its columns. */
+/** The header line of a CSV file. */
 export function csvHead(names: readonly (string | null)[], dialect: CsvDialect): string {
   return (dialect.bom ? '\uFEFF' : '') + csvLine(names, dialect.delimiter);
 }
 
-/** Writes a number, such as PostgreSQL's text of one; text that is none stays as it is. */
+/** A number in the dialect's notation. Other text is returned unchanged. */
 export function csvNumber(text: string, { decimal }: CsvDialect): string {
   return decimal === ',' && NUMBER.test(text) ? text.replace('.', ',') : text;
 }
 
-/** True for a plain number, also a negative one, which no spreadsheet runs as a formula. */
+/** True for a plain number: not even a negative one is a formula. */
 export function isNumberText(text: string): boolean {
   return NUMBER.test(text);
 }
@@ -42,8 +40,8 @@ export function isAmount(text: string): boolean {
 }
 
 /**
- * Text as a CSV cell that no spreadsheet runs: a formula gets an apostrophe in front, which marks text
- * in spreadsheets. `unescapeFormula` takes it off again.
+ * Keeps spreadsheets from running text as a formula, by an apostrophe in front. `unescapeFormula` removes
+ * the apostrophe.
  */
 export function escapeFormula(text: string): string {
   return FORMULA.test(text) ? `'${text}` : text;
@@ -54,8 +52,8 @@ export function unescapeFormula(cell: string): string {
 }
 
 /**
- * One line of CSV (RFC 4180). Null is an empty cell, an empty text a quoted one. Not by a library: that takes
- * four times as long and writes a single null as no line at all.
+ * One line of CSV (RFC 4180). Null becomes an empty cell, empty text a quoted one. csv-stringify takes four
+ * times as long, and writes no line for a single null.
  */
 export function csvLine(cells: readonly (string | null)[], delimiter = ','): string {
   const line = cells.map((cell) => (cell === null ? '' : quoted(cell, delimiter))).join(delimiter);
@@ -63,9 +61,9 @@ export function csvLine(cells: readonly (string | null)[], delimiter = ','): str
 }
 
 /**
- * Cells with a comma, semicolon or tab are quoted whatever the delimiter: spreadsheets of many
- * countries split there. So is `\.`, which ends the data for PostgreSQL's COPY. A number with a decimal
- * comma is not: a file of them is for countries where commas separate nothing.
+ * Cells with a comma, semicolon or tab are quoted whatever the delimiter, because spreadsheets split there
+ * in some countries. `\.` is quoted because it ends the data in PostgreSQL's COPY. A number with a decimal
+ * comma is not quoted: where such a file is read, commas separate nothing.
  */
 const NEEDS_QUOTES = /^$|[",;\t\r\n]|^\s|\s$|^\\\.$/;
 
@@ -76,14 +74,14 @@ function quoted(text: string, delimiter: string): string {
 }
 
 /**
- * Makes the names of columns unique: the second `note` becomes `note_2`, an empty name `column_3`.
- * @param taken names that other columns have already
+ * Makes column names unique: the second `note` becomes `note_2`, an empty name becomes `column_3`.
+ * @param taken names that other columns already have
  */
 export function uniqueNames(names: readonly string[], taken: readonly string[] = []): string[] {
-  // Given names come first: a `note_2` of the list keeps its name.
+  // A column that is already called `note_2` keeps its name.
   const used = new Set([...taken, ...names]);
   const seen = new Set(taken);
-  // The next number for each name: to begin at 2 again would take hours in a wide table.
+  // The next number for each name. Starting at 2 each time would take hours in a wide table.
   const next = new Map<string, number>();
   return names.map((given, index) => {
     const name = given.trim() === '' ? `column_${index + 1}` : given;

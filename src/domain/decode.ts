@@ -17,13 +17,13 @@ import {
   type Tolerated,
 } from './values.js';
 
-/** The fields of an object, read by name. Those that are never read are unknown ones. */
+/** Reads the fields of an object by name. Fields that are never read count as unknown. */
 class Fields {
-  /** An array: of so few names, faster than a set. */
+  /** An array: with so few names it is faster than a set. */
   readonly #known: string[] = [];
   readonly #parts: Fields[] = [];
 
-  /** @param unreadable takes fields that can't be read, by path; null: they make the record unreadable */
+  /** @param unreadable collects unreadable fields by path; null makes the whole record unreadable */
   constructor(
     readonly json: JsonObject,
     readonly tolerated: Tolerated,
@@ -31,13 +31,13 @@ class Fields {
     readonly prefix = '',
   ) {}
 
-  /** @throws {FieldError} when it can't be read, whatever `unreadable` is */
+  /** @throws {FieldError} if it can't be read, even with `unreadable` */
   require<T>(name: string, read: FieldReader<T>): T {
     this.#known.push(name);
     return read(this.json[name], this.prefix + name, this.tolerated);
   }
 
-  /** A field that can't be read is null and noted as tolerated. */
+  /** Null for a field that can't be read; it is noted in `tolerated` and kept in `unreadable`. */
   read<T>(name: string, read: FieldReader<T>): T | null {
     try {
       return this.require(name, read);
@@ -54,7 +54,7 @@ class Fields {
     return this.read(name, readText);
   }
 
-  /** The fields of an object within; its unknown ones count as well. */
+  /** The fields of a nested object. Its unknown fields count too. */
   part(name: string, read: FieldReader<JsonObject> = readMap): Fields {
     const json = this.read(name, read) ?? {};
     const part = new Fields(json, this.tolerated, this.unreadable, `${this.prefix}${name}.`);
@@ -82,7 +82,7 @@ function decode<T>(
   const fields = new Fields(json, tolerated, unreadable);
   try {
     const value = read(fields);
-    // Without a prototype, so that a field named `__proto__` is a field like any other.
+    // Without a prototype, `__proto__` is a field like any other.
     const extra = Object.create(null) as JsonObject;
     fields.collectUnknown(extra);
     return { ok: true, decoded: { value, extra, tolerated: [...tolerated] } };
@@ -93,9 +93,9 @@ function decode<T>(
 }
 
 /**
- * Reads an item (spec 2.3, 2.4) in any of the notations of the field notes. Only `id` and `name`
- * are required: reduced shapes leave out the rest. A field that is present but can't be read makes
- * the record unreadable, since null would record a state that never was.
+ * Reads an item (spec 2.3, 2.4) in any notation of the field notes. Only `id` and `name` are required,
+ * because reduced shapes leave out the rest. One unreadable field makes the whole record unreadable: null
+ * would record a state that never existed.
  */
 export function decodeItem(json: Json): Decoding<Item> {
   let id: number | null = null;
@@ -127,11 +127,12 @@ export function decodeItem(json: Json): Decoding<Item> {
   return decoding.ok ? decoding : { ...decoding, id };
 }
 
+/** Names its quirks `screenshots.…`, without `media.`. */
 const readScreenshots: FieldReader<string[]> = (json, _path, tolerated) => {
   return readTexts(json, 'screenshots', tolerated);
 };
 
-/** Tags: an array, or one comma-separated text (field notes: tags). */
+/** An array, or one comma-separated text (field notes: tags). */
 const readTags: FieldReader<string[]> = (json, path, tolerated) => {
   if (typeof json !== 'string') return readTexts(json, path, tolerated);
   tolerated.add('tags.comma-separated');
@@ -140,7 +141,7 @@ const readTags: FieldReader<string[]> = (json, path, tolerated) => {
     .filter((tag) => tag !== '');
 };
 
-/** Options: an array of texts, or a map name → text or texts (field notes: options). */
+/** An array of texts, or a map from name to text or texts (field notes: options). */
 const readOptions: FieldReader<string[]> = (json, path, tolerated) => {
   if (!isObject(json)) return readTexts(json, path, tolerated);
   tolerated.add('options.object');
@@ -153,9 +154,9 @@ const readOptions: FieldReader<string[]> = (json, path, tolerated) => {
 };
 
 /**
- * Reads the account (spec 2.1, 2.2). Only `username` is required and must be readable: it identifies
- * the account, and no other field may keep a run from proving its key. Any other field that can't be
- * read is null, noted, and kept as received in `extra`.
+ * Reads the account (spec 2.1, 2.2). Only `username` is required: it identifies the account, and no other
+ * field may keep a run from proving its key. Another field that can't be read is null; `extra` keeps it as
+ * received.
  */
 export function decodeAccount(json: Json): Decoding<Account> {
   const unreadable = new Map<string, Json>();
@@ -189,15 +190,15 @@ export function decodeAccount(json: Json): Decoding<Account> {
   return { ok: true, decoded: { value, extra: kept, tolerated } };
 }
 
-/** The name may be one text. */
+/** The name may be a plain text. */
 const readName: FieldReader<JsonObject> = (json, path, tolerated) => {
   return typeof json === 'string' ? { full_name: json } : readMap(json, path, tolerated);
 };
 
-/** Network name to link or handle; unset networks are null and left out (field notes: social_links). */
+/** Network name to link or handle. Unset networks are null, and left out (field notes: social_links). */
 function readSocialLinks(networks: Fields): Record<string, string> {
   const links = Object.create(null) as Record<string, string>;
-  // Sorted, so that another order of the networks is not a change.
+  // Sorted, so that a new order is not a change.
   for (const network of Object.keys(networks.json).sort()) {
     const link = networks.text(network);
     if (link !== null) links[storableText(network, networks.tolerated)] = link;
@@ -206,9 +207,9 @@ function readSocialLinks(networks: Fields): Record<string, string> {
 }
 
 /**
- * Reads a purchase (spec 2.5), its item full or reduced. A field that can't be read is null
- * and noted as tolerated: the code is valid all the same. Only the code itself must be readable, since
- * it says which question was answered.
+ * Reads a purchase (spec 2.5), with a full or reduced item. A field that can't be read is null and noted as
+ * tolerated, because the code is valid anyway. Only the code itself must be readable: it tells which request
+ * this answers.
  */
 export function decodePurchase(json: Json): Decoding<Purchase> {
   return decode(json, new Map(), (fields) => ({
@@ -223,7 +224,7 @@ export function decodePurchase(json: Json): Decoding<Purchase> {
   }));
 }
 
-/** Reads each field by itself: forks rename some (field notes: extra fields), and the others still count. */
+/** Reads each field on its own: forks rename some (field notes: extra fields). */
 const readPurchasedItem: FieldReader<PurchasedItem> = (json, path, tolerated) => {
   const map = readMap(json, path, tolerated);
   if (Object.keys(map).length === 0) throw new FieldError(path, 'is empty');
@@ -232,7 +233,7 @@ const readPurchasedItem: FieldReader<PurchasedItem> = (json, path, tolerated) =>
   const id = fields.read('id', readId);
   const name = fields.read('name', readItemName);
   const url = fields.text('url');
-  // An item that nothing tells from others must not make a code valid. PHP's empty number is 0.
+  // An item without identity must not make a code valid. PHP's empty number is 0.
   if ((id ?? 0) === 0 && name === null && (url ?? '').trim() === '') {
     throw new FieldError(path, `has no id, name or url: ${excerpt(json)}`);
   }

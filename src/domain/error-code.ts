@@ -1,4 +1,4 @@
-/** The code of an error of Node or a driver, such as `ENOENT`; of the first one inside an AggregateError. Empty: none. */
+/** The code of an error, such as `ENOENT`; of an AggregateError, its first error's code. Empty if there is none. */
 export function errorCode(error: unknown): string {
   const { code, errors } = Object(error) as { code?: unknown; errors?: readonly unknown[] };
   if (typeof code === 'string') return code;

@@ -1,17 +1,17 @@
 /** Money as decimal text with exactly two decimals, such as `19.90`; exact, never a float. */
 export type Money = string;
-/** A moment as ISO 8601 in UTC, `2024-01-02T03:04:05Z`, with a fraction only when it is not zero. */
+/** ISO 8601 in UTC: `2024-01-02T03:04:05Z`, with a fraction only if it is not zero. */
 export type Timestamp = string;
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
-/** An item in canonical form (spec 2.3, 2.4), whatever notation it came in. */
+/** An item in canonical form (spec 2.3, 2.4), independent of the notation it came in. */
 export interface Item {
   readonly id: number;
   readonly name: string;
   readonly description: string | null;
   readonly category: string | null;
   readonly subCategory: string | null;
-  /** `name: value` for each value where a server sends a map instead of an array (field notes). */
+  /** If a server sends a map (field notes), one `name: value` for each value. */
   readonly options: readonly string[];
   readonly version: string | null;
   readonly demoLink: string | null;
@@ -39,45 +39,44 @@ export interface Account {
   readonly heading: string | null;
   readonly description: string | null;
   readonly contactEmail: string | null;
-  /** Network name to link or handle; networks that are not set are left out. */
+  /** Network name to link or handle. Unset networks are left out. */
   readonly socialLinks: Readonly<Record<string, string>>;
   readonly avatarUrl: string | null;
   readonly coverUrl: string | null;
   readonly registeredAt: Timestamp | null;
 }
 
-/** The product of a purchase: full or reduced (spec 2.5). */
+/** The item of a purchase, full or reduced (spec 2.5). Fields that can't be read are null. */
 export interface PurchasedItem {
-  /** Null when it can't be read, as with all other fields. */
   readonly id: number | null;
   readonly name: string | null;
   readonly url: string | null;
   readonly previewImageUrl: string | null;
-  /** Present when the server sent the full item. */
+  /** Null if the server sent the reduced item. */
   readonly full: Item | null;
 }
 
 /** A valid purchase (spec 2.5). */
 export interface Purchase {
-  /** As the server spells it; null when the answer does not repeat it. */
+  /** In the server's spelling; null if the answer does not repeat it. */
   readonly purchaseCode: string | null;
-  /** As sent; may be a translated word (field notes). */
+  /** May be a translated word (field notes). */
   readonly licenseType: string | null;
   readonly price: Money | null;
   readonly currency: string | null;
-  /** Null when the server sent none or it can't be read; the purchase is valid all the same. */
+  /** Null if it is missing or can't be read; the purchase is still valid. */
   readonly item: PurchasedItem | null;
   readonly supportedUntil: Timestamp | null;
   readonly downloaded: boolean | null;
   readonly purchasedAt: Timestamp | null;
 }
 
-/** A record in canonical form, with its unknown fields and the quirks met when reading it. */
+/** A record in canonical form, with its unknown fields and quirks. */
 export interface Decoded<T> {
   readonly value: T;
-  /** Unknown fields by dotted path; forks add and rename fields (field notes). */
+  /** Unknown fields by dotted path: forks add and rename fields (field notes). */
   readonly extra: { readonly [path: string]: Json };
-  /** Names of quirks met, such as `tags.comma-separated`; for the run's report. */
+  /** Quirks of the notation, such as `tags.comma-separated`, for the run's report. */
   readonly tolerated: readonly string[];
 }
 

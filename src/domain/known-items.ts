@@ -10,28 +10,28 @@ const SEEN = 8;
 /** The stored row equals one of the item's records in the list. */
 const STORED_IS_LISTED = 16;
 const UNREADABLE = 32;
-/** The wire hash is that of a record of this list, which differs from the stored row. */
-const TAKEN = 64;
+/** The wire hash belongs to a record of this list that differs from the stored row. */
+const DIFFERING = 64;
 
 const SEGMENT_BITS = 14;
 const SEGMENT_ITEMS = 1 << SEGMENT_BITS;
 const SEGMENT_MASK = SEGMENT_ITEMS - 1;
 
-/** A block of slots. The table grows by whole segments, so that growing copies no item. */
+/** The table grows by whole segments, so that growing copies no item. */
 class Segment {
   readonly ids = new Float64Array(SEGMENT_ITEMS);
   readonly hashes = new Uint8Array(SEGMENT_ITEMS * WIRE_HASH_BYTES);
   readonly flags = new Uint8Array(SEGMENT_ITEMS);
 }
 
-/** The ids and wire hashes of a catalogue in few bytes an item: 17, and at most 16 for the index. */
+/** The ids and wire hashes of a catalogue: 17 bytes per item, plus at most 16 for the index. */
 export class KnownItems {
   readonly #segments: Segment[] = [];
   #size = 0;
-  /** Open addressing with linear probing: slot + 1 at the id's place, 0 where there is none. */
+  /** Hash index, open addressing with linear probing: slot + 1, or 0 if the place is free. */
   #places: Int32Array;
 
-  /** @param expected number of items to expect; more may be added */
+  /** @param expected number of items; more may be added */
   constructor(expected: number) {
     this.#places = new Int32Array(placesFor(expected));
   }
@@ -44,7 +44,7 @@ export class KnownItems {
     this.#append(id, wireHash, STATE_CODES[state]);
   }
 
-  /** Adds an item that is new in this run; it counts as seen, and its row as listed. */
+  /** Adds an item that is new in this run. It counts as seen, and its row as listed. */
   addNew(id: number, wireHash: Uint8Array): void {
     this.#append(id, wireHash, NEW | SEEN | STORED_IS_LISTED);
   }
@@ -66,7 +66,7 @@ export class KnownItems {
     this.#addFlag(slot, SEEN);
   }
 
-  /** Marks an item that the list names in a record that can't be read. */
+  /** Marks an item whose record in the list can't be read. */
   markUnreadable(slot: number): void {
     this.#addFlag(slot, SEEN | UNREADABLE);
   }
@@ -80,14 +80,14 @@ export class KnownItems {
     this.#addFlag(slot, STORED_IS_LISTED);
   }
 
-  /** Keeps the wire hash of a record that differs from the stored row's: a copy of it is told by that. */
+  /** Keeps the wire hash of a record that differs from the stored row, to recognise its duplicates. */
   markDiffering(slot: number, wireHash: Uint8Array): void {
     this.#segmentOf(slot).hashes.set(wireHash, (slot & SEGMENT_MASK) * WIRE_HASH_BYTES);
-    this.#addFlag(slot, TAKEN);
+    this.#addFlag(slot, DIFFERING);
   }
 
   isDiffering(slot: number): boolean {
-    return (this.#flagsAt(slot) & TAKEN) !== 0;
+    return (this.#flagsAt(slot) & DIFFERING) !== 0;
   }
 
   hasWireHash(slot: number, wireHash: Uint8Array): boolean {
@@ -99,7 +99,7 @@ export class KnownItems {
     return true;
   }
 
-  /** Items that were live or missing and that no record of the list named. */
+  /** Ids of items that were live or missing and are not in the list. */
   unseen(): number[] {
     const ids: number[] = [];
     for (let slot = 0; slot < this.#size; slot++) {
@@ -108,7 +108,7 @@ export class KnownItems {
     return ids;
   }
 
-  /** A listed item, preferably one with a readable record; null when there is none. */
+  /** The id of a listed item, preferably one with a readable record; null if the list is empty. */
   anySeen(): number | null {
     let unreadable: number | null = null;
     for (let slot = 0; slot < this.#size; slot++) {
@@ -119,9 +119,9 @@ export class KnownItems {
     return unreadable;
   }
 
-  /** How many items were in each state before this run. */
+  /** Items by their state before this run. */
   stateCounts(): Record<KnownState, number> {
-    const byCode: number[] = [0, 0, 0, 0, 0];
+    const byCode = [0, 0, 0, 0, 0];
     for (let slot = 0; slot < this.#size; slot++) {
       const code = this.#flagsAt(slot) & STATE_MASK;
       byCode[code] = (byCode[code] ?? 0) + 1;
@@ -175,10 +175,10 @@ export class KnownItems {
     }
   }
 
-  /** The index of an id, or the free one where it belongs. */
+  /** The place of an id in the index, or the free place where it belongs. */
   #placeOf(id: number): number {
     const last = this.#places.length - 1;
-    // Both halves of the id, mixed: marketplace ids are nearly sequential and may pass 2^32.
+    // Mixes both halves: marketplace ids are nearly sequential, and may exceed 2^32.
     const mixed = Math.imul(id | 0, 0x9e3779b1) ^ Math.imul((id / 0x100000000) | 0, 0x85ebca6b);
     let place = (mixed ^ (mixed >>> 15)) & last;
     for (;;) {

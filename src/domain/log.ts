@@ -1,6 +1,6 @@
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** The log of long-running parts. Callers never pass keys or codes; they are masked all the same. */
+/** Callers never pass keys or codes. If one slips through, it is masked. */
 export interface Log {
   debug(message: string, fields?: LogFields): void;
   info(message: string, fields?: LogFields): void;
@@ -10,7 +10,7 @@ export interface Log {
   child(fields: LogFields): Log;
 }
 
-/** Writes nothing; for commands, which report to the terminal themselves. */
+/** Writes nothing. For commands, which print to the terminal themselves. */
 export const silentLog: Log = {
   debug: () => undefined,
   info: () => undefined,

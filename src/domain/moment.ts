@@ -1,4 +1,4 @@
-/** A moment to the second, in UTC: `2026-11-21 02:00:12Z`. */
+/** Formats a time to the second, in UTC: `2026-11-21 02:00:12Z`. */
 export function moment(at: Date): string {
   return `${at.toISOString().slice(0, 19).replace('T', ' ')}Z`;
 }
@@ -12,11 +12,11 @@ const UNITS: Readonly<Record<string, number>> = {
   m: 60_000,
   s: 1000,
 };
-/** A hundred years: nobody means more, and moments that far apart still are moments. */
+/** A hundred years. */
 const LONGEST_MS = 36_525 * 86_400_000;
 const DURATIONS = 'such as 30m, 12h, 7d or 1d12h';
 
-/** Whole numbers with the units w, d, h, m (minutes) and s, the larger first. `0` needs no unit. */
+/** Reads whole numbers with the units w, d, h, m (minutes) and s, larger units first. `0` needs no unit. */
 export function parseDuration(text: string): DurationReading {
   const plain = text.trim().toLowerCase();
   if (plain === '') return { fault: `is empty; give a length of time ${DURATIONS}` };
@@ -40,8 +40,8 @@ const ISO =
   /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)(Z|[+-]\d{2}:?\d{2})?)?$/i;
 
 /**
- * Reads a day (its beginning), a day and a time, or a duration (so long before `now`). Without a zone
- * it is UTC, as all times are shown.
+ * Reads a day (its start), a day with a time, or a duration (before `now`). Without a zone it is UTC, like
+ * all times in output.
  */
 export function readMoment(text: string, now: Date): MomentReading {
   const plain = text.trim();
@@ -49,11 +49,11 @@ export function readMoment(text: string, now: Date): MomentReading {
   if (whole === undefined) {
     const length = parseDuration(plain);
     if ('ms' in length) return { at: new Date(now.getTime() - length.ms) };
-    return { fault: `"${plain}" is not a moment; give one ${EXAMPLES}` };
+    return { fault: `"${plain}" is not a date or time; give one ${EXAMPLES}` };
   }
   const offset = zone.length === 5 ? `${zone.slice(0, 3)}:${zone.slice(3)}` : zone.toUpperCase();
   const at = new Date(`${day}T${time}${offset}`);
-  // `Date` would read 30 February as a day of March.
+  // `Date` reads 30 February as a day in March.
   const midnight = new Date(`${day}T00:00Z`);
   const exists = [at, midnight].every((date) => !Number.isNaN(date.getTime()));
   return exists && midnight.toISOString().startsWith(day)
@@ -61,19 +61,23 @@ export function readMoment(text: string, now: Date): MomentReading {
     : { fault: `"${plain}" does not exist` };
 }
 
-/** When a seller's history begins; null when there is none yet. */
-interface Start {
+/** When a seller's history begins; `since` is null if there is none yet. */
+interface HistoryStart {
   readonly sellerId: string;
   readonly since: Date | null;
 }
 
 type HistoryGap =
   | { readonly kind: 'future' }
-  /** Nothing is known, or only the catalogues of some sellers; `starts` names the others. */
-  | { readonly kind: 'nothing' | 'some'; readonly starts: readonly Start[] };
+  /** No seller, or not every seller, has history at that time. `starts` names those without. */
+  | { readonly kind: 'nothing' | 'some'; readonly starts: readonly HistoryStart[] };
 
-/** Finds the sellers whose history begins after a moment; null when there are none. */
-export function historyGap(starts: readonly Start[], moment: Date, now: Date): HistoryGap | null {
+/** Finds the sellers whose history begins after a moment; null if there are none. */
+export function historyGap(
+  starts: readonly HistoryStart[],
+  moment: Date,
+  now: Date,
+): HistoryGap | null {
   if (moment.getTime() > now.getTime()) return { kind: 'future' };
   const unknown = starts.filter(({ since }) => since === null || since > moment);
   if (unknown.length === starts.length) return { kind: 'nothing', starts: unknown };

@@ -20,19 +20,19 @@ type Preparation =
   | { readonly ok: false; readonly reason: string; readonly id: number | null };
 
 /**
- * Valid JSON that jsonb may refuse: NUL and surrogate escapes, numbers with huge exponents or more
- * digits than `numeric` holds. A record that matches is serialized again.
+ * Valid JSON that jsonb may refuse: NUL and surrogate escapes, huge exponents, too many digits. Such a
+ * record is serialized again.
  */
 const RISKY_JSON = /\\u(?:0000|[dD][89a-fA-F])|\d[eE][-+]?\d{3}/;
 const MANY_DIGITS = /\d{400}/;
-/** Bytes. jsonb takes 16,383 digits after the point, and more before it. */
+/** A record of up to this many bytes can't exceed jsonb's limit of 16,383 digits after the point. */
 const ANY_DIGITS_BYTES = 16_000;
 
 function isRisky(text: string): boolean {
   return RISKY_JSON.test(text) || (text.length > ANY_DIGITS_BYTES && MANY_DIGITS.test(text));
 }
 
-/** @param wire the record's wire hash, when the caller has it already */
+/** Decodes and hashes a record. @param wire the record's wire hash, if the caller has it already */
 export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes)): Preparation {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = buffer.toString('utf8');
@@ -61,13 +61,14 @@ export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes
   };
 }
 
+/** The same for the answer to a look-up of one item. */
 export function prepareAnswer(raw: Json): Preparation {
   return prepareItem(Buffer.from(JSON.stringify(raw), 'utf8'));
 }
 
 const REDUCED_MEDIA = new Set(['preview_image', 'screenshots']);
 
-/** A reduced answer leaves media out (spec 2.4): these come from the stored record. */
+/** Adds the media that a reduced answer leaves out (spec 2.4), from the stored record. */
 export function completeMedia(raw: Json, stored: Json | undefined): Json {
   if (!isObject(raw) || !isObject(raw['media']) || !isObject(stored)) return raw;
   const { media } = raw;
@@ -80,12 +81,12 @@ export function completeMedia(raw: Json, stored: Json | undefined): Json {
 
 export const WIRE_HASH_BYTES = 8;
 
-/** Raise this when decoding changes, so that unchanged records are decoded once more. */
+/** Raise this when decoding changes, so that every record is decoded again. */
 const DECODER_VERSION = 1;
 
 /**
- * The first 8 bytes of the SHA-256 of a record as received. A record with an equal hash is unchanged
- * and need not be decoded; one with another hash may differ in notation only.
+ * The first 8 bytes of the SHA-256 of a record as received. An equal hash means an unchanged record, which
+ * need not be decoded. A different hash may come from a new notation only.
  */
 export function wireHash(bytes: Uint8Array): Buffer {
   const wire = sha256(bytes).subarray(0, WIRE_HASH_BYTES);
@@ -119,7 +120,7 @@ export function accountHash(account: Account): Buffer {
 
 const EMPTY_EXTRA = digest([]);
 
-/** SHA-256 over the unknown fields, whatever the order of their keys. */
+/** SHA-256 over the unknown fields, independent of key order. */
 export function extraHash(extra: { readonly [path: string]: Json }): Buffer {
   for (const _ in extra) return digest(ordered(extra));
   return EMPTY_EXTRA;
@@ -141,7 +142,7 @@ function digest(fields: unknown): Buffer {
   return sha256(JSON.stringify(fields));
 }
 
-/** Goes through a string, which Node makes twice as fast as a buffer (0.14 s against 0.27 s for 100,000). */
+/** Takes the digest as a string: for 100,000 digests that is 0.14 s, against 0.27 s as buffers. */
 function sha256(data: string | Uint8Array): Buffer {
   return Buffer.from(hash('sha256', data, 'binary'), 'latin1');
 }

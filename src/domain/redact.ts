@@ -1,20 +1,20 @@
 import type { Json } from './item.js';
 import { MASK, type Secret } from './secret.js';
 
-/** Characters. Shorter secrets are not masked: they occur in any text by chance. */
+/** Characters. Shorter secrets are not masked: any text contains them by chance. */
 const SHORTEST_SECRET = 4;
-/** Characters. Shorter pieces of base64 occur in any text by chance. */
+/** Characters. Any text contains shorter pieces of base64 by chance. */
 const SHORTEST_BASE64 = 8;
-/** Secrets are looked up by their first characters, this many, as one number of 32 bits. */
+/** Secrets are looked up by this many first characters, packed into a 32-bit number. */
 const START = SHORTEST_SECRET;
 const BITS = 32 / START;
 const FILTER_SLOTS = 65_536;
-/** Levels of escapes within escapes, such as percent-encoded HTML in JSON, that are decoded. */
-const MOST_LAYERS = 8;
-/** Characters of the longest escape of one character, as in `&#x000041;`. */
+/** Nested escapes are decoded up to this depth, such as percent-encoded HTML in JSON. */
+const MAX_DEPTH = 8;
+/** Characters in the longest escape of one character, such as `&#x000041;`. */
 const LONGEST_ESCAPE = 12;
 
-/** An escape of JSON and JavaScript, of an address, or of HTML. */
+/** An escape of JSON, JavaScript, URLs or HTML. */
 const ESCAPE =
   /\\(?:u(?<unicode>[0-9a-f]{4})|x(?<hex>[0-9a-f]{2})|(?<char>.))|(?<percent>(?:%[0-9a-f]{2})+)|&(?:#(?:x(?<htmlHex>[0-9a-f]{1,8})|(?<decimal>[0-9]{1,8}));?|(?<name>amp|lt|gt|quot|apos);)/gi;
 const MAY_ESCAPE = /[\\%&]/;
@@ -31,23 +31,23 @@ const NAMED: Readonly<Record<string, string>> = {
   t: '\t',
 };
 
-/** A letter or digit escaped by its number, which encoders do only when told to. */
+/** A letter or digit escaped by its number. Encoders do that only on request. */
 const NUMBERED_CHARACTER = [
   '(?:u00|x|%|25)0{0,6}(?:3[0-9]|[46][1-9a-f]|[57][0-9a])',
   '(?:&|;|26)(?:#|%?23)0{0,6}(?:4[89]|5[0-7]|6[5-9]|[78][0-9]|9[0789]|1[01][0-9]|12[0-2])',
 ].join('|');
 
-/** Masks secrets in texts from elsewhere, in any letter case and escape. */
+/** Masks secrets in foreign text, in any letter case and escape. */
 export class Redactor {
-  /** Characters of the longest text that is masked. */
+  /** Characters in the longest text that is masked. */
   readonly longest: number;
   /** Texts with fewer characters need no masking. */
   readonly shortest: number;
-  /** The secrets as plain text, JSON and base64, in lower case, by their first characters. */
+  /** All spellings of the secrets in lower case, by their first characters. */
   readonly #needles = new Map<number, string[]>();
-  /** 0 where no secret can begin, which skips most characters however many secrets there are. */
+  /** 0 where no secret can begin. It skips most characters, however many secrets there are. */
   readonly #filter = new Uint8Array(FILTER_SLOTS);
-  /** Matches every text that may contain a secret; null when there is no such pattern. */
+  /** Matches every text that may contain a secret; null if no pattern can. */
   readonly #hint: RegExp | null;
 
   constructor(secrets: readonly Secret[]) {
@@ -55,7 +55,7 @@ export class Redactor {
       (text) => text.length >= SHORTEST_SECRET,
     );
     const spellings = [...new Set(texts.flatMap(spellingsOf))];
-    // The longest first: where one secret contains another, the whole of it is masked.
+    // Longest first: if one secret contains another, all of it is masked.
     spellings.sort((a, b) => b.length - a.length);
     for (const needle of new Set(spellings.map(folded))) {
       const start = startOf(needle);
@@ -67,12 +67,12 @@ export class Redactor {
     this.#hint = hintOf(spellings);
   }
 
-  /** The text with each secret masked; without its escapes where they contained a secret. */
+  /** Masks each secret. Escapes that contained one are decoded in the result. */
   text(text: string): string {
     let shown = this.literal(text);
     if (this.#needles.size === 0 || !MAY_ESCAPE.test(shown)) return shown;
     let layer = shown;
-    for (let depth = 0; depth < MOST_LAYERS; depth++) {
+    for (let depth = 0; depth < MAX_DEPTH; depth++) {
       const inner = unescaped(layer);
       if (inner === layer) break;
       layer = this.literal(inner);
@@ -81,7 +81,7 @@ export class Redactor {
     return shown;
   }
 
-  /** Masks only secrets that are not escaped, or escaped as in JSON; JSON stays JSON. */
+  /** Masks only secrets without escapes, or with those of JSON, so that JSON stays JSON. */
   literal(text: string): string {
     if (this.#needles.size === 0) return text;
     const searched = folded(text);
@@ -101,8 +101,8 @@ export class Redactor {
   }
 
   /**
-   * Quick test: false when masking would change neither the text nor any string in it if it is JSON.
-   * Does not look for escaped letters within further escapes.
+   * Quick test: false if masking changes neither the text nor, for JSON, any string in it. Misses letters in
+   * nested escapes.
    * @param text may be UTF-8 read as latin1
    */
   mayChange(text: string): boolean {
@@ -110,9 +110,10 @@ export class Redactor {
   }
 }
 
-/** Characters. Shorter secrets are masked only where they fill the cell: a code may contain them by chance. */
+/** Characters. Shorter secrets are masked only if they fill a cell: a code may contain them by chance. */
 const SHORTEST_IN_CELL = 16;
 
+/** Makes a function that masks secrets in the cells of a list. */
 export function cellMasker(secrets: readonly Secret[]): (cell: string) => string {
   const isLong = (secret: Secret): boolean => secret.reveal().trim().length >= SHORTEST_IN_CELL;
   const redactor = new Redactor(secrets.filter(isLong));
@@ -138,14 +139,14 @@ function slotOf(start: number): number {
   return (start ^ (start >>> 16)) & (FILTER_SLOTS - 1);
 }
 
-/** The text in lower case, at the same length. A plus becomes a blank, which forms write as a plus. */
+/** The text in lower case, at the same length. A plus becomes a space: forms write a space as a plus. */
 function folded(text: string): string {
-  // İ has two characters in lower case; ς is σ at the end of a word.
+  // In lower case, İ has two characters. σ is ς at the end of a word.
   const single = text.replaceAll('\u0130', 'i').toLowerCase().replaceAll('ς', 'σ');
   return single.replaceAll('+', ' ');
 }
 
-/** A secret as plain text, in JSON, with its own escapes decoded, in hex, and its pieces in base64. */
+/** A secret as plain text, in JSON, with its escapes decoded, in hex, and as pieces of base64. */
 function spellingsOf(secret: string): string[] {
   const json = JSON.stringify(secret).slice(1, -1);
   const bare = unescaped(secret);
@@ -154,14 +155,14 @@ function spellingsOf(secret: string): string[] {
 }
 
 /**
- * Pieces that occur in the base64 of any text with the secret, at whatever position, such as that of
- * `user:secret` in an Authorization header. In both alphabets.
+ * Pieces that the base64 of any text with the secret contains, in both alphabets. One such text is
+ * `user:secret` in an Authorization header.
  */
 function base64Pieces(secret: string): string[] {
   const bytes = Buffer.from(secret);
   const pieces = [0, 1, 2].map((before) => {
     const text = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64');
-    // Characters at both ends also contain bits of the text beside the secret.
+    // Without the characters at both ends: they mix in bits of the neighbouring text.
     const first = Math.ceil((before * 8) / 6);
     const end = Math.floor(((before + bytes.length) * 8) / 6);
     return text.slice(first, end);
@@ -171,14 +172,13 @@ function base64Pieces(secret: string): string[] {
     .flatMap((piece) => [piece, piece.replaceAll('+', '-').replaceAll('/', '_')]);
 }
 
-/** Escapes keep letters and digits or number them: so the longest run of them occurs, or a number. */
+/** Escapes keep letters and digits, or write them as numbers. So one of both occurs in every spelling. */
 function hintOf(spellings: readonly string[]): RegExp | null {
   const runs = spellings.map((text) =>
     text.split(/[^a-z0-9]+/i).reduce((a, b) => (b.length > a.length ? b : a)),
   );
   if (runs.some((run) => run.length < SHORTEST_SECRET)) return null;
   const all = [...new Set(runs.map((run) => run.toLowerCase()))];
-  // Letters and digits need no escape in an expression.
   return new RegExp([...all, NUMBERED_CHARACTER].join('|'), 'i');
 }
 
@@ -195,17 +195,17 @@ function unescaped(text: string): string {
   });
 }
 
-/** A key of digits may be written as a number with an exponent. */
+/** JSON may write a key of digits as a number with an exponent. */
 const EXPONENT = /\d[eE][-+]?\d/;
-/** Smaller numbers occur in any answer by chance. */
+/** Any answer contains smaller numbers by chance. */
 const SMALLEST_KEY = 1_000;
 
 /**
- * Masks the API key in any letter case and escape; a key of digits also where it is a number, except in
- * documented numbers, such as an item's id, which may equal it by chance.
+ * Masks the API key in any letter case and escape. A key of digits is masked as a number too, but not in
+ * documented numbers such as an item's id, which may equal it by chance.
  */
 export class KeyRedactor extends Redactor {
-  /** The key as a number; null when it is not all digits. */
+  /** The key as a number; null if it is not all digits, or too small. */
   readonly #number: number | null;
 
   constructor(key: Secret) {
@@ -214,17 +214,17 @@ export class KeyRedactor extends Redactor {
     this.#number = /^\d+$/.test(digits) && Number(digits) >= SMALLEST_KEY ? Number(digits) : null;
   }
 
-  /** As `Redactor.mayChange`, for JSON text whose numbers count too. */
+  /** Like `Redactor.mayChange`, but numbers in JSON count too. */
   override mayChange(text: string): boolean {
     return super.mayChange(text) || (this.#number !== null && EXPONENT.test(text));
   }
 
-  /** Returns the same value when the key is not in it. @param kept paths of numbers that stay */
+  /** Returns the same object if it does not contain the key. @param kept paths of numbers to keep */
   json(json: Json, kept: readonly string[] = []): Json {
     return this.#json(json, '', new Set(kept));
   }
 
-  /** @param path within the record, with a dot at its end; null within lists */
+  /** @param path in the record, ending with a dot; null in lists */
   #json(json: Json, path: string | null, kept: ReadonlySet<string>): Json {
     if (typeof json === 'string') return this.text(json);
     if (typeof json === 'number') return this.isNumber(json) ? MASK : json;
@@ -245,7 +245,7 @@ export class KeyRedactor extends Redactor {
     return changed ? Object.fromEntries(entries) : json;
   }
 
-  /** True for a number, or the text of one, that equals the key. */
+  /** True for a number, or a numeric text, that equals the key. */
   isNumber(json: Json): boolean {
     if (this.#number === null) return false;
     if (typeof json === 'number') return Math.abs(json) === this.#number;

@@ -1,34 +1,31 @@
 import { Secret } from './secret.js';
 
 export interface RedisNode {
-  /** A name or an address; those of IPv6 without brackets. */
+  /** A name or an address; IPv6 without brackets. */
   readonly host: string;
   readonly port: number;
 }
 
-/** Where Redis (or Valkey) is, and how to log in. It can be printed: the passwords mask themselves. */
+/** Where Redis or Valkey is, and how to log in. Safe to print: passwords mask themselves. */
 export interface RedisTarget {
-  /** `sentinel`: sentinels know the master's address. `cluster`: some of the cluster's nodes. */
+  /** `sentinel`: `nodes` are sentinels, which know the master. `cluster`: some of the cluster's nodes. */
   readonly mode: 'single' | 'sentinel' | 'cluster';
   /** At least one; exactly one for `single`. */
   readonly nodes: readonly RedisNode[];
-  /** The master's name for sentinels; null otherwise. */
+  /** The name by which sentinels know the master; null in other modes. */
   readonly masterName: string | null;
   readonly username: string | null;
   readonly password: Secret | null;
-  /** Of the sentinels themselves, when they ask for one. */
+  /** For the sentinels themselves. */
   readonly sentinelPassword: Secret | null;
-  /** Number of the database; a cluster has only 0. */
+  /** A cluster has only database 0. */
   readonly database: number;
   readonly tls: boolean;
 }
 
-/** Why a text is not an address of Redis. Never repeats the text, which contains passwords. */
+/** Why a text is not a Redis address. Never repeats the text, because it contains passwords. */
 export class RedisUrlFault extends Error {
-  /**
-   * @param fault what is wrong, continuing a sentence that begins with the setting's name
-   * @param remedy what to do
-   */
+  /** @param fault continues a sentence that begins with the setting's name */
   constructor(fault: string, remedy: string) {
     super(`${fault}: ${remedy}`);
   }
@@ -41,20 +38,20 @@ const ENCODE =
   'write special characters of the password percent-encoded (@ is %40, / is %2F, # is %23, ? is %3F, % is %25)';
 
 /**
- * Reads an address of Redis or Valkey; a final s after `redis` or `valkey` means TLS:
+ * Reads an address of Redis or Valkey. `rediss` and `valkeys` mean TLS:
  *
  * - `redis://[user:password@]host[:port][/database]`
  * - `redis-sentinel://[user:password@]host[:port],…/master-name[/database][?sentinelPassword=…]`
  * - `redis-cluster://[user:password@]host[:port],…`
  *
- * User, password, master's name and sentinels' password are percent-decoded.
+ * User, passwords and the master's name are percent-decoded.
  * @throws {RedisUrlFault}
  */
 export function parseRedisUrl(text: string): RedisTarget {
   if (/[\s\p{Cc}]/u.test(text)) {
     throw new RedisUrlFault(
-      'contains blanks or control characters',
-      'copy it again, whole and by itself',
+      'contains spaces or control characters',
+      'copy only the address, completely',
     );
   }
   const [, word = '', rest = ''] = /^([^:/?#@]*):\/\/(.*)$/s.exec(text) ?? [];
@@ -62,17 +59,17 @@ export function parseRedisUrl(text: string): RedisTarget {
   if (scheme === null) {
     throw new RedisUrlFault(
       /^https?$/i.test(word)
-        ? 'is an address of the web, not of Redis'
+        ? 'is a web address, not a Redis address'
         : 'is not an address of a Redis server',
-      `begin it with redis://, such as ${FORM}, or with rediss:// for TLS, redis-sentinel:// or redis-cluster://`,
+      `begin it with redis://, such as ${FORM}, with rediss:// for TLS, or with redis-sentinel:// or redis-cluster://`,
     );
   }
   const mode = (scheme[2]?.toLowerCase() as 'sentinel' | 'cluster' | undefined) ?? 'single';
   const { user, hosts, path, query } = partsOf(rest);
-  const [, masterName = '', ofSentinel = ''] = /^\/?([^/]*)\/?(.*)$/s.exec(path) ?? [];
+  const [, masterName = '', afterMaster = ''] = /^\/?([^/]*)\/?(.*)$/s.exec(path) ?? [];
   if (mode === 'sentinel' && masterName === '') {
     throw new RedisUrlFault(
-      'lacks the name of the master that the sentinels watch',
+      'does not name the master that the sentinels watch',
       `write it after the hosts, as in ${SENTINEL_FORM}`,
     );
   }
@@ -82,23 +79,23 @@ export function parseRedisUrl(text: string): RedisTarget {
     masterName: mode === 'sentinel' ? decoded(masterName) : null,
     ...credentialsOf(user),
     sentinelPassword: sentinelPasswordOf(query, mode),
-    database: databaseOf(mode === 'sentinel' ? ofSentinel : path.slice(1), mode),
+    database: databaseOf(mode === 'sentinel' ? afterMaster : path.slice(1), mode),
     tls: scheme[1] !== '',
   };
 }
 
-/** The path begins with a slash unless it is empty. */
+/** Splits what follows `://`. The path begins with a slash unless it is empty. */
 function partsOf(rest: string) {
   const [, authority = '', path = '', query = '', fragment] =
     /^([^/?#]*)(\/[^?#]*)?(?:\?([^#]*))?(#.*)?$/s.exec(rest) ?? [];
   const [first = '', second, ...more] = authority.split('@');
-  // After the hosts an @ has no meaning: a / ? or # of the password has ended them too early.
+  // An @ after the hosts means that a / ? or # in the password has cut the address short.
   if (`${path}${query}${fragment ?? ''}`.includes('@') || more.length > 0) {
     throw new RedisUrlFault('can’t be read as an address', ENCODE);
   }
   if (fragment !== undefined) {
     throw new RedisUrlFault(
-      'contains a #, where an address ends',
+      'contains a #, which ends an address',
       'write # in the password as %23',
     );
   }
@@ -122,7 +119,7 @@ function nodesOf(hosts: string, mode: RedisTarget['mode']): readonly RedisNode[]
   const texts = hosts.split(',');
   if (mode === 'single' && texts.length > 1) {
     throw new RedisUrlFault(
-      'names several hosts where one is meant',
+      'names several hosts instead of one',
       `keep one, or write ${SENTINEL_FORM} for sentinels or ${CLUSTER_FORM} for a cluster`,
     );
   }
@@ -132,7 +129,7 @@ function nodesOf(hosts: string, mode: RedisTarget['mode']): readonly RedisNode[]
 function nodeOf(text: string, usualPort: string): RedisNode {
   const unreadable = 'has a host that can’t be read';
   if (text === '' || text.startsWith(':')) {
-    throw new RedisUrlFault('lacks a host', `write it as in ${FORM}`);
+    throw new RedisUrlFault('has no host', `write it as in ${FORM}`);
   }
   if (/^[^[]*:.*:/.test(text)) {
     throw new RedisUrlFault(unreadable, 'write an IPv6 address in brackets: [::1]');
@@ -157,7 +154,7 @@ function nodeOf(text: string, usualPort: string): RedisNode {
 function databaseOf(text: string, mode: RedisTarget['mode']): number {
   if (mode === 'cluster' && text !== '' && text !== '0') {
     throw new RedisUrlFault(
-      'goes on after the hosts, but a cluster has only database 0',
+      'names a database, but a cluster has only database 0',
       `end it after the hosts, as in ${CLUSTER_FORM}`,
     );
   }
@@ -177,7 +174,7 @@ function sentinelPasswordOf(query: string, mode: RedisTarget['mode']): Secret | 
   const [, password] = /^sentinelPassword=([^&]*)$/.exec(query) ?? [];
   if (mode !== 'sentinel' || password === undefined) {
     throw new RedisUrlFault(
-      'goes on with a question mark and options that are not known',
+      'has unknown options after the question mark',
       mode === 'sentinel'
         ? 'the only option is sentinelPassword'
         : `end it before the question mark, as in ${FORM}`,
@@ -190,6 +187,6 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw new RedisUrlFault('contains a % that begins no percent-encoded character', ENCODE);
+    throw new RedisUrlFault('contains a % outside a percent-encoded character', ENCODE);
   }
 }

@@ -3,40 +3,40 @@ import { moment } from './moment.js';
 /** A run that would remove more than both limits is held. */
 export interface RemovalGuard {
   readonly items: number;
-  /** Percentage of the items that the mirror had as present. */
+  /** Percentage of the seller's live and missing items. */
   readonly percent: number;
 }
 
 /**
- * The outcome of looking up one unlisted item. Only a `gone` item may be removed: it was denied twice,
- * the second time after a listed item was found, and the key was proven before and after. A `denied`
- * item lacks some of that.
+ * The outcome of looking up one unlisted item. Only a `gone` item may be removed: it was denied twice, the
+ * second time after a listed item was found, and the key was proven before and after. A `denied` item was
+ * denied without all of this.
  */
 export type LookupOutcome = 'found' | 'gone' | 'denied' | 'unanswered';
 
-/** A person's decision about an item that was held back and is still missing. */
+/** A person's decision about a removal that the guard held back. */
 export type Decision = 'approved' | 'rejected';
 
-interface RemovalQuestion {
+interface RemovalInput {
   /** Number of items that were live or missing before the run. */
   readonly present: number;
-  /** Those of them that the list does not name. */
+  /** Those of them that are not in the list. */
   readonly unlisted: readonly number[];
   readonly lookups: ReadonlyMap<number, LookupOutcome>;
   readonly guard: RemovalGuard;
-  /** Earlier decisions, by item; default none. */
+  /** Earlier decisions by item id; default none. */
   readonly decided?: ReadonlyMap<number, Decision>;
 }
 
 export interface RemovalPlan {
-  /** More would be removed than the guard allows, so nothing is. */
+  /** True if more would be removed than the guard allows. Then nothing is removed. */
   readonly held: boolean;
   readonly remove: readonly number[];
-  /** Not listed, not found by a look-up, and not removed. */
+  /** Unlisted, not found by a look-up, and not removed. */
   readonly missing: readonly number[];
-  /** Proven to be gone, and nobody has decided about them: a held run holds them back. */
+  /** Proven to be gone, without a decision. A held run holds them back. */
   readonly confirmed: readonly number[];
-  /** The same of items that may be gone, without proof. */
+  /** Possibly gone but not proven, without a decision. */
   readonly open: readonly number[];
   /** Kept missing by a person's decision. */
   readonly rejected: readonly number[];
@@ -46,12 +46,12 @@ export interface RemovalPlan {
 export type Removals = Pick<RemovalPlan, 'remove' | 'missing'>;
 
 /**
- * Only a proven denial removes an item: a wrong key and a list of exactly one item look like an empty
- * catalogue (field notes: errors). All items that may be gone count against the guard, except those with a
- * decision: approved ones go once they are proven gone, rejected ones stay; neither holds a run again.
+ * Only a proven denial removes an item: with a wrong key, and with exactly one item, the list looks like an
+ * empty catalogue (field notes: errors). All items that may be gone count against the guard, except those
+ * with a decision. Approved items are removed once they are proven gone; rejected ones stay missing.
  */
-export function planRemovals(question: RemovalQuestion): RemovalPlan {
-  const { unlisted, lookups, guard, decided } = question;
+export function planRemovals(input: RemovalInput): RemovalPlan {
+  const { unlisted, lookups, guard, decided } = input;
   const [confirmed, open]: [number[], number[]] = [[], []];
   const approved: number[] = [];
   const waiting: number[] = [];
@@ -65,59 +65,60 @@ export function planRemovals(question: RemovalQuestion): RemovalPlan {
     else if (decision === 'approved') (isGone ? approved : waiting).push(id);
     else (isGone ? confirmed : open).push(id);
   }
-  const undecided = question.present - approved.length - waiting.length - rejected.length;
-  const going = confirmed.length + open.length;
-  const held = going > guard.items && going * 100 > guard.percent * undecided;
+  const undecided = input.present - approved.length - waiting.length - rejected.length;
+  const atRisk = confirmed.length + open.length;
+  const held = atRisk > guard.items && atRisk * 100 > guard.percent * undecided;
   const gone = [...confirmed, ...approved];
   const kept = [...open, ...waiting, ...rejected];
-  const fates = held
+  const removals = held
     ? { remove: [], missing: [...gone, ...kept] }
     : { remove: gone, missing: kept };
-  return { held, ...fates, confirmed, open, rejected };
+  return { held, ...removals, confirmed, open, rejected };
 }
 
 export interface HeldRun {
   readonly runId: bigint;
   readonly state: string;
+  /** Items that the run held back. */
   readonly items: number;
-  /** Number of these that are still missing. */
+  /** Those of them that are still missing. */
   readonly missing: number;
-  /** Number of these that are removed by now. */
+  /** Those of them that are removed by now. */
   readonly removed: number;
   readonly decision: Decision | null;
-  /** The run that removed items when this one was approved. */
+  /** The run that removed the items after the approval. */
   readonly approvalRunId: bigint | null;
-  /** A newer run of the seller that was held. */
+  /** A newer held run of the seller. */
   readonly newerHeld: { readonly runId: bigint; readonly decision: Decision | null } | null;
 }
 
-/** Whether a decision can be made (`go`), was made before (`made`), or why not and what to do (`no`). */
 type DecisionCheck =
-  | { readonly kind: 'go' | 'made' }
-  | { readonly kind: 'no'; readonly why: string; readonly remedy: string };
+  | { readonly kind: 'allowed' | 'already-made' }
+  | { readonly kind: 'refused'; readonly why: string; readonly remedy: string };
 
 /**
- * The newest held run without a decision holds back all items of the older ones. A rejection can be
- * followed by an approval, and an approval by a rejection for the items still missing.
+ * Checks whether a decision about a held run can be made. The newest held run without a decision holds back
+ * all items of older ones. A person may approve after a rejection, and after an approval may reject the items
+ * that are still missing.
  */
 export function checkDecision(run: HeldRun, wanted: Decision): DecisionCheck {
   const { runId, state, items, missing, removed, decision, approvalRunId, newerHeld } = run;
   if (state !== 'held') {
     const why =
       state === 'running'
-        ? `run ${runId} is still at work`
+        ? `run ${runId} is still running`
         : `run ${runId} was not held (${state})`;
-    return no(
+    return refused(
       why,
       '`seller-mirror status` names the run that waits for a decision, if there is one',
     );
   }
-  if (decision === wanted) return { kind: 'made' };
+  if (decision === wanted) return { kind: 'already-made' };
   if (decision === 'approved') {
-    if (missing > 0) return { kind: 'go' };
+    if (missing > 0) return { kind: 'allowed' };
     const by = approvalRunId === null ? '' : ` (run ${approvalRunId})`;
-    return no(
-      `run ${runId} was approved already${by}: ${removed} of its ${items} items are removed, and none is missing that could be kept`,
+    return refused(
+      `run ${runId} was already approved${by}: ${removed} of its ${items} items are removed, and none is left to keep`,
       'items that the marketplace lists again are restored by the next `seller-mirror sync`',
     );
   }
@@ -125,39 +126,39 @@ export function checkDecision(run: HeldRun, wanted: Decision): DecisionCheck {
     const { runId: newer, decision: other } = newerHeld;
     const was = other === null ? '' : ` and was ${other}`;
     const open = other === null || (other === 'rejected' && wanted === 'approved');
-    return no(
-      `run ${newer} is newer${was}; it held back what run ${runId} did, as far as it is still missing`,
+    return refused(
+      `run ${newer} is newer${was}; it holds back the items of run ${runId} that are still missing`,
       open
         ? `decide about that one: \`seller-mirror runs ${verbOf(wanted)} ${newer}\``
         : 'nothing is left to decide here',
     );
   }
   if (items === 0) {
-    return no(
-      `which items run ${runId} held back is not recorded`,
+    return refused(
+      `the items that run ${runId} held back are not recorded`,
       'run `seller-mirror sync items`, and decide about that run',
     );
   }
-  return { kind: 'go' };
+  return { kind: 'allowed' };
 }
 
-function no(why: string, remedy: string): DecisionCheck {
-  return { kind: 'no', why, remedy };
+function refused(why: string, remedy: string): DecisionCheck {
+  return { kind: 'refused', why, remedy };
 }
 
 function verbOf(decision: Decision): string {
   return decision === 'approved' ? 'approve' : 'reject';
 }
 
-/** What is known of an item's removal; null: not recorded, or no longer kept. */
+/** The evidence for an item's removal. Null fields were not recorded, or are no longer kept. */
 interface RemovalEvidence {
-  /** The run whose list lacked the item. */
+  /** The run whose list did not have the item. */
   readonly unlisted: { readonly runId: bigint; readonly at: Date } | null;
-  /** When the item was looked up and denied, proven. */
+  /** When the look-up was denied with proof. */
   readonly deniedAt: Date | null;
 }
 
-/** Explains a removal in one sentence with times in UTC. */
+/** Explains a removal in one sentence. Times are in UTC. */
 export function describeRemoval({ unlisted, deniedAt }: RemovalEvidence): string {
   const list =
     unlisted === null

@@ -1,6 +1,6 @@
 /**
- * The result of one marketplace operation. The server never makes the client throw: whatever it
- * sends, or fails to send, is one of these six, and the rules in `domain/` decide what follows.
+ * The result of one marketplace operation. The client never throws because of the server: every answer, and
+ * every missing answer, is one of these six.
  */
 export type Reply<T> = Answered<T> | Failure;
 
@@ -12,7 +12,7 @@ export interface Answered<T> {
   readonly data: T;
 }
 
-/** An error envelope that answers the question: not found, invalid, no items (spec 7). */
+/** An error envelope that answers the request: not found, invalid, no items (spec 7). */
 export interface Denied {
   readonly kind: 'denied';
   readonly httpStatus: number;
@@ -20,7 +20,7 @@ export interface Denied {
   readonly message: string;
 }
 
-/** The key was not accepted, or did not arrive where the server looks for it. */
+/** The server did not accept the key, or did not find it in the request. */
 export interface Refused {
   readonly kind: 'refused';
   readonly httpStatus: number;
@@ -29,26 +29,26 @@ export interface Refused {
 
 export interface Limited {
   readonly kind: 'limited';
-  /** Null when nothing was sent, because an earlier reply asked for a long pause. */
+  /** Null if nothing was sent, because an earlier reply requested a long pause. */
   readonly httpStatus: number | null;
-  /** When the server takes requests again, milliseconds since 1970; null when it did not say. */
+  /** When the server takes requests again, milliseconds since 1970; null if it did not say. */
   readonly retryAt: number | null;
 }
 
-/** Why no answer of this API came. */
+/** Why there is no answer from the API. */
 export type UnavailableReason =
   | 'network' // refused, reset, DNS, TLS
-  | 'plain-http' // asked by https, at a port without TLS
+  | 'plain-http' // https to a port without TLS
   | 'timeout'
   | 'server-error' // 5xx
   | 'maintenance' // 503
   | 'challenge' // bot protection
   | 'html' // a page instead of JSON
-  | 'redirect' // to an address that may not get the key
+  | 'redirect' // to an address that must not get the key
   | 'switched-off' // 404 without the envelope
   | 'cut-off'; // the body ended early
 
-/** The question was not answered; asking again later may help. Never a denial. */
+/** The request was not answered. A later retry may help. Never a denial. */
 export interface Unavailable {
   readonly kind: 'unavailable';
   readonly httpStatus: number | null;
@@ -58,18 +58,18 @@ export interface Unavailable {
   readonly retryAt: number | null;
 }
 
-/** An answer came that can't be read; asking again will hardly help. */
+/** The answer can't be read. A retry will hardly help. */
 export interface Unreadable {
   readonly kind: 'unreadable';
   readonly httpStatus: number;
   readonly detail: string;
-  /** The beginning of the body, at most 300 characters, redacted; empty when nothing can be shown. */
+  /** The beginning of the body, redacted, at most 300 characters; may be empty. */
   readonly excerpt: string;
-  /** True when it is about another record than the one asked for: answers get mixed up. */
+  /** True if the answer is about another record than the requested one. */
   readonly isAboutAnother?: true;
 }
 
-/** @param retryAt milliseconds since 1970; null when the server did not say */
+/** @param retryAt milliseconds since 1970; null if the server did not say */
 export function unavailable(
   httpStatus: number | null,
   reason: UnavailableReason,
@@ -79,17 +79,17 @@ export function unavailable(
   return { kind: 'unavailable', httpStatus, reason, detail, retryAt };
 }
 
-/** A failed reply in one sentence for a person. Never contains the key. */
+/** Describes a failed reply in one sentence. Never contains the key. */
 export function describeFailure(failure: Failure): string {
   switch (failure.kind) {
     case 'denied':
-      return `the marketplace answered ${said(failure)}`;
+      return `the marketplace answered ${quote(failure)}`;
     case 'refused':
-      return `the marketplace refused the API key: ${said(failure)}`;
+      return `the marketplace refused the API key: ${quote(failure)}`;
     case 'limited':
       return failure.retryAt === null
         ? 'the marketplace says there were too many requests'
-        : `the marketplace says there were too many requests; it may be asked again at ${new Date(failure.retryAt).toISOString()}`;
+        : `the marketplace says there were too many requests; it takes requests again at ${new Date(failure.retryAt).toISOString()}`;
     case 'unavailable':
       return failure.detail;
     case 'unreadable':
@@ -99,6 +99,6 @@ export function describeFailure(failure: Failure): string {
   }
 }
 
-function said({ message, httpStatus }: Denied | Refused): string {
+function quote({ message, httpStatus }: Denied | Refused): string {
   return message === '' ? `HTTP ${httpStatus}` : `"${message}" (HTTP ${httpStatus})`;
 }

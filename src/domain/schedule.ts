@@ -1,11 +1,11 @@
-/** The fields of a cron expression, made by the queue's cron library. */
+/** A cron expression as its parser returns it. */
 export interface CronPattern {
   /** Sorted, each within 0 to 59. */
   readonly seconds: readonly number[];
   readonly minutes: readonly number[];
   /** Sorted, each within 0 to 23. */
   readonly hours: readonly number[];
-  /** Whether the pattern runs on a day of the calendar; `month` is 1 to 12. */
+  /** True if the pattern runs on a calendar day; `month` is 1 to 12. */
   readonly matchesDay: (year: number, month: number, day: number) => boolean;
 }
 
@@ -13,18 +13,17 @@ const SECOND_MS = 1_000;
 const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;
 
-/** Weekdays and dates repeat after 28 years: a pattern without a run by then never runs. */
+/** Weekdays and dates repeat after 28 years. A pattern that does not run by then never runs. */
 export const HORIZON_DAYS = 28 * 366;
 
 /**
- * The next instants at which a pattern runs, in order; fewer than `count` only when there are no more.
+ * The next instants at which a pattern runs, in order. Fewer than `count` only if there are no more.
  *
- * When clocks go forward, a skipped time runs at the first instant after; when they go back, a time
- * that comes twice runs the first time only. So each night has one run. Patterns for all 24 hours
- * follow real time instead: they run whenever the clock shows a matching time, not in a skipped hour
- * and again in a repeated one.
- * @param after itself never returned
- * @throws {RangeError} when there is no such zone
+ * When clocks go forward, a skipped time runs right after the jump. When they go back, a repeated time runs
+ * only once. So each night has one run. A pattern for all 24 hours follows the clock instead: it does not
+ * run in a skipped hour, and runs again in a repeated one.
+ * @param after exclusive
+ * @throws {RangeError} if the zone does not exist
  */
 export function nextTicks(
   pattern: CronPattern,
@@ -42,7 +41,10 @@ export function nextTicks(
   return ticks;
 }
 
-/** By the rules of `nextTicks`, both ends included. @throws {RangeError} when there is no such zone */
+/**
+ * The last tick from `notBefore` to `at`, inclusive, by the rules of `nextTicks`; null if there is none.
+ * @throws {RangeError} if the zone does not exist
+ */
 export function lastTick(
   pattern: CronPattern,
   timeZone: string,
@@ -64,22 +66,23 @@ function ticksOfDay(pattern: CronPattern, timeZone: string, day: number): number
   const dates = [day - 1, day, day + 1].filter((date) => runsOn(pattern, date));
   if (dates.length === 0) return [];
   const times = timesOf(pattern);
-  const followsTime = pattern.hours.length === 24;
-  // Clock readings that the clock skips run when it goes on: several may become one tick.
+  const followsClock = pattern.hours.length === 24;
+  // A set, because several skipped clock times may become one tick.
   const ticks = new Set<number>();
   let previousEnd = -Infinity;
+  // The latest clock time shown so far: earlier ones are repeated.
   let reached = -Infinity;
-  // Readings repeat for less than a day: it is enough to look at the day before.
+  // Clocks repeat less than a day, so the day before is enough.
   for (const { from, to, offset } of [
-    ...stretchesOf(timeZone, day - 1),
-    ...stretchesOf(timeZone, day),
+    ...offsetPeriods(timeZone, day - 1),
+    ...offsetPeriods(timeZone, day),
   ]) {
     const [start, end] = [from + offset, to + offset];
-    const low = followsTime ? lowestFollowing(start, previousEnd) : reached;
+    const first = followsClock ? firstFollowing(start, previousEnd) : reached;
     for (const date of from < day * DAY_MS ? [] : dates) {
       for (const time of times) {
-        const reading = date * DAY_MS + time;
-        if (reading >= low && reading < end) ticks.add(Math.max(reading - offset, from));
+        const clockTime = date * DAY_MS + time;
+        if (clockTime >= first && clockTime < end) ticks.add(Math.max(clockTime - offset, from));
       }
     }
     previousEnd = end;
@@ -88,13 +91,13 @@ function ticksOfDay(pattern: CronPattern, timeZone: string, day: number): number
   return [...ticks];
 }
 
-/** Where clocks skip part of an hour (Lord Howe Island), the rest of it still needs its run. */
-function lowestFollowing(start: number, previousEnd: number): number {
+/** If clocks skip part of an hour (Lord Howe Island), the skipped part runs in the rest of that hour. */
+function firstFollowing(start: number, previousEnd: number): number {
   const skipped = start - previousEnd;
   return skipped > 0 && skipped % HOUR_MS !== 0 ? start - skipped : start;
 }
 
-/** The pattern's times of day in order, milliseconds. */
+/** The pattern's times of day in milliseconds, ascending. */
 function timesOf({ hours, minutes, seconds }: CronPattern): number[] {
   return hours.flatMap((hour) =>
     minutes.flatMap((minute) =>
@@ -103,61 +106,61 @@ function timesOf({ hours, minutes, seconds }: CronPattern): number[] {
   );
 }
 
-/** `day` is a day of the calendar, counted from 1970. */
+/** @param day calendar day, counted from 1970 */
 function runsOn(pattern: CronPattern, day: number): boolean {
   const date = new Date(day * DAY_MS);
   return pattern.matchesDay(date.getUTCFullYear(), date.getUTCMonth() + 1, date.getUTCDate());
 }
 
-/** The day, counted from 1970, of an instant (in UTC) or of a reading (on its clock). */
+/** The day, counted from 1970. */
 function dayOf(milliseconds: number): number {
   return Math.floor(milliseconds / DAY_MS);
 }
 
-/** A stretch of time in which the clocks of a zone keep one distance from UTC; all in milliseconds. */
-interface Stretch {
+/** A period in which a zone keeps one offset from UTC. All in milliseconds. */
+interface OffsetPeriod {
+  /** Since 1970. */
   readonly from: number;
-  /** Since 1970; the first instant that is no longer part of it. */
+  /** Exclusive. */
   readonly to: number;
-  /** What the zone's clocks show, less UTC. */
+  /** Local time minus UTC. */
   readonly offset: number;
 }
 
-/** Days cached per zone, so that a search over many years does not fill memory. */
-const MOST_KEPT = 4_096;
+/** Days cached per zone. It bounds the memory of a search over many years. */
+const MAX_CACHED_DAYS = 4_096;
 
-/** Cached: making a formatter takes a hundred times as long as using it. Stretches by UTC day. */
-const zones = new Map<string, { format: Intl.DateTimeFormat; days: Map<number, Stretch[]> }>();
+/** Formatters and periods by UTC day. Making a formatter takes a hundred times as long as using it. */
+const zones = new Map<string, { format: Intl.DateTimeFormat; days: Map<number, OffsetPeriod[]> }>();
 
-/** One, or two when clocks change. @param day from 1970 @throws {RangeError} for an unknown zone */
-function stretchesOf(timeZone: string, day: number): Stretch[] {
+/** The day's one period, or two if clocks change. @throws {RangeError} if the zone does not exist */
+function offsetPeriods(timeZone: string, day: number): OffsetPeriod[] {
   let zone = zones.get(timeZone);
   if (zone === undefined) {
-    const as = 'numeric';
     const format = new Intl.DateTimeFormat('en-US', {
       timeZone,
       hourCycle: 'h23',
-      year: as,
-      month: as,
-      day: as,
-      hour: as,
-      minute: as,
-      second: as,
+      year: 'numeric',
+      month: 'numeric',
+      day: 'numeric',
+      hour: 'numeric',
+      minute: 'numeric',
+      second: 'numeric',
     });
     zone = { format, days: new Map() };
     zones.set(timeZone, zone);
   }
   const { format, days } = zone;
-  const known = days.get(day);
-  if (known !== undefined) return known;
-  if (days.size >= MOST_KEPT) days.clear();
-  const found = split(format, day * DAY_MS, (day + 1) * DAY_MS);
-  days.set(day, found);
-  return found;
+  const cached = days.get(day);
+  if (cached !== undefined) return cached;
+  if (days.size >= MAX_CACHED_DAYS) days.clear();
+  const periods = splitAtChange(format, day * DAY_MS, (day + 1) * DAY_MS);
+  days.set(day, periods);
+  return periods;
 }
 
 /** Clocks change at most once a day, so equal offsets at both ends mean no change. */
-function split(format: Intl.DateTimeFormat, from: number, to: number): Stretch[] {
+function splitAtChange(format: Intl.DateTimeFormat, from: number, to: number): OffsetPeriod[] {
   const [before, after] = [offsetAt(format, from), offsetAt(format, to)];
   if (before === after) return [{ from, to, offset: before }];
   let last = from;
@@ -171,7 +174,7 @@ function split(format: Intl.DateTimeFormat, from: number, to: number): Stretch[]
   return change === to ? [first] : [first, { from: change, to, offset: after }];
 }
 
-/** What the zone's clocks show at a whole second, less UTC. */
+/** Local time minus UTC, at a whole second. */
 function offsetAt(format: Intl.DateTimeFormat, instant: number): number {
   const fields: Partial<Record<Intl.DateTimeFormatPartTypes, number>> = {};
   for (const { type, value } of format.formatToParts(instant)) fields[type] = Number(value);

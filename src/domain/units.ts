@@ -1,11 +1,11 @@
 const ONE_DIGIT = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 
-/** Bytes in decimal units: 1500 → `1.5 kB`. */
+/** Formats bytes in decimal units: 1500 → `1.5 kB`. */
 export function bytes(number: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
   let value = number;
   let unit = 0;
-  // 999.95 and more would round up to 1,000 of its unit.
+  // From 999.95 on, rounding would give 1,000 of the unit.
   while (Math.abs(value) >= (unit === 0 ? 1000 : 999.95) && unit < units.length - 1) {
     value /= 1000;
     unit++;

@@ -1,15 +1,16 @@
 import type { Json, Money, Timestamp } from './item.js';
 
-/** A field can't be read. Thrown and caught within decoders only. */
+/** A field can't be read. Only decoders throw and catch it. */
 export class FieldError extends Error {
   constructor(path: string, problem: string) {
     super(`${path} ${problem}`);
   }
 }
 
+/** Names of the quirks found while reading a record. */
 export type Tolerated = Set<string>;
 
-/** @param json undefined when the field is absent @throws {FieldError} when it can't be read */
+/** @param json undefined if the field is absent @throws {FieldError} if it can't be read */
 export type FieldReader<T> = (json: Json | undefined, path: string, tolerated: Tolerated) => T;
 
 export type JsonObject = { [key: string]: Json };
@@ -23,17 +24,17 @@ export function excerpt(json: Json | undefined): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
-/** NUL and lone surrogates. `includes('\0')` takes longer in texts of two bytes a character, half of them 0. */
+/** NUL and lone surrogates. For text of two bytes a character, `includes('\0')` is slower. */
 const UNSTORABLE = /[\0\p{Cs}]/u;
 
-/** PostgreSQL refuses NUL characters and lone surrogates: they become U+FFFD. */
+/** Replaces NUL characters and lone surrogates by U+FFFD: PostgreSQL refuses them. */
 export function storableText(text: string, tolerated: Tolerated = new Set()): string {
   if (!UNSTORABLE.test(text)) return text;
   tolerated.add('text.unstorable-characters');
   return text.toWellFormed().replaceAll('\0', '\uFFFD');
 }
 
-/** A JSON value of which every string, keys included, is storable. */
+/** Makes every string of a JSON value storable, including keys. */
 export function storableJson(json: Json, tolerated: Tolerated = new Set()): Json {
   if (typeof json === 'string') return storableText(json, tolerated);
   if (typeof json === 'number') return Number.isFinite(json) ? json : String(json);
@@ -46,7 +47,7 @@ export function storableJson(json: Json, tolerated: Tolerated = new Set()): Json
   return out;
 }
 
-/** Optional text: absent and null are null; numbers and booleans are taken as their text. */
+/** Optional text. Absent is null; numbers and booleans become text. */
 export const readText: FieldReader<string | null> = (json, path, tolerated) => {
   if (typeof json === 'string') return storableText(json, tolerated);
   if (json === undefined || json === null) return null;
@@ -63,7 +64,7 @@ export const readRequiredText: FieldReader<string> = (json, path, tolerated) => 
 
 const INTEGER_TEXT = /^\s*([+-]?\d+)(?:\.0*)?\s*$/;
 
-/** An identifier: an integer, also as text or as a float without fraction (field notes: numbers). */
+/** An integer, also as text or as a float without fraction (field notes: numbers). */
 export const readId: FieldReader<number> = (json, path, tolerated) => {
   let id: number;
   if (typeof json === 'number') {
@@ -80,13 +81,13 @@ export const readId: FieldReader<number> = (json, path, tolerated) => {
   return id;
 };
 
-/** Amounts from here on don't fit into `numeric(14,2)`. */
+/** Larger amounts don't fit into `numeric(14,2)`. */
 const MONEY_LIMIT = 999_999_999_999.995;
 const MONEY_TEXT = /^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*$/;
 
 /**
- * Money (spec 2: two decimals) as exact decimal text. Integers, numeric strings and float noise are
- * read as what they mean (field notes: money); more than two decimals are rounded.
+ * Money (spec 2: two decimals) as exact decimal text. Accepts integers, numeric strings and float noise
+ * (field notes: money), and rounds to two decimals.
  */
 export const readMoney: FieldReader<Money | null> = (json, path, tolerated) => {
   if (json === undefined || json === null) return null;
@@ -110,15 +111,15 @@ export const readMoney: FieldReader<Money | null> = (json, path, tolerated) => {
 
 const TIMESTAMP =
   /^\s*(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?)?\s*$/i;
-/** The contract's notation, of a day that every month has. */
+/** The contract's notation, for the days 1 to 28: these exist in every month. */
 const CANONICAL =
   /^(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$/;
 /** MySQL's zero date, and its form in PHP's date classes. */
 const ZERO_DATE = /^\s*(?:0000-00-00|-0001-11-30)/;
 
 /**
- * A moment (spec 2: ISO 8601 UTC) in the one notation of `Timestamp`. Microseconds, other offsets,
- * a missing zone (taken as UTC), an empty text and PHP's zero date (both null) are tolerated.
+ * A time (spec 2: ISO 8601 UTC) in the notation of `Timestamp`. Accepts microseconds, other offsets and a
+ * missing zone, which means UTC. An empty text and PHP's zero date become null.
  */
 export const readTimestamp: FieldReader<Timestamp | null> = (json, path, tolerated) => {
   if (json === undefined || json === null) return null;
@@ -134,19 +135,19 @@ export const readTimestamp: FieldReader<Timestamp | null> = (json, path, tolerat
   const fraction = digits.slice(0, 6).replace(/0+$/, '');
   const wall = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
   const utc = Date.parse(`${wall}Z`);
-  // Date.parse reads 30 February as a day of March.
+  // Date.parse reads 30 February as a day in March.
   if (Number.isNaN(utc) || new Date(utc).toISOString().slice(0, 19) !== wall || year === '0000') {
-    throw new FieldError(path, `is not a date of the calendar: ${excerpt(json)}`);
+    throw new FieldError(path, `is not a date in the calendar: ${excerpt(json)}`);
   }
   if (zone === undefined) tolerated.add('timestamp.no-zone');
   const offset = offsetMinutes(zone);
-  if (offset === null) throw new FieldError(path, `is in no zone of the world: ${excerpt(json)}`);
+  if (offset === null) throw new FieldError(path, `has no valid offset from UTC: ${excerpt(json)}`);
   const moment = new Date(utc - offset * 60_000).toISOString().slice(0, 19);
   if (!/^\d{4}-/.test(moment)) throw new FieldError(path, `is out of range: ${excerpt(json)}`);
   return fraction === '' ? `${moment}Z` : `${moment}.${fraction}Z`;
 };
 
-/** True when `readTimestamp` can read it, also as null. */
+/** True if `readTimestamp` can read it, even as null. */
 export function readsAsTimestamp(json: Json | undefined): boolean {
   try {
     readTimestamp(json, '', new Set());
@@ -157,10 +158,10 @@ export function readsAsTimestamp(json: Json | undefined): boolean {
   }
 }
 
-/** Zones are from 12 hours behind UTC to 14 before it. */
+/** Minutes. Time zones reach from UTC-12 to UTC+14. */
 const LARGEST_OFFSET = 14 * 60;
 
-/** The offset of a zone; null for one that no zone has. */
+/** The offset from UTC; null if no time zone has it. */
 function offsetMinutes(zone: string | undefined): number | null {
   if (zone === undefined || zone === 'Z' || zone === 'z') return 0;
   const beyondHour = Number(zone.slice(3).replace(':', '') || 0);
@@ -169,7 +170,7 @@ function offsetMinutes(zone: string | undefined): number | null {
   return zone.startsWith('-') ? -minutes : minutes;
 }
 
-/** A map: `{}`; null, absent and PHP's empty array count as empty (field notes: empty maps). */
+/** A map. Null, absent and PHP's empty array become an empty one (field notes: empty maps). */
 export const readMap: FieldReader<JsonObject> = (json, path, tolerated) => {
   if (isObject(json)) return json;
   if (json === undefined || json === null) return {};
@@ -181,8 +182,8 @@ export const readMap: FieldReader<JsonObject> = (json, path, tolerated) => {
 };
 
 /**
- * A list of texts: an array, an object with numeric keys, one text, null or absent (field notes:
- * tags, screenshots). Empty entries are dropped; an entry that is an object is kept as its JSON.
+ * A list of texts: an array, an object with numeric keys, one text, null or absent (field notes: tags,
+ * screenshots). Drops null entries, and keeps an object as its JSON.
  */
 export const readTexts: FieldReader<string[]> = (json, path, tolerated) => {
   if (json === undefined || json === null) return [];
@@ -214,21 +215,20 @@ function readEntry(entry: Json, path: string, tolerated: Tolerated): string[] {
   ];
 }
 
-const MOST_CHARACTERS = 60;
+const MAX_CHARACTERS = 60;
 
-/** A name from the marketplace for a sentence: one safe line of at most 60 characters. */
+/** Makes a name from the marketplace safe for a sentence: one line of at most 60 characters. */
 export function displayName(name: string): string {
   const plain = name
-    .slice(0, MOST_CHARACTERS * 8)
+    .slice(0, MAX_CHARACTERS * 8)
     .toWellFormed()
     .replaceAll(/\p{Cc}|[\u202A-\u202E\u2066-\u2069\u2028\u2029\uFEFF]/gu, ' ')
     .replaceAll(/\s+/g, ' ')
     .trim();
   const characters = Array.from(plain);
-  return characters.length <= MOST_CHARACTERS
-    ? plain
-    : `${characters
-        .slice(0, MOST_CHARACTERS - 1)
-        .join('')
-        .trimEnd()}…`;
+  if (characters.length <= MAX_CHARACTERS) return plain;
+  return `${characters
+    .slice(0, MAX_CHARACTERS - 1)
+    .join('')
+    .trimEnd()}…`;
 }

@@ -78,8 +78,8 @@ async function judged(
     throw new DecisionRefused(`there is no run ${runId}`, '`seller-mirror runs` lists them');
   }
   const check = checkDecision(run, decision);
-  if (check.kind === 'no') throw new DecisionRefused(check.why, check.remedy);
-  return { run, already: check.kind === 'made' };
+  if (check.kind === 'refused') throw new DecisionRefused(check.why, check.remedy);
+  return { run, already: check.kind === 'already-made' };
 }
 
 /** What an approval removed now, and what became of the others; null unless it was one. */

@@ -220,7 +220,7 @@ describe('a held run', () => {
       /approved at .* by .*; run \d+ carried/,
     );
     const late = await run(['runs', 'reject', id], env);
-    expect(late.stderr).toMatch(/^error: run \d+ was approved already.*\n {2}→ /);
+    expect(late.stderr).toMatch(/^error: run \d+ was already approved.*\n {2}→ /);
     expect(late.code).toBe(1);
   });
 

@@ -265,7 +265,7 @@ describe('what is wrong', () => {
       'redis://me:hunter2@a/hunter2',
       /^REDIS_URL names a database that is not a number: /,
     ],
-    ['REDIS_URL', 'http://cache', /^REDIS_URL is an address of the web, not of Redis: /],
+    ['REDIS_URL', 'http://cache', /^REDIS_URL is a web address, not a Redis address: /],
   ])('is a value such as %s=%j, and nothing else', (name, value, expected) => {
     expect(problems({ [name]: value })).toEqual([expect.stringMatching(expected)]);
   });

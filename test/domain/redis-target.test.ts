@@ -90,26 +90,26 @@ describe('an address of Redis', () => {
 
 describe('what is no address of Redis', () => {
   it.each<[string, RegExp]>([
-    ['http://cache:6379', /of the web, not of Redis: begin it with redis:/],
+    ['http://cache:6379', /a web address, not a Redis address: begin it with redis:/],
     ['postgres://cache/1', /not an address of a Redis server/],
     ['cache:6379', /not an address of a Redis server: begin it with redis:\/\//],
-    ['redis://', /lacks a host/],
-    ['redis://:6379', /lacks a host/],
-    ['redis://me:pw@', /lacks a host/],
+    ['redis://', /has no host/],
+    ['redis://:6379', /has no host/],
+    ['redis://me:pw@', /has no host/],
     ['redis://cache:x', /a port that is not a number/],
     // As an unset variable leaves it.
     ['redis://cache:', /a port that is not a number/],
     ['redis://cache:65536', /a port that is not a number from 1 to 65535/],
-    ['redis://::1', /lacks a host|brackets/],
+    ['redis://::1', /has no host|brackets/],
     ['redis://fe80::1:6379', /in brackets: \[::1\]/],
     ['redis://[cache]', /a host that can’t be read/],
     ['redis://cache/main', /a database that is not a number/],
     ['redis://cache/-1', /a database that is not a number/],
     ['redis://a,b', /several hosts.*redis-sentinel:.*redis-cluster:/],
-    ['redis-sentinel://a,b', /lacks the name of the master/],
-    ['redis-sentinel://a,b//1', /lacks the name of the master/],
+    ['redis-sentinel://a,b', /does not name the master/],
+    ['redis-sentinel://a,b//1', /does not name the master/],
     ['redis-sentinel://a/m/x', /after the master’s name/],
-    ['redis-cluster://a,,b', /lacks a host/],
+    ['redis-cluster://a,,b', /has no host/],
     ['redis-cluster://a/1', /a cluster has only database 0/],
     ['redis://me@cache', /user name but no password.*:password@/],
     ['redis://:p@ss@cache', /@ is %40/],
@@ -118,10 +118,10 @@ describe('what is no address of Redis', () => {
     ['redis://:p#ss@cache', /# is %23/],
     ['redis://:p%ss@cache', /% is %25/],
     ['redis://cache/0#x', /write # in the password as %23/],
-    ['redis://cache?family=6', /options that are not known: end it before/],
+    ['redis://cache?family=6', /unknown options after the question mark: end it before/],
     ['redis-sentinel://a/m?db=1', /the only option is sentinelPass/],
-    ['redis://:p ss@cache', /blanks or control characters/],
-    ['redis://cache\nredis://other', /blanks or control characters/],
+    ['redis://:p ss@cache', /spaces or control characters/],
+    ['redis://cache\nredis://other', /spaces or control characters/],
   ])('includes %j, with what to do', (url, expected) => {
     expect(() => parseRedisUrl(url)).toThrow(expected);
   });

@@ -142,24 +142,24 @@ describe('a decision', () => {
   const newer = (decision: Decision | null) => ({ newerHeld: { runId: 14n, decision } });
 
   it('can be made once a run was held, and made again without harm', () => {
-    expect(checkDecision(held, 'approved')).toEqual({ kind: 'go' });
-    expect(checkDecision({ ...held, decision: 'approved' }, 'approved')).toEqual({ kind: 'made' });
-    expect(checkDecision({ ...held, decision: 'rejected' }, 'rejected')).toEqual({ kind: 'made' });
+    expect(checkDecision(held, 'approved')).toEqual({ kind: 'allowed' });
+    expect(checkDecision({ ...held, decision: 'approved' }, 'approved')).toEqual({ kind: 'already-made' });
+    expect(checkDecision({ ...held, decision: 'rejected' }, 'rejected')).toEqual({ kind: 'already-made' });
   });
 
   it('to reject can be taken back, also when a newer run was held; a removal can’t', () => {
     const rejected = { ...held, decision: 'rejected', ...newer(null) } as const;
-    expect(checkDecision(rejected, 'approved')).toEqual({ kind: 'go' });
+    expect(checkDecision(rejected, 'approved')).toEqual({ kind: 'allowed' });
     const approved = { ...held, decision: 'approved', missing: 0, removed: 9 } as const;
     expect(checkDecision({ ...approved, approvalRunId: 13n }, 'rejected')).toMatchObject({
-      kind: 'no',
-      why: expect.stringMatching(/approved already \(run 13\): 9 of its 11 items are/) as string,
+      kind: 'refused',
+      why: expect.stringMatching(/already approved \(run 13\): 9 of its 11 items are/) as string,
     });
   });
 
   it('to approve can be taken back for the items that were not removed, since they are still missing', () => {
     const partly = { ...held, decision: 'approved', missing: 4, removed: 7 } as const;
-    expect(checkDecision({ ...partly, approvalRunId: 13n }, 'rejected')).toEqual({ kind: 'go' });
+    expect(checkDecision({ ...partly, approvalRunId: 13n }, 'rejected')).toEqual({ kind: 'allowed' });
   });
 
   it('is made about the newest held run, since that one holds back what the others did', () => {
@@ -178,7 +178,7 @@ describe('a decision', () => {
   it.each(['succeeded', 'failed', 'running', 'interrupted'])(
     'can’t be made about a run that is %s',
     (state) => {
-      expect(checkDecision({ ...held, state }, 'rejected').kind).toBe('no');
+      expect(checkDecision({ ...held, state }, 'rejected').kind).toBe('refused');
     },
   );
 

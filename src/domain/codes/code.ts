@@ -1,31 +1,31 @@
 export type CodeFault =
   | 'empty'
   | 'too-long'
-  /** A line break, a tab or the like within the text. */
+  /** A line break, a tab or the like inside the text. */
   | 'control-characters'
-  /** U+FFFD or half a character: what the text was is lost, most likely to a wrong encoding. */
+  /** U+FFFD or half a surrogate pair: the text was probably decoded with the wrong encoding. */
   | 'unreadable-characters';
 
 type CodeReading = { readonly code: string } | { readonly reason: CodeFault };
 
-/** Characters; what is longer is no code but a line of something else. */
+/** Characters. Longer text is a line of something else. */
 export const LONGEST_CODE = 255;
 
-/** What may surround a code without being seen: white space, byte order marks, what has no width. */
-const UNSEEN = /^[\p{White_Space}\p{Cf}\p{Default_Ignorable_Code_Point}]$/u;
-/** Which quotes go together differs from country to country, so any two will do. */
+/** Invisible characters: white space, byte order marks, zero-width characters. */
+const INVISIBLE = /^[\p{White_Space}\p{Cf}\p{Default_Ignorable_Code_Point}]$/u;
+/** Any two of these make a pair: languages pair quotes differently. */
 const QUOTE = /^["'`´\p{Pi}\p{Pf}\u201A\u201E\u300C-\u300F\u301D-\u301F\uFF02\uFF07]$/u;
 const FORMULA = /^[=+\-@＝＋－＠]$/u;
 const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]/u;
 const UNREADABLE = /[\p{Cs}\uFFFD]/u;
 
 /**
- * The code in a text: without what surrounds it unseen, quotes, the apostrophe that marks text for
- * spreadsheets, and the formula `="…"`. Codes have no fixed format (field notes: requests), so nothing
- * else is touched. Doing it twice changes nothing more. Takes linear time.
+ * Strips invisible characters, quotes, the apostrophe that marks text in spreadsheets, and the formula
+ * `="…"` from around a code. Codes have no fixed format (field notes: requests), so nothing else changes.
+ * Idempotent, in linear time.
  *
- * Letter case counts: where look-up ignores it, which is only probable, two spellings cost one call more;
- * where it does not, one answer for both would be wrong.
+ * Letter case is kept. Servers probably ignore it, and then two spellings only cost an extra call. If a
+ * server does not ignore it, one answer for both spellings would be wrong.
  */
 export function normalizeCode(text: string): string {
   let start = 0;
@@ -33,10 +33,10 @@ export function normalizeCode(text: string): string {
   while (start < end) {
     const first = String.fromCodePoint(text.codePointAt(start) as number);
     const last = lastCharacter(text, end);
-    if (UNSEEN.test(first)) start += first.length;
-    else if (UNSEEN.test(last)) end -= last.length;
+    if (INVISIBLE.test(first)) start += first.length;
+    else if (INVISIBLE.test(last)) end -= last.length;
     else if (isTextFormula(text, start, end)) start++;
-    // Not the first of two quotes: the one at the end is the formula's.
+    // An apostrophe before a formula has no partner: the last quote belongs to the formula.
     else if (first === "'" && isTextFormula(text, start + 1, end)) start++;
     else if (end - start >= 2 && QUOTE.test(first) && QUOTE.test(last)) {
       start++;
@@ -48,8 +48,8 @@ export function normalizeCode(text: string): string {
 }
 
 /**
- * Whether `="…"` stands from `start` to `end`. With a quote within it is more than one text. All
- * quotes may be doubled, as in a CSV file that is read as lines.
+ * True for `="…"` from `start` to `end`, without a quote inside. All quotes may be doubled, as in a CSV
+ * file that is read as plain lines.
  */
 function isTextFormula(text: string, start: number, end: number): boolean {
   if (!text.startsWith('="', start)) return false;
@@ -58,13 +58,13 @@ function isTextFormula(text: string, start: number, end: number): boolean {
   return closing === end - quotes.length && text.startsWith(quotes, closing);
 }
 
-/** The whole character that ends before `end`. */
+/** The character before `end`, whole if it is a surrogate pair. */
 function lastCharacter(text: string, end: number): string {
   const pair = text.slice(Math.max(0, end - 2), end);
   return /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/.test(pair) ? pair : text.charAt(end - 1);
 }
 
-/** Reads a text as a purchase code. Every text that can be one is taken for one. */
+/** Reads a purchase code, or says why the text can't be one. */
 export function readCode(text: string): CodeReading {
   const code = normalizeCode(text);
   if (code === '') return { reason: 'empty' };
@@ -73,7 +73,7 @@ export function readCode(text: string): CodeReading {
   return isLonger(code, LONGEST_CODE) ? { reason: 'too-long' } : { code };
 }
 
-/** The reason in words, as the end of a sentence that begins with the place of the text. */
+/** Completes a sentence that begins with the position of the text. */
 export function describeCodeFault(reason: CodeFault): string {
   switch (reason) {
     case 'empty':
@@ -87,9 +87,9 @@ export function describeCodeFault(reason: CodeFault): string {
   }
 }
 
-/** Servers may trim a code and change its letter case (field notes: requests). */
-export function isSameCode(named: string, asked: string): boolean {
-  return named === asked || named.trim().toLowerCase() === asked.trim().toLowerCase();
+/** Compares a code from an answer: servers may trim it and change its case (field notes: requests). */
+export function isSameCode(answered: string, asked: string): boolean {
+  return answered === asked || answered.trim().toLowerCase() === asked.trim().toLowerCase();
 }
 
 function isLonger(text: string, characters: number): boolean {

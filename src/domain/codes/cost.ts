@@ -1,5 +1,5 @@
 export interface AuditSize {
-  /** Codes that need a call: neither fresh nor in the list twice. */
+  /** Distinct codes without a fresh verdict: each needs a call. */
   readonly toAsk: number;
   /** 0: unlimited. */
   readonly requestsPerMinute: number;
@@ -7,38 +7,39 @@ export interface AuditSize {
   readonly chunkSize: number;
 }
 
-/** What an audit costs while nothing fails, unless most of its codes are denied. */
+/** The cost of an audit if nothing fails and few codes are denied. */
 export interface AuditCost {
   readonly chunks: number;
-  /** One for each code. */
+  /** One per code. */
   readonly codeCalls: number;
   /** Account details and canaries. */
   readonly proofCalls: number;
   readonly calls: number;
-  /** Milliseconds that the budget spreads the calls over; null without one: the marketplace's speed is unknown. */
+  /** Milliseconds that the request budget needs for the calls; null without a budget. */
   readonly leastMs: number | null;
-  /** When it would end if it began now, milliseconds since 1970. */
+  /** The end of the audit if it began now, milliseconds since 1970; null without a budget. */
   readonly finishAt: number | null;
 }
 
-/** Codes between account details while denials wait for them; at most a minute's worth. */
-const CODES_AN_ACCOUNT = 100;
+/** Account details are requested after this many codes, or after a minute's worth if that is less. */
+const CODES_PER_ACCOUNT_CALL = 100;
 
 /**
- * A chunk ends with account details and a canary, with which the next one begins; account details are asked
- * for within a chunk too. Chunks in which nothing is denied need less, others a canary more for every 17
- * denials. Second looks come on top. @param now milliseconds since 1970
+ * Estimates the cost of an audit. Each chunk ends with account details and a canary, which also start the
+ * next chunk; long chunks request account details in between. Not counted: a canary for every 17 denials,
+ * and second looks. A chunk without denials needs fewer calls.
+ * @param now milliseconds since 1970
  */
 export function auditCost(size: AuditSize, now: number): AuditCost {
   const { toAsk, requestsPerMinute, chunkSize } = size;
   const chunks = Math.ceil(toAsk / chunkSize);
-  const anAccount = Math.min(CODES_AN_ACCOUNT, requestsPerMinute || CODES_AN_ACCOUNT);
-  const accounts = Math.max(chunks, Math.floor(toAsk / anAccount));
+  const codesPerAccount = Math.min(CODES_PER_ACCOUNT_CALL, requestsPerMinute || Infinity);
+  const accounts = Math.max(chunks, Math.floor(toAsk / codesPerAccount));
   const proofCalls = chunks === 0 ? 0 : 2 + accounts + chunks;
   const calls = toAsk + proofCalls;
-  // The first call leaves at once; each other waits for its turn.
-  const spaces = Math.max(0, calls - 1);
-  const leastMs = requestsPerMinute === 0 ? null : Math.ceil((spaces * 60_000) / requestsPerMinute);
+  // The first call does not wait.
+  const waits = Math.max(0, calls - 1);
+  const leastMs = requestsPerMinute === 0 ? null : Math.ceil((waits * 60_000) / requestsPerMinute);
   const finishAt = leastMs === null ? null : now + leastMs;
   return { chunks, codeCalls: toAsk, proofCalls, calls, leastMs, finishAt };
 }

@@ -5,24 +5,24 @@ import { describeDenials, type Denials } from './second-look.js';
 
 /** The outcome of a record of a list. */
 export interface RecordFacts {
-  /** `rejected`: the record holds no code. `pending`: it was not asked for yet. */
+  /** `rejected`: the record holds no code. `pending`: the code was not asked yet. */
   readonly verdict: 'valid' | 'invalid' | 'unproven' | 'rejected' | 'pending';
-  /** One word, for programs; of a rejected record, a sentence. */
+  /** One word, for programs; for a rejected record, a sentence. */
   readonly reason: string;
   /** `purchase`, `canary`, `account` or `none`. */
   readonly proof: string;
-  /** The denials that prove an invalid code; null where they are not known. */
+  /** The denials that prove an invalid code; null if unknown. */
   readonly denials: Denials | null;
-  /** The last known purchase; that of an invalid code is from when it was valid. */
+  /** The last known purchase. For an invalid code, it dates from when the code was valid. */
   readonly purchase: Purchase | null;
   readonly checkedAt: Date | null;
 }
 
-/** Explains a verdict, or why there is none, in one sentence with times in UTC. */
+/** Explains a verdict, or why there is none, in one sentence. Times are in UTC. */
 export function describeVerdict(facts: Omit<RecordFacts, 'purchase'>): string {
   const { verdict, reason, proof, denials, checkedAt } = facts;
   if (verdict === 'rejected') return reason;
-  if (verdict === 'pending') return 'it was not asked for yet';
+  if (verdict === 'pending') return 'it was not checked yet';
   if (verdict === 'unproven') return whyUnproven(reason);
   if (proof === 'purchase') {
     const at = checkedAt === null ? '' : ` at ${moment(checkedAt)}`;

@@ -1,50 +1,49 @@
 import type { Json, Purchase, PurchasedItem } from '../item.js';
 import { isObject, readsAsTimestamp } from '../values.js';
 
-/** A purchase as read, beside the JSON it was read from: a field that is null may not have been sent. */
+/** A decoded purchase with its JSON, which shows whether a null field was sent or left out. */
 export interface PurchaseReading {
   readonly value: Purchase;
   readonly raw: Json;
 }
 
-/** Whether a purchase is supported at a moment; `none` also where nothing is known of it. */
+/** `none`: no support, or none known. */
 export type Support = 'active' | 'expired' | 'none';
 
 /**
- * What a new answer says replaces what was known; what it leaves out is kept, since shapes may be reduced
- * (spec 2.5). Support is taken away only where the field is there and empty.
+ * Updates the known purchase with a new answer. Fields that the answer leaves out are kept, because shapes
+ * may be reduced (spec 2.5). Support ends only if the answer has the field and it is empty.
  */
 export function mergePurchase(known: Purchase | null, { value, raw }: PurchaseReading): Purchase {
   if (known === null) return value;
-  const saysSupport =
+  const hasSupport =
     isObject(raw) && 'supported_until' in raw && readsAsTimestamp(raw['supported_until']);
   return {
     ...known,
-    ...told(value),
+    ...withoutNulls(value),
     item: mergeItem(known.item, value.item),
-    supportedUntil: saysSupport ? value.supportedUntil : known.supportedUntil,
+    supportedUntil: hasSupport ? value.supportedUntil : known.supportedUntil,
   };
 }
 
-/** The fields that are not null. */
-function told<T extends object>(value: T): Partial<T> {
+function withoutNulls<T extends object>(value: T): Partial<T> {
   const fields = Object.entries(value).filter(([, field]) => field !== null);
   return Object.fromEntries(fields) as Partial<T>;
 }
 
 /**
- * Two items are never mixed. Where there is no telling whether it is another, what was known is kept, unless
- * that is no more than an address.
+ * Never mixes two items. If ids and names can't tell whether both are the same item, the known one is kept,
+ * unless nothing but its address is known.
  */
 function mergeItem(known: PurchasedItem | null, fresh: PurchasedItem | null): PurchasedItem | null {
   if (fresh === null) return known;
   if (known === null) return fresh;
   const same = areSame(known, fresh);
   if (same === null) return known.id === null && known.name === null ? fresh : known;
-  return same ? { ...known, ...told(fresh) } : fresh;
+  return same ? { ...known, ...withoutNulls(fresh) } : fresh;
 }
 
-/** By their ids or, where one is missing, their names; null where neither can be compared. */
+/** Compares ids or, if one is missing, names; null if neither can be compared. */
 function areSame(a: PurchasedItem, b: PurchasedItem): boolean | null {
   if (a.id !== null && b.id !== null) return a.id === b.id;
   return a.name === null || b.name === null ? null : a.name === b.name;
@@ -60,7 +59,7 @@ export function supportAt(
 }
 
 type TransitionKind =
-  /** Was valid: probably refunded or cancelled (field notes: errors). */
+  /** Probably refunded or cancelled (field notes: errors). */
   | 'became-invalid'
   | 'became-valid'
   | 'license-changed'
@@ -68,7 +67,7 @@ type TransitionKind =
   | 'item-changed'
   | 'support-extended'
   | 'support-shortened'
-  /** Time has passed; nobody changed anything. */
+  /** Its end date has passed between two checks. */
   | 'support-expired';
 
 export interface CodeTransition {
@@ -77,10 +76,7 @@ export interface CodeTransition {
   readonly to: string | null;
 }
 
-/**
- * Purchases are those that are known, reduced answers filled up from earlier ones, so that a shape that says
- * less is no change.
- */
+/** Compares merged purchases, so that a reduced answer does not look like a change. */
 function transitionsOf(before: KnownCode | null, now: KnownCode): readonly CodeTransition[] {
   if (before === null) return [];
   const out: CodeTransition[] = [];
@@ -90,7 +86,6 @@ function transitionsOf(before: KnownCode | null, now: KnownCode): readonly CodeT
   }
   if (now.verdict === 'valid' && before.purchase !== null && now.purchase !== null) {
     out.push(...purchaseTransitions(before.purchase, now.purchase));
-    // Support may have ended between the two checks.
     const hasExpired =
       supportAt(before.purchase, before.checkedAt) === 'active' &&
       supportAt(now.purchase, now.checkedAt) === 'expired';
@@ -102,8 +97,8 @@ function transitionsOf(before: KnownCode | null, now: KnownCode): readonly CodeT
 type Value = (purchase: Purchase) => string | null;
 
 /**
- * Values whose change is told. Letter case is no change: licences pass through the site's translation
- * table, and a currency is the same however its code is written.
+ * Values whose change is a transition. Letter case does not count: licences pass through the site's
+ * translation table, and currency codes mean the same in any case.
  */
 const COMPARED: readonly (readonly [TransitionKind, Value])[] = [
   ['license-changed', ({ licenseType }) => licenseType],
@@ -114,20 +109,20 @@ const COMPARED: readonly (readonly [TransitionKind, Value])[] = [
 function purchaseTransitions(before: Purchase, now: Purchase): CodeTransition[] {
   const changed = COMPARED.flatMap(([kind, valueOf]) => {
     const [from, to] = [valueOf(before), valueOf(now)];
-    // To learn a value is not to see it change.
+    // A value that was unknown before has not changed.
     return from === null || to === null || isSameWord(from, to) ? [] : [{ kind, from, to }];
   });
   return [...changed, ...supportChange(before, now)];
 }
 
 /**
- * A purchase without an end of support had none only if the full shape has been seen of it: reduced
- * ones never tell (field notes: reduced shapes).
+ * A missing end of support means "no support" only if the full shape was seen: reduced shapes never have it
+ * (field notes: reduced shapes).
  */
 function supportChange(before: Purchase, now: Purchase): CodeTransition[] {
   const [from, to] = [before.supportedUntil, now.supportedUntil];
-  const wasTold = from !== null || (before.item?.full ?? null) !== null;
-  if (from === to || !wasTold) return [];
+  const wasKnown = from !== null || (before.item?.full ?? null) !== null;
+  if (from === to || !wasKnown) return [];
   const kind = untilOf(now) > untilOf(before) ? 'support-extended' : 'support-shortened';
   return [{ kind, from, to }];
 }
@@ -148,10 +143,10 @@ function isSameWord(a: string, b: string): boolean {
   return a.trim().toLowerCase() === b.trim().toLowerCase();
 }
 
-/** What the mirror holds of a code. A code that was never proven is not known. */
+/** What the mirror knows about a code that has a proven verdict. */
 export interface KnownCode {
   readonly verdict: 'valid' | 'invalid';
-  /** The last purchase seen, kept when the code becomes invalid; null when there never was one. */
+  /** The last purchase seen, kept when the code becomes invalid; null if there never was one. */
   readonly purchase: Purchase | null;
   /** When the verdict was last proven, milliseconds since 1970. */
   readonly checkedAt: number;
@@ -162,26 +157,26 @@ export type NewVerdict =
   | { readonly verdict: 'invalid' | 'unproven' };
 
 export interface KnownCodeUpdate {
-  /** Null when nothing is known still. */
+  /** Null if the code is still unknown. */
   readonly known: KnownCode | null;
   readonly transitions: readonly CodeTransition[];
 }
 
 /**
- * An unproven judgement changes nothing, nor does one older than what is known: of two audits the later wins.
+ * Applies a new verdict to a code. An unproven one changes nothing, nor does one older than the last check.
  * @param at when the code was answered or denied, milliseconds since 1970
  */
 export function updateKnownCode(
   before: KnownCode | null,
-  news: NewVerdict,
+  result: NewVerdict,
   at: number,
 ): KnownCodeUpdate {
   const isOlder = before !== null && at < before.checkedAt;
-  if (news.verdict === 'unproven' || isOlder) return { known: before, transitions: [] };
+  if (result.verdict === 'unproven' || isOlder) return { known: before, transitions: [] };
   const purchase =
-    news.verdict === 'valid'
-      ? mergePurchase(before?.purchase ?? null, news.purchase)
+    result.verdict === 'valid'
+      ? mergePurchase(before?.purchase ?? null, result.purchase)
       : (before?.purchase ?? null);
-  const known: KnownCode = { verdict: news.verdict, purchase, checkedAt: at };
+  const known: KnownCode = { verdict: result.verdict, purchase, checkedAt: at };
   return { known, transitions: transitionsOf(before, known) };
 }

@@ -3,28 +3,28 @@ import type { Failure, Reply } from '../reply.js';
 import { isSameCode } from './code.js';
 
 /**
- * What the reply to one call says of the question and of the credential. Plain data, so that it can
- * be recorded with the call, and a chunk be judged by a process that did not make its calls.
+ * What the reply to one call tells about the code and about the API key. It is plain data, so that a
+ * process can judge calls that another process made.
  */
 type CallOutcome =
-  /** The data asked for: the credential was good then. */
+  /** The requested data: the key was good then. */
   | { readonly kind: 'success' }
-  /** An error envelope that answers, and that a bad key is given all the same. */
+  /** An error envelope that answers the question. A bad key gets the same one. */
   | { readonly kind: 'denied' }
-  /** Says of the credential or the API that it is not good, or that answers get mixed up. */
+  /** A sign that the key or the API is bad, or that the server mixes up answers. */
   | { readonly kind: 'suspect'; readonly reason: SuspectReason }
-  /** Says nothing of either. */
+  /** Tells nothing about code or key. */
   | {
       readonly kind: 'inconclusive';
       readonly reason: InconclusiveReason;
-      /** When the server says to come back, milliseconds since 1970; null when it did not say. */
+      /** When the server allows a retry, milliseconds since 1970; null if it did not say. */
       readonly retryAt: number | null;
     };
 
 export type SuspectReason =
   | 'refused'
   | 'switched-off'
-  /** To somewhere the key may not go. */
+  /** To an address that must not get the key. */
   | 'redirect'
   /** The answer is about another code. */
   | 'another-code';
@@ -33,13 +33,13 @@ export type InconclusiveReason =
   | 'limited'
   | 'unavailable'
   | 'unreadable'
-  /** An answer that holds nothing of a purchase; a mere echo of the code is none. */
+  /** The answer has no data of a purchase, at most the code itself. */
   | 'no-purchase';
 
 export interface Evidence {
-  /** Null when no answer came. */
+  /** Null without an answer. */
   readonly httpStatus: number | null;
-  /** What the server or the client said of it, redacted and bounded; null for an answer with data. */
+  /** The server's or the client's error message, redacted and shortened; null for an answer with data. */
   readonly message: string | null;
 }
 
@@ -57,7 +57,7 @@ export function readCodeReply(
   return { outcome: answerTo(code, data.value), evidence: { httpStatus, message: null } };
 }
 
-/** A denial of account details is a refusal (spec 7). `account` is null when there was no answer. */
+/** Denied account details mean a refused key (spec 7). `account` is null without an answer. */
 export function readAccountReply(
   reply: Reply<{ readonly value: Pick<Account, 'username'> }>,
 ): CallResult & { readonly account: string | null } {
@@ -73,8 +73,8 @@ const REFUSED: CallOutcome = { kind: 'suspect', reason: 'refused' };
 const ANOTHER_CODE: CallOutcome = { kind: 'suspect', reason: 'another-code' };
 
 /**
- * An answer counts when it is about the code asked for; forks may leave the code out of it (field notes).
- * What holds no fact of a purchase says nothing, whether it repeats the code or not.
+ * Forks may leave the code out of the answer (field notes), so a missing code is accepted and another code
+ * is not. An answer without any data of a purchase is inconclusive, even if it repeats the code.
  */
 function answerTo(code: string, purchase: Purchase): CallOutcome {
   const { purchaseCode, item, licenseType, price, purchasedAt } = purchase;
@@ -94,7 +94,7 @@ function outcomeOf(failure: Failure): CallOutcome {
     case 'limited':
       return { kind: 'inconclusive', reason: 'limited', retryAt: failure.retryAt };
     case 'unavailable': {
-      // An outage says nothing of the key; an API that is not there may not be asked through it either.
+      // An outage tells nothing about the key. A missing API or a redirect casts doubt on the address.
       const { reason, retryAt } = failure;
       return reason === 'switched-off' || reason === 'redirect'
         ? { kind: 'suspect', reason }
@@ -127,19 +127,13 @@ export type DenialFault =
 
 export type UnprovenReason = InconclusiveReason | SuspectReason | DenialFault;
 
-/** Whether a check is one denial of several, on which a verdict rests together. */
-export function isUnconfirmedDenial({
-  verdict,
-  reason,
-}: {
-  verdict: string;
-  reason: string | null;
-}): boolean {
-  return verdict === 'unproven' && reason === 'unconfirmed';
+/** True for a denial that counts but needs another one before the code is invalid. */
+export function isUnconfirmedDenial(check: { verdict: string; reason: string | null }): boolean {
+  return check.verdict === 'unproven' && check.reason === 'unconfirmed';
 }
 
-/** When asking again may help: at once, when the cause is gone, or hardly ever. */
-type AskAgain = 'now' | 'later' | 'pointless';
+/** When a retry may help: at once, once the cause is gone, or hardly ever. */
+type Retry = 'now' | 'later' | 'pointless';
 
 const KEY =
   'check the API key in the workspace settings of the marketplace; `seller-mirror doctor` tries it';
@@ -148,8 +142,8 @@ const ANSWERS = '`seller-mirror doctor` shows how the marketplace answers';
 const CANARY = 'name a code that you know is valid with --canary CODE';
 const SHARED = 'wait a while; lower REQUESTS_PER_MINUTE if others share this address';
 
-/** When to ask again, why there is no verdict, and what to do where that is more than asking again. */
-const REASONS: Readonly<Record<UnprovenReason, readonly [AskAgain, string, string?]>> = {
+/** When to retry, why there is no verdict, and what to do if a retry is not enough. */
+const REASONS: Readonly<Record<UnprovenReason, readonly [Retry, string, string?]>> = {
   limited: ['later', 'the marketplace said there were too many requests', SHARED],
   unavailable: ['later', 'the marketplace was not available'],
   unreadable: ['pointless', 'the answer could not be understood', ANSWERS],
@@ -166,30 +160,30 @@ const REASONS: Readonly<Record<UnprovenReason, readonly [AskAgain, string, strin
   'no-account-after': ['later', 'denied, and the API key was not proven afterwards'],
   'no-canary-before': ['now', 'denied before any code known to be valid was found', CANARY],
   'no-canary-after': ['later', 'denied, and no code known to be valid was found afterwards'],
-  'no-canary': ['later', 'denied, as was every code that was known to be valid', CANARY],
+  'no-canary': ['later', 'denied, as was every code known to be valid', CANARY],
   'proof-failed': ['now', 'denied while a proof of the API key failed'],
   gap: ['now', 'denied, and the API key was not proven within two minutes'],
   'row-too-long': ['now', 'one of too many denials in a row without a valid code between them'],
-  unconfirmed: ['now', 'denied, and not asked for as often as it takes to call it invalid'],
+  unconfirmed: ['now', 'denied, but not often enough to be called invalid'],
 };
 
-/** A stored word as a reason; null for one of an older version. */
+/** Null for a reason that an older version stored. */
 function reasonOf(word: string): UnprovenReason | null {
   return Object.hasOwn(REASONS, word) ? (word as UnprovenReason) : null;
 }
 
-/** Says why there is no verdict; a reason of an older version is shown as it is. */
+/** Explains a missing verdict. A reason from an older version is shown unchanged. */
 export function whyUnproven(word: string): string {
   const reason = reasonOf(word);
   return reason === null ? word : REASONS[reason][1];
 }
 
-/** Says what to do about a missing verdict, as the end of a line; as in an outage where the reason is not known. */
+/** The remedy for a missing verdict. An unknown reason gets that of an outage. */
 export function unprovenRemedy(word: string): string {
-  const [ask, , remedy] = REASONS[reasonOf(word) ?? 'unavailable'];
-  return remedy ?? (ask === 'now' ? 'ask again' : 'ask again later');
+  const [retry, , remedy] = REASONS[reasonOf(word) ?? 'unavailable'];
+  return remedy ?? (retry === 'now' ? 'ask again' : 'ask again later');
 }
 
-export function askAgain(reason: UnprovenReason): AskAgain {
+export function retryOf(reason: UnprovenReason): Retry {
   return REASONS[reason][0];
 }

@@ -1,63 +1,61 @@
 import { moment } from '../moment.js';
 
 /**
- * Which denied codes are asked for again before they are called invalid.
+ * Decides which denied codes are asked again before they are called invalid.
  *
- * Checkpoints prove the key, not that a denial is true: a stale cache denies good codes for a moment,
- * one sick machine of several denies some of them all the time. So a code is *invalid* only when it
- * was denied twice, the second time at least `SECOND_LOOK_DELAY_MS` later and after every other code of the
- * list. `--confirm` says for which codes: `all` of them, `none`, or `auto`, which looks again at every
- * denied code where few are denied, and else at a part of them: a sample, so that false denials which
- * are few and brief may be missed. `all` misses none.
+ * Checkpoints prove the key, not the denial: a stale cache denies good codes for a moment, and one sick
+ * machine of several denies some of them all the time. So a code is *invalid* only after two denials, the
+ * second at least `SECOND_LOOK_DELAY_MS` later and after every other code of the list. `--confirm` chooses
+ * the codes for this second look: `all`, `none`, or `auto`. If few codes are denied, `auto` checks all of
+ * them again, and otherwise a sample. A sample can miss a few brief false denials; `all` misses none.
  *
- * A code that is found after all shows that denials of this marketplace can be false. Then every
- * denied code is asked for again, until chance can no longer explain that it was denied each time.
+ * A denied code that turns out valid shows that this marketplace gives false denials. From then on every
+ * denied code is asked again, until chance can no longer explain all its denials.
  */
 
 export const CONFIRM_MODES = ['auto', 'all', 'none'] as const;
 export type Confirm = (typeof CONFIRM_MODES)[number];
 
-/** From a denial to the second look at it, milliseconds. */
+/** Milliseconds from a denial to the second look. */
 export const SECOND_LOOK_DELAY_MS = 60_000;
-/** The same for a few codes that somebody waits for at the terminal. */
+/** The same for codes given as arguments: somebody waits for them at the terminal. */
 export const SHORT_SECOND_LOOK_DELAY_MS = 5_000;
 
-/** With so many denied codes or fewer, each is asked for again; of more, at least so many are. */
+/** Up to this many denied codes are all asked again. Of more, at least this many are. */
 export const MIN_SECOND_LOOKS = 1_000;
-/** And with such a share of the list or less. */
+/** Up to this share of the list, all denied codes are asked again. */
 const SMALL_SHARE = 0.1;
 /**
- * One in so many, in the order of the list: a row of 25 denied codes, which the rules of checkpoints let
- * pass, holds at least one. A short stretch of false denials among true ones can still go unseen.
+ * A sample has every 12th denied code, in list order. So it has at least one from each row of 25 denied
+ * codes, the longest that checkpoints accept. It can miss a shorter row of false denials.
  */
 export const SAMPLE_INTERVAL = 12;
-/** How likely it may be that any code of an audit is called invalid by chance alone. */
-const RISK = 1 / 10_000;
-/** Most looks. Where these are not enough, denials prove nothing and the codes stay unproven. */
-const MOST_DENIALS = 10;
+/** Accepted probability that an audit calls a valid code invalid by chance. */
+const MAX_RISK = 1 / 10_000;
+/** If this many denials could still be chance, the codes stay unproven. */
+const MAX_DENIALS = 10;
 
 export interface DenialCounts {
   readonly confirm: Confirm;
-  /** Distinct codes of the list that were to be asked for. */
+  /** Distinct codes of the list that needed a call. */
   readonly asked: number;
-  /** Codes that were denied, never found, and have no verdict yet. */
+  /** Codes that were denied every time and have no verdict yet. */
   readonly denied: number;
-  /** Codes that were found, those found after a denial among them. */
+  /** Valid codes, including those denied at first. */
   readonly valid: number;
-  /** Codes that were denied at first and found when they were asked for again. */
+  /** Codes that were denied at first and turned out valid. */
   readonly overturned: number;
 }
 
 export type SecondLookPlan =
-  /** Those denied fewer times than `denials` are asked for again: all, or one in `oneIn`. */
+  /** Asks codes again that have fewer than `denials` denials: one in `oneIn` of them. */
   | { readonly kind: 'look'; readonly denials: number; readonly oneIn: number }
   /** No number of denials would prove anything. */
   | { readonly kind: 'unproven' };
 
 /**
- * How often denied codes must be denied, and which of them. The share of valid codes that are denied is known
- * once codes were overturned: so many denials are asked for that less than one code in 10,000 audits is
- * called invalid by chance.
+ * Decides how many denials a code needs, and which codes are asked again. Overturned codes show how often
+ * this marketplace denies a valid code. The number of denials then keeps the risk below `MAX_RISK`.
  */
 export function planSecondLook({
   confirm,
@@ -73,20 +71,24 @@ export function planSecondLook({
     return { kind: 'look', denials: 2, oneIn };
   }
   const share = overturned / Math.max(valid, overturned);
-  // With no more valid codes than these, how often a denial is false is not known.
+  // If most valid codes were overturned, the true share is unknown.
   const assumed = Math.min(share, 0.5);
-  const denials = Math.max(3, Math.ceil(Math.log(RISK / Math.max(valid, 1)) / Math.log(assumed)));
-  return denials > MOST_DENIALS ? { kind: 'unproven' } : { kind: 'look', denials, oneIn: 1 };
+  const needed = Math.ceil(Math.log(MAX_RISK / Math.max(valid, 1)) / Math.log(assumed));
+  const denials = Math.max(3, needed);
+  return denials > MAX_DENIALS ? { kind: 'unproven' } : { kind: 'look', denials, oneIn: 1 };
 }
 
-/** @param deniedAt when each was denied last, milliseconds since 1970 */
+/**
+ * Milliseconds to wait before the next look.
+ * @param deniedAt the last denial of each code, milliseconds since 1970
+ */
 export function waitBeforeSecondLook(
   deniedAt: readonly number[],
   lookAfterMs: number,
   overturned: number,
   now: number,
 ): number {
-  // Looks after the first are against chance: time is of no use there.
+  // Further looks rule out chance, which needs no long delay.
   const afterMs = overturned > 0 ? Math.min(lookAfterMs, SHORT_SECOND_LOOK_DELAY_MS) : lookAfterMs;
   const last = deniedAt.reduce((latest, at) => Math.max(latest, at), 0);
   return Math.min(afterMs, Math.max(0, last + afterMs - now));
@@ -95,21 +97,21 @@ export function waitBeforeSecondLook(
 /** A denial that counts. */
 export interface Denial {
   readonly at: Date;
-  /** When the checkpoints around it were complete; null where an older version recorded it. */
+  /** When the checkpoints around it ended; null if an older version recorded it. */
   readonly checkpointBefore: Date | null;
   readonly checkpointAfter: Date | null;
 }
 
-/** How often a code was denied between two checkpoints before it was called invalid, and when. */
+/** The denials that made a code invalid. */
 export interface Denials {
-  /** 1 or more. */
+  /** At least 1. */
   readonly times: number;
   readonly first: Denial;
   readonly last: Denial;
 }
 
 /**
- * Says in words when a code was denied: `denied twice, 61 s apart, at 2026-11-21 10:00:00Z (between
+ * Describes when a code was denied: `denied twice, 61 s apart, at 2026-11-21 10:00:00Z (between
  * checkpoints at 09:59:58Z and 10:00:02Z) and 2026-11-21 10:01:01Z (between …)`.
  */
 export function describeDenials({ times, first, last }: Denials): string {
@@ -136,9 +138,9 @@ const UNITS = [
   ['min', 60],
 ] as const;
 
-/** A time in the largest unit of which it holds two: `61 s`, `2 min`, `30 h`. @param ms milliseconds */
+/** A duration in the largest unit that it contains twice: `61 s`, `2 min`, `30 h`. */
 function interval(ms: number): string {
   const seconds = Math.round(Math.max(0, ms) / 1_000);
-  const [unit, size] = UNITS.find(([, one]) => seconds >= 2 * one) ?? ['s', 1];
+  const [unit, size] = UNITS.find(([, length]) => seconds >= 2 * length) ?? ['s', 1];
   return `${Math.round(seconds / size)} ${unit}`;
 }

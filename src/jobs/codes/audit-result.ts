@@ -145,7 +145,7 @@ export function answerFromChecks(state: CodeState, checks: readonly CodeCheck[])
     code,
     verdict,
     denials,
-    reason: reason ?? 'it was not asked for yet',
+    reason: reason ?? 'it was not checked yet',
     proof: proof ?? 'none',
     purchase: known?.purchase ?? null,
     checkedAt: known === null ? (check?.checkedAt ?? null) : new Date(known.checkedAt),

@@ -1,5 +1,5 @@
 import { moment } from '../../domain/moment.js';
-import { askAgain, whyUnproven, type UnprovenReason } from '../../domain/codes/outcome.js';
+import { retryOf, whyUnproven, type UnprovenReason } from '../../domain/codes/outcome.js';
 import type { AuditState } from '../../store/audits/types.js';
 import type { Stop, StopReason } from './types.js';
 
@@ -95,7 +95,7 @@ export function isKeyNeverGood({ stop, settled, isUntried }: ChunkResult): boole
  */
 export function countsAgainst(reason: UnprovenReason, stop: Stop | null): boolean {
   if (stop === null || stop.reason === 'canary-lost') return true;
-  return askAgain(reason) === 'pointless' && stop.reason !== 'unreadable';
+  return retryOf(reason) === 'pointless' && stop.reason !== 'unreadable';
 }
 
 /** @param rounds rounds without a verdict, this one included */

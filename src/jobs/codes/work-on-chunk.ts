@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sameHost } from '../../domain/address.js';
-import { askAgain } from '../../domain/codes/outcome.js';
+import { retryOf } from '../../domain/codes/outcome.js';
 import type { Verdict } from '../../domain/codes/proof.js';
 import type { PurchaseReading } from '../../domain/codes/known-code.js';
 import { SECOND_LOOK_DELAY_MS, type Confirm } from '../../domain/codes/second-look.js';
@@ -108,7 +108,7 @@ export async function validateChunk(
     const rounds = known.attempts + 1;
     const isFinal = isGivenUp(rounds, report.stop);
     unproven.push(unprovenResult(result, known, isFinal));
-    if (!isFinal && askAgain(result.reason) === 'later') {
+    if (!isFinal && retryOf(result.reason) === 'later') {
       failedRounds = Math.max(failedRounds, rounds);
     }
   }

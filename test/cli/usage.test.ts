@@ -41,7 +41,10 @@ describe('wrong usage', () => {
     [['export', '--nix'], /^error: .*\n {2}→ add --help to see commands and options\n$/],
     [['completion', 'nix'], /^error: .*\n {2}→ add --help to see commands and options\n$/],
     [['changes', '--class', 'prices'], /"prices" is not a class; classes are price, release/],
-    [['changes', '--since', 'yesterday'], /"yesterday" is not a date or time; give one such as 2026-03/],
+    [
+      ['changes', '--since', 'yesterday'],
+      /"yesterday" is not a date or time; give one such as 2026-03/,
+    ],
     [['changes', '--since', '2026-02-30'], /"2026-02-30" does not exist/],
     [['changes', '--seller', 'nobody'], /no seller "nobody" is in the store/],
     [['changes', '--summary', '--follow'], /'--summary/],

@@ -143,8 +143,12 @@ describe('a decision', () => {
 
   it('can be made once a run was held, and made again without harm', () => {
     expect(checkDecision(held, 'approved')).toEqual({ kind: 'allowed' });
-    expect(checkDecision({ ...held, decision: 'approved' }, 'approved')).toEqual({ kind: 'already-made' });
-    expect(checkDecision({ ...held, decision: 'rejected' }, 'rejected')).toEqual({ kind: 'already-made' });
+    expect(checkDecision({ ...held, decision: 'approved' }, 'approved')).toEqual({
+      kind: 'already-made',
+    });
+    expect(checkDecision({ ...held, decision: 'rejected' }, 'rejected')).toEqual({
+      kind: 'already-made',
+    });
   });
 
   it('to reject can be taken back, also when a newer run was held; a removal can’t', () => {
@@ -159,7 +163,9 @@ describe('a decision', () => {
 
   it('to approve can be taken back for the items that were not removed, since they are still missing', () => {
     const partly = { ...held, decision: 'approved', missing: 4, removed: 7 } as const;
-    expect(checkDecision({ ...partly, approvalRunId: 13n }, 'rejected')).toEqual({ kind: 'allowed' });
+    expect(checkDecision({ ...partly, approvalRunId: 13n }, 'rejected')).toEqual({
+      kind: 'allowed',
+    });
   });
 
   it('is made about the newest held run, since that one holds back what the others did', () => {

@@ -4,7 +4,7 @@ import { DAY_MS } from '../domain/schedule.js';
 import { alertJobs, findFeedAlerts, findStaleSellers } from '../jobs/alerts.js';
 import { enqueueNext } from '../jobs/codes/perform-chunk.js';
 import type { Queues } from '../queue/queues.js';
-import { keepsForEver, planRetention, PruneBusyError } from '../store/prune.js';
+import { keepsEverything, planRetention, PruneBusyError } from '../store/prune.js';
 
 /** Stops a watch. Does not wait for a check that is running. */
 export type StopWatch = () => void;
@@ -133,7 +133,7 @@ export function watchRetention(
   { config, store }: Pick<App, 'config' | 'store'>,
   log: Log,
 ): StopWatch | null {
-  if (keepsForEver(config.retention)) return null;
+  if (keepsEverything(config.retention)) return null;
   let doneAt = -Infinity;
   return runEvery(
     HOUR_MS,

@@ -1,7 +1,7 @@
 import { Option } from 'commander';
 import type { CsvDialect } from '../domain/csv.js';
 import { rowEncoder as encoderOf } from '../export/values.js';
-import { textsOf, type QueryAnswer, type QueryColumn } from '../store/read-only.js';
+import { textsOf, type QueryResult, type QueryColumn } from '../store/read-only.js';
 import { page, stdoutLook } from './console.js';
 import type { TableOptions } from './options.js';
 import { csvDialect, type CsvOptions } from './out-file.js';
@@ -36,7 +36,7 @@ interface RowsOptions extends TableOptions, FormatOptions {
 type Row = readonly (string | null)[];
 
 /** Writes the rows of a query to stdout with bounded memory. Tables are paged. */
-export async function writeRows(answer: QueryAnswer, options: RowsOptions): Promise<void> {
+export async function writeRows(answer: QueryResult, options: RowsOptions): Promise<void> {
   const format = formatOf(options);
   const dialect = csvDialect(options, format);
   if (format === 'table') await page(tableLines(answer, stdoutLook(), options), options);
@@ -48,7 +48,7 @@ export function formatOf({ json, format = 'table' }: FormatOptions): Format {
 }
 
 const LINES = {
-  csv: ({ columns, rows }: QueryAnswer, dialect: CsvDialect) =>
+  csv: ({ columns, rows }: QueryResult, dialect: CsvDialect) =>
     csv(
       columns.map(({ name }) => name),
       rows,
@@ -56,7 +56,7 @@ const LINES = {
     ),
 
   /** One array, with one row per line. */
-  async *json({ columns, rows }: QueryAnswer) {
+  async *json({ columns, rows }: QueryResult) {
     const encode = rowEncoder(columns);
     let before = '[\n  ';
     for await (const row of rows) {
@@ -66,7 +66,7 @@ const LINES = {
     yield before.startsWith('[') ? '[]\n' : '\n]\n';
   },
 
-  async *ndjson({ columns, rows }: QueryAnswer) {
+  async *ndjson({ columns, rows }: QueryResult) {
     const encode = rowEncoder(columns);
     for await (const row of rows) yield `${encode(row)}\n`;
   },
@@ -76,7 +76,7 @@ const LINES = {
 const PAGE_ROWS = 500;
 
 async function* tableLines(
-  { columns, rows }: QueryAnswer,
+  { columns, rows }: QueryResult,
   look: Look,
   { vertical, moments }: RowsOptions,
 ): AsyncGenerator<string> {

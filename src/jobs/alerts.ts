@@ -5,7 +5,7 @@ import { displayName } from '../domain/values.js';
 import type { HeldItems } from '../store/decisions.js';
 import { PAUSED } from '../store/sellers.js';
 import type { SellerStatus } from '../store/status.js';
-import { DIED, type Run } from '../store/runs.js';
+import { INTERRUPTED, type Run } from '../store/runs.js';
 import type { Store } from '../store/store.js';
 import type { AlertChannel, AlertMessage } from '../webhook/message.js';
 import { auditRemedy, parkedRemedy, runProblem, runRemedy } from './problem.js';
@@ -101,7 +101,7 @@ async function runTelling(
   const { run: found, held } = entry;
   if (found.decision !== null) return { dropped: `run ${runId} was ${found.decision}` };
   // It failed, but could not say so any more, and nobody has noticed since.
-  const run = found.state === 'running' ? { ...found, ...DIED } : found;
+  const run = found.state === 'running' ? { ...found, ...INTERRUPTED } : found;
   const later = await store.runs.laterGood(run);
   if (later !== null) return { dropped: `run ${later} went well since` };
   const { sellerId: seller, state, startedAt, finishedAt } = run;

@@ -98,7 +98,11 @@ async function approve(
   try {
     const { gone: remove, ...left } = await session.heldItemStates(runId);
     const removed = await session.remove({ remove, missing: [] });
-    await session.decide(runId, { decision: 'approved', by, approvalRunId: approval.runId });
+    await session.recordDecision(runId, {
+      decision: 'approved',
+      by,
+      approvalRunId: approval.runId,
+    });
     const warnings = [`approved by ${by}: what run ${runId} held back`];
     const end = { state: 'succeeded', warnings, problemCode: null, problem: null } as const;
     await session.finish(end, { removed });

@@ -57,7 +57,7 @@ export async function performRun(
     const { coveredSince: since = null, jobId = null } = deps;
     // Asked while the lock is held, so that of two that are to do the same only one does it.
     const covering =
-      since === null ? null : await deps.store.runs.covering(lock, { kind, since, jobId });
+      since === null ? null : await deps.store.runs.findFinished(lock, { kind, since, jobId });
     if (covering !== null) throw new CoveredError(covering.runId, covering.state);
     const { runId, at } = await deps.store.runs.start(lock, kind, deps.holder, jobId);
     const run: RunContext = {

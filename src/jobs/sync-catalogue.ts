@@ -99,10 +99,10 @@ async function takeIn(
       ({ wideChanges } = intake);
       await session.markWideFields(wideChanges);
       ({ delisted, missing: run.counts.missing } = await session.delist(known.unseen()));
-      if (known.anySeen() !== null) session.listTaken();
+      if (known.anySeen() !== null) session.markListLoaded();
     }
     const { apiCalls: _calls, tolerated: _tolerated, ...counts } = run.counts;
-    await session.counts(counts);
+    await session.saveCounts(counts);
     run.signal.throwIfAborted();
     run.committed = true;
     const witness = known.anySeen();

@@ -35,7 +35,7 @@ export function syncItem(deps: JobDeps, id: number, signal: AbortSignal): Promis
 async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
   const { counts } = run;
   await inSession(run, async (session) => {
-    const stored = (await session.rawOf([id])).get(id);
+    const stored = (await session.rawRecords([id])).get(id);
     const preparation = prepareAnswer(completeMedia(raw, stored));
     if (!preparation.ok) throw new Error(`a decoded item can’t be prepared: ${preparation.reason}`);
     counts.listed = 1;
@@ -69,7 +69,7 @@ async function checkWitness(run: RunContext, id: number): Promise<void> {
 
 async function removeItem(run: RunContext, id: number): Promise<void> {
   await inSession(run, async (session) => {
-    if ((await session.rawOf([id])).size === 0) {
+    if ((await session.rawRecords([id])).size === 0) {
       const message = `the marketplace shows no item ${id} to this account`;
       const remedy =
         'check the id; items that are pending or belong to another seller are not shown';

@@ -53,7 +53,7 @@ export async function resolveUnlisted(
       await lookups.save(session);
       const removed = await session.remove(plan);
       Object.assign(counts, { removed, missing });
-      await session.counts({ removed, missing });
+      await session.saveCounts({ removed, missing });
       if (plan.held) run.held = await session.holdItems(plan, present);
       if (delisted > 0) await session.publishUndecided();
     });
@@ -89,8 +89,8 @@ async function lookUp(run: RunContext, unlisted: Unlisted): Promise<Lookups> {
   // Also when the run will be held anyway: what is looked up now, a person can approve.
   const choice = await deps.store.items.chooseLookups(lock, unlisted.ids, deps.lookupsPerRun);
   const lookups = new Lookups(run, unlisted, choice);
-  for (let at = 0; at < choice.ask.length && !lookups.isOver; at += BATCH_ITEMS) {
-    await lookups.take(choice.ask.slice(at, at + BATCH_ITEMS));
+  for (let at = 0; at < choice.ids.length && !lookups.isOver; at += BATCH_ITEMS) {
+    await lookups.take(choice.ids.slice(at, at + BATCH_ITEMS));
   }
   return lookups;
 }
@@ -119,17 +119,17 @@ class Lookups {
   constructor(
     run: RunContext,
     { witness, listed }: Unlisted,
-    { ask, kept, foundBefore }: LookupChoice,
+    { ids, kept, foundBefore }: LookupChoice,
   ) {
     this.#run = run;
     this.#listed = listed;
     this.outcomes = new Map(kept);
     this.#saved = kept.size;
-    this.#total = kept.size + ask.length;
+    this.#total = kept.size + ids.length;
     this.#witness = witness === null ? null : { id: witness, why: 'is listed' };
     // What was found before probably is again; all others are probably denied, and asked for twice.
-    const batches = Math.ceil(ask.length / BATCH_ITEMS);
-    const requests = 2 * ask.length - foundBefore + PROOFS_OF_BATCH * batches;
+    const batches = Math.ceil(ids.length / BATCH_ITEMS);
+    const requests = 2 * ids.length - foundBefore + PROOFS_OF_BATCH * batches;
     const rate = run.deps.requestsPerMinute;
     this.#leastMs = rate === 0 ? null : (requests * 60_000) / rate;
   }
@@ -150,7 +150,7 @@ class Lookups {
       const outcome = this.outcomes.get(id) ?? 'unanswered';
       if (withFound || outcome !== 'found') outcomes.set(id, outcome);
     }
-    await session.lookedUp(outcomes);
+    await session.recordLookups(outcomes);
     for (const id of outcomes.keys()) this.#unsaved.delete(id);
     if (withFound && this.#found.size > 0) await this.#bringBack(session);
   }
@@ -158,8 +158,8 @@ class Lookups {
   async #bringBack(session: ItemSession): Promise<void> {
     const { counts } = this.#run;
     const ids = [...this.#found.keys()];
-    const taken = await session.takeBack(ids);
-    const stored = await session.rawOf(ids);
+    const taken = await session.undoDelisting(ids);
+    const stored = await session.rawRecords(ids);
     const staged: Staged[] = [];
     for (const [id, raw] of this.#found) {
       const preparation = prepareAnswer(completeMedia(raw, stored.get(id)));
@@ -174,7 +174,7 @@ class Lookups {
     counts.restored += applied.restored;
     counts.missing = Math.max(0, counts.missing - taken - applied.foundAgain);
     const { changed, extraChanged, restored, missing } = counts;
-    await session.counts({ changed, extraChanged, restored, missing });
+    await session.saveCounts({ changed, extraChanged, restored, missing });
     this.#found.clear();
   }
 

@@ -1,5 +1,5 @@
 import type { Log } from '../domain/log.js';
-import type { ScheduleKey, ScheduleState, TickDone } from '../store/schedules.js';
+import type { ScheduleKey, ScheduleState, TickRecord } from '../store/schedules.js';
 import type { Store } from '../store/store.js';
 import { eachOf, within } from './concurrency.js';
 import { parseCron, startAlarm } from './cron.js';
@@ -197,7 +197,7 @@ export class Scheduler {
   }
 
   async #record(done: readonly Done[], now: Date): Promise<void> {
-    const rows = done.map(({ watched, plan }): TickDone => {
+    const rows = done.map(({ watched, plan }): TickRecord => {
       const { seller, kind, marketplace, cron, timeZone } = watched;
       const enqueuedAt = plan.kind === 'enqueue' ? now : null;
       return { seller, kind, marketplace, cron, timeZone, lastTick: plan.reach, enqueuedAt };

@@ -2,6 +2,7 @@ import { escapeLiteral, type Pool } from 'pg';
 import { ITEM_FIELDS, type ItemState } from '../domain/changes.js';
 import type { Item } from './generated/prisma/client.js';
 import { queryColumns, type QueryColumn } from './read-only.js';
+import { AS_TEXT, type TextRow } from './text-cursor.js';
 
 export interface ItemFilter {
   /** Absent: now. */
@@ -74,10 +75,9 @@ export async function historyStarts(
   return rows;
 }
 
-/** Rows in PostgreSQL's own text form. */
 export interface TextRows {
   readonly columns: readonly QueryColumn[];
-  readonly rows: readonly (readonly (string | null)[])[];
+  readonly rows: readonly TextRow[];
 }
 
 /** Each seller's item with this id, with undocumented fields and the record as received. */
@@ -125,7 +125,7 @@ async function textRows(pool: Pool, text: string, values: readonly unknown[]): P
     text,
     values: [...values],
     rowMode: 'array',
-    types: { getTypeParser: () => (value: string) => value },
+    types: AS_TEXT,
   });
   return { columns: queryColumns(fields), rows };
 }

@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { PoolClient } from 'pg';
 import { itemsLockSql, type LockPools, openLongConnection, tryLock } from './locks.js';
 
-/** The parts of the store that can be kept for a while only: `raw` are records as received. */
+/** Parts of the store with a retention time each. `raw`: records as received. */
 type RetentionPart = 'raw' | 'runs' | 'versions' | 'audits';
-/** The moments before which rows of each part are deleted; null: none are. */
+/** Rows of each part older than this are deleted; null: none. */
 export type RetentionPlan = Readonly<Record<RetentionPart, Date | null>>;
-/** Days for which each part is kept; null: for ever. */
+/** Days to keep each part; null: for ever. */
 type RetentionDays = Readonly<Record<RetentionPart, number | null>>;
 
 export function planRetention({ raw, runs, versions, audits }: RetentionDays, now: Date) {
@@ -20,46 +20,45 @@ export function planRetention({ raw, runs, versions, audits }: RetentionDays, no
   };
 }
 
-export function keepsForEver(days: RetentionDays): boolean {
+export function keepsEverything(days: RetentionDays): boolean {
   return Object.values(days).every((kept) => kept === null);
 }
 
-/** Rows of one batch, and so of one transaction: some ten milliseconds. */
-const BATCH = 2_000;
+/** Rows per batch and transaction, which takes about 10 ms. */
+const BATCH_ROWS = 2_000;
 
-/** How long to wait for a run that writes items, milliseconds. */
-const PATIENCE_MS = 10_000;
-const ASK_EVERY_MS = 250;
+/** How long to wait for a run that writes items (ms). */
+const LOCK_WAIT_MS = 10_000;
+const LOCK_RETRY_MS = 250;
 
-/** Somebody else prunes this store. */
 export class PruneBusyError extends Error {
   override readonly name = 'PruneBusyError';
   override readonly message = 'another process is pruning this store';
-  readonly remedy = 'wait for it to end, then repeat';
+  readonly remedy = 'wait for it to end, then try again';
 }
 
-/** How many rows of one kind are, or were, deleted. */
+/** Rows of one kind that were, or would be, deleted. */
 export interface Pruned {
   readonly what: string;
   readonly before: Date;
   readonly rows: number;
-  /** As they are in the table, without its indexes. */
+  /** Size in the table, without indexes. */
   readonly bytes: number;
-  /** Sellers whose rows were left for the next time, since a run was writing them. */
+  /** Sellers whose rows were skipped, since a run was writing them. */
   readonly left: readonly string[];
 }
 
 export interface PruneOptions {
-  /** Whose rows; all when there is no such list. */
+  /** Only these sellers; absent: all. */
   readonly sellerIds?: readonly string[];
   readonly signal: AbortSignal;
-  /** How many rows went so far, and of what the last ones were. */
+  /** Called after each batch. @param rows deleted so far @param what the kind of the last ones */
   readonly onProgress?: (rows: number, what: string) => void;
-  /** How long to wait for a run that writes items of a seller, milliseconds. */
-  readonly patienceMs?: number;
+  /** How long to wait for a run that writes items of a seller (ms). */
+  readonly lockWaitMs?: number;
 }
 
-/** Counts the rows that `prune` would delete now. Changes nothing. @throws what `signal` says */
+/** Counts the rows that `prune` would delete. Changes nothing. @throws the abort reason of `signal` */
 export async function measurePrune(
   pools: LockPools,
   plan: RetentionPlan,
@@ -75,7 +74,7 @@ export async function measurePrune(
            FROM ${table} t WHERE t.seller_id = $1 AND ${where}`,
         [sellerId, before],
       );
-      return { rows: 0, bytes: 0, ...rows[0], isLeft: false };
+      return { rows: 0, bytes: 0, ...rows[0], isSkipped: false };
     });
     release(true);
     return measured;
@@ -86,15 +85,15 @@ export async function measurePrune(
 }
 
 /**
- * Deletes what is older than the plan says, in many short transactions: what is done stays done, and
- * who does it again goes on.
- * @throws {PruneBusyError} when another process does so
- * @throws what `signal` says, between two transactions
+ * Deletes what is older than the plan allows, in many short transactions. After an interruption, the next
+ * call continues.
+ * @throws {PruneBusyError} if another process is pruning
+ * @throws the abort reason of `signal`, between two transactions
  */
 export async function prune(
   pools: LockPools,
   plan: RetentionPlan,
-  { sellerIds, signal, onProgress, patienceMs = PATIENCE_MS }: PruneOptions,
+  { sellerIds, signal, onProgress, lockWaitMs = LOCK_WAIT_MS }: PruneOptions,
 ): Promise<Pruned[]> {
   const lock = await tryLock(pools, 'seller-mirror/prune', () => new PruneBusyError());
   let all = 0;
@@ -105,18 +104,18 @@ export async function prune(
       let waitedMs = 0;
       for (;;) {
         signal.throwIfAborted();
-        const batch: Batch | null = await takeBatch(lock.client, step, sellerId, before, last);
+        const batch: Batch | null = await pruneBatch(lock.client, step, sellerId, before, last);
         if (batch === null) {
-          if (waitedMs >= patienceMs) return { ...sum, isLeft: true };
-          waitedMs += ASK_EVERY_MS;
-          await sleep(ASK_EVERY_MS, undefined, { signal });
+          if (waitedMs >= lockWaitMs) return { ...sum, isSkipped: true };
+          waitedMs += LOCK_RETRY_MS;
+          await sleep(LOCK_RETRY_MS, undefined, { signal });
           continue;
         }
         lock.assertHeld();
         sum.rows += batch.rows;
         sum.bytes += batch.bytes;
         onProgress?.((all += batch.rows), step.what);
-        if (batch.rows < BATCH) return { ...sum, isLeft: false };
+        if (batch.rows < BATCH_ROWS) return { ...sum, isSkipped: false };
         last = batch.last;
         waitedMs = 0;
       }
@@ -131,8 +130,10 @@ interface Sum {
   readonly bytes: number;
 }
 
+/** `last` is the key of the last row. */
 type Batch = Sum & { readonly last: readonly string[] | null };
 
+/** Calls `work` for each step and seller, and returns the sums of each step. */
 async function eachStep(
   client: PoolClient,
   plan: RetentionPlan,
@@ -141,7 +142,7 @@ async function eachStep(
     step: PruneStep,
     sellerId: string,
     before: Date,
-  ) => Promise<Sum & { readonly isLeft: boolean }>,
+  ) => Promise<Sum & { readonly isSkipped: boolean }>,
 ): Promise<Pruned[]> {
   const { rows } = await client.query<{ id: string }>(
     `SELECT seller_id AS id FROM mirror.sellers
@@ -156,10 +157,10 @@ async function eachStep(
     const sum = { rows: 0, bytes: 0 };
     const left: string[] = [];
     for (const { id } of rows) {
-      const end = await work(step, id, before);
-      sum.rows += end.rows;
-      sum.bytes += end.bytes;
-      if (end.isLeft) left.push(id);
+      const result = await work(step, id, before);
+      sum.rows += result.rows;
+      sum.bytes += result.bytes;
+      if (result.isSkipped) left.push(id);
     }
     done.push({ what: step.what, before, ...sum, left });
   }
@@ -167,11 +168,10 @@ async function eachStep(
 }
 
 /**
- * Lets some rows of a seller go, from key `last` on. Rows that somebody is writing are left out, so
- * that nobody waits for anybody.
- * @returns null when the rows must be let alone, since a run writes items of the seller
+ * Deletes a batch of a seller's rows, starting at key `last`. Skips locked rows, so that no process waits.
+ * @returns null if the step needs the lock of the seller's items, and a run holds it
  */
-async function takeBatch(
+async function pruneBatch(
   client: PoolClient,
   step: PruneStep,
   sellerId: string,
@@ -179,15 +179,16 @@ async function takeBatch(
   last: readonly string[] | null,
 ): Promise<Batch | null> {
   const change = async (): Promise<Batch | null> =>
-    (await client.query<Batch>(batchSql(step), [sellerId, before, last, BATCH])).rows[0] ?? null;
-  if (step.alone !== true) return change();
+    (await client.query<Batch>(batchSql(step), [sellerId, before, last, BATCH_ROWS])).rows[0] ??
+    null;
+  if (step.locksItems !== true) return change();
   await client.query('BEGIN');
   try {
-    const { rows } = await client.query<{ alone: boolean }>(
-      `SELECT ${itemsLockSql('pg_try_advisory_xact_lock', '$1')} AS alone`,
+    const { rows } = await client.query<{ locked: boolean }>(
+      `SELECT ${itemsLockSql('pg_try_advisory_xact_lock', '$1')} AS locked`,
       [sellerId],
     );
-    const batch = rows[0]?.alone === true ? await change() : null;
+    const batch = rows[0]?.locked === true ? await change() : null;
     await client.query('COMMIT');
     return batch;
   } catch (error) {
@@ -213,14 +214,14 @@ function batchSql(step: PruneStep): string {
         FROM ${table} t
        WHERE t.seller_id = $1 AND ${where} AND ($3::text[] IS NULL OR (${columns}) >= (${from}))
        ORDER BY ${columns} LIMIT $4 FOR UPDATE OF t SKIP LOCKED
-    ), before AS (${before ?? 'SELECT'}), gone AS (${change})
+    ), before AS (${before ?? 'SELECT'}), pruned AS (${change})
     SELECT count(*)::int AS rows, coalesce(sum(bytes), 0)::float8 AS bytes,
            (SELECT ARRAY[${last}] FROM batch AS t ORDER BY ${descending} LIMIT 1) AS last
       FROM batch`;
 }
 
-/** Columns that name a run, wherever they are: those of tables to come, too. */
-const NAMING_COLUMNS = `
+/** Finds all columns that refer to a run, also in tables of future versions. */
+const RUN_ID_COLUMNS = `
   SELECT quote_ident(c.relname) AS "table", quote_ident(a.attname) AS "column"
     FROM pg_class c
     JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -228,68 +229,68 @@ const NAMING_COLUMNS = `
      AND (c.relname, a.attname) <> ('runs', 'run_id') AND a.attname LIKE '%run\\_id' AND a.atttypid = 'bigint'::regtype`;
 
 /**
- * Lists the runs that stay however old they are: those that a row names, be it an item, a change or
- * a seller, and of each seller and kind the newest, the newest that went well, and the newest that
- * was held. Nothing new names a run that is older than a cut-off, so the list stays right.
+ * Lists the runs to keep whatever their age: those that any row refers to, and for each seller and kind
+ * the newest run, the newest that succeeded or was held, and the newest that succeeded. New rows only
+ * refer to new runs, so the list stays valid.
  */
 async function listKeptRuns(client: PoolClient): Promise<void> {
-  const { rows } = await client.query<{ table: string; column: string }>(NAMING_COLUMNS);
-  const named = rows.map(
+  const { rows } = await client.query<{ table: string; column: string }>(RUN_ID_COLUMNS);
+  const referenced = rows.map(
     ({ table, column }) => `SELECT ${column} FROM mirror.${table} WHERE ${column} IS NOT NULL`,
   );
   const newest = ['true', `state IN ('succeeded', 'held')`, `state = 'succeeded'`].map(
-    (which) => `SELECT max(run_id) FROM mirror.runs WHERE ${which} GROUP BY seller_id, kind`,
+    (condition) =>
+      `SELECT max(run_id) FROM mirror.runs WHERE ${condition} GROUP BY seller_id, kind`,
   );
   await client.query(`DROP TABLE IF EXISTS pg_temp.kept_runs`);
   await client.query(
-    `CREATE TEMP TABLE kept_runs (run_id) AS ${[...named, ...newest].join(' UNION ')}`,
+    `CREATE TEMP TABLE kept_runs (run_id) AS ${[...referenced, ...newest].join(' UNION ')}`,
   );
   await client.query(`CREATE INDEX ON pg_temp.kept_runs (run_id)`);
   await client.query(`ANALYZE pg_temp.kept_runs`);
 }
 
-/** One kind of rows that age, of one seller at a time: what goes, and how. */
+/** How to prune one kind of rows of one seller. */
 interface PruneStep {
-  /** The name that people see. */
+  /** Name shown to people. */
   readonly what: string;
   readonly part: RetentionPart;
-  /** The table, called `t` below. */
+  /** The table; its alias is `t`. */
   readonly table: string;
-  /** SQL of a condition on `t`: what goes. $1 is the seller, $2 the moment. */
+  /** SQL condition on `t`: rows to prune. $1 is the seller, $2 the time. */
   readonly where: string;
-  /** SQL of what becomes of a row: it is deleted, or this is set. */
+  /** SQL of a SET clause; without it, rows are deleted. */
   readonly set?: string;
-  /** SQL of the bytes that a row gives up; by default, all of them. */
+  /** SQL of the bytes that this frees per row; by default, the whole row. */
   readonly bytes?: string;
   /**
-   * Columns by which the seller's rows are walked through, and their types. They tell each row from
-   * all others of the seller: portions that began with rows of the one before, be they deleted, would
-   * take longer and longer.
+   * Unique columns in which order the seller's rows are read, with their types. Each batch starts where
+   * the one before ended; reading over deleted rows again would take longer and longer.
    */
   readonly key: Readonly<Record<string, string>>;
-  /** SQL of a statement to go before the change, on rows `batch`. */
+  /** SQL of a statement on the rows in `batch` that runs before the change. */
   readonly before?: string;
-  /** Runs that write items must not be under way: they know rows by their place. */
-  readonly alone?: true;
+  /** Needs the lock of the seller's items, since runs that write items find rows by ctid. */
+  readonly locksItems?: true;
 }
 
 const WHOLE_ROW = 'pg_column_size(t.*)';
 
-/** `greatest` takes no notice of a moment that is not set. */
+/** `greatest` ignores null. */
 const HISTORY_SINCE = `
   UPDATE mirror.sellers s SET history_since = greatest(s.history_since, $2::timestamptz)
    WHERE s.seller_id = $1 AND EXISTS (SELECT FROM batch)
      AND s.history_since IS DISTINCT FROM greatest(s.history_since, $2::timestamptz)`;
 
 /**
- * An item that comes by itself may leave media out, which are then taken from the record that the
- * list showed: without them it would seem to have changed.
+ * The media of `raw` are kept: the reply for a single item may lack them, and then they come from the
+ * stored record. Without them the item would seem to have changed.
  */
 const MEDIA_OF_RAW = `
   CASE WHEN jsonb_typeof(t.raw -> 'media') = 'object'
        THEN jsonb_build_object('media', t.raw -> 'media') ELSE '{}'::jsonb END`;
 
-const OF_PRUNED_LIST = `
+const IN_OLD_AUDIT = `
   EXISTS (SELECT FROM mirror.audits a
            WHERE a.audit_id = t.audit_id AND a.seller_id = $1 AND a.state = 'finished'
              AND a.finished_at < $2)`;
@@ -321,7 +322,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     what: 'lists of finished audits',
     part: 'audits',
     table: 'mirror.audit_entries',
-    where: OF_PRUNED_LIST,
+    where: IN_OLD_AUDIT,
     key: { audit_id: 'bigint', entry: 'int' },
     before: MARK_PRUNED_LIST,
   },
@@ -329,14 +330,14 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     what: 'codes in lists of finished audits',
     part: 'audits',
     table: 'mirror.audit_codes',
-    where: OF_PRUNED_LIST,
+    where: IN_OLD_AUDIT,
     key: { audit_id: 'bigint', position: 'int' },
   },
   {
     what: 'chunks of finished audits',
     part: 'audits',
     table: 'mirror.audit_chunks',
-    where: OF_PRUNED_LIST,
+    where: IN_OLD_AUDIT,
     key: { audit_id: 'bigint', chunk: 'int' },
   },
   {
@@ -351,7 +352,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     what: 'times of look-ups',
     part: 'runs',
     table: 'mirror.item_lookups',
-    // Of others there is something left to tell: to the next list, and to followers of the feed.
+    // The next list or followers of the change feed still need the others.
     where: 't.looked_up_at < $2 AND NOT t.unlisted AND t.found_seq IS NULL',
     key: { item_id: 'bigint' },
   },
@@ -389,6 +390,6 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     set: `raw = ${MEDIA_OF_RAW}`,
     bytes: `pg_column_size(t.raw) - pg_column_size(${MEDIA_OF_RAW})`,
     key: { item_id: 'bigint' },
-    alone: true,
+    locksItems: true,
   },
 ];

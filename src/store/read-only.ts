@@ -5,7 +5,7 @@ import { StoreError } from './errors.js';
 import { withOwnClient } from './pools.js';
 import { openTextCursor, type TextRow } from './text-cursor.js';
 
-/** The store's role could do more than reading, and no other role can be used in its place. */
+/** The store's role can do more than read the database, and no other role is available. */
 export class PowerfulRoleError extends StoreError {
   readonly code = 'POWERFUL_ROLE';
 }
@@ -13,9 +13,9 @@ export class PowerfulRoleError extends StoreError {
 /** The role of DATABASE_URL on its server. */
 export interface StoreRole {
   readonly name: string;
-  /** It is a superuser, can become one, or may run programs or use files on the server. */
+  /** A superuser, can become one, or may run programs or access files on the server. */
   readonly isPowerful: boolean;
-  /** Name of the role that can only read this database; there may be no such role yet. */
+  /** Name of the role that can only read this database. It may not exist yet. */
   readonly reader: string;
   readonly mayCreateRoles: boolean;
   /** Statement that lets the reader connect; null when the role does not own the database. */
@@ -44,18 +44,17 @@ export function storeRole(url: string, signal: AbortSignal): Promise<StoreRole> 
 async function roleOf(client: Client): Promise<StoreRole> {
   const { rows } = await client.query<StoreRole>(STORE_ROLE);
   const [role] = rows;
-  if (role === undefined) throw new Error('the server does not know its own user');
+  if (role === undefined) throw new Error('the server returned no role');
   return role;
 }
 
 /**
- * Address of the store for statements that people write: they can read schemas `mirror` and
- * `reporting`, and do nothing else. It logs in as a role of its own, which is created where that is
- * possible. Otherwise it is `url` itself, provided that its role is an ordinary one; so begin every
- * transaction READ ONLY.
- * @param url of a store that is migrated
+ * URL for statements written by users. They can read schemas `mirror` and `reporting` and do nothing
+ * else. It logs in as the reader role, which this creates if it may. Otherwise this returns `url`, if its
+ * role is not powerful; so begin every transaction READ ONLY.
+ * @param url of a migrated store
  * @param adminUrl of a role that may create roles; by default `url`
- * @throws {PowerfulRoleError} when only a superuser, or a role like it, could be used
+ * @throws {PowerfulRoleError} if only a superuser or a similar role is available
  */
 export async function readOnlyUrl(
   url: string,
@@ -66,12 +65,12 @@ export async function readOnlyUrl(
     const role = await roleOf(owner);
     const password = readerPassword(role, owner.password);
     const readerUrl = withUser(url, role.reader, password);
-    let reader = await lookIn(readerUrl, signal);
+    let reader = await tryReader(readerUrl, signal);
     if (reader === null && (role.mayCreateRoles || adminUrl !== url)) {
       await withOwnClient(adminUrl, 'roles', signal, (admin) =>
         createReader(admin, role, password),
       );
-      reader = await lookIn(readerUrl, signal);
+      reader = await tryReader(readerUrl, signal);
     }
     if (reader !== null && !reader.isPowerful) {
       if (!reader.readsAll) await grantReading(owner, role);
@@ -80,34 +79,34 @@ export async function readOnlyUrl(
     if (!role.isPowerful) return url;
     throw new PowerfulRoleError(
       `the store's role ${role.name} can do anything on its server, and ${
-        reader === null ? `there is no role ${role.reader} in its place` : `so can ${role.reader}`
+        reader === null ? `there is no role ${role.reader} to use instead` : `so can ${role.reader}`
       }`,
-      'Use an ordinary role in DATABASE_URL: docs/operations.md says how to make one.',
+      'Use an ordinary role in DATABASE_URL; docs/operations.md shows how to create one.',
     );
   });
 }
 
 /**
- * All processes that know the store's password derive the same one for the reader, so it is kept
- * nowhere. Null where the server asks for no password.
+ * Every process that knows the store's password derives the same reader password, so it is stored
+ * nowhere. Null if the server needs no password.
  */
 function readerPassword(
   { reader }: StoreRole,
   ownPassword: string | null | undefined,
 ): string | null {
-  // The driver returns null where its types say it never does.
+  // The driver may return null, although its types exclude it.
   if (ownPassword === undefined || ownPassword === null || ownPassword === '') return null;
   return createHmac('sha256', ownPassword).update(`seller-mirror ${reader}`).digest('base64url');
 }
 
-/** The driver prefers these parameters to what stands before the host. */
+/** Adds credentials as URL parameters, which the driver prefers to those before the host. */
 function withUser(url: string, user: string, password: string | null): string {
   const parameters = new URLSearchParams({ user, ...(password === null ? {} : { password }) });
   return `${url}${url.includes('?') ? '&' : '?'}${parameters.toString()}`;
 }
 
-/** The reader's role and rights; null when it can't log in. */
-async function lookIn(
+/** Logs in as the reader and returns its rights; null if the login fails. */
+async function tryReader(
   readerUrl: string,
   signal: AbortSignal,
 ): Promise<{ isPowerful: boolean; readsAll: boolean } | null> {
@@ -128,16 +127,16 @@ async function lookIn(
   }
 }
 
-/** The server let the role not in, not do this, or not write at all. */
+/** The login failed, a right is missing, or the server is read-only. */
 function isDenied(error: unknown): boolean {
   const code = errorCode(error);
   return code.startsWith('28') || code === '42501' || code === '25006';
 }
 
-/** Two processes that change the same role or table at once would get in each other's way. */
+/** Concurrent changes of the same role or table would fail. */
 const LOCK = `SELECT pg_advisory_xact_lock(hashtextextended('seller-mirror/reader', 0))`;
 
-/** Creates the reader, or gives it its present password. Leaves things as they are where it may not. */
+/** Creates the reader, or sets its current password. Does nothing without the right to. */
 async function createReader(
   admin: Client,
   { reader, grantConnect }: StoreRole,
@@ -159,7 +158,7 @@ async function createReader(
   }
 }
 
-/** The password as the server keeps it, so that its log never holds the password itself. */
+/** The password hash that the server stores. Sending it keeps the password out of the server's log. */
 function scramVerifier(password: string): string {
   const [salt, rounds] = [randomBytes(16), 4096];
   const salted = pbkdf2Sync(password, salt, rounds, 32, 'sha256');
@@ -169,7 +168,7 @@ function scramVerifier(password: string): string {
   return `SCRAM-SHA-256$${rounds}:${salt.toString('base64')}$${storedKey}:${serverKey}`;
 }
 
-/** Lets the reader read tables that came since the last time, too. */
+/** Grants the reader access to all tables, including new ones. */
 async function grantReading(owner: Client, { reader }: StoreRole): Promise<void> {
   await owner.query(`
     ${LOCK};
@@ -180,19 +179,19 @@ async function grantReading(owner: Client, { reader }: StoreRole): Promise<void>
 
 export interface QueryColumn {
   readonly name: string;
-  /** Type of its values; every other type is text. */
+  /** Any other type is `text`. */
   readonly type: 'number' | 'decimal' | 'boolean' | 'json' | 'texts' | 'moment' | 'text';
 }
 
-/** The answer to a query, row by row, each value in PostgreSQL's own text form or null. */
-export interface QueryAnswer {
+/** A query's result. Each value is PostgreSQL's text representation or null. */
+export interface QueryResult {
   readonly columns: readonly QueryColumn[];
   readonly rows: AsyncIterable<TextRow>;
 }
 
 const TYPES: ReadonlyMap<number, QueryColumn['type']> = new Map([
   ...[20, 21, 23, 26, 700, 701].map((oid) => [oid, 'number'] as const), // int8 … float8
-  [1700, 'decimal'], // numeric: money above all
+  [1700, 'decimal'], // numeric, mostly money
   [16, 'boolean'],
   [1184, 'moment'], // timestamptz
   ...[1009, 1015].map((oid) => [oid, 'texts'] as const), // text[], varchar[]
@@ -203,33 +202,32 @@ export function queryColumns(fields: readonly FieldDef[]): readonly QueryColumn[
   return fields.map(({ name, dataTypeID }) => ({ name, type: TYPES.get(dataTypeID) ?? 'text' }));
 }
 
-/** text[]; missing in the driver's list of types. */
+/** text[], which the driver's types lack. */
 const TEXT_ARRAY = 1009 as number as Parameters<typeof types.getTypeParser>[0];
 
-/** A value of type `texts`, such as `{a,"b c"}`, as the list it stands for. */
+/** Parses a value of type `texts`, such as `{a,"b c"}`. */
 export function textsOf(text: string): unknown {
   const parse = types.getTypeParser(TEXT_ARRAY) as (value: string) => unknown;
   return parse(text);
 }
 
 /**
- * Runs one statement in a read-only transaction, which is never committed, and hands its rows to
- * `consume`, in bounded memory. The extended protocol takes exactly one statement, so nothing can
- * follow that ends the transaction. What a statement of a person's may do besides is up to the role
- * in `url`: see `readOnlyUrl`.
+ * Runs one statement in a read-only transaction, which is never committed, and passes its rows to
+ * `consume`, in bounded memory. The extended protocol accepts exactly one statement, so no second one can
+ * end the transaction. The role in `url` limits what else a statement may do; see `readOnlyUrl`.
  */
 export async function queryReadOnly<T>(
   url: string,
   sql: string,
-  consume: (answer: QueryAnswer) => Promise<T>,
+  consume: (result: QueryResult) => Promise<T>,
   signal: AbortSignal,
 ): Promise<T> {
   return withOwnClient(url, 'sql', signal, async (client) => {
     await client.query('BEGIN TRANSACTION READ ONLY');
     const { fields, batches, close } = await openTextCursor(client, sql);
-    const answer = await consume({ columns: queryColumns(fields), rows: eachRow(batches) });
+    const result = await consume({ columns: queryColumns(fields), rows: eachRow(batches) });
     await close();
-    return answer;
+    return result;
   });
 }
 

@@ -4,27 +4,27 @@ import { CHANGE_COLUMNS, saveVersionsSql, NEXT_VALID_FROM } from './history.js';
 import type { RowStamp } from './item-rows.js';
 import type { SellerLock } from './locks.js';
 
-/** Which unlisted items to look up in a run. */
+/** The unlisted items to look up in a run. */
 export interface LookupChoice {
-  /** Items to ask for, those asked for longest ago first. */
-  readonly ask: readonly number[];
-  /** How many of them were found when they were last asked for. */
+  /** Items to look up, least recently looked up first. */
+  readonly ids: readonly number[];
+  /** How many of them their previous look-up found. */
   readonly foundBefore: number;
-  /** Results of a run that was interrupted just now: these items need not be asked for again. */
+  /** Results of a run that was just interrupted; these items need no new look-up. */
   readonly kept: ReadonlyMap<number, LookupOutcome>;
 }
 
 /**
- * Chooses which unlisted items to look up: at most `limit`, the ones asked for longest ago first, so
- * that bounded look-ups come round to every item. A run that ended has used its look-ups; those of a
- * run that was interrupted after it count for an hour.
+ * Chooses at most `limit` unlisted items to look up, least recently looked up first, so that every item
+ * gets its turn. Look-ups of a run that was interrupted since the last complete run are reused for an
+ * hour.
  */
 export async function chooseLookups(
   { client, sellerId }: SellerLock,
   ids: readonly number[],
   limit: number,
 ): Promise<LookupChoice> {
-  // Kept ones have an outcome; it is null where an item was never asked for.
+  // `outcome` is null if an item was never looked up; kept items always have one.
   const { rows } = await client.query<{ id: number; outcome: LookupOutcome; kept: boolean }>(
     `WITH unlisted AS MATERIALIZED (
        SELECT id, l.outcome, l.looked_up_at,
@@ -41,15 +41,15 @@ export async function chooseLookups(
        ORDER BY looked_up_at NULLS FIRST, unlisted.id LIMIT $3)`,
     [sellerId, ids, limit],
   );
-  const ask = rows.filter(({ kept }) => !kept);
+  const open = rows.filter(({ kept }) => !kept);
   return {
-    ask: ask.map(({ id }) => id),
-    foundBefore: ask.filter(({ outcome }) => outcome === 'found').length,
+    ids: open.map(({ id }) => id),
+    foundBefore: open.filter(({ outcome }) => outcome === 'found').length,
     kept: new Map(rows.filter(({ kept }) => kept).map(({ id, outcome }) => [id, outcome])),
   };
 }
 
-/** Records when each item was looked up, in which run, and with what outcome. */
+/** Records the time, run and outcome of look-ups. */
 export async function recordLookups(
   client: PoolClient,
   stamp: RowStamp,
@@ -67,11 +67,11 @@ export async function recordLookups(
 }
 
 /**
- * Marks items as missing that the list no longer names, without a change in the feed: look-ups decide
- * that. An item that the list before lacked too, and that its look-up found, stays live until it is
- * looked up again.
- * @param unlisted all items that are live or missing and that the list does not name
- * @returns how many went missing, and how many of `unlisted` are missing now
+ * Marks items as missing that are no longer listed. This publishes no change, since their look-ups may
+ * still find them. An item that was already unlisted and that its look-up found stays live until its next
+ * look-up.
+ * @param unlisted all live and missing items that are not in the list
+ * @returns `delisted`: how many became missing; `missing`: how many of `unlisted` are missing now
  */
 export async function delistItems(
   client: PoolClient,
@@ -106,8 +106,8 @@ const DELIST = `
   UPDATE mirror.items i SET state = 'missing', synced_run_id = $2, valid_from = ${NEXT_VALID_FROM}
     FROM going d WHERE i.ctid = d.old_place`;
 
-/** Items and their history are as they were before the run. @returns how many there were */
-export async function takeBackDelisting(
+/** Restores items that this run delisted, with their history. @returns the number of restored items */
+export async function undoDelisting(
   client: PoolClient,
   { sellerId, runId }: RowStamp,
   ids: readonly number[],
@@ -126,13 +126,14 @@ export async function takeBackDelisting(
   return rowCount ?? 0;
 }
 
-/** Whether item `i` is one that run $2 marked as missing, and that has no change in the feed yet. */
+/** SQL of whether run $2 delisted item `i`, which has not been published as a change. */
 const UNDECIDED = `(i.state = 'missing' AND i.synced_run_id = $2)`;
 
 /**
- * Carries out a removal plan; returns how many items were removed. Rows are never deleted, and those in
- * the wanted state are not written. The states before are kept, and the changes staged. The change of an
- * item that this run marked as missing says that it was live.
+ * Carries out a removal plan: sets states, saves the old ones as versions, and stages the changes. Rows are
+ * never deleted, and rows already in the new state are not written. For an item that this run delisted,
+ * the change says that it was live before.
+ * @returns the number of removed items
  */
 export async function removeItems(
   client: PoolClient,
@@ -144,6 +145,7 @@ export async function removeItems(
   return (await client.query(REMOVED, [sellerId, runId, at, remove])).rowCount ?? 0;
 }
 
+/** SQL that sets the state of the items in $4. */
 function stateChange(to: 'missing' | 'removed', from: string, more = ''): string {
   return `
     WITH going AS (
@@ -153,7 +155,7 @@ function stateChange(to: 'missing' | 'removed', from: string, more = ''): string
        WHERE i.seller_id = $1 AND i.item_id = ANY($4::bigint[]) AND ${from}
     ), kept AS (
       ${saveVersionsSql('going', 'NOT d.undecided')}
-    ), told AS (
+    ), changes AS (
       INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
       SELECT item_id, '${to}', 'state', to_jsonb(state), '"${to}"' FROM going
     )
@@ -170,7 +172,7 @@ const REMOVED = stateChange(
   'removed_at = $3, changed_at = $3::timestamptz,',
 );
 
-/** An item other than this one that the mirror holds as live; null when there is none. */
+/** Another live item of the seller; null if there is none. */
 export async function otherLiveItem(
   { client, sellerId }: SellerLock,
   id: number,

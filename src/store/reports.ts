@@ -1,17 +1,17 @@
 import { type Client, escapeLiteral, type Pool } from 'pg';
 import type { ExportColumn, Exported } from './exports.js';
 import { inTransaction, withOwnClient } from './pools.js';
-import { openTextCursor, type TextRow } from './text-cursor.js';
+import { AS_TEXT, openTextCursor } from './text-cursor.js';
 
-/** A report: one statement for its chart, its table, its downloads, and whoever copies it. */
+/** A report. Its chart, table, downloads and copied SQL all come from one statement. */
 interface ReportRule {
   readonly select: string;
   readonly from: string;
-  /** Conditions beside the one on the seller. */
+  /** Conditions in addition to the seller. */
   readonly where?: string;
   readonly group?: string;
   readonly order: string;
-  /** What a page shows of it. @param all the statement without its order */
+  /** SQL of the rows that the page shows. @param all the statement without its order */
   readonly shown: (all: string) => string;
 }
 
@@ -28,7 +28,7 @@ const RULES = {
     select: 'seller_id, item_id, item_name, currency, purchases, without_price, revenue',
     from: 'reporting.revenue_by_item',
     order: 'currency, revenue DESC NULLS LAST, seller_id, item_id',
-    // The best of each currency: amounts in different ones have no order.
+    // The top items of each currency, since amounts in different currencies can't be compared.
     shown: (all) =>
       `SELECT seller_id, item_id, left(item_name, 300) AS item_name, currency, purchases,
               without_price, revenue
@@ -75,7 +75,7 @@ export type ReportName = keyof typeof RULES;
 
 export const REPORTS = Object.keys(RULES) as ReportName[];
 
-/** The statement of a report, as people may run it. @param sellerId null: of all sellers */
+/** A report's statement, as users can run it. @param sellerId null: all sellers */
 export function reportSql(report: ReportName, sellerId: string | null): string {
   return `${unordered(report, sellerId)}\n ORDER BY ${RULES[report].order}`;
 }
@@ -85,7 +85,7 @@ function unordered(report: ReportName, sellerId: string | null): string {
   const conditions = [
     sellerId === null ? undefined : `seller_id = ${escapeLiteral(sellerId)}`,
     where,
-  ].filter((one) => one !== undefined);
+  ].filter((condition) => condition !== undefined);
   return [
     `SELECT ${select}`,
     `  FROM ${from}`,
@@ -94,29 +94,28 @@ function unordered(report: ReportName, sellerId: string | null): string {
   ].join('\n');
 }
 
-/** A row of a report by column, each value in PostgreSQL's own text form. */
+/** A row of a report by column. Each value is PostgreSQL's text representation or null. */
 export type ReportRow = Readonly<Record<string, string | null>>;
 
-/** What the page of reports shows, all as of one moment. */
+/** The contents of the reports page, all from one snapshot. */
 export interface ReportFigures extends Readonly<Record<ReportName, readonly ReportRow[]>> {
   readonly at: Date;
-  /** Prices raised and cut, by week (its Monday in UTC), of the last 90 days. */
+  /** Number of prices raised and cut per week (Monday in UTC) in the last 90 days. */
   readonly moveWeeks: readonly ReportRow[];
 }
 
-/** Values in the forms that every reader knows. */
-const READING = `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
+/** A snapshot with standard value formats. */
+const READ_ONLY = `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
   SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'`;
 
-/** The reports as a page shows them. */
 export function figures(pool: Pool, sellerId: string | null): Promise<ReportFigures> {
   const at = new Date();
   return inTransaction(
     pool,
     async (client) => {
       const rows = async (sql: string): Promise<ReportRow[]> => {
-        const types = { getTypeParser: () => (text: string) => text };
-        return (await client.query<Record<string, string | null>>({ text: sql, types })).rows;
+        const query = { text: sql, types: AS_TEXT };
+        return (await client.query<Record<string, string | null>>(query)).rows;
       };
       const shown = (report: ReportName): Promise<ReportRow[]> =>
         rows(RULES[report].shown(unordered(report, sellerId)));
@@ -135,33 +134,33 @@ export function figures(pool: Pool, sellerId: string | null): Promise<ReportFigu
         ),
       };
     },
-    READING,
+    READ_ONLY,
   );
 }
 
 export interface ReportOf {
   readonly report: ReportName;
-  /** null: of all sellers. */
+  /** Null: all sellers. */
   readonly sellerId: string | null;
 }
 
-/** How many rows a report has. */
+/** The number of rows of a report. */
 export function rows(pool: Pool, { report, sellerId }: ReportOf): Promise<number> {
   return inTransaction(
     pool,
     async (client) => {
-      const found = await client.query<{ rows: number }>(
+      const counted = await client.query<{ rows: number }>(
         `SELECT count(*)::float8 AS rows FROM (${unordered(report, sellerId)}) AS report`,
       );
-      return found.rows[0]?.rows ?? 0;
+      return counted.rows[0]?.rows ?? 0;
     },
-    READING,
+    READ_ONLY,
   );
 }
 
 /**
- * Hands all rows of a report, as they are at one moment, to `consume`, in bounded memory, on a
- * connection of its own. `signal` ends it.
+ * Passes all rows of a report, from one snapshot, to `consume`, in bounded memory. Uses its own connection.
+ * `signal` ends it.
  */
 export function download<T>(
   url: string,
@@ -170,11 +169,11 @@ export function download<T>(
   consume: (rows: Pick<Exported, 'columns' | 'batches'>) => Promise<T>,
 ): Promise<T> {
   return withOwnClient(url, 'report', signal, async (client) => {
-    await client.query(`BEGIN; ${READING}; SET LOCAL statement_timeout = 0`);
+    await client.query(`BEGIN; ${READ_ONLY}; SET LOCAL statement_timeout = 0`);
     const sql = reportSql(report, sellerId);
     const columns = await columnsOf(client, sql);
     const { batches, close } = await openTextCursor(client, sql);
-    const result = await consume({ columns, batches: batches as AsyncIterable<TextRow[]> });
+    const result = await consume({ columns, batches });
     await close();
     return result;
   });

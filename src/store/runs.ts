@@ -23,7 +23,7 @@ export interface RunCounts {
   readonly duplicates: number;
   readonly apiCalls: number;
   readonly bytes: number;
-  /** Quirk to number of records in which it was met. */
+  /** Quirk → number of records with it. */
   readonly tolerated: Readonly<Record<string, number>>;
 }
 
@@ -34,16 +34,16 @@ export interface RunEnd {
   readonly problem: string | null;
 }
 
-/** How a run ends whose process died. */
-export const DIED = {
+/** The end of a run whose process died. */
+export const INTERRUPTED = {
   state: 'interrupted',
   problemCode: 'interrupted',
   problem: 'the process ended before the run did',
 } as const;
 
 /**
- * Enters a run. The caller holds the seller's lock, so a run of this seller that still says `running`
- * belongs to a process that died. It is marked as interrupted, and its undecided items as missing.
+ * Records a new run. The caller holds the seller's lock, so any run of the seller with state `running`
+ * belongs to a dead process. It is marked as interrupted, and its undecided items are published as missing.
  */
 export async function startRun(
   { client, sellerId }: Pick<SellerLock, 'client' | 'sellerId'>,
@@ -54,7 +54,7 @@ export async function startRun(
   await client.query(
     `UPDATE mirror.runs SET state = $2, finished_at = now(), problem_code = $3, problem = $4
       WHERE seller_id = $1 AND state = 'running'`,
-    [sellerId, DIED.state, DIED.problemCode, DIED.problem],
+    [sellerId, INTERRUPTED.state, INTERRUPTED.problemCode, INTERRUPTED.problem],
   );
   await publishUndecided({ client, sellerId });
   const { rows } = await client.query<{ runId: bigint; startedAt: Date }>(
@@ -63,34 +63,25 @@ export async function startRun(
     [sellerId, kind, holder, jobId],
   );
   const row = rows[0];
-  if (row === undefined) throw new Error('the store did not return the new run');
+  if (row === undefined) throw new Error('the database did not return the new run');
   return { runId: row.runId, at: row.startedAt.toISOString() };
 }
 
-/** A run that is asked for. */
-export interface Need {
-  readonly kind: RunKind;
-  /** Only a run that began at or after this, by the database's clock, counts. */
-  readonly since: Date;
-  /** An item run counts only for the job it was made for: which item it was about is not kept. */
-  readonly jobId: string | null;
-}
-
-/** A run that makes another one needless. */
-export interface Covering {
-  readonly runId: bigint;
-  readonly state: 'succeeded' | 'held';
-}
-
 /**
- * The newest run that has done what is asked for; null when there is none. The answer holds only while
- * the caller holds the seller's lock.
+ * The newest run of this kind that succeeded or was held since a time, so that no new run is needed; null
+ * if there is none. Valid only while the caller holds the seller's lock.
+ * @param run.since earliest start of the run, by the database's clock
+ * @param run.jobId required for runs of one item, whose item is not recorded
  */
-export async function coveringRun(
+export async function findFinishedRun(
   { client, sellerId }: SellerLock,
-  { kind, since, jobId }: Need,
-): Promise<Covering | null> {
-  const { rows } = await client.query<Covering>(
+  {
+    kind,
+    since,
+    jobId,
+  }: { readonly kind: RunKind; readonly since: Date; readonly jobId: string | null },
+): Promise<{ readonly runId: bigint; readonly state: 'succeeded' | 'held' } | null> {
+  const { rows } = await client.query<{ runId: bigint; state: 'succeeded' | 'held' }>(
     `SELECT run_id AS "runId", state FROM mirror.runs
       WHERE seller_id = $1 AND kind = $2 AND state IN ('succeeded', 'held') AND started_at >= $3
         AND (kind <> 'item' OR job_id = $4)
@@ -139,10 +130,9 @@ export async function markWideFields(
 }
 
 /**
- * Closes a run with its last figures, by the database's clock. A run of the account or of all items
- * that went well un-parks its seller in the same statement, unless a person paused it. It writes the
- * seller's row in any case: `parkSeller`, which locks that row, sees either this run's end or this
- * write.
+ * Records a run's end and its final counts. If a run of the account or of all items succeeded or was held,
+ * the same statement resumes its seller, unless it is paused. It writes the seller's row even if nothing
+ * changes: `parkSeller` locks that row, so it sees either this run's end or this write.
  */
 export async function finishRun(
   client: PoolClient | Pool,
@@ -167,16 +157,16 @@ export async function finishRun(
   );
 }
 
-/** How far a run is, for those who watch it. */
+/** A run's progress. */
 export interface RunProgress {
   readonly phase: 'account' | 'list' | 'write' | 'look-up';
   /** Records of the list, or items looked up. */
   readonly done: number;
-  /** How many there are in all; null while that is not known. */
+  /** Null while unknown. */
   readonly total: number | null;
 }
 
-/** Writes how far a run is. Readers see it at once, not with the run's own transaction. */
+/** Saves a run's progress outside of the run's transaction, so that others see it at once. */
 export async function writeProgress(
   pool: Pool,
   runId: bigint,
@@ -191,8 +181,8 @@ export async function writeProgress(
 }
 
 /**
- * The newest run of the same kind after this one that went well; null for a run of one item or an
- * approval, which stand for themselves.
+ * The newest later run of the same kind that succeeded or was held. Null for runs of one item and
+ * approvals, which no other run replaces.
  */
 export async function laterGoodRun(
   { prisma }: Connections,
@@ -218,7 +208,7 @@ export function listRuns(
   });
 }
 
-/** One run with the records it put into quarantine (the first 100) and what it held back, or null. */
+/** A run with its quarantined records (the first 100) and its held items; null if there is no such run. */
 export async function getRun({ prisma, general: pool }: Connections, runId: bigint) {
   const run = await prisma.run.findUnique({ where: { runId } });
   if (run === null) return null;

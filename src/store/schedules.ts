@@ -1,7 +1,7 @@
 import type { Pool } from 'pg';
 import type { Schedule } from './generated/prisma/client.js';
 
-/** `sync` mirrors account and items, `account` the account alone, `recheck` asks for known codes again. */
+/** `sync` mirrors account and items, `account` only the account; `recheck` checks known codes again. */
 export type ScheduleKind = 'sync' | 'account' | 'recheck';
 
 export interface ScheduleKey {
@@ -9,42 +9,41 @@ export interface ScheduleKey {
   readonly kind: ScheduleKind;
 }
 
-/** What a schedule said when it was last dealt with: all its ticks up to `lastTick` were. */
+/** A schedule at its last update: all ticks up to `lastTick` are handled. */
 export type ScheduleRecord = Pick<Schedule, 'cron' | 'timeZone' | 'lastTick'>;
 
-/** A schedule's record in the store. */
 export interface ScheduleState extends ScheduleKey {
-  /** Null when none of its ticks was ever dealt with. */
+  /** Null if none of its ticks was ever handled. */
   readonly record: ScheduleRecord | null;
-  /** When a tick was last put into the queue; null when none ever was. */
+  /** When a tick was last enqueued; null: never. */
   readonly enqueuedAt: Date | null;
-  /** When the newest run began that mirrored what the schedule does; null when there was none. */
+  /** Start of the newest run that did the schedule's work; null if there is none. */
   readonly lastRunAt: Date | null;
 }
 
-/** A schedule to be recorded as dealt with up to a tick. */
-export interface TickDone extends ScheduleKey, ScheduleRecord {
-  /** Host of the seller's marketplace, for a seller that the store does not know yet. */
+/** A schedule whose ticks up to `lastTick` are handled. */
+export interface TickRecord extends ScheduleKey, ScheduleRecord {
+  /** Host of the seller's marketplace, to add a new seller. */
   readonly marketplace: string;
-  /** When the tick was put into the queue; null when it was passed over. */
+  /** When the tick was enqueued; null if it was skipped. */
   readonly enqueuedAt: Date | null;
 }
 
-/** A held run mirrored all that is present, so it counts like a success. */
+/** A held run counts as a success, since it mirrored everything that is listed. */
 const STATES = `
-  SELECT asked.seller, asked.kind, s.cron, s.time_zone AS "timeZone",
+  SELECT requested.seller, requested.kind, s.cron, s.time_zone AS "timeZone",
          s.last_tick AS "lastTick", nullif(s.enqueued_at, 'epoch') AS "enqueuedAt",
          run.started_at AS "lastRunAt"
-    FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS asked (seller, kind, place)
-    LEFT JOIN mirror.schedules s ON s.seller_id = asked.seller AND s.kind = asked.kind
+    FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS requested (seller, kind, place)
+    LEFT JOIN mirror.schedules s ON s.seller_id = requested.seller AND s.kind = requested.kind
     LEFT JOIN LATERAL (
       SELECT r.started_at FROM mirror.runs r
-       WHERE asked.kind <> 'recheck' AND r.seller_id = asked.seller
+       WHERE requested.kind <> 'recheck' AND r.seller_id = requested.seller
          AND r.state IN ('succeeded', 'held')
-         AND r.kind = (CASE asked.kind WHEN 'sync' THEN 'items' ELSE 'account' END)::mirror.run_kind
+         AND r.kind = (CASE requested.kind WHEN 'sync' THEN 'items' ELSE 'account' END)::mirror.run_kind
        ORDER BY r.run_id DESC LIMIT 1
     ) run ON true
-   ORDER BY asked.place`;
+   ORDER BY requested.place`;
 
 export async function readSchedules(
   pool: Pool,
@@ -64,10 +63,7 @@ export async function readSchedules(
   }));
 }
 
-/**
- * In an order of its own, so that schedulers that write at the same time wait for each other and
- * never in a circle. 'epoch' stands for never.
- */
+/** Rows are written in a fixed order, so that concurrent schedulers never deadlock. 'epoch' means never. */
 const RECORD = `
   WITH done AS (
     SELECT * FROM json_to_recordset($1) AS done (
@@ -88,13 +84,13 @@ const RECORD = `
          enqueued_at = greatest(s.enqueued_at, EXCLUDED.enqueued_at)`;
 
 /**
- * Records how far schedules got, in one statement, and enters sellers that are new. A record never
- * goes back, except one beyond `credible`, which a clock that was wrong must have made.
+ * Records handled ticks in one statement, and adds new sellers. `lastTick` never goes back, unless the
+ * stored one is after `latestValid`, which only a wrong clock can cause.
  */
 export async function recordTicks(
   pool: Pool,
-  done: readonly TickDone[],
-  credible: Date,
+  ticks: readonly TickRecord[],
+  latestValid: Date,
 ): Promise<void> {
-  await pool.query(RECORD, [JSON.stringify(done), credible]);
+  await pool.query(RECORD, [JSON.stringify(ticks), latestValid]);
 }

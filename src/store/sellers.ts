@@ -6,15 +6,15 @@ import type { RowStamp } from './item-rows.js';
 import type { SellerLock } from './locks.js';
 import { type Connections, inTransaction } from './pools.js';
 
-/** The account a seller's key was first seen to open, and where. */
+/** The account that a seller's key first opened, and its marketplace. */
 export interface Binding {
-  /** Null until the key was first proven. */
+  /** Null until the key's first successful check. */
   readonly username: string | null;
   /** Host of the marketplace, without `www.`. */
   readonly marketplace: string;
 }
 
-/** Enters a configured seller when it is new; returns its binding. */
+/** Adds a configured seller if it is new; returns its binding. */
 export async function ensureSeller(
   pool: Pool,
   sellerId: string,
@@ -30,7 +30,7 @@ export async function ensureSeller(
   return (await bindingOf(pool, sellerId)) ?? { username: null, marketplace };
 }
 
-/** The account and marketplace a seller is bound to; null when the store does not know the seller. */
+/** A seller's binding; null if the store does not know the seller. */
 export async function bindingOf(pool: Pool, sellerId: string): Promise<Binding | null> {
   const { rows } = await pool.query<Binding>(
     'SELECT bound_username AS username, marketplace FROM mirror.sellers WHERE seller_id = $1',
@@ -39,7 +39,7 @@ export async function bindingOf(pool: Pool, sellerId: string): Promise<Binding |
   return rows[0] ?? null;
 }
 
-/** Remembers which account of which marketplace belongs to a seller. */
+/** Binds a seller to an account. */
 export async function bindSeller(
   pool: Pool,
   sellerId: string,
@@ -55,48 +55,47 @@ export async function bindSeller(
 /** Why schedules leave a seller alone. */
 export interface Parking {
   readonly since: Date;
-  /** Code of the problem that only a person can mend; `PAUSED` when a person paused the seller. */
+  /** Code of the problem, which only a person can fix; `PAUSED` if a person paused the seller. */
   readonly code: string;
   readonly reason: string;
-  /** The run that met the problem; null for a pause. */
+  /** The run with the problem; null for a pause. */
   readonly runId: bigint | null;
 }
 
-/** The code of a parking that a person asked for. Only `resumeSeller` ends it. */
+/** Parking code of a seller that a person paused. Only `resumeSeller` ends it. */
 export const PAUSED = 'paused';
 
-/** SQL of the parking in row `s` of `mirror.sellers`, as JSON. */
-export const PARKING = `
+/** SQL of a `ParkingRow` from row `s` of `mirror.sellers`; null if the seller is not parked. */
+export const PARKING_SQL = `
   CASE WHEN s.parked_at IS NOT NULL THEN
     jsonb_build_object('since', s.parked_at, 'code', s.parked_code, 'reason', s.parked_reason,
                        'runId', s.parked_run_id) END`;
 
-/** What `PARKING` gives. */
 export type ParkingRow = Pick<Parking, 'code' | 'reason'> & {
   readonly since: string;
   readonly runId: number | null;
 };
 
-export function parkingIn(row: ParkingRow | null): Parking | null {
+export function toParking(row: ParkingRow | null): Parking | null {
   if (row === null) return null;
   const runId = row.runId === null ? null : BigInt(row.runId);
   return { ...row, since: new Date(row.since), runId };
 }
 
-/** Whether and why schedules leave a seller alone; null when they don't. */
+/** Why schedules leave a seller alone; null if they don't. */
 export async function parkingOf(pool: Pool, sellerId: string): Promise<Parking | null> {
   const { rows } = await pool.query<{ parking: ParkingRow | null }>(
-    `SELECT ${PARKING} AS parking FROM mirror.sellers s WHERE seller_id = $1`,
+    `SELECT ${PARKING_SQL} AS parking FROM mirror.sellers s WHERE seller_id = $1`,
     [sellerId],
   );
-  return parkingIn(rows[0]?.parking ?? null);
+  return toParking(rows[0]?.parking ?? null);
 }
 
 /**
- * Pauses a seller: schedules leave it alone until `resumeSeller`, whatever runs find. A pause takes
- * the place of a parking because of a problem.
+ * Pauses a seller: schedules leave it alone until `resumeSeller`, whatever the result of runs. A pause
+ * replaces a parking because of a problem.
  * @param reason such as `paused by alice`
- * @returns false when it is paused already, or not in the store
+ * @returns false if it is already paused, or unknown
  */
 export async function pauseSeller(pool: Pool, sellerId: string, reason: string): Promise<boolean> {
   const { rowCount } = await pool.query(
@@ -109,8 +108,8 @@ export async function pauseSeller(pool: Pool, sellerId: string, reason: string):
 }
 
 /**
- * Lets schedules mirror a seller again, whether it was paused or parked because of a problem.
- * @returns false when schedules don't leave it alone
+ * Lets schedules mirror a paused or parked seller again.
+ * @returns false if it was neither
  */
 export async function resumeSeller(pool: Pool, sellerId: string): Promise<boolean> {
   const { rowCount } = await pool.query(
@@ -123,9 +122,9 @@ export async function resumeSeller(pool: Pool, sellerId: string): Promise<boolea
 }
 
 /**
- * Parks a seller because of a run's problem, unless a later run went well or a person paused it. A
- * seller that is parked already keeps its date and gets the newer reason.
- * @returns whether the seller was not parked before and is now
+ * Parks a seller because of a run's problem, unless a later run succeeded or was held, or the seller is
+ * paused. A parked seller keeps its date and gets the new reason.
+ * @returns true if this call parked it
  */
 export async function parkSeller(
   pool: Pool,
@@ -137,7 +136,7 @@ export async function parkSeller(
   }: { readonly code: string; readonly reason: string; readonly runId: bigint },
 ): Promise<boolean> {
   return inTransaction(pool, async (client) => {
-    // `finishRun` writes this row too: the statement after this one sees what it has written.
+    // `finishRun` writes this row too, so the next statement sees what it has written.
     const { rows } = await client.query<{ parked: boolean }>(
       `SELECT parked_at IS NOT NULL AS parked FROM mirror.sellers WHERE seller_id = $1 FOR UPDATE`,
       [sellerId],
@@ -164,7 +163,7 @@ interface AccountRecord {
 
 type AccountChange = 'added' | 'changed' | 'extra-changed' | 'unchanged';
 
-/** Saves an account that differs from the stored one, which is kept as a version. */
+/** Saves the account if it changed, and the stored one as a version. */
 export async function saveAccount(
   { client }: SellerLock,
   stamp: RowStamp,
@@ -210,10 +209,10 @@ const FIELDS = {
 } as const satisfies Readonly<Record<string, keyof Account>>;
 const COLUMNS = Object.keys(FIELDS);
 
-/** It always grows, even if a clock goes back: no two states of an account overlap in time. */
+/** Always increases, even if a clock goes back, so that no two states of an account overlap in time. */
 const NEXT_CHANGED_AT = `greatest($2::timestamptz, accounts.changed_at + interval '1 microsecond')`;
 
-/** Keeps the account as it is before a change of its canonical fields; unknown ones have no history. */
+/** Saves a version only if canonical fields change; unknown fields have no history. */
 const UPSERT = `
   WITH kept AS (
     INSERT INTO mirror.account_versions
@@ -235,8 +234,8 @@ const UPSERT = `
                       THEN ${NEXT_CHANGED_AT} ELSE accounts.changed_at END,
     content_hash = excluded.content_hash, extra = excluded.extra, raw = excluded.raw`;
 
-/** Deletes everything about a seller. Only the demo does so, to start over. */
-export async function forgetSeller({ prisma }: Connections, sellerId: string): Promise<void> {
+/** Deletes a seller with all its data. Only the demo does this, to start over. */
+export async function deleteSeller({ prisma }: Connections, sellerId: string): Promise<void> {
   const where = { where: { sellerId } };
   await prisma.$transaction([
     prisma.auditEntry.deleteMany(where),

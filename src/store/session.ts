@@ -24,19 +24,19 @@ import {
 } from './history.js';
 import { ITEM_COLUMNS, ItemRows, type RowStamp } from './item-rows.js';
 import { itemsLockSql, type SellerLock } from './locks.js';
-import { delistItems, recordLookups, removeItems, takeBackDelisting } from './removals.js';
+import { delistItems, recordLookups, removeItems, undoDelisting } from './removals.js';
 import { finishRun, markWideFields, type RunCounts, type RunEnd, saveCounts } from './runs.js';
 
 /**
- * Checks of foreign keys wait for a COPY's end: in portions, they are made while the list is read. With
- * 10,000 rows the records that come meanwhile take 30 MB more.
+ * Foreign keys are checked when a COPY ends. Small COPYs spread the checks over the time in which the list
+ * is read. With 10,000 rows, the records that arrive during a check take 30 MB more.
  */
 const ROWS_PER_COPY = 2_000;
 
-/** Bytes of a record in quarantine that are kept. */
+/** Longer records are cut in quarantine. */
 const MAX_RAW_BYTES = 1 << 20;
 
-/** A staged record; a rival competes with a stored row that the list holds as well. */
+/** A staged record. A rival is another copy of an item that the list already contained. */
 export interface Staged {
   readonly prepared: PreparedItem;
   readonly rival: boolean;
@@ -49,32 +49,29 @@ export interface QuarantineEntry {
   readonly bytes: Uint8Array;
 }
 
-/**
- * One transaction in which a run writes items. Everything is visible to others at `commit`, or
- * nothing is.
- */
+/** One transaction in which a run writes items. */
 export class ItemSession {
   readonly #lock: SellerLock;
   readonly #stamp: RowStamp;
   readonly #seller: string;
   #inserting: CopyIn | null = null;
   #rowsOfCopy = 0;
-  /** Encodes staged records, each portion in the same memory; null until one is staged. */
+  /** Encodes the records of `stage`, reusing its buffer; null until first used. */
   #staging: ItemRows | null = null;
   #hasStage = false;
-  /** Number of records that are staged and not applied. */
+  /** Number of records staged since the last `apply`. */
   #staged = 0;
-  /** Changes wait for the commit in a table of the transaction. */
+  /** Whether the temporary table of changes exists. */
   #hasChanges = false;
-  /** Number of items by state when they were loaded; null while none are. */
-  #counted: Readonly<Record<KnownState, number>> | null = null;
-  /** Number of items inserted, all of them live. */
+  /** Number of items by state before the run; null unless they were loaded. */
+  #countsBefore: Readonly<Record<KnownState, number>> | null = null;
+  /** Number of inserted items, which are all live. */
   #inserted = 0;
-  /** An item that was there before is in another state now. */
+  /** Whether the state of an existing item changed. */
   #statesChanged = false;
-  /** New items, each of which makes a change; null while the first list is read. */
+  /** New items, which are published as changes; null for the first list. */
   #added: number[] | null = [];
-  /** Statements that number what followers of the feed must see; sent with the COMMIT. */
+  /** Statements that take numbers of the change feed; sent with the COMMIT. */
   readonly #publications: string[] = [];
   #over = false;
 
@@ -91,20 +88,21 @@ export class ItemSession {
     return session;
   }
 
-  /** Loads what is known before a list is read. Items of the first list make no changes. */
+  /** Loads the stored items before a list is read. Items of the first list are not published as changes. */
   async loadKnown(): Promise<KnownItems> {
     const known = await loadKnownCatalogue(await this.#connection(), this.#stamp.sellerId);
-    this.#counted = known.items.stateCounts();
+    this.#countsBefore = known.items.stateCounts();
     if (!known.loaded) this.#added = null;
     return known.items;
   }
 
-  /** A list that names items was read to its end. */
-  listTaken(): void {
-    if (this.#added === null) this.#publishPlace('loaded');
+  /** Call this after reading a whole list that was not empty. */
+  markListLoaded(): void {
+    if (this.#added === null) this.#publishPosition('loaded');
   }
 
-  async rawOf(ids: readonly number[]): Promise<Map<number, Json>> {
+  /** Stored items as received, by id. */
+  async rawRecords(ids: readonly number[]): Promise<Map<number, Json>> {
     const rows = await this.#query<{ readonly id: number; readonly raw: Json }>(
       `SELECT item_id::float8 AS id, raw FROM mirror.items
         WHERE seller_id = $1 AND item_id = ANY($2::bigint[])`,
@@ -113,12 +111,12 @@ export class ItemSession {
     return new Map(rows.map(({ id, raw }) => [id, raw]));
   }
 
-  /** Empty rows of this run, to be filled for `insertRows`. */
+  /** Returns an empty buffer of rows for `insertRows`. */
   newRows(): ItemRows {
     return new ItemRows(this.#stamp);
   }
 
-  /** Sends items that are not in the table yet, and empties `rows`. */
+  /** Inserts new items, and empties `rows`. */
   async insertRows(rows: ItemRows): Promise<void> {
     if (rows.rows === 0) return;
     this.#inserting ??= new CopyIn(
@@ -139,7 +137,7 @@ export class ItemSession {
     await this.insertRows(rows);
   }
 
-  /** Stages records that differ, or may differ, from stored ones, for `apply`. */
+  /** Stages records that may differ from stored items; see `apply`. */
   async stage(items: readonly Staged[]): Promise<void> {
     const rows = (this.#staging ??= this.newRows());
     rows.clear();
@@ -147,12 +145,12 @@ export class ItemSession {
     await this.stageRows(rows);
   }
 
-  /** Stages rows that tell whether they are rivals, and empties `rows`. */
+  /** Stages rows with the column `rival`, and empties `rows`. */
   async stageRows(rows: ItemRows): Promise<void> {
     if (rows.rows === 0) return;
     if (!this.#hasStage) {
       await this.#query(
-        // As large as in the table: a row that one of them compresses would cost that time.
+        // With the same TOAST limit as mirror.items, so that neither table compresses rows of the other.
         `CREATE TEMP TABLE incoming_items (LIKE mirror.items, rival boolean NOT NULL)
            WITH (toast_tuple_target = 4080) ON COMMIT DROP`,
       );
@@ -172,12 +170,12 @@ export class ItemSession {
   async apply(): Promise<Applied> {
     if (this.#staged === 0) return NOTHING_APPLIED;
     this.#staged = 0;
-    const applied = await applyStage(await this.#changing(), this.#stamp);
+    const applied = await applyStage(await this.#connectionForChanges(), this.#stamp);
     if (applied.returned > 0) this.#statesChanged = true;
     return applied;
   }
 
-  /** Keeps records that could not be decoded; a record that comes again only renews its dates. */
+  /** Stores records that could not be decoded. A known record only gets a new date. */
   async quarantine(entries: readonly QuarantineEntry[]): Promise<void> {
     if (entries.length === 0) return;
     const { sellerId, runId, at } = this.#stamp;
@@ -203,39 +201,35 @@ export class ItemSession {
     );
   }
 
-  /**
-   * Marks items as missing that the list no longer names. Look-ups decide which changes are published.
-   * @param unlisted all items that are live or missing and that the list does not name
-   * @returns how many of them went missing, and how many are missing now
-   */
+  /** Marks items as missing that are no longer listed; see `delistItems`. */
   async delist(
     unlisted: readonly number[],
   ): Promise<{ readonly delisted: number; readonly missing: number }> {
     const counts = await delistItems(await this.#connection(), this.#stamp, unlisted);
     if (counts.delisted > 0) {
       this.#statesChanged = true;
-      this.#publishPlace('undecided');
+      this.#publishPosition('undecided');
     }
     return counts;
   }
 
-  /** @returns how many of the items, which look-ups have found, this run had marked as missing */
-  async takeBack(ids: readonly number[]): Promise<number> {
-    const taken = await takeBackDelisting(await this.#connection(), this.#stamp, ids);
-    if (taken > 0) {
+  /** Undoes `delist` for items that look-ups found. @returns the number of restored items */
+  async undoDelisting(ids: readonly number[]): Promise<number> {
+    const restored = await undoDelisting(await this.#connection(), this.#stamp, ids);
+    if (restored > 0) {
       this.#statesChanged = true;
       this.#publications.push(
         `UPDATE mirror.item_lookups SET found_seq = ${NEXT_FEED_NUMBER}
           WHERE seller_id = ${this.#seller} AND item_id = ANY('{${ids.join(',')}}'::bigint[])`,
       );
     }
-    return taken;
+    return restored;
   }
 
-  /** Publishes the items that this run marked as missing and that still are. */
+  /** Publishes the delisted items that are still missing. */
   async publishUndecided(): Promise<void> {
-    const client = await this.#changing();
-    // An item that became missing in this transaction has its change already.
+    const client = await this.#connectionForChanges();
+    // Items that became missing in this transaction already have a staged change.
     await client.query(
       `INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
        SELECT item_id, 'missing', 'state', '"live"', '"missing"'
@@ -247,22 +241,21 @@ export class ItemSession {
     this.#publications.push(clearUndecidedSql(this.#seller));
   }
 
-  async lookedUp(lookups: ReadonlyMap<number, LookupOutcome>): Promise<void> {
+  async recordLookups(lookups: ReadonlyMap<number, LookupOutcome>): Promise<void> {
     return recordLookups(await this.#connection(), this.#stamp, lookups);
   }
 
   async remove(plan: Removals): Promise<number> {
     if (plan.remove.length + plan.missing.length === 0) return 0;
     this.#statesChanged = true;
-    return removeItems(await this.#changing(), this.#stamp, plan);
+    return removeItems(await this.#connectionForChanges(), this.#stamp, plan);
   }
 
-  /** Writes the run's counts so far, in this transaction. */
-  async counts(counts: Partial<RunCounts>): Promise<void> {
+  async saveCounts(counts: Partial<RunCounts>): Promise<void> {
     return saveCounts(await this.#connection(), this.#stamp.runId, counts);
   }
 
-  /** Stores with the run what it holds back, of so many items; returns it with a few names. */
+  /** Records the items that the run holds. @param present number of items before the run */
   async holdItems(plan: RemovalPlan, present: number): Promise<HeldItems | null> {
     const client = await this.#connection();
     await saveHeldItems(client, this.#stamp, plan, present);
@@ -273,7 +266,7 @@ export class ItemSession {
     return readHeldItemStates(await this.#connection(), this.#stamp, heldRunId);
   }
 
-  async decide(heldRunId: bigint, record: DecisionRecord): Promise<void> {
+  async recordDecision(heldRunId: bigint, record: DecisionRecord): Promise<void> {
     return recordDecision({ client: await this.#connection() }, heldRunId, record);
   }
 
@@ -286,12 +279,12 @@ export class ItemSession {
     await markWideFields(await this.#connection(), this.#stamp.runId, marks);
   }
 
-  /** Numbers the changes and commits; see `LOCK_CHANGE_FEED`. */
+  /** Publishes the changes and commits; see `LOCK_CHANGE_FEED`. */
   async commit(): Promise<void> {
     const { runId, at } = this.#stamp;
-    await this.#keepCounts();
+    await this.#saveStateCounts();
     if (this.#added !== null && this.#added.length > 0) {
-      const client = await this.#changing();
+      const client = await this.#connectionForChanges();
       await client.query(
         `INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
          SELECT id, 'added', 'state', NULL, '"live"' FROM unnest($1::bigint[]) AS id`,
@@ -312,12 +305,12 @@ export class ItemSession {
   }
 
   /**
-   * Keeps with the seller how many items it has in each state. Counting 100,000 takes 60 ms or more, so
-   * they are counted only when the state of one changed.
+   * Saves the seller's number of items by state. Counting 100,000 items takes at least 60 ms, so it
+   * counts only if the state of one changed.
    */
-  async #keepCounts(): Promise<void> {
+  async #saveStateCounts(): Promise<void> {
     const { sellerId } = this.#stamp;
-    if (this.#statesChanged || (this.#counted === null && this.#inserted > 0)) {
+    if (this.#statesChanged || (this.#countsBefore === null && this.#inserted > 0)) {
       await this.#query(
         `UPDATE mirror.sellers s SET (live_items, missing_items, removed_items) = (
            SELECT count(*) FILTER (WHERE state = 'live'), count(*) FILTER (WHERE state = 'missing'),
@@ -326,8 +319,8 @@ export class ItemSession {
           WHERE s.seller_id = $1`,
         [sellerId],
       );
-    } else if (this.#counted !== null) {
-      const { live, missing, removed } = this.#counted;
+    } else if (this.#countsBefore !== null) {
+      const { live, missing, removed } = this.#countsBefore;
       await this.#query(
         `UPDATE mirror.sellers SET live_items = $2, missing_items = $3, removed_items = $4
           WHERE seller_id = $1
@@ -337,7 +330,7 @@ export class ItemSession {
     }
   }
 
-  /** Undoes everything; safe after any failure, a lost connection included. */
+  /** Undoes everything. Safe after any failure, even of the connection. */
   async rollback(): Promise<void> {
     this.#over = true;
     this.#inserting?.abandon();
@@ -345,8 +338,8 @@ export class ItemSession {
     await this.#lock.client.query('ROLLBACK').catch(() => undefined);
   }
 
-  /** Notes the place in the feed of the seller's first list, or of items that look-ups decide about. */
-  #publishPlace(what: 'loaded' | 'undecided'): void {
+  /** Records the feed position of the seller's first list, or of its undecided items. */
+  #publishPosition(what: 'loaded' | 'undecided'): void {
     this.#publications.push(
       `UPDATE mirror.sellers SET ${what}_run_id = ${this.#stamp.runId}, ${what}_seq = ${NEXT_FEED_NUMBER}
         WHERE seller_id = ${this.#seller}`,
@@ -358,8 +351,8 @@ export class ItemSession {
     return (await client.query<Row>(sql, [...values])).rows;
   }
 
-  /** The connection, with the table in which changes wait for the commit. */
-  async #changing(): Promise<PoolClient> {
+  /** The connection, with the temporary table of changes. */
+  async #connectionForChanges(): Promise<PoolClient> {
     const client = await this.#connection();
     if (!this.#hasChanges) {
       await client.query(
@@ -372,9 +365,9 @@ export class ItemSession {
     return client;
   }
 
-  /** The connection, free for a statement: when the COPY under way on it is done. */
+  /** The connection, after ending any COPY on it. */
   async #connection(): Promise<PoolClient> {
-    // A step that was under way when another one failed must not go on outside of the transaction.
+    // A concurrent step must not continue outside of the transaction after another one failed.
     if (this.#over) throw new Error('the transaction is over');
     const inserting = this.#inserting;
     this.#inserting = null;

@@ -3,11 +3,11 @@ import type { WideChange } from '../domain/changes.js';
 import { type HeldItems, readHeldItems } from './decisions.js';
 import type { Run } from './generated/prisma/client.js';
 import { sellerIsLocked } from './locks.js';
-import { DIED } from './runs.js';
-import { type Parking, PARKING, parkingIn, type ParkingRow, PAUSED } from './sellers.js';
+import { INTERRUPTED } from './runs.js';
+import { type Parking, PARKING_SQL, toParking, type ParkingRow, PAUSED } from './sellers.js';
 
-/** A run as a seller's status shows it. */
-export type RunSeen = Pick<
+/** The part of a run that a seller's status shows. */
+export type RunSummary = Pick<
   Run,
   | 'runId'
   | 'sellerId'
@@ -20,11 +20,11 @@ export type RunSeen = Pick<
   | 'holder'
 >;
 
-/** How current the copy of one seller is. */
+/** A seller's state, and how current its copy is. */
 export interface SellerStatus {
   readonly sellerId: string;
   readonly marketplace: string;
-  /** When the store first heard of the seller. */
+  /** When the seller was added to the store. */
   readonly knownSince: Date;
   readonly account: {
     readonly username: string;
@@ -32,21 +32,21 @@ export interface SellerStatus {
     readonly currency: string | null;
   } | null;
   readonly items: { readonly live: number; readonly missing: number; readonly removed: number };
-  /** Records of the newest run of items that could not be decoded. */
+  /** Number of records that the newest item run could not decode. */
   readonly quarantined: number;
-  /** A held run mirrored all that is present, so the copy is as current as after a success. */
+  /** End of the newest run that succeeded or was held; held runs mirror everything that is listed. */
   readonly accountMirroredAt: Date | null;
   readonly itemsMirroredAt: Date | null;
-  /** Why schedules leave the seller alone; null when they don't. */
+  /** Why schedules leave the seller alone; null if they don't. */
   readonly parked: Parking | null;
-  /** The run under way; null for one whose process died, which holds the seller's lock no more. */
-  readonly running: RunSeen | null;
+  /** The current run; null also if its process died, so that the seller's lock is free. */
+  readonly running: RunSummary | null;
   /**
-   * Of the newest run of account and the newest of items the later one that did not go well. A run of
-   * one item fails for the item's own reasons, so it says nothing about the copy.
+   * The newest account run or the newest item run if it did not succeed; the later one of both. Runs of a
+   * single item don't count, since their failures say nothing about the copy.
    */
-  readonly lastProblem: RunSeen | null;
-  /** The items that this run held back, when it waits for a person's decision. */
+  readonly lastProblem: RunSummary | null;
+  /** The items held by `lastProblem`, if it waits for a decision. */
   readonly held: HeldItems | null;
   /** The newest run of the last week that changed a field in all or nearly all items. */
   readonly lastWide: {
@@ -56,12 +56,11 @@ export interface SellerStatus {
   } | null;
 }
 
-/** How current a copy is, in a word. */
 export type CopyState = 'current' | 'stale' | 'never' | 'failing' | 'paused' | 'parked';
 
 /**
- * How current a seller's copy is, whether or not a run is under way. A copy is as old as its items.
- * @param staleAfterHours oldest a copy may be
+ * How current a seller's copy is. Its age is that of its items.
+ * @param staleAfterHours maximum age of a current copy
  */
 export function copyState(
   { parked, lastProblem, itemsMirroredAt }: SellerStatus,
@@ -75,20 +74,20 @@ export function copyState(
   return ageMs > staleAfterHours * 3_600_000 ? 'stale' : 'current';
 }
 
-/** Columns of the newest run of a seller with these traits, by SQL. */
-const newest = (columns: string, traits: string): string =>
+/** SQL of these columns of a seller's newest run that meets the condition. */
+const newest = (columns: string, condition: string): string =>
   `(SELECT ${columns} FROM mirror.runs r
-     WHERE r.seller_id = s.seller_id AND ${traits} ORDER BY r.run_id DESC LIMIT 1)`;
+     WHERE r.seller_id = s.seller_id AND ${condition} ORDER BY r.run_id DESC LIMIT 1)`;
 
 const GOOD = "r.state IN ('succeeded', 'held')";
-const OVER = 'r.run_id IS DISTINCT FROM running.run_id';
-/** What a status needs of each seller's newest runs: to read all 32 columns takes twice as long. */
-const SEEN = 'run_id, state, decision, finished_at, quarantined';
-const wentBadly = (run: string): string => `${run}.state NOT IN ('succeeded', 'held')`;
+const NOT_RUNNING = 'r.run_id IS DISTINCT FROM running.run_id';
+/** The needed columns. Reading all 32 takes twice as long. */
+const NEEDED = 'run_id, state, decision, finished_at, quarantined';
+const failed = (run: string): string => `${run}.state NOT IN ('succeeded', 'held')`;
 const problemOf = (run: string): string =>
   `CASE WHEN ${run}.state <> 'succeeded' AND ${run}.decision IS NULL THEN ${run}.run_id END`;
 
-/** Most newest runs went well: only for the others an earlier one is looked for, or all of it is read. */
+/** Searches earlier runs, and reads whole rows, only for sellers whose newest run has a problem. */
 const STATUSES = `
   WITH running AS (
     SELECT DISTINCT ON (r.seller_id) r.* FROM mirror.runs r
@@ -103,7 +102,7 @@ const STATUSES = `
               ELSE good_items.finished_at END AS "itemsMirroredAt",
          CASE WHEN account.state IN ('succeeded', 'held') THEN account.finished_at
               ELSE good_account.finished_at END AS "accountMirroredAt",
-         ${PARKING} AS parked, to_jsonb(running) AS running,
+         ${PARKING_SQL} AS parked, to_jsonb(running) AS running,
          (SELECT to_jsonb(r) FROM mirror.runs r
            WHERE r.run_id = greatest(${problemOf('items')}, ${problemOf('account')})) AS "lastProblem",
          ${newest(
@@ -114,15 +113,15 @@ const STATUSES = `
     FROM mirror.sellers s
     LEFT JOIN mirror.accounts a USING (seller_id)
     LEFT JOIN running USING (seller_id)
-    LEFT JOIN LATERAL ${newest(SEEN, `r.kind = 'items' AND ${OVER}`)} items ON true
-    LEFT JOIN LATERAL ${newest(SEEN, `r.kind = 'items' AND ${GOOD} AND ${wentBadly('items')}`)} good_items ON true
-    LEFT JOIN LATERAL ${newest(SEEN, `r.kind = 'account' AND ${OVER}`)} account ON true
-    LEFT JOIN LATERAL ${newest(SEEN, `r.kind = 'account' AND ${GOOD} AND ${wentBadly('account')}`)} good_account ON true
+    LEFT JOIN LATERAL ${newest(NEEDED, `r.kind = 'items' AND ${NOT_RUNNING}`)} items ON true
+    LEFT JOIN LATERAL ${newest(NEEDED, `r.kind = 'items' AND ${GOOD} AND ${failed('items')}`)} good_items ON true
+    LEFT JOIN LATERAL ${newest(NEEDED, `r.kind = 'account' AND ${NOT_RUNNING}`)} account ON true
+    LEFT JOIN LATERAL ${newest(NEEDED, `r.kind = 'account' AND ${GOOD} AND ${failed('account')}`)} good_account ON true
    WHERE $1::text IS NULL OR s.seller_id = $1
    ORDER BY s.seller_id`;
 
-/** Changes of the whole catalogue are shown for a week (ms), so that a weekly look finds them. */
-const WIDE_TOLD_MS = 7 * 86_400_000;
+/** How long to show changes of the whole catalogue (ms): long enough for a weekly check. */
+const SHOW_WIDE_MS = 7 * 86_400_000;
 
 /** A row of `mirror.runs` as JSON. */
 interface RunRow {
@@ -150,7 +149,7 @@ type StatusRow = Pick<
   | 'itemsMirroredAt'
 > &
   SellerStatus['items'] & {
-    /** Null where there is no account. */
+    /** Null if there is no account. */
     readonly username: string | null;
     readonly balance: string | null;
     readonly currency: string | null;
@@ -161,17 +160,17 @@ type StatusRow = Pick<
   };
 
 /**
- * The state of every seller's copy, by name, or of the one asked for. One statement for all: a
- * thousand sellers take about as long as ten.
+ * The status of all sellers, by id, or of one. A single statement reads all, so a thousand sellers take
+ * about as long as ten.
  */
 export async function sellerStatuses(
   pool: Pool,
   sellerId: string | null = null,
 ): Promise<SellerStatus[]> {
   const read = async (): Promise<StatusRow[]> =>
-    (await pool.query<StatusRow>(STATUSES, [sellerId, WIDE_TOLD_MS])).rows;
+    (await pool.query<StatusRow>(STATUSES, [sellerId, SHOW_WIDE_MS])).rows;
   let rows = await read();
-  // Locks are looked at after the rows were: a run that seems to have died may just have ended well.
+  // The locks are read after the rows, so a run that seems to be dead may have just ended. Reads again.
   if (rows.some(({ lastProblem }) => lastProblem?.state === 'running')) rows = await read();
   const statuses: SellerStatus[] = [];
   for (const row of rows) {
@@ -182,7 +181,7 @@ export async function sellerStatuses(
   return statuses;
 }
 
-/** Field by field: for a thousand rows, to copy the rest of a row takes longer than all else here. */
+/** Without object spread, which takes longer than everything else here for a thousand rows. */
 function statusOf(row: StatusRow, held: HeldItems | null): SellerStatus {
   const { username, balance, currency, live, missing, removed } = row;
   const { parked, running, lastProblem: last, lastWide: wide } = row;
@@ -195,9 +194,12 @@ function statusOf(row: StatusRow, held: HeldItems | null): SellerStatus {
     quarantined: row.quarantined,
     accountMirroredAt: row.accountMirroredAt,
     itemsMirroredAt: row.itemsMirroredAt,
-    parked: parkingIn(parked),
-    running: running && runIn(running),
-    lastProblem: last && { ...runIn(last), ...(last.state === 'running' ? DIED : {}) },
+    parked: toParking(parked),
+    running: running && toRunSummary(running),
+    lastProblem: last && {
+      ...toRunSummary(last),
+      ...(last.state === 'running' ? INTERRUPTED : {}),
+    },
     held,
     lastWide: wide && {
       runId: BigInt(wide.run_id),
@@ -209,7 +211,7 @@ function statusOf(row: StatusRow, held: HeldItems | null): SellerStatus {
   };
 }
 
-function runIn(row: RunRow): RunSeen {
+function toRunSummary(row: RunRow): RunSummary {
   const { kind, state, problem, holder } = row;
   return {
     runId: BigInt(row.run_id),

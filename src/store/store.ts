@@ -36,13 +36,13 @@ import { ItemSession } from './session.js';
 import { sellerStatuses } from './status.js';
 
 /**
- * The database of the mirror, by subject: `store.runs.list(…)`. Those who use it know neither SQL nor
- * Prisma. What needs a seller's lock takes it as its first argument.
+ * The mirror's database, grouped by subject: `store.runs.list(…)`. Functions that need a seller's lock take
+ * it as their first argument.
  */
 export interface Store extends ReturnType<typeof openStore> {}
 
 /**
- * Opens no connection before one is needed.
+ * Opens the store. Connects on first use.
  * @param url a PostgreSQL connection URL; the schema must be migrated before use
  */
 export function openStore(url: string, applicationName: string, times: StoreTimes = STORE_TIMES) {
@@ -53,7 +53,7 @@ export function openStore(url: string, applicationName: string, times: StoreTime
   return {
     sellers: {
       lock: (sellerId: string) => lockSeller(pools, sellerId),
-      ...withLater(withPrisma, { forget: sellers.forgetSeller }),
+      ...withLazyFirst(withPrisma, { delete: sellers.deleteSeller }),
       ...withFirst(pool, {
         statuses: sellerStatuses,
         ensure: sellers.ensureSeller,
@@ -68,10 +68,10 @@ export function openStore(url: string, applicationName: string, times: StoreTime
     },
     runs: {
       start: runs.startRun,
-      covering: runs.coveringRun,
+      findFinished: runs.findFinishedRun,
       decisionsOn: decisions.decisionsOn,
       decide: decisions.recordDecision,
-      ...withLater(withPrisma, {
+      ...withLazyFirst(withPrisma, {
         list: runs.listRuns,
         get: runs.getRun,
         laterGood: runs.laterGoodRun,
@@ -100,7 +100,7 @@ export function openStore(url: string, applicationName: string, times: StoreTime
         greatestFeedNumber: feed.greatestFeedNumber,
       }),
     },
-    access: withLater(withPrisma, access),
+    access: withLazyFirst(withPrisma, access),
     overview: withFirst(pool, overview),
     reports: {
       ...withFirst(pool, { figures: reports.figures, rows: reports.rows }),
@@ -163,7 +163,7 @@ async function openConnections(pools: Pools): Promise<Connections> {
   return { ...pools, prisma: openPrisma(pools.general) };
 }
 
-/** The functions without their first parameter. */
+/** The functions, without their first parameter. */
 type WithFirst<First, Functions> = {
   readonly [Name in keyof Functions]: Functions[Name] extends (
     first: First,
@@ -173,7 +173,7 @@ type WithFirst<First, Functions> = {
     : never;
 };
 
-/** The functions with their first argument given. */
+/** Binds the first argument of each function. */
 function withFirst<
   First,
   Functions extends Readonly<Record<string, (first: First, ...rest: never[]) => unknown>>,
@@ -182,8 +182,8 @@ function withFirst<
   return Object.fromEntries(bound) as WithFirst<First, Functions>;
 }
 
-/** The functions with their first argument given, which is made when one of them is first called. */
-function withLater<
+/** The same, with a first argument that is created at the first call. */
+function withLazyFirst<
   First,
   Functions extends Readonly<Record<string, (first: First, ...rest: never[]) => Promise<unknown>>>,
 >(first: () => Promise<First>, functions: Functions): WithFirst<First, Functions> {

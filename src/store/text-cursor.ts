@@ -2,34 +2,37 @@ import type { Client, FieldDef } from 'pg';
 import Cursor from 'pg-cursor';
 import { StoreError } from './errors.js';
 
-/** A row of a query, each value in PostgreSQL's own text form or null. */
+/** A row of a query. Each value is PostgreSQL's text representation or null. */
 export type TextRow = readonly (string | null)[];
 
-/** Of so many rows or about so many characters, whichever is less. */
-const BATCH = 500;
-const BATCH_CHARACTERS = 4 * 1024 * 1024;
-const FIRST_BATCH = 50;
+/** Option of a query that returns `TextRow` values. */
+export const AS_TEXT = { getTypeParser: () => (text: string) => text };
 
-/** A statement that answers with something other than rows. */
+/** A batch has at most this many rows and about this many characters. */
+const BATCH_ROWS = 500;
+const BATCH_CHARACTERS = 4 * 1024 * 1024;
+const FIRST_BATCH_ROWS = 50;
+
+/** The statement does not return rows. */
 export class NoRowsError extends StoreError {
   readonly code = 'NO_ROWS';
 }
 
-/** The driver hands the data of a COPY to the query under way, which has no use for it. */
+/** The driver calls this for the data of a COPY, which is ignored. */
 class StatementCursor extends Cursor<(string | null)[]> {
   handleCopyData(): void {}
 }
 
-/** A query under way, whose rows are read a batch at a time, in bounded memory. */
+/** A running query whose rows are read in batches, in bounded memory. */
 export interface TextCursor {
   readonly fields: readonly FieldDef[];
-  /** All rows, some hundred at a time, fewer of large ones. May be read once. */
+  /** All rows; a batch has fewer rows if they are large. Can be read once. */
   readonly batches: AsyncIterable<readonly TextRow[]>;
-  /** Ends the query, whether or not all rows were read. */
+  /** Ends the query, even if rows are left. */
   readonly close: () => Promise<void>;
 }
 
-/** Runs one statement up to its first rows. @throws {NoRowsError} when it is empty or a COPY */
+/** Runs a statement up to its first batch. @throws {NoRowsError} if it is empty or a COPY */
 export async function openTextCursor(client: Client, sql: string): Promise<TextCursor> {
   const { connection } = client;
   const listeners: [string, () => void][] = [];
@@ -39,18 +42,13 @@ export async function openTextCursor(client: Client, sql: string): Promise<TextC
       connection.once(event, listener);
       listeners.push([event, listener]);
     };
-    refuse('copyOutResponse', 'COPY gives no rows', 'Select them; `sql --format csv` prints CSV.');
+    refuse('copyOutResponse', 'COPY gives no rows', 'Use SELECT; `sql --format csv` prints CSV.');
     const example = 'Write one, such as: select * from reporting.items';
     refuse('emptyQuery', 'there is no statement to run', example);
   });
-  const cursor = client.query(
-    new StatementCursor(sql, [], {
-      rowMode: 'array',
-      types: { getTypeParser: () => (text: string) => text },
-    }),
-  );
-  const first = await Promise.race([readBatch(cursor, FIRST_BATCH), refused]).finally(() => {
-    // A connection has many queries one after the other.
+  const cursor = client.query(new StatementCursor(sql, [], { rowMode: 'array', types: AS_TEXT }));
+  const first = await Promise.race([readBatch(cursor, FIRST_BATCH_ROWS), refused]).finally(() => {
+    // The connection is reused for other queries.
     for (const [event, listener] of listeners) connection.off(event, listener);
   });
   async function* batches(): AsyncGenerator<readonly TextRow[], void, undefined> {
@@ -63,12 +61,12 @@ export async function openTextCursor(client: Client, sql: string): Promise<TextC
   return { fields: first.fields, batches: batches(), close: () => cursor.close() };
 }
 
-/** How many rows to read next, taking them to be as large as these, and at most twice as many. */
+/** Size of the next batch, assuming rows as large as these; at most twice as many rows. */
 function nextSize(rows: readonly TextRow[]): number {
   let characters = 1;
   for (const row of rows) for (const text of row) characters += text?.length ?? 0;
   const fitting = Math.floor((rows.length * BATCH_CHARACTERS) / characters);
-  return Math.max(1, Math.min(BATCH, 2 * rows.length, fitting));
+  return Math.max(1, Math.min(BATCH_ROWS, 2 * rows.length, fitting));
 }
 
 function readBatch(
@@ -76,7 +74,7 @@ function readBatch(
   size: number,
 ): Promise<{ rows: (string | null)[][]; fields: FieldDef[] }> {
   return new Promise((resolve, reject) => {
-    // Once the cursor is at its end it calls back without a result, whatever its types say.
+    // At its end the cursor passes no result, although its types say it does.
     cursor.read(
       size,
       (error: Error | undefined, rows, result: { fields: FieldDef[] } | undefined) => {

@@ -91,8 +91,8 @@ export class HistoryBook {
     await night.meanwhile?.();
     if (night.isKilled === true) return;
     await this.write(await begin(), async (session) => {
-      await session.lookedUp(new Map(found.map((id) => [id, 'found'])));
-      await session.takeBack(found);
+      await session.recordLookups(new Map(found.map((id) => [id, 'found'])));
+      await session.undoDelisting(found);
       await session.remove({ remove, missing });
       await session.publishUndecided();
     });
@@ -147,5 +147,5 @@ export async function takeIn(session: ItemSession, listed: readonly Json[]): Pro
     else await session.insert([record]);
   }
   await session.apply();
-  if (listed.length > 0) session.listTaken();
+  if (listed.length > 0) session.markListLoaded();
 }

@@ -160,6 +160,6 @@ describe('what is kept', () => {
     await session.insert([aIsGreater ? b : a]);
     await session.stage([{ prepared: aIsGreater ? a : b, rival: true }]);
     expect(await session.apply()).toMatchObject({ changed: 0, written: 0 });
-    session.listTaken();
+    session.markListLoaded();
   }
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { keepsForEver, planRetention, type RetentionPlan } from '../../src/store/prune.js';
+import { keepsEverything, planRetention, type RetentionPlan } from '../../src/store/prune.js';
 import { syncAccount } from '../../src/jobs/account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
@@ -81,7 +81,7 @@ describe('records as received', () => {
     const lock = await store.sellers.lock('main');
     const stamp = { sellerId: 'main', runId: 1n, at: new Date().toISOString() };
     const session = await store.items.begin(lock, stamp);
-    const options = { signal: never, patienceMs: 0 };
+    const options = { signal: never, lockWaitMs: 0 };
     const during = await store.prune(ALL, options);
     await session.rollback();
     await lock.release();
@@ -239,6 +239,6 @@ it('a part that nobody limited is kept for ever, and the others for just as many
     versions: new Date('2025-11-23T10:00:00Z'),
     audits: new Date('2026-08-25T10:00:00Z'),
   });
-  expect(keepsForEver(days)).toBe(false);
-  expect(keepsForEver({ raw: null, runs: null, versions: null, audits: null })).toBe(true);
+  expect(keepsEverything(days)).toBe(false);
+  expect(keepsEverything({ raw: null, runs: null, versions: null, audits: null })).toBe(true);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { TickDone } from '../../src/store/schedules.js';
+import type { TickRecord } from '../../src/store/schedules.js';
 import { useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();
@@ -7,7 +7,7 @@ const mirror = useMirror();
 const at = (iso: string): Date => new Date(iso);
 const NOW = at('2026-11-21T12:00:00Z');
 
-function done(seller: string, lastTick: string, more: Partial<TickDone> = {}): TickDone {
+function done(seller: string, lastTick: string, more: Partial<TickRecord> = {}): TickRecord {
   return {
     seller,
     kind: 'sync',
@@ -20,7 +20,8 @@ function done(seller: string, lastTick: string, more: Partial<TickDone> = {}): T
   };
 }
 
-const record = (...ticks: TickDone[]): Promise<void> => mirror().store.schedules.record(ticks, NOW);
+const record = (...ticks: TickRecord[]): Promise<void> =>
+  mirror().store.schedules.record(ticks, NOW);
 
 async function recorded(seller: string): Promise<string | undefined> {
   const [state] = await mirror().store.schedules.read([{ seller, kind: 'sync' }]);

@@ -40,7 +40,7 @@ async function count(table: string): Promise<number> {
 it('rows on their way arrive before any other step looks at the table', async () => {
   const session = await ItemSession.begin(lock, STAMP);
   await session.insert([item(1), item(2)]);
-  expect([...(await session.rawOf([1, 2, 3])).keys()]).toEqual([1, 2]);
+  expect([...(await session.rawRecords([1, 2, 3])).keys()]).toEqual([1, 2]);
   await session.insert([item(3)]);
   await session.quarantine([{ itemId: 4, reason: 'broken', bytes: Buffer.from('{') }]);
   await session.insert([item(5)]);

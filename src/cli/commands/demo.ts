@@ -118,7 +118,7 @@ const MAX_CHANGES = 100;
 async function mirrorTwice(app: App, market: Market, progress: SyncProgress): Promise<ExitCode> {
   const query = (sql: string): Promise<void> =>
     queryReadOnly(app.database.url, sql, (rows) => writeRows(rows, { pager: false }), app.signal);
-  await app.store.sellers.forget(DEMO_SELLER);
+  await app.store.sellers.delete(DEMO_SELLER);
   await heading('The first mirror');
   const first = await mirror(app, progress);
 

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { moment } from '../../domain/moment.js';
-import { keepsForEver, planRetention, type Pruned } from '../../store/prune.js';
+import { keepsEverything, planRetention, type Pruned } from '../../store/prune.js';
 import { printResult, stdoutLook } from '../console.js';
 import { appAction } from '../execute.js';
 import { checkStored, described, onlySeller, type CommonOptions } from '../options.js';
@@ -39,7 +39,7 @@ async function prune(
     return store.prune(plan, { ...scope, onProgress });
   });
   await printResult(options, { dryRun, keepDays: retention, pruned }, () =>
-    keepsForEver(retention) ? KEEPS_ALL : report(pruned, dryRun),
+    keepsEverything(retention) ? KEEPS_ALL : report(pruned, dryRun),
   );
 }
 

@@ -281,7 +281,7 @@ it('forgetting a seller deletes its audits and keeps those of others', async () 
     const [a] = await pending(audits, auditId);
     if (a !== undefined) await audits.record(auditId, [invalid(a, at(1))], 1);
   }
-  await mirror().store.sellers.forget(SELLER);
+  await mirror().store.sellers.delete(SELLER);
   expect(await rowCounts()).toEqual({ audits: 1, entries: 3, codes: 2, chunks: 1, known: 2 });
   expect(await audits.list({ limit: 9 })).toMatchObject([{ sellerId: 'other' }]);
 });

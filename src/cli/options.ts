@@ -35,7 +35,8 @@ const SHARED = {
 interface CommandParts {
   /** Shown in the help of the parent command. For top-level commands, see COMMANDS in program.ts. */
   readonly summary?: string;
-  readonly about: string;
+  /** Default: the summary, as a sentence. */
+  readonly about?: string;
   /** Shown before the examples. */
   readonly notes?: string;
   /** Shown after the examples. */
@@ -47,7 +48,8 @@ interface CommandParts {
 
 /** Adds help texts and options to a command. */
 export function described(command: Command, parts: CommandParts): Command {
-  const { summary = '', about, notes = '', more = '', examples, options = [] } = parts;
+  const { summary = '', notes = '', more = '', examples, options = [] } = parts;
+  const { about = `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.` } = parts;
   for (const one of options) command.addOption(typeof one === 'string' ? SHARED[one] : one);
   const title = examples.length === 1 ? 'Example' : 'Examples';
   const text = [notes, `${title}:${examples.map((line) => `\n  $ ${line}`).join('')}`, more];

@@ -59,8 +59,7 @@ export function add(program: Command): void {
       .command('list', { isDefault: true })
       .option('--limit <n>', 'how many to list', positiveInteger, 20),
     {
-      summary: 'list the newest audits',
-      about: 'Lists the newest audits with their figures.',
+      summary: 'list the newest audits, with their figures',
       examples: ['seller-mirror audits list --limit 5'],
       options: ['json', 'seller', 'vertical', 'pager'],
     },

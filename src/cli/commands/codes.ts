@@ -74,9 +74,7 @@ export function add(program: Command): void {
     options: ['detach', ...VERDICT_OPTIONS, 'json', 'oneSeller'],
   }).action(action(check));
   described(codes.command('show').argument('<code>', 'the code', purchaseCode), {
-    summary: 'show what is known about a code',
-    about:
-      'Shows what is known about a code, and every check of it. Makes no request to the marketplace.',
+    summary: 'show what is known about a code, without a request to the marketplace',
     examples: ['seller-mirror codes show 86781236-23d0-4b3c-7dfa-c1c147e0dece'],
     options: ['json', 'oneSeller'],
   }).action(

@@ -36,13 +36,11 @@ export function add(program: Command): void {
     examples: ['seller-mirror db stop --now'],
   }).action(action(stop));
   described(db.command('url'), {
-    summary: 'print the connection address, password included',
-    about: 'Prints the connection address of the running server, password included.',
+    summary: 'print the address of the running server, password included',
     examples: ['psql "$(seller-mirror db url)"'],
   }).action(action(printUrl));
   described(db.command('status'), {
-    summary: 'show whether the server runs, and who is connected',
-    about: 'Shows where the data is, whether the server runs, and who is connected.',
+    summary: 'show where the data is, whether the server runs, and who is connected',
     examples: ['seller-mirror db status'],
     options: ['json'],
   }).action(action(status));

@@ -1,4 +1,4 @@
-import { randomBytes, createHash } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { rm, readFile, readdir } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -204,7 +204,6 @@ const Package = z.object({
   homepage: z.string().nullable().catch(null),
   license: z.string().nullable().catch(null),
   type: z.string().catch('commonjs'),
-  dependencies: z.record(z.string(), z.unknown()).catch({}),
 });
 
 type InstalledPackage = z.infer<typeof Package>;
@@ -233,7 +232,7 @@ async function packageFiles(nodeModules: string): Promise<string[]> {
 
 const DEMO_SELLER = 'demo';
 const FIRST_ID = 1001;
-/** Seeded items fill a smaller catalogue up to this number. */
+/** A smaller catalogue shows too little: items without a package fill it up. */
 const MIN_ITEMS = 200;
 
 /** The simulated marketplace, and the API key of its only seller. */
@@ -244,10 +243,12 @@ interface Market {
 
 async function openMarket(packages: readonly InstalledPackage[]): Promise<Market> {
   const key = randomBytes(32).toString('hex');
-  const items = packages.map((one, index) => itemFrom(one, FIRST_ID + index));
-  const more = Math.max(0, MIN_ITEMS - items.length);
-  const seeded = seededCatalogue({ seed: 1, count: more, firstId: FIRST_ID + items.length });
-  const catalogue = recordsCatalogue([...items, ...seeded.truth()]);
+  const seeded = seededCatalogue({
+    seed: 1,
+    count: Math.max(MIN_ITEMS, packages.length),
+    firstId: FIRST_ID,
+  });
+  const items = [...seeded.truth()].map((item, n) => itemOf(item, packages[n]));
   const account = {
     firstname: 'Dana',
     lastname: 'Demo',
@@ -257,37 +258,25 @@ async function openMarket(packages: readonly InstalledPackage[]): Promise<Market
   const simulator = await startSimulator({
     profile: 'field-2',
     quirks: { version: 'contract', nulls: false },
-    sellers: [{ key, username: 'demo-studio', account, catalogue }],
+    sellers: [{ key, username: 'demo-studio', account, catalogue: recordsCatalogue(items) }],
   });
   return { simulator, key };
 }
 
-function itemFrom(one: InstalledPackage, id: number): SimItem {
-  const dependencies = Object.keys(one.dependencies).length;
-  const [scope, short] = one.name.startsWith('@') ? one.name.slice(1).split('/') : [null, one.name];
-  const number = createHash('sha256').update(one.name).digest().readUInt32BE();
-  // A package with more dependencies costs more.
-  const regular = 500 + (number % 2500) + dependencies * 300;
-  const picture = `https://cdn.marketplace.example/items/${id}`;
+/** A seeded item with the name and details of a package. */
+function itemOf(item: SimItem, installed: InstalledPackage | undefined): SimItem {
+  if (installed === undefined) return item;
+  const { name, description, type, license, version, homepage, keywords } = installed;
   return {
-    id,
-    name: one.name,
-    description: `<p>${escapeHtml(one.description)}</p>`,
+    ...item,
+    name,
+    description: `<p>${escapeHtml(description)}</p>`,
     category: 'Packages',
-    subCategory: scope ?? 'Unscoped',
-    options: [`Licence: ${one.license ?? 'unknown'}`, `Modules: ${one.type}`],
-    version: /^\d+\.\d+\.\d+$/.test(one.version) ? one.version : null,
-    demoLink: one.homepage ?? `https://www.npmjs.com/package/${one.name}`,
-    tags: one.keywords.map((tag) => tag.replaceAll(',', ' ')).slice(0, 12),
-    thumbnail: `${picture}/thumbnail.png`,
-    previewImage: `${picture}/${short ?? 'preview'}.png`,
-    previewVideo: null,
-    previewAudio: null,
-    screenshots: [`${picture}/screenshot-1.png`],
-    priceRegularCents: regular,
-    priceExtendedCents: regular * 6,
-    currency: 'USD',
-    publishedAt: `${new Date(Date.UTC(2016, 0, 1) + (number % 250_000_000) * 1000).toISOString().slice(0, 19)}Z`,
+    subCategory: type,
+    options: [`Licence: ${license ?? 'unknown'}`],
+    version: /^\d+\.\d+\.\d+$/.test(version) ? version : null,
+    demoLink: homepage ?? `https://www.npmjs.com/package/${name}`,
+    tags: keywords.map((tag) => tag.replaceAll(',', ' ')).slice(0, 12),
   };
 }
 

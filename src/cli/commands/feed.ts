@@ -28,8 +28,7 @@ export function add(program: Command): void {
     ],
   });
   described(feed.command('list', { isDefault: true }), {
-    summary: 'list the feeds',
-    about: 'Lists the feeds in FEEDS_FILE.',
+    summary: 'list the feeds in FEEDS_FILE',
     examples: ['seller-mirror feed list'],
     options: ['json'],
   }).action(appAction('store', list));

@@ -59,8 +59,7 @@ export function add(program: Command): void {
     ),
   );
   described(runs.command('show').argument('<id>', 'the run’s number', runNumber), {
-    summary: 'show one run',
-    about: 'Shows one run: figures, warnings, problem, unreadable records.',
+    summary: 'show one run: figures, warnings, problem, unreadable records',
     examples: ['seller-mirror runs show 42'],
     options: ['json', 'seller'],
   }).action(appAction('store', show));

@@ -27,7 +27,6 @@ export function add(program: Command): void {
   });
   described(users.command('list', { isDefault: true }), {
     summary: 'list the accounts',
-    about: 'Lists the dashboard accounts.',
     examples: ['seller-mirror users list'],
     options: ['json'],
   }).action(appAction('store', list));
@@ -42,13 +41,11 @@ export function add(program: Command): void {
     ],
   }).action(appAction('store', addUser));
   described(named('password'), {
-    summary: 'set an account’s password',
-    about: 'Sets an account’s password and ends its sessions.',
+    summary: 'set an account’s password, and end its sessions',
     examples: ['seller-mirror users password alice'],
   }).action(appAction('store', setPassword));
   described(named('remove'), {
-    summary: 'remove an account',
-    about: 'Removes an account and ends its sessions.',
+    summary: 'remove an account, and end its sessions',
     examples: ['seller-mirror users remove alice'],
   }).action(appAction('store', removeUser));
 }

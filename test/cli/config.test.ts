@@ -15,7 +15,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { KEY, useMirror } from '../support/mirror.js';
 import { marketOf, run, settings } from './support.js';
 
-it('config shows settings with where they are from, as a table or JSON, and ends with 2 when one is wrong', async () => {
+it('config shows settings and their sources, as a table or JSON, and exits with 2 when one is wrong', async () => {
   const env = settings('postgres://a:pa55word@db/x', 'https://market.example');
   const good = await run(['config'], env);
   expect(good.stdout).toMatch(/^MARKETPLACE_API_KEY +set \(secret\) +environment$/m);
@@ -57,34 +57,34 @@ async function exposedKey() {
   return { cwd, env };
 }
 
-it('a key file that everybody can read is told once a day by commands that use the key, since a warning with every command is read by nobody', async () => {
+it('commands that use a key warn once a day that everybody can read its file; nobody reads a constant warning', async () => {
   const { cwd, env } = await exposedKey();
-  const told = async (...args: string[]): Promise<boolean> => {
+  const isWarned = async (...args: string[]): Promise<boolean> => {
     const { code, stderr } = await run(args, env, { cwd });
     expect(code, stderr).toBe(0);
     return stderr.includes('main.key" can be read by every user of this machine: run chmod 600');
   };
-  expect(await told('sql', 'select 1')).toBe(false);
-  expect(await told('sync', 'account')).toBe(true);
-  expect(await told('sync', 'account')).toBe(false);
+  expect(await isWarned('sql', 'select 1')).toBe(false);
+  expect(await isWarned('sync', 'account')).toBe(true);
+  expect(await isWarned('sync', 'account')).toBe(false);
   const yesterday = new Date(Date.now() - 25 * 3_600_000);
   utimesSync(join(cwd, 'data', 'exposed-secrets.txt'), yesterday, yesterday);
-  expect(await told('sync', 'account')).toBe(true);
+  expect(await isWarned('sync', 'account')).toBe(true);
   const doctor = await run(['doctor'], env, { cwd });
   expect(doctor.stdout).toMatch(/^! configuration: .*main\.key" can be read/m);
 });
 
-it('what was told of it is never written through a link: somebody else may have laid it, and the file it leads to would be lost', async () => {
+it('the record of that warning is never written through a link, which could overwrite another file', async () => {
   const { cwd, env } = await exposedKey();
-  const precious = join(cwd, 'precious.txt');
-  writeFileSync(precious, 'precious');
+  const target = join(cwd, 'target.txt');
+  writeFileSync(target, 'untouched');
   mkdirSync(join(cwd, 'data'));
-  const note = join(cwd, 'data', 'exposed-secrets.txt');
-  symlinkSync(precious, note);
+  const record = join(cwd, 'data', 'exposed-secrets.txt');
+  symlinkSync(target, record);
   const { code, stderr } = await run(['sync', 'account'], env, { cwd });
   expect(code, stderr).toBe(0);
   expect(stderr).toContain('run chmod 600');
-  expect(readFileSync(precious, 'utf8')).toBe('precious');
-  expect(lstatSync(note).isFile()).toBe(true);
-  expect(lstatSync(note).mode & 0o777).toBe(0o600);
+  expect(readFileSync(target, 'utf8')).toBe('untouched');
+  expect(lstatSync(record).isFile()).toBe(true);
+  expect(lstatSync(record).mode & 0o777).toBe(0o600);
 });

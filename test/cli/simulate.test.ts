@@ -6,30 +6,17 @@ import { run, settings, start, until } from './support.js';
 
 const mirror = useMirror();
 
-interface Told {
+interface Introduction {
   readonly url: string;
   readonly sellers: readonly { readonly username: string; readonly key: string; codes: string[] }[];
 }
 
 describe('simulate', () => {
-  it('runs a marketplace that can be mirrored, shows requests, and ends with 0 on Ctrl-C', async () => {
-    const market = start(
-      [
-        'simulate',
-        '--port',
-        '0',
-        '--items',
-        '7',
-        '--sellers',
-        '2',
-        '--profile',
-        'field-2',
-        '--json',
-      ],
-      {},
-    );
+  it('runs a marketplace that can be mirrored, logs requests, and exits with 0 on Ctrl-C', async () => {
+    const options = '--port 0 --items 7 --sellers 2 --profile field-2 --json';
+    const market = start(['simulate', ...options.split(' ')], {});
     await until(() => market.stdout().endsWith('}\n'));
-    const { url, sellers } = JSON.parse(market.stdout()) as Told;
+    const { url, sellers } = JSON.parse(market.stdout()) as Introduction;
     expect(sellers.map(({ username }) => username)).toEqual(['ada', 'grace']);
     const [key = '', code = ''] = [sellers[1]?.key, sellers[1]?.codes[0]];
 
@@ -52,7 +39,7 @@ describe('simulate', () => {
     expect(ended.stderr).not.toContain(key);
   });
 
-  it('makes the same keys again, so that a .env stays good, and prints lines to paste', async () => {
+  it('makes the same keys each time, so that a .env stays valid, and prints a command to paste', async () => {
     const market = start(['simulate', '--port', '0'], {});
     await until(() => market.stdout().includes(' sync\n'));
     market.process.kill('SIGTERM');
@@ -64,7 +51,7 @@ describe('simulate', () => {
     );
   });
 
-  it('says which port is taken', async () => {
+  it('explains that a port is taken', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as AddressInfo;

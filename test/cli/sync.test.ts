@@ -9,7 +9,7 @@ const market = (count = 40) => marketOf(mirror(), count);
 const counted = (sql: string) => mirror().rows<{ number: string }>(sql);
 
 describe('sync', () => {
-  it('goes on with the other sellers when one is already being mirrored', async () => {
+  it('mirrors the other sellers when another process already mirrors one', async () => {
     const { sim } = await market();
     const env = twoSellers(mirror().databaseUrl, sim.url);
     const lock = await mirror().store.sellers.lock('first');
@@ -19,21 +19,21 @@ describe('sync', () => {
         /^error: first: seller "first" is already being mirrored by .*\n {2}→ /,
       );
       expect(code).toBe(1);
-      const told = JSON.parse(stdout) as {
+      const report = JSON.parse(stdout) as {
         runs: { seller_id: string; state: string }[];
         problems: { seller_id: string }[];
       };
-      expect(told.runs.map((one) => [one.seller_id, one.state])).toEqual([
+      expect(report.runs.map((one) => [one.seller_id, one.state])).toEqual([
         ['second', 'succeeded'],
         ['second', 'succeeded'],
       ]);
-      expect(told.problems.map((one) => one.seller_id)).toEqual(['first']);
+      expect(report.problems.map((one) => one.seller_id)).toEqual(['first']);
     } finally {
       await lock.release();
     }
   });
 
-  it('is turned away while another process works, whose Ctrl-C ends it with 130 and changes nothing', async () => {
+  it('refuses while another process mirrors the seller; Ctrl-C there exits with 130 and changes nothing', async () => {
     const { sim, env } = await market();
     sim.faults.always('list', { kind: 'slow', chunkBytes: 100, pauseMs: 50 });
     const first = start(['sync'], env);
@@ -59,7 +59,7 @@ describe('sync', () => {
   });
 
   it.each(['SIGINT', 'SIGKILL'] as const)(
-    'that is ended by %s while it checks missing items goes on with the others when it is run again',
+    'continues with the remaining missing items after %s',
     async (signal) => {
       const { sim, env } = await market(60);
       expect((await run(['sync'], env)).code).toBe(0);
@@ -70,7 +70,7 @@ describe('sync', () => {
           operation === 'item' ? [parameters['item_id'] ?? ''] : [],
         );
       const first = start(['sync', 'items'], env);
-      // 25 at a time, twice each, with an item between that is there.
+      // Items are checked 25 at a time, twice each, with a present item between the two checks.
       await until(() => asked().length > 53);
       first.process.kill(signal);
       const ended = await first.ended;
@@ -89,40 +89,32 @@ describe('sync', () => {
     },
   );
 
-  it('says how many missing items it checks, and about how long that takes', async () => {
+  it('announces how many missing items it checks, and how long that takes', async () => {
     const { sim, env } = await market();
     expect((await run(['sync'], env)).code).toBe(0);
     for (let id = 1001; id <= 1012; id++) sim.seller(KEY).catalogue.remove(id);
     const limited = start(['sync', 'items'], { ...env, REQUESTS_PER_MINUTE: '60' });
-    // Each is probably denied, and asked for twice; two more requests prove it.
+    // Each is probably denied, so asked for twice; two more requests prove the denials.
     await until(() => limited.stderr().includes('main · checking 12 missing items, about 26 s\n'));
     limited.process.kill('SIGINT');
     expect((await limited.ended).code).toBe(130);
   });
 
-  it('says in two lines what is wrong with the key or the address, and ends with 1', async () => {
-    const { env } = await market();
-    const refused = await run(['sync'], { ...env, MARKETPLACE_API_KEY: 'a wrong key' });
-    expect(refused.code).toBe(1);
-    expect(refused.stdout).toMatch(
-      /^✗ main · account failed: .*refused the API key.*\n {2}→ .*\n$/,
-    );
-    const lost = await run(['sync'], { ...env, MARKETPLACE_URL: 'http://127.0.0.1:9' });
-    expect(lost.code).toBe(1);
-    expect(lost.stdout).toMatch(
-      /^✗ main · account failed: 127\.0\.0\.1:9 can't be reached.*\n {2}→ .*\n$/,
-    );
+  it.each([
+    ['key', { MARKETPLACE_API_KEY: 'a wrong key' }, /refused the API key/],
+    ['address', { MARKETPLACE_URL: 'http://127.0.0.1:9' }, /127\.0\.0\.1:9 can't be reached/],
+  ])('explains a wrong %s in two lines, and exits with 1', async (_, wrong, why) => {
+    const { code, stdout } = await run(['sync'], { ...(await market()).env, ...wrong });
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^✗ main · account failed: .*\n {2}→ .*\n$/);
+    expect(stdout).toMatch(why);
   });
 });
 
-describe('wrong usage', () => {
-  it('of the database address ends with 1, and never shows its password', async () => {
-    const ended = await run(['status'], { DATABASE_URL: 'postgres://ada:pa55word@127.0.0.1:9/x' });
-    expect(ended).toEqual({
-      code: 1,
-      stdout: '',
-      stderr:
-        'error: database x at 127.0.0.1:9: the connection was refused\n  → Check host and port in DATABASE_URL, and that the server runs and accepts connections from this machine.\n',
-    });
-  });
+it('a wrong DATABASE_URL exits with 1, and never shows its password', async () => {
+  const ended = await run(['status'], { DATABASE_URL: 'postgres://ada:pa55word@127.0.0.1:9/x' });
+  expect(ended).toMatchObject({ code: 1, stdout: '' });
+  expect(ended.stderr).toMatch(
+    /^error: database x at 127\.0\.0\.1:9: the connection was refused\n {2}→ Check host and port in DATABASE_URL.*\n$/,
+  );
 });

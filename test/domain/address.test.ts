@@ -9,9 +9,9 @@ import {
   fitsInHeader,
 } from '../../src/domain/address.js';
 
-describe('this machine', () => {
+describe('isLoopback', () => {
   it.each(['http://localhost:1', 'http://LOCALHOST', 'http://127.9.8.7', 'http://[::1]:80'])(
-    'is what %s leads to, so nobody listens in',
+    'is true for %s, which may get the key',
     (url) => {
       expect(isLoopback(new URL(url).hostname)).toBe(true);
       expect(isSafeForKey(new URL(url), false)).toBe(true);
@@ -23,7 +23,7 @@ describe('this machine', () => {
     'http://127.0.0.1.evil.test',
     'http://[::2]',
     'http://10.0.0.1',
-  ])('is not what %s leads to', (url) => {
+  ])('is false for %s', (url) => {
     expect(isLoopback(new URL(url).hostname)).toBe(false);
     expect(isSafeForKey(new URL(url), false)).toBe(false);
     expect(isSafeForKey(new URL(url), true)).toBe(true);
@@ -46,12 +46,12 @@ describe('a base address', () => {
     expect(addressFault(new URL(url), false)).toBe(fault);
   });
 
-  it('may be plain http once that is allowed, and nothing else more', () => {
+  it('may be plain http if allowed; other faults stay', () => {
     expect(addressFault(new URL('http://shop.test'), true)).toBeNull();
     expect(addressFault(new URL('ftp://shop.test'), true)).toBe('scheme');
   });
 
-  it('names the budget by its host with the port but without www, so that both spellings share one', () => {
+  it('gives its budget a name with the port but without www, so that both spellings share it', () => {
     expect(hostName(new URL('https://WWW.shop.test:443/x'))).toBe('shop.test');
     expect(hostName(new URL('https://shop.test:8443'))).toBe('shop.test:8443');
   });
@@ -60,12 +60,12 @@ describe('a base address', () => {
 describe('two stored host names', () => {
   it.each([
     ['shop.test', 'shop.test'],
-    ['shop.test:8443', 'shop.test', 'a port is no other marketplace'],
-    ['www.Shop.test', 'shop.TEST:80', 'names have no case, and www is the same (spec 1)'],
+    ['shop.test:8443', 'shop.test', 'a port does not matter'],
+    ['www.Shop.test', 'shop.TEST:80', 'case and www do not matter (spec 1)'],
     ['localhost:3000', '127.0.0.1:4000', 'both are this machine'],
     ['127.1.2.3', '[::1]:80', 'both are this machine'],
     ['LOCALHOST', '::1', 'both are this machine'],
-    ['[2001:db8::1]:80', '[2001:DB8::1]', 'addresses have colons of their own'],
+    ['[2001:db8::1]:80', '[2001:DB8::1]', 'IPv6 addresses contain colons'],
   ])('%s and %s are one host', (a, b, _why = '') => {
     expect(sameHost(a, b)).toBe(true);
     expect(sameHost(b, a)).toBe(true);
@@ -78,7 +78,7 @@ describe('two stored host names', () => {
     ['localhost', 'localhost.evil.test'],
     ['[2001:db8::1]', '[2001:db8::2]'],
     ['::1', '::2'],
-  ])('%s and %s are two', (a, b) => {
+  ])('%s and %s are two hosts', (a, b) => {
     expect(sameHost(a, b)).toBe(false);
     expect(sameHost(b, a)).toBe(false);
   });
@@ -102,10 +102,7 @@ describe('a header that carries the key', () => {
     ['é', false],
     ['a\r\nb', false],
     ['', false],
-  ])(
-    'can carry %j: %s, since bytes beyond ASCII mean something else to every server',
-    (key, fits) => {
-      expect(fitsInHeader(key)).toBe(fits);
-    },
-  );
+  ])('can carry %j: %s, because servers disagree about bytes beyond ASCII', (key, fits) => {
+    expect(fitsInHeader(key)).toBe(fits);
+  });
 });

@@ -20,13 +20,13 @@ const columnsOf = (wanted: ChangeClass): string[] =>
   ITEM_FIELDS.filter((field) => field.class === wanted).map(({ column }) => column);
 
 describe('the fields of an item', () => {
-  it('are all that the store keeps of it, so that no change goes untold', () => {
+  it('are exactly the columns of the store, so that no change is missed', () => {
     const others = new Set(['content_hash', 'extra_hash', 'wire_hash', 'extra', 'raw']);
     const canonical = ITEM_VALUE_COLUMNS.filter((column) => !others.has(column));
     expect(ITEM_FIELDS.map(({ column }) => column)).toEqual(canonical);
   });
 
-  it('are followed by what they are about', () => {
+  it('have the right classes', () => {
     expect(columnsOf('price')).toEqual(['price_regular', 'price_extended', 'currency']);
     expect(columnsOf('release')).toEqual(['version', 'published_at']);
     expect(columnsOf('media')).toHaveLength(5);
@@ -34,10 +34,10 @@ describe('the fields of an item', () => {
   });
 });
 
-describe('a change of the whole catalogue', () => {
+describe('wideChanges', () => {
   const column = fc.constantFrom(...ITEM_FIELDS.map((field) => field.column));
 
-  it('is one that nearly every item shares', () => {
+  it('finds fields that changed in 90 % of the items or more', () => {
     const cases = fc.record({ column, compared: fc.integer({ min: 2, max: 100_000 }) });
     fc.assert(
       fc.property(cases, ({ column: changed, compared }) => {
@@ -50,12 +50,12 @@ describe('a change of the whole catalogue', () => {
     );
   });
 
-  it('is none when there is but one item, or none', () => {
+  it('finds nothing with fewer than two items', () => {
     expect(wideChanges(new Map([['price_regular', 1]]), 1)).toEqual([]);
     expect(wideChanges(new Map(), 0)).toEqual([]);
   });
 
-  it('knows no fields but those of items: that all are restored at once is told by the counts', () => {
+  it('ignores the state: the counts already show that all items were restored', () => {
     expect(wideChanges(new Map([['state', 50]]), 50)).toEqual([]);
   });
 });
@@ -72,20 +72,20 @@ describe('a change in percent', () => {
     expect(percentChange(old, now)?.text).toBe(text);
   });
 
-  it('from nothing, or of what is no amount, is none', () => {
+  it('does not exist if the old amount is zero, or if one is no amount', () => {
     expect(percentChange('0.00', '5.00')).toBeNull();
     expect(percentChange('free', '5.00')).toBeNull();
     expect(percentChange('1', '1.005')).toBeNull();
   });
 
-  it('is exact to a hundredth, and shown to a tenth, half of one away from zero, whatever the size', () => {
+  it('is rounded half away from zero: `exact` to hundredths, `text` to tenths', () => {
     const cents = fc.bigInt({ min: 1n, max: 99_999_999_999_999n });
     const money = (amount: bigint): string =>
       `${amount / 100n}.${String(amount % 100n).padStart(2, '0')}`;
     fc.assert(
       fc.property(cents, cents, (old, now) => {
         const change = percentChange(money(old), money(now));
-        // How far a rounded percentage is off is at most half of its last digit.
+        // The error of a rounded percentage is at most half of its last digit.
         const isNear = (text: string, parts: bigint): boolean => {
           const rounded = BigInt(text.replaceAll(/[.+]/g, ''));
           const error = 2n * (100n * parts * (now - old) - rounded * old);
@@ -103,8 +103,8 @@ const word = fc.constantFrom('a', 'layout', 'PHP 8.3', '🎨🎨', 'ä', 'x'.rep
 const words = fc.array(word, { maxLength: 60 }).map((all) => all.join(' '));
 const any = fc.oneof(words, fc.string({ unit: 'binary', maxLength: 200 }));
 
-describe('the difference of two texts', () => {
-  it('is shown by the words that differ, with a few around', () => {
+describe('shortenDiff', () => {
+  it('keeps the words that differ and a few around them', () => {
     const text = `${'Ten layouts and four colours. '.repeat(40)}For PHP 8.3 and newer.${' Loved by buyers.'.repeat(40)}`;
     expect(shortenDiff(text, text.replace('8.3', '8.4'), 40)).toEqual({
       old: '…For PHP 8.3 and…',
@@ -112,11 +112,11 @@ describe('the difference of two texts', () => {
     });
   });
 
-  it('is the texts themselves when they are short', () => {
+  it('keeps short texts unchanged', () => {
     expect(shortenDiff('2.6.0', '2.7.0', 20)).toEqual({ old: '2.6.0', new: '2.7.0' });
   });
 
-  it('keeps to its width, cuts no character in half, and never makes different texts equal', () => {
+  it('respects the width, cuts no character in half, and never makes different texts equal', () => {
     fc.assert(
       fc.property(
         any,
@@ -139,7 +139,7 @@ describe('the difference of two texts', () => {
     );
   });
 
-  it('shows nothing that is not in the text', () => {
+  it('adds nothing but …', () => {
     fc.assert(
       fc.property(words, words, words, (head, a, b) => {
         const [old, now] = [head + a, head + b];
@@ -151,10 +151,10 @@ describe('the difference of two texts', () => {
   });
 });
 
-describe('the difference of two lists', () => {
+describe('listDiff', () => {
   const list = fc.array(fc.constantFrom<string>('a', 'b', 'c', 'd'), { maxLength: 12 });
 
-  it('turns the one into the other, up to the order', () => {
+  it('turns one list into the other, except for the order', () => {
     fc.assert(
       fc.property(list, list, (before, after) => {
         const { added, removed } = listDiff(before, after);
@@ -167,9 +167,9 @@ describe('the difference of two lists', () => {
   });
 });
 
-describe('a change in words', () => {
+describe('describeChange', () => {
   const change = { class: 'text', field: 'name', old: null, new: null } as const;
-  const say = (more: Partial<Parameters<typeof describeChange>[0]>) =>
+  const describeWith = (more: Partial<Parameters<typeof describeChange>[0]>) =>
     describeChange({ ...change, ...more }, 40);
   const usd = { old: 'USD', new: 'USD' };
 
@@ -179,76 +179,79 @@ describe('a change in words', () => {
     ['missing', 'missing', 'live', 'found again'],
     ['removed', 'missing', 'removed', 'removed'],
     ['restored', 'removed', 'live', 'restored'],
-  ] as const)('of state, %s from %s to %s, is “%s”', (kind, old, now, expected) => {
+  ] as const)('calls the state change %s from %s to %s “%s”', (kind, old, now, expected) => {
     const text = describeChange({ class: kind, field: 'state', old, new: now }, 40);
     expect(text).toEqual({ kind: 'state', word: expected });
   });
 
-  it('tells prices with their currency, and percent only within one currency', () => {
+  it('shows prices with their currency, and a percentage only within one currency', () => {
     const price = { class: 'price', field: 'price_regular', old: '20.00', new: '15.00' } as const;
-    expect(say({ ...price, currencies: usd })).toMatchObject({
+    expect(describeWith({ ...price, currencies: usd })).toMatchObject({
       label: 'regular price',
       old: '20.00',
       new: '15.00 USD',
       note: '-25.0 %',
     });
-    expect(say({ ...price, currencies: { old: 'USD', new: 'EUR' } })).toMatchObject({
+    expect(describeWith({ ...price, currencies: { old: 'USD', new: 'EUR' } })).toMatchObject({
       old: '20.00 USD',
       new: '15.00 EUR',
       note: null,
     });
-    expect(say({ ...price, new: null, currencies: usd })).toMatchObject({
+    expect(describeWith({ ...price, new: null, currencies: usd })).toMatchObject({
       old: '20.00 USD',
       new: '–',
       note: null,
     });
   });
 
-  it('tells lists by what came and went, and counts what is too much to name', () => {
+  it('shows added and removed entries of a list, and counts those that are too many', () => {
     const tags = { field: 'tags', old: ['a', 'b'] };
-    expect(say({ ...tags, new: ['b', 'c'] })).toMatchObject({ added: ['c'], removed: ['a'] });
-    expect(say({ ...tags, new: ['b', 'a'] })).toMatchObject({ note: 'in another order' });
-    const many = say({ ...tags, old: [], new: ['1', '2', '3', '4', '5', '6', '7'] });
+    expect(describeWith({ ...tags, new: ['b', 'c'] })).toMatchObject({
+      added: ['c'],
+      removed: ['a'],
+    });
+    expect(describeWith({ ...tags, new: ['b', 'a'] })).toMatchObject({ note: 'in another order' });
+    const many = describeWith({ ...tags, old: [], new: ['1', '2', '3', '4', '5', '6', '7'] });
     expect(many).toMatchObject({ added: ['1', '2', '3', '4', '5', '2 more'] });
   });
 
-  it('tells media by file names, by hosts when those are the same, and screenshots with their number', () => {
+  it('shows media by file name, or by host if the file names are equal, and counts screenshots', () => {
     const media = { class: 'media', field: 'thumbnail_url' } as const;
     const a = 'https://one.example/1/a.png';
-    expect(say({ ...media, old: a, new: 'https://one.example/1/b.png' })).toMatchObject({
+    expect(describeWith({ ...media, old: a, new: 'https://one.example/1/b.png' })).toMatchObject({
       old: 'a.png',
       new: 'b.png',
       note: null,
     });
-    expect(say({ ...media, old: a, new: 'https://two.example/1/a.png' })).toMatchObject({
+    expect(describeWith({ ...media, old: a, new: 'https://two.example/1/a.png' })).toMatchObject({
       old: 'one.example',
       new: 'two.example',
       note: 'a.png',
     });
-    expect(say({ ...media, old: a, new: `${a}?v=2` })).toMatchObject({
+    expect(describeWith({ ...media, old: a, new: `${a}?v=2` })).toMatchObject({
       note: 'at another address',
     });
     const shots = { class: 'media', field: 'screenshots', old: [a] } as const;
-    expect(say({ ...shots, new: [a, 'https://one.example/c.png'] })).toMatchObject({
+    expect(describeWith({ ...shots, new: [a, 'https://one.example/c.png'] })).toMatchObject({
       added: ['c.png'],
       removed: [],
       note: '1 → 2',
     });
-    expect(say({ ...shots, new: ['https://two.example/a.png'] })).toMatchObject({
+    expect(describeWith({ ...shots, new: ['https://two.example/a.png'] })).toMatchObject({
       added: [],
       removed: [],
       note: '1, at other addresses',
     });
   });
 
-  it('finds the name of a file in whatever stands for an address', () => {
+  it('finds a file name in any text', () => {
     expect(fileName('https://x.example/a/b.png?s=1/2#c')).toBe('b.png');
     expect(fileName('///')).toBe('///');
     expect(fileName('')).toBe('');
   });
 });
 
-describe('groups of changes', () => {
+describe('groupChanges', () => {
   const placed = fc.record({
     sellerId: fc.constantFrom('a', 'b'),
     runId: fc.bigInt({ min: 1n, max: 3n }),
@@ -256,13 +259,13 @@ describe('groups of changes', () => {
     itemId: fc.bigInt({ min: 1n, max: 3n }),
   });
 
-  it('hold every change once, items by their number and runs in the order they are told', () => {
+  it('keeps every change once, with items sorted by id and runs in the given order', () => {
     fc.assert(
       fc.property(fc.array(placed, { maxLength: 30 }), (changes) => {
         const groups = groupChanges(changes);
-        const told = groups.flatMap(({ items }) => items.flatMap((item) => item.changes));
-        expect(new Set(told)).toEqual(new Set(changes));
-        expect(told).toHaveLength(changes.length);
+        const grouped = groups.flatMap(({ items }) => items.flatMap((item) => item.changes));
+        expect(new Set(grouped)).toEqual(new Set(changes));
+        expect(grouped).toHaveLength(changes.length);
         for (const { items, runId, sellerId } of groups) {
           const ids = items.map(({ itemId }) => Number(itemId));
           expect(ids).toEqual([...new Set(ids)].toSorted((x, y) => x - y));
@@ -279,7 +282,7 @@ describe('groups of changes', () => {
   });
 });
 
-describe('a moment that a person gives', () => {
+describe('readMoment', () => {
   const now = new Date('2026-03-10T12:00:00Z');
 
   it.each([
@@ -290,18 +293,18 @@ describe('a moment that a person gives', () => {
     ['2026-03-01T12:30-0130', '2026-03-01T14:00:00.000Z'],
     ['7d', '2026-03-03T12:00:00.000Z'],
     ['1d12h', '2026-03-09T00:00:00.000Z'],
-  ])('as %s is %s', (text, at) => {
+  ])('reads %s as %s', (text, at) => {
     expect(readMoment(text, now)).toEqual({ at: new Date(at) });
   });
 
   it.each(['', 'yesterday', '2026-02-30', '2026-13-01', '2026-03-01T25:00', '2026-3-1', '7'])(
-    'can’t be “%s”',
+    'refuses “%s”',
     (text) => {
       expect(readMoment(text, now)).toHaveProperty('fault');
     },
   );
 
-  it('is read back from how moments are written', () => {
+  it('reads any ISO timestamp', () => {
     fc.assert(
       fc.property(
         fc.date({ min: new Date('0001-01-01'), max: new Date('9999-12-31'), noInvalidDate: true }),

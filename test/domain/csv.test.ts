@@ -12,7 +12,7 @@ import {
   unescapeFormula,
 } from '../../src/domain/csv.js';
 
-/** Text of the characters that matter here, and of any others. */
+/** Texts of the characters that matter here, and of any characters. */
 const texts = fc.oneof(
   fc.string({
     unit: fc.constantFrom(...["'", '=', '+', '-', '@', '＝', ' ', '\t', '\r', '\n', 'a']),
@@ -20,24 +20,24 @@ const texts = fc.oneof(
   fc.string({ unit: 'binary' }),
 );
 
-describe('a guarded cell', () => {
+describe('an escaped cell', () => {
   it.each([
     ...['=1', '+1', '-1+1', '@x', '＝1', '＋1', '－1', '＠x'],
     ...['\t1', '\r1', '\n1', ' =1', ' \t-x'],
-  ])('has an apostrophe before %j, because a spreadsheet would run it', (text) => {
+  ])('has an apostrophe before %j: a spreadsheet would run it', (text) => {
     expect(escapeFormula(text)).toBe(`'${text}`);
   });
 
-  it.each(['', 'a=1', 'a', ' a', "'a", "it's", '1-2', 'x@y.z'])('is %j as it is', (text) => {
+  it.each(['', 'a=1', 'a', ' a', "'a", "it's", '1-2', 'x@y.z'])('is %j unchanged', (text) => {
     expect(escapeFormula(text)).toBe(text);
     expect(unescapeFormula(text)).toBe(text);
   });
 
-  it('gives back every text, one that looks guarded already included', () => {
+  it('restores every text, even one that already looks escaped', () => {
     fc.assert(fc.property(texts, (text) => unescapeFormula(escapeFormula(text)) === text));
   });
 
-  it('stays the same when a file is read and written again', () => {
+  it('stays the same if a file is read and written again', () => {
     fc.assert(
       fc.property(
         texts,
@@ -46,7 +46,7 @@ describe('a guarded cell', () => {
     );
   });
 
-  it('never begins with what a spreadsheet runs', () => {
+  it('never begins like a formula', () => {
     fc.assert(
       fc.property(texts, (text) => !/^(?:[\t\r\n]|\s*[=+\-@＝＋－＠])/.test(escapeFormula(text))),
     );
@@ -63,14 +63,14 @@ describe('a number', () => {
   });
 
   it.each(['-5', '-1,50', '+1.234,50', '-1,234.50', ',5', '-1,5e-7'])(
-    'is %s as people write it somewhere',
+    'may be written as %s in some country',
     (text) => {
       expect(isAmount(text)).toBe(true);
     },
   );
 
   it.each(['', '-', '-5+1', '-5 ', '=5', '-,', '-1,5+A1', '-1,5e'])(
-    'is not %j anywhere, so that it is guarded',
+    'is not %j in any country, so it gets escaped',
     (text) => {
       expect(isAmount(text)).toBe(false);
     },
@@ -104,7 +104,7 @@ describe('a line of CSV', () => {
     expect(csvLine(['19,90', '-5,00'])).toBe('"19,90","-5,00"\r\n');
   });
 
-  it('is read by others as the cells that were given, whatever separates them', () => {
+  it('is parsed back by csv-parse, with any delimiter', () => {
     const cells = fc.array(fc.option(fc.string({ unit: 'binary' })), { minLength: 1 });
     fc.assert(
       fc.property(cells, fc.constantFrom(',', ';', '\t', '|', '^'), (given, delimiter) => {

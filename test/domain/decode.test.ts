@@ -31,14 +31,14 @@ function decoded<T>(decoding: Decoding<T>): Decoded<T> {
   return decoding.decoded;
 }
 
-/** The item with these fields instead; undefined leaves one out. */
+/** The item with some fields replaced; undefined leaves a field out. */
 function decodedItem(changes: { [key: string]: Json | undefined }): Decoded<Item> {
   const fields = Object.entries({ ...ITEM, ...changes }).filter(([, json]) => json !== undefined);
   return decoded(decodeItem(Object.fromEntries(fields) as Json));
 }
 
-describe('an item of the contract', () => {
-  it('may leave out what the contract lets it leave out', () => {
+describe('an item', () => {
+  it('may lack the optional fields of the contract', () => {
     const { value, extra, tolerated } = decodedItem({
       version: undefined,
       media: { preview_image: 'https://x/p.png' },
@@ -48,7 +48,7 @@ describe('an item of the contract', () => {
   });
 });
 
-describe('notations seen in the field mean the same item', () => {
+describe('notations seen in the field are accepted', () => {
   const screenshots = { '0': 'https://x/1.png', '1': 'https://x/2.png' };
   const at = (published_at: string): object => ({ published_at });
   const price = (regular: Json, extended: Json = 1): object => ({ price: { regular, extended } });
@@ -89,7 +89,7 @@ describe('notations seen in the field mean the same item', () => {
 });
 
 describe('unknown fields', () => {
-  it('are kept with their path, since forks add and rename fields', () => {
+  it('are kept by their path, because forks add and rename fields', () => {
     const { extra } = decodedItem({
       rating: { stars: 5 },
       media: { preview_image: 'x', poster: 'y' },
@@ -98,7 +98,7 @@ describe('unknown fields', () => {
     expect(extra).toEqual({ rating: { stars: 5 }, 'media.poster': 'y', 'price.old': 3 });
   });
 
-  it('may be named like a prototype without becoming one', () => {
+  it('may be named __proto__ without changing a prototype', () => {
     const decoding = decodeItem(
       JSON.parse('{"id":1,"name":"x","__proto__":{"polluted":true}}') as Json,
     );
@@ -107,7 +107,7 @@ describe('unknown fields', () => {
   });
 });
 
-describe('a record is refused rather than guessed when a field can’t be read', () => {
+describe('a record with an unreadable field is refused', () => {
   it.each<[{ [key: string]: Json }, RegExp]>([
     [{ id: null }, /^id is not an integer: null/],
     [{ id: 1.5 }, /^id is not an integer/],
@@ -123,14 +123,14 @@ describe('a record is refused rather than guessed when a field can’t be read',
     expect(decoding.ok ? null : decoding.reason).toMatch(reason);
   });
 
-  it('names the id when that much could be read, so that nobody takes the item for missing', () => {
+  it('but its id is kept if readable, so that the item does not count as missing', () => {
     const decoding = decodeItem({ ...ITEM, name: null });
     expect(decoding).toMatchObject({ ok: false, id: 42 });
   });
 });
 
-describe('whatever JSON comes', () => {
-  it('is decoded or refused, never thrown at the caller', () => {
+describe('any JSON', () => {
+  it('is decoded or refused without throwing', () => {
     fc.assert(
       fc.property(
         fc.jsonValue(),
@@ -143,7 +143,7 @@ describe('whatever JSON comes', () => {
     );
   });
 
-  it('money in any notation of the same cents is the same text', () => {
+  it('gives the same text for the same amount of money in any notation', () => {
     fc.assert(
       fc.property(fc.integer({ min: -99_999_999_999, max: 99_999_999_999 }), (cents) => {
         const amount = cents / 100;
@@ -186,7 +186,7 @@ describe('the account', () => {
     expect(decodedAccount(withLinks([])).value.socialLinks).toEqual({});
   });
 
-  it('may have nulls in the profile', () => {
+  it('may have null fields in the profile', () => {
     const profile = { heading: null, description: null, contact: { email: null }, media: [] };
     expect(decodedAccount({ ...ACCOUNT, profile }).value).toMatchObject({
       heading: null,
@@ -195,7 +195,7 @@ describe('the account', () => {
     });
   });
 
-  it('keeps unknown fields of every level', () => {
+  it('keeps unknown fields at every level', () => {
     const json = { ...ACCOUNT, level: 3, profile: { badge: 'gold', media: { banner: 'b' } } };
     expect(decodedAccount(json).extra).toEqual({
       level: 3,
@@ -204,13 +204,13 @@ describe('the account', () => {
     });
   });
 
-  it('is refused without a username, by which accounts are told apart', () => {
+  it('is refused without a username, which identifies it', () => {
     expect(decodeAccount({ ...ACCOUNT, username: null })).toMatchObject({ ok: false });
     expect(decodeAccount({ ...ACCOUNT, username: ' ' })).toMatchObject({ ok: false });
     expect(decodeAccount([])).toMatchObject({ ok: false });
   });
 
-  it('has the same fingerprint in whatever order the networks come', () => {
+  it('has the same hash for any order of the networks', () => {
     const links = (social_links: Json): Buffer =>
       accountHash(decodedAccount({ ...ACCOUNT, profile: { social_links } }).value);
     expect(links({ x: '1', facebook: '2' })).toEqual(links({ facebook: '2', x: '1' }));
@@ -235,7 +235,7 @@ const PURCHASE: { [key: string]: Json } = {
 const decodedPurchase = (json: Json): Purchase => decoded(decodePurchase(json)).value;
 
 describe('a purchase', () => {
-  it('is read in its reduced shape, what is absent being null', () => {
+  it('is read in its reduced shape, with null for absent fields', () => {
     expect(decodedPurchase(PURCHASE)).toEqual({
       purchaseCode: 'abc-123',
       licenseType: 'Regular',
@@ -254,7 +254,7 @@ describe('a purchase', () => {
     });
   });
 
-  it('is read with the full item, which is kept whole', () => {
+  it('is read with the full item', () => {
     const item = { id: 7, name: 'Aurora', price: { regular: 19.9, extended: 99 }, tags: ['a'] };
     const purchase = decodedPurchase({
       ...PURCHASE,
@@ -270,17 +270,17 @@ describe('a purchase', () => {
     ['2024-01-02T17:04:05+14:00', '2024-01-02T03:04:05Z'],
     ['2024-01-01T15:04:05-12', '2024-01-02T03:04:05Z'],
     ['2024-01-02T08:49:05+0545', '2024-01-02T03:04:05Z'],
-  ])('has a moment in any zone there is: %s', (date, utc) => {
+  ])('may have a date with any offset from UTC: %s', (date, utc) => {
     expect(decodedPurchase({ ...PURCHASE, date }).purchasedAt).toBe(utc);
   });
 
-  it('keeps a translated licence word as it is', () => {
+  it('keeps a translated licence word', () => {
     expect(decodedPurchase({ ...PURCHASE, license_type: 'Erweitert' }).licenseType).toBe(
       'Erweitert',
     );
   });
 
-  it('stays valid when its item can’t be read', () => {
+  it('stays valid if its item can’t be read', () => {
     expect(decodedPurchase({ ...PURCHASE, item: null }).item).toBeNull();
     expect(decodedPurchase({ ...PURCHASE, item: [] }).item).toBeNull();
   });
@@ -291,14 +291,17 @@ describe('a purchase', () => {
     [{ name: ' ' }, { id: 7, name: null }, 'item.name.unreadable'],
     [{ id: 'x7', name: 'Aurora' }, { id: null, name: 'Aurora' }, 'item.id.unreadable'],
     [{ id: null, name: 'Aurora' }, { id: null, name: 'Aurora' }, 'item.id.unreadable'],
-  ])('keeps of an item what can be read, since forks rename fields: %j', (fields, kept, noted) => {
-    const item = { id: 7, url: 'u', ...fields };
-    const { value, tolerated } = decoded(decodePurchase({ ...PURCHASE, item }));
-    expect(value.item).toEqual({ ...kept, url: 'u', previewImageUrl: null, full: null });
-    expect(tolerated).toEqual([noted]);
-  });
+  ])(
+    'keeps the readable fields of an item, because forks rename fields: %j',
+    (fields, kept, noted) => {
+      const item = { id: 7, url: 'u', ...fields };
+      const { value, tolerated } = decoded(decodePurchase({ ...PURCHASE, item }));
+      expect(value.item).toEqual({ ...kept, url: 'u', previewImageUrl: null, full: null });
+      expect(tolerated).toEqual([noted]);
+    },
+  );
 
-  it('keeps an item of which the address or the picture can’t be read', () => {
+  it('keeps an item with an unreadable address or picture', () => {
     const item = { id: 7, name: 'Aurora', url: ['u'], media: 'none' };
     const kept = { id: 7, name: 'Aurora', url: null, previewImageUrl: null };
     expect(decodedPurchase({ ...PURCHASE, item }).item).toMatchObject(kept);
@@ -309,16 +312,13 @@ describe('a purchase', () => {
     { title: 'Aurora' },
     { id: 0, name: '', url: '' },
     { media: { preview_image: 'p' } },
-  ])(
-    'has no item where nothing tells which, or an empty answer would count as a fact: %j',
-    (item) => {
-      const decoding = decodePurchase({ ...PURCHASE, item });
-      expect(decoding).toMatchObject({ ok: true, decoded: { value: { item: null } } });
-      expect(decoding.ok && decoding.decoded.tolerated).toContain('item.unreadable');
-    },
-  );
+  ])('has no item if nothing identifies it, so that an empty answer proves nothing: %j', (item) => {
+    const decoding = decodePurchase({ ...PURCHASE, item });
+    expect(decoding).toMatchObject({ ok: true, decoded: { value: { item: null } } });
+    expect(decoding.ok && decoding.decoded.tolerated).toContain('item.unreadable');
+  });
 
-  it('reads flags that PHP sends as numbers', () => {
+  it('accepts flags that PHP sends as numbers', () => {
     expect(decodedPurchase({ ...PURCHASE, downloaded: 1 }).downloaded).toBe(true);
     expect(decodedPurchase({ ...PURCHASE, downloaded: '0' }).downloaded).toBe(false);
   });
@@ -336,13 +336,13 @@ describe('a purchase', () => {
     ['license_type', { name: 'Regular' }],
     ['currency', ['USD']],
     ['downloaded', 'maybe'],
-  ])('stays valid when its %s is %j, which nobody can read', (field, json) => {
+  ])('stays valid if its %s is %j, which can’t be read', (field, json) => {
     const decoding = decodePurchase({ ...PURCHASE, [field]: json });
     expect(decoding).toMatchObject({ ok: true, decoded: { value: { purchaseCode: 'abc-123' } } });
     expect(decoding.ok && decoding.decoded.tolerated).toContain(`${field}.unreadable`);
   });
 
-  it('is not read when there is no telling whose it is', () => {
+  it('is refused if its code can’t be read', () => {
     expect(decodePurchase({ ...PURCHASE, purchase_code: ['abc-123'] }).ok).toBe(false);
   });
 });
@@ -361,8 +361,8 @@ const BASE = {
   published_at: '2024-01-02T03:04:05Z',
 };
 
-describe('the fingerprint of an item', () => {
-  it('is the same for another notation, so that quirks make no phantom change', () => {
+describe('itemHash', () => {
+  it('is the same for another notation, so that quirks don’t look like changes', () => {
     const other = {
       published_at: '2024-01-02T03:04:05.000000Z',
       price: { extended: '50', regular: 21.099999999999998 },
@@ -375,7 +375,7 @@ describe('the fingerprint of an item', () => {
     expect(itemHash(item(other))).toEqual(itemHash(item(BASE)));
   });
 
-  it('differs when any one field differs', () => {
+  it('depends on every field', () => {
     const changed: { [key: string]: Json } = {
       name: 'B',
       description: 'd',
@@ -399,17 +399,17 @@ describe('the fingerprint of an item', () => {
     expect(itemHash(item({ ...BASE, price: { regular: 21.1, extended: 51 } }))).not.toEqual(base);
   });
 
-  it('is that of the databases there are, or all their items would look changed', () => {
+  it('matches existing databases; otherwise all their items would look changed', () => {
     expect(itemHash(item(BASE)).toString('hex')).toMatch(/^d7c23e6929f0a6edf1aa562a39f0116c/);
   });
 
-  it('does not confuse texts that run into each other', () => {
+  it('separates adjacent texts', () => {
     expect(itemHash(item({ ...BASE, tags: ['x,y'] }))).not.toEqual(itemHash(item(BASE)));
   });
 });
 
-describe('the fingerprint of unknown fields', () => {
-  it('does not depend on the order of keys, at any depth', () => {
+describe('extraHash', () => {
+  it('does not depend on the order of keys at any depth', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (extra) => {
         const reversed = Object.fromEntries(Object.entries(extra).reverse());

@@ -4,45 +4,45 @@ import { Rate } from '../../src/domain/rate.js';
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 
-/** What one stretch of the work is like. */
-interface Stretch {
-  /** Milliseconds; the last stretch lasts until all is done. */
+/** A phase of the work at one speed. */
+interface Phase {
+  /** Milliseconds; the last phase lasts until all is done. */
   readonly forMs: number;
   readonly perSecond: number;
   /** The work is known to be paused. */
   readonly isPaused?: boolean;
 }
 
-/** Time between two looks at the work, milliseconds. */
-const LOOK_MS = 250;
-/** Estimates are not looked at where fewer steps than these are left: the last one is under way, unseen. */
-const STEPS_LEFT = 8;
+/** Milliseconds between two samples. */
+const SAMPLE_MS = 250;
+/** Estimates with fewer steps left are not checked: the last step is under way and not visible yet. */
+const MIN_STEPS_LEFT = 8;
 
-/** How much is done at each look, until `total` is. */
-function course(stretches: readonly Stretch[], total: number) {
-  const looks = [{ done: 0, isPaused: false }];
+/** The work done at each sample, up to `total`. */
+function simulate(phases: readonly Phase[], total: number) {
+  const samples = [{ done: 0, isPaused: false }];
   let done = 0;
-  for (const { forMs, perSecond, isPaused = false } of stretches) {
-    for (let ms = 0; ms < forMs && done < total; ms += LOOK_MS) {
-      done = Math.min(total, done + (perSecond * LOOK_MS) / 1_000);
-      looks.push({ done, isPaused });
+  for (const { forMs, perSecond, isPaused = false } of phases) {
+    for (let ms = 0; ms < forMs && done < total; ms += SAMPLE_MS) {
+      done = Math.min(total, done + (perSecond * SAMPLE_MS) / 1_000);
+      samples.push({ done, isPaused });
     }
   }
-  return looks;
+  return samples;
 }
 
 /**
- * How far off the worst estimate is, as a part of what was left.
- * @param step what is done becomes known in steps of so much
- * @param from looks before this are left out, seconds
+ * The error of the worst estimate, relative to the real time left.
+ * @param step progress is reported in steps of this size
+ * @param from seconds; earlier samples are not checked
  */
-function worstEstimate(stretches: readonly Stretch[], total: number, step: number, from: number) {
-  const looks = course(stretches, total);
+function worstError(phases: readonly Phase[], total: number, step: number, from: number) {
+  const samples = simulate(phases, total);
   const rate = new Rate(0, 0);
   let worst = 0;
-  let workLeft = looks.filter(({ isPaused }) => !isPaused).length;
-  for (const [index, { done, isPaused }] of looks.entries()) {
-    const at = index * LOOK_MS;
+  let workLeft = samples.filter(({ isPaused }) => !isPaused).length;
+  for (const [index, { done, isPaused }] of samples.entries()) {
+    const at = index * SAMPLE_MS;
     const known = Math.floor(done / step) * step;
     rate.note(known, at);
     if (isPaused) {
@@ -50,8 +50,8 @@ function worstEstimate(stretches: readonly Stretch[], total: number, step: numbe
       continue;
     }
     workLeft--;
-    if (at < from * SECOND || total - known < STEPS_LEFT * step) continue;
-    const leftMs = workLeft * LOOK_MS;
+    if (at < from * SECOND || total - known < MIN_STEPS_LEFT * step) continue;
+    const leftMs = workLeft * SAMPLE_MS;
     worst = Math.max(worst, Math.abs((total - known) / rate.perMs(at) - leftMs) / leftMs);
   }
   return worst;
@@ -59,9 +59,9 @@ function worstEstimate(stretches: readonly Stretch[], total: number, step: numbe
 
 const FOREVER = Infinity;
 
-describe('the time left that a rate tells', () => {
+describe('the time left by a rate', () => {
   it.each([
-    ['that is steady', [{ forMs: FOREVER, perSecond: 800 }], 20_000, 250, 3],
+    ['at a steady speed', [{ forMs: FOREVER, perSecond: 800 }], 20_000, 250, 3],
     [
       'without a budget, after a slow start',
       [
@@ -73,10 +73,10 @@ describe('the time left that a rate tells', () => {
       200,
       12,
     ],
-    ['of one code a second', [{ forMs: FOREVER, perSecond: 1 }], 200, 1, 5],
-    ['of large steps that are seldom', [{ forMs: FOREVER, perSecond: 1 }], 600, 25, 60],
+    ['at one code a second', [{ forMs: FOREVER, perSecond: 1 }], 200, 1, 5],
+    ['in rare large steps', [{ forMs: FOREVER, perSecond: 1 }], 600, 25, 60],
     [
-      'that becomes a third on the way',
+      'that slows down to a third',
       [
         { forMs: 30 * SECOND, perSecond: 300 },
         { forMs: FOREVER, perSecond: 100 },
@@ -86,7 +86,7 @@ describe('the time left that a rate tells', () => {
       75,
     ],
     [
-      'that becomes three times as high',
+      'that becomes three times as fast',
       [
         { forMs: 60 * SECOND, perSecond: 50 },
         { forMs: FOREVER, perSecond: 150 },
@@ -96,7 +96,7 @@ describe('the time left that a rate tells', () => {
       100,
     ],
     [
-      'with pauses that the marketplace asks for',
+      'with pauses requested by the marketplace',
       [
         { forMs: 20 * SECOND, perSecond: 20 },
         { forMs: MINUTE, perSecond: 0, isPaused: true },
@@ -108,12 +108,11 @@ describe('the time left that a rate tells', () => {
       5,
       5,
     ],
-  ] as const)('is within a fifth of what work takes %s', (_, stretches, total, step, from) => {
-    const worst = worstEstimate(stretches, total, step, from);
-    expect(worst).toBeLessThan(0.2);
+  ] as const)('is off by less than a fifth for work %s', (_, phases, total, step, from) => {
+    expect(worstError(phases, total, step, from)).toBeLessThan(0.2);
   });
 
-  it('is unknown before anything is done, and grows while nothing comes', () => {
+  it('is unknown before anything is done, and grows without progress', () => {
     const rate = new Rate(500, 0);
     expect(rate.perMs(5_000)).toBe(0);
     rate.note(600, 5_000);
@@ -123,7 +122,7 @@ describe('the time left that a rate tells', () => {
     expect(rate.perMs(26_000)).toBeLessThan(0.01);
   });
 
-  it('begins afresh with another piece of work, of which less is done', () => {
+  it('starts over when less is done, because that is other work', () => {
     const rate = new Rate(0, 0);
     rate.note(1_000, 1_000);
     rate.note(10, 2_000);

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseRedisUrl, RedisUrlFault } from '../../src/domain/redis-target.js';
 
-/** With the passwords in plain and the nodes as text, for comparing. */
+/** The target with plain passwords, and with nodes as text. */
 function plain(url: string): object {
   const { password, sentinelPassword, nodes, ...rest } = parseRedisUrl(url);
   return {
@@ -14,7 +14,7 @@ function plain(url: string): object {
   };
 }
 
-/** What is thrown; null when it is an address. */
+/** What parsing throws; null if it succeeds. */
 function faultOf(url: string): unknown {
   try {
     parseRedisUrl(url);
@@ -68,11 +68,11 @@ describe('an address of Redis', () => {
     ['redis-cluster://:pw@a:7000,b', { mode: 'cluster', nodes: 'a 7000,b 6379', password: 'pw' }],
     ['redis+cluster://a/0', { mode: 'cluster', nodes: 'a 6379' }],
     ['rediss-cluster://a', { mode: 'cluster', nodes: 'a 6379', tls: true }],
-  ])('%s is understood', (url, expected) => {
+  ])('%s is read', (url, expected) => {
     expect(plain(url)).toEqual({ ...USUAL, ...expected });
   });
 
-  it('carries any user and password when they are percent-encoded', () => {
+  it('may have any user and password, percent-encoded', () => {
     const text = fc.string({ unit: 'grapheme', minLength: 1 });
     fc.assert(
       fc.property(text, text, (user, password) => {
@@ -82,13 +82,13 @@ describe('an address of Redis', () => {
     );
   });
 
-  it('can be printed, because its passwords mask themselves', () => {
+  it('is safe to print, because its passwords mask themselves', () => {
     const parsed = parseRedisUrl('redis-sentinel://me:hunter2@a/m?sentinelPassword=hunter3');
     expect(`${inspect(parsed)}${JSON.stringify(parsed)}`).not.toMatch(/hunter/);
   });
 });
 
-describe('what is no address of Redis', () => {
+describe('a wrong address of Redis', () => {
   it.each<[string, RegExp]>([
     ['http://cache:6379', /a web address, not a Redis address: begin it with redis:/],
     ['postgres://cache/1', /not an address of a Redis server/],
@@ -97,7 +97,7 @@ describe('what is no address of Redis', () => {
     ['redis://:6379', /has no host/],
     ['redis://me:pw@', /has no host/],
     ['redis://cache:x', /a port that is not a number/],
-    // As an unset variable leaves it.
+    // An unset variable leaves this.
     ['redis://cache:', /a port that is not a number/],
     ['redis://cache:65536', /a port that is not a number from 1 to 65535/],
     ['redis://::1', /has no host|brackets/],
@@ -122,11 +122,11 @@ describe('what is no address of Redis', () => {
     ['redis-sentinel://a/m?db=1', /the only option is sentinelPass/],
     ['redis://:p ss@cache', /spaces or control characters/],
     ['redis://cache\nredis://other', /spaces or control characters/],
-  ])('includes %j, with what to do', (url, expected) => {
+  ])('such as %j is refused with a remedy', (url, expected) => {
     expect(() => parseRedisUrl(url)).toThrow(expected);
   });
 
-  it('is told without any part of it, because all of it may be a password', () => {
+  it('is never repeated in the message, because any part may be a password', () => {
     const words = 'redis rediss-sentinel :// : @ / , ? # % [ ] hunter2'.split(' ');
     const word = fc.constantFrom(...words);
     fc.assert(
@@ -136,7 +136,7 @@ describe('what is no address of Redis', () => {
     );
   });
 
-  it('never is any other error, whatever was pasted', () => {
+  it('never throws another error', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         expect(faultOf(`redis://${text}`) ?? new RedisUrlFault('', '')).toBeInstanceOf(

@@ -13,8 +13,8 @@ import {
 
 const hashOf = (id: number): Buffer => wireHash(Buffer.from(`record ${id}`));
 
-describe('the table of known items', () => {
-  it('answers like a map, however many items come and whatever their ids', () => {
+describe('KnownItems', () => {
+  it('behaves like a map for any ids', () => {
     const ids = fc.uniqueArray(fc.oneof(fc.maxSafeNat(), fc.integer({ min: 1, max: 5000 })), {
       maxLength: 3000,
       size: 'max',
@@ -36,14 +36,14 @@ describe('the table of known items', () => {
         expect(new Set(table.unseen())).toEqual(new Set(unseen));
         expect(table.presentCount()).toBe(state === 'removed' ? 0 : known.length);
         expect(table.size).toBe(all.length);
-        const stranger = all.reduce((a, b) => Math.max(a, b), 0) + 1;
-        expect(table.find(stranger)).toBe(-1);
+        const unknown = all.reduce((a, b) => Math.max(a, b), 0) + 1;
+        expect(table.find(unknown)).toBe(-1);
       }),
       { numRuns: 30 },
     );
   });
 
-  it('tells a live item from one that is missing or removed', () => {
+  it('tells live items from missing and removed ones', () => {
     const table = new KnownItems(3);
     table.addKnown(1, hashOf(1), 'live');
     table.addKnown(2, hashOf(2), 'missing');
@@ -61,12 +61,12 @@ const all = (ids: number[], outcome: LookupOutcome): Map<number, LookupOutcome> 
 describe('an unlisted item', () => {
   it.each<[LookupOutcome | null, object]>([
     ['gone', { held: false, remove: [1], missing: [] }],
-    // A bad key is denied everything.
+    // With a bad key, everything is denied.
     ['denied', { remove: [], missing: [1] }],
     ['unanswered', { remove: [], missing: [1] }],
     [null, { remove: [], missing: [1] }],
     ['found', { remove: [], missing: [] }],
-  ])('is removed only when it is proven to be gone: %s', (outcome, plan) => {
+  ])('is removed only if it is proven to be gone: %s', (outcome, plan) => {
     const lookups = outcome === null ? new Map() : all([1], outcome);
     const question = { present: 100, unlisted: [1], guard: GUARD, lookups };
     expect(planRemovals(question)).toMatchObject(plan);
@@ -82,21 +82,21 @@ describe('the removal guard', () => {
       guard: GUARD,
     });
 
-  it('lets 10 items go whatever their share', () => {
+  it('allows the removal of 10 items, whatever their share', () => {
     expect(plan(10, 10).remove).toHaveLength(10);
   });
 
-  it('lets 20 % go whatever their number', () => {
+  it('allows the removal of 20 %, whatever their number', () => {
     expect(plan(500, 100).remove).toHaveLength(100);
   });
 
-  it('holds everything back when both are exceeded', () => {
+  it('holds everything back above both limits', () => {
     expect(plan(50, 11)).toMatchObject({ held: true, remove: [] });
     expect(plan(50, 11).missing).toHaveLength(11);
   });
 });
 
-describe('items of which a person decided', () => {
+describe('items with a decision', () => {
   const ids = range(20);
   const plan = (decision: Decision, extra: number) => {
     const unlisted = range(20 + extra);
@@ -109,21 +109,21 @@ describe('items of which a person decided', () => {
     });
   };
 
-  it('are not removed and do not hold the next run when they were rejected', () => {
+  it('stay if rejected, and do not hold the next run', () => {
     expect(plan('rejected', 2)).toMatchObject({ held: false, remove: [21, 22], rejected: ids });
   });
 
-  it('are removed as they are denied when they were approved, however many they are', () => {
+  it('are removed if approved, however many they are', () => {
     expect(plan('approved', 0)).toMatchObject({ held: false, remove: ids, missing: [] });
   });
 
-  it('are not asked about again when further ones are held back', () => {
+  it('need no new decision when further items are held back', () => {
     const held = plan('approved', 11);
     expect(held).toMatchObject({ held: true, remove: [], confirmed: range(31).slice(20) });
   });
 
-  it('do not count among those that are there, so that few others can’t slip through', () => {
-    // 11 of 50 are 22 %, of the 30 that are left they are 37 %; 7 would be 14 % of 50.
+  it('do not count as present, which would raise the limit for the others', () => {
+    // 11 of 50 items are 22 %; of the 30 without a decision they are 37 %.
     expect(plan('rejected', 11).held).toBe(true);
   });
 });
@@ -141,7 +141,7 @@ describe('a decision', () => {
   };
   const newer = (decision: Decision | null) => ({ newerHeld: { runId: 14n, decision } });
 
-  it('can be made once a run was held, and made again without harm', () => {
+  it('can be made about a held run, and repeated without harm', () => {
     expect(checkDecision(held, 'approved')).toEqual({ kind: 'allowed' });
     expect(checkDecision({ ...held, decision: 'approved' }, 'approved')).toEqual({
       kind: 'already-made',
@@ -151,7 +151,7 @@ describe('a decision', () => {
     });
   });
 
-  it('to reject can be taken back, also when a newer run was held; a removal can’t', () => {
+  it('to reject can be reversed, even after a newer held run; a removal can’t', () => {
     const rejected = { ...held, decision: 'rejected', ...newer(null) } as const;
     expect(checkDecision(rejected, 'approved')).toEqual({ kind: 'allowed' });
     const approved = { ...held, decision: 'approved', missing: 0, removed: 9 } as const;
@@ -161,14 +161,14 @@ describe('a decision', () => {
     });
   });
 
-  it('to approve can be taken back for the items that were not removed, since they are still missing', () => {
+  it('to approve can be reversed for the items that are still missing', () => {
     const partly = { ...held, decision: 'approved', missing: 4, removed: 7 } as const;
     expect(checkDecision({ ...partly, approvalRunId: 13n }, 'rejected')).toEqual({
       kind: 'allowed',
     });
   });
 
-  it('is made about the newest held run, since that one holds back what the others did', () => {
+  it('must be about the newest held run, which holds back the items of older ones', () => {
     expect(checkDecision({ ...held, ...newer(null) }, 'approved')).toMatchObject({
       why: expect.stringContaining('run 14 is newer') as string,
       remedy: expect.stringContaining('`seller-mirror runs approve 14`') as string,
@@ -188,14 +188,14 @@ describe('a decision', () => {
     },
   );
 
-  it('can’t be made about a run of which it is not known what it held back', () => {
+  it('can’t be made about a run whose held items are not recorded', () => {
     expect(checkDecision({ ...held, items: 0 }, 'approved')).toMatchObject({
       remedy: expect.stringContaining('sync items') as string,
     });
   });
 });
 
-it('never removes an item without a proven denial and the guard’s leave, and forgets none', () => {
+it('a plan accounts for every item, and removes none without a proven denial or against the guard', () => {
   const outcome = fc.constantFrom<LookupOutcome | undefined>(
     ...(['found', 'gone', 'denied', 'unanswered', undefined] as const),
   );
@@ -228,7 +228,7 @@ it('never removes an item without a proven denial and the guard’s leave, and f
           expect(undecided.length * 100).toBeLessThanOrEqual(percent * present);
         if (plan.held) expect(plan.remove).toEqual([]);
         for (const id of plan.remove) expect(decided.get(id)).not.toBe('rejected');
-        // What waits for a person is what nobody decided about, and nothing of it is forgotten.
+        // A held run holds back all missing items without a decision, and no others.
         const waiting = [...plan.confirmed, ...plan.open];
         expect(waiting.filter((id) => decided.has(id))).toEqual([]);
         if (plan.held) {
@@ -236,8 +236,8 @@ it('never removes an item without a proven denial and the guard’s leave, and f
           expect(waiting.toSorted((a, b) => a - b)).toEqual(lacking.toSorted((a, b) => a - b));
         }
         const found = unlisted.filter((id) => lookups.get(id) === 'found');
-        const fates = [...plan.remove, ...plan.missing, ...found];
-        expect(fates.toSorted((a, b) => a - b)).toEqual(unlisted);
+        const accounted = [...plan.remove, ...plan.missing, ...found];
+        expect(accounted.toSorted((a, b) => a - b)).toEqual(unlisted);
       },
     ),
   );
@@ -250,6 +250,6 @@ it.each([
     'not in the list of run 12 at 2026-11-22 02:00:05Z, and denied when looked up at 2026-11-22 02:01:00Z, between two proofs of the key',
   ],
   [null, null, 'not in the list, and denied when looked up, between two proofs of the key'],
-])('explains a removal in one sentence: %#', (unlisted, deniedAt, sentence) => {
+])('a removal is explained in one sentence: %#', (unlisted, deniedAt, sentence) => {
   expect(describeRemoval({ unlisted, deniedAt })).toBe(sentence);
 });

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { describeFailure } from '../../src/domain/reply.js';
 
-it('an error without a message is described by its status alone', () => {
+it('an error without a message is described by its status', () => {
   const failure = { kind: 'refused', httpStatus: 401, message: '' } as const;
   expect(describeFailure(failure)).toBe('the marketplace refused the API key: HTTP 401');
   expect(describeFailure({ ...failure, kind: 'denied', message: 'No' })).toBe(
@@ -9,12 +9,9 @@ it('an error without a message is described by its status alone', () => {
   );
 });
 
-it('an unreadable answer is described with its beginning, and one that is empty without', () => {
-  const failure = {
-    kind: 'unreadable',
-    httpStatus: 200,
-    detail: 'the answer is not JSON',
-  } as const;
+it('an unreadable answer is described with its beginning, if it has one', () => {
+  const detail = 'the answer is not JSON';
+  const failure = { kind: 'unreadable', httpStatus: 200, detail } as const;
   expect(describeFailure({ ...failure, excerpt: 'oops' })).toBe(
     'the answer is not JSON (HTTP 200); the answer begins: oops',
   );

@@ -20,25 +20,25 @@ function next(pattern: CronPattern, timeZone: string, after: string, count: numb
   return shown(nextTicks(pattern, timeZone, at(after), count));
 }
 
-/** Kinds of nights that the properties below meet seldom. */
+/** Cases that the properties below rarely generate. */
 describe('a night in which clocks change', () => {
   it.each([
-    // Half an hour only: 02:00 to 02:30 are skipped, so 02:30 itself is there.
+    // Only half an hour: 02:00 to 02:30 is skipped, 02:30 exists.
     ['Australia/Lord_Howe', '2026-10-03T00:00:00Z', ['2026-10-03T15:30Z', '2026-10-04T15:30Z']],
     // Two hours, 01:00 to 03:00.
     ['Antarctica/Troll', '2026-03-28T12:00:00Z', ['2026-03-29T01:00Z', '2026-03-30T00:30Z']],
-    // Put back: 02:30 comes twice.
+    // Back: 02:30 comes twice.
     ['Europe/Berlin', '2026-10-24T12:00:00Z', ['2026-10-25T00:30Z', '2026-10-26T01:30Z']],
-    // A whole day that did not take place: what was due on it runs as the next begins.
+    // A whole day was skipped: its tick runs when the next day begins.
     ['Pacific/Apia', '2011-12-29T14:00:00Z', ['2011-12-30T10:00Z', '2011-12-30T12:30Z']],
-  ])('has one run at 02:30, or when that was skipped, in %s', (zone, after, ticks) => {
+  ])('has one run at 02:30, or after the jump that skips it, in %s', (zone, after, ticks) => {
     expect(next(daily(2, 30), zone, after, 2)).toEqual(ticks);
   });
 
-  it('loses nothing of a pattern for every hour where part of one is skipped', () => {
+  it('still has an hourly tick in an hour that is partly skipped', () => {
     expect(next(daily(ALL_HOURS), 'Australia/Lord_Howe', '2026-10-03T14:00:00Z', 3)).toEqual([
       '2026-10-03T14:30Z',
-      '2026-10-03T15:30Z', // 02:00 is skipped and runs as 02:30 begins
+      '2026-10-03T15:30Z', // 02:00 is skipped and runs at 02:30
       '2026-10-03T16:00Z',
     ]);
   });
@@ -56,25 +56,25 @@ describe('ticks', () => {
     ]);
   });
 
-  it('on 29 February are found over the leap year that the century leaves out', () => {
+  it('on 29 February are found across 2100, which is no leap year', () => {
     const leap = daily(0, 0, (_, month, day) => month === 2 && day === 29);
     expect(next(leap, 'UTC', '2096-03-01T00:00:00Z', 1)).toEqual(['2104-02-29T00:00Z']);
     const last = lastTick(leap, 'UTC', at('2104-02-28T23:59:59Z'), at('2000-01-01T00:00:00Z'));
     expect(last?.toISOString()).toBe('2096-02-29T00:00:00.000Z');
   });
 
-  it('that never come end the search after a bounded number of days', () => {
-    let asked = 0;
+  it('that never come end the search after a limited number of days', () => {
+    let checkedDays = 0;
     const never = daily(0, 0, () => {
-      asked += 1;
+      checkedDays += 1;
       return false;
     });
     expect(nextTicks(never, 'Europe/Berlin', at('2026-01-01T00:00:00Z'), 3)).toEqual([]);
     expect(lastTick(never, 'Europe/Berlin', at('2026-01-01T00:00:00Z'), new Date(0))).toBeNull();
-    expect(asked).toBeLessThan(2 * 3 * (HORIZON_DAYS + 2));
+    expect(checkedDays).toBeLessThan(2 * 3 * (HORIZON_DAYS + 2));
   });
 
-  it('count at both bounds of the search for the last one; the next is a later one', () => {
+  it('at both bounds of the search count as the last one, but never as the next', () => {
     const tick = at('2026-01-05T02:00:00Z');
     expect(next(daily(2), 'UTC', tick.toISOString(), 1)).toEqual(['2026-01-06T02:00Z']);
     expect(lastTick(daily(2), 'UTC', tick, tick)).toEqual(tick);
@@ -85,7 +85,7 @@ describe('ticks', () => {
   });
 });
 
-/** Zones of all kinds of shift, and days around which clocks change somewhere. */
+/** Zones with all kinds of clock changes. */
 const zones = fc.constantFrom(
   ...['Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Antarctica/Troll'],
   ...['Pacific/Apia', 'America/Sao_Paulo', 'America/St_Johns', 'America/Caracas', 'Africa/Cairo'],
@@ -93,7 +93,7 @@ const zones = fc.constantFrom(
   ...['America/Nuuk', 'Asia/Kathmandu', 'Pacific/Kiritimati', 'UTC'],
 );
 
-/** The days after which the offset of a zone is another one, from 1990 to 2036. */
+/** The days on which a zone's offset changes, from 1990 to 2036. */
 const changes = new Map<string, number[]>();
 function changesOf(zone: string): readonly number[] {
   const known = changes.get(zone);
@@ -140,8 +140,8 @@ const minutePatterns: fc.Arbitrary<Minutes> = fc.record({
   ),
 });
 
-describe('for any pattern, zone and moment', () => {
-  it('ticks are those that a watcher of the clock finds minute by minute', () => {
+describe('for any pattern, zone and time', () => {
+  it('ticks equal those found by watching the clock minute by minute', () => {
     fc.assert(
       fc.property(moments, minutePatterns, ({ zone, from }, minutes) => {
         const to = from + 4 * 24 * HOUR_MS;
@@ -154,12 +154,12 @@ describe('for any pattern, zone and moment', () => {
     );
   });
 
-  it('the last tick is the newest of those the next ones count up to', () => {
+  it('the last tick is the latest of the next ticks', () => {
     fc.assert(
       fc.property(moments, minutePatterns, some(59, 3), ({ zone, from }, minutes, seconds) => {
         const pattern = { ...minutes, seconds };
         const [first, ...ticks] = nextTicks(pattern, zone, new Date(from), 60);
-        if (first === undefined) throw new Error('every pattern here runs');
+        if (first === undefined) throw new Error('every generated pattern has ticks');
         let before = first;
         for (const tick of ticks) {
           expect(tick.getTime()).toBeGreaterThan(before.getTime());
@@ -174,17 +174,16 @@ describe('for any pattern, zone and moment', () => {
   });
 });
 
-/** A pattern that runs at full minutes. */
+/** A pattern without seconds. */
 export type Minutes = Pick<CronPattern, 'minutes' | 'hours' | 'matchesDay'>;
 
 const MINUTE_MS = 60_000;
 const QUARTER_MS = 15 * MINUTE_MS;
 
 /**
- * The ticks after `from` up to `to`, found as a person would who watches the clock of the zone minute
- * by minute and notes the furthest time it has shown: slow, and independent of the product's way.
- * A pattern for all hours runs whenever the clock shows a time of it, and for what it skips of an
- * hour that goes on.
+ * The ticks after `from` up to `to`, found minute by minute: it reads the local clock and remembers the
+ * latest time shown. Slow, but independent of the product's algorithm. A pattern for all hours runs whenever
+ * the clock shows a matching time, or skips one within an hour.
  */
 export function bruteTicks(pattern: Minutes, zone: string, from: number, to: number): Date[] {
   const read = clockOf(zone);
@@ -217,7 +216,7 @@ function matches({ hours, minutes, matchesDay }: Minutes, reading: number): bool
   );
 }
 
-/** What the clocks of a zone show, as if it were UTC. Within a quarter of an hour they change once at most. */
+/** Returns a function that gives local time as if it were UTC. Clocks change at most once per 15 minutes. */
 function clockOf(zone: string): (instant: number) => number {
   const format = new Intl.DateTimeFormat('sv-SE', {
     timeZone: zone,

@@ -8,12 +8,12 @@ import { holds, spelling, SPELLINGS } from '../support/echoes.js';
 const redactorOf = (...texts: string[]): Redactor =>
   new Redactor(texts.map((text) => new Secret(text)));
 
-/** Secrets of any characters; the mask's own letters would prove nothing. */
+/** Secrets of any characters, except parts of the mask itself. */
 const secrets = fc
   .string({ unit: 'grapheme', minLength: 4, maxLength: 40 })
   .filter((text) => text.trim().length >= 4 && !holds(MASK, text.trim()));
 
-describe('a secret in the text of others', () => {
+describe('a secret in foreign text', () => {
   it('is masked in any letter case and escape', () => {
     fc.assert(
       fc.property(secrets, spelling, (secret, spell) => {
@@ -34,11 +34,11 @@ describe('a secret in the text of others', () => {
   it.each([
     ['the shorter first', 'key-of-ada', 'key-of-ada-and-more'],
     ['the longer first', 'key-of-ada-and-more', 'key-of-ada'],
-  ])('is masked as a whole where another is its beginning, given %s', (_, ...both) => {
+  ])('is masked completely if another secret is its beginning, given %s', (_, ...both) => {
     expect(redactorOf(...both).text('x key-of-ada-and-more y')).toBe('x [secret] y');
   });
 
-  it('is told of before it is looked for, where that matters', () => {
+  it('is never missed by the quick test', () => {
     fc.assert(
       fc.property(secrets, spelling, fc.string(), (secret, spell, other) => {
         const redactor = redactorOf(secret);
@@ -51,7 +51,7 @@ describe('a secret in the text of others', () => {
     expect(redactorOf('abcd1234').mayChange(page)).toBe(false);
   });
 
-  it('leaves every other text as it is, escapes too', () => {
+  it('leaves other text unchanged, including escapes', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         expect(redactorOf('a-key-that-is-nowhere').text(text)).toBe(text);
@@ -61,7 +61,7 @@ describe('a secret in the text of others', () => {
     expect(redactorOf('other-key').text(text)).toBe(text);
   });
 
-  it('keeps JSON what it is where only that may be touched', () => {
+  it('is masked by `literal` without breaking JSON', () => {
     fc.assert(
       fc.property(secrets, fc.jsonValue(), (secret, value) => {
         const line = JSON.stringify([`before "${secret}"`, value]);
@@ -72,12 +72,12 @@ describe('a secret in the text of others', () => {
     );
   });
 
-  it('is masked whole where it contains another', () => {
+  it('is masked completely if it contains another secret', () => {
     const redactor = redactorOf('pass', 'https://a.example/pass/token');
     expect(redactor.text('to https://A.example/PASS/token, Pass')).toBe('to [secret], [secret]');
   });
 
-  it('is found in hex of either letter case, as debug output has it', () => {
+  it('is masked in hex of either case, as in debug output', () => {
     fc.assert(
       fc.property(secrets, (secret) => {
         const hex = Buffer.from(secret.trim()).toString('hex');
@@ -88,7 +88,7 @@ describe('a secret in the text of others', () => {
     );
   });
 
-  it('is found in base64 whatever stands before and after it, as in an Authorization header', () => {
+  it('is masked in base64 with any text around it, as in an Authorization header', () => {
     const bytes = fc.uint8Array({ maxLength: 20 }).map((array) => Buffer.from(array));
     const encoding = fc.constantFrom('base64' as const, 'base64url' as const);
     const long = secrets.filter((secret) => secret.trim().length >= 8);
@@ -100,12 +100,12 @@ describe('a secret in the text of others', () => {
     );
   });
 
-  it('is left alone when it is so short that masking it would shred any text', () => {
+  it('is not masked if it is so short that any text contains it', () => {
     expect(redactorOf('abc', ' a ').text('abc a')).toBe('abc a');
   });
 });
 
-it('a secret shows a mask wherever a value may be printed', () => {
+it('a secret prints as a mask', () => {
   const secret = new Secret('hunter2hunter2');
   for (const text of [
     String(secret),
@@ -124,11 +124,11 @@ describe('a masked purchase code', () => {
     ['ABCDEFGH', 'AB…'],
     ['abc', '…'],
     ['', '…'],
-  ])('of %j is %j, enough to recognise it by', (code, shown) => {
+  ])('of %j is %j, enough to recognise it', (code, shown) => {
     expect(maskCode(code)).toBe(shown);
   });
 
-  it('shows 4 characters at most and never more than a quarter, so that nobody can guess the rest', () => {
+  it('shows at most 4 characters and at most a quarter of the code', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (code) => {
         const shown = maskCode(code).slice(0, -1);
@@ -139,7 +139,7 @@ describe('a masked purchase code', () => {
   });
 });
 
-describe('text with purchase codes', () => {
+describe('maskLikelyCodes', () => {
   const hex = (length: number) =>
     fc.string({
       unit: fc.constantFrom(...'0123456789abcdefABCDEF'.split('')),
@@ -152,7 +152,7 @@ describe('text with purchase codes', () => {
     fc.integer({ min: 32, max: 80 }).chain(hex),
   );
 
-  it('loses them wherever they stand, because lines are put together from anything', () => {
+  it('masks codes anywhere in the text', () => {
     fc.assert(
       fc.property(fc.string(), code, fc.string(), (before, text, after) => {
         const shown = maskLikelyCodes(`${before}${text}${after}`);
@@ -161,7 +161,7 @@ describe('text with purchase codes', () => {
     );
   });
 
-  it('keeps what is no code: ids, dates and short hexadecimal numbers', () => {
+  it('keeps ids, dates and short hexadecimal numbers', () => {
     const text = 'run 1234567890 of 2026-11-21T02:00:00.000Z, item 42, commit 9f86d081884c7d65';
     expect(maskLikelyCodes(text)).toBe(text);
   });

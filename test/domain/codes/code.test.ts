@@ -12,7 +12,7 @@ const UUID = '1b4e28ba-2fa1-11d2-883f-0016d3cca427';
 
 describe('reading a code', () => {
   it.each([
-    [UUID, 'as it is'],
+    [UUID, 'nothing around it'],
     [`  ${UUID}\t\r\n`, 'white space around it'],
     [`\u00a0\u2003${UUID}\u3000\u0085`, 'white space of other scripts'],
     [`\ufeff${UUID}`, 'a byte order mark'],
@@ -27,13 +27,13 @@ describe('reading a code', () => {
     [`＂${UUID}＂`, 'wide quotes'],
     [`\`${UUID}\``, 'backticks'],
     [`\ufeff "'${UUID}'" `, 'several of these'],
-    [`="${UUID}"`, 'a formula that is nothing but text'],
+    [`="${UUID}"`, 'a formula that is only text'],
     [` \t="${UUID}"\r\n`, 'white space around such a formula'],
     [`=" ${UUID} "`, 'white space within such a formula'],
     [`"="${UUID}""`, 'quotes around such a formula'],
     [`"=""${UUID}"""`, 'such a formula as a cell of CSV'],
     [`'="${UUID}"`, 'an apostrophe before such a formula'],
-  ])('takes off what does not belong to it: %j (%s)', (text, _what) => {
+  ])('strips what surrounds it: %j (%s)', (text, _what) => {
     expect(readCode(text)).toEqual({ code: UUID });
   });
 
@@ -42,12 +42,12 @@ describe('reading a code', () => {
     ...['🎟️-1'.replace('\ufe0f', ''), 'x'.repeat(LONGEST_CODE), '🎟'.repeat(LONGEST_CODE)],
     ...['<script>', "' OR 1=1 --", '=abc', '="a"&"b"', '=""a"&"b""', '="a', '=""a"', '=', '="'],
     ...['="a"1', '= "a"', '=\u201ca\u201d'],
-  ])('assumes no format: %j is taken as it is', (text) => {
+  ])('assumes no format: %j is kept unchanged', (text) => {
     expect(readCode(text)).toEqual({ code: text });
   });
 
   it.each(['=1+1', '-5', '+49', '@x', '＝1'])(
-    'takes off the apostrophe by which spreadsheets keep %j from being a formula',
+    'strips the apostrophe that keeps %j from being a formula',
     (text) => {
       expect(readCode(`'${text}`)).toEqual({ code: text });
       expect(readCode(`''${text}`)).toEqual({ code: `''${text}` });
@@ -70,12 +70,12 @@ describe('reading a code', () => {
     ['x'.repeat(LONGEST_CODE + 1), 'too-long'],
     ['🎟'.repeat(LONGEST_CODE + 1), 'too-long'],
     ['x'.repeat(1_000_000), 'too-long'],
-  ] as const)('says why %j can be none', (text, reason) => {
+  ] as const)('says why %j is refused', (text, reason) => {
     expect(readCode(text)).toEqual({ reason });
     expect(describeCodeFault(reason)).toMatch(/^(?:is|has) /);
   });
 
-  it('ends soon on any line, however hostile', () => {
+  it('is fast on hostile lines', () => {
     const length = 1_000_000;
     for (const text of ['"', ' ', "'=", '="', ` ${'x '.repeat(8)}`, '“\u200b']) {
       const line = text.repeat(Math.ceil(length / text.length));
@@ -83,7 +83,7 @@ describe('reading a code', () => {
     }
   });
 
-  it('changes nothing the second time, and never what is within', () => {
+  it('is idempotent, and never changes the inside', () => {
     const wild = fc.string({
       unit: fc.oneof(fc.constantFrom(' ', '"', "'", '=', '="', '\u200b', '“', '\0'), fc.string()),
     });
@@ -99,7 +99,7 @@ describe('reading a code', () => {
     );
   });
 
-  it('finds any code again in what surrounds it', () => {
+  it('finds any code inside white space and quotes', () => {
     const edge = fc.string({ unit: fc.constantFrom(' ', '\t', '\ufeff', '\u200d', '\u2009') });
     const quotes = fc.constantFrom(
       ['', ''],
@@ -117,7 +117,7 @@ describe('reading a code', () => {
   });
 });
 
-it('letter case counts in a list, since nobody promises that it does not, but not in an answer, which servers change', () => {
+it('letter case counts in a list, but not in an answer, where servers may change it', () => {
   expect(normalizeCode('ABC')).not.toBe(normalizeCode('abc'));
   expect(isSameCode('ABC ', 'abc')).toBe(true);
   expect(isSameCode('ABD', 'abc')).toBe(false);

@@ -14,7 +14,7 @@ import type { Json, Purchase } from '../../../src/domain/item.js';
 const DAY = 86_400_000;
 const NOW = Date.parse('2026-05-01T00:00:00Z');
 
-/** A purchase as the client hands it out. */
+/** A purchase as the client returns it. */
 function read(raw: Json): PurchaseReading {
   const decoding = decodePurchase(raw);
   if (!decoding.ok) throw new Error(decoding.reason);
@@ -47,24 +47,24 @@ const REDUCED: Json = {
 };
 
 const valid = (raw: Json): NewVerdict => ({ verdict: 'valid', purchase: read(raw) });
-const kinds = (before: KnownCode | null, news: NewVerdict, at = NOW): string[] =>
-  updateKnownCode(before, news, at).transitions.map(({ kind }) => kind);
+const kinds = (before: KnownCode | null, result: NewVerdict, at = NOW): string[] =>
+  updateKnownCode(before, result, at).transitions.map(({ kind }) => kind);
 const known = (raw: Json, checkedAt = NOW - DAY): KnownCode => ({
   verdict: 'valid',
   purchase: read(raw).value,
   checkedAt,
 });
 
-describe('what is known of a purchase', () => {
+describe('a known purchase', () => {
   const full = read(FULL).value;
 
-  it('is not erased by a shape that says less, and filled by one that says more', () => {
+  it('loses nothing to a reduced answer, and gains from a full one', () => {
     expect(mergePurchase(full, read(REDUCED))).toEqual(full);
     expect(mergePurchase(read(REDUCED).value, read(FULL))).toEqual(full);
     expect(mergePurchase(null, read(FULL))).toEqual(full);
   });
 
-  it('is replaced by what is said: licence, price, a renamed item', () => {
+  it('takes new values: licence, price, a renamed item', () => {
     const changed = { ...REDUCED, license_type: 'Extended', price: 99, downloaded: false };
     const item = { id: 7, name: 'New name' };
     expect(mergePurchase(full, read({ ...changed, item }))).toEqual({
@@ -76,23 +76,27 @@ describe('what is known of a purchase', () => {
     });
   });
 
-  it('never mixes two items', () => {
+  it('is never a mix of two items', () => {
     const other = read({ ...REDUCED, item: { id: 8, name: 'Item 8' } });
     expect(mergePurchase(full, other).item).toEqual(other.value.item);
   });
 
   it.each([
-    [{ id: 7 }, { id: 7, name: 'Item 7' }, 'the id alone is of the same item'],
-    [{ name: 'Item 7' }, { id: 7, name: 'Item 7' }, 'and so is its name, where the id is missing'],
-    [{ url: 'u' }, { id: 7, name: 'Item 7' }, 'nothing speaks against it'],
-    [{ id: 8 }, { id: 8, name: null }, 'another id is another item, whose name nobody told'],
-    [{ id: 8, name: 'Item 7' }, { id: 8, name: 'Item 7' }, 'two items may have one name'],
-    [{ name: 'Item 8' }, { id: null, name: 'Item 8' }, 'another name may be another item’s'],
-  ])('has of an item %j, of which a part was told: %j, since %s', (item, expected, _why) => {
+    [{ id: 7 }, { id: 7, name: 'Item 7' }, 'the same id is the same item'],
+    [
+      { name: 'Item 7' },
+      { id: 7, name: 'Item 7' },
+      'without an id, the same name is the same item',
+    ],
+    [{ url: 'u' }, { id: 7, name: 'Item 7' }, 'nothing shows that it is another item'],
+    [{ id: 8 }, { id: 8, name: null }, 'another id is another item, with an unknown name'],
+    [{ id: 8, name: 'Item 7' }, { id: 8, name: 'Item 7' }, 'two items may have the same name'],
+    [{ name: 'Item 8' }, { id: null, name: 'Item 8' }, 'another name may be another item'],
+  ])('merges an answer with item %j to %j, because %s', (item, expected, _why) => {
     expect(mergePurchase(full, read({ ...REDUCED, item })).item).toMatchObject(expected);
   });
 
-  it('takes the id to the name and the name to the id only where they were told together', () => {
+  it('combines an id and a name only if they came together', () => {
     const both = read({ item: { id: 7, name: 'Item 7' } });
     const [id, name, address] = [{ id: 7 }, { name: 'Item 7' }, { url: 'u' }].map((item) =>
       read({ item }),
@@ -104,7 +108,7 @@ describe('what is known of a purchase', () => {
     expect(mergePurchase(address.value, id).item).toEqual(id.value.item);
   });
 
-  it('has an id and a name together only where one answer told both, however little others tell', () => {
+  it('has an id and a name together only if one answer had both', () => {
     const part = fc.record(
       {
         id: fc.constantFrom(7, 8),
@@ -135,13 +139,13 @@ describe('what is known of a purchase', () => {
     ['', null],
     ['2027-01-01T00:00:00Z', '2027-01-01T00:00:00Z'],
     ['lifetime', full.supportedUntil],
-  ])('loses support only where the answer says so: %j', (supported_until, expected) => {
+  ])('loses support only if the answer says so: %j', (supported_until, expected) => {
     expect(mergePurchase(full, read({ ...REDUCED, supported_until })).supportedUntil).toBe(
       expected,
     );
   });
 
-  it('only ever grows by answers that leave fields out, in whatever order they come', () => {
+  it('never loses a field to answers that leave fields out, in any order', () => {
     const names = Object.keys(FULL).filter((name) => name !== 'item');
     const parts = fc
       .subarray(names)
@@ -178,7 +182,7 @@ describe('support', () => {
 describe('a code', () => {
   const before = known(FULL);
 
-  it('has changed in nothing when it is first seen, or a million codes would be as many changes', () => {
+  it('has no transitions at its first check; otherwise a million codes would be a million changes', () => {
     expect(updateKnownCode(null, valid(FULL), NOW)).toEqual({
       known: { verdict: 'valid', purchase: read(FULL).value, checkedAt: NOW },
       transitions: [],
@@ -188,14 +192,14 @@ describe('a code', () => {
     });
   });
 
-  it('that becomes invalid was probably refunded; what it was is kept', () => {
+  it('keeps its purchase when it becomes invalid, probably by a refund', () => {
     expect(updateKnownCode(before, { verdict: 'invalid' }, NOW)).toEqual({
       known: { ...before, verdict: 'invalid', checkedAt: NOW },
       transitions: [{ kind: 'became-invalid', from: 'valid', to: 'invalid' }],
     });
   });
 
-  it('that becomes valid again says what else has changed', () => {
+  it('also has its other changes when it becomes valid again', () => {
     const refunded: KnownCode = { ...before, verdict: 'invalid' };
     expect(kinds(refunded, valid(FULL))).toEqual(['became-valid']);
     expect(kinds(refunded, valid({ ...FULL, license_type: 'Extended' }))).toEqual([
@@ -204,14 +208,14 @@ describe('a code', () => {
     ]);
   });
 
-  it('has no news when only the shape or the letter case of the answer changed', () => {
+  it('has no transition if only the shape or the letter case of the answer changed', () => {
     expect(kinds(before, valid(REDUCED))).toEqual([]);
     expect(kinds(known(REDUCED), valid(FULL))).toEqual([]);
     expect(kinds(before, valid({ ...FULL, license_type: ' REGULAR' }))).toEqual([]);
     expect(kinds(before, valid({ ...FULL, currency: 'usd' }))).toEqual([]);
   });
 
-  it('has no news of its item where an id is missing before or now', () => {
+  it('has no change of item if an id is missing before or now', () => {
     const unnumbered = { ...REDUCED, item: { name: 'Item 7' } };
     const renamed = { ...REDUCED, item: { name: 'Item 8' } };
     expect(kinds(known(unnumbered), valid(REDUCED))).toEqual([]);
@@ -231,17 +235,17 @@ describe('a code', () => {
       '2026-12-01T00:00:00Z',
     ],
     [{ supported_until: null }, 'support-shortened', '2026-06-01T00:00:00Z', null],
-  ])('tells that it is another purchase now: %j', (fields, kind, from, to) => {
-    const news = valid({ ...FULL, ...fields });
-    expect(updateKnownCode(before, news, NOW).transitions).toEqual([{ kind, from, to }]);
+  ])('has a transition for a changed purchase: %j', (fields, kind, from, to) => {
+    const result = valid({ ...FULL, ...fields });
+    expect(updateKnownCode(before, result, NOW).transitions).toEqual([{ kind, from, to }]);
   });
 
-  it('tells that support was bought only if the full shape has shown that there was none', () => {
+  it('has extended support only if a full answer showed that there was none before', () => {
     const none = { ...FULL, supported_until: null };
     expect(kinds(known(none), valid(FULL))).toEqual(['support-extended']);
   });
 
-  it('tells once that support has ended, with the first check after it', () => {
+  it('has expired support once, at the first check after its end', () => {
     const june = NOW + 40 * DAY;
     expect(kinds(before, valid(REDUCED), june)).toEqual(['support-expired']);
     expect(
@@ -249,7 +253,7 @@ describe('a code', () => {
     ).toEqual([]);
   });
 
-  it('stays as it is known after anything unproven, and after an answer older than what is known', () => {
+  it('does not change by an unproven answer, or by one older than the last check', () => {
     expect(updateKnownCode(before, { verdict: 'unproven' }, NOW)).toEqual({
       known: before,
       transitions: [],
@@ -265,7 +269,7 @@ describe('a code', () => {
     });
   });
 
-  it('comes to the same state when an answer is recorded twice, and the second time without news', () => {
+  it('has the same state and no transitions if an answer is recorded twice', () => {
     const one = fc.constantFrom<NewVerdict>(
       valid(FULL),
       valid(REDUCED),
@@ -277,9 +281,9 @@ describe('a code', () => {
       fc.property(fc.array(fc.tuple(one, fc.nat(90)), { maxLength: 12 }), (checks) => {
         let state: KnownCode | null = null;
         let last: string | null = null;
-        for (const [news, day] of checks) {
-          const next = updateKnownCode(state, news, NOW + day * DAY);
-          expect(updateKnownCode(next.known, news, NOW + day * DAY)).toEqual({
+        for (const [result, day] of checks) {
+          const next = updateKnownCode(state, result, NOW + day * DAY);
+          expect(updateKnownCode(next.known, result, NOW + day * DAY)).toEqual({
             known: next.known,
             transitions: [],
           });

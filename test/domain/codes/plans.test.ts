@@ -7,7 +7,7 @@ const NOW = Date.parse('2026-05-01T00:00:00Z');
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
-describe('a length of time', () => {
+describe('parseDuration', () => {
   it.each([
     ['7d', 7 * DAY],
     ['12h', 12 * HOUR],
@@ -19,7 +19,7 @@ describe('a length of time', () => {
     ['0', 0],
     ['0d', 0],
     ['36500d', 36_500 * DAY],
-  ])('%j is %i ms', (text, ms) => {
+  ])('reads %j as %i ms', (text, ms) => {
     expect(parseDuration(text)).toEqual({ ms });
   });
 
@@ -37,11 +37,11 @@ describe('a length of time', () => {
     ['٧d', /not a length/],
     ['36526d', /hundred years/],
     ['9'.repeat(400) + 'd', /hundred years/],
-  ])('is not %j, and it says why', (text, fault) => {
+  ])('refuses %j with a reason', (text, fault) => {
     expect(parseDuration(text)).toEqual({ fault: expect.stringMatching(fault) as string });
   });
 
-  it('is read from any units in order', () => {
+  it('reads any units in order', () => {
     const part = fc.option(fc.nat(99), { nil: null });
     fc.assert(
       fc.property(part, part, part, part, part, (...parts) => {
@@ -56,8 +56,8 @@ describe('a length of time', () => {
   });
 });
 
-describe('the cost of an audit', () => {
-  it('is a call for each code, two proofs for each chunk and account details each minute, in the time the budget takes', () => {
+describe('auditCost', () => {
+  it('counts a call for each code, proofs for each chunk and minute, and the time that the budget needs', () => {
     const size = { toAsk: 10_000, requestsPerMinute: 60, chunkSize: 100 };
     const cost = auditCost(size, NOW);
     expect(cost).toEqual({
@@ -70,17 +70,17 @@ describe('the cost of an audit', () => {
     });
   });
 
-  it('is nothing when there is nothing to ask', () => {
+  it('is zero without codes', () => {
     const size = { toAsk: 0, requestsPerMinute: 60, chunkSize: 100 };
     expect(auditCost(size, NOW)).toMatchObject({ calls: 0, leastMs: 0, finishAt: NOW });
   });
 
-  it('of time is unknown without a budget: 50,000 codes were said to take 4 min 21 s, and took 24 s', () => {
+  it('has no time without a budget: an estimate of 4 min 21 s for 50,000 codes turned out to be 24 s', () => {
     const size = { toAsk: 50_000, chunkSize: 20_000, requestsPerMinute: 0 };
     expect(auditCost(size, NOW)).toMatchObject({ leastMs: null, finishAt: null });
   });
 
-  it('never grows by a larger budget, larger chunks or fewer codes', () => {
+  it('never grows with a larger budget, larger chunks or fewer codes', () => {
     const size = fc.record({
       toAsk: fc.nat(100_000),
       requestsPerMinute: fc.integer({ min: 1, max: 6_000 }),

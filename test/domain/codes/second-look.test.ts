@@ -11,28 +11,18 @@ import {
 
 const COUNTS = { confirm: 'auto', asked: 1_000, denied: 50, valid: 950, overturned: 0 } as const;
 
-describe('which denied codes are asked for again', () => {
+describe('the plan of second looks asks', () => {
   it.each<[string, Partial<DenialCounts>, number, number]>([
-    ['all where few were denied', { asked: 1_000, denied: 1_000 }, 2, 1],
-    ['all where they are a tenth of the list', { asked: 100_000, denied: 10_000 }, 2, 1],
-    ['all where little more than 1,000 were denied', { asked: 3_000, denied: 1_001 }, 2, 1],
-    [
-      'at least 1,000 of more: of mixed lists one in 12 misses most',
-      { asked: 5_000, denied: 3_500 },
-      2,
-      3,
-    ],
+    ['all of a few denied codes', { asked: 1_000, denied: 1_000 }, 2, 1],
+    ['all if they are a tenth of the list', { asked: 100_000, denied: 10_000 }, 2, 1],
+    ['all of little more than 1,000', { asked: 3_000, denied: 1_001 }, 2, 1],
+    ['at least 1,000 of more', { asked: 5_000, denied: 3_500 }, 2, 3],
     ['one in twelve of very many', { asked: 20_000, denied: 13_000 }, 2, SAMPLE_INTERVAL],
-    ['all of them when a person wants it', { confirm: 'all', asked: 2_000, denied: 201 }, 2, 1],
-    ['none when a person wants it', { confirm: 'none' }, 1, 1],
+    ['all with --confirm all', { confirm: 'all', asked: 2_000, denied: 201 }, 2, 1],
+    ['none with --confirm none', { confirm: 'none' }, 1, 1],
+    ['all, twice, once one was overturned', { asked: 2_000, denied: 600, overturned: 1 }, 3, 1],
     [
-      'all, and again, once one was found after all',
-      { asked: 2_000, denied: 600, overturned: 1 },
-      3,
-      1,
-    ],
-    [
-      'all, seven times, where one machine in nine denies everything',
+      'all, until seven denials, if one machine in nine denies everything',
       { asked: 120, denied: 2, valid: 118, overturned: 12 },
       7,
       1,
@@ -41,17 +31,17 @@ describe('which denied codes are asked for again', () => {
     expect(planSecondLook({ ...COUNTS, ...counts })).toEqual({ kind: 'look', denials, oneIn });
   });
 
-  it('and none is called invalid where denials are false as often as true', () => {
+  it('nothing if denials are false as often as true: the codes stay unproven', () => {
     expect(planSecondLook({ ...COUNTS, valid: 10, overturned: 9 })).toEqual({ kind: 'unproven' });
   });
 });
 
-it('one in twelve holds one of every row of denied codes that the rules let pass', () => {
-  // Two blocks that are cut by either end of the stretch hold at most 11 of it each.
+it('a sample has at least one of 25 denied codes in a row', () => {
+  // At either end of the row, at most 11 codes lie outside the sample.
   expect(2 * (SAMPLE_INTERVAL - 1) + 1).toBeLessThanOrEqual(MAX_DENIALS_IN_ROW);
 });
 
-it('chance calls hardly any code invalid: less than one in 10,000 audits', () => {
+it('chance makes a code invalid in less than one of 10,000 audits', () => {
   const counts = fc.record({
     valid: fc.integer({ min: 1, max: 1_000_000 }),
     overturned: fc.integer({ min: 1, max: 1_000 }),
@@ -68,7 +58,7 @@ it('chance calls hardly any code invalid: less than one in 10,000 audits', () =>
 
 const firstAt = new Date('2026-11-21T10:00:00.400Z');
 const after = (seconds: number): Date => new Date(firstAt.getTime() + seconds * 1_000);
-/** As an older version recorded it. */
+/** Older versions recorded no checkpoints. */
 const OLD = { checkpointBefore: null, checkpointAfter: null };
 
 it.each([
@@ -79,9 +69,9 @@ it.each([
   [2, 7_100, 'denied twice, 118 min apart, at 2026-11-21 10:00:00Z and 2026-11-21 11:58:20Z'],
   [2, 108_000, 'denied twice, 30 h apart, at 2026-11-21 10:00:00Z and 2026-11-22 16:00:00Z'],
   [4, 185, 'denied 4 times within 3 min, from 2026-11-21 10:00:00Z to 2026-11-21 10:03:05Z'],
-  // A clock that was set back.
+  // The clock was set back.
   [2, -3, 'denied twice, 0 s apart, at 2026-11-21 10:00:00Z and 2026-11-21 09:59:57Z'],
-])('%i denials, the last after %f s, are told in one sentence', (times, seconds, sentence) => {
+])('%i denials within %f s are described in one sentence', (times, seconds, sentence) => {
   const [first, last] = [firstAt, after(seconds)].map((at) => ({ at, ...OLD })) as [Denial, Denial];
   expect(describeDenials({ times, first, last })).toBe(sentence);
 });
@@ -97,7 +87,7 @@ it.each([
     'denied 3 times within 61 s, from 2026-11-21 23:58:29Z (between checkpoints at 23:58:19Z and 23:58:31Z) to 2026-11-21 23:59:30Z (between checkpoints at 23:59:20Z and 23:59:32Z)',
   ],
 ])(
-  'the times of the checkpoints are told of the first and the last of %i denials',
+  'the sentence on %i denials has the checkpoints of the first and the last one',
   (times, sentence) => {
     const denial = (at: number): Denial => ({
       at: new Date(at),
@@ -111,7 +101,7 @@ it.each([
   },
 );
 
-it('the day of a checkpoint is told where it is not that of the denial', () => {
+it('a checkpoint on another day than its denial is shown with its day', () => {
   const at = new Date('2026-11-22T00:00:01Z');
   const checkpointBefore = new Date('2026-11-21T23:59:50Z');
   const denial = { at, checkpointBefore, checkpointAfter: at };

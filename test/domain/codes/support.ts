@@ -6,8 +6,8 @@ import type { Reply } from '../../../src/domain/reply.js';
 type CodeReply = Reply<{ readonly value: Purchase }>;
 type AccountReply = Reply<{ readonly value: { readonly username: string } }>;
 
-/** A purchase in the documented shape; `fields` replace. */
-export function purchase(code: string | null, fields: Partial<Purchase> = {}): Purchase {
+/** A purchase in the documented shape. */
+function purchase(code: string): Purchase {
   return {
     purchaseCode: code,
     licenseType: 'Regular',
@@ -17,7 +17,6 @@ export function purchase(code: string | null, fields: Partial<Purchase> = {}): P
     supportedUntil: '2026-06-01T00:00:00Z',
     downloaded: false,
     purchasedAt: '2025-12-01T00:00:00Z',
-    ...fields,
   };
 }
 
@@ -61,7 +60,7 @@ export const opened = (username: string): AccountReply => ({
   data: { value: { username } },
 });
 
-/** A call numbered from `begun` to `ended`; a number is a second. */
+/** A call with these counter values, one second each. */
 const span = (begun: number, ended: number) => ({
   begun,
   ended,
@@ -81,7 +80,7 @@ export function account(begun: number, ended: number, reply: AccountReply): Acco
   return { kind: 'account', ...span(begun, ended), ...readAccountReply(reply) };
 }
 
-/** Random numbers from 0 to 1, the same for the same seed. */
+/** Random numbers from 0 to 1, repeatable by seed. */
 export function diceOf(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -8,15 +8,15 @@ import { isOutage, problemOf, failureRemedy, RunProblem } from './problem.js';
 import { noteTolerated, performRun, type RunContext } from './run.js';
 import type { JobDeps, RunReport } from './types.js';
 
-/** Account details answered with success: the key is good, and whose it is. */
-export type Proof = Sourced<Account>;
+export type AccountDetails = Sourced<Account>;
 
 /**
- * Account details alone tell a wrong key from an empty answer (field notes: errors). The first proof binds
- * the seller to the account; another account stops the run, which would overwrite one copy with another's.
- * @throws {RunProblem} when the proof fails
+ * Verifies the API key by requesting account details: only they tell a wrong key from an empty answer
+ * (field notes: errors). The first success binds the seller to the account. Another account later stops
+ * the run, which would mix two accounts in one copy.
+ * @throws {RunProblem} when the key does not open the seller's account
  */
-export async function verifyAccount(run: RunContext): Promise<Proof> {
+export async function verifyAccount(run: RunContext): Promise<AccountDetails> {
   const { deps, signal } = run;
   const reply = await deps.marketplace.account({ signal });
   if (reply.kind !== 'answered') throw problemOf(reply);
@@ -31,46 +31,46 @@ async function checkBinding(run: RunContext, username: string): Promise<void> {
     const { sellerId } = deps;
     if (binding.username.toLowerCase() !== username.toLowerCase()) {
       const message = `the key of seller "${sellerId}" now opens the account "${username}"; its copy is of the account "${binding.username}"`;
-      throw changed(sellerId, message, 'if the account was only renamed');
+      throw accountChanged(sellerId, message, 'if the account was only renamed');
     }
     if (!sameHost(binding.marketplace, host)) {
       const message = `the copy of seller "${sellerId}" is of the marketplace ${binding.marketplace}, not of ${host}`;
-      throw changed(sellerId, message, 'if the marketplace has only moved');
+      throw accountChanged(sellerId, message, 'if the marketplace has only moved');
     }
   }
   const isBound = binding.username === username && binding.marketplace === host;
   if (!isBound) await deps.store.sellers.bind(deps.sellerId, { username, marketplace: host });
 }
 
-function changed(sellerId: string, message: string, otherwise: string): RunProblem {
+function accountChanged(sellerId: string, message: string, otherwise: string): RunProblem {
   const command = `seller-mirror sync account --seller ${sellerId} --accept-account`;
   const remedy = `give the other one a seller name of its own; ${otherwise}, run \`${command}\` once`;
   return new RunProblem('account-changed', message, remedy);
 }
 
-/** Mirrors the account. The proof that comes with a success serves the catalogue run that follows. */
+/** Mirrors the account. Returns its details, so that the catalogue run that follows need not verify the key again. */
 export async function syncAccount(
   deps: JobDeps,
   signal: AbortSignal,
-): Promise<{ report: RunReport; proof: Proof | null }> {
-  let proof: Proof | null = null;
+): Promise<{ report: RunReport; account: AccountDetails | null }> {
+  let account: AccountDetails | null = null;
   const report = await performRun(deps, 'account', signal, async (run) => {
     deps.onProgress?.({ phase: 'account' });
-    proof = await verifyAccount(run);
-    await saveAccount(run, proof);
+    account = await verifyAccount(run);
+    await saveAccount(run, account);
     return 'succeeded';
   });
-  return { report, proof };
+  return { report, account };
 }
 
-async function saveAccount(run: RunContext, proof: Proof): Promise<void> {
-  noteTolerated(run, proof.tolerated);
-  const unreadable = proof.tolerated.filter((name) => name.endsWith('.unreadable'));
+async function saveAccount(run: RunContext, account: AccountDetails): Promise<void> {
+  noteTolerated(run, account.tolerated);
+  const unreadable = account.tolerated.filter((name) => name.endsWith('.unreadable'));
   if (unreadable.length > 0) {
     const fields = unreadable.map((name) => name.slice(0, -'.unreadable'.length)).join(', ');
-    run.warnings.push(`could not be read, and are kept as they came in "extra": ${fields}`);
+    run.warnings.push(`could not be read, and are kept unchanged in "extra": ${fields}`);
   }
-  const change = await run.deps.store.sellers.saveAccount(run.lock, run.stamp, proof);
+  const change = await run.deps.store.sellers.saveAccount(run.lock, run.stamp, account);
   run.counts.listed = 1;
   if (change === 'added') run.counts.added = 1;
   else if (change === 'changed') run.counts.changed = 1;
@@ -78,15 +78,15 @@ async function saveAccount(run: RunContext, proof: Proof): Promise<void> {
   else run.counts.unchanged = 1;
 }
 
-/** What a marketplace was seen to do; null for what was not asked. */
+/** How a marketplace answered; null: that question was not sent. */
 export type Examination = Awaited<ReturnType<typeof examine>>;
 
-/** So many records show what notations a server uses; the rest of the list is not read. */
+/** Records to read: enough to show which notations the server uses. */
 const ENOUGH_RECORDS = 200;
 
 /**
- * Asks a marketplace three questions at most: the account, the beginning of the list, and one item
- * of it. Stops at the first that shows the others to be no use. Changes nothing anywhere.
+ * Examines a marketplace with up to three requests: the account, the start of the list, and one of its
+ * items. Stops at the first failure that makes the others pointless. Changes nothing.
  */
 export async function examine(marketplace: Marketplace, signal: AbortSignal) {
   const tolerated = new Set<string>();
@@ -94,14 +94,14 @@ export async function examine(marketplace: Marketplace, signal: AbortSignal) {
   if (account.kind !== 'answered') return { account, list: null, item: null, tolerated: [] };
   account.data.tolerated.forEach((name) => tolerated.add(name));
 
-  const list = await beginningOf(await marketplace.items({ signal }), tolerated, signal);
+  const list = await readListStart(await marketplace.items({ signal }), tolerated, signal);
   const firstId = 'firstId' in list ? list.firstId : null;
   const item = firstId === null ? null : await marketplace.item(firstId, { signal });
   if (item?.kind === 'answered') item.data.tolerated.forEach((name) => tolerated.add(name));
   return { account, list, item, tolerated: [...tolerated].sort() };
 }
 
-async function beginningOf(reply: Reply<ItemList>, tolerated: Set<string>, signal: AbortSignal) {
+async function readListStart(reply: Reply<ItemList>, tolerated: Set<string>, signal: AbortSignal) {
   if (reply.kind !== 'answered') return reply;
   const unreadable: string[] = [];
   let firstId: number | null = null;
@@ -131,43 +131,43 @@ async function beginningOf(reply: Reply<ItemList>, tolerated: Set<string>, signa
   return { records, whole, unreadable, firstId };
 }
 
-type ProvingMarketplace = Pick<Marketplace, 'account' | 'validate'>;
+type CodeMarketplace = Pick<Marketplace, 'account' | 'validate'>;
 
-/** Why no code may be asked for, and what to do. */
+/** Why an audit must not start, and what to do. */
 export interface KeyFault {
   readonly message: string;
   readonly remedy: string;
-  /** Neither the key nor the canary is to blame: the marketplace, or the way to it, is out of order. */
+  /** The marketplace, or the network to it, failed: neither the key nor the canary is to blame. */
   readonly isOutage: boolean;
 }
 
 /**
- * Asks once for account details, and for the given canary, before any code. An audit with a bad key or
- * address would wait until a person corrects it.
- * @returns what is wrong when the API key opens no account, or the canary is denied; else null
+ * Checks the key, and the canary if one is given, before an audit. With a bad key or address, the audit
+ * would only wait for a person.
+ * @returns the fault when the API key opens no account or the canary is denied; null: all is well
  */
 export async function verifyKey(
-  marketplace: ProvingMarketplace,
+  marketplace: CodeMarketplace,
   canary: string | undefined,
   signal: AbortSignal,
 ): Promise<KeyFault | null> {
   const reply = await marketplace.account({ signal, priority: 'audit' });
-  // Too many requests says nothing about the key; the audit waits as long as it must.
+  // "Too many requests" says nothing about the key. The audit waits as long as it must.
   if (reply.kind === 'limited') return null;
   if (reply.kind !== 'answered') {
-    const message = `${describeFailure(reply)}; no code was asked for`;
+    const message = `${describeFailure(reply)}; no code was checked`;
     return { message, remedy: failureRemedy(reply), isOutage: isOutage(reply) };
   }
   return canary === undefined ? null : verifyCanary(marketplace, canary, signal);
 }
 
 /**
- * Asks once for the canary: with a denied one, no code could ever be proven invalid. Without an answer,
- * the audit asks again and reports a key that opens no account: such a key denies every code.
- * @returns what is wrong when it is denied to a key that opens the account; else null
+ * Validates the canary before an audit: with a denied one, no code could be proven invalid.
+ * @returns the fault when a key that opens the account denies the canary; null in all other cases, which
+ * the audit handles itself
  */
 export async function verifyCanary(
-  marketplace: ProvingMarketplace,
+  marketplace: CodeMarketplace,
   canary: string,
   signal: AbortSignal,
 ): Promise<KeyFault | null> {
@@ -175,7 +175,7 @@ export async function verifyCanary(
   if ((await marketplace.validate(canary, call)).kind !== 'denied') return null;
   if ((await marketplace.account(call)).kind !== 'answered') return null;
   return {
-    message: `the marketplace denies the canary ${maskCode(canary)}: no code was asked for`,
+    message: `the marketplace denies the canary ${maskCode(canary)}: no code was checked`,
     remedy: 'is it mistyped, or was it refunded? leave it out, or give another code',
     isOutage: false,
   };

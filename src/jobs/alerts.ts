@@ -11,10 +11,10 @@ import type { AlertChannel, AlertMessage } from '../webhook/message.js';
 import { auditRemedy, parkedRemedy, runProblem, runRemedy } from './problem.js';
 import type { Alert, JobOutcome } from './types.js';
 
-/** The ways in which people are told; each alert is one job of each, since each may fail by itself. */
+/** Where alerts are sent. Each alert is one job for each channel, since each may fail by itself. */
 export type AlertChannelName = 'webhook' | 'mail';
 
-/** The jobs that tell people of something: an id and a task for each way that is configured. */
+/** The jobs that deliver an alert: an id and a task for each configured channel. */
 export function alertJobs(
   { alertWebhook, alertMail }: { readonly alertWebhook: unknown; readonly alertMail: unknown },
   alert: Alert,
@@ -26,7 +26,7 @@ export function alertJobs(
   ];
 }
 
-/** The same for the same incident, so that a queue that knows the id already tells it once. */
+/** The same id for the same incident, so that the queue delivers it once. */
 export function alertId(alert: Alert): string {
   switch (alert.kind) {
     case 'run-failed':
@@ -47,8 +47,8 @@ export function alertId(alert: Alert): string {
 }
 
 /**
- * The alerts of a job's outcome. Each incident has one: a failure that may pass is told when the last
- * attempt has failed too. A parked seller is told as that, not as a failed run besides.
+ * The alerts of a job's outcome: one for each incident. A temporary failure is reported only when the
+ * last attempt fails too. A seller that was parked is reported as parked, not as a failed run as well.
  * @param job.attempt 1 for the first, of `attempts`
  */
 export function alertsAfter(
@@ -60,55 +60,59 @@ export function alertsAfter(
   return alert === null || isRepeated ? [] : [alert];
 }
 
-/** What an alert says now. */
-interface Told extends Pick<AlertMessage, 'at' | 'title' | 'text' | 'remedy' | 'tone'> {
-  /** Where the dashboard shows it, and what a link to there is called. */
+/** The text of an alert, written at delivery. */
+interface AlertContent extends Pick<AlertMessage, 'at' | 'title' | 'text' | 'remedy' | 'tone'> {
+  /** The page of the dashboard that shows it, and the text of a link to there. */
   readonly page: { readonly path: string; readonly label: string };
   readonly data: AlertMessage['data'];
 }
 
-/** What an alert says, or why there is nothing to say any more. */
-type Telling = Told | { readonly dropped: string };
+/** `dropped`: why the alert is no longer worth sending. */
+type ContentOrDropped = AlertContent | { readonly dropped: string };
 
 /**
- * Puts an alert into words, as things are now: what is gone or over is told no more. It holds
- * figures, codes and sentences; of what the marketplace sent, only names of items that are held back.
+ * Writes an alert's text from the current state; drops it when the incident is over. The text holds
+ * figures, codes and sentences. From the marketplace's data it takes only names of items that are held back.
  */
-export async function describeAlert(store: Store, alert: Alert, now: Date): Promise<Telling> {
+export async function describeAlert(
+  store: Store,
+  alert: Alert,
+  now: Date,
+): Promise<ContentOrDropped> {
   switch (alert.kind) {
     case 'run-failed':
     case 'run-held':
-      return runTelling(store, alert.kind, BigInt(alert.runId));
+      return runContent(store, alert.kind, BigInt(alert.runId));
     case 'audit-finished':
-      return auditTelling(store, BigInt(alert.auditId), now);
+      return auditContent(store, BigInt(alert.auditId), now);
     case 'seller-parked':
-      return parkedTelling(store, alert.seller);
+      return parkedContent(store, alert.seller);
     case 'copy-stale':
-      return staleTelling(store, alert, now);
+      return staleCopyContent(store, alert, now);
     case 'feed-stale':
     case 'feed-recovered':
-      return feedTelling(store, alert, now);
+      return feedContent(store, alert, now);
   }
 }
 
-async function runTelling(
+async function runContent(
   store: Store,
   kind: 'run-failed' | 'run-held',
   runId: bigint,
-): Promise<Telling> {
+): Promise<ContentOrDropped> {
   const entry = await store.runs.get(runId);
   if (entry === null) return { dropped: `run ${runId} is no longer in the store` };
   const { run: found, held } = entry;
   if (found.decision !== null) return { dropped: `run ${runId} was ${found.decision}` };
-  // It failed, but could not say so any more, and nobody has noticed since.
+  // It died before it could record its failure, and no later run has marked it yet.
   const run = found.state === 'running' ? { ...found, ...INTERRUPTED } : found;
   const later = await store.runs.laterGood(run);
-  if (later !== null) return { dropped: `run ${later} went well since` };
+  if (later !== null) return { dropped: `run ${later} has succeeded since` };
   const { sellerId: seller, state, startedAt, finishedAt } = run;
-  // A sentence that can't be read quotes it, and alerts leave the house.
+  // The message of an unreadable reply quotes it, and alerts go to third parties.
   const text =
     run.problemCode === 'unreadable'
-      ? `what the marketplace sends can’t be read; \`seller-mirror runs ${runId}\` shows it`
+      ? `the marketplace’s reply can’t be read; see \`seller-mirror runs ${runId}\``
       : runProblem(run, held);
   const remedy = runRemedy(run);
   const isHeld = kind === 'run-held';
@@ -159,14 +163,14 @@ function countsOf(run: Run): Json {
   };
 }
 
-async function auditTelling(store: Store, auditId: bigint, now: Date): Promise<Telling> {
+async function auditContent(store: Store, auditId: bigint, now: Date): Promise<ContentOrDropped> {
   const audit = await store.audits.get(auditId);
   if (audit === null) return { dropped: `audit ${auditId} is no longer in the store` };
   const { sellerId: seller, source, state, createdAt, finishedAt, problem } = audit;
-  if (state === 'running') return { dropped: `audit ${auditId} goes on` };
+  if (state === 'running') return { dropped: `audit ${auditId} is running again` };
   const { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls } = audit;
   const verdicts = [`${valid} valid`, `${invalid} invalid`, `${unproven} unproven`];
-  const left = pending === 0 ? [] : [`${pending} not asked for`];
+  const left = pending === 0 ? [] : [`${pending} not checked`];
   const summary = `${source}: of ${codes} codes, ${[...verdicts, ...left].join(', ')}`;
   const remedy = problem === null ? null : auditRemedy(auditId);
   return {
@@ -189,9 +193,9 @@ async function auditTelling(store: Store, auditId: bigint, now: Date): Promise<T
   };
 }
 
-async function parkedTelling(store: Store, seller: string): Promise<Telling> {
+async function parkedContent(store: Store, seller: string): Promise<ContentOrDropped> {
   const parking = await store.sellers.parkingOf(seller);
-  if (parking === null) return { dropped: `seller ${seller} is parked no more` };
+  if (parking === null) return { dropped: `seller ${seller} is no longer parked` };
   const { since, code, reason, runId } = parking;
   if (code === PAUSED) return { dropped: `seller ${seller} was paused since` };
   const remedy = parkedRemedy(code, seller);
@@ -201,7 +205,7 @@ async function parkedTelling(store: Store, seller: string): Promise<Telling> {
     remedy,
     tone: 'bad',
     page: sellerPage(seller),
-    title: `${seller} is parked: schedules leave it alone`,
+    title: `${seller} is parked: its schedules are off`,
     data: {
       seller,
       runId: runId === null ? null : String(runId),
@@ -213,11 +217,11 @@ async function parkedTelling(store: Store, seller: string): Promise<Telling> {
 
 type StaleAlert = Extract<Alert, { readonly kind: 'copy-stale' }>;
 
-async function staleTelling(
+async function staleCopyContent(
   store: Store,
   { seller, since }: StaleAlert,
   now: Date,
-): Promise<Telling> {
+): Promise<ContentOrDropped> {
   const [status] = await store.sellers.statuses(seller);
   if (status === undefined) return { dropped: `seller ${seller} is no longer in the store` };
   if (status.parked?.code === PAUSED) return { dropped: `seller ${seller} was paused since` };
@@ -227,7 +231,7 @@ async function staleTelling(
     last === null
       ? `the items of seller "${seller}", known since ${status.knownSince.toISOString()}, were never mirrored`
       : `the items of seller "${seller}" were last mirrored at ${last}`;
-  const remedy = '`seller-mirror status` tells why';
+  const remedy = 'run `seller-mirror status` to see why';
   return {
     at: now,
     text,
@@ -239,17 +243,17 @@ async function staleTelling(
   };
 }
 
-function sellerPage(seller: string): Told['page'] {
+function sellerPage(seller: string): AlertContent['page'] {
   return { path: `/sellers/${encodeURIComponent(seller)}`, label: `${seller} in the dashboard` };
 }
 
 type FeedAlert = Extract<Alert, { readonly feed: string }>;
 
-async function feedTelling(
+async function feedContent(
   store: Store,
   { kind, feed, since }: FeedAlert,
   now: Date,
-): Promise<Telling> {
+): Promise<ContentOrDropped> {
   const state = (await store.feeds.list()).find((one) => one.feed === feed);
   if (state === undefined) return { dropped: `feed ${feed} is no longer in the store` };
   const { staleSince, deliveredAt } = state;
@@ -263,7 +267,7 @@ async function feedTelling(
       tone: 'good',
       page,
       title: `Feed ${feed} delivers again`,
-      text: `the target of feed "${feed}" has again all that it should have`,
+      text: `the target of feed "${feed}" is up to date again`,
       data: { feed, since, deliveredAt: deliveredAt?.toISOString() ?? null },
     };
   }
@@ -271,9 +275,9 @@ async function feedTelling(
   const views = state.views.flatMap(({ view, waitingSince }) =>
     waitingSince === null ? [] : [view],
   );
-  const why = state.problem ?? 'it did not fail, so no worker may deliver it';
+  const why = state.problem ?? 'no delivery failed, so check that a worker is running';
   const text = `feed "${feed}" has not delivered ${views.join(', ')} since ${since}: ${why}`;
-  const remedy = `\`seller-mirror feed check ${feed}\` tries the target, \`seller-mirror feed run ${feed}\` delivers`;
+  const remedy = `\`seller-mirror feed check ${feed}\` tests the target, \`seller-mirror feed run ${feed}\` delivers`;
   return {
     at: now,
     title: `Feed ${feed} is stale`,
@@ -286,9 +290,9 @@ async function feedTelling(
 }
 
 /**
- * Tells people about something, in the words it deserves now.
- * @param deps.dashboardUrl for links; null: nobody said where the dashboard is
- * @param jobId of the job that delivers it: the receiver sees the same id at every repetition
+ * Sends an alert, or drops it when the incident is over.
+ * @param deps.dashboardUrl base URL for links; null: no links
+ * @param jobId of the job that delivers it; the receiver sees the same message id at each retry
  */
 export async function deliverAlert(
   deps: {
@@ -300,18 +304,19 @@ export async function deliverAlert(
   jobId: string,
   signal: AbortSignal,
 ): Promise<JobOutcome> {
-  const told = await describeAlert(deps.store, alert, new Date());
-  if ('dropped' in told) return { kind: 'done', result: told };
+  const content = await describeAlert(deps.store, alert, new Date());
+  if ('dropped' in content) return { kind: 'done', result: content };
   // Alerts are of kind `run-failed`, messages of type `run.failed`.
   const type = alert.kind.replace('-', '.');
-  const reply = await deps.channel.send(addressed(told, type, jobId, deps.dashboardUrl), signal);
+  const message = toMessage(content, type, jobId, deps.dashboardUrl);
+  const reply = await deps.channel.send(message, signal);
   return reply.kind === 'delivered' ? { kind: 'done', result: { delivered: reply.status } } : reply;
 }
 
-/** An alert about nothing, to see whether alerts arrive. @param from the machine that sends it */
+/** A test alert. @param from the machine that sends it */
 export function testAlert(from: string, dashboardUrl: string | null): AlertMessage {
   const at = new Date();
-  const told: Told = {
+  const content: AlertContent = {
     at,
     title: 'Test alert',
     text: `Alerts of seller-mirror on ${from} arrive here.`,
@@ -320,29 +325,29 @@ export function testAlert(from: string, dashboardUrl: string | null): AlertMessa
     data: { from },
     page: { path: '/', label: 'The dashboard' },
   };
-  return addressed(told, 'test', `test.${from}.${at.toISOString()}`, dashboardUrl);
+  return toMessage(content, 'test', `test.${from}.${at.toISOString()}`, dashboardUrl);
 }
 
-function addressed(
-  { page, data, ...told }: Told,
+function toMessage(
+  { page, data, ...text }: AlertContent,
   type: string,
   jobId: string,
   dashboardUrl: string | null,
 ): AlertMessage {
-  // Not the job's id itself: it has dots, which the specification's signed text is divided by.
+  // Not the job id: it has dots, which separate the fields of the text that Standard Webhooks signs.
   const id = `msg_${createHash('sha256').update(jobId).digest('base64url').slice(0, 27)}`;
-  if (dashboardUrl === null) return { ...told, id, type, data, link: null };
+  if (dashboardUrl === null) return { ...text, id, type, data, link: null };
   const url = `${dashboardUrl}${page.path}`;
-  return { ...told, id, type, data: { ...data, link: url }, link: { url, label: page.label } };
+  return { ...text, id, type, data: { ...data, link: url }, link: { url, label: page.label } };
 }
 
 /** How old a seller's copy is. */
 export type CopyAge = Pick<SellerStatus, 'sellerId' | 'knownSince' | 'itemsMirroredAt' | 'parked'>;
 
 /**
- * Alerts of those of the given sellers whose items were last mirrored longer ago than they may. Each
- * names that last success and so is the same every time as long as it is about the same staleness.
- * @param staleAfterHours oldest a copy may be
+ * Finds sellers whose items were last mirrored too long ago. The alert names the last success, so it is
+ * the same at each call until the copy is fresh again.
+ * @param staleAfterHours largest age of a copy
  */
 export async function findStaleSellers(
   store: { readonly sellers: { readonly statuses: () => Promise<readonly CopyAge[]> } },
@@ -351,7 +356,7 @@ export async function findStaleSellers(
   now: Date,
 ): Promise<readonly StaleAlert[]> {
   const latest = new Date(now.getTime() - staleAfterHours * 3_600_000);
-  // Of a parked seller people were told when it was parked; a paused one grows old as somebody wants.
+  // A parked seller has had its own alert; a paused one is stale on purpose.
   const stale = (await store.sellers.statuses()).filter(
     ({ sellerId, parked, itemsMirroredAt, knownSince }) =>
       sellers.includes(sellerId) && parked === null && (itemsMirroredAt ?? knownSince) < latest,
@@ -364,10 +369,9 @@ export async function findStaleSellers(
 }
 
 /**
- * Alerts of feeds whose targets have lacked something for longer than they may, and of those that were
- * stale and are no more. Notes in the store since when a feed is stale, which makes the alert the same at
- * every look.
- * @param feeds those configured
+ * Finds feeds whose targets have lacked rows for too long, and feeds that have recovered. Stores since when
+ * a feed is stale, so that the alert is the same at each call.
+ * @param feeds the configured feeds
  */
 export async function findFeedAlerts(
   store: { readonly feeds: Pick<Store['feeds'], 'list' | 'markStale'> },
@@ -382,11 +386,11 @@ export async function findFeedAlerts(
     const { ms, since } = feedDelay(state.views, feed.views, now);
     const isStale = since !== null && ms > staleAfterHours * 3_600_000;
     if (isStale && state.staleSince === null) await store.feeds.markStale(state.feed, since);
-    const told = state.staleSince ?? (isStale ? since : null);
-    if (told === null) continue;
+    const staleSince = state.staleSince ?? (isStale ? since : null);
+    if (staleSince === null) continue;
+    // Recovered: rows may wait again, but not for long.
     const kind = isStale ? 'feed-stale' : 'feed-recovered';
-    // Something may wait again that has not waited for long.
-    alerts.push({ kind, feed: state.feed, since: told.toISOString() });
+    alerts.push({ kind, feed: state.feed, since: staleSince.toISOString() });
   }
   return alerts;
 }

@@ -7,28 +7,29 @@ import type { ItemRows } from '../store/item-rows.js';
 import type { ItemSession, QuarantineEntry } from '../store/session.js';
 import { noteTolerated, type RunContext } from './run.js';
 
-/** What waits to be written is written when it is this much: more would outlive young collections. */
-const WRITE_BYTES = 1024 * 1024;
-/** Of records that wait as objects, each some 10 KB. */
-const WRITE_RECORDS = 250;
-/** From so many on that differ, most of the list may: they are applied while it is read. */
+/** Flush after this many bytes. Larger buffers survive V8's young generation and cost a full GC. */
+const FLUSH_BYTES = 1024 * 1024;
+/** Flush after this many parsed records (about 10 KB each). */
+const FLUSH_RECORDS = 250;
+/** Once this many records differ and they are the majority, apply changes while the list is read. */
 const EARLY_RECORDS = 1_000;
-/** Records applied at once: fewer cost more planning, more don’t fit into the 8 MB of `temp_buffers`. */
+/** Records per early application. Fewer cost more planning; more don’t fit into `temp_buffers` (8 MB). */
 const APPLY_RECORDS = 2_500;
 
 /**
- * The list holds an item twice, with different bytes, after changes were applied: which copy counts is only
- * known at its end. The list must be taken in again, without applying early.
+ * The list holds an item twice with different bytes, and changes were applied already. Which copy counts
+ * is known only at the end of the list, so it must be read again without applying early.
  */
 export class ListedTwice extends Error {
   override readonly name = 'ListedTwice';
 }
 
-class Pending {
-  /** Further copies of items met before. */
+/** Records to write in the next flush. */
+class WriteBuffer {
+  /** Further copies of items listed before. */
   copies: PreparedItem[] = [];
   broken: QuarantineEntry[] = [];
-  /** Bytes of the records besides those in rows. */
+  /** Bytes of `copies` and `broken`. */
   bytes = 0;
 
   /**
@@ -43,10 +44,10 @@ class Pending {
   get isFull(): boolean {
     const records = this.copies.length + this.broken.length;
     const bytes = this.fresh.size + this.changed.size + this.bytes;
-    return bytes >= WRITE_BYTES || records >= WRITE_RECORDS;
+    return bytes >= FLUSH_BYTES || records >= FLUSH_RECORDS;
   }
 
-  /** Forgets what was written. Writing has emptied the rows. */
+  /** Clears what was written, except the rows: writing empties them. */
   clear(): void {
     this.copies = [];
     this.broken = [];
@@ -55,25 +56,25 @@ class Pending {
 }
 
 /**
- * Takes the list in, batch by batch, within one transaction. A record whose bytes are those of the
- * stored row is done with at once. The others go into a staging table, and those whose content differs
- * are applied at the end of the list, which may contain an item twice. If most records differ, as in a
- * sale, they are applied while the list is read.
+ * Stores a list batch by batch within one transaction. Skips records with the bytes of the stored row.
+ * The others go into a staging table. Those whose content differs are applied at the end of the list,
+ * which may hold an item twice. If most records differ, as in a sale, they are applied while it is read.
  */
 export class CatalogueIntake {
   readonly #run: RunContext;
   readonly #session: ItemSession;
   readonly #known: KnownItems;
-  #pending: Pending;
-  /** Takes turns with `#pending`: one is written while the other is filled. */
-  #other: Pending;
-  /** False when the list may hold an item twice. */
+  #filling: WriteBuffer;
+  /** Swaps with `#filling`: one is filled while the other is written. */
+  #written: WriteBuffer;
+  /** False if the list may hold an item twice. */
   #mayApplyEarly: boolean;
   #appliesEarly = false;
-  /** Records staged since they were last applied. */
+  /** Records staged since the last application. */
   #staged = 0;
   #applied: Applied = NOTHING_APPLIED;
   #writing: Promise<void> = Promise.resolve();
+  /** Why the first broken record could not be read. */
   firstReason: string | null = null;
   wideChanges: readonly WideChange[] = [];
 
@@ -83,20 +84,21 @@ export class CatalogueIntake {
     this.#session = session;
     this.#known = known;
     this.#mayApplyEarly = mayApplyEarly;
-    this.#pending = new Pending(session.newRows(), session.newRows());
-    this.#other = new Pending(session.newRows(), session.newRows());
+    this.#filling = new WriteBuffer(session.newRows(), session.newRows());
+    this.#written = new WriteBuffer(session.newRows(), session.newRows());
   }
 
-  async take(batch: readonly ListElement[]): Promise<void> {
+  async add(batch: readonly ListElement[]): Promise<void> {
     for (const element of batch) {
-      this.#sort(element);
-      if (this.#pending.isFull) await this.#startWriting();
+      this.#addRecord(element);
+      if (this.#filling.isFull) await this.#flush();
     }
     this.#run.counts.listed += batch.length;
   }
 
+  /** Writes and applies the rest, and sets the run's counts. */
   async finish(): Promise<void> {
-    await this.#startWriting();
+    await this.#flush();
     await this.#writing;
     await this.#apply();
     const [{ counts }, applied] = [this.#run, this.#applied];
@@ -108,12 +110,12 @@ export class CatalogueIntake {
     this.wideChanges = wideChanges(applied.fields, known);
   }
 
-  /** Waits for the writing under way, whatever comes of it. */
-  async settled(): Promise<void> {
+  /** Waits for the write in progress, and ignores its errors. */
+  async writesEnded(): Promise<void> {
     await this.#writing.catch(() => undefined);
   }
 
-  #sort(element: ListElement): void {
+  #addRecord(element: ListElement): void {
     const { idHint: id } = element;
     const hinted = id === null ? -1 : this.#known.find(id);
     if (element.unfit !== null) return this.#reject(element.bytes, element.unfit, id);
@@ -136,69 +138,67 @@ export class CatalogueIntake {
       return this.#reject(element.bytes, preparation.reason, preparation.id ?? id);
     }
     noteTolerated(this.#run, preparation.tolerated);
-    this.#place(preparation.prepared);
+    this.#addItem(preparation.prepared);
   }
 
-  #place(prepared: PreparedItem): void {
+  #addItem(prepared: PreparedItem): void {
     const slot = this.#known.find(prepared.item.id);
     if (slot < 0) {
       this.#known.addNew(prepared.item.id, prepared.wireHash);
       this.#run.counts.added++;
-      this.#pending.fresh.add(prepared);
+      this.#filling.fresh.add(prepared);
       return;
     }
-    // It may have been seen in a record that can't be read.
+    // Not `isSeen`: an unreadable record may have named it before.
     if (!this.#known.isDiffering(slot) && !this.#known.isStoredListed(slot)) {
       this.#known.markSeen(slot);
       this.#known.markDiffering(slot, prepared.wireHash);
-      this.#pending.changed.add(prepared, false);
+      this.#filling.changed.add(prepared, false);
       return;
     }
     if (this.#appliesEarly) throw new ListedTwice();
     this.#mayApplyEarly = false;
     this.#run.counts.duplicates++;
     // Copies the bytes, which would otherwise keep the whole received chunk in memory.
-    this.#pending.copies.push({ ...prepared, raw: Buffer.from(prepared.raw) });
-    this.#pending.bytes += prepared.raw.length;
+    this.#filling.copies.push({ ...prepared, raw: Buffer.from(prepared.raw) });
+    this.#filling.bytes += prepared.raw.length;
   }
 
   #reject(bytes: Uint8Array, reason: string, id: number | null): void {
     this.#run.counts.quarantined++;
     this.firstReason ??= reason;
-    this.#pending.broken.push({ itemId: id, reason, bytes: Buffer.from(bytes) });
-    this.#pending.bytes += bytes.length;
-    // It is listed, though unreadable: nothing may look for it among the missing.
+    this.#filling.broken.push({ itemId: id, reason, bytes: Buffer.from(bytes) });
+    this.#filling.bytes += bytes.length;
+    // The item is listed, though unreadable, so it must not become missing.
     const slot = id === null ? -1 : this.#known.find(id);
     if (slot >= 0) this.#known.markUnreadable(slot);
   }
 
-  /** Waits for the writing before, and starts the next, which goes on while the list is read. */
-  async #startWriting(): Promise<void> {
+  /** Waits for the last write and starts the next one, which continues while the list is read. */
+  async #flush(): Promise<void> {
     await this.#writing;
-    const full = this.#pending;
-    this.#pending = this.#other;
-    this.#pending.clear();
-    this.#other = full;
-    this.#writing = this.#write(full);
-    // Awaited at the next turn or at the end; until then a failure must not count as unhandled.
+    [this.#filling, this.#written] = [this.#written, this.#filling];
+    this.#filling.clear();
+    this.#writing = this.#write(this.#written);
+    // The next flush awaits it; until then its failure must not count as unhandled.
     this.#writing.catch(() => undefined);
   }
 
-  async #write(pending: Pending): Promise<void> {
-    await this.#session.insertRows(pending.fresh);
-    const copies = pending.copies.map((prepared) => ({
+  async #write(buffer: WriteBuffer): Promise<void> {
+    await this.#session.insertRows(buffer.fresh);
+    const copies = buffer.copies.map((prepared) => ({
       prepared,
       rival: this.#known.isStoredListed(this.#known.find(prepared.item.id)),
     }));
-    this.#staged += copies.length + pending.changed.rows;
+    this.#staged += copies.length + buffer.changed.rows;
     await this.#session.stage(copies);
-    await this.#session.stageRows(pending.changed);
-    await this.#session.quarantine(pending.broken);
+    await this.#session.stageRows(buffer.changed);
+    await this.#session.quarantine(buffer.broken);
     this.#appliesEarly ||= this.#mayApplyEarly && this.#isWideChange();
     if (this.#appliesEarly && this.#staged >= APPLY_RECORDS) await this.#apply();
   }
 
-  /** Most records differ: applying them all at the end would take longer than reading the list. */
+  /** Whether most records differ: applying all of them at the end would take longer than reading the list. */
   #isWideChange(): boolean {
     const { unchanged, added } = this.#run.counts;
     return this.#staged >= EARLY_RECORDS && this.#staged > unchanged + added;

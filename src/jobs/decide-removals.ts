@@ -6,9 +6,9 @@ import { storeProblem } from './problem.js';
 
 interface DecisionDeps {
   readonly store: Store;
-  /** Host and process, for who meets the lock. */
+  /** Host and process, shown to whoever finds the lock held. */
   readonly holder: string;
-  /** Who decides, for people. */
+  /** Name of the person who decides. */
   readonly by: string;
 }
 
@@ -26,26 +26,29 @@ export class DecisionRefused extends Error {
 }
 
 /**
- * Carries out what a person decided about a held run. Approving removes, as a run of its own, exactly the
- * items proven to be gone and neither listed nor answered for since. Rejecting keeps those still missing,
- * also after an approval. The marketplace is not asked.
+ * Carries out a person's decision about a held run, without requests to the marketplace.
+ *
+ * - Approving starts a run that removes the items which are proven to be gone and were not listed or found
+ *   since.
+ * - Rejecting keeps the items that are still missing, also after an approval.
+ *
  * @throws {DecisionRefused} when there is no such run, or nothing to decide about it
- * @throws {SellerBusyError} when a run works for the seller
+ * @throws {SellerBusyError} while another run of the seller is in progress
  */
 export async function decideRemovals(deps: DecisionDeps, runId: bigint, decision: Decision) {
   const { store, by } = deps;
-  const { sellerId } = (await judged(store, runId, decision)).run;
+  const { sellerId } = (await readHeldRun(store, runId, decision)).run;
   const lock = await store.sellers.lock(sellerId);
   try {
-    // Only what is read under the lock stays so.
-    const { run, already } = await judged(store, runId, decision);
+    // Read again: it may have changed before the lock was taken.
+    const { run, already } = await readHeldRun(store, runId, decision);
     let done: Approved = { removed: 0, left: null };
     if (!already && decision === 'approved') done = await approve(deps, lock, run);
     if (!already && decision === 'rejected') {
       const { approvalRunId } = run;
       await store.runs.decide(lock, runId, { decision, by, approvalRunId });
     }
-    const { run: after } = await judged(store, runId, decision);
+    const { run: after } = await readHeldRun(store, runId, decision);
     const { decidedAt, decidedBy, items, missing, approvalRunId } = after;
     return {
       runId,
@@ -55,12 +58,12 @@ export async function decideRemovals(deps: DecisionDeps, runId: bigint, decision
       decidedBy,
       items,
       ...done,
-      /** It was made before, and nothing was done now. */
+      /** The decision was made before; nothing was done now. */
       already,
       removedBefore: after.removed - done.removed,
-      /** A rejection keeps them; after an approval they are not proven to be gone. */
+      /** Items still missing: kept by a rejection, or not proven to be gone after an approval. */
       missing,
-      /** The run that removed items, now or before; null when none did. */
+      /** The run that removed items, now or before; null: none. */
       approvalRunId,
     };
   } finally {
@@ -68,7 +71,8 @@ export async function decideRemovals(deps: DecisionDeps, runId: bigint, decision
   }
 }
 
-async function judged(
+/** @throws {DecisionRefused} when the decision can't be made */
+async function readHeldRun(
   store: Store,
   runId: bigint,
   decision: Decision,
@@ -82,7 +86,7 @@ async function judged(
   return { run, already: check.kind === 'already-made' };
 }
 
-/** What an approval removed now, and what became of the others; null unless it was one. */
+/** What an approval removed, and the state of the other items; null: no approval was made now. */
 interface Approved {
   readonly removed: number;
   readonly left: Omit<HeldItemStates, 'gone'> | null;
@@ -112,7 +116,7 @@ async function approve(
     await session.rollback();
     const { code: problemCode, message: problem } = storeProblem(error);
     const end = { state: 'failed', warnings: [], problemCode, problem } as const;
-    // Best effort: if the store itself is what failed, the next run marks this one.
+    // Best effort. If the store fails here, the next run marks this one.
     await store.runs.finish(approval.runId, end, {}).catch(() => undefined);
     throw error;
   }

@@ -1,15 +1,15 @@
 import { SellerBusyError } from '../store/locks.js';
 import { busyOutcome, errorOutcome, problemAction } from './problem.js';
-import { syncAccount, type Proof } from './account.js';
+import { syncAccount, type AccountDetails } from './account.js';
 import { CoveredError } from './run.js';
 import { syncCatalogue } from './sync-catalogue.js';
 import { syncItem } from './sync-item.js';
 import type { Alert, JobDeps, JobOutcome, Problem, RunReport } from './types.js';
 
 export type MirrorJob = {
-  /** When it was asked for: what a run that began later has done is not done again. */
+  /** When the job was requested. Runs that started later count as done for it. */
   readonly askedAt: Date;
-  /** A person asked, who may know that what a seller was parked for is mended. */
+  /** A person requested it, who may have fixed what the seller was parked for. */
   readonly byHand: boolean;
 } & (
   | { readonly kind: 'sync' | 'account' | 'items' }
@@ -17,14 +17,15 @@ export type MirrorJob = {
 );
 
 /**
- * Does a mirror job: those of its runs that nobody has done since it was asked for. Never throws:
- * whatever happens is told as an outcome, and repeating the job is harmless.
+ * Performs a mirror job: those of its runs that nobody has performed since it was requested. Never
+ * throws: errors become outcomes. Repeating the job is harmless.
  */
 export async function performMirrorTask(
   deps: JobDeps,
   job: MirrorJob,
   signal: AbortSignal,
 ): Promise<JobOutcome> {
+  /** The last run, unless it succeeded or was held. */
   let unfinished: bigint | null = null;
   const watched: JobDeps = {
     ...deps,
@@ -54,45 +55,34 @@ async function perform(deps: JobDeps, job: MirrorJob, signal: AbortSignal): Prom
     const { code, since, runId } = parked;
     const result = { parked: { code, since: since.toISOString(), run: runId && String(runId) } };
     if (runId === null) return { kind: 'done', result, alert: null };
-    // The attempt that parked it may have been killed before it could tell.
+    // If this job parked the seller, its first attempt may have been killed before it sent the alert.
     const parker = (await deps.store.runs.get(runId))?.run.jobId ?? null;
     const isOwn = parker !== null && parker === deps.jobId;
     return { kind: 'done', result, alert: isOwn ? parkedAlert(deps, runId) : null };
   }
   const result: Record<string, unknown> = {};
-  let proof: Proof | null = null;
+  let account: AccountDetails | null = null;
   let alert: Alert | null = null;
   for (const step of job.kind === 'sync' ? (['account', 'items'] as const) : [job.kind]) {
     let held: bigint | null = null;
     try {
-      const { report, proof: made } = await doStep(deps, job, step, proof, signal);
+      let report: RunReport;
+      if (step === 'account') ({ report, account } = await syncAccount(deps, signal));
+      else if (job.kind === 'item') report = await syncItem(deps, job.itemId, signal);
+      else report = await syncCatalogue(deps, signal, account);
       const { runId, state, problem } = report;
       if (problem !== null) return await afterFailure(deps, runId, problem, signal);
       result[step] = { run: String(runId), state };
-      proof = made;
       if (state === 'held') held = runId;
     } catch (error) {
       if (!(error instanceof CoveredError)) throw error;
       result[step] = { coveredBy: String(error.runId), state: error.state };
-      // The one that held it may have been killed before it could tell; an alert is sent once.
+      // The job of the held run may have been killed before it sent the alert. Each alert is sent once.
       if (error.state === 'held') held = error.runId;
     }
     if (held !== null) alert = runAlert('run-held', held);
   }
   return { kind: 'done', result, alert };
-}
-
-async function doStep(
-  deps: JobDeps,
-  job: MirrorJob,
-  step: 'account' | 'items' | 'item',
-  proof: Proof | null,
-  signal: AbortSignal,
-): Promise<{ readonly report: RunReport; readonly proof: Proof | null }> {
-  if (step === 'account') return syncAccount(deps, signal);
-  const report =
-    job.kind === 'item' ? syncItem(deps, job.itemId, signal) : syncCatalogue(deps, signal, proof);
-  return { report: await report, proof: null };
 }
 
 function runAlert(kind: 'run-failed' | 'run-held', runId: bigint): Alert {
@@ -109,16 +99,16 @@ async function afterFailure(
   { code, message, notBefore }: Problem,
   signal: AbortSignal,
 ): Promise<JobOutcome> {
-  // The run's own words stay in the store: they may quote what the marketplace said.
-  const problem = `run ${runId} failed: ${code}; \`seller-mirror runs ${runId}\` tells more`;
+  // The run's own message stays in the store: it may quote the marketplace.
+  const problem = `run ${runId} failed: ${code}; see \`seller-mirror runs ${runId}\``;
   const alert = runAlert('run-failed', runId);
   switch (problemAction(code)) {
     case 'retry':
-      // What may pass is no failure of a job that was told to stop.
+      // A job that was told to stop uses up no attempt.
       if (signal.aborted || code === 'interrupted') return { kind: 'hand-back' };
       return { kind: 'retry', problem, notBefore, alert };
     case 'give-up':
-      // A mistyped id is an answer for who asked, not an incident.
+      // A mistyped item id is no incident.
       return { kind: 'give-up', problem, alert: code === 'not-found' ? null : alert };
     case 'park': {
       const isFirst = await deps.store.sellers.park(deps.sellerId, {

@@ -11,20 +11,20 @@ import type { JobDeps, Problem, Progress, RunEvent, RunReport } from './types.js
 export interface RunContext {
   readonly deps: JobDeps;
   readonly lock: SellerLock;
-  /** Whose copy it is, as known before the run. */
+  /** The account and marketplace that the seller was bound to before the run. */
   readonly binding: Binding;
   readonly stamp: RowStamp;
   readonly signal: AbortSignal;
   readonly counts: { -readonly [K in keyof RunCounts]: RunCounts[K] };
   readonly tolerated: Map<string, number>;
   readonly warnings: string[];
-  /** What the removal guard held back; null when it did not. */
+  /** Items that the removal guard held back; null: none. */
   held: HeldItems | null;
-  /** A part of the run is committed: whatever comes, it is no longer one that changed nothing. */
+  /** True once a part of the run is committed: a later failure must keep its counts. */
   committed: boolean;
 }
 
-/** What the run is to do was done by another one that began no earlier than `coveredSince`. */
+/** Another run, started at or after `coveredSince`, has already done this work. */
 export class CoveredError extends Error {
   override readonly name = 'CoveredError';
 
@@ -32,17 +32,17 @@ export class CoveredError extends Error {
     readonly runId: bigint,
     readonly state: 'succeeded' | 'held',
   ) {
-    super(`run ${runId} did it already`);
+    super(`run ${runId} has already done this`);
   }
 }
 
 type Work = (run: RunContext) => Promise<'succeeded' | 'held'>;
 
 /**
- * The frame of every run: takes the lock, enters the run, lets `work` do it, and closes it with its figures.
- * Problems become the report; an abort, or a store that fails, is thrown on.
- * @throws {SellerBusyError} when another run works for this seller
- * @throws {CoveredError} when another run did it already
+ * Performs a run: takes the seller's lock, records the start, calls `work` and records the result.
+ * A `RunProblem` becomes part of the report. An abort and errors of the store are thrown.
+ * @throws {SellerBusyError} while another run of this seller is in progress
+ * @throws {CoveredError} when another run has already done this
  */
 export async function performRun(
   deps: JobDeps,
@@ -55,7 +55,7 @@ export async function performRun(
   const lock = await deps.store.sellers.lock(deps.sellerId);
   try {
     const { coveredSince: since = null, jobId = null } = deps;
-    // Asked while the lock is held, so that of two that are to do the same only one does it.
+    // Checked under the lock, so that only one of two equal jobs does the work.
     const covering =
       since === null ? null : await deps.store.runs.findFinished(lock, { kind, since, jobId });
     if (covering !== null) throw new CoveredError(covering.runId, covering.state);
@@ -72,7 +72,7 @@ export async function performRun(
       held: null,
       committed: false,
     };
-    return await finishWork(run, kind, work);
+    return await workAndRecord(run, kind, work);
   } finally {
     await lock.release();
   }
@@ -83,53 +83,53 @@ interface Ending<State = RunReport['state'] | 'interrupted'> {
   readonly problem: Problem | null;
 }
 
-async function finishWork(run: RunContext, kind: RunKind, work: Work): Promise<RunReport> {
+async function workAndRecord(run: RunContext, kind: RunKind, work: Work): Promise<RunReport> {
   const { deps, counts, stamp, warnings, signal } = run;
   const { runId, sellerId } = stamp;
-  const [callsBefore, begun] = [deps.callCount(), performance.now()];
-  const close = async ({ state, problem }: Ending): Promise<void> => {
+  const [callsBefore, startedAt] = [deps.callCount(), performance.now()];
+  const recordEnd = async ({ state, problem }: Ending): Promise<void> => {
     counts.apiCalls = deps.callCount() - callsBefore;
     counts.tolerated = Object.fromEntries(run.tolerated);
     const [problemCode, message] = [problem?.code ?? null, problem?.message ?? null];
     await deps.store.runs.finish(runId, { state, warnings, problemCode, problem: message }, counts);
   };
-  const tell = (ending: Ending): void => {
-    const durationMs = performance.now() - begun;
-    announce(deps, { phase: 'finished', runId, kind, counts, durationMs, ...ending });
+  const emitEnd = (ending: Ending): void => {
+    const durationMs = performance.now() - startedAt;
+    emit(deps, { phase: 'finished', runId, kind, counts, durationMs, ...ending });
   };
-  announce(deps, { phase: 'started', runId, kind });
+  emit(deps, { phase: 'started', runId, kind });
   try {
-    const ending = await endingOf(run, work);
-    await close(ending);
-    tell(ending);
+    const ending = await workToEnd(run, work);
+    await recordEnd(ending);
+    emitEnd(ending);
     return { runId, sellerId, kind, counts, warnings, held: run.held, ...ending };
   } catch (error) {
     const ending: Ending = signal.aborted
       ? { state: 'interrupted', problem: INTERRUPTED }
       : { state: run.committed ? 'interrupted' : 'failed', problem: storeProblem(error) };
-    // Best effort: if the store itself is what failed, the next run marks this one.
-    await close(ending).catch(() => undefined);
-    tell(ending);
+    // Best effort. If the store fails here, the next run marks this one.
+    await recordEnd(ending).catch(() => undefined);
+    emitEnd(ending);
     throw error;
   }
 }
 
-async function endingOf(run: RunContext, work: Work): Promise<Ending<RunReport['state']>> {
+async function workToEnd(run: RunContext, work: Work): Promise<Ending<RunReport['state']>> {
   try {
     return { state: await work(run), problem: null };
   } catch (error) {
-    if (!run.committed) forgetChanges(run);
+    if (!run.committed) resetCounts(run);
     if (!(error instanceof RunProblem)) throw error;
     return { state: 'failed', problem: error.problem };
   }
 }
 
-/** Whoever listens must not harm the run. */
-function announce(deps: JobDeps, event: RunEvent): void {
+/** Ignores errors of listeners. */
+function emit(deps: JobDeps, event: RunEvent): void {
   try {
     deps.onRun?.(event);
   } catch {
-    // Logs and metrics are worth less than the run.
+    // A failing log or metric must not fail the run.
   }
 }
 
@@ -151,7 +151,7 @@ function noCounts(): RunContext['counts'] {
   };
 }
 
-/** Does some work in one transaction, which fails as a whole. */
+/** Calls `work` within one transaction; rolls it back on errors. */
 export async function inSession<T>(
   run: RunContext,
   work: (session: ItemSession) => Promise<T>,
@@ -167,8 +167,8 @@ export async function inSession<T>(
   }
 }
 
-/** Sets the figures of what was rolled back to zero; how much was received stays. */
-export function forgetChanges(run: RunContext): void {
+/** Resets the counts after a rollback, except the bytes received. */
+export function resetCounts(run: RunContext): void {
   const { bytes } = run.counts;
   Object.assign(run.counts, noCounts(), { bytes });
 }
@@ -177,12 +177,12 @@ export function noteTolerated(run: RunContext, names: readonly string[]): void {
   for (const name of names) run.tolerated.set(name, (run.tolerated.get(name) ?? 0) + 1);
 }
 
-/** Shortest time between two writes of a run's progress (ms). */
+/** Write a run's progress this often. */
 const WRITE_EVERY_MS = 1_000;
 
 /**
- * Writes the progress of the runs of one piece of work into the store, for those who watch from
- * elsewhere. Never throws and never waits: a run does not depend on being watched.
+ * Returns listeners that write the progress of runs into the store, for other processes to show. They
+ * never throw and never block the run.
  */
 export function progressWriter({
   runs,

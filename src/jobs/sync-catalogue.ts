@@ -4,63 +4,64 @@ import { ListBroken } from '../marketplace/types.js';
 import type { ItemList } from '../marketplace/types.js';
 import { isTransient } from '../marketplace/retry.js';
 import { CatalogueIntake, ListedTwice } from './catalogue-intake.js';
-import { verifyAccount, syncAccount, type Proof } from './account.js';
+import { syncAccount, verifyAccount, type AccountDetails } from './account.js';
 import { problemOf, RunProblem } from './problem.js';
-import { forgetChanges, inSession, performRun, type RunContext } from './run.js';
+import { inSession, performRun, resetCounts, type RunContext } from './run.js';
 import { resolveUnlisted, type Unlisted } from './unlisted.js';
 import type { JobDeps, RunReport } from './types.js';
 
-/** A list that breaks off is asked for again this often in one run. */
+/** Requests for a list that breaks off, in one run. */
 const LIST_ATTEMPTS = 3;
 const LIST_PAUSE_MS = 1_000;
 
 const NO_ITEMS =
-  'the marketplace lists no items; it says the same of an account with exactly one item, so known items are looked up one by one, and an only item can be mirrored with `seller-mirror sync item ID`';
+  'the marketplace lists no items, which it also does for an account with exactly one item; so known items are looked up one by one, and a single item can be mirrored with `seller-mirror sync item ID`';
 
 /**
- * Proves the credential, takes the list in within one transaction, which also marks what it no longer names
- * as missing, then looks that up. A list that is cut off, or can't be read, changes nothing.
- * @param proof of the credential, when the caller has just made it
+ * Mirrors the catalogue. Verifies the key, stores the list in one transaction, which also marks unlisted
+ * items as missing, and then looks those up. A list that breaks off or can't be read changes nothing.
+ * @param account account details, if the caller has just verified them
  */
 export function syncCatalogue(
   deps: JobDeps,
   signal: AbortSignal,
-  proof: Proof | null = null,
+  account: AccountDetails | null = null,
 ): Promise<RunReport> {
   return performRun(deps, 'items', signal, async (run) => {
-    if (proof === null) {
+    if (account === null) {
       deps.onProgress?.({ phase: 'account' });
       await verifyAccount(run);
     }
-    return resolveUnlisted(run, await receiveList(run));
+    return resolveUnlisted(run, await mirrorList(run));
   });
 }
 
-/** Mirrors the account and, when that went well, the items. */
+/** Mirrors the account and, if that succeeded, the items. */
 export async function* syncSeller(deps: JobDeps, signal: AbortSignal): AsyncGenerator<RunReport> {
-  const { report, proof } = await syncAccount(deps, signal);
+  const { report, account } = await syncAccount(deps, signal);
   yield report;
-  if (proof !== null && report.state === 'succeeded') {
-    yield await syncCatalogue(deps, signal, proof);
+  if (account !== null && report.state === 'succeeded') {
+    yield await syncCatalogue(deps, signal, account);
   }
 }
 
-async function receiveList(run: RunContext): Promise<Unlisted> {
+/** Requests the list and stores it; repeats both when the list breaks off. */
+async function mirrorList(run: RunContext): Promise<Unlisted> {
   let mayApplyEarly = true;
   for (let attempt = 1; ; attempt++) {
     const reply = await run.deps.marketplace.items({ signal: run.signal });
     if (reply.kind === 'denied') {
-      // A key that was revoked a moment ago is denied in the same words.
+      // A key that was just revoked gets the same answer.
       await verifyAccount(run);
       run.warnings.push(NO_ITEMS);
-      return takeIn(run, null, false);
+      return storeList(run, null, false);
     }
     if (reply.kind !== 'answered') throw problemOf(reply, true);
     try {
-      return await takeIn(run, reply.data, mayApplyEarly);
+      return await storeList(run, reply.data, mayApplyEarly);
     } catch (error) {
       if (error instanceof ListedTwice) {
-        // Once at most, and nothing broke off: it is none of the attempts.
+        // Happens once at most and is no failure, so it uses up no attempt.
         mayApplyEarly = false;
         attempt--;
         continue;
@@ -75,13 +76,13 @@ async function receiveList(run: RunContext): Promise<Unlisted> {
   }
 }
 
-/** Takes one list in, or none, in one transaction that fails as a whole. */
-async function takeIn(
+/** Stores a list, or the fact that there was none, in one transaction. */
+async function storeList(
   run: RunContext,
   list: ItemList | null,
   mayApplyEarly: boolean,
 ): Promise<Unlisted> {
-  forgetChanges(run);
+  resetCounts(run);
   run.tolerated.clear();
   let wideChanges: readonly WideChange[] = [];
   const unlisted = await inSession(run, async (session) => {
@@ -93,8 +94,8 @@ async function takeIn(
       try {
         await readList(run, list, intake, present);
       } finally {
-        // What is being written must not go on after the transaction has ended.
-        await intake.settled();
+        // No write may outlive the transaction.
+        await intake.writesEnded();
       }
       ({ wideChanges } = intake);
       await session.markWideFields(wideChanges);
@@ -105,8 +106,8 @@ async function takeIn(
     await session.saveCounts(counts);
     run.signal.throwIfAborted();
     run.committed = true;
-    const witness = known.anySeen();
-    return { ids: known.unseen(), delisted, present, listed: list !== null, witness };
+    const canary = known.anySeen();
+    return { ids: known.unseen(), delisted, present, listed: list !== null, canary };
   });
   for (const wide of wideChanges) run.warnings.push(describeWide(wide));
   return unlisted;
@@ -123,26 +124,26 @@ async function readList(
   for await (const batch of list.batches) {
     signal.throwIfAborted();
     lock.assertHeld();
-    await intake.take(batch);
+    await intake.add(batch);
     counts.bytes = list.bytes();
     const { listed: records, bytes } = counts;
     deps.onProgress?.({ phase: 'list', records, bytes, expected });
   }
   deps.onProgress?.({ phase: 'write' });
   await intake.finish();
-  refuseMostlyUnreadable(run, intake.firstReason);
+  checkQuarantined(run, intake.firstReason);
   for (const name of list.tolerated()) run.tolerated.set(name, 1);
 }
 
-/** A list of which most records can't be read is another format, not a catalogue with flaws. */
-function refuseMostlyUnreadable(run: RunContext, reason: string | null): void {
+/** If most records can't be read, the list has another format: fail instead of storing a few items. */
+function checkQuarantined(run: RunContext, reason: string | null): void {
   const { quarantined, listed } = run.counts;
   if (quarantined === 0) return;
   const which = `${quarantined} of ${listed} records`;
   const why = `the first because: ${reason ?? 'unknown'}`;
   if (quarantined * 2 > listed) {
     const message = `${which} of the list can’t be read, ${why}`;
-    const remedy = 'run `seller-mirror doctor`; the copy is as it was';
+    const remedy = 'run `seller-mirror doctor`; the copy is unchanged';
     throw new RunProblem('unreadable', message, remedy);
   }
   run.warnings.push(`${which} could not be read and are in mirror.quarantine, ${why}`);

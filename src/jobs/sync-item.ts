@@ -7,8 +7,8 @@ import { inSession, noteTolerated, performRun, type RunContext } from './run.js'
 import type { JobDeps, RunReport } from './types.js';
 
 /**
- * Denials remove a known item only between two proofs of the credential, and when another known item was
- * found between them; an item the mirror never knew is reported as not found.
+ * Mirrors one item. Removes a known item only if it is denied twice between two checks of the key, with
+ * another known item found in between. An item that was never mirrored is reported as not found.
  */
 export function syncItem(deps: JobDeps, id: number, signal: AbortSignal): Promise<RunReport> {
   return performRun(deps, 'item', signal, async (run) => {
@@ -16,7 +16,7 @@ export function syncItem(deps: JobDeps, id: number, signal: AbortSignal): Promis
     await verifyAccount(run);
     let reply = await deps.marketplace.item(id, { signal });
     if (reply.kind === 'denied') {
-      await checkWitness(run, id);
+      await checkCanary(run, id);
       reply = await deps.marketplace.item(id, { signal });
     }
     if (reply.kind === 'answered') {
@@ -53,15 +53,15 @@ async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
   });
 }
 
-/** @throws {RunProblem} when an item known to be there, or without one the key, is denied as well */
-async function checkWitness(run: RunContext, id: number): Promise<void> {
-  const witness = await run.deps.store.items.otherLive(run.lock, id);
-  if (witness === null) return void (await verifyAccount(run));
-  const reply = await run.deps.marketplace.item(witness, { signal: run.signal });
+/** @throws {RunProblem} when another live item is denied too; without another, when the key is bad */
+async function checkCanary(run: RunContext, id: number): Promise<void> {
+  const canary = await run.deps.store.items.otherLive(run.lock, id);
+  if (canary === null) return void (await verifyAccount(run));
+  const reply = await run.deps.marketplace.item(canary, { signal: run.signal });
   if (reply.kind === 'answered') return;
   throw new RunProblem(
     'unavailable',
-    `item ${id} was denied, but so was item ${witness}, which was there: ${describeFailure(reply)}`,
+    `item ${id} was denied, but so was item ${canary}, which was live: ${describeFailure(reply)}`,
     'mirror the whole catalogue with `seller-mirror sync items`; nothing was removed',
     retryTime(reply),
   );

@@ -9,27 +9,27 @@ export interface JobDeps {
   readonly marketplace: Marketplace;
   readonly sellerId: string;
   readonly removalGuard: RemovalGuard;
-  /** Most look-ups of unlisted items in one run. */
+  /** Most look-ups of unlisted items in a run. */
   readonly lookupsPerRun: number;
-  /** The seller's share of requests, for estimates; 0: no limit. */
+  /** The seller's request budget, for estimates; 0: unlimited. */
   readonly requestsPerMinute: number;
-  /** Host and process, for who meets the lock. */
+  /** Host and process, shown to whoever finds the lock held. */
   readonly holder: string;
-  /** Accept another account than the one this seller's key opened before. */
+  /** Accept an account other than the one that this seller's key opened before. */
   readonly acceptAccount?: boolean;
   /** HTTP requests made so far by this marketplace client. */
   readonly callCount: () => number;
   readonly onProgress?: (progress: Progress) => void;
-  /** The queue's job on whose behalf this is done; entered with the run. */
+  /** The queue's job that this run belongs to; stored with the run. */
   readonly jobId?: string | null;
   /**
-   * A run of the same kind that began at or after this and went well makes another one needless:
-   * nothing is asked then, and `CoveredError` is thrown.
+   * If a run of the same kind started at or after this and succeeded, no request is made and
+   * `CoveredError` is thrown.
    */
   readonly coveredSince?: Date | null;
-  /** Told of each run as it begins and ends. */
+  /** Called when each run starts and ends. */
   readonly onRun?: (event: RunEvent) => void;
-  /** Pause before a list that broke off is asked for again; default a second. */
+  /** Pause before a list that broke off is requested again, milliseconds; default a second. */
   readonly listPauseMs?: number;
 }
 
@@ -43,23 +43,23 @@ export type Progress =
     }
   | { readonly phase: 'write' }
   | {
-      /** Items that the list no longer names are looked up one by one. */
+      /** Unlisted items are looked up one by one. */
       readonly phase: 'look-up';
       readonly done: number;
       readonly total: number;
-      /** How many of them are not asked for again when the run is interrupted now. */
+      /** Items that need no second look-up if the run is interrupted now. */
       readonly saved: number;
-      /** How long all look-ups of the run take at least; null: nothing limits them. */
+      /** Shortest time that all look-ups of the run take, milliseconds; null: no limit. */
       readonly leastMs: number | null;
     };
 
-/** Why a run failed: a code for programs, a sentence for people, and whether repeating may help. */
+/** Why a run failed: a code for programs, a sentence for people, and whether a retry may help. */
 export interface Problem {
   readonly code: ProblemCode;
   readonly message: string;
   readonly remedy: string;
   readonly permanent: boolean;
-  /** When the marketplace said to come back, milliseconds since 1970; null when it did not say. */
+  /** When the marketplace allows a retry, milliseconds since 1970; null when it did not say. */
   readonly notBefore: number | null;
 }
 
@@ -81,11 +81,11 @@ export interface RunReport {
   readonly counts: RunCounts;
   readonly warnings: readonly string[];
   readonly problem: Problem | null;
-  /** What the removal guard held back; null when it did not. */
+  /** Items that the removal guard held back; null: none. */
   readonly held: HeldItems | null;
 }
 
-/** What happens to a run, for logs and metrics. */
+/** A run's start or end, for logs and metrics. */
 export type RunEvent =
   | { readonly phase: 'started'; readonly runId: bigint; readonly kind: RunKind }
   | {
@@ -98,7 +98,7 @@ export type RunEvent =
       readonly durationMs: number;
     };
 
-/** Something to tell people about, by ids; the text is made when it is delivered. */
+/** An alert, by ids: its text is written when it is delivered. */
 export type Alert =
   | { readonly kind: 'run-failed' | 'run-held'; readonly runId: string }
   | { readonly kind: 'audit-finished'; readonly auditId: string }
@@ -106,40 +106,40 @@ export type Alert =
   | {
       readonly kind: 'copy-stale';
       readonly seller: string;
-      /** The last success, ISO 8601; null when there never was one. */
+      /** The last success, ISO 8601; null: never. */
       readonly since: string | null;
     }
   | {
       readonly kind: 'feed-stale' | 'feed-recovered';
       readonly feed: string;
-      /** When something began to wait, ISO 8601. */
+      /** Since when rows wait for delivery, ISO 8601. */
       readonly since: string;
     };
 
-/** What became of a job, as plain data that holds ids, codes, counts and sentences. */
+/** The outcome of a job, as plain data: ids, codes, counts and sentences. */
 export type JobOutcome =
-  /** Done for good, or needless; `result` is kept with the job for a while. */
+  /** Done, or not needed; `result` is kept with the job for a while. */
   | {
       readonly kind: 'done';
       readonly result: Readonly<Record<string, unknown>>;
       readonly alert?: Alert | null;
     }
-  /** Failed in a way that may pass: again after a backoff, not before `notBefore` (ms since 1970). */
+  /** Failed temporarily: retry after a backoff, not before `notBefore` (ms since 1970). */
   | {
       readonly kind: 'retry';
       readonly problem: string;
       readonly notBefore: number | null;
       readonly alert?: Alert | null;
     }
-  /** Can't be done now: again after `delayMs`, without using up an attempt. */
+  /** Can't be done now: run again after `delayMs`, without using up an attempt. */
   | {
       readonly kind: 'later';
       readonly reason: string;
       readonly delayMs: number;
-      /** Another process works on the same, and may be done any moment. */
+      /** Another process is doing the same work, and may be done any moment. */
       readonly isBusy?: true;
     }
-  /** Failed, and repeating can't help. */
+  /** Failed for good: a retry can't help. */
   | { readonly kind: 'give-up'; readonly problem: string; readonly alert?: Alert | null }
-  /** Not done because the process stops: another one, or the next start, does it. */
+  /** Not done because the process stops: another process, or the next start, does it. */
   | { readonly kind: 'hand-back' };

@@ -9,23 +9,23 @@ import { verifyAccount } from './account.js';
 import { inSession, noteTolerated, type RunContext } from './run.js';
 
 export interface Unlisted {
-  /** Items that the mirror holds as present and that the list did not name. */
+  /** Present items that the list does not name. */
   readonly ids: readonly number[];
-  /** How many of them were marked as missing when the list was taken in. */
+  /** How many of them became missing with this list. */
   readonly delisted: number;
-  /** How many items the mirror held as present before. */
+  /** How many items were present before. */
   readonly present: number;
-  /** Whether there was a list; without one, "no items" was all the marketplace said. */
+  /** False when the marketplace sent "no items" instead of a list. */
   readonly listed: boolean;
-  /** An item that the list did name; null when it named none. */
-  readonly witness: number | null;
+  /** An item that the list names; null: none. Its look-up must succeed, or denials prove nothing. */
+  readonly canary: number | null;
 }
 
 /**
- * Looks up each item that the list did not name. Those proven to be gone are removed within the removal
- * guard, beyond which they wait for a person; what was not answered stays `missing`. A list that was taken in
- * whole is not undone by anything here.
- * @throws {RunProblem} when there was no list, and its absence could not be proven either
+ * Looks up each item that the list does not name. Removes those proven to be gone, or holds the run if
+ * they are more than the removal guard allows. Items without an answer stay `missing`. The stored list
+ * is kept whatever happens here.
+ * @throws {RunProblem} when there was no list, and look-ups could not prove that the items are gone
  */
 export async function resolveUnlisted(
   run: RunContext,
@@ -35,14 +35,15 @@ export async function resolveUnlisted(
   if (ids.length === 0) return 'succeeded';
   const { deps, lock, warnings, counts } = run;
   try {
-    const lookups = await lookUp(run, unlisted);
+    // Look items up even if the run will be held: a person can then approve the removal.
+    const choice = await deps.store.items.chooseLookups(lock, ids, deps.lookupsPerRun);
+    const lookups = new Lookups(run, unlisted, choice);
+    await lookups.perform();
     const { outcomes, notBefore } = lookups;
-    const known = [...outcomes.values()].filter((one) => one === 'found' || one === 'gone').length;
-    const doubtful = outcomes.size - known;
-    if (!listed && doubtful > 0) {
-      // Without a list and without proof nothing was learned.
+    const unknown = [...outcomes.values()].filter((is) => is !== 'found' && is !== 'gone').length;
+    if (!listed && unknown > 0) {
       const why = warnings.splice(0).at(-1) ?? '';
-      const message = `the marketplace lists no items, and what became of ${doubtful} known ones is not proven: ${why}`;
+      const message = `the marketplace lists no items, and it is not proven that ${unknown} known ones are gone: ${why}`;
       const remedy = 'nothing was changed; try again later';
       throw new RunProblem('unavailable', message, remedy, notBefore);
     }
@@ -59,7 +60,7 @@ export async function resolveUnlisted(
     });
     const unproven = missing - plan.rejected.length;
     if (run.held !== null) {
-      // What waits for a person is told first.
+      // First, since it needs a person.
       warnings.unshift(`held: ${describeHeld(run.held)}`);
     } else if (unproven > 0) {
       const which = unproven === 1 ? '1 unlisted item is' : `${unproven} unlisted items are`;
@@ -67,83 +68,73 @@ export async function resolveUnlisted(
     }
     return plan.held ? 'held' : 'succeeded';
   } catch (error) {
-    // Best effort: what is not told now, since the store itself failed, the next run tells.
+    // Best effort. If the store fails here, the next run publishes them.
     if (delisted > 0) await deps.store.items.publishUndecided(lock).catch(() => undefined);
     throw error;
   }
 }
 
-/** Items that are looked up, proven and saved together: an interruption forgets one such batch at most. */
+/** Items looked up, confirmed and saved together. An interruption loses at most one batch. */
 const BATCH_ITEMS = 25;
-/** Requests that prove a batch: one for an item that is there, one for the key. */
-const PROOFS_OF_BATCH = 2;
-/** After so many look-ups in a row without an answer, or one that is rate-limited, the rest waits for the next run. */
-const UNANSWERED_IN_A_ROW = 3;
+/** Extra requests of a batch: one for the canary item, one for the account. */
+const PROOFS_PER_BATCH = 2;
+/** Stop looking up after this many failures in a row. */
+const MAX_FAILURES_IN_ROW = 3;
 
-/**
- * Looks up items that the list did not name, as many as a run may, and saves what each came to. What
- * an interrupted run asked and proved shortly before is not asked again.
- */
-async function lookUp(run: RunContext, unlisted: Unlisted): Promise<Lookups> {
-  const { deps, lock } = run;
-  // Also when the run will be held anyway: what is looked up now, a person can approve.
-  const choice = await deps.store.items.chooseLookups(lock, unlisted.ids, deps.lookupsPerRun);
-  const lookups = new Lookups(run, unlisted, choice);
-  for (let at = 0; at < choice.ids.length && !lookups.isOver; at += BATCH_ITEMS) {
-    await lookups.take(choice.ids.slice(at, at + BATCH_ITEMS));
-  }
-  return lookups;
-}
-
+/** The look-ups of one run. Outcomes that an interrupted run saved in the last hour are reused. */
 class Lookups {
   readonly outcomes: Map<number, LookupOutcome>;
-  /** When the marketplace said to come back with what it did not answer. */
+  /** When the marketplace allows a retry, milliseconds since 1970; null when it did not say. */
   notBefore: number | null = null;
-  /** Nothing more is asked in this run. */
-  isOver = false;
   readonly #run: RunContext;
+  readonly #ids: readonly number[];
   readonly #listed: boolean;
   readonly #total: number;
   readonly #leastMs: number | null;
-  /** Whether further denials of this run can be proven. */
-  #provable = true;
-  /** Records of items found that are not saved yet, by id. */
+  /** True once this run makes no more look-ups. */
+  #isOver = false;
+  /** False once this run can't confirm further denials. */
+  #canConfirm = true;
+  /** Records of found items that are not saved yet. */
   readonly #found = new Map<number, Json>();
-  /** An item that is known to be there. */
-  #witness: { readonly id: number; readonly why: string } | null;
+  #canary: { readonly id: number; readonly why: string } | null;
   readonly #unsaved = new Set<number>();
-  /** Items that need not be asked for again, should the run be interrupted. */
+  /** Items that need no second look-up if the run is interrupted now. */
   #saved: number;
-  #unansweredInRow = 0;
+  #failuresInRow = 0;
 
   constructor(
     run: RunContext,
-    { witness, listed }: Unlisted,
+    { canary, listed }: Unlisted,
     { ids, kept, foundBefore }: LookupChoice,
   ) {
     this.#run = run;
+    this.#ids = ids;
     this.#listed = listed;
     this.outcomes = new Map(kept);
     this.#saved = kept.size;
     this.#total = kept.size + ids.length;
-    this.#witness = witness === null ? null : { id: witness, why: 'is listed' };
-    // What was found before probably is again; all others are probably denied, and asked for twice.
+    this.#canary = canary === null ? null : { id: canary, why: 'is listed' };
+    // Assume that items found last time are found again, and that the others are denied: two requests.
     const batches = Math.ceil(ids.length / BATCH_ITEMS);
-    const requests = 2 * ids.length - foundBefore + PROOFS_OF_BATCH * batches;
+    const requests = 2 * ids.length - foundBefore + PROOFS_PER_BATCH * batches;
     const rate = run.deps.requestsPerMinute;
     this.#leastMs = rate === 0 ? null : (requests * 60_000) / rate;
   }
 
-  /** Asks for some items, proves those that are denied to be gone, and saves all of it. */
-  async take(ids: readonly number[]): Promise<void> {
-    await this.#askFor(ids, 0);
-    await this.#prove(ids);
-    const isWorth = this.#listed || ids.some((id) => this.outcomes.get(id) !== 'found');
-    if (isWorth) await inSession(this.#run, (session) => this.save(session, this.#listed));
-    this.#saved += ids.length;
+  /** Looks up, confirms and saves batch by batch. */
+  async perform(): Promise<void> {
+    for (let at = 0; at < this.#ids.length && !this.#isOver; at += BATCH_ITEMS) {
+      const ids = this.#ids.slice(at, at + BATCH_ITEMS);
+      await this.#lookUp(ids, 0);
+      await this.#confirmDenials(ids);
+      const isWorth = this.#listed || ids.some((id) => this.outcomes.get(id) !== 'found');
+      if (isWorth) await inSession(this.#run, (session) => this.save(session, this.#listed));
+      this.#saved += ids.length;
+    }
   }
 
-  /** @param withFound a run that has no list and proves nothing changes no item: found ones wait */
+  /** @param withFound false: keep found items back, since a run without a list may still fail */
   async save(session: ItemSession, withFound = true): Promise<void> {
     const outcomes = new Map<number, LookupOutcome>();
     for (const id of this.#unsaved) {
@@ -152,13 +143,14 @@ class Lookups {
     }
     await session.recordLookups(outcomes);
     for (const id of outcomes.keys()) this.#unsaved.delete(id);
-    if (withFound && this.#found.size > 0) await this.#bringBack(session);
+    if (withFound && this.#found.size > 0) await this.#saveFound(session);
   }
 
-  async #bringBack(session: ItemSession): Promise<void> {
+  /** Marks found items as live again and updates their content. */
+  async #saveFound(session: ItemSession): Promise<void> {
     const { counts } = this.#run;
     const ids = [...this.#found.keys()];
-    const taken = await session.undoDelisting(ids);
+    const noLongerMissing = await session.undoDelisting(ids);
     const stored = await session.rawRecords(ids);
     const staged: Staged[] = [];
     for (const [id, raw] of this.#found) {
@@ -172,72 +164,72 @@ class Lookups {
     counts.changed += applied.changed;
     counts.extraChanged += applied.extraChanged;
     counts.restored += applied.restored;
-    counts.missing = Math.max(0, counts.missing - taken - applied.foundAgain);
+    counts.missing = Math.max(0, counts.missing - noLongerMissing - applied.foundAgain);
     const { changed, extraChanged, restored, missing } = counts;
     await session.saveCounts({ changed, extraChanged, restored, missing });
     this.#found.clear();
   }
 
   /**
-   * Asks for items one by one, and notes what each came to; those that are not reached came to nothing.
-   * @param done items of the batch that need nothing more; to be asked for is half of an item's work
+   * Looks items up one by one and records the outcomes.
+   * @param done items of the batch that are done; one look-up counts as half an item
    */
-  async #askFor(ids: readonly number[], done: number): Promise<void> {
+  async #lookUp(ids: readonly number[], done: number): Promise<void> {
     const { deps, lock, signal, warnings } = this.#run;
     for (const [n, id] of ids.entries()) {
       lock.assertHeld();
-      this.#tellProgress(done + n / 2);
+      this.#reportProgress(done + n / 2);
       const reply = await deps.marketplace.item(id, { signal });
       if (reply.kind === 'answered') {
-        this.#note(id, 'found');
+        this.#setOutcome(id, 'found');
         this.#found.set(id, reply.data.raw);
-        this.#witness ??= { id, why: 'was found a moment ago' };
-        this.#unansweredInRow = 0;
+        this.#canary ??= { id, why: 'was found a moment ago' };
+        this.#failuresInRow = 0;
         continue;
       }
-      this.#note(id, reply.kind === 'denied' ? 'denied' : 'unanswered');
-      this.#unansweredInRow = reply.kind === 'denied' ? 0 : this.#unansweredInRow + 1;
+      this.#setOutcome(id, reply.kind === 'denied' ? 'denied' : 'unanswered');
+      this.#failuresInRow = reply.kind === 'denied' ? 0 : this.#failuresInRow + 1;
       const isPointless = reply.kind === 'refused' || reply.kind === 'limited';
-      if (isPointless || this.#unansweredInRow === UNANSWERED_IN_A_ROW) {
+      if (isPointless || this.#failuresInRow === MAX_FAILURES_IN_ROW) {
         warnings.push(`look-ups ended early: ${describeFailure(reply)}`);
         this.notBefore = retryTime(reply);
-        this.isOver = true;
+        this.#isOver = true;
         return;
       }
     }
   }
 
   /**
-   * Denied items are gone when an item that is there is found, they are denied once more, and the key is still
-   * good: a key that was bad for one stretch of look-ups removes nothing.
+   * Marks denied items as gone if the canary item is found, the items are denied again, and the key is
+   * still good. So a key that was bad for a while removes nothing.
    */
-  async #prove(ids: readonly number[]): Promise<void> {
+  async #confirmDenials(ids: readonly number[]): Promise<void> {
     const denied = ids.filter((id) => this.outcomes.get(id) === 'denied');
-    // Who was told when to come back asks nothing more.
-    if (denied.length === 0 || !this.#provable || this.notBefore !== null) return;
-    if (!(await this.#isWitnessFound())) return;
-    // Those that are not reached again are not known to be gone.
-    for (const id of denied) this.#note(id, 'unanswered');
-    await this.#askFor(denied, ids.length - denied.length / 2);
+    // With `notBefore`, the server has asked for a pause.
+    if (denied.length === 0 || !this.#canConfirm || this.notBefore !== null) return;
+    if (!(await this.#isCanaryFound())) return;
+    // If the second look-up does not reach an item, it is not known to be gone.
+    for (const id of denied) this.#setOutcome(id, 'unanswered');
+    await this.#lookUp(denied, ids.length - denied.length / 2);
     const wrong = denied.find((id) => this.outcomes.get(id) === 'found');
     if (wrong !== undefined) {
-      this.#distrust(`item ${wrong} was denied, and found a moment later`);
+      this.#discardDenials(`item ${wrong} was denied, and found a moment later`);
       return;
     }
     const deniedAgain = denied.filter((id) => this.outcomes.get(id) === 'denied');
     if (deniedAgain.length === 0 || !(await this.#isKeyGood())) return;
-    for (const id of deniedAgain) this.#note(id, 'gone');
+    for (const id of deniedAgain) this.#setOutcome(id, 'gone');
   }
 
-  /** Whether the item that is known to be there is found; without one, whether the key is good. */
-  async #isWitnessFound(): Promise<boolean> {
-    if (this.#witness === null) return this.#isKeyGood();
-    const { id, why } = this.#witness;
+  /** Looks up the canary item; without one, checks the key. */
+  async #isCanaryFound(): Promise<boolean> {
+    if (this.#canary === null) return this.#isKeyGood();
+    const { id, why } = this.#canary;
     const reply = await this.#run.deps.marketplace.item(id, { signal: this.#run.signal });
     if (reply.kind === 'answered') return true;
     const reason = `item ${id}, which ${why}, can’t be looked up either: ${describeFailure(reply)}`;
-    if (reply.kind === 'denied') this.#distrust(reason);
-    else this.#giveUpProving(reason, retryTime(reply));
+    if (reply.kind === 'denied') this.#discardDenials(reason);
+    else this.#stopConfirming(reason, retryTime(reply));
     return false;
   }
 
@@ -247,35 +239,37 @@ class Lookups {
       return true;
     } catch (error) {
       if (!(error instanceof RunProblem)) throw error;
-      const reason = `the key could not be proven once more: ${error.message}`;
-      this.#giveUpProving(reason, error.problem.notBefore);
-      // Whoever answers to a key that is refused denies everything.
-      if (error.problem.permanent) this.isOver = true;
+      const reason = `the API key failed its second check: ${error.message}`;
+      this.#stopConfirming(reason, error.problem.notBefore);
+      // With a refused key, every further look-up would be denied.
+      if (error.problem.permanent) this.#isOver = true;
       return false;
     }
   }
 
-  /** Look-ups deny what is there, so that what they denied before counts no more either. */
-  #distrust(reason: string): void {
-    for (const [id, outcome] of this.outcomes) if (outcome === 'gone') this.#note(id, 'denied');
-    this.#giveUpProving(reason, null);
+  /** Look-ups deny items that exist, so earlier denials prove nothing either. */
+  #discardDenials(reason: string): void {
+    for (const [id, outcome] of this.outcomes) {
+      if (outcome === 'gone') this.#setOutcome(id, 'denied');
+    }
+    this.#stopConfirming(reason, null);
   }
 
-  #giveUpProving(reason: string, notBefore: number | null): void {
+  #stopConfirming(reason: string, notBefore: number | null): void {
     const isAnyGone = [...this.outcomes.values()].includes('gone');
-    const effect = isAnyGone ? 'not all that was denied counts' : 'nothing was removed';
+    const effect = isAnyGone ? 'some denied items were not removed' : 'nothing was removed';
     this.#run.warnings.push(`${effect}, since ${reason}`);
-    this.#provable = false;
+    this.#canConfirm = false;
     this.notBefore = notBefore;
-    if (notBefore !== null) this.isOver = true;
+    if (notBefore !== null) this.#isOver = true;
   }
 
-  #note(id: number, outcome: LookupOutcome): void {
+  #setOutcome(id: number, outcome: LookupOutcome): void {
     this.outcomes.set(id, outcome);
     this.#unsaved.add(id);
   }
 
-  #tellProgress(done: number): void {
+  #reportProgress(done: number): void {
     const [saved, total, leastMs] = [this.#saved, this.#total, this.#leastMs];
     const progress = { done: Math.floor(saved + done), total, saved, leastMs };
     this.#run.deps.onProgress?.({ phase: 'look-up', ...progress });

@@ -140,7 +140,7 @@ describe('codes check of a list', () => {
       const { code, stdout, stderr } = await run(args, env);
       const masked = `${refunded.slice(0, 4)}…`;
       expect(stderr).toContain(
-        `error: the marketplace denies the canary ${masked}: no code was asked for\n  → is it mistyped, or was it refunded?`,
+        `error: the marketplace denies the canary ${masked}: no code was checked\n  → is it mistyped, or was it refunded?`,
       );
       expect(stdout + stderr).not.toContain(refunded);
       expect(stdout).toBe('');
@@ -226,7 +226,7 @@ describe('codes check of a list', () => {
     const audits = await count('mirror.audits');
     const another = fileWith([...codes, 'made-up-1'].join('\n'), 'txt');
     const refused = await check([another, '--max-age', '1h'], wrong);
-    expect(refused.stderr).toMatch(/error: .*refused the API key.*; no code was asked for\n/);
+    expect(refused.stderr).toMatch(/error: .*refused the API key.*; no code was checked\n/);
     expect(refused.code).toBe(1);
     expect(await count('mirror.audits')).toBe(audits);
     expect(askedFor(sim)).not.toContain('made-up-1');
@@ -642,9 +642,9 @@ describe('wrong usage of codes check', () => {
     writeFileSync(out, 'of before');
     const env = settings(mirror().databaseUrl, 'http://127.0.0.1:9');
     const { code, stderr } = await check([list(), '--out', out], env);
-    expect(stderr).toMatch(/error: 127\.0\.0\.1:9 can't be reached.*no code was asked for\n {2}→ /);
+    expect(stderr).toMatch(/error: 127\.0\.0\.1:9 can't be reached.*no code was checked\n {2}→ /);
     // That is what is said of items.
-    expect(stderr).not.toContain('the copy is as it was');
+    expect(stderr).not.toContain('the copy is unchanged');
     expect(code).toBe(1);
     expect(readFileSync(out, 'utf8')).toBe('of before');
     expect(existsSync(out)).toBe(true);

@@ -220,7 +220,7 @@ describe('status', () => {
     expect(stdout).toMatch(
       /parked +(?:just now|\d+ s ago), by run \d+: the marketplace refused the API key/,
     );
-    expect(stdout).toMatch(/remedy +mend the key, then `seller-mirror sync --seller main` resumes/);
+    expect(stdout).toMatch(/remedy +fix the key, then `seller-mirror sync --seller main` resumes/);
     const json = await run(['status', '--json'], env);
     expect(JSON.parse(json.stdout)).toMatchObject([
       { verdict: 'parked', current: false, parked: { problem_code: 'refused' } },

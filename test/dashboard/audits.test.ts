@@ -294,7 +294,7 @@ describe('a list that is sent', () => {
     const reply = await operator.post('/audits/start', { draft });
     expect(reply.status).toBe(422);
     const page = await reply.text();
-    expect(page).toMatch(/The marketplace refused the API key.*no code was asked for/s);
+    expect(page).toMatch(/The marketplace refused the API key.*no code was checked/s);
     expect(page).toContain('Check the API key in the workspace settings');
     expect(await mirror().store.audits.list({ limit: 1 })).toEqual([]);
     shop.sim.faults.clear();

@@ -273,7 +273,7 @@ describe('Pause and Resume', () => {
     const visitor = await dashboard.login();
     const text = await visitor.page('/sellers/main');
     expect(text).toContain('refused the API key');
-    expect(text).toContain('mend the key, then <code>seller-mirror sync --seller main</code>');
+    expect(text).toContain('fix the key, then <code>seller-mirror sync --seller main</code>');
     await visitor.post('/sellers/main/resume');
     expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
   });

@@ -28,8 +28,8 @@ export async function showcase(mirror: Mirror) {
     for (const seller of [main, studio]) {
       const deps = depsOf(seller);
       if (seller === main && night === 17) sim.faults.next('list', { kind: 'server-error' }, 9);
-      const { proof } = await syncAccount(deps, never);
-      await syncCatalogue(deps, never, proof).catch(() => undefined);
+      const { account } = await syncAccount(deps, never);
+      await syncCatalogue(deps, never, account).catch(() => undefined);
       sim.faults.clear();
     }
     if (night === 8) {
@@ -46,8 +46,8 @@ export async function showcase(mirror: Mirror) {
   for (let id = 9_103; id < 9_118; id++) small.remove(id);
   for (const seller of [main, studio]) {
     const deps = depsOf(seller);
-    const { proof } = await syncAccount(deps, never);
-    await syncCatalogue(deps, never, proof);
+    const { account } = await syncAccount(deps, never);
+    await syncCatalogue(deps, never, account);
   }
   await mirror.rows(`UPDATE mirror.runs SET started_at = started_at - interval '5 hours',
     finished_at = finished_at - interval '5 hours' WHERE started_at > now() - interval '1 hour'`);

@@ -149,7 +149,7 @@ describe('an alert', () => {
           since: iso,
           problem: {
             code: 'refused',
-            remedy: 'mend the key, then `seller-mirror sync --seller main` resumes the schedule',
+            remedy: 'fix the key, then `seller-mirror sync --seller main` resumes the schedule',
           },
         },
       },
@@ -234,7 +234,7 @@ describe('an alert that has nothing to tell any more', () => {
     await deliverAlert(to, alert, 'a', never);
     expect(server.requests.length, 'an account says nothing of the items').toBe(1);
     await syncCatalogue(deps, never);
-    expect(await dropped(alert)).toMatch(/run \d+ went well since/);
+    expect(await dropped(alert)).toMatch(/run \d+ has succeeded since/);
   });
 
   it('is dropped when the seller is parked no more', async () => {
@@ -243,7 +243,7 @@ describe('an alert that has nothing to tell any more', () => {
     const alert = await alertOf(deps);
     sim.faults.clear();
     await syncAccount(deps, never);
-    expect(await dropped(alert)).toMatch(/parked no more/);
+    expect(await dropped(alert)).toMatch(/no longer parked/);
   });
 
   it('is dropped when a person has paused the seller', async () => {

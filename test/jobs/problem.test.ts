@@ -66,8 +66,8 @@ describe('alerts', () => {
 
 it.each([
   [12, 'the marketplace denies each of them'],
-  [5, 'the marketplace denies 5 of them, what became of the others is not proven'],
-  [0, 'what became of them is not proven'],
+  [5, 'the marketplace denies 5 of them, the others are not proven to be gone'],
+  [0, 'none of them is proven to be gone'],
 ])(
   'what a run holds back, of which %d are denied, is told with what is proven',
   (confirmed, what) => {
@@ -79,6 +79,6 @@ it.each([
 );
 
 it('an interrupted run may have taken its list in: the copy need not be as it was', () => {
-  expect(problemRemedy('unavailable', 'main')).toContain('the copy is as it was');
-  expect(problemRemedy('interrupted', 'main')).toMatch(/again to go on; nothing is half done$/);
+  expect(problemRemedy('unavailable', 'main')).toContain('the copy is unchanged');
+  expect(problemRemedy('interrupted', 'main')).toMatch(/again to continue; nothing is half done$/);
 });

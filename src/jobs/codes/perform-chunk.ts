@@ -122,8 +122,8 @@ const CONTRADICTED =
 
 function waitText(codes: number, at: Date): string {
   return codes === 1
-    ? `1 denied code is asked for again at ${moment(at)}, before it is called invalid`
-    : `${codes} denied codes are asked for again at ${moment(at)}, before they are called invalid`;
+    ? `1 denied code is checked again at ${moment(at)}, before it is called invalid`
+    : `${codes} denied codes are checked again at ${moment(at)}, before they are called invalid`;
 }
 
 async function finishChunk(

@@ -113,7 +113,9 @@ it('tells of an audit that failed why it did, and nothing any more once it goes 
     },
   });
   await store.audits.resume(auditId);
-  expect(await describeAlert(store, alert, now)).toEqual({ dropped: `audit ${auditId} is running again` });
+  expect(await describeAlert(store, alert, now)).toEqual({
+    dropped: `audit ${auditId} is running again`,
+  });
 });
 
 it('goes on after the key was revoked in the middle and restored, and calls nothing wrongly invalid', async () => {

@@ -100,7 +100,7 @@ async function requestFeed(
 ): Promise<void> {
   const failures = await feeds.request(name, views);
   // After a failure the queue may hold a delayed job. Replace it if `feed run` has succeeded meanwhile.
-  await queues.addFeed(name, { atOnce: failures === 0 });
+  await queues.addFeed(name, { promote: failures === 0 });
 }
 
 /** Requests feeds with a cron expression at their ticks, and enqueues lost jobs of requested feeds again. */

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { App } from '../app.js';
 import type { Log } from '../domain/log.js';
-import { within } from '../queue/concurrency.js';
+import { withTimeout } from '../queue/concurrency.js';
 import type { AlertChannelName } from '../jobs/alerts.js';
 import type { Queues } from '../queue/queues.js';
 import type { JobEvent, QueueWorker } from '../queue/worker.js';
@@ -67,7 +67,7 @@ export function startService(
       const [ends] = await Promise.all([
         Promise.all(workers.map((worker) => worker.stop(shutdownTimeoutMs))),
         // After the timeout, the next start repeats what the scheduler did not finish.
-        scheduler && within(shutdownTimeoutMs, scheduler.stop()).catch(() => undefined),
+        scheduler && withTimeout(shutdownTimeoutMs, scheduler.stop()).catch(() => undefined),
       ]);
       const jobs = ends.reduce((sum, end) => sum + end.handedBack, 0);
       if (jobs > 0) log.info('handed running jobs back to the queue', { jobs });

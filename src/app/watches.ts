@@ -118,7 +118,7 @@ export function watchAudits(
 export function chunkEnqueuer(
   queues: Pick<Queues, 'addChunk'>,
   sellerId: string,
-  options: { readonly afresh?: boolean } = {},
+  options: { readonly force?: boolean } = {},
 ): (auditId: bigint, chunk: number) => Promise<void> {
   return async (auditId, chunk) => {
     await queues.addChunk(sellerId, auditId, chunk, options);

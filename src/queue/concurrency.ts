@@ -1,41 +1,40 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Calls `work` for each of many, so many at a time; the first error ends it. */
-export async function eachOf<T>(
-  many: readonly T[],
-  atATime: number,
-  work: (one: T) => Promise<void>,
+/** Calls `work` for each item, at most `limit` at a time. The first error rejects. */
+export async function forEachConcurrently<T>(
+  items: readonly T[],
+  limit: number,
+  work: (item: T) => Promise<void>,
 ): Promise<void> {
-  const rest = many.values();
-  const worker = async (): Promise<void> => {
-    // Workers share the iterator, so each takes what none has taken.
-    for (const one of rest) await work(one);
+  // All loops share the iterator, so each item is taken once.
+  const remaining = items.values();
+  const loop = async (): Promise<void> => {
+    for (const item of remaining) await work(item);
   };
-  await Promise.all(Array.from({ length: Math.min(atATime, many.length) }, worker));
+  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, loop));
 }
 
-/** There was no answer in time. */
-export class NoAnswer extends Error {
-  override readonly name = 'NoAnswer';
+export class TimeoutError extends Error {
+  override readonly name = 'TimeoutError';
 }
 
 /**
- * Waits for a promise, but not longer than `ms`. A late promise goes on; how it ends is ignored.
- * @throws {NoAnswer} when the time is over
+ * Waits for a promise for at most `ms`. Afterwards its result or error is ignored.
+ * @throws {TimeoutError}
  */
-export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
+export async function withTimeout<T>(ms: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new NoAnswer(`no answer within ${ms / 1_000} s`)), ms);
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new TimeoutError(`no answer within ${ms / 1_000} s`)), ms);
   });
   try {
-    return await Promise.race([promise, late]);
+    return await Promise.race([promise, timeout]);
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** Waits `ms`, or until the signal is aborted. */
+/** Waits for `ms`, or until the signal is aborted. Never rejects. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => undefined);
 }

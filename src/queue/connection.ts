@@ -1,52 +1,52 @@
 import { Queue, type BackendFactory, type IQueueBackend } from 'bullmq';
 import type { Log } from '../domain/log.js';
-import { within } from './concurrency.js';
-import { QueueError, wordsOf, type Outage } from './errors.js';
+import { withTimeout } from './concurrency.js';
+import { errorText, QueueError, type OutageLog } from './errors.js';
 import { QUEUE_NAMES, type Payload, type QueueName } from './tasks.js';
 import type { Tuning } from './tuning.js';
 
 export interface QueueSettings {
-  /** Prefix of all keys in Redis, so that several installations can share a server. */
+  /** Prefix of all keys in Redis: lets several installations share a server. */
   readonly prefix: string;
-  /** Days that finished jobs are kept; while one is kept, its id is not added again. */
+  /** Days to keep finished jobs. While a job is kept, no other job with its id is added. */
   readonly keepJobsDays: number;
-  /** Name of the connections, as the server lists them. */
+  /** Name of the connections in the server's list of clients. */
   readonly applicationName: string;
   readonly log: Log;
   readonly tuning: Tuning;
 }
 
-/** What a kind of server must be able to do for the queue. */
+/** The server that stores the queue: Redis or PostgreSQL. */
 export interface Server {
   readonly backend: 'redis' | 'postgres';
-  /** What BullMQ's queues and workers are made with. */
+  /** Passed to BullMQ's queues and workers, as is `factory`. */
   readonly connection: unknown;
   readonly factory: BackendFactory<IQueueBackend, unknown>;
-  /** Waits a bounded time for a connection. @throws whatever the driver throws */
+  /** Waits a limited time for a connection. @throws the driver's error */
   reach(): Promise<void>;
-  /** Makes the server ready for BullMQ's queues; called when `reach` succeeded. */
+  /** Prepares the server for BullMQ's queues. Called after `reach` has succeeded. */
   prepare(): Promise<void>;
   ping(): Promise<void>;
-  /** What an error means, without any secret. */
+  /** Explains an error without showing a secret. */
   explain(error: unknown): QueueError;
-  /** Bounded, also when the server is gone. */
+  /** Takes a limited time, even if the server is gone. */
   close(): Promise<void>;
 }
 
 type BullQueue = Queue<Payload, unknown, string, Payload, unknown, string, IQueueBackend, unknown>;
 type BullQueues = Readonly<Record<QueueName, BullQueue>>;
 
-/** The connection to the server: opened at its first use, and again after each failed attempt. */
+/** The connection to the server. Opens at its first use, and again after a failed attempt. */
 export class Connection {
   readonly #server: Server;
-  readonly #outage: Outage;
+  readonly #outages: OutageLog;
   readonly #settings: QueueSettings;
   #queues: Promise<BullQueues> | null = null;
   #closing: Promise<void> | null = null;
 
-  constructor(server: Server, outage: Outage, settings: QueueSettings) {
+  constructor(server: Server, outages: OutageLog, settings: QueueSettings) {
     this.#server = server;
-    this.#outage = outage;
+    this.#outages = outages;
     this.#settings = settings;
   }
 
@@ -54,23 +54,23 @@ export class Connection {
     return this.#server.backend;
   }
 
-  /** What BullMQ's queues and workers are made with. */
+  /** Options for BullMQ's queues and workers. */
   get bull(): Pick<Server, 'connection' | 'factory'> & { readonly prefix: string } {
     const { connection, factory } = this.#server;
-    // Braces keep all keys of an installation in one slot of a Redis cluster.
+    // The braces keep all keys of an installation in one slot of a Redis cluster.
     return { connection, factory, prefix: `{${this.#settings.prefix}}` };
   }
 
   /**
-   * Does something with the queues.
-   * @throws {QueueError} when they can't be reached or say no, after a bounded time at the latest
+   * Calls `work` with the queues, for a limited time.
+   * @throws {QueueError} when the server can't be reached, rejects a command or takes too long
    */
   async use<T>(work: (queues: BullQueues) => Promise<T>): Promise<T> {
-    if (this.#closing) throw new QueueError('the queue is closed', 'Start the program again.');
+    if (this.#closing) throw new QueueError('the queue is closed', 'Restart the program.');
     try {
-      const answer = this.#server.reach().then(async () => work(await this.#open()));
-      const value = await within(this.#settings.tuning.answerMs, answer);
-      this.worked();
+      const result = this.#server.reach().then(async () => work(await this.#open()));
+      const value = await withTimeout(this.#settings.tuning.answerMs, result);
+      this.succeeded();
       return value;
     } catch (error) {
       throw this.failed(error);
@@ -82,15 +82,15 @@ export class Connection {
     return this.use(() => this.#server.ping());
   }
 
-  /** Logs the end of an outage, if there was one. */
-  worked(): void {
-    this.#outage.worked();
+  /** Reports that a command succeeded, which ends an outage. */
+  succeeded(): void {
+    this.#outages.succeeded();
   }
 
-  /** Logs a failure, unless the connection is being closed, and explains it. */
+  /** Reports that a command failed, and explains the error. Not logged once the connection is closing. */
   failed(error: unknown): QueueError {
     const explained = error instanceof QueueError ? error : this.#server.explain(error);
-    if (!this.#closing) this.#outage.failed(explained.message);
+    if (!this.#closing) this.#outages.failed(explained.message);
     return explained;
   }
 
@@ -101,8 +101,8 @@ export class Connection {
 
   async #close(): Promise<void> {
     const closed = this.#queues?.then((queues) => closeAll(Object.values(queues)));
-    // They may never have been opened, or not answer; the connection is ended all the same.
-    if (closed) await within(this.#settings.tuning.answerMs, closed).catch(() => undefined);
+    // If the server doesn't answer, close the connection all the same.
+    if (closed) await withTimeout(this.#settings.tuning.answerMs, closed).catch(() => undefined);
     await this.#server.close();
   }
 
@@ -115,8 +115,8 @@ export class Connection {
   }
 
   /**
-   * Opens all queues on a shared connection, or none: BullMQ remembers a failed first use of a
-   * connection for ever, so a queue that did not become ready is closed, and the next use opens others.
+   * Opens all queues on one connection, or none. BullMQ never recovers from a failed first use of a connection:
+   * close a queue that did not become ready, so that the next use opens a new one.
    */
   async #openAll(): Promise<BullQueues> {
     const opened: BullQueue[] = [];
@@ -125,9 +125,8 @@ export class Connection {
         const queue = this.#openQueue(name);
         opened.push(queue);
         await queue.waitUntilReady();
-        // Waits for the queue's settings (the length of its stream) to be stored, a failure of which
-        // BullMQ keeps to itself.
-        if ((await queue.getVersion()) === null) throw new Error('the queue kept no settings');
+        // BullMQ hides it if the queue's settings (the length of its event stream) could not be stored.
+        if ((await queue.getVersion()) === null) throw new Error('could not store the settings');
       }
       return Object.fromEntries(opened.map((queue) => [queue.name, queue])) as BullQueues;
     } catch (error) {
@@ -139,12 +138,12 @@ export class Connection {
   #openQueue(name: QueueName): BullQueue {
     const { keepJobsDays, tuning } = this.#settings;
     const { factory, ...place } = this.bull;
-    const age = Math.ceil(keepJobsDays * 86_400); // whole seconds, or PostgreSQL refuses them
+    const age = Math.ceil(keepJobsDays * 86_400); // PostgreSQL accepts only whole seconds
     const queue: BullQueue = new Queue(
       name,
       {
         ...place,
-        skipVersionCheck: true, // it would print to the console; the server was checked already
+        skipVersionCheck: true, // would print to the console, and `prepare` has checked the server
         streams: { events: { maxLen: EVENTS_KEPT } },
         defaultJobOptions: {
           attempts: tuning.attempts,
@@ -156,24 +155,20 @@ export class Connection {
       },
       factory,
     );
-    // Callers see failed commands, the server's own listeners failed connections. Without a listener
-    // here they would end the process.
+    // Errors are reported elsewhere. Without this listener they would end the process.
     queue.on('error', () => undefined);
     return queue;
   }
 }
 
-/** Events that the stream of a queue keeps; nobody reads more than the latest. */
+/** Length of a queue's event stream. Only the latest events are ever read. */
 const EVENTS_KEPT = 100;
 
 async function closeAll(queues: readonly BullQueue[]): Promise<void> {
   for (const queue of queues.toReversed()) await queue.close().catch(() => undefined);
 }
 
-/** What any error means that is not about the connection. */
-export function refusal(where: string, error: unknown): QueueError {
-  return new QueueError(
-    `${where}: ${wordsOf(error)}`,
-    'Look at the log of the server that keeps the queue.',
-  );
+/** Explains an error that is not about the connection. */
+export function commandError(where: string, error: unknown): QueueError {
+  return new QueueError(`${where}: ${errorText(error)}`, 'Check the log of the queue’s server.');
 }

@@ -1,80 +1,80 @@
 import type { Log } from '../domain/log.js';
 
 /**
- * The queue can't be used now: one line, and a remedy a person can follow. It names host and reason
- * only and never holds an error of a driver, which may carry a password.
+ * The queue can't be used now. The message is one line with host and reason. It never wraps a driver's error,
+ * which may contain a password.
  */
 export class QueueError extends Error {
   override readonly name = 'QueueError';
   /** Stable name for scripts. */
   readonly code = 'QUEUE';
-  /** One sentence: what to do about it. */
-  readonly remedy: string;
 
-  constructor(message: string, remedy: string) {
+  /** @param remedy one sentence: what to do about it */
+  constructor(
+    message: string,
+    readonly remedy: string,
+  ) {
     super(message);
-    this.remedy = remedy;
   }
 }
 
-const LONGEST_TEXT = 500;
+const MAX_LINE_LENGTH = 500;
 
-/** The message of an error on one line of bounded length, for logs and failed jobs. */
-export function wordsOf(error: unknown): string {
-  // Several addresses were tried: the last error stands for all.
-  if (error instanceof AggregateError && error.message === '') return wordsOf(error.errors.at(-1));
-  const text = error instanceof Error ? error.message || error.name : String(error);
-  return bounded(text);
+/** The message of an error on one line, for logs and failed jobs. */
+export function errorText(error: unknown): string {
+  // The driver tried several addresses; report the last one's error.
+  if (error instanceof AggregateError && error.message === '') {
+    return errorText(error.errors.at(-1));
+  }
+  return oneLine(error instanceof Error ? error.message || error.name : String(error));
 }
 
-/** Text on one line of bounded length. */
-export function bounded(text: string): string {
+/** The text on one line of at most 500 characters. */
+export function oneLine(text: string): string {
   const line = text.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim();
-  return line.length <= LONGEST_TEXT ? line : `${line.slice(0, LONGEST_TEXT - 1)}…`;
+  return line.length <= MAX_LINE_LENGTH ? line : `${line.slice(0, MAX_LINE_LENGTH - 1)}…`;
 }
 
-/** Milliseconds between two warnings, also when a server comes and goes every second. */
-const PAUSE_MS = 60_000;
+/** Shortest time between two warnings, even if a server comes and goes every second. */
+const WARNING_INTERVAL_MS = 60_000;
 
-interface Lines {
+interface OutageMessages {
   readonly lost: string;
-  /** Null: the loss is logged once. */
+  /** Null: log the loss only once. */
   readonly stillLost: string | null;
   readonly back: string;
 }
 
-/** Logs outages in few lines, however many callers notice them. */
-export class Outage {
-  readonly #log: Log;
-  readonly #lines: Lines;
-  /** Milliseconds since 1970; null while all is well. */
+/** Logs outages in few lines, however many callers report them. */
+export class OutageLog {
+  /** When the outage began, milliseconds since 1970; null if there is none. */
   #since: number | null = null;
   #warnedAt = -Infinity;
-  /** Whether the loss was logged: then the return must be, too. */
-  #isKnown = false;
+  /** True if the loss was logged. Then the return must be logged too. */
+  #isLogged = false;
 
-  constructor(log: Log, lines: Lines) {
-    this.#log = log;
-    this.#lines = lines;
-  }
+  constructor(
+    private readonly log: Log,
+    private readonly messages: OutageMessages,
+  ) {}
 
-  /** Something failed: one line when the outage begins, then at most one a minute. */
+  /** Reports a failure. Logs a warning when the outage begins, then at most one a minute. */
   failed(reason: string, now = Date.now()): void {
     this.#since ??= now;
-    if (now - this.#warnedAt < PAUSE_MS) return;
-    const { lost, stillLost } = this.#lines;
+    if (now - this.#warnedAt < WARNING_INTERVAL_MS) return;
+    const { lost, stillLost } = this.messages;
     const seconds = Math.round((now - this.#since) / 1_000);
-    if (!this.#isKnown) this.#log.warn(lost, { reason });
-    else if (stillLost !== null) this.#log.warn(stillLost, { reason, seconds });
+    if (!this.#isLogged) this.log.warn(lost, { reason });
+    else if (stillLost !== null) this.log.warn(stillLost, { reason, seconds });
     this.#warnedAt = now;
-    this.#isKnown = true;
+    this.#isLogged = true;
   }
 
-  /** Something succeeded: one line when the loss was logged. */
-  worked(now = Date.now()): void {
+  /** Reports a success. Logs the end of the outage if its beginning was logged. */
+  succeeded(now = Date.now()): void {
     const seconds = Math.round((now - (this.#since ?? now)) / 1_000);
-    if (this.#isKnown) this.#log.info(this.#lines.back, { seconds });
+    if (this.#isLogged) this.log.info(this.messages.back, { seconds });
     this.#since = null;
-    this.#isKnown = false;
+    this.#isLogged = false;
   }
 }

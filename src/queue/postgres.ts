@@ -9,7 +9,7 @@ import {
 } from 'bullmq';
 import { explainDatabaseError, shownUrl } from '../store/errors.js';
 import { assertWritable, createQueuePool, type EndablePool } from '../store/pools.js';
-import { refusal, type QueueSettings, type Server } from './connection.js';
+import { commandError, type QueueSettings, type Server } from './connection.js';
 import { QueueError } from './errors.js';
 
 export function postgresServer(
@@ -25,10 +25,10 @@ export function postgresServer(
   return {
     backend: 'postgres',
     connection: pool,
-    // Without its third argument, which would give the sessions of workers another name.
+    // Drop the third argument: it would rename the sessions of workers.
     factory: (name, options) =>
       createPostgresBackend(name, options as Parameters<typeof createPostgresBackend>[1]),
-    // The pool opens connections when queries need them.
+    // The pool connects when a query needs it.
     reach: () => Promise.resolve(),
     prepare: () => migrateSchema(pool),
     ping: () => assertWritable(pool),
@@ -38,13 +38,18 @@ export function postgresServer(
 }
 
 /**
- * Brings BullMQ's schema up to date; processes that start at the same time wait for each other. It
- * looks first, because a role that may use the schema may not be allowed to create one.
+ * Migrates BullMQ's schema if it is not up to date. Processes that start at the same time wait for each other.
+ * Checks first, because a role that may use the schema may not be allowed to create one.
  */
 async function migrateSchema(pool: EndablePool['pool']): Promise<void> {
   const client = await pool.connect();
   try {
-    const version = await assertSchemaCompatibility(client, DEFAULT_SCHEMA).catch(notThereYet);
+    const version = await assertSchemaCompatibility(client, DEFAULT_SCHEMA).catch(
+      (error: unknown) => {
+        if (error instanceof SchemaMigrationRequiredError) return -1;
+        throw error;
+      },
+    );
     if (version < LATEST_SCHEMA_VERSION) await runMigrations(client, DEFAULT_SCHEMA);
     client.release();
   } catch (error) {
@@ -53,20 +58,15 @@ async function migrateSchema(pool: EndablePool['pool']): Promise<void> {
   }
 }
 
-function notThereYet(error: unknown): number {
-  if (error instanceof SchemaMigrationRequiredError) return -1;
-  throw error;
-}
-
 function explain(url: string, error: unknown): QueueError {
   const where = `the queue in ${shownUrl(url)}`;
   if (error instanceof SchemaVersionMismatchError) {
     return new QueueError(
-      `${where} was made by a newer version of this program`,
-      'Use the newer version everywhere.',
+      `${where} was created by a newer version of this program`,
+      'Run the newer version on all machines.',
     );
   }
   const explained = explainDatabaseError(error, url);
   if (explained !== null) return new QueueError(`queue: ${explained.message}`, explained.remedy);
-  return refusal(where, error);
+  return commandError(where, error);
 }

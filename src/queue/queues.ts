@@ -1,16 +1,16 @@
 import type { RedisTarget } from '../domain/redis-target.js';
 import { Connection, type QueueSettings } from './connection.js';
-import { Outage, wordsOf } from './errors.js';
+import { errorText, OutageLog } from './errors.js';
 import { postgresServer } from './postgres.js';
 import { redisServer } from './redis.js';
 import {
-  afreshId,
-  askedId,
   checkJobId,
   chunkId,
   payloadOf,
   readPayload,
   QUEUE_NAMES,
+  requestedJobId,
+  secondChunkId,
   type AuditTask,
   type QueueName,
   type TaskOf,
@@ -20,39 +20,39 @@ import { QueueWorker, type JobHandler, type WorkOptions } from './worker.js';
 import { isRefused } from './worker-backend.js';
 
 export interface QueueOptions extends Omit<QueueSettings, 'tuning'> {
-  /** Redis or Valkey; null keeps the queue in PostgreSQL, in schema `bullmq` of `databaseUrl`. */
+  /** Redis or Valkey. Null stores the queue in PostgreSQL, in schema `bullmq` of `databaseUrl`. */
   readonly target: RedisTarget | null;
   readonly databaseUrl: string;
   readonly tuning?: Partial<Tuning>;
 }
 
-/** Of jobs that are not kept once they ended. */
-const UNKEPT = { removeOnComplete: true, removeOnFail: true };
+/** Options for jobs that are deleted as soon as they end. */
+const REMOVE_AT_END = { removeOnComplete: true, removeOnFail: true };
 
-/** The job of an id; `added` is false when the queue had it already. */
-interface Added {
+interface AddedJob {
   readonly jobId: string;
+  /** False if the queue already had a job with this id. */
   readonly added: boolean;
 }
 
-/** A job that ended, as long as the queue keeps it. */
+/** A finished job that the queue still keeps. */
 export interface EndedJob {
   readonly queue: QueueName;
   readonly jobId: string;
   /** Such as `sync` or `run-failed`. */
   readonly kind: string;
-  /** The seller that it is for; null when its task names none. */
+  /** Null if the job's task names no seller. */
   readonly seller: string | null;
   readonly state: 'completed' | 'failed';
   readonly attempts: number;
-  /** Why it failed. */
+  /** Why the job failed; null if it completed. */
   readonly problem: string | null;
   readonly endedAt: Date;
-  /** What its handler said when it was done. */
+  /** The result that its handler returned. */
   readonly result: unknown;
 }
 
-/** How many jobs of a queue are in which state. */
+/** Number of jobs in each state. */
 export interface QueueCounts {
   readonly waiting: number;
   readonly active: number;
@@ -62,9 +62,8 @@ export interface QueueCounts {
 }
 
 /**
- * Opens the queues, and brings their schema in PostgreSQL up to date. They also open when the server
- * can't be reached within a few seconds: that is logged, calls throw a `QueueError` until the server
- * is back, and workers start by themselves then.
+ * Opens the queues and migrates their schema in PostgreSQL. Also resolves if the server can't be reached: that is
+ * logged, and until the server is back, calls throw a `QueueError` and workers wait.
  */
 export async function openQueues(options: QueueOptions): Promise<Queues> {
   const queues = new Queues(options);
@@ -72,7 +71,7 @@ export async function openQueues(options: QueueOptions): Promise<Queues> {
   return queues;
 }
 
-/** The queues on one server. */
+/** The queues on one server. Each method throws a `QueueError` within seconds if the server can't be reached. */
 export class Queues {
   readonly #connection: Connection;
   readonly #settings: QueueSettings;
@@ -81,69 +80,63 @@ export class Queues {
 
   constructor({ target, databaseUrl, tuning, ...options }: QueueOptions) {
     const settings = { ...options, tuning: { ...TUNING, ...tuning } };
-    const outage = new Outage(options.log, {
-      lost: 'the queue can not be used',
-      stillLost: 'the queue can still not be used',
-      back: 'the queue can be used again',
+    const outages = new OutageLog(options.log, {
+      lost: 'the queue is unavailable',
+      stillLost: 'the queue is still unavailable',
+      back: 'the queue is available again',
     });
     const server =
       target === null
         ? postgresServer(databaseUrl, settings)
-        : redisServer(target, settings, outage);
+        : redisServer(target, settings, outages);
     this.#settings = settings;
-    this.#connection = new Connection(server, outage, settings);
+    this.#connection = new Connection(server, outages, settings);
   }
 
   get backend(): 'redis' | 'postgres' {
     return this.#connection.backend;
   }
 
-  /**
-   * Adds a job to a queue.
-   * @param jobId a second job of this id is not added while the first is kept; without one it is unique
-   * @throws {QueueError} within seconds, when the queue can't be reached
-   */
+  /** Adds a job. @param jobId not added if the queue still keeps a job with this id; default a new id */
   add<N extends QueueName>(
     queue: N,
     task: TaskOf<N>,
-    jobId: string = askedId(task, new Date()),
-  ): Promise<Added> {
+    jobId: string = requestedJobId(task, new Date()),
+  ): Promise<AddedJob> {
     return this.#add(queue, task, jobId, {});
   }
 
   /**
-   * Adds a chunk of an audit, unless it is in the queue. A chunk that ended is not kept: the store
-   * knows what is left of it, and it may have to be done again.
-   * @param afresh adds a second job when the first can't start now, because a worker that may be gone
-   *   holds it or because it was put off; two jobs of a chunk do no harm
-   * @throws {QueueError} within seconds, when the queue can't be reached
+   * Adds a job for a chunk of an audit unless the queue has one. The job is deleted when it ends: the store knows
+   * what is left of the chunk, which may have to be added again.
+   * @param force adds a second job if the first one is active (its worker may be gone) or delayed. Two jobs for
+   *   one chunk do no harm
    */
   async addChunk(
     seller: string,
     auditId: bigint,
     chunk: number,
-    { afresh = false } = {},
-  ): Promise<Added> {
+    { force = false } = {},
+  ): Promise<AddedJob> {
     const task: AuditTask = { kind: 'chunk', seller, auditId: String(auditId), chunk };
     const jobId = chunkId(auditId, chunk);
-    const added = await this.#add('audits', task, jobId, UNKEPT);
-    if (!afresh || added.added) return added;
+    const job = await this.#add('audits', task, jobId, REMOVE_AT_END);
+    if (!force || job.added) return job;
     const state = await this.#connection.use(async ({ audits }) =>
       (await audits.getJob(jobId))?.getState(),
     );
-    if (state !== 'active' && state !== 'delayed') return added;
-    return this.#add('audits', task, afreshId(auditId, chunk), UNKEPT);
+    if (state !== 'active' && state !== 'delayed') return job;
+    return this.#add('audits', task, secondChunkId(auditId, chunk), REMOVE_AT_END);
   }
 
   /**
-   * Adds the delivery of a feed, unless the queue has one.
-   * @param atOnce ends the pause of one that was put off
-   * @throws {QueueError} within seconds, when the queue can't be reached
+   * Adds a delivery of a feed unless the queue has one.
+   * @param promote starts a delayed delivery now
    */
-  async addFeed(feed: string, { atOnce = false } = {}): Promise<Added> {
+  async addFeed(feed: string, { promote = false } = {}): Promise<AddedJob> {
     const jobId = `feed-${feed}`;
-    const added = await this.#add('feeds', { kind: 'deliver', feed }, jobId, UNKEPT);
-    if (atOnce && !added.added) {
+    const added = await this.#add('feeds', { kind: 'deliver', feed }, jobId, REMOVE_AT_END);
+    if (promote && !added.added) {
       await this.#connection.use(async ({ feeds }) => {
         const job = await feeds.getJob(jobId);
         if (job === undefined || !(await job.isDelayed())) return;
@@ -159,60 +152,46 @@ export class Queues {
     name: N,
     task: TaskOf<N>,
     jobId: string,
-    options: Partial<typeof UNKEPT>,
-  ): Promise<Added> {
+    options: Partial<typeof REMOVE_AT_END>,
+  ): Promise<AddedJob> {
     checkJobId(jobId);
     const payload = payloadOf(name, task);
     return this.#connection.use(async ({ [name]: queue }) => {
       await queue.add(task.kind, payload, { ...options, jobId });
-      // BullMQ answers the same for a job it added and one it had: the stored mark shows which. A job
-      // that is gone was added, done and removed meanwhile. When the server can't be asked, the job is
-      // in the queue all the same.
+      // BullMQ returns the same for a new job and one it already had. The stored mark shows which. A missing job
+      // has been added, done and removed already. If this query fails, the job is in the queue all the same.
       const job = await queue.getJob(jobId).catch(() => undefined);
       return { jobId, added: job === undefined || job.data.mark === payload.mark };
     });
   }
 
-  /** How many jobs are in which state. @throws {QueueError} within seconds */
   counts(): Promise<Record<QueueName, QueueCounts>> {
     return this.#connection.use(async (queues) => {
       const entries = QUEUE_NAMES.map(async (name) => {
-        const counts = await queues[name].getJobCounts(
-          'waiting',
-          'prioritized',
-          'active',
-          'delayed',
-          'completed',
-          'failed',
-        );
-        const { waiting = 0, prioritized = 0, active = 0, delayed = 0 } = counts;
-        const { completed = 0, failed = 0 } = counts;
-        const inStates = { waiting: waiting + prioritized, active, delayed, completed, failed };
-        return [name, inStates] as const;
+        const states = ['waiting', 'active', 'delayed', 'completed', 'failed'] as const;
+        const counts = await queues[name].getJobCounts(...states);
+        const { waiting = 0, active = 0, delayed = 0, completed = 0, failed = 0 } = counts;
+        return [name, { waiting, active, delayed, completed, failed }] as const;
       });
       return Object.fromEntries(await Promise.all(entries)) as Record<QueueName, QueueCounts>;
     });
   }
 
-  /** The newest jobs of a queue that ended so, newest first. @throws {QueueError} within seconds */
-  ended(name: QueueName, state: EndedJob['state'], limit: number): Promise<EndedJob[]> {
+  /** The latest completed or failed jobs of a queue, newest first. */
+  endedJobs(name: QueueName, state: EndedJob['state'], limit: number): Promise<EndedJob[]> {
     return this.#connection.use(async ({ [name]: queue }) => {
       const jobs = await queue.getJobs([state], 0, limit - 1, false);
-      return jobs.flatMap((job) => {
-        const read = readPayload(name, job.data);
-        const seller = 'task' in read && 'seller' in read.task ? read.task.seller : null;
-        const { id: jobId = '', name: kind, attemptsMade: attempts } = job;
-        const endedAt = new Date(job.finishedOn ?? job.timestamp);
-        const problem = state === 'failed' ? wordsOf(job.failedReason) : null;
+      return jobs.map((job) => {
+        const payload = readPayload(name, job.data);
         return {
           queue: name,
-          jobId,
-          kind,
-          seller,
+          jobId: job.id ?? '',
+          kind: job.name,
+          seller: 'task' in payload && 'seller' in payload.task ? payload.task.seller : null,
           state,
-          attempts,
-          problem,
-          endedAt,
+          attempts: job.attemptsMade,
+          problem: state === 'failed' ? errorText(job.failedReason) : null,
+          endedAt: new Date(job.finishedOn ?? job.timestamp),
           result: job.returnvalue,
         };
       });
@@ -220,9 +199,8 @@ export class Queues {
   }
 
   /**
-   * Puts a failed job into the queue again, with all its attempts.
-   * @returns false when the queue has no failed job of this id (any more)
-   * @throws {QueueError} within seconds, when the queue can't be reached
+   * Runs a failed job again, with all its attempts.
+   * @returns false if the queue has no failed job with this id (any more)
    */
   retry(name: QueueName, jobId: string): Promise<boolean> {
     return this.#connection.use(async ({ [name]: queue }) => {
@@ -238,12 +216,12 @@ export class Queues {
     });
   }
 
-  /** Resolves when the queue can be used. @throws {QueueError} within seconds, when it can't */
+  /** Resolves if the queue accepts writes. */
   ping(): Promise<void> {
     return this.#connection.ping();
   }
 
-  /** Starts to work on a queue, now or when the server can be reached. Don't call it after `close`. */
+  /** Starts a worker, which begins as soon as the server can be reached. Don't call this after `close`. */
   work<N extends QueueName>(
     queue: N,
     handler: JobHandler<TaskOf<N>>,
@@ -256,7 +234,7 @@ export class Queues {
     return worker;
   }
 
-  /** Stops all workers, then ends the connections; bounded, also without a server. */
+  /** Stops all workers and closes the connections. Takes a limited time, even without a server. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

@@ -1,81 +1,81 @@
 import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
 import { createRedisBackend } from 'bullmq';
 import type { RedisTarget } from '../domain/redis-target.js';
-import { within } from './concurrency.js';
-import { refusal, type QueueSettings, type Server } from './connection.js';
-import { QueueError, wordsOf, type Outage } from './errors.js';
+import { withTimeout } from './concurrency.js';
+import { commandError, type QueueSettings, type Server } from './connection.js';
+import { errorText, QueueError, type OutageLog } from './errors.js';
 import type { Tuning } from './tuning.js';
 
-/** Without an option whose types contradict each other in the driver. */
+/** Omits an option that the driver declares with contradictory types. */
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
-/** The queue in Redis or Valkey, on one connection (one a node in a cluster), and one for each worker. */
+/** The queue in Redis or Valkey. Uses one connection (in a cluster, one a node), and one for each worker. */
 export function redisServer(
   target: RedisTarget,
   { applicationName, prefix, log, tuning }: QueueSettings,
-  outage: Outage,
+  outages: OutageLog,
 ): Server {
   const client = openClient(target, applicationName, tuning);
-  // BullMQ's workers wait for jobs on copies of the client, whose answers take that much longer.
-  const patient = { ...tuning, commandMs: tuning.blockMs + tuning.commandMs };
+  // BullMQ's workers wait for jobs on copies of the client. A command there may take `blockMs` longer.
+  const blockingTuning = { ...tuning, commandMs: tuning.blockMs + tuning.commandMs };
   const duplicate = (): Redis | Cluster => {
-    const copy = openClient(target, applicationName, patient);
-    copy.on('error', () => undefined); // the client's own listener has logged it
+    const copy = openClient(target, applicationName, blockingTuning);
+    copy.on('error', () => undefined); // the client's own listener logs the same error
     return copy;
   };
   Object.assign(client, { duplicate });
-  let lastWords: string | null = null;
+  let lastError: string | null = null;
   let closing = false;
-  const where = `the queue in ${shownTarget(target)}`;
-  // Only this listener hears why the client is not ready.
+  const where = `the queue in ${describeTarget(target)}`;
+  // The reason why a client is not ready is reported only here.
   client.on('error', (error: Error) => {
-    lastWords = wordsOf('lastNodeError' in error ? error.lastNodeError : error);
-    if (!closing) outage.failed(`${where}: ${lastWords}`);
+    lastError = errorText('lastNodeError' in error ? error.lastNodeError : error);
+    if (!closing) outages.failed(`${where}: ${lastError}`);
   });
   client.on('ready', () => {
-    lastWords = null;
+    lastError = null;
   });
   const unreachable = (): QueueError =>
     new QueueError(
-      `${where}: ${lastWords ?? 'there was no answer'}`,
-      'Check REDIS_URL, and that the server runs and lets this machine in.',
+      `${where}: ${lastError ?? 'the server did not answer'}`,
+      'Check REDIS_URL, and that the server is running and accepts connections from this machine.',
     );
   return {
     backend: 'redis',
     connection: client,
     factory: createRedisBackend as Server['factory'],
     reach: async () => {
-      // The driver should never give up. If it did, it starts again.
+      // The driver should never give up. If it did anyway, reconnect.
       if (client.status === 'end' && !closing) client.connect().catch(() => undefined);
       if (!(await becomesReady(client, tuning.connectMs))) throw unreachable();
     },
     prepare: async () => {
       for (const warning of await warningsOf(client)) log.warn(`${where}: ${warning}`);
     },
-    // Not PING: a server that is full, a replica, and any node of a cluster answer it too.
+    // Writes, because a full server, a replica and any node of a cluster would answer PING.
     ping: async () => {
       await client.set(`{${prefix}}:ping`, applicationName, 'EX', 60);
     },
-    explain: (error) => (client.status === 'ready' ? refusal(where, error) : unreachable()),
+    explain: (error) => (client.status === 'ready' ? commandError(where, error) : unreachable()),
     close: async () => {
       closing = true;
       if (client.status === 'ready') {
-        await within(tuning.commandMs, client.quit()).catch(() => undefined);
+        await withTimeout(tuning.commandMs, client.quit()).catch(() => undefined);
       }
       client.disconnect();
     },
   };
 }
 
-/** Hosts, ports and names of a target, without any secret. */
-function shownTarget({ mode, nodes, masterName, database }: RedisTarget): string {
+/** Host, port and name of a target, without secrets. */
+function describeTarget({ mode, nodes, masterName, database }: RedisTarget): string {
   const places = nodes.map(({ host, port }) => `${host}:${port}`).join(', ');
   if (mode === 'cluster') return `the Redis cluster at ${places}`;
   if (mode === 'sentinel') return `Redis "${masterName ?? ''}" of the sentinels at ${places}`;
   return database === 0 ? `Redis at ${places}` : `Redis at ${places}, database ${database}`;
 }
 
-/** Whether the client is ready, or is so within `ms`. */
+/** Resolves to true when the client is ready, to false after `ms`. */
 function becomesReady(client: Redis | Cluster, ms: number): Promise<boolean> {
   if (client.status === 'ready') return Promise.resolve(true);
   return new Promise((resolve) => {
@@ -99,7 +99,7 @@ function openClient(target: RedisTarget, applicationName: string, tuning: Tuning
       enableOfflineQueue: false,
       clusterRetryStrategy: pause,
       slotsRefreshTimeout: tuning.connectMs,
-      // Certificates of managed clusters are for names, which a look-up here would turn into numbers.
+      // Keep host names instead of resolving them: certificates of managed clusters are for names.
       ...(target.tls ? { dnsLookup: keepName } : {}),
     });
   }
@@ -111,8 +111,8 @@ function openClient(target: RedisTarget, applicationName: string, tuning: Tuning
     ...place,
     db: target.database,
     enableOfflineQueue: false,
-    // Commands under way fail at once when a connection breaks: nobody knows whether the server ran
-    // them, and the callers decide whether to give them again.
+    // Fail pending commands at once when a connection breaks. The server may have run them, so the callers
+    // decide whether to repeat them.
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     retryStrategy: pause,
@@ -135,11 +135,10 @@ function nodeOptions(
     connectionName: applicationName.replaceAll(/\s+/g, '-'),
     connectTimeout: connectMs,
     keepAlive: 10_000,
-    // A connection that takes commands and never answers is dropped and opened again; a command
-    // without a connection fails a little later.
+    // Drop the connection if the server stops answering. A command that waits for a connection fails a bit later.
     socketTimeout: commandMs,
     commandTimeout: commandMs + 500,
-    // The node became a replica. Look for the new master, and send the command there.
+    // The node became a replica: reconnect to the new master and resend the command (2).
     reconnectOnError: (error) => (error.message.includes('READONLY') ? 2 : false),
   };
 }
@@ -156,17 +155,16 @@ function sentinelOptions(
     ...(tls ? { sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
     sentinelRetryStrategy: pause,
     sentinelCommandTimeout: connectMs,
-    // No `failoverDetector`: with it, the client gives up for good when a failover is announced while
-    // it looks for the master. Time limits and the check of the master's role notice failovers too.
+    // No `failoverDetector`: with it, the client gives up for good if a failover is announced while it looks
+    // for the master. Timeouts and the check of the master's role detect failovers too.
   };
 }
 
-/** The oldest version of Redis that has all commands of BullMQ. */
-const OLDEST = '6.2';
+/** The oldest Redis with all commands that BullMQ uses. */
+const OLDEST_VERSION = '6.2';
 
 /**
- * Warnings about settings of a server that can lose jobs. Empty when all is well, or when the report
- * doesn't say.
+ * Warns about server settings that can lose jobs. Settings missing from the report cause no warning.
  * @param info the reply to INFO
  */
 export function warningsIn(info: string): string[] {
@@ -178,24 +176,20 @@ export function warningsIn(info: string): string[] {
   );
   const warnings: string[] = [];
   const version = facts.get('redis_version');
-  if (version !== undefined && version.localeCompare(OLDEST, 'en', { numeric: true }) < 0) {
-    warnings.push(`it is version ${version}; at least ${OLDEST} is needed`);
+  if (version !== undefined && version.localeCompare(OLDEST_VERSION, 'en', { numeric: true }) < 0) {
+    warnings.push(`version ${version} is too old; at least ${OLDEST_VERSION} is required`);
   }
   const policy = facts.get('maxmemory_policy');
   if (policy !== undefined && policy !== 'noeviction') {
-    warnings.push(
-      `maxmemory-policy is ${policy}, so that it may throw jobs away; set it to noeviction`,
-    );
+    warnings.push(`maxmemory-policy is ${policy}, which may delete jobs; set it to noeviction`);
   }
   if (facts.get('aof_enabled') === '0') {
-    warnings.push(
-      'it keeps no append-only file, so that a crash may lose the latest jobs; set appendonly yes',
-    );
+    warnings.push('appendonly is off, so a crash may lose the latest jobs; set it to yes');
   }
   return warnings;
 }
 
-/** The warnings of all masters. A master that doesn't answer INFO has none. */
+/** The warnings about all masters. A master that doesn't answer INFO causes none. */
 async function warningsOf(client: Redis | Cluster): Promise<string[]> {
   const nodes = client instanceof Cluster ? client.nodes('master') : [client];
   const infos = await Promise.all(nodes.map((node) => node.info().catch(() => '')));

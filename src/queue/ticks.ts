@@ -8,11 +8,11 @@ const HOUR_MS = 3_600_000;
 export interface SellerSchedule extends ScheduleKey {
   readonly marketplace: string;
   readonly cron: string;
-  /** IANA name of the zone in which `cron` is meant. */
+  /** IANA name of the time zone of `cron`. */
   readonly timeZone: string;
 }
 
-/** A seller and its cron expressions; null: not on a schedule. */
+/** A seller and its cron expressions; null for no schedule. */
 interface ScheduledSeller {
   readonly name: string;
   readonly url: URL;
@@ -37,7 +37,7 @@ export interface Timetable extends SellerSchedule {
   readonly pattern: CronPattern;
 }
 
-/** A schedule with its next three ticks. @throws {TypeError} when its cron expression has a fault */
+/** A schedule with its next three ticks. @throws {TypeError} when its cron expression is invalid */
 export function describeSchedule(
   schedule: SellerSchedule,
   now: Date,
@@ -46,61 +46,67 @@ export function describeSchedule(
   return { ...schedule, next: nextTicks(parseCron(cron), timeZone, now, 3) };
 }
 
+/** What to do for a schedule now. Afterwards all its ticks up to `handledUntil` are handled. */
 export type TickPlan =
-  /** Add the job of `tick`; then ticks up to `reach` are handled. */
-  | { readonly kind: 'enqueue'; readonly tick: Date; readonly reach: Date }
-  /** Record ticks up to `reach` as handled, `missed` among them (null when none was missed). */
+  /** Add the job of `tick`. */
+  | { readonly kind: 'enqueue'; readonly tick: Date; readonly handledUntil: Date }
+  /** Add no job, but record the ticks as handled. */
   | {
-      readonly kind: 'pass';
-      readonly reach: Date;
+      readonly kind: 'skip';
+      readonly handledUntil: Date;
+      /** The newest tick that is skipped; null if there is none. */
       readonly missed: Date | null;
       readonly why: 'no-catch-up' | 'covered' | 'changed';
     }
-  /** Ticks up to `reach` are handled. */
-  | { readonly kind: 'nothing'; readonly reach: Date };
+  | { readonly kind: 'nothing'; readonly handledUntil: Date };
 
 /**
- * Plans what a schedule needs now: at most one tick, the newest, however many have passed.
+ * Decides what a schedule needs now: at most one job, for its newest tick.
  *
- * A tick that came while this process ran is always due. An earlier tick is due when `catchUp` is on
- * and no run of the same kind began since; this includes a seller that was never mirrored. When the
- * schedule was changed, the old schedule decides which ticks were missed.
- * @param moment.watchedSince since when this process watches for ticks
- * @param moment.catchUp whether to add the newest tick that was missed while nothing ran
+ * A tick since `watchedSince` is always due. An earlier one is due if `catchUp` is on and no run of the same kind
+ * began since; so a seller that was never mirrored is due at once. If the schedule was changed, the old schedule
+ * decides which ticks were missed.
+ * @param moment.watchedSince when this process began to watch for ticks
+ * @param moment.catchUp whether to add the newest tick that was missed while no scheduler ran
  */
 export function planTick(
   timetable: Timetable,
   { record: stored, lastRunAt }: Pick<ScheduleState, 'record' | 'lastRunAt'>,
   { now, watchedSince, catchUp }: { now: Date; watchedSince: Date; catchUp: boolean },
 ): TickPlan {
-  const record = stored !== null && stored.lastTick <= credibleAt(now) ? stored : null;
+  const record = stored !== null && stored.lastTick <= latestCredible(now) ? stored : null;
   const newest = tickSince(timetable, now, record?.lastTick ?? null);
   if (newest !== null && newest > watchedSince) {
-    return { kind: 'enqueue', tick: newest, reach: newest };
+    return { kind: 'enqueue', tick: newest, handledUntil: newest };
   }
-  const changed = record !== null && isChanged(timetable, record);
+  const changed =
+    record !== null && (timetable.cron !== record.cron || timetable.timeZone !== record.timeZone);
   if (!changed && newest === null) {
-    return { kind: 'nothing', reach: record?.lastTick ?? watchedSince };
+    return { kind: 'nothing', handledUntil: record?.lastTick ?? watchedSince };
   }
-  const missed = changed ? missedBefore(record, watchedSince) : newest;
-  const reach = latest(record?.lastTick, newest, missed);
-  if (missed === null) return { kind: 'pass', reach, missed, why: 'changed' };
-  if (!catchUp) return { kind: 'pass', reach, missed, why: 'no-catch-up' };
-  if (lastRunAt !== null && lastRunAt >= missed) {
-    return { kind: 'pass', reach, missed, why: 'covered' };
-  }
-  return { kind: 'enqueue', tick: missed, reach };
+  const missed = changed ? missedByRecord(record, watchedSince) : newest;
+  const handledUntil = latest(record?.lastTick, newest, missed);
+  const skip = (why: 'no-catch-up' | 'covered' | 'changed'): TickPlan => ({
+    kind: 'skip',
+    handledUntil,
+    missed,
+    why,
+  });
+  if (missed === null) return skip('changed');
+  if (!catchUp) return skip('no-catch-up');
+  if (lastRunAt !== null && lastRunAt >= missed) return skip('covered');
+  return { kind: 'enqueue', tick: missed, handledUntil };
 }
 
 /**
- * The newest time up to which a record is believed. Clocks differ by minutes. A record that is days
- * ahead was made by a wrong clock, and would suppress all ticks up to it.
+ * The latest tick that a record may have. Clocks differ by minutes. A record that is days ahead comes from a wrong
+ * clock, and would suppress all ticks until then.
  */
-export function credibleAt(now: Date): Date {
+export function latestCredible(now: Date): Date {
   return new Date(now.getTime() + DAY_MS);
 }
 
-/** The newest tick up to `now` that is later than `handled`; null when there is none. */
+/** The newest tick up to `now` and after `handled`; null if there is none. */
 export function tickSince(
   { pattern, timeZone }: Pick<Timetable, 'pattern' | 'timeZone'>,
   now: Date,
@@ -110,8 +116,8 @@ export function tickSince(
 }
 
 /**
- * The last tick, when its job was added and no run followed it; null otherwise.
- * @param keepJobsDays days that finished jobs are kept: only within them a missing job is a lost one
+ * The last tick, if its job was added and no run followed it; null otherwise.
+ * @param keepJobsDays days that finished jobs are kept; a missing job is a lost one only within them
  */
 export function tickWithoutRun(
   { record, enqueuedAt, lastRunAt }: Pick<ScheduleState, 'record' | 'enqueuedAt' | 'lastRunAt'>,
@@ -126,16 +132,12 @@ export function tickWithoutRun(
   return wasEnqueued && isKept && !hasRun ? lastTick : null;
 }
 
-function isChanged(timetable: Timetable, { cron, timeZone }: ScheduleRecord): boolean {
-  return timetable.cron !== cron || timetable.timeZone !== timeZone;
-}
-
-/** The newest tick of a recorded schedule that was not handled. */
-function missedBefore({ cron, timeZone, lastTick }: ScheduleRecord, until: Date): Date | null {
+/** The newest unhandled tick of a recorded schedule. */
+function missedByRecord({ cron, timeZone, lastTick }: ScheduleRecord, until: Date): Date | null {
   try {
     return tickSince({ pattern: parseCron(cron), timeZone }, until, lastTick);
   } catch {
-    return null; // it was valid then, but this version may know its time zone by another name
+    return null; // it was valid when recorded, but this version may not know its time zone
   }
 }
 

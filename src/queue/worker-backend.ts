@@ -1,62 +1,63 @@
 import type { IQueueBackend } from 'bullmq';
 import { pause } from './concurrency.js';
 import type { Connection } from './connection.js';
-import { wordsOf } from './errors.js';
+import { errorText } from './errors.js';
 import type { Tuning } from './tuning.js';
 
-interface SteadyOptions {
+interface ResilientOptions {
   readonly connection: Connection;
   readonly tuning: Tuning;
-  /** Milliseconds before the server is asked again after a failure. */
+  /** Milliseconds to wait after a failure. */
   readonly retryMs: number;
   /** Aborted when the worker begins to stop. */
-  readonly ending: AbortSignal;
+  readonly stopping: AbortSignal;
   /**
-   * Told of each lock that was to be renewed.
-   * @param ageMs how long ago, at most, the server renewed it
+   * Called for each lock whose renewal was attempted.
+   * @param ageMs how long ago, at most, the server renewed the lock
    */
   readonly onRenewed: (token: string, isLost: boolean, ageMs: number) => void;
 }
 
 /**
- * The backend of BullMQ's worker, with three changes. It never waits for a job longer than
- * `blockMs` (BullMQ waits up to an hour on PostgreSQL, also on a connection that is half open), and
- * a failed wait ends as one without a job, so that the worker looks for jobs next. Renewals of locks
- * are reported. BullMQ retries after a pause when a connection is refused, and without one after other
- * errors (the server shuts down, is full, or does not answer): so all get that error's code, except
- * what the server says of a job.
+ * Changes the backend of BullMQ's worker in four ways:
+ * - It waits for a job no longer than `blockMs`. On PostgreSQL, BullMQ waits up to an hour, even on a half-open
+ *   connection.
+ * - A failed wait ends like one that found no job, so that the worker then looks for jobs.
+ * - Renewals of locks are reported.
+ * - All connection errors get the code ECONNREFUSED. BullMQ pauses before a retry only after that one; after
+ *   others (shutdown, server full, no answer) it would retry in a tight loop.
  */
-export function steadyBackend(
+export function resilientBackend(
   backend: IQueueBackend,
-  { connection, tuning, retryMs, ending, onRenewed }: SteadyOptions,
+  { connection, tuning, retryMs, stopping, onRenewed }: ResilientOptions,
 ): IQueueBackend {
-  const answered = async <T>(answer: Promise<T>): Promise<T> => {
+  const reported = async <T>(command: Promise<T>): Promise<T> => {
     try {
-      const result = await answer;
-      connection.worked();
+      const result = await command;
+      connection.succeeded();
       return result;
     } catch (error) {
       if (isRefused(error)) throw error;
       connection.failed(error);
-      throw Object.assign(new Error(wordsOf(error), { cause: error }), { code: 'ECONNREFUSED' });
+      throw Object.assign(new Error(errorText(error), { cause: error }), { code: 'ECONNREFUSED' });
     }
   };
-  const changed: Partial<IQueueBackend> = {
+  const overrides: Partial<IQueueBackend> = {
     maximumBlockTimeout: tuning.blockMs / 1_000,
     waitForJob: async (seconds) => {
       try {
         return await backend.waitForJob(seconds);
       } catch (error) {
-        if (ending.aborted) throw error; // its connection was closed
+        if (stopping.aborted) throw error; // the worker closed its connection
         connection.failed(error);
         backend.reconnectBlocking().catch(() => undefined);
-        await pause(retryMs, ending);
+        await pause(retryMs, stopping);
         return null;
       }
     },
     extendLocks: async (ids, tokens, durationMs) => {
       const sentAt = performance.now();
-      const lost = await answered(backend.extendLocks(ids, tokens, durationMs));
+      const lost = await reported(backend.extendLocks(ids, tokens, durationMs));
       const ageMs = performance.now() - sentAt;
       for (const [index, token] of tokens.entries()) {
         onRenewed(token, lost.includes(ids[index] ?? ''), ageMs);
@@ -66,20 +67,20 @@ export function steadyBackend(
   };
   return new Proxy(backend, {
     get(target, name) {
-      if (name in changed) return Reflect.get(changed, name) as unknown;
+      if (name in overrides) return Reflect.get(overrides, name) as unknown;
       const value: unknown = Reflect.get(target, name, target);
       if (typeof value !== 'function') return value;
       return (...args: unknown[]): unknown => {
-        const answer: unknown = Reflect.apply(value, target, args);
-        const isCommand = answer instanceof Promise && !NO_COMMANDS.has(name);
-        return isCommand ? answered(answer) : answer;
+        const result: unknown = Reflect.apply(value, target, args);
+        const isCommand = result instanceof Promise && !CONNECTION_METHODS.has(name);
+        return isCommand ? reported(result) : result;
       };
     },
   });
 }
 
-/** Methods of a backend that handle its connections instead of giving a command. */
-const NO_COMMANDS = new Set<string | symbol>([
+/** Methods that manage a backend's connections. All others send a command. */
+const CONNECTION_METHODS = new Set<string | symbol>([
   'waitUntilReady',
   'disconnectBlocking',
   'reconnectBlocking',
@@ -87,7 +88,7 @@ const NO_COMMANDS = new Set<string | symbol>([
   'close',
 ]);
 
-/** The job is gone, not active, or locked by another worker: BullMQ's errors with a negative code. */
+/** True for BullMQ's errors with a negative code: the job is gone, not active, or locked by another worker. */
 export function isRefused(error: unknown): boolean {
   if (!(error instanceof Error) || !('code' in error)) return false;
   return typeof error.code === 'number' && error.code < 0;

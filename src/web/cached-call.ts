@@ -1,4 +1,4 @@
-import { within } from '../queue/concurrency.js';
+import { withTimeout } from '../queue/concurrency.js';
 
 /** A call that has not answered is repeated after this time (ms), by the next caller. */
 const ABANDONED_AFTER_MS = 30_000;
@@ -10,7 +10,7 @@ const FAILURE_FRESH_MS = 1_000;
  * call, or its result while it is fresh. A call that hangs is repeated at most every 30 s.
  * @param timeoutMs longest wait of one caller
  * @param freshMs time for which a result is reused, given how long the call took
- * @returns rejects as `call` does, or with `NoAnswer` after the timeout
+ * @returns rejects as `call` does, or with `TimeoutError` after the timeout
  */
 export function cachedCall<T>(
   call: () => Promise<T>,
@@ -31,6 +31,6 @@ export function cachedCall<T>(
   };
   return () => {
     if (last === null || performance.now() >= last.until) last = start();
-    return within(timeoutMs, last.result);
+    return withTimeout(timeoutMs, last.result);
   };
 }

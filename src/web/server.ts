@@ -3,7 +3,7 @@ import type { HealthCheck } from '../app/service.js';
 import { isLoopback } from '../domain/address.js';
 import { errorCode } from '../domain/error-code.js';
 import type { Log } from '../domain/log.js';
-import { NoAnswer } from '../queue/concurrency.js';
+import { TimeoutError } from '../queue/concurrency.js';
 import { cachedCall } from './cached-call.js';
 import { HEALTH, LIMITS, serve, type ListenTarget, type Pages, type WebServer } from './listen.js';
 import { VERSION } from '../version.js';
@@ -146,7 +146,7 @@ function readiness(
 
 /** Shows only the code of an error, or of its first inner error: messages may contain passwords. */
 function errorReason(error: unknown): string {
-  if (error instanceof NoAnswer) return error.message;
+  if (error instanceof TimeoutError) return error.message;
   const code = errorCode(error);
   return /^\w{2,40}$/.test(code) ? `failed (${code})` : 'failed';
 }

@@ -18,9 +18,9 @@ import {
 } from '../jobs/codes/support.js';
 import {
   describeOnRedis,
-  postgresTrialAt,
-  redisTrial,
-  type Trial,
+  postgresQueueAt,
+  redisQueue,
+  type TestQueue,
   until,
 } from '../queue/support.js';
 import { never, useMirror } from '../support/mirror.js';
@@ -64,12 +64,12 @@ async function isFinished(auditId: bigint): Promise<boolean> {
   return (await progress(mirror(), auditId)).state === 'finished';
 }
 
-function describeWork(title: string, trial: () => Trial): void {
+function describeWork(title: string, testQueue: () => TestQueue): void {
   describe(title, () => {
     it('completes an audit chunk by chunk, with one chunk in the queue at a time, and alerts at its end', async () => {
       const shop = await openShop();
       // Counting jobs all the time slows the queue down.
-      const queues = await trial().open({ tuning: { commandMs: 10_000, answerMs: 20_000 } });
+      const queues = await testQueue().open({ tuning: { commandMs: 10_000, answerMs: 20_000 } });
       const codes = listOf(shop, 160);
       const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 20 });
       await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
@@ -102,7 +102,7 @@ function describeWork(title: string, trial: () => Trial): void {
 
     it('continues a resumed audit even if the queue has lost its jobs', async () => {
       const shop = await openShop();
-      const queues = await trial().open();
+      const queues = await testQueue().open();
       const app = appOf(shop);
       const { audits } = mirror().store;
       const codes = listOf(shop, 120);
@@ -129,7 +129,7 @@ function describeWork(title: string, trial: () => Trial): void {
       'continues a resumed audit at once although its job is %s',
       async (jobState) => {
         const shop = await openShop();
-        const place = trial();
+        const place = testQueue();
         const queues = await place.open();
         const codes = listOf(shop, 100);
         const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 50 });
@@ -154,7 +154,7 @@ function describeWork(title: string, trial: () => Trial): void {
         const others = await place.open();
         await enqueueNext(mirror().store, auditId, chunkEnqueuer(others, 'main'));
         expect((await others.counts()).audits.waiting).toBe(0);
-        const again = chunkEnqueuer(others, 'main', { afresh: true });
+        const again = chunkEnqueuer(others, 'main', { force: true });
         await enqueueNext(mirror().store, auditId, again);
         others.work('audits', auditHandler(appOf(shop), others), { concurrency: 2 });
         await until(() => isFinished(auditId));
@@ -165,7 +165,7 @@ function describeWork(title: string, trial: () => Trial): void {
 
     it('rechecks known codes, and starts no second audit of them while one runs', async () => {
       const shop = await openShop();
-      const queues = await trial().open();
+      const queues = await testQueue().open();
       const codes = listOf(shop, 60);
       const handle = auditHandler(appOf(shop), queues);
       const auditId = await enter(mirror(), shop.marketplace.host, codes);
@@ -190,10 +190,10 @@ function describeWork(title: string, trial: () => Trial): void {
   });
 }
 
-describeWork('on PostgreSQL', () => postgresTrialAt(mirror().databaseUrl));
+describeWork('on PostgreSQL', () => postgresQueueAt(mirror().databaseUrl));
 
 describeOnRedis('on Redis', (redis) => {
-  describeWork('on one server', () => redisTrial(redisTarget(redis())));
+  describeWork('on one server', () => redisQueue(redisTarget(redis())));
 });
 
 it('retries the job of an unknown seller: other workers may already have the new sellers file', async () => {

@@ -8,7 +8,7 @@ import { chunkEnqueuer } from '../../src/app/watches.js';
 import { enqueueNext } from '../../src/jobs/codes/perform-chunk.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { diceOf } from '../domain/codes/support.js';
-import { postgresTrialAt, SHORT } from '../queue/support.js';
+import { postgresQueueAt, SHORT } from '../queue/support.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { auditVerdicts, enter, listOf, openShop, progress, truthOf } from './codes/support.js';
 
@@ -122,7 +122,7 @@ it('workers killed at any moment lose no code, settle none twice, and have littl
   const shop = await openShop();
   const codes = listOf(shop, 1_200, 6);
   const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 100 });
-  const queues = await postgresTrialAt(mirror().databaseUrl).open();
+  const queues = await postgresQueueAt(mirror().databaseUrl).open();
   await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
   // As slow as over a network, so that there is something to kill.
   shop.sim.faults.always('any', { kind: 'stall', ms: 50 });

@@ -1,73 +1,83 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Queues } from '../../src/queue/queues.js';
-import type { JobEvent } from '../../src/queue/worker.js';
-import { aborted, DONE, noting, sync, until } from './support.js';
-import type { Trial } from './support.js';
+import type { JobOutcome } from '../../src/jobs/types.js';
+import type { QueueCounts, QueueOptions, Queues } from '../../src/queue/queues.js';
+import type { JobEvent, QueueWorker, WorkOptions } from '../../src/queue/worker.js';
+import { aborted, DONE, recordingHandler, sync, until } from './support.js';
+import type { Recorded, TestQueue } from './support.js';
 
-/** What the product needs of its queue, whatever keeps it. */
-export function describeQueue(title: string, makeTrial: () => Promise<Trial> | Trial): void {
+/** What the product needs from its queue, whichever server stores it. */
+export function describeQueue(title: string, create: () => Promise<TestQueue> | TestQueue): void {
   describe(title, () => {
-    let trial: Trial;
+    let test: TestQueue;
     let queues: Queues;
     beforeEach(async () => {
-      trial = await makeTrial();
-      queues = await trial.open();
+      test = await create();
+      queues = await test.open();
     });
 
-    const mirror = async (): Promise<Awaited<ReturnType<Queues['counts']>>['mirror']> =>
-      (await queues.counts()).mirror;
+    const mirror = async (): Promise<QueueCounts> => (await queues.counts()).mirror;
+    const untilCounts = (counts: Partial<QueueCounts>): Promise<void> =>
+      until(async () => {
+        const now = await mirror();
+        return Object.entries(counts).every(([state, n]) => now[state as keyof QueueCounts] === n);
+      });
 
-    it('hands a task over as it was given', async () => {
-      const { handler, seen } = noting();
-      queues.work('mirror', handler, { concurrency: 1 });
+    /** Starts a worker on queue `mirror`. @param end as in `recordingHandler` */
+    function work(
+      end?: Parameters<typeof recordingHandler>[0],
+      { on = queues, ...options }: Partial<WorkOptions> & { readonly on?: Queues } = {},
+    ): { readonly seen: readonly Recorded[]; readonly worker: Pick<QueueWorker, 'stop'> } {
+      const { handler, seen } = recordingHandler(end);
+      return { seen, worker: on.work('mirror', handler, { concurrency: 1, ...options }) };
+    }
+    const attemptsOf = (seen: readonly Recorded[]): number[] =>
+      seen.map(({ context }) => context.attempt);
+    const open = (more: Partial<QueueOptions>): Promise<Queues> => test.open(more);
+
+    it('passes a task to the handler unchanged', async () => {
+      const { seen } = work();
       const { jobId, added } = await queues.add('mirror', sync('acme'));
       expect(added).toBe(true);
       await until(() => seen.length === 1);
       expect(seen[0]?.task).toEqual(sync('acme'));
       expect(seen[0]?.context).toMatchObject({ jobId, attempt: 1, attempts: 12 });
-      await until(async () => (await mirror()).completed === 1);
+      await untilCounts({ completed: 1 });
     });
 
-    it('hands alerts over in a queue of their own, so that they never wait behind runs', async () => {
-      const runs = noting(({ signal }) => aborted(signal).then(() => ({ kind: 'hand-back' })));
-      const told: unknown[] = [];
-      queues.work('mirror', runs.handler, { concurrency: 1 });
-      queues.work(
-        'alerts',
-        (task) => {
-          told.push(task);
-          return Promise.resolve(DONE);
-        },
-        { concurrency: 1 },
-      );
+    it('has a separate queue for alerts, so that they never wait for runs', async () => {
+      const { seen } = work(({ signal }) => aborted(signal).then(() => ({ kind: 'hand-back' })));
+      const alerts: unknown[] = [];
+      const handler = (task: unknown): Promise<JobOutcome> => {
+        alerts.push(task);
+        return Promise.resolve(DONE);
+      };
+      queues.work('alerts', handler, { concurrency: 1 });
       await queues.add('mirror', sync('acme'));
-      await until(() => runs.seen.length === 1);
+      await until(() => seen.length === 1);
       const task = { kind: 'run-failed', runId: '17' } as const;
-      expect(await queues.add('alerts', task, 'run-failed.17')).toEqual({
-        jobId: 'run-failed.17',
-        added: true,
-      });
-      await until(() => told.length === 1);
-      expect(told).toEqual([task]);
+      const jobId = 'run-failed.17';
+      expect(await queues.add('alerts', task, jobId)).toEqual({ jobId, added: true });
+      await until(() => alerts.length === 1);
+      expect(alerts).toEqual([task]);
     });
 
-    it('adds an id once, whoever asks and however often, also when it is done', async () => {
-      const other = await trial.open();
-      const id = 'sync.acme.20261121T020000Z';
-      const many = [queues, other, queues, other].map((it) => it.add('mirror', sync('acme'), id));
-      const all = await Promise.all(many);
-      expect(all.filter(({ added }) => added)).toHaveLength(1);
+    it('adds a job id only once, from any process, even when the job is done', async () => {
+      const other = await test.open();
+      const jobId = 'sync.acme.20261121T020000Z';
+      const jobs = await Promise.all(
+        [queues, other, queues, other].map((each) => each.add('mirror', sync('acme'), jobId)),
+      );
+      expect(jobs.filter(({ added }) => added)).toHaveLength(1);
       expect(await mirror()).toMatchObject({ waiting: 1 });
-      const { handler, seen } = noting();
-      queues.work('mirror', handler, { concurrency: 2 });
-      await until(async () => (await mirror()).completed === 1);
-      expect(await queues.add('mirror', sync('acme'), id)).toEqual({ jobId: id, added: false });
+      const { seen } = work();
+      await untilCounts({ completed: 1 });
+      expect(await queues.add('mirror', sync('acme'), jobId)).toEqual({ jobId, added: false });
       expect(await mirror()).toMatchObject({ waiting: 0, active: 0, completed: 1 });
       expect(seen).toHaveLength(1);
     });
 
-    it('makes ids of their own for what people ask for, in the same second too', async () => {
+    it('gives each job without an id a new one, even in the same second', async () => {
       const one = await queues.add('mirror', sync('acme'));
       const two = await queues.add('mirror', sync('acme'));
       expect(one.jobId).toMatch(/^sync\.acme\.asked-\d{8}T\d{6}Z-[0-9a-f]{12}$/);
@@ -75,272 +85,256 @@ export function describeQueue(title: string, makeTrial: () => Promise<Trial> | T
       expect(await mirror()).toMatchObject({ waiting: 2 });
     });
 
-    it('tries again what failed, counting attempts, and keeps the words but no stack', async () => {
-      const { handler, seen } = noting(({ attempt }) =>
+    it('retries a failed job, counts attempts, and keeps the message without a stack', async () => {
+      const { seen } = work(({ attempt }) =>
         attempt < 3 ? { kind: 'retry', problem: `no luck ${attempt}`, notBefore: null } : DONE,
       );
-      queues.work('mirror', handler, { concurrency: 1 });
       const { jobId } = await queues.add('mirror', sync('acme'));
-      await until(async () => (await mirror()).completed === 1);
-      expect(seen.map(({ context }) => context.attempt)).toEqual([1, 2, 3]);
-      const job = await (await trial.bull()).getJob(jobId);
+      await untilCounts({ completed: 1 });
+      expect(attemptsOf(seen)).toEqual([1, 2, 3]);
+      const job = await (await test.bull()).getJob(jobId);
       expect(job?.failedReason).toBe('no luck 2');
       expect(job?.stacktrace ?? []).toEqual([]);
     });
 
-    it('passes the time to come back on to the pause, and starts nothing before it', async () => {
+    it('passes the earliest time of a retry to the backoff, and starts nothing before it', async () => {
       const notBefore = Date.now() + 700;
       const startedAt: number[] = [];
-      const { handler } = noting(({ attempt }) => {
+      const backoff = (_attempt: number, time: number | null, now: number): number =>
+        (time ?? now) - now;
+      const end = ({ attempt }: { readonly attempt: number }): JobOutcome => {
         startedAt.push(Date.now());
         return attempt === 1 ? { kind: 'retry', problem: 'later', notBefore } : DONE;
-      });
-      const patient = await trial.open({
-        tuning: { backoff: (_attempt, time, now) => (time ?? now) - now },
-      });
-      patient.work('mirror', handler, { concurrency: 1 });
+      };
+      work(end, { on: await open({ tuning: { backoff } }) });
       await queues.add('mirror', sync('acme'));
       await until(() => startedAt.length === 2);
       expect(startedAt[1]).toBeGreaterThanOrEqual(notBefore);
     });
 
-    it('takes an exception for a failure that may pass', async () => {
-      const { handler, seen } = noting(({ attempt }) => {
+    it('retries after an exception, and shortens its message', async () => {
+      const { seen } = work(({ attempt }) => {
         if (attempt === 1) throw new Error(`broken ${'x'.repeat(10_000)}`);
         return DONE;
       });
-      queues.work('mirror', handler, { concurrency: 1 });
       const { jobId } = await queues.add('mirror', sync('acme'));
-      await until(async () => (await mirror()).completed === 1);
+      await untilCounts({ completed: 1 });
       expect(seen).toHaveLength(2);
-      const job = await (await trial.bull()).getJob(jobId);
+      const job = await (await test.bull()).getJob(jobId);
       expect(job?.failedReason).toMatch(/^broken x+$/);
       expect(job?.failedReason?.length).toBeLessThanOrEqual(500);
       expect(job?.stacktrace ?? []).toEqual([]);
     });
 
     it('gives a job up after its last attempt', async () => {
-      const few = await trial.open({ tuning: { attempts: 2 } });
-      const { handler, seen } = noting(() => ({ kind: 'retry', problem: 'no', notBefore: null }));
-      few.work('mirror', handler, { concurrency: 1 });
+      const few = await open({ tuning: { attempts: 2 } });
+      const { seen } = work(() => ({ kind: 'retry', problem: 'no', notBefore: null }));
       await few.add('mirror', sync('acme'));
-      await until(async () => (await mirror()).failed === 1);
-      expect(seen.map(({ context }) => context.attempt)).toEqual([1, 2]);
+      await untilCounts({ failed: 1 });
+      expect(attemptsOf(seen)).toEqual([1, 2]);
     });
 
-    it('does not try again what repeating can not help, tells why it failed, and tries it with all its attempts when asked', async () => {
-      let works = false;
-      const { handler, seen } = noting(() =>
-        works ? DONE : { kind: 'give-up', problem: 'the key is refused' },
-      );
-      queues.work('mirror', handler, { concurrency: 1 });
+    it('lists a job that was given up, and runs it again with all its attempts on request', async () => {
+      let outcome: JobOutcome = { kind: 'give-up', problem: 'the key is refused' };
+      const { seen } = work(() => outcome);
       const { jobId } = await queues.add('mirror', sync('acme'));
-      await until(async () => (await mirror()).failed === 1);
-      expect(await queues.ended('mirror', 'failed', 10)).toMatchObject([
+      await untilCounts({ failed: 1 });
+      expect(await queues.endedJobs('mirror', 'failed', 10)).toMatchObject([
         { queue: 'mirror', jobId, kind: 'sync', seller: 'acme', problem: 'the key is refused' },
       ]);
-      works = true;
+      outcome = DONE;
       expect(await queues.retry('mirror', jobId)).toBe(true);
-      await until(async () => (await mirror()).completed === 1);
-      expect(seen.map(({ context }) => context.attempt)).toEqual([1, 1]);
-      expect(await queues.ended('mirror', 'failed', 10)).toEqual([]);
-      expect(await queues.ended('mirror', 'completed', 10)).toMatchObject([
-        { jobId, problem: null },
-      ]);
+      await untilCounts({ completed: 1 });
+      expect(attemptsOf(seen)).toEqual([1, 1]);
+      expect(await queues.endedJobs('mirror', 'failed', 10)).toEqual([]);
+      const completed = await queues.endedJobs('mirror', 'completed', 10);
+      expect(completed).toMatchObject([{ jobId, problem: null }]);
     });
 
-    it('tries nothing again that did not fail, or is gone', async () => {
+    it('does not run a job again that did not fail, or is gone', async () => {
       const { jobId } = await queues.add('mirror', sync('acme'));
       expect(await queues.retry('mirror', jobId)).toBe(false);
       expect(await queues.retry('mirror', 'gone')).toBe(false);
       expect(await mirror()).toMatchObject({ waiting: 1 });
     });
 
-    it('puts a job off without using up an attempt, and by nothing where the time is past already', async () => {
+    it('delays a job without using up an attempt, even by a negative time', async () => {
       const startedAt: number[] = [];
-      const { handler, seen } = noting(() => {
+      const { seen } = work(() => {
         startedAt.push(Date.now());
         if (startedAt.length > 2) return DONE;
         const delayMs = startedAt.length === 1 ? 300 : -60_000;
-        return { kind: 'later', reason: 'another run is at work', delayMs };
+        return { kind: 'later', reason: 'another run is active', delayMs };
       });
-      queues.work('mirror', handler, { concurrency: 1 });
       await queues.add('mirror', sync('acme'));
-      await until(async () => (await mirror()).completed === 1);
-      expect(seen.map(({ context }) => context.attempt)).toEqual([1, 1, 1]);
+      await untilCounts({ completed: 1 });
+      expect(attemptsOf(seen)).toEqual([1, 1, 1]);
       const [first = 0, second = 0] = startedAt;
       expect(second - first).toBeGreaterThanOrEqual(299);
     });
 
-    it('fails a job for good that it does not understand, and says so', async () => {
-      const { handler, seen } = noting();
-      queues.work('mirror', handler, { concurrency: 1 });
-      const bull = await trial.bull();
+    it('fails a job with an invalid payload for good, with the reason', async () => {
+      const { seen } = work();
+      const bull = await test.bull();
       const payload = { v: 1, mark: 'x', task: { kind: 'sync', seller: 7 } };
       await bull.add('sync', payload, { jobId: 'odd', attempts: 5 });
       await bull.add('sync', { something: 'else' }, { jobId: 'odder', attempts: 5 });
-      await until(async () => (await mirror()).failed === 2);
-      expect((await bull.getJob('odd'))?.failedReason).toContain('is not understood: task.seller');
-      expect((await bull.getJob('odder'))?.failedReason).toContain('is not understood');
+      await untilCounts({ failed: 2 });
+      expect((await bull.getJob('odd'))?.failedReason).toContain('payload is invalid: task.seller');
+      expect((await bull.getJob('odder'))?.failedReason).toContain('payload is invalid');
       expect(seen).toEqual([]);
     });
 
-    it('stores ids and nothing else', async () => {
+    it('stores only the fields of the task', async () => {
       const task = { ...sync('acme'), key: 'not-for-a-queue' };
       const { jobId } = await queues.add('mirror', task);
-      const job = await (await trial.bull()).getJob(jobId);
+      const job = await (await test.bull()).getJob(jobId);
       expect(job?.data).toEqual({ v: 1, mark: expect.any(String), task: sync('acme') });
     });
 
-    it('works on as many jobs at the same time as it may, and on each once', async () => {
+    it('processes as many jobs at the same time as configured, each once', async () => {
       let now = 0;
       let most = 0;
-      const { handler, seen } = noting(async () => {
-        most = Math.max(most, (now += 1));
-        await sleep(10);
-        now -= 1;
-        return DONE;
-      });
       const ids = Array.from({ length: 30 }, (_, i) => `items.acme.${i}`);
       await Promise.all(ids.map((id) => queues.add('mirror', sync('acme'), id)));
       const events: JobEvent[] = [];
-      queues.work('mirror', handler, { concurrency: 3, onJob: (event) => events.push(event) });
-      await until(async () => (await mirror()).completed === 30);
+      const { seen } = work(
+        async () => {
+          most = Math.max(most, (now += 1));
+          await sleep(10);
+          now -= 1;
+          return DONE;
+        },
+        { concurrency: 3, onJob: (event) => events.push(event) },
+      );
+      await untilCounts({ completed: 30 });
       expect(most).toBe(3);
       expect(seen.map(({ context }) => context.jobId).toSorted()).toEqual(ids.toSorted());
       await until(() => events.length === 30);
       expect(events[0]).toMatchObject({ queue: 'mirror', name: 'sync', outcome: 'done' });
     });
 
-    it('goes on when whoever counts its jobs fails', async () => {
+    it('continues if `onJob` throws', async () => {
       const onJob = (): never => {
         throw new Error('no such counter');
       };
-      queues.work('mirror', noting().handler, { concurrency: 1, onJob });
+      work(undefined, { onJob });
       for (let jobs = 0; jobs < 2; jobs += 1) await queues.add('mirror', sync('acme'));
-      await until(async () => (await mirror()).completed === 2);
+      await untilCounts({ completed: 2 });
     });
 
-    it('keeps finished jobs in bounds, and events too', async () => {
-      const tidy = await trial.open({ tuning: { completedKept: 5, failedKept: 3 } });
-      const { handler } = noting((_context, { seller }) =>
-        seller === 'bad' ? { kind: 'give-up', problem: 'no' } : DONE,
-      );
-      // All at once they would wait for each other, longer than an answer may take.
+    it('limits the number of finished jobs and of events', async () => {
+      const tidy = await open({ tuning: { completedKept: 5, failedKept: 3 } });
+      // Adding all 300 at once would exceed the time limit of a call.
       const ten = Array.from({ length: 10 }, (_, i) => (i === 0 ? 'bad' : 'good'));
       for (let n = 0; n < 30; n++) {
         await Promise.all(ten.map((seller) => tidy.add('mirror', sync(seller))));
       }
-      tidy.work('mirror', handler, { concurrency: 4 });
-      await until(async () => {
-        const { waiting, active } = await mirror();
-        return waiting + active === 0;
+      work((_, { seller }) => (seller === 'bad' ? { kind: 'give-up', problem: 'no' } : DONE), {
+        concurrency: 4,
+        on: tidy,
       });
-      // Jobs that end in the same moment do not see each other: a few more may stay till the next.
+      await untilCounts({ waiting: 0, active: 0 });
+      // Jobs that end in the same moment don't see each other, so a few more may remain for now.
       const { completed, failed } = await mirror();
       expect(completed).toBeGreaterThanOrEqual(5);
       expect(completed).toBeLessThan(5 + 4);
       expect(failed).toBeGreaterThanOrEqual(3);
       expect(failed).toBeLessThan(3 + 4);
       // Both servers trim in steps: Redis by nodes of 100, PostgreSQL every 256th time.
-      expect(await trial.events()).toBeLessThan(500);
+      expect(await test.events()).toBeLessThan(500);
     });
 
-    it('keeps finished jobs for the time that was asked for', async () => {
-      const tidy = await trial.open({ keepJobsDays: 1 / 86_400 });
-      tidy.work('mirror', noting().handler, { concurrency: 1 });
+    it('deletes finished jobs after the configured time', async () => {
+      const tidy = await open({ keepJobsDays: 1 / 86_400 });
+      work(undefined, { on: tidy });
       await tidy.add('mirror', sync('acme'), 'first');
-      await until(async () => (await mirror()).completed === 1);
+      await untilCounts({ completed: 1 });
       await sleep(1_500);
       await tidy.add('mirror', sync('acme'), 'second');
-      await until(async () => (await (await trial.bull()).getJobState('first')) === 'unknown');
+      await until(async () => (await (await test.bull()).getJobState('first')) === 'unknown');
       expect(await mirror()).toMatchObject({ completed: 1 });
     });
 
-    it('lets jobs end when it stops, and takes no new one', async () => {
-      let let_go = (): void => undefined;
-      const gate = new Promise<void>((resolve) => (let_go = resolve));
-      const { handler, seen } = noting(() => gate.then(() => DONE));
-      const worker = queues.work('mirror', handler, { concurrency: 1 });
+    it('finishes active jobs before it stops, and takes no new one', async () => {
+      let finish = (): void => undefined;
+      const finished = new Promise<void>((resolve) => (finish = resolve));
+      const { seen, worker } = work(() => finished.then(() => DONE));
       await queues.add('mirror', sync('acme'));
       await queues.add('mirror', sync('bert'));
       await until(() => seen.length === 1);
       const stopped = worker.stop(30_000);
-      let_go();
+      finish();
       expect(await stopped).toEqual({ handedBack: 0 });
       expect(await mirror()).toMatchObject({ waiting: 1, active: 0, completed: 1 });
     });
 
-    it.each(['says so', 'throws'])(
-      'hands a job back that does not end in time and then %s, without using up an attempt',
+    it.each(['returns', 'throws'])(
+      'hands a job back without using up an attempt if its handler %s only when stopped',
       async (how) => {
-        const slow = noting(async ({ signal }) => {
+        const { seen, worker } = work(async ({ signal }) => {
           await aborted(signal);
           if (how === 'throws') signal.throwIfAborted();
           return { kind: 'hand-back' };
         });
-        const worker = queues.work('mirror', slow.handler, { concurrency: 1 });
         await queues.add('mirror', sync('acme'));
-        await until(() => slow.seen.length === 1);
+        await until(() => seen.length === 1);
         expect(await worker.stop(50)).toEqual({ handedBack: 1 });
         expect(await mirror()).toMatchObject({ waiting: 1, active: 0 });
-        const next = noting();
-        queues.work('mirror', next.handler, { concurrency: 1 });
-        await until(async () => (await mirror()).completed === 1);
-        expect(next.seen[0]?.context.attempt).toBe(1);
+        const next = work();
+        await untilCounts({ completed: 1 });
+        expect(attemptsOf(next.seen)).toEqual([1]);
       },
     );
 
-    it('stops also when a handler never returns, and another worker takes its job over', async () => {
-      const stuck = noting(() => new Promise(() => undefined));
-      const worker = queues.work('mirror', stuck.handler, { concurrency: 1 });
+    it('stops even if a handler never returns, and another worker takes the job over', async () => {
+      const { seen, worker } = work(() => new Promise(() => undefined));
       await queues.add('mirror', sync('acme'));
-      await until(() => stuck.seen.length === 1);
+      await until(() => seen.length === 1);
       expect(await worker.stop(50)).toEqual({ handedBack: 0 });
-      const next = noting();
-      (await trial.open()).work('mirror', next.handler, { concurrency: 1 });
-      await until(async () => (await mirror()).completed === 1);
-      expect(next.seen[0]?.context.attempt).toBe(1);
+      const next = work(undefined, { on: await test.open() });
+      await untilCounts({ completed: 1 });
+      expect(attemptsOf(next.seen)).toEqual([1]);
     });
 
-    it('renews the locks of long jobs, so that nobody takes them over', async () => {
-      // Looked at as the work ends: a renewal under way while the end is written down comes too late.
+    it('renews the locks of long jobs, so that no other worker takes them over', async () => {
+      // Check within the handler: a renewal that runs while the outcome is recorded comes too late.
       const interrupted: boolean[] = [];
-      const long = noting(async ({ signal }) => {
+      const end = async ({ signal }: { readonly signal: AbortSignal }): Promise<JobOutcome> => {
         await sleep(2_500);
         interrupted.push(signal.aborted);
         return DONE;
-      });
-      queues.work('mirror', long.handler, { concurrency: 1 });
-      (await trial.open()).work('mirror', long.handler, { concurrency: 1 });
+      };
+      work(end);
+      work(end, { on: await test.open() });
       await queues.add('mirror', sync('acme'));
-      await until(async () => (await mirror()).completed === 1);
+      await untilCounts({ completed: 1 });
       expect(interrupted).toEqual([false]);
     });
 
-    it('interrupts a job that another worker has taken, and writes nothing about it', async () => {
+    it('interrupts a job that another worker has taken over, and records nothing', async () => {
       const events: JobEvent[] = [];
-      const { handler, seen } = noting(({ signal }) => aborted(signal).then(() => DONE));
-      queues.work('mirror', handler, { concurrency: 1, onJob: (event) => events.push(event) });
+      const { seen } = work(({ signal }) => aborted(signal).then(() => DONE), {
+        onJob: (event) => events.push(event),
+      });
       const { jobId } = await queues.add('mirror', sync('acme'));
       await until(() => seen.length === 1);
-      await trial.steal(jobId);
+      await test.steal(jobId);
       await until(() => seen[0]?.context.signal.aborted === true);
       expect(String(seen[0]?.context.signal.reason)).toContain('another worker');
-      await until(() => trial.lines.some(({ message }) => message.includes('written down')));
+      await until(() => test.lines.some(({ message }) => message.startsWith('could not record')));
       expect(await mirror()).toMatchObject({ active: 1, completed: 0 });
       expect(events).toEqual([]);
     });
 
-    it('refuses what can not be the id of a job, and a task that its own workers would not understand', async () => {
-      await expect(queues.add('mirror', sync('acme'), 'sync:acme')).rejects.toThrow(
-        'no id for a job',
-      );
-      const adding = queues.add('mirror', sync('x'.repeat(5_000)), 'sync.x');
-      await expect(adding).rejects.toThrow('no task for mirror');
+    it('rejects an invalid job id, and a task that workers could not read', async () => {
+      const badId = queues.add('mirror', sync('acme'), 'sync:acme');
+      await expect(badId).rejects.toThrow('invalid job id');
+      const badTask = queues.add('mirror', sync('x'.repeat(5_000)), 'sync.x');
+      await expect(badTask).rejects.toThrow('invalid task for queue mirror');
     });
 
-    it('closes once, whoever asks, and says so afterwards', async () => {
+    it('closes once, and then rejects calls', async () => {
       await Promise.all([queues.close(), queues.close()]);
       await expect(queues.counts()).rejects.toMatchObject({ code: 'QUEUE' });
     });

@@ -5,8 +5,8 @@ import { placesOf, startCluster, startSentinel, type RedisCluster } from '../sup
 import type { RedisSentinel } from '../support/redis.js';
 import { hasRedis, redisTarget, redisTitle, type RedisProcess } from '../support/redis.js';
 import { describeQueue } from './contract.js';
-import { DONE, noting, sync, until, works } from './support.js';
-import { redisTrial } from './support.js';
+import { DONE, recordingHandler, sync, until, succeeds } from './support.js';
+import { redisQueue } from './support.js';
 
 describe.skipIf(!hasRedis)(redisTitle('the queue on a Redis cluster of three nodes'), () => {
   let cluster: RedisCluster;
@@ -19,25 +19,25 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on a Redis cluster of three nod
     const nodes = placesOf(cluster.nodes);
     return { ...redisTarget(cluster.nodes[0] ?? { host: '', port: 0 }), mode: 'cluster', nodes };
   };
-  describeQueue('as on a single server', () => redisTrial(target()));
+  describeQueue('like on a single server', () => redisQueue(target()));
 
-  it('keeps all keys of an installation in one slot, since scripts touch several at once', async () => {
-    const trial = redisTrial(target());
-    const queues = await trial.open();
-    queues.work('mirror', noting().handler, { concurrency: 1 });
+  it('keeps all keys of an installation in one slot, since scripts use several at once', async () => {
+    const testQueue = redisQueue(target());
+    const queues = await testQueue.open();
+    queues.work('mirror', recordingHandler().handler, { concurrency: 1 });
     await queues.add('mirror', sync('acme'));
     await queues.add('alerts', { kind: 'run-failed', runId: '1' }, 'one');
     await until(async () => (await queues.counts()).mirror.completed === 1);
-    const { prefix } = trial.options;
+    const { prefix } = testQueue.options;
     const keys = await Promise.all(
       cluster.nodes.map((node) => node.command('KEYS', `{${prefix}}*`)),
     );
     expect(keys.filter((found) => found !== '')).toHaveLength(1);
   });
 
-  it('loses no job when each node is restarted in its turn', async () => {
-    const queues = await redisTrial(target()).open();
-    const { handler, seen } = noting(() => sleep(20).then(() => DONE));
+  it('loses no job when the nodes are restarted one after another', async () => {
+    const queues = await redisQueue(target()).open();
+    const { handler, seen } = recordingHandler(() => sleep(20).then(() => DONE));
     const ids = Array.from({ length: 60 }, (_, i) => `items.acme.${i}`);
     for (const id of ids) await queues.add('mirror', sync('acme'), id);
     queues.work('mirror', handler, { concurrency: 2 });
@@ -55,7 +55,7 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on a Redis cluster of three nod
   });
 });
 
-/** Servers that change their role close their connections: then there is nothing to tell yet. */
+/** Empty while the server changes its role, since it closes its connections then. */
 const roleOf = (server: Pick<RedisProcess, 'command'>): Promise<string> =>
   server.command('ROLE').catch(() => '');
 
@@ -73,10 +73,10 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis behind a sentinel'), (
     ['is killed', 'SIGKILL', (): Promise<void> => fleet.master.start()],
     ['hangs', 'SIGSTOP', (): unknown => fleet.master.child.kill('SIGCONT')],
   ] as const)(
-    'goes on with the new master when the old one %s, with all that it was given',
+    'continues with the new master when the old one %s, without losing a job',
     async (_what, signal, comeBack) => {
-      const queues = await redisTrial(target(), placesOf([fleet.replica])).open();
-      const { handler, seen } = noting(() => sleep(20).then(() => DONE));
+      const queues = await redisQueue(target(), placesOf([fleet.replica])).open();
+      const { handler, seen } = recordingHandler(() => sleep(20).then(() => DONE));
       const ids = Array.from({ length: 40 }, (_, i) => `items.acme.${i}`);
       const worked = (...wanted: string[]): boolean => {
         const had = new Set(seen.map(({ context }) => context.jobId));
@@ -88,10 +88,11 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis behind a sentinel'), (
       await until(() => seen.length > 3);
       fleet.master.child.kill(signal);
       await until(async () => (await roleOf(fleet.replica)).includes('master'));
-      const added = (id: string): Promise<boolean> => works(queues.add('mirror', sync('acme'), id));
+      const added = (id: string): Promise<boolean> =>
+        succeeds(queues.add('mirror', sync('acme'), id));
       await until(() => added('after'));
       await until(() => worked(...ids, 'after'));
-      // The old one comes back and is made a replica, to which nobody writes by mistake.
+      // The old master comes back and becomes a replica, which must get no writes.
       await comeBack();
       await until(async () => (await roleOf(fleet.master)).includes('slave'));
       await until(() => added('later'));
@@ -99,8 +100,8 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis behind a sentinel'), (
     },
   );
 
-  it('says what is wrong when the sentinels do not know the master', async () => {
-    const queues = await redisTrial(target('others')).open();
+  it('reports that the sentinels don’t know the master', async () => {
+    const queues = await redisQueue(target('others')).open();
     await expect(queues.ping()).rejects.toThrow(/"others" of the sentinels at/);
   });
 });

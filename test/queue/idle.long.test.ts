@@ -4,9 +4,9 @@ import { TUNING } from '../../src/queue/tuning.js';
 import { createTestDatabase } from '../support/postgres.js';
 import { hasRedis, redisTarget, redisTitle, startRedis } from '../support/redis.js';
 import { DONE, until } from './support.js';
-import { postgresTrialAt, redisTrial, withClient, type Trial } from './support.js';
+import { postgresQueueAt, redisQueue, withClient, type TestQueue } from './support.js';
 
-/** Ten times as fast as in production: two minutes take twelve seconds. */
+/** Ten times as fast as in production: these twelve seconds stand for two minutes. */
 const FAST = {
   lockMs: TUNING.lockMs / 10,
   stalledMs: TUNING.stalledMs / 10,
@@ -14,25 +14,25 @@ const FAST = {
 };
 const TWO_MINUTES_MS = 12_500;
 
-/** PostgreSQL's sessions report what they did when they have been idle for ten seconds. */
-const REPORTED_MS = 11_000;
+/** PostgreSQL's sessions report their statistics after ten idle seconds. */
+const STATISTICS_DELAY_MS = 11_000;
 
-/** How much is counted while all three workers of a process have nothing to do. */
-async function whileIdle(trial: Trial, count: () => Promise<number>): Promise<number> {
-  const queues = await trial.open({ tuning: FAST });
+/** The increase of a count while three workers are idle. */
+async function whileIdle(testQueue: TestQueue, count: () => Promise<number>): Promise<number> {
+  const queues = await testQueue.open({ tuning: FAST });
   for (const queue of ['mirror', 'audits', 'alerts'] as const) {
     queues.work(queue, () => Promise.resolve(DONE), { concurrency: 2 });
   }
   await queues.add('alerts', { kind: 'run-failed', runId: '1' }, 'first');
   await until(async () => (await queues.counts()).alerts.completed === 1);
-  await sleep(REPORTED_MS);
+  await sleep(STATISTICS_DELAY_MS);
   const before = await count();
   await sleep(TWO_MINUTES_MS);
   return (await count()) - before;
 }
 
 describe('an idle worker', () => {
-  it('leaves PostgreSQL alone, where each statement may cost money or keep the server awake', async () => {
+  it('sends PostgreSQL few statements, which may cost money or keep the server awake', async () => {
     const database = await createTestDatabase();
     onTestFinished(() => database.drop());
     const name = new URL(database.url).pathname.slice(1);
@@ -42,14 +42,14 @@ describe('an idle worker', () => {
         const { rows } = await client.query<{ n: string }>(sql, [name]);
         return Number(rows[0]?.n);
       });
-    // About 24, and what the server does by itself. A poll each second would be 72.
-    const asked = await whileIdle(postgresTrialAt(database.url), transactions);
-    expect(asked).toBeGreaterThan(0);
-    expect(asked).toBeLessThan(48);
+    // About 24, plus those of the server itself. Polling every second would send 72.
+    const statements = await whileIdle(postgresQueueAt(database.url), transactions);
+    expect(statements).toBeGreaterThan(0);
+    expect(statements).toBeLessThan(48);
   });
 
   it.skipIf(!hasRedis)(
-    redisTitle('asks Redis at most ten times a minute, beside the wait for a job'),
+    redisTitle('sends Redis at most ten commands a minute, besides the wait for a job'),
     async () => {
       const redis = await startRedis();
       onTestFinished(() => redis.dispose());
@@ -57,9 +57,9 @@ describe('an idle worker', () => {
         const stats = await redis.command('INFO', 'commandstats');
         return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1]);
       };
-      const asked = await whileIdle(redisTrial(redisTarget(redis)), scripts);
-      expect(asked).toBeGreaterThan(0);
-      expect(asked).toBeLessThanOrEqual(20);
+      const commands = await whileIdle(redisQueue(redisTarget(redis)), scripts);
+      expect(commands).toBeGreaterThan(0);
+      expect(commands).toBeLessThanOrEqual(20);
     },
   );
 });

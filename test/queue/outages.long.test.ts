@@ -18,15 +18,15 @@ import { startProxy, type TcpProxy } from '../support/tcp-proxy.js';
 import {
   aborted,
   DONE,
-  type Line,
-  noting,
-  postgresTrialAt,
-  redisTrial,
+  type LogLine,
+  recordingHandler,
+  postgresQueueAt,
+  redisQueue,
   sync,
-  type Trial,
+  type TestQueue,
   until,
   withClient,
-  works,
+  succeeds,
 } from './support.js';
 
 describe('PostgreSQL', () => {
@@ -34,7 +34,7 @@ describe('PostgreSQL', () => {
   let server: Breakable;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), `seller-mirror-tests-${process.pid}-`));
-    await chmod(folder, 0o755); // root lends it to another account
+    await chmod(folder, 0o755); // the server may run as another user
     server = await breakablePostgres(folder);
   });
   afterAll(async () => {
@@ -46,7 +46,7 @@ describe('PostgreSQL', () => {
 
 async function breakablePostgres(folder: string): Promise<Breakable> {
   const dataDir = join(folder, 'data');
-  // Held, not leased: a lease would start it again by itself.
+  // Not a lease, which would restart the server by itself.
   const start = (): ReturnType<typeof hold> => hold({ dataDir, applicationName: 'tests' });
   const { url, location, port } = await start();
   return {
@@ -63,11 +63,11 @@ async function breakablePostgres(folder: string): Promise<Breakable> {
       process.kill(pid, 'SIGKILL');
       await waitUntilGone(pid, 30_000);
     },
-    trial: async (proxyPort) => {
+    testQueue: async (proxyPort) => {
       await withClient(url, (client) => client.query('DROP SCHEMA IF EXISTS bullmq CASCADE'));
       const address = new URL(url);
       address.port = String(proxyPort);
-      return postgresTrialAt(address.href, url);
+      return postgresQueueAt(address.href, url);
     },
   };
 }
@@ -85,73 +85,73 @@ describe.skipIf(!hasRedis)(redisTitle('Redis'), () => {
     start: () => redis.start(),
     stop: () => redis.stop(),
     kill: () => redis.stop('SIGKILL'),
-    trial: (port) => {
+    testQueue: (port) => {
       const target = redisTarget({ host: redis.host, port }, { password: new Secret(password) });
-      return Promise.resolve(redisTrial(target, redisTarget(redis).nodes));
+      return Promise.resolve(redisQueue(target, redisTarget(redis).nodes));
     },
   }));
 });
 
 /** A server that tests may stop, kill and start. */
-export interface Breakable {
+interface Breakable {
   readonly host: string;
   readonly port: number;
-  /** Ends it as an administrator does. */
+  /** Shuts it down in order. */
   stop(): Promise<void>;
-  /** Ends it as a power cut does. */
+  /** Ends it like a power cut. */
   kill(): Promise<void>;
   start(): Promise<void>;
-  /** A fresh queue that is reached through `port`. */
-  trial(port: number): Promise<Trial>;
+  /** A new queue that is reached through `port`. */
+  testQueue(port: number): Promise<TestQueue>;
 }
 
-const lost = ({ level, message }: Line): boolean =>
-  level === 'warn' && message === 'the queue can not be used';
-const back = ({ level, message }: Line): boolean =>
-  level === 'info' && message === 'the queue can be used again';
+const lost = ({ level, message }: LogLine): boolean =>
+  level === 'warn' && message === 'the queue is unavailable';
+const back = ({ level, message }: LogLine): boolean =>
+  level === 'info' && message === 'the queue is available again';
 
-/** What the queue must come through, whatever keeps it. */
-export function describeOutages(title: string, server: () => Breakable): void {
+/** What the queue must survive, whichever server stores it. */
+function describeOutages(title: string, server: () => Breakable): void {
   describe(title, () => {
     let proxy: TcpProxy;
-    let trial: Trial;
+    let testQueue: TestQueue;
     beforeEach(async () => {
       await server().start();
       proxy = await startProxy(server());
       onTestFinished(() => proxy.close());
-      trial = await server().trial(proxy.port);
+      testQueue = await server().testQueue(proxy.port);
     });
 
     const areFinished = (queues: Queues, jobs: number): Promise<void> =>
       until(async () => (await queues.counts().catch(() => null))?.mirror.completed === jobs);
-    const wasLost = (): Promise<void> => until(() => trial.lines.some(lost));
+    const wasLost = (): Promise<void> => until(() => testQueue.lines.some(lost));
 
-    it('works again after its connections were cut', async () => {
-      const queues = await trial.open();
-      const { handler, seen } = noting();
+    it('reconnects after its connections were cut', async () => {
+      const queues = await testQueue.open();
+      const { handler, seen } = recordingHandler();
       queues.work('mirror', handler, { concurrency: 1 });
       await queues.ping();
       proxy.cut();
-      await until(() => works(queues.add('mirror', sync('acme'))));
+      await until(() => succeeds(queues.add('mirror', sync('acme'))));
       await until(() => seen.length >= 1);
     });
 
-    it('finds jobs though a firewall forgot the connection on which it waited for them', async () => {
-      const queues = await trial.open();
-      const { handler, seen } = noting();
+    it('finds jobs even if a firewall dropped the connection on which it waits for them', async () => {
+      const queues = await testQueue.open();
+      const { handler, seen } = recordingHandler();
       queues.work('mirror', handler, { concurrency: 1 });
       await queues.add('mirror', sync('acme'), 'before');
       await until(() => seen.length === 1);
       proxy.forget();
-      await until(() => works(queues.add('mirror', sync('acme'), 'after')));
+      await until(() => succeeds(queues.add('mirror', sync('acme'), 'after')));
       await until(() => seen.length === 2);
     });
 
     it.each(['refuse', 'swallow'] as const)(
-      'says so once when the server is away (%s), and goes on when it is back',
+      'logs once that the server is down (%s), and continues when it is back',
       async (mode) => {
-        const queues = await trial.open();
-        const { handler, seen } = noting();
+        const queues = await testQueue.open();
+        const { handler, seen } = recordingHandler();
         queues.work('mirror', handler, { concurrency: 1 });
         queues.work('alerts', () => Promise.resolve(DONE), { concurrency: 1 });
         await queues.add('mirror', sync('acme'), 'before');
@@ -166,42 +166,42 @@ export function describeOutages(title: string, server: () => Breakable): void {
         await expect(queues.ping()).rejects.toMatchObject({ code: 'QUEUE' });
         await sleep(1_000);
         await proxy.set('pass');
-        await until(() => works(queues.add('mirror', sync('acme'), 'after')));
+        await until(() => succeeds(queues.add('mirror', sync('acme'), 'after')));
         await until(() => seen.some(({ context }) => context.jobId === 'after'));
-        await until(() => trial.lines.some(back));
-        expect(trial.lines.filter(lost)).toHaveLength(1);
-        expect(trial.lines.filter(back)).toHaveLength(1);
-        expect(trial.lines.filter(({ level }) => level === 'warn')).toHaveLength(1);
+        await until(() => testQueue.lines.some(back));
+        expect(testQueue.lines.filter(lost)).toHaveLength(1);
+        expect(testQueue.lines.filter(back)).toHaveLength(1);
+        expect(testQueue.lines.filter(({ level }) => level === 'warn')).toHaveLength(1);
       },
     );
 
-    it('opens without a server, and works when it comes', async () => {
+    it('opens without a server, and connects when there is one', async () => {
       await proxy.set('refuse');
-      const queues = await trial.open();
+      const queues = await testQueue.open();
       await expect(queues.counts()).rejects.toMatchObject({ code: 'QUEUE' });
-      const { handler, seen } = noting();
+      const { handler, seen } = recordingHandler();
       queues.work('mirror', handler, { concurrency: 1 });
       await proxy.set('pass');
-      await until(() => works(queues.add('mirror', sync('acme'))));
+      await until(() => succeeds(queues.add('mirror', sync('acme'))));
       await until(() => seen.length === 1);
     });
 
-    it('never tells a password', async () => {
+    it('never shows a password', async () => {
       await proxy.set('refuse');
-      const queues = await trial.open();
+      const queues = await testQueue.open();
       const error: unknown = await queues.ping().catch((error: unknown) => error);
-      const { databaseUrl, target } = trial.options;
+      const { databaseUrl, target } = testQueue.options;
       const password = target?.password?.reveal() ?? new URL(databaseUrl).password;
       expect(password.length).toBeGreaterThan(3);
-      const told = JSON.stringify([String(error), (error as Error).stack, error, trial.lines]);
-      expect(told).not.toContain(password);
+      const shown = JSON.stringify([String(error), (error as Error).stack, error, testQueue.lines]);
+      expect(shown).not.toContain(password);
     });
 
     it.each(['refuse', 'swallow'] as const)(
-      'writes down what became of a job as soon as it can (%s), without doing it again',
+      'records a job’s outcome when the server is back (%s), and runs it only once',
       async (mode) => {
-        const queues = await trial.open({ tuning: { lockMs: 30_000 } });
-        const { handler, seen } = noting(async () => {
+        const queues = await testQueue.open({ tuning: { lockMs: 30_000 } });
+        const { handler, seen } = recordingHandler(async () => {
           await proxy.set(mode);
           return DONE;
         });
@@ -214,9 +214,9 @@ export function describeOutages(title: string, server: () => Breakable): void {
       },
     );
 
-    it('interrupts a job when its lock can not be renewed in time, and repeats it', async () => {
-      const queues = await trial.open();
-      const { handler, seen } = noting(async ({ signal }) => {
+    it('interrupts a job whose lock can’t be renewed in time, and runs it again', async () => {
+      const queues = await testQueue.open();
+      const { handler, seen } = recordingHandler(async ({ signal }) => {
         if (seen.length > 1) return DONE;
         await proxy.set('swallow');
         await aborted(signal);
@@ -232,12 +232,12 @@ export function describeOutages(title: string, server: () => Breakable): void {
     });
 
     it.each(['stop', 'kill'] as const)(
-      'loses no job when the server ends (%s) in the middle of work and comes back',
+      'loses no job when the server ends (%s) during work and comes back',
       async (end) => {
-        const queues = await trial.open();
+        const queues = await testQueue.open();
         const ids = Array.from({ length: 40 }, (_, i) => `items.acme.${i}`);
         for (const id of ids) await queues.add('mirror', sync('acme'), id);
-        const { handler, seen } = noting(() => sleep(30).then(() => DONE));
+        const { handler, seen } = recordingHandler(() => sleep(30).then(() => DONE));
         queues.work('mirror', handler, { concurrency: 2 });
         await until(() => seen.length > 5);
         await server()[end]();
@@ -249,9 +249,9 @@ export function describeOutages(title: string, server: () => Breakable): void {
       },
     );
 
-    it('closes also when nobody answers', async () => {
-      const queues = await trial.open();
-      const { handler, seen } = noting(({ signal }) => aborted(signal).then(() => DONE));
+    it('closes even if the server does not answer', async () => {
+      const queues = await testQueue.open();
+      const { handler, seen } = recordingHandler(({ signal }) => aborted(signal).then(() => DONE));
       queues.work('mirror', handler, { concurrency: 1 });
       await queues.add('mirror', sync('acme'));
       await until(() => seen.length === 1);

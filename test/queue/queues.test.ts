@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe } from 'vitest';
 import { createTestDatabase, emptyTables, type TestDatabase } from '../support/postgres.js';
 import { redisTarget } from '../support/redis.js';
 import { describeQueue } from './contract.js';
-import { describeOnRedis, postgresTrialAt, redisTrial, withClient } from './support.js';
+import { describeOnRedis, postgresQueueAt, redisQueue, withClient } from './support.js';
 
 describe('the queue on PostgreSQL', () => {
   let database: TestDatabase;
@@ -10,12 +10,12 @@ describe('the queue on PostgreSQL', () => {
     database = await createTestDatabase();
   });
   afterAll(() => database.drop());
-  describeQueue('in one database', async () => {
+  describeQueue('in a database', async () => {
     await withClient(database.url, (client) => emptyTables(client, 'bullmq'));
-    return postgresTrialAt(database.url);
+    return postgresQueueAt(database.url);
   });
 });
 
 describeOnRedis('the queue on Redis', (redis) => {
-  describeQueue('on one server', () => redisTrial(redisTarget(redis())));
+  describeQueue('on one server', () => redisQueue(redisTarget(redis())));
 });

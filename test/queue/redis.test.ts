@@ -24,7 +24,7 @@ import {
   startRedis,
 } from '../support/redis.js';
 import { nightly } from './scheduler-support.js';
-import { listeningLog, redisTrial, SHORT, sync, until, works } from './support.js';
+import { recordingLog, redisQueue, SHORT, sync, until, succeeds } from './support.js';
 
 const mirror = useMirror();
 
@@ -38,33 +38,33 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
   afterAll(() => redis.dispose());
   const right = new Secret('right-word');
 
-  it('says that the password is wrong, without it', async () => {
+  it('reports a wrong password without showing it', async () => {
     const password = new Secret('wrong-word');
-    const trial = redisTrial(redisTarget(redis, { password }));
-    const queues = await trial.open();
+    const testQueue = redisQueue(redisTarget(redis, { password }));
+    const queues = await testQueue.open();
     const error: unknown = await queues.ping().catch((reason: unknown) => reason);
     expect(String(error)).toContain('WRONGPASS');
-    expect(JSON.stringify([String(error), error, trial.lines])).not.toContain('wrong-word');
+    expect(JSON.stringify([String(error), error, testQueue.lines])).not.toContain('wrong-word');
   });
 
-  it('keeps to its database and its prefix, so that others can share the server', async () => {
+  it('uses only its database and prefix, so that others can share the server', async () => {
     const target = redisTarget(redis, { password: right, database: 3 });
-    const one = redisTrial(target);
+    const one = redisQueue(target);
     await (await one.open()).add('mirror', sync('acme'), 'job');
-    const other = await redisTrial(target).open();
+    const other = await redisQueue(target).open();
     expect((await other.counts()).mirror.waiting).toBe(0);
-    const elsewhere = redisTrial({ ...target, database: 4 });
+    const elsewhere = redisQueue({ ...target, database: 4 });
     const there = await elsewhere.open({ prefix: one.options.prefix });
     expect((await there.counts()).mirror.waiting).toBe(0);
     const keys = await redis.command('-n', '3', 'KEYS', '*');
     for (const key of keys.split('\n')) expect(key).toMatch(/^\{test-[0-9a-f]{12}\}:/);
   });
 
-  it('is not called usable by who only pings while the server takes no writes: full, or a replica since a failover', async () => {
+  it('fails pings while the server takes no writes: full, or a replica after a failover', async () => {
     const own = await startRedis();
     onTestFinished(() => own.dispose());
-    const trial = redisTrial(redisTarget(own));
-    const queues = await trial.open();
+    const testQueue = redisQueue(redisTarget(own));
+    const queues = await testQueue.open();
     for (const [off, on] of [
       ['CONFIG SET maxmemory 1', 'CONFIG SET maxmemory 0'],
       ['REPLICAOF 127.0.0.1 1', 'REPLICAOF NO ONE'],
@@ -72,16 +72,16 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
       await own.command(...off.split(' '));
       await expect(queues.ping()).rejects.toMatchObject({ code: 'QUEUE' });
       await own.command(...on.split(' '));
-      await until(() => works(queues.ping()));
+      await until(() => succeeds(queues.ping()));
     }
-    expect(trial.lines.map(({ message }) => message)).toEqual([
-      'the queue can not be used',
-      'the queue can be used again',
+    expect(testQueue.lines.map(({ message }) => message)).toEqual([
+      'the queue is unavailable',
+      'the queue is available again',
     ]);
   });
 
-  /** The server behind TLS; Node's, since not every redis-server was built with it. */
-  async function secured(): Promise<{ port: number; cert: string }> {
+  /** Puts TLS in front of the server. By Node, since not every redis-server was built with TLS. */
+  async function startTlsProxy(): Promise<{ port: number; cert: string }> {
     const { key, cert } = selfSigned(['localhost']);
     const front = createServer({ key, cert }, (near) => {
       const far = connect(redis.port, redis.host);
@@ -96,20 +96,20 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
     return { port: (front.address() as AddressInfo).port, cert };
   }
 
-  it('trusts no certificate that nobody vouches for', async () => {
-    const { port } = await secured();
+  it('rejects an untrusted certificate', async () => {
+    const { port } = await startTlsProxy();
     const node = { host: 'localhost', port };
-    const queues = await redisTrial(redisTarget(node, { password: right, tls: true })).open();
+    const queues = await redisQueue(redisTarget(node, { password: right, tls: true })).open();
     await expect(queues.ping()).rejects.toThrow(/certificate/);
   });
 
-  it('speaks TLS with a server whose certificate is vouched for', async () => {
-    const { port, cert } = await secured();
+  it('connects over TLS to a server with a trusted certificate', async () => {
+    const { port, cert } = await startTlsProxy();
     const folder = await mkdtemp(join(tmpdir(), `seller-mirror-tests-${process.pid}-`));
     onTestFinished(() => rm(folder, { recursive: true }));
     const file = join(folder, 'ca.pem');
     await writeFile(file, cert);
-    // Node reads whom to trust when it starts, so this takes a process of its own.
+    // Node reads trusted certificates at its start, so this needs another process.
     const script = `
       const { openQueues } = await import(process.argv[1]);
       const silent = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
@@ -121,7 +121,7 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
       console.log('pong');
     `;
     const target = redisTarget({ host: 'localhost', port }, { tls: true });
-    const given = { ...redisTrial(target).options, log: undefined, tuning: SHORT };
+    const given = { ...redisQueue(target).options, log: undefined, tuning: SHORT };
     const args = ['--input-type=module', '-e', script, '--', INDEX, JSON.stringify(given)];
     const env = { ...process.env, NODE_EXTRA_CA_CERTS: file };
     const { stdout } = await promisify(execFile)(process.execPath, args, { env });
@@ -139,32 +139,32 @@ const info = (facts: Record<string, string>): string =>
     .map(([name, value]) => `${name}:${value}`)
     .join('\r\n');
 
-describe('what is said of a Redis server', () => {
-  it('is nothing when all is well, or when it does not let itself be asked', () => {
+describe('a warning about a Redis server', () => {
+  it('is not given without a problem or a report', () => {
     expect(warningsIn(info({}))).toEqual([]);
     expect(warningsIn('')).toEqual([]);
   });
 
   it.each([
-    ['redis_version', '6.0.16', 'it is version 6.0.16; at least 6.2 is needed'],
-    ['redis_version', '5.0.7', 'it is version 5.0.7'],
+    ['redis_version', '6.0.16', 'version 6.0.16 is too old; at least 6.2 is required'],
+    ['redis_version', '5.0.7', 'version 5.0.7 is too old'],
     ['maxmemory_policy', 'allkeys-lru', 'set it to noeviction'],
-    ['aof_enabled', '0', 'set appendonly yes'],
-  ])('is a warning for %s %s', (name, value, words) => {
-    expect(warningsIn(info({ [name]: value })).join()).toContain(words);
+    ['aof_enabled', '0', 'set it to yes'],
+  ])('is given for %s %s', (name, value, warning) => {
+    expect(warningsIn(info({ [name]: value })).join()).toContain(warning);
   });
 
-  it.each(['6.2.0', '7.0.15', '8.4.0', '10.0.1'])('accepts version %s', (version) => {
+  it.each(['6.2.0', '7.0.15', '8.4.0', '10.0.1'])('is not given for version %s', (version) => {
     expect(warningsIn(info({ redis_version: version }))).toEqual([]);
   });
 
-  it.skipIf(!hasRedis)(redisTitle('is told once to the log when it is opened'), async () => {
+  it.skipIf(!hasRedis)(redisTitle('is logged once when the queue is opened'), async () => {
     const redis = await startRedis({ 'maxmemory-policy': 'allkeys-lru' });
     try {
-      const trial = redisTrial(redisTarget(redis));
-      const queues = await trial.open();
+      const testQueue = redisQueue(redisTarget(redis));
+      const queues = await testQueue.open();
       await queues.ping();
-      const warnings = trial.lines.filter(({ level }) => level === 'warn');
+      const warnings = testQueue.lines.filter(({ level }) => level === 'warn');
       expect(warnings.map(({ message }) => message)).toEqual([
         expect.stringContaining('maxmemory-policy is allkeys-lru'),
       ]);
@@ -174,16 +174,16 @@ describe('what is said of a Redis server', () => {
   });
 
   it.skipIf(!hasRedis)(
-    redisTitle('is nothing to a user who may not ask, for whom the queue works all the same'),
+    redisTitle('is not given to a user without the right to INFO, and the queue works'),
     async () => {
       const rights = 'on >secret-word ~* &* +@all -config -info -client';
       const redis = await startRedis({ user: `worker ${rights}` });
       try {
         const login = { username: 'worker', password: new Secret('secret-word') };
-        const trial = redisTrial(redisTarget(redis, login), redisTarget(redis).nodes);
-        const queues = await trial.open();
+        const testQueue = redisQueue(redisTarget(redis, login), redisTarget(redis).nodes);
+        const queues = await testQueue.open();
         expect(await queues.counts()).toMatchObject({ mirror: { waiting: 0 } });
-        expect(trial.lines).toEqual([]);
+        expect(testQueue.lines).toEqual([]);
       } finally {
         await redis.dispose();
       }
@@ -192,7 +192,7 @@ describe('what is said of a Redis server', () => {
 });
 
 describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
-  it('has the job of the night again, once, and a job that is there is left alone', async () => {
+  it('gets the job of the last tick again, once', async () => {
     const redis = await startRedis();
     const target = parseRedisUrl(`redis://127.0.0.1:${redis.port}`);
     const queues = await openQueues({
@@ -207,7 +207,7 @@ describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
     const schedule = nightly({ seller: 'main' });
     const done = { ...schedule, lastTick: tick, enqueuedAt: new Date() };
     await mirror().store.schedules.record([done], new Date(Date.now() + 86_400_000));
-    const { log, lines } = listeningLog();
+    const { log, lines } = recordingLog();
     const scheduler = new Scheduler({
       schedules: [schedule],
       store: mirror().store,
@@ -217,16 +217,16 @@ describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
       catchUp: false,
       keepJobsDays: 7,
     });
-    const look = async (): Promise<number> => {
+    const warningsAfterCheck = async (): Promise<number> => {
       await scheduler.addLostJobs();
       return lines.filter(({ level }) => level === 'warn').length;
     };
     try {
-      expect(await look()).toBe(1);
+      expect(await warningsAfterCheck()).toBe(1);
       expect((await queues.counts()).mirror.waiting).toBe(1);
-      expect(await look()).toBe(1);
+      expect(await warningsAfterCheck()).toBe(1);
       await redis.command('FLUSHALL');
-      expect(await look()).toBe(2);
+      expect(await warningsAfterCheck()).toBe(2);
       expect((await queues.counts()).mirror.waiting).toBe(1);
     } finally {
       await scheduler.stop();

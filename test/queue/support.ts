@@ -14,7 +14,7 @@ import type { JobContext, JobHandler } from '../../src/queue/worker.js';
 import { createTestDatabase } from '../support/postgres.js';
 import { hasRedis, type RedisProcess, redisTitle, startRedis } from '../support/redis.js';
 
-/** Times that make tests short; none of them is asserted. */
+/** Short times for fast tests. No test asserts them. */
 export const SHORT: Partial<Tuning> = {
   lockMs: 1_500,
   stalledMs: 400,
@@ -27,18 +27,18 @@ export const SHORT: Partial<Tuning> = {
   backoff: () => 20,
 };
 
-export interface Line {
+export interface LogLine {
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly message: string;
   readonly fields: LogFields;
 }
 
-/** A log that keeps its lines. */
-export function listeningLog(): { readonly log: Log; readonly lines: Line[] } {
-  const lines: Line[] = [];
+/** A log that records its lines. */
+export function recordingLog(): { readonly log: Log; readonly lines: LogLine[] } {
+  const lines: LogLine[] = [];
   const make = (facts: LogFields): Log => {
     const at =
-      (level: Line['level']) =>
+      (level: LogLine['level']) =>
       (message: string, fields: LogFields = {}): void => {
         lines.push({ level, message, fields: { ...facts, ...fields } });
       };
@@ -57,14 +57,14 @@ export function sync(seller: string, tick: string | null = null): MirrorTask {
   return { kind: 'sync', seller, tick, askedAt: '2026-11-21T02:00:00.000Z' };
 }
 
-/** Waits until something is so; a test that waits in vain ends by the runner's time limit. */
+/** Waits until the condition is true. The test times out if it never is. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await sleep(20);
 }
 
-/** Whether something succeeds. */
-export function works(attempt: Promise<unknown>): Promise<boolean> {
-  return attempt.then(
+/** True if the promise resolves, false if it rejects. */
+export function succeeds(promise: Promise<unknown>): Promise<boolean> {
+  return promise.then(
     () => true,
     () => false,
   );
@@ -72,14 +72,17 @@ export function works(attempt: Promise<unknown>): Promise<boolean> {
 
 export const DONE: JobOutcome = { kind: 'done', result: {} };
 
-/** A handler that notes what it was given, and ends jobs as `end` says; well, without it. */
-export function noting(
+/** One call of a handler. */
+export interface Recorded {
+  readonly task: MirrorTask;
+  readonly context: JobContext;
+}
+
+/** A handler that records its calls. @param end the outcome of each job; default: done */
+export function recordingHandler(
   end: (context: JobContext, task: MirrorTask) => JobOutcome | Promise<JobOutcome> = () => DONE,
-): {
-  readonly handler: JobHandler<MirrorTask>;
-  readonly seen: { readonly task: MirrorTask; readonly context: JobContext }[];
-} {
-  const seen: { task: MirrorTask; context: JobContext }[] = [];
+): { readonly handler: JobHandler<MirrorTask>; readonly seen: readonly Recorded[] } {
+  const seen: Recorded[] = [];
   return {
     seen,
     handler: async (task, context) => {
@@ -97,31 +100,31 @@ export function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** A queue of a test's own, and ways to look and reach into it behind the product's back. */
-export interface Trial {
+/** A queue for one test, with ways to inspect and change it without the product. */
+export interface TestQueue {
   readonly options: QueueOptions;
-  /** What all opened with `open` wrote to their logs. */
-  readonly lines: readonly Line[];
-  /** As another process would open it; closed after the test. */
+  /** The log lines of everything opened with `open`. */
+  readonly lines: readonly LogLine[];
+  /** Opens the queue like another process would. Closed after the test. */
   open(more?: Partial<QueueOptions>): Promise<Queues>;
-  /** BullMQ's own view of the queue `mirror`. */
+  /** BullMQ's own object for queue `mirror`. */
   bull(): Promise<Pick<Queue, 'add' | 'getJob' | 'getJobState'>>;
-  /** Gives the lock of a job of `mirror` to somebody else. */
+  /** Gives the lock of a job of `mirror` to another worker. */
   readonly steal: (jobId: string) => Promise<void>;
-  /** How many events the queue keeps. */
+  /** Number of events that the queue keeps. */
   readonly events: () => Promise<number>;
 }
 
-/** A trial on a database of its own. */
-export async function postgresTrial(): Promise<Trial> {
+/** A queue in its own database. */
+export async function postgresQueue(): Promise<TestQueue> {
   const database = await createTestDatabase();
   onTestFinished(() => database.drop());
-  return postgresTrialAt(database.url);
+  return postgresQueueAt(database.url);
 }
 
-/** A trial in a database; `direct` is its address for looking behind the product's back. */
-export function postgresTrialAt(url: string, direct = url): Trial {
-  return trialOn(null, url, {
+/** A queue in a database. @param direct the database's address without a proxy */
+export function postgresQueueAt(url: string, direct = url): TestQueue {
+  return testQueue(null, url, {
     bull: () => new Queue('mirror', { connection: direct }, createPostgresBackend),
     steal: async (jobId) => {
       const sql = "UPDATE bullmq.job SET lock_token = 'another' WHERE id = $1";
@@ -148,20 +151,20 @@ export async function withClient<T>(url: string, work: (client: Client) => Promi
   }
 }
 
-/** A trial under a key prefix of its own. */
-export function redisTrial(target: RedisTarget, nodes = target.nodes): Trial {
-  const trial = trialOn(target, '', {
-    bull: () => new Queue('mirror', { connection: client(), prefix: `{${trial.options.prefix}}` }),
+/** A queue with its own key prefix. @param nodes addresses without a proxy */
+export function redisQueue(target: RedisTarget, nodes = target.nodes): TestQueue {
+  const queue = testQueue(target, '', {
+    bull: () => new Queue('mirror', { connection: client(), prefix: `{${queue.options.prefix}}` }),
     steal: async (jobId) => {
-      await client().set(`{${trial.options.prefix}}:mirror:${jobId}:lock`, 'another', 'PX', 60_000);
+      await client().set(`{${queue.options.prefix}}:mirror:${jobId}:lock`, 'another', 'PX', 60_000);
     },
-    events: () => client().xlen(`{${trial.options.prefix}}:mirror:events`),
+    events: () => client().xlen(`{${queue.options.prefix}}:mirror:events`),
   });
   let opened: Redis | Cluster | null = null;
   const client = (): Redis | Cluster => {
     if (opened !== null) return opened;
     const [first] = nodes;
-    if (first === undefined) throw new Error('a trial needs a node');
+    if (first === undefined) throw new Error('the queue needs a node');
     const made =
       target.mode === 'cluster' ? new Cluster([...nodes]) : new Redis(first.port, first.host);
     made.on('error', () => undefined);
@@ -169,10 +172,10 @@ export function redisTrial(target: RedisTarget, nodes = target.nodes): Trial {
     opened = made;
     return made;
   };
-  return trial;
+  return queue;
 }
 
-/** Describes what needs a Redis server of its own; skipped, and named so, without `redis-server`. */
+/** Describes tests that need their own Redis server. Skipped without `redis-server`, and the title says so. */
 export function describeOnRedis(
   title: string,
   tests: (redis: () => RedisProcess) => void,
@@ -188,16 +191,18 @@ export function describeOnRedis(
   });
 }
 
-interface Reach {
-  bull(): Pick<Queue, 'add' | 'getJob' | 'getJobState' | 'close'> & {
+interface DirectAccess extends Pick<TestQueue, 'steal' | 'events'> {
+  readonly bull: () => Pick<Queue, 'add' | 'getJob' | 'getJobState' | 'close'> & {
     waitUntilReady(): Promise<unknown>;
   };
-  readonly steal: Trial['steal'];
-  readonly events: Trial['events'];
 }
 
-function trialOn(target: RedisTarget | null, databaseUrl: string, reach: Reach): Trial {
-  const { log, lines } = listeningLog();
+function testQueue(
+  target: RedisTarget | null,
+  databaseUrl: string,
+  { bull, steal, events }: DirectAccess,
+): TestQueue {
+  const { log, lines } = recordingLog();
   const options: QueueOptions = {
     target,
     databaseUrl,
@@ -211,21 +216,18 @@ function trialOn(target: RedisTarget | null, databaseUrl: string, reach: Reach):
     options,
     lines,
     open: async (more = {}) => {
-      const queues = await openQueues({
-        ...options,
-        ...more,
-        tuning: { ...SHORT, ...more.tuning },
-      });
+      const tuning = { ...SHORT, ...more.tuning };
+      const queues = await openQueues({ ...options, ...more, tuning });
       onTestFinished(() => queues.close());
       return queues;
     },
     bull: async () => {
-      const queue = reach.bull();
+      const queue = bull();
       await queue.waitUntilReady();
       onTestFinished(() => queue.close());
       return queue;
     },
-    steal: reach.steal,
-    events: reach.events,
+    steal,
+    events,
   };
 }

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
-  askedId,
   checkJobId,
   payloadOf,
   readPayload,
+  requestedJobId,
   type AlertTask,
   type MirrorTask,
 } from '../../src/queue/tasks.js';
@@ -42,7 +42,7 @@ const alertTask: fc.Arbitrary<AlertTask> = fc.oneof(
 );
 
 describe('a task', () => {
-  it('comes out of the queue as it went in, and small', () => {
+  it('is read from its payload unchanged, and is small', () => {
     fc.assert(
       fc.property(mirrorTask, (task) => {
         const text = JSON.stringify(payloadOf('mirror', task));
@@ -58,7 +58,7 @@ describe('a task', () => {
     );
   });
 
-  it('is refused with a reason when it is anything else, whatever it is', () => {
+  it('can’t be read from any other JSON value', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         expect(readPayload('mirror', value)).toHaveProperty('fault');
@@ -68,7 +68,7 @@ describe('a task', () => {
     );
   });
 
-  it('is not taken from a notation of the future', () => {
+  it('can’t be read from a newer version of the payload', () => {
     const task = { kind: 'sync', seller: 'acme', tick: null, askedAt: AT };
     expect(readPayload('mirror', { v: 1, mark: 'x', task })).toEqual({ task });
     expect(readPayload('mirror', { v: 2, mark: 'x', task })).toHaveProperty('fault');
@@ -76,10 +76,10 @@ describe('a task', () => {
 });
 
 describe('the id of a job', () => {
-  it('that is asked for by hand is one that BullMQ takes, for any task, and unique', () => {
+  it('requested by a person is unique and valid for BullMQ, for any task', () => {
     fc.assert(
       fc.property(mirrorTask, instant, (task, now) => {
-        const [one, two] = [askedId(task, now), askedId(task, now)];
+        const [one, two] = [requestedJobId(task, now), requestedJobId(task, now)];
         expect(() => checkJobId(one)).not.toThrow();
         expect(one).not.toBe(two);
         expect(one.startsWith(`${task.kind}.${task.seller}.asked-`)).toBe(true);
@@ -87,7 +87,10 @@ describe('the id of a job', () => {
     );
   });
 
-  it.each(['', '0', '-3', '12345', 'a:b', 'a b', 'a\nb', 'x'.repeat(201)])('is not "%s"', (id) => {
-    expect(() => checkJobId(id)).toThrow(TypeError);
-  });
+  it.each(['', '0', '-3', '12345', 'a:b', 'a b', 'a\nb', 'x'.repeat(201)])(
+    'can’t be "%s"',
+    (id) => {
+      expect(() => checkJobId(id)).toThrow(TypeError);
+    },
+  );
 });

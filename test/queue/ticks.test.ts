@@ -31,15 +31,15 @@ const moments = fc
     a < b ? { watchedSince: a, now: b, catchUp } : { watchedSince: b, now: a, catchUp },
   );
 
-/** What is on record once a plan is carried out. */
+/** The record after a plan was carried out. */
 function after(timetable: Timetable, plan: TickPlan, record: ScheduleRecord | null) {
   if (plan.kind === 'nothing') return record;
   const { cron, timeZone } = timetable;
-  return { cron, timeZone, lastTick: plan.reach };
+  return { cron, timeZone, lastTick: plan.handledUntil };
 }
 
-describe('what a schedule needs', () => {
-  it('is at most one tick, from the past and later than what was dealt with, and then nothing', () => {
+describe('the plan of a schedule', () => {
+  it('has at most one tick, in the past and after the handled ones; the next plan has none', () => {
     const lastRuns = fc.option(instants);
     fc.assert(
       fc.property(
@@ -52,10 +52,10 @@ describe('what a schedule needs', () => {
           const handled = record !== null && record.lastTick <= moment.now ? record.lastTick : null;
           if (plan.kind === 'enqueue') {
             expect(plan.tick <= moment.now).toBe(true);
-            expect(plan.reach >= plan.tick).toBe(true);
+            expect(plan.handledUntil >= plan.tick).toBe(true);
             if (handled !== null) expect(plan.tick > handled).toBe(true);
           }
-          if (handled !== null) expect(plan.reach >= handled).toBe(true);
+          if (handled !== null) expect(plan.handledUntil >= handled).toBe(true);
           const settled = after(timetable, plan, record);
           expect(planTick(timetable, { record: settled, lastRunAt }, moment).kind).toBe('nothing');
         },
@@ -63,7 +63,7 @@ describe('what a schedule needs', () => {
     );
   });
 
-  it('never passes over a tick that came while it was watched for', () => {
+  it('never skips a tick since the scheduler began to watch', () => {
     fc.assert(
       fc.property(timetables, records, moments, (timetable, record, moment) => {
         const { pattern, timeZone } = timetable;
@@ -73,12 +73,12 @@ describe('what a schedule needs', () => {
         const plan = planTick(timetable, { record, lastRunAt: moment.now }, moment);
         const newest = due.at(-1);
         if (newest === undefined) return;
-        expect(plan).toEqual({ kind: 'enqueue', tick: newest, reach: newest });
+        expect(plan).toEqual({ kind: 'enqueue', tick: newest, handledUntil: newest });
       }),
     );
   });
 
-  it('does not depend on when the scheduler looks: each look finds the newest tick since the last', () => {
+  it('has the newest tick since the previous check, whenever the checks are', () => {
     const pauses = fc.array(fc.integer({ min: 1, max: 30 * 60 }), { minLength: 1, maxLength: 60 });
     fc.assert(
       fc.property(timetables, pauses, (timetable, minutes) => {
@@ -111,7 +111,7 @@ describe('a tick without a run', () => {
   const enqueuedAt = day('02:00:01');
   const NOW = day('09:00:00');
 
-  it('is one whose job was put into the queue and after which no good run began', () => {
+  it('is one whose job was added to the queue, and after which no run began', () => {
     expect(tickWithoutRun({ record, enqueuedAt, lastRunAt: null }, NOW, 7)).toEqual(
       record.lastTick,
     );
@@ -120,7 +120,7 @@ describe('a tick without a run', () => {
     expect(tickWithoutRun({ record, enqueuedAt, lastRunAt: enqueuedAt }, NOW, 7)).toBeNull();
   });
 
-  it('is none when it was passed over, since nothing was to come of it', () => {
+  it('is none that was skipped', () => {
     expect(tickWithoutRun({ record: null, enqueuedAt, lastRunAt: null }, NOW, 7)).toBeNull();
     const never = { record, enqueuedAt: null, lastRunAt: null };
     expect(tickWithoutRun(never, NOW, 7)).toBeNull();
@@ -128,7 +128,7 @@ describe('a tick without a run', () => {
     expect(tickWithoutRun(before, NOW, 7)).toBeNull();
   });
 
-  it('is none when its job may have been removed with the finished ones', () => {
+  it('is none whose finished job may already be deleted', () => {
     const later = new Date(NOW.getTime() + 7 * 86_400_000);
     expect(tickWithoutRun({ record, enqueuedAt, lastRunAt: null }, later, 7)).toBeNull();
   });

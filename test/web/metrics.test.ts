@@ -3,7 +3,7 @@ import { syncAccount } from '../../src/jobs/account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import type { RunEvent } from '../../src/jobs/types.js';
 import type { CallRecord } from '../../src/marketplace/types.js';
-import { NoAnswer } from '../../src/queue/concurrency.js';
+import { TimeoutError } from '../../src/queue/concurrency.js';
 import type { QueueCounts } from '../../src/queue/queues.js';
 import type { QueueName } from '../../src/queue/tasks.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
@@ -389,7 +389,7 @@ describe('a cached call', () => {
     );
     const first = await Promise.allSettled(Array.from({ length: 100 }, call));
     expect(first.every(({ status }) => status === 'rejected')).toBe(true);
-    await expect(call()).rejects.toThrow(NoAnswer);
+    await expect(call()).rejects.toThrow(TimeoutError);
     answer('late');
     expect(await call()).toBe('late');
     expect(calls).toBe(1);

@@ -25,7 +25,7 @@ interface RunOptions extends FailOptions {
   /** Leave the work to other processes. */
   readonly detach?: boolean;
   /** Don't wait for chunks that a dead process holds or that were postponed; default: wait. */
-  readonly afresh?: boolean;
+  readonly force?: boolean;
   /** Place of the result; the store keeps it, so that `audits resume` writes it too. */
   readonly place: ResultPlace | null;
 }
@@ -36,7 +36,7 @@ export async function runAudit(
   options: RunOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  const { place, detach = false, json = false, afresh = false } = options;
+  const { place, detach = false, json = false, force = false } = options;
   if (place !== null && place.path !== null) {
     await app.store.audits.setResultFile(auditId, { ...place, path: resolve(place.path) });
   }
@@ -51,7 +51,7 @@ export async function runAudit(
   }
   const queues = await queuesOf(app, 'codes');
   try {
-    const addChunk = chunkEnqueuer(queues, audit.sellerId, { afresh });
+    const addChunk = chunkEnqueuer(queues, audit.sellerId, { force });
     await enqueueNext(app.store, auditId, addChunk);
   } finally {
     await queues.close();

@@ -208,7 +208,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
         throw new Problem(`Audit ${auditId} has already finished`, remedy, 409);
       }
       if (state !== 'running') await store.audits.resume(auditId);
-      await enqueueNext(store, auditId, chunkEnqueuer(queues, sellerId, { afresh: true }));
+      await enqueueNext(store, auditId, chunkEnqueuer(queues, sellerId, { force: true }));
     });
     return c.redirect(`/audits/${auditId}?notice=${await queueNotice(store)}`, 303);
   });

@@ -207,8 +207,8 @@ async function jobsOf({ queues }: DashboardParts): Promise<{
   try {
     const [counts, alerts, ...failedJobs] = await Promise.all([
       queues.counts(),
-      queues.ended('alerts', 'completed', MAX_ALERTS),
-      ...QUEUE_NAMES.map((name) => queues.ended(name, 'failed', MAX_FAILED_JOBS)),
+      queues.endedJobs('alerts', 'completed', MAX_ALERTS),
+      ...QUEUE_NAMES.map((name) => queues.endedJobs(name, 'failed', MAX_FAILED_JOBS)),
     ]);
     const newest = failedJobs.flat().sort((a, b) => b.endedAt.getTime() - a.endedAt.getTime());
     return {

@@ -117,22 +117,17 @@ export function figures(pool: Pool, sellerId: string | null): Promise<ReportFigu
         const query = { text: sql, types: AS_TEXT };
         return (await client.query<Record<string, string | null>>(query)).rows;
       };
-      const shown = (report: ReportName): Promise<ReportRow[]> =>
-        rows(RULES[report].shown(unordered(report, sellerId)));
-      return {
-        at,
-        'revenue-by-month': await shown('revenue-by-month'),
-        'revenue-by-item': await shown('revenue-by-item'),
-        'support-calendar': await shown('support-calendar'),
-        'price-moves': await shown('price-moves'),
-        'catalogue-size': await shown('catalogue-size'),
-        moveWeeks: await rows(
-          `SELECT date_trunc('week', changed_at)::date AS week,
-                  count(*) FILTER (WHERE percent > 0) AS raised,
-                  count(*) FILTER (WHERE percent < 0) AS cut
-             FROM (${unordered('price-moves', sellerId)}) AS moves GROUP BY 1 ORDER BY 1`,
-        ),
-      };
+      const shown = {} as Record<ReportName, ReportRow[]>;
+      for (const report of REPORTS) {
+        shown[report] = await rows(RULES[report].shown(unordered(report, sellerId)));
+      }
+      const moveWeeks = await rows(
+        `SELECT date_trunc('week', changed_at)::date AS week,
+                count(*) FILTER (WHERE percent > 0) AS raised,
+                count(*) FILTER (WHERE percent < 0) AS cut
+           FROM (${unordered('price-moves', sellerId)}) AS moves GROUP BY 1 ORDER BY 1`,
+      );
+      return { at, ...shown, moveWeeks };
     },
     READ_ONLY,
   );

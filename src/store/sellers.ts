@@ -129,11 +129,7 @@ export async function resumeSeller(pool: Pool, sellerId: string): Promise<boolea
 export async function parkSeller(
   pool: Pool,
   sellerId: string,
-  {
-    code,
-    reason,
-    runId,
-  }: { readonly code: string; readonly reason: string; readonly runId: bigint },
+  { code, reason, runId }: Omit<Parking, 'since'>,
 ): Promise<boolean> {
   return inTransaction(pool, async (client) => {
     // `finishRun` writes this row too, so the next statement sees what it has written.

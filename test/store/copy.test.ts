@@ -43,7 +43,7 @@ async function count(): Promise<number> {
 
 const ids = Array.from({ length: 1000 }, (_, i) => i);
 
-it('memory may be filled anew after each write, however much waits on its way', async () => {
+it('lets the caller reuse the buffer after each write, however much is still unsent', async () => {
   const copy = new CopyIn(client, 't (id, text)');
   const rows = new BinaryRows();
   for (let turn = 0; turn < 20; turn++) {
@@ -63,7 +63,7 @@ it('memory may be filled anew after each write, however much waits on its way', 
   expect(texts).toEqual([{ right: true, count: '20000' }]);
 });
 
-it('a row that the table refuses fails the copy, and the connection serves on', async () => {
+it('fails on a row that violates a constraint, and leaves the connection usable', async () => {
   const copy = new CopyIn(client, 't (id, text)');
   await copy.write(rowsOf([1, 1], 'twice').data());
   await expect(copy.end()).rejects.toThrow('duplicate key');
@@ -73,29 +73,29 @@ it('a row that the table refuses fails the copy, and the connection serves on', 
   expect(await count()).toBe(0);
 });
 
-it('a copy that fails halfway fails the writes that follow, and does not wait for ever', async () => {
+it('fails all later writes after an error, and never hangs', async () => {
   const copy = new CopyIn(client, 't (id, text)');
   const writing = async (): Promise<void> => {
-    // How much is on its way before the server says so depends on the machine.
+    // How much is sent before the server reports the error depends on the machine.
     for (;;) await copy.write(rowsOf(ids, 'x'.repeat(1000)).data());
   };
   await expect(writing()).rejects.toThrow('duplicate key');
   expect(await count()).toBe(0);
 });
 
-it('a copy given up writes nothing and leaves the connection to the next statement', async () => {
+it('writes nothing after abandon(), and leaves the connection usable', async () => {
   const copy = new CopyIn(client, 't (id, text)');
   await copy.write(rowsOf(ids, 'x').data());
   copy.abandon();
   expect(await count()).toBe(0);
 });
 
-it('the loss of the connection ends a copy, since a run that waits holds its lock for ever', async () => {
+it('fails when the connection is lost, since a waiting run would hold its lock for ever', async () => {
   const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
   const copy = new CopyIn(client, 't (id, text)');
   await copy.write(rowsOf(ids, 'x').data());
   await pool.query('SELECT pg_terminate_backend($1, 10000)', [rows[0]?.pid]);
-  // What is told depends on whether the server's last words or the end of the connection come first.
+  // The error depends on whether the server's message or the end of the connection arrives first.
   await expect(copy.end()).rejects.toThrow();
   copy.abandon();
 });
@@ -125,13 +125,13 @@ const row = fc.record({
   h: fc.boolean(),
 });
 
-it('whatever is written by binary COPY is what PostgreSQL reads', async () => {
+it('encodes every value so that PostgreSQL reads the same value', async () => {
   await client.query(`CREATE TEMP TABLE typed (
     n serial, a text, b bigint, c text[], d numeric(14,2), e timestamptz, f jsonb, g bytea, h boolean)`);
   await fc.assert(
     fc.asyncProperty(fc.array(row, { minLength: 1, maxLength: 20 }), async (rows) => {
       await client.query('TRUNCATE typed');
-      const out = new BinaryRows(64); // small, so that it must grow
+      const out = new BinaryRows(64); // small, so that it has to grow
       for (const one of rows) {
         out.startRow(8);
         out.text(one.a);
@@ -169,7 +169,7 @@ it('whatever is written by binary COPY is what PostgreSQL reads', async () => {
   );
 });
 
-it('reads few rows at a time where they are large, and many where they are small', async () => {
+it('reads smaller batches of larger rows', async () => {
   const cursor = await openTextCursor(
     client,
     `SELECT repeat('x', CASE WHEN n BETWEEN 1001 AND 2000 THEN 100000 ELSE 10 END), n
@@ -182,7 +182,7 @@ it('reads few rows at a time where they are large, and many where they are small
     seen.push(...rows.map(([, n]) => Number(n)));
   }
   expect(seen).toEqual(Array.from({ length: 5000 }, (_, n) => n + 1));
-  // Those that are the first large ones come before anybody knows that they are.
+  // One batch may be too large: the one in which the first large rows appear.
   expect(sizes.filter((size) => size > 10_000_000).length).toBeLessThanOrEqual(1);
   expect(sizes.length).toBeLessThan(80);
 });

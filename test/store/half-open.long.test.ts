@@ -12,7 +12,7 @@ import { startProxy, type TcpProxy } from '../support/tcp-proxy.js';
 
 const mirror = useMirror();
 
-/** As the product's, only that nobody has to wait for it. */
+/** Shorter than the product's. */
 const TIMES = {
   connectMs: 2_000,
   queryMs: 500,
@@ -22,7 +22,7 @@ const TIMES = {
 
 let proxy: TcpProxy;
 let store: Store;
-/** Another one in each test: the server frees the locks of lost connections a little later. */
+/** Different in each test, since the server frees the locks of lost connections a little later. */
 let seller: string;
 
 beforeEach(async () => {
@@ -39,13 +39,13 @@ afterEach(async () => {
   await proxy.close();
 });
 
-/** Begins a COPY on the connection of a run. */
+/** Begins a COPY on a run's connection. */
 async function copyOn({ client }: SellerLock): Promise<CopyIn> {
   await client.query('CREATE TEMP TABLE t (a int)');
   return new CopyIn(client, 't (a)');
 }
 
-describe('a run’s connection that died without a word', () => {
+describe('a run’s connection that dies silently', () => {
   type Case = [what: string, work: (lock: SellerLock, lose: () => unknown) => Promise<unknown>];
   const nextStatement: Case[1] = async ({ client }, lose) => {
     await lose();
@@ -53,9 +53,9 @@ describe('a run’s connection that died without a word', () => {
   };
 
   it.each<Case>([
-    ['its next statement, since the server is not at work on it', nextStatement],
+    ['the next statement, which the server never received', nextStatement],
     [
-      'the statement whose answer got lost',
+      'the statement whose reply is lost',
       async ({ client }, lose) => {
         const statement = client.query('SELECT pg_sleep(0.1)');
         statement.catch(() => undefined);
@@ -65,7 +65,7 @@ describe('a run’s connection that died without a word', () => {
       },
     ],
     [
-      'the COPY whose end got lost, for which the server waits as we wait for the server',
+      'the COPY whose end is lost, while server and client wait for each other',
       async (lock, lose) => {
         const copy = await copyOn(lock);
         await sleep(50);
@@ -81,7 +81,7 @@ describe('a run’s connection that died without a word', () => {
     expect(await store.sellers.bindingOf('main')).toBeNull();
   });
 
-  it('fails too when the way to the server is gone altogether, so that nobody can be asked; no run hangs on its unlocking', async () => {
+  it('fails its statement even if no other connection can reach the server, and releasing the lock does not hang', async () => {
     const [lock, other] = [
       await store.sellers.lock(seller),
       await store.sellers.lock(`${seller}-2`),
@@ -92,7 +92,7 @@ describe('a run’s connection that died without a word', () => {
     await Promise.all([lock.release(), other.release()]);
   });
 
-  it('is noticed by the server within two minutes, which frees the lock', async () => {
+  it('has TCP keepalives that let the server notice and free the lock within two minutes', async () => {
     const lock = await store.sellers.lock(seller);
     const { rows } = await lock.client.query<{ name: string; setting: string }>(
       `SELECT name, setting FROM pg_settings WHERE name ~ '^tcp_' ORDER BY name`,
@@ -107,11 +107,11 @@ describe('a run’s connection that died without a word', () => {
   });
 });
 
-describe('a run’s connection that is only silent', () => {
+describe('a run’s connection that is merely silent', () => {
   it.each<[what: string, work: (lock: SellerLock) => Promise<unknown>]>([
-    ['the server is at work, however long', ({ client }) => client.query('SELECT pg_sleep(1.5)')],
+    ['the server works, however long', ({ client }) => client.query('SELECT pg_sleep(1.5)')],
     [
-      'no statement is under way, in a transaction as well',
+      'no statement runs, also within a transaction',
       async ({ client }) => {
         await client.query('BEGIN');
         await sleep(1_000);
@@ -137,7 +137,7 @@ describe('a run’s connection that is only silent', () => {
         await Promise.all([waiting, other.release()]);
       },
     ],
-  ])('is left alone while %s', async (_, work) => {
+  ])('is kept while %s', async (_, work) => {
     const lock = await store.sellers.lock(seller);
     await work(lock);
     lock.assertHeld();
@@ -145,8 +145,8 @@ describe('a run’s connection that is only silent', () => {
   });
 });
 
-describe('a store that fell silent', () => {
-  it('fails ordinary statements in bounded time, and works again as soon as it can', async () => {
+describe('a store that stops responding', () => {
+  it('fails ordinary statements after a timeout, and works again once the server responds', async () => {
     expect(await store.sellers.bindingOf('main')).toBeNull();
     await proxy.set('swallow');
     await expect(store.sellers.bindingOf('main')).rejects.toThrow();
@@ -156,8 +156,8 @@ describe('a store that fell silent', () => {
   });
 });
 
-describe('a job whose connection dies in the middle of the list', () => {
-  it('is tried again, waits for the server to free the lock, and is done then', async () => {
+describe('a job whose connection dies while it reads the list', () => {
+  it('is retried until the server has freed the lock, and then succeeds', async () => {
     const catalogue = seededCatalogue({ seed: 7, count: 400 });
     const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
     sim.faults.next('list', { kind: 'slow', chunkBytes: 20_000, pauseMs: 10 });
@@ -173,10 +173,10 @@ describe('a job whose connection dies in the middle of the list', () => {
     });
     expect(await performMirrorTask(deps, job, never)).toMatchObject({ kind: 'later' });
     expect(await mirror().items()).toEqual([]);
-    // The server has noticed.
+    // Now the server notices, too.
     proxy.cut();
     let outcome = await performMirrorTask(deps, job, never);
-    // A connection that was idle when it was cut may fail an attempt as well.
+    // An idle connection that was cut may fail another attempt.
     while (outcome.kind !== 'done') outcome = await performMirrorTask(deps, job, never);
     expect(outcome).toMatchObject({ result: { items: { state: 'succeeded' } } });
     expect((await mirror().items()).length).toBe(400);

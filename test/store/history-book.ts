@@ -7,17 +7,17 @@ import { lockSeller, type SellerLock, WATCH_TIMES } from '../../src/store/locks.
 import { ItemSession } from '../../src/store/session.js';
 import { createTestDatabase, emptyTables } from '../support/postgres.js';
 
-/** What one night shows of a seller's items. */
+/** What one nightly run finds. */
 export interface Night {
   /** Records of the list. */
   readonly listed: readonly Json[];
-  /** What look-ups make of items that it does not name. */
+  /** Unlisted items by the result of their look-ups. */
   readonly missing?: readonly number[];
   readonly removed?: readonly number[];
   readonly found?: readonly number[];
-  /** Done between the list and what look-ups make of the rest. */
+  /** Called between the list and the look-ups. */
   readonly meanwhile?: () => Promise<void>;
-  /** The process is killed before its look-ups are done. */
+  /** Whether the process is killed before the look-ups. */
   readonly isKilled?: boolean;
 }
 
@@ -32,7 +32,7 @@ export function canonical(record: Json): Item {
   return prepared(record).item;
 }
 
-/** A store to which nights are written directly, as runs write them. */
+/** A store to which tests write nightly runs directly, without a marketplace. */
 export class HistoryBook {
   readonly #locks = new Map<string, SellerLock>();
   #runs = 0n;
@@ -63,7 +63,7 @@ export class HistoryBook {
     return lock;
   }
 
-  /** A transaction of a new run at this moment. */
+  /** Begins a transaction of a new run with this start time. */
   async begin(at: string, sellerId = 'main', runId = ++this.#runs): Promise<ItemSession> {
     await this.pool.query(
       `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ($1, 'x') ON CONFLICT DO NOTHING`,
@@ -79,13 +79,13 @@ export class HistoryBook {
     return ItemSession.begin(lock, { sellerId, runId, at });
   }
 
-  /** Writes a night in two transactions, the list and what it left open, as runs do. */
+  /** Writes a night as runs do: one transaction for the list and one for the look-ups. */
   async night(at: string, night: Night, sellerId = 'main'): Promise<void> {
     const runId = ++this.#runs;
     const begin = (): Promise<ItemSession> => this.begin(at, sellerId, runId);
     const { missing = [], removed: remove = [], found = [] } = night;
     await this.write(await begin(), async (session) => {
-      await takeIn(session, night.listed);
+      await readList(session, night.listed);
       await session.delist([...missing, ...remove, ...found]);
     });
     await night.meanwhile?.();
@@ -98,12 +98,12 @@ export class HistoryBook {
     });
   }
 
-  /** Does what the seller's next run does first after one that was killed. */
+  /** Does what a run does first after a killed one. */
   async settle(sellerId: string): Promise<void> {
     await publishUndecided(await this.lock(sellerId));
   }
 
-  /** Commits what `work` does, or undoes it, so that nobody waits for a test that failed. */
+  /** Commits after `work`, or rolls back, so that a failed test holds no locks. */
   async write(
     session: ItemSession,
     work: (session: ItemSession) => Promise<unknown>,
@@ -139,8 +139,8 @@ export class HistoryBook {
   }
 }
 
-/** Takes a list in, up to the commit. */
-export async function takeIn(session: ItemSession, listed: readonly Json[]): Promise<void> {
+/** Reads a list, up to the commit. */
+export async function readList(session: ItemSession, listed: readonly Json[]): Promise<void> {
   const known = await session.loadKnown();
   for (const record of listed.map(prepared)) {
     if (known.find(record.item.id) >= 0) await session.stage([{ prepared: record, rival: false }]);

@@ -1,58 +1,60 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Json } from '../../src/domain/item.js';
-import type { ItemSession } from '../../src/store/session.js';
+import { openStore, type Store } from '../../src/store/store.js';
+import { never } from '../support/mirror.js';
 import { HistoryBook, prepared, type Night } from './history-book.js';
 
 let book: HistoryBook;
+let store: Store;
 beforeAll(async () => {
   book = await HistoryBook.open();
+  store = openStore(book.url, 'test');
 });
 afterEach(() => book.empty());
-afterAll(() => book.close());
+afterAll(async () => {
+  await store.close();
+  await book.close();
+});
 
 const IDS = [1, 2, 3, 4, 5];
 type Change = 'list' | 'missing' | 'removed' | 'found';
 
-/** What becomes of an item in a night; many differ in but one field, or in none. */
-const fate = fc.record({
+/** An item in one night. Many states differ in one field, or in none. */
+const itemInNight = fc.record({
   change: fc.constantFrom<Change>('list', 'list', 'list', 'missing', 'removed', 'found'),
   name: fc.constantFrom('A', 'B', ''),
   price: fc.constantFrom(10, 10.5, null),
   tags: fc.constantFrom(['x'], ['x', 'y'], []),
   rating: fc.constantFrom(1, 2),
 });
-const fates = fc.array(fc.option(fate), { minLength: IDS.length, maxLength: IDS.length });
-const nights = fc.array(fc.record({ fates, isKilled: fc.boolean() }), {
-  minLength: 1,
-  maxLength: 8,
-});
-type Fates = (typeof nights extends fc.Arbitrary<infer T> ? T : never)[number];
-
-/** An item without a fate is not spoken of: it stays as it is. */
-function nightOf({ fates, isKilled }: Fates): Night {
-  const ids = (wanted: Change): number[] => IDS.filter((_, n) => fates[n]?.change === wanted);
+/** Null: the item is not part of the night and stays as it is. */
+const items = fc.array(fc.option(itemInNight), { minLength: IDS.length, maxLength: IDS.length });
+const night = fc.record({ items, isKilled: fc.boolean() }).map(({ items, isKilled }): Night => {
+  const ids = (wanted: Change): number[] => IDS.filter((_, n) => items[n]?.change === wanted);
   const listed = IDS.flatMap((id, n): Json[] => {
-    const one = fates[n] ?? null;
-    if (one?.change !== 'list') return [];
-    const { name, price, tags, rating } = one;
-    return [{ id, name, tags: [...tags], rating, price: { regular: price } }];
+    const item = items[n] ?? null;
+    if (item?.change !== 'list') return [];
+    const { name, price, tags, rating } = item;
+    const media = { audio: `x${id}` };
+    return [{ id, name, tags: [...tags], rating, price: { regular: price }, media }];
   });
-  const left = { missing: ids('missing'), removed: ids('removed'), found: ids('found') };
-  return { listed, ...left, isKilled };
-}
+  const unlisted = { missing: ids('missing'), removed: ids('removed'), found: ids('found') };
+  return { listed, ...unlisted, isKilled };
+});
+const nights = fc.array(night, { minLength: 1, maxLength: 8 });
 
 const at = (night: number, ms = 0): string =>
   new Date(Date.UTC(2026, 0, 1 + night, 2, 0, 0, ms)).toISOString();
 
-describe('the catalogue as of a moment', () => {
-  it('is what it was then, through any sequence of states', async () => {
+describe('the catalogue as of a time', () => {
+  it('is what it was then, after any sequence of nights', async () => {
     await fc.assert(
       fc.asyncProperty(nights, async (sequence) => {
         await book.empty();
         const truth = [];
         for (const [number, night] of sequence.entries()) {
-          await book.night(at(number), nightOf(night));
+          await book.night(at(number), night);
           truth.push(await book.present());
         }
         expect(await book.asOf(at(-1)), 'before the first night').toEqual([]);
@@ -66,15 +68,15 @@ describe('the catalogue as of a moment', () => {
     );
   });
 
-  it('has one state of each item at any time, even where clocks stand still or go back', async () => {
-    const moments = fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 8, maxLength: 8 });
+  it('has exactly one state of each item, even if clocks stop or go back', async () => {
+    const steps = fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 8, maxLength: 8 });
     await fc.assert(
-      fc.asyncProperty(nights, moments, async (sequence, steps) => {
+      fc.asyncProperty(nights, steps, async (sequence, steps) => {
         await book.empty();
         let now = 0;
         for (const [number, night] of sequence.entries()) {
           now += steps[number] ?? 0;
-          await book.night(at(0, now), nightOf(night));
+          await book.night(at(0, now), night);
         }
         const overlapping = await book.rows(
           `SELECT FROM reporting.item_history a JOIN reporting.item_history b
@@ -91,7 +93,57 @@ describe('the catalogue as of a moment', () => {
     );
   });
 
-  it('tells sellers apart', async () => {
+  it('is unchanged after pruning, from the cut-off on; the same list again then writes nothing', async () => {
+    const cutOffs = fc.double({ min: -1, max: 8, noNaN: true });
+    await fc.assert(
+      fc.asyncProperty(nights, cutOffs, async (sequence, days) => {
+        await book.empty();
+        for (const [number, night] of sequence.entries()) {
+          await book.night(at(number), { ...night, isKilled: false });
+        }
+        const cutOff = new Date(Math.floor(Date.parse(at(0)) + days * 86_400_000));
+        const times = [cutOff, ...sequence.map((_, n) => new Date(at(n)))].filter(
+          (time) => time >= cutOff,
+        );
+        const states = (): Promise<unknown[]> =>
+          Promise.all([...times.map((time) => book.asOf(time.toISOString())), book.present()]);
+        const before = await states();
+        const changes = await book.rows('SELECT * FROM mirror.item_changes ORDER BY seq');
+        const versions = await book.rows('SELECT * FROM mirror.item_versions');
+
+        const plan = { raw: cutOff, runs: cutOff, versions: cutOff, audits: cutOff };
+        const measured = await store.measurePrune(plan, { signal: never });
+        expect(await store.prune(plan, { signal: never })).toEqual(measured);
+
+        expect(await states()).toEqual(before);
+        const kept = await book.rows<{ valid_to: Date }>('SELECT * FROM mirror.item_versions');
+        expect(kept.every(({ valid_to }) => valid_to > cutOff)).toBe(true);
+        const since = kept.length < versions.length ? cutOff : null;
+        expect(await book.rows('SELECT history_since FROM mirror.sellers')).toEqual([
+          { history_since: since },
+        ]);
+
+        const rowVersions =
+          'SELECT item_id, xmin::text, ctid::text FROM mirror.items ORDER BY item_id';
+        const written = await book.rows(rowVersions);
+        const live = await book.rows<{ item_id: string }>(
+          `SELECT item_id FROM mirror.items WHERE state = 'live'`,
+        );
+        const last = new Map(
+          sequence.flatMap(({ listed }) =>
+            listed.map((record) => [(record as { id: number }).id, record]),
+          ),
+        );
+        const again = live.flatMap(({ item_id }) => last.get(Number(item_id)) ?? []);
+        await book.night(at(sequence.length), { listed: again });
+        expect(await book.rows(rowVersions)).toEqual(written);
+        expect(await book.rows('SELECT * FROM mirror.item_changes ORDER BY seq')).toEqual(changes);
+      }),
+      { numRuns: 25 },
+    );
+  });
+
+  it('is separate for each seller', async () => {
     await book.night(at(0), { listed: [{ id: 1, name: 'Ada’s' }] }, 'ada');
     await book.night(at(1), { listed: [{ id: 1, name: 'Bob’s' }] }, 'bob');
     await book.night(at(2), { listed: [{ id: 1, name: 'Ada’s new' }] }, 'ada');
@@ -102,7 +154,7 @@ describe('the catalogue as of a moment', () => {
     expect(await names(2)).toEqual(['Ada’s new', 'Bob’s']);
   });
 
-  it('is read through views, whose rights are their owner’s: who may read reports may ask', async () => {
+  it('is read through views with their owner’s rights, so that access to schema reporting suffices', async () => {
     const functions = await book.rows<{ prosrc: string }>(
       `SELECT prosrc FROM pg_proc WHERE pronamespace = 'reporting'::regnamespace`,
     );
@@ -111,55 +163,34 @@ describe('the catalogue as of a moment', () => {
   });
 });
 
-describe('what is kept', () => {
-  const count = async (table: string): Promise<number> =>
-    Number((await book.rows<{ count: string }>(`SELECT count(*) FROM mirror.${table}`))[0]?.count);
-  const kept = async (): Promise<number[]> => [
-    await count('item_versions'),
-    await count('item_changes'),
-  ];
-  const catalogue = (names: readonly string[]): Json[] =>
-    names.map((name, n) => ({ id: n + 1, name }));
-
-  it('is nothing of copies within one list, which no one ever saw', async () => {
-    await book.write(await book.begin(at(0)), takeBoth);
-    expect(await kept()).toEqual([0, 0]);
+describe('the item history', () => {
+  it('has no state or change for copies within one list, which nobody ever saw', async () => {
+    await book.write(await book.begin(at(0)), async (session) => {
+      await session.loadKnown();
+      const [a, b] = [prepared({ id: 1, name: 'A' }), prepared({ id: 1, name: 'B' })];
+      const aIsGreater = Buffer.compare(a.contentHash, b.contentHash) > 0;
+      await session.insert([aIsGreater ? b : a]);
+      await session.stage([{ prepared: aIsGreater ? a : b, rival: true }]);
+      expect(await session.apply()).toMatchObject({ changed: 0, written: 0 });
+      session.markListLoaded();
+    });
+    expect(await book.rows('SELECT FROM mirror.item_versions')).toEqual([]);
+    expect(await book.rows('SELECT FROM mirror.item_changes')).toEqual([]);
     expect((await book.present()).map(({ changed_at }) => changed_at)).toEqual([new Date(at(0))]);
   });
 
-  it('is one state for each change, with the runs that wrote it and the next', async () => {
-    await book.night(at(0), { listed: catalogue(['A']) });
-    await book.night(at(1), { listed: catalogue(['B']) });
+  it('has one state for each change, with the run that wrote it and the next one', async () => {
+    await book.night(at(0), { listed: [{ id: 1, name: 'A' }] });
+    await book.night(at(1), { listed: [{ id: 1, name: 'B' }] });
     await book.night(at(2), { listed: [], removed: [1] });
     const versions = await book.rows(
       `SELECT name, state, valid_from, valid_to, superseded_run_id - synced_run_id AS runs
          FROM mirror.item_versions ORDER BY valid_from`,
     );
-    expect(versions).toEqual([
-      {
-        name: 'A',
-        state: 'live',
-        valid_from: new Date(at(0)),
-        valid_to: new Date(at(1)),
-        runs: '1',
-      },
-      {
-        name: 'B',
-        state: 'live',
-        valid_from: new Date(at(1)),
-        valid_to: new Date(at(2)),
-        runs: '1',
-      },
-    ]);
+    const version = (name: string, night: number) => {
+      const times = { valid_from: new Date(at(night)), valid_to: new Date(at(night + 1)) };
+      return { name, state: 'live', ...times, runs: '1' };
+    };
+    expect(versions).toEqual([version('A', 0), version('B', 1)]);
   });
-
-  async function takeBoth(session: ItemSession): Promise<void> {
-    await session.loadKnown();
-    const [a, b] = [prepared({ id: 1, name: 'A' }), prepared({ id: 1, name: 'B' })];
-    const aIsGreater = Buffer.compare(a.contentHash, b.contentHash) > 0;
-    await session.insert([aIsGreater ? b : a]);
-    await session.stage([{ prepared: aIsGreater ? a : b, rival: true }]);
-    expect(await session.apply()).toMatchObject({ changed: 0, written: 0 });
-    session.markListLoaded();
-  }
 });

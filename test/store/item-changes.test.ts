@@ -4,7 +4,7 @@ import { ITEM_FIELDS } from '../../src/domain/changes.js';
 import type { Item, Json } from '../../src/domain/item.js';
 import type { ItemChange } from '../../src/store/item-changes.js';
 import { openStore, type Store } from '../../src/store/store.js';
-import { HistoryBook, canonical, takeIn } from './history-book.js';
+import { HistoryBook, canonical, readList } from './history-book.js';
 
 let book: HistoryBook;
 let store: Store;
@@ -20,7 +20,7 @@ afterAll(async () => {
 
 const at = (night: number): string => new Date(Date.UTC(2026, 0, 1 + night, 2)).toISOString();
 const all = (after = 0n): Promise<ItemChange[]> => store.items.changes({ after, limit: 10_000 });
-const shortly = (changes: readonly ItemChange[]): unknown[] =>
+const summaries = (changes: readonly ItemChange[]): unknown[] =>
   changes.map((change) => [change.class, change.field, change.old, change.new]);
 
 const text = fc.option(fc.constantFrom('', 'a', 'b', 'ä "quoted"\n', 'NULL'));
@@ -44,7 +44,7 @@ const record = fc.record({
   rating: fc.constantFrom(1, 2),
 });
 
-/** The rule in few words: fields whose canonical values differ, as these values. */
+/** The expected changes: all fields whose canonical values differ. */
 function differences(before: Item, after: Item): unknown[] {
   const fields = Object.keys(before).filter((key) => key !== 'id') as (keyof Item)[];
   const columnOf = (key: string): string => key.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
@@ -56,10 +56,10 @@ function differences(before: Item, after: Item): unknown[] {
     });
 }
 
-const inOrder = (changes: unknown[]): string[] => changes.map((one) => JSON.stringify(one)).sort();
+const sorted = (values: unknown[]): string[] => values.map((value) => JSON.stringify(value)).sort();
 
-describe('the feed of changes', () => {
-  it('tells just the canonical fields that differ, in their canonical form', async () => {
+describe('the change feed', () => {
+  it('has exactly the canonical fields that differ, with their canonical values', async () => {
     const pairs = fc.array(fc.tuple(record, record, fc.boolean()), { minLength: 1, maxLength: 8 });
     await fc.assert(
       fc.asyncProperty(pairs, async (cases) => {
@@ -70,12 +70,12 @@ describe('the feed of changes', () => {
           });
         await book.night(at(0), { listed: catalogue(0) });
         await book.night(at(1), { listed: catalogue(1) });
-        const told = await all();
+        const changes = await all();
         for (const [n, before] of catalogue(0).entries()) {
           const after = catalogue(1)[n] as Json;
-          const ofItem = told.filter(({ itemId }) => itemId === BigInt(n + 1));
-          expect(inOrder(shortly(ofItem))).toEqual(
-            inOrder(differences(canonical(before), canonical(after))),
+          const ofItem = changes.filter(({ itemId }) => itemId === BigInt(n + 1));
+          expect(sorted(summaries(ofItem))).toEqual(
+            sorted(differences(canonical(before), canonical(after))),
           );
         }
       }),
@@ -83,11 +83,9 @@ describe('the feed of changes', () => {
     );
   }, 120_000);
 
-  it('tells an item that comes later as new, and each way out and back', async () => {
-    const [a, b] = [
-      { id: 1, name: 'A' },
-      { id: 2, name: 'B' },
-    ];
+  it('has new items, and each way out of the mirror and back', async () => {
+    const a = { id: 1, name: 'A' };
+    const b = { id: 2, name: 'B' };
     await book.night(at(0), { listed: [a] });
     await book.night(at(1), { listed: [a, b] });
     await book.night(at(2), { listed: [a], missing: [2] });
@@ -95,12 +93,12 @@ describe('the feed of changes', () => {
     await book.night(at(4), { listed: [a], missing: [2] });
     await book.night(at(5), { listed: [a], removed: [2] });
     await book.night(at(6), { listed: [a, { ...b, name: 'C' }] });
-    const told = await all();
-    expect(told.every(({ itemId, itemName }) => itemId === 2n && itemName === 'C')).toBe(true);
-    expect(told.map(({ changedAt }) => changedAt.toISOString())).toEqual(
+    const changes = await all();
+    expect(changes.every(({ itemId, itemName }) => itemId === 2n && itemName === 'C')).toBe(true);
+    expect(changes.map(({ changedAt }) => changedAt.toISOString())).toEqual(
       [1, 2, 3, 4, 5, 6, 6].map(at),
     );
-    expect(shortly(told)).toEqual([
+    expect(summaries(changes)).toEqual([
       ['added', 'state', null, 'live'],
       ['missing', 'state', 'live', 'missing'],
       ['missing', 'state', 'missing', 'live'],
@@ -111,18 +109,18 @@ describe('the feed of changes', () => {
     ]);
   });
 
-  it('tells once that an item is missing which look-ups found until now', async () => {
+  it('has a missing item once, also if earlier look-ups found it', async () => {
     const a = { id: 1, name: 'A' };
     const b = { id: 2, name: 'B' };
     const c = { id: 3, name: 'C' };
     await book.night(at(0), { listed: [a, b, c] });
     await book.night(at(1), { listed: [a, c], found: [2] });
     await book.night(at(2), { listed: [a], missing: [2, 3] });
-    const told = (await all()).map(({ itemId, new: now }) => `${itemId} ${String(now)}`);
-    expect(told.sort()).toEqual(['2 missing', '3 missing']);
+    const changes = (await all()).map(({ itemId, new: state }) => `${itemId} ${String(state)}`);
+    expect(changes.sort()).toEqual(['2 missing', '3 missing']);
   });
 
-  it('can be narrowed down to a class, an item, a seller, a time', async () => {
+  it('can be filtered by class, item, seller and time', async () => {
     const one = (name: string, price: number): Json => ({ id: 1, name, price: { regular: price } });
     await book.night(at(0), { listed: [one('A', 1), { id: 2, name: 'B' }] });
     await book.night(at(1), { listed: [one('A', 2), { id: 2, name: 'C' }] });
@@ -130,11 +128,11 @@ describe('the feed of changes', () => {
     await book.night(at(0), { listed: [one('A', 1)] }, 'other');
     await book.night(at(3), { listed: [one('A', 9)] }, 'other');
     const prices = await store.items.changes({ classes: ['price'], sellerIds: ['main'], limit: 9 });
-    expect(shortly(prices)).toEqual([
+    expect(summaries(prices)).toEqual([
       ['price', 'price_regular', '1.00', '2.00'],
       ['price', 'price_regular', '2.00', '3.00'],
     ]);
-    expect(shortly(await store.items.changes({ itemId: 2, limit: 9 }))).toEqual([
+    expect(summaries(await store.items.changes({ itemId: 2, limit: 9 }))).toEqual([
       ['text', 'name', 'B', 'C'],
     ]);
     expect(await store.items.changes({ from: new Date(at(2)), limit: 9 })).toHaveLength(3);
@@ -143,15 +141,15 @@ describe('the feed of changes', () => {
   });
 });
 
-describe('who follows the feed', () => {
-  it('has what the mirror has after every night, first lists aside, which have a place in it', async () => {
+describe('a follower of the feed', () => {
+  it('has the same items as the mirror after every night, if it reads first lists from the view', async () => {
     const ids = [1, 2, 3];
-    const fate = fc.record({
+    const itemInNight = fc.record({
       change: fc.constantFrom('list', 'list', 'missing', 'removed', 'found'),
       price: fc.constantFrom(1, 2),
     });
     const seller = fc.constantFrom('ada', 'bob');
-    const nights = fc.array(fc.tuple(fate, fate, fate, seller, fc.boolean()), {
+    const nights = fc.array(fc.tuple(itemInNight, itemInNight, itemInNight, seller, fc.boolean()), {
       minLength: 1,
       maxLength: 8,
     });
@@ -162,28 +160,32 @@ describe('who follows the feed', () => {
         let cursor = 0n;
         const killed = new Set<string>();
         for (const [n, [a, b, c, seller, isKilled]] of sequence.entries()) {
-          const fates = [a, b, c];
+          const items = [a, b, c];
           const having = (what: string): number[] =>
-            ids.filter((_, i) => fates[i]?.change === what);
+            ids.filter((_, i) => items[i]?.change === what);
           const listed = having('list').map((id) => {
-            return { id, name: 'x', price: { regular: fates[id - 1]?.price ?? 0 } };
+            return { id, name: 'x', price: { regular: items[id - 1]?.price ?? 0 } };
           });
-          const left = { missing: having('missing'), removed: having('removed') };
-          await book.night(at(n), { listed, ...left, found: having('found'), isKilled }, seller);
+          const unlisted = {
+            missing: having('missing'),
+            removed: having('removed'),
+            found: having('found'),
+          };
+          await book.night(at(n), { listed, ...unlisted, isKilled }, seller);
           cursor = await follow(copy, cursor);
-          // What a killed run found out about delisted items, the seller's next run tells.
+          // The seller's next run publishes what a killed run left undecided.
           if (isKilled) killed.add(seller);
           else killed.delete(seller);
           if (killed.size > 0) continue;
-          const present = inOrder((await book.present()).map(values));
-          expect(inOrder([...copy.values()].map(values))).toEqual(present);
+          const present = sorted((await book.present()).map(values));
+          expect(sorted([...copy.values()].map(values))).toEqual(present);
         }
       }),
       { numRuns: 25 },
     );
   }, 120_000);
 
-  /** A second copy, kept by the feed alone; rows are read only when they are new. */
+  /** Updates a copy from the feed. Only new items and first lists are read from the view. */
   async function follow(copy: Map<string, Record<string, unknown>>, cursor: bigint) {
     const rows = await book.rows<Record<string, unknown>>(
       `SELECT i.*, s.loaded_seq > $1 AS first FROM reporting.items i JOIN mirror.sellers s USING (seller_id)`,
@@ -198,7 +200,7 @@ describe('who follows the feed', () => {
         copy.set(key, { ...rows.find((row) => keyOf(row) === key) });
       }
       const row = copy.get(key);
-      if (row === undefined) throw new Error(`${key} changed before it was told`);
+      if (row === undefined) throw new Error(`${key} changed before it was added`);
       if (change.old !== null) expect(row[change.field]).toBe(change.old);
       row[change.field] = change.new;
     }
@@ -210,8 +212,8 @@ describe('who follows the feed', () => {
     return [row['seller_id'], row['item_id'], row['state'], row['name'], row['price_regular']];
   }
 
-  it('misses nothing when runs of several sellers end in another order than they wrote', async () => {
-    // The slow one stops after its changes have their numbers, and before its commit.
+  it('misses nothing if runs commit in another order than they wrote', async () => {
+    // The slow run stops after its changes have numbers and before its commit.
     await book.pool.query(`
       CREATE FUNCTION mirror.wait_when_slow() RETURNS trigger LANGUAGE plpgsql AS $$
       BEGIN
@@ -228,7 +230,7 @@ describe('who follows the feed', () => {
         await book.night(at(0), { listed: [{ id: 1, name: 'A' }] }, seller);
       }
       const [slow, fast] = [await book.begin(at(1), 'slow'), await book.begin(at(1), 'fast')];
-      for (const session of [slow, fast]) await takeIn(session, [{ id: 1, name: 'B' }]);
+      for (const session of [slow, fast]) await readList(session, [{ id: 1, name: 'B' }]);
       await gate.query('SELECT pg_advisory_lock(42)');
       const slowEnd = slow.commit();
       await until(async () => (await waiting()) === 1);

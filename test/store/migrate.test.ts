@@ -30,7 +30,7 @@ function migrationsOf(sqlByName: Readonly<Record<string, string>>): Migration[] 
 }
 
 describe('migrating', () => {
-  it('an empty database applies everything; again, it has nothing to do', async () => {
+  it('applies everything to an empty database, and nothing the second time', async () => {
     const url = await emptyDatabase();
     const names = (await readMigrations()).map(({ name }) => name);
     expect(await migrationState(url)).toEqual({ ...CLEAN, pending: names });
@@ -40,7 +40,7 @@ describe('migrating', () => {
     expect(await query(url, 'SELECT * FROM reporting.items')).toEqual([]);
   });
 
-  it('brings what earlier versions called otherwise along', async () => {
+  it('converts names that earlier versions used', async () => {
     const url = await emptyDatabase();
     const earlier = (await readMigrations()).filter(({ name }) => name < '20261122165000');
     await migrate(url, earlier);
@@ -58,14 +58,14 @@ describe('migrating', () => {
     expect(await query(url, classes)).toEqual([{ class: 'added' }, { class: 'release' }]);
   });
 
-  it('goes on where other programs have tables and Prisma migrations of their own', async () => {
+  it('ignores tables and Prisma migrations of other programs', async () => {
     const url = await emptyDatabase();
     await query(url, 'CREATE TABLE public._prisma_migrations AS SELECT 1 AS theirs');
     expect((await migrate(url)).applied).not.toEqual([]);
     expect(await query(url, 'SELECT * FROM public._prisma_migrations')).toEqual([{ theirs: 1 }]);
   });
 
-  it('from several processes at once applies everything once', async () => {
+  it('applies everything once when several processes migrate at the same time', async () => {
     const url = await emptyDatabase();
     const run = async () =>
       promisify(execFile)(process.execPath, [
@@ -74,12 +74,11 @@ describe('migrating', () => {
       ]);
     const outputs = (await Promise.all([run(), run(), run()])).map(({ stdout }) => stdout.trim());
     const names = (await readMigrations()).map(({ name }) => name);
-    expect(outputs.sort()).toEqual(
-      [...[JSON.stringify({ applied: names })], ...['{"applied":[]}', '{"applied":[]}']].sort(),
-    );
+    const results = [names, [], []].map((applied) => JSON.stringify({ applied }));
+    expect(outputs.sort()).toEqual(results.sort());
   });
 
-  it('sends a script whole, whatever semicolons are in it', async () => {
+  it('sends a script as a whole, whatever semicolons it contains', async () => {
     const url = await emptyDatabase();
     const migrations = migrationsOf({
       '1_semicolons': `CREATE TABLE mirror.t (x text DEFAULT 'a;b'); -- a comment; with one
@@ -90,7 +89,7 @@ describe('migrating', () => {
     expect(await query(url, 'SELECT x, mirror.f() FROM mirror.t')).toEqual([{ x: 'a;b', f: ';' }]);
   });
 
-  it('keeps nothing of a migration that fails, and goes on once it is corrected', async () => {
+  it('rolls a failing migration back, and continues once it is corrected', async () => {
     const url = await emptyDatabase();
     const good = { '1_good': 'CREATE TABLE mirror.good (x int);' };
     const half = 'CREATE TABLE mirror.half (x int);';
@@ -110,7 +109,7 @@ describe('migrating', () => {
     expect(await migrationState(url, corrected)).toEqual(CLEAN);
   });
 
-  it('that is killed in the middle leaves a migration done or not done, and the next one knows', async () => {
+  it('leaves a migration applied or not applied when killed, and the next call continues', async () => {
     const url = await emptyDatabase();
     const slow = migrationsOf({
       '1_slow': 'CREATE TABLE mirror.t (x int); SELECT pg_sleep(2);',
@@ -133,7 +132,7 @@ describe('migrating', () => {
     expect(await query(url, 'SELECT FROM mirror.t')).toEqual([]);
   });
 
-  it('a database of a newer program is refused and left alone', async () => {
+  it('refuses a database that a newer version migrated', async () => {
     const url = await emptyDatabase();
     const newer = { name: '99999999999999_newer', sql: 'CREATE TABLE mirror.newer (x int);' };
     await migrate(url, [...(await readMigrations()), newer]);
@@ -141,7 +140,7 @@ describe('migrating', () => {
     await expect(migrate(url)).rejects.toMatchObject({ code: 'SCHEMA_AHEAD' });
   });
 
-  it('tells which migrations were edited after they were applied; line ends do not count', async () => {
+  it('reports migrations that were edited after they were applied, except for line endings', async () => {
     const url = await emptyDatabase();
     const state = (first: string, second: string) =>
       migrationState(url, migrationsOf({ '1_a': first, '2_b': second }));
@@ -152,7 +151,7 @@ describe('migrating', () => {
   });
 
   it.skipIf(process.env['TEST_DATABASE_URL'])(
-    'without the right to create schemas says what to grant (skipped on a given server, whose user may be a superuser)',
+    'says what to grant if the right to create schemas is missing (skipped with TEST_DATABASE_URL, whose user may be a superuser)',
     async () => {
       const url = await emptyDatabase();
       const [{ name }] = (await query(url, 'SELECT current_database() AS name')) as [
@@ -167,10 +166,10 @@ describe('migrating', () => {
   );
 });
 
-describe('every migration of the package', () => {
-  it('stays within the one transaction it is applied in', async () => {
+describe('every migration', () => {
+  it('does not end the transaction in which it is applied', async () => {
     for (const { sql } of await readMigrations()) {
-      // BEGIN in the body of a function begins a block of its language.
+      // BEGIN in a function body begins a PL/pgSQL block.
       const code = sql.replaceAll(/--.*$|'(?:[^']|'')*'|\$(\w*)\$[^]*?\$\1\$/gm, '');
       expect(code).not.toMatch(
         /^\s*(BEGIN|COMMIT|ROLLBACK|START TRANSACTION|VACUUM)\b|CONCURRENTLY/im,
@@ -178,7 +177,7 @@ describe('every migration of the package', () => {
     }
   });
 
-  it('is in a folder that says which database it is for, as Prisma wants', async () => {
+  it('is for PostgreSQL, as Prisma’s lock file says', async () => {
     const lock = new URL('../../prisma/migrations/migration_lock.toml', import.meta.url);
     expect(await readFile(lock, 'utf8')).toContain('provider = "postgresql"');
   });
@@ -186,29 +185,23 @@ describe('every migration of the package', () => {
 
 const SCHEMA = fileURLToPath(new URL('../../prisma/schema.prisma', import.meta.url));
 
-/** What Prisma would make of `schema` in an empty database. */
+/** The tables that Prisma would create for `schema`. */
 async function shapeOf(schema: string): Promise<string[]> {
   const pool = await poolOf({ empty: true });
   const to = { tag: 'schemaDatamodel' as const, files: [{ path: SCHEMA, content: schema }] };
+  const from = { tag: 'empty' as const };
   const { stdout } = await withEngine(
     pool,
-    (engine) =>
-      engine.diff({
-        from: { tag: 'empty' as const },
-        to,
-        script: true,
-        exitCode: null,
-        filters: NO_FILTERS,
-      }),
+    (engine) => engine.diff({ from, to, script: true, exitCode: null, filters: NO_FILTERS }),
     schema,
   );
-  // The engine takes the history's schema for the one that need not be named.
+  // The engine omits the name of the migration history's schema.
   await pool.query(`SET search_path = mirror; ${stdout ?? ''}`);
   return await shape(pool);
 }
 
 describe('the migrations', () => {
-  it("are recorded as Prisma's own commands do and expect it", async () => {
+  it('are recorded as Prisma’s own commands record them', async () => {
     const pool = await poolOf({ empty: true });
     const url = pool.options.connectionString ?? '';
     const migrations = migrationsOf({ '1_good': 'SELECT 1;', '2_bad': 'SELECT 1 / 0;' });
@@ -223,24 +216,24 @@ describe('the migrations', () => {
         migrationFile: { path: 'migration.sql', content: { tag: 'ok' as const, value: sql } },
       })),
     };
-    const seen = await withEngine(pool, (engine) =>
+    const diagnosis = await withEngine(pool, (engine) =>
       engine.diagnoseMigrationHistory({
         migrationsList,
         optInToShadowDatabase: false,
         filters: NO_FILTERS,
       }),
     );
-    expect(seen).toMatchObject({
+    expect(diagnosis).toMatchObject({
       failedMigrationNames: ['2_bad'],
       editedMigrationNames: [],
       hasMigrationsTable: true,
     });
   });
 
-  it('make just the tables that schema.prisma describes', async () => {
+  it('create exactly the tables in schema.prisma', async () => {
     const migrated = await shape(await poolOf());
     expect(migrated.length).toBeGreaterThan(80); // or the comparison compares nothing
-    // What an index holds beside its key is nothing that Prisma can say.
+    // Prisma has no syntax for INCLUDE.
     const known = migrated.map((line) => line.replace(/ INCLUDE \([^)]*\)/, ''));
     expect(known).toEqual(await shapeOf(await readFile(SCHEMA, 'utf8')));
   });

@@ -18,7 +18,7 @@ const VIEWS = Object.keys(CONTRACT).filter((name) => !name.includes('('));
 const pascal = (name: string): string =>
   name.replaceAll(/(?:^|_)(.)/g, (_, c: string) => c.toUpperCase());
 
-/** PostgreSQL's type of a column as Prisma declares it, whether or not it may be null. */
+/** PostgreSQL type → Prisma type, without nullability. */
 const TYPES: Readonly<Record<string, string>> = {
   text: 'String',
   'text[]': 'String[]',
@@ -30,7 +30,7 @@ const TYPES: Readonly<Record<string, string>> = {
   timestamptz: 'DateTime',
 };
 
-/** The columns that schema.prisma declares for a view, each with its type. */
+/** The columns and types that schema.prisma declares for a view. */
 function declared(view: string): string[] {
   const body =
     new RegExp(`^view Reporting${pascal(view)} \\{\n(.*?)^\\}`, 'ms').exec(SCHEMA)?.[1] ?? '';
@@ -43,7 +43,7 @@ function declared(view: string): string[] {
 const mirror = useMirror();
 
 describe('openMirror', () => {
-  it('knows every view and column of schema reporting by its name, or programs would miss new ones', () => {
+  it('declares every view and column of schema reporting', () => {
     const expected = VIEWS.map((view) => [
       view,
       CONTRACT[view]?.map((column) => {
@@ -54,7 +54,7 @@ describe('openMirror', () => {
     expect(VIEWS.map((view) => [view, declared(view)])).toEqual(expected);
   });
 
-  it('reads every view as its types say, nulls included', async () => {
+  it('reads every view with its declared types, also nulls', async () => {
     await fillStore(mirror());
     const reads = await openMirror({ databaseUrl: mirror().databaseUrl });
     onTestFinished(() => reads.close());
@@ -67,7 +67,7 @@ describe('openMirror', () => {
     }
   });
 
-  it('is refused every write by PostgreSQL, also those that its types do not offer', async () => {
+  it('can’t write, even by methods that its types hide', async () => {
     await mirror().store.sellers.ensure('main', 'market.example');
     const reads = await openMirror({ databaseUrl: mirror().databaseUrl });
     onTestFinished(() => reads.close());
@@ -79,7 +79,7 @@ describe('openMirror', () => {
     expect(await reads.seller.count()).toBe(1);
   });
 
-  it('needs no right but to read schema reporting', async () => {
+  it('needs only the right to read schema reporting', async () => {
     const role = `reader_${randomBytes(6).toString('hex')}`;
     const database = new URL(mirror().databaseUrl).pathname.slice(1);
     const adminUrl = databaseAt(inject('testServer').adminUrl, database);
@@ -98,7 +98,7 @@ describe('openMirror', () => {
     await query(adminUrl, `DROP OWNED BY ${role}; DROP ROLE ${role}`);
   });
 
-  it('shares the embedded server, and leaves it when it is closed', async () => {
+  it('shares the embedded server, and releases it on close', async () => {
     const dataDir = await trialDataDir();
     const database = await open(dataDir, { durable: false });
     await migrate(database.url);
@@ -108,7 +108,7 @@ describe('openMirror', () => {
     await reads.close();
   });
 
-  it('creates no database where there is none, since only a sync could fill it', async () => {
+  it('does not create a database', async () => {
     const dataDir = await trialDataDir();
     await expect(openMirror({ dataDir })).rejects.toMatchObject({ code: 'NO_MIRROR' });
     expect(existsSync(dataDir)).toBe(false);

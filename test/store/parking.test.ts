@@ -14,6 +14,8 @@ async function market() {
   return mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
 }
 
+const parking = () => mirror().store.sellers.parkingOf('main');
+
 function job(kind: 'sync' | 'account' | 'items' = 'sync', byHand = false): MirrorJob {
   return { kind, askedAt: new Date(), byHand };
 }
@@ -29,19 +31,19 @@ async function parked() {
 }
 
 describe('a seller whose key is refused', () => {
-  it('is parked with the reason and the run, the job is given up, and people are told', async () => {
+  it('is parked with reason and run; the job is given up and an alert is sent', async () => {
     const { outcome } = await parked();
-    const parking = await mirror().store.sellers.parkingOf('main');
-    expect(parking).toMatchObject({
+    const stored = await parking();
+    expect(stored).toMatchObject({
       since: expect.any(Date) as Date,
       code: 'refused',
       reason: expect.stringMatching(/refused the API key/) as string,
     });
-    const alert = { kind: 'seller-parked', seller: 'main', runId: String(parking?.runId) };
+    const alert = { kind: 'seller-parked', seller: 'main', runId: String(stored?.runId) };
     expect(outcome).toMatchObject({ kind: 'give-up', alert });
   });
 
-  it('is left alone by schedules, so that a wrong key is not tried night after night', async () => {
+  it('is skipped by schedules, so that a wrong key is not tried every night', async () => {
     const { sim, deps } = await parked();
     const requests = sim.log.length;
     const next = { ...deps, jobId: 'sync.main.2' };
@@ -53,30 +55,30 @@ describe('a seller whose key is refused', () => {
     expect(sim.log.length).toBe(requests);
   });
 
-  it('is told of again by the job that parked it, which may have been killed before it could', async () => {
+  it('is alerted again by the job that parked it, which may have been killed before its alert', async () => {
     const { deps, outcome } = await parked();
     const again = await performMirrorTask(deps, job(), never);
     expect(again).toMatchObject({ alert: 'alert' in outcome ? outcome.alert : null });
   });
 
-  it('is tried again when a person asks, and stays parked since then while the key is bad', async () => {
+  it('is tried again by hand, and keeps its parking date while the key is refused', async () => {
     const { sim, deps } = await parked();
-    const before = await mirror().store.sellers.parkingOf('main');
+    const before = await parking();
     const requests = sim.log.length;
     const outcome = await performMirrorTask(deps, job('sync', true), never);
     expect(outcome).toMatchObject({ kind: 'give-up', alert: { kind: 'run-failed' } });
     expect(sim.log.length).toBeGreaterThan(requests);
-    const after = await mirror().store.sellers.parkingOf('main');
+    const after = await parking();
     expect(after?.since).toEqual(before?.since);
     expect(after?.runId).toBeGreaterThan(before?.runId ?? 0n);
   });
 
-  it('resumes with the first run that goes well, whoever starts it', async () => {
+  it('resumes with the first successful run, whoever starts it', async () => {
     for (const sync of [syncAccount, syncCatalogue]) {
       const { sim, deps } = await parked();
       sim.faults.clear();
       await sync(deps, never);
-      expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
+      expect(await parking()).toBeNull();
       expect(await performMirrorTask(deps, job(), never)).toMatchObject({
         kind: 'done',
         result: { account: { state: 'succeeded' } },
@@ -85,28 +87,28 @@ describe('a seller whose key is refused', () => {
     }
   });
 
-  it('does not resume for one item, which says too little of the key', async () => {
+  it('does not resume after a run of one item, which proves too little about the key', async () => {
     const { sim, deps } = await parked();
     sim.faults.clear();
     expect((await syncItem(deps, 1002, never)).state).toBe('succeeded');
-    expect(await mirror().store.sellers.parkingOf('main')).not.toBeNull();
+    expect(await parking()).not.toBeNull();
   });
 
-  it('is not parked for a run that a later one has outdone already', async () => {
+  it('is not parked because of a run if a later one succeeded', async () => {
     const { sim, deps } = await parked();
-    const late = await mirror().store.sellers.parkingOf('main');
+    const late = await parking();
     sim.faults.clear();
     await syncAccount(deps, never);
     const { code = '', reason = '' } = late ?? {};
     const runId = late?.runId ?? 0n;
     expect(await mirror().store.sellers.park('main', { code, reason, runId })).toBe(false);
-    expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
+    expect(await parking()).toBeNull();
   });
 
-  it('is parked or not as the order of runs says, even when parking and success meet', async () => {
+  it('is parked or not by the order of runs, even if parking and success are concurrent', async () => {
     for (let round = 0; round < 15; round++) {
       const { sim, deps } = await parked();
-      const late = await mirror().store.sellers.parkingOf('main');
+      const late = await parking();
       sim.faults.clear();
       const { code = '', reason = '' } = late ?? {};
       const runId = late?.runId ?? 0n;
@@ -116,14 +118,14 @@ describe('a seller whose key is refused', () => {
           mirror().store.sellers.park('main', { code, reason, runId }),
         ),
       ]);
-      expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
+      expect(await parking()).toBeNull();
       await mirror().reset();
     }
   });
 });
 
 describe('a seller whose key opens another account', () => {
-  it('is parked too, since every further run would meet the same', async () => {
+  it('is parked too, since every further run would fail the same way', async () => {
     const sim = await market();
     const deps = mirror().deps(sim.url);
     await performMirrorTask(deps, job(), never);
@@ -132,12 +134,12 @@ describe('a seller whose key opens another account', () => {
       kind: 'give-up',
       alert: { kind: 'seller-parked' },
     });
-    expect(await mirror().store.sellers.parkingOf('main')).toMatchObject({
+    expect(await parking()).toMatchObject({
       code: 'account-changed',
     });
     const accepting = { ...deps, acceptAccount: true };
     expect((await syncAccount(accepting, never)).report.state).toBe('succeeded');
-    expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
+    expect(await parking()).toBeNull();
   });
 });
 
@@ -149,10 +151,9 @@ describe('a seller that a person paused', () => {
     expect(await mirror().store.sellers.pause('main', 'paused by ada')).toBe(true);
     return { sim, deps };
   }
-  const parking = () => mirror().store.sellers.parkingOf('main');
   const PAUSE = { code: 'paused', reason: 'paused by ada', runId: null };
 
-  it('is left alone by schedules of every kind, and nobody is alerted', async () => {
+  it('is skipped by all schedules, without alerts', async () => {
     const { sim, deps } = await paused();
     const requests = sim.log.length;
     for (const kind of ['sync', 'account', 'items'] as const) {
@@ -171,14 +172,14 @@ describe('a seller that a person paused', () => {
     expect(sim.log.length).toBe(requests);
   });
 
-  it('is mirrored when a person asks, which does not end the pause', async () => {
+  it('can be mirrored by hand, which does not end the pause', async () => {
     const { deps } = await paused();
     const asked = await performMirrorTask(deps, job('sync', true), never);
     expect(asked).toMatchObject({ kind: 'done', result: { items: { state: 'succeeded' } } });
     expect(await parking()).toMatchObject(PAUSE);
   });
 
-  it('stays paused when a run finds its key refused, so that only a person ends the pause', async () => {
+  it('stays paused if a run’s key is refused, so that only a person ends the pause', async () => {
     const { sim, deps } = await paused();
     sim.faults.always('any', { kind: 'key-refused' });
     const outcome = await performMirrorTask(deps, job('sync', true), never);
@@ -186,14 +187,14 @@ describe('a seller that a person paused', () => {
     expect(await parking()).toMatchObject(PAUSE);
   });
 
-  it('keeps the moment and the name of who paused it first', async () => {
+  it('keeps date and name of the first pause', async () => {
     await paused();
     const before = await parking();
     expect(await mirror().store.sellers.pause('main', 'paused by grace')).toBe(false);
     expect(await parking()).toEqual(before);
   });
 
-  it('is mirrored by schedules again when it is resumed, and parked if its key is refused then', async () => {
+  it('is mirrored by schedules again after resuming, and parked if its key is refused then', async () => {
     const { sim, deps } = await paused();
     expect(await mirror().store.sellers.resume('main')).toBe(true);
     expect(await mirror().store.sellers.resume('main')).toBe(false);
@@ -206,7 +207,7 @@ describe('a seller that a person paused', () => {
     });
   });
 
-  it('may have been parked before: the pause takes its place, and resuming lifts either', async () => {
+  it('may have been parked before: the pause replaces the parking, and resuming ends either', async () => {
     await parked();
     expect(await mirror().store.sellers.pause('main', 'paused by ada')).toBe(true);
     expect(await parking()).toMatchObject(PAUSE);
@@ -217,19 +218,13 @@ describe('a seller that a person paused', () => {
   });
 });
 
-describe('what passes or has no remedy in the seller’s hands', () => {
-  it('parks nobody', async () => {
-    const sim = await market();
-    const deps = mirror().deps(sim.url);
-    for (const fault of [
-      { kind: 'server-error' },
-      { kind: 'rate-limited', retryAfter: 60 },
-      { kind: 'reply', status: 200, body: '{"status":"success"}' },
-    ] as const) {
-      sim.faults.clear();
-      sim.faults.always('any', fault);
-      await performMirrorTask(deps, job(), never);
-      expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
-    }
-  });
+it.each([
+  { kind: 'server-error' },
+  { kind: 'rate-limited', retryAfter: 60 },
+  { kind: 'reply', status: 200, body: '{"status":"success"}' },
+] as const)('a problem that the seller can’t fix parks nobody: $kind', async (fault) => {
+  const sim = await market();
+  sim.faults.always('any', fault);
+  await performMirrorTask(mirror().deps(sim.url), job(), never);
+  expect(await parking()).toBeNull();
 });

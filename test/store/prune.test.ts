@@ -1,15 +1,20 @@
 import { describe, expect, it } from 'vitest';
-import { keepsEverything, planRetention, type RetentionPlan } from '../../src/store/prune.js';
 import { syncAccount } from '../../src/jobs/account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
 import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
-import { PRUNE_STEPS, PruneBusyError } from '../../src/store/prune.js';
+import {
+  keepsEverything,
+  planRetention,
+  PRUNE_STEPS,
+  PruneBusyError,
+  type RetentionPlan,
+} from '../../src/store/prune.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();
 
-/** Far in the future, so that all there is is old. */
+/** So late that every row is old. */
 const LATER = new Date('2100-01-01T00:00:00Z');
 const ALL: RetentionPlan = { raw: LATER, runs: LATER, versions: LATER, audits: LATER };
 const NONE: RetentionPlan = { raw: null, runs: null, versions: null, audits: null };
@@ -19,13 +24,22 @@ async function market(count = 12): Promise<Simulator> {
   return mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
 }
 
+/** A marketplace whose items were mirrored once. */
+async function mirrored(count?: number) {
+  const sim = await market(count);
+  const deps = mirror().deps(sim.url);
+  await syncCatalogue(deps, never);
+  return { sim, deps };
+}
+
+/** Prunes and returns the number of pruned rows of one kind. */
 async function rowsOf(what: string, plan = ALL): Promise<number> {
   const pruned = await mirror().store.prune(plan, { signal: never });
   return pruned.find((one) => one.what === what)?.rows ?? 0;
 }
 
 describe('records as received', () => {
-  it('can go without an item that comes by itself, its media left out, seeming to have changed', async () => {
+  it('are pruned without making a single synced item, whose reply lacks media, look changed', async () => {
     const sim = await market();
     const deps = mirror().deps(sim.url);
     await syncAccount(deps, never);
@@ -46,7 +60,7 @@ describe('records as received', () => {
     expect(await mirror().rows('SELECT * FROM reporting.items ORDER BY item_id')).toEqual(before);
   });
 
-  it('that could not be read go when later lists no longer have them', async () => {
+  it('that could not be read are pruned once later lists lack them', async () => {
     const catalogue = seededCatalogue({ seed: 3, count: 12 });
     const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
     const deps = mirror().deps(sim.url);
@@ -57,7 +71,7 @@ describe('records as received', () => {
     expect(await rowsOf('records that could not be read')).toBe(1);
   });
 
-  it('of purchases can go without a follower of the feed being told of a change', async () => {
+  it('of purchases are pruned without an entry in the change feed', async () => {
     const { store } = mirror();
     await store.sellers.ensure('main', 'example.com');
     await mirror().pool.query(
@@ -73,10 +87,8 @@ describe('records as received', () => {
     expect(left).toEqual({ raw: null });
   });
 
-  it('are left for the next time while a run writes items, and the run loses nothing', async () => {
-    const sim = await market();
-    const deps = mirror().deps(sim.url);
-    await syncCatalogue(deps, never);
+  it('are skipped while a run writes items, and the run loses nothing', async () => {
+    await mirrored();
     const { store } = mirror();
     const lock = await store.sellers.lock('main');
     const stamp = { sellerId: 'main', runId: 1n, at: new Date().toISOString() };
@@ -92,7 +104,7 @@ describe('records as received', () => {
 });
 
 describe('runs', () => {
-  it('stay that a row names, that are the newest of their kind, or that were held', async () => {
+  it('are kept if a row refers to them, if they are the newest of their kind, or if they were held', async () => {
     const sim = await market();
     const deps = mirror().deps(sim.url);
     for (let night = 0; night < 4; night++) await syncCatalogue(deps, never);
@@ -108,12 +120,11 @@ describe('runs', () => {
       ...['succeeded', 'held', 'succeeded', 'succeeded', 'failed', 'failed'],
     ]);
     expect(await rowsOf('runs')).toBe(2);
-    const stay = [0, 1, 3, 5].map((place) => all[place]);
-    expect(await runs()).toEqual(stay);
+    expect(await runs()).toEqual([0, 1, 3, 5].map((n) => all[n]));
     expect(await rowsOf('runs')).toBe(0);
   });
 
-  it('that go are missed by no report but the count of runs of a day, whose column says so', async () => {
+  it('that are pruned affect no report but the daily count of runs, whose comment says so', async () => {
     const sim = await market();
     const deps = mirror().deps(sim.url);
     for (let night = 0; night < 3; night++) await syncCatalogue(deps, never);
@@ -136,45 +147,42 @@ describe('runs', () => {
 });
 
 describe('pruning', () => {
-  it('goes on after the last row of a portion, and reads none again: what it walks by tells every row from all others', async () => {
+  it('reads no row twice: the key of each step is unique', async () => {
     const unique = await mirror().rows<{ table: string; columns: string[] }>(`
       SELECT i.indrelid::regclass::text AS table,
              ARRAY(SELECT a.attname::text FROM pg_attribute a
                     WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)) AS columns
         FROM pg_index i WHERE i.indisunique AND i.indpred IS NULL`);
     for (const { table, key } of PRUNE_STEPS) {
-      const walked = new Set(['seller_id', ...Object.keys(key)]);
+      const columnsOfKey = new Set(['seller_id', ...Object.keys(key)]);
       const keys = unique.filter((index) => index.table === table);
       expect(
-        keys.some(({ columns }) => columns.every((one) => walked.has(one))),
+        keys.some(({ columns }) => columns.every((column) => columnsOfKey.has(column))),
         table,
       ).toBe(true);
     }
   });
 
-  it('deletes nothing of what nobody limited', async () => {
-    const sim = await market();
-    await syncCatalogue(mirror().deps(sim.url), never);
+  it('deletes nothing without a limit', async () => {
+    await mirrored();
     expect(await mirror().store.prune(NONE, { signal: never })).toEqual([]);
   });
 
   it('is done by one process at a time', async () => {
-    const sim = await market();
-    await syncCatalogue(mirror().deps(sim.url), never);
+    await mirrored();
     const { store } = mirror();
-    const others: Promise<unknown>[] = [];
+    let second: Promise<unknown> | undefined;
     const onProgress = (): void => {
-      if (others.length === 0) others.push(store.prune(ALL, { signal: never }));
-      others[0]?.catch(() => undefined);
+      second ??= store.prune(ALL, { signal: never });
+      second.catch(() => undefined);
     };
     await store.prune(ALL, { signal: never, onProgress });
-    await expect(others[0]).rejects.toBeInstanceOf(PruneBusyError);
+    await expect(second).rejects.toBeInstanceOf(PruneBusyError);
   });
 
-  it('that was interrupted has done what it did, and goes on when it is repeated', async () => {
+  it('keeps its progress when interrupted, and continues the next time', async () => {
     const { store, pool } = mirror();
-    const sim = await market(1);
-    await syncCatalogue(mirror().deps(sim.url), never);
+    await mirrored(1);
     await pool.query(`INSERT INTO mirror.runs (seller_id, kind, state, started_at, finished_at, holder)
       SELECT 'main', 'account', 'succeeded', now(), now(), 'a test' FROM generate_series(1, 5000)`);
     const stopping = new AbortController();
@@ -193,9 +201,8 @@ describe('pruning', () => {
     expect(await rowsOf('runs', plan)).toBe((left?.runs ?? 0) - 1);
   });
 
-  it('leaves of a finished audit its figures, its codes and their checks, and of a running one all', async () => {
-    const sim = await market(1);
-    await syncCatalogue(mirror().deps(sim.url), never);
+  it('keeps figures, codes and checks of finished audits, and everything of running ones', async () => {
+    await mirrored(1);
     const { audits } = mirror().store;
     const load = async (codes: readonly string[]): Promise<bigint> => {
       const loader = await audits.begin({
@@ -231,7 +238,7 @@ describe('pruning', () => {
   });
 });
 
-it('a part that nobody limited is kept for ever, and the others for just as many days as were said', () => {
+it('keeps a part without a limit for ever, and the others for exactly their days', () => {
   const days = { raw: 1, runs: null, versions: 365, audits: 90 };
   expect(planRetention(days, new Date('2026-11-23T10:00:00Z'))).toEqual({
     raw: new Date('2026-11-22T10:00:00Z'),

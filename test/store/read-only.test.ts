@@ -10,15 +10,15 @@ import { PowerfulRoleError, queryReadOnly, readOnlyUrl } from '../../src/store/r
 import { never } from '../support/mirror.js';
 import { databaseAt } from '../support/postgres.js';
 
-/** A store, and ways into it. */
+/** A store to attack. */
 interface Target {
   /** The role of the store, as in DATABASE_URL. */
   readonly url: string;
-  /** A superuser, who sees everything that an attack could have done. */
+  /** Connection of a superuser, who sees everything that an attack could have changed. */
   readonly admin: Client;
-  /** What an attack would like to be. */
+  /** Name of a superuser, which an attack tries to become. */
   readonly superuser: string;
-  /** Where `sql` connects, when asked anew. */
+  /** Determines again where `sql` connects. */
   readOnlyUrl(): Promise<string>;
 }
 
@@ -27,7 +27,7 @@ afterAll(async () => {
   for (const each of undo.reverse()) await each();
 });
 
-/** A file that an attack would make as the server's user. */
+/** A file that an attack tries to create as the server's user. */
 const folder = mkdtempSync(join(tmpdir(), 'seller-mirror-attack-'));
 chmodSync(folder, 0o777);
 const file = join(folder, 'made');
@@ -58,13 +58,13 @@ async function embedded(): Promise<Target> {
   };
 }
 
-/** A store on a server of the user's, which the server's superuser owns. */
+/** A store on the user's server, owned by a superuser. */
 async function ofSuperuser(): Promise<Target> {
   const { adminUrl } = inject('testServer');
   return target(adminUrl, decodeURIComponent(new URL(adminUrl).username));
 }
 
-/** One that an ordinary role owns, with these attributes besides. */
+/** A store on the user's server, owned by an ordinary role with these attributes. */
 async function ofOwner(attributes: string): Promise<Target> {
   const { adminUrl } = inject('testServer');
   const role = `owner_${randomBytes(6).toString('hex')}`;
@@ -99,7 +99,7 @@ async function target(roleUrl: string, owner: string): Promise<Target> {
   };
 }
 
-/** What the statement answered with; null when it was refused. */
+/** The rows of a statement; null if it was refused. */
 async function attempt(url: string, sql: string): Promise<readonly unknown[] | null> {
   try {
     return await queryReadOnly(
@@ -118,8 +118,8 @@ async function attempt(url: string, sql: string): Promise<readonly unknown[] | n
 }
 
 /**
- * Everything that a statement must leave as it was. Of what the whole server shares, only what this
- * store uses: other tests make databases and roles meanwhile.
+ * Everything that a statement must not change. Of shared server objects it includes only those of this
+ * store, since other tests create databases and roles at the same time.
  */
 async function stateOf(admin: Client): Promise<unknown> {
   const { rows } = await admin.query(`
@@ -213,7 +213,7 @@ const REFUSED: readonly string[] = [
   ' -- nothing\n/* at /* all */ */ ;',
 ];
 
-/** Statements that are carried out and change nothing. */
+/** Statements that run and change nothing. */
 const HARMLESS: readonly string[] = [
   'COMMIT',
   'ROLLBACK',
@@ -233,7 +233,7 @@ const HARMLESS: readonly string[] = [
   'SELECT * FROM reporting.items_as_of(now())',
 ];
 
-/** Statements that only some versions of PostgreSQL refuse, or only to some roles. */
+/** Statements that only some PostgreSQL versions refuse, or only for some roles. */
 const NEVER_KEPT: readonly string[] = [
   'SELECT lo_create(0)',
   `SELECT lo_from_bytea(0, 'x')`,
@@ -248,7 +248,7 @@ describe.each<[whose: string, open: () => Promise<Target>]>([
   ['in the embedded server', embedded],
   ['of a superuser', ofSuperuser],
   ['of an ordinary role', () => ofOwner('')],
-])('a statement that a person writes, on a store %s', (_, open) => {
+])('a statement of a user, on a store %s', (_, open) => {
   let store: Target;
   let url: string;
   let before: unknown;
@@ -269,7 +269,7 @@ describe.each<[whose: string, open: () => Promise<Target>]>([
     expect(await stateOf(store.admin)).toEqual(before);
   });
 
-  it.each(HARMLESS)('may be this one, since it changes nothing: %s', async (sql) => {
+  it.each(HARMLESS)('is allowed, and changes nothing: %s', async (sql) => {
     expect(await attack(sql)).toEqual(expect.any(Array));
     expect(await stateOf(store.admin)).toEqual(before);
   });
@@ -282,7 +282,7 @@ describe.each<[whose: string, open: () => Promise<Target>]>([
 
 describe('the role that can only read', () => {
   let store: Target;
-  const asked = async (sql: string): Promise<readonly unknown[] | null> =>
+  const run = async (sql: string): Promise<readonly unknown[] | null> =>
     attempt(await store.readOnlyUrl(), sql);
   const whoAmI = 'SELECT current_user, session_user';
   let reader: string;
@@ -294,12 +294,12 @@ describe('the role that can only read', () => {
     reader = rows[0]?.reader ?? '';
   });
 
-  it('is made by a role that may create roles, though several processes ask at once', async () => {
-    const answers = await Promise.all([1, 2, 3, 4].map(() => asked(whoAmI)));
+  it('is created by a role that may create roles, even by several processes at once', async () => {
+    const answers = await Promise.all([1, 2, 3, 4].map(() => run(whoAmI)));
     expect(answers).toEqual(answers.map(() => [[reader, reader]]));
   });
 
-  it('reads tables, views and sequences that came later, too', async () => {
+  it('can read tables, views and sequences that are created later', async () => {
     const owner = await connect(store.url);
     await owner.query('CREATE TABLE mirror.later (); CREATE VIEW reporting.later AS SELECT 1');
     const { rows } = await owner.query<{ name: string }>(
@@ -309,38 +309,38 @@ describe('the role that can only read', () => {
     );
     const counts = rows.map(({ name }) => `(SELECT count(*) FROM ${name})`);
     expect(counts.length).toBeGreaterThan(30);
-    expect(await asked(`SELECT ${counts.join(' + ')}`)).toHaveLength(1);
+    expect(await run(`SELECT ${counts.join(' + ')}`)).toHaveLength(1);
     await owner.query('DROP VIEW reporting.later; DROP TABLE mirror.later');
   });
 
   it.each(['terminate', 'cancel'])(
-    'can neither hold up the mirror nor %s its sessions',
+    'can neither block the mirror nor %s its sessions',
     async (what) => {
       const victim = await connect(store.url);
       const { rows } = await victim.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
-      expect(await asked(`SELECT pg_${what}_backend(${rows[0]?.pid})`)).toBeNull();
+      expect(await run(`SELECT pg_${what}_backend(${rows[0]?.pid})`)).toBeNull();
       await victim.query('SELECT 1');
-      expect(await asked('LOCK TABLE mirror.items IN ACCESS EXCLUSIVE MODE')).toBeNull();
+      expect(await run('LOCK TABLE mirror.items IN ACCESS EXCLUSIVE MODE')).toBeNull();
     },
   );
 
-  it('is let in again after the store’s password was changed', async () => {
+  it('can log in again after the store’s password was changed', async () => {
     const url = new URL(store.url);
     url.password = 'another-one';
     await store.admin.query(`ALTER ROLE ${url.username} PASSWORD 'another-one'`);
     store = { ...store, readOnlyUrl: () => readOnlyUrl(url.href, never) };
-    expect(await asked(whoAmI)).toEqual([[reader, reader]]);
+    expect(await run(whoAmI)).toEqual([[reader, reader]]);
   });
 
-  it('is not used once somebody gave it more, nor is a powerful role in its place', async () => {
+  it('is not used if it was given more rights, nor is a powerful role used instead', async () => {
     await store.admin.query(`GRANT pg_read_server_files TO ${reader}`);
     await store.admin.query(`GRANT pg_execute_server_program TO ${new URL(store.url).username}`);
     await expect(store.readOnlyUrl()).rejects.toThrow(PowerfulRoleError);
     await store.admin.query(`REVOKE pg_read_server_files FROM ${reader}`);
-    expect(await asked(whoAmI)).toEqual([[reader, reader]]);
+    expect(await run(whoAmI)).toEqual([[reader, reader]]);
   });
 
-  it('is not missed by an ordinary role, but by a powerful one that may not create it', async () => {
+  it('is optional for an ordinary store role, but required for a powerful one', async () => {
     const ordinary = await ofOwner('');
     const owner = new URL(ordinary.url).username;
     expect(await attempt(await ordinary.readOnlyUrl(), whoAmI)).toEqual([[owner, owner]]);

@@ -37,8 +37,8 @@ async function addRun(kind: string, state: string, startedAt: string): Promise<v
   );
 }
 
-describe('schedules on record', () => {
-  it('are told together with those that are not, in the order asked', async () => {
+describe('recorded schedules', () => {
+  it('are returned together with unknown ones, in the requested order', async () => {
     await record(done('acme', '2026-11-21T01:00:00Z'));
     const [other, account, sync] = [
       { seller: 'other', kind: 'sync' },
@@ -47,15 +47,15 @@ describe('schedules on record', () => {
     ] as const;
     const nothing = { record: null, enqueuedAt: null, lastRunAt: null };
     const lastTick = at('2026-11-21T01:00:00Z');
-    const record_ = { cron: '0 2 * * *', timeZone: 'Europe/Berlin', lastTick };
+    const stored = { cron: '0 2 * * *', timeZone: 'Europe/Berlin', lastTick };
     expect(await mirror().store.schedules.read([other, account, sync])).toEqual([
       { ...other, ...nothing },
       { ...account, ...nothing },
-      { ...sync, record: record_, enqueuedAt: NOW, lastRunAt: null },
+      { ...sync, record: stored, enqueuedAt: NOW, lastRunAt: null },
     ]);
   });
 
-  it('enter a seller that is new, and leave one that is known as it is', async () => {
+  it('add new sellers, and leave known ones unchanged', async () => {
     await mirror().store.sellers.ensure('known', 'first.example');
     const account = { kind: 'account' } as const;
     await record(
@@ -72,7 +72,7 @@ describe('schedules on record', () => {
     ]);
   });
 
-  it('never go back, whoever comes late', async () => {
+  it('never go back because of a late scheduler', async () => {
     await record(done('acme', '2026-11-21T01:00:00Z'));
     await record(done('acme', '2026-11-20T01:00:00Z', { cron: '0 3 * * *' }));
     expect(await recorded('acme')).toBe('2026-11-21T01:00:00.000Z');
@@ -80,19 +80,17 @@ describe('schedules on record', () => {
     expect(await recorded('acme')).toBe('2026-11-21T11:00:00.000Z');
   });
 
-  it('go back from a time that only a wrong clock can have shown', async () => {
+  it('go back from a time that only a wrong clock can have caused', async () => {
     await record(done('acme', '2036-01-01T01:00:00Z'));
     await record(done('acme', '2026-11-21T01:00:00Z'));
     expect(await recorded('acme')).toBe('2026-11-21T01:00:00.000Z');
   });
 
-  it('tell when a tick was last put into the queue, and not of those passed over', async () => {
-    const passed = { enqueuedAt: null };
-    await record(
-      done('never', '2026-11-20T01:00:00Z', passed),
-      done('acme', '2026-11-20T01:00:00Z'),
-    );
-    await record(done('acme', '2026-11-21T01:00:00Z', passed));
+  it('have the time at which a tick was last enqueued, not skipped', async () => {
+    const skipped = { enqueuedAt: null };
+    const tick = '2026-11-20T01:00:00Z';
+    await record(done('never', tick, skipped), done('acme', tick));
+    await record(done('acme', '2026-11-21T01:00:00Z', skipped));
     const rows = await mirror().rows(
       'SELECT seller_id, enqueued_at FROM mirror.schedules ORDER BY seller_id',
     );
@@ -102,7 +100,7 @@ describe('schedules on record', () => {
     ]);
   });
 
-  it('come with the start of the newest run that did the same and went well', async () => {
+  it('have the start of the newest successful or held run of their kind', async () => {
     const account = { seller: 'acme', kind: 'account' } as const;
     const sync = { seller: 'acme', kind: 'sync' } as const;
     await addRun('items', 'succeeded', '2026-11-19T01:00:00Z');

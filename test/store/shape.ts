@@ -19,7 +19,7 @@ export async function poolOf(options?: { empty: boolean }): Promise<Pool> {
   return pool;
 }
 
-/** Everything that a Prisma schema can say of the tables, a line for each thing. Order is no matter. */
+/** Everything that a Prisma schema can express about tables, one line per object. */
 const SHAPE = `
   WITH tables AS (
     SELECT c.oid, n.nspname || '.' || c.relname AS name
@@ -43,15 +43,15 @@ const SHAPE = `
     GROUP BY n.nspname, y.typname
   ORDER BY line`;
 
-/** The tables of a database, a line for each thing. */
+/** The tables of a database, one sorted line per object. */
 export async function shape(pool: Pool): Promise<string[]> {
-  await pool.query(`SET search_path = ''`); // so that every name is told in full
+  await pool.query(`SET search_path = ''`); // prints qualified names
   return (await pool.query<{ line: string }>(SHAPE)).rows.map(({ line }) => line);
 }
 
 const ENGINE = '@prisma/schema-engine-wasm/schema_engine_bg';
 
-/** The little of WebAssembly that is used here; TypeScript has it only in its browser types. */
+/** TypeScript declares WebAssembly only in its browser types. */
 declare const WebAssembly: {
   instantiate(
     code: Uint8Array,
@@ -61,7 +61,7 @@ declare const WebAssembly: {
 
 let glue: ReturnType<typeof instantiate> | null = null;
 
-/** The package's own entry imports the .wasm file, which Node only does with a flag. */
+/** Loads the .wasm file, which the package imports in a way that Node supports only with a flag. */
 async function instantiate() {
   const loaded = await import('@prisma/schema-engine-wasm/schema_engine_bg');
   const folder = dirname(createRequire(import.meta.url).resolve(ENGINE));
@@ -72,7 +72,7 @@ async function instantiate() {
   return loaded;
 }
 
-/** Works with Prisma's own schema engine (the native one would be downloaded) on a database. */
+/** Runs Prisma's schema engine, as WebAssembly, since the native one would be downloaded. */
 export async function withEngine<T>(
   pool: Pool,
   work: (engine: SchemaEngine) => Promise<T>,

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { openStore } from '../../src/store/store.js';
 import { useMirror } from '../support/mirror.js';
 
-describe('how current the copies are', () => {
+describe('the status of sellers', () => {
   const mirror = useMirror();
 
-  /** Enters runs by kind, state and end; their ids grow in that order. */
-  async function enterRuns(sellerId: string, runs: readonly (readonly string[])[]): Promise<void> {
+  /** Inserts runs with this kind, state and end, in the order of their ids. */
+  async function insertRuns(sellerId: string, runs: readonly (readonly string[])[]): Promise<void> {
     for (const [kind, state, finishedAt] of runs) {
       await mirror().pool.query(
         `INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at)
@@ -16,7 +16,7 @@ describe('how current the copies are', () => {
     }
   }
 
-  it('is said of sellers that were never mirrored, too', async () => {
+  it('includes sellers that were never mirrored', async () => {
     expect(await mirror().store.sellers.statuses()).toEqual([]);
     await mirror().store.sellers.ensure('main', 'market.example');
     const [fresh] = await mirror().store.sellers.statuses();
@@ -37,10 +37,10 @@ describe('how current the copies are', () => {
     });
   });
 
-  it('counts a held run, which mirrored all that is present, and none that failed or still runs', async () => {
+  it('counts held runs as current copies, but not failed or running ones', async () => {
     const { store } = mirror();
     for (const name of ['b', 'a']) await store.sellers.ensure(name, 'market.example');
-    await enterRuns('a', [
+    await insertRuns('a', [
       ['account', 'succeeded', '2026-01-01T00:00:00Z'],
       ['items', 'succeeded', '2026-01-01T01:00:00Z'],
       ['items', 'held', '2026-01-02T01:00:00Z'],
@@ -48,7 +48,7 @@ describe('how current the copies are', () => {
       ['item', 'succeeded', '2026-01-04T01:00:00Z'],
       ['account', 'running'],
     ]);
-    await enterRuns('b', [['items', 'interrupted', '2026-01-05T01:00:00Z']]);
+    await insertRuns('b', [['items', 'interrupted', '2026-01-05T01:00:00Z']]);
     await mirror().pool.query(`UPDATE mirror.sellers SET parked_at = now() WHERE seller_id = 'b'`);
     expect(await store.sellers.statuses()).toMatchObject([
       {
@@ -67,7 +67,7 @@ describe('how current the copies are', () => {
     ]);
   });
 
-  it('is no store to work with when the database only lets itself be read, as a standby does', async () => {
+  it('is preceded by a ping that refuses a read-only database, such as a standby', async () => {
     await expect(mirror().store.ping()).resolves.toBeUndefined();
     const url = new URL(mirror().databaseUrl);
     url.searchParams.set('options', '-c default_transaction_read_only=on');

@@ -12,14 +12,14 @@ const DUMP = fileURLToPath(new URL('upgrade.sql', import.meta.url));
 
 let database: TestDatabase;
 let pool: Pool;
-/** What the views showed before the migrations. */
+/** Rows of the views before the migrations. */
 const before: Record<string, Record<string, unknown>[]> = {};
 
 beforeAll(async () => {
   database = await createTestDatabase({ empty: true });
   pool = new Pool({ connectionString: database.url, max: 1 });
   const data = await readFile(DUMP, 'utf8');
-  // The dump has the checksums of its migrations: one that was edited since is told from them below.
+  // The dump contains the checksums of its migrations, so that edited ones are noticed below.
   const earlier = (await readMigrations()).filter(({ name }) => data.includes(`'${name}'`));
   await migrate(database.url, earlier);
   await pool.query(data);
@@ -34,7 +34,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Views and what tells their rows apart. */
+/** Views and their sort order. */
 const VIEWS = {
   items: 'seller_id, item_id',
   item_history: 'seller_id, item_id, valid_from',
@@ -52,7 +52,7 @@ const VIEWS = {
   sync_runs: 'run_id',
 };
 
-/** What is called otherwise since: column, and old word → new word. */
+/** Renamed values: column → old value → new value. */
 const RENAMED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   kind: { catalogue: 'items' },
 };
@@ -61,18 +61,17 @@ async function rowsOf(sql: string): Promise<Record<string, unknown>[]> {
   return (await pool.query<Record<string, unknown>>(sql)).rows;
 }
 
-/** A row with today's words and names. */
+/** Converts a row to today's names. */
 function asToday(row: Record<string, unknown>): Record<string, unknown> {
   const { catalogue_wide: wide, ...rest } = row;
-  const words = Object.entries(rest).map(([column, value]) => {
-    const word = RENAMED[column]?.[String(value)];
-    return [column, word ?? value] as const;
-  });
-  return { ...Object.fromEntries(words), ...(wide === undefined ? {} : { wide_fields: wide }) };
+  const renamed = Object.entries(rest).map(
+    ([column, value]) => [column, RENAMED[column]?.[String(value)] ?? value] as const,
+  );
+  return { ...Object.fromEntries(renamed), ...(wide === undefined ? {} : { wide_fields: wide }) };
 }
 
 describe('a store of an earlier version', () => {
-  it('has what its first list of items would not have, so that it stands for stores that people have', async () => {
+  it('contains every state that real stores have', async () => {
     const states = async (sql: string) => (await rowsOf(sql)).map(({ state }) => state);
     const distinct = (column: string, table: string) =>
       states(`SELECT DISTINCT ${column}::text AS state FROM mirror.${table} ORDER BY 1`);
@@ -92,7 +91,7 @@ describe('a store of an earlier version', () => {
     expect(await rowsOf('SELECT FROM mirror.quarantine')).not.toEqual([]);
   });
 
-  it('becomes one of today, with the tables and views of a new one', async () => {
+  it('has the same tables and views as a new store after the upgrade', async () => {
     const clean = { pending: [], failed: [], edited: [], unknown: [] };
     expect(await migrationState(database.url)).toEqual(clean);
     expect(await offered(pool)).toEqual(CONTRACT);
@@ -102,20 +101,20 @@ describe('a store of an earlier version', () => {
   });
 
   it.each(Object.entries(VIEWS))(
-    'shows in reporting.%s what it showed, in the words of today',
+    'shows the same rows in reporting.%s as before, with today’s names',
     async (name, order) => {
       const rows = await rowsOf(`SELECT * FROM reporting.${name} ORDER BY ${order}`);
       expect(before[name]).not.toEqual([]);
-      // Columns may have come since.
+      // New columns are ignored.
       expect(rows).toEqual(
         before[name]?.map((row) => expect.objectContaining(asToday(row)) as unknown),
       );
     },
   );
 
-  it('is read by every command that tells what is there', async () => {
+  it('can be read by every command', async () => {
     const env = settings(database.url, 'http://127.0.0.1:9');
-    for (const [args, words] of [
+    for (const [args, expected] of [
       [['status'], /main/],
       [['runs'], /held/],
       [['runs', 'show', '12'], /approved/],
@@ -129,7 +128,7 @@ describe('a store of an earlier version', () => {
     ] as const) {
       const { code, stdout, stderr } = await run(args, env);
       expect(code, `${args.join(' ')}: ${stderr}`).toBe(0);
-      expect(stdout, args.join(' ')).toMatch(words);
+      expect(stdout, args.join(' ')).toMatch(expected);
     }
   });
 });

@@ -76,6 +76,11 @@ export function duration(ms: number): string {
   return days < 730 ? `${Math.floor(days / 30.4)} months` : `${Math.floor(days / 365.25)} years`;
 }
 
+/** A duration in one unit: `6 h`. */
+export function shortDuration(ms: number): string {
+  return duration(ms).split(' ').slice(0, 2).join(' ');
+}
+
 /** Control characters except tabs and line ends, and marks that change the direction of text. */
 const UNPRINTABLE = /(?![\t\n]|\r\n)\p{Cc}|[\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 

@@ -1,5 +1,5 @@
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
-import { count, duration, moment, printable } from './format.js';
+import { count, moment, printable, shortDuration } from './format.js';
 
 /** A count in a table; zeros are muted. */
 export const Count: FC<{ of: number }> = ({ of }) =>
@@ -9,8 +9,8 @@ export const Count: FC<{ of: number }> = ({ of }) =>
 export const Ago: FC<{ at: Date | null; none?: string }> = ({ at, none = 'never' }) => {
   if (at === null) return <span class="muted">{none}</span>;
   const ms = Date.now() - at.getTime();
-  const [length, unit] = duration(Math.abs(ms)).split(' ');
-  const text = ms >= 0 ? `${length} ${unit} ago` : `in ${length} ${unit}`;
+  const length = shortDuration(Math.abs(ms));
+  const text = ms >= 0 ? `${length} ago` : `in ${length}`;
   return (
     <time datetime={at.toISOString()} title={moment(at)}>
       {text}

@@ -23,7 +23,7 @@ const storedHash = (name: string): Promise<string | null> =>
   mirror().store.access.passwordHash(name);
 
 describe('seller-mirror users', () => {
-  it('adds an account whose password comes from stdin, and lists it', async () => {
+  it('adds an account with a password from stdin, and lists it', async () => {
     const args = ['users', 'add', 'alice', '--role', 'operator'];
     const added = await run(args, env, { stdin: `${PASSWORD}\nmore\n` });
     expect(added).toMatchObject({ code: 0, stdout: 'alice may log in as operator\n' });
@@ -35,14 +35,14 @@ describe('seller-mirror users', () => {
   });
 
   it.each([
-    ['a password that is too short', ['add', 'bob', '--role', 'viewer'], 'short', /at least 10/],
-    ['one that is too long', ['add', 'bob', '--role', 'viewer'], 'x'.repeat(1_001), /at most 1000/],
-    ['none', ['add', 'bob', '--role', 'viewer'], '', /at least 10/],
-    ['another role', ['add', 'bob', '--role', 'root'], PASSWORD, /viewer, operator/],
-    ['no role', ['add', 'bob'], PASSWORD, /--role/],
+    ['a short password', ['add', 'bob', '--role', 'viewer'], 'short', /at least 10/],
+    ['a long password', ['add', 'bob', '--role', 'viewer'], 'x'.repeat(1_001), /at most 1000/],
+    ['an empty password', ['add', 'bob', '--role', 'viewer'], '', /at least 10/],
+    ['an unknown role', ['add', 'bob', '--role', 'root'], PASSWORD, /viewer, operator/],
+    ['a missing role', ['add', 'bob'], PASSWORD, /--role/],
     ['a name with a space', ['add', 'b ob', '--role', 'viewer'], PASSWORD, /letters, digits/],
-    ['nobody’s password', ['password', 'nobody'], PASSWORD, /there is no account "nobody"/],
-    ['nobody to remove', ['remove', 'nobody'], '', /there is no account "nobody"/],
+    ['a password for an unknown name', ['password', 'nobody'], PASSWORD, /no account "nobody"/],
+    ['to remove an unknown name', ['remove', 'nobody'], '', /no account "nobody"/],
   ])('refuses %s', async (_, args, stdin, problem) => {
     const { code, stderr } = await run(['users', ...args], env, { stdin });
     expect(code).toBe(2);
@@ -50,7 +50,7 @@ describe('seller-mirror users', () => {
     expect(await mirror().store.access.users()).toEqual([]);
   });
 
-  it('refuses a taken name, and leaves that account as it is', async () => {
+  it('refuses a taken name without changing its account', async () => {
     const args = ['users', 'add', 'alice', '--role', 'viewer'];
     await run(args, env, { stdin: PASSWORD });
     const { code, stderr } = await run(args, env, { stdin: 'another password' });
@@ -62,7 +62,7 @@ describe('seller-mirror users', () => {
   it.each([
     ['remove', ['remove', 'alice']],
     ['password', ['password', 'alice']],
-  ])('%s ends the sessions of the account, and no others', async (_, args) => {
+  ])('%s ends only the sessions of the account', async (_, args) => {
     const { access } = mirror().store;
     for (const name of ['alice', 'bob']) {
       await access.addUser({ name, role: 'viewer', passwordHash: PASSWORD_HASH });
@@ -81,11 +81,10 @@ const hasScript = /util-linux/.test(
 );
 
 describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () => {
-  /** Runs a command on a terminal and answers its questions, each once it stands there. */
-  async function onTerminal(
-    args: readonly string[],
-    answers: readonly (readonly [string, string])[],
-  ) {
+  const ADD = ['users', 'add', 'alice', '--role', 'viewer'];
+
+  /** Starts a command on a pseudo-terminal. */
+  function openTerminal(args: readonly string[]) {
     const words = [process.execPath, MAIN, ...args].map((word) => `'${word}'`).join(' ');
     const child = spawn('script', ['-qefc', `exec ${words}`, '/dev/null'], {
       cwd: folder(),
@@ -94,17 +93,28 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
     onTestFinished(() => void child.kill('SIGKILL'));
     let screen = '';
     child.stdout.setEncoding('utf8').on('data', (part: string) => (screen += part));
-    const ended = once(child, 'close').then(([code]) => code as number | null);
-    for (const [question, answer] of answers) {
-      await until(() => screen.includes(question) || child.exitCode !== null);
-      child.stdin.write(answer);
-    }
-    return { code: await ended, screen };
+    return {
+      child,
+      screen: () => screen,
+      ended: once(child, 'close').then(([code]) => code as number | null),
+    };
   }
 
-  it('a password is asked for twice, and is never shown', async () => {
-    const args = ['users', 'add', 'alice', '--role', 'viewer'];
-    const { code, screen } = await onTerminal(args, [
+  /** Runs a command and answers each question once it is shown. */
+  async function onTerminal(
+    args: readonly string[],
+    answers: readonly (readonly [question: string, answer: string])[],
+  ) {
+    const { child, screen, ended } = openTerminal(args);
+    for (const [question, answer] of answers) {
+      await until(() => screen().includes(question) || child.exitCode !== null);
+      child.stdin.write(answer);
+    }
+    return { code: await ended, screen: screen() };
+  }
+
+  it('asks for a password twice without showing it', async () => {
+    const { code, screen } = await onTerminal(ADD, [
       ['Password: ', `${PASSWORD}\r`],
       ['Again: ', `${PASSWORD}\r`],
     ]);
@@ -114,9 +124,8 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
     expect(await isPassword(PASSWORD, await storedHash('alice'))).toBe(true);
   });
 
-  it('two that differ change nothing', async () => {
-    const args = ['users', 'add', 'alice', '--role', 'viewer'];
-    const { code, screen } = await onTerminal(args, [
+  it('refuses two different passwords', async () => {
+    const { code, screen } = await onTerminal(ADD, [
       ['Password: ', `${PASSWORD}\r`],
       ['Again: ', `${PASSWORD}!\r`],
     ]);
@@ -125,24 +134,15 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
     expect(await storedHash('alice')).toBeNull();
   });
 
-  it('Ctrl-C at the question ends the command', async () => {
-    const args = ['users', 'add', 'alice', '--role', 'viewer'];
-    const { code } = await onTerminal(args, [['Password: ', '\u0003']]);
+  it('can be cancelled with Ctrl-C at the prompt', async () => {
+    const { code } = await onTerminal(ADD, [['Password: ', '\u0003']]);
     expect(code).toBe(130);
     expect(await storedHash('alice')).toBeNull();
   });
 
-  it('the dashboard itself prints a link, which logs in', async () => {
-    const words = [process.execPath, MAIN, 'dashboard'].map((word) => `'${word}'`).join(' ');
-    const child = spawn('script', ['-qefc', `exec ${words}`, '/dev/null'], {
-      cwd: folder(),
-      env: { PATH: process.env['PATH'], HOME: process.env['HOME'], NO_COLOR: '1', ...env },
-    });
-    onTestFinished(() => void child.kill('SIGKILL'));
-    let screen = '';
-    child.stdout.setEncoding('utf8').on('data', (part: string) => (screen += part));
-    const ended = once(child, 'close').then(([code]) => code as number | null);
-    const link = (): string | undefined => /http:\S+\/login\?token=[\w-]+/.exec(screen)?.[0];
+  it('prints a working login link when the dashboard starts', async () => {
+    const { child, screen, ended } = openTerminal(['dashboard']);
+    const link = (): string | undefined => /http:\S+\/login\?token=[\w-]+/.exec(screen())?.[0];
     await until(() => link() !== undefined || child.exitCode !== null);
     const reply = await fetch(link() ?? '', { redirect: 'manual' });
     expect([reply.status, reply.headers.get('location')]).toEqual([303, '/']);
@@ -152,7 +152,7 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
 });
 
 describe('seller-mirror dashboard', () => {
-  it('serves until Ctrl-C, and `dashboard link` finds it and prints a link that logs in', async () => {
+  it('serves until Ctrl-C, and `dashboard link` prints a working login link', async () => {
     const serving = start(['dashboard'], env);
     await until(() => /at http/.test(serving.stdout()) || serving.process.exitCode !== null);
     const [url = ''] = /http:\/\/\S+/.exec(serving.stdout()) ?? [];
@@ -167,7 +167,7 @@ describe('seller-mirror dashboard', () => {
     await expect(fetch(url)).rejects.toThrow();
   });
 
-  it('link needs a dashboard that runs, or to be told where it is', async () => {
+  it('link needs a running dashboard or DASHBOARD_URL', async () => {
     const none = await run(['dashboard', 'link'], env);
     expect(none.code).toBe(2);
     expect(none.stderr).toMatch(/no dashboard is running on this store/);
@@ -178,7 +178,7 @@ describe('seller-mirror dashboard', () => {
     expect(named.stdout).toMatch(/^https:\/\/mirror\.example\/login\?token=[\w-]{43}\n$/);
   });
 
-  it('that is turned off says so, and ends', async () => {
+  it('exits with an error when it is turned off', async () => {
     const { code, stderr } = await run(
       ['dashboard'],
       { ...env, DASHBOARD_LISTEN: 'off' },

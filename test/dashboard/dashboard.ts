@@ -1,41 +1,64 @@
 import { scryptSync } from 'node:crypto';
+import { afterEach, beforeEach, expect } from 'vitest';
 import { openApp, type App } from '../../src/app.js';
+import { readConfig, type Config } from '../../src/config/index.js';
 import { dashboardApp } from '../../src/dashboard/app.js';
 import type { Endpoint } from '../../src/dashboard/context.js';
-import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import { LiveProgress } from '../../src/dashboard/live.js';
+import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import { silentLog } from '../../src/domain/log.js';
-import { readConfig, type Config } from '../../src/config/index.js';
 import type { Queues } from '../../src/queue/queues.js';
 import type { Role } from '../../src/store/access.js';
-import type { Mirror } from '../support/mirror.js';
+import type { Store } from '../../src/store/store.js';
+import { useMirror, type Mirror } from '../support/mirror.js';
 
 export const HOST = 'http://127.0.0.1:8791';
 
-/** The dashboard on a test's mirror, asked without a socket. */
+/** The dashboard on a test's database, called without a socket. */
 export interface TestDashboard {
   readonly queues: Queues;
   readonly config: Config;
   readonly request: (path: string, init?: RequestInit) => Promise<Response>;
-  /** Logs in by a link, as an operator, or as an account with this role. */
+  /** Logs in with a link as an operator, or with an account of this role. */
   login(role?: Role): Promise<Visitor>;
   close(): Promise<void>;
 }
 
-/** Who is logged in. */
+/** A logged-in user. */
 export interface Visitor {
   readonly cookie: string;
   /** The text of a page. */
   page(path: string): Promise<string>;
   get(path: string, headers?: Record<string, string>): Promise<Response>;
-  /** Sends a form as the page does, with its token. */
+  /** Sends a form as a page does, with its token. */
   post(path: string, fields?: Record<string, string>): Promise<Response>;
 }
 
 interface DashboardOptions {
   readonly settings?: Readonly<Record<string, string>>;
-  /** Largest list that can be sent. */
+  /** Largest list in bytes. */
   readonly maxBytes?: number;
+}
+
+const opened = new Set<TestDashboard>();
+
+/** A database and a dashboard on it for each test of a file. Closes every dashboard a test opens. */
+export function useDashboard() {
+  const mirror = useMirror();
+  let dashboard: TestDashboard;
+  beforeEach(async () => {
+    dashboard = await openDashboard(mirror());
+  });
+  closeDashboards();
+  return { mirror, dashboard: () => dashboard };
+}
+
+/** Closes the dashboards that a test opened. */
+export function closeDashboards(): void {
+  afterEach(async () => {
+    await Promise.all([...opened].map((dashboard) => dashboard.close()));
+    opened.clear();
+  });
 }
 
 export async function openDashboard(
@@ -43,18 +66,16 @@ export async function openDashboard(
   endpoint: Partial<Endpoint> = {},
   { settings = {}, maxBytes = 1024 ** 2 }: DashboardOptions = {},
 ): Promise<TestDashboard> {
-  const config = readConfig(
-    { DATABASE_URL: mirror.databaseUrl, ...settings },
-    { cwd: '/', needs: 'store', cronFault: () => null },
-  );
   const { store, databaseUrl } = mirror;
+  const env = { DATABASE_URL: databaseUrl, ...settings };
+  const config = readConfig(env, { cwd: '/', needs: 'store', cronFault: () => null });
   const queues = await mirror.queues();
   const live = new LiveProgress(() => store.overview.running());
   const ended = new AbortController();
-  let opened: Promise<App> | null = null;
+  let jobs: Promise<App> | null = null;
   const withJobs: App['withJobs'] = async (...work) => {
-    opened ??= openApp(config, 'test', ended.signal);
-    return (await opened).withJobs(...work);
+    jobs ??= openApp(config, 'test', ended.signal);
+    return (await jobs).withJobs(...work);
   };
   const app = dashboardApp({
     config,
@@ -76,7 +97,7 @@ export async function openDashboard(
     const get = (path: string, headers: Record<string, string> = {}): Promise<Response> =>
       request(path, { headers: { cookie, ...headers } });
     const page = async (path: string): Promise<string> => (await get(path)).text();
-    const token = /name="token" value="([^"]+)"/.exec(await page('/'))?.[1] ?? '';
+    const token = formTokenIn(await page('/'));
     return {
       cookie,
       get,
@@ -90,36 +111,55 @@ export async function openDashboard(
     };
   };
 
-  return {
+  const dashboard: TestDashboard = {
     queues,
     config,
     request,
     async login(role) {
-      if (role === undefined) {
-        const token = newToken();
-        await store.access.addLink(tokenHash(token), 'a test');
-        return visit(await request(`/login?token=${token}`));
-      }
+      if (role === undefined) return visit(await request(await loginLink(store)));
       await store.access.addUser({ name: role, role, passwordHash: PASSWORD_HASH });
       return visit(await logIn(request, role, PASSWORD));
     },
     async close() {
       live.close();
       ended.abort();
-      await (await opened)?.close();
+      await (await jobs)?.close();
     },
   };
+  opened.add(dashboard);
+  return dashboard;
+}
+
+/** The path of a new login link. */
+export async function loginLink({ access }: Store, createdBy = 'a test'): Promise<string> {
+  const token = newToken();
+  await access.addLink(tokenHash(token), createdBy);
+  return `/login?token=${token}`;
+}
+
+/** The token of a page's forms; empty without one. */
+export function formTokenIn(page: string): string {
+  return /name="token" value="([^"]+)"/.exec(page)?.[1] ?? '';
+}
+
+/** The text of a page without its tags. */
+export function textOf(page: string): string {
+  return page.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
+}
+
+export async function expectNothingQueued({ queues }: TestDashboard): Promise<void> {
+  expect(await queues.counts()).toMatchObject({ mirror: { waiting: 0 } });
 }
 
 export const PASSWORD = 'correct horse battery';
 
-/** Its hash, at a cost that a test can afford: a stored hash names its cost. */
-export const PASSWORD_HASH = cheapHash(PASSWORD);
-
-function cheapHash(password: string): string {
-  const hash = scryptSync(password, 'salt', 32, { N: 16, r: 8 });
-  return ['scrypt', 4, btoa('salt'), hash.toString('base64')].join('$');
-}
+/** The hash of `PASSWORD` at a low cost; a stored hash contains its cost. */
+export const PASSWORD_HASH = [
+  'scrypt',
+  4,
+  btoa('salt'),
+  scryptSync(PASSWORD, 'salt', 32, { N: 16, r: 8 }).toString('base64'),
+].join('$');
 
 /** Sends the login form. */
 export function logIn(

@@ -10,7 +10,7 @@ import { showcase } from './showcase.js';
 const FOLDER = fileURLToPath(new URL('../../docs/images/', import.meta.url));
 const mirror = useMirror();
 
-it('makes the pictures of the docs', async () => {
+it('takes the screenshots for the docs', async () => {
   const { sellers, item, newCodes, sim } = await showcase(mirror());
   const served = await serveProduct(mirror(), sellers, { REQUESTS_PER_MINUTE: '240' });
   const auditId = await enter(mirror(), new URL(sim.url).host, newCodes, {
@@ -22,14 +22,14 @@ it('makes the pictures of the docs', async () => {
     const context = await browser.newContext({ viewport: { width: 1280, height: 860 } });
     const page = await context.newPage();
     await page.goto(await served.link());
-    // A bar without anything in it shows nothing.
+    // Wait until the progress bar shows some progress.
     await page.getByText(/^[2-9]\d of \d+ /).waitFor({ timeout: 300_000 });
     await mkdir(FOLDER, { recursive: true });
     for (const [name, path] of Object.entries(pages)) {
       for (const colorScheme of ['light', 'dark'] as const) {
         await page.emulateMedia({ colorScheme });
         await page.goto(served.url + path);
-        // Until the freshness mark is there and bars have moved.
+        // Wait for the freshness mark and for progress.
         await page.waitForTimeout(2_500);
         await page.screenshot({ path: `${FOLDER}${name}-${colorScheme}.png` });
       }

@@ -3,30 +3,28 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { serve } from '../../src/cli/serve.js';
 import { readConfig } from '../../src/config/index.js';
-import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import type { Role } from '../../src/store/access.js';
 import type { Mirror } from '../support/mirror.js';
-import { PASSWORD_HASH } from './dashboard.js';
+import { loginLink, PASSWORD_HASH } from './dashboard.js';
 
-/** The product at work on a test's mirror: worker and dashboard, as `run` starts them. */
+/** The product on a test's database: worker and dashboard, as started by `run`. */
 export interface Served {
   readonly url: string;
-  /** A link that logs an operator in. */
+  /** Makes a login link for an operator. */
   link(): Promise<string>;
-  /** Adds an account whose name is its role; its password is `PASSWORD`. */
+  /** Adds an account named like its role, with `PASSWORD`. */
   addUser(role: Role): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** A seller whom the product mirrors. */
 interface ServedSeller {
   readonly name: string;
-  /** Of the marketplace. */
+  /** URL of the marketplace. */
   readonly url: string;
   readonly key: string;
 }
 
-/** @param settings beside those of the sellers, such as `REQUESTS_PER_MINUTE` */
+/** Starts the product. @param settings further settings, such as `REQUESTS_PER_MINUTE` */
 export async function serveProduct(
   { databaseUrl, store }: Mirror,
   sellers: readonly ServedSeller[],
@@ -57,14 +55,10 @@ export async function serveProduct(
   const roles = { scheduler: false, worker: true, dashboard: true };
   const service = await serve('test', roles, new AbortController().signal, config);
   const { dashboardUrl } = service;
-  if (dashboardUrl === null) throw new Error('no dashboard is served');
+  if (dashboardUrl === null) throw new Error('the dashboard is off');
   return {
     url: dashboardUrl,
-    async link() {
-      const token = newToken();
-      await store.access.addLink(tokenHash(token), 'ada@laptop');
-      return `${dashboardUrl}/login?token=${token}`;
-    },
+    link: async () => dashboardUrl + (await loginLink(store, 'ada@laptop')),
     async addUser(role) {
       await store.access.addUser({ name: role, role, passwordHash: PASSWORD_HASH });
     },

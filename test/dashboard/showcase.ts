@@ -9,7 +9,7 @@ const NIGHTS = 30;
 const ITEMS = 180;
 const CODES = 240;
 
-/** Two sellers with a month of nights, an audit of purchase codes, and a run that waits for a decision. */
+/** Two sellers with a month of syncs, an audit of purchase codes, and a held run. */
 export async function showcase(mirror: Mirror) {
   const main = { name: 'main', key: 'k'.repeat(32) };
   const studio = { name: 'studio', key: 's'.repeat(32) };
@@ -39,10 +39,10 @@ export async function showcase(mirror: Mirror) {
       const auditId = await enter(mirror, new URL(sim.url).host, [...codes, ...refused], options);
       await workThrough(auditDeps(mirror, depsOf(main).marketplace), [auditId]);
     }
-    happens(sim, main.key, night);
-    await age(mirror, 1);
+    changeMarketplace(sim, main.key, night);
+    await backdate(mirror, 1);
   }
-  // A list that lacks a third of the items.
+  // Removes so many items that the removal guard holds the run.
   for (let id = 9_103; id < 9_118; id++) small.remove(id);
   for (const seller of [main, studio]) {
     const deps = depsOf(seller);
@@ -55,14 +55,14 @@ export async function showcase(mirror: Mirror) {
     sim,
     catalogue,
     sellers: [main, studio].map((seller) => ({ ...seller, url: sim.url })),
-    /** An item whose price moved often. */
+    /** An item with many price changes. */
     item: '/items/main/4707',
     newCodes: [...purchases.codes()].slice(CODES),
   };
 }
 
-/** A day in the marketplace. */
-function happens(sim: Simulator, key: string, night: number): void {
+/** Makes the changes of one day in the marketplace. */
+function changeMarketplace(sim: Simulator, key: string, night: number): void {
   const seller = sim.seller(key);
   const { catalogue } = seller;
   const first = 4_701;
@@ -92,8 +92,8 @@ function happens(sim: Simulator, key: string, night: number): void {
   seller.account = { ...seller.account, balanceCents: seller.account.balanceCents + sold };
 }
 
-/** Makes everything in the mirror older. */
-async function age(mirror: Mirror, days: number): Promise<void> {
+/** Moves all times in the mirror back by some days. */
+async function backdate(mirror: Mirror, days: number): Promise<void> {
   const columns = await mirror.rows<{ table: string; sets: string }>(
     `SELECT c.table_name AS "table",
             string_agg(format('%1$I = %1$I - make_interval(days => ${days})', c.column_name), ', ') AS sets

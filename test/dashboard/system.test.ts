@@ -1,43 +1,30 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { useMirror } from '../support/mirror.js';
+import { describe, expect, it } from 'vitest';
 import { until } from '../queue/support.js';
-import { openDashboard, type TestDashboard } from './dashboard.js';
+import { useDashboard } from './dashboard.js';
 
-const mirror = useMirror();
-let dashboard: TestDashboard;
+const { mirror, dashboard } = useDashboard();
 
-beforeEach(async () => {
-  dashboard = await openDashboard(mirror());
-});
-
-afterEach(async () => {
-  await dashboard.close();
-});
-
-/** A job that failed for good. @returns its id */
+/** Makes a job fail without further attempts. @returns its id */
 async function failedJob(problem = 'the key is refused'): Promise<string> {
-  const { queues } = dashboard;
+  const { queues } = dashboard();
   const worker = queues.work('mirror', () => Promise.resolve({ kind: 'give-up', problem }), {
     concurrency: 1,
   });
-  const askedAt = new Date().toISOString();
-  const { jobId } = await queues.add('mirror', {
-    kind: 'sync',
-    seller: 'main',
-    tick: null,
-    askedAt,
-  });
+  const { jobId } = await addSync();
   await until(async () => (await queues.counts()).mirror.failed === 1);
   await worker.stop(0);
   return jobId;
 }
 
+function addSync() {
+  const askedAt = new Date().toISOString();
+  return dashboard().queues.add('mirror', { kind: 'sync', seller: 'main', tick: null, askedAt });
+}
+
 describe('the system page', () => {
-  it('shows queues, checks, processes, accounts and actions, and says what fills what is empty', async () => {
-    const { queues } = dashboard;
-    const askedAt = new Date().toISOString();
-    await queues.add('mirror', { kind: 'sync', seller: 'main', tick: null, askedAt });
-    const visitor = await dashboard.login('operator');
+  it('shows queues, checks, processes, accounts and actions, and how to fill empty sections', async () => {
+    await addSync();
+    const visitor = await dashboard().login('operator');
     const text = await visitor.page('/system');
     expect(text).toMatch(/<td>mirror<\/td><td class="figure">1<\/td>/);
     expect(text).toContain('schema: up to date');
@@ -51,14 +38,14 @@ describe('the system page', () => {
     expect(text).toContain('<td>log in</td>');
   });
 
-  it('never shows the password of the database', async () => {
+  it('hides the password of the database', async () => {
     const { password } = new URL(mirror().databaseUrl);
-    const text = await (await dashboard.login()).page('/system');
+    const text = await (await dashboard().login()).page('/system');
     expect(text).toContain('store: ');
     if (password !== '') expect(text).not.toContain(password);
   });
 
-  it('tells living processes from those that were killed', async () => {
+  it('tells running processes from killed ones', async () => {
     const base = { roles: ['worker'], host: 'elsewhere', startedAt: new Date(), schedules: [] };
     for (const [pid, processId] of [
       [11, '00000000-0000-4000-8000-000000000011'],
@@ -69,12 +56,12 @@ describe('the system page', () => {
     await mirror().rows(
       `UPDATE mirror.processes SET seen_at = now() - interval '5 minutes' WHERE pid = 12`,
     );
-    const text = await (await dashboard.login()).page('/system');
+    const text = await (await dashboard().login()).page('/system');
     expect(text).toMatch(/11 on elsewhere.*?alive/);
     expect(text).toMatch(/12 on elsewhere(?:(?!alive).)*?gone/);
   });
 
-  it('says how feeds are doing, and why one does not deliver', async () => {
+  it('shows the state of feeds, and why one fails', async () => {
     const { feeds } = mirror().store;
     const problem = 'MySQL at db: connect ECONNREFUSED';
     await feeds.request('lake', ['items']);
@@ -87,54 +74,54 @@ describe('the system page', () => {
     await feeds.request('warehouse', ['items', 'purchases']);
     const views = ['items', 'purchases'].map((view) => ({ view, problem }));
     await feeds.recordDelivery('warehouse', { problem, views, askedAt });
-    const visitor = await dashboard.login('viewer');
+    const visitor = await dashboard().login('viewer');
     const text = await visitor.page('/system');
     expect(text).toMatch(/<td>lake<\/td>.*?<span class="state good">ok<\/span>/);
     expect(text).toMatch(/<td>warehouse<\/td>.*?failed.*?items, purchases.*?connect ECONNREFUSED/);
   });
 
-  it('lists alerts with what became of them', async () => {
-    const { queues } = dashboard;
+  it('lists alerts with their outcome', async () => {
+    const { queues } = dashboard();
     const result = { dropped: 'run 17 was approved' };
     queues.work('alerts', () => Promise.resolve({ kind: 'done', result }), { concurrency: 1 });
     await queues.add('alerts', { kind: 'run-held', runId: '17' }, 'run-held.17');
     await until(async () => (await queues.counts()).alerts.completed === 1);
-    const text = await (await dashboard.login()).page('/system');
+    const text = await (await dashboard().login()).page('/system');
     expect(text).toContain('run-held 17');
     expect(text).toContain('dropped: run 17 was approved');
   });
 });
 
 describe('Retry', () => {
-  it('puts a failed job into the queue again and enters it into the log', async () => {
+  it('requeues a failed job and logs the action', async () => {
     const job = await failedJob('no <b>such</b> key');
-    const operator = await dashboard.login('operator');
+    const operator = await dashboard().login('operator');
     const text = await operator.page('/system');
     expect(text).toContain('sync of main');
     expect(text).toContain('no &lt;b&gt;such&lt;/b&gt; key');
     expect(text).toContain('>Retry</button>');
     const reply = await operator.post('/system/retry', { queue: 'mirror', job });
     expect(reply.headers.get('location')).toBe('/system?notice=retried');
-    expect(await dashboard.queues.counts()).toMatchObject({ mirror: { waiting: 1, failed: 0 } });
+    expect(await dashboard().queues.counts()).toMatchObject({ mirror: { waiting: 1, failed: 0 } });
     expect(await mirror().store.access.actions(1)).toMatchObject([
       { who: 'operator', action: 'retry job', target: job, outcome: 'done' },
     ]);
   });
 
-  it('says so when the job is gone, was tried again meanwhile, or is in no queue of ours', async () => {
+  it('refuses a job that is gone, was retried already, or is in an unknown queue', async () => {
     const job = await failedJob();
-    const operator = await dashboard.login('operator');
+    const operator = await dashboard().login('operator');
     await operator.post('/system/retry', { queue: 'mirror', job });
     for (const fields of [{ queue: 'mirror', job }, { queue: 'other', job }, { job: 'x' }, {}]) {
       expect((await operator.post('/system/retry', fields)).status).toBe(409);
     }
   });
 
-  it('is not offered to viewers, and refused to them', async () => {
+  it('is neither offered nor allowed to viewers', async () => {
     const job = await failedJob();
-    const viewer = await dashboard.login('viewer');
+    const viewer = await dashboard().login('viewer');
     expect(await viewer.page('/system')).not.toContain('>Retry</button>');
     expect((await viewer.post('/system/retry', { queue: 'mirror', job })).status).toBe(403);
-    expect(await dashboard.queues.counts()).toMatchObject({ mirror: { failed: 1 } });
+    expect(await dashboard().queues.counts()).toMatchObject({ mirror: { failed: 1 } });
   });
 });

@@ -71,22 +71,12 @@ export const ListForm: FC<{ token: string; sellers: readonly string[] }> = ({ to
     </label>
     <div class="columns">
       <label>
-        Column
-        <input
-          name="column"
-          maxlength={200}
-          autocomplete="off"
-          placeholder="Name or number (automatic)"
-        />
+        Column (optional)
+        <input name="column" maxlength={200} autocomplete="off" placeholder="Name or number" />
       </label>
       <label>
-        Sheet
-        <input
-          name="sheet"
-          maxlength={200}
-          autocomplete="off"
-          placeholder="Excel only (automatic)"
-        />
+        Sheet (optional)
+        <input name="sheet" maxlength={200} autocomplete="off" placeholder="Excel only" />
       </label>
     </div>
     <progress data-upload hidden aria-label="Upload progress"></progress>

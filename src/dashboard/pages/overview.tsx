@@ -13,7 +13,7 @@ import {
   runAction,
   sellerNotFound,
 } from '../context.js';
-import { capital, count, duration, money, plural } from '../format.js';
+import { capital, count, money, plural, shortDuration } from '../format.js';
 import { page } from '../layout.js';
 import type { LiveBar } from '../live.js';
 import {
@@ -254,7 +254,7 @@ function summary(sellers: readonly Seller[]): string {
   );
   const oldest = earliest(times);
   if (oldest === null) return parts.join(', ');
-  const age = duration(Date.now() - oldest.getTime());
+  const age = shortDuration(Date.now() - oldest.getTime());
   return [...parts, `${sellers.length === 1 ? '' : 'the oldest '}${age} old`].join(', ');
 }
 

@@ -228,7 +228,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
     return page(
       c,
       {
-        title: `Decide run ${runId}`,
+        title: `Decide on run ${runId}`,
         lead: (
           <>
             {run.sellerId}, <Ago at={run.startedAt} />

@@ -1,0 +1,92 @@
+import { describe, expect, it } from 'vitest';
+import { maskCode } from '../../src/domain/secret.js';
+import { run } from '../cli/support.js';
+import { auditDeps, enter, listOf, workThrough } from '../jobs/codes/support.js';
+import { KEY } from '../support/mirror.js';
+import { useShop } from './shop.js';
+
+const { mirror, shop, dashboard, operator, isFinished, finish, env } = useShop();
+
+/** Audits codes. @returns a valid and an invalid one */
+async function auditCodes(): Promise<{ valid: string; invalid: string }> {
+  const codes = listOf(shop(), 30);
+  const auditId = await enter(mirror(), shop().marketplace.host, codes, { confirm: 'all' });
+  await workThrough(auditDeps(mirror(), shop().marketplace), [auditId]);
+  expect(await isFinished(auditId)).toBe(true);
+  const valid = codes.find((code) => shop().truth(code) === 'valid') ?? '';
+  const invalid = codes.find((code) => shop().truth(code) === 'invalid') ?? '';
+  return { valid, invalid };
+}
+
+/** Looks up a code. @returns the path of its page */
+async function pathOf(code: string, visitor = operator()): Promise<string> {
+  const reply = await visitor.post('/codes', { code: ` "${code}" ` });
+  const path = reply.headers.get('location') ?? '';
+  expect(path).toMatch(/^\/codes\/\d+$/);
+  return path;
+}
+
+describe('the page of a code', () => {
+  it('explains the verdict with the sentence of `codes show` and of the result', async () => {
+    const { valid, invalid } = await auditCodes();
+    for (const [code, pattern] of [
+      [valid, /he marketplace answered with the purchase at [^<.]+Z/],
+      [
+        invalid,
+        /enied twice, [^<.]+, while the API key opened the account and found a valid code before and after/,
+      ],
+    ] as const) {
+      const page = await operator().page(await pathOf(code));
+      const [sentence = 'no sentence'] = pattern.exec(page) ?? [];
+      expect((await run(['codes', 'show', code], env())).stdout).toContain(sentence);
+      if (code === invalid) {
+        // A single denial is not a verdict.
+        expect(page).toMatch(/>denied<\/span>/);
+        expect(page).not.toContain('unproven');
+        const [{ auditId } = { auditId: 0n }] = await mirror().store.audits.list({ limit: 1 });
+        const result = await (await operator().get(`/audits/${auditId}/result.csv`)).text();
+        expect(result).toContain(sentence);
+      }
+    }
+  });
+
+  it('masks the code for viewers, who may look up codes but not check them', async () => {
+    const { invalid } = await auditCodes();
+    const viewer = await dashboard().login('viewer');
+    const page = await viewer.page(await pathOf(invalid, viewer));
+    expect(page).toContain(maskCode(invalid));
+    expect(page).not.toContain(invalid);
+    expect((await viewer.post(`${await pathOf(invalid)}/check`)).status).toBe(403);
+  });
+
+  it('starts an audit with Check now, and shows its progress', async () => {
+    const { valid } = await auditCodes();
+    const path = await pathOf(valid);
+    await operator().post(`${path}/check`);
+    const [newest] = await mirror().store.audits.list({ limit: 1 });
+    expect(newest).toMatchObject({ codes: 1, source: 'arguments', state: 'running' });
+    expect(await operator().page(path)).toContain(`data-live="audit ${newest?.auditId}"`);
+    await finish(newest?.auditId ?? 0n);
+    expect(await operator().page(path)).not.toContain('data-live');
+  });
+});
+
+describe('the look-up of a code', () => {
+  it('offers to check an unknown code, which then gets its page', async () => {
+    const [code = ''] = listOf(shop(), 1);
+    const reply = await operator().post('/codes', { code });
+    expect(reply.status).toBe(404);
+    expect(await reply.text()).toContain('Check now');
+    const checked = await operator().post('/codes/check', { seller: 'main', code });
+    expect(checked.headers.get('location')).toMatch(/^\/codes\/\d+\?notice=/);
+  });
+
+  it('refuses an API key and does not save it', async () => {
+    for (const path of ['/codes', '/codes/check']) {
+      const reply = await operator().post(path, { seller: 'main', code: KEY });
+      expect(reply.status).toBe(422);
+      expect(await reply.text()).not.toContain(KEY);
+    }
+    expect(await mirror().rows('SELECT FROM mirror.purchase_codes')).toEqual([]);
+  });
+});

@@ -1,7 +1,7 @@
-/** A reply's body, of any size; made while it is sent. */
+/** A response body of any size, rendered while it is sent. */
 export interface Body {
   chunks(): Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
-  /** Length in bytes; null when only rendering the body would tell. */
+  /** Length in bytes; null if only rendering would show it. */
   readonly length: number | null;
 }
 
@@ -34,7 +34,7 @@ export function redirectAnswer(status: number, location: string): Answer {
   return htmlAnswer(status, 'Redirecting', { Location: location });
 }
 
-/** An error of the framework rather than of the API: `message`, not `msg` (field notes). */
+/** An error of the framework, not of the API: `message` instead of `msg` (field notes). */
 export function frameworkError(
   status: number,
   message: string,
@@ -45,8 +45,8 @@ export function frameworkError(
   return jsonAnswer(status, JSON.stringify({ message }), headers);
 }
 
-/** An error as Laravel's debug mode shows it. @param shown more of the request, for faults that echo it */
-export function serverError(status: number, body: 'json' | 'html', shown: object = {}): Answer {
+/** An error in Laravel's debug mode. @param echo parts of the request to include */
+export function serverError(status: number, body: 'json' | 'html', echo: object = {}): Answer {
   const error = {
     message: 'SQLSTATE[HY000] [2002] Connection refused',
     exception: 'PDOException',
@@ -55,9 +55,9 @@ export function serverError(status: number, body: 'json' | 'html', shown: object
     trace: [
       { file: '/var/www/app/Http/Kernel.php', line: 142, function: 'handle', class: 'Kernel' },
     ],
-    ...shown,
+    ...echo,
   };
   return body === 'json'
     ? jsonAnswer(status, JSON.stringify(error))
-    : htmlAnswer(status, `${error.message} with ${JSON.stringify(shown)}`);
+    : htmlAnswer(status, `${error.message} with ${JSON.stringify(echo)}`);
 }

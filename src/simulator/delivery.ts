@@ -17,10 +17,10 @@ const PREFIXES = {
     '<br />\n<b>Warning</b>:  Undefined array key "{media}" in <b>/var/www/app/Item.php</b> on line <b>12</b><br />\nDeprecated: x[] = {"status":"error"}; in y.php\n',
 } as const;
 
-/** Milliseconds. Node's timers fire at once when given more. */
-const LONGEST_TIMER = 2 ** 31 - 1;
+/** Node fires timers longer than this (ms) immediately. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** Sends an answer with its faults. Returns early when the connection is gone. */
+/** Sends an answer with its faults. Returns early if the connection is closed. */
 export async function deliver(
   response: ServerResponse,
   answer: Answer,
@@ -28,12 +28,12 @@ export async function deliver(
   encoding: Encoding | null,
   entry: LogEntry,
 ): Promise<void> {
-  const gone = new AbortController();
-  response.once('close', () => gone.abort());
+  const closed = new AbortController();
+  response.once('close', () => closed.abort());
   try {
-    await send(response, answer, faults, encoding, entry, gone.signal);
+    await send(response, answer, faults, encoding, entry, closed.signal);
   } catch (error) {
-    if (!gone.signal.aborted) throw error;
+    if (!closed.signal.aborted) throw error;
   }
 }
 
@@ -43,17 +43,17 @@ async function send(
   faults: readonly Fault[],
   usualEncoding: Encoding | null,
   entry: LogEntry,
-  gone: AbortSignal,
+  closed: AbortSignal,
 ): Promise<void> {
   const find = <K extends Fault['kind']>(kind: K) =>
     faults.find((fault): fault is Extract<Fault, { kind: K }> => fault.kind === kind);
   const [truncate, slow, reset] = [find('truncate'), find('slow'), find('reset')];
-  const stallMs = Math.min(find('stall')?.ms ?? 0, LONGEST_TIMER);
+  const stallMs = Math.min(find('stall')?.ms ?? 0, MAX_TIMER_MS);
   const encoding = find('encoding')?.encoding ?? usualEncoding;
   const text = find('prefix')?.text ?? '';
   const prefix = Buffer.from(typeof text === 'object' ? text.raw : text && PREFIXES[text]);
 
-  if (stallMs > 0) await sleep(stallMs, undefined, { signal: gone });
+  if (stallMs > 0) await sleep(stallMs, undefined, { signal: closed });
   if (reset !== undefined && reset.afterBytes === undefined) return resetConnection(response);
   const isCut = truncate !== undefined || reset !== undefined;
   let length = body.length;
@@ -73,17 +73,16 @@ async function send(
   entry.status = status;
   if (response.req.method === 'HEAD') return void response.end();
 
-  const sent = pieces(joined([prefix], body.chunks()), end);
-  const packed = encoding === null ? sent : compressed(sent, encoding);
-  for await (const chunk of slow === undefined
-    ? packed
-    : pieces(packed, Infinity, slow.chunkBytes)) {
+  const cut = pieces(joined([prefix], body.chunks()), end);
+  const encoded = encoding === null ? cut : compressed(cut, encoding);
+  const sent = slow === undefined ? encoded : pieces(encoded, Infinity, slow.chunkBytes);
+  for await (const chunk of sent) {
     entry.bytesSent += chunk.length;
-    if (!response.write(chunk)) await once(response, 'drain', { signal: gone });
-    if (slow !== undefined) await sleep(slow.pauseMs, undefined, { signal: gone });
+    if (!response.write(chunk)) await once(response, 'drain', { signal: closed });
+    if (slow !== undefined) await sleep(slow.pauseMs, undefined, { signal: closed });
   }
   if (!isCut || (reset === undefined && truncate?.how === 'clean')) return void response.end();
-  // Wait until the bytes are sent, or the cut would come too early.
+  // Wait until the bytes are sent. Otherwise the connection would end too early.
   response.flushHeaders();
   await new Promise((resolve) => response.write('', resolve));
   if (reset === undefined) response.destroy();
@@ -113,13 +112,13 @@ async function* pieces(chunks: Chunks, end: number, size = Infinity): AsyncGener
 }
 
 function compressed(chunks: Chunks, encoding: Encoding): AsyncIterable<Uint8Array> {
-  const packers = {
+  const compressors = {
     br: () => createBrotliCompress({ params: { [constants.BROTLI_PARAM_QUALITY]: 4 } }),
     gzip: createGzip,
     deflate: createDeflate,
   };
-  // Errors come out where the packer is read.
-  return pipeline(Readable.from(chunks), packers[encoding](), () => undefined);
+  // The reader of the compressor gets its errors.
+  return pipeline(Readable.from(chunks), compressors[encoding](), () => undefined);
 }
 
 export function chooseEncoding(accepted: string): Encoding | null {

@@ -11,16 +11,17 @@ import { retryAfter } from './limits.js';
 import type { Language } from './profiles.js';
 import type { Operation } from './types.js';
 
-/** `Retry-After` of a fault: seconds, written as such or as an HTTP date; null or left out: none. */
+/** The `Retry-After` header of a fault. */
 interface RetryAfter {
+  /** Seconds; none if null or absent. */
   readonly retryAfter?: number | null;
   readonly form?: 'seconds' | 'date';
 }
 
-/** What can go wrong with a reply. Sizes count the bytes of the body before compression. */
+/** A fault of a reply. Sizes count the bytes of the body before compression. */
 export type Fault =
   | ({ readonly kind: 'rate-limited'; readonly body?: 'json' | 'html' } & RetryAfter)
-  /** 5xx as Laravel sends it in debug mode; with `echo`, it shows the request's URL and input, key and all. */
+  /** A 5xx from Laravel's debug mode. With `echo`, it shows the request's URL and input, including the key. */
   | {
       readonly kind: 'server-error';
       readonly status?: number;
@@ -29,12 +30,12 @@ export type Fault =
     }
   | ({ readonly kind: 'maintenance'; readonly body?: 'json' | 'html' } & RetryAfter)
   | { readonly kind: 'maintenance-redirect' }
-  /** The API is switched off or the site is in demo mode: 404 without the envelope. */
+  /** The API is switched off, or the site is in demo mode: 404 without the envelope. */
   | { readonly kind: 'switched-off'; readonly body: 'json' | 'html' }
   | { readonly kind: 'challenge'; readonly status?: 403 | 429 | 503 }
   | { readonly kind: 'html'; readonly status?: number }
   | { readonly kind: 'empty'; readonly status?: number }
-  /** A valid JSON document that is not an envelope. */
+  /** Valid JSON that is not an envelope. */
   | { readonly kind: 'wrong-type'; readonly json: 'array' | 'string' | 'null' | 'number' }
   | {
       readonly kind: 'reply';
@@ -45,15 +46,15 @@ export type Fault =
   | {
       readonly kind: 'redirect';
       readonly to: 'home' | 'trailing-slash' | 'https' | 'origin';
-      /** Where the same path and query are on another origin: the key goes along unless the client knows better. */
+      /** Target of `origin`. The redirect keeps path and query, and so the key. */
       readonly origin?: string;
-      /** Of https. */
+      /** Port of `https`. */
       readonly port?: number;
       readonly status?: 301 | 302 | 303 | 307 | 308;
     }
   | { readonly kind: 'key-refused' }
   | { readonly kind: 'translated'; readonly language: Language }
-  /** Text before the body; the names stand for what PHP servers send. */
+  /** Text in front of the body. The named ones are what PHP servers send. */
   | {
       readonly kind: 'prefix';
       readonly text: 'bom' | 'whitespace' | 'php-warnings' | { readonly raw: string };
@@ -61,35 +62,35 @@ export type Fault =
   | ({
       readonly kind: 'truncate';
       /**
-       * `destroy`: chunked, the connection ends without the last chunk; `clean`: a proper end of a
-       * body that is too short; `short`: fewer bytes than Content-Length promises.
+       * `destroy`: the connection of a chunked body ends without the last chunk. `clean`: the body is too short,
+       * but ends properly. `short`: the body has fewer bytes than its Content-Length.
        */
       readonly how: 'destroy' | 'clean' | 'short';
     } & CutPoint)
   | { readonly kind: 'slow'; readonly chunkBytes: number; readonly pauseMs: number }
   | { readonly kind: 'stall'; readonly ms: number }
-  /** The connection is reset: before the headers, or after so many bytes of the body. */
+  /** Resets the connection, before the headers or after `afterBytes` of the body. */
   | { readonly kind: 'reset'; readonly afterBytes?: number }
-  /** Compressed, whatever the client accepts. */
+  /** Compresses the body, even if the client does not accept that. */
   | { readonly kind: 'encoding'; readonly encoding: 'gzip' | 'br' | 'deflate' };
 
-/** After how many bytes, or after which part (0 to 1) of the whole. */
+/** A number of bytes, or a fraction (0 to 1) of the whole. */
 type CutPoint = { readonly bytes: number } | { readonly fraction: number };
 
 type Target = Operation | 'any';
 
-interface Planned {
+interface PlannedFault {
   readonly target: Target;
   readonly fault: Fault;
   times: number;
 }
 
-/** Planned faults. A request takes the oldest `next` that fits it, and every `always`. */
+/** Planned faults. A request gets the oldest matching `next` and every matching `always`. */
 export class Faults {
-  #next: Planned[] = [];
-  #always: Planned[] = [];
+  #next: PlannedFault[] = [];
+  #always: PlannedFault[] = [];
 
-  /** The next `times` requests of the operation meet this fault. */
+  /** Applies a fault to the next `times` requests of the operation. */
   next(target: Target, fault: Fault, times = 1): void {
     this.#next.push({ target, fault, times });
   }
@@ -103,11 +104,11 @@ export class Faults {
     this.#always = [];
   }
 
-  /** The faults of one request. Each `next` fault is used up. */
+  /** The faults of one request. Uses up the `next` fault. */
   take(operation: Operation): Fault[] {
-    const fits = ({ target }: Planned): boolean => target === 'any' || target === operation;
-    const faults = this.#always.filter(fits).map(({ fault }) => fault);
-    const first = this.#next.find(fits);
+    const matches = ({ target }: PlannedFault): boolean => target === 'any' || target === operation;
+    const faults = this.#always.filter(matches).map(({ fault }) => fault);
+    const first = this.#next.find(matches);
     if (first === undefined) return faults;
     first.times--;
     if (first.times <= 0) this.#next = this.#next.filter((planned) => planned !== first);
@@ -117,16 +118,16 @@ export class Faults {
 
 interface FaultContext {
   readonly host: string;
-  /** Path and query as they came. */
+  /** Path and query as received. */
   readonly target: string;
   readonly now: number;
-  /** All parameters, the key among them. */
+  /** All parameters, including the key. */
   readonly input: Readonly<Record<string, string>>;
 }
 
 const WRONG_TYPES = { array: '[]', string: '"success"', null: 'null', number: '42' } as const;
 
-/** The reply in place of the usual one; null when the fault only changes how that is sent. */
+/** The answer that replaces the usual one; null if the fault only changes how that is sent. */
 export function faultAnswer(fault: Fault, context: FaultContext): Answer | null {
   const { host, target, input, now } = context;
   switch (fault.kind) {
@@ -137,8 +138,8 @@ export function faultAnswer(fault: Fault, context: FaultContext): Answer | null 
         ...retryHeaders(fault, now),
       });
     case 'server-error': {
-      const shown = fault.echo === true ? { url: `http://${host}${target}`, input } : {};
-      return serverError(fault.status ?? 500, fault.body ?? 'json', shown);
+      const echo = fault.echo === true ? { url: `http://${host}${target}`, input } : {};
+      return serverError(fault.status ?? 500, fault.body ?? 'json', echo);
     }
     case 'maintenance': {
       const headers = retryHeaders(fault, now);

@@ -1,4 +1,4 @@
-/** A marketplace to try the product on: the same API, field quirks, faults. Stands alone. */
+/** A simulated marketplace for tests, demo and benches. Has the same API, with quirks and faults on demand. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { frameworkError, htmlAnswer, redirectAnswer, type Answer } from './answer.js';
@@ -35,18 +35,19 @@ export interface SimulatorOptions {
   readonly requestsPerMinute?: number;
   readonly limit?: Partial<LimitOptions>;
   readonly language?: Language;
-  /** `auto`: br or gzip, whichever the client accepts. Default `none`. */
+  /** `auto`: br or gzip if the client accepts it. Default `none`. */
   readonly compression?: 'auto' | 'none';
-  /** Render each list once to a temporary file and send it from there. No use with an unstable order. */
+  /** Renders each list once to a temporary file and sends it from there. Has no effect with an unstable order. */
   readonly prerender?: boolean;
   /** Called for each request when its answer has ended or was cut off. */
   readonly onAnswered?: (entry: LogEntry) => void;
-  /** Milliseconds since 1970, for limits and their headers; default the system's clock. */
+  /** Clock for limits and their headers, milliseconds since 1970; default the system's clock. */
   readonly now?: () => number;
 }
 
-const KEPT_ENTRIES = 100_000;
-const KEPT_BEYOND = 10_000;
+const LOG_ENTRIES = 100_000;
+/** Trim the log only when it exceeds its size by this much. */
+const LOG_SLACK = 10_000;
 
 interface Route {
   readonly operation: Operation;
@@ -61,13 +62,13 @@ const ROUTES: Readonly<Record<string, Route>> = {
 };
 const BROWSERS = /Mozilla|Chrome|Firefox|Opera|Edge/;
 
-/** A marketplace on a port: the four operations of the spec, with faults and changes at will. */
+/** A marketplace on a local port: the four operations of the spec, with faults and changes on demand. */
 export class Simulator {
   /** The newest 100,000 requests, oldest first. */
   readonly log: LogEntry[] = [];
   readonly faults = new Faults();
   readonly limits: Limits;
-  /** Defects of the simulator itself; always empty in a sound test. */
+  /** Unexpected errors of the simulator itself. Tests expect none. */
   readonly defects: unknown[] = [];
   quirks: Quirks;
   language: Language;
@@ -88,7 +89,7 @@ export class Simulator {
     this.quirks = { ...profiles[options.profile ?? 'documented'], ...options.quirks };
     this.language = options.language ?? 'en';
     for (const spec of options.sellers) this.addSeller(spec);
-    // Long, so that no idle connection is closed just as a test sends its next request.
+    // Long enough that no idle connection is closed just when a test sends its next request.
     this.#server.keepAliveTimeout = 120_000;
   }
 
@@ -101,7 +102,7 @@ export class Simulator {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Requests so far; goes up before each is answered. */
+  /** Requests so far, including those being answered. */
   get requestCount(): number {
     return this.#serial;
   }
@@ -110,14 +111,14 @@ export class Simulator {
     return [...this.#sellers.values()];
   }
 
-  /** The owner of a key. Throws when the key is unknown. */
+  /** The owner of a key. @throws when the key is unknown */
   seller(key: string): Seller {
     const seller = this.#sellers.get(key);
     if (seller === undefined) throw new Error('no seller of the simulator has this key');
     return seller;
   }
 
-  /** Adds a seller. If another seller has the key, it now belongs to the new one. */
+  /** Adds a seller. A key that another seller has goes to the new one. */
   addSeller(spec: SellerSpec): Seller {
     const seller = sellerOf(spec);
     this.#sellers.set(spec.key.trim(), seller);
@@ -132,7 +133,7 @@ export class Simulator {
     this.quirks = { ...profiles[name], ...quirks };
   }
 
-  /** The items a correct client ends up with: each listed one once, in any order. */
+  /** The items that a correct client ends up with: each listed item once, in any order. */
   *truth(key: string): Generator<SimItem> {
     for (const item of this.seller(key).catalogue.truth()) yield visibleItem(item, this.quirks);
   }
@@ -141,7 +142,7 @@ export class Simulator {
     return visibleAccount(this.seller(key).account, this.quirks);
   }
 
-  /** Calls `run` once, just before the request after the next `count` ones is answered. */
+  /** Calls `run` once, after `count` more requests, before the next one is answered. */
   afterRequests(count: number, run: () => void): void {
     this.#hooks.push({ left: count, run });
   }
@@ -154,7 +155,7 @@ export class Simulator {
     return this;
   }
 
-  /** Stops listening, ends open connections at once, removes temporary files. May be called twice. */
+  /** Closes all connections and deletes temporary files. May be called twice. */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
     this.#server.closeAllConnections();
@@ -181,7 +182,7 @@ export class Simulator {
       bytesSent: 0,
       finished: false,
     };
-    record(this.log, entry);
+    appendToLog(this.log, entry);
     response.once('finish', () => (entry.finished = true));
     response.once('close', () => this.#options.onAnswered?.(entry));
     try {
@@ -191,13 +192,13 @@ export class Simulator {
       const encoding = this.#options.compression === 'auto' ? chooseEncoding(accepted) : null;
       await deliver(response, answer, faults, encoding, entry);
     } catch (error) {
-      // A client that disconnected is not a defect.
+      // A disconnected client is not a defect.
       if (!response.destroyed) this.defects.push(error);
       response.destroy();
     }
   }
 
-  /** Answers as a deployed server does: first the limit, then faults, last the operation itself. */
+  /** Answers like a deployed server: first the limit, then faults, then the operation. */
   async #respond(
     request: IncomingMessage,
     url: URL,
@@ -213,7 +214,7 @@ export class Simulator {
     const { api_key: _, ...logged } = parameters;
     entry.parameters = logged;
     const wantsJson = /json/.test(request.headers.accept ?? '');
-    if (route === null) return { answer: otherPage(url, wantsJson), faults: [] };
+    if (route === null) return { answer: answerOtherPath(url, wantsJson), faults: [] };
     const limit = this.limits.take(request.socket.remoteAddress ?? '');
     if (limit.limited !== null) {
       const isJson = limit.limited === 'json';
@@ -222,7 +223,7 @@ export class Simulator {
     }
     const faults = this.faults.take(route.operation);
     const answer =
-      this.#faultReply(request, faults, parameters) ??
+      this.#answerFault(request, faults, parameters) ??
       this.#checkRequest(request, route.method, wantsJson) ??
       (await answerOperation({
         operation: route.operation,
@@ -236,14 +237,14 @@ export class Simulator {
     return { answer: { ...answer, headers: { ...limit.headers, ...answer.headers } }, faults };
   }
 
-  #faultReply(
+  #answerFault(
     request: IncomingMessage,
     faults: readonly Fault[],
     parameters: Parameters,
   ): Answer | null {
     const { url: target = '/', headers } = request;
     const context = { host: headers.host ?? '', target, input: parameters, now: this.#now() };
-    // The newest fault decides: `next` comes after `always`.
+    // The last one wins, so `next` overrides `always`.
     for (const fault of faults.toReversed()) {
       const answer = faultAnswer(fault, context);
       if (answer !== null) return answer;
@@ -266,18 +267,18 @@ export class Simulator {
   }
 }
 
-/** Starts a simulated marketplace. Rejects when the port is taken. */
+/** @throws when the port is taken */
 export async function startSimulator(options: SimulatorOptions): Promise<Simulator> {
   return new Simulator(options).listen();
 }
 
-/** Appends to the log; forgets the oldest entries beyond the last 100,000 (with some slack). */
-export function record(log: LogEntry[], entry: LogEntry): void {
+/** Appends an entry to the log, and drops old ones beyond its size. */
+export function appendToLog(log: LogEntry[], entry: LogEntry): void {
   log.push(entry);
-  if (log.length >= KEPT_ENTRIES + KEPT_BEYOND) log.splice(0, log.length - KEPT_ENTRIES);
+  if (log.length >= LOG_ENTRIES + LOG_SLACK) log.splice(0, log.length - LOG_ENTRIES);
 }
 
-function otherPage({ pathname }: URL, wantsJson: boolean): Answer {
+function answerOtherPath({ pathname }: URL, wantsJson: boolean): Answer {
   if (pathname === '/') return htmlAnswer(200, 'Marketplace');
   return frameworkError(404, wantsJson ? 'The route could not be found.' : 'Not Found', wantsJson);
 }

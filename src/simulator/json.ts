@@ -1,16 +1,16 @@
-/** A piece of JSON text written as it stands, such as `19.90`, which no JavaScript number prints. */
+/** JSON text written unchanged, such as `19.90`, which no JavaScript number prints. */
 export class Literal {
   constructor(readonly text: string) {}
 }
 
-/** What can be written as JSON; `undefined` members of objects are left out. */
+/** A value that `toJson` can write. Undefined members of objects are omitted. */
 export type Wire =
   string | number | boolean | null | undefined | Literal | readonly Wire[] | WireObject;
 export interface WireObject {
   readonly [name: string]: Wire;
 }
 
-/** JSON text of a value. With `php`, escaped as PHP does: `\/` and `\u00e9`. */
+/** JSON text of a value. @param php escape like PHP: `\/` and `\u00e9` */
 export function toJson(value: Wire, php = false): string {
   if (typeof value === 'string') return php ? phpString(value) : JSON.stringify(value);
   if (value === null || typeof value !== 'object') return String(value);
@@ -29,7 +29,7 @@ export function toJson(value: Wire, php = false): string {
   return `{${out}}`;
 }
 
-/** Takes foreign data (a fork's extra fields) as something to write. */
+/** Makes any value writable, such as a fork's extra fields. */
 export function asWire(value: unknown): Wire {
   if (value === undefined) return undefined;
   return new Literal(JSON.stringify(value));

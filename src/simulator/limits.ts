@@ -1,5 +1,5 @@
 export interface LimitOptions {
-  /** Requests per window and client address, over all keys and operations; 0 is no limit. */
+  /** Requests per window and client address, for all keys and operations together; 0 for no limit. */
   requestsPerMinute: number;
   /** Length of the window in milliseconds; default 60,000. */
   windowMs?: number;
@@ -14,7 +14,7 @@ interface Window {
   used: number;
 }
 
-/** The server's limit: a window per client address that opens with the first request (field notes). */
+/** The server's rate limit. Each client address has a window that opens with its first request (field notes). */
 export class Limits {
   readonly #windows = new Map<string, Window>();
 
@@ -23,12 +23,12 @@ export class Limits {
     private readonly now: () => number,
   ) {}
 
-  /** Changes the limit from now on; windows that are open stay open. */
+  /** Changes the limit. Open windows stay open. */
   set(options: Partial<LimitOptions>): void {
     this.options = { ...this.options, ...options };
   }
 
-  /** Somebody behind the same address uses up `count` requests of the window. */
+  /** Uses up `count` requests, like another client behind the same address. */
   spend(count: number): void {
     this.#window('127.0.0.1').used += count;
   }
@@ -37,7 +37,7 @@ export class Limits {
     this.#windows.clear();
   }
 
-  /** Counts a request. Returns the headers of its reply, and the body of a 429 when it is over the limit. */
+  /** Counts a request. Returns the headers of its reply, and the body of a 429 if it exceeds the limit. */
   take(address: string): { headers: Record<string, string>; limited: 'json' | 'html' | null } {
     const { requestsPerMinute: limit, body = 'json' } = this.options;
     if (limit === 0) return { headers: {}, limited: null };
@@ -72,6 +72,6 @@ export class Limits {
 
 export function retryAfter(seconds: number, form: 'seconds' | 'date', now: number): string {
   if (form === 'seconds') return String(seconds);
-  // A date has no fractions: round up, or the client would come back too early.
+  // A date has no fractions. Round up, so that the client doesn't retry too early.
   return new Date(Math.ceil(now / 1000 + seconds) * 1000).toUTCString();
 }

@@ -10,10 +10,10 @@ import { accountWire, itemWire, purchaseWire } from './render.js';
 import type { Seller } from './seller.js';
 import type { CatalogueRecord, Operation } from './types.js';
 
-/** By name, wherever they travelled (field notes: query, form body or JSON alike). */
+/** Parameters by name, from the query, a form body or a JSON body (field notes). */
 export type Parameters = Readonly<Record<string, string>>;
 
-/** Trimmed, as the server does; undefined when missing or empty. */
+/** The trimmed value, like on a server; undefined if missing or empty. */
 export function parameter(parameters: Parameters, name: string): string | undefined {
   return parameters[name]?.trim() || undefined;
 }
@@ -34,7 +34,7 @@ export async function readParameters(
   return Object.fromEntries([...query, ...bodyFields(body, request.headers['content-type'] ?? '')]);
 }
 
-/** A body that can't be read carries no parameters, as with a server. */
+/** The parameters in a body; none if it can't be read, like on a server. */
 function bodyFields(body: string, type: string): Iterable<[string, string]> {
   if (type.includes('urlencoded')) return new URLSearchParams(body);
   if (!type.includes('json')) return [];
@@ -53,11 +53,11 @@ function bodyFields(body: string, type: string): Iterable<[string, string]> {
 interface OperationCall {
   readonly operation: Operation;
   readonly parameters: Parameters;
-  /** The owner of the key; null when the key is unknown. */
+  /** The owner of the key; null if the key is unknown. */
   readonly seller: Seller | null;
   readonly quirks: Quirks;
   readonly language: Language;
-  /** Different for every request, for servers without a stable order. */
+  /** Differs for every request: seeds the list's order on servers without a stable one. */
   readonly serial: number;
   readonly prerendered: Prerendered | null;
 }
@@ -100,7 +100,7 @@ function item(call: OperationCall): Answer {
     return denial(call, 400, 'The item id must be an integer.');
   }
   const catalogue = selling(call)?.catalogue;
-  const record = catalogue?.answers(Number(id)) === true ? catalogue.find(Number(id)) : null;
+  const record = catalogue?.canLookUp(Number(id)) === true ? catalogue.find(Number(id)) : null;
   if (record === null) return denial(call, 404, 'Item Not Found');
   if (record.poisoned === true) return serverError(500, 'json');
   return success(call, { item: new Literal(recordJson(record, call.quirks)) });
@@ -179,7 +179,7 @@ function* renderings(record: CatalogueRecord, quirks: Quirks): Generator<string>
   for (const change of record.copies ?? []) yield recordJson(record, quirks, change);
 }
 
-/** PHP arrays become maps when records were filtered out; their keys rise with gaps. */
+/** PHP arrays become maps if records were filtered out, with gaps between their keys. */
 function mapKey(place: number): number {
   return place + Math.floor(place / 3);
 }
@@ -190,21 +190,21 @@ interface Rendering {
   readonly path: string;
 }
 
-/** Lists rendered to temporary files, so that a benchmark measures its client and not this server. */
+/** Renders lists to temporary files, so that a benchmark measures its client and not this server. */
 export class Prerendered {
   readonly #folder = mkdtempSync(join(tmpdir(), 'seller-mirror-simulator-'));
   readonly #renderings = new Map<object, readonly Rendering[]>();
   #count = 0;
 
   async body(owner: object, revision: string, source: Body): Promise<Body> {
-    const [known, former] = this.#renderings.get(owner) ?? [];
-    if (known?.revision === revision) return known.body;
+    const [current, previous] = this.#renderings.get(owner) ?? [];
+    if (current?.revision === revision) return current.body;
     const path = join(this.#folder, `${++this.#count}.json`);
-    const fresh = { revision, body: render(path, source), path };
-    this.#renderings.set(owner, known === undefined ? [fresh] : [fresh, known]);
-    // The known file may still be being read; the one before it hardly.
-    if (former !== undefined) await rm(former.path, { force: true });
-    return fresh.body;
+    const next = { revision, body: render(path, source), path };
+    this.#renderings.set(owner, current === undefined ? [next] : [next, current]);
+    // The current file may still be in use, the previous one hardly.
+    if (previous !== undefined) await rm(previous.path, { force: true });
+    return next.body;
   }
 
   async close(): Promise<void> {

@@ -1,18 +1,18 @@
 import { hash32 } from './random.js';
 
 /*
- * The ways in which deployed servers differ from the contract (field notes: envelope and shapes), each as
- * a switch, and the profiles made of them: `field-1` and `field-2` are the two generations.
+ * Deviations of deployed servers from the spec (field notes: envelope and shapes), and profiles that combine them:
+ * `field-1` and `field-2` are the two generations of servers.
  */
 
-/** One notation for all records, or several, of which each record has one for good. */
+/** One notation for all records, or several. Then each record always has the same one of them. */
 type Choice<T> = T | readonly T[];
 
 export interface Quirks {
   readonly purchaseAt: 'data.purchase' | 'item' | 'purchase';
-  /** `map` only where every option has the form `name: value`; the others stay arrays. */
+  /** `map` applies only if every option has the form `name: value`. */
   readonly options: Choice<'array' | 'map'>;
-  /** How no options at all are written; `map` becomes `[]` under `emptyMaps`. */
+  /** How an empty set of options is written. `emptyMaps` may turn `map` into `[]`. */
   readonly noOptions: Choice<'array' | 'map' | 'null'>;
   readonly tags: Choice<'array' | 'comma'>;
   readonly noTags: Choice<'array' | 'empty-text' | 'null'>;
@@ -20,27 +20,27 @@ export interface Quirks {
   readonly noScreenshots: Choice<'absent' | 'null' | 'empty'>;
   readonly list: 'array' | 'map';
   readonly emptyMaps: 'map' | 'array';
-  /** `handles`: the last part of each link, and null for every known network that is not set. */
+  /** `handles`: the last part of each link, and null for each known network without one. */
   readonly socialLinks: 'links' | 'handles';
   readonly timestamps: 'seconds' | 'microseconds';
-  /** `19.90`; rounded to a whole `20`; `19.9` and `100` as PHP prints; one bit below; `"19.90"`. */
+  /** `decimal`: 19.90; `whole`: 20; `short`: 19.9; `noise`: 19.899999999999995; `string`: "19.90". */
   readonly money: Choice<'decimal' | 'whole' | 'short' | 'noise' | 'string'>;
   readonly numbers: Choice<'number' | 'string'>;
   readonly version: Choice<'contract' | 'two-part' | 'four-part' | 'none'>;
   readonly noVersion: Choice<'absent' | 'null'>;
-  /** Null for heading, description and contact address, and for some demo links. */
+  /** Heading, description, contact address and some demo links are null. */
   readonly nulls: boolean;
   readonly extraFields: boolean;
-  /** A fork's name: `demo_url` for `demo_link`. */
+  /** The fork sends `demo_url` instead of `demo_link`. */
   readonly renamedFields: boolean;
-  /** `reduced`: no thumbnail, previews other than the image, support date, or download mark. */
+  /** `reduced` omits thumbnail, video and audio previews, support date and the `downloaded` mark. */
   readonly shapes: 'full' | 'reduced';
   readonly purchaseItem: Choice<'full' | 'reduced'>;
   readonly links: Choice<'plain' | 'wrap' | 'cdn'>;
   readonly order: 'stable' | 'unstable';
   readonly oneItemRule: boolean;
   readonly browserRedirect: boolean;
-  /** JSON text as PHP escapes it: `\/`, `\u00e9`. */
+  /** JSON is escaped like in PHP: `\/`, `\u00e9`. */
   readonly phpEscapes: boolean;
 }
 
@@ -74,7 +74,7 @@ const documented: Quirks = {
   phpEscapes: false,
 };
 
-/** Quirks that say the same in other words: under them nothing has changed. */
+/** Quirks that change only the notation. Turning them on is no change of any item. */
 export const notationQuirks: Partial<Quirks> = {
   purchaseAt: 'purchase',
   options: ['map', 'array'],
@@ -137,10 +137,7 @@ export function notationOf(quirks: Quirks, id: number): Notation {
   return Object.fromEntries(chosen) as Notation;
 }
 
-/**
- * Languages of the site's translation table, through which `status`, `msg` and licence names pass
- * (field notes). `en` is the contract; `EN` is English in another letter case.
- */
+/** Languages of `status`, `msg` and license names (field notes). `en` is the spec; `EN` is English in capitals. */
 export type Language = 'en' | 'EN' | 'de' | 'ja';
 
 const words = {

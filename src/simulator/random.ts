@@ -1,4 +1,4 @@
-/** Hashes a seed, a number (any safe integer) and a salt to 32 bits; never changes between versions. */
+/** Hashes a seed, a safe integer and a salt to 32 bits. Must not change between versions. */
 export function hash32(seed: number, value: number, salt = 0): number {
   let h = Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(salt + 0x165667b1, 0x27d4eb2f);
   h = Math.imul(h ^ (h >>> 15) ^ (value | 0), 0xc2b2ae35);
@@ -7,7 +7,7 @@ export function hash32(seed: number, value: number, salt = 0): number {
   return (h ^ (h >>> 15)) >>> 0;
 }
 
-/** A small seeded stream of numbers, for the fields of one record. */
+/** Seeded random numbers for the fields of one record. */
 export class SeededRandom {
   #state: number;
 
@@ -31,8 +31,8 @@ export class SeededRandom {
 const ROUNDS = [0, 1, 2, 3];
 
 /**
- * A seeded permutation of 0 … size-1 that needs no memory (a Feistel network with cycle walking):
- * shuffled lists, exact shares and purchase codes of any number come from it. Sizes up to 2^32.
+ * A seeded permutation of 0 … size-1 in constant memory, for shuffled lists, exact shares and purchase codes. A
+ * Feistel network with cycle walking, for sizes up to 2^32.
  */
 export class Permutation {
   readonly #size: number;
@@ -46,7 +46,7 @@ export class Permutation {
     this.#base = 2 ** Math.max(1, Math.ceil(Math.log2(Math.max(2, size)) / 2));
   }
 
-  /** Where `index` goes. */
+  /** The place of `index`. */
   at(index: number): number {
     let value = index;
     do {
@@ -58,7 +58,7 @@ export class Permutation {
     return value;
   }
 
-  /** What goes to `place`. */
+  /** The index whose place is `place`. */
   invert(place: number): number {
     let value = place;
     do {

@@ -4,8 +4,8 @@ import { hash32 } from './random.js';
 import type { SimAccount, SimItem, SimPurchase } from './types.js';
 
 /**
- * An item as a server with these quirks shows it, before any notation: fields that it never sends
- * are null, prices that it rounds are rounded. A correct client ends up with exactly this.
+ * An item as a server with these quirks shows it, before its notation: fields that it never sends are null, prices
+ * may be rounded. A correct client ends up with exactly this.
  */
 export function visibleItem(item: SimItem, quirks: Quirks): SimItem {
   return visible(item, notationOf(quirks, item.id));
@@ -39,11 +39,11 @@ export function visibleAccount(account: SimAccount, quirks: Quirks): SimAccount 
   };
 }
 
-/** Networks whose keys a deployed server always sends (field notes). */
+/** Networks that deployed servers always send (field notes). */
 const NETWORKS = ['facebook', 'x', 'youtube', 'linkedin', 'instagram', 'pinterest'];
 
 function handles(links: SimAccount['socialLinks']): SimAccount['socialLinks'] {
-  // With no link at all the map is empty, which PHP writes as [].
+  // Without any link, the map stays empty.
   if (links === null || Object.keys(links).length === 0) return links;
   const networks = [...NETWORKS, ...Object.keys(links)];
   return Object.fromEntries(networks.map((name) => [name, links[name]?.split('/').at(-1) ?? null]));
@@ -72,7 +72,7 @@ function storageLink(url: string, { links }: Notation): string {
   return url.replace(/^https:\/\/[^/]*/, 'https://cdn.marketplace.example');
 }
 
-/** An item as sent (spec 2.3, 2.4), in the notation of the quirks. */
+/** An item as sent (spec 2.3, 2.4). */
 export function itemWire(hidden: SimItem, quirks: Quirks): WireObject {
   const notation = notationOf(quirks, hidden.id);
   const item = visible(hidden, notation);
@@ -136,7 +136,7 @@ export function accountWire(hidden: SimAccount, quirks: Quirks): WireObject {
   };
 }
 
-/** A purchase as sent (spec 2.5) with its item. */
+/** A purchase as sent, with its item (spec 2.5). */
 export function purchaseWire(
   purchase: SimPurchase,
   item: SimItem,
@@ -211,7 +211,7 @@ function extra(fields: { readonly [name: string]: unknown } = {}): WireObject {
   return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, asWire(value)]));
 }
 
-/** An amount; contract: a JSON number with two decimals (spec 2). */
+/** An amount. By the spec, a JSON number with two decimals. */
 function money(cents: number | null, notation: Notation): Wire {
   if (cents === null) return null;
   switch (notation.money) {
@@ -220,7 +220,7 @@ function money(cents: number | null, notation: Notation): Wire {
     case 'string':
       return decimal(cents);
     case 'noise':
-      return new Literal(String(bitBelow(cents / 100)));
+      return new Literal(String(withFloatNoise(cents / 100)));
     case 'whole':
     case 'short':
       return new Literal(String(cents / 100));
@@ -235,10 +235,10 @@ function decimal(cents: number): string {
 const bits = new DataView(new ArrayBuffer(8));
 
 /**
- * The nearest double towards zero, as sums of floats come out: 21.1 → 21.099999999999998. Amounts
- * so large that this would cost a cent stay as they are.
+ * The next double towards zero, like the result of a float sum: 21.1 → 21.099999999999998. Leaves amounts unchanged
+ * that are so large that it would cost a cent.
  */
-function bitBelow(value: number): number {
+function withFloatNoise(value: number): number {
   if (value === 0 || Math.abs(value) > 1e12) return value;
   bits.setFloat64(0, value);
   bits.setBigUint64(0, bits.getBigUint64(0) - 1n);

@@ -1,11 +1,11 @@
 import { SeededRandom } from './random.js';
 import type { SimItem } from './types.js';
 
-/** Records by slot (0 … count-1) and by id, made when asked for. */
+/** Items by slot (0 … count-1) and by id, generated on demand. */
 export interface ItemSource {
   readonly count: number;
   at(slot: number): SimItem;
-  /** -1 when no record has this id. */
+  /** -1 if no item has this id. */
   slotOf(id: number): number;
 }
 
@@ -36,7 +36,7 @@ const SENTENCES = [
   '<a href="https://docs.example/guide?a=1&amp;b=2">Read the guide</a><br />\r\n',
 ];
 
-/** A catalogue of any size that is never built: each record follows from the seed and its slot. */
+/** Items in any number, without memory: each is computed from the seed and its slot. */
 export function seededSource(options: SeededOptions): ItemSource {
   const { seed, count, firstId = 1001, descriptionBytes = 380 } = options;
   return {
@@ -77,7 +77,7 @@ function seededItem(seed: number, slot: number, id: number, descriptionBytes: nu
 function description(random: SeededRandom, length: number): string {
   let text = '';
   while (text.length < length) text += random.pick(SENTENCES);
-  // A surrogate pair is never cut in two: half of one cannot be sent as UTF-8.
+  // Don't cut a surrogate pair in two: half of one can't be sent as UTF-8.
   return text.slice(0, length).replace(/[\ud800-\udbff]$/, '.');
 }
 
@@ -93,7 +93,7 @@ function tags(random: SeededRandom): string[] {
   return TAGS.slice(first, first + random.below(5));
 }
 
-/** Audio items have no preview image, only video items have a preview video (spec 2.4). */
+/** Audio items have no preview image; only video items have a preview video (spec 2.4). */
 function media(random: SeededRandom, id: number) {
   const kind = random.below(10);
   const folder = `${STORAGE}/items/${id}`;
@@ -108,7 +108,7 @@ function media(random: SeededRandom, id: number) {
   };
 }
 
-/** A moment (milliseconds since 1970) as the spec writes it, to the second. */
+/** A time (milliseconds since 1970) in the notation of the spec, to the second. */
 export function seconds(at: number): string {
   return `${new Date(at).toISOString().slice(0, 19)}Z`;
 }

@@ -3,7 +3,7 @@ import { SeededRandom, Permutation, hash32 } from './random.js';
 import { seconds } from './seeded.js';
 import type { PurchaseState, SimAccount, SimItem, SimPurchase } from './types.js';
 
-/** An explicit purchase; what is left out is made up from the item. */
+/** An explicit purchase. Missing fields are derived from the item. */
 export type PurchaseSpec = Partial<SimPurchase> & Pick<SimPurchase, 'code' | 'itemId'>;
 
 export interface SeededPurchases {
@@ -17,8 +17,8 @@ const CODE_SPACE = 2 ** 32;
 const DAY = 86_400_000;
 
 /**
- * A seller's purchases with controls to change them. The code of a seeded purchase contains its
- * number in permuted form, so that millions of them take no memory.
+ * A seller's purchases, with methods to change them. The code of a seeded purchase contains its number in permuted
+ * form, so millions of them need no memory.
  */
 export class Purchases {
   readonly #seeded: SeededPurchases;
@@ -50,11 +50,12 @@ export class Purchases {
     for (const spec of this.#explicit.values()) yield spec.code;
   }
 
-  /** The purchase of a code in any letter case, whatever its state; null when there is none. */
+  /** The purchase with this code in any letter case, whatever its state; null if there is none. */
   find(code: string, catalogue: Catalogue): SimPurchase | null {
     const key = code.toLowerCase();
     const spec = this.#explicit.get(key);
-    const purchase = spec === undefined ? this.#find(key, catalogue) : complete(spec, catalogue);
+    const purchase =
+      spec === undefined ? this.#findSeeded(key, catalogue) : complete(spec, catalogue);
     return purchase === null ? null : { ...purchase, ...this.#changes.get(key) };
   }
 
@@ -73,13 +74,13 @@ export class Purchases {
     this.change(code, { state });
   }
 
-  #find(key: string, catalogue: Catalogue): SimPurchase | null {
+  #findSeeded(key: string, catalogue: Catalogue): SimPurchase | null {
     const position = Number.parseInt(key.slice(0, 8), 16);
-    if (Number.isNaN(position) || catalogue.firstSize === 0) return null;
+    if (Number.isNaN(position) || catalogue.initialSize === 0) return null;
     const index = this.#order.invert(position);
     if (index >= this.#seeded.count || this.codeAt(index) !== key) return null;
     const random = new SeededRandom(this.#seeded.seed, index);
-    const item = catalogue.original(random.below(catalogue.firstSize));
+    const item = catalogue.original(random.below(catalogue.initialSize));
     const bought = Date.UTC(2024, 0, 1) + random.below(900) * DAY + random.below(86_400) * 1000;
     const license = random.below(5) === 0 ? 'Extended' : 'Regular';
     return {
@@ -102,7 +103,7 @@ function complete(spec: PurchaseSpec, catalogue: Catalogue): SimPurchase | null 
   return { ...defaults(catalogue.original(slot), spec.license ?? 'Regular'), ...spec };
 }
 
-/** Taken from the item as it first was: later prices don't change an old purchase. */
+/** Fields derived from the original item: later price changes don't affect an old purchase. */
 function defaults(item: SimItem, license: SimPurchase['license']): Omit<SimPurchase, 'code'> {
   const price = license === 'Regular' ? item.priceRegularCents : item.priceExtendedCents;
   return {
@@ -127,11 +128,11 @@ export interface SellerSpec {
   readonly account?: Partial<SimAccount>;
   readonly catalogue: Catalogue;
   readonly purchases?: Purchases | readonly PurchaseSpec[];
-  /** False: a user whose key passes account details and fails everything else (field notes). */
+  /** False for a user who sells nothing: the key works for account details only (field notes). */
   readonly sells?: boolean;
 }
 
-/** A seller of the simulated marketplace; its fields may be changed at any time. */
+/** A seller of the simulated marketplace. Its fields may be changed at any time. */
 export interface Seller {
   readonly key: string;
   readonly username: string;

@@ -2,7 +2,7 @@ import type { WireObject } from './json.js';
 
 export type Operation = 'account' | 'list' | 'item' | 'validate';
 
-/** What the simulated marketplace knows of an item, free of any notation. */
+/** An item of the simulated marketplace, independent of how it is written in JSON. */
 export interface SimItem {
   readonly id: number;
   readonly name: string;
@@ -10,7 +10,7 @@ export interface SimItem {
   readonly description: string;
   readonly category: string;
   readonly subCategory: string;
-  /** `Name: value`, values of one name side by side, so that the map notation says the same. */
+  /** `Name: value`. Values of one name are adjacent, so that the map notation keeps their order. */
   readonly options: readonly string[];
   readonly version: string | null;
   readonly demoLink: string | null;
@@ -20,29 +20,29 @@ export interface SimItem {
   readonly previewVideo: string | null;
   readonly previewAudio: string | null;
   readonly screenshots: readonly string[];
-  /** In hundredths of the currency unit; may be negative or huge; null is sent as null. */
+  /** Hundredths of the currency unit. May be negative or huge. Null is sent as null. */
   readonly priceRegularCents: number | null;
   readonly priceExtendedCents: number | null;
   readonly currency: string;
   /** ISO 8601 in UTC to the second, `2024-01-02T03:04:05Z`. */
   readonly publishedAt: string;
-  /** Fields of a fork, sent beside the others as they are. */
+  /** Additional fields of a fork, sent unchanged. */
   readonly extra?: { readonly [name: string]: unknown };
 }
 
-/** Where an item stands: only `listed` ones are in the list; `unlisted` ones still answer a look-up. */
+/** `listed` items are in the list and found by look-ups, `unlisted` ones only by look-ups, others by neither. */
 export type ItemState = 'listed' | 'unlisted' | 'pending' | 'removed';
 
 export interface CatalogueRecord {
   readonly item: SimItem;
   readonly state: ItemState;
-  /** Sent instead of the record, whether it is JSON or not. */
+  /** Text sent instead of the record, valid JSON or not. */
   readonly raw?: string;
-  /** Wire fields that replace the rendered ones, such as `{ id: '7' }`. */
+  /** Fields that replace the rendered ones, such as `{ id: '7' }`. */
   readonly wire?: WireObject;
-  /** Makes every reply that would contain the record a 500 (field notes). */
+  /** Turns every reply that would contain the record into a 500 (field notes). */
   readonly poisoned?: boolean;
-  /** More copies of the record in the list, each with wire fields of its own. */
+  /** Further copies of the record in the list, each with its own replaced fields. */
   readonly copies?: readonly WireObject[];
 }
 
@@ -56,12 +56,12 @@ export interface SimAccount {
   readonly heading: string | null;
   readonly description: string | null;
   readonly contactEmail: string | null;
-  /** Network name to link; null is the whole field being null. */
+  /** Links by network name. Null makes the whole field null. */
   readonly socialLinks: { readonly [network: string]: string | null } | null;
   readonly avatar: string;
   readonly cover: string;
   readonly registeredAt: string;
-  /** Fields of a fork, sent beside the others as they are. */
+  /** Additional fields of a fork, sent unchanged. */
   readonly extra?: { readonly [name: string]: unknown };
 }
 
@@ -73,27 +73,27 @@ export interface SimPurchase {
   readonly license: 'Regular' | 'Extended';
   readonly priceCents: number;
   readonly currency: string;
-  /** Null when support is disabled or the purchase is not supported (spec 2.5). */
+  /** Null if support is disabled or the purchase is not supported (spec 2.5). */
   readonly supportedUntil: string | null;
-  /** Null leaves the field out. */
+  /** Null omits the field. */
   readonly downloaded: boolean | null;
   readonly date: string;
   readonly state: PurchaseState;
 }
 
-/** A request as the server saw it, without its key. Filled in while it is answered. */
+/** A request as the server received it, without its key. Completed while the request is answered. */
 export interface LogEntry {
   /** Milliseconds since 1970. */
   readonly at: number;
-  /** Null when the path is none of the four. */
+  /** Null if the path is none of the four. */
   readonly operation: Operation | null;
   readonly method: string;
   readonly path: string;
   hasKey: boolean;
-  /** Whose key it is; null when it is unknown. */
+  /** The owner of the key; null if it is unknown. */
   sellerName: string | null;
   parameters: Record<string, string>;
-  /** 0 until an answer begins; stays 0 when the connection is reset before that. */
+  /** 0 until the response begins; stays 0 if the connection is reset before that. */
   status: number;
   bytesSent: number;
   finished: boolean;

@@ -189,7 +189,7 @@ it('keeps its promise through any sequence of states and faults', async () => {
             .filter((row) => row.state === 'live')
             .map((row) => Number(row.item_id));
           expect(live.filter((one) => ids.has(one)).length, 'and all of it live').toBe(ids.size);
-          const others = live.filter((one) => !ids.has(one) && !catalogue.answers(one));
+          const others = live.filter((one) => !ids.has(one) && !catalogue.canLookUp(one));
           expect(
             others.filter((one) => last.has(one)),
             'without what it no longer names',
@@ -205,7 +205,7 @@ it('keeps its promise through any sequence of states and faults', async () => {
         for (const row of after.filter(({ state }) => state === 'removed')) {
           const wasRemoved =
             before.find(({ item_id }) => item_id === row.item_id)?.state === 'removed';
-          const answers = catalogue.answers(Number(row.item_id));
+          const answers = catalogue.canLookUp(Number(row.item_id));
           expect(answers && !wasRemoved, 'nothing is removed that would be answered for').toBe(
             false,
           );

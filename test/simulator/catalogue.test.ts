@@ -10,7 +10,7 @@ import { call, KEY, listed, listedIds, open, PATHS, seller, started } from './su
 const ids = (catalogue: ReturnType<typeof seededCatalogue>): number[] =>
   [...catalogue.truth()].map(({ id }) => id);
 
-test('a permutation hits every place once and can be undone, or shuffled lists would lose items', () => {
+test('a permutation has each place once, and can be inverted', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 3000 }), fc.integer(), (size, seed) => {
       const permutation = new Permutation(size, seed);
@@ -23,7 +23,7 @@ test('a permutation hits every place once and can be undone, or shuffled lists w
   );
 });
 
-test('a seeded item depends on the seed and its place only, so two runs agree', () => {
+test('a seeded item depends only on the seed and its slot', () => {
   const a = seededCatalogue({ seed: 4, count: 1_000_000_000 });
   const b = seededCatalogue({ seed: 4, count: 1000 });
   const other = seededCatalogue({ seed: 5, count: 1000 });
@@ -33,7 +33,7 @@ test('a seeded item depends on the seed and its place only, so two runs agree', 
   expect(b.find(2001)).toBeNull();
 });
 
-test('changes show in the list and in look-ups at once', async () => {
+test('changes show at once in the list and in look-ups', async () => {
   const simulator = await started();
   const { catalogue } = simulator.seller(KEY);
   catalogue.change(1002, { name: 'New name', priceRegularCents: -500 });
@@ -47,17 +47,17 @@ test('changes show in the list and in look-ups at once', async () => {
   const statuses = [];
   for (const id of [1002, 1003, 1004, 1005, 5_000_000_000]) {
     statuses.push((await call(simulator, 'item', { item_id: String(id) })).status);
-    expect(catalogue.answers(id)).toBe(statuses.at(-1) === 200);
+    expect(catalogue.canLookUp(id)).toBe(statuses.at(-1) === 200);
   }
   expect(statuses).toEqual([200, 404, 404, 200, 200]);
   expect((await listed(simulator))[1]).toMatchObject({ name: 'New name', price: { regular: -5 } });
   catalogue.restore(1003);
   expect(await listedIds(simulator)).toContain(1003);
-  expect(() => catalogue.add(catalogue.original(0))).toThrow('already');
+  expect(() => catalogue.add(catalogue.original(0))).toThrow('already is');
   expect(() => catalogue.change(7, {})).toThrow('no item 7');
 });
 
-test('a bulk change touches exactly its share and only its field', () => {
+test('a bulk change affects exactly its share of the items, and only its field', () => {
   for (const field of ['price', 'version', 'name', 'description', 'tags'] as const) {
     const catalogue = seededCatalogue({ seed: 1, count: 2000 });
     const before = [...catalogue.truth()];
@@ -70,7 +70,7 @@ test('a bulk change touches exactly its share and only its field', () => {
   }
 });
 
-test('single and bulk changes apply in the order in which they were made', () => {
+test('single and bulk changes apply in the order of their calls', () => {
   const catalogue = seededCatalogue({ seed: 1, count: 100 });
   catalogue.change(1001, { priceRegularCents: 1000 });
   catalogue.touchShare(100, 'price');
@@ -79,7 +79,7 @@ test('single and bulk changes apply in the order in which they were made', () =>
   expect(catalogue.find(1001)?.item.priceRegularCents).toBe(3);
 });
 
-test('a shuffled list has the same items in another order, the same for the same seed', async () => {
+test('a shuffled list has the same items in an order that depends on the seed', async () => {
   const simulator = await started();
   const { catalogue } = simulator.seller(KEY);
   const before = await listedIds(simulator);
@@ -92,7 +92,7 @@ test('a shuffled list has the same items in another order, the same for the same
   expect(await listedIds(simulator)).toEqual(before);
 });
 
-test('records can be broken, altered and doubled on the wire; the truth leaves the first two out', async () => {
+test('records can be broken, altered and duplicated; the truth omits broken and altered ones', async () => {
   const simulator = await started();
   const { catalogue } = simulator.seller(KEY);
   catalogue.breakRecord(1001, '{"id":1001,"name":7}');
@@ -111,24 +111,24 @@ test('records can be broken, altered and doubled on the wire; the truth leaves t
   expect((await listed(simulator))[0]).toMatchObject({ name: catalogue.original(0).name });
 });
 
-test('one poisoned item turns the whole list into a 500 until it is gone (field notes)', async () => {
+test('a poisoned item turns the whole list into a 500 until it is removed (field notes)', async () => {
   const simulator = await started();
   const { catalogue } = simulator.seller(KEY);
   catalogue.poison(1004);
-  const got = await call(simulator, 'list');
-  expect(got.status).toBe(500);
-  expect(got.json()).toHaveProperty('exception');
+  const reply = await call(simulator, 'list');
+  expect(reply.status).toBe(500);
+  expect(reply.json()).toHaveProperty('exception');
   catalogue.remove(1004);
   expect((await call(simulator, 'list')).status).toBe(200);
 });
 
-test('a list of a million items waits for its reader instead of filling memory', async () => {
+test('a large list waits for its reader instead of filling memory', async () => {
   const catalogue = seededCatalogue({ seed: 1, count: 1_000_000 });
   const simulator = await started({ sellers: [seller({ catalogue })] });
   const response = await open(simulator.url + PATHS.list, { query: { api_key: KEY } });
   const sent = (): number => simulator.log[0]?.bytesSent ?? 0;
   let before = -1;
-  // Nobody reads: the sending must come to rest once the sockets' buffers are full.
+  // Nobody reads, so the simulator must stop sending once the sockets' buffers are full.
   await expect
     .poll(
       () => {
@@ -146,7 +146,7 @@ test('a list of a million items waits for its reader instead of filling memory',
   expect(simulator.defects).toEqual([]);
 });
 
-test('a prerendered list is the same bytes, rendered again after every change', async () => {
+test('a prerendered list has the same bytes, and is rendered again after each change', async () => {
   const plain = await started();
   const simulator = await started({ prerender: true });
   const first = await call(simulator, 'list');
@@ -161,7 +161,7 @@ test('a prerendered list is the same bytes, rendered again after every change', 
   expect((await call(simulator, 'list')).text).toContain('"regular":"');
 });
 
-test('prerendered lists leave no file behind', async () => {
+test('closing deletes the files of prerendered lists', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'simulator-test-'));
   vi.stubEnv('TMPDIR', folder);
   const simulator = await started({ prerender: true });
@@ -174,7 +174,7 @@ test('prerendered lists leave no file behind', async () => {
 
 const catalogue = seededCatalogue({ seed: 1, count: 20 });
 
-test('a seeded purchase is found by its code alone, however many there are', () => {
+test('a seeded purchase is found by its code, even among millions', () => {
   const purchases = seededPurchases({ seed: 3, count: 50_000_000 });
   for (const index of [0, 1, 49_999_999]) {
     const code = purchases.codeAt(index);
@@ -183,7 +183,7 @@ test('a seeded purchase is found by its code alone, however many there are', () 
   }
 });
 
-test('a code that is off by one character, or of another seed, is unknown', () => {
+test('a code with a wrong character, or of another seed, is unknown', () => {
   const purchases = seededPurchases({ seed: 3, count: 1000 });
   const code = purchases.codeAt(5);
   for (const at of [0, 7, 8, 20, 36]) {
@@ -195,7 +195,7 @@ test('a code that is off by one character, or of another seed, is unknown', () =
     expect(purchases.find(junk, catalogue)).toBeNull();
 });
 
-test('codes may be UUIDs, all different', () => {
+test('codes may be UUIDs, without duplicates', () => {
   const purchases = seededPurchases({ seed: 3, count: 2000, format: 'uuid' });
   const codes = [...purchases.codes()];
   expect(new Set(codes).size).toBe(2000);
@@ -203,7 +203,7 @@ test('codes may be UUIDs, all different', () => {
   for (const code of codes.slice(0, 9)) expect(purchases.find(code, catalogue)?.code).toBe(code);
 });
 
-test('a purchase keeps its price and item whatever happens to the catalogue, as receipts do', () => {
+test('a purchase keeps its price and item when the catalogue changes', () => {
   const changing = seededCatalogue({ seed: 1, count: 20 });
   const purchases = new Purchases({ seed: 3, count: 5 }, [{ code: 'Own', itemId: 1003 }]);
   const all = (): unknown[] => [...purchases.codes()].map((code) => purchases.find(code, changing));
@@ -215,7 +215,7 @@ test('a purchase keeps its price and item whatever happens to the catalogue, as 
   expect(all()).toEqual(before);
 });
 
-test('purchases change by code in any letter case', () => {
+test('a purchase can be changed by its code in any letter case', () => {
   const purchases = seededPurchases({ seed: 3, count: 5 });
   const code = purchases.codeAt(0);
   purchases.change(code.toUpperCase(), { supportedUntil: null, downloaded: null });

@@ -7,10 +7,10 @@ const INVALID = denied('Invalid purchase code');
 const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
 const PROFILES = ['documented', 'field-1', 'field-2'] as const;
 
-test('account details have every field of spec 2.1 and 2.2, money with two decimals', async () => {
-  const got = await call(await started(), 'account');
-  expect([got.status, got.headers['content-type']]).toEqual([200, 'application/json']);
-  expect(got.json()).toEqual({
+test('account details have all fields of spec 2.1 and 2.2, money with two decimals', async () => {
+  const reply = await call(await started(), 'account');
+  expect([reply.status, reply.headers['content-type']]).toEqual([200, 'application/json']);
+  expect(reply.json()).toEqual({
     status: 'success',
     data: {
       name: { firstname: 'Ada', lastname: 'Seller', full_name: 'Ada Seller' },
@@ -28,10 +28,10 @@ test('account details have every field of spec 2.1 and 2.2, money with two decim
       registered_at: '2016-03-04T05:06:07Z',
     },
   });
-  expect(got.text).toContain('"balance":1234.50,');
+  expect(reply.text).toContain('"balance":1234.50,');
 });
 
-test('items have the fields, types and media of spec 2.3 and 2.4, in the list and looked up', async () => {
+test('items have the fields of spec 2.3 and 2.4, in the list and in look-ups', async () => {
   const catalogue = seededCatalogue({ seed: 3, count: 300 });
   const simulator = await started({ sellers: [seller({ catalogue })] });
   const items = await listed(simulator);
@@ -61,12 +61,12 @@ test('items have the fields, types and media of spec 2.3 and 2.4, in the list an
   expect([items.length, kinds.size]).toEqual([300, 8]);
   catalogue.change(1001, { priceRegularCents: 1990, priceExtendedCents: 10_000 });
   const [first] = await listed(simulator);
-  const got = await call(simulator, 'item', { item_id: '1001' });
-  expect(got.text).toContain('"price":{"regular":19.90,"extended":100.00}');
-  expect(got.json()).toEqual({ status: 'success', item: first });
+  const reply = await call(simulator, 'item', { item_id: '1001' });
+  expect(reply.text).toContain('"price":{"regular":19.90,"extended":100.00}');
+  expect(reply.json()).toEqual({ status: 'success', item: first });
 });
 
-test('a validation answers with the purchase at data.purchase, with its full item (spec 2.5)', async () => {
+test('a validation returns the purchase with its full item at data.purchase (spec 2.5)', async () => {
   const purchases = seededPurchases({ seed: 5, count: 50 });
   const simulator = await started({ sellers: [seller({ purchases })] });
   const items = await listed(simulator);
@@ -99,45 +99,42 @@ test.each([
   ['account', { api_key: 'wrong' }, 401, 'Invalid request'],
   ['list', { api_key: 'wrong' }, 404, 'No items found'],
   ['item', { api_key: 'wrong', item_id: '1001' }, 404, 'Item Not Found'],
-] as const)(
-  '%s with %o answers %i "%s" (field notes: errors)',
-  async (name, query, status, msg) => {
-    const got = await get((await started()).url + PATHS[name], { query });
-    expect([got.status, got.json()]).toEqual([status, denied(msg)]);
-  },
-);
+] as const)('%s with %o gets %i "%s" (field notes: errors)', async (name, query, status, msg) => {
+  const reply = await get((await started()).url + PATHS[name], { query });
+  expect([reply.status, reply.json()]).toEqual([status, denied(msg)]);
+});
 
-test('refunds, cancellations, codes of others and every code of a wrong key answer like unknown codes', async () => {
+test('refunded, cancelled and other sellers’ codes, and any code with a wrong key, look unknown', async () => {
   const [mine, theirs] = [1, 2].map((seed) => seededPurchases({ seed, count: 4 }));
   if (mine === undefined || theirs === undefined) throw new Error('no purchases');
   const other = seller({ key: 'other', username: 'bob', purchases: theirs });
   const simulator = await started({ sellers: [seller({ purchases: mine }), other] });
-  const ask = (purchase_code: string, api_key = KEY) =>
+  const validate = (purchase_code: string, api_key = KEY) =>
     call(simulator, 'validate', { purchase_code, api_key });
   mine.setState(mine.codeAt(0), 'refunded');
   mine.setState(mine.codeAt(1), 'cancelled');
   const replies = [
-    await ask(mine.codeAt(0)),
-    await ask(mine.codeAt(1)),
-    await ask(theirs.codeAt(0)),
-    await ask(mine.codeAt(2), 'wrong'),
+    await validate(mine.codeAt(0)),
+    await validate(mine.codeAt(1)),
+    await validate(theirs.codeAt(0)),
+    await validate(mine.codeAt(2), 'wrong'),
   ];
-  for (const got of replies) expect([got.status, got.json()]).toEqual([404, INVALID]);
+  for (const reply of replies) expect([reply.status, reply.json()]).toEqual([404, INVALID]);
   mine.setState(mine.codeAt(0), 'valid');
-  expect((await ask(mine.codeAt(0))).status).toBe(200);
-  expect((await ask('')).json()).toEqual(denied('The purchase code field is required.'));
+  expect((await validate(mine.codeAt(0))).status).toBe(200);
+  expect((await validate('')).json()).toEqual(denied('The purchase code field is required.'));
 });
 
-test('codes are found in any letter case and values are trimmed (field notes: requests)', async () => {
+test('codes match in any letter case, and values are trimmed (field notes: requests)', async () => {
   const purchases = [{ code: 'Gift-ABC', itemId: 1002, license: 'Extended' }] as const;
   const simulator = await started({ sellers: [seller({ purchases })] });
-  const asked = { api_key: ` ${KEY} `, purchase_code: ' gift-abc\n' };
-  expect((await call(simulator, 'validate', asked)).json()).toMatchObject({
+  const parameters = { api_key: ` ${KEY} `, purchase_code: ' gift-abc\n' };
+  expect((await call(simulator, 'validate', parameters)).json()).toMatchObject({
     data: { purchase: { purchase_code: 'Gift-ABC', license_type: 'Extended', item: { id: 1002 } } },
   });
 });
 
-test('the key of a user who sells nothing passes account details and fails everything else', async () => {
+test('the key of a user who sells nothing works only for account details', async () => {
   const purchases = seededPurchases({ seed: 1, count: 1 });
   const simulator = await started({ sellers: [seller({ sells: false, purchases })] });
   const replies = [
@@ -150,26 +147,25 @@ test('the key of a user who sells nothing passes account details and fails every
 });
 
 test.each(PROFILES)(
-  'under %s no item is "No items found"; so is exactly one, but by the contract',
+  'in profile %s, an empty list is "No items found", and outside the spec also a single item',
   async (profile) => {
     const simulator = await started({ profile });
     const { catalogue } = simulator.seller(KEY);
-    const none = recordsCatalogue([]);
     simulator.seller(KEY).catalogue = recordsCatalogue([catalogue.original(0)]);
     const one = await call(simulator, 'list');
     expect((await call(simulator, 'item', { item_id: '1001' })).status).toBe(200);
     if (profile === 'documented') expect(one.json()).toHaveProperty('items');
     else expect([one.status, one.json()]).toEqual([404, denied('No items found')]);
-    simulator.seller(KEY).catalogue = none;
+    simulator.seller(KEY).catalogue = recordsCatalogue([]);
     expect((await call(simulator, 'list')).json()).toEqual(denied('No items found'));
   },
 );
 
-test('validation takes POST only and says so; the reads take GET only', async () => {
+test('validation accepts only POST, the others only GET', async () => {
   const simulator = await started();
-  const got = await get(simulator.url + PATHS.validate, { query: { api_key: KEY } });
-  expect([got.status, got.headers.allow]).toEqual([405, 'POST']);
-  expect(got.json()['message']).toContain('GET method is not supported');
+  const reply = await get(simulator.url + PATHS.validate, { query: { api_key: KEY } });
+  expect([reply.status, reply.headers.allow]).toEqual([405, 'POST']);
+  expect(reply.json()['message']).toContain('GET method is not supported');
   const post = await call(simulator, 'list', {}, { method: 'POST' });
   expect([post.status, post.headers.allow]).toEqual([405, 'GET, HEAD']);
   const page = await get(simulator.url + PATHS.validate, { headers: { accept: '*/*' } });
@@ -177,38 +173,38 @@ test('validation takes POST only and says so; the reads take GET only', async ()
 });
 
 test.each(['Mozilla/5.0', 'x Chrome/1', 'Firefox', 'Opera', 'Edge'])(
-  'a User-Agent with %s is sent to the home page, which is why clients name themselves plainly',
+  'a User-Agent with %s is redirected to the home page',
   async (agent) => {
     const simulator = await started();
-    const got = await call(simulator, 'list', {}, { headers: { 'user-agent': agent } });
-    expect([got.status, got.headers.location]).toEqual([302, `${simulator.url}/`]);
+    const reply = await call(simulator, 'list', {}, { headers: { 'user-agent': agent } });
+    expect([reply.status, reply.headers.location]).toEqual([302, `${simulator.url}/`]);
     const home = await get(`${simulator.url}/`);
     expect([home.status, home.headers['content-type']]).toEqual([200, 'text/html; charset=UTF-8']);
   },
 );
 
-test('parameters are read from query, form and JSON alike; no header is, and what is broken has none', async () => {
+test('parameters are read from query, form and JSON, but not from headers or broken bodies', async () => {
   const simulator = await started();
   const fields = { api_key: KEY, purchase_code: 'x' };
-  const asks = [
+  const requests = [
     { query: fields },
     { form: fields },
     { json: fields },
     { query: { api_key: KEY }, json: { purchase_code: 'x' } },
   ];
-  for (const ask of asks) {
-    const got = await get(simulator.url + PATHS.validate, { method: 'POST', ...ask });
-    expect(got.json()).toEqual(INVALID);
+  for (const request of requests) {
+    const reply = await get(simulator.url + PATHS.validate, { method: 'POST', ...request });
+    expect(reply.json()).toEqual(INVALID);
   }
   for (const type of ['application/json', 'text/plain']) {
     const headers = { 'content-type': type, 'x-api-key': KEY };
-    const ask = { method: 'POST', body: '{"api_key":', headers };
-    expect((await get(simulator.url + PATHS.validate, ask)).status).toBe(400);
+    const request = { method: 'POST', body: '{"api_key":', headers };
+    expect((await get(simulator.url + PATHS.validate, request)).status).toBe(400);
   }
   expect(simulator.defects).toEqual([]);
 });
 
-test('the log tells what came without the key, so that tests can print it', async () => {
+test('the log has each request without the key', async () => {
   const simulator = await started();
   await call(simulator, 'item', { item_id: '1003' });
   expect(simulator.log).toEqual([
@@ -228,7 +224,7 @@ test('the log tells what came without the key, so that tests can print it', asyn
   expect(simulator.log[0]?.bytesSent).toBeGreaterThan(300);
 });
 
-test('keys can be revoked or go over to another seller after so many requests', async () => {
+test('keys can be revoked, or given to another seller, after a number of requests', async () => {
   const simulator = await started();
   const eve = seller({ username: 'eve', catalogue: seededCatalogue({ seed: 9, count: 3 }) });
   simulator.afterRequests(2, () => simulator.revoke(KEY));
@@ -244,7 +240,7 @@ test('keys can be revoked or go over to another seller after so many requests', 
   expect(await listed(simulator)).toHaveLength(3);
 });
 
-test('close ends open connections at once', async () => {
+test('close ends open connections', async () => {
   const simulator = await started();
   simulator.faults.always('any', { kind: 'stall', ms: Number.POSITIVE_INFINITY });
   const waiting = call(simulator, 'account').catch((error: unknown) => error);

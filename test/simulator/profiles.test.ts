@@ -10,7 +10,7 @@ import { KEY, call, listed, listedIds, seller, started } from './support.js';
 
 type Fields = Record<string, unknown>;
 
-test('the notation quirks change every record as sent', async () => {
+test('the notation quirks change the JSON of every record', async () => {
   const simulator = await started({
     sellers: [seller({ catalogue: seededCatalogue({ seed: 8, count: 300 }) })],
   });
@@ -77,13 +77,13 @@ test.each<[quirks: Partial<Quirks>, ofBare: Fields, ofRich: Fields]>([
   expect(second).toMatchObject(ofRich);
 });
 
-test('short money is printed as PHP prints it, 21.1 and 100', async () => {
+test('short money is written like in PHP: 21.1 and 100', async () => {
   const catalogue = recordsCatalogue([bare, rich]);
   const simulator = await started({ sellers: [seller({ catalogue })], quirks: { money: 'short' } });
   expect((await call(simulator, 'list')).text).toContain('{"regular":21.1,"extended":100}');
 });
 
-test('demo links and profile texts are null where servers send null', async () => {
+test('with the `nulls` quirk, some demo links and all profile texts are null', async () => {
   const catalogue = seededCatalogue({ seed: 8, count: 40 });
   const simulator = await started({ sellers: [seller({ catalogue })], quirks: { nulls: true } });
   const links = (await listed(simulator)).map((item) => item['demo_link']);
@@ -94,12 +94,12 @@ test('demo links and profile texts are null where servers send null', async () =
   });
 });
 
-test('the list may be a map with numeric keys that have gaps (field notes: PHP)', async () => {
+test('the list may be a map whose numeric keys have gaps (field notes: PHP)', async () => {
   const { items } = (await call(await started({ quirks: { list: 'map' } }), 'list')).json();
   expect(Object.keys(items as object).join()).toBe('0,1,2,4,5,6,8,9,10,12');
 });
 
-test('1.x sends reduced shapes only, at `item`, and another order each time; 2.x is at `purchase`', async () => {
+test('1.x sends reduced shapes, purchases at `item` and an unstable order; 2.x purchases at `purchase`', async () => {
   const purchases = seededPurchases({ seed: 1, count: 30 });
   const catalogue = seededCatalogue({ seed: 8, count: 60 });
   const sellers = [seller({ catalogue, purchases })];
@@ -112,8 +112,8 @@ test('1.x sends reduced shapes only, at `item`, and another order each time; 2.x
   }
   const reduced = 'purchase_code,license_type,price,currency,item,date';
   for (const code of purchases.codes()) {
-    const got = (await call(simulator, 'validate', { purchase_code: code })).json();
-    const purchase = got['item'] as Fields;
+    const reply = (await call(simulator, 'validate', { purchase_code: code })).json();
+    const purchase = reply['item'] as Fields;
     expect(Object.keys(purchase).join()).toBe(reduced);
     expect(Object.keys(purchase['item'] as object).join()).toBe('id,name,url,media');
   }
@@ -123,11 +123,11 @@ test('1.x sends reduced shapes only, at `item`, and another order each time; 2.x
   const sorted = orders.map((order) => order.toSorted((a, b) => a - b).join());
   expect(new Set(sorted).size).toBe(1);
   simulator.setProfile('field-2');
-  const got = await call(simulator, 'validate', { purchase_code: purchases.codeAt(0) });
-  expect(got.json()).toMatchObject({ purchase: { purchase_code: purchases.codeAt(0) } });
+  const reply = await call(simulator, 'validate', { purchase_code: purchases.codeAt(0) });
+  expect(reply.json()).toMatchObject({ purchase: { purchase_code: purchases.codeAt(0) } });
 });
 
-test('social links are handles, null where unset, [] when there are none, or null as a whole', async () => {
+test('social links may be handles, with null for unset ones, [] for none, or null as a whole', async () => {
   const simulator = await started({ profile: 'field-1' });
   const ada = simulator.seller(KEY);
   const links = async (): Promise<unknown> => {
@@ -147,7 +147,7 @@ test.each([
   ['de', 'Erfolg', 'Fehler', 'Artikel nicht gefunden', 'Regulär'],
   ['ja', '成功', 'エラー', 'アイテムが見つかりません', '通常'],
 ] as const)(
-  'in %s status, msg and licence pass through the translation table',
+  'in language %s, status, msg and license are translated',
   async (language, ok, error, msg, regular) => {
     const purchases = [{ code: 'c', itemId: 1001 }];
     const simulator = await started({ language, sellers: [seller({ purchases })] });
@@ -162,16 +162,16 @@ test.each([
   },
 );
 
-test('PHP escapes slashes and non-ASCII letters, which changes the bytes and not the text', async () => {
+test('PHP’s escapes of slashes and non-ASCII letters change the bytes, not the text', async () => {
   const simulator = await started({ quirks: { phpEscapes: true } });
   const catalogue = simulator.seller(KEY).catalogue;
   catalogue.change(1001, { name: 'Élan "1/2" 🚀' });
-  const got = await call(simulator, 'item', { item_id: '1001' });
-  expect(got.text).toContain(String.raw`"name":"\u00c9lan \"1\/2\" \ud83d\ude80"`);
-  expect(got.json()).toMatchObject({ item: { name: 'Élan "1/2" 🚀' } });
+  const reply = await call(simulator, 'item', { item_id: '1001' });
+  expect(reply.text).toContain(String.raw`"name":"\u00c9lan \"1\/2\" \ud83d\ude80"`);
+  expect(reply.json()).toMatchObject({ item: { name: 'Élan "1/2" 🚀' } });
 });
 
-test('fields of a fork travel as they are, on items and accounts', async () => {
+test('extra fields of a fork are sent unchanged, on items and accounts', async () => {
   const simulator = await started();
   const ada = simulator.seller(KEY);
   ada.catalogue.change(1001, { extra: { sales: 5, nested: { a: [1] } } });

@@ -7,17 +7,17 @@ import type { SellerSpec, Simulator, SimulatorOptions } from '../../src/simulato
 
 export const KEY = 'a1'.repeat(32);
 
-export interface Got {
+export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly bytes: Buffer;
   readonly text: string;
-  /** The body ended as HTTP says it should. */
+  /** True if the body ended properly. */
   readonly complete: boolean;
   readonly json: () => Record<string, unknown>;
 }
 
-export interface Ask {
+export interface Request {
   readonly method?: string;
   readonly query?: Record<string, string>;
   readonly form?: Record<string, string>;
@@ -33,48 +33,51 @@ export const PATHS = {
   validate: '/api/purchases/validation',
 } as const;
 
-/** A seller with ten seeded items, unless told otherwise. */
+/** A seller, by default with ten seeded items. */
 export function seller(spec: Partial<SellerSpec> = {}): SellerSpec {
   return { key: KEY, username: 'ada', catalogue: seededCatalogue({ seed: 1, count: 10 }), ...spec };
 }
 
-/** A simulator that is closed at the end of the test. */
+/** Starts a simulator, which is closed when the test ends. */
 export async function started(options: Partial<SimulatorOptions> = {}): Promise<Simulator> {
   const simulator = await startSimulator({ sellers: [seller()], ...options });
   onTestFinished(() => simulator.close());
   return simulator;
 }
 
-/** Opens a request and returns its response before any of its body was read. */
-export async function open(url: string, ask: Ask = {}): Promise<IncomingMessage> {
+/** Sends a request and returns the response before its body is read. */
+export async function open(
+  url: string,
+  { query = {}, form, json, method = 'GET', ...request }: Request = {},
+): Promise<IncomingMessage> {
   const target = new URL(url);
-  for (const [name, value] of Object.entries(ask.query ?? {})) target.searchParams.set(name, value);
-  const headers: Record<string, string> = { accept: 'application/json', ...ask.headers };
-  let { body } = ask;
-  if (ask.form !== undefined) {
+  for (const [name, value] of Object.entries(query)) target.searchParams.set(name, value);
+  const headers: Record<string, string> = { accept: 'application/json', ...request.headers };
+  let { body } = request;
+  if (form !== undefined) {
     headers['content-type'] = 'application/x-www-form-urlencoded';
-    body = String(new URLSearchParams(ask.form));
+    body = String(new URLSearchParams(form));
   }
-  if (ask.json !== undefined) {
+  if (json !== undefined) {
     headers['content-type'] = 'application/json';
-    body = JSON.stringify(ask.json);
+    body = JSON.stringify(json);
   }
   if (body !== undefined) headers['content-length'] = String(Buffer.byteLength(body));
-  const options: RequestOptions = { method: ask.method ?? 'GET', headers, agent: false };
-  const request = httpRequest(target, options);
-  request.end(body);
-  const [response] = (await once(request, 'response')) as [IncomingMessage];
+  const options: RequestOptions = { method, headers, agent: false };
+  const sent = httpRequest(target, options);
+  sent.end(body);
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
   return response;
 }
 
-/** Asks and reads the whole body, or as much of it as comes. */
-export async function get(url: string, ask: Ask = {}): Promise<Got> {
-  const response = await open(url, ask);
+/** Sends a request and reads the whole body, or as much of it as arrives. */
+export async function get(url: string, request: Request = {}): Promise<Reply> {
+  const response = await open(url, request);
   const parts: Buffer[] = [];
   try {
     for await (const part of response as AsyncIterable<Buffer>) parts.push(part);
   } catch {
-    // A cut connection: `complete` says so.
+    // The connection was cut, as `complete` shows.
   }
   const bytes = Buffer.concat(parts);
   const text = bytes.toString();
@@ -88,27 +91,27 @@ export async function get(url: string, ask: Ask = {}): Promise<Got> {
   };
 }
 
-/** One of the four operations with the key, parameters where a client would put them. */
+/** Calls one of the four operations with the key, with parameters where a client puts them. */
 export async function call(
   simulator: Simulator,
   operation: keyof typeof PATHS,
   parameters: Record<string, string> = {},
-  ask: Ask = {},
-): Promise<Got> {
+  request: Request = {},
+): Promise<Reply> {
   const all = { api_key: KEY, ...parameters };
-  const carried = operation === 'validate' ? { method: 'POST', form: all } : { query: all };
-  return get(simulator.url + PATHS[operation], { ...carried, ...ask });
+  const usual = operation === 'validate' ? { method: 'POST', form: all } : { query: all };
+  return get(simulator.url + PATHS[operation], { ...usual, ...request });
 }
 
 type Fields = Record<string, unknown>;
 
-/** The records of a list reply, as an array or a map. */
+/** The records of the list, whether sent as an array or a map. */
 export async function listed(simulator: Simulator): Promise<Fields[]> {
   const { items } = (await call(simulator, 'list')).json();
   return Object.values(items as Record<string, Fields>);
 }
 
-/** The ids of a list reply, in its order. */
+/** The ids of the list, in its order. */
 export async function listedIds(simulator: Simulator): Promise<number[]> {
   return (await listed(simulator)).map(({ id }) => Number(id));
 }

@@ -40,7 +40,7 @@ describe('backup and restore', () => {
     const sync = await run(['sync'], other);
     expect(sync.stdout + sync.stderr).toContain('12 unchanged');
     const again = await run(['restore', file, '--json'], other);
-    expect(again.stderr).toContain('error: the store has data\n  → Say --replace');
+    expect(again.stderr).toContain('error: the store has data\n  → Use --replace');
     expect(again.code).toBe(1);
   });
 

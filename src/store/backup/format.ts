@@ -7,12 +7,12 @@ import { errorCode } from '../../domain/error-code.js';
 import { StoreError } from '../errors.js';
 import { HISTORY_SCHEMA } from '../migrate.js';
 
-/** Raised when an older program could no longer read what is written. */
+/** Version of the file format. Increase it when older programs can't read a new backup. */
 export const FORMAT = 1;
 
-/** The first file of a backup, so that anybody can tell what it is. */
+/** The first file of a backup, which identifies it. */
 export const HEAD_FILE = 'seller-mirror-backup.json';
-/** The last one: what is in it, and what proves that all of it is there. */
+/** The last file of a backup: its contents, with a hash for each table. */
 export const MANIFEST_FILE = 'manifest.json';
 
 const TABLE = z.object({
@@ -20,27 +20,27 @@ const TABLE = z.object({
   name: z.string().regex(/^\w+$/),
   columns: z.array(z.object({ name: z.string(), type: z.string() })),
   rows: z.number().int().nonnegative(),
-  /** Of the rows as PostgreSQL's COPY writes them as text. */
+  /** Size and hash of the rows in the text format of PostgreSQL's COPY. */
   bytes: z.number().int().nonnegative(),
   sha256: z.string(),
 });
 
-/** Half of all numbers are left beyond it. */
+/** Highest accepted last value of a sequence. It leaves half of all numbers. */
 export const HIGHEST_LAST = 2n ** 62n;
 
 const SEQUENCE = z.object({
   name: z.string(),
-  /** The last number that it gave out; null: none yet. */
+  /** The last number that the sequence returned. Null: none yet. */
   last: z.string().regex(/^\d+$/).nullable(),
 });
 
 const MANIFEST = z.object({
   format: z.literal(FORMAT),
-  /** The moment whose state it is. */
+  /** The time of the snapshot. */
   createdAt: z.iso.datetime(),
-  /** Names of the migrations that the store had, in their order. */
+  /** Names of the store's migrations, in order. */
   migrations: z.array(z.string()),
-  /** Those that others refer to come first. */
+  /** Referenced tables come before those that refer to them. */
   tables: z.array(TABLE),
   sequences: z.array(SEQUENCE),
 });
@@ -50,21 +50,14 @@ export type BackupTable = z.infer<typeof TABLE>;
 export type Sequence = z.infer<typeof SEQUENCE>;
 export type TableShape = Pick<BackupTable, 'name' | 'columns'>;
 
-/** Reads the first file. @throws {BackupError} when this program can't read what follows */
-function checkHead(data: Buffer): void {
-  const { format } = parsed(z.object({ format: z.number() }), data, 'its head can’t be read');
-  if (format > FORMAT) throw tooNew(`format ${format}`);
-}
-
-/** Reads the last file. @throws {BackupError} when it can't be read */
 function readManifest(data: Buffer): BackupManifest {
-  const manifest = parsed(MANIFEST, data, 'its list of contents can’t be read');
+  const manifest = parseJson(MANIFEST, data, 'its manifest can’t be read');
   const full = manifest.sequences.find(({ last }) => BigInt(last ?? 0) > HIGHEST_LAST);
-  if (full !== undefined) throw noNumbersLeft(full.name);
+  if (full !== undefined) throw sequenceExhausted(full.name);
   return manifest;
 }
 
-function parsed<T>(schema: z.ZodType<T>, data: Buffer, problem: string): T {
+function parseJson<T>(schema: z.ZodType<T>, data: Buffer, problem: string): T {
   try {
     return schema.parse(JSON.parse(data.toString('utf8')));
   } catch (cause) {
@@ -72,23 +65,23 @@ function parsed<T>(schema: z.ZodType<T>, data: Buffer, problem: string): T {
   }
 }
 
-/** Rows of a table. All of one table come one after the other, the tables in the manifest's order. */
-export interface RowsPart {
+/** Some rows of a table. Tables come in the manifest's order. */
+export interface TablePart {
   readonly table: string;
   readonly rows: Buffer;
 }
 
 /**
- * Reads a backup to its end, and makes sure that all of it is there, as it was written.
- * @param file its bytes from the beginning
- * @throws {NotABackupError} when its beginning is not that of a backup
- * @throws {BackupError} when it is damaged or cut off, or was made by a newer program; what `signal` says
+ * Reads a backup to its end and checks that it is complete and unchanged.
+ * @returns the manifest, after all parts
+ * @throws {NotABackupError} when the file does not begin like a backup
+ * @throws {BackupError} when it is damaged, cut off or made by a newer program; the reason of `signal`
  */
 export async function* readBackup(
   file: AsyncIterable<Uint8Array>,
   signal: AbortSignal,
-): AsyncGenerator<RowsPart, BackupManifest, undefined> {
-  const files = readTar(unpacked(file));
+): AsyncGenerator<TablePart, BackupManifest, undefined> {
+  const files = readTar(gunzipped(file));
   try {
     await readHead(files);
     const hashes = new Map<string, Hash>();
@@ -102,12 +95,12 @@ export async function* readBackup(
       }
       const manifest = readManifest(data);
       if ((await files.next()).done !== true) {
-        throw BackupError.damaged('something follows its list of contents');
+        throw BackupError.damaged('there is data after its manifest');
       }
-      compareRows(manifest, hashes);
+      compareHashes(manifest, hashes);
       return manifest;
     }
-    throw BackupError.damaged('its list of contents is missing');
+    throw BackupError.damaged('its manifest is missing');
   } finally {
     await files.return();
   }
@@ -119,35 +112,37 @@ async function readHead(files: ReturnType<typeof readTar>): Promise<void> {
     throw error;
   });
   if (head.done === true || head.value.name !== HEAD_FILE) throw new NotABackupError();
-  checkHead(head.value.data);
+  const schema = z.object({ format: z.number() });
+  const { format } = parseJson(schema, head.value.data, 'its first file can’t be read');
+  if (format > FORMAT) throw tooNew(`format ${format}`);
 }
 
-function compareRows({ tables }: BackupManifest, found: ReadonlyMap<string, Hash>): void {
+function compareHashes({ tables }: BackupManifest, found: ReadonlyMap<string, Hash>): void {
   const known = new Set(tables.map(({ name }) => name));
   if ([...found.keys()].some((name) => !known.has(name))) {
-    throw BackupError.damaged('it holds what its list does not name');
+    throw BackupError.damaged('its manifest does not list all of its tables');
   }
   for (const { name, sha256 } of tables) {
     if ((found.get(name) ?? createHash('sha256')).digest('hex') !== sha256) {
-      throw BackupError.damaged(`the rows of ${name} are not those that were written`);
+      throw BackupError.damaged(`the rows of ${name} do not match their hash`);
     }
   }
 }
 
-async function* unpacked(file: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer, void, undefined> {
+async function* gunzipped(file: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   try {
     yield* pipeline(file, createGunzip(), () => undefined) as AsyncIterable<Buffer>;
   } catch (error) {
     const code = errorCode(error);
     if (!code.startsWith('Z_')) throw error;
-    const what = code === 'Z_BUF_ERROR' ? 'it ends too early' : 'it can’t be unpacked';
-    throw BackupError.damaged(what, { cause: error });
+    const problem = code === 'Z_BUF_ERROR' ? 'it ends too early' : 'it can’t be decompressed';
+    throw BackupError.damaged(problem, { cause: error });
   }
 }
 
-/** Everything in a tar archive comes in blocks of this size. */
+/** Block size of tar archives. */
 const BLOCK = 512;
-/** No file of ours is larger; one that claims to be is not read into memory. */
+/** Largest accepted file. Ours are smaller, so a larger size in a header is damage. */
 const LARGEST_FILE = 64 * 1024 * 1024;
 
 export interface TarFile {
@@ -155,6 +150,7 @@ export interface TarFile {
   readonly data: Buffer;
 }
 
+/** A file as it is in a tar archive: header, data and padding. */
 export function tarFile({ name, data }: TarFile, modified: Date): Buffer {
   const header = Buffer.alloc(BLOCK);
   const octal = (value: number, at: number, length: number): void => {
@@ -175,12 +171,10 @@ export function tarFile({ name, data }: TarFile, modified: Date): Buffer {
 export const TAR_END: Buffer = Buffer.alloc(2 * BLOCK);
 
 /**
- * The files of an archive that `tarFile` wrote, one at a time in memory.
- * @throws {BackupError} when it is none, or is cut off
+ * Reads the files of an archive that `tarFile` wrote, with one file in memory.
+ * @throws {BackupError} when it is another kind of file, or cut off
  */
-export async function* readTar(
-  bytes: AsyncIterable<Buffer>,
-): AsyncGenerator<TarFile, void, undefined> {
+export async function* readTar(bytes: AsyncIterable<Buffer>): AsyncGenerator<TarFile, void> {
   const source = bytes[Symbol.asyncIterator]();
   let rest: Buffer = Buffer.alloc(0);
   const take = async (length: number): Promise<Buffer> => {
@@ -204,7 +198,7 @@ export async function* readTar(
       await take(paddingOf(size));
       yield { name, data };
     }
-    // At its very end, what is compressed is checked as a whole.
+    // Read to the very end, where gunzip verifies its checksum.
     while ((await source.next()).done !== true);
   } finally {
     await source.return?.();
@@ -216,12 +210,12 @@ function readHeader(header: Buffer): { name: string; size: number } {
     header.toString('latin1', at, at + length).replace(/\0.*$/s, '');
   const [checksum, size] = [Number.parseInt(text(148, 8), 8), Number.parseInt(text(124, 12), 8)];
   if (checksum !== checksumOf(header) || !(size >= 0 && size <= LARGEST_FILE)) {
-    throw BackupError.damaged('it is not an archive that this program wrote');
+    throw BackupError.damaged('this program did not write this archive');
   }
   return { name: text(0, 100), size };
 }
 
-/** The sum of the header's bytes, those of the checksum itself counted as spaces. */
+/** The sum of the header's bytes, with the checksum field counted as spaces. */
 function checksumOf(header: Buffer): number {
   return Buffer.from(header)
     .fill(' ', 148, 156)
@@ -232,14 +226,14 @@ function paddingOf(size: number): number {
   return (BLOCK - (size % BLOCK)) % BLOCK;
 }
 
-/** Connects so that text means the same wherever it is read: values are exact in these notations. */
+/** Connects with settings under which values as text are exact and mean the same everywhere. */
 export async function connect(url: string, applicationName: string): Promise<Client> {
   const client = new Client({
     connectionString: url,
     application_name: applicationName,
     keepAlive: true,
   });
-  client.on('error', () => undefined); // the statement under way tells it
+  client.on('error', () => undefined); // the current statement fails too
   await client.connect();
   await client.query(
     `SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, YMD', false),
@@ -252,9 +246,8 @@ export async function connect(url: string, applicationName: string): Promise<Cli
 }
 
 /**
- * The tables that hold the mirror, those that others refer to first. Generated columns are left out,
- * and tables that say nothing of the mirror: the migrations are in the manifest, living processes,
- * the time of the next request and the requests of the last hours are of the moment.
+ * The tables to back up, referenced tables first, without generated columns. Leaves out the migrations, which are in the
+ * manifest, and tables with transient data such as processes, sessions and request budgets.
  */
 export async function tablesOf(client: ClientBase): Promise<TableShape[]> {
   const { rows } = await client.query<TableShape & { refersTo: readonly string[] }>(
@@ -294,7 +287,7 @@ export async function migrationsOf(client: ClientBase): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** The sequences, with their last numbers. What was read before is not beyond these. */
+/** The sequences with their last numbers. Call it after reading the rows, so that no row has a higher number. */
 export async function sequencesOf(client: ClientBase): Promise<Sequence[]> {
   const { rows } = await client.query<Sequence>(
     `SELECT sequencename AS name, last_value::text AS last
@@ -303,7 +296,7 @@ export async function sequencesOf(client: ClientBase): Promise<Sequence[]> {
   return rows;
 }
 
-/** SQL of a table's name and columns, in their order. */
+/** SQL of a table with its columns, for COPY. */
 export function targetOf({ name, columns }: TableShape): string {
   return `mirror.${quoted(name)} (${columns.map((column) => quoted(column.name)).join(', ')})`;
 }
@@ -312,21 +305,19 @@ export function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** A backup could not be made, read or restored; the store is as it was. */
+/** A backup could not be written, read or restored. The store is unchanged. */
 export class BackupError extends StoreError {
   readonly code = 'BACKUP';
 
-  /** The file can't be used. @param what a sentence about it, without its full stop */
-  static damaged(what: string, options?: ErrorOptions): BackupError {
+  static damaged(problem: string, options?: ErrorOptions): BackupError {
     return new BackupError(
-      `the backup is damaged: ${what}`,
+      `the backup is damaged: ${problem}`,
       'Nothing was changed. Take another backup.',
       options,
     );
   }
 }
 
-/** The file is something else than a backup. */
 export class NotABackupError extends BackupError {
   constructor() {
     super(
@@ -343,6 +334,6 @@ export function tooNew(what: string): BackupError {
   );
 }
 
-export function noNumbersLeft(sequence: string): BackupError {
-  return BackupError.damaged(`its sequence ${sequence} leaves no room for further numbers`);
+export function sequenceExhausted(sequence: string): BackupError {
+  return BackupError.damaged(`its sequence ${sequence} has too few numbers left`);
 }

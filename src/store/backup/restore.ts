@@ -10,9 +10,9 @@ import {
   connect,
   HIGHEST_LAST,
   migrationsOf,
-  noNumbersLeft,
   quoted,
   readBackup,
+  sequenceExhausted,
   sequencesOf,
   tablesOf,
   targetOf,
@@ -23,37 +23,37 @@ import {
 import type { BackupOptions } from './write.js';
 
 export interface RestoreOptions extends BackupOptions {
-  /** Deletes what the store has; otherwise the store must be empty. */
+  /** Deletes the store's data. If false, the store must be empty. */
   readonly replace: boolean;
 }
 
-/** A file that can be read more than once, each time from its beginning. */
+/** Opens a file for reading from its beginning. May be called more than once. */
 export type OpenFile = () => AsyncIterable<Uint8Array>;
 
-/** Time to wait for others that read the store. */
+/** Longest wait for other readers of the store. */
 const LOCK_TIMEOUT = '15s';
-/** Other connections have two seconds to end; a process that is just ending needs less. */
+/** Other connections have two seconds to end. A process that is exiting needs less. */
 const TRIES = 10;
 const TRY_EVERY_MS = 200;
 
-/** Reads a backup to its end. @throws {BackupError} when this program can't restore it */
+/** Reads a whole backup. @throws {BackupError} when this program can't restore it */
 export async function checkBackup(open: OpenFile, signal: AbortSignal): Promise<BackupManifest> {
   const parts = readBackup(open(), signal);
   let part = await parts.next();
   while (part.done !== true) part = await parts.next();
   const manifest = part.value;
   const known = new Set((await readMigrations()).map(({ name }) => name));
-  const strange = manifest.migrations.filter((name) => !known.has(name));
-  if (strange.length > 0) throw tooNew(strange.join(', '));
+  const unknown = manifest.migrations.filter((name) => !known.has(name));
+  if (unknown.length > 0) throw tooNew(unknown.join(', '));
   return manifest;
 }
 
 /**
- * Puts the rows of a backup in the place of what the store has, in one transaction: until its end, and
- * whatever happens before it, the store is as it was. The queue is left alone.
- * @param url a PostgreSQL connection URL; its schema must be that of this program
- * @param manifest what `checkBackup` said of the file
- * @throws {BackupError} when the store has data or is in use; what the driver throws; what `signal` says
+ * Replaces the store's data by a backup in one transaction: on any failure the store is unchanged. Does not touch the
+ * queue.
+ * @param url a PostgreSQL connection URL of a database with this program's schema
+ * @param manifest the result of `checkBackup`
+ * @throws {BackupError} when the store has data or is in use; errors of the driver; the reason of `signal`
  */
 export async function restore(
   url: string,
@@ -63,26 +63,26 @@ export async function restore(
 ): Promise<void> {
   const client = await connect(url, 'seller-mirror restore');
   try {
-    await assertFree(client, options.replace);
+    await assertRestorable(client, options.replace);
     await client.query('BEGIN');
     await client.query(`SET LOCAL lock_timeout = '${LOCK_TIMEOUT}'`);
     await client.query(`LOCK TABLE ${await tableNames(client)}`);
-    // Others may have connected before the tables were locked.
-    await assertAlone(client);
+    // Check again: others may have connected before the tables were locked.
+    await assertUnused(client);
     await replaceAll(client, open, manifest, options);
     options.signal.throwIfAborted();
     await client.query('COMMIT');
-    // Without figures the first queries would be slow.
+    // Without statistics the first queries would be slow.
     await client.query(`ANALYZE ${await tableNames(client)}`);
   } catch (error) {
     throw explain(error, url);
   } finally {
-    // A transaction that was not committed ends with its connection.
+    // Closing the connection rolls back an open transaction.
     await client.end().catch(() => undefined);
   }
 }
 
-/** The rows come into tables of the backup's version, which are then migrated on to this one. */
+/** Fills tables of the backup's version, then migrates them to this version. */
 async function replaceAll(
   client: Client,
   open: OpenFile,
@@ -99,26 +99,26 @@ async function replaceAll(
     const later = all.filter((migration) => !isWanted(migration));
     migrateOn = await rebuild(client, all.filter(isWanted), later);
   } else {
-    await client.query(`TRUNCATE ${await tableNames(client)}, ${OF_THE_MOMENT}`);
+    await client.query(`TRUNCATE ${await tableNames(client)}, ${TRANSIENT_TABLES}`);
   }
   await assertFits(client, manifest);
-  // The triggers did their work when the rows were first written.
+  // The triggers already ran when the rows were first written.
   await setTriggers(client, manifest, 'DISABLE');
   await fill(client, open, manifest, options);
   await setSequences(client, [...manifest.sequences, ...before]);
   await setTriggers(client, manifest, 'ENABLE');
   await migrateOn();
-  // Those that only this version has.
+  // Again for sequences that only this version has.
   if (isOlder) await setSequences(client, before);
   await client.query('UPDATE mirror.epochs SET epoch = gen_random_uuid(), since = now()');
-  // Result files belong to the machine that the backup comes from: none is written here.
+  // Result files belong to the machine of the backup. Don't write them here.
   await client.query(
     `UPDATE mirror.audits SET result_path = NULL, result_format = NULL, result_written_at = NULL
       WHERE result_path IS NOT NULL`,
   );
 }
 
-/** Others' views that would go with ours. */
+/** Views outside our schemas that depend on our tables or views. Dropping ours would drop them. */
 const DEPENDENTS = `
   SELECT DISTINCT v.oid::regclass::text AS name
     FROM pg_depend d
@@ -128,7 +128,7 @@ const DEPENDENTS = `
    WHERE r.relnamespace::regnamespace::text IN ('mirror', 'reporting')
      AND v.relnamespace::regnamespace::text NOT IN ('mirror', 'reporting')`;
 
-/** Rights and default rights of other roles, as statements that grant them again. */
+/** GRANT statements that restore the privileges and default privileges of other roles. */
 const GRANTS = `
   WITH granted AS (
     SELECT 'SCHEMA ' || quote_ident(n.nspname) AS what, n.nspowner AS owner, n.nspacl AS acl
@@ -157,10 +157,11 @@ const GRANTS = `
    WHERE n.nspname IN ('mirror', 'reporting')`;
 
 /**
- * Drops the tables, and makes those of an older version: `earlier` are its migrations. All in the
- * transaction that the connection is in.
- * @returns brings the tables, filled meanwhile, up to this version with the migrations `later`
- * @throws {BackupError} when views of others depend on the tables
+ * Drops the tables and creates those of an older version, within the connection's transaction.
+ * @param earlier the migrations of the older version
+ * @param later the migrations from there to this version
+ * @returns applies `later`, once the tables are filled
+ * @throws {BackupError} when views outside our schemas depend on the tables
  */
 async function rebuild(
   client: Client,
@@ -170,12 +171,12 @@ async function rebuild(
   const { rows: dependents } = await client.query<{ name: string }>(DEPENDENTS);
   if (dependents.length > 0) {
     throw new BackupError(
-      `the backup is of an older version, for which the tables are created again, and views of others depend on them: ${dependents.map(({ name }) => name).join(', ')}`,
+      `restoring a backup of an older version recreates all tables, but other views depend on them: ${dependents.map(({ name }) => name).join(', ')}`,
       'Nothing was changed. Drop these views, or restore into another database.',
     );
   }
   const { rows: grants } = await client.query<{ statement: string }>(GRANTS);
-  // The history of migrations stays: in the end the tables are those of this version again.
+  // Keep the migration history: after `later` it is correct again.
   await client.query(`
     CREATE SCHEMA mirror_restoring;
     ALTER TABLE ${HISTORY_SCHEMA}._prisma_migrations SET SCHEMA mirror_restoring;
@@ -203,7 +204,7 @@ async function assertFits(client: Client, { tables }: BackupManifest): Promise<v
       own.get(column.name) === column.type;
     if (own.size === columns.length && columns.every(isSame)) continue;
     throw new BackupError(
-      `the table ${name} of the backup is not as its migrations make it`,
+      `table ${name} of the backup does not have the columns of its version`,
       'Nothing was changed. Restore it with the program that made it.',
     );
   }
@@ -226,9 +227,8 @@ async function fill(
   { signal, onProgress }: RestoreOptions,
 ): Promise<void> {
   const { tables } = manifest;
-  const sum = (what: 'rows' | 'bytes'): number =>
-    tables.reduce((total, table) => total + table[what], 0);
-  const [total, all] = [sum('rows'), sum('bytes')];
+  const totalRows = tables.reduce((sum, { rows }) => sum + rows, 0);
+  const totalBytes = tables.reduce((sum, { bytes }) => sum + bytes, 0);
   const parts = readBackup(open(), signal);
   try {
     let part = await parts.next();
@@ -238,21 +238,21 @@ async function fill(
         for (; part.done !== true && part.value.table === table.name; part = await parts.next()) {
           yield part.value.rows;
           sent += part.value.rows.length;
-          onProgress?.(Math.floor((total * sent) / Math.max(1, all)), total);
+          onProgress?.(Math.floor((totalRows * sent) / Math.max(1, totalBytes)), totalRows);
         }
       };
       const copy = client.query(copyFrom(`COPY ${targetOf(table)} FROM STDIN`));
       await pipeline(rows, copy);
       if (copy.rowCount === table.rows) continue;
-      throw BackupError.damaged(`${copy.rowCount} of ${table.rows} rows arrived in ${table.name}`);
+      throw BackupError.damaged(`${table.name} has ${copy.rowCount} of ${table.rows} rows`);
     }
-    if (part.done !== true) throw BackupError.damaged('its tables are not in their order');
+    if (part.done !== true) throw BackupError.damaged('its tables are not in the manifest’s order');
   } finally {
     await parts.return(manifest); // closes the file
   }
 }
 
-/** Columns that take their numbers from a sequence. */
+/** Columns with numbers from a sequence. */
 const NUMBERED = `
   SELECT s.relname AS sequence, c.relname AS table, a.attname AS column
     FROM pg_class s
@@ -265,59 +265,57 @@ const NUMBERED = `
    WHERE attrelid = 'mirror.purchase_codes'::regclass AND attname = 'changed_seq'`;
 
 /**
- * Sets each sequence to the greatest of its own last number, those in `given` and those that rows
- * have, so that none is given out twice.
+ * Sets each sequence to the highest of its current number, its numbers in `others`, and the numbers in rows. So no
+ * number is used twice.
  */
-async function setSequences(client: Client, given: readonly Sequence[]): Promise<void> {
-  const { rows: numbered } = await client.query<{
-    sequence: string;
-    table: string;
-    column: string;
-  }>(NUMBERED);
-  const own = await sequencesOf(client);
-  for (const { name } of own) {
-    const lasts = [...own, ...given].filter((one) => one.name === name).map(({ last }) => last);
-    for (const { table, column } of numbered.filter(({ sequence }) => sequence === name)) {
-      const { rows } = await client.query<{ last: string | null }>(
+async function setSequences(client: Client, others: readonly Sequence[]): Promise<void> {
+  type NumberedColumn = Record<'sequence' | 'table' | 'column', string>;
+  const { rows: columns } = await client.query<NumberedColumn>(NUMBERED);
+  const current = await sequencesOf(client);
+  for (const { name } of current) {
+    const lasts = [...current, ...others].filter((sequence) => sequence.name === name);
+    for (const { table, column } of columns.filter(({ sequence }) => sequence === name)) {
+      const { rows } = await client.query<Sequence>(
         `SELECT max(${quoted(column)})::text AS last FROM mirror.${quoted(table)}`,
       );
-      lasts.push(rows[0]?.last ?? null);
+      lasts.push(...rows);
     }
-    const greatest = lasts
-      .map((last) => BigInt(last ?? 0))
+    const highest = lasts
+      .map(({ last }) => BigInt(last ?? 0))
       .reduce((most, last) => (last > most ? last : most));
-    if (greatest > HIGHEST_LAST) throw noNumbersLeft(name);
-    if (greatest === 0n) continue;
-    await client.query('SELECT setval($1::regclass, $2)', [`mirror.${quoted(name)}`, greatest]);
+    if (highest > HIGHEST_LAST) throw sequenceExhausted(name);
+    if (highest === 0n) continue;
+    await client.query('SELECT setval($1::regclass, $2)', [`mirror.${quoted(name)}`, highest]);
   }
 }
 
-async function assertFree(client: Client, replace: boolean): Promise<void> {
+/** Checks that nobody uses the store, and that it is empty unless `replace`. */
+async function assertRestorable(client: Client, replace: boolean): Promise<void> {
   const { rows } = await client.query<{ locked: boolean }>(
     `SELECT pg_try_advisory_lock(hashtextextended('seller-mirror/restore', 0)) AS locked`,
   );
   if (rows[0]?.locked !== true) throw inUse('another restore');
-  await assertAlone(client);
+  await assertUnused(client);
   if (replace || !(await hasRows(client))) return;
   throw new BackupError(
     'the store has data',
-    'Say --replace to have the backup take its place, or restore into another one: DATA_DIR and DATABASE_URL say which.',
+    'Use --replace to replace its data, or set DATA_DIR or DATABASE_URL to restore into another store.',
   );
 }
 
-/** Waits for connections that are just closing, those of this process included. */
-async function assertAlone(client: Client): Promise<void> {
-  let names = await othersOn(client);
-  for (let tries = 0; names.length > 0 && tries < TRIES; tries++) {
+/** Waits for connections that are just closing, for example our own. */
+async function assertUnused(client: Client): Promise<void> {
+  let users = await usersOf(client);
+  for (let tries = 0; users.length > 0 && tries < TRIES; tries++) {
     await sleep(TRY_EVERY_MS);
-    names = await othersOn(client);
+    users = await usersOf(client);
   }
-  if (names.length > 0) throw inUse(names.join(', '));
+  if (users.length > 0) throw inUse(users.join(', '));
 }
 
-/** Connected programs, and long-running ones, which with the queue elsewhere may not be connected now. */
-async function othersOn(client: Client): Promise<string[]> {
-  // Within a transaction the server would tell the same again and again.
+/** Names of connected processes, and of processes with a heartbeat, which may not be connected just now. */
+async function usersOf(client: Client): Promise<string[]> {
+  // Within a transaction pg_stat_activity would not change.
   await client.query('SELECT pg_stat_clear_snapshot()');
   const { rows } = await client.query<{ name: string }>(
     `SELECT DISTINCT application_name AS name FROM pg_stat_activity
@@ -337,8 +335,8 @@ function inUse(by: string): BackupError {
   );
 }
 
-/** Tables that refer to others, and are of the moment: a backup has no rows of them. */
-const OF_THE_MOMENT = 'mirror.run_progress, mirror.sessions, mirror.login_links';
+/** Tables with transient data that refer to tables of the backup, and so are truncated with them. */
+const TRANSIENT_TABLES = 'mirror.run_progress, mirror.sessions, mirror.login_links';
 
 async function tableNames(client: Client): Promise<string> {
   return (await tablesOf(client)).map(({ name }) => `mirror.${quoted(name)}`).join(', ');
@@ -354,13 +352,13 @@ async function hasRows(client: Client): Promise<boolean> {
 
 function explain(error: unknown, url: string): unknown {
   const code = errorCode(error);
-  // Data that a column, or a rule of the schema, does not allow. Its text may quote what a row holds.
+  // Invalid data or a violated constraint. Don't show the message, which may quote a row.
   if (code.startsWith('22') || code.startsWith('23')) {
-    return BackupError.damaged('the database does not take its rows', { cause: error });
+    return BackupError.damaged('the database rejects its rows', { cause: error });
   }
   if (code === '55P03') {
     return new BackupError(
-      'another program is reading the store and did not end in time',
+      'another program kept the store locked for 15 s',
       'Nothing was changed. `seller-mirror db status` shows who is connected to the embedded server.',
     );
   }

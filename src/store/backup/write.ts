@@ -21,25 +21,24 @@ import {
   type TableShape,
 } from './format.js';
 
-/** Rows of a table come in files of about this size, one of which is in memory. */
+/** The archive has files of about this size. One is in memory. */
 const FILE_BYTES = 1 << 20;
-/** Half the time of the default, for a tenth more bytes. */
+/** Gzip level: half the time of the default, for 10 % more bytes. */
 const COMPRESSION = 4;
 const NEW_LINE = 0x0a;
 
 export interface BackupOptions {
   readonly signal: AbortSignal;
-  /** Rows that are done, and how many there are. */
+  /** Called with the rows done and the total. */
   readonly onProgress?: (rows: number, total: number) => void;
 }
 
 /**
- * The store as it is at one moment, as a compressed tar archive: the rows of each table as
- * PostgreSQL's COPY writes them as text, and a manifest. It blocks nobody and changes nothing.
- * The queue is not in it: schedules and audits make good what was to be done.
+ * Writes a snapshot of the store as a compressed tar archive: the rows of each table in COPY's text format, and a manifest.
+ * Blocks nobody and changes nothing. Leaves out the queue: schedules and audits create their jobs again.
  * @param url a PostgreSQL connection URL
- * @returns `bytes`, the file, to be read once and to its end, and then `manifest`, its contents
- * @throws {BackupError} when there is no mirror; what the driver throws; what `signal` says
+ * @returns `bytes`, the file, to be read once, and `manifest`, which may be called once `bytes` has ended
+ * @throws {BackupError} when there is no mirror; errors of the driver; the reason of `signal`
  */
 export function backUp(url: string, options: BackupOptions) {
   let manifest: BackupManifest | null = null;
@@ -102,7 +101,6 @@ async function* archive(
     yield TAR_END;
     return manifest;
   } finally {
-    // Whether or not it is in the middle of a table: nothing was written.
     await client.end().catch(() => undefined);
   }
 }
@@ -110,7 +108,7 @@ async function* archive(
 function noMirror(): BackupError {
   return new BackupError(
     'there is no mirror in this database yet',
-    '`seller-mirror sync` begins one; DATABASE_URL and DATA_DIR say where it is.',
+    '`seller-mirror sync` creates one. DATABASE_URL and DATA_DIR say where.',
   );
 }
 
@@ -129,7 +127,7 @@ async function countRows(client: Client, tables: readonly TableShape[]): Promise
   return total;
 }
 
-/** The rows of a table, each a line, in portions for a file each. */
+/** The rows of a table, one a line, in parts of about `FILE_BYTES`. */
 async function* rowsOf(client: Client, table: TableShape): AsyncGenerator<Buffer> {
   const stream = client.query(copyTo(`COPY ${targetOf(table)} TO STDOUT`));
   let chunks: Buffer[] = [];
@@ -145,7 +143,7 @@ async function* rowsOf(client: Client, table: TableShape): AsyncGenerator<Buffer
   if (size > 0) yield Buffer.concat(chunks);
 }
 
-/** Line ends within values are escaped, so that each row is one line. */
+/** Counts rows: COPY escapes line ends within values, so each row is one line. */
 function countLines(data: Buffer): number {
   let lines = 0;
   for (let at = data.indexOf(NEW_LINE); at >= 0; at = data.indexOf(NEW_LINE, at + 1)) lines++;

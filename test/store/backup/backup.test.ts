@@ -16,7 +16,7 @@ import { backupOf, database, restoreInto, rowsIn } from './support.js';
 const mirror = useMirror();
 
 describe('a backup', () => {
-  it('brings every value back as it was, whatever characters it is made of', async () => {
+  it('restores every value unchanged, whatever its characters', async () => {
     const target = await database();
     const text = fc.string({ unit: 'binary', maxLength: 30 }).map((one) => `x${one}`);
     const records = fc.uniqueArray(
@@ -44,12 +44,12 @@ describe('a backup', () => {
         await restoreInto(target.url, await backupOf(databaseUrl), { replace: true });
         expect(await rowsIn(target.url)).toEqual(await rowsIn(databaseUrl));
       }),
-      // Smaller cases would be looked for for minutes, and the reason never be told.
+      // Shrinking would take minutes, and the test would time out without a reason.
       { numRuns: 6, endOnFailure: true },
     );
   }, 120_000);
 
-  it('taken while syncs and an audit go on is the state of one moment, from which all of them go on', async () => {
+  it('is a snapshot, even during syncs and an audit, from which both can continue', async () => {
     const catalogue = seededCatalogue({ seed: 3, count: 60 });
     const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
     const deps = mirror().deps(sim.url);
@@ -66,29 +66,27 @@ describe('a backup', () => {
         await syncCatalogue(deps, never);
       }
     })();
-    const asking = (async () => {
+    const recording = (async () => {
       for (const [n, code] of codes.entries()) {
         if (isOver) return;
-        const moment = at(n);
-        const result =
-          n % 3 === 0
-            ? valid(code, moment, purchaseOf(code.code))
-            : n % 3 === 1
-              ? invalid(code, moment)
-              : unproven(code, moment, true);
-        await store.audits.record(auditId, [result], 1);
+        const results = [
+          valid(code, at(n), purchaseOf(code.code)),
+          invalid(code, at(n)),
+          unproven(code, at(n), true),
+        ];
+        await store.audits.record(auditId, results.slice(n % 3, (n % 3) + 1), 1);
       }
     })();
     const backups: Buffer[] = [];
     for (let n = 0; n < 4; n++) backups.push(await backupOf(databaseUrl));
     isOver = true;
-    await Promise.all([nights, asking]);
+    await Promise.all([nights, recording]);
 
     const target = await database();
     for (const bytes of backups) {
       expect(gunzipSync(bytes).includes(KEY)).toBe(false);
       await restoreInto(target.url, bytes, { replace: true });
-      expect(await query(target.url, DISAGREEMENTS)).toEqual([]);
+      expect(await query(target.url, INCONSISTENCIES)).toEqual([]);
     }
     const restored = openStore(target.url, 'test');
     try {
@@ -116,7 +114,7 @@ describe('a backup', () => {
     }
   });
 
-  it('gives out no number twice after it took the place of a store that had got further', async () => {
+  it('repeats no number of the store that it replaced', async () => {
     const target = await database();
     await query(
       target.url,
@@ -136,10 +134,10 @@ describe('a backup', () => {
 });
 
 /**
- * Figures of audits that their codes do not bear out, states of items with a gap between them, items
- * that say other than the last change told, and rows that refer to nothing.
+ * Audits whose counts don't match their codes, gaps between states of items, items that differ from their last change,
+ * and references to missing rows.
  */
-const DISAGREEMENTS = `
+const INCONSISTENCIES = `
   SELECT 'audit' AS what, a.audit_id::text AS which FROM mirror.audits a
     LEFT JOIN LATERAL (
       SELECT count(*) FILTER (WHERE verdict = 'valid') AS valid,

@@ -38,7 +38,7 @@ beforeAll(async () => {
   await source.drop();
 });
 
-/** A store with other data than the backup has. */
+/** A store with data that the backup does not have. */
 async function filled(): Promise<string> {
   const { url } = await database();
   await query(url, `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('mine', 'c')`);
@@ -46,7 +46,7 @@ async function filled(): Promise<string> {
 }
 
 describe('restoring', () => {
-  it('refuses a store that has data unless told to replace it', async () => {
+  it('refuses a store that has data, unless `replace` is set', async () => {
     const url = await filled();
     const before = await rowsIn(url);
     await expect(restoreInto(url, bytes)).rejects.toThrow('the store has data');
@@ -55,7 +55,7 @@ describe('restoring', () => {
     expect((await rowsIn(url))['sellers']).toHaveLength(2);
   });
 
-  it('names no file of the machine that the backup comes from, or a result would be written there', async () => {
+  it('drops paths of result files, which belong to the machine of the backup', async () => {
     const source = await createTestDatabase();
     const audit = `INSERT INTO mirror.audits (seller_id, state, source, layout, columns, chunk_size, lines,
         rejected, codes, reused, valid, invalid, unproven, pending, result_path, result_format)
@@ -68,7 +68,7 @@ describe('restoring', () => {
     expect((await rowsIn(url))['audits']).toEqual([expect.not.stringContaining('/etc/passwd')]);
   });
 
-  it('refuses a store that other processes use, whether or not they are connected just now', async () => {
+  it('refuses a store that other processes use, even if they are not connected just now', async () => {
     const { url } = await database();
     const store = openStore(url, 'seller-mirror worker');
     await store.ping();
@@ -81,12 +81,10 @@ describe('restoring', () => {
     expect((await rowsIn(url))['sellers']).toEqual([]);
   });
 
-  it('waits for connections that are about to end, such as those of the command before', async () => {
+  it('waits for connections that are about to end', async () => {
     const { url } = await database();
-    const leaving = new Client({
-      connectionString: url,
-      application_name: 'seller-mirror migrate',
-    });
+    const name = 'seller-mirror migrate';
+    const leaving = new Client({ connectionString: url, application_name: name });
     await leaving.connect();
     const restored = restoreInto(url, bytes);
     await pause(300);
@@ -95,7 +93,7 @@ describe('restoring', () => {
     expect((await rowsIn(url))['sellers']).toHaveLength(2);
   });
 
-  it('refuses a file that was cut off or changed anywhere, before it touches the store', async () => {
+  it('refuses a file that was cut off or changed anywhere', async () => {
     const place = fc.integer({ min: 0, max: bytes.length - 1 });
     const damaged = fc.oneof(
       place.map((length) => bytes.subarray(0, length)),
@@ -113,36 +111,36 @@ describe('restoring', () => {
           expect(error).toBeInstanceOf(BackupError);
           return;
         }
-        // What was changed says nothing, such as the time in the head of the compressed file.
+        // The change was harmless, for example in the time of the gzip header.
         expect(gunzipSync(file).equals(gunzipSync(bytes))).toBe(true);
       }),
       { numRuns: 60 },
     );
   }, 120_000);
 
-  it('refuses a file whose rows are not those that were written, though it unpacks', async () => {
+  it('refuses a file with changed rows that decompresses without an error', async () => {
     const tar = gunzipSync(bytes);
     tar.write('code-X', tar.indexOf('code-1'));
     await expect(checkBackup(fileOf(gzipSync(tar)), never)).rejects.toThrow(
-      'the rows of purchase_codes are not those that were written',
+      'the rows of purchase_codes do not match their hash',
     );
   });
 
   it.each([String(2n ** 63n - 1n), '9'.repeat(30)])(
-    'refuses a file with a sequence at %s, which leaves no room for further numbers',
+    'refuses a file with a sequence at %s, which has too few numbers left',
     async (last) => {
       const file = await rewritten(({ manifest }) => setLast(manifest, CODE_IDS, last));
       await expect(checkBackup(fileOf(file), never)).rejects.toThrow(
-        `the backup is damaged: its sequence ${CODE_IDS} leaves no room for further numbers`,
+        `the backup is damaged: its sequence ${CODE_IDS} has too few numbers left`,
       );
     },
   );
 
   it.each<[why: string, change: (parts: Parts) => void]>([
-    ['is behind those of its rows', ({ manifest }) => setLast(manifest, CODE_IDS, '2999')],
-    ['gave out none', ({ manifest }) => setLast(manifest, CODE_IDS, null)],
+    ['is behind the numbers in rows', ({ manifest }) => setLast(manifest, CODE_IDS, '2999')],
+    ['was never used', ({ manifest }) => setLast(manifest, CODE_IDS, null)],
     ['is not in the file', ({ manifest }) => manifest.sequences.splice(0)],
-  ])('gives out no number of its rows again where a sequence %s', async (_why, change) => {
+  ])('repeats no number if a sequence %s', async (_why, change) => {
     const { url } = await database();
     const file = await rewritten((parts) => {
       change(parts);
@@ -155,14 +153,14 @@ describe('restoring', () => {
   });
 
   it.each<[why: string, rows: (rows: string) => string]>([
-    ['leave out a value that must be there', (rows) => withCell(rows, 1, '\\N')],
+    ['have a null in a NOT NULL column', (rows) => withCell(rows, 1, '\\N')],
     ['lack a cell', (rows) => rows.replace(/\t[^\t\n]*\n/, '\n')],
-    ['are there twice', (rows) => rows.replace('\n', `\n${rows.slice(0, rows.indexOf('\n') + 1)}`)],
-    ['end too early', (rows) => rows.replace('\n', '\n\\.\n')],
-    ['end at once', (rows) => `\\.\n${rows}`],
-    ['are not ended', (rows) => rows.slice(0, -1)],
-    ['disguise a number', (rows) => rows.replace(/\n3000\t/, '\n0x7FFFFFFFFFFFFFFF\t')],
-  ])('refuses rows that %s, in words, and leaves the store as it was', async (_why, change) => {
+    ['are repeated', (rows) => rows.replace('\n', `\n${rows.slice(0, rows.indexOf('\n') + 1)}`)],
+    ['have an end mark in the middle', (rows) => rows.replace('\n', '\n\\.\n')],
+    ['begin with an end mark', (rows) => `\\.\n${rows}`],
+    ['lack the last line end', (rows) => rows.slice(0, -1)],
+    ['have a number in hex', (rows) => rows.replace(/\n3000\t/, '\n0x7FFFFFFFFFFFFFFF\t')],
+  ])('refuses rows that %s as damaged, and leaves the store unchanged', async (_why, change) => {
     const file = await rewritten(({ rows }) => {
       rows.set('purchase_codes', change(rows.get('purchase_codes') ?? ''));
     });
@@ -174,7 +172,7 @@ describe('restoring', () => {
     expect(await rowsIn(url)).toEqual(before);
   });
 
-  it('tells a file that is no backup from a damaged one', async () => {
+  it('distinguishes a file that is no backup from a damaged one', async () => {
     const others = [
       Buffer.from('name;city\n'),
       Buffer.alloc(0),
@@ -189,7 +187,7 @@ describe('restoring', () => {
     await expect(checkBackup(fileOf(cut), never)).rejects.toThrow('the backup is damaged');
   });
 
-  it('refuses what a newer version of the program wrote', async () => {
+  it('refuses a backup of a newer version', async () => {
     const { url } = await database();
     await query(
       url,
@@ -203,7 +201,7 @@ describe('restoring', () => {
     await expect(checkBackup(fileOf(gzipSync(tar)), never)).rejects.toThrow('format 2');
   });
 
-  it('leaves the store as it was when the file goes bad in the middle, or the user stops it', async () => {
+  it('leaves the store unchanged if the file ends in the middle, or the user aborts', async () => {
     const url = await filled();
     const before = await rowsIn(url);
     const manifest = await checkBackup(fileOf(bytes), never);
@@ -217,7 +215,7 @@ describe('restoring', () => {
     expect(await rowsIn(url)).toEqual(before);
   });
 
-  it('brings what an older version wrote up to date, keeps grants, and loses no view of others', async () => {
+  it('migrates a backup of an older version, keeps grants, and refuses to drop other views', async () => {
     const old = await olderStore(3);
     await query(
       old,
@@ -249,7 +247,7 @@ describe('restoring', () => {
     expect(state).toMatchObject({ pending: [], failed: [], unknown: [] });
     const granted = `SELECT has_table_privilege('public', 'reporting.items', 'SELECT') AS items`;
     expect(await query(url, granted)).toEqual([{ items: true }]);
-    // And what later versions will add, as prisma/grants.sql has it.
+    // Default privileges, as prisma/grants.sql sets them, apply to later views too.
     await query(url, 'CREATE VIEW reporting.later AS SELECT 1 AS one');
     const later = `SELECT has_table_privilege('public', 'reporting.later', 'SELECT') AS later`;
     expect(await query(url, later)).toEqual([{ later: true }]);
@@ -261,7 +259,7 @@ describe('restoring', () => {
   });
 });
 
-/** What a backup consists of, to be changed by a test. */
+/** The contents of a backup, for a test to change. */
 interface Parts {
   /** Rows of each table. */
   readonly rows: Map<string, string>;
@@ -278,7 +276,7 @@ function setLast({ sequences }: Manifest, name: string, last: string | null): vo
   sequence.last = last;
 }
 
-/** The rows with another value in one cell of the first of them. */
+/** The rows with a new value in one cell of the first row. */
 function withCell(rows: string, place: number, value: string): string {
   const end = rows.indexOf('\n');
   const cells = rows.slice(0, end).split('\t');
@@ -286,7 +284,7 @@ function withCell(rows: string, place: number, value: string): string {
   return cells.join('\t') + rows.slice(end);
 }
 
-/** A backup that was changed by somebody who knows how it is written: all its proofs are right. */
+/** A changed backup whose hashes and counts are correct. */
 async function rewritten(change: (parts: Parts) => void): Promise<Buffer> {
   const files: TarFile[] = [];
   for await (const file of readTar(Readable.from([gunzipSync(bytes)]))) files.push(file);
@@ -315,7 +313,7 @@ async function rewritten(change: (parts: Parts) => void): Promise<Buffer> {
   return gzipSync(Buffer.concat([...written.map((file) => tarFile(file, now)), TAR_END]));
 }
 
-/** An empty store as a version with so many migrations made it. */
+/** An empty store with only the first `migrations` migrations. */
 async function olderStore(migrations: number): Promise<string> {
   const { url } = await database({ empty: true });
   await migrate(url, (await readMigrations()).slice(0, migrations));

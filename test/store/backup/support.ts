@@ -12,7 +12,7 @@ export async function backupOf(url: string): Promise<Buffer> {
   return Buffer.concat(pieces);
 }
 
-/** A file that comes in pieces. */
+/** A file that is read in pieces. */
 export function fileOf(bytes: Uint8Array): OpenFile {
   return async function* () {
     for (let at = 0; at < bytes.length; at += 50_000) {
@@ -21,7 +21,6 @@ export function fileOf(bytes: Uint8Array): OpenFile {
   };
 }
 
-/** Checks a backup and restores it. */
 export async function restoreInto(
   url: string,
   bytes: Uint8Array,
@@ -33,14 +32,14 @@ export async function restoreInto(
   return manifest;
 }
 
-/** A database that is dropped when the test is over. */
+/** A database that is dropped after the test. */
 export async function database(options?: { empty: boolean }): Promise<TestDatabase> {
   const made = await createTestDatabase(options);
   onTestFinished(() => made.drop());
   return made;
 }
 
-/** All rows of all tables that a backup holds, as text, in a fixed order. */
+/** All rows of the tables in a backup, as sorted text. */
 export async function rowsIn(url: string): Promise<Record<string, string[]>> {
   const tables = await query(
     url,

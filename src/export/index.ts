@@ -17,10 +17,10 @@ export const EXPORT_FORMATS = ['csv', 'ndjson', 'parquet', 'xlsx'] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
 /**
- * Lists and JSON in CSV are in the notation that COPY reads; NULL is an empty cell, an empty text a quoted
- * one. NDJSON has decimals, and numbers that a double does not hold, as text with all their digits.
- * @param raw for CSV: no guards against formulas, for readers other than spreadsheets
- * @param dialect for CSV
+ * Writes rows of a view in chunks. CSV has lists and JSON in COPY's notation, NULL as an empty cell, and empty text as
+ * `""`. NDJSON has decimals, and numbers that a double can't hold exactly, as strings with all digits.
+ * @param options.raw for CSV: don't guard formulas, for readers other than spreadsheets
+ * @param options.dialect for CSV
  */
 export async function* exportChunks(
   { columns, batches }: Pick<Exported, 'columns' | 'batches'>,
@@ -35,7 +35,7 @@ export async function* exportChunks(
     return;
   }
   if (format === 'xlsx') {
-    // Only workbooks need the library for them.
+    // Loaded on demand: only workbooks need its library.
     const { workbookChunks } = await import('../intake/write-workbook.js');
     yield* workbookChunks(columns.map(sheetColumn), sheetRows(columns, batches));
     return;
@@ -94,7 +94,7 @@ function jsonRow(columns: readonly ExportColumn[]): (row: TextRow) => string {
   return (row) => `${encode(row)}\n`;
 }
 
-/** The type of a query's column with such values; whole numbers of any size are written exactly. */
+/** The column type of `sql` results with the same JSON. Integers of any size are written exactly. */
 function typeOf(column: ExportColumn): QueryColumn['type'] {
   const { kind } = kindOf(column);
   if (kind === 'integer' || kind === 'float') return 'number';

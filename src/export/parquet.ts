@@ -7,30 +7,30 @@ import { textsOf } from '../store/read-only.js';
 import type { TextRow } from '../store/text-cursor.js';
 
 /**
- * Limits of a group of rows, which is in memory until it is written. Groups of 20,000 rows take 60 MB more
- * memory, for files that are 4 % smaller.
+ * Limits of a row group, which is in memory until it is written. Groups of 20,000 rows take 60 MB more memory and make
+ * files 4 % smaller.
  */
 const GROUP_ROWS = 2_000;
 const GROUP_BYTES = 1024 * 1024;
 
 /**
- * Rows as a Parquet file, in chunks: decimals as DECIMAL, moments as TIMESTAMP in UTC with
- * microseconds, lists as LIST, JSON as JSON, compressed with Snappy.
+ * Writes rows as a Parquet file in chunks: decimals as DECIMAL, times as TIMESTAMP in UTC with microseconds, lists as
+ * LIST, JSON as JSON, compressed with Snappy.
  */
 export async function* parquetChunks(
   exported: readonly ExportColumn[],
   batches: AsyncIterable<readonly TextRow[]>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  // V8 would allocate values in the old generation once some have lived long. There they wait for a full
-  // collection: 20 MB.
+  // Without this flag V8 allocates values in its old generation once some have lived long. They wait there for a full
+  // garbage collection, which costs 20 MB.
   setFlagsFromString('--no-allocation-site-pretenuring');
   const columns = exported.map(parquetColumn);
   const root = { name: 'root', num_children: columns.length };
   const schema = [root, ...columns.flatMap((column) => column.schema)];
   const bytes = new ByteWriter();
   const writer = new ParquetWriter({ writer: bytes, schema, createdBy: 'seller-mirror' });
-  /** The part of the file that was written since the last call. */
-  const written = (): Uint8Array => {
+  /** Returns and clears the bytes written since the last call. */
+  const takeBytes = (): Uint8Array => {
     const part = bytes.getBytes().slice();
     bytes.index = 0;
     return part;
@@ -39,19 +39,19 @@ export async function* parquetChunks(
   let rows = 0;
   let size = 0;
   const flush = (): Uint8Array => {
-    // The values of one column at a time.
+    // Getters, so that the values of only one column are in memory at a time.
     const columnData = columns.map(({ name, read }, n) => ({
       name,
       get data() {
         return texts[n]?.values(read) ?? [];
       },
     }));
-    // Writing into memory is synchronous; the promise is for other writers.
+    // Writing into memory is synchronous. The promise is for other writers.
     void writer.write({ columnData, rowGroupSize: rows });
     for (const column of texts) column.clear();
     rows = 0;
     size = 0;
-    return written();
+    return takeBytes();
   };
   for await (const batch of batches) {
     for (const row of batch) {
@@ -61,20 +61,20 @@ export async function* parquetChunks(
     }
   }
   if (rows > 0) yield flush();
-  writer.schema = writer.schema.map(finished);
+  writer.schema = writer.schema.map(withJsonType);
   void writer.finish();
-  yield written();
+  yield takeBytes();
 }
 
-/** Texts of a column as bytes: strings that wait for their group outlive the cheap collections of garbage. */
+/** The texts of a column as bytes. Strings would survive V8's young generation while they wait for their group. */
 class ColumnTexts {
   #bytes = Buffer.allocUnsafeSlow(64 * 1024);
   #size = 0;
   #isAscii = true;
-  /** Where each ends; -1: it is null. */
+  /** End of each text, or -1 for null. */
   #ends: number[] = [];
 
-  /** @returns its number of bytes */
+  /** @returns the number of bytes added */
   add(text: string | null): number {
     if (text === null) {
       this.#ends.push(-1);
@@ -119,9 +119,9 @@ interface ParquetColumn {
   readonly read: (text: string) => ParquetValue;
 }
 
-/** Digits of a decimal that fit into 64 bits. */
+/** Most digits of a decimal in 64 bits. */
 const MOST_DIGITS_OF_INT64 = 18;
-/** Digits of a decimal that fit into 128 bits. */
+/** Most digits of a decimal in 128 bits. */
 const MOST_DIGITS = 38;
 
 type Element = Omit<SchemaElement, 'name'>;
@@ -142,7 +142,7 @@ const MOMENT: Element = {
 const JSON_TEXT: Element = { type: 'BYTE_ARRAY', logical_type: { type: 'JSON' } };
 const TEXT: Leaf = [STRING, (text) => text];
 
-/** The Parquet column for a column of an export; every one may have nulls. */
+/** The Parquet column of an exported column. Every column may have nulls. */
 function parquetColumn(column: ExportColumn): ParquetColumn {
   const { name } = column;
   const kind = kindOf(column);
@@ -173,7 +173,7 @@ function leaf(kind: ValueKind): Leaf {
     case 'moment':
       return [MOMENT, microseconds];
     case 'json':
-      // As bytes: the library would parse and serialize text, and round its numbers.
+      // As bytes, since the library would parse and serialize a string, and round its numbers.
       return [JSON_TEXT, (text) => Buffer.from(text, 'utf8')];
     case 'decimal':
       return kind.precision <= MOST_DIGITS ? decimal(kind.precision, kind.scale) : TEXT;
@@ -191,11 +191,11 @@ function decimal(precision: number, scale: number): Leaf {
     precision,
     scale,
   };
-  // PostgreSQL writes exactly as many decimals as the type has.
+  // PostgreSQL always writes as many decimals as the type has.
   return [element, (text) => BigInt(text.replace('.', ''))];
 }
 
-/** Adds the type for older readers, which must not be set while values are written. */
-function finished(element: SchemaElement): SchemaElement {
+/** Adds the JSON type for older readers. While it is set, the library would serialize the values. */
+function withJsonType(element: SchemaElement): SchemaElement {
   return element.logical_type?.type === 'JSON' ? { ...element, converted_type: 'JSON' } : element;
 }

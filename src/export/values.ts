@@ -7,7 +7,7 @@ export type ValueKind =
   | { readonly kind: 'text' | 'boolean' | 'json' | 'texts' | 'date' | 'moment' | 'float' }
   | { readonly kind: 'integer'; readonly bits: 32 | 64 }
   | { readonly kind: 'decimal'; readonly precision: number; readonly scale: number }
-  /** Digits without a limit: no format has an exact type for them. */
+  /** A number with unlimited digits. No format has an exact type for it. */
   | { readonly kind: 'number' };
 
 const KINDS: Readonly<Record<string, ValueKind>> = {
@@ -25,7 +25,7 @@ const KINDS: Readonly<Record<string, ValueKind>> = {
   'timestamp with time zone': { kind: 'moment' },
 };
 
-/** The kind of a column's values. Types that no view has are text. */
+/** The kind of a column's values. Unknown types are text. */
 export function kindOf({ type }: ExportColumn): ValueKind {
   const [, precision, scale] = /^numeric\((\d+),(\d+)\)$/.exec(type) ?? [];
   if (precision !== undefined) {
@@ -40,18 +40,18 @@ export function isNumeric({ kind }: ValueKind): boolean {
 
 const UTC = /^(\d{4,}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)\+00$/;
 
-/** PostgreSQL's text of a moment in UTC as ISO 8601; other text, such as infinity, stays as it is. */
+/** Converts PostgreSQL's text of a time in UTC to ISO 8601. Other text, such as infinity, stays unchanged. */
 export function isoMoment(text: string): string {
   return text.replace(UTC, '$1T$2Z');
 }
 
-/** Microseconds since 1970; null for infinity and years of more than four digits. */
+/** Microseconds since 1970. Null for infinity and for years of more than four digits. */
 export function microseconds(text: string): bigint | null {
   if (text[4] !== '-' || !UTC.test(text)) return null;
-  // Digit by digit: there are millions of moments, and each part of the text would be garbage.
+  // Digit by digit, since substrings of millions of times would be garbage.
   const two = (at: number): number => digit(text, at) * 10 + digit(text, at + 1);
   const year = two(0) * 100 + two(2);
-  // Date.UTC takes the years 0 to 99 for 1900 to 1999. Every 400 years have the same days.
+  // Date.UTC reads the years 0 to 99 as 1900 to 1999. Add 400 years (146,097 days) and subtract them again.
   const ms =
     Date.UTC(year + 400, two(5) - 1, two(8), two(11), two(14), two(17)) - 146_097 * 86_400_000;
   let micros = 0;
@@ -66,18 +66,18 @@ function digit(text: string, at: number): number {
   return text.charCodeAt(at) - 48;
 }
 
-/** The beginning of a day; null for infinity and years of more than four digits. */
+/** The start of a day in UTC. Null for infinity and for years of more than four digits. */
 export function day(text: string): Date | null {
   return /^\d{4}-\d\d-\d\d$/.test(text) ? new Date(`${text}T00:00:00Z`) : null;
 }
 
-/** True when a double, which JavaScript and others read numbers as, keeps every digit. */
+/** True if a double has every digit of the number. JavaScript and others read numbers as doubles. */
 function isExact(text: string): boolean {
   const number = Number(text);
   return Number.isFinite(number) && digits(text) === digits(String(number));
 }
 
-/** Sign, digits without zeros around them, and the power of ten of the first: `-12.50` → `-125e1`. */
+/** Normal form: sign, digits without outer zeros, and the first digit's power of ten. `-12.50` → `-125e1`. */
 function digits(text: string): string {
   const [mantissa = '', exponent = '0'] = text.toLowerCase().split('e');
   const [whole = '', fraction = ''] = mantissa.replace(/^[-+]/, '').split('.');
@@ -90,8 +90,8 @@ function digits(text: string): string {
 }
 
 /**
- * Writes PostgreSQL's text of a value as JSON. Decimals, such as money, are text with all their digits;
- * so is another number that a double can't hold exactly.
+ * Converts PostgreSQL's text of a value to JSON. Decimals, such as money, become strings with all digits, and so do
+ * other numbers that a double can't hold exactly.
  */
 function jsonOf(text: string, type: QueryColumn['type']): string {
   switch (type) {
@@ -100,7 +100,7 @@ function jsonOf(text: string, type: QueryColumn['type']): string {
     case 'number':
       return isExact(text) ? text : JSON.stringify(text);
     case 'json':
-      // As it is, since reading it would round its numbers. Within its texts line ends are escaped.
+      // Don't parse it, which would round numbers. Line ends within strings are escaped already.
       return text.replaceAll(/[\t\r\n]/g, ' ');
     case 'texts':
       return JSON.stringify(textsOf(text));
@@ -112,7 +112,7 @@ function jsonOf(text: string, type: QueryColumn['type']): string {
   }
 }
 
-/** Writes rows as JSON objects. Columns of one name get `_2`, `_3` and so on. */
+/** Encodes rows as JSON objects. Columns with the same name get `_2`, `_3` and so on. */
 export function rowEncoder(columns: readonly QueryColumn[]): (row: TextRow) => string {
   const names = uniqueNames(columns.map(({ name }) => name)).map((name) => JSON.stringify(name));
   return (row) => {

@@ -1,16 +1,16 @@
 import { LONGEST_CODE, normalizeCode } from '../domain/codes/code.js';
 import { maskCode } from '../domain/secret.js';
-import { IntakeError, shown } from './types.js';
+import { IntakeError, quoted } from './types.js';
 import type { Intake } from './types.js';
 
 interface Table {
   readonly columns: readonly string[];
-  /** The names are the list's own. */
+  /** True if the list has a header. */
   readonly named: boolean;
-  /** The cells of the first record when it may be a header, without proof. */
+  /** The cells of the first record if it may be a header. For messages. */
   readonly likelyNames?: readonly string[];
   readonly records: readonly (readonly string[])[];
-  /** Columns, from 0, that can't contain codes: used only when asked for. */
+  /** Indices of columns that can't contain codes. They are used only if requested. */
   readonly unfit?: ReadonlySet<number>;
 }
 
@@ -19,13 +19,14 @@ interface ColumnChoice {
   readonly reason: string;
 }
 
-/** By choice, name or values. @throws IntakeError when there is no such column, or more than one */
-export function chooseColumn(table: Table, wanted: string | undefined): ColumnChoice {
-  if (wanted !== undefined) return askedFor(table, wanted);
+/**
+ * Chooses the column of codes: the requested one, or by name, or by values.
+ * @throws IntakeError when there is no such column, or more than one
+ */
+export function chooseColumn(table: Table, requested: string | undefined): ColumnChoice {
+  if (requested !== undefined) return requestedColumn(table, requested);
   const { columns, unfit } = table;
-  if (columns.length === 1) {
-    return { index: 0, reason: 'The codes are in the only column there is.' };
-  }
+  if (columns.length === 1) return { index: 0, reason: 'The codes are in the only column.' };
   const codes = columnsLikeCodes(table);
   const ranks = columns.map((name, index) =>
     !table.named || unfit?.has(index) === true ? Infinity : (nameRank(name) ?? Infinity),
@@ -33,55 +34,55 @@ export function chooseColumn(table: Table, wanted: string | undefined): ColumnCh
   const best = ranks.reduce((least, rank) => Math.min(least, rank), Infinity);
   const named = ranks.flatMap((rank, index) => (rank === best && rank < Infinity ? [index] : []));
   const fitting = named.filter((index) => codes.includes(index));
-  // A column "code" may be a country code; the plainer names can't.
-  const doubtful = best === 2 ? [...named, ...codes] : named;
-  const byName = fitting.length > 0 ? fitting : doubtful;
+  // A column named "code" may hold country codes. The more specific names can't.
+  const possible = best === 2 ? [...named, ...codes] : named;
+  const byName = fitting.length > 0 ? fitting : possible;
   const candidates = named.length > 0 ? byName : codes;
   const [index] = candidates;
   if (index === undefined) {
-    throw new IntakeError('no column looks like purchase codes', available(table));
+    throw new IntakeError('no column looks like purchase codes', listColumns(table));
   }
   if (candidates.length > 1) {
     const places = candidates.map((at) => nameOf(table, at));
     throw new IntakeError(
       `several columns may hold the codes: ${places.join(', ')}`,
-      'Say which with --column, by name or number.',
+      'Choose one with --column, by name or number.',
     );
   }
   const why =
     named.length > 0
       ? ', by its name'
       : ': its values look most like codes, long and without spaces';
-  return { index, reason: `${placed(table, index)}${why}.` };
+  return { index, reason: `${locationOf(table, index)}${why}.` };
 }
 
-function askedFor(table: Table, wanted: string): ColumnChoice {
+function requestedColumn(table: Table, requested: string): ColumnChoice {
   const { columns } = table;
-  const named = indicesOf(columns, wanted.trim());
+  const named = indicesOf(columns, requested.trim());
   if (named.length > 1) {
     throw new IntakeError(
-      `${named.length} columns are named ${shown(wanted)}`,
-      `Give --column as a number: ${named.map((at) => at + 1).join(' or ')}.`,
+      `${named.length} columns are named ${quoted(requested)}`,
+      `Set --column to a number: ${named.map((at) => at + 1).join(' or ')}.`,
     );
   }
-  const number = /^\d+$/.test(wanted) ? Number(wanted) : 0;
+  const number = /^\d+$/.test(requested) ? Number(requested) : 0;
   const index = named[0] ?? number - 1;
   if (columns[index] !== undefined) {
-    return { index, reason: `${placed(table, index)}, as asked for.` };
+    return { index, reason: `${locationOf(table, index)}, as requested.` };
   }
-  throw new IntakeError(`there is no column ${shown(wanted)}`, available(table));
+  throw new IntakeError(`there is no column ${quoted(requested)}`, listColumns(table));
 }
 
-/** Columns with this name; an exact match beats one in another letter case. */
+/** Columns with this name. An exact match beats one in another letter case. */
 function indicesOf(columns: readonly string[], wanted: string): number[] {
-  const matching = (same: (name: string) => boolean): number[] =>
-    columns.flatMap((name, index) => (same(name.trim()) ? [index] : []));
+  const matching = (isSame: (name: string) => boolean): number[] =>
+    columns.flatMap((name, index) => (isSame(name.trim()) ? [index] : []));
   const exact = matching((name) => name === wanted);
   const lower = wanted.toLowerCase();
   return exact.length > 0 ? exact : matching((name) => name.toLowerCase() === lower);
 }
 
-/** Columns whose values are typical codes; if there are none, those whose values may be codes. */
+/** Columns with typical codes. If there are none, columns with values that may be codes. */
 function columnsLikeCodes({ columns, records }: Table): number[] {
   const where = (isLike: (value: string) => boolean): number[] =>
     columns.flatMap((_, index) => {
@@ -96,29 +97,29 @@ function columnsLikeCodes({ columns, records }: Table): number[] {
 
 const MAX_NAMES = 20;
 
-function available({ columns, named, likelyNames }: Table): string {
+function listColumns({ columns, named, likelyNames }: Table): string {
   const names = named ? columns : likelyNames;
   if (names === undefined) {
-    return `The list has no header: give --column as a number from 1 to ${columns.length}.`;
+    return `The list has no header: set --column to a number from 1 to ${columns.length}.`;
   }
-  const some = names.slice(0, MAX_NAMES).map((name) => shown(name));
+  const some = names.slice(0, MAX_NAMES).map((name) => quoted(name));
   const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : '';
-  const are = `The columns are ${some.join(', ')}${more}`;
+  const list = `The columns are ${some.join(', ')}${more}`;
   return named
-    ? `${are}: say which with --column.`
-    : `${are}, going by the first line: say with --column which holds the codes, by name or number.`;
+    ? `${list}. Choose one with --column.`
+    : `${list}, if the first line is a header. Choose one with --column, by name or number.`;
 }
 
 function nameOf(table: Table, index: number): string {
-  return table.named ? shown(table.columns[index] ?? '') : `column ${index + 1}`;
+  return table.named ? quoted(table.columns[index] ?? '') : `column ${index + 1}`;
 }
 
-function placed(table: Table, index: number): string {
-  const name = table.named ? `, ${shown(table.columns[index] ?? '')}` : '';
+function locationOf(table: Table, index: number): string {
+  const name = table.named ? `, ${quoted(table.columns[index] ?? '')}` : '';
   return `The codes are in column ${index + 1}${name}`;
 }
 
-/** Usual names of columns of codes, the plainest first; compared without case and punctuation. */
+/** Usual names of columns of codes, the most specific first. Compared without case and punctuation. */
 const NAMES: readonly (readonly string[])[] = [
   ['purchasecode', 'purchasecodes', 'itempurchasecode', 'purchasekey'],
   ['licensecode', 'licencecode', 'licensekey', 'licencekey', 'licensekeys', 'licencekeys'],
@@ -129,15 +130,15 @@ export function plainName(name: string): string {
   return name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '');
 }
 
-/** How plainly a name says that the column has codes: 0 is plainest; null when it doesn't. */
+/** How specific a name is for a column of codes: 0 is most specific, null means it isn't one. */
 export function nameRank(name: string): number | null {
   const rank = NAMES.findIndex((names) => names.includes(plainName(name)));
   return rank < 0 ? null : rank;
 }
 
 /*
- * Codes have no fixed format, so no code is rejected for its looks. These guesses only choose the
- * column of codes and raise doubts about a list as a whole.
+ * Codes have no fixed format, so no code is rejected for its looks. These guesses only choose the column of codes, and
+ * warn about a list as a whole.
  */
 
 type ValueKind = 'empty' | 'number' | 'date' | 'email' | 'link' | 'code' | 'text';
@@ -152,14 +153,14 @@ export function kindOf(value: string): ValueKind {
   return looksLikeCode(text) ? 'code' : 'text';
 }
 
-/** Long, without spaces, and with digits not only at the end, unlike names and words. */
+/** Long, without spaces, and with a digit that is not just a number at the end. */
 function looksLikeCode(text: string): boolean {
   if (text.length < 8 || text.length > LONGEST_CODE || /\s/.test(text)) return false;
   // `address_line_2` is a name.
   return /\d/.test(text.replace(/[ _-]?\d{1,2}$/, ''));
 }
 
-/** A UUID or many hex digits, as the codes of most marketplaces. */
+/** A UUID or many hex digits, like the codes of most marketplaces. */
 function isTypicalCode(value: string): boolean {
   const text = normalizeCode(value);
   return (
@@ -167,17 +168,20 @@ function isTypicalCode(value: string): boolean {
   );
 }
 
-/** Such as `1,23457E+17`, as spreadsheets save long numbers: their last digits are lost. */
+/** Why a row is rejected whose code is such a number. */
+export const SHORTENED_NUMBER = 'Excel has shortened this number';
+
+/** Matches `1,23457E+17`: spreadsheets save long numbers like this and lose the last digits. */
 export function isShortenedNumber(text: string): boolean {
   return /^-?\d(?:[.,]\d{1,14})?E\+\d{2,3}$/i.test(text);
 }
 
-/** Prose, markup, a date, an amount, an address: hardly a code of any marketplace. */
+/** Prose, markup, a date, an amount or an address: hardly a code of any marketplace. */
 function isUnlikely(text: string): boolean {
   return text.length > LONGEST_CODE || isPlain(text) || ['email', 'link'].includes(kindOf(text));
 }
 
-/** Prose, markup, a date or an amount, which can be shown. */
+/** Prose, markup, a date or an amount, which messages may quote. */
 function isPlain(text: string): boolean {
   const kind = kindOf(text);
   return (
@@ -189,23 +193,24 @@ function isPlain(text: string): boolean {
 }
 
 export interface Doubt {
-  /** Number of records with something in the column of codes, and of those that look odd. */
-  readonly of: number;
+  /** Examined records with text in the column of codes. */
+  readonly total: number;
+  /** Records that look unlike codes. */
   readonly odd: number;
-  /** The form of known codes: `37 characters: digits, a to f`. Null when too few are known. */
+  /** The shape of known codes: `37 characters: digits, a to f`. Null if too few are known. */
   readonly known: string | null;
-  /** A few odd ones, such as `line 3: "Dear customer"`; possible codes are masked. */
+  /** Examples such as `line 3: "Dear customer"`, with possible codes masked. */
   readonly samples: readonly string[];
 }
 
-/** Known codes needed to compare a list with them: fewer may be of one kind by chance. */
+/** Known codes needed for a comparison. Fewer may look alike by chance. */
 const ENOUGH_KNOWN = 20;
 const MAX_SAMPLES = 3;
 
 /**
- * Doubts a list of which more than half of the first 1,000 records look odd: white space or a tag, dates,
- * amounts, addresses, numbers that Excel has shortened, more than 255 characters. When 20 valid codes are
- * known, odd is what differs from all of these in length or kinds of characters, and is no UUID or hex code.
+ * Returns a doubt if more than half of the first 1,000 records look unlike codes: white space or a tag, dates, amounts,
+ * addresses, numbers that Excel shortened, more than 255 characters. If 20 valid codes are known, compares with their
+ * lengths and kinds of characters instead. UUIDs and hex codes are fine then too.
  * @param known valid codes of the seller
  */
 export function doubtOf(
@@ -221,7 +226,7 @@ export function doubtOf(
   );
   if (odd.length * 2 <= records.length) return null;
   return {
-    of: records.length,
+    total: records.length,
     odd: odd.length,
     known: shape === null ? null : describe(shape),
     samples: odd.slice(0, MAX_SAMPLES).map(({ line, text }) => `line ${line}: ${sampleOf(text)}`),
@@ -229,7 +234,7 @@ export function doubtOf(
 }
 
 function sampleOf(text: string): string {
-  return isPlain(text) ? shown(text, 40) : `${maskCode(text)} (${text.length} characters)`;
+  return isPlain(text) ? quoted(text, 40) : `${maskCode(text)} (${text.length} characters)`;
 }
 
 interface Shape {

@@ -3,21 +3,21 @@ import type { Line } from './text-list.js';
 
 /** One record of a CSV file, not yet split into cells. */
 export interface CsvRecord {
-  /** Where it begins, from 1. */
+  /** Number of its first line, from 1. */
   readonly line: number;
   readonly lastLine: number;
   readonly text: string;
   /**
-   * `sound`: follows RFC 4180. In the others quotes are characters: in `literal` ones something follows
-   * a closing quote, in `unclosed` ones it is missing. A `too long` record is cut.
+   * `valid`: follows RFC 4180. `literal`: text follows a closing quote. `unclosed`: a closing quote is missing. In these
+   * two, quotes are ordinary characters. `too long`: the text is cut.
    */
-  readonly kind: 'sound' | 'literal' | 'unclosed' | 'too long';
+  readonly kind: 'valid' | 'literal' | 'unclosed' | 'too long';
 }
 
 /**
- * Joins lines whose break is within quotes. CSV libraries swallow the rest of the file after a quote that
- * is never closed. Here a cell in quotes must follow RFC 4180; if it does not, or becomes too long, its
- * lines are records of their own, with quotes taken literally.
+ * Joins lines whose line end is within quotes. After a quote that is never closed, CSV libraries swallow the rest of the
+ * file. Here a quoted cell must follow RFC 4180. If it doesn't, or becomes too long, each of its lines is a record, with
+ * quotes as ordinary characters.
  * @param maxLength longest record, in UTF-16 units
  */
 export function recordJoiner(
@@ -26,8 +26,8 @@ export function recordJoiner(
 ): (lines: readonly Line[], isLast: boolean) => CsvRecord[] {
   let waiting: Line[] = [];
   let size = 0;
-  /** Each waiting line is a record. Joining some of them could take for ever in a hostile file. */
-  const giveUp = (records: CsvRecord[]): void => {
+  /** Makes each waiting line a record. Trying to join some of them could take forever in a hostile file. */
+  const flushSeparately = (records: CsvRecord[]): void => {
     for (const line of waiting) {
       records.push(recordOf([line], ALONE[stateOfQuotes(line.text, delimiter, false)]));
     }
@@ -39,17 +39,17 @@ export function recordJoiner(
     const state = stateOfQuotes(line.text, delimiter, isOpen);
     const length = size + line.text.length + line.end.length;
     if (line.tooLong) {
-      giveUp(records);
+      flushSeparately(records);
       records.push(recordOf([line], 'too long'));
     } else if (state === 'closed') {
-      records.push(recordOf([...waiting, line], 'sound'));
+      records.push(recordOf([...waiting, line], 'valid'));
       waiting = [];
       size = 0;
     } else if (state === 'open' && length <= maxLength) {
       waiting.push(line);
       size = length;
     } else if (isOpen) {
-      giveUp(records);
+      flushSeparately(records);
       join(line, records);
     } else {
       records.push(recordOf([line], ALONE[state]));
@@ -58,12 +58,13 @@ export function recordJoiner(
   return (lines, isLast) => {
     const records: CsvRecord[] = [];
     for (const line of lines) join(line, records);
-    if (isLast) giveUp(records);
+    if (isLast) flushSeparately(records);
     return records;
   };
 }
 
-const ALONE = { closed: 'sound', open: 'unclosed', broken: 'literal' } as const;
+/** The kind of a single line by the state of its quotes. */
+const ALONE = { closed: 'valid', open: 'unclosed', broken: 'literal' } as const;
 
 function recordOf(lines: readonly Line[], kind: CsvRecord['kind']): CsvRecord {
   const [first, last] = [lines[0] as Line, lines.at(-1) as Line];
@@ -73,8 +74,8 @@ function recordOf(lines: readonly Line[], kind: CsvRecord['kind']): CsvRecord {
 }
 
 /**
- * The state of the quotes at a line's end: `closed`; `open`, to continue in the next line; or `broken`, when
- * something follows a closing quote. Within an unquoted cell a quote is an ordinary character.
+ * The state of the quotes at a line's end: `closed`, `open` (the cell continues in the next line), or `broken` (text
+ * follows a closing quote). Within an unquoted cell a quote is an ordinary character.
  */
 function stateOfQuotes(
   line: string,
@@ -107,15 +108,15 @@ function closingQuote(line: string, from: number): number {
   return at;
 }
 
-/** The cells of each record, in order; a blank record has one empty cell. */
+/** The cells of each record. A blank record has one empty cell. */
 export function cellsOf(records: readonly CsvRecord[], delimiter: string): (readonly string[])[] {
-  // The library is called once for all records that need it: a call takes long.
-  const isQuoted = ({ kind, text }: CsvRecord): boolean => kind === 'sound' && text.includes('"');
+  // One call of the library for all records with quotes, since each call is slow.
+  const isQuoted = ({ kind, text }: CsvRecord): boolean => kind === 'valid' && text.includes('"');
   const quoted = records.filter(isQuoted);
   const parsed = parse(quoted.map(({ text }) => text).join('\n'), {
     delimiter,
     record_delimiter: '\n',
-    // Allows quotes within a cell that doesn't begin with one, unlike RFC 4180.
+    // Unlike RFC 4180, allow quotes within a cell that doesn't begin with one.
     relax_quotes: true,
     relax_column_count: true,
   });

@@ -1,19 +1,19 @@
 import { KEPT_OF_TOO_LONG } from './text-list.js';
-import { IntakeError, shown } from './types.js';
+import { IntakeError, quoted } from './types.js';
 
 export interface JsonRecord {
   readonly line: number;
-  /** The value's JSON; its beginning when it is too long. */
+  /** The value's JSON, or its beginning if it is too long. */
   readonly text: string;
   readonly tooLong: boolean;
 }
 
-/** A step of reading, which pauses where the text that has arrived ends. */
+/** A step of the parser. It yields to wait for the next piece of text. */
 type Steps<Result = void> = Generator<undefined, Result, undefined>;
 
 const MAX_NAME = 1024;
 
-// Tokens that may begin or end a part of a value. A text is one token, if all of it has arrived.
+// Tokens that may begin or end a part of a value. A string that is complete in the buffer is one token.
 const IN_BRACKETS = /"[^"\\\n]*"|["[\]{}]/g;
 const IN_WORD = /"[^"\\\n]*"|["[\]{}, \t\n:]/g;
 const IN_STRING = /["\\\n]/g;
@@ -21,34 +21,35 @@ const ESCAPED = /[^]/g;
 const AFTER_WORD = /[\]}, \t\n:]/;
 
 /**
- * Cuts a JSON document into the values of its list as the text arrives; no library does that. Each value is
- * parsed by itself, so that an invalid one doesn't stop the others.
+ * Splits a JSON document into the values of its list while the text arrives. Each value is parsed separately later, so
+ * that an invalid one doesn't stop the others. No library does that.
  */
 export class JsonDocument {
-  /** Name of the member that is the list; null when the document itself is. */
+  /** Name of the member with the list, or null if the document itself is the list. */
   list: string | null = null;
-  /** Text that has arrived, with LF as its only line end, and how much of it is read. */
+  /** The buffered text, with LF as its only line end. */
   #text = '';
+  /** Position in `#text`. */
   #at = 0;
   #line = 1;
-  /** A CR whose LF may be in the next piece. */
+  /** A CR at the end of a piece, which an LF may follow. */
   #heldBack = '';
   #isLast = false;
-  #found: JsonRecord[] = [];
+  #records: JsonRecord[] = [];
   readonly #steps = this.#document();
   readonly #maxLength: number;
   readonly #mask: (name: string) => string;
 
   /**
    * @param maxLength longest record, in UTF-16 units
-   * @param mask masks API keys in the names of members, which messages show
+   * @param mask masks API keys in names of members, which messages show
    */
   constructor(maxLength: number, mask: (name: string) => string) {
     this.#maxLength = maxLength;
     this.#mask = mask;
   }
 
-  /** @throws IntakeError where the document's structure is broken */
+  /** Adds text. @returns the records that end in it @throws IntakeError when the document's structure is broken */
   push(piece: string, isLast: boolean): JsonRecord[] {
     const text = this.#heldBack + piece;
     this.#heldBack = !isLast && text.endsWith('\r') ? '\r' : '';
@@ -56,64 +57,63 @@ export class JsonDocument {
     this.#text = this.#text.slice(this.#at) + whole.replaceAll(/\r\n?/g, '\n');
     this.#at = 0;
     this.#isLast = isLast;
-    this.#found = [];
+    this.#records = [];
     this.#steps.next();
-    return this.#found;
+    return this.#records;
   }
 
   *#document(): Steps {
-    if (yield* this.#accepts('[')) yield* this.#elements();
-    else if (!(yield* this.#accepts('{'))) this.#fail('a JSON list begins with [ or {');
+    if (yield* this.#accept('[')) yield* this.#elements();
+    else if (!(yield* this.#accept('{'))) this.#fail('a JSON list must begin with [ or {');
     else {
       yield* this.#members();
       if (this.list === null) {
         throw new IntakeError(
-          'the JSON object has no list of texts or objects',
-          'Give an array of codes, an array of objects, or an object with one such array.',
+          'the JSON object has no list of strings or objects',
+          'Use an array of codes, an array of objects, or an object with one such array.',
         );
       }
     }
     for (;;) {
       this.#skipSpace();
-      if (this.#at < this.#text.length)
-        this.#fail('something follows after the end of the document');
+      if (this.#at < this.#text.length) this.#fail('there is text after the end of the document');
       yield;
     }
   }
 
   *#elements(): Steps {
-    if (yield* this.#accepts(']')) return;
+    if (yield* this.#accept(']')) return;
     do {
       const record = yield* this.#value(this.#maxLength);
-      this.#found.push(record);
-    } while (yield* this.#goesOn(']', 'values'));
+      this.#records.push(record);
+    } while (yield* this.#acceptComma(']', 'values'));
   }
 
   *#members(): Steps {
-    if (yield* this.#accepts('}')) return;
+    if (yield* this.#accept('}')) return;
     do {
       const name = yield* this.#name();
-      if (!(yield* this.#accepts('['))) yield* this.#value(0);
-      else if (['"', '{'].includes(yield* this.#next())) {
+      if (!(yield* this.#accept('['))) yield* this.#value(0);
+      else if (['"', '{'].includes(yield* this.#peek())) {
         if (this.list !== null) {
           throw new IntakeError(
-            `the JSON object has two lists: ${shown(this.list)} and ${shown(name)}`,
+            `the JSON object has two lists: ${quoted(this.list)} and ${quoted(name)}`,
             'Leave only the list with the codes in the file.',
           );
         }
         this.list = name;
         yield* this.#elements();
-      } else if (!(yield* this.#accepts(']'))) {
+      } else if (!(yield* this.#accept(']'))) {
         // An array of numbers, arrays and the like can't be the list of codes.
         yield* this.#value(0, 1);
       }
-    } while (yield* this.#goesOn('}', 'members'));
+    } while (yield* this.#acceptComma('}', 'members'));
   }
 
   *#name(): Steps<string> {
-    if ((yield* this.#next()) !== '"') this.#fail('the name of a member is missing');
+    if ((yield* this.#peek()) !== '"') this.#fail('the name of a member is missing');
     const { text } = yield* this.#value(MAX_NAME);
-    if (!(yield* this.#accepts(':'))) this.#fail('a colon is missing after the name of a member');
+    if (!(yield* this.#accept(':'))) this.#fail('a colon is missing after the name of a member');
     try {
       return this.#mask(JSON.parse(text) as string);
     } catch {
@@ -121,15 +121,20 @@ export class JsonDocument {
     }
   }
 
-  *#goesOn(close: string, of: string): Steps<boolean> {
-    if (yield* this.#accepts(close)) return false;
-    if (!(yield* this.#accepts(','))) this.#fail(`a comma is missing between two ${of}`);
-    return !(yield* this.#accepts(close));
+  /** Reads a comma or the closing bracket. @returns false at the end of the array or object */
+  *#acceptComma(close: string, parts: string): Steps<boolean> {
+    if (yield* this.#accept(close)) return false;
+    if (!(yield* this.#accept(','))) this.#fail(`a comma is missing between two ${parts}`);
+    return !(yield* this.#accept(close));
   }
 
-  /** @param maxLength longest text that is kept @param open brackets before the value that it closes */
+  /**
+   * Reads a value.
+   * @param maxLength longest text to keep
+   * @param open number of brackets that were opened before
+   */
   *#value(maxLength: number, open = 0): Steps<JsonRecord> {
-    if (',:]}'.includes(yield* this.#next())) this.#fail('a value is missing');
+    if (',:]}'.includes(yield* this.#peek())) this.#fail('a value is missing');
     const line = this.#line;
     let text = '';
     let length = 0;
@@ -139,11 +144,11 @@ export class JsonDocument {
     for (let isOpen = true; isOpen;) {
       const tokens = isEscaped ? ESCAPED : inString ? IN_STRING : depth > 0 ? IN_BRACKETS : IN_WORD;
       tokens.lastIndex = this.#at;
-      const found = tokens.exec(this.#text);
-      const token = found?.[0] ?? '';
-      if (token === '\n' && inString) this.#fail('a text is not closed before the line ends');
+      const match = tokens.exec(this.#text);
+      const token = match?.[0] ?? '';
+      if (token === '\n' && inString) this.#fail('a string is not closed before the line ends');
       const isAfterWord = tokens === IN_WORD && token.length === 1 && AFTER_WORD.test(token);
-      const end = (found?.index ?? Infinity) + (isAfterWord ? 0 : token.length);
+      const end = (match?.index ?? Infinity) + (isAfterWord ? 0 : token.length);
       const part = this.#take(end);
       length += part.length;
       if (text.length <= maxLength) text += part;
@@ -162,15 +167,15 @@ export class JsonDocument {
     return { line, text: tooLong ? text.slice(0, KEPT_OF_TOO_LONG) : text, tooLong };
   }
 
-  /** Reads a character, if it is the next one that is not white space. */
-  *#accepts(char: string): Steps<boolean> {
-    if ((yield* this.#next()) !== char) return false;
+  /** Reads `char` if it is the next character after white space. */
+  *#accept(char: string): Steps<boolean> {
+    if ((yield* this.#peek()) !== char) return false;
     this.#at++;
     return true;
   }
 
-  /** The next character that is not white space. It is not read. */
-  *#next(): Steps<string> {
+  /** The next character after white space, without reading it. */
+  *#peek(): Steps<string> {
     for (;;) {
       this.#skipSpace();
       const char = this.#text[this.#at];
@@ -179,9 +184,9 @@ export class JsonDocument {
     }
   }
 
-  /** Waits for the next piece of the text. */
+  /** Waits for the next piece of text. */
   *#more(): Steps {
-    if (this.#isLast) this.#fail('ends before the document does: it was cut off');
+    if (this.#isLast) this.#fail('the document is cut off');
     yield;
   }
 
@@ -203,7 +208,7 @@ export class JsonDocument {
   #fail(problem: string): never {
     throw new IntakeError(
       `line ${this.#line}: ${problem}`,
-      'Correct or export the JSON again. One value a line (NDJSON) would survive a broken line.',
+      'Correct the JSON or export it again. With one value a line (NDJSON), other lines survive a broken one.',
     );
   }
 }

@@ -1,14 +1,14 @@
 import { chooseColumn } from './columns.js';
 import { JsonDocument, type JsonRecord } from './json-document.js';
 import { isBlank, lineSplitter } from './text-list.js';
-import { IntakeError, shown } from './types.js';
+import { IntakeError, quoted } from './types.js';
 import type { IntakeRow, Plan, Sample, Splitter, Tally } from './types.js';
 
 const MAX_SAMPLE_RECORDS = 1000;
 const MAX_COLUMNS = 1000;
 const MAX_NAMES = 10;
 
-/** @throws IntakeError when there is no list, or the column of codes is not clear */
+/** Finds the list and its columns. @throws IntakeError when there is no list, or the column of codes is unclear */
 export function planJson(sample: Sample, byLine: boolean): Plan {
   const { text, whole, maxLength, mask } = sample;
   const document = new JsonDocument(maxLength, mask);
@@ -16,7 +16,7 @@ export function planJson(sample: Sample, byLine: boolean): Plan {
   if (records.length === 0) {
     throw new IntakeError(
       whole ? 'the list is empty' : `no record ends within the first ${text.length} characters`,
-      'Check that the right file was exported.',
+      'Check that you exported the right file.',
     );
   }
   const values = records.slice(0, MAX_SAMPLE_RECORDS).map((record) => valueOf(record, maxLength));
@@ -28,7 +28,7 @@ export function planJson(sample: Sample, byLine: boolean): Plan {
     columns: shape.columns.map(mask),
     codeColumn: shape.codeColumn,
     reasons: [
-      ...(list === null ? [] : [`The list is the object's member ${shown(list)}.`]),
+      ...(list === null ? [] : [`The list is the object's member ${quoted(list)}.`]),
       shape.reason,
     ],
     newReader: (tally) => jsonReader(byLine, shape, sample, tally),
@@ -56,9 +56,9 @@ function shapeOf(values: readonly JsonValue[], { column, mask }: Sample): JsonSh
     );
   }
   if (columns.length === 0) {
-    throw new IntakeError('the objects have no fields', 'Check that the right file was exported.');
+    throw new IntakeError('the objects have no fields', 'Check that you exported the right file.');
   }
-  // Nested values are never codes, even if their JSON looks like one.
+  // Nested values are never codes, even if their JSON looks like a code.
   const flatText = (field: Field | undefined): string =>
     field === undefined || field.nested ? '' : field.text;
   const records = objects.map((fields) => columns.map((name) => flatText(fields.get(name))));
@@ -103,18 +103,14 @@ function jsonReader(
     const cells = columns.map((name) => fields.get(name)?.text ?? '');
     const code = fields.get(columns[codeColumn] ?? '');
     if (code === undefined) return { line, rejected: 'has no field with the code', columns: cells };
-    if (code.nested) {
-      return { line, rejected: 'has a list or an object where the code should be', columns: cells };
-    }
+    if (code.nested) return { line, rejected: 'has a list or object as its code', columns: cells };
     return { line, text: code.text, columns: cells };
   };
   return (piece, isLast) => {
     const rows = split(piece, isLast).map(rowOf);
     if (isLast && unknown.size > 0) {
-      const names = [...unknown].map((name) => shown(mask(name))).join(', ');
-      tally.notes.push(
-        `Fields that the first records don't have are left out of the result: ${names}.`,
-      );
+      const names = [...unknown].map((name) => quoted(mask(name))).join(', ');
+      tally.notes.push(`The result leaves out fields that the first records don't have: ${names}.`);
     }
     return rows;
   };
@@ -137,25 +133,25 @@ type JsonValue =
 
 interface Field {
   readonly text: string;
-  /** A nested value is a cell of JSON, but never a code. */
+  /** True for an array or object: a cell of JSON, but never a code. */
   readonly nested: boolean;
 }
 
-/** Decodes one record: a text, or the fields of an object as texts. */
+/** Decodes a record: a string, or an object with its fields as text. */
 export function decodeJson(json: string): JsonValue {
   try {
     const value: unknown = JSON.parse(withExactNumbers(json));
     if (typeof value === 'string') return { kind: 'text', text: value };
     if (typeof value === 'number') return { kind: 'text', text: String(value) };
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      return { kind: 'unfit', reason: 'is neither a text nor an object' };
+      return { kind: 'unfit', reason: 'is neither a string nor an object' };
     }
     const fields = Object.entries(value).map(([name, field]) => [name, fieldOf(field)] as const);
     return { kind: 'object', fields: new Map(fields) };
   } catch (error) {
-    // `JSON.stringify` calls itself for each level.
+    // JSON.stringify overflows the stack for deep nesting.
     const isTooDeep = error instanceof RangeError;
-    return { kind: 'unfit', reason: isTooDeep ? 'nests too deeply' : 'is not valid JSON' };
+    return { kind: 'unfit', reason: isTooDeep ? 'is nested too deeply' : 'is not valid JSON' };
   }
 }
 
@@ -167,7 +163,7 @@ function fieldOf(value: unknown): Field {
 
 const TEXT_OR_NUMBER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
-/** Turns numbers that JavaScript writes in another way (`1.10`, an id of 20 digits) into texts. */
+/** Makes strings of numbers that JavaScript would write differently, such as `1.10` or an id of 20 digits. */
 function withExactNumbers(json: string): string {
   return json.replaceAll(TEXT_OR_NUMBER, (part) =>
     part.startsWith('"') || !/^-?(?:0|[1-9]\d*)(?:\D|$)/.test(part) || String(Number(part)) === part

@@ -1,22 +1,22 @@
 import { describeCodeFault, readCode } from '../domain/codes/code.js';
 import { cellMasker } from '../domain/redact.js';
 import { MASK } from '../domain/secret.js';
-import { isShortenedNumber } from './columns.js';
+import { isShortenedNumber, SHORTENED_NUMBER } from './columns.js';
 import { hasCells, planCsv } from './csv-list.js';
 import { decodeJson, planJson } from './json-list.js';
 import {
   HEAD_BYTES,
-  begin,
   decoderOf,
   findEncoding,
+  gunzipped,
   isGzip,
   isWorkbook,
+  peek,
   refuseBinary,
-  unpacked,
-  type Begun,
+  type Peeked,
 } from './source.js';
 import { planText } from './text-list.js';
-import { IntakeError, shown } from './types.js';
+import { IntakeError, quoted } from './types.js';
 import type {
   Format,
   Intake,
@@ -28,36 +28,38 @@ import type {
   Tally,
 } from './types.js';
 
-/** Bytes decoded at once: few, so that their rows are collected as garbage before the next piece. */
+/** Bytes decoded at once. Small, so that their rows are garbage collected before the next piece. */
 const PIECE_BYTES = 32 * 1024;
 const MAX_RECORD = 1024 * 1024;
 const MAX_BATCH = 1000;
 const MAX_FIRST_ROWS = 1000;
 
-/** @throws IntakeError when it is not a list of codes, or the column of codes is not clear */
+/**
+ * Finds out how a list is written, and reads it.
+ * @throws IntakeError when it is not a list of codes, or the column of codes is unclear
+ */
 export async function readCodes(
   source: AsyncIterable<Uint8Array>,
   options: IntakeOptions,
 ): Promise<Intake> {
-  let begun = await begin(source);
-  const close = [begun.close];
+  const file = await peek(source);
+  const compressed = isGzip(file.head);
+  let content: Peeked | null = null;
+  const close = async (): Promise<void> => {
+    await content?.close();
+    await file.close();
+  };
   try {
-    const compressed = isGzip(begun.head);
-    if (compressed) {
-      begun = await begin(unpacked(begun.bytes, options.maxUnpackedBytes));
-      close.unshift(begun.close);
-    }
-    const reading = await readingOf(begun, options);
-    return intakeOf(reading, compressed, options, async () => {
-      for (const one of close) await one();
-    });
+    content = compressed ? await peek(gunzipped(file.bytes, options.maxUnpackedBytes)) : file;
+    const reading = await readingOf(content, options);
+    return intakeOf(reading, compressed, options, close);
   } catch (error) {
-    for (const one of close) await one();
+    await close();
     throw error;
   }
 }
 
-async function readingOf(begun: Begun, options: IntakeOptions): Promise<Reading> {
+async function readingOf(source: Peeked, options: IntakeOptions): Promise<Reading> {
   const { sheet, format } = options;
   const mask = cellMasker(options.keys ?? []);
   const wanted = {
@@ -65,12 +67,12 @@ async function readingOf(begun: Begun, options: IntakeOptions): Promise<Reading>
     mask,
     maxLength: options.maxRecordBytes ?? MAX_RECORD,
   };
-  if (isWorkbook(begun.head) && (format === undefined || format === 'xlsx')) {
-    // Only workbooks need the libraries for them.
+  if (isWorkbook(source.head) && (format === undefined || format === 'xlsx')) {
+    // Loaded on demand: only workbooks need its libraries.
     const { readXlsx } = await import('./xlsx-list.js');
-    return readXlsx(begun.bytes, { ...wanted, sheet, maxBytes: options.maxUnpackedBytes });
+    return readXlsx(source.bytes, { ...wanted, sheet, maxBytes: options.maxUnpackedBytes });
   }
-  const reading = readText(begun, options, wanted);
+  const reading = readText(source, options, wanted);
   if (sheet === undefined) return reading;
   throw new IntakeError(
     `there is no sheet in a list that is read as ${reading.format}`,
@@ -78,20 +80,19 @@ async function readingOf(begun: Begun, options: IntakeOptions): Promise<Reading>
   );
 }
 
-/** @throws IntakeError when it is not a list of codes, or the column of codes is not clear */
 function readText(
-  begun: Begun,
+  source: Peeked,
   options: IntakeOptions,
   wanted: Omit<Sample, 'text' | 'whole'>,
 ): Reading {
-  const { head, bytes } = begun;
-  const { encoding, mark, reason } = findEncoding(begun);
+  const { head, bytes } = source;
+  const { encoding, bomLength, reason } = findEncoding(source);
   refuseBinary(head, encoding);
-  const whole = begun.whole && head.length <= HEAD_BYTES;
-  const text = decoderOf(encoding, [])(head.subarray(mark, HEAD_BYTES), whole);
+  const whole = source.whole && head.length <= HEAD_BYTES;
+  const text = decoderOf(encoding, [])(head.subarray(bomLength, HEAD_BYTES), whole);
   const sample: Sample = { ...wanted, text, whole };
   if (whole && text.trim() === '') {
-    throw new IntakeError('the list is empty', 'Check that the right file was exported.');
+    throw new IntakeError('the list is empty', 'Check that you exported the right file.');
   }
   const found = findFormat(sample, options.name, options.format);
   const { newReader, ...columns } = planOf(found.format, sample);
@@ -99,7 +100,7 @@ function readText(
   async function* rows(tally: Tally): AsyncGenerator<readonly IntakeRow[], void, undefined> {
     const read = newReader(tally);
     const decode = decoderOf(encoding, tally.notes);
-    for await (const piece of piecesOf(bytes, mark)) {
+    for await (const piece of piecesOf(bytes, bomLength)) {
       yield read(decode(piece, piece.length === 0), piece.length === 0);
     }
   }
@@ -108,7 +109,7 @@ function readText(
     ...columns,
     format: found.format,
     encoding,
-    bom: mark > 0,
+    bom: bomLength > 0,
     rows,
     reasons: [found.reason, reason, ...columns.reasons],
     first: newReader(newTally())(text, whole).slice(0, MAX_FIRST_ROWS),
@@ -130,9 +131,9 @@ function intakeOf(
   const tally = newTally();
 
   async function* checkedRows(): AsyncGenerator<readonly IntakeRow[], void, undefined> {
-    for await (const found of rows(tally)) {
-      for (let at = 0; at < found.length; at += MAX_BATCH) {
-        const batch = found.slice(at, at + MAX_BATCH).map(check);
+    for await (const part of rows(tally)) {
+      for (let at = 0; at < part.length; at += MAX_BATCH) {
+        const batch = part.slice(at, at + MAX_BATCH).map(check);
         tally.rows += batch.length;
         tally.rejected += batch.filter((row) => 'rejected' in row).length;
         yield batch;
@@ -158,12 +159,12 @@ function planOf(format: TextFormat, sample: Sample): Plan {
   return format === 'csv' ? planCsv(sample) : planJson(sample, format === 'ndjson');
 }
 
-/** The bytes without the byte order mark, in pieces of bounded size; the last one is empty. */
+/** The bytes without the byte order mark, in pieces of at most `PIECE_BYTES`. The last piece is empty. */
 async function* piecesOf(
   bytes: AsyncIterable<Uint8Array>,
-  mark: number,
+  bomLength: number,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  let skipped = mark;
+  let skipped = bomLength;
   for await (const chunk of bytes) {
     for (let at = skipped; at < chunk.length; at += PIECE_BYTES) {
       yield chunk.subarray(at, at + PIECE_BYTES);
@@ -173,7 +174,7 @@ async function* piecesOf(
   yield new Uint8Array();
 }
 
-/** The row with API keys masked; rejected when its text can't be a code. */
+/** Masks API keys in a row, and rejects it if its text can't be a code. */
 function checked(row: IntakeRow, codeColumn: number, mask: Sample['mask']): IntakeRow {
   const { line } = row;
   const masked = row.columns.map((cell) => mask(cell));
@@ -185,24 +186,18 @@ function checked(row: IntakeRow, codeColumn: number, mask: Sample['mask']): Inta
     return { line, rejected: `the code ${describeCodeFault(read.reason)}`, columns };
   }
   const { code } = read;
-  // Reading the code removes quotes around a key; the cell still has them.
+  // `readCode` removes quotes around a key, while the cell still has them.
   if (code === row.columns[codeColumn] ? columns[codeColumn] !== code : mask(code) !== code) {
     const hidden = columns.map((cell, index) => (index === codeColumn ? MASK : cell));
     return { line, rejected: 'the code is an API key, which is masked here', columns: hidden };
   }
-  if (isShortenedNumber(code))
-    return { line, rejected: 'Excel has shortened this number', columns };
+  if (isShortenedNumber(code)) return { line, rejected: SHORTENED_NUMBER, columns };
   return isSafe ? row : { line, text: row.text, columns };
 }
 
 type TextFormat = Exclude<Format, 'xlsx'>;
 
-interface FormatFound {
-  readonly format: TextFormat;
-  readonly reason: string;
-}
-
-const BY_ENDING: Readonly<Record<string, TextFormat>> = {
+const BY_EXTENSION: Readonly<Record<string, TextFormat>> = {
   csv: 'csv',
   tsv: 'csv',
   tab: 'csv',
@@ -213,33 +208,37 @@ const BY_ENDING: Readonly<Record<string, TextFormat>> = {
   jsonlines: 'ndjson',
 };
 
-/** The format asked for, or the one of the content, or of the name. Excel saves tables as `.txt`. */
-function findFormat(sample: Sample, name: string, asked: Format | undefined): FormatFound {
-  if (asked === 'xlsx') {
+/** The requested format, or that of the content, or that of the name. Excel saves tables as `.txt`. */
+function findFormat(
+  sample: Sample,
+  name: string,
+  requested: Format | undefined,
+): { format: TextFormat; reason: string } {
+  if (requested === 'xlsx') {
     throw new IntakeError('this is not an Excel workbook', 'Leave --input-format out.');
   }
-  if (asked !== undefined) return { format: asked, reason: `Read as ${asked}, as asked for.` };
+  if (requested !== undefined) {
+    return { format: requested, reason: `Read as ${requested}, as requested.` };
+  }
   if (/^\s*<(?:!doctype|html|\?xml)/i.test(sample.text)) {
     return { format: 'txt', reason: 'Read as txt, because it is a web page or XML.' };
   }
-  const ending = /\.([a-z]+)$/i.exec(name.replace(/\.gz$/i, ''))?.[1]?.toLowerCase() ?? '';
-  const named = BY_ENDING[ending] ?? null;
+  const extension = /\.([a-z]+)$/i.exec(name.replace(/\.gz$/i, ''))?.[1]?.toLowerCase() ?? '';
+  const named = BY_EXTENSION[extension] ?? null;
   const json = jsonKind(sample, named);
   if (json !== null && json !== named) {
-    return { format: json, reason: `Read as ${json}, because that is what its beginning is.` };
+    return { format: json, reason: `Read as ${json}, because its beginning is ${json}.` };
   }
   if (named !== null) {
-    return {
-      format: named,
-      reason: `Read as ${named}, because its name ends in ${shown(ending)}.`,
-    };
+    const reason = `Read as ${named}, because its name ends in ${quoted(extension)}.`;
+    return { format: named, reason };
   }
   return hasCells(sample)
     ? { format: 'csv', reason: 'Read as csv, because its lines have several cells.' }
     : { format: 'txt', reason: 'Read as txt, because its lines have a single value.' };
 }
 
-/** Whether the text is one JSON document or one value a line; null when it is not JSON. */
+/** Whether the text is one JSON document or one value a line. Null if it is not JSON. */
 function jsonKind({ text }: Sample, named: Format | null): 'json' | 'ndjson' | null {
   const start = text.trimStart();
   if (/^\[\s*(?:["{[\]\d-]|true|false|null)/.test(start)) return 'json';

@@ -13,6 +13,8 @@ import type { WorkbookColumn } from './write-workbook.js';
 export const RESULT_FORMATS = ['csv', 'json', 'ndjson', 'xlsx'] as const;
 export type ResultFormat = (typeof RESULT_FORMATS)[number];
 
+const ROWS_PER_CHUNK = 500;
+
 export const RESULT_COLUMNS = [
   'verdict',
   'license_type',
@@ -27,18 +29,20 @@ export const RESULT_COLUMNS = [
   'proof',
 ] as const;
 
-/** The values of these columns. An unknown one is null: an empty cell, `null` in JSON. */
+/** The values of these columns. Null: unknown, written as an empty cell or as `null` in JSON. */
 export type Result = Readonly<Record<(typeof RESULT_COLUMNS)[number], string | number | null>>;
 
 export interface ResultRow {
-  /** The record's own cells; those missing at the end are empty. */
+  /** The record's own cells. Missing ones at the end are empty. */
   readonly columns: readonly string[];
   readonly result: Result;
 }
 
-const ROWS_AT_ONCE = 500;
+type Rows = Iterable<ResultRow> | AsyncIterable<ResultRow>;
+type Cell = string | number | null;
 
-const KINDS: Partial<Record<(typeof RESULT_COLUMNS)[number], WorkbookColumn['kind']>> = {
+/** Columns of `RESULT_COLUMNS` that are not text. */
+const KINDS: Partial<Record<keyof Result, WorkbookColumn['kind']>> = {
   price: 'number',
   purchased_at: 'moment',
   supported_until: 'moment',
@@ -46,84 +50,80 @@ const KINDS: Partial<Record<(typeof RESULT_COLUMNS)[number], WorkbookColumn['kin
 };
 
 /**
- * A result in any format, in chunks: in a workbook with prices as numbers, times as dates, all else as text.
- * @param dialect for CSV
+ * A result in any format, in chunks: the columns of the list, then `RESULT_COLUMNS`. A second `verdict` becomes
+ * `verdict_2`. In a workbook prices are numbers, times are dates, and all else is text. In CSV, formulas get an
+ * apostrophe, which `readCodes` removes again.
+ * @param dialect for CSV. Only prices in `RESULT_COLUMNS` get its decimal comma.
  */
 export async function* resultChunks(
   format: ResultFormat,
   columns: readonly string[],
-  rows: AsyncIterable<ResultRow>,
+  rows: Rows,
   dialect: CsvDialect = PLAIN_CSV,
 ): AsyncGenerator<string | Uint8Array, void, undefined> {
-  if (format !== 'xlsx') {
-    yield* resultText(format, columns, rows, dialect);
+  const listNames = uniqueNames(columns);
+  const resultNames = uniqueNames(RESULT_COLUMNS, listNames);
+  if (format === 'xlsx') {
+    yield* sheetChunks(listNames, resultNames, rows);
     return;
   }
-  // Only workbooks need the library for them.
-  const { workbookChunks } = await import('./write-workbook.js');
-  const own = uniqueNames(columns);
-  const names = uniqueNames(RESULT_COLUMNS, own);
-  const found = RESULT_COLUMNS.map((column, at) => {
-    return { name: names[at] ?? column, kind: KINDS[column] ?? ('text' as const) };
-  });
-  async function* cells(): AsyncGenerator<readonly Cell[], void, undefined> {
-    for await (const { columns: given, result } of rows) {
-      yield [...own.map((_, at) => given[at] ?? ''), ...RESULT_COLUMNS.map((n) => result[n])];
-    }
-  }
-  yield* workbookChunks(
-    [...own.map((name) => ({ name, kind: 'text' as const })), ...found],
-    cells(),
-  );
-}
-
-/**
- * A result as text, in pieces: the columns of the list, then `RESULT_COLUMNS`; a second `verdict` becomes
- * `verdict_2`. In CSV, what a spreadsheet would run as a formula gets an apostrophe, which `readCodes`
- * takes off again; numbers stay as they are. Only prices of `RESULT_COLUMNS` get decimal commas.
- */
-export async function* resultText(
-  format: Exclude<ResultFormat, 'xlsx'>,
-  columns: readonly string[],
-  rows: Iterable<ResultRow> | AsyncIterable<ResultRow>,
-  dialect: CsvDialect = PLAIN_CSV,
-): AsyncGenerator<string, void, undefined> {
-  const own = uniqueNames(columns);
-  const names = [...own, ...uniqueNames(RESULT_COLUMNS, own)];
-  const isCsv = format === 'csv';
+  const names = [...listNames, ...resultNames];
+  const priceIndex = listNames.length + RESULT_COLUMNS.indexOf('price');
+  const csvCell = (cell: Cell, index: number): string | null =>
+    safeCell(index === priceIndex ? csvNumber(String(cell ?? ''), dialect) : cell);
   const [open, between, close] = format === 'json' ? ['[\n', ',\n', '\n]\n'] : ['', '', ''];
-  let text = isCsv ? csvHead(names.map(safeCell), dialect) : open;
+  let text = format === 'csv' ? csvHead(names.map(safeCell), dialect) : open;
   let written = 0;
-  for await (const { columns: given, result } of rows) {
-    if (given.length > own.length) {
-      throw new RangeError(`a row has ${given.length} cells for ${own.length} columns`);
-    }
-    const kept = own.map((_, at) => given[at] ?? '');
-    const cells = [...kept, ...RESULT_COLUMNS.map((name) => result[name])];
+  for await (const row of rows) {
+    const cells = cellsOf(row, listNames.length);
     if (written > 0) text += between;
-    if (isCsv) {
-      const found = RESULT_COLUMNS.map((name) =>
-        KINDS[name] === 'number' ? csvNumber(String(result[name] ?? ''), dialect) : result[name],
-      );
-      text += csvLine([...kept, ...found].map(safeCell), dialect.delimiter);
-    } else text += jsonObject(names, cells) + (format === 'json' ? '' : '\n');
-    if (++written % ROWS_AT_ONCE > 0) continue;
+    if (format === 'csv') text += csvLine(cells.map(csvCell), dialect.delimiter);
+    else text += jsonObject(names, cells) + (format === 'json' ? '' : '\n');
+    if (++written % ROWS_PER_CHUNK > 0) continue;
     yield text;
     text = '';
   }
   yield text + close;
 }
 
-type Cell = string | number | null;
+async function* sheetChunks(
+  listNames: readonly string[],
+  resultNames: readonly string[],
+  rows: Rows,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  // Loaded on demand: only workbooks need its library.
+  const { workbookChunks } = await import('./write-workbook.js');
+  const columns = [
+    ...listNames.map((name) => ({ name, kind: 'text' as const })),
+    ...RESULT_COLUMNS.map((column, at) => ({
+      name: resultNames[at] ?? column,
+      kind: KINDS[column] ?? ('text' as const),
+    })),
+  ];
+  async function* cells(): AsyncGenerator<readonly Cell[], void, undefined> {
+    for await (const row of rows) yield cellsOf(row, listNames.length);
+  }
+  yield* workbookChunks(columns, cells());
+}
 
+/** @param width number of columns of the list */
+function cellsOf({ columns, result }: ResultRow, width: number): readonly Cell[] {
+  if (columns.length > width) {
+    throw new RangeError(`a row has ${columns.length} cells for ${width} columns`);
+  }
+  const missing = Array.from({ length: width - columns.length }, () => '');
+  return [...columns, ...missing, ...RESULT_COLUMNS.map((name) => result[name])];
+}
+
+/** A cell that no spreadsheet runs as a formula. */
 function safeCell(value: Cell): string | null {
-  // The list does not distinguish an empty cell from none.
+  // A list doesn't distinguish an empty cell from a missing one.
   if (value === null || value === '') return null;
   const text = String(value).toWellFormed();
   return isAmount(text) ? text : escapeFormula(text);
 }
 
-/** Not made from an object: that would put names like `7` first and treat `__proto__` specially. */
+/** Not via an object, which would sort names like `7` first and treat `__proto__` specially. */
 function jsonObject(names: readonly string[], cells: readonly Cell[]): string {
   const members = names.map((name, at) => `${JSON.stringify(name)}:${JSON.stringify(cells[at])}`);
   return `{${members.join(',')}}`;

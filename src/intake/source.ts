@@ -7,15 +7,15 @@ import { IntakeError, TO_CSV, fileError, type FileProblems } from './types.js';
 import type { Encoding } from './types.js';
 
 const NO_FILE = ['there is no such file', 'Check the path.'] as const;
-const NO_LEAVE = ['this user may not read it', 'Give the user leave to read it.'] as const;
+const NOT_READABLE = ['this user may not read it', 'Give the user read permission.'] as const;
 
 const PROBLEMS: FileProblems = {
   ENOENT: NO_FILE,
   ENOTDIR: NO_FILE,
   EISDIR: ['is a folder, not a file', 'Name a file in it.'],
-  EACCES: NO_LEAVE,
-  EPERM: NO_LEAVE,
-  ELOOP: ['its links lead in a circle', 'Name the file itself.'],
+  EACCES: NOT_READABLE,
+  EPERM: NOT_READABLE,
+  ELOOP: ['its links form a loop', 'Name the file itself.'],
   EMFILE: ['too many files are open', 'Check fewer lists at once.'],
 };
 
@@ -29,24 +29,25 @@ export async function openSource(path: string): Promise<AsyncIterable<Uint8Array
     }
     return file.createReadStream({ highWaterMark: 64 * 1024 });
   } catch (error) {
-    const other = ["it can't be read", 'Check the file and its disk.'] as const;
-    throw fileError(path, error, PROBLEMS, other);
+    throw fileError(path, error, PROBLEMS, ["it can't be read", 'Check the file and its disk.']);
   }
 }
 
-/** Bytes at the beginning from which the format is found. */
+/** Bytes at the beginning that decide the format. */
 export const HEAD_BYTES = 256 * 1024;
 
-export interface Begun {
-  /** At least `HEAD_BYTES`, or all there are. */
+export interface Peeked {
+  /** The first `HEAD_BYTES` or more, or all bytes if there are fewer. */
   readonly head: Buffer;
+  /** True if `head` is all there is. */
   readonly whole: boolean;
-  /** All bytes, from the beginning. Can be iterated once; closes the source then. */
+  /** All bytes, from the beginning. Can be iterated once. Closes the source at its end. */
   readonly bytes: AsyncIterable<Uint8Array>;
   readonly close: () => Promise<void>;
 }
 
-export async function begin(source: AsyncIterable<Uint8Array>): Promise<Begun> {
+/** Reads the beginning of a source. */
+export async function peek(source: AsyncIterable<Uint8Array>): Promise<Peeked> {
   const iterator = source[Symbol.asyncIterator]();
   const close = async (): Promise<void> => {
     await iterator.return?.();
@@ -81,15 +82,16 @@ export function isGzip(head: Buffer): boolean {
 }
 
 /**
- * @param maxBytes of the content, so that a small file can not fill a disk or run for days
- * @throws IntakeError when it unpacks to more, or is broken
+ * Decompresses gzip.
+ * @param maxBytes limit of the content, so that a small file can't fill a disk or run for days
+ * @throws IntakeError when the content is larger, or the file is broken
  */
-export async function* unpacked(
+export async function* gunzipped(
   source: AsyncIterable<Uint8Array>,
   maxBytes = MAX_UNPACKED_BYTES,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const gunzip = createGunzip({ chunkSize: 64 * 1024 });
-  // Errors reach the loop below; the callback is only there because it must be.
+  // `pipeline` requires a callback. Errors reach the loop below.
   pipeline(Readable.from(source), gunzip, () => undefined);
   let size = 0;
   try {
@@ -97,8 +99,8 @@ export async function* unpacked(
       size += bytes.length;
       if (size > maxBytes) {
         throw new IntakeError(
-          `the compressed list unpacks to more than ${maxBytes} bytes`,
-          'If that is right, unpack it first and check the file that comes out.',
+          `the compressed list expands to more than ${maxBytes} bytes`,
+          'If that is correct, decompress it first and check the result.',
         );
       }
       yield bytes;
@@ -107,8 +109,8 @@ export async function* unpacked(
     const code = errorCode(error);
     if (!/^(?:Z_|ERR_BUFFER_TOO_LARGE)/.test(code)) throw error;
     throw new IntakeError(
-      `the compressed list ${code === 'Z_BUF_ERROR' ? 'ends in the middle' : 'is damaged'}`,
-      'Copy or export it again; `gzip -t` tells whether it is whole.',
+      `the compressed list is ${code === 'Z_BUF_ERROR' ? 'cut off' : 'damaged'}`,
+      'Copy or export it again. `gzip -t` checks it.',
       { cause: error },
     );
   } finally {
@@ -116,38 +118,39 @@ export async function* unpacked(
   }
 }
 
-/** The characters 0x80 to 0x9F of Windows-1252; its five unassigned bytes stay as they are. */
+/** The characters 0x80 to 0x9F of Windows-1252. The five unassigned ones stay unchanged. */
 const WINDOWS_1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ';
 
 interface EncodingFound {
   readonly encoding: Encoding;
-  readonly mark: number;
+  /** Length of the byte order mark in bytes. */
+  readonly bomLength: number;
   readonly reason: string;
 }
 
-export function findEncoding({ head: bytes, whole }: Begun): EncodingFound {
-  if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) return marked('utf-8', 3);
-  if (bytes[0] === 0xff && bytes[1] === 0xfe) return marked('utf-16le', 2);
-  if (bytes[0] === 0xfe && bytes[1] === 0xff) return marked('utf-16be', 2);
-  const wide = findWide(bytes);
-  if (wide !== null) {
-    const reason = `The encoding is ${wide}: without a byte order mark, but every second byte is zero.`;
-    return { encoding: wide, mark: 0, reason };
+export function findEncoding({ head, whole }: Peeked): EncodingFound {
+  if (head[0] === 0xef && head[1] === 0xbb && head[2] === 0xbf) return withBom('utf-8', 3);
+  if (head[0] === 0xff && head[1] === 0xfe) return withBom('utf-16le', 2);
+  if (head[0] === 0xfe && head[1] === 0xff) return withBom('utf-16be', 2);
+  const utf16 = findUtf16(head);
+  if (utf16 !== null) {
+    const reason = `The encoding is ${utf16}: there is no byte order mark, but every second byte is zero.`;
+    return { encoding: utf16, bomLength: 0, reason };
   }
-  if (isUtf8(whole ? bytes : bytes.subarray(0, soundEnd(bytes)))) {
-    const reason = 'The encoding is utf-8, in which its bytes are valid.';
-    return { encoding: 'utf-8', mark: 0, reason };
+  if (isUtf8(whole ? head : head.subarray(0, lastCharacterEnd(head)))) {
+    const reason = 'The encoding is utf-8, since the bytes are valid utf-8.';
+    return { encoding: 'utf-8', bomLength: 0, reason };
   }
-  const reason = "The encoding is taken for windows-1252, since the bytes aren't valid utf-8.";
-  return { encoding: 'windows-1252', mark: 0, reason };
+  const reason = "The encoding is probably windows-1252, since the bytes aren't valid utf-8.";
+  return { encoding: 'windows-1252', bomLength: 0, reason };
 }
 
-function marked(encoding: Encoding, mark: number): EncodingFound {
-  return { encoding, mark, reason: `The encoding is ${encoding}, by its byte order mark.` };
+function withBom(encoding: Encoding, bomLength: number): EncodingFound {
+  return { encoding, bomLength, reason: `The encoding is ${encoding}, by its byte order mark.` };
 }
 
-/** Recognizes UTF-16 of mostly Latin text: zeros in every second byte and hardly any elsewhere. */
-function findWide(bytes: Buffer): 'utf-16le' | 'utf-16be' | null {
+/** Recognizes UTF-16 of mostly Latin text, where every second byte is zero and hardly any other. */
+function findUtf16(bytes: Buffer): 'utf-16le' | 'utf-16be' | null {
   let even = 0;
   let odd = 0;
   for (const [index, byte] of bytes.entries()) {
@@ -163,7 +166,7 @@ function findWide(bytes: Buffer): 'utf-16le' | 'utf-16be' | null {
 }
 
 /** The end of the last complete UTF-8 character. */
-function soundEnd(bytes: Buffer): number {
+function lastCharacterEnd(bytes: Buffer): number {
   const end = bytes.length;
   for (let back = 1; back <= Math.min(3, end); back++) {
     const byte = bytes[end - back] ?? 0;
@@ -176,7 +179,7 @@ function soundEnd(bytes: Buffer): number {
 /** Decodes bytes piece by piece; a character may span two pieces. */
 type Decoder = (bytes: Uint8Array, isLast: boolean) => string;
 
-/** @param notes gets a sentence for each fault that is tolerated */
+/** @param notes receives a sentence for each tolerated fault */
 export function decoderOf(encoding: Encoding, notes: string[]): Decoder {
   if (encoding === 'utf-8') return utf8Decoder(notes);
   if (encoding === 'windows-1252') return fromWindows1252;
@@ -185,27 +188,29 @@ export function decoderOf(encoding: Encoding, notes: string[]): Decoder {
 }
 
 /**
- * A file may turn out to be something else after a million lines. If all before was ASCII, the rest is read
- * as Windows-1252; otherwise unreadable characters become U+FFFD, which no code may contain.
+ * Handles files whose first invalid UTF-8 comes late. If everything before it was ASCII, the rest is read as
+ * Windows-1252. Otherwise invalid bytes become U+FFFD, which no code may contain.
  */
 function utf8Decoder(notes: string[]): Decoder {
   let rest = Buffer.alloc(0);
   let onlyAscii = true;
   let isLatin = false;
   let isDamaged = false;
-  return (given, isLast) => {
-    if (isLatin) return fromWindows1252(given);
-    const all = rest.length === 0 ? asBuffer(given) : Buffer.concat([rest, given]);
-    const bytes = isLast ? all : all.subarray(0, soundEnd(all));
+  return (piece, isLast) => {
+    if (isLatin) return fromWindows1252(piece);
+    const all = rest.length === 0 ? asBuffer(piece) : Buffer.concat([rest, piece]);
+    const bytes = isLast ? all : all.subarray(0, lastCharacterEnd(all));
     rest = Buffer.from(all.subarray(bytes.length));
     if (onlyAscii && isAscii(bytes)) return bytes.toString('latin1');
     if (!isUtf8(bytes)) {
       if (onlyAscii) {
         isLatin = true;
-        notes.push('From the first byte that is not utf-8, the list is windows-1252.');
+        notes.push(
+          'From the first byte that is not valid utf-8, the list is read as windows-1252.',
+        );
         return fromWindows1252(all);
       }
-      if (!isDamaged) notes.push('Some characters are not valid utf-8: they read as \uFFFD.');
+      if (!isDamaged) notes.push('Some bytes are not valid utf-8: they are read as \uFFFD.');
       isDamaged = true;
     }
     onlyAscii = false;
@@ -213,7 +218,7 @@ function utf8Decoder(notes: string[]): Decoder {
   };
 }
 
-// Node's TextDecoder reads this encoding as Latin-1 in several of the supported versions.
+// In several supported versions, Node's TextDecoder reads this encoding as Latin-1.
 function fromWindows1252(bytes: Uint8Array): string {
   return asBuffer(bytes)
     .toString('latin1')
@@ -227,8 +232,10 @@ function asBuffer(bytes: Uint8Array): Buffer {
 const TO_XLSX = 'Save it in Excel as .xlsx or CSV (UTF-8), and check that file.';
 const UNPACK = 'Unpack it and check the list inside.';
 
-/** First bytes, as Latin-1 text, of files that people mistake for a list. */
-const KINDS: readonly (readonly [start: string, what: string, remedy: string])[] = [
+type FileKind = readonly [start: string, what: string, remedy: string];
+
+/** Files that people mistake for a list, by their first bytes as Latin-1 text. */
+const KINDS: readonly FileKind[] = [
   ['7z\xbc\xaf', 'a 7z archive', UNPACK],
   ['Rar!', 'a RAR archive', UNPACK],
   ['BZh', 'compressed with bzip2', UNPACK],
@@ -240,15 +247,15 @@ const KINDS: readonly (readonly [start: string, what: string, remedy: string])[]
   ['PAR1', 'a Parquet file', 'Export it as CSV.'],
 ];
 
-/** @throws IntakeError for a binary file, saying what it is */
+/** @throws IntakeError that names the kind of a binary file */
 export function refuseBinary(head: Buffer, encoding: Encoding): void {
   const start = head.toString('latin1', 0, 4096);
   const kind = start.startsWith(ZIP)
     ? zipKind(head)
     : start.startsWith('\xd0\xcf\x11\xe0')
       ? oldOfficeKind(head)
-      : KINDS.find(([s]) => start.startsWith(s));
-  // A code may begin with the same characters, and among these files only a PDF may be mostly text.
+      : KINDS.find(([firstBytes]) => start.startsWith(firstBytes));
+  // Text is refused only as a PDF: a code may begin with the other characters too.
   if (kind !== undefined && (kind[0] === '%PDF-' || !isMostlyText(head))) {
     throw new IntakeError(`this is ${kind[1]}, not a list of codes`, kind[2]);
   }
@@ -265,28 +272,28 @@ export function refuseBinary(head: Buffer, encoding: Encoding): void {
 
 const ZIP = 'PK\x03\x04';
 
-/** True for an archive that begins like an Excel workbook. */
+/** Whether the bytes begin like an Excel workbook. */
 export function isWorkbook(head: Buffer): boolean {
   const text = head.toString('latin1');
   return text.startsWith(ZIP) && /\[Content_Types\]\.xml|xl\//.test(text);
 }
 
-function zipKind(head: Buffer): readonly [string, string, string] {
-  if (isWorkbook(head)) return ['PK', 'an Excel workbook', 'Leave --input-format out.'];
+function zipKind(head: Buffer): FileKind {
+  if (isWorkbook(head)) return [ZIP, 'an Excel workbook', 'Leave --input-format out.'];
   const text = head.toString('latin1');
-  if (text.includes('opendocument.spreadsheet')) return ['PK', 'an OpenDocument table', TO_CSV];
-  return ['PK', 'a ZIP archive', UNPACK];
+  if (text.includes('opendocument.spreadsheet')) return [ZIP, 'an OpenDocument table', TO_CSV];
+  return [ZIP, 'a ZIP archive', UNPACK];
 }
 
-/** Workbooks with a password are in a file of the old kind, which names what is in it. */
-function oldOfficeKind(head: Buffer): readonly [string, string, string] {
+/** Excel stores workbooks with a password in a file of the old kind. */
+function oldOfficeKind(head: Buffer): FileKind {
   const hasPassword = head.includes(Buffer.from('EncryptedPackage', 'utf16le'));
   return hasPassword
-    ? ['', 'an Excel workbook with a password', `Take the password off. ${TO_XLSX}`]
+    ? ['', 'an Excel workbook with a password', `Remove the password. ${TO_XLSX}`]
     : ['', 'an Excel workbook of the old kind (.xls), or one with a password', TO_XLSX];
 }
 
-/** Up to one control character in fifty is damage to single lines, which are reported; more is binary. */
+/** Up to one control character in fifty is damage to single lines, which are reported. More is binary. */
 function isMostlyText(head: Buffer): boolean {
   let controls = 0;
   for (const byte of head) {

@@ -1,28 +1,28 @@
 import { nameRank } from './columns.js';
-import { IntakeError, shown } from './types.js';
+import { IntakeError, quoted } from './types.js';
 import type { Plan, Sample, Splitter } from './types.js';
 
 export interface Line {
   /** From 1. */
   readonly number: number;
   readonly text: string;
-  /** How it ended: LF, CRLF, CR, or not at all. */
+  /** Its line end: LF, CRLF, CR, or empty at the end of the list. */
   readonly end: string;
-  /** It was longer than allowed; `text` is its beginning. */
+  /** True if it was longer than allowed. `text` is its beginning then. */
   readonly tooLong: boolean;
 }
 
-/** UTF-16 units kept of a line or record that is too long. */
+/** UTF-16 units that remain of a line or record that is too long. */
 export const KEPT_OF_TOO_LONG = 256;
 
-/** LF, CRLF and CR end a line, in any mixture. @param maxLength UTF-16 units; longer lines are cut */
+/** Splits at LF, CRLF and CR, in any mixture. @param maxLength UTF-16 units; longer lines are cut */
 export function lineSplitter(maxLength: number): Splitter<Line> {
   let rest = '';
   let isCut = false;
   let number = 1;
-  const lineOf = (given: string, end: string): Line => {
-    const tooLong = isCut || given.length > maxLength;
-    const text = tooLong ? given.slice(0, KEPT_OF_TOO_LONG) : given;
+  const lineOf = (content: string, end: string): Line => {
+    const tooLong = isCut || content.length > maxLength;
+    const text = tooLong ? content.slice(0, KEPT_OF_TOO_LONG) : content;
     isCut = false;
     return { number: number++, text, end, tooLong };
   };
@@ -30,7 +30,7 @@ export function lineSplitter(maxLength: number): Splitter<Line> {
     const lines: Line[] = [];
     const text = rest + piece;
     let start = 0;
-    // The LF of a CR at the end may be in the next piece.
+    // After a CR at the end, an LF may follow in the next piece.
     const ends = text.matchAll(isLast ? /\r\n?|\n/g : /\r\n|\n|\r(?!$)/g);
     for (const { 0: end, index } of ends) {
       lines.push(lineOf(text.slice(start, index), end));
@@ -50,15 +50,15 @@ export function isBlank({ text, tooLong }: Line): boolean {
   return text.trim() === '' && !tooLong;
 }
 
-/** One code a line. @throws IntakeError when another column than its only one is asked for */
+/** Plans a list of one code a line. @throws IntakeError when the requested column does not exist */
 export function planText({ text, column, maxLength }: Sample): Plan {
   const first = lineSplitter(maxLength)(text, true).find((line) => !isBlank(line));
   const header = first !== undefined && nameRank(first.text) !== null ? first : null;
   const name = header === null ? 'code' : detached(header.text.trim());
   if (column !== undefined && ![name.toLowerCase(), '1'].includes(column.trim().toLowerCase())) {
     throw new IntakeError(
-      `there is no column ${shown(column)}: the list is read as one code a line`,
-      'Leave --column out, or say --input-format csv if the lines have several cells.',
+      `there is no column ${quoted(column)}: the list is read as one code a line`,
+      'Leave --column out, or use --input-format csv if the lines have several cells.',
     );
   }
   const rejected = `is longer than the ${maxLength} characters a line may have`;
@@ -69,7 +69,7 @@ export function planText({ text, column, maxLength }: Sample): Plan {
     codeColumn: 0,
     reasons: [
       'Every line is a code.',
-      ...(header === null ? [] : [`The first line is a header: ${shown(name)} is not a code.`]),
+      ...(header === null ? [] : [`The first line is a header: ${quoted(name)} is not a code.`]),
     ],
     newReader: (tally) => {
       const split = lineSplitter(maxLength);
@@ -88,7 +88,7 @@ export function planText({ text, column, maxLength }: Sample): Plan {
   };
 }
 
-/** A copy: a slice would keep the whole text in memory. */
+/** Copies a text, since a slice would keep the whole list in memory. */
 function detached(text: string): string {
   return Buffer.from(text, 'utf16le').toString('utf16le');
 }

@@ -7,7 +7,7 @@ export type Format = (typeof FORMATS)[number];
 export type Encoding = 'utf-8' | 'utf-16le' | 'utf-16be' | 'windows-1252';
 
 export interface IntakeOptions {
-  /** File name, or `stdin`: its ending is a hint of the format. */
+  /** File name, or `stdin`. Its extension is a hint about the format. */
   readonly name: string;
   readonly format?: Format;
   /** The column of codes: its name (any letter case) or its number from 1. */
@@ -16,100 +16,103 @@ export interface IntakeOptions {
   readonly sheet?: string;
   /** Longest line or record, in UTF-16 units, which are bytes in most lists. Default 1,048,576. */
   readonly maxRecordBytes?: number;
-  /** API keys: they are masked in rows and messages and never taken for codes. Default: none. */
+  /** API keys to mask in rows and messages, and to reject as codes. Default: none. */
   readonly keys?: readonly Secret[];
-  /** Most bytes that a gzip-compressed list may unpack to. Default 4 GiB. */
+  /** Most bytes that a gzip-compressed list may expand to. Default 4 GiB. */
   readonly maxUnpackedBytes?: number;
 }
 
 export interface Columns {
-  /** CSV only. */
+  /** Null except for CSV. */
   readonly delimiter: string | null;
-  /** The first line names the columns. */
+  /** True if the first line names the columns. */
   readonly header: boolean;
-  /** Names in the list's order, each once: the list's own, or `column_1` where it has none. */
+  /** Unique names of the columns: the list's own, or `column_1` and so on. */
   readonly columns: readonly string[];
-  /** Index in `columns` of the one that holds the codes. */
+  /** Index in `columns` of the column with the codes. */
   readonly codeColumn: number;
-  /** Why each of the above was chosen, as sentences. Names from the list are shortened and safe to print. */
+  /** Sentences that explain each choice. Names from the list are shortened and safe to print. */
   readonly reasons: readonly string[];
 }
 
 export interface Layout extends Columns {
   readonly format: Format;
   readonly encoding: Encoding;
-  /** The text begins with a byte order mark. */
+  /** True if the text begins with a byte order mark. */
   readonly bom: boolean;
   readonly compressed: boolean;
 }
 
-export type IntakeRow = TakenRow | RejectedRow;
+export type IntakeRow = AcceptedRow | RejectedRow;
 
-interface TakenRow {
-  /** Where the record begins in the file, from 1. */
+interface AcceptedRow {
+  /** The line where the record begins in the file, from 1. */
   readonly line: number;
-  /** The code as given, not trimmed; in CSV without a guarding apostrophe. */
+  /** The code as in the list, not trimmed. In CSV without an apostrophe that guards against formulas. */
   readonly text: string;
-  /** The record's cells, one for each of the layout's columns. */
+  /** The record's cells, one for each column of the layout. */
   readonly columns: readonly string[];
 }
 
 /** A record without a usable code. */
 interface RejectedRow {
   readonly line: number;
-  /** The fault, which continues "line 5: ". Never quotes the record. */
+  /** The reason, to follow "line 5: ". Never quotes the record. */
   readonly rejected: string;
-  /** Its cells, as far as they could be read; at most as many as the layout has columns. */
+  /** Its readable cells, at most as many as the layout has columns. */
   readonly columns: readonly string[];
 }
 
-/** Counts so far; complete when the last row was taken. */
+/** Counts of the rows read so far. */
 export interface Tally {
-  /** Rows given, the rejected ones included. */
+  /** All rows, rejected ones included. */
   rows: number;
   rejected: number;
   /** Empty lines, which are skipped. */
   blankLines: number;
-  /** Faults that were tolerated, as sentences. */
+  /** Sentences about tolerated faults. */
   readonly notes: string[];
 }
 
 export interface Intake {
   readonly layout: Layout;
-  /** The first rows, at most 1,000. They come again in `rows`. */
+  /** The first rows, at most 1,000. `rows` has them too. */
   readonly first: readonly IntakeRow[];
   /**
-   * The rows in the list's order, in batches; reads no further than is asked for. Can be iterated once.
-   * @throws IntakeError when the list breaks off or can't be read further
+   * The rows in list order, in batches, read on demand. Can be iterated once.
+   * @throws IntakeError when the list is cut off or can't be read further
    */
   readonly rows: AsyncIterable<readonly IntakeRow[]>;
   readonly tally: Readonly<Tally>;
-  /** Closes the source; needed unless all rows are taken. */
+  /** Closes the source. Needed unless all rows are read. */
   close(): Promise<void>;
 }
 
-/** A list whose format is known. */
+/** A list of known format, before its codes are checked. */
 export interface Reading extends Columns {
   readonly format: Format;
   readonly encoding: Encoding;
   readonly bom: boolean;
-  /** The first rows, at most 1,000. Codes are not checked yet. */
+  /** The first rows, at most 1,000. */
   readonly first: readonly IntakeRow[];
-  /** Reads all rows, from the first; counts blank lines and notes in `tally`. Can be called once. */
+  /** Reads all rows. Adds blank lines and notes to `tally`. Can be called once. */
   readonly rows: (tally: Tally) => AsyncIterable<readonly IntakeRow[]>;
 }
 
-/** Cuts a text that arrives in pieces: returns what ends in this piece, or with the last one. */
+/** Splits a text that arrives in pieces: returns the parts that end in this piece. */
 export type Splitter<Part> = (piece: string, isLast: boolean) => Part[];
 
 export interface Plan extends Columns {
-  /** A reader from the list's beginning, which counts in `tally`. It doesn't check the codes. */
+  /** Creates a reader for the list from its beginning. It adds blank lines and notes to `tally`. */
   readonly newReader: (tally: Tally) => Splitter<IntakeRow>;
 }
 
+/** The beginning of a list, and how the user wants it read. */
 export interface Sample {
   readonly text: string;
+  /** True if `text` is the whole list. */
   readonly whole: boolean;
+  /** The requested column: name or number. */
   readonly column: string | undefined;
   /** Longest record, in UTF-16 units. */
   readonly maxLength: number;
@@ -117,10 +120,10 @@ export interface Sample {
   readonly mask: (cell: string) => string;
 }
 
-/** Rows that a sheet of Excel takes below its header. */
+/** Most rows of an Excel sheet, without the header. */
 export const MOST_SHEET_ROWS = 1_048_575;
 
-/** Why so many rows can't be a file of this format; null when they can. */
+/** Why a file of this format can't have so many rows, or null if it can. */
 export function roomFault(format: string, rows: number): string | null {
   if (format !== 'xlsx' || rows <= MOST_SHEET_ROWS) return null;
   const [most, wanted] = [MOST_SHEET_ROWS, rows].map((n) => n.toLocaleString('en'));
@@ -129,7 +132,7 @@ export function roomFault(format: string, rows: number): string | null {
 
 export const TO_CSV = 'Save it as CSV (UTF-8) and check that file.';
 
-/** A list can't be read or a result can't be written. Says what to do about it. */
+/** A list can't be read, or a result can't be written. */
 export class IntakeError extends Error {
   override readonly name = 'IntakeError';
 
@@ -142,24 +145,26 @@ export class IntakeError extends Error {
   }
 }
 
-/** What is wrong with a file and what to do about it, by the code of Node's error. */
+/** Problems and remedies by Node's error code. */
 export type FileProblems = Readonly<Record<string, readonly [problem: string, remedy: string]>>;
 
-/** Explains why a file can't be opened, read or written. @param other for codes without an entry */
+/** Explains why a file can't be opened, read or written. @param fallback for codes not in `problems` */
 export function fileError(
   path: string,
   error: unknown,
   problems: FileProblems,
-  [problem, remedy]: readonly [problem: string, remedy: string],
+  fallback: readonly [problem: string, remedy: string],
 ): IntakeError {
   const code = errorCode(error);
-  const other = [`${problem} (${code || 'for no known reason'})`, remedy] as const;
-  const [what, whatToDo] = problems[code] ?? other;
-  return new IntakeError(`${shown(path, 200)}: ${what}`, whatToDo, { cause: error });
+  const [problem, remedy] = problems[code] ?? [
+    `${fallback[0]} (${code || 'no error code'})`,
+    fallback[1],
+  ];
+  return new IntakeError(`${quoted(path, 200)}: ${problem}`, remedy, { cause: error });
 }
 
 /** Text from a list for a message: quoted, shortened, without control characters. */
-export function shown(text: string, maxLength = 60): string {
+export function quoted(text: string, maxLength = 60): string {
   const safe = text
     .toWellFormed()
     .replaceAll(/[\p{Cc}\u061C\u200B-\u200F\u2028-\u202E\u2066-\u2069\uFEFF]/gu, '\uFFFD');

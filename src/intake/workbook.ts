@@ -5,58 +5,57 @@ import { fromBufferPromise, type Entry, type ZipFile } from 'yauzl';
 import { IntakeError, TO_CSV } from './types.js';
 
 /*
- * Reads an Excel workbook (.xlsx; ECMA-376): XML files in a ZIP archive. Libraries that do all of this
- * hold a whole sheet in memory and unpack without a limit. Here a sheet is read row by row, and no part
- * can become larger than the bounds below, whatever the file says of itself.
+ * Reads an Excel workbook (.xlsx; ECMA-376): XML files in a ZIP archive. Libraries for this hold a whole sheet in memory,
+ * and decompress without a limit. This reader streams rows, and no part can exceed the bounds below.
  */
 
-/** Bounds of a workbook. Excel itself has none but those of rows, columns and characters of a cell. */
+/** Limits of a workbook. Excel itself limits only rows, columns and characters of a cell. */
 export const WORKBOOK_BOUNDS = {
-  /** Bytes of the file, which is in memory while it is read. */
+  /** Size of the file in bytes. It is in memory while it is read. */
   file: 128 * 1024 ** 2,
-  /** Bytes that a sheet unpacks to. */
+  /** Decompressed size of a sheet in bytes. */
   sheet: 2 * 1024 ** 3,
-  /** Bytes that all texts together unpack to: they are in memory, each once. */
-  texts: 256 * 1024 ** 2,
-  /** Bytes that the list of sheets and the formats unpack to. */
+  /** Decompressed size of all shared strings in bytes. They are in memory. */
+  strings: 256 * 1024 ** 2,
+  /** Decompressed size of any other part in bytes. */
   other: 16 * 1024 ** 2,
   parts: 10_000,
   rows: 1_048_576,
   columns: 16_384,
-  /** Elements within each other. */
+  /** Nesting of elements. */
   depth: 50,
 } as const;
 
-/** One cell that is not empty. */
+/** A cell that is not empty. */
 export interface SheetCell {
   /** From 0. */
   readonly column: number;
-  /** A text as it is; a number with the 15 digits that Excel keeps; a date as `2026-11-23 14:05:00`. */
+  /** Text unchanged, a number with Excel's 15 digits, or a date such as `2026-11-23 14:05:00`. */
   readonly text: string;
   /** `unsolved`: a formula without its result. */
   readonly kind: 'text' | 'number' | 'date' | 'boolean' | 'error' | 'unsolved';
 }
 
 export interface SheetRow {
-  /** As Excel shows it, from 1. */
+  /** Row number in Excel, from 1. */
   readonly number: number;
-  /** In their order. */
+  /** From left to right. */
   readonly cells: readonly SheetCell[];
-  /** Its texts are longer than a record may be; they are cut. */
+  /** True if its text is longer than a record may be. The text is cut then. */
   readonly tooLong: boolean;
 }
 
 export interface Sheet {
   readonly name: string;
   readonly hidden: boolean;
-  /** Rows in batches, some of them empty, read as they are taken. @throws IntakeError when the sheet is damaged or too large */
+  /** Reads rows on demand, in batches that may be empty. @throws IntakeError when the sheet is damaged or too large */
   rows(): AsyncGenerator<readonly SheetRow[], void, undefined>;
 }
 
 /**
  * Opens a workbook.
  * @param maxLength longest row, in UTF-16 units
- * @returns its sheets in their order, without those that are only a chart
+ * @returns its sheets in order, without chart sheets
  * @throws IntakeError when it is damaged, too large, has a password, or is no workbook
  */
 export async function openWorkbook(bytes: Buffer, maxLength: number): Promise<readonly Sheet[]> {
@@ -68,13 +67,13 @@ export async function openWorkbook(bytes: Buffer, maxLength: number): Promise<re
   }
   const { sheets, from1904 } = await readSheetList(parts, path);
   const relations = await relationsOf(parts, path);
-  const target = (type: string) => relations.find((one) => one.type === type)?.path;
-  const texts = await readTexts(parts, target('sharedStrings'), maxLength);
-  const dates = await readDateFormats(parts, target('styles'));
-  return sheets.flatMap(({ name, hidden, relation }) => {
-    const found = relations.find(({ id, type }) => id === relation && type === 'worksheet');
+  const target = (type: string) => relations.find((relation) => relation.type === type)?.path;
+  const strings = await readSharedStrings(parts, target('sharedStrings'), maxLength);
+  const dateStyles = await readDateStyles(parts, target('styles'));
+  return sheets.flatMap(({ name, hidden, relationId }) => {
+    const found = relations.find(({ id, type }) => id === relationId && type === 'worksheet');
     if (found === undefined) return [];
-    const rows = () => readRows(parts, found.path, { texts, dates, from1904, maxLength });
+    const rows = () => readRows(parts, found.path, { strings, dateStyles, from1904, maxLength });
     return [{ name, hidden, rows }];
   });
 }
@@ -92,7 +91,7 @@ async function openParts(bytes: Buffer): Promise<Parts> {
     const zip = await fromBufferPromise(bytes);
     for await (const entry of zip.eachEntry()) {
       if (entries.size >= WORKBOOK_BOUNDS.parts) throw tooLarge('parts');
-      // A second part of a name is not read: programs differ in which one they take.
+      // Ignore a second part of the same name. Programs differ in which one they read.
       const name = entry.fileName.toLowerCase();
       if (!entries.has(name)) entries.set(name, entry);
     }
@@ -102,20 +101,18 @@ async function openParts(bytes: Buffer): Promise<Parts> {
   }
 }
 
-/** Bytes parsed at once: few, since each cell of some 20 bytes may name a text of any length. */
+/** Bytes parsed at once. Few, since each cell of some 20 bytes may refer to a string of any length. */
 const PIECE_BYTES = 4096;
 
+/** Called for each element and text. Names have no namespace prefix. */
 interface Handlers {
   readonly open: (name: string, attributes: Readonly<Record<string, string>>) => void;
   readonly text?: (text: string) => void;
   readonly close?: (name: string) => void;
 }
 
-/**
- * Reads a part and tells the handlers what is in it, names without their prefix. Ends a moment after each
- * piece, so that the caller can take what came.
- */
-async function* parsed(
+/** Parses a part. Yields after each piece, so that the caller can use the rows so far. */
+async function* parseInPieces(
   { zip, entries }: Parts,
   path: string,
   maxBytes: number,
@@ -123,11 +120,11 @@ async function* parsed(
 ): AsyncGenerator<void, void, undefined> {
   const entry = entries.get(path.toLowerCase());
   if (entry === undefined) throw damaged(new Error(`it has no part ${path}`));
-  if (entry.isEncrypted()) throw new IntakeError('the workbook has a password', NO_PASSWORD);
-  // What unpacks to more than is said here fails.
+  if (entry.isEncrypted()) throw new IntakeError('the workbook has a password', REMOVE_PASSWORD);
+  // yauzl fails if a part is larger than the size in its header.
   if (entry.uncompressedSize > maxBytes) throw tooLarge('bytes');
-  // Texts, names and attributes come in pieces of at most 64 KiB. External entities are not read, nor
-  // are entities of a document type known, which a workbook must not have.
+  // sax limits text, names and attributes to 64 KiB a piece, and reads no external entities. A document type, which could
+  // define others, is refused below.
   const parser = sax.parser(true, { strictEntities: true, position: false } as sax.SAXOptions);
   let depth = 0;
   Object.assign(parser, {
@@ -139,12 +136,12 @@ async function* parsed(
       throw new Error('it has a document type');
     },
     onopentag({ name, attributes }: sax.Tag) {
-      if (++depth > WORKBOOK_BOUNDS.depth) throw new Error('its elements are too deep');
-      open(local(name), attributes);
+      if (++depth > WORKBOOK_BOUNDS.depth) throw new Error('its elements are nested too deeply');
+      open(localName(name), attributes);
     },
     onclosetag(name: string) {
       depth--;
-      close?.(local(name));
+      close?.(localName(name));
     },
     ...(text === undefined ? {} : { ontext: text, oncdata: text }),
   });
@@ -155,7 +152,7 @@ async function* parsed(
       for await (const piece of stream as AsyncIterable<Buffer>) {
         for (let at = 0; at < piece.length; at += PIECE_BYTES) {
           const text = decoder.write(piece.subarray(at, at + PIECE_BYTES));
-          // Its limit of 64 KiB needs the place. To count each character, and lines, takes a quarter of the time.
+          // The 64 KiB limit needs `position`. Counted by sax itself, it takes a quarter of the time.
           parser.position += text.length;
           parser.write(text);
           yield;
@@ -171,23 +168,23 @@ async function* parsed(
   yield;
 }
 
-/** Parses a part to its end. */
+/** Parses a whole part. */
 async function parse(parts: Parts, path: string, maxBytes: number, to: Handlers): Promise<void> {
-  for await (const _ of parsed(parts, path, maxBytes, to));
+  for await (const _ of parseInPieces(parts, path, maxBytes, to));
 }
 
-function local(name: string): string {
+function localName(name: string): string {
   return name.slice(name.indexOf(':') + 1);
 }
 
 interface Relation {
   readonly id: string;
-  /** The last part of its address: `worksheet`. */
+  /** The last segment of the type's URL, such as `worksheet`. */
   readonly type: string;
   readonly path: string;
 }
 
-/** The parts that a part names. @param path of that part; empty for the workbook as a whole */
+/** The parts that a part refers to. @param path the part, or '' for the whole workbook */
 async function relationsOf(parts: Parts, path: string): Promise<readonly Relation[]> {
   const { dir, base } = posix.parse(path);
   const listed = posix.join(dir, '_rels', `${base}.rels`);
@@ -195,7 +192,7 @@ async function relationsOf(parts: Parts, path: string): Promise<readonly Relatio
   if (!parts.entries.has(listed.toLowerCase())) return relations;
   await parse(parts, listed, WORKBOOK_BOUNDS.other, {
     open(name, { Id = '', Type = '', Target = '', TargetMode }) {
-      // What is outside of the workbook is never opened.
+      // Never open anything outside the workbook.
       if (name !== 'Relationship' || TargetMode === 'External') return;
       const path = posix.join('/', Target.startsWith('/') ? '' : dir, Target).slice(1);
       relations.push({ id: Id, type: Type.slice(Type.lastIndexOf('/') + 1), path });
@@ -205,7 +202,7 @@ async function relationsOf(parts: Parts, path: string): Promise<readonly Relatio
 }
 
 async function readSheetList(parts: Parts, path: string) {
-  const sheets: { name: string; hidden: boolean; relation: string }[] = [];
+  const sheets: { name: string; hidden: boolean; relationId: string }[] = [];
   let from1904 = false;
   let isWorkbook = false;
   if (!parts.entries.has(path.toLowerCase())) throw noWorkbook();
@@ -214,17 +211,18 @@ async function readSheetList(parts: Parts, path: string) {
       if (name === 'workbook') isWorkbook = true;
       if (name === 'workbookPr') from1904 = /^(?:1|true)$/.test(attributes['date1904'] ?? '');
       if (name !== 'sheet') return;
-      const relation = Object.entries(attributes).find(([key]) => /^\w+:id$/.test(key))?.[1] ?? '';
+      const [, relationId = ''] =
+        Object.entries(attributes).find(([key]) => /^\w+:id$/.test(key)) ?? [];
       const { name: title = '', state = 'visible' } = attributes;
-      sheets.push({ name: title, hidden: state !== 'visible', relation });
+      sheets.push({ name: title, hidden: state !== 'visible', relationId });
     },
   });
   if (!isWorkbook) throw noWorkbook();
   return { sheets, from1904 };
 }
 
-/** Texts one after another, as bytes: a million strings would take three times the memory. */
-class Texts {
+/** Strings as consecutive bytes, which take a third of the memory of a million strings. */
+class SharedStrings {
   #bytes = Buffer.alloc(64 * 1024);
   #ends: number[] = [];
 
@@ -246,66 +244,72 @@ class Texts {
   }
 }
 
-/** The texts that cells name by number; a text in several formats is joined, its pronunciation left out. */
-async function readTexts(parts: Parts, path: string | undefined, max: number): Promise<Texts> {
-  const texts = new Texts();
-  if (path === undefined) return texts;
+/** Reads the strings that cells refer to by number. Joins formatted runs and leaves out phonetic text. */
+async function readSharedStrings(
+  parts: Parts,
+  path: string | undefined,
+  maxLength: number,
+): Promise<SharedStrings> {
+  const strings = new SharedStrings();
+  if (path === undefined) return strings;
   let text = '';
-  let within = false;
-  let phonetic = false;
-  await parse(parts, path, WORKBOOK_BOUNDS.texts, {
+  let inText = false;
+  let isPhonetic = false;
+  await parse(parts, path, WORKBOOK_BOUNDS.strings, {
     open(name) {
       if (name === 'si') text = '';
-      if (name === 'rPh') phonetic = true;
-      within = name === 't' && !phonetic;
+      if (name === 'rPh') isPhonetic = true;
+      inText = name === 't' && !isPhonetic;
     },
     text(piece) {
-      if (!within) return;
+      if (!inText) return;
       text += piece;
-      if (text.length > max) throw tooLarge('text');
+      if (text.length > maxLength) throw tooLarge('text');
     },
     close(name) {
-      if (name === 'si') texts.add(unescaped(text));
-      if (name === 'rPh') phonetic = false;
-      within = false;
+      if (name === 'si') strings.add(unescaped(text));
+      if (name === 'rPh') isPhonetic = false;
+      inText = false;
     },
   });
-  return texts;
+  return strings;
 }
 
-/** For each style of cells, whether it shows numbers as dates. */
-async function readDateFormats(parts: Parts, path: string | undefined): Promise<boolean[]> {
-  const own = new Map<string, boolean>();
+/** Whether each cell style shows numbers as dates. */
+async function readDateStyles(parts: Parts, path: string | undefined): Promise<boolean[]> {
+  const custom = new Map<string, boolean>();
   const styles: boolean[] = [];
   if (path === undefined) return styles;
-  let inCells = false;
+  let inCellStyles = false;
   await parse(parts, path, WORKBOOK_BOUNDS.other, {
     open(name, { numFmtId = '', formatCode = '' }) {
-      if (name === 'numFmt') own.set(numFmtId, isDateFormat(formatCode));
-      if (name === 'cellXfs') inCells = true;
-      if (name !== 'xf' || !inCells) return;
-      styles.push(own.get(numFmtId) ?? isBuiltInDate(Number(numFmtId)));
+      if (name === 'numFmt') custom.set(numFmtId, isDateFormat(formatCode));
+      if (name === 'cellXfs') inCellStyles = true;
+      if (name !== 'xf' || !inCellStyles) return;
+      styles.push(custom.get(numFmtId) ?? isBuiltInDate(Number(numFmtId)));
     },
     close(name) {
-      if (name === 'cellXfs') inCells = false;
+      if (name === 'cellXfs') inCellStyles = false;
     },
   });
   return styles;
 }
 
-/** Formats of dates and times that every workbook has, those of East Asia included. */
+/** Built-in formats of dates and times, including East Asian ones. */
 function isBuiltInDate(id: number): boolean {
   return (id >= 14 && id <= 22) || (id >= 27 && id <= 36) || (id >= 45 && id <= 58);
 }
 
-/** True where the format has a day, month, year, hour or second outside of quotes, colours and currencies. */
+/** True if the format has a day, month, year, hour or second outside quotes, colours and currencies. */
 function isDateFormat(code: string): boolean {
   return /[dmyhs]/i.test(code.replaceAll(/"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]/gi, ''));
 }
 
-interface Reading {
-  readonly texts: Texts;
-  readonly dates: readonly boolean[];
+/** The facts about a workbook that its cells depend on. */
+interface CellContext {
+  readonly strings: SharedStrings;
+  readonly dateStyles: readonly boolean[];
+  /** True if days count from 1904, as in old workbooks from a Mac. */
   readonly from1904: boolean;
   readonly maxLength: number;
 }
@@ -313,8 +317,9 @@ interface Reading {
 async function* readRows(
   parts: Parts,
   path: string,
-  reading: Reading,
+  context: CellContext,
 ): AsyncGenerator<readonly SheetRow[], void, undefined> {
+  const { maxLength } = context;
   let rows: SheetRow[] = [];
   let cells: SheetCell[] = [];
   let number = 0;
@@ -322,63 +327,63 @@ async function* readRows(
   let size = 0;
   let characters = 0;
   let cell = { type: 'n', style: 0, text: '', hasFormula: false };
-  let within = false;
-  let phonetic = false;
-  const next = parsed(parts, path, WORKBOOK_BOUNDS.sheet, {
+  let inValue = false;
+  let isPhonetic = false;
+  const parsing = parseInPieces(parts, path, WORKBOOK_BOUNDS.sheet, {
     open(name, { r, t = 'n', s = '0' }) {
       if (name === 'row') {
-        const given = r === undefined ? number + 1 : Number(r);
-        if (!(given > number && given <= WORKBOOK_BOUNDS.rows)) throw new Error('its rows overlap');
-        number = given;
+        const next = r === undefined ? number + 1 : Number(r);
+        if (!(next > number && next <= WORKBOOK_BOUNDS.rows)) throw new Error('its rows overlap');
+        number = next;
         column = -1;
         size = 0;
         cells = [];
       } else if (name === 'c') {
-        const given = r === undefined ? column + 1 : columnOf(r);
-        if (!(given > column && given < WORKBOOK_BOUNDS.columns)) {
+        const next = r === undefined ? column + 1 : columnOf(r);
+        if (!(next > column && next < WORKBOOK_BOUNDS.columns)) {
           throw new Error('its cells overlap');
         }
-        column = given;
+        column = next;
         cell = { type: t, style: Number(s), text: '', hasFormula: false };
       } else if (name === 'f') cell.hasFormula = true;
-      else if (name === 'rPh') phonetic = true;
-      within = name === 'v' || (name === 't' && !phonetic);
+      else if (name === 'rPh') isPhonetic = true;
+      inValue = name === 'v' || (name === 't' && !isPhonetic);
     },
     text(piece) {
-      if (within && cell.text.length <= reading.maxLength) cell.text += piece;
+      if (inValue && cell.text.length <= maxLength) cell.text += piece;
     },
     close(name) {
-      within = false;
-      if (name === 'rPh') phonetic = false;
+      inValue = false;
+      if (name === 'rPh') isPhonetic = false;
       if (name === 'c') {
-        const found = valueOf(cell, reading);
-        const room = reading.maxLength - size;
-        if (found !== null) {
-          size += found.text.length + 1;
-          const text = found.text.slice(0, Math.max(0, room));
-          if (text !== '' || found.text === '') cells.push({ column, kind: found.kind, text });
+        const value = valueOf(cell, context);
+        const room = maxLength - size;
+        if (value !== null) {
+          size += value.text.length + 1;
+          const text = value.text.slice(0, Math.max(0, room));
+          if (text !== '' || value.text === '') cells.push({ column, kind: value.kind, text });
         }
       }
       if (name !== 'row') return;
-      rows.push({ number, cells, tooLong: size > reading.maxLength });
-      characters += Math.min(size, reading.maxLength);
+      rows.push({ number, cells, tooLong: size > maxLength });
+      characters += Math.min(size, maxLength);
       cells = [];
     },
   });
   let pieces = 0;
-  for await (const _ of next) {
+  for await (const _ of parsing) {
     const isFull = rows.length >= BATCH_ROWS || characters >= BATCH_CHARACTERS;
     if (!isFull && ++pieces < BATCH_PIECES) continue;
-    const taken = rows;
+    const batch = rows;
     rows = [];
     characters = 0;
     pieces = 0;
-    yield taken;
+    yield batch;
   }
   yield rows;
 }
 
-/** A batch has about so many rows or characters; few or none where so many pieces hold no more. */
+/** A batch ends after about this many rows or characters, or after this many pieces without them. */
 const BATCH_ROWS = 500;
 const BATCH_CHARACTERS = 1024 * 1024;
 const BATCH_PIECES = 256;
@@ -391,17 +396,17 @@ function columnOf(reference: string): number {
   return column - 1;
 }
 
-/** What a cell holds; null when it is empty. */
+/** The value of a cell, or null if it is empty. */
 function valueOf(
   cell: { type: string; style: number; text: string; hasFormula: boolean },
-  { texts, dates, from1904 }: Reading,
+  { strings, dateStyles, from1904 }: CellContext,
 ): Omit<SheetCell, 'column'> | null {
   const { type, text } = cell;
   if (text === '') return cell.hasFormula ? { kind: 'unsolved', text } : null;
   switch (type) {
     case 's': {
-      const shared = texts.get(Number(text));
-      if (shared === null) throw new Error('it names a text that it does not have');
+      const shared = strings.get(Number(text));
+      if (shared === null) throw new Error('a cell refers to a missing string');
       return shared === '' ? null : { kind: 'text', text: shared };
     }
     case 'str':
@@ -415,16 +420,16 @@ function valueOf(
       return { kind: 'date', text };
     default: {
       const value = Number(text);
-      if (!Number.isFinite(value)) throw new Error('one of its numbers is none');
-      const date = dates[cell.style] === true ? dateText(value, from1904) : null;
+      if (!Number.isFinite(value)) throw new Error('a number can’t be parsed');
+      const date = dateStyles[cell.style] === true ? dateText(value, from1904) : null;
       if (date !== null) return { kind: 'date', text: date };
-      // Excel computes with 17 digits, but shows and takes 15.
+      // Excel computes with 17 digits, but shows and accepts 15.
       return { kind: 'number', text: String(Number(value.toPrecision(15))) };
     }
   }
 }
 
-/** `_x000D_` is how a workbook writes characters that XML can't have. */
+/** Decodes `_x000D_`, which stands for a character that XML can't have. */
 function unescaped(text: string): string {
   if (!text.includes('_x')) return text;
   return text.replaceAll(/_x([\dA-Fa-f]{4})_/g, (_, hex: string) =>
@@ -433,13 +438,13 @@ function unescaped(text: string): string {
 }
 
 const DAY_MS = 86_400_000;
-/** Days from 1899-12-30, Excel's day 0, to 1904-01-01, day 0 of old workbooks from a Mac. */
+/** Days from Excel's day 0, 1899-12-30, to 1904-01-01. */
 const DAYS_TO_1904 = 1462;
 
-/** Excel's days since 1900 as a date, time or both, to the second; null where it has no date. */
+/** Excel's number of days as a date, time or both, to the second. Null if Excel shows no date for it. */
 function dateText(days: number, from1904: boolean): string | null {
   const since1900 = from1904 && days >= 1 ? days + DAYS_TO_1904 : days;
-  // Excel counts a 29 February 1900, which never was.
+  // Excel counts 29 February 1900, which did not exist.
   const shifted = !from1904 && days >= 1 && days < 60 ? since1900 + 1 : since1900;
   if (shifted < 0 || shifted >= 2_958_466) return null;
   const ms = Math.round(shifted * 86_400) * 1000;
@@ -448,13 +453,13 @@ function dateText(days: number, from1904: boolean): string | null {
   return ms % DAY_MS === 0 ? iso.slice(0, 10) : `${iso.slice(0, 10)} ${iso.slice(11, 19)}`;
 }
 
-const NO_PASSWORD = 'Take the password off in Excel, or save it as CSV (UTF-8).';
+const REMOVE_PASSWORD = 'Remove the password in Excel, or save it as CSV (UTF-8).';
 
 function tooLarge(what: 'parts' | 'bytes' | 'text'): IntakeError {
   const problem = {
     parts: `has more than ${WORKBOOK_BOUNDS.parts} parts`,
-    bytes: 'unpacks to more than is allowed',
-    text: 'has a text that is longer than a record may be',
+    bytes: 'has a part that is too large',
+    text: 'has text that is longer than a record may be',
   }[what];
   return new IntakeError(`the workbook ${problem}`, TO_CSV);
 }
@@ -463,7 +468,7 @@ function noWorkbook(): IntakeError {
   return new IntakeError('this is an Office document, but not an Excel workbook', TO_CSV);
 }
 
-/** Our own errors stay; all others mean that the file is broken. */
+/** Returns our own errors unchanged. Any other error means that the file is damaged. */
 function damaged(error: unknown): IntakeError {
   if (error instanceof IntakeError) return error;
   return new IntakeError(

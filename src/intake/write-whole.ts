@@ -6,13 +6,13 @@ import { pipeline } from 'node:stream/promises';
 import { errorCode } from '../domain/error-code.js';
 import { fileError, type FileProblems } from './types.js';
 
-/** Results hold whole codes, which are as good as keys: only the file's owner may read it. */
+/** Results hold purchase codes, which are as good as keys: only the owner may read the file. */
 const MODE = 0o600;
 
 /**
- * Writes a file whole or not at all: to another name in the same folder, synced, then renamed. A link is
- * replaced, not followed: somebody else may have made it. On failure the former file stays.
- * @throws IntakeError when the file can't be written; or the errors of `text` and `signal`
+ * Writes a whole file or nothing: writes to a temporary file in the same folder, syncs it, and renames it. Replaces a
+ * link instead of following it, since somebody else may have made it. On failure the old file stays.
+ * @throws IntakeError when the file can't be written; errors of `text` and `signal`
  */
 export async function writeWhole(
   path: string,
@@ -20,7 +20,7 @@ export async function writeWhole(
   signal?: AbortSignal,
 ): Promise<void> {
   signal?.throwIfAborted();
-  // Only the file's own failures become an IntakeError; those of the text are the caller's.
+  // Only failures of the file become an IntakeError. Errors of `text` are the caller's.
   const explaining = <T>(action: Promise<T>): Promise<T> =>
     action.catch((error: unknown) => {
       throw explained(path, error);
@@ -44,16 +44,16 @@ export async function writeWhole(
     await rm(draft, { force: true });
     throw error;
   }
-  // Only a power failure at this moment could bring the old file back; some systems can't sync folders.
+  // Best effort: some systems can't sync folders. Without it, a power cut right now could bring the old file back.
   await syncFolder(dirname(path)).catch(() => undefined);
 }
 
-/** @throws IntakeError when `writeWhole` can't write to this path; before hours of work are spent */
+/** Call this before long work. @throws IntakeError when `writeWhole` could not write to this path */
 export async function assertWritable(path: string): Promise<void> {
   try {
     await assertReplaceable(path);
     const probe = draftOf(path);
-    await (await open(probe, 'wx', 0o600)).close();
+    await (await open(probe, 'wx', MODE)).close();
     await rm(probe, { force: true });
   } catch (error) {
     throw explained(path, error);
@@ -74,7 +74,7 @@ async function assertReplaceable(path: string): Promise<void> {
   });
   if (found === null || found.isFile()) return;
   const code = found.isDirectory() ? 'EISDIR' : 'NOT_A_FILE';
-  throw Object.assign(new Error('no ordinary file'), { code });
+  throw Object.assign(new Error('not an ordinary file'), { code });
 }
 
 async function syncFolder(folder: string): Promise<void> {
@@ -88,18 +88,16 @@ async function syncFolder(folder: string): Promise<void> {
 
 const ELSEWHERE = 'Name another file.';
 const NO_FOLDER = ['there is no such folder', 'Create it first, or name another file.'] as const;
-const FREE_SPACE = 'Free some space, then repeat: nothing was half written.';
+const NOT_ALLOWED = ['this user may not write there', ELSEWHERE] as const;
+const FREE_SPACE = 'Free some space, then repeat. No partial file was written.';
 
 const PROBLEMS: FileProblems = {
   EISDIR: ['is a folder', 'Name a file in it.'],
-  NOT_A_FILE: [
-    'is not an ordinary file',
-    'Leave it out to have the result printed, or name a file.',
-  ],
+  NOT_A_FILE: ['is not an ordinary file', 'Leave it out to print the result, or name a file.'],
   ENOENT: NO_FOLDER,
   ENOTDIR: NO_FOLDER,
-  EACCES: ['this user may not write there', ELSEWHERE],
-  EPERM: ['this user may not write there', ELSEWHERE],
+  EACCES: NOT_ALLOWED,
+  EPERM: NOT_ALLOWED,
   EROFS: ['the disk is read-only', ELSEWHERE],
   ENOSPC: ['the disk is full', FREE_SPACE],
   EDQUOT: ['the disk quota is used up', FREE_SPACE],

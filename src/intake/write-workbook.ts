@@ -4,24 +4,25 @@ import { isNumberText } from '../domain/csv.js';
 import { IntakeError, MOST_SHEET_ROWS } from './types.js';
 
 const MOST_SHEET_COLUMNS = 16_384;
+/** Most UTF-16 units of a cell. */
 const MOST_CHARACTERS = 32_767;
-/** Bytes of a part of an archive that every program reads. */
+/** Largest part of a ZIP archive that every program can read, in bytes. */
 const MOST_BYTES = 4 * 1024 ** 3 - 1;
 
 export interface WorkbookColumn {
   readonly name: string;
-  /** `number` for decimals, `moment` for ISO 8601, `date` for its day. Values that are none stay text. */
+  /** `number`: decimals. `moment`: ISO 8601 time. `date`: ISO 8601 day. Other values are written as text. */
   readonly kind: 'text' | 'number' | 'moment' | 'date';
 }
 
 type Value = string | number | null;
 
 /**
- * A table as an Excel workbook with one sheet, in chunks and bounded memory. Every text is typed as one, so
- * that Excel neither runs it as a formula nor makes a number or date of it. Numbers of more than 15
- * digits, which Excel would round, are text too. Moments are dates of Excel, in UTC; those before March 1900 are text.
- * A text of more than 32,767 characters, which no cell holds, is cut and says so.
- * @throws IntakeError when there are more rows, columns or bytes than a sheet has room for
+ * Writes a table as an Excel workbook with one sheet, in chunks and bounded memory. Text cells have type text, so that
+ * Excel neither runs them as formulas nor converts them to numbers or dates. Numbers of more than 15 digits are text,
+ * since Excel would round them. Times are Excel dates in UTC, or text before March 1900. Text of more than 32,767
+ * characters is cut with a note.
+ * @throws IntakeError when there are more rows, columns or bytes than a sheet can hold
  */
 export async function* workbookChunks(
   columns: readonly WorkbookColumn[],
@@ -84,6 +85,7 @@ function lettersOf(column: number): string {
   return column < 26 ? last : lettersOf(Math.floor(column / 26) - 1) + last;
 }
 
+/** @param place such as `B5` */
 function cellOf(place: string, value: Value, kind: WorkbookColumn['kind']): string {
   if (value === null || value === '') return '';
   const text = String(value);
@@ -99,12 +101,12 @@ function cellOf(place: string, value: Value, kind: WorkbookColumn['kind']): stri
 }
 
 const ISO = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))?$/;
-/** From Excel's day 0, 1899-12-30, to 1970-01-01. */
+/** Days from Excel's day 0, 1899-12-30, to 1970-01-01. */
 const DAYS_TO_1970 = 25_569;
-/** 1900-03-01: before it Excel counts a day that never was. */
+/** Excel's number of 1900-03-01. Before it, Excel counts 29 February 1900, which did not exist. */
 const FIRST_DAY = 61;
 
-/** ISO 8601 as days of Excel, in UTC; null for other text and what is too old. */
+/** ISO 8601 as Excel's days, in UTC. Null for other text and for dates out of range. */
 function excelDays(text: string): number | null {
   const ms = ISO.test(text) ? Date.parse(text) : NaN;
   const days = ms / 86_400_000 + DAYS_TO_1970;
@@ -124,11 +126,11 @@ function textCell(place: string, text: string, style: number): string {
 
 const ENTITIES: Readonly<Record<string, string>> = { '<': '&lt;', '>': '&gt;', '&': '&amp;' };
 
-/** XML has no other characters: workbooks write them as `_x0001_`. */
-const UNWRITABLE = String.raw`[^\t\n\x20-\uFFFD\u{10000}-\u{10FFFF}]`;
-/** The underscore of what would be read as such a character, also once the next one is written. */
-const LOOKS_WRITTEN = String.raw`_(?=x[\dA-Fa-f]{4}(?:_|${UNWRITABLE}))`;
-const ESCAPED = new RegExp(`[<>&]|${UNWRITABLE}|${LOOKS_WRITTEN}`, 'gu');
+/** Characters that XML can't have. Workbooks write them as `_x0001_`. */
+const INVALID = String.raw`[^\t\n\x20-\uFFFD\u{10000}-\u{10FFFF}]`;
+/** An underscore that would be read as the start of such an escape, also once the next character is escaped. */
+const ESCAPE_LIKE = String.raw`_(?=x[\dA-Fa-f]{4}(?:_|${INVALID}))`;
+const ESCAPED = new RegExp(`[<>&]|${INVALID}|${ESCAPE_LIKE}`, 'gu');
 
 function escaped(text: string): string {
   return text.replaceAll(
@@ -146,7 +148,7 @@ const OFFICE = 'http://schemas.openxmlformats.org/officeDocument/2006/relationsh
 const PACKAGE = 'http://schemas.openxmlformats.org/package/2006';
 const CONTENT = 'application/vnd.openxmlformats-officedocument.spreadsheetml';
 
-/** The parts that are the same in every workbook. Texts have the format Text, also when they are edited. */
+/** The parts that are the same in every workbook. Text cells have Excel's format Text, which also holds after edits. */
 const PARTS = {
   '[Content_Types].xml': `<Types xmlns="${PACKAGE}/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Default Extension="xml" ContentType="application/xml"/><Override PartName="/xl/workbook.xml" ContentType="${CONTENT}.sheet.main+xml"/><Override PartName="/xl/styles.xml" ContentType="${CONTENT}.styles+xml"/><Override PartName="/xl/worksheets/sheet1.xml" ContentType="${CONTENT}.worksheet+xml"/></Types>`,
   '_rels/.rels': `<Relationships xmlns="${PACKAGE}/relationships"><Relationship Id="rId1" Type="${OFFICE}/officeDocument" Target="xl/workbook.xml"/></Relationships>`,

@@ -1,6 +1,6 @@
-import { isShortenedNumber, kindOf, nameRank } from './columns.js';
+import { isShortenedNumber, kindOf, nameRank, SHORTENED_NUMBER } from './columns.js';
 import { isEmpty, planTable } from './csv-list.js';
-import { IntakeError, TO_CSV, shown } from './types.js';
+import { IntakeError, TO_CSV, quoted } from './types.js';
 import type { IntakeRow, Reading, Sample, Tally } from './types.js';
 import {
   WORKBOOK_BOUNDS,
@@ -10,24 +10,23 @@ import {
   type SheetRow,
 } from './workbook.js';
 
-/** The rest of `Sample` is for text. */
-type Wanted = Pick<Sample, 'column' | 'maxLength' | 'mask'> & {
+type XlsxOptions = Pick<Sample, 'column' | 'maxLength' | 'mask'> & {
+  /** The requested sheet: name or number. */
   readonly sheet: string | undefined;
   readonly maxBytes: number | undefined;
 };
 
 /**
- * Reads one sheet of an Excel workbook as a list: the one asked for, or the first that shows a column of
- * codes, or the first.
- * @throws IntakeError when it is no sound workbook, has no such sheet, or the column of codes is not clear
+ * Reads one sheet of an Excel workbook as a list: the requested one, the first with a column of codes, or the first.
+ * @throws IntakeError when the workbook is damaged or has no such sheet, or the column of codes is unclear
  */
 export async function readXlsx(
   source: AsyncIterable<Uint8Array>,
-  wanted: Wanted,
+  options: XlsxOptions,
 ): Promise<Reading> {
-  const maxBytes = Math.min(wanted.maxBytes ?? Infinity, WORKBOOK_BOUNDS.file);
-  const sheets = await openWorkbook(await wholeOf(source, maxBytes), wanted.maxLength);
-  const { plan, reason } = await chooseSheet(sheets, wanted);
+  const maxBytes = Math.min(options.maxBytes ?? Infinity, WORKBOOK_BOUNDS.file);
+  const sheets = await openWorkbook(await readWhole(source, maxBytes), options.maxLength);
+  const { plan, reason } = await chooseSheet(sheets, options);
   const { sheet, table, first } = plan;
   return {
     ...table,
@@ -41,7 +40,7 @@ export async function readXlsx(
   };
 }
 
-async function wholeOf(source: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer> {
+async function readWhole(source: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer> {
   const parts: Uint8Array[] = [];
   let size = 0;
   for await (const bytes of source) {
@@ -56,95 +55,91 @@ async function wholeOf(source: AsyncIterable<Uint8Array>, maxBytes: number): Pro
 interface SheetPlan {
   readonly sheet: Sheet;
   readonly table: ReturnType<typeof planTable>;
-  /** The first rows without the header. */
+  /** The first rows, without the header. */
   readonly first: readonly SheetRow[];
-  /** The row of the header; 0 without one. */
+  /** Number of the header's row, or 0 without a header. */
   readonly headerRow: number;
 }
 
-/** Sheets among which the one with the codes is looked for. */
+/** Sheets that are searched for codes, and named in messages. */
 const MOST_SHEETS = 20;
 
-async function chooseSheet(sheets: readonly Sheet[], wanted: Wanted) {
+async function chooseSheet(sheets: readonly Sheet[], options: XlsxOptions) {
   const visible = sheets.filter(({ hidden }) => !hidden);
   const [first, second] = visible;
-  if (wanted.sheet !== undefined) {
-    const plan = await planSheet(sheetNamed(sheets, wanted, wanted.sheet), wanted);
-    return { plan, reason: `The list is ${placeOf(plan.sheet, wanted)}, as asked for.` };
+  if (options.sheet !== undefined) {
+    const plan = await planSheet(sheetNamed(sheets, options, options.sheet), options);
+    return { plan, reason: `The list is ${sheetName(plan.sheet, options)}, as requested.` };
   }
   if (first === undefined) {
     const problem = sheets.length === 0 ? 'has no sheet with cells' : 'has only hidden sheets';
-    throw new IntakeError(`the workbook ${problem}`, namesOf(sheets, wanted));
+    throw new IntakeError(`the workbook ${problem}`, listSheets(sheets, options));
   }
-  let fault: unknown = null;
-  let other: SheetPlan | null = null;
+  let firstError: IntakeError | null = null;
+  let fallback: SheetPlan | null = null;
+  const chosen = (plan: SheetPlan, why: string) => {
+    const reason = second === undefined ? 'the only sheet' : why;
+    return { plan, reason: `The list is ${sheetName(plan.sheet, options)}, ${reason}.` };
+  };
   for (const sheet of visible.slice(0, MOST_SHEETS)) {
     try {
-      const plan = await planSheet(sheet, wanted);
-      if (!showsCodes(plan)) {
-        other ??= plan;
-        continue;
+      const plan = await planSheet(sheet, options);
+      if (hasCodes(plan)) {
+        return chosen(plan, sheet === first ? 'the first' : 'the first with a column of codes');
       }
-      const why =
-        second === undefined
-          ? 'the only one there is'
-          : sheet === first
-            ? 'the first'
-            : 'the first that has a column of codes';
-      return { plan, reason: `The list is ${placeOf(sheet, wanted)}, ${why}.` };
+      fallback ??= plan;
     } catch (error) {
       if (!(error instanceof IntakeError)) throw error;
-      fault ??= error;
+      firstError ??= error;
     }
   }
-  if (other !== null) {
-    const why = second === undefined ? 'the only one there is' : 'the first that may be a list';
-    return { plan: other, reason: `The list is ${placeOf(other.sheet, wanted)}, ${why}.` };
-  }
-  if (second === undefined || !(fault instanceof IntakeError)) throw fault;
-  const problem = `${placeOf(first, wanted)}: ${fault.message}`;
-  throw new IntakeError(problem, `${fault.remedy} ${namesOf(sheets, wanted)}`);
+  if (fallback !== null) return chosen(fallback, 'the first that may be a list');
+  if (firstError === null) throw new Error('no sheet was read');
+  if (second === undefined) throw firstError;
+  const problem = `${sheetName(first, options)}: ${firstError.message}`;
+  throw new IntakeError(problem, `${firstError.remedy} ${listSheets(sheets, options)}`);
 }
 
-/** False where codes are expected in the only column there is, as that of a cover sheet with a title. */
-function showsCodes({ table: { header, columns, codeColumn }, first }: SheetPlan): boolean {
+/** False for a single column without a code or a name of one, such as a cover sheet with a title. */
+function hasCodes({ table: { header, columns, codeColumn }, first }: SheetPlan): boolean {
   if (columns.length > 1 || (header && nameRank(columns[0] ?? '') !== null)) return true;
   return first.some(({ cells }) =>
     cells.some(({ column, text }) => column === codeColumn && kindOf(text) === 'code'),
   );
 }
 
-function placeOf({ name }: Sheet, { mask }: Wanted): string {
-  return `sheet ${shown(mask(name))}`;
+function sheetName({ name }: Sheet, { mask }: XlsxOptions): string {
+  return `sheet ${quoted(mask(name))}`;
 }
 
-function namesOf(sheets: readonly Sheet[], { mask }: Wanted): string {
+function listSheets(sheets: readonly Sheet[], { mask }: XlsxOptions): string {
   if (sheets.length === 0) return TO_CSV;
-  const names = sheets.slice(0, MOST_SHEETS).map(({ name }) => shown(mask(name)));
+  const names = sheets.slice(0, MOST_SHEETS).map(({ name }) => quoted(mask(name)));
   const more = sheets.length > MOST_SHEETS ? ` and ${sheets.length - MOST_SHEETS} more` : '';
-  return `The sheets are ${names.join(', ')}${more}: say which with --sheet.`;
+  return `The sheets are ${names.join(', ')}${more}. Choose one with --sheet.`;
 }
 
-/** An exact name beats one in another letter case, and that a number. */
-function sheetNamed(sheets: readonly Sheet[], wanted: Wanted, name: string): Sheet {
+/** Finds a sheet by its exact name, else by its name in another letter case, else by its number. */
+function sheetNamed(sheets: readonly Sheet[], options: XlsxOptions, name: string): Sheet {
   const lower = name.trim().toLowerCase();
   const found =
     sheets.find((sheet) => sheet.name === name) ??
     sheets.find((sheet) => sheet.name.trim().toLowerCase() === lower) ??
     (/^\d+$/.test(lower) ? sheets[Number(lower) - 1] : undefined);
   if (found !== undefined) return found;
-  throw new IntakeError(`there is no sheet ${shown(wanted.mask(name))}`, namesOf(sheets, wanted));
+  const problem = `there is no sheet ${quoted(options.mask(name))}`;
+  throw new IntakeError(problem, listSheets(sheets, options));
 }
 
-/** What is read of a sheet to find header and columns. */
+/** How much of a sheet is read to find header and columns. */
 const SAMPLE_ROWS = 1000;
 const SAMPLE_CHARACTERS = 256 * 1024;
 const SAMPLE_BATCHES = 64;
 
-/** Cells of a row: more are not a list, and each row would have all of them. */
+/** Most columns of a list. Each row has a cell for every column, so more would cost too much memory. */
 const MOST_COLUMNS = 1000;
 
-async function planSheet(sheet: Sheet, { column, mask }: Wanted): Promise<SheetPlan> {
+async function planSheet(sheet: Sheet, { column, mask }: XlsxOptions): Promise<SheetPlan> {
   const rows: SheetRow[] = [];
   let characters = 0;
   let batches = 0;
@@ -162,7 +157,8 @@ async function planSheet(sheet: Sheet, { column, mask }: Wanted): Promise<SheetP
   }
   const width = rows.reduce((most, { cells }) => Math.max(most, widthOf(cells)), 0);
   if (width > MOST_COLUMNS) {
-    throw new IntakeError(`a list may have ${MOST_COLUMNS} columns, and this has ${width}`, TO_CSV);
+    const problem = `a list may have at most ${MOST_COLUMNS} columns, and this one has ${width}`;
+    throw new IntakeError(problem, TO_CSV);
   }
   const cells = rows.map((row) => cellsOf(row, width).map(mask));
   const table = planTable(cells, whole, column);
@@ -205,9 +201,7 @@ async function* rowsOf(
     yield rows;
   }
   if (wide > 0) {
-    tally.notes.push(
-      `${wide} of the rows have cells to the right of the table: these are left out.`,
-    );
+    tally.notes.push(`${wide} of the rows have cells right of the table: they are left out.`);
   }
 }
 
@@ -217,12 +211,11 @@ function rowOf(row: SheetRow, { table }: Pick<SheetPlan, 'table'>): IntakeRow {
   if (row.tooLong) return { line, rejected: 'is longer than a record may be', columns };
   const cell = cells.find(({ column }) => column === table.codeColumn);
   const rejected = cell === undefined ? null : faultOf(cell);
-  return rejected === null
-    ? { line, text: cell?.text ?? '', columns }
-    : { line, rejected, columns };
+  if (rejected !== null) return { line, rejected, columns };
+  return { line, text: cell?.text ?? '', columns };
 }
 
-/** Why a cell can't hold a code as it was given; null when it can. */
+/** Why the cell's value can't be the original code, or null if it can. */
 function faultOf({ kind, text }: SheetCell): string | null {
   switch (kind) {
     case 'text':
@@ -230,15 +223,15 @@ function faultOf({ kind, text }: SheetCell): string | null {
     case 'number':
       // Excel keeps 15 digits.
       return isShortenedNumber(text) || text.replace(/\D/g, '').length >= 15
-        ? 'Excel has shortened this number'
-        : 'Excel has made a number of this code, which loses leading zeros and digits: format the cell as text, and enter the code again';
+        ? SHORTENED_NUMBER
+        : 'Excel has converted this code to a number, which loses leading zeros and digits: format the cell as text and enter the code again';
     case 'date':
-      return 'Excel has made a date of this code: format the cell as text, and enter the code again';
+      return 'Excel has converted this code to a date: format the cell as text and enter the code again';
     case 'boolean':
-      return 'the cell holds TRUE or FALSE in place of a code';
+      return 'the cell has TRUE or FALSE instead of a code';
     case 'error':
-      return 'the cell holds an error of Excel in place of a code';
+      return 'the cell has an Excel error instead of a code';
     case 'unsolved':
-      return 'the cell holds a formula without its result: open the workbook in Excel and save it';
+      return 'the cell has a formula without its result: open the workbook in Excel and save it';
   }
 }

@@ -141,7 +141,7 @@ describe('lists on their way into the store', () => {
       "  1 line can't be asked for:",
       '    line 3: the code is empty',
     ]);
-    expect(layoutLines(lists)).toContain('  The codes are in column 2, "code", as asked for.');
+    expect(layoutLines(lists)).toContain('  The codes are in column 2, "code", as requested.');
     expect(layoutJson(lists)).toMatchObject({
       lists: [{ name: 'load.csv', format: 'csv', delimiter: ',', column: 'code' }],
     });

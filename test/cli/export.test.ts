@@ -49,7 +49,7 @@ describe('export', () => {
     expect(runs((await follow()).stdout)).toEqual([]);
     const other = await cli('items', '--cursor-file', 'changes.cursor');
     expect(other.code).toBe(2);
-    expect(other.stderr).toContain('holds the cursor of item_changes');
+    expect(other.stderr).toContain('has the cursor of item_changes');
     writeFileSync(file('broken.cursor'), '4711');
     expect((await cli('items', '--cursor-file', 'broken.cursor')).stderr).toContain('no cursor');
   });

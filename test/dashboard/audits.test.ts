@@ -238,11 +238,11 @@ describe('an uploaded list', () => {
     );
     const fields = { sheet: 'new' };
     const address = await sendReadable(new Uint8Array(bytes), { name: 'codes.xlsx', fields });
-    expect(await operator().page(address)).toContain('sheet &quot;New&quot;, as asked for');
+    expect(await operator().page(address)).toContain('sheet &quot;New&quot;, as requested');
     await start(address, { yes: 'yes' });
     expect((await mirror().store.audits.list({ limit: 1 }))[0]).toMatchObject({ codes: 2 });
     const reply = await send(new Uint8Array(bytes), { fields: { sheet: 'None' } });
-    expect(await reply.text()).toContain('say which with the field Sheet');
+    expect(await reply.text()).toContain('Choose one with the field Sheet');
   });
 
   it('that does not look like codes needs a confirmation', async () => {

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStore, type Store } from '../../src/store/store.js';
 import { at, invalid, load, pending, purchaseOf, valid } from '../store/audits/support.js';
 import { HistoryBook } from '../store/history-book.js';
-import { linesOf, take } from './support.js';
+import { exportView, linesOf } from './support.js';
 
-/** A lock that stops writers between the numbers they have taken and their commit. */
+/** An advisory lock that stops writers after they have drawn their numbers, before they commit. */
 const PAUSE = 4711;
 
 let book: HistoryBook;
@@ -30,44 +30,44 @@ afterAll(async () => {
   await book.close();
 });
 
-/** Waits until somebody who says so waits for a lock, or `isOver` says that there is no need to. */
-async function waiting(who: string, isOver = (): boolean => false): Promise<void> {
-  const of = `SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-    WHERE l.locktype = 'advisory' AND NOT l.granted AND a.datname = current_database() AND ${who}`;
+/** Waits until a session waits for an advisory lock, or `isOver`. @param session SQL condition for the session */
+async function untilBlocked(session: string, isOver = (): boolean => false): Promise<void> {
+  const blocked = `SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+    WHERE l.locktype = 'advisory' AND NOT l.granted AND a.datname = current_database() AND ${session}`;
   while (!isOver()) {
-    const { rowCount } = await holder.query(of);
+    const { rowCount } = await holder.query(blocked);
     if (rowCount !== 0) return;
   }
 }
 
 /**
- * Lets `write` come as far as to its commit, begins to export a view, and lets both come to their ends.
- * @returns what this export and the next one tell
+ * Stops `write` just before its commit, starts an export of a view, and lets both finish.
+ * @returns the lines of this export and the next one
  */
-async function exportAmid(view: string, write: () => Promise<unknown>): Promise<string[]> {
-  const { cursor } = await take(book.url, view, null);
+async function exportDuring(view: string, write: () => Promise<unknown>): Promise<string[]> {
+  const { cursor } = await exportView(book.url, view, null);
   await holder.query(`SELECT pg_advisory_lock(${PAUSE})`);
   const written = write();
-  await waiting(`l.objid = ${PAUSE}`);
+  await untilBlocked(`l.objid = ${PAUSE}`);
   let isOver = false;
-  const first = take(book.url, view, cursor).finally(() => (isOver = true));
-  await waiting(`a.application_name = 'seller-mirror export'`, () => isOver);
+  const exporting = exportView(book.url, view, cursor).finally(() => (isOver = true));
+  await untilBlocked(`a.application_name = 'seller-mirror export'`, () => isOver);
   await holder.query(`SELECT pg_advisory_unlock(${PAUSE})`);
   await written;
-  const taken = await first;
-  return [...linesOf(taken), ...linesOf(await take(book.url, view, taken.cursor))];
+  const first = await exporting;
+  return [...linesOf(first), ...linesOf(await exportView(book.url, view, first.cursor))];
 }
 
-describe('what a writer has numbered and not committed when an export begins', () => {
-  it('comes in that export or the next one: changes of items', async () => {
+describe('rows that are numbered but not committed when an export starts', () => {
+  it('are in that export or the next one: changes of items', async () => {
     await book.night('2026-01-01T02:00:00Z', { listed: [{ id: 1, name: 'before' }] });
-    const lines = await exportAmid('item_changes', () =>
+    const lines = await exportDuring('item_changes', () =>
       book.night('2026-01-02T02:00:00Z', { listed: [{ id: 1, name: 'after' }] }),
     );
     expect(lines.join()).toContain('"new_value":"after"');
   });
 
-  it('comes in that export or the next one: purchases', async () => {
+  it('are in that export or the next one: purchases', async () => {
     await store.sellers.ensure('main', 'x');
     const audit = async (n: number, isValid: boolean): Promise<unknown> => {
       const { auditId } = await load(store.audits, ['P'], { sellerId: 'main' });
@@ -77,7 +77,7 @@ describe('what a writer has numbered and not committed when an export begins', (
       return store.audits.record(auditId, results, results.length);
     };
     await audit(1, true);
-    const lines = await exportAmid('purchases', () => audit(2, false));
+    const lines = await exportDuring('purchases', () => audit(2, false));
     expect(lines.join()).toContain('"_deleted":true');
   });
 });

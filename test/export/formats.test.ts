@@ -4,7 +4,7 @@ import { from } from 'pg-copy-streams';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { unescapeFormula } from '../../src/domain/csv.js';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.js';
-import { linesOf, take } from './support.js';
+import { exportView, linesOf } from './support.js';
 
 let database: TestDatabase;
 let client: pg.Client;
@@ -33,9 +33,8 @@ afterAll(async () => {
 });
 
 describe('an export', () => {
-  it('in CSV is read by COPY as it was, NULL told from empty, when it is raw', async () => {
-    const { bytes } = await take(database.url, 'kinds', null, 'csv', { deletions: false });
-    // What COPY reads: the file's cells with their types, in a table of the view's shape.
+  it('in raw CSV is read unchanged by COPY, which distinguishes NULL from empty text', async () => {
+    const { bytes } = await exportView(database.url, 'kinds', null, 'csv', { deletions: false });
     await client.query('CREATE TEMP TABLE copied AS SELECT * FROM reporting.kinds WHERE false');
     const stream = client.query(from('COPY copied FROM STDIN WITH (FORMAT csv, HEADER)'));
     const end = new Promise((resolve, reject) => stream.on('finish', resolve).on('error', reject));
@@ -47,20 +46,18 @@ describe('an export', () => {
     expect(differences.rows).toEqual([]);
   });
 
-  it('in CSV guards text that a spreadsheet would run, so that the exact text can be had back', async () => {
-    const { bytes } = await take(database.url, 'kinds', null, 'csv', {
-      deletions: false,
-      raw: false,
-    });
+  it('in CSV guards formulas in a way that can be undone', async () => {
+    const options = { deletions: false, raw: false };
+    const { bytes } = await exportView(database.url, 'kinds', null, 'csv', options);
     const text = bytes.toString('utf8');
     expect(text).toContain(`"'=1+1\n`);
     expect(text).toContain(`,''=x,`);
-    expect(text).toContain('\r\n-1,-0.01,'); // numbers are no formulas
+    expect(text).toContain('\r\n-1,-0.01,'); // numbers are not guarded
     expect([`'=1+1`, `''=x`].map(unescapeFormula)).toEqual(['=1+1', `'=x`]);
   });
 
-  it('in NDJSON has every digit, and moments with their zone', async () => {
-    const [first, second, third] = linesOf(await take(database.url, 'kinds', null));
+  it('in NDJSON has every digit, and times with their zone', async () => {
+    const [first, second, third] = linesOf(await exportView(database.url, 'kinds', null));
     expect(first).toBe(
       `{"id":"9007199254740993","price":"19.90","at":"2026-03-01T02:00:00.123456Z","list":["a","y,\\"z\\"",null,""],"data":{"n": 12345678901234567890},"yes":true,"day":"2026-03-01","text":"=1+1\\n\\\\.\\n\\"ä\\"","empty":"","large":"123456789012345678901234567890.12","digits":"0.1","_deleted":false}`,
     );
@@ -69,9 +66,11 @@ describe('an export', () => {
   });
 
   it('in Parquet has types that hold every value exactly', async () => {
-    const { bytes } = await take(database.url, 'kinds', null, 'parquet', { deletions: false });
+    const { bytes } = await exportView(database.url, 'kinds', null, 'parquet', {
+      deletions: false,
+    });
     const file = new Uint8Array(bytes).buffer;
-    // As stored, since a reader may round what it makes of decimals and moments.
+    // Read the stored values, since a reader may round decimals and times.
     const parsers = {
       timestampFromMicroseconds: (micros: bigint) => micros,
       jsonFromBytes: (data: Uint8Array) => Buffer.from(data).toString('utf8'),
@@ -89,7 +88,7 @@ describe('an export', () => {
       day: new Date('2026-03-01'),
     });
     expect(rows[1]).toMatchObject({ id: -1n, at: -1n, list: [], empty: 'x' });
-    // This reader multiplies; stored are whole hundredths.
+    // This reader divides the stored hundredths.
     const hundredths = rows.map(({ price }) => Math.round(Number(price) * 100));
     expect(hundredths).toEqual([1990, -1, 0]);
     const { schema } = parquetMetadata(file);
@@ -102,21 +101,21 @@ describe('an export', () => {
     expect(rows[2]).toMatchObject({ id: null, price: null, at: null, text: null, yes: null });
   });
 
-  it('in Parquet has null for days and moments beyond the years that its readers know', async () => {
+  it('in Parquet has null for days and times outside the years 0 to 9999', async () => {
     await client.query(
       `CREATE VIEW reporting.eras AS
        SELECT day, day::timestamptz AS at
          FROM (VALUES ('12000-01-01'::date), ('0044-03-15 BC'), ('infinity'), ('9999-12-31')) AS v (day)`,
     );
-    const { bytes } = await take(database.url, 'eras', null, 'parquet', { deletions: false });
+    const { bytes } = await exportView(database.url, 'eras', null, 'parquet', { deletions: false });
     const rows = await parquetReadObjects({ file: new Uint8Array(bytes).buffer });
     const none = { day: null, at: null };
     const last = new Date('9999-12-31');
     expect(rows).toEqual([none, none, none, { day: last, at: last }]);
   });
 
-  it('in Parquet has its rows in groups, none of which is large', async () => {
-    const { bytes } = await take(database.url, 'many', null, 'parquet', { deletions: false });
+  it('in Parquet has small row groups', async () => {
+    const { bytes } = await exportView(database.url, 'many', null, 'parquet', { deletions: false });
     const rows = await parquetReadObjects({ file: new Uint8Array(bytes).buffer });
     expect(rows).toHaveLength(50_000);
     expect(rows.at(-1)).toEqual({ id: 50_000n, text: `${'x'.repeat(100)}50000` });

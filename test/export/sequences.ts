@@ -5,7 +5,7 @@ import type { Store } from '../../src/store/store.js';
 import { at, invalid, load, pending, purchaseOf, valid } from '../store/audits/support.js';
 import type { HistoryBook } from '../store/history-book.js';
 
-/** Whose items and codes the steps are about. */
+/** The sellers of the steps. */
 export const SELLERS = ['ada', 'bob'];
 const record = fc.record({
   name: fc.constantFrom('A', '=1+1', '\\N\t\r😀', 'B\n\\.\n\'"ä,;'),
@@ -17,7 +17,7 @@ const record = fc.record({
     extended: fc.constantFrom(1, 20),
   }),
   published_at: fc.option(fc.constantFrom('2024-01-02T03:04:05.120000Z', '1999-12-31')),
-  rating: fc.constantFrom(1, 2), // a field that nobody has documented
+  rating: fc.constantFrom(1, 2), // an undocumented field
 });
 /** A night of one seller. */
 export const night = fc.record({
@@ -32,7 +32,7 @@ export const night = fc.record({
       ),
     ),
   ),
-  /** Followed after the list was taken in, before look-ups have decided about the rest. */
+  /** Views that are followed after the list was mirrored, before look-ups of the other items. */
   followed: fc.subarray([...FOLLOWED_VIEWS]),
   isKilled: fc.boolean(),
 });
@@ -51,22 +51,9 @@ export const audit = fc.record({
     { selector: ({ code }) => code, minLength: 1 },
   ),
 });
-/** What an arbitrary makes. */
+/** The type of an arbitrary's values. */
 export type Valued<A> = A extends fc.Arbitrary<infer T> ? T : never;
 
-/** Codes of one seller, and what the marketplace says of them. */
-interface Audit {
-  readonly seller: string;
-  readonly codes: readonly {
-    readonly code: string;
-    readonly isValid: boolean;
-    readonly license: string;
-    readonly supportedUntil: string;
-    readonly item: number;
-  }[];
-}
-
-/** Empties the store. */
 export async function emptyBook(book: HistoryBook): Promise<void> {
   await book.empty();
   await book.pool.query(
@@ -74,41 +61,45 @@ export async function emptyBook(book: HistoryBook): Promise<void> {
   );
 }
 
-/** Mirrors the night with this number. @param meanwhile done between the list and its look-ups */
+/** Mirrors night `n`. @param meanwhile called between the list and its look-ups */
 export async function mirrorNight(
   book: HistoryBook,
   n: number,
   step: Valued<typeof night>,
   meanwhile: () => Promise<void>,
 ): Promise<void> {
-  const having = (what: string): number[] =>
-    step.items.flatMap(([id, fate]) => (fate === what ? [id] : []));
-  const listed = step.items.flatMap(([id, fate, fields]): Json[] =>
-    fate === 'list' ? [{ id, ...fields }] : [],
+  const idsOf = (outcome: string): number[] =>
+    step.items.flatMap(([id, found]) => (found === outcome ? [id] : []));
+  const listed = step.items.flatMap(([id, outcome, fields]): Json[] =>
+    outcome === 'list' ? [{ id, ...fields }] : [],
   );
-  const moment = new Date(Date.UTC(2026, 0, 1 + n, 2)).toISOString();
-  const left = { missing: having('missing'), removed: having('removed'), found: having('found') };
+  const at = new Date(Date.UTC(2026, 0, 1 + n, 2)).toISOString();
+  const unlisted = { missing: idsOf('missing'), removed: idsOf('removed'), found: idsOf('found') };
   const { isKilled } = step;
-  await book.night(moment, { listed, ...left, meanwhile, isKilled }, step.seller);
+  await book.night(at, { listed, ...unlisted, meanwhile, isKilled }, step.seller);
 }
 
-/** Asks for the codes, the marketplace's answers as the step says. */
-export async function auditCodes(store: Store, n: number, step: Audit): Promise<void> {
+/** Records an audit with the step's results. */
+export async function auditCodes(
+  store: Store,
+  n: number,
+  step: Valued<typeof audit>,
+): Promise<void> {
   await store.sellers.ensure(step.seller, 'x');
   const names = step.codes.map(({ code }) => code);
   const { auditId } = await load(store.audits, names, { sellerId: step.seller });
   const asked = await pending(store.audits, auditId);
   const results = asked.map((place) => {
-    const said = step.codes.find(({ code }) => code === place.code);
-    if (said?.isValid !== true) return invalid(place, at(n));
+    const code = step.codes.find(({ code }) => code === place.code);
+    if (code?.isValid !== true) return invalid(place, at(n));
     const { value, raw } = purchaseOf(place.code, {
-      id: said.item,
-      name: `Item ${said.item}`,
+      id: code.item,
+      name: `Item ${code.item}`,
       url: 'https://example.com',
       previewImageUrl: null,
       full: null,
     });
-    const purchase = { licenseType: said.license, supportedUntil: said.supportedUntil };
+    const purchase = { licenseType: code.license, supportedUntil: code.supportedUntil };
     return valid(place, at(n), { raw, value: { ...value, ...purchase } });
   });
   await store.audits.record(auditId, results, results.length);

@@ -6,21 +6,21 @@ import { type ExportColumn, type ExportRequest, withExports } from '../../src/st
 const never = new AbortController().signal;
 
 /** An export in memory. */
-export interface Taken {
+export interface Export {
   readonly columns: readonly ExportColumn[];
   readonly bytes: Buffer;
   readonly cursor: FeedCursor | null;
 }
 
-/** Takes an export, as the command does. */
-export function take(
+/** Exports a view as the command does. */
+export function exportView(
   url: string,
   view: string,
   since: FeedCursor | null,
   format: ExportFormat = 'ndjson',
-  more: Partial<ExportRequest> & { readonly raw?: boolean } = {},
-): Promise<Taken> {
-  const { raw = true, ...rest } = more;
+  options: Partial<ExportRequest> & { readonly raw?: boolean } = {},
+): Promise<Export> {
+  const { raw = true, ...rest } = options;
   return withExports(url, never, (exports) =>
     exports.read(
       { view, since, deletions: true, sellerIds: null, counted: false, ...rest },
@@ -37,11 +37,11 @@ export function take(
 }
 
 /** Lines of an export in NDJSON. */
-export function linesOf({ bytes }: Taken): string[] {
+export function linesOf({ bytes }: Export): string[] {
   return bytes.toString('utf8').split('\n').slice(0, -1);
 }
 
-/** The block of docs/feeds.md with this name. */
+/** The SQL block of docs/feeds.md with this name. */
 export function documented(name: string): string {
   const text = readFileSync(new URL('../../docs/feeds.md', import.meta.url), 'utf8');
   const [, block] = new RegExp(`^\`\`\`sql ${name}\n(.*?)^\`\`\``, 'ms').exec(text) ?? [];

@@ -14,7 +14,7 @@ const many = <T>(count: number, of: (n: number) => T): T[] =>
 
 describe('a CSV file', () => {
   it.each(['sep=;', '"sep=;"', 'SEP=;'])(
-    'may say itself what separates its cells, as Excel lets it: %s',
+    'may name its delimiter in the first line, as Excel does: %s',
     async (first) => {
       const { layout, rows } = await readAll(`${first}\r\ncode;a,b\r\n${code(1)};x,y\r\n`);
       expect(layout).toMatchObject({ delimiter: ';', columns: ['code', 'a,b'] });
@@ -23,13 +23,13 @@ describe('a CSV file', () => {
     },
   );
 
-  it('skips rows of empty cells, which spreadsheets leave, and counts them', async () => {
+  it('skips and counts rows of empty cells, which spreadsheets leave', async () => {
     const { rows, tally } = await readAll(`code;a\n;\n${code(1)};x\n\n"";" "\n`, named);
     expect(rows.map(({ line }) => line)).toEqual([3]);
     expect(tally.blankLines).toBe(3);
   });
 
-  it('has an apostrophe before a formula, ours or a spreadsheet’s: it is no part of the text', async () => {
+  it('loses an apostrophe before a formula, whether we or a spreadsheet wrote it', async () => {
     const { rows } = await readAll(`code,note\n'-abc,'=1+1\n-abc,it's\n`, named);
     expect(rows.map(({ columns }) => columns)).toEqual([
       ['-abc', '=1+1'],
@@ -38,37 +38,37 @@ describe('a CSV file', () => {
   });
 
   it.each([
-    ["code\n'=SUM(A1)'", '=SUM(A1)', 'the first apostrophe is a quote, and no guard'],
-    ["code\n '+49 30 6389' ", '+49 30 6389', 'the first apostrophe is a quote, and no guard'],
-    ["code\n'=1+1", '=1+1', 'the apostrophe is a guard'],
-    ['code;note\n"=""v-n12""";x', 'v-n12', 'a formula that is text, quoted as RFC 4180 has it'],
-    ['code;note\n="v-n12";1,5', 'v-n12', 'such a formula without the quotes it needs'],
-    ['note;code\nx;="v-n12"', 'v-n12', 'such a formula in the last cell'],
-  ])('%j holds the code %s: %s', async (text, expected, _why) => {
+    ["code\n'=SUM(A1)'", '=SUM(A1)', 'the apostrophes are quotes'],
+    ["code\n '+49 30 6389' ", '+49 30 6389', 'the apostrophes are quotes'],
+    ["code\n'=1+1", '=1+1', 'the apostrophe guards a formula'],
+    ['code;note\n"=""v-n12""";x', 'v-n12', 'a text formula, quoted as in RFC 4180'],
+    ['code;note\n="v-n12";1,5', 'v-n12', 'a text formula without the quotes that it needs'],
+    ['note;code\nx;="v-n12"', 'v-n12', 'the same in the last cell'],
+  ])('%j has the code %s: %s', async (text, expected, _why) => {
     const { rows } = await readAll(`${text}\n${text.split('\n')[1]}\n`, named);
     const read = rows.map((row) => ('text' in row ? readCode(row.text) : row));
     expect(read).toEqual([{ code: expected }, { code: expected }]);
   });
 });
 
-describe('a record of CSV that is not as it should be', () => {
+describe('an invalid CSV record', () => {
   const header = 'name,code,note\n';
   const read = (text: string) => readAll(`${header}${text}`, named);
 
-  it('is rejected when it has a cell too many, since its code may stand in another column', async () => {
+  it('is rejected if it has too many cells, since its code may be in another column', async () => {
     const { rows } = await read(`Smith, John,${code(1)},x\na,${code(2)},b\n`);
     expect(rows).toEqual([
       {
         line: 2,
         rejected: 'has 4 cells instead of 3',
-        // Nothing is lost: the result has the record's text in as many cells as there are columns.
+        // No text is lost: surplus cells are joined into the last column.
         columns: ['Smith', ' John', `${code(1)},x`],
       },
       { line: 3, text: code(2), columns: ['a', code(2), 'b'] },
     ]);
   });
 
-  it('is taken when cells too many are empty, or the last are missing', async () => {
+  it('is accepted if its surplus cells are empty, or its last cells are missing', async () => {
     const { rows, tally } = await read(`a,${code(1)},b,,\nc,${code(2)}\nd\n`);
     expect(rows).toEqual([
       { line: 2, text: code(1), columns: ['a', code(1), 'b'] },
@@ -78,7 +78,7 @@ describe('a record of CSV that is not as it should be', () => {
     expect(tally.notes).toEqual([expect.stringContaining('1 of the records have fewer cells')]);
   });
 
-  it('keeps quotes within a cell; those that make no sense are characters, which is said', async () => {
+  it('has misplaced quotes read as characters, with a note; quotes within a cell are fine', async () => {
     const fine = await read(`5" disk,${code(1)},say "hi"\n`);
     expect(fine.rows[0]?.columns).toEqual(['5" disk', code(1), 'say "hi"']);
     expect(fine.tally.notes).toEqual([]);
@@ -91,20 +91,20 @@ describe('a record of CSV that is not as it should be', () => {
   });
 
   it.each(['', '\nb,"quoted",y', '\nb,"",y,"z"', '\n'])(
-    'does not swallow the records after it with a quote that is never closed: %j',
+    'does not swallow later records after a quote that is never closed: %j',
     async (end) => {
       const rest = many(50, (n) => `a,${code(n)},x`);
-      const given = `${header}a,${code(99)},"open\n${rest.join('\n')}${end}`;
-      const codes = await codesOf(given, named);
+      const text = `${header}a,${code(99)},"open\n${rest.join('\n')}${end}`;
+      const codes = await codesOf(text, named);
       expect(codes.slice(0, 51)).toEqual([code(99), ...rest.map((_, n) => code(n))]);
     },
   );
 
-  it('tells in which line quotes open that are never closed, in a list of any length', async () => {
+  it('is named by the line of a quote that is never closed, in a list of any length', async () => {
     const one = await readAll(`code\n"c\n${many(150_000, (n) => `c${n}`).join('\n')}\n`, named);
     expect(one.rows).toHaveLength(150_001);
     expect(one.tally.notes).toEqual([
-      'The quote that opens in line 2 is never closed: it counts as a character, and each line stands for itself.',
+      'The quote that opens in line 2 is never closed: it is read as a character, and each line as a record.',
     ]);
     const text = `${header}a,"${code(1)},x\nb,${code(2)},"y\n${'c,d,e\n'.repeat(20)}f,${code(3)},"z\n`;
     const { tally } = await readAll(text, { ...named, maxRecordBytes: 100 });
@@ -113,19 +113,19 @@ describe('a record of CSV that is not as it should be', () => {
 
   it.each<[string, string, Options, (string | undefined)[]]>([
     [
-      'says how far it reaches when a quote may have been left open',
+      'is reported with its last line if a quote may have been left open',
       `a,${code(1)},"open\nb,c,",d\ne,${code(2)},f\n`,
       {},
-      ['line 2: has 4 cells instead of 3 and reaches to line 3: is a quote left open?', code(2)],
+      ['line 2: has 4 cells instead of 3 and extends to line 3: is a quote left open?', code(2)],
     ],
     [
-      'that is longer than allowed is rejected, and the next one read',
+      'is rejected if it is too long, and the next one is read',
       `a,${code(1)},${'x'.repeat(5000)}\nb,${code(2)},c\n`,
       { maxRecordBytes: 1000 },
       ['line 2: is longer than the 1000 characters a record may have', code(2)],
     ],
     [
-      'is bounded: a quoted cell of a book’s length is no cell',
+      'is split into lines if a quoted cell is too long',
       `a,${code(1)},"${'a line of the book\n'.repeat(100)}"\nb,${code(2)},c\n`,
       { maxRecordBytes: 500 },
       [code(1), ...many(99, (n) => `line ${n + 3}: ends before the column of codes`), code(2)],
@@ -136,7 +136,7 @@ describe('a record of CSV that is not as it should be', () => {
     expect([read[0], read.at(-1)]).toEqual([codes[0], codes.at(-1)]);
   });
 
-  it('is found in little time, however the quotes are set', async () => {
+  it('takes little time, whatever its quotes', async () => {
     const hostile = `a",,"c\n`.repeat(200_000);
     const { tally } = await readAll(`${header}${hostile}`, { ...named, column: 'code' });
     expect(tally.rows + tally.blankLines).toBeGreaterThan(0);
@@ -157,15 +157,15 @@ describe('the header and the column of codes', () => {
     [`Licence Key,buyer\n${dated}`, undefined, 'csv "," header 0', 'by its name'],
     [`Schlüssel,Datum\n${dated}`, undefined, 'csv "," header 0', 'a word where the others'],
     [`${code(7)},2024-01-02\n${dated}`, undefined, 'csv "," none 0', 'not a header'],
-    ['fruit,thing\napple,pear', 'THING ', 'csv "," header 1', 'names the column asked for'],
+    ['fruit,thing\napple,pear', 'THING ', 'csv "," header 1', 'names the requested column'],
     [`a b,${A}\nc d,${B}`, undefined, 'csv "," none 1', 'look most like codes'],
     [`buyer,thing\nA B,${A}\nC D,${B}`, undefined, 'csv "," header 1', '"thing": its values'],
     [`no,of\nORD-2024-1,${A}\nORD-2024-2,${B}`, undefined, 'csv "," header 1', 'look most like'],
     [formulas, undefined, 'csv "," none 1', 'look most like codes'],
     [`order-101,="${A}"\norder-102,="${B}"`, undefined, 'csv "," none 1', 'look most like codes'],
-    [buyers, 'buyer', 'csv "," header 1', 'as asked for'],
-    [buyers, ' BUYER', 'csv "," header 1', 'as asked for'],
-    [buyers, '3', 'csv "," header 2', 'as asked for'],
+    [buyers, 'buyer', 'csv "," header 1', 'as requested'],
+    [buyers, ' BUYER', 'csv "," header 1', 'as requested'],
+    [buyers, '3', 'csv "," header 2', 'as requested'],
   ])('are found in %j, column %j: %s, %s', async (text, column, expected, reason) => {
     const options = column === undefined ? {} : { column };
     const { layout, rows } = await readAll(text, { name: 'list.txt', ...options });
@@ -187,11 +187,14 @@ describe('the header and the column of codes', () => {
     ['short codes without words', 'abc1,x\ndef2,y\n', '1', ['abc1', 'def2']],
     ['words above numbers', 'apple,red\nab,12\n', '1', ['apple', 'ab']],
     ['numbered columns', 'a b,c-1\nc d,c-2\n', 'column_1', ['a b', 'c d']],
-  ])('are not made up, or a code would be lost: %s', async (_what, text, column, codes) => {
-    expect(await codesOf(text, { column })).toEqual(codes);
-  });
+  ])(
+    'are not guessed, since a wrong header would lose a code: %s',
+    async (_what, text, column, codes) => {
+      expect(await codesOf(text, { column })).toEqual(codes);
+    },
+  );
 
-  it('may have as many columns as fit into a line', async () => {
+  it('may have 130,000 columns', async () => {
     const wide = many(130_000, () => 1).join(',');
     expect(await refusal(`${wide}\n`.repeat(2), named)).toContain('no column looks');
     const { layout } = await readAll(`code${',x'.repeat(130_000)}\n${code(1)}\n`, named);
@@ -200,8 +203,8 @@ describe('the header and the column of codes', () => {
 
   const [columns, several] = ['purchase_code,b', 'several columns may hold the codes'];
   it.each<[string, Options, string]>([
-    ['name,code\n', {}, 'a header and nothing else'],
-    [`x,y,z\n${three}`, {}, `${several}: "x", "y" → Say which with --column`],
+    ['name,code\n', {}, 'only a header'],
+    [`x,y,z\n${three}`, {}, `${several}: "x", "y" → Choose one with --column`],
     [`license key,license_code,z\n${three}`, {}, several],
     [`x,y,code\n${three}`, {}, `${several}: "code", "x", "y"`],
     ['a,b\n1,x y\n2,z\n', {}, 'no column looks like purchase codes'],
@@ -214,14 +217,15 @@ describe('the header and the column of codes', () => {
     [`${columns}\n${dated}`, { column: '3' }, 'there is no column "3"'],
     [three, { column: 'code' }, 'a number from 1 to 3'],
     ['code,code\na1,b2\n', { column: 'code' }, '1 or 2'],
-  ])('are refused when they are not clear: %j', async (text, options, problem) => {
+  ])('are refused if they are unclear: %j', async (text, options, problem) => {
     expect(await refusal(text, options)).toContain(problem);
   });
 
-  it('are named without what could move a terminal’s cursor', async () => {
-    const said = await refusal(`a\u001B[2J,b\u202E,${'c'.repeat(500)}\n${three}`, { column: 'x' });
-    for (const mark of ['\u001B', '\u202E']) expect(said).not.toContain(mark);
-    expect(said.length).toBeLessThan(300);
+  it('are shown without control characters and shortened', async () => {
+    const text = `a\u001B[2J,b\u202E,${'c'.repeat(500)}\n${three}`;
+    const message = await refusal(text, { column: 'x' });
+    for (const control of ['\u001B', '\u202E']) expect(message).not.toContain(control);
+    expect(message.length).toBeLessThan(300);
   });
 });
 
@@ -252,22 +256,18 @@ describe('any table', () => {
     ),
   });
 
-  it('reads back cell by cell, whatever the separator, quotes, line ends, encoding and pieces', async () => {
+  it('is read cell by cell, whatever its delimiter, quotes, line ends, encoding and pieces', async () => {
     await fc.assert(
-      fc.asyncProperty(table, style, async (given, { delimiter, quoted, end, lastEnd, ...how }) => {
-        const header = ['purchase_code', ...(given[0] ?? []).slice(1).map((_, n) => `column ${n}`)];
-        const options = {
-          delimiter,
-          quoted,
-          record_delimiter: end,
-          eof: lastEnd,
-          quote_record_delimiter: true,
-        };
-        const text = stringify([header, ...given], options);
-        const { rows, layout } = await readAll(how.encode(text), { sizes: how.sizes });
+      fc.asyncProperty(table, style, async (records, { sizes, encode, end, lastEnd, ...csv }) => {
+        const names = (records[0] ?? []).slice(1).map((_, n) => `column ${n}`);
+        const header = ['purchase_code', ...names];
+        const ends = { record_delimiter: end, eof: lastEnd, quote_record_delimiter: true };
+        const text = stringify([header, ...records], { ...csv, ...ends });
+        const { rows, layout } = await readAll(encode(text), { sizes });
+        const { delimiter } = csv;
         expect(layout).toMatchObject({ delimiter, header: true, columns: header, codeColumn: 0 });
         let line = 2;
-        const expected = given.map((cells) => {
+        const expected = records.map((cells) => {
           const row = { line, text: cells[0], columns: cells.map(unescapeFormula) };
           line += 1 + (cells.join(' ').match(/\r\n|\r|\n/g)?.length ?? 0);
           return row;
@@ -278,14 +278,14 @@ describe('any table', () => {
     );
   });
 
-  it('is read to its end and alike in pieces, whatever bytes it is made of', async () => {
+  it('is read to its end, and the same in pieces, whatever its characters', async () => {
     const junk = fc.string({
       unit: fc.constantFrom(...['"', ',', '\n', '\r', 'a', '1', "'", ' ']),
       minLength: 1,
     });
     await fc.assert(
-      fc.asyncProperty(junk, fc.integer({ min: 1, max: 9 }), async (given, size) => {
-        const text = `code,b,c\n${code(1)},x,y\n${given}`;
+      fc.asyncProperty(junk, fc.integer({ min: 1, max: 9 }), async (rest, size) => {
+        const text = `code,b,c\n${code(1)},x,y\n${rest}`;
         const { rows } = await readAll(text, { name: 'a.csv' });
         expect(rows[0]).toMatchObject({ line: 2, text: code(1) });
         const sample = { text, whole: true, column: undefined, maxLength: 30 };

@@ -4,7 +4,7 @@ import { planJson } from '../../src/intake/json-list.js';
 import { code, codesOf, readAll, readInPieces, refusal } from './support.js';
 
 describe('a JSON list', () => {
-  it('may be of texts', async () => {
+  it('may be of strings', async () => {
     const { layout, rows } = await readAll('[\n"a-1",\n "b\\u002d2" ]\n', { sizes: [1] });
     expect(layout).toMatchObject({ format: 'json', columns: ['code'], codeColumn: 0 });
     expect(rows).toEqual([
@@ -21,16 +21,12 @@ describe('a JSON list', () => {
     const { layout, rows } = await readAll(JSON.stringify(list, null, 2), { sizes: [3] });
     expect(layout.columns).toEqual(['purchase_code', 'buyer', 'paid', 'note', 'extra']);
     expect(rows).toEqual([
-      {
-        line: 2,
-        text: code(1),
-        columns: [code(1), '{"name":"A","tags":[1]}', 'true', '', ''],
-      },
+      { line: 2, text: code(1), columns: [code(1), '{"name":"A","tags":[1]}', 'true', '', ''] },
       { line: 13, text: code(2), columns: [code(2), '', '', '', '1.5'] },
     ]);
   });
 
-  it('may be a member of an object, whatever stands beside it', async () => {
+  it('may be a member of an object, next to any other members', async () => {
     const document = { total: 2, meta: { tags: ['x'] }, ids: [1, [2]], none: [], sold: ['a', 'b'] };
     const { layout, rows } = await readAll(JSON.stringify(document), { sizes: [1] });
     expect(rows.map(({ columns }) => columns)).toEqual([['a'], ['b']]);
@@ -42,98 +38,84 @@ describe('a JSON list', () => {
     ['an object with a list', (n: number) => ({ code: `short-${n}`, deep: { a: [n] } }), 'code'],
     ['an object named like codes', (n: number) => ({ license: { id: n }, ref: code(n) }), 'ref'],
     ['a list of codes', (n: number) => ({ purchase_code: [code(n)], ref: code(n) }), 'ref'],
-  ])(
-    'has no codes in lists and objects, so that only texts are guessed at: beside %s',
-    async (_what, of, name) => {
-      const { layout } = await readAll(JSON.stringify([of(1), of(2)]));
-      expect(layout.columns[layout.codeColumn]).toBe(name);
-    },
-  );
+  ])('has its codes in a field of strings, not in %s', async (_what, of, name) => {
+    const { layout } = await readAll(JSON.stringify([of(1), of(2)]));
+    expect(layout.columns[layout.codeColumn]).toBe(name);
+  });
 
-  it('has codes in a field that is an object now and then, by the texts that it is else', async () => {
+  it('may have its codes in a field that is sometimes an object', async () => {
     const list = [{ note: 'A', ref: { id: 1 } }, { note: 'B', ref: code(2) }, { ref: code(3) }];
     const { layout, rows } = await readAll(JSON.stringify(list));
     expect(layout.codeColumn).toBe(1);
     expect(rows.map((row) => 'text' in row)).toEqual([false, true, true]);
   });
 
-  it('is read by a field of objects where that is asked for', async () => {
+  it('is read by a field of objects if that is requested', async () => {
     const list = JSON.stringify([{ code: { id: 1 }, ref: code(1) }]);
     const { layout } = await readAll(list, { column: 'code' });
     expect(layout.codeColumn).toBe(0);
   });
 
-  it('is not guessed among two', async () => {
+  it('is refused if the object has two lists', async () => {
     expect(await refusal('{"a":["x"],"b":["y"]}')).toContain('two lists: "a" and "b"');
   });
 
-  it('keeps numbers as they are written, those that a double can’t hold too', async () => {
+  it('has numbers unchanged, even those that a double can’t hold', async () => {
     const { rows } = await readAll(
       '[{"code":12345678901234567890,"price":1.10,"n":-0.5e3,"t":"1.10 \\" 2.0","i":7}]',
     );
     expect(rows[0]?.columns).toEqual(['12345678901234567890', '1.10', '-0.5e3', '1.10 " 2.0', '7']);
   });
 
-  it('goes on after a value that can’t be used', async () => {
+  it('is read past unusable values', async () => {
     const deep = `{"code":"x","a":${'['.repeat(200_000)}${']'.repeat(200_000)}}`;
     const list = `["a",\nnull,\n[1],\n{bad},\n1,\n{"code":{}},\n{"x":1},\n${deep},\n"",\n"${'x'.repeat(500_000)}",\n"z"]`;
-    expect(await codesOf(list, { column: 'code', maxRecordBytes: 450_000, sizes: [7777] })).toEqual(
-      [
-        'a',
-        'line 2: is neither a text nor an object',
-        'line 3: is neither a text nor an object',
-        'line 4: is not valid JSON',
-        '1',
-        'line 6: has a list or an object where the code should be',
-        'line 7: has no field with the code',
-        'line 8: nests too deeply',
-        expect.stringMatching(/^line 9: .*empty/),
-        'line 10: is longer than the 450000 characters a record may have',
-        'z',
-      ],
-    );
+    const codes = await codesOf(list, { column: 'code', maxRecordBytes: 450_000, sizes: [7777] });
+    expect(codes).toEqual([
+      'a',
+      'line 2: is neither a string nor an object',
+      'line 3: is neither a string nor an object',
+      'line 4: is not valid JSON',
+      '1',
+      'line 6: has a list or object as its code',
+      'line 7: has no field with the code',
+      'line 8: is nested too deeply',
+      expect.stringMatching(/^line 9: .*empty/),
+      'line 10: is longer than the 450000 characters a record may have',
+      'z',
+    ]);
   });
 
   it.each([
     ['["a" "b"]', 'line 1: a comma is missing'],
-    ['["a",\n"b', 'was cut off'],
-    ['["a",\n"b"', 'was cut off'],
-    ['["a\nb"]', 'line 1: a text is not closed'],
-    ['["a"]\n["b"]', 'line 2: something follows'],
+    ['["a",\n"b', 'is cut off'],
+    ['["a",\n"b"', 'is cut off'],
+    ['["a\nb"]', 'line 1: a string is not closed'],
+    ['["a"]\n["b"]', 'line 2: there is text after the end'],
     ['{"a" 1}', 'a colon is missing'],
-    ['{"a":1}', 'no column looks like'],
+    ['{\n"a": 1}', 'has no list'],
     ['[]', 'the list is empty'],
     ['[,]', 'a value is missing'],
-    ['x', 'begins with [ or {'],
-  ])('whose structure is broken is refused with the line: %s', async (text, problem) => {
-    const name = text.startsWith('{"a":1') ? 'a.ndjson' : 'a.json';
-    expect(await refusal(text, { name, column: text === '{"a":1}' ? 'b' : 'code' })).toContain(
-      text === '{"a":1}' ? 'there is no column' : problem,
-    );
+    ['x', 'must begin with [ or {'],
+  ])('is refused with the line if its structure is broken: %s', async (text, problem) => {
+    expect(await refusal(text, { format: 'json' })).toContain(problem);
   });
 
-  it('has no list when its object has none', async () => {
-    expect(await refusal('{\n"a": 1}', { format: 'json' })).toContain('has no list');
+  it('is refused if it has no such field', async () => {
+    const options = { name: 'a.ndjson', column: 'b' };
+    expect(await refusal('{"a":1}', options)).toContain('there is no column "b"');
   });
 
-  it('breaks off where it was cut, after all rows before', async () => {
+  it('is read up to the point where it is cut off', async () => {
     const text = `[${Array.from({ length: 50_000 }, (_, n) => `"${code(n)}"`).join(',\n')}`;
-    expect(await refusal(text)).toContain('line 50000: ends before the document does');
+    expect(await refusal(text)).toContain('line 50000: the document is cut off');
   });
 
-  it('is read alike wherever its pieces end, sound or not', () => {
+  it('is read the same however its pieces are cut, valid or not', () => {
+    const odd = ['nul', '"\\"[', '"\\\\"', '1e5', '{"a" :\r\n"}"}', '"é\\u0041"', '{bad}', '"\n"'];
     const value = fc.oneof(
       fc.json({ maxDepth: 3, noUnicodeString: false }),
-      fc.constantFrom(
-        'nul',
-        '"\\"[',
-        '"\\\\"',
-        '1e5',
-        '{"a" :\r\n"}"}',
-        '"é\\u0041"',
-        '{bad}',
-        '"\n"',
-      ),
+      fc.constantFrom(...odd),
     );
     const separator = fc.constantFrom(',', ',\r\n', '\r,', ' , ', ',', ' ');
     const list = fc
@@ -148,14 +130,14 @@ describe('a JSON list', () => {
     const sample = { text: '["x"]', whole: true, column: undefined, maxLength: 40 };
     const plan = planJson({ ...sample, mask: (cell) => cell }, false);
     fc.assert(
-      fc.property(text, fc.integer({ min: 1, max: 9 }), (given, size) => {
-        expect(readInPieces(plan, given, size)).toEqual(readInPieces(plan, given, Infinity));
+      fc.property(text, fc.integer({ min: 1, max: 9 }), (text, size) => {
+        expect(readInPieces(plan, text, size)).toEqual(readInPieces(plan, text, Infinity));
       }),
       { numRuns: 1000 },
     );
   });
 
-  it('reads back, whatever its objects are', async () => {
+  it('is read with every field, whatever its objects', async () => {
     const value = fc.oneof(
       fc.string({ unit: 'grapheme' }),
       fc.integer(),
@@ -163,40 +145,34 @@ describe('a JSON list', () => {
       fc.constant(null),
       fc.dictionary(fc.string(), fc.string({ unit: 'grapheme' })),
     );
-    const objects = fc.array(fc.dictionary(fc.string({ unit: 'grapheme' }), value), {
-      minLength: 1,
-    });
+    const object = fc.dictionary(fc.string({ unit: 'grapheme' }), value);
+    const objects = fc.array(object, { minLength: 1 });
     const sizes = fc.array(fc.integer({ min: 1, max: 30 }), { minLength: 1 });
     const indent = fc.constantFrom(undefined, 2, '\t');
     await fc.assert(
-      fc.asyncProperty(objects, sizes, indent, async (given, sizes, indent) => {
-        const list = given.map((fields, n) => ({ 'the code': code(n), ...fields }));
-        const read = await readAll(JSON.stringify(list, null, indent), {
-          column: 'the code',
-          sizes,
-        });
-        const lines = await readAll(list.map((one) => JSON.stringify(one)).join('\n'), {
-          name: 'x.ndjson',
-          column: 'the code',
-          sizes,
-        });
-        const cells = (one: Readonly<Record<string, unknown>>, name: string): string => {
-          const field = Object.hasOwn(one, name) ? one[name] : null;
+      fc.asyncProperty(objects, sizes, indent, async (objects, sizes, indent) => {
+        const list = objects.map((fields, n) => ({ 'the code': code(n), ...fields }));
+        const options = { column: 'the code', sizes };
+        const json = await readAll(JSON.stringify(list, null, indent), options);
+        const text = list.map((fields) => JSON.stringify(fields)).join('\n');
+        const ndjson = await readAll(text, { ...options, name: 'x.ndjson' });
+        const cellOf = (fields: Readonly<Record<string, unknown>>, name: string): string => {
+          const field = Object.hasOwn(fields, name) ? fields[name] : null;
           if (field === null) return '';
           return typeof field === 'string' ? field : JSON.stringify(field);
         };
-        const { columns } = read.layout;
-        const expected = list.map((one) => columns.map((name) => cells(one, name)));
-        expect(read.rows.map((row) => row.columns)).toEqual(expected);
-        expect(lines.rows.map((row) => row.columns)).toEqual(expected);
-        expect(lines.rows.map(({ line }) => line)).toEqual(list.map((_, n) => n + 1));
+        const { columns } = json.layout;
+        const expected = list.map((fields) => columns.map((name) => cellOf(fields, name)));
+        expect(json.rows.map((row) => row.columns)).toEqual(expected);
+        expect(ndjson.rows.map((row) => row.columns)).toEqual(expected);
+        expect(ndjson.rows.map(({ line }) => line)).toEqual(list.map((_, n) => n + 1));
       }),
     );
   });
 });
 
 describe('NDJSON', () => {
-  it('has a value a line: a broken line is rejected, and the rest goes on', async () => {
+  it('has a value a line: a broken line is rejected, and the others are read', async () => {
     const text = '{"code":"a"}\r\n{"code":\n\n"b"\n{"code":"c"} x\n{"code":"d"}';
     const { layout, rows, tally } = await readAll(text, { sizes: [2] });
     expect(layout.format).toBe('ndjson');
@@ -210,32 +186,32 @@ describe('NDJSON', () => {
     ]);
   });
 
-  it('is known by its content under the name .json too', async () => {
+  it('is recognized by its content, even if its name ends in .json', async () => {
     const { layout } = await readAll('{"code":"a"}\n{"code":"b"}\n', { name: 'x.json' });
     expect(layout).toMatchObject({ format: 'ndjson' });
-    expect(layout.reasons[0]).toContain('that is what its beginning is');
+    expect(layout.reasons[0]).toContain('its beginning is ndjson');
   });
 
-  it('may be one line, and a line with a list is a document', async () => {
+  it('may be a single line; a single line with a list is a JSON document', async () => {
     expect(await codesOf('{"code":"a"}')).toEqual(['a']);
     expect(await codesOf('{"codes":["a","b"]}')).toEqual(['a', 'b']);
     expect(await codesOf('{"code":"a","tags":["x"]}', { name: 'x.ndjson' })).toEqual(['a']);
   });
 
-  it('says which fields come too late to be columns', async () => {
+  it('gets a note about fields that the first records don’t have', async () => {
     const many = `{"code":"a"}\n`.repeat(30_000);
     const { tally, layout } = await readAll(`${many}{"code":"b","late\\u001B":1}\n`);
     expect(layout.columns).toEqual(['code']);
     expect(tally.notes).toEqual([expect.stringContaining('"late\uFFFD"')]);
   });
 
-  it('takes names like those of JavaScript’s own for ordinary ones', async () => {
+  it('may have fields such as `__proto__` and `constructor`', async () => {
     const { layout, rows } = await readAll('{"code":"a","__proto__":"x","constructor":"y"}');
     expect(layout.columns).toEqual(['code', '__proto__', 'constructor']);
     expect(rows[0]?.columns).toEqual(['a', 'x', 'y']);
   });
 
-  it('has no line too long for it', async () => {
+  it('is read past a line that is too long', async () => {
     const text = `{"code":"a"}\n{"code":"${'\\\\'.repeat(500_000)}"}\n{"code":"b"}\n`;
     expect(await codesOf(text)).toEqual(['a', expect.stringMatching(/^line 2: .*longer/), 'b']);
   });

@@ -4,10 +4,9 @@ import type { IntakeOptions } from '../../src/intake/types.js';
 import { code, codesOf, readAll, refusal } from './support.js';
 
 describe('a list of one code a line', () => {
-  it('may end its lines in any way, and the last one in none', async () => {
-    const { rows, layout } = await readAll('one-code\r\ntwo-code\rthree-code\n\nfour-code', {
-      sizes: [1],
-    });
+  it('may have any line ends, and none after the last line', async () => {
+    const text = 'one-code\r\ntwo-code\rthree-code\n\nfour-code';
+    const { rows, layout } = await readAll(text, { sizes: [1] });
     expect(layout).toMatchObject({ format: 'txt', header: false, columns: ['code'] });
     expect(rows).toEqual([
       { line: 1, text: 'one-code', columns: ['one-code'] },
@@ -17,21 +16,19 @@ describe('a list of one code a line', () => {
     ]);
   });
 
-  it('counts blank lines instead of reporting each, since every other editor leaves some', async () => {
+  it('has its blank lines counted, not rejected, since many editors leave some', async () => {
     const { tally } = await readAll('\n  \na-code\n\t\n');
     expect(tally).toMatchObject({ rows: 1, rejected: 0, blankLines: 3 });
   });
 
-  it('gives codes as they are, without assuming a format', async () => {
-    const given = ['1', 'x', ' spaced ', '"quoted"', '-begins-with-minus', '# no comment', 'ключ'];
-    expect(await codesOf(given.join('\n'), { format: 'txt' })).toEqual(given);
+  it('has its codes unchanged, whatever their format', async () => {
+    const codes = ['1', 'x', ' spaced ', '"quoted"', '-begins-with-minus', '# no comment', 'ключ'];
+    expect(await codesOf(codes.join('\n'), { format: 'txt' })).toEqual(codes);
   });
 
-  it('rejects what can be no code by its line, and goes on', async () => {
-    const rows = await codesOf(`a\nb\0c\n${'x'.repeat(256)}\n${'y'.repeat(255)}\n""\n`, {
-      format: 'txt',
-    });
-    expect(rows).toEqual([
+  it('has lines rejected that can’t be a code, and the others read', async () => {
+    const text = `a\nb\0c\n${'x'.repeat(256)}\n${'y'.repeat(255)}\n""\n`;
+    expect(await codesOf(text, { format: 'txt' })).toEqual([
       'a',
       expect.stringMatching(/^line 2: .*control/),
       expect.stringMatching(/^line 3: .*longer than 255/),
@@ -40,30 +37,25 @@ describe('a list of one code a line', () => {
     ]);
   });
 
-  it('keeps little of a line without end, and finds the line after it', async () => {
+  it('has a line that is too long cut, and the next one read', async () => {
     const long = 'x'.repeat(50_000);
-    const { rows } = await readAll(`a\r\n${long}\r\n${long}\rb`, {
-      format: 'txt',
-      maxRecordBytes: 1000,
-      sizes: [999, 1, 7],
-    });
+    const options = { format: 'txt', maxRecordBytes: 1000, sizes: [999, 1, 7] } as const;
+    const { rows } = await readAll(`a\r\n${long}\r\n${long}\rb`, options);
     expect(rows.map(({ line }) => line)).toEqual([1, 2, 3, 4]);
-    expect(rows[1]).toMatchObject({
-      rejected: 'is longer than the 1000 characters a line may have',
-    });
+    const rejected = 'is longer than the 1000 characters a line may have';
+    expect(rows[1]).toMatchObject({ rejected });
     expect(rows[1]?.columns[0]?.length).toBeLessThan(300);
     expect(rows[3]).toMatchObject({ text: 'b' });
   });
 
-  it('may have a header, which is no code', async () => {
-    const { layout, rows } = await readAll(`Purchase code\n${code(1)}\n`, {
-      column: 'purchase code',
-    });
+  it('may have a header', async () => {
+    const options = { column: 'purchase code' };
+    const { layout, rows } = await readAll(`Purchase code\n${code(1)}\n`, options);
     expect(layout).toMatchObject({ header: true, columns: ['Purchase code'] });
     expect(rows).toEqual([{ line: 2, text: code(1), columns: [code(1)] }]);
   });
 
-  it('has no other column to ask for', async () => {
+  it('has no other column', async () => {
     expect(await refusal('abc\ndef', { format: 'txt', column: 'email' })).toContain(
       'there is no column "email"',
     );
@@ -86,7 +78,7 @@ describe('an API key in a list', () => {
     ['JSON with escapes', `["${code(1)}",\n"\\u0063${KEY.slice(1)}"]`],
     ['NDJSON', `{"code":"${code(1)}"}\n{"code":"${KEY}"}\n`],
     ['a short key in quotes', `code,note\n${code(1)},\n'${SHORT}',\n`],
-  ])('in place of a code is rejected and masked: %s', async (_what, text) => {
+  ])('instead of a code is rejected and masked: %s', async (_what, text) => {
     const all = await read(text);
     expect(all.rows).toMatchObject([
       { text: code(1) },
@@ -96,7 +88,7 @@ describe('an API key in a list', () => {
     expect(JSON.stringify(all).toLowerCase()).not.toMatch(/c0ffee|abc-1234/);
   });
 
-  it('beside a code is masked, and the code is taken', async () => {
+  it('next to a code is masked, and the code is accepted', async () => {
     const text = `code,key,call\n${code(1)},${KEY},x?key=${KEY}&n=1\n${code(2)},${SHORT},\n`;
     const { rows } = await read(text);
     expect(rows).toMatchObject([
@@ -105,7 +97,7 @@ describe('an API key in a list', () => {
     ]);
   });
 
-  it('that is short may stand in a code by chance', async () => {
+  it('that is short may be part of a code by chance', async () => {
     expect(await codesOf(`x${SHORT}\n${SHORT}9\n`, { keys })).toEqual([`x${SHORT}`, `${SHORT}9`]);
   });
 
@@ -113,7 +105,7 @@ describe('an API key in a list', () => {
     ['a header', `${KEY},code\nx,${code(1)}\n`, { name: 'a.csv' }],
     ['a name in JSON', `[{"${KEY}":"x","code":"${code(1)}"}]`, {}],
     ['the name of a list in JSON', `{"${KEY}":["${code(1)}"]}`, { format: 'json' }],
-  ])('is not shown in how the list is read: %s', async (_what, text, options) => {
+  ])('is not shown in the layout: %s', async (_what, text, options) => {
     const { layout } = await read(text, options);
     expect(JSON.stringify(layout)).not.toContain(KEY.slice(0, 20));
   });
@@ -122,8 +114,8 @@ describe('an API key in a list', () => {
     ['no column of codes', `${KEY},name\n1,x\n2,y\n`, {}],
     ['no such column', `code,name\n${code(1)},x\n`, { column: KEY }],
     ['two lists', `{"${KEY}":["a"],"b":["c"]}`, { format: 'json' }],
-  ])('is not shown in a message either: %s', async (_what, text, options) => {
-    const said = await refusal(text, { keys, name: 'a.csv', ...options });
-    expect(said).not.toContain(KEY.slice(0, 20));
+  ])('is not shown in an error: %s', async (_what, text, options) => {
+    const message = await refusal(text, { keys, name: 'a.csv', ...options });
+    expect(message).not.toContain(KEY.slice(0, 20));
   });
 });

@@ -28,41 +28,41 @@ describe('a file', () => {
     ['.', 'is a folder'],
     ['absent.csv', 'there is no such file'],
     ['codes.txt/x', 'there is no such file'],
-  ])('that is none is named with what is wrong: %s', async (name, problem) => {
+  ])('that can’t be read is reported: %s', async (name, problem) => {
     await writeFile(join(folder, 'codes.txt'), 'a');
     await expect(openSource(join(folder, name))).rejects.toThrow(problem);
   });
 });
 
 describe('a compressed list', () => {
-  it('is known by its first bytes, and its name without .gz tells the format', async () => {
+  it('is recognized by its first bytes, and its format by the name without .gz', async () => {
     const { layout, rows } = await readAll(gzipSync('code\nx\n'), { name: 'a.csv.gz', sizes: [5] });
     expect(layout).toMatchObject({ compressed: true, format: 'csv' });
     expect(rows).toEqual([{ line: 2, text: 'x', columns: ['x'] }]);
   });
 
-  it('may consist of several members, as `cat a.gz b.gz` makes it', async () => {
+  it('may have several members, like the output of `cat a.gz b.gz`', async () => {
     const both = Buffer.concat([gzipSync('a-1\n'), gzipSync('b-2\n')]);
     expect(await codesOf(both)).toEqual(['a-1', 'b-2']);
   });
 
-  it('may unpack to so much and no more, or it could fill memory and days', async () => {
+  it('is refused if it expands to more than the limit', async () => {
     const bomb = gzipSync('x'.repeat(999) + '\n' + 'y\n'.repeat(2_000_000));
     expect(await refusal(bomb, { maxUnpackedBytes: 1_000_000 })).toContain(
-      'unpacks to more than 1000000 bytes',
+      'expands to more than 1000000 bytes',
     );
   });
 
-  it('that was cut off or damaged is said to be so', async () => {
+  it('is refused if it is cut off or damaged', async () => {
     const whole = gzipSync(Array.from({ length: 5000 }, (_, n) => `code-${n * 7919}`).join('\n'));
-    expect(await refusal(whole.subarray(0, whole.length - 20))).toContain('ends in the middle');
+    expect(await refusal(whole.subarray(0, whole.length - 20))).toContain('is cut off');
     const damaged = Buffer.from(whole);
     damaged.fill(0xff, 200, 400);
     expect(await refusal(damaged)).toContain('is damaged');
   });
 });
 
-describe('what is no list', () => {
+describe('a file that is no list', () => {
   it.each([
     ['', 'the list is empty'],
     ['\uFEFF', 'the list is empty'],
@@ -71,61 +71,60 @@ describe('what is no list', () => {
     ['%PDF-1.7\n%rest', 'a PDF document'],
     ['SQLite format 3\0\x10\0\x01\x01\0', 'an SQLite database'],
     ['\x01\x02\x03\x04binary\0\0', 'binary data'],
-  ])('is told what it is: %j', async (bytes, problem) => {
+  ])('is refused with its kind: %j', async (bytes, problem) => {
     expect(await refusal(bytes)).toContain(problem);
   });
 
-  it('does not include a code that begins like an archive', async () => {
+  it('is not a list of codes that begin like an archive', async () => {
     expect(await codesOf('Rar!-1234\nBZh91AY\n')).toEqual(['Rar!-1234', 'BZh91AY']);
   });
 });
 
 describe('a source', () => {
-  /** A source that takes note of what is asked of it. */
-  function watched(text: string, times: number) {
-    const seen = { pieces: 0, closed: false };
+  /** A source that records how it is used. */
+  function observed(text: string, times: number) {
+    const use = { pieces: 0, closed: false };
     async function* source(): AsyncGenerator<Uint8Array, void, undefined> {
       try {
-        for (; seen.pieces < times; seen.pieces++) {
+        for (; use.pieces < times; use.pieces++) {
           yield Buffer.from(text);
           await Promise.resolve();
         }
       } finally {
-        seen.closed = true;
+        use.closed = true;
       }
     }
-    return { seen, source: source() };
+    return { use, source: source() };
   }
 
-  it('is read no faster than its rows are taken', async () => {
-    const { seen, source } = watched('code-123\n'.repeat(10_000), 1000);
+  it('is read on demand', async () => {
+    const { use, source } = observed('code-123\n'.repeat(10_000), 1000);
     const intake = await readCodes(source, { name: 'stdin' });
     const rows = intake.rows[Symbol.asyncIterator]();
     await rows.next();
-    expect(seen.pieces).toBeLessThan(10);
+    expect(use.pieces).toBeLessThan(10);
     await rows.return?.();
-    expect(seen.closed).toBe(true);
+    expect(use.closed).toBe(true);
   });
 
-  it('is let go when its beginning is refused', async () => {
-    const { seen, source } = watched('\0\x01\x02', 1_000_000);
+  it('is closed when its beginning is refused', async () => {
+    const { use, source } = observed('\0\x01\x02', 1_000_000);
     await expect(readCodes(source, { name: 'stdin' })).rejects.toThrow('binary');
-    expect(seen.closed).toBe(true);
+    expect(use.closed).toBe(true);
   });
 
-  it('is let go when nobody wants the rows, compressed or not', async () => {
-    const plain = watched('code-123\n'.repeat(10_000), 1000);
+  it('is closed by `close`, compressed or not', async () => {
+    const plain = observed('code-123\n'.repeat(10_000), 1000);
     const intake = await readCodes(plain.source, { name: 'stdin' });
     await intake.close();
-    expect(plain.seen.closed).toBe(true);
-    const packed = await readCodes(pieces(gzipSync('a\nb\n'.repeat(1e6)), [100]), {
-      name: 'stdin',
-    });
-    await packed.close();
-    await packed.close();
+    expect(plain.use.closed).toBe(true);
+    const packed = pieces(gzipSync('a\nb\n'.repeat(1e6)), [100]);
+    const compressed = await readCodes(packed, { name: 'stdin' });
+    await compressed.close();
+    await compressed.close();
   });
 
-  it('that fails passes its own error on', async () => {
+  it('passes on its own error', async () => {
     async function* failing(): AsyncGenerator<Uint8Array, void, undefined> {
       yield Buffer.from('code-123\n'.repeat(50_000));
       await Promise.resolve();
@@ -150,7 +149,7 @@ describe('the encoding', () => {
     ['utf-16be', utf16be(`\uFEFF${TEXT}`)],
     ['utf-16le', Buffer.from(`${TEXT}and-more-ascii\n`.repeat(3), 'utf16le')],
     ['utf-16be', utf16be(`${TEXT}and-more-ascii\n`.repeat(3))],
-  ] as const)('is found to be %s, in pieces of any size', async (encoding, bytes) => {
+  ] as const)('is recognized as %s, in pieces of any size', async (encoding, bytes) => {
     for (const size of [1, 2, 3, 7, 1000]) {
       const { layout, rows } = await readAll(bytes, { sizes: [size] });
       expect(layout.encoding).toBe(encoding);
@@ -158,14 +157,14 @@ describe('the encoding', () => {
     }
   });
 
-  it('is windows-1252 where the bytes are no utf-8, and that is said', async () => {
+  it('is windows-1252 if the bytes are not valid utf-8, with a reason', async () => {
     const { layout, rows } = await readAll(LATIN, { column: '2' });
     expect(layout.encoding).toBe('windows-1252');
     expect(layout.reasons.join(' ')).toContain("the bytes aren't valid utf-8");
     expect(rows[0]?.columns).toEqual(['Müller', '€-code-1']);
   });
 
-  it('turns out to be windows-1252 late, without a row misread, as all before was ASCII', async () => {
+  it('switches to windows-1252 at the first invalid byte if everything before it is ASCII', async () => {
     const many = 'Smith;code-123\n'.repeat(40_000);
     const bytes = Buffer.concat([Buffer.from(many), LATIN]);
     const { layout, rows, tally } = await readAll(bytes, { column: '2', sizes: [4096] });
@@ -174,7 +173,7 @@ describe('the encoding', () => {
     expect(tally.notes).toEqual([expect.stringContaining('windows-1252')]);
   });
 
-  it('is mixed in some files: a code that was damaged is rejected, never asked', async () => {
+  it('may be mixed: a row with invalid bytes in its code is rejected', async () => {
     const many = 'Müller;code-123\n'.repeat(40_000);
     const bytes = Buffer.concat([Buffer.from(many), LATIN]);
     const { rows, tally } = await readAll(bytes, { column: '2', sizes: [4096] });
@@ -184,15 +183,15 @@ describe('the encoding', () => {
     expect(tally.notes).toEqual([expect.stringContaining('utf-8')]);
   });
 
-  it('does not matter to what is read, wherever the pieces are cut', async () => {
+  it('does not change the rows, however the pieces are cut', async () => {
     const lines = fc.array(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 }), {
       minLength: 1,
       maxLength: 10,
     });
     const sizes = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 5 });
     await fc.assert(
-      fc.asyncProperty(lines, sizes, async (given, sizes) => {
-        const text = `\uFEFF${['x-1', ...given].join('\n')}`;
+      fc.asyncProperty(lines, sizes, async (rest, sizes) => {
+        const text = `\uFEFF${['x-1', ...rest].join('\n')}`;
         const options = { format: 'txt', sizes } as const;
         const plain = await codesOf(text, options);
         expect(await codesOf(Buffer.from(text, 'utf16le'), options)).toEqual(plain);

@@ -7,7 +7,7 @@ import {
   type Tally,
 } from '../../src/intake/types.js';
 
-/** The bytes in pieces of the sizes given, again and again. */
+/** The bytes in pieces of the given sizes, which repeat. */
 export async function* pieces(
   bytes: Uint8Array,
   sizes: readonly number[] = [bytes.length],
@@ -20,19 +20,19 @@ export async function* pieces(
   }
 }
 
-type Given = string | Uint8Array;
+type List = string | Uint8Array;
 type Options = Partial<IntakeOptions> & { readonly sizes?: readonly number[] };
 
 /** Reads a list to its end. */
-export async function readAll(given: Given, { sizes, ...options }: Options = {}) {
-  const bytes = typeof given === 'string' ? Buffer.from(given) : given;
+export async function readAll(list: List, { sizes, ...options }: Options = {}) {
+  const bytes = typeof list === 'string' ? Buffer.from(list) : list;
   const intake = await readCodes(pieces(bytes, sizes), { name: 'stdin', ...options });
   const rows: IntakeRow[] = [];
   for await (const batch of intake.rows) rows.push(...batch);
   return { layout: intake.layout, tally: intake.tally, rows };
 }
 
-/** The rows and counts that a list's reader makes of a text in pieces of this size; or its fault. */
+/** The rows and counts of a text that a plan's reader gets in pieces of this size, or its error. */
 export function readInPieces(plan: Plan, text: string, size: number) {
   const tally: Tally = { rows: 0, rejected: 0, blankLines: 0, notes: [] };
   const read = plan.newReader(tally);
@@ -42,21 +42,21 @@ export function readInPieces(plan: Plan, text: string, size: number) {
       rows.push(...read(text.slice(at, at + size), false));
     rows.push(...read('', true));
   } catch (error) {
-    return { fault: String(error) };
+    return { error: String(error) };
   }
   return { rows, tally };
 }
 
-/** The codes as given, or `line N: …` for a rejected line. */
-export async function codesOf(given: Given, options: Options = {}): Promise<string[]> {
-  const { rows } = await readAll(given, options);
+/** The code of each row, or `line N: …` for a rejected one. */
+export async function codesOf(list: List, options: Options = {}): Promise<string[]> {
+  const { rows } = await readAll(list, options);
   return rows.map((row) => ('text' in row ? row.text : `line ${row.line}: ${row.rejected}`));
 }
 
-/** What reading says is wrong: the problem and the remedy. */
-export async function refusal(given: Given, options: Options = {}): Promise<string> {
+/** Problem and remedy of the error that reading the list throws. */
+export async function refusal(list: List, options: Options = {}): Promise<string> {
   try {
-    await readAll(given, options);
+    await readAll(list, options);
   } catch (error) {
     if (error instanceof IntakeError) return `${error.message} → ${error.remedy}`;
     throw error;
@@ -64,12 +64,12 @@ export async function refusal(given: Given, options: Options = {}): Promise<stri
   return 'was read';
 }
 
-/** A text in UTF-16, with the more significant byte first. */
+/** A text in big-endian UTF-16. */
 export function utf16be(text: string): Buffer {
   return Buffer.from(text, 'utf16le').swap16();
 }
 
-/** A code of the usual form. */
+/** A code in the usual format. */
 export function code(n: number): string {
   return `7f3d9a1c-52be-4e08-9a67-${String(n).padStart(12, '0')}`;
 }

@@ -25,34 +25,34 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 
 const content = (): Promise<string> => readFile(path, 'utf8');
 
-describe('a file that is written whole', () => {
-  it('is there at its end, for nobody else to read', async () => {
+describe('writing a file', () => {
+  it('writes all of it, readable only by its owner', async () => {
     await writeWhole(path, ['a\n', 'b\n', 'ü\n']);
     expect(await content()).toBe('a\nb\nü\n');
     expect((await stat(path)).mode & 0o777).toBe(0o600);
     expect(await readdir(folder)).toEqual(['result.csv']);
   });
 
-  it('is not there before its end', async () => {
+  it('keeps the old file until the new one is complete', async () => {
     await writeFile(path, 'old');
-    const seen: string[] = [];
+    const contents: string[] = [];
     async function* text(): AsyncGenerator<string, void, undefined> {
       yield 'a'.repeat(1_000_000);
-      seen.push(await content());
+      contents.push(await content());
       yield 'b';
-      seen.push(await content());
+      contents.push(await content());
     }
     await writeWhole(path, text());
-    expect(seen).toEqual(['old', 'old']);
+    expect(contents).toEqual(['old', 'old']);
     expect(await content()).toHaveLength(1_000_001);
   });
 
-  it('may be empty', async () => {
+  it('writes an empty file', async () => {
     await writeWhole(path, []);
     expect(await content()).toBe('');
   });
 
-  it('is as it was, with nothing beside it, when the text fails', async () => {
+  it('keeps the old file, and leaves no other, when the text fails', async () => {
     await writeFile(path, 'old');
     async function* text(): AsyncGenerator<string, void, undefined> {
       yield 'a';
@@ -64,8 +64,8 @@ describe('a file that is written whole', () => {
     expect(await readdir(folder)).toEqual(['result.csv']);
   });
 
-  it.each(['while a piece is due', 'between pieces', 'before'])(
-    'is as it was when it is given up %s',
+  it.each(['while waiting for a piece', 'between pieces', 'before it starts'])(
+    'keeps the old file when it is aborted %s',
     async (when) => {
       await writeFile(path, 'old');
       const stop = new AbortController();
@@ -73,12 +73,12 @@ describe('a file that is written whole', () => {
         yield 'a';
         if (when === 'between pieces') stop.abort();
         else setImmediate(() => stop.abort());
-        if (when === 'while a piece is due') await setTimeout(50);
+        if (when === 'while waiting for a piece') await setTimeout(50);
         yield 'b';
         await setTimeout(1);
         yield 'c';
       }
-      if (when === 'before') stop.abort();
+      if (when === 'before it starts') stop.abort();
       await expect(writeWhole(path, text(), stop.signal)).rejects.toThrow('abort');
       expect(await content()).toBe('old');
       expect(await readdir(folder)).toEqual(['result.csv']);
@@ -89,19 +89,19 @@ describe('a file that is written whole', () => {
     ['a file', 'mine'],
     ['nothing', null],
   ])(
-    'takes the place of a link to %s, and leaves what it leads to alone: others may have laid it',
-    async (_, former) => {
+    'replaces a link to %s instead of following it, since others may have made it',
+    async (_, linked) => {
       const other = join(folder, 'other.txt');
-      if (former !== null) await writeFile(other, former);
+      if (linked !== null) await writeFile(other, linked);
       await symlink(other, path);
       await writeWhole(path, ['new']);
       expect(await content()).toBe('new');
       expect((await lstat(path)).isFile()).toBe(true);
-      expect(await readFile(other, 'utf8').catch(() => null)).toBe(former);
+      expect(await readFile(other, 'utf8').catch(() => null)).toBe(linked);
     },
   );
 
-  it('never takes the place of a device', async () => {
+  it('never replaces a device', async () => {
     await expect(writeWhole('/dev/null', ['x'])).rejects.toThrow('is not an ordinary file');
     await symlink('/dev/null', path);
     await expect(writeWhole(path, ['x'])).rejects.toThrow('is not an ordinary file');
@@ -114,7 +114,7 @@ describe('a file that is written whole', () => {
     ['absent/', 'is a folder'],
     ['absent/x.csv', 'there is no such folder'],
     [`${'x'.repeat(300)}.csv`, 'the name is too long'],
-  ])('is refused before any work where it can’t be: %s', async (name, problem) => {
+  ])('is refused at an impossible path: %s', async (name, problem) => {
     await mkdir(join(folder, 'sub'));
     const target = `${folder}/${name}`;
     await expect(assertWritable(target)).rejects.toThrow(problem);
@@ -122,7 +122,7 @@ describe('a file that is written whole', () => {
     expect(await readdir(folder)).toEqual(['sub']);
   });
 
-  it('may be where nothing is yet, and asking leaves nothing there', async () => {
+  it('can be checked beforehand, which leaves nothing', async () => {
     await assertWritable(path);
     expect(await readdir(folder)).toEqual([]);
   });

@@ -39,7 +39,7 @@ describe('a workbook', () => {
     ['moment', '1899-01-01T00:00:00Z', '1899-01-01T00:00:00Z'],
     ['moment', 'infinity', 'infinity'],
     ['date', '2026-11-23', new Date('2026-11-23T00:00:00Z')],
-  ])('is read by another program as it was meant: %s %s', async (kind, value, expected) => {
+  ])('is read correctly by another program: %s %s', async (kind, value, expected) => {
     const sheet = await readSheet(await written([kind, 'text'], [[value, 'x']]), { trim: false });
     expect(sheet).toEqual([
       ['c0', 'c1'],
@@ -47,39 +47,36 @@ describe('a workbook', () => {
     ]);
   });
 
-  it('has every text come back as it was, also what XML can not hold', async () => {
+  it('is read back with every text unchanged, even with characters that XML can’t hold', async () => {
+    const special = ['_', 'x', '0', '4', '1', '=', '\r', '\n', '\t', '\0', '<'];
     const text = fc.oneof(
       fc.string({ unit: 'binary' }),
-      fc.string({
-        unit: fc.constantFrom('_', 'x', '0', '4', '1', '=', '\r', '\n', '\t', '\0', '<'),
-      }),
+      fc.string({ unit: fc.constantFrom(...special) }),
     );
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.tuple(text, text), { minLength: 1 }), async (given) => {
-        const rows = given.map((cells, n) => [code(n), ...cells]);
-        const { rows: read } = await readAll(await written(['text', 'text', 'text'], rows), {
-          name: 'r.xlsx',
-          column: '1',
-        });
+      fc.asyncProperty(fc.array(fc.tuple(text, text), { minLength: 1 }), async (texts) => {
+        const rows = texts.map((cells, n) => [code(n), ...cells]);
+        const bytes = await written(['text', 'text', 'text'], rows);
+        const { rows: read } = await readAll(bytes, { name: 'r.xlsx', column: '1' });
         expect(read.map(({ columns }) => columns)).toEqual(rows);
       }),
       { numRuns: 40 },
     );
   });
 
-  it('has a text that no cell holds cut, and that is said in it', async () => {
+  it('has text cut that is too long for a cell, with a note', async () => {
     const long = '\u{1F600}'.repeat(20_000);
     const [, [cell] = []] = await readSheet(await written(['text'], [[long]]));
     expect(String(cell).length).toBeLessThanOrEqual(32_767);
     expect(cell).toMatch(/\u{1F600}… \(cut: a cell of Excel holds 32767 characters\)$/u);
   });
 
-  it('is refused when a sheet has no room for its columns', async () => {
+  it('is refused with more columns than a sheet can hold', async () => {
     const kinds = Array.from({ length: 16_385 }, (): Kind => 'text');
     await expect(written(kinds, [])).rejects.toThrow('no room for more than 16384 columns');
   });
 
-  it('fails with the error of its rows, and lets them go when nobody wants them', async () => {
+  it('fails with the error of its rows, and closes them when the caller stops early', async () => {
     let opened = 0;
     let closed = 0;
     async function* rows(failing: boolean): AsyncGenerator<readonly string[], void, undefined> {
@@ -104,31 +101,29 @@ describe('a workbook', () => {
   });
 });
 
-describe('a result in a workbook', () => {
-  it('is a list that can be checked again, with prices as numbers and times as dates', async () => {
-    const result: ResultRow['result'] = {
-      verdict: 'valid',
-      license_type: '=cmd()',
-      item_id: '0042',
-      item_name: null,
-      price: '19.90',
-      currency: 'EUR',
-      purchased_at: '2024-01-02T03:04:05Z',
-      supported_until: null,
-      support: 'none',
-      checked_at: null,
-      proof: 'purchase',
-    };
-    const rows = Readable.from([{ columns: ['1.0', code(1)], result }]);
-    const bytes = await buffer(Readable.from(resultChunks('xlsx', ['verdict', 'code'], rows)));
-    const { rows: read, layout } = await readAll(bytes, { name: 'result.xlsx' });
-    expect(layout.columns.slice(0, 4)).toEqual(['verdict', 'code', 'verdict_2', 'license_type']);
-    expect(read[0]).toMatchObject({
-      text: code(1),
-      columns: [
-        ...['1.0', code(1), 'valid', '=cmd()', '0042', '', '19.9', 'EUR', '2024-01-02 03:04:05'],
-        ...['', 'none', '', 'purchase'],
-      ],
-    });
+it('a result in a workbook is a list that can be checked again, with prices and dates', async () => {
+  const result: ResultRow['result'] = {
+    verdict: 'valid',
+    license_type: '=cmd()',
+    item_id: '0042',
+    item_name: null,
+    price: '19.90',
+    currency: 'EUR',
+    purchased_at: '2024-01-02T03:04:05Z',
+    supported_until: null,
+    support: 'none',
+    checked_at: null,
+    proof: 'purchase',
+  };
+  const rows = [{ columns: ['1.0', code(1)], result }];
+  const bytes = await buffer(Readable.from(resultChunks('xlsx', ['verdict', 'code'], rows)));
+  const { rows: read, layout } = await readAll(bytes, { name: 'result.xlsx' });
+  expect(layout.columns.slice(0, 4)).toEqual(['verdict', 'code', 'verdict_2', 'license_type']);
+  expect(read[0]).toMatchObject({
+    text: code(1),
+    columns: [
+      ...['1.0', code(1), 'valid', '=cmd()', '0042', '', '19.9', 'EUR', '2024-01-02 03:04:05'],
+      ...['', 'none', '', 'purchase'],
+    ],
   });
 });

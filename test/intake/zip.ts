@@ -1,7 +1,7 @@
 import { buffer } from 'node:stream/consumers';
 import { ZipFile } from 'yazl';
 
-/** A ZIP archive of these files, in their order. */
+/** A ZIP archive of these files, in order. */
 export async function zipOf(files: Readonly<Record<string, string | Buffer>>): Promise<Buffer> {
   const zip = new ZipFile();
   for (const [name, text] of Object.entries(files)) {
@@ -11,7 +11,7 @@ export async function zipOf(files: Readonly<Record<string, string | Buffer>>): P
   return buffer(zip.outputStream);
 }
 
-export interface GivenSheet {
+export interface SheetXml {
   readonly name: string;
   /** The XML within `sheetData`. */
   readonly rows: string;
@@ -22,12 +22,12 @@ const MAIN = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
 const OFFICE = 'http://schemas.openxmlformats.org/officeDocument/2006/relationships';
 const RELATIONS = 'xmlns="http://schemas.openxmlformats.org/package/2006/relationships"';
 
-/** Styles of cells: 0 is a number, 1 a date, 2 a time in a format of its own, 3 money in red. */
+/** Cell styles: 0 is a number, 1 a date, 2 a time in a custom format, 3 money in red. */
 const STYLES = `<styleSheet ${MAIN}><numFmts><numFmt numFmtId="164" formatCode="yyyy\\-mm\\-dd hh:mm"/><numFmt numFmtId="165" formatCode="[Red]#,##0.00 &quot;days&quot;"/></numFmts><cellStyleXfs><xf numFmtId="14"/></cellStyleXfs><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="164"/><xf numFmtId="165"/></cellXfs></styleSheet>`;
 
-/** The files of a workbook as Excel lays them out. */
+/** The files of a workbook, with the paths that Excel uses. */
 export function workbookFiles(
-  sheets: readonly GivenSheet[],
+  sheets: readonly SheetXml[],
   { texts = '', properties = '' }: { readonly texts?: string; readonly properties?: string } = {},
 ): Record<string, string> {
   const relation = (id: string, type: string, target: string): string =>
@@ -36,15 +36,16 @@ export function workbookFiles(
     ({ name, attributes = '' }, n) =>
       `<sheet name="${name}" sheetId="${n + 1}" r:id="rId${n + 1}" ${attributes}/>`,
   );
+  const relations = [
+    ...sheets.map((_, n) => relation(`rId${n + 1}`, 'worksheet', `worksheets/sheet${n + 1}.xml`)),
+    relation('s', 'styles', '/xl/styles.xml'),
+    relation('t', 'sharedStrings', 'sharedStrings.xml'),
+  ];
   return {
     '[Content_Types].xml': '<Types/>',
     '_rels/.rels': `<Relationships ${RELATIONS}>${relation('rId1', 'officeDocument', 'xl/workbook.xml')}</Relationships>`,
     'xl/workbook.xml': `<?xml version="1.0"?><workbook ${MAIN} xmlns:r="${OFFICE}">${properties}<sheets>${listed.join('')}</sheets></workbook>`,
-    'xl/_rels/workbook.xml.rels': `<Relationships ${RELATIONS}>${sheets
-      .map((_, n) => relation(`rId${n + 1}`, 'worksheet', `worksheets/sheet${n + 1}.xml`))
-      .join(
-        '',
-      )}${relation('s', 'styles', '/xl/styles.xml')}${relation('t', 'sharedStrings', 'sharedStrings.xml')}</Relationships>`,
+    'xl/_rels/workbook.xml.rels': `<Relationships ${RELATIONS}>${relations.join('')}</Relationships>`,
     'xl/styles.xml': STYLES,
     'xl/sharedStrings.xml': `<sst ${MAIN}>${texts}</sst>`,
     ...Object.fromEntries(
@@ -56,11 +57,12 @@ export function workbookFiles(
   };
 }
 
-/** A workbook with this XML of rows in its only sheet. */
+/** A workbook whose only sheet has these rows as XML. */
 export function workbookOf(rows: string, texts = '', properties = ''): Promise<Buffer> {
   return zipOf(workbookFiles([{ name: 'Sheet1', rows }], { texts, properties }));
 }
 
+/** XML of a text cell. */
 export function inline(reference: string, text: string): string {
   return `<c r="${reference}" t="inlineStr"><is><t>${text}</t></is></c>`;
 }

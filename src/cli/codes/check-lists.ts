@@ -113,13 +113,13 @@ async function confirmDoubts(
 
 /** Says why a list does not look like one of codes, with a few of its lines. */
 function doubtLines(name: string, doubt: Doubt, seller: string): readonly string[] {
-  const { odd, of, known, samples } = doubt;
+  const { odd, total, known, samples } = doubt;
   const like =
     known === null
       ? 'purchase codes'
       : `the valid codes that are known of ${safeLine(seller)} (${safeLine(known)})`;
   return [
-    `warning: ${safeLine(name)}: ${count(odd)} of the first ${plural(of, 'record')} do not look like ${like}:`,
+    `warning: ${safeLine(name)}: ${count(odd)} of the first ${plural(total, 'record')} do not look like ${like}:`,
     ...samples.map((sample) => `    ${safeLine(sample)}`),
   ];
 }

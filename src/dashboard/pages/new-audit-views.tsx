@@ -271,10 +271,10 @@ const Finish: FC<{ leastMs: number | null }> = ({ leastMs }) =>
     </>
   );
 
-const DoubtNotice: FC<{ doubt: Doubt }> = ({ doubt: { odd, of, known, samples } }) => (
+const DoubtNotice: FC<{ doubt: Doubt }> = ({ doubt: { odd, total, known, samples } }) => (
   <div class="notice warn">
     <p>
-      {count(odd)} of the first {plural(of, 'record')} do not look like{' '}
+      {count(odd)} of the first {plural(total, 'record')} do not look like{' '}
       {known === null ? 'purchase codes' : `known valid codes (${known})`}:
     </p>
     <Lines of={samples} />

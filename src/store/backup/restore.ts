@@ -273,12 +273,12 @@ async function setSequences(client: Client, others: readonly Sequence[]): Promis
   const { rows: columns } = await client.query<NumberedColumn>(NUMBERED);
   const current = await sequencesOf(client);
   for (const { name } of current) {
-    const lasts = [...current, ...others].filter((sequence) => sequence.name === name);
+    let lasts = [...current, ...others].filter((sequence) => sequence.name === name);
     for (const { table, column } of columns.filter(({ sequence }) => sequence === name)) {
       const { rows } = await client.query<Sequence>(
         `SELECT max(${quoted(column)})::text AS last FROM mirror.${quoted(table)}`,
       );
-      lasts.push(...rows);
+      lasts = [...lasts, ...rows];
     }
     const highest = lasts
       .map(({ last }) => BigInt(last ?? 0))

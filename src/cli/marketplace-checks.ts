@@ -19,18 +19,18 @@ export interface OpenedAccount {
 
 interface Findings {
   readonly seller: SellerConfig;
-  /** Each with the time at which it ended, milliseconds since 1970. */
+  /** `at` is when the call ended, in milliseconds since 1970. */
   readonly calls: readonly (CallRecord & { readonly at: number })[];
-  readonly seen: Examination;
+  readonly examination: Examination;
   readonly binding: Binding | null;
-  /** Accounts of the sellers that were checked before. */
+  /** Accounts of the sellers checked before. */
   readonly others: readonly OpenedAccount[];
 }
 
 /**
- * Asks at most three requests, besides those that redirects cost.
- * @param store null when it can't be used: the budget is not shared with other processes then
- * @param others accounts of the sellers that were checked before
+ * Checks a seller's marketplace and key with at most three requests, not counting redirects.
+ * @param store null if it can't be used, so that the budget is not shared with other processes
+ * @param others accounts of the sellers checked before
  */
 export async function checkMarketplace(
   config: Config,
@@ -45,25 +45,21 @@ export async function checkMarketplace(
     carriage: seller.carriage,
     allowPlainHttp: config.allowPlainHttp,
     budget: budgetOf(seller, store),
-    // One attempt: the first failure is the diagnosis.
+    // No retries, because the first failure is the diagnosis.
     retry: { attempts: 1, baseMs: 500, maxMs: 10_000 },
     onCall: (call) => calls.push({ ...call, at: Date.now() }),
   });
   try {
-    const seen = await examine(marketplace, signal);
+    const examination = await examine(marketplace, signal);
     const binding = (await store?.sellers.bindingOf(seller.name)) ?? null;
-    const checks = checksOf({ seller, calls, seen, binding, others });
+    const checks = checksOf({ seller, calls, examination, binding, others });
+    const { account } = examination;
+    const { username } = account.kind === 'answered' ? account.data.value : { username: null };
     return {
       checks: checks.map((check) => ({ ...check, seller: seller.name })),
-      requests: requestsOf(calls),
+      requests: countRequests(calls),
       account:
-        seen.account.kind !== 'answered'
-          ? null
-          : {
-              seller: seller.name,
-              host: hostName(seller.url),
-              username: seen.account.data.value.username,
-            },
+        username === null ? null : { seller: seller.name, host: hostName(seller.url), username },
     };
   } finally {
     await marketplace.close();
@@ -75,7 +71,7 @@ function budgetOf({ url, requestsPerMinute }: SellerConfig, store: Store | null)
   return requestsPerMinute === 0 ? unlimitedBudget : evenlySpacedBudget(requestsPerMinute);
 }
 
-function requestsOf(calls: Findings['calls']): number {
+function countRequests(calls: Findings['calls']): number {
   return calls.reduce((sum, { redirects }) => sum + 1 + redirects, 0);
 }
 
@@ -97,11 +93,12 @@ function firstServer({ calls }: Findings) {
 }
 
 function hostCheck(findings: Findings): Check {
-  const { seller, seen, calls } = findings;
+  const { seller, calls } = findings;
+  const { account } = findings.examination;
   const { url } = seller;
   const server = firstServer(findings);
-  if (server === null && seen.account.kind !== 'answered') {
-    return failed(`host: ${describeFailure(seen.account)}`, remedyFor(seen.account, seller));
+  if (server === null && account.kind !== 'answered') {
+    return failed(`host: ${describeFailure(account)}`, remedyFor(account, seller));
   }
   const took = duration(calls[0]?.durationMs ?? 0);
   if (new URL(server?.origin ?? url).protocol === 'https:') {
@@ -109,12 +106,12 @@ function hostCheck(findings: Findings): Check {
   }
   if (isLoopback(url.hostname)) return ok(`host: ${url.host}, on this machine (${took})`);
   return warning(
-    `host: ${url.host} is asked over plain http, which shows the API key to everybody on the way`,
+    `host: ${url.host} is reached over plain http, which exposes the API key to the network`,
     'set MARKETPLACE_URL to its https address',
   );
 }
 
-/** The remedy for a failure, where a general one would say `doctor`. */
+/** The remedy for a failure. The general remedies would only recommend `doctor`. */
 function remedyFor(failure: Failure, { url }: SellerConfig): string {
   switch (failure.kind === 'unavailable' ? failure.reason : failure.kind) {
     case 'network':
@@ -126,7 +123,7 @@ function remedyFor(failure: Failure, { url }: SellerConfig): string {
     case 'unreadable': {
       const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
       const path = url.pathname === '/' ? '' : `; is ${url.pathname} right?`;
-      return `requests go to ${base}/api/…: set MARKETPLACE_URL to what the marketplace’s documentation has before /api, or ask the marketplace whether its API is switched on${path}`;
+      return `requests go to ${base}/api/…; set MARKETPLACE_URL to the part before /api in the marketplace’s documentation, or ask the marketplace whether its API is switched on${path}`;
     }
     default:
       return failureRemedy(failure);
@@ -138,7 +135,7 @@ function redirectCheck(findings: Findings): Check | null {
   const server = firstServer(findings);
   if (server === null || findings.calls.every(({ redirects }) => redirects === 0)) return null;
   if (server.origin === url.origin) {
-    return ok(`address: ${url.host} redirects to paths with a slash at the end; followed`);
+    return ok(`address: ${url.host} redirects to paths with a trailing slash, which is followed`);
   }
   return warning(
     `address: ${url.origin} redirects to ${server.origin}, which costs requests`,
@@ -160,13 +157,18 @@ function clockCheck({ calls }: Findings): Check | null {
   const side = difference > 0 ? 'ahead of' : 'behind';
   return warning(
     `clock: this machine’s is ${duration(Math.abs(difference))} ${side} the server’s`,
-    'set this machine’s clock by NTP, or ages and waits are wrong',
+    'synchronize this machine’s clock by NTP; otherwise ages and delays are wrong',
   );
 }
 
-function accountCheck({ seller, seen: { account }, binding, others }: Findings): Check | null {
+function accountCheck({
+  seller,
+  examination: { account },
+  binding,
+  others,
+}: Findings): Check | null {
   if (account.kind !== 'answered') {
-    // The check of the host reports it.
+    // hostCheck reports it.
     if (account.kind === 'unavailable' && account.httpStatus === null) return null;
     return failed(`key: ${describeFailure(account)}`, remedyFor(account, seller));
   }
@@ -175,22 +177,22 @@ function accountCheck({ seller, seen: { account }, binding, others }: Findings):
   const twin = others.find((one) => sameHost(one.host, host) && isSameName(one.username, username));
   if (twin !== undefined) {
     return failed(
-      `key: opens the account of ${username}, as that of seller ${twin.seller} does: everything would be mirrored twice`,
-      `give ${seller.name} the key of another account, or take one of the two sellers away`,
+      `key: opens the account of ${username}, like the key of seller ${twin.seller}; everything would be mirrored twice`,
+      `give ${seller.name} the key of another account, or remove one of the two sellers`,
     );
   }
   if (binding !== null && binding.username !== null) {
     const accept = `\`seller-mirror sync account --seller ${seller.name} --accept-account\``;
     if (!isSameName(binding.username, username)) {
       return failed(
-        `key: opens the account of ${username}, but the copy of this seller is that of ${binding.username}`,
-        `give ${username} a seller name of its own; if the account was only renamed: ${accept}`,
+        `key: opens the account of ${username}, but this seller’s copy is of the account of ${binding.username}`,
+        `give ${username} its own seller name; if the account was only renamed: ${accept}`,
       );
     }
     if (!sameHost(binding.marketplace, host)) {
       return failed(
-        `key: the copy of this seller is of the marketplace ${binding.marketplace}, not of ${host}`,
-        `give the other one a seller name of its own; if the marketplace has only moved: ${accept}`,
+        `key: this seller’s copy is of the marketplace ${binding.marketplace}, not of ${host}`,
+        `give ${host} its own seller name; if the marketplace has only moved: ${accept}`,
       );
     }
   }
@@ -202,14 +204,14 @@ function isSameName(one: string, other: string): boolean {
   return one.toLowerCase() === other.toLowerCase();
 }
 
-function listChecks({ seen: { list }, seller }: Findings): Check[] {
+function listChecks({ examination: { list }, seller }: Findings): Check[] {
   if (list === null) return [];
   if (!('records' in list)) {
     return [
       list.kind === 'denied'
         ? warning(
-            'list: the marketplace lists no items; it says the same of an account with exactly one item, and of one that sells nothing',
-            'an only item is mirrored with `seller-mirror sync item ID`',
+            'list: the marketplace lists no items; it gives the same answer for accounts with one item and with none',
+            'if there is one item, mirror it with `seller-mirror sync item ID`',
           )
         : failed(`list: ${describeFailure(list)}`, remedyFor(list, seller)),
     ];
@@ -217,84 +219,87 @@ function listChecks({ seen: { list }, seller }: Findings): Check[] {
   const { records, whole, unreadable } = list;
   const items = whole
     ? plural(records, 'item')
-    : `${count(records)} items or more; the rest was not read`;
+    : `at least ${count(records)} items; the rest was not read`;
   if (unreadable.length === 0) return [ok(`list: ${items}`)];
-  const text = `records: ${count(unreadable.length)} of ${count(records)} can’t be read, the first because: ${unreadable[0] ?? ''}`;
+  const text = `records: ${count(unreadable.length)} of ${count(records)} can’t be read; the first one because: ${unreadable[0] ?? ''}`;
   return [
     ok(`list: ${items}`),
     unreadable.length * 2 > records
       ? failed(text, 'check that MARKETPLACE_URL is the base address of the API')
-      : warning(text, 'a run keeps them in mirror.quarantine and mirrors the others'),
+      : warning(text, 'a sync keeps them in mirror.quarantine and mirrors the others'),
   ];
 }
 
-function itemCheck({ seen: { item } }: Findings): Check | null {
+function itemCheck({ examination: { item } }: Findings): Check | null {
   if (item === null) return null;
   if (item.kind === 'answered') return ok(`item: ${item.data.value.id} can be looked up`);
   return warning(
-    `item: a listed one can’t be looked up: ${describeFailure(item)}`,
-    'items that leave the list stay missing in the copy as long as look-ups fail',
+    `item: a listed item can’t be looked up: ${describeFailure(item)}`,
+    'while look-ups fail, items that are no longer listed stay `missing` in the copy',
   );
 }
 
-function notationCheck({ seen: { list, tolerated } }: Findings): Check | null {
+function notationCheck({ examination: { list, tolerated } }: Findings): Check | null {
   if (list === null) return null;
   if (tolerated.length === 0) return ok('notation: as documented');
-  const words = tolerated.map(quirkInWords).join('; ');
-  return ok(`notation: differs from the documentation, and is understood: ${words}`);
+  const differences = tolerated.map(describeTolerated).join('; ');
+  return ok(`notation: readable, but differs from the documentation: ${differences}`);
 }
 
 function limitCheck({ seller, calls }: Findings): Check | null {
   const own = seller.requestsPerMinute;
-  const ours = own === 0 ? 'without a limit' : `${count(own)} a minute at most`;
+  const pace = own === 0 ? 'unlimited' : `at most ${count(own)} a minute`;
   const servers = calls.flatMap(({ server }) => server ?? []);
   const { limit = null, remaining = null } = servers.findLast((one) => one.limit !== null) ?? {};
   if (limit === null) {
-    return servers.length === 0 ? null : ok(`limit: the server shows none; asked ${ours}`);
+    return servers.length === 0 ? null : ok(`limit: the server states none; requests: ${pace}`);
   }
   const left = remaining === null ? '' : `, ${count(remaining)} left`;
   const allowed = `limit: the server allows ${count(limit)} a minute${left}`;
   if (own === 0 || own > limit) {
-    return warning(`${allowed}, and is asked ${ours}`, `set REQUESTS_PER_MINUTE to ${limit}`);
+    return warning(`${allowed}; requests: ${pace}`, `set REQUESTS_PER_MINUTE to ${limit}`);
   }
-  if (remaining !== null && limit - remaining > limit / 2 + requestsOf(calls)) {
+  if (remaining !== null && limit - remaining > limit / 2 + countRequests(calls)) {
     return warning(
-      `${allowed}: others use the same allowance`,
-      'lower REQUESTS_PER_MINUTE, or ask from an address of your own',
+      `${allowed}; others share the limit`,
+      'lower REQUESTS_PER_MINUTE, or send requests from your own IP address',
     );
   }
-  return ok(`${allowed}; asked ${ours}`);
+  return ok(`${allowed}; requests: ${pace}`);
 }
 
-const WORDS: Readonly<Record<string, string>> = {
-  'envelope.bom': 'a byte order mark stands before the JSON',
-  'envelope.preamble': 'other text, such as PHP warnings, stands before the JSON',
+/** Descriptions of tolerated differences, by name. */
+const DIFFERENCES: Readonly<Record<string, string>> = {
+  'envelope.bom': 'a byte order mark precedes the JSON',
+  'envelope.preamble': 'other text, such as PHP warnings, precedes the JSON',
   'envelope.items-object': 'the list is an object with numbered keys instead of an array',
   'envelope.status': 'the word in `status` is translated',
   'tags.comma-separated': 'tags come as one text, separated by commas',
   'options.object': 'options come as an object of names and values',
   'screenshots.object': 'screenshots come as an object with numbered keys',
   'money.text': 'amounts of money come as text',
-  'money.float-noise': 'amounts of money carry noise such as 21.099999999999998',
+  'money.float-noise': 'amounts of money have rounding errors such as 21.099999999999998',
   'money.rounded': 'amounts of money have more than two decimals; they are rounded',
-  'timestamp.empty': 'timestamps that are not known come as empty text or as a date of zeros',
-  'timestamp.no-zone': 'timestamps come without a time zone; they are taken for UTC',
+  'timestamp.empty': 'unknown timestamps come as empty text or as a date of zeros',
+  'timestamp.no-zone': 'timestamps come without a time zone; they are read as UTC',
   'map.empty-array': 'empty objects come as []',
   'text.unstorable-characters':
-    'texts hold characters that PostgreSQL can’t store; they are replaced',
+    'texts contain characters that PostgreSQL can’t store; they are replaced',
 };
 
-const ENDINGS: readonly (readonly [string, string])[] = [
+/** Descriptions of tolerated differences of one field, by the end of their name. */
+const FIELD_DIFFERENCES: readonly (readonly [string, string])[] = [
   ['.entry-not-text', 'has entries that are not text; they are kept as JSON'],
-  ['.not-text', 'comes as something else than text; it is kept as text'],
+  ['.not-text', 'comes as another type than text; it is kept as text'],
   ['.one-text', 'comes as one text instead of a list'],
   ['.object', 'comes as an object with numbered keys instead of an array'],
   ['.text', 'comes as text instead of a number'],
 ];
 
-export function quirkInWords(name: string): string {
-  const words = WORDS[name];
-  if (words !== undefined) return words;
-  const ending = ENDINGS.find(([end]) => name.endsWith(end));
-  return ending === undefined ? name : `${name.slice(0, -ending[0].length)} ${ending[1]}`;
+/** Describes a tolerated difference from the documentation. @param name such as `tags.comma-separated` */
+export function describeTolerated(name: string): string {
+  const description = DIFFERENCES[name];
+  if (description !== undefined) return description;
+  const found = FIELD_DIFFERENCES.find(([end]) => name.endsWith(end));
+  return found === undefined ? name : `${name.slice(0, -found[0].length)} ${found[1]}`;
 }

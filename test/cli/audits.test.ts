@@ -132,7 +132,7 @@ describe('audits', () => {
   it('are cancelled for as long as nobody resumes them', async () => {
     const { env, id } = await unfinished();
     const cancelled = await run(['audits', 'cancel', id], env);
-    expect(cancelled.stdout).toContain('30 codes not asked yet · cancelled');
+    expect(cancelled.stdout).toContain('30 codes not checked yet · cancelled');
     expect((await run(['audits', 'show', id], env)).stdout).toContain('· cancelled\n');
     const resumed = await run(['audits', 'resume', id, '--json'], env);
     expect(resumed.code, resumed.stderr).toBe(0);

@@ -1,5 +1,5 @@
 import { EventEmitter, once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { App } from '../../src/app.js';
 import { workOnAudit } from '../../src/cli/codes/run-audit.js';
@@ -28,7 +28,7 @@ const count = async (table: string): Promise<number> => {
   return Number(row?.number);
 };
 
-/** A marketplace with purchases, and settings for it. */
+/** Starts a marketplace with purchases, and returns settings for it. */
 async function market() {
   const sim = await codesMarket(mirror());
   return { sim, env: settings(mirror().databaseUrl, sim.url) };
@@ -41,7 +41,7 @@ const check = (
 ) => run(['codes', 'check', ...args], env, how);
 
 describe('codes check --fail-on invalid', () => {
-  it('ends with 5 when any code is invalid, so that a shell stops there: codes, lists and resumed audits', async () => {
+  it('exits with 5 if any code is invalid, for codes, lists and resumed audits', async () => {
     const { sim, env } = await market();
     const [refunded = '', good = ''] = codesOf(sim, 2);
     const ends = async (...args: string[]): Promise<number | null> => (await check(args, env)).code;
@@ -62,7 +62,7 @@ describe('codes check --fail-on invalid', () => {
     [['--fail-on', 'inalid'], /'inalid' is invalid\. Allowed choices are invalid\./],
     [['--fail-on', 'invalid', '--detach'], /cannot be used with .*--detach/],
     [['--fail-on', 'invalid', '--dry-run'], /cannot be used with .*--dry-run/],
-  ])('refuses %j, with which it could never fail', async (args, why) => {
+  ])('can’t be combined with options that make it useless: %j', async (args, why) => {
     const { code, stderr } = await check(['some-code', ...args], {});
     expect(stderr).toMatch(why);
     expect(code).toBe(2);
@@ -70,7 +70,7 @@ describe('codes check --fail-on invalid', () => {
 });
 
 describe('codes check of a list', () => {
-  it('writes the list in its order with what the marketplace holds to be true of each code', async () => {
+  it('writes the list in its order with the correct verdict on each code', async () => {
     const { sim, env } = await market();
     const codes = [...codesOf(sim, 120), 'made-up-1', 'made-up-2'];
     const lines = codes.flatMap((code, n) => [
@@ -96,17 +96,17 @@ describe('codes check of a list', () => {
 
     const asked = askedFor(sim);
     expect(new Set(asked)).toEqual(new Set(codes));
-    // The canary now and then, as answers come in one order or another, and each code once.
+    // Each code once, and canaries for the checkpoints.
     expect(asked.length).toBeLessThanOrEqual(codes.length + 10);
     expect(stderr).toContain('The codes are in column 2, "code"');
-    expect(stderr).toContain("7 lines can't be asked for:\n    line 3: the code is empty\n");
-    expect(stderr).toContain('130 lines: 122 codes to ask, 1 listed again, 7 rejected\n');
+    expect(stderr).toContain("7 lines can't be checked:\n    line 3: the code is empty\n");
+    expect(stderr).toContain('130 lines: 122 codes to check, 1 repeated, 7 rejected\n');
     expect(stdout).toMatch(/^✓ audit \d+ · main · list-\d+\.csv · 108 valid · 14 invalid\n/);
     expect(stdout).toContain(`result: ${out}`);
     for (const text of [stdout, stderr]) expect(text).not.toContain(codes[3]);
   });
 
-  it('warns as long as no valid code is known, and says which verdicts rest on account details alone', async () => {
+  it('warns if no valid code is known, and counts the verdicts proven by account details alone', async () => {
     const { sim, env } = await market();
     const list = fileWith('code\nmade-up-1\nmade-up-2');
     const warning = /^warning: no valid code of this seller is known yet; .* --canary CODE$/m;
@@ -130,7 +130,7 @@ describe('codes check of a list', () => {
     expect(JSON.parse(known.stdout)).toMatchObject({ account_proven: 0 });
   });
 
-  it('asks for no code when the marketplace denies the canary, since every denial would be in vain', async () => {
+  it('checks no code if the marketplace denies the canary', async () => {
     const { sim, env } = await market();
     const [refunded = '', good = ''] = codesOf(sim, 2);
     const list = fileWith('code\nmade-up-1\nmade-up-2\nmade-up-3');
@@ -150,7 +150,7 @@ describe('codes check of a list', () => {
     expect(await count('mirror.audits')).toBe(0);
   });
 
-  it('blames no canary that is denied to a key which opens no account', async () => {
+  it('blames the key, not the canary, if the key opens no account', async () => {
     const sim = await codesMarket(mirror());
     const [, canary = '', good = ''] = codesOf(sim, 3);
     sim.faults.always('account', { kind: 'key-refused' });
@@ -165,7 +165,7 @@ describe('codes check of a list', () => {
     expect(code).toBe(1);
   });
 
-  it('goes on when nothing is heard of the canary, which says nothing against it', async () => {
+  it('continues if the request for the canary fails', async () => {
     const sim = await codesMarket(mirror());
     const [, canary = '', good = ''] = codesOf(sim, 3);
     sim.faults.next('validate', { kind: 'server-error' });
@@ -176,7 +176,7 @@ describe('codes check of a list', () => {
     expect(code, stderr).toBe(0);
   });
 
-  it('asks nothing twice that is fresh, across lists', async () => {
+  it('reuses recent verdicts across lists with --max-age', async () => {
     const { sim, env } = await market();
     const codes = codesOf(sim, 30);
     const [first, second] = [
@@ -186,7 +186,7 @@ describe('codes check of a list', () => {
     expect((await check([first], env)).code).toBe(0);
     const [before, asked] = [sim.log.length, askedFor(sim).length];
     const dry = await check([second, '--max-age', '7d', '--dry-run'], env);
-    expect(dry.stderr).toContain('10 codes to ask, 20 checked recently enough');
+    expect(dry.stderr).toContain('10 codes to check, 20 checked recently enough');
     expect(sim.log.length).toBe(before);
     const again = await check([second, '--max-age', '7d', '--json'], env);
     expect(again.code).toBe(0);
@@ -198,12 +198,12 @@ describe('codes check of a list', () => {
     const known = askedFor(sim)
       .slice(asked)
       .filter((code) => codes.indexOf(code) < 20);
-    // As a canary now and then, no more.
+    // Only as canaries.
     expect(new Set(known).size).toBeLessThanOrEqual(2);
     expect(known.length).toBeLessThanOrEqual(5);
   });
 
-  it('needs neither key nor marketplace when every verdict is fresh, else proves the key before there is an audit', async () => {
+  it('needs neither key nor marketplace if every verdict is reused; else checks the key before it creates an audit', async () => {
     const { sim, env } = await market();
     const [canary = '', ...codes] = codesOf(sim, 5);
     const list = fileWith(codes.join('\n'), 'txt');
@@ -232,14 +232,16 @@ describe('codes check of a list', () => {
     expect(askedFor(sim)).not.toContain('made-up-1');
   });
 
-  it('with --dry-run says what it would cost, asks nothing and leaves nothing', async () => {
+  it('with --dry-run prints the cost, makes no request and stores nothing', async () => {
     const sim = await codesMarket(mirror());
     const list = fileWith(['code', ...codesOf(sim, 50), ''].join('\n'));
     const env = { ...settings(mirror().databaseUrl, sim.url), REQUESTS_PER_MINUTE: '60' };
     const plain = await check([list, '--dry-run'], env);
     expect(plain.code).toBe(0);
     expect(plain.stdout).toBe('');
-    expect(plain.stderr).toMatch(/50 codes to ask\n54 calls .* at 60 a minute: about 53 s, until /);
+    expect(plain.stderr).toMatch(
+      /50 codes to check\n54 calls .* at 60 a minute: about 53 s, until /,
+    );
     const { stdout } = await check([list, '--dry-run', '--json'], env);
     expect(JSON.parse(stdout)).toMatchObject({
       dry_run: true,
@@ -258,7 +260,7 @@ describe('codes check of a list', () => {
     }
   });
 
-  it('gives back the byte order mark of a list, in a file, on stdout and when exported later, but not in JSON', async () => {
+  it('keeps the byte order mark of a list, except in JSON', async () => {
     const { sim, env } = await market();
     const list = fileWith(`\uFEFFname;code\r\nJürgen;${codesOf(sim, 2)[1]}\r\n`);
     const out = freePath('csv');
@@ -273,7 +275,7 @@ describe('codes check of a list', () => {
     expect(JSON.parse(json.stdout)).toMatchObject([{ name: 'Jürgen' }]);
   });
 
-  it('reads from a pipe and writes to one, where nothing but the result goes', async () => {
+  it('reads from a pipe and writes only the result to one', async () => {
     const { sim, env } = await market();
     const codes = codesOf(sim, 12);
     const { code, stdout, stderr } = await check(['-', '--out', '-', '--format', 'ndjson'], env, {
@@ -291,19 +293,19 @@ describe('codes check of a list', () => {
     expect(stderr).toMatch(/✓ audit \d+ · main · stdin · 10 valid · 2 invalid\n/);
   });
 
-  it('says that it waits for codes to be typed, at a terminal only', async () => {
+  it('on a terminal, says that it reads codes from there', async () => {
     const { sim, env } = await market();
     const stdin = codesOf(sim, 2).join('\n');
     const args = ['codes', 'check', '-', '--dry-run'];
     const typed = await run(args, env, { stdin, terminal: ['stdin'] });
     expect(typed.stderr).toMatch(
-      /^reading codes from the terminal, one a line; end with Ctrl-D\nstdin:\n/,
+      /^reading codes from the terminal, one per line; end with Ctrl-D\nstdin:\n/,
     );
     expect(typed.code).toBe(0);
     expect((await run(args, env, { stdin })).stderr).toMatch(/^stdin:\n/);
   });
 
-  it('leaves the work to others with --detach, and only watches where others work', async () => {
+  it('leaves the work to other processes with --detach, and then only watches them', async () => {
     const sim = await codesMarket(mirror());
     const list = fileWith(['code', ...codesOf(sim, 50)].join('\n'));
     const env = settings(mirror().databaseUrl, sim.url, {
@@ -321,7 +323,7 @@ describe('codes check of a list', () => {
     const out = freePath('csv');
     const watched = await run(['audits', 'resume', id, '--out', out], env);
     expect(watched.code, watched.stderr).toBe(0);
-    expect(watched.stderr).toContain('Another process works on it; this one only watches.');
+    expect(watched.stderr).toContain('Another process works on this audit; this one only watches.');
     expect(cellsOf(readFileSync(out, 'utf8'))).toHaveLength(51);
     expect(askedFor(sim).length).toBeLessThan(60);
     worker.process.kill('SIGTERM');
@@ -331,7 +333,7 @@ describe('codes check of a list', () => {
 });
 
 describe('codes check of a code', () => {
-  it('answers what was bought, with proof, and ends with 0 also when the answer is no', async () => {
+  it('prints purchase and proof, and exits with 0 also for invalid codes', async () => {
     const { sim, env } = await market();
     const [refunded = '', good = ''] = codesOf(sim, 2);
     const { code, stdout } = await check([good, refunded], env);
@@ -352,7 +354,7 @@ describe('codes check of a code', () => {
     expect(askedFor(sim).filter((asked) => asked === good).length).toBeLessThanOrEqual(2);
   });
 
-  it('asks again, seconds later, before it calls a code invalid', async () => {
+  it('checks a denied code again, seconds later, before it is invalid', async () => {
     const { sim, env } = await market();
     const [refunded = '', good = ''] = codesOf(sim, 2);
     const { stdout } = await check([good, refunded, '--confirm', 'auto'], env);
@@ -364,19 +366,19 @@ describe('codes check of a code', () => {
     const again = [
       ['codes', 'show', refunded],
       ['codes', 'show', refunded, '--json'],
-      // Taken over from the first answer.
+      // Reuses the first answer.
       ['codes', 'check', refunded, '--max-age', '1h', '--json'],
     ];
     for (const one of again) expect((await run(one, env)).stdout).toContain(evidence);
     const shown = await run(['codes', 'show', refunded], env);
-    expect(shown.stdout, 'each is a part of the proof').not.toContain('unproven');
+    expect(shown.stdout, 'denials are part of the proof').not.toContain('unproven');
     expect(shown.stdout.match(/ denied +canary +404 /g)).toHaveLength(2);
     const asked = sim.log.filter(({ parameters }) => parameters['purchase_code'] === refunded);
-    // A denial without a checkpoint before it is asked for once more.
+    // More often if a denial had no checkpoint before it.
     expect(asked.length).toBeGreaterThanOrEqual(2);
   });
 
-  it('waits while another process works on the code, such as a worker that found the audit first', async () => {
+  it('waits while another process works on the code', async () => {
     const { sim } = await market();
     const [, good = ''] = codesOf(sim, 2);
     const { marketplace, callCount, store } = mirror().deps(sim.url);
@@ -401,15 +403,15 @@ describe('codes check of a code', () => {
     expect(await store.audits.get(auditId)).toMatchObject({ state: 'finished', valid: 1 });
   });
 
-  it('says nothing of how codes that were typed are read, which is how they were typed', async () => {
+  it('prints nothing about how arguments are read', async () => {
     const { sim, env } = await market();
     const codes = codesOf(sim, 2);
     const { stderr } = await check([...codes, '--dry-run'], env);
-    expect(stderr).toMatch(/^2 lines: 2 codes to ask\n/m);
+    expect(stderr).toMatch(/^2 lines: 2 codes to check\n/m);
     expect(stderr).not.toMatch(/arguments|json|encoding/);
   });
 
-  it('can be shown afterwards, with every check of it and without asking', async () => {
+  it('can be shown afterwards with all its checks, without a request', async () => {
     const { sim, env } = await market();
     const [, good = '', canary = ''] = codesOf(sim, 3);
     await check([good, canary], env);
@@ -432,7 +434,7 @@ describe('codes check of a code', () => {
     expect(sim.log.length).toBe(before);
   });
 
-  it('ends with 4 when the marketplace says nothing, and says what to do', async () => {
+  it('exits with 4 and a remedy if the marketplace is down', async () => {
     const { sim, env } = await market();
     const [, good = ''] = codesOf(sim, 2);
     sim.faults.always('validate', { kind: 'maintenance', retryAfter: 3600 });
@@ -442,7 +444,7 @@ describe('codes check of a code', () => {
     expect(await count(`mirror.purchase_codes WHERE verdict IS NOT NULL`)).toBe(0);
   });
 
-  it('ends with 1 when the key is refused: nothing is called invalid, and nothing is left to do', async () => {
+  it('exits with 1 if the key is refused, without a verdict or an unfinished audit', async () => {
     const sim = await codesMarket(mirror());
     const [, good = ''] = codesOf(sim, 2);
     const list = fileWith(['code', ...codesOf(sim, 5)].join('\n'));
@@ -459,11 +461,11 @@ describe('codes check of a code', () => {
   });
 });
 
-describe('a list that does not look like one of codes', () => {
+describe('a list that does not look like codes', () => {
   const PROSE = 'Dear customer\nthank you for your order\nyours sincerely\n';
   const terminal = ['stdin', 'stderr'] as const;
 
-  it('is refused in scripts with a sample of its lines, unless --yes; a dry run only says so', async () => {
+  it('is refused in scripts with some of its lines, unless --yes; a dry run only warns', async () => {
     const { sim, env } = await market();
     const list = fileWith(PROSE, 'txt');
     const warning =
@@ -471,7 +473,7 @@ describe('a list that does not look like one of codes', () => {
     const refused = await check([list], env);
     expect(refused.stderr).toMatch(warning);
     expect(refused.stderr).toMatch(
-      /\nerror: this does not look like a list of purchase codes: nothing was asked for\n {2}→ .*--yes/,
+      /\nerror: this does not look like a list of purchase codes; no code was checked\n {2}→ .*--yes/,
     );
     expect(refused.code).toBe(2);
     const piped = await check(['-'], env, { stdin: PROSE, terminal });
@@ -489,22 +491,22 @@ describe('a list that does not look like one of codes', () => {
     ['y\n', 0],
     ['n\n', 2],
     ['', 2],
-  ])('is asked about at a terminal: %j ends with %i', async (stdin, expected) => {
+  ])('needs a confirmation on a terminal: %j exits with %i', async (stdin, expected) => {
     const { sim, env } = await market();
     const list = fileWith(PROSE, 'txt');
     const { code, stderr } = await check([list], env, { stdin, terminal });
-    expect(stderr).toContain('Check it all the same? [y/N] ');
+    expect(stderr).toContain('Check it anyway? [y/N] ');
     expect(code, stderr).toBe(expected);
     expect(sim.log.length > 0).toBe(expected === 0);
   });
 
-  it('is told by the codes that are known of the seller; codes as arguments are not questioned', async () => {
+  it('is compared with the seller’s known codes; arguments are not', async () => {
     const { sim, env } = await market();
     expect((await check([fileWith(codesOf(sim, 40).join('\n'))], env)).code).toBe(0);
     const orders = ['order-100001', 'order-100002'];
     const list = await check([fileWith(orders.join('\n'))], env);
     expect(list.stderr).toMatch(
-      /do not look like the valid codes that are known of main \(37 characters: digits, a to f\):\n {4}line 1: ord… \(12 characters\)\n/,
+      /do not look like the known valid codes of main \(37 characters: digits, a to f\):\n {4}line 1: ord… \(12 characters\)\n/,
     );
     expect(list.code).toBe(2);
     expect((await check([...orders, '--out', freePath('csv')], env)).code).toBe(0);
@@ -512,7 +514,7 @@ describe('a list that does not look like one of codes', () => {
 });
 
 describe('an API key in place of a code', () => {
-  it('is neither sent, kept, printed nor written, in whatever letters and column it stands', async () => {
+  it('is neither sent, stored, printed nor written, in any case and column', async () => {
     const { sim, env } = await market();
     const [, good = ''] = codesOf(sim, 2);
     const rows = [`${good},${KEY}`, `${KEY},x`, ` ${KEY.toUpperCase()} ,y`];
@@ -559,7 +561,7 @@ describe('an API key in place of a code', () => {
     expect(await count('mirror.audits')).toBe(0);
   });
 
-  it('of another seller is refused as well', async () => {
+  it('is refused if it belongs to another seller, too', async () => {
     const sim = await codesMarket(mirror());
     const other = 'another-key-0123456789';
     const env = twoSellers(mirror().databaseUrl, sim.url, other);
@@ -584,26 +586,22 @@ describe('wrong usage of codes check', () => {
       /^error: can't tell the format from the file name "result.xls"\n {2}→ /,
     ],
     [['abc', '--out', '-', '--json'], /^error: --json and --out - both write to stdout\n {2}→ /],
-    [['abc', '--decimal-comma'], /^error: --decimal-comma goes with --out\n {2}→ /],
+    [['abc', '--decimal-comma'], /^error: --decimal-comma needs --out\n {2}→ /],
     [['abc', '--out', 'x.json', '--decimal-comma'], /for CSV, and this writes json\n {2}→ /],
-    [['abc', '--format', 'csv'], /^error: --format goes with --out\n {2}→ /],
+    [['abc', '--format', 'csv'], /^error: --format needs --out\n {2}→ /],
     [['abc', '--detach', '--dry-run'], /^error: option '--dry-run' cannot be used with/],
     [['abc', '--canary', ' '], /^error: option '--canary .* It is empty/],
     [['abc', '--out', '/no/such/folder/x.csv'], /there is no such folder\n {2}→ /],
     [['abc'], /^error: MARKETPLACE_URL is not set/],
-  ])('of %j ends with 2 and a clear line', async (args, complaint) => {
+  ])('exits with 2 and an error: %j', async (args, message) => {
     const { code, stdout, stderr } = await check([...args], {});
-    expect(stderr).toMatch(complaint);
+    expect(stderr).toMatch(message);
     expect(stdout).toBe('');
     expect(code).toBe(2);
   });
 
   it.each([
-    [
-      'a column that is not there',
-      () => [list(), '--column', 'codes'],
-      /there is no column "codes"/,
-    ],
+    ['a missing column', () => [list(), '--column', 'codes'], /there is no column "codes"/],
     ['a folder', () => [folder()], /is a folder, not a file/],
     ['an empty list', () => [fileWith('', 'txt')], /the list is empty/],
     [
@@ -615,17 +613,17 @@ describe('wrong usage of codes check', () => {
       },
       /is a folder/,
     ],
-  ])('such as %s ends with 2 before anything is asked', async (_what, args, complaint) => {
+  ])('exits with 2 before any request: %s', async (_what, args, message) => {
     const { sim, env } = await market();
     const { code, stdout, stderr } = await check([...args()], env);
-    expect(stderr).toMatch(complaint);
+    expect(stderr).toMatch(message);
     expect(stderr).toMatch(/\n {2}→ .*\n$/);
     expect(stdout).toBe('');
     expect(code).toBe(2);
     expect(sim.log).toEqual([]);
   });
 
-  it('with several sellers asks which one is meant', async () => {
+  it('exits with 2 if there are several sellers and none is chosen', async () => {
     const sim = await codesMarket(mirror());
     const env = twoSellers(mirror().databaseUrl, sim.url);
     const { code, stderr } = await check(['abc-1'], env);
@@ -636,18 +634,17 @@ describe('wrong usage of codes check', () => {
     expect(named.code, named.stderr).toBe(0);
   });
 
-  it('leaves a result of before as it is when the audit does not come about', async () => {
+  it('does not touch an earlier result if the audit is not created', async () => {
     const sim = await codesMarket(mirror());
     const out = freePath('csv');
-    writeFileSync(out, 'of before');
+    writeFileSync(out, 'an earlier result');
     const env = settings(mirror().databaseUrl, 'http://127.0.0.1:9');
     const { code, stderr } = await check([list(), '--out', out], env);
     expect(stderr).toMatch(/error: 127\.0\.0\.1:9 can't be reached.*no code was checked\n {2}→ /);
-    // That is what is said of items.
+    // The remedy for syncs.
     expect(stderr).not.toContain('the copy is unchanged');
     expect(code).toBe(1);
-    expect(readFileSync(out, 'utf8')).toBe('of before');
-    expect(existsSync(out)).toBe(true);
+    expect(readFileSync(out, 'utf8')).toBe('an earlier result');
     expect(sim.log).toEqual([]);
   });
 });

@@ -18,14 +18,14 @@ const exists = (path: string): boolean => ['customers.csv', 'more.csv', 'codes']
 const sorted = (...given: string[]) => sortArguments(given, exists);
 
 describe('the arguments of codes check', () => {
-  it('are lists where there is a file, whatever its name, and where they say stdin', () => {
+  it('are lists if they are existing files or -', () => {
     expect(sorted('customers.csv', 'codes', '-')).toEqual({
       kind: 'lists',
       places: ['customers.csv', 'codes', '-'],
     });
   });
 
-  it('are codes otherwise, each once and without what surrounds them, since codes have no format', () => {
+  it('are codes otherwise, trimmed and without repetitions', () => {
     expect(sorted(' 86781236-23d0-4b3c-7dfa-c1c147e0dece', 'ABC 123', 'ABC 123\n')).toEqual({
       kind: 'codes',
       codes: ['86781236-23d0-4b3c-7dfa-c1c147e0dece', 'ABC 123'],
@@ -33,7 +33,7 @@ describe('the arguments of codes check', () => {
   });
 
   it.each(['custumers.csv', './customers', 'C:\\lists\\customers', 'old.csv.gz', 'list.XLSX'])(
-    'are neither when they look like a path where nothing is: %s, which must not be asked as a code',
+    'are an error if they look like the path of a missing file: %s',
     (path) => {
       expect(() => sorted(path)).toThrow(`there is no file ${JSON.stringify(path)}`);
     },
@@ -45,7 +45,7 @@ describe('the arguments of codes check', () => {
     [['-', '-'], 'a list is named twice'],
     [[' '], 'the code is empty'],
     [['abc', 'a\u0000c'], 'code 2 has control characters within'],
-  ])('are refused when they are %j', (given, message) => {
+  ])('are an error: %j', (given, message) => {
     expect(() => sorted(...given)).toThrow(message);
   });
 });
@@ -62,19 +62,19 @@ describe('the place of a result', () => {
     ['result', 'ndjson', { path: 'result', format: 'ndjson' }],
     ['-', undefined, { path: null, format: 'csv' }],
     ['-', 'json', { path: null, format: 'json' }],
-  ] as const)('%s, asked for as %s', (out, asked, place) => {
-    const options = { out, ...(asked === undefined ? {} : { format: asked }) };
+  ] as const)('%s with --format %s', (out, format, place) => {
+    const options = { out, ...(format === undefined ? {} : { format }) };
     expect(outPlace(options, RESULT_FORMATS)).toEqual({ ...place, decimalComma: false });
   });
 
-  it('must say its format one way or the other', () => {
+  it('must have a known ending if there is no --format', () => {
     expect(() => outPlace({ out: 'result.xls' }, RESULT_FORMATS)).toThrow(
       'can\'t tell the format from the file name "result.xls"',
     );
     expect(() => outPlace({ out: 'result' }, RESULT_FORMATS)).toThrow("can't tell the format");
   });
 
-  it('is not that of a list, by whatever name, since a result does not hold all of it', () => {
+  it('is not that of a list, also through a link', () => {
     const dir = folder();
     const list = join(dir, 'list.csv');
     const link = join(dir, 'link.csv');
@@ -86,12 +86,12 @@ describe('the place of a result', () => {
     expect(() => keepLists(csvAt(join(dir, '.', 'list.csv')), [link])).toThrow(replaced);
   });
 
-  it('may be stdout, a new file, or a result of before', () => {
+  it('may be stdout, a new file, or an earlier result', () => {
     const dir = folder();
-    const [list, before] = [join(dir, 'list.csv'), join(dir, 'result.csv')];
+    const [list, earlier] = [join(dir, 'list.csv'), join(dir, 'result.csv')];
     writeFileSync(list, 'code\na-code\n');
-    writeFileSync(before, 'code,verdict\n');
-    for (const path of [null, before, join(dir, 'new.csv')]) {
+    writeFileSync(earlier, 'code,verdict\n');
+    for (const path of [null, earlier, join(dir, 'new.csv')]) {
       expect(() => keepLists(csvAt(path), [list])).not.toThrow();
     }
   });
@@ -119,8 +119,8 @@ async function load(places: string[], column?: string) {
   return { lists, rows, report };
 }
 
-describe('lists on their way into the store', () => {
-  it('have rejected rows of a workbook named as Excel shows them', async () => {
+describe('loading lists', () => {
+  it('names rejected rows of a workbook by Excel’s row numbers', async () => {
     const rows = `<row r="3">${inline('A3', 'code')}</row><row r="9"><c><v>1.2E+17</v></c></row>`;
     const { rows: loaded, report } = await load([file('load.xlsx', await workbookOf(rows))]);
     const rejected = 'Excel has shortened this number';
@@ -128,7 +128,7 @@ describe('lists on their way into the store', () => {
     expect(loadLines(report, 1)).toContain(`    row 9: ${rejected}`);
   });
 
-  it('are read with their own columns, codes without what surrounds them, and what holds none by line and reason', async () => {
+  it('keeps all columns, trims codes, and rejects lines without a code with a reason', async () => {
     const path = file('load.csv', 'name,code\r\nAda," abc-1 "\r\nBob,\r\nCid,abc-1\r\n');
     const { lists, rows, report } = await load([path], 'code');
     expect(rows).toEqual([
@@ -138,7 +138,7 @@ describe('lists on their way into the store', () => {
     ]);
     expect(report.rejected).toBe(1);
     expect(loadLines(report, 1)).toEqual([
-      "  1 line can't be asked for:",
+      "  1 line can't be checked:",
       '    line 3: the code is empty',
     ]);
     expect(layoutLines(lists)).toContain('  The codes are in column 2, "code", as requested.');
@@ -147,41 +147,41 @@ describe('lists on their way into the store', () => {
     });
   });
 
-  it('are numbered on from one to the next, so that several make one audit', async () => {
+  it('numbers the lines of several lists consecutively', async () => {
     const first = file('first.txt', 'abc-1\nabc-2\n');
     const second = file('second.txt', `\nabc-1\n\n${'x'.repeat(256)}\n`);
     const { rows, report } = await load([first, second]);
     expect(rows.map(({ line }) => line)).toEqual([1, 2, 4, 6]);
     expect(loadLines(report, 2)).toEqual([
-      '  2 blank lines left out',
-      "  1 line can't be asked for:",
+      '  2 blank lines skipped',
+      "  1 line can't be checked:",
       '    second.txt, line 4: the code is longer than 255 characters',
     ]);
   });
 
-  it('are told with the blank lines left out, or their lines would seem to be missing', async () => {
+  it('reports skipped blank lines', async () => {
     const { report } = await load([file('blank.txt', 'abc-1\n\nabc-2\n')]);
-    expect(loadLines(report, 1)).toEqual(['  1 blank line left out']);
+    expect(loadLines(report, 1)).toEqual(['  1 blank line skipped']);
     const { report: none } = await load([file('none.txt', 'abc-1\nabc-2\n')]);
     expect(loadLines(none, 1)).toEqual([]);
   });
 
-  it('get a number for each record where several share a line', async () => {
+  it('numbers records if several share a line', async () => {
     const path = file('one-line.json', '["abc-1", "", "abc-2", ""]');
     const { rows, report } = await load([path]);
     expect(rows.map(({ line }) => line)).toEqual([1, 2, 3, 4]);
     expect(report.firstRejected.map(({ place }) => place)).toEqual(['record 2', 'record 4']);
   });
 
-  it('show no more of what was rejected than a person reads', async () => {
+  it('reports only the first rejected lines', async () => {
     const lines = Array.from({ length: 30 }, (_, n) => `${n},abc-${n}\n${n},\n`).join('');
     const { report } = await load([file('many.csv', `n,code\n${lines}`)]);
-    const told = loadLines(report, 1);
-    expect(told).toHaveLength(1 + SHOWN_REJECTED + 1);
-    expect(told.at(-1)).toBe('    and 10 more; all of them are in the result as "rejected"');
+    const shown = loadLines(report, 1);
+    expect(shown).toHaveLength(1 + SHOWN_REJECTED + 1);
+    expect(shown.at(-1)).toBe('    and 10 more; all of them are in the result as "rejected"');
   });
 
-  it('must have the same columns, since a result has one header', async () => {
+  it('requires the same columns in all lists', async () => {
     const first = file('a.csv', 'name,code\nAda,abc-1\n');
     const second = file('b.csv', 'code,name\nabc-1,Ada\n');
     await expect(open([first, second], 'code')).rejects.toThrow(
@@ -189,7 +189,7 @@ describe('lists on their way into the store', () => {
     );
   });
 
-  it('are let go of when they are not read', async () => {
+  it('can be skipped: lists are closed without reading them', async () => {
     const lists = await open([file('unread.txt', 'abc-1\n')]);
     await closeLists(lists);
     expect(lists[0]?.intake.tally.rows).toBe(0);
@@ -211,21 +211,18 @@ describe('the result of lists', () => {
     ['of JSON with one', { 'k.json': '\uFEFF[{"name":"Jürgen","code":"abc-1"}]' }, true],
     ['of text with one', { 'k.txt': '\uFEFFabc-1\nabc-2\n' }, true],
     ['of a workbook', { 'k.xlsx': WORKBOOK }, true],
-  ])('begins with a byte order mark where Excel needs one: %s', async (_what, files, bom) => {
+  ])('starts with a byte order mark if Excel needs one: %s', async (_what, files, bom) => {
     const lists = await open(Object.entries(files).map(([name, text]) => file(name, text)));
     expect(dialectOf(layoutJson(lists)).bom).toBe(bom);
     await closeLists(lists);
   });
 });
 
-describe('the size of a list', () => {
-  it('is told in what will be asked and what will not', () => {
-    const size = { lines: 10_012, rejected: 3, codes: 10_001, reused: 1, chunks: 101 };
-    expect(sizeLine(size)).toBe(
-      '10,012 lines: 10,000 codes to ask, 8 listed again, 1 checked recently enough, 3 rejected',
-    );
-    expect(sizeLine({ lines: 1, rejected: 0, codes: 1, reused: 0, chunks: 1 })).toBe(
-      '1 line: 1 code to ask',
-    );
-  });
+it('the size of a list says how many codes are checked, and why others are not', () => {
+  const size = { lines: 10_012, rejected: 3, codes: 10_001, reused: 1, chunks: 101 };
+  expect(sizeLine(size)).toBe(
+    '10,012 lines: 10,000 codes to check, 8 repeated, 1 checked recently enough, 3 rejected',
+  );
+  const one = { lines: 1, rejected: 0, codes: 1, reused: 0, chunks: 1 };
+  expect(sizeLine(one)).toBe('1 line: 1 code to check');
 });

@@ -29,7 +29,7 @@ import {
 
 const mirror = useMirror();
 
-/** Codes that some audit has settled. */
+/** Returns the codes with a verdict in any audit. */
 async function settled(): Promise<Set<string>> {
   const rows = await mirror().rows<{ code: string }>(
     `SELECT code FROM mirror.audit_codes a JOIN mirror.purchase_codes p USING (code_id)
@@ -45,14 +45,14 @@ async function newestAudit(): Promise<string> {
   return row?.id ?? '';
 }
 
-/** Whether a statement waits for a table that is locked. */
-async function isHeldUp(): Promise<boolean> {
+/** True if a statement waits for a lock. */
+async function isWaitingForLock(): Promise<boolean> {
   const rows = await mirror().rows('SELECT 1 FROM pg_locks WHERE NOT granted');
   return rows.length > 0;
 }
 
-/** A check of so many codes that is in the middle of them. */
-async function underWay(sim: Simulator, codes: readonly string[]): Promise<Running> {
+/** Starts a check of the codes, and waits until it has verdicts on some of them. */
+async function startCheck(sim: Simulator, codes: readonly string[]): Promise<Running> {
   const list = fileWith(['code', ...codes].join('\n'));
   const env = settings(mirror().databaseUrl, sim.url, { REQUESTS_PER_MINUTE: '1800' });
   const running = start(['codes', 'check', list], env);
@@ -60,8 +60,8 @@ async function underWay(sim: Simulator, codes: readonly string[]): Promise<Runni
   return running;
 }
 
-/** Goes on with the audit; returns which codes were asked for, canaries left out. */
-async function goOn(sim: Simulator, codes: readonly string[]): Promise<readonly string[]> {
+/** Resumes the audit to its end. Expects correct verdicts, and no second request for a recorded code. */
+async function expectResumes(sim: Simulator, codes: readonly string[]): Promise<void> {
   const before = askedFor(sim).length;
   const done = await settled();
   expect(done.size).toBeGreaterThanOrEqual(40);
@@ -73,20 +73,19 @@ async function goOn(sim: Simulator, codes: readonly string[]): Promise<readonly 
   for (const [code = '', verdict] of cellsOf(readFileSync(out, 'utf8')).slice(1)) {
     expect(verdict, code).toBe(isValid(sim, code) ? 'valid' : 'invalid');
   }
-  const asked = askedFor(sim).slice(before);
-  const again = asked.filter((code) => done.has(code));
-  // Of what was recorded, none but a canary is asked for: before and after the others, and where
-  // several denials came in a row.
+  const again = askedFor(sim)
+    .slice(before)
+    .filter((code) => done.has(code));
+  // Only canaries, which checkpoints ask for.
   expect(new Set(again).size, again.join()).toBeLessThanOrEqual(2);
   expect(again.length).toBeLessThanOrEqual(10);
-  return asked;
 }
 
 describe('an audit that was stopped', () => {
-  it('by Ctrl-C ends in order with 130 and says how to go on, which asks nothing again that was recorded', async () => {
+  it('by Ctrl-C exits with 130 and the command to continue, which repeats no recorded request', async () => {
     const sim = await codesMarket(mirror());
     const codes = codesOf(sim, 200);
-    const running = await underWay(sim, codes);
+    const running = await startCheck(sim, codes);
     running.process.kill('SIGINT');
     const { code, stdout, stderr } = await running.ended;
     expect(code).toBe(130);
@@ -100,10 +99,10 @@ describe('an audit that was stopped', () => {
       new RegExp(`^audit ${id} · main · list-\\d+\\.csv · unfinished\n`),
     );
     expect(shown.stdout).toContain(`audits resume ${id}\n`);
-    await goOn(sim, codes);
+    await expectResumes(sim, codes);
   });
 
-  it('by Ctrl-C twice without a budget costs no more than 1.02 calls a code in all', async () => {
+  it('by Ctrl-C twice costs at most 1.02 calls per code in all, without a budget', async () => {
     const [count, stops] = [4_000, [1_000, 2_500]];
     const sim = await codesMarket(mirror(), { purchases: count });
     const list = fileWith(['code', ...codesOf(sim, count)].join('\n'));
@@ -121,10 +120,10 @@ describe('an audit that was stopped', () => {
     expect(sim.requestCount).toBeLessThanOrEqual(1.02 * count);
   });
 
-  it('is left alone by other commands: it may have been stopped for good, and each call is paid for', async () => {
+  it('is not continued by other commands', async () => {
     const sim = await codesMarket(mirror());
     const codes = codesOf(sim, 200);
-    const running = await underWay(sim, codes);
+    const running = await startCheck(sim, codes);
     running.process.kill('SIGINT');
     expect((await running.ended).code).toBe(130);
     const before = askedFor(sim).length;
@@ -135,47 +134,49 @@ describe('an audit that was stopped', () => {
       env,
     );
     expect(next.code, next.stderr).toBe(0);
-    // None but a canary.
+    // Only canaries.
     const foreign = askedFor(sim)
       .slice(before)
       .filter((code) => codes.includes(code));
     expect(new Set(foreign).size, foreign.join()).toBeLessThanOrEqual(2);
   });
 
-  it('by a second Ctrl-C ends though the store does not answer, and loses nothing', async () => {
+  it('by a second Ctrl-C exits although the store hangs, and loses nothing', async () => {
     const sim = await codesMarket(mirror());
     const codes = codesOf(sim, 200);
-    const running = await underWay(sim, codes);
+    const running = await startCheck(sim, codes);
     const holder = await mirror().pool.connect();
     try {
       await holder.query('BEGIN');
       await holder.query('LOCK TABLE mirror.audits IN ACCESS EXCLUSIVE MODE');
-      // Interrupted just after it had recorded all that was answered, it would have nothing to wait for.
-      await until(isHeldUp);
+      // Otherwise it may have recorded all answers, and need not wait for the store.
+      await until(isWaitingForLock);
       running.process.kill('SIGINT');
-      expect(await Promise.race([running.ended, sleep(1_000, 'still there')])).toBe('still there');
+      expect(await Promise.race([running.ended, sleep(1_000, 'still running')])).toBe(
+        'still running',
+      );
       running.process.kill('SIGINT');
       expect((await running.ended).code).toBe(130);
     } finally {
       await holder.query('ROLLBACK');
       holder.release();
     }
-    await goOn(sim, codes);
+    await expectResumes(sim, codes);
   });
 
-  it('by kill -9 goes on likewise, and at once', async () => {
+  it('by kill -9 can be resumed at once', async () => {
     const sim = await codesMarket(mirror());
     const codes = codesOf(sim, 200);
-    const running = await underWay(sim, codes);
+    const running = await startCheck(sim, codes);
     running.process.kill('SIGKILL');
     await running.ended;
-    await goOn(sim, codes);
+    await expectResumes(sim, codes);
   });
 
-  it('because the key was revoked calls nothing invalid, and goes on when it is back', async () => {
+  it('because the key was revoked has no invalid code, and can be resumed when the key works', async () => {
     const sim = await codesMarket(mirror());
     const codes = codesOf(sim, 120);
-    const running = await underWay(sim, codes);
+    const running = await startCheck(sim, codes);
     sim.faults.always('validate', { kind: 'key-refused' });
     sim.faults.always('account', { kind: 'key-refused' });
     await until(() => running.stderr().includes('paused:'));
@@ -184,12 +185,12 @@ describe('an audit that was stopped', () => {
     expect(code).toBe(130);
     expect(stderr).toContain('paused: the marketplace refused the API key');
     sim.faults.clear();
-    await goOn(sim, codes);
+    await expectResumes(sim, codes);
   });
 });
 
 describe('a workbook for a list of more lines than a sheet has rows', () => {
-  it('is refused before the first call', async () => {
+  it('is refused before the first request', async () => {
     const sim = await codesMarket(mirror());
     const [list, out] = [fileWith('a-code\n'.repeat(1_048_576)), freePath('xlsx')];
     const env = settings(mirror().databaseUrl, sim.url);
@@ -203,7 +204,7 @@ describe('a workbook for a list of more lines than a sheet has rows', () => {
 });
 
 describe('the result of an audit that was stopped', () => {
-  /** Stops `codes check --out …` in a folder of its own; returns the folder, the audit and the hint. */
+  /** Stops `codes check --out …` in its own folder. `hint` is the printed command that continues. */
   async function stopped(sim: Simulator, out: string, ...more: string[]) {
     const [place, elsewhere] = [mkdtempSync(join(folder(), 'here-')), folder()];
     const list = fileWith(['code', ...codesOf(sim, 120)].join('\n'));
@@ -218,12 +219,12 @@ describe('the result of an audit that was stopped', () => {
     return { place, elsewhere, env, hint, id: await newestAudit() };
   }
 
-  it('goes where it was to go, by the hint alone and from any folder, and once only', async () => {
+  it('is written once to the original file, by the printed command in any folder', async () => {
     const sim = await codesMarket(mirror());
     const { place, elsewhere, env, hint, id } = await stopped(sim, 'result.csv', '--decimal-comma');
     const path = join(realpathSync(place), 'result.csv');
     const shown = await run(['audits', 'show', id], env);
-    expect(shown.stdout).toMatch(`\nresult         goes to ${path}\n`);
+    expect(shown.stdout).toMatch(new RegExp(`\nresult +will be in ${path}\n`));
     expect(existsSync(path)).toBe(false);
     const resumed = await run(hint, env, { cwd: elsewhere });
     expect(resumed.code, resumed.stderr).toBe(0);
@@ -245,14 +246,14 @@ describe('the result of an audit that was stopped', () => {
     expect(readFileSync(path, 'utf8')).toBe('edited since');
   });
 
-  it('goes to another file when the folder is gone, which is told before anything is asked', async () => {
+  it('can be written to another file if the folder is gone, which is reported before any request', async () => {
     const sim = await codesMarket(mirror());
     const { place, env, hint, id } = await stopped(sim, 'result.csv');
     rmSync(place, { recursive: true });
     const asked = sim.log.length;
     const refused = await run(hint, env);
     expect(refused.stderr).toMatch(
-      /^error: the result of audit \d+ can’t go to ".*\/result\.csv": there is no such folder\n {2}→ .*--out/,
+      /^error: the result of audit \d+ can’t be written to ".*\/result\.csv": there is no such folder\n {2}→ .*--out/,
     );
     expect(refused.code).toBe(2);
     expect(sim.log.length).toBe(asked);
@@ -265,27 +266,27 @@ describe('the result of an audit that was stopped', () => {
     );
   });
 
-  it('is written by who comes back, when others finished the audit meanwhile', async () => {
+  it('is written by `audits resume` after other processes have finished the audit', async () => {
     const sim = await codesMarket(mirror());
     const { place, env, hint, id } = await stopped(sim, 'result.json');
     const both = await run([...hint, '--detach', '--out', 'x.csv'], env);
     expect(both.stderr).toMatch(/^error: option '--detach' cannot be used with option '--out/);
     const left = await run([...hint, '--detach'], env);
     expect(left.stdout).toMatch(
-      /→ .*audits resume \d+ {3}\(here, or to watch; it writes .*result\.json\)\n/,
+      /→ .*audits resume \d+ {3}\(works on it here, or watches; it writes .*result\.json\)\n/,
     );
     const worker = start(['worker'], { ...env, HEALTH_LISTEN: 'off' });
     await until(async () => (await mirror().store.audits.get(BigInt(id)))?.state === 'finished');
     worker.process.kill('SIGTERM');
     await worker.ended;
     const shown = await run(['audits', 'show', id], env);
-    expect(shown.stdout).toMatch(/\nresult +goes to .*\/result\.json\n/);
+    expect(shown.stdout).toMatch(/\nresult +will be in .*\/result\.json\n/);
     expect(shown.stdout).toContain(`audits resume ${id}\n`);
     expect((await run(hint, env)).code).toBe(0);
     expect(JSON.parse(readFileSync(join(place, 'result.json'), 'utf8'))).toHaveLength(120);
   });
 
-  it('is printed again by the hint, where it was to be printed', async () => {
+  it('is printed by the printed command if it was meant for stdout', async () => {
     const sim = await codesMarket(mirror());
     const { env, hint } = await stopped(sim, '-');
     const resumed = await run(hint, env);

@@ -75,7 +75,7 @@ const unproven: Answer = {
 const rejected = { ...unproven, verdict: 'rejected', reason: 'the code is empty' } as const;
 
 describe('the answer about a code', () => {
-  it('of a valid one says what was bought and until when support runs, safe for a terminal', () => {
+  it('shows purchase and support of a valid code, safe for a terminal', () => {
     expect(answerLines(valid, now, look)).toBe(
       [
         '✓ 86781236-23d0-4b3c-7dfa-c1c147e0dece · valid',
@@ -96,23 +96,23 @@ describe('the answer about a code', () => {
     [{ id: 1042, name: null }, '1042'],
     [{ id: null, name: 'Theme' }, 'Theme'],
     [{ id: null, name: null }, 'https://x/7'],
-  ])('tells of the item what is known of it: %j', (known, text) => {
+  ])('shows what is known of the item: %j', (known, text) => {
     const item = { url: 'https://x/7', previewImageUrl: null, full: null, ...known };
-    const lines = answerLines({ ...valid, purchase: { ...purchase, item } }, now, look);
-    expect(lines).toContain(`  item        ${text}\n`);
-    const { item_id, item_name } = resultOf({ ...valid, purchase: { ...purchase, item } }, 0);
+    const answer = { ...valid, purchase: { ...purchase, item } };
+    expect(answerLines(answer, now, look)).toContain(`  item        ${text}\n`);
+    const { item_id, item_name } = resultOf(answer, 0);
     expect([item_id, item_name]).toEqual([known.id, known.name]);
   });
 
   it.each([
     ['2026-11-20T00:00:00Z', 'expired since 2026-11-20 00:00:00Z, 34 h ago'],
     [null, 'none'],
-  ])('tells support that has ended from none: %s', (supportedUntil, support) => {
+  ])('distinguishes expired support from none: %s', (supportedUntil, support) => {
     const lines = answerLines({ ...valid, purchase: { ...purchase, supportedUntil } }, now, look);
     expect(lines).toContain(`  support     ${support}\n`);
   });
 
-  it('of an invalid one says what proved it, and what it was when it was valid', () => {
+  it('shows the proof of an invalid code, and its purchase if it was valid before', () => {
     const text = answerLines(invalid, now, look);
     expect(text).toMatch(/^✗ .* · invalid\n {2}was +valid before; probably refunded/);
     expect(text).toContain('item        1042');
@@ -120,10 +120,10 @@ describe('the answer about a code', () => {
     expect(text).toContain(`${EVIDENCE} (404 "Invalid purchase code")`);
     const never = answerLines({ ...invalid, purchase: null, proof: 'account' }, now, look);
     expect(never).not.toContain('valid before');
-    expect(never).toContain('a code known to be valid (--canary) would prove more');
+    expect(never).toContain('a known valid code (--canary CODE) would make the proof stronger');
   });
 
-  it('of an unproven one says why and what to do, and nothing of a purchase', () => {
+  it('shows why a code is unproven and what to do, without a purchase', () => {
     expect(answerLines(unproven, now, look)).toBe(
       [
         '? 86781236-23d0-4b3c-7dfa-c1c147e0dece · unproven',
@@ -138,7 +138,7 @@ describe('the answer about a code', () => {
     );
   });
 
-  it('for scripts has the columns of a result, the reason and what the server said', () => {
+  it('has the columns of a result, the reason and the server’s reply in JSON', () => {
     expect(answerJson(invalid, now)).toEqual({
       code: invalid.code,
       verdict: 'invalid',
@@ -161,14 +161,10 @@ describe('the answer about a code', () => {
 });
 
 describe('a line of a result', () => {
+  const pending = { ...rejected, verdict: 'pending' } as const;
+
   it('always has every column', () => {
-    for (const one of [
-      valid,
-      invalid,
-      unproven,
-      rejected,
-      { ...rejected, verdict: 'pending' as const },
-    ]) {
+    for (const one of [valid, invalid, unproven, rejected, pending]) {
       expect(Object.keys(resultOf(one, now.getTime())).sort()).toEqual([...RESULT_COLUMNS].sort());
     }
   });
@@ -176,38 +172,35 @@ describe('a line of a result', () => {
   it.each([
     ['unproven', unproven, 'none: the marketplace refused the API key'],
     ['rejected', rejected, 'none: the code is empty'],
-    ['pending', { ...rejected, verdict: 'pending' as const }, null],
-  ])('says why there is no verdict where the proof would be: %s', (verdict, facts, proof) => {
+    ['pending', pending, null],
+  ])('has the reason for a missing verdict in column proof: %s', (verdict, line, proof) => {
     const nothing = { item_id: null, price: null, support: null };
-    expect(resultOf(facts, now.getTime())).toMatchObject({ verdict, ...nothing, proof });
+    expect(resultOf(line, now.getTime())).toMatchObject({ verdict, ...nothing, proof });
   });
 
-  it('says of an invalid code when it was denied, since an invalid code may cost a customer their support', () => {
+  it('has the evidence against an invalid code', () => {
     expect(resultOf(invalid, now.getTime())['proof']).toBe(`canary: ${EVIDENCE}`);
     expect(resultOf(valid, now.getTime())['proof']).toBe('purchase');
   });
 
-  it('tells the state of support at the moment it is written', () => {
+  it('has the state of support at the time of writing', () => {
     expect(resultOf(valid, now.getTime())['support']).toBe('active');
     expect(resultOf(valid, Date.parse('2026-12-02T00:00:00Z'))['support']).toBe('expired');
   });
 });
 
-describe('what an audit will cost', () => {
-  it.each([
-    [
-      'calls, time and the moment of its end',
-      10_000,
-      10_001,
-      '10,268 calls (268 proofs of the API key included) at 60 a minute: about 2 h 51 min, until 2026-11-21 12:51:07Z; up to one call more for each denied code',
-    ],
-    ['nothing when every verdict is fresh', 0, 10_000, 'nothing to ask: every verdict is known'],
-    // That must not read as if all were well.
-    ['nothing when every line was rejected', 0, 0, 'nothing to ask: no line holds a code'],
-  ])('is told: %s', (_what, toAsk, codes, text) => {
-    const size = { toAsk, requestsPerMinute: 60, chunkSize: 100 };
-    expect(costText(auditCost(size, now.getTime()), 60, codes)).toBe(text);
-  });
+it.each([
+  [
+    'calls, duration and end',
+    10_000,
+    10_001,
+    '10,268 calls (268 proofs of the API key included) at 60 a minute: about 2 h 51 min, until 2026-11-21 12:51:07Z; up to one more call for each denied code',
+  ],
+  ['that every verdict is known', 0, 10_000, 'nothing to check: every verdict is known'],
+  ['that no line has a code', 0, 0, 'nothing to check: no line has a code'],
+])('the cost of an audit says %s', (_what, toAsk, codes, text) => {
+  const size = { toAsk, requestsPerMinute: 60, chunkSize: 100 };
+  expect(costText(auditCost(size, now.getTime()), 60, codes)).toBe(text);
 });
 
 const afterwards = new Date('2026-11-21T13:00:00Z');
@@ -247,39 +240,39 @@ const reasons = [
 ];
 
 describe('the summary of an audit', () => {
-  it('tells verdicts, effort, why some have none and where the result is', () => {
+  it('shows verdicts, requests, reasons for missing verdicts, and the result', () => {
     expect(
       summaryLines(finished, { unproven: reasons, accountProven: 0 }, 'result.csv', look),
     ).toBe(
       [
         '! audit 12 · main · customers.csv · 9,121 valid · 871 invalid · 9 unproven',
-        '  10,104 requests in 2 h 47 min · 1 verdict known already · 3 lines rejected',
+        '  10,104 requests in 2 h 47 min · 1 verdict reused · 3 lines rejected',
         '  7 codes: the marketplace was not available → ask again later',
         '  2 codes: the marketplace refused the API key → check the API key in the workspace settings of the marketplace; `seller-mirror doctor` tries it',
         '  result: result.csv',
-        '  → check the list again with --max-age 7d: only codes without a verdict are asked for',
+        '  → check the list again with --max-age 7d, which checks only codes without a verdict',
         '',
       ].join('\n'),
     );
   });
 
-  it('of one that has not ended says how to go on', () => {
+  it('shows how to continue an unfinished audit', () => {
     const text = summaryLines(running, { unproven: [], accountProven: 0 }, null, look);
-    expect(text).toContain('10,000 codes not asked yet');
+    expect(text).toContain('10,000 codes not checked yet');
     expect(text).toContain(`→ ${ownCommand()} audits resume 12\n`);
     expect(text).toContain(`→ ${ownCommand()} audits export 12 --out result.csv\n`);
   });
-
-  it('is a good end only with a verdict on every code', () => {
-    expect(exitCodeOfAudit(finished)).toBe(4);
-    expect(exitCodeOfAudit({ ...finished, unproven: 0 })).toBe(0);
-    expect(exitCodeOfAudit({ ...finished, state: 'cancelled', unproven: 0 })).toBe(1);
-    expect(exitCodeOfAudit({ ...finished, state: 'failed', unproven: 0 })).toBe(1);
-  });
 });
 
-describe('audits for a person', () => {
-  it('are a table in which nothing is done before it is', () => {
+it('the exit code is 0 only if every code has a verdict', () => {
+  expect(exitCodeOfAudit(finished)).toBe(4);
+  expect(exitCodeOfAudit({ ...finished, unproven: 0 })).toBe(0);
+  expect(exitCodeOfAudit({ ...finished, state: 'cancelled', unproven: 0 })).toBe(1);
+  expect(exitCodeOfAudit({ ...finished, state: 'failed', unproven: 0 })).toBe(1);
+});
+
+describe('audits for people', () => {
+  it('are a table with shares rounded down', () => {
     const almost = { ...running, pending: 1 };
     const text = auditsTable([finished, almost], look);
     expect(text.split('\n')[1]).toMatch(
@@ -288,7 +281,7 @@ describe('audits for a person', () => {
     expect(text.split('\n')[2]).toMatch(/unfinished, 99 %/);
   });
 
-  it('are shown whole, one by one, with problems and how to go on', () => {
+  it('are shown one by one with all details', () => {
     const text = auditDetails(
       { ...running, problem: 'the marketplace refused the API key' },
       {
@@ -301,19 +294,17 @@ describe('audits for a person', () => {
       afterwards,
     );
     expect(text).toMatch(/^audit 12 · main · customers\.csv · unfinished\n/);
-    expect(text).toContain('begun          2026-11-21 10:00:00Z, 3 h ago\n');
-    expect(text).toContain('lines          10,012 (3 rejected, 8 with a code listed before)\n');
-    expect(text).toContain('codes          10,001 (1 checked recently enough)\n');
-    expect(text).toContain('problem        the marketplace refused the API key\n');
+    expect(text).toContain('started          2026-11-21 10:00:00Z, 3 h ago\n');
+    expect(text).toContain('lines            10,012 (3 rejected, 8 with a code listed before)\n');
+    expect(text).toContain('codes            10,001 (1 checked recently enough)\n');
+    expect(text).toContain('problem          the marketplace refused the API key\n');
     expect(text).toContain('how the list was read\n  Read as csv.\n');
-    expect(text).toContain('to go on\n  audits resume 12\n');
+    expect(text).toContain('to continue\n  audits resume 12\n');
     expect(text).not.toMatch(/^finished/m);
   });
 
-  it('tell the most frequent reason first', () => {
-    expect(unprovenLines(reasons).map((line) => line.split(':')[0])).toEqual([
-      '7 codes',
-      '2 codes',
-    ]);
+  it('list the most frequent reason first', () => {
+    const codes = unprovenLines(reasons).map((line) => line.split(':')[0]);
+    expect(codes).toEqual(['7 codes', '2 codes']);
   });
 });

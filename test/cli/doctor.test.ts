@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest
 import { checkStore } from '../../src/cli/commands/doctor.js';
 import {
   checkMarketplace,
-  quirkInWords,
+  describeTolerated,
   type OpenedAccount,
 } from '../../src/cli/marketplace-checks.js';
 import { readConfig, type Config, type SellerConfig } from '../../src/config/index.js';
@@ -61,10 +61,10 @@ describe('doctor about a marketplace', () => {
       matching(/^ok host: 127\.0\.0\.1:\d+, on this machine/),
       'ok clock: the server’s and this machine’s agree',
       'ok key: opens the account of ada, balance 1234.50 USD',
-      matching(/^ok list: [\d,]+ items or more; the rest was not read$/),
+      matching(/^ok list: at least [\d,]+ items; the rest was not read$/),
       'ok item: 1001 can be looked up',
       'ok notation: as documented',
-      'ok limit: the server shows none; asked without a limit',
+      'ok limit: the server states none; requests: unlimited',
     ]);
     expect(sim.log.map(({ operation }) => operation)).toEqual(['account', 'list', 'item']);
     expect(await mirror().rows('SELECT FROM mirror.sellers')).toEqual([]);
@@ -76,21 +76,21 @@ describe('doctor about a marketplace', () => {
     const notation = (await checks(sim.url)).find((check) => check.startsWith('ok notation'));
     expect(notation).toContain('tags come as one text, separated by commas');
     expect(notation).toContain('the list is an object with numbered keys instead of an array');
-    expect(notation).toContain('other text, such as PHP warnings, stands before the JSON');
+    expect(notation).toContain('other text, such as PHP warnings, precedes the JSON');
     expect(notation).not.toMatch(/\w\.\w+-\w/);
-    expect(quirkInWords('item.new-one')).toBe('item.new-one');
+    expect(describeTolerated('item.new-one')).toBe('item.new-one');
   });
 
   it('compares the limit with the setting', async () => {
     const sim = await market({ requestsPerMinute: 50 });
     expect(await checks(sim.url, { REQUESTS_PER_MINUTE: '6000' })).toContain(
-      'warning limit: the server allows 50 a minute, 47 left, and is asked 6,000 a minute at most → set REQUESTS_PER_MINUTE to 50',
+      'warning limit: the server allows 50 a minute, 47 left; requests: at most 6,000 a minute → set REQUESTS_PER_MINUTE to 50',
     );
     sim.limits.reset();
     sim.limits.set({ requestsPerMinute: 6_000 });
     sim.limits.spend(4_000);
     expect(await checks(sim.url, { REQUESTS_PER_MINUTE: '6000' })).toContainEqual(
-      matching(/^warning limit: .*1,997 left: others use the same allowance/),
+      matching(/^warning limit: .*1,997 left; others share the limit/),
     );
   });
 
@@ -102,7 +102,7 @@ describe('doctor about a marketplace', () => {
         : { status: 301, headers: { location: `${url.pathname}/` } },
     );
     const found = await checks(server.url.href);
-    expect(found).toContainEqual(matching(/^ok address: .* paths with a slash at the end/));
+    expect(found).toContainEqual(matching(/^ok address: .* paths with a trailing slash/));
     expect(found).toContainEqual(matching(/^warning clock: this machine’s is 10 min.* ahead/));
     expect(found).toContainEqual(
       matching(/^failed key: .*refused the API key.* → check the API key/),
@@ -137,7 +137,7 @@ describe('doctor about a marketplace', () => {
     const site = await startServer({ status: 404, body: '<html>Not found</html>' });
     expect(await checks(`${site.url.href}shop/`)).toContainEqual(
       matching(
-        /^failed key: .* → requests go to http:\/\/127\.0\.0\.1:\d+\/shop\/api\/…: .*; is \/shop\/ right\?$/,
+        /^failed key: .* → requests go to http:\/\/127\.0\.0\.1:\d+\/shop\/api\/…; .*; is \/shop\/ right\?$/,
       ),
     );
     expect(await checks(`https://127.0.0.1:${site.port}`)).toEqual([
@@ -149,7 +149,7 @@ describe('doctor about a marketplace', () => {
     const sim = await market();
     sim.seller(KEY).catalogue.breakRecord(1002, '{"id":1002}');
     expect(await checks(sim.url)).toContainEqual(
-      matching(/^warning records: 1 of 12 can’t be read, the first because: .* → .*quarantine/),
+      matching(/^warning records: 1 of 12 can’t be read; the first one because: .* → .*quarantine/),
     );
     const empty = await market({}, 0);
     expect(await checks(empty.url)).toContainEqual(matching(/^warning list: .*lists no items/));
@@ -161,7 +161,7 @@ describe('doctor about a marketplace', () => {
     sim.seller(KEY).account = { ...sim.seller(KEY).account, username: 'grace' };
     expect(await checks(sim.url)).toContainEqual(
       matching(
-        /^failed key: opens the account of grace, but the copy of this seller is that of ada/,
+        /^failed key: opens the account of grace, but this seller’s copy is of the account of ada/,
       ),
     );
   });
@@ -171,7 +171,7 @@ describe('doctor about a marketplace', () => {
     await syncAccount(mirror().deps(sim.url), never);
     await mirror().rows(`UPDATE mirror.sellers SET marketplace = 'market.example'`);
     expect(await checks(sim.url)).toContainEqual(
-      matching(/^failed key: the copy of this seller is of the marketplace market\.example, not/),
+      matching(/^failed key: this seller’s copy is of the marketplace market\.example, not/),
     );
   });
 
@@ -180,7 +180,7 @@ describe('doctor about a marketplace', () => {
     const ada = { seller: 'first', host: 'localhost:1', username: 'Ada' };
     expect(await checks(sim.url, {}, [ada])).toContainEqual(
       matching(
-        /^failed key: opens the account of ada, as that of seller first does: .* → give main/,
+        /^failed key: opens the account of ada, like the key of seller first; .* → give main/,
       ),
     );
     const elsewhere = { ...ada, host: 'market.example' };

@@ -11,7 +11,7 @@ import { print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import type { CommonOptions } from '../options.js';
-import { Progress } from '../output/progress.js';
+import { withProgress } from '../output/progress.js';
 import { table } from '../output/table.js';
 import { type Look, plural } from '../output/text.js';
 import { ownCommand, shellWord } from '../own-command.js';
@@ -20,30 +20,36 @@ import { checkSeller, oneSeller, type CheckOptions } from './options.js';
 import { answerJson, answerLines } from './audit-view.js';
 import { workOnAudit } from './run-audit.js';
 
+/** Checks codes given as arguments and prints the answer about each. */
 export async function answerCodes(
   app: App,
   seller: SellerConfig,
   codes: readonly string[],
   options: CheckOptions,
-  signal: AbortSignal,
 ): Promise<ExitCode> {
-  const { auditId, ...entered } = await enterCodes(app, seller, codes, options, signal);
+  const { signal } = app;
+  const { auditId, ...entered } = await enterCodes(app, seller, codes, options);
   const { audits } = app.store;
   const total = entered.codes - entered.reused;
-  const bar = new Progress(`asking for ${plural(total, 'code')}`, { total });
-  let done = 0;
-  const onVerdict = (): void => bar.update(++done);
-  const how = { closing: signal, once: true, lookAfterMs: SHORT_SECOND_LOOK_DELAY_MS, onVerdict };
-  const work = workOnAudit(app, { auditId, sellerId: seller.name }, how, signal);
-  await work.finally(() => bar.finish());
+  const lookAfterMs = SHORT_SECOND_LOOK_DELAY_MS;
+  await withProgress(
+    `checking ${plural(total, 'code')}`,
+    async (bar) => {
+      let done = 0;
+      const onVerdict = (): void => bar.update(++done);
+      const how = { closing: signal, once: true, lookAfterMs, onVerdict };
+      await workOnAudit(app, { auditId, sellerId: seller.name }, how, signal);
+    },
+    { total },
+  );
   const audit = await audits.get(auditId);
-  // Codes without an answer are reported now: nobody resumes this audit.
+  // Codes without an answer are reported as unproven. Nobody resumes this audit.
   if (audit?.state === 'running') await audits.cancel(auditId);
   signal.throwIfAborted();
   if (audit === null || audit.state === 'failed') {
     throw new CommandError(
-      audit?.problem ?? `audit ${auditId} is gone`,
-      `check the API key and MARKETPLACE_URL; \`${ownCommand()} doctor\` tries both, and no code was judged`,
+      audit?.problem ?? `audit ${auditId} was deleted`,
+      `check the API key and MARKETPLACE_URL; \`${ownCommand()} doctor\` tests both, and no code got a verdict`,
     );
   }
   const answers: Answer[] = [];
@@ -61,15 +67,15 @@ export async function answerCodes(
   return verdicts.has('unproven') ? EXIT.unproven : EXIT.done;
 }
 
-/** Makes an audit of the codes, unless the marketplace denies the canary. */
+/** Creates an audit of the codes, unless the marketplace denies the canary. */
 async function enterCodes(
   app: App,
   seller: SellerConfig,
   codes: readonly string[],
   options: CheckOptions,
-  signal: AbortSignal,
 ): Promise<EnteredAudit> {
   const { canary } = options;
+  const { signal } = app;
   return enterLists(app.store, seller, [listOfCodes(codes)], options, {
     signal,
     async onLoaded(_, loader) {
@@ -83,7 +89,7 @@ async function enterCodes(
   });
 }
 
-/** The answer about a code of the audit; a code without a verdict is unproven. @param problem of the audit */
+/** Returns the answer about a code of the audit. Without a verdict it is unproven. @param problem of the audit */
 async function answerFromResult(
   { store }: App,
   seller: SellerConfig,
@@ -93,25 +99,25 @@ async function answerFromResult(
   const { verdict, reason, proof, denials, purchase, checkedAt } = result;
   const code = result.code ?? '';
   const state = (await store.audits.knownCodes(seller.name, [code])).get(code);
-  const isHeard = reason !== null && state !== undefined;
-  const [check] = isHeard ? await store.audits.checksOf(state.codeId, 1) : [];
+  const isAnswered = reason !== null && state !== undefined;
+  const [check] = isAnswered ? await store.audits.checksOf(state.codeId, 1) : [];
   return {
     code,
     denials,
     purchase,
     checkedAt,
     verdict: verdict ?? 'unproven',
-    reason: reason ?? problem ?? 'it was not asked for',
+    reason: reason ?? problem ?? 'it was not checked',
     proof: proof ?? 'none',
     httpStatus: check?.httpStatus ?? null,
     message: check?.message ?? null,
   };
 }
 
-/** Checks shown of a code; all of them are in mirror.code_checks. */
+/** Maximum number of checks to show, the newest first. All are in mirror.code_checks. */
 const SHOWN_CHECKS = 50;
 
-/** Shows what is known of a code, and its checks. Does not ask the marketplace. */
+/** Prints what is known about a code, and its checks. Makes no request to the marketplace. */
 export async function showCode(
   app: App,
   code: string,
@@ -123,13 +129,13 @@ export async function showCode(
   const state = (await store.audits.knownCodes(sellerId, [code])).get(code);
   if (state === undefined) {
     const program = ownCommand();
-    // A few digits are probably the number of an audit.
+    // A few digits are probably the id of an audit.
     const audit = /^\d{1,9}$/.test(code)
       ? `; \`${program} audits show ${code}\` shows the audit`
       : '';
     throw new CommandError(
-      'this code was never in a list, and never asked for',
-      `\`${program} codes check ${shellWord(code)}\` asks for it${audit}`,
+      'this code was never in a list, and never checked',
+      `\`${program} codes check ${shellWord(code)}\` checks it${audit}`,
     );
   }
   const checks = await store.audits.checksOf(state.codeId, SHOWN_CHECKS);

@@ -42,7 +42,7 @@ export function auditsTable(
       ...sellerColumn(audits, look),
       { header: 'source', value: (audit) => audit.source },
       { header: 'state', value: stateAndShare, style: (audit) => STYLES[audit.state] },
-      { header: 'begun', value: ({ createdAt }) => momentCell(createdAt, new Date(), look) },
+      { header: 'started', value: ({ createdAt }) => momentCell(createdAt, new Date(), look) },
       { header: 'codes', value: (audit) => audit.codes },
       { header: 'valid', value: (audit) => audit.valid },
       { header: 'invalid', value: (audit) => audit.invalid },
@@ -66,14 +66,15 @@ function stateAndShare(audit: AuditProgress): string {
 
 interface AuditDetails {
   readonly unproven: readonly UnprovenCount[];
-  /** Sentences on how the list was read. */
+  /** Sentences about how the list was read. */
   readonly reading: readonly string[];
-  /** Cost of the codes that are left; null when none is left or the seller is not configured. */
+  /** Cost of the remaining codes; null if none remain or the seller is not configured. */
   readonly costLeft: string | null;
-  /** Commands that continue or export it. */
+  /** Commands that continue or export the audit. */
   readonly next: readonly string[];
 }
 
+/** Formats one audit for `audits show`. */
 export function auditDetails(
   audit: AuditProgress,
   { unproven, reading, costLeft, next }: AuditDetails,
@@ -85,17 +86,17 @@ export function auditDetails(
   const state = style === null ? stateOf(audit) : paint(style, stateOf(audit), look);
   const name = paint('bold', `audit ${auditId}`, look);
   const lines: [string, TableCell][] = [
-    ['begun', `${moment(createdAt)}, ${age(createdAt, now)}`],
+    ['started', `${moment(createdAt)}, ${age(createdAt, now)}`],
     ['finished', finishedAt === null ? null : `${moment(finishedAt)} (${took(audit)})`],
     ...figures(audit),
-    ['left', costLeft],
+    ['remaining', costLeft],
     ['result', resultText(audit, now)],
     ['problem', problem],
   ];
   const parts = {
     'how the list was read': reading.map(safeLine),
     'why there is no verdict': unprovenLines(unproven),
-    'to go on': next.map(safeLine),
+    'to continue': next.map(safeLine),
   };
   return [
     `${[name, safeLine(sellerId), safeLine(source), state].join(' · ')}\n`,
@@ -123,7 +124,7 @@ function figures(audit: AuditProgress): [string, TableCell][] {
     ['valid', count(valid)],
     ['invalid', count(invalid)],
     ['unproven', count(unproven)],
-    ['not asked yet', pending === 0 ? null : count(pending)],
+    ['not checked yet', pending === 0 ? null : count(pending)],
     ['requests', count(apiCalls)],
   ];
 }
@@ -131,17 +132,17 @@ function figures(audit: AuditProgress): [string, TableCell][] {
 function resultText({ result }: AuditProgress, now: Date): string | null {
   if (result === null) return null;
   const { path, writtenAt } = result;
-  return writtenAt === null ? `goes to ${path}` : `${path}, written ${age(writtenAt, now)}`;
+  return writtenAt === null ? `will be in ${path}` : `${path}, written ${age(writtenAt, now)}`;
 }
 
 function took({ createdAt, finishedAt }: AuditProgress): string {
   return duration((finishedAt ?? createdAt).getTime() - createdAt.getTime());
 }
 
-/** Counts that a summary tells besides an audit's progress. */
+/** What a summary shows besides the audit's progress. */
 interface SummaryNotes {
   readonly unproven: readonly UnprovenCount[];
-  /** Invalid codes proven by account details alone. */
+  /** Number of invalid codes that are proven by account details alone. */
   readonly accountProven: number;
 }
 
@@ -153,10 +154,7 @@ export async function notesOn(
   return { unproven, accountProven: invalid === 0 ? 0 : await audits.accountProven(auditId) };
 }
 
-/**
- * Formats the summary of an audit, also of one that has not ended.
- * @param written where its result was written; null when it was not
- */
+/** Formats the summary of an audit. @param written where its result was written; null if it was not */
 export function summaryLines(
   audit: AuditProgress,
   { unproven, accountProven }: SummaryNotes,
@@ -164,9 +162,9 @@ export function summaryLines(
   look: Look,
 ): string {
   const { auditId, sellerId, source, problem } = audit;
-  const counts = verdictCounts(audit) || (audit.codes === 0 ? 'no codes' : 'nothing asked yet');
-  // A key of an account without sales passes this weaker proof too.
-  const weakProof = `${plural(accountProven, 'code')} invalid by account details alone, as no valid code was known → check again with --canary CODE`;
+  const counts = verdictCounts(audit) || (audit.codes === 0 ? 'no codes' : 'nothing checked yet');
+  // Weak, because the key of an account without sales passes this proof too.
+  const weakProof = `${plural(accountProven, 'code')} invalid by account details alone, because no valid code was known → check again with --canary CODE`;
   const details = [
     effort(audit),
     ...unprovenLines(unproven),
@@ -191,14 +189,14 @@ function effort(audit: AuditProgress): string {
   const { apiCalls, finishedAt, reused, rejected, pending, state } = audit;
   return [
     `${plural(apiCalls, 'request')}${finishedAt === null ? '' : ` in ${took(audit)}`}`,
-    ...(reused > 0 ? [`${plural(reused, 'verdict')} known already`] : []),
+    ...(reused > 0 ? [`${plural(reused, 'verdict')} reused`] : []),
     ...(rejected > 0 ? [`${plural(rejected, 'line')} rejected`] : []),
-    ...(pending > 0 ? [`${plural(pending, 'code')} not asked yet`] : []),
+    ...(pending > 0 ? [`${plural(pending, 'code')} not checked yet`] : []),
     ...(state === 'cancelled' ? ['cancelled'] : []),
   ].join(' · ');
 }
 
-/** Where the result is or how to export it, and how to get the missing verdicts. */
+/** Returns where the result is, or the command that exports it; and how to get the missing verdicts. */
 function nextLines(audit: AuditProgress, written: string | null): string[] {
   const { auditId, state, pending, unproven, result } = audit;
   const path = written ?? (result !== null && result.writtenAt !== null ? result.path : null);
@@ -212,9 +210,9 @@ function nextLines(audit: AuditProgress, written: string | null): string[] {
   ];
 }
 
-/** What to do about unproven codes of an audit that has ended. */
+/** The remedy for unproven codes of a finished audit. */
 export const CHECK_AGAIN =
-  'check the list again with --max-age 7d: only codes without a verdict are asked for';
+  'check the list again with --max-age 7d, which checks only codes without a verdict';
 
 export function exitCodeOfAudit(
   { state, invalid, unproven }: AuditProgress,
@@ -225,7 +223,7 @@ export function exitCodeOfAudit(
   return unproven > 0 ? EXIT.unproven : EXIT.done;
 }
 
-/** The figures that are not zero: `9,120 valid · 871 invalid · 9 unproven`. */
+/** Formats the counts that are not zero: `9,120 valid · 871 invalid · 9 unproven`. */
 export function verdictCounts(audit: AuditProgress): string {
   return (['valid', 'invalid', 'unproven'] as const)
     .filter((verdict) => audit[verdict] > 0)
@@ -235,20 +233,21 @@ export function verdictCounts(audit: AuditProgress): string {
 
 /**
  * Formats the cost of an audit in one line: `10,034 calls at 60 a minute: about 2 h 47 min, …`.
- * @param codes of the audit, known ones too
+ * @param codes of the audit, including those with a reused verdict
  */
 export function costText(cost: AuditCost, requestsPerMinute: number, codes: number): string {
-  if (codes === 0) return 'nothing to ask: no line holds a code';
-  if (cost.codeCalls === 0) return 'nothing to ask: every verdict is known';
+  if (codes === 0) return 'nothing to check: no line has a code';
+  if (cost.codeCalls === 0) return 'nothing to check: every verdict is known';
   const pace = requestsPerMinute === 0 ? 'without a limit' : `at ${requestsPerMinute} a minute`;
   const proofs =
     cost.proofCalls === 0 ? '' : ` (${plural(cost.proofCalls, 'proof')} of the API key included)`;
   const calls = `${plural(cost.calls, 'call')}${proofs} ${pace}`;
-  // Without a limit the time depends on the marketplace's speed, which is not known yet.
-  if (cost.leastMs === null || cost.finishAt === null)
-    return `${calls}; how long they take is shown on the way`;
+  // Without a limit, the time depends on the speed of the marketplace, which is not known yet.
+  if (cost.leastMs === null || cost.finishAt === null) {
+    return `${calls}; the time left is shown while they run`;
+  }
   const until = moment(new Date(cost.finishAt));
-  return `${calls}: about ${duration(cost.leastMs)}, until ${until}; up to one call more for each denied code`;
+  return `${calls}: about ${duration(cost.leastMs)}, until ${until}; up to one more call for each denied code`;
 }
 
 const VERDICT_MARKS = {
@@ -257,7 +256,7 @@ const VERDICT_MARKS = {
   unproven: ['?', 'yellow'],
 } as const;
 
-/** Formats the answer about one code for a person. */
+/** Formats the answer about one code for people. */
 export function answerLines(answer: Answer, now: Date, look: Look): string {
   const { verdict, code } = answer;
   const [mark, colour] = VERDICT_MARKS[verdict];
@@ -265,7 +264,7 @@ export function answerLines(answer: Answer, now: Date, look: Look): string {
   return head + pairs(detailsOf(answer, now), look, '  ');
 }
 
-/** Formats an answer for `--json`: the columns of a result, reason, evidence, the server's answer. */
+/** Formats an answer for `--json`: the columns of a result, reason, evidence, and the server's reply. */
 export function answerJson(answer: Answer, now: Date): object {
   const { code, reason, httpStatus, message, proof, denials } = answer;
   const evidence = denials === null ? null : describeVerdict(answer);
@@ -276,17 +275,17 @@ export function answerJson(answer: Answer, now: Date): object {
 function detailsOf(answer: Answer, now: Date): (readonly [string, TableCell])[] {
   const { verdict, reason, purchase, checkedAt } = answer;
   const bought = purchase === null ? [] : purchaseDetails(purchase, verdict, now);
-  const isLost = verdict === 'invalid' && bought.length > 0;
+  const wasValid = verdict === 'invalid' && bought.length > 0;
   const why: (readonly [string, TableCell])[] =
     verdict === 'unproven'
       ? [
-          ['why', `${whyUnproven(reason)}${saidBy(answer)}`],
+          ['why', `${whyUnproven(reason)}${replyText(answer)}`],
           ['what to do', unprovenRemedy(reason)],
         ]
       : [
-          ['was', isLost ? 'valid before; probably refunded or cancelled' : null],
+          ['was', wasValid ? 'valid before; probably refunded or cancelled' : null],
           ...bought,
-          ['proof', `${describeVerdict(answer)}${verdict === 'invalid' ? saidBy(answer) : ''}`],
+          ['proof', `${describeVerdict(answer)}${verdict === 'invalid' ? replyText(answer) : ''}`],
           ['note', answer.proof === 'account' ? WEAK_PROOF : null],
         ];
   const checked = checkedAt === null ? null : `${moment(checkedAt)}, ${age(checkedAt, now)}`;
@@ -309,7 +308,7 @@ function purchaseDetails(
   ];
 }
 
-/** The item's id and name, or its address where both are missing. */
+/** The item's id and name, or its URL if both are missing. */
 function itemText({ id, name, url }: PurchasedItem): string | null {
   const parts = [id, name].filter((part) => part !== null);
   return parts.length === 0 ? url : parts.join(' · ');
@@ -324,16 +323,16 @@ function supportText(purchase: Purchase, now: Date): string {
   return `${state} ${verb} ${moment(until)}, ${age(until, now)}`;
 }
 
-const WEAK_PROOF = 'a code known to be valid (--canary) would prove more';
+const WEAK_PROOF = 'a known valid code (--canary CODE) would make the proof stronger';
 
-/** ` (404 "Invalid purchase code")`. */
-function saidBy({ httpStatus, message }: Answer): string {
-  const said = message === null || message === '' ? null : JSON.stringify(message);
-  const parts = [httpStatus, said].filter((part) => part !== null);
+/** Formats the server's reply: ` (404 "Invalid purchase code")`. */
+function replyText({ httpStatus, message }: Answer): string {
+  const quoted = message === null || message === '' ? null : JSON.stringify(message);
+  const parts = [httpStatus, quoted].filter((part) => part !== null);
   return parts.length === 0 ? '' : ` (${parts.join(' ')})`;
 }
 
-/** Why codes have no verdict, and what to do about it; the most frequent reason first. */
+/** Formats why codes have no verdict, and what to do; the most frequent reason first. */
 export function unprovenLines(groups: readonly UnprovenCount[]): readonly string[] {
   return [...groups]
     .sort((a, b) => b.codes - a.codes)

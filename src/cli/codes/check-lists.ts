@@ -26,30 +26,30 @@ import type { CheckOptions } from './options.js';
 import { checkRoomFor, type ResultPlace } from './result-file.js';
 import { runAudit } from './run-audit.js';
 
-/** Makes an audit of the lists and runs it to its end; a dry run only prints what it would cost. */
+/** Creates an audit of the lists and runs it to its end. A dry run only prints its cost. */
 export async function checkLists(
   app: App,
   seller: SellerConfig,
   lists: readonly OpenList[],
   options: CheckOptions & { readonly place: ResultPlace | null },
-  signal: AbortSignal,
 ): Promise<ExitCode> {
   const { dryRun, json, maxAge, yes, canary } = options;
+  const { signal } = app;
   noteLines(layoutLines(lists));
-  if (yes !== true) await confirmDoubts(app, seller, lists, dryRun === true, signal);
-  const prove = async (): Promise<void> =>
+  if (yes !== true) await confirmDoubts(app, seller, lists, dryRun === true);
+  const checkKey = async (): Promise<void> =>
     refuse(
       await app.withJobs(seller, {}, ({ marketplace }) => verifyKey(marketplace, canary, signal)),
     );
-  // Checks the key before a million lines are read. With --max-age, perhaps no code must be asked for;
-  // and a workbook may have no room for the lines.
-  const isProvenLate = maxAge !== undefined || options.place?.format === 'xlsx';
-  if (dryRun !== true && !isProvenLate) await prove();
+  // Normally the key is checked before the lists are read, which may take long. But with --max-age there may
+  // be no code to check, and a workbook may be too small for the lists.
+  const isKeyCheckedLate = maxAge !== undefined || options.place?.format === 'xlsx';
+  if (dryRun !== true && !isKeyCheckedLate) await checkKey();
   const known = canary ?? (await app.store.audits.canariesOf(seller.name, 1))[0];
   if (known === undefined) noteLines([NO_VALID_CODE]);
   const bar = readingBar();
   const reading = { signal, onRead: bar.show };
-  const told = (report: LoadReport): void => {
+  const reportReading = (report: LoadReport): void => {
     bar.finish();
     const rows = lists.reduce((sum, { intake }) => sum + intake.tally.rows, 0);
     if (options.place !== null) checkRoomFor(options.place, rows);
@@ -58,7 +58,7 @@ export async function checkLists(
   if (dryRun === true) {
     const measuring = measureLists(app.store, seller, lists, options, reading);
     const { report, size } = await measuring.finally(bar.finish);
-    told(report);
+    reportReading(report);
     const cost = noteSize(seller, size);
     if (json === true) await printJson(dryRunJson(size, cost, report));
     return EXIT.done;
@@ -66,12 +66,12 @@ export async function checkLists(
   const entered = await enterLists(app.store, seller, lists, options, {
     ...reading,
     async onLoaded(report, loader) {
-      told(report);
-      if (isProvenLate && codesToCheck(await loader.measure()) > 0) await prove();
+      reportReading(report);
+      if (isKeyCheckedLate && codesToCheck(await loader.measure()) > 0) await checkKey();
     },
   }).finally(bar.finish);
   noteSize(seller, entered);
-  return runAudit(app, entered.auditId, options, signal);
+  return runAudit(app, entered.auditId, options);
 }
 
 /** @throws {CommandError} when there is a fault */
@@ -79,25 +79,23 @@ export function refuse(fault: KeyFault | null): void {
   if (fault !== null) throw new CommandError(fault.message, fault.remedy);
 }
 
-/** Account details alone prove the API key then. */
 const NO_VALID_CODE =
   'warning: no valid code of this seller is known yet; until one is found, "invalid" is proven by account details alone → give one with --canary CODE';
 
-/** Known codes read to learn what a seller's codes look like. */
-const MOST_KNOWN = 200;
+/** Maximum number of known codes that show what the seller's codes look like. */
+const MAX_KNOWN = 200;
 
 /**
- * Asks a person about lists that do not look like lists of codes. A dry run only warns.
- * @throws {CommandError} when the answer is no, or nobody can be asked
+ * Asks the user to confirm lists that do not look like lists of codes. A dry run only warns.
+ * @throws {CommandError} when the user declines, or can't be asked
  */
 async function confirmDoubts(
-  { store }: App,
+  { store, signal }: App,
   { name: seller }: SellerConfig,
   lists: readonly OpenList[],
   dryRun: boolean,
-  signal: AbortSignal,
 ): Promise<void> {
-  const known = await store.audits.canariesOf(seller, MOST_KNOWN);
+  const known = await store.audits.canariesOf(seller, MAX_KNOWN);
   const doubts = lists.flatMap(({ name, intake }) => {
     const doubt = doubtOf(intake, known);
     return doubt === null ? [] : doubtLines(name, doubt, seller);
@@ -106,18 +104,18 @@ async function confirmDoubts(
   noteLines(doubts);
   if (dryRun || (canAsk(lists) && (await isConfirmed(signal)))) return;
   throw usageError(
-    'this does not look like a list of purchase codes: nothing was asked for',
-    'name the right file, or the right column with --column; --yes checks the list as it is',
+    'this does not look like a list of purchase codes; no code was checked',
+    'name the right file, or the right column with --column; --yes checks the list anyway',
   );
 }
 
-/** Says why a list does not look like one of codes, with a few of its lines. */
+/** Formats why a list does not look like codes, with some of its lines. */
 function doubtLines(name: string, doubt: Doubt, seller: string): readonly string[] {
   const { odd, total, known, samples } = doubt;
   const like =
     known === null
       ? 'purchase codes'
-      : `the valid codes that are known of ${safeLine(seller)} (${safeLine(known)})`;
+      : `the known valid codes of ${safeLine(seller)} (${safeLine(known)})`;
   return [
     `warning: ${safeLine(name)}: ${count(odd)} of the first ${plural(total, 'record')} do not look like ${like}:`,
     ...samples.map((sample) => `    ${safeLine(sample)}`),
@@ -131,17 +129,17 @@ function canAsk(lists: readonly OpenList[]): boolean {
 
 async function isConfirmed(signal: AbortSignal): Promise<boolean> {
   // With terminal: true, readline would catch Ctrl-C.
-  const asking = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
+  const prompt = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
   try {
-    const ended = once(asking, 'close', { signal }).then(() => '');
-    const answer = asking.question('Check it all the same? [y/N] ', { signal });
+    const ended = once(prompt, 'close', { signal }).then(() => '');
+    const answer = prompt.question('Check it anyway? [y/N] ', { signal });
     return /^\s*y(?:es)?\s*$/i.test(await Promise.race([answer, ended]));
   } finally {
-    asking.close();
+    prompt.close();
   }
 }
 
-/** Shows how much of which list is read. */
+/** Shows the progress of reading each list. */
 function readingBar() {
   let shown: { readonly list: OpenList; readonly bar: Progress } | null = null;
   const finish = (): void => {
@@ -161,7 +159,7 @@ function readingBar() {
   };
 }
 
-/** Says how each list is read, and why. */
+/** Formats how each list is read, and why. */
 export function layoutLines(lists: readonly OpenList[]): readonly string[] {
   return lists.flatMap(({ name, intake }) => {
     const reasons = intake.layout.reasons.map((reason) => `  ${safeLine(reason)}`);
@@ -169,14 +167,14 @@ export function layoutLines(lists: readonly OpenList[]): readonly string[] {
   });
 }
 
-/** Reports what was tolerated or left out while reading, and the lines without a code. */
+/** Formats what was tolerated or skipped while reading, and the lines without a code. */
 export function loadLines(report: LoadReport, lists: number): readonly string[] {
   const { firstRejected, rejected, blankLines, notes } = report;
   const more = rejected - firstRejected.length;
   return [
     ...notes.map((note) => `  ${safeLine(note)}`),
-    ...(blankLines === 0 ? [] : [`  ${plural(blankLines, 'blank line')} left out`]),
-    ...(rejected === 0 ? [] : [`  ${plural(rejected, 'line')} can't be asked for:`]),
+    ...(blankLines === 0 ? [] : [`  ${plural(blankLines, 'blank line')} skipped`]),
+    ...(rejected === 0 ? [] : [`  ${plural(rejected, 'line')} can't be checked:`]),
     ...firstRejected.map(({ list, place, why }) => {
       const where = lists === 1 ? place : `${safeLine(list)}, ${place}`;
       return `    ${where}: ${safeLine(why)}`;
@@ -194,13 +192,13 @@ function noteSize(seller: SellerConfig, size: AuditSize): AuditCost {
   return cost;
 }
 
-/** `10,012 lines: 10,000 codes to ask, 8 more than once, 1 known already, 3 rejected`. */
+/** Formats `10,012 lines: 10,000 codes to check, 8 repeated, 1 checked recently enough, 3 rejected`. */
 export function sizeLine(size: AuditSize): string {
   const { lines, rejected, codes, reused } = size;
   const repeated = countRepeated(size);
   const parts = [
-    `${plural(codes - reused, 'code')} to ask`,
-    ...(repeated > 0 ? [`${count(repeated)} listed again`] : []),
+    `${plural(codes - reused, 'code')} to check`,
+    ...(repeated > 0 ? [`${count(repeated)} repeated`] : []),
     ...(reused > 0 ? [`${count(reused)} checked recently enough`] : []),
     ...(rejected > 0 ? [`${count(rejected)} rejected`] : []),
   ];

@@ -12,40 +12,42 @@ import { usageError } from '../errors.js';
 const STDIN = '-';
 
 export type CheckInput =
-  /** Files and `-`, which is stdin, in their order. */
+  /** Paths of files, and `-` for stdin, in their order. */
   | { readonly kind: 'lists'; readonly places: readonly string[] }
-  /** Codes themselves, each once. */
+  /** The codes, without repetitions. */
   | { readonly kind: 'codes'; readonly codes: readonly string[] };
 
-/** Endings of files; no known code ends in one. */
+/** File endings. No known code ends in one. */
 const FILE_ENDING = /\.(?:csv|tsv|tab|psv|txt|json|ndjson|jsonl|xls[xmb]?|ods|zip|gz|log|bak)$/i;
 
 /**
- * Tells lists from codes: an existing file is a list, and so is what looks like a path. Anything else
- * is a code, since codes have no known format.
- * @param exists whether there is anything at a path
- * @throws {CommandError} when an argument is neither, or some are lists and others codes
+ * Decides whether the arguments are lists or codes. Existing files and `-` are lists. Everything else is a code,
+ * because codes have no known format; but a path to a missing file is an error.
+ * @param exists returns true if there is a file at a path
+ * @throws {CommandError} when a file is missing, or some arguments are lists and others codes
  */
 export function sortArguments(
-  given: readonly string[],
+  args: readonly string[],
   exists: (path: string) => boolean,
 ): CheckInput {
-  const lists = given.filter((text) => text === STDIN || exists(text));
-  const missing = given.find((text) => !lists.includes(text) && looksLikePath(text));
+  const lists = args.filter((text) => text === STDIN || exists(text));
+  const missing = args.find((text) => !lists.includes(text) && looksLikePath(text));
   if (missing !== undefined) {
     throw usageError(
       `there is no file ${JSON.stringify(missing)}`,
-      'check the path; a code that looks like one can be given on stdin, to `seller-mirror codes check -`',
+      'check the path; give a code that looks like a path on stdin, to `seller-mirror codes check -`',
     );
   }
-  if (lists.length === 0) return { kind: 'codes', codes: codesIn(given) };
-  if (lists.length < given.length) {
+  if (lists.length === 0) return { kind: 'codes', codes: parseCodes(args) };
+  if (lists.length < args.length) {
     throw usageError(
       'some arguments are lists and others are codes',
-      'check them one after the other; is one of the names misspelt?',
+      'check the spelling of the file names, or check lists and codes one after the other',
     );
   }
-  if (new Set(lists).size < lists.length) throw usageError('a list is named twice', 'name it once');
+  if (new Set(lists).size < lists.length) {
+    throw usageError('a list is named twice', 'name each list once');
+  }
   return { kind: 'lists', places: lists };
 }
 
@@ -53,11 +55,11 @@ function looksLikePath(text: string): boolean {
   return /[/\\]/.test(text) || FILE_ENDING.test(text);
 }
 
-function codesIn(given: readonly string[]): readonly string[] {
-  const codes = given.map((text, index) => {
+function parseCodes(args: readonly string[]): readonly string[] {
+  const codes = args.map((text, index) => {
     const read = readCode(text);
     if ('code' in read) return read.code;
-    const place = given.length === 1 ? 'the code' : `code ${index + 1}`;
+    const place = args.length === 1 ? 'the code' : `code ${index + 1}`;
     throw usageError(`${place} ${describeCodeFault(read.reason)}`, EXAMPLE);
   });
   return [...new Set(codes)];
@@ -65,11 +67,12 @@ function codesIn(given: readonly string[]): readonly string[] {
 
 const EXAMPLE = 'for example: `seller-mirror codes check customers.csv --column code`';
 
-/** A list that is open and whose layout is known; its rows are not read yet. */
+/** An open list with a known layout. Its rows are not read yet. */
 export interface OpenList extends NamedList {
   readonly isStdin: boolean;
-  /** Bytes of the file; null when unknown. */
+  /** Size of the file in bytes; null if unknown. */
   readonly size: number | null;
+  /** Returns the number of bytes read so far. */
   readonly read: () => number;
 }
 
@@ -81,9 +84,9 @@ export interface ListOptions {
 }
 
 /**
- * Opens lists that are read as one. Finds the layout of all of them before a row of any is read.
+ * Opens lists that make one audit, and detects their layouts.
  * @throws {IntakeError} when one can't be read
- * @throws {CommandError} when they have different columns, since a result has one header
+ * @throws {CommandError} when they have different columns: their result has one header
  */
 export async function openLists(
   places: readonly string[],
@@ -112,7 +115,6 @@ async function openList(
   const name = isStdin ? 'stdin' : basename(place);
   const source = isStdin ? addAbortSignal(signal, process.stdin) : await openSource(place);
   if (isStdin && process.stdin.isTTY) process.stderr.write(TYPE_CODES);
-  // Pipes and devices have no size.
   const file = isStdin ? null : await stat(place);
   let read = 0;
   async function* counted(): AsyncGenerator<Uint8Array, void, undefined> {
@@ -122,10 +124,12 @@ async function openList(
     }
   }
   const intake = await readCodes(counted(), { name, ...options });
-  return { name, intake, isStdin, size: file?.isFile() ? file.size : null, read: () => read };
+  // Pipes and devices have no size.
+  const size = file?.isFile() ? file.size : null;
+  return { name, intake, isStdin, size, read: () => read };
 }
 
-const TYPE_CODES = 'reading codes from the terminal, one a line; end with Ctrl-D\n';
+const TYPE_CODES = 'reading codes from the terminal, one per line; end with Ctrl-D\n';
 
 function checkColumns(lists: readonly OpenList[]): void {
   const [first, last] = [lists[0], lists.at(-1)];
@@ -136,11 +140,11 @@ function checkColumns(lists: readonly OpenList[]): void {
   if (same) return;
   throw usageError(
     `${JSON.stringify(last.name)} has other columns than ${JSON.stringify(first.name)}`,
-    'several lists make one result, so their columns must be the same; check them one by one',
+    'several lists make one result, so their columns must be the same; check the lists one by one',
   );
 }
 
-/** Makes a list of codes that were given as arguments. Nobody is asked whether they look like codes. */
+/** Makes a list of codes that were given as arguments. */
 export function listOf(codes: readonly string[]): OpenList {
   return { ...listOfCodes(codes), isStdin: false, size: null, read: () => 0 };
 }

@@ -15,30 +15,27 @@ import type { ResultOptions } from './options.js';
 
 export type ResultPlace = OutPlace<ResultFormat>;
 
-/**
- * Reads `--out` and `--format`; null: no result is written.
- * @throws {CommandError} when the options contradict each other
- */
+/** Reads `--out` and `--format`. @returns null without --out @throws {CommandError} when they conflict */
 export function placeOf(options: ResultOptions & Pick<CommonOptions, 'json'>): ResultPlace | null {
   const { out, format, json, decimalComma } = options;
   if (out === undefined) {
     if (format === undefined && decimalComma === undefined) return null;
     const option = format === undefined ? '--decimal-comma' : '--format';
-    throw usageError(`${option} goes with --out`, 'say where the result goes: --out result.csv');
+    throw usageError(`${option} needs --out`, 'name a file for the result: --out result.csv');
   }
   if (out === STDOUT && json === true) {
     throw usageError(
       '--json and --out - both write to stdout',
-      'leave --json out, and say --format json for a result in JSON',
+      'leave out --json; --format json writes the result as JSON',
     );
   }
   return outPlace(options, RESULT_FORMATS);
 }
 
 /**
- * The place that `--out` of an earlier command named; null when there is none, or the result is there
- * already.
- * @throws {CommandError} when it can't be written there
+ * Returns where an earlier command with `--out` wanted the result. Null without --out, or if the result is
+ * written already.
+ * @throws {CommandError} when the file can't be written
  */
 export async function rememberedPlace({
   auditId,
@@ -51,22 +48,21 @@ export async function rememberedPlace({
   } catch (error) {
     if (!(error instanceof IntakeError)) throw error;
     throw usageError(
-      `the result of audit ${auditId} can’t go to ${error.message}`,
+      `the result of audit ${auditId} can’t be written to ${error.message}`,
       'name another file with --out, or - for stdout',
     );
   }
 }
 
-/** @throws {CommandError} when it is a workbook, and a sheet has no room for the lines of the audit */
+/** @throws {CommandError} when the result is a workbook, and a sheet can't have that many lines */
 export function checkRoomFor({ format }: ResultPlace, lines: number): void {
   checkRoom(format, lines, 'name a file ending in .csv with --out');
 }
 
 /**
- * Refuses a result that would replace its list: a result lacks the list's encoding, blank lines and
- * nested fields.
- * @param lists files and `-`
- * @throws {CommandError} when the result would replace one of them
+ * Protects the lists: a result lacks a list's encoding, blank lines and nested fields.
+ * @param lists paths of files, and `-`
+ * @throws {CommandError} when the result would replace one of the lists
  */
 export function keepLists(place: Pick<ResultPlace, 'path'> | null, lists: readonly string[]): void {
   const path = place?.path ?? null;
@@ -79,10 +75,7 @@ export function keepLists(place: Pick<ResultPlace, 'path'> | null, lists: readon
   );
 }
 
-/**
- * Writes the result of an audit as it is now: to a file, whole or not at all, or to stdout.
- * @throws {CommandError} when the file can't be written
- */
+/** Writes the current result of an audit to stdout, or atomically to a file. @throws {CommandError} */
 export async function writeResult(
   { store }: App,
   auditId: bigint,
@@ -99,7 +92,7 @@ export async function writeResult(
   if (text === null) {
     throw new CommandError(
       `the list of audit ${auditId} is no longer kept`,
-      `KEEP_AUDITS_DAYS limits how long lists are kept; the verdict of each code stays: \`${program} codes show CODE\``,
+      `KEEP_AUDITS_DAYS limits how long lists are kept; verdicts stay: \`${program} codes show CODE\``,
     );
   }
   if (place.path === null) {

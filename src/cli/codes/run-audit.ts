@@ -24,18 +24,14 @@ interface RunOptions extends FailOptions {
   readonly json?: boolean;
   /** Leave the work to other processes. */
   readonly detach?: boolean;
-  /** Don't wait for chunks that a dead process holds or that were postponed; default: wait. */
+  /** With `detach`: don't wait for jobs that are delayed or locked by a dead process. */
   readonly force?: boolean;
-  /** Place of the result; the store keeps it, so that `audits resume` writes it too. */
+  /** Where to write the result. Saved in the store, so that `audits resume` writes it too. */
   readonly place: ResultPlace | null;
 }
 
-export async function runAudit(
-  app: App,
-  auditId: bigint,
-  options: RunOptions,
-  signal: AbortSignal,
-): Promise<ExitCode> {
+/** Runs an audit to its end and prints its result; with `detach`, leaves the work to other processes. */
+export async function runAudit(app: App, auditId: bigint, options: RunOptions): Promise<ExitCode> {
   const { place, detach = false, json = false, force = false } = options;
   if (place !== null && place.path !== null) {
     await app.store.audits.setResultFile(auditId, { ...place, path: resolve(place.path) });
@@ -44,10 +40,10 @@ export async function runAudit(
   const commas = place?.decimalComma === true ? ' --decimal-comma' : '';
   const onStdout = place?.path === null ? ` --out - --format ${place.format}${commas}` : '';
   const resume = `${ownCommand()} audits resume ${auditId}${onStdout}`;
-  if (audit.state !== 'running') return report(app, audit, options, signal);
+  if (audit.state !== 'running') return report(app, audit, options);
   if (!detach) {
-    const ended = await work(app, audit, resume, signal);
-    return ended === null ? EXIT.interrupted : report(app, ended, options, signal);
+    const ended = await workOrWatch(app, audit, resume);
+    return ended === null ? EXIT.interrupted : report(app, ended, options);
   }
   const queues = await queuesOf(app, 'codes');
   try {
@@ -60,56 +56,62 @@ export async function runAudit(
   if (json) await printJson({ audit });
   else {
     await print(
-      `audit ${auditId} · in the queue; \`run\` or \`worker\` works on it, in this or another process\n`,
+      `audit ${auditId} · in the queue; a process with \`run\` or \`worker\` works on it\n`,
       `→ ${ownCommand()} audits show ${auditId}\n`,
-      `→ ${resume}   (here, or to watch${writes})\n`,
+      `→ ${resume}   (works on it here, or watches${writes})\n`,
     );
   }
   return EXIT.done;
 }
 
 const STOPPING = 'stopping; all answers are kept; to continue:';
-const LEFT = 'no longer watching; other processes continue; to watch again:';
+const NOT_WATCHING = 'no longer watching; other processes continue; to watch again:';
 
 const POLL_MS = 250;
-/** A longer outage of the database (ms) ends the command. */
+/** The command fails after a longer outage of the database. */
 const MAX_OUTAGE_MS = 60_000;
 
-/** Works on the audit, or watches other processes that do. @returns null when it is interrupted */
-async function work(
+/**
+ * Works on the audit, or watches if other processes work on it.
+ * @param resume the command that continues the audit
+ * @returns null when it was interrupted
+ */
+async function workOrWatch(
   app: App,
   audit: AuditProgress,
   resume: string,
-  signal: AbortSignal,
 ): Promise<AuditProgress | null> {
-  const [closing, cut] = [new AbortController(), new AbortController()];
-  closing.signal.addEventListener('abort', () => setTimeout(() => cut.abort(), CLOSING_MS).unref());
-  const state = { isOthers: false, hasFailed: false, error: undefined as unknown };
+  const { signal } = app;
+  const [closing, cutOff] = [new AbortController(), new AbortController()];
+  closing.signal.addEventListener('abort', () =>
+    setTimeout(() => cutOff.abort(), CLOSING_MS).unref(),
+  );
+  const state = { isWatching: false, hasFailed: false, error: undefined as unknown };
   const bar = auditBar(audit);
   const onBusy = (isBusy: boolean): void => {
-    state.isOthers = isBusy;
+    state.isWatching = isBusy;
   };
-  const working = { closing: closing.signal, onBusy };
-  const ended = workOnAudit(app, audit, working, cut.signal).catch((error: unknown) => {
+  const how = { closing: closing.signal, onBusy };
+  const ended = workOnAudit(app, audit, how, cutOff.signal).catch((error: unknown) => {
     Object.assign(state, { hasFailed: true, error });
   });
-  const interrupted = (): void => {
+  const onInterrupt = (): void => {
     bar.finish();
-    note(`${state.isOthers ? LEFT : STOPPING}\n→ ${resume}\n`);
-    // For a second Ctrl-C, which ends the process at once.
+    note(`${state.isWatching ? NOT_WATCHING : STOPPING}\n→ ${resume}\n`);
+    // A second Ctrl-C ends the process with this code.
     process.exitCode = EXIT.interrupted;
   };
-  const look = async (): Promise<AuditProgress> => {
+  const poll = async (): Promise<AuditProgress> => {
     const now = await findAudit(app, audit.auditId, undefined);
-    bar.show(now, state.isOthers);
+    bar.show(now, state.isWatching);
     if (state.hasFailed && now.state === 'running') throw state.error;
     return now;
   };
-  signal.addEventListener('abort', interrupted, { once: true });
+  signal.addEventListener('abort', onInterrupt, { once: true });
   try {
     for (let seenAt = performance.now(); ;) {
       try {
-        const now = await look();
+        const now = await poll();
         if (now.state !== 'running') return now;
         seenAt = performance.now();
       } catch (error) {
@@ -126,22 +128,22 @@ async function work(
     bar.finish();
     closing.abort();
     await ended;
-    signal.removeEventListener('abort', interrupted);
+    signal.removeEventListener('abort', onInterrupt);
   }
 }
 
 function auditBar(audit: AuditProgress) {
-  // Codes with a fresh verdict are not asked for; denied ones were, and wait for the second look.
+  // Reused verdicts don't count as work. Denied codes count as done: they only wait for the second look.
   const doneOf = ({ codes, reused, pending, denied }: AuditProgress): number =>
     codes - reused - pending + denied;
   const total = audit.codes - audit.reused;
   const bar = new Progress(`audit ${audit.auditId}`, { total, from: doneOf(audit) });
-  let noted: string | null = null;
-  let isOthersNoted = false;
+  let shownProblem: string | null = null;
+  let isWatchingShown = false;
   return {
-    show(now: AuditProgress, isOthers: boolean): void {
+    show(now: AuditProgress, isWatching: boolean): void {
       const { denied, pending, problem } = now;
-      // Denied codes get their verdicts together, at the end of the second look.
+      // All denied codes get their verdicts at the end of the second look.
       const isSecondLook = denied > 0 && pending === denied;
       const parts = [
         verdictCounts(now),
@@ -149,29 +151,29 @@ function auditBar(audit: AuditProgress) {
       ];
       const detail = parts.filter((part) => part !== '').join(' · ');
       bar.update(doneOf(now), { detail, paused: problem !== null || isSecondLook });
-      if (problem !== null && problem !== noted) {
+      if (problem !== null && problem !== shownProblem) {
         bar.note(`${isSecondLook ? 'second look' : 'paused'}: ${problem}`);
       }
-      noted = problem;
-      if (isOthers && !isOthersNoted && now.state === 'running') {
-        bar.note('Another process works on it; this one only watches.');
-        isOthersNoted = true;
+      shownProblem = problem;
+      if (isWatching && !isWatchingShown && now.state === 'running') {
+        bar.note('Another process works on this audit; this one only watches.');
+        isWatchingShown = true;
       }
     },
     finish: () => bar.finish(),
   };
 }
 
+/** Writes the result and prints the summary of an audit that has ended. */
 async function report(
   app: App,
   ended: AuditProgress,
   { json = false, place, failOn }: RunOptions,
-  signal: AbortSignal,
 ): Promise<ExitCode> {
   const { auditId } = ended;
   const out = place?.path ?? null;
-  // Also for an audit that failed: the verdicts it found are useful.
-  if (place !== null) await writeResult(app, auditId, place, signal);
+  // Also for a failed audit: it may have found some verdicts.
+  if (place !== null) await writeResult(app, auditId, place, app.signal);
   if (out !== null) await app.store.audits.markResultWritten(auditId);
   const audit = place === null ? ended : await findAudit(app, auditId, undefined);
   const notes = await notesOn(app.store, audit);
@@ -182,54 +184,54 @@ async function report(
   return exitCodeOfAudit(audit, failOn);
 }
 
-/** Attempts at a chunk that fails, such as while the key is refused: about twelve hours with the pauses. */
+/** Attempts at a chunk that keeps failing: about twelve hours, with the delays. */
 const ATTEMPTS = 80;
-/** Pauses between them; each is twice the one before. */
-const FIRST_PAUSE_MS = 5_000;
-const LONGEST_PAUSE_MS = 10 * 60_000;
-/** Pause before a chunk is tried again that another process works on. */
+/** Backoff between attempts: doubles from the first delay to the longest. */
+const FIRST_DELAY_MS = 5_000;
+const MAX_DELAY_MS = 10 * 60_000;
+/** Delay before the next attempt at a chunk that another process works on. */
 const BUSY_MS = 2_000;
-/** Time for the last proofs when the work is stopped (ms). */
+/** Time for the last proofs after an interruption. */
 const CLOSING_MS = 10_000;
 
 interface WaitingChunk {
   readonly chunk: number;
   /** Milliseconds since 1970. */
   readonly notBefore: number;
-  /** Attempts that failed. */
+  /** Number of failed attempts. */
   readonly failed: number;
 }
 
-interface Working extends Pick<AuditDeps, 'lookAfterMs' | 'onVerdict'> {
-  /** Ends the work: no further code is asked for; answers are proven and recorded. */
+interface WorkOptions extends Pick<AuditDeps, 'lookAfterMs' | 'onVerdict'> {
+  /** Ends the work in order: checks no more codes, but proves and records the answers received. */
   readonly closing: AbortSignal;
-  /** Each code has one chance, and nobody is alerted. Default: the work goes on until the audit has ended. */
+  /** Tries each chunk once, and sends no alerts. Default: works until the audit has ended. */
   readonly once?: boolean;
-  /** Told after each attempt whether another process works on the chunk. */
+  /** Called after each attempt. `isBusy` is true if another process works on the chunk. */
   readonly onBusy?: (isBusy: boolean) => void;
 }
 
-/** Works on an audit in this process, chunk by chunk, without a queue. @param signal cuts the work off */
+/** Works on an audit in this process, chunk by chunk, without the queue. @param signal ends the work at once */
 export async function workOnAudit(
   app: App,
   { auditId, sellerId }: Pick<AuditProgress, 'auditId' | 'sellerId'>,
-  { closing, once = false, onBusy, ...how }: Working,
+  { closing, once = false, onBusy, ...how }: WorkOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const { config, store } = app;
   const seller = config.sellers.find(({ name }) => name === sellerId);
   if (seller === undefined) {
     throw usageError(
-      `audit ${auditId} is of the seller "${sellerId}", who is not configured here`,
+      `audit ${auditId} belongs to the seller "${sellerId}", who is not configured here`,
       'configure the seller, then resume the audit',
     );
   }
   const waiting = new Map<number, WaitingChunk>();
-  const add = (one: WaitingChunk): void => {
-    if (!waiting.has(one.chunk)) waiting.set(one.chunk, one);
+  const add = (waitingChunk: WaitingChunk): void => {
+    if (!waiting.has(waitingChunk.chunk)) waiting.set(waitingChunk.chunk, waitingChunk);
   };
-  const until = (moment: number): Promise<void> =>
-    sleep(Math.max(0, moment - Date.now()), undefined, { signal: closing }).catch(() => undefined);
+  const waitUntil = (time: number): Promise<void> =>
+    sleep(Math.max(0, time - Date.now()), undefined, { signal: closing }).catch(() => undefined);
 
   await app.withJobs(seller, {}, async ({ marketplace, callCount }) => {
     const deps: AuditDeps = {
@@ -249,11 +251,11 @@ export async function workOnAudit(
     for (let attempts = 0; !closing.aborted; attempts++) {
       const [next] = [...waiting.values()].sort((a, b) => a.notBefore - b.notBefore);
       if (next === undefined) {
-        if ((once && attempts > 0) || !(await isLeft(deps))) return;
-        if (waiting.size === 0) await until(Date.now() + BUSY_MS);
+        if ((once && attempts > 0) || !(await addNextChunk(deps))) return;
+        if (waiting.size === 0) await waitUntil(Date.now() + BUSY_MS);
         continue;
       }
-      await until(next.notBefore);
+      await waitUntil(next.notBefore);
       if (closing.aborted) return;
       const { chunk, failed } = next;
       waiting.delete(chunk);
@@ -267,16 +269,16 @@ export async function workOnAudit(
       if (outcome.kind === 'later') {
         add({ chunk, notBefore: now + (isBusy ? BUSY_MS : outcome.delayMs), failed });
       } else if (outcome.kind === 'retry') {
-        const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failed);
-        const notBefore = Math.max(now + pauseMs, outcome.notBefore ?? 0);
+        const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failed);
+        const notBefore = Math.max(now + delayMs, outcome.notBefore ?? 0);
         add({ chunk, notBefore, failed: failed + 1 });
       }
       if (!once) await sendAlerts(app, outcome);
     }
   });
 
-  /** Adds the next chunk, if the audit has one; false when the audit has ended. */
-  async function isLeft({ enqueueChunk }: AuditDeps): Promise<boolean> {
+  /** Adds the next chunk, if there is one. @returns false when the audit has ended */
+  async function addNextChunk({ enqueueChunk }: AuditDeps): Promise<boolean> {
     try {
       await enqueueNext(store, auditId, enqueueChunk);
       return waiting.size > 0 || (await store.audits.get(auditId))?.state === 'running';
@@ -287,7 +289,7 @@ export async function workOnAudit(
   }
 }
 
-/** Sends the alerts of an audit's end, as a worker would. */
+/** Enqueues the alerts about an outcome, as a worker does. */
 async function sendAlerts(app: App, outcome: JobOutcome): Promise<void> {
   const alerts = alertsAfter(outcome, { attempt: ATTEMPTS, attempts: ATTEMPTS });
   const jobs = alerts.flatMap((alert) => alertJobs(app.config, alert));

@@ -166,7 +166,7 @@ async function resume(app: App, auditId: bigint, options: ResumeOptions): Promis
   const place = newPlace ?? (detach ? null : await rememberedPlace(audit));
   if (place !== null) checkRoomFor(place, audit.lines);
   if (state !== 'running') await app.store.audits.resume(auditId);
-  return runAudit(app, auditId, { json, detach, force: true, place, failOn }, app.signal);
+  return runAudit(app, auditId, { json, detach, force: true, place, failOn });
 }
 
 async function cancel(app: App, auditId: bigint, options: CommonOptions): Promise<void> {

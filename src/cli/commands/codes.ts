@@ -126,7 +126,7 @@ async function check(
   const codes = input.kind === 'codes' ? input.codes : [];
   if (input.kind === 'codes' && !asList && codes.length <= MAX_ANSWERS) {
     return withApp('codes check', 'sellers', signal, (app) =>
-      answerCodes(app, oneSeller(app.config, options.seller), codes, options, signal),
+      answerCodes(app, oneSeller(app.config, options.seller), codes, options),
     );
   }
   const lists =
@@ -136,7 +136,7 @@ async function check(
   try {
     return await withApp('codes check', 'sellers', signal, (app) => {
       const seller = oneSeller(app.config, options.seller);
-      return checkLists(app, seller, lists, { ...options, place }, signal);
+      return checkLists(app, seller, lists, { ...options, place });
     });
   } finally {
     await closeLists(lists);
@@ -199,7 +199,7 @@ async function recheck(app: App, options: RecheckOptions): Promise<ExitCode | vo
   );
   const plan = { requestsPerMinute: seller.requestsPerMinute, olderThan, validOnly, limit };
   const auditId = await beginRecheck(app.store, seller.name, plan, Date.now());
-  if (auditId !== null) return runAudit(app, auditId, { json, detach, place, failOn }, app.signal);
+  if (auditId !== null) return runAudit(app, auditId, { json, detach, place, failOn });
   await printResult(
     options,
     { audit: null },

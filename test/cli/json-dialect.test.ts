@@ -19,10 +19,10 @@ import {
 
 const mirror = useMirror();
 
-/** What a command prints: several things, or one with a name for each part. */
+/** What a command prints: a list, an object, or one JSON value per line. */
 type Shape = 'list' | 'object' | 'lines';
 
-it('every command prints the same JSON: names of columns, moments with Z, money as text, lists as lists', async () => {
+it('every command prints JSON by the same rules: snake case, times with Z, money as text', async () => {
   const sim = await codesMarket(mirror());
   const { catalogue } = sim.seller(KEY);
   const env = settings(mirror().databaseUrl, sim.url, {
@@ -141,7 +141,7 @@ it('every command prints the same JSON: names of columns, moments with Z, money 
   );
 }, 600_000);
 
-/** Commands that can print JSON, by their path. */
+/** Returns the full names of the commands that can print JSON. */
 function commandsWithJson(command: Command, path = ''): string[] {
   const isOne = command.options.some(
     ({ long, argChoices }) =>
@@ -159,7 +159,7 @@ function parsed(text: string, shape: Shape): unknown {
   return lines.map((line) => JSON.parse(line) as unknown);
 }
 
-/** What stands under these names has names of its own: it came from elsewhere. */
+/** Members whose content keeps its own names. */
 const AS_RECEIVED = ['extra', 'layout', 'raw', 'tolerated', 'social_links'];
 const COLUMN_NAME = /^_?[a-z][a-z0-9]*(?:_[a-z0-9]+)*$/;
 const MOMENT_NAME = /(?:_at|_until|_from|_to|_since|^at|^before|^since)$/;
@@ -187,7 +187,7 @@ function checkMembers(value: unknown, where: string): void {
   }
 }
 
-/** By its name; of a change the two amounts of a price. */
+/** True for members with the name of an amount, and for the values of a price change. */
 function isMoney(name: string, parent: object): boolean {
   if (MONEY_NAME.test(name))
     return !('price' in parent && 'old_price' in parent && name === 'price');

@@ -18,7 +18,7 @@ import {
 
 const mirror = useMirror();
 
-/** Runs a command on a terminal of this size, by `script` of util-linux, and returns what it shows. */
+/** Runs a command on a terminal of this size, with `script` of util-linux, and returns the screen. */
 async function onTerminal(
   args: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -34,19 +34,19 @@ async function onTerminal(
   let screen = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (screen += text));
   const [code] = (await once(child, 'close')) as [number | null];
-  // Progress is gone from the screen once its line is cleared.
+  // Removes cleared progress lines.
   const lines = screen.replaceAll('\r\n', '\n').split('\n');
   return { code, screen: lines.map((line) => line.split(CLEARED).at(-1)).join('\n') };
 }
 
-/** What a line begins with once progress is taken off it. */
+/** Clears the line of a progress bar. */
 const CLEARED = '\r\u001B[2K';
 
 const hasScript = /util-linux/.test(
   spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout ?? '',
 );
 
-/** A mirrored seller, a run that failed, and the settings for both. */
+/** Mirrors a new seller. */
 async function mirrored(count = 40) {
   const market = await marketOf(mirror(), count);
   await syncAccount(market.deps, never);
@@ -55,7 +55,7 @@ async function mirrored(count = 40) {
 }
 
 describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () => {
-  it('what is longer than it goes through PAGER, and nothing else does', async () => {
+  it('only output longer than the screen goes through PAGER', async () => {
     const { env } = await mirrored();
     const paged = { ...env, PAGER: 'sed s/^/paged:/' };
     const long = await onTerminal(['items'], paged);
@@ -77,7 +77,7 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
     }
   });
 
-  it('a pager that is left early ends the command well, however much there is still to come', async () => {
+  it('quitting the pager early ends the command with 0', async () => {
     const { env } = await mirrored();
     const endless =
       'select a.name from reporting.items a, reporting.items b, reporting.items c, reporting.items d';
@@ -86,7 +86,7 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
     expect(code).toBe(0);
   });
 
-  it('rows that a table would have to cut too much are records, whole ones with --vertical', async () => {
+  it('rows too wide for a table are records, with --vertical uncut', async () => {
     const { env } = await mirrored(3);
     const statement = `select *, repeat(chr(97), 500) as long from reporting.items where item_id = 1001`;
     const all = ['sql', statement, '--no-pager'];
@@ -101,7 +101,7 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
     }
   });
 
-  it('nothing is wider than 80 columns but words that are, such as an address', async () => {
+  it('no line is wider than 80 columns unless it contains a very long word', async () => {
     const { sim, sync, env } = await mirrored();
     sim.faults.always('list', { kind: 'html', status: 200 });
     await sync();
@@ -110,7 +110,7 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
       const { screen } = await onTerminal(command.split(' '), { ...env, PAGER: '' });
       expect(screen).not.toBe('');
       for (const line of screen.split('\n').filter((one) => width(one) > 80)) {
-        // What stands between backticks is pasted, and stays whole.
+        // A command between backticks is never wrapped.
         const words = line.match(/`[^`]*`\S*|\S+/g) ?? [];
         expect(
           words.some((word) => width(word) > 40),
@@ -121,8 +121,8 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
   });
 });
 
-describe('a process of its own', () => {
-  it('ends by itself after each command, with the exit code that the command has within another', async () => {
+describe('a separate process', () => {
+  it('exits after each command, with the same exit code as in this process', async () => {
     const sim = await codesMarket(mirror());
     const env = settings(mirror().databaseUrl, sim.url);
     const list = fileWith(codesOf(sim, 5).join('\n'), 'txt');
@@ -150,10 +150,10 @@ describe('a process of its own', () => {
       ['completion', 'bash'],
       ['no-such-command'],
     ]) {
-      const apart = await run(args, env, { spawned: true });
+      const separate = await run(args, env, { spawned: true });
       const again = args[0] === 'backup' ? ['backup', join(folder(), 'another')] : args;
-      const within = await run(again, env);
-      expect(apart.code, `${args.join(' ')}: ${apart.stderr}`).toBe(within.code);
+      const here = await run(again, env);
+      expect(separate.code, `${args.join(' ')}: ${separate.stderr}`).toBe(here.code);
     }
   });
 });

@@ -21,7 +21,7 @@ import { type Ended, folder, MAIN, run } from './support.js';
 
 const whole = await program();
 
-/** What `--help` prints. */
+/** Returns what `--help` prints. */
 function helpOf(command: Command): string {
   let text = '';
   command.configureOutput({ writeOut: (part) => (text += part) }).outputHelp();
@@ -38,7 +38,7 @@ describe('the command line', () => {
   );
 
   it.each(all(whole).map(([path, command]) => [path.join(' '), command] as const))(
-    'offers in the help of "%s" no option but its own, since it takes no other',
+    'shows only the options of "%s" in its help',
     (_, command) => {
       const offered = [...helpOf(command).matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)];
       const own = command.options.map(({ long }) => long);
@@ -46,14 +46,14 @@ describe('the command line', () => {
     },
   );
 
-  it('has for every command some words for the list of its parent, not all of its description', () => {
+  it('has a summary for every command', () => {
     const long = all(whole).filter(
       ([path, one]) => path.length > 0 && !/^[a-z]/.test(one.summary()),
     );
     expect(long.map(([path]) => path.join(' '))).toEqual([]);
   });
 
-  it('says in help which options can’t be left out', () => {
+  it('marks required options in help', () => {
     const help = (name: string, group = 'codes') => {
       const parent = whole.commands.find((one) => one.name() === group);
       const command = parent?.commands.find((one) => one.name() === name);
@@ -71,18 +71,18 @@ describe('the command line', () => {
 });
 
 describe('help', () => {
-  it('lists the same commands before any is loaded as with all of them', async () => {
+  it('lists the same commands whether they are loaded or not', async () => {
     expect(helpOf(await program([]))).toBe(helpOf(whole));
   });
 
-  it('shows of every command, from its outline alone, what it shows when it is loaded', async () => {
+  it('is the same from the outline of a command as from its code', async () => {
     const helps = (command: Command) => all(command).map(([, one]) => helpOf(one));
     const outlined = await program([], outlineOf(whole).commands);
     expect(helps(outlined)).toEqual(helps(whole));
   });
 
   it.each(['--help', '--version', 'codes check --help', 'help runs approve', 'export -h'])(
-    'loads no more for %s than the modules that show help, since people wait for it',
+    'of %s loads only the modules that show help',
     (words) => {
       const env = { NODE_DEBUG: 'esm' };
       const args = [MAIN, ...words.split(' ')];
@@ -104,19 +104,19 @@ describe('help', () => {
     [['help', 'codes', 'check'], 'Usage: seller-mirror codes check'],
     [['codes', 'help'], 'Usage: seller-mirror codes [options]'],
     [['codes', 'help', 'check'], 'Usage: seller-mirror codes check'],
-  ])('shows what --help does: %j', async (args, usage) => {
+  ])('is printed by %j', async (args, usage) => {
     const { code, stdout, stderr } = await run(args, {});
     expect(stdout).toContain(usage);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   });
 });
 
-describe('a machine that this program can’t run on', () => {
+describe('an unsuitable machine', () => {
   const { engines } = JSON.parse(
     readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
   ) as { engines: { node: string } };
 
-  /** Starts the program with a Node that says it is of another version. */
+  /** Runs the program with a faked version of Node. */
   function runOn(version: string): Promise<Ended> {
     const preload = join(folder(), `node-${version}.cjs`);
     const versions = `{ ...process.versions, node: '${version}' }`;
@@ -130,7 +130,7 @@ describe('a machine that this program can’t run on', () => {
     ['20.18.3', '20.19'],
     ['21.7.3', '22.12'],
     ['22.11.0', '22.12'],
-  ])('is told by one line when its Node is %s, which can’t load the rest', async (old, needed) => {
+  ])('gets one line about Node %s, which can’t load the program', async (old, needed) => {
     expect(await runOn(old)).toEqual({
       code: 2,
       stdout: '',
@@ -139,7 +139,7 @@ describe('a machine that this program can’t run on', () => {
   });
 
   it.each(['20.19.0', '22.12.0', '23.0.0', '24.1.0', '100.0.0'])(
-    'is not one with Node %s',
+    'is not one that has Node %s',
     async (version) => {
       expect(await runOn(version)).toMatchObject({ code: 0, stderr: '' });
       expect(engines.node).toBe('^20.19.0 || >=22.12.0');
@@ -147,7 +147,7 @@ describe('a machine that this program can’t run on', () => {
   );
 
   it.each([['sync'], ['run'], ['demo']])(
-    'is told what to do when too few open files are allowed: %s',
+    'gets a remedy if too few open files are allowed: %s',
     async (command) => {
       const child = spawn(
         '/bin/sh',
@@ -166,7 +166,7 @@ describe('a machine that this program can’t run on', () => {
     },
   );
 
-  it('is told so too when the files run out later, wherever in an error that is said', () => {
+  it('gets the same remedy if files run out later, also for inner errors', () => {
     const emfile = Object.assign(new Error('too many'), { code: 'EMFILE' });
     const within = new Error('no connection', { cause: new AggregateError([emfile], 'tried') });
     for (const error of [emfile, within]) {
@@ -177,7 +177,7 @@ describe('a machine that this program can’t run on', () => {
     }
   });
 
-  it('says what is missing where it was not installed whole, without the stack of Node', async () => {
+  it('gets the missing module of an incomplete installation, without a stack', async () => {
     const own = join(folder(), 'broken');
     mkdirSync(join(own, 'dist/cli'), { recursive: true });
     for (const file of [
@@ -206,7 +206,7 @@ async function scriptOf(shell: string): Promise<string> {
 
 const hasShell = (shell: string): boolean => spawnSync(shell, ['-c', 'true']).status === 0;
 
-/** What a real bash completes of a line, its last word unfinished. */
+/** Returns what a real bash completes for the last word of a line. */
 function completed(script: string, line: string): string[] {
   const words = line.split(' ').map((word) => `'${word}'`);
   const probe = `${script}
@@ -221,7 +221,7 @@ function completed(script: string, line: string): string[] {
 }
 
 describe('completion in bash', () => {
-  it('knows commands, options, their values and files, each where it can stand', async () => {
+  it('completes commands, options, their values and files', async () => {
     const script = await scriptOf('bash');
     writeFileSync(join(folder(), 'codes.csv'), '');
     mkdirSync(join(folder(), 'codes of May'));
@@ -244,7 +244,7 @@ describe('completion in bash', () => {
   });
 });
 
-/** Commands that help shows, with what is typed to get there. */
+/** Returns all commands with their names from the top. */
 function all(command: Command, path: readonly string[] = []): [readonly string[], Command][] {
   return [[path, command], ...command.commands.flatMap((one) => all(one, [...path, one.name()]))];
 }
@@ -269,12 +269,12 @@ describe.each(['bash', 'zsh', 'fish'])('completion in %s', (shell) => {
 });
 
 const mirror = useMirror();
-/** Commands in messages, and up to two words of each. */
+/** Matches commands in messages, with up to two words. */
 const QUOTED = /`seller-mirror ([a-z]+(?: [a-z]+)?)/g;
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** What a command says on stderr when it is started as this script. */
-async function saidBy(
+/** Runs a command as this script, and returns what it prints on stderr. */
+async function stderrOf(
   script: string,
   args: readonly string[],
   env: Record<string, string> = {},
@@ -292,38 +292,40 @@ function linkTo(place: string): string {
 }
 
 describe('a remedy', () => {
-  const ASKED = ['runs', 'show', '4711'];
+  const UNKNOWN_RUN = ['runs', 'show', '4711'];
   const remedy = (program: string): string => `→ \`${program} runs\` lists them`;
 
-  it('names commands as the program was started, so that they work when pasted', async () => {
+  it('names commands so that they work when pasted', async () => {
     const local = linkTo('node_modules/.bin/seller-mirror');
     const script = { npm_lifecycle_event: 'mirror', npm_lifecycle_script: 'seller-mirror' };
-    expect(await saidBy(linkTo('bin/seller-mirror'), ASKED)).toContain(remedy('seller-mirror'));
-    expect(await saidBy('dist/cli/main.js', ASKED, {}, ROOT)).toContain(
+    expect(await stderrOf(linkTo('bin/seller-mirror'), UNKNOWN_RUN)).toContain(
+      remedy('seller-mirror'),
+    );
+    expect(await stderrOf('dist/cli/main.js', UNKNOWN_RUN, {}, ROOT)).toContain(
       remedy('node dist/cli/main.js'),
     );
-    expect(await saidBy(local, ASKED, script)).toContain(remedy('npm run mirror --'));
+    expect(await stderrOf(local, UNKNOWN_RUN, script)).toContain(remedy('npm run mirror --'));
   });
 
-  it('does so by what Node and npm really tell the program', () => {
+  it('does so with the real Node and npm', () => {
     const { PATH, HOME } = process.env;
     const env = { PATH, HOME, DATABASE_URL: mirror().databaseUrl };
-    const said = (file: string, args: readonly string[], cwd: string): string =>
-      spawnSync(file, [...args, ...ASKED], { cwd, env, encoding: 'utf8' }).stderr;
+    const printed = (file: string, args: readonly string[], cwd: string): string =>
+      spawnSync(file, [...args, ...UNKNOWN_RUN], { cwd, env, encoding: 'utf8' }).stderr;
     const local = linkTo('its/node_modules/.bin/seller-mirror');
-    expect(said(process.execPath, [local], folder())).toContain(remedy('npx seller-mirror'));
-    expect(said('npm', ['start', '--'], ROOT)).toContain(remedy('npm start --'));
+    expect(printed(process.execPath, [local], folder())).toContain(remedy('npx seller-mirror'));
+    expect(printed('npm', ['start', '--'], ROOT)).toContain(remedy('npm start --'));
   });
 
-  it('names the data folder that the environment names, which the next command needs too', async () => {
+  it('includes DATA_DIR and an empty DATABASE_URL of the environment', async () => {
     const installed = linkTo('usr/bin/seller-mirror');
     const env = { DATA_DIR: 'other data', DATABASE_URL: '' };
-    expect(await saidBy(installed, ['backup', 'x.tar.gz'], env)).toContain(
+    expect(await stderrOf(installed, ['backup', 'x.tar.gz'], env)).toContain(
       "`DATABASE_URL= DATA_DIR='other data' seller-mirror sync` creates one",
     );
   });
 
-  it('names no command that is not there', async () => {
+  it('names only existing commands', async () => {
     const { commands } = await program();
     const files = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' });
     const quoted = files
@@ -335,19 +337,19 @@ describe('a remedy', () => {
       const [name, sub] = words;
       const command = commands.find((one) => one.name() === name);
       expect(command, words.join(' ')).toBeDefined();
-      // Where there is no subcommand of this name, the word is an argument.
+      // The second word may also be an argument.
       const takesWords = (command?.registeredArguments.length ?? 0) > 0;
-      const isThere = command?.commands.some((one) => one.name() === sub) ?? false;
-      expect(sub === undefined || takesWords || isThere, words.join(' ')).toBe(true);
+      const exists = command?.commands.some((one) => one.name() === sub) ?? false;
+      expect(sub === undefined || takesWords || exists, words.join(' ')).toBe(true);
     }
   });
 
-  it('is so for wrong usage too', async () => {
+  it('names commands in the same way for wrong usage', async () => {
     const local = linkTo('other/node_modules/.bin/seller-mirror');
-    expect(await saidBy(local, ['audits', 'show', 'x'])).toContain(
+    expect(await stderrOf(local, ['audits', 'show', 'x'])).toContain(
       '`npx seller-mirror audits list` shows them',
     );
-    expect(await saidBy(local, ['sync', 'item'])).toContain(
+    expect(await stderrOf(local, ['sync', 'item'])).toContain(
       'for example: `npx seller-mirror sync item 4711`',
     );
   });

@@ -33,7 +33,7 @@ const runs = (): Promise<{ kind: string; state: string; job_id: string | null }[
 const started = (service: Running): Promise<void> =>
   until(() => /service started"/.test(service.stdout()) || service.process.exitCode !== null);
 
-/** Lines of a log in JSON. */
+/** Parses the JSON lines of a log. */
 const lines = (text: string): Record<string, unknown>[] =>
   text
     .split('\n')
@@ -41,7 +41,7 @@ const lines = (text: string): Record<string, unknown>[] =>
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 
 describe('run', () => {
-  it('mirrors a new seller at once, tells each run with seller and job, and ends in order with 0', async () => {
+  it('mirrors a new seller at once, logs each run with seller and job, and exits with 0', async () => {
     const sim = await market();
     const service = start(['run'], environment(sim, { CATCH_UP: 'true' }));
     await until(async () => (await live()) === 40);
@@ -51,20 +51,19 @@ describe('run', () => {
     expect(code).toBe(0);
     const [account, catalogue] = await runs();
     expect([account?.kind, catalogue?.kind]).toEqual(['account', 'items']);
-    const told = lines(stdout).filter(({ msg }) => msg === 'run succeeded');
-    expect(told).toHaveLength(2);
-    for (const line of told) {
+    const succeeded = lines(stdout).filter(({ msg }) => msg === 'run succeeded');
+    expect(succeeded).toHaveLength(2);
+    for (const line of succeeded) {
       expect(line).toMatchObject({ seller: 'main', job: account?.job_id, level: 'info' });
       expect(line['run']).toBeDefined();
     }
-    // The process `run` itself is told in other words than a run.
     expect(lines(stdout).filter(({ msg }) => msg === 'run started')).toHaveLength(2);
     const due = lines(stdout).find(({ msg }) => String(msg).startsWith('a schedule is due'));
     expect(due).toMatchObject({ seller: 'main', job: account?.job_id });
     expect(lines(stdout).at(-1)).toMatchObject({ msg: 'stopped' });
   });
 
-  it('waits for the next time of the schedule when it is told not to catch up', async () => {
+  it('waits for the next tick with CATCH_UP=false', async () => {
     const sim = await market();
     const service = start(['run'], environment(sim));
     await started(service);
@@ -76,7 +75,7 @@ describe('run', () => {
     expect((await runs()).map(({ kind }) => kind)).toEqual(['account']);
   });
 
-  it('hands a running job back when it takes longer than it may, for the next start to do', async () => {
+  it('hands a running job back after SHUTDOWN_TIMEOUT, and the next start runs it', async () => {
     const sim = await market();
     const env = environment(sim, { SHUTDOWN_TIMEOUT: '0' });
     sim.faults.always('list', { kind: 'slow', chunkBytes: 100, pauseMs: 100 });
@@ -105,7 +104,7 @@ describe('run', () => {
     expect(new Set(all.map(({ job_id }) => job_id)).size).toBe(1);
   });
 
-  it('ends at once with 130 at the second Ctrl-C, and changes nothing by that', async () => {
+  it('exits at once with 130 after a second Ctrl-C', async () => {
     const sim = await market();
     const env = environment(sim, { SHUTDOWN_TIMEOUT: '600' });
     sim.faults.always('list', { kind: 'slow', chunkBytes: 100, pauseMs: 100 });
@@ -119,7 +118,7 @@ describe('run', () => {
     expect(await live()).toBe(0);
   });
 
-  it('says which settings are wrong all at once', async () => {
+  it('reports all wrong settings at once', async () => {
     const sim = await market();
     const wrong = await run(
       ['scheduler'],
@@ -154,12 +153,12 @@ describe('a fleet', () => {
         ({ kind, state }) => kind === 'items' && state === 'succeeded',
       );
       const jobs = done.map(({ job_id }) => job_id);
-      expect(new Set(jobs).size, 'no tick is done twice').toBe(jobs.length);
+      expect(new Set(jobs).size, 'no tick runs twice').toBe(jobs.length);
       expect(jobs.every((job) => /^sync\.main\.\d{8}T\d{6}Z$/.test(job ?? ''))).toBe(true);
     },
   );
 
-  it('says so when the queue can’t be reached, instead of losing what was asked', async () => {
+  it('reports that the queue can’t be reached', async () => {
     const sim = await market();
     const env = environment(sim, { REDIS_URL: 'redis://user:s3cret-pw@127.0.0.1:1' });
     const { code, stderr } = await run(['sync', '--queue'], env);
@@ -168,7 +167,7 @@ describe('a fleet', () => {
     expect(stderr).not.toContain('s3cret-pw');
   });
 
-  it('parks a seller whose key is refused, until a person has it mirrored again', async () => {
+  it('parks a seller whose key is refused, until a person syncs it again', async () => {
     const sim = await market();
     const env = environment(sim);
     const wrong = { ...env, MARKETPLACE_API_KEY: 'k3y-that-nobody-knows-0123456789' };

@@ -19,7 +19,7 @@ export const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.
 
 let bin: string | null = null;
 
-/** The built program as it is installed: on the PATH as `seller-mirror`. */
+/** Returns the built program under its installed name, `seller-mirror`. */
 function installed(): string {
   if (bin === null) {
     bin = mkdtempSync(join(tmpdir(), `seller-mirror-tests-${process.pid}-bin-`));
@@ -34,19 +34,18 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** A command in a process of its own. */
+/** A command in a separate process. */
 export interface Running {
   readonly process: ChildProcessWithoutNullStreams;
-  /** Resolves when it has ended. */
   readonly ended: Promise<Ended>;
-  /** What it wrote so far. */
+  /** Returns the output so far. */
   stdout(): string;
   stderr(): string;
 }
 
 type Environment = Readonly<Record<string, string>>;
 
-/** Starts the built program in a folder of its own, with these settings and no others. */
+/** Starts the built program in a separate process, with these settings only. */
 export function start(args: readonly string[], env: Environment, cwd = folder()): Running {
   const child = spawn(process.execPath, [installed(), ...unconfirmed(args)], {
     cwd,
@@ -64,40 +63,36 @@ export function start(args: readonly string[], env: Environment, cwd = folder())
   return { process: child, ended, stdout: () => stdout, stderr: () => stderr };
 }
 
-/** Commands that serve until a signal, or end their process themselves. */
-const OF_THEIR_OWN = ['run', 'scheduler', 'worker', 'simulate', 'demo'];
+/** Commands that need a separate process: they run until a signal, or exit themselves. */
+const SEPARATE = ['run', 'scheduler', 'worker', 'simulate', 'demo'];
 
-/** What a command is run with, besides arguments and settings. */
-interface Circumstances {
+interface RunOptions {
   readonly stdin?: string;
   readonly cwd?: string;
-  /** Streams that it takes for a terminal. */
+  /** Streams that pretend to be a terminal. */
   readonly terminal?: readonly ('stdin' | 'stderr')[];
-  /** In a process of its own. */
+  /** Run in a separate process. */
   readonly spawned?: boolean;
-  /** The path by which the program was started. */
+  /** The path of the program in argv. */
   readonly script?: string;
 }
 
-/**
- * Runs a command to its end: within this process, since most of the time of a process goes into
- * loading the program; in one of its own where `spawned` or options of Node ask for it.
- */
+/** Runs a command to its end. Within this process where possible, because starting one takes long. */
 export async function run(
   args: readonly string[],
   env: Environment,
-  circumstances: Circumstances = {},
+  options: RunOptions = {},
 ): Promise<Ended> {
-  const { stdin = '', cwd = folder(), spawned = 'NODE_OPTIONS' in env } = circumstances;
-  if (!spawned && !OF_THEIR_OWN.includes(args[0] ?? '')) {
-    return checked(await oneAtATime(() => runWithin(unconfirmed(args), env, circumstances)));
+  const { stdin = '', cwd = folder(), spawned = 'NODE_OPTIONS' in env } = options;
+  if (!spawned && !SEPARATE.includes(args[0] ?? '')) {
+    return checked(await oneAtATime(() => runHere(unconfirmed(args), env, options)));
   }
   const running = start(args, env, cwd);
   running.process.stdin.end(stdin);
   return running.ended;
 }
 
-/** The second look comes a minute after the first; who tests it says so. */
+/** Turns off the second look, which takes a minute, unless the test has set --confirm. */
 function unconfirmed(args: readonly string[]): readonly string[] {
   const isCheck = args[0] === 'codes' && args[1] === 'check' && !args.includes('--confirm');
   return isCheck ? [...args, '--confirm', 'none'] : args;
@@ -112,27 +107,27 @@ function checked(ended: Ended): Ended {
 
 let last: Promise<unknown> = Promise.resolve();
 
-/** The environment and the streams of this process are one command's at a time. */
+/** Commands in this process share its environment and streams, so they must run one after the other. */
 function oneAtATime<T>(work: () => Promise<T>): Promise<T> {
   const mine = last.then(work);
   last = mine.catch(() => undefined);
   return mine;
 }
 
-/** What stands for the end of the process. */
+/** Thrown instead of ending the process. */
 class Exit extends Error {
   constructor(readonly code: number) {
     super(`exit ${code}`);
   }
 }
 
-/** Runs a command as `main.ts` does, with the streams, environment and folder of a process of its own. */
-async function runWithin(
+/** Runs a command like `main.ts`, with streams, environment and folder replaced. */
+async function runHere(
   args: readonly string[],
   env: Environment,
-  { stdin = '', cwd = folder(), terminal = [], script = installed() }: Circumstances,
+  { stdin = '', cwd = folder(), terminal = [], script = installed() }: RunOptions,
 ): Promise<Ended> {
-  // The signal of Ctrl-C is that of the process: here, many commands listen to it.
+  // Many commands listen to the same interruption signal here.
   setMaxListeners(0);
   const { runProgram } = await import('../../src/cli/program.js');
   const stdout = new Sink();
@@ -173,7 +168,7 @@ async function runWithin(
 
 const exitCode = (): number => Number(process.exitCode ?? 0);
 
-/** Keeps what is written to it. */
+/** Collects what is written to it. */
 class Sink extends Writable {
   text = '';
 
@@ -183,14 +178,14 @@ class Sink extends Writable {
   }
 }
 
-/** Waits until something is so. */
+/** Waits until the condition is true. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
 const folders = new Map<string, string>();
 
-/** One empty folder for the tests of a file. */
+/** Returns a temporary folder for the tests of this file. */
 export function folder(): string {
   const file = expect.getState().testPath ?? '';
   const known = folders.get(file);
@@ -200,7 +195,7 @@ export function folder(): string {
   return path;
 }
 
-// Not afterAll: another file may be run in this process.
+// Not afterAll, because this process may run another test file afterwards.
 process.once('exit', () => {
   for (const path of [...folders.values(), bin ?? '']) {
     if (path !== '') rmSync(path, { recursive: true, force: true });
@@ -218,7 +213,7 @@ export function settings(databaseUrl: string, url: string, more: Environment = {
   };
 }
 
-/** Settings of two sellers of one marketplace, named in a file. */
+/** Settings of two sellers of one marketplace, in a sellers file. */
 export function twoSellers(databaseUrl: string, url: string, secondKey = KEY): Environment {
   const file = join(folder(), 'sellers.json');
   const sellers = ['first', 'second'].map((name) => ({ name, url, keyEnv: `KEY_OF_${name}` }));
@@ -232,7 +227,7 @@ export function twoSellers(databaseUrl: string, url: string, secondKey = KEY): E
   };
 }
 
-/** A marketplace of one seller with a seeded catalogue, what mirrors it, and the settings for it. */
+/** Starts a marketplace with one seller, and returns what mirrors it. */
 export async function marketOf(
   mirror: Mirror,
   count = 12,
@@ -245,7 +240,7 @@ export async function marketOf(
   return { catalogue, sim, deps, sync, env: settings(mirror.databaseUrl, sim.url) };
 }
 
-/** A marketplace with purchases, some of which were refunded. */
+/** Starts a marketplace with purchases, every tenth of them refunded. */
 export async function codesMarket(
   mirror: Mirror,
   { purchases = 200, requestsPerMinute = 0 } = {},
@@ -266,19 +261,19 @@ export async function codesMarket(
   return simulator;
 }
 
-/** The first codes that the marketplace ever gave out. */
+/** Returns the first purchase codes of the marketplace. */
 export function codesOf(simulator: Simulator, count: number): string[] {
   const { purchases } = simulator.seller(KEY);
   return Array.from({ length: count }, (_, n) => purchases.codeAt(n));
 }
 
-/** What the marketplace holds of a code: the truth that verdicts are measured by. */
+/** True if the marketplace has a valid purchase for the code. */
 export function isValid(simulator: Simulator, code: string): boolean {
   const { purchases, catalogue } = simulator.seller(KEY);
   return purchases.find(code, catalogue)?.state === 'valid';
 }
 
-/** Codes that were asked for, as often as they were. */
+/** Returns the codes that the marketplace was asked for, with repetitions. */
 export function askedFor(simulator: Simulator): string[] {
   return simulator.log
     .filter(({ operation }) => operation === 'validate')
@@ -287,19 +282,19 @@ export function askedFor(simulator: Simulator): string[] {
 
 let files = 0;
 
-/** A file of its own in the folder of the test. */
+/** Writes a new file in the folder of the test. */
 export function fileWith(text: string, ending = 'csv'): string {
   const path = join(folder(), `list-${++files}.${ending}`);
   writeFileSync(path, text);
   return path;
 }
 
-/** A path in the folder of the test where nothing is yet. */
+/** Returns an unused path in the folder of the test. */
 export function freePath(ending: string): string {
   return join(folder(), `result-${++files}.${ending}`);
 }
 
-/** Rows of simple CSV without quotes. */
+/** Parses CSV without quotes. */
 export function cellsOf(csv: string): string[][] {
   return csv
     .trimEnd()

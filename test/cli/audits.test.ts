@@ -1,7 +1,16 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
-import { cellsOf, codesMarket, codesOf, fileWith, freePath, run, settings } from './support.js';
+import {
+  cellsOf,
+  codesMarket,
+  codesOf,
+  fileWith,
+  freePath,
+  printed,
+  run,
+  settings,
+} from './support.js';
 
 const mirror = useMirror();
 
@@ -19,18 +28,16 @@ describe('audits', () => {
       ['name,code', 'Ada,', ...codesOf(sim, 30).map((c) => `x,${c}`)].join('\n'),
     );
     const env = settings(mirror().databaseUrl, sim.url);
-    expect((await run(['codes', 'check', list, '--detach'], env)).code).toBe(0);
+    await printed(['codes', 'check', list, '--detach'], env);
     return { env, id: await newestAudit() };
   }
 
-  it('are listed and shown, also as JSON', async () => {
+  it('can be listed and shown, also as JSON', async () => {
     const { env, id } = await unfinished();
-    const list = await run(['audits', 'list', '--json'], env);
     const audits = [{ audit_id: Number(id), seller_id: 'main', state: 'running', pending: 30 }];
-    expect(JSON.parse(list.stdout)).toMatchObject(audits);
-    expect((await run(['audits', 'list'], env)).stdout).toMatch(/ unfinished, 0 % /);
-    const shown = await run(['audits', 'show', id, '--json'], env);
-    expect(JSON.parse(shown.stdout)).toMatchObject({
+    expect(JSON.parse(await printed(['audits', 'list', '--json'], env))).toMatchObject(audits);
+    expect(await printed(['audits', 'list'], env)).toMatch(/ unfinished, 0 % /);
+    expect(JSON.parse(await printed(['audits', 'show', id, '--json'], env))).toMatchObject({
       audit: { lines: 31, rejected: 1, codes: 30, pending: 30 },
       unproven: [],
       list: { columns: ['name', 'code'], layout: { lists: [{ format: 'csv', column: 'code' }] } },
@@ -39,14 +46,14 @@ describe('audits', () => {
     expect((await run(['audits', 'show', id, '--seller', 'other'], env)).stderr).toMatch(
       `error: there is no audit ${id} of this seller\n  → \``,
     );
-    expect((await run(['audits', 'list', '--seller', 'other'], env)).stdout).toBe(
+    expect(await printed(['audits', 'list', '--seller', 'other'], env)).toBe(
       'There is no audit yet of this seller.\n',
     );
   });
 
-  it('that left codes unproven say how these are asked for again', async () => {
+  it('with unproven codes say how to check these again', async () => {
     const { env, id } = await unfinished();
-    expect((await run(['audits', 'resume', id], env)).code).toBe(0);
+    await printed(['audits', 'resume', id], env);
     await mirror().rows('UPDATE mirror.audits SET valid = valid - 1, unproven = 1');
     for (const what of ['show', 'resume']) {
       const { stdout } = await run(['audits', what, id], env);
@@ -54,9 +61,9 @@ describe('audits', () => {
     }
   });
 
-  it('come with remedies that name the program as it is to be typed, so that they can be pasted', async () => {
+  it('suggest commands that can be pasted as they are', async () => {
     const { env, id } = await unfinished();
-    expect((await run(['audits', 'resume', id], env)).code).toBe(0);
+    await printed(['audits', 'resume', id], env);
     const own = String.raw`\n  → .*\`seller-mirror`;
     for (const [args, next] of [
       [['audits', 'show', '999999'], 'audits list'],
@@ -70,7 +77,7 @@ describe('audits', () => {
     }
   });
 
-  it('of a seller whom nobody knows are not said to be none, since the name may be misspelt', async () => {
+  it('of an unknown seller are an error, not an empty list: the name may be misspelt', async () => {
     const { env, id } = await unfinished();
     for (const command of [
       ['codes', 'show', 'a-code'],
@@ -85,7 +92,7 @@ describe('audits', () => {
     }
   });
 
-  it('are exported before they have ended too, with what is not asked yet as pending', async () => {
+  it('can be exported before they end; codes without an answer are pending', async () => {
     const { env, id } = await unfinished();
     const { code, stdout, stderr } = await run(['audits', 'export', id], env);
     expect(code).toBe(0);
@@ -95,8 +102,8 @@ describe('audits', () => {
     expect(first?.at(-1)).toBe('none: the code is empty');
     expect(second?.[2]).toBe('pending');
     expect(stderr).toBe('The audit has not ended yet: 30 of 30 codes are "pending".\n');
-    const json = await run(['audits', 'export', id, '--json'], env);
-    expect(JSON.parse(json.stdout)).toHaveLength(31);
+    const json = JSON.parse(await printed(['audits', 'export', id, '--json'], env)) as unknown[];
+    expect(json).toHaveLength(31);
     const both = await run(['audits', 'export', id, '--json', '--format', 'csv'], env);
     expect(both.code).toBe(2);
     for (const ending of ['csv', 'ndjson']) {
@@ -107,14 +114,14 @@ describe('audits', () => {
       expect(existsSync(out)).toBe(false);
     }
     const asJson = freePath('json');
-    expect((await run(['audits', 'export', id, '--out', asJson, '--json'], env)).code).toBe(0);
-    expect(JSON.parse(readFileSync(asJson, 'utf8'))).toEqual(JSON.parse(json.stdout));
+    await printed(['audits', 'export', id, '--out', asJson, '--json'], env);
+    expect(JSON.parse(readFileSync(asJson, 'utf8'))).toEqual(json);
     const nowhere = await run(['audits', 'export', id, '--out', '/no/such/x.csv'], env);
     expect(nowhere.stderr).toMatch(/there is no such folder\n {2}→ /);
     expect(nowhere.code).toBe(2);
   });
 
-  it('with more lines than a sheet has rows are not begun as a workbook, nor asked for', async () => {
+  it('with more lines than a sheet has rows are refused as a workbook, before any request', async () => {
     const { env, id } = await unfinished();
     await mirror().rows('UPDATE mirror.audits SET lines = 1048576');
     const out = freePath('xlsx');
@@ -129,39 +136,35 @@ describe('audits', () => {
     expect(existsSync(out)).toBe(false);
   });
 
-  it('are cancelled for as long as nobody resumes them', async () => {
+  it('stay cancelled until they are resumed', async () => {
     const { env, id } = await unfinished();
-    const cancelled = await run(['audits', 'cancel', id], env);
-    expect(cancelled.stdout).toContain('30 codes not checked yet · cancelled');
-    expect((await run(['audits', 'show', id], env)).stdout).toContain('· cancelled\n');
-    const resumed = await run(['audits', 'resume', id, '--json'], env);
-    expect(resumed.code, resumed.stderr).toBe(0);
-    expect(JSON.parse(resumed.stdout)).toMatchObject({ audit: { state: 'finished', pending: 0 } });
+    const cancelled = await printed(['audits', 'cancel', id], env);
+    expect(cancelled).toContain('30 codes not checked yet · cancelled');
+    expect(await printed(['audits', 'show', id], env)).toContain('· cancelled\n');
+    const resumed = await printed(['audits', 'resume', id, '--json'], env);
+    expect(JSON.parse(resumed)).toMatchObject({ audit: { state: 'finished', pending: 0 } });
     const again = await run(['audits', 'cancel', id], env);
     expect(again.stderr).toMatch(/^error: audit \d+ is finished: there is nothing to cancel\n/);
     expect(again.code).toBe(1);
-    const calm = await run(['audits', 'resume', id], env);
-    expect(calm.code).toBe(0);
-    expect(calm.stdout).toMatch(/^✓ audit/);
+    expect(await printed(['audits', 'resume', id], env)).toMatch(/^✓ audit/);
   });
 });
 
 describe('codes recheck', () => {
-  it('asks again for codes that are known, and of none that were asked for lately', async () => {
+  it('checks known codes again, unless they were checked recently', async () => {
     const sim = await codesMarket(mirror());
     const codes = codesOf(sim, 20);
     const env = settings(mirror().databaseUrl, sim.url);
     const list = fileWith(codes.join('\n'), 'txt');
-    expect((await run(['codes', 'check', list], env)).code).toBe(0);
-    const young = await run(['codes', 'recheck', '--older-than', '30d'], env);
-    expect(young.stdout).toBe('No code is due: all known codes were checked more recently.\n');
-    expect(young.code).toBe(0);
+    await printed(['codes', 'check', list], env);
+    expect(await printed(['codes', 'recheck', '--older-than', '30d'], env)).toBe(
+      'No code is due: all known codes were checked more recently.\n',
+    );
 
     const out = freePath('json');
     const args = ['codes', 'recheck', '--older-than', '0', '--valid-only', '--limit', '15'];
-    const again = await run([...args, '--out', out], env);
-    expect(again.code, again.stderr).toBe(0);
-    expect(again.stdout).toMatch(/^✓ audit \d+ · main · recheck · 15 valid/);
+    const again = await printed([...args, '--out', out], env);
+    expect(again).toMatch(/^✓ audit \d+ · main · recheck · 15 valid/);
     expect(JSON.parse(readFileSync(out, 'utf8'))).toHaveLength(15);
   });
 });

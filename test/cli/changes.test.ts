@@ -6,12 +6,12 @@ import type { ChangeClass } from '../../src/domain/changes.js';
 import type { ItemChange } from '../../src/store/item-changes.js';
 import { useMirror } from '../support/mirror.js';
 import { startProxy } from '../support/tcp-proxy.js';
-import { marketOf, run, start, until } from './support.js';
+import { marketOf, printed, run, start, until } from './support.js';
 
 const mirror = useMirror();
 const env = () => ({ DATABASE_URL: mirror().databaseUrl });
 
-/** A mirrored catalogue, and what mirrors it again. */
+/** A mirrored catalogue, and a function that mirrors it again. */
 async function market(count = 12) {
   const { catalogue, sync } = await marketOf(mirror(), count);
   await sync();
@@ -40,14 +40,13 @@ interface Feed {
   readonly more: boolean;
 }
 
-const feed = async (...args: string[]): Promise<Feed> =>
-  JSON.parse((await run(['changes', '--json', ...args], env())).stdout) as Feed;
+const changes = (...args: string[]) => printed(['changes', ...args], env());
+const feed = async (...args: string[]) => JSON.parse(await changes('--json', ...args)) as Feed;
 
 describe('changes', () => {
-  it('are told run by run and item by item, as a person reads them, hostile text made harmless', async () => {
+  it('are listed by run and item, without control characters', async () => {
     const { runId } = await changed();
-    const { code, stdout } = await run(['changes'], env());
-    expect(code).toBe(0);
+    const stdout = await changes();
     const last = stdout.split(/^(?=run )/m).at(-1) ?? '';
     expect(last).toMatch(new RegExp(`^run ${runId} · main · 2\\d{3}-.*Z\n`));
     expect(last).toMatch(
@@ -59,31 +58,30 @@ describe('changes', () => {
     expect(stdout).not.toMatch(/(?!\n)\p{Cc}|\u202E/u);
   });
 
-  it('are chosen by class, item and time, and say so when there are none', async () => {
+  it('can be filtered by class, item and time', async () => {
     await changed();
     const prices = await feed('--class', 'price', '--item', '1001');
     expect(prices.changes).toMatchObject([
       { field: 'price_regular', new_value: '10.00' },
       { field: 'price_regular', new_value: '8.00', currency: 'USD', percent: '-20.00' },
     ]);
-    const csv = ['changes', '--class', 'price', '--item', '1001', '--format', 'csv'];
-    const excel = await run([...csv, '--decimal-comma'], env());
-    expect(excel.stdout).toContain(';price_regular;10,00;8,00;USD\r\n');
-    const { stdout } = await run(['changes', '--since', '2999-01-01'], env());
-    expect(stdout).toBe('No such changes.\n');
+    const csv = ['--class', 'price', '--item', '1001', '--format', 'csv'];
+    const excel = await changes(...csv, '--decimal-comma');
+    expect(excel).toContain(';price_regular;10,00;8,00;USD\r\n');
+    expect(await changes('--since', '2999-01-01')).toBe('No such changes.\n');
     expect((await feed('--since', '1h', '--class', 'removed,restored')).changes).toHaveLength(1);
   });
 
-  it('of an older time are told with the currency of that time', async () => {
+  it('show prices in the currency of their time', async () => {
     const { catalogue, sync } = await changed();
     catalogue.change(1001, { currency: 'EUR' });
     await sync();
-    const { stdout } = await run(['changes', '--item', '1001', '--class', 'price'], env());
+    const stdout = await changes('--item', '1001', '--class', 'price');
     expect(stdout).toContain('10.00 → 8.00 USD (-20.0 %)');
     expect(stdout).toContain('USD → EUR');
   });
 
-  it('can be read in portions, each from where the last one ended, without a gap or a repetition', async () => {
+  it('can be read page by page, without gaps or repetitions', async () => {
     const { sync, catalogue } = await changed();
     const all = await feed('--since', '0');
     expect(all.more).toBe(false);
@@ -99,7 +97,7 @@ describe('changes', () => {
     expect(newest).toMatchObject({ more: true, changes: [{ field: 'name' }] });
   });
 
-  it('are refused after a number that was never given: a year, or one from before the store was restored', async () => {
+  it('refuse --since with a number that no change has yet, such as a year', async () => {
     const { next } = await changed().then(() => feed());
     expect((await feed('--since', String(next))).changes).toEqual([]);
     for (const more of [[], ['--follow']]) {
@@ -111,16 +109,13 @@ describe('changes', () => {
     }
   });
 
-  it('before there are any says where history begins', async () => {
+  it('explain where history begins if there are none', async () => {
     await market();
-    expect(await run(['changes'], env())).toMatchObject({
-      code: 0,
-      stdout: expect.stringMatching(/^No changes yet: the first list starts the history/) as string,
-    });
+    expect(await changes()).toMatch(/^No changes yet: the first list starts the history/);
   });
 });
 
-/** A catalogue of 60 items: all got a version in run A, 40 of them another one in run B, with a new name. */
+/** 60 items: run A changes the version of all; run B changes 40 versions, 30 links and a name. */
 async function released() {
   const { catalogue, sync } = await market(60);
   const ids = Array.from({ length: 60 }, (_, n) => 1001 + n);
@@ -134,7 +129,7 @@ async function released() {
 }
 
 describe('changes that most items of a run share', () => {
-  it('are one line, so that the others are seen; --all, JSON and CSV have each', async () => {
+  it('are one line; --all, JSON and CSV have each', async () => {
     await released();
     const { stdout, stderr } = await run(['changes'], env());
     expect(stdout).toMatch(
@@ -142,25 +137,24 @@ describe('changes that most items of a run share', () => {
     );
     expect(stdout).toContain('  version: 1.0 → 2.0 in 40 of 60 items (--all shows each)\n');
     expect(stdout).toMatch(/ {4}name .* → A new name\n/);
-    // Half of them is not most.
+    // 30 of 60 is not more than half.
     expect(stdout.match(/→ https:/g)).toHaveLength(30);
-    // 33 changes are fewer than the newest 50.
+    // With folds, 33 changes: fewer than the 50 newest.
     expect(stderr).toBe('');
-    const all = await run(['changes', '--all', '--since', '0'], env());
-    expect(all.stdout.match(/ {4}version /g)).toHaveLength(100);
-    expect(all.stdout).not.toContain('--all');
-    const { changes } = await feed('--since', '0');
-    expect(changes.filter(({ field }) => field === 'version')).toHaveLength(100);
-    const csv = await run(['changes', '--since', '0', '--format', 'csv'], env());
-    expect(csv.stdout).toMatch(
+    const all = await changes('--all', '--since', '0');
+    expect(all.match(/ {4}version /g)).toHaveLength(100);
+    expect(all).not.toContain('--all');
+    const json = await feed('--since', '0');
+    expect(json.changes.filter(({ field }) => field === 'version')).toHaveLength(100);
+    const csv = await changes('--since', '0', '--format', 'csv');
+    expect(csv).toMatch(
       /^seq,seller_id,run_id,changed_at,item_id,item_name,class,field,old_value,new_value,currency\r\n/,
     );
-    expect(csv.stdout.match(/,release,version,1\.0,2\.0,\r\n/g)).toHaveLength(40);
-    const one = await run(['changes', '--item', '1002'], env());
-    expect(one.stdout).toMatch(/ {4}version .*1\.0 → 2\.0\n/);
+    expect(csv.match(/,release,version,1\.0,2\.0,\r\n/g)).toHaveLength(40);
+    expect(await changes('--item', '1002')).toMatch(/ {4}version .*1\.0 → 2\.0\n/);
   });
 
-  it('are told once when changes are read in portions, and none is left out', async () => {
+  it('are shown once, and with all others, when changes are read page by page', async () => {
     await released();
     const lines: string[] = [];
     let next: string | undefined = '0';
@@ -176,34 +170,28 @@ describe('changes that most items of a run share', () => {
 });
 
 describe('changes --summary', () => {
-  it('counts changes by seller, class and field, of those that were asked for', async () => {
+  it('counts the selected changes by seller, class and field', async () => {
     await released();
-    const { stdout } = await run(['changes', '--summary'], env());
-    expect(stdout).toMatch(
+    expect(await changes('--summary')).toMatch(
       /^seller +class +field +changes +items\nmain +release +version +100 +60\nmain +text +demo_link +30 +30\nmain +text +name +1 +1\n$/,
     );
-    const json = await run(
-      ['changes', '--summary', '--class', 'text', '--since', '1h', '--json'],
-      env(),
-    );
+    const json = await changes('--summary', '--class', 'text', '--since', '1h', '--json');
     const main = { seller_id: 'main', class: 'text' };
-    expect(JSON.parse(json.stdout)).toEqual({
+    expect(JSON.parse(json)).toEqual({
       changes: 31,
       counts: [
         { ...main, field: 'demo_link', changes: 30, items: 30 },
         { ...main, field: 'name', changes: 1, items: 1 },
       ],
     });
-    const csv = await run(['changes', '--summary', '--item', '1040', '--format', 'csv'], env());
-    expect(csv.stdout).toBe('seller_id,class,field,changes,items\r\nmain,release,version,2,1\r\n');
-    const none = await run(['changes', '--summary', '--since', '2999-01-01'], env());
-    expect(none.stdout).toBe('No such changes.\n');
+    const csv = await changes('--summary', '--item', '1040', '--format', 'csv');
+    expect(csv).toBe('seller_id,class,field,changes,items\r\nmain,release,version,2,1\r\n');
+    expect(await changes('--summary', '--since', '2999-01-01')).toBe('No such changes.\n');
   });
 
-  it('has no field for items that came or went', async () => {
+  it('has no field for added and removed items', async () => {
     await changed();
-    const { stdout } = await run(['changes', '--summary', '--class', 'removed', '--json'], env());
-    expect(JSON.parse(stdout)).toEqual({
+    expect(JSON.parse(await changes('--summary', '--class', 'removed', '--json'))).toEqual({
       changes: 1,
       counts: [{ seller_id: 'main', class: 'removed', field: null, changes: 1, items: 1 }],
     });
@@ -211,7 +199,7 @@ describe('changes --summary', () => {
 });
 
 describe('changes --follow', () => {
-  it('tells what is committed, each once, also after the database was away; Ctrl-C ends it with 0', async () => {
+  it('prints each change once, also after an outage of the database; Ctrl-C exits with 0', async () => {
     const { catalogue, sync } = await changed();
     const url = new URL(mirror().databaseUrl);
     const proxy = await startProxy({ host: url.hostname, port: Number(url.port) });
@@ -220,34 +208,34 @@ describe('changes --follow', () => {
     const following = start(['changes', '--follow', '--json', '--since', '0'], {
       DATABASE_URL: url.href,
     });
-    const told = (): Feed['changes'] =>
+    const shown = (): Feed['changes'] =>
       following
         .stdout()
         .split('\n')
         .slice(0, -1)
         .map((line) => JSON.parse(line) as Feed['changes'][number]);
     const before = (await feed('--since', '0')).changes.length;
-    await until(() => told().length === before);
+    await until(() => shown().length === before);
 
     await proxy.set('refuse');
     catalogue.change(1006, { name: 'While it was away' });
     await sync();
     await until(() => following.stderr().includes('trying again'));
     await proxy.set('pass');
-    await until(() => told().length > before);
+    await until(() => shown().length > before);
     catalogue.change(1006, { name: 'Afterwards' });
     await sync();
-    await until(() => told().length > before + 1);
+    await until(() => shown().length > before + 1);
 
     following.process.kill('SIGINT');
     const { code, stderr } = await following.ended;
     expect(code).toBe(0);
     expect(stderr).toMatch(/^database .*; trying again\nthe database is back\n$/);
-    const { changes } = await feed('--since', '0');
-    expect(told().map(({ seq }) => seq)).toEqual(changes.map(({ seq }) => seq));
+    const all = await feed('--since', '0');
+    expect(shown().map(({ seq }) => seq)).toEqual(all.changes.map(({ seq }) => seq));
   });
 
-  it('folds what most items of a run share, also where a run is longer than a page of the feed', async () => {
+  it('folds changes that most items of a run share, also in runs longer than a page', async () => {
     const { catalogue, sync } = await released();
     const following = start(['changes', '--follow', '--since', '0'], env());
     for (let id = 1061; id <= 1800; id++) {
@@ -268,7 +256,7 @@ describe('changes --follow', () => {
     expect(stdout.match(/ {4}version /g)).toBeNull();
   });
 
-  it('begins with the newest ones, goes on within a run without its title again, and says where it ended', async () => {
+  it('starts with the newest changes, prints each run’s title once, and says how to continue', async () => {
     const { catalogue, sync } = await changed();
     const following = start(['changes', '--follow', '--limit', '1'], env());
     await until(() => following.stdout().includes('removed'));
@@ -299,14 +287,14 @@ const CHANGE: ItemChange = {
   currencies: null,
 };
 
-const told = (changes: readonly Partial<ItemChange>[], columns: number | null = null): string =>
+const linesOf = (changes: readonly Partial<ItemChange>[], columns: number | null = null): string =>
   new ChangeLines({ columns, colour: false }).of({
     changes: changes.map((one) => ({ ...CHANGE, ...one })),
     folds: [],
   });
 
 describe('the lines of changes', () => {
-  it('of folds come before the items of their run, each as one line that says how to see all', () => {
+  it('start with the folds of a run, each one line that says how to see all', () => {
     const fold = {
       runId: 3n,
       sellerId: 'main',
@@ -340,22 +328,22 @@ describe('the lines of changes', () => {
     ]);
   });
 
-  it('name each item as its own seller does: marketplaces number their items alike', () => {
-    const lines = told([
+  it('name items per seller, since marketplaces may use the same ids', () => {
+    const lines = linesOf([
       { sellerId: 'a', itemName: 'Of the first', field: 'name', old: '1', new: '2' },
       { sellerId: 'b', itemName: 'Of the second', field: 'name', old: '1', new: '2' },
     ]);
     expect(lines).toMatch(/ · a · [^]* {2}7 Of the first\n[^]* · b · [^]* {2}7 Of the second\n/);
   });
 
-  it('show what differs in texts of wide characters, which take twice the room', () => {
+  it('show the difference in texts of wide characters, which take two columns', () => {
     const visible = fc.constantFrom('日', '本', 'あ', '🎨', 'a', 'é', '<p>', ' layout ');
     const text = fc.array(visible, { maxLength: 120 }).map((parts) => parts.join('').trim());
     const columns = fc.constantFrom(null, 40, 80, 200);
     fc.assert(
       fc.property(text, visible, visible, text, columns, (start, a, b, end, room) => {
         fc.pre(a.trim() !== b.trim());
-        const lines = told([{ old: `${start}${a}${end}`, new: `${start}${b}${end}` }], room);
+        const lines = linesOf([{ old: `${start}${a}${end}`, new: `${start}${b}${end}` }], room);
         expect(lines).not.toContain('invisible');
         if (room === null) return;
         for (const line of lines.split('\n')) expect(width(line)).toBeLessThanOrEqual(room);

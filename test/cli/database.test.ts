@@ -17,7 +17,7 @@ const sql = (...args: string[]) => run(['sql', ...args], env);
 describe('sql', () => {
   const select = `select 1 as id, 19.90 as price, '=1+1' as text, null as nothing, true as yes, '{"n": 12345678901234567890}'::jsonb as data`;
 
-  it('prints a table, in which nothing a marketplace wrote acts on a terminal', async () => {
+  it('prints a table without control characters from the marketplace', async () => {
     const { code, stdout, stderr } = await sql(`select 7 as id, E'a\\u001b[2Jb\\nc' as name`);
     expect({ code, stdout, stderr }).toEqual({
       code: 0,
@@ -26,14 +26,14 @@ describe('sql', () => {
     });
   });
 
-  it('prints CSV that no spreadsheet runs, with numbers as they are and NULL as nothing', async () => {
+  it('prints CSV with formulas disarmed, exact numbers and NULL as an empty cell', async () => {
     const { stdout } = await sql('--format', 'csv', `${select}, -5 as minus`);
     expect(stdout).toBe(
       'id,price,text,nothing,yes,data,minus\r\n1,19.90,\'=1+1,,t,"{""n"": 12345678901234567890}",-5\r\n',
     );
   });
 
-  it('prints JSON with numbers, truth values, lists and objects as such', async () => {
+  it('prints JSON with typed values', async () => {
     const { stdout } = await sql('--json', `${select}, array['a','b c'] as list, 1 as id`);
     expect(stdout).toBe(
       `[\n  {"id":1,"price":"19.90","text":"=1+1","nothing":null,"yes":true,"data":{"n": 12345678901234567890},"list":["a","b c"],"id_2":1}\n]\n`,
@@ -48,7 +48,7 @@ describe('sql', () => {
     expect(ended).toEqual({ code: 0, stdout: '{"x":1}\n{"x":2}\n', stderr: '' });
   });
 
-  it('takes a statement that begins with a comment for no option, as those of docs/reporting.md do', async () => {
+  it('accepts a statement that begins with a comment, as those in docs/reporting.md do', async () => {
     const statement = '-- what is there\nselect 7 as id';
     for (const args of [
       [statement, '--json'],
@@ -66,7 +66,7 @@ describe('sql', () => {
     expect(wrong.stderr).toMatch(/\(line 2, character \d+\)/);
   });
 
-  it('streams what is larger than its memory', async () => {
+  it('streams results larger than its memory', async () => {
     const ended = await run(
       ['sql', '--json', `select repeat('x', 10000) as x from generate_series(1, 9000)`],
       { ...env, NODE_OPTIONS: '--max-old-space-size=64' },
@@ -76,14 +76,14 @@ describe('sql', () => {
     expect(ended.stdout.endsWith('"}\n]\n')).toBe(true);
   });
 
-  it('ends quietly when its reader goes away, as `| head` does', async () => {
+  it('exits quietly when its reader goes away, as `| head` does', async () => {
     const running = start(['sql', 'select * from generate_series(1, 5000000)'], env);
     await until(() => running.stdout() !== '');
     running.process.stdout.destroy();
     expect(await running.ended).toMatchObject({ code: 0, stderr: '' });
   });
 
-  it('on Ctrl-C ends with 130, and so does its query in the server', async () => {
+  it('exits with 130 on Ctrl-C, and ends its query in the server', async () => {
     const running = start(['sql', 'select pg_sleep(600)'], env);
     const sessions = () =>
       mirror().rows(`SELECT FROM pg_stat_activity WHERE query = 'select pg_sleep(600)'`);
@@ -94,8 +94,8 @@ describe('sql', () => {
   });
 });
 
-describe('sql on a server whose superuser DATABASE_URL names', () => {
-  it('reads as a role of its own, for which statements about the server are not', async () => {
+describe('sql with a superuser in DATABASE_URL', () => {
+  it('reads as a role of its own that can’t read the server’s files', async () => {
     const database = new URL(mirror().databaseUrl).pathname.slice(1);
     const { adminUrl } = inject('testServer');
     const own = { DATABASE_URL: databaseAt(adminUrl, database) };
@@ -116,7 +116,7 @@ describe('sql on a server whose superuser DATABASE_URL names', () => {
 });
 
 describe('migrate', () => {
-  it('shows what is pending, applies it, and finds nothing to do the next time', async () => {
+  it('shows what is pending, applies it, and has nothing to do the next time', async () => {
     const database = await createTestDatabase({ empty: true });
     const own = { DATABASE_URL: database.url };
     try {
@@ -136,7 +136,7 @@ describe('migrate', () => {
 });
 
 describe('db', () => {
-  it('keeps the embedded server up for other tools until it is told to stop', async () => {
+  it('keeps the embedded server running for other tools until `db stop`', async () => {
     const env = { DATA_DIR: await trialDataDir('db') };
     expect(await run(['db', 'url'], env)).toMatchObject({ code: 1, stdout: '' });
 
@@ -147,7 +147,7 @@ describe('db', () => {
 
     const { stdout } = await run(['db', 'url'], env);
     const address = new URL(stdout);
-    // The password is shown where it is asked for, and nowhere else.
+    // Only `db url` shows the password.
     expect(address.password).not.toBe('');
     expect(started.stdout).not.toContain(address.password);
     expect(started.stdout).toMatch(new RegExp(`^ {2}port +${address.port}$`, 'm'));
@@ -173,7 +173,7 @@ describe('db', () => {
   });
 
   it.each(['start', 'stop', 'url', 'status'])(
-    'has nothing to %s when DATABASE_URL is set, and does not print that address',
+    'refuses %s if DATABASE_URL is set, and does not print that address',
     async (command) => {
       const env = { DATABASE_URL: 'postgres://ada:pa55word@db.example/x' };
       const { code, stdout, stderr } = await run(['db', command], env);
@@ -183,7 +183,7 @@ describe('db', () => {
     },
   );
 
-  it('says what is wrong with a data folder', async () => {
+  it('explains a data folder that can’t be used', async () => {
     const dataDir = await trialDataDir('file');
     writeFileSync(dataDir, 'a file');
     const { code, stderr } = await run(['db', 'start'], { DATA_DIR: join(dataDir, 'below') });

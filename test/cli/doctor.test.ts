@@ -24,7 +24,7 @@ const mirror = useMirror();
 const market = async (options: Partial<SimulatorOptions> = {}, count = 12) =>
   (await marketOf(mirror(), count, options)).sim;
 
-/** The configuration that settings make, with a seller at this address. */
+/** A configuration with one seller at this address. */
 function configOf(url: string, more: Readonly<Record<string, string>> = {}): Config {
   const env = { ...settings(mirror().databaseUrl, url), DATA_DIR: '/nowhere', ...more };
   return readConfig(env, { cwd: folder(), needs: 'sellers', cronFault: () => null });
@@ -35,7 +35,7 @@ beforeEach(() => {
   config = configOf('https://market.example');
 });
 
-/** `warning limit: …` and so on, remedies behind an arrow. */
+/** Checks a marketplace. Each result is a line such as `warning limit: … → remedy`. */
 async function checks(
   url: string,
   more: Readonly<Record<string, string>> = {},
@@ -45,7 +45,7 @@ async function checks(
   const asked = { store: mirror().store, others };
   const found = await checkMarketplace(own, own.sellers[0] as SellerConfig, asked, never);
   for (const { remedy } of found.checks) {
-    expect(remedy ?? '', 'who reads it has asked doctor already').not.toMatch(/doctor/);
+    expect(remedy ?? '', 'the reader is running doctor already').not.toMatch(/doctor/);
   }
   return found.checks.map(
     ({ result, text, remedy }) => `${result} ${text}${remedy === null ? '' : ` → ${remedy}`}`,
@@ -54,8 +54,8 @@ async function checks(
 
 const matching = (pattern: RegExp) => expect.stringMatching(pattern) as string;
 
-describe('doctor about a marketplace', () => {
-  it('asks for account, the list’s beginning and one item, and changes nothing', async () => {
+describe('the checks of a marketplace', () => {
+  it('request the account, the start of the list and one item, and change nothing', async () => {
     const sim = await market({}, 3_000);
     expect(await checks(sim.url)).toEqual([
       matching(/^ok host: 127\.0\.0\.1:\d+, on this machine/),
@@ -70,7 +70,7 @@ describe('doctor about a marketplace', () => {
     expect(await mirror().rows('SELECT FROM mirror.sellers')).toEqual([]);
   });
 
-  it('explains in words every quirk of notation that servers are known to have', async () => {
+  it('describe every known quirk of notation in words', async () => {
     const sim = await market({ quirks: { ...notationQuirks, socialLinks: 'handles' } });
     sim.faults.always('any', { kind: 'prefix', text: 'php-warnings' });
     const notation = (await checks(sim.url)).find((check) => check.startsWith('ok notation'));
@@ -81,7 +81,7 @@ describe('doctor about a marketplace', () => {
     expect(describeTolerated('item.new-one')).toBe('item.new-one');
   });
 
-  it('compares the limit with the setting', async () => {
+  it('compare the server’s limit with the setting', async () => {
     const sim = await market({ requestsPerMinute: 50 });
     expect(await checks(sim.url, { REQUESTS_PER_MINUTE: '6000' })).toContain(
       'warning limit: the server allows 50 a minute, 47 left; requests: at most 6,000 a minute → set REQUESTS_PER_MINUTE to 50',
@@ -94,7 +94,7 @@ describe('doctor about a marketplace', () => {
     );
   });
 
-  it('compares the clocks, and names the address that redirects lead to', async () => {
+  it('compare the clocks, and name the address of redirects', async () => {
     const date = new Date(Date.now() - 600_000).toUTCString();
     const server = await startServer(({ url }) =>
       url.pathname.endsWith('/')
@@ -113,7 +113,7 @@ describe('doctor about a marketplace', () => {
     ['a refused key', 'key-refused', /^failed key: the marketplace refused the API key/],
     ['a challenge', 'challenge', /^failed key: .*bot protection/],
     ['too many requests', 'rate-limited', /^failed key: .*too many requests.* → wait/],
-  ] as const)('says what to do about %s', async (_, kind, expected) => {
+  ] as const)('suggest a remedy for %s', async (_, kind, expected) => {
     const sim = await market();
     sim.faults.always('any', { kind });
     const found = await checks(sim.url);
@@ -122,7 +122,7 @@ describe('doctor about a marketplace', () => {
     expect(sim.log).toHaveLength(1);
   });
 
-  it('tells a host that can’t be reached from one that answers nonsense', async () => {
+  it('distinguish an unreachable host from one that answers with a web page', async () => {
     expect(await checks('http://127.0.0.1:9')).toEqual([
       matching(/^failed host: 127\.0\.0\.1:9 can't be reached.* → check the address/),
     ]);
@@ -133,7 +133,7 @@ describe('doctor about a marketplace', () => {
     );
   });
 
-  it('of a wrong path says where requests went, and of a wrong scheme what the port speaks', async () => {
+  it('explain a wrong path and a wrong scheme', async () => {
     const site = await startServer({ status: 404, body: '<html>Not found</html>' });
     expect(await checks(`${site.url.href}shop/`)).toContainEqual(
       matching(
@@ -145,7 +145,7 @@ describe('doctor about a marketplace', () => {
     ]);
   });
 
-  it('warns of records that can’t be read, and of a list that says it is empty', async () => {
+  it('warn about unreadable records, and about an empty list', async () => {
     const sim = await market();
     sim.seller(KEY).catalogue.breakRecord(1002, '{"id":1002}');
     expect(await checks(sim.url)).toContainEqual(
@@ -155,27 +155,25 @@ describe('doctor about a marketplace', () => {
     expect(await checks(empty.url)).toContainEqual(matching(/^warning list: .*lists no items/));
   });
 
-  it('fails a key that opens another account than the one in the copy', async () => {
+  it.each([
+    [
+      'account',
+      `bound_username = 'grace'`,
+      /^failed key: opens the account of ada, but this seller’s copy is of the account of grace/,
+    ],
+    [
+      'marketplace',
+      `marketplace = 'market.example'`,
+      /^failed key: this seller’s copy is of the marketplace market\.example, not/,
+    ],
+  ])('fail a key if the copy is of another %s, as sync does', async (_, change, expected) => {
     const sim = await market();
     await syncAccount(mirror().deps(sim.url), never);
-    sim.seller(KEY).account = { ...sim.seller(KEY).account, username: 'grace' };
-    expect(await checks(sim.url)).toContainEqual(
-      matching(
-        /^failed key: opens the account of grace, but this seller’s copy is of the account of ada/,
-      ),
-    );
+    await mirror().rows(`UPDATE mirror.sellers SET ${change}`);
+    expect(await checks(sim.url)).toContainEqual(matching(expected));
   });
 
-  it('fails a copy of another marketplace, which sync would refuse', async () => {
-    const sim = await market();
-    await syncAccount(mirror().deps(sim.url), never);
-    await mirror().rows(`UPDATE mirror.sellers SET marketplace = 'market.example'`);
-    expect(await checks(sim.url)).toContainEqual(
-      matching(/^failed key: this seller’s copy is of the marketplace market\.example, not/),
-    );
-  });
-
-  it('fails the second of two sellers whose keys open one account, however its name is written', async () => {
+  it('fail the second of two sellers whose keys open one account, in any letter case', async () => {
     const sim = await market();
     const ada = { seller: 'first', host: 'localhost:1', username: 'Ada' };
     expect(await checks(sim.url, {}, [ada])).toContainEqual(
@@ -188,8 +186,8 @@ describe('doctor about a marketplace', () => {
   });
 });
 
-describe('doctor about the store', () => {
-  it('leaves a database without tables as it is', async () => {
+describe('the checks of the store', () => {
+  it('do not migrate a database without tables', async () => {
     const database = await createTestDatabase({ empty: true });
     try {
       const own = { ...config, databaseUrl: new Secret(database.url) };
@@ -205,7 +203,7 @@ describe('doctor about the store', () => {
     }
   });
 
-  it('warns of a role that can do more than the mirror needs, and leaves the server as it is', async () => {
+  it('warn about a superuser, and create no role', async () => {
     const database = new URL(mirror().databaseUrl).pathname.slice(1);
     const url = databaseAt(inject('testServer').adminUrl, database);
     const { checks: found } = await checkStore({ ...config, databaseUrl: new Secret(url) }, never);
@@ -223,7 +221,7 @@ describe('doctor about the store', () => {
     ).toEqual([]);
   });
 
-  it('makes no embedded database, and looks at the room for it', async () => {
+  it('create no embedded database, but check the disk space for it', async () => {
     const dataDir = join(folder(), 'not', 'there');
     const { checks: found } = await checkStore({ ...config, databaseUrl: null, dataDir }, never);
     expect(found).toMatchObject([
@@ -239,23 +237,20 @@ describe('doctor about the store', () => {
       '/proc/zzz',
       /^store: the data folder \/proc\/zzz cannot be used: it does not exist and can’t be created/,
     ],
-  ])(
-    'fails the DATA_DIR %s, in the words of the command that would make it',
-    async (path, text) => {
-      const file = join(folder(), 'FILE');
-      writeFileSync(file, '');
-      onTestFinished(() => rmSync(file));
-      const dataDir = resolve(folder(), path);
-      const { checks: found } = await checkStore({ ...config, databaseUrl: null, dataDir }, never);
-      const opened = openEmbedded({ dataDir, applicationName: 'a test' });
-      const error = await opened.catch((thrown: unknown) => thrown as EmbeddedStartError);
-      expect(found[0]).toMatchObject({
-        result: 'failed',
-        text: matching(text),
-      });
-      expect(found[0]?.text).toBe(`store: ${(error as Error).message}`);
-    },
-  );
+  ])('fail DATA_DIR %s with the same message as a command that uses it', async (path, text) => {
+    const file = join(folder(), 'FILE');
+    writeFileSync(file, '');
+    onTestFinished(() => rmSync(file));
+    const dataDir = resolve(folder(), path);
+    const { checks: found } = await checkStore({ ...config, databaseUrl: null, dataDir }, never);
+    const opened = openEmbedded({ dataDir, applicationName: 'a test' });
+    const error = await opened.catch((thrown: unknown) => thrown as EmbeddedStartError);
+    expect(found[0]).toMatchObject({
+      result: 'failed',
+      text: matching(text),
+    });
+    expect(found[0]?.text).toBe(`store: ${(error as Error).message}`);
+  });
 
   it.each([
     [
@@ -269,11 +264,11 @@ describe('doctor about the store', () => {
       /^store: its role \w+ may not write/,
     ],
     [
-      'does not let the role make the schema of the queue',
+      'does not let the role create the queue’s schema',
       'REVOKE CREATE ON DATABASE this FROM current_user',
       /^store: its role \w+ may not create schemas/,
     ],
-  ])('fails a database that %s, as a run would', async (_, sql, expected) => {
+  ])('fail a database that %s', async (_, sql, expected) => {
     const database = await createTestDatabase();
     try {
       await query(database.url, sql.replace('this', new URL(database.url).pathname.slice(1)));
@@ -292,7 +287,7 @@ describe('doctor about the store', () => {
 });
 
 describe('doctor', () => {
-  it('ends with 0 when nothing fails, and says how many requests it made', async () => {
+  it('exits with 0 if nothing fails, and counts its requests', async () => {
     const sim = await market({ profile: 'field-2' });
     const { code, stdout } = await run(['doctor'], settings(mirror().databaseUrl, sim.url));
     expect(stdout).toMatch(
@@ -304,7 +299,7 @@ describe('doctor', () => {
     expect(code).toBe(0);
   });
 
-  it('goes on to the marketplace when the store fails, and ends with 1', async () => {
+  it('still checks the marketplace if the store fails, and exits with 1', async () => {
     const sim = await market();
     const env = settings('postgres://a:pa55word@127.0.0.1:9/x', sim.url);
     const { code, stdout } = await run(['doctor', '--json'], env);
@@ -320,7 +315,7 @@ describe('doctor', () => {
     expect(code).toBe(1);
   });
 
-  it('fails without a seller, and where health and metrics can’t be served, as `run` would', async () => {
+  it('fails without a seller, and if HEALTH_LISTEN is taken', async () => {
     const taken = await startServer({ body: '' });
     const env = {
       DATABASE_URL: mirror().databaseUrl,
@@ -332,7 +327,7 @@ describe('doctor', () => {
     expect(code).toBe(1);
   });
 
-  it('ends with 2 when the configuration can’t be used, each fault with its remedy', async () => {
+  it('exits with 2 if the configuration is invalid, with a remedy for each problem', async () => {
     const { code, stdout } = await run(['doctor'], settings('nonsense', 'nonsense'));
     expect(stdout).toMatch(
       /^✗ configuration: MARKETPLACE_URL .*\n {2}→ .*\n✗ configuration: DATABASE_URL .*\n {2}→ .*\n/,
@@ -360,7 +355,7 @@ describe('doctor --alert', () => {
     return { hook, smtp, ...ended };
   }
 
-  it('sends a test by each way that is configured, and says what came back', async () => {
+  it('sends a test through each channel, and shows the answers', async () => {
     const { hook, smtp, stdout, code } = await alerted(200);
     expect(stdout).toContain('✓ alert: the webhook accepted it as slack (HTTP 200)\n');
     expect(stdout).toContain(
@@ -371,7 +366,7 @@ describe('doctor --alert', () => {
     expect(code).toBe(0);
   });
 
-  it('fails when an alert is not taken, and says which setting to look at', async () => {
+  it('fails if a channel refuses the alert, and names the settings to check', async () => {
     const { stdout, code } = await alerted(404, { SMTP_URL: 'smtp://127.0.0.1:1' });
     expect(stdout).toContain(
       '✗ alert: the webhook answered with HTTP 404\n  → check ALERT_WEBHOOK_URL and ALERT_FORMAT\n',
@@ -380,7 +375,7 @@ describe('doctor --alert', () => {
     expect(code).toBe(1);
   });
 
-  it('fails when nobody is told of anything, and sends nothing without being asked', async () => {
+  it('fails without a channel; without --alert nothing is sent', async () => {
     const { env } = await marketOf(mirror());
     expect((await run(['doctor', '--alert'], env)).stdout).toContain(
       '✗ alert: no channel for alerts is configured\n  → set ALERT_WEBHOOK_URL, or ALERT_EMAIL and SMTP_URL\n',

@@ -12,7 +12,7 @@ beforeEach(async () => {
   await write(1);
 });
 
-/** Writes a change, as numbered as runs do. */
+/** Writes a change of this run. */
 async function write(run: number): Promise<void> {
   await mirror().rows(
     `INSERT INTO mirror.item_changes (seller_id, item_id, run_id, changed_at, class, field, new_value)
@@ -25,7 +25,7 @@ const cli = (...args: string[]) => run(['export', ...args], env);
 const file = (name: string): string => join(folder(), name);
 
 describe('export', () => {
-  it('lists the views when none is named', async () => {
+  it('lists the views if none is named', async () => {
     const { code, stdout } = await cli();
     expect(code).toBe(0);
     expect(stdout).toMatch(/^items +seller_id, item_id +Every item ever seen/m);
@@ -34,7 +34,7 @@ describe('export', () => {
     expect(views).toContainEqual(expect.objectContaining({ view: 'item_changes', key: ['seq'] }));
   });
 
-  it('goes on from its cursor file, which tells whose cursor it holds', async () => {
+  it('continues from its cursor file, and refuses one of another view', async () => {
     const follow = () =>
       cli('item_changes', '--format', 'ndjson', '--cursor-file', 'changes.cursor');
     const runs = (stdout: string): unknown[] =>
@@ -54,7 +54,7 @@ describe('export', () => {
     expect((await cli('items', '--cursor-file', 'broken.cursor')).stderr).toContain('no cursor');
   });
 
-  it('writes the next cursor elsewhere when asked to, and leaves none of an export that failed', async () => {
+  it('writes the next cursor to another file, and no cursor after a failed export', async () => {
     const options = ['--cursor-file', 'a.cursor', '--next-cursor-file', 'a.next'];
     const { code, stdout } = await cli('items', '--out', 'a.csv', '--json', ...options);
     expect(code).toBe(0);
@@ -70,7 +70,7 @@ describe('export', () => {
     expect(readdirSync(folder()).filter((name) => name.endsWith('.tmp'))).toEqual([]);
   });
 
-  it('guards CSV for people, and leaves it as it is for databases', async () => {
+  it('disarms formulas in CSV, unless --raw is given', async () => {
     await mirror().rows(
       `INSERT INTO mirror.purchase_codes (seller_id, code, verdict) VALUES ('main', '=1+1', 'valid')`,
     );
@@ -78,7 +78,7 @@ describe('export', () => {
     expect((await cli('purchases', '--raw')).stdout).toContain(',=1+1,');
   });
 
-  it('has decimal commas for an Excel of a country that has them', async () => {
+  it('writes decimal commas for Excel in countries that use them', async () => {
     await mirror().rows(
       `INSERT INTO mirror.purchase_codes (seller_id, code, verdict, price, currency)
        VALUES ('main', 'A', 'valid', 19.9, 'EUR')`,
@@ -91,7 +91,7 @@ describe('export', () => {
     expect(asked.stdout).toBe('\uFEFFa;b;c\r\n1,5;2,5;t\r\n');
   });
 
-  it('refuses more rows than a sheet has before it writes one', async () => {
+  it('refuses more rows than a sheet has before it writes a file', async () => {
     await mirror().rows(
       'CREATE VIEW reporting.long AS SELECT n FROM generate_series(1, 1048576) AS n',
     );
@@ -101,7 +101,7 @@ describe('export', () => {
     expect(existsSync(file('long.xlsx'))).toBe(false);
   });
 
-  it('tells a purchase that is gone, and one whose support ended meanwhile', async () => {
+  it('follows a purchase that is gone, and one whose support ended meanwhile', async () => {
     await mirror().rows(
       `INSERT INTO mirror.purchase_codes (seller_id, code, verdict, purchase_seen_at, supported_until)
        VALUES ('main', 'A', 'valid', now(), NULL), ('main', 'B', 'valid', now(), '2020-06-01Z')`,
@@ -125,7 +125,7 @@ describe('export', () => {
     expect({ code, magic: stdout.slice(0, 4) }).toEqual({ code: 0, magic: 'PAR1' });
   });
 
-  it('does not advance the cursor when its reader goes away', async () => {
+  it('does not advance the cursor if its reader goes away', async () => {
     await mirror().rows(
       `INSERT INTO mirror.item_changes (seller_id, item_id, run_id, changed_at, class, field, new_value)
        SELECT 'main', n, 1, now(), 'text', 'name', to_jsonb(repeat('x', 1000))

@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
-import { marketOf, run } from './support.js';
+import { marketOf, printed, run } from './support.js';
 
 const mirror = useMirror();
-const items = (...args: string[]) =>
-  run(['items', ...args], { DATABASE_URL: mirror().databaseUrl });
+const store = () => ({ DATABASE_URL: mirror().databaseUrl });
+const items = (...args: string[]) => run(['items', ...args], store());
+const show = (...args: string[]) => printed(args, store());
 
 interface Row {
   readonly item_id: number;
@@ -13,9 +14,9 @@ interface Row {
 }
 
 const rows = async (...args: string[]): Promise<Row[]> =>
-  JSON.parse((await items('--json', ...args)).stdout) as Row[];
+  JSON.parse(await show('items', '--json', ...args)) as Row[];
 
-/** Five items; then one is renamed, one is removed, and one is new. Returns a moment in between. */
+/** Five items; then one is renamed, one removed and one added. @returns a moment between the two lists */
 async function history(): Promise<string> {
   const { catalogue, sync } = await marketOf(mirror(), 5);
   await sync();
@@ -25,16 +26,15 @@ async function history(): Promise<string> {
   catalogue.change(1001, { name: 'Renamed' });
   catalogue.remove(1002);
   catalogue.add({ ...item, id: 2001, name: 'New' });
-  await new Promise((resolve) => setTimeout(resolve, 2)); // moments are told to the millisecond
+  await new Promise((resolve) => setTimeout(resolve, 2)); // --as-of has millisecond precision
   await sync();
   return now.at.toISOString();
 }
 
 describe('items', () => {
-  it('lists the live ones, others when they are asked for', async () => {
+  it('lists the live ones, or those with another state', async () => {
     await history();
-    const { code, stdout } = await items();
-    expect(code).toBe(0);
+    const stdout = await show('items');
     expect(stdout).toMatch(
       /^item_id +name +price_regular +price_extended +currency +version +state/,
     );
@@ -42,12 +42,12 @@ describe('items', () => {
     expect(await rows('--state', 'removed')).toMatchObject([{ item_id: 1002, state: 'removed' }]);
     expect(await rows('--state', 'all', '--limit', '4')).toHaveLength(4);
     expect(await rows('--item', '1002')).toHaveLength(1);
-    expect((await items('--format', 'csv', '--item', '2001')).stdout).toMatch(
+    expect(await show('items', '--format', 'csv', '--item', '2001')).toMatch(
       /^seller_id,item_id,name,.*\r\nmain,2001,New,/,
     );
   });
 
-  it('lists them as they were, exactly', async () => {
+  it('lists them exactly as they were', async () => {
     const moment = await history();
     const were = await rows('--as-of', moment, '--state', 'all');
     expect(were.map(({ item_id }) => item_id)).toEqual([1001, 1002, 1003, 1004, 1005]);
@@ -56,7 +56,7 @@ describe('items', () => {
     expect((await rows('--state', 'all')).map(({ name }) => name)).toContain('Renamed');
   });
 
-  it('of a moment before the first list says since when there is history', async () => {
+  it('before the first list are an error that says when history begins', async () => {
     await history();
     const [first] = await mirror().rows<{ at: Date }>(
       'SELECT min(first_seen_at) AS at FROM mirror.items',
@@ -66,12 +66,12 @@ describe('items', () => {
     expect(early).toMatchObject({ code: 1, stdout: '' });
     expect(early.stderr).toContain(`history of seller "main" begins at ${begin}`);
     expect(await rows('--as-of', begin)).toHaveLength(5);
-    // Of what is deleted after a time nothing is known any more, too.
+    // History that was pruned is unknown too.
     await mirror().rows(`UPDATE mirror.sellers SET history_since = now() - interval '1 second'`);
     expect((await items('--as-of', '1h')).code).toBe(1);
   });
 
-  it('of a seller that was added later warns, and lists the others', async () => {
+  it('warn about a seller that was added later, and list the others', async () => {
     const moment = await history();
     await mirror().store.sellers.ensure('second', 'market.example');
     const { code, stderr, stdout } = await items('--as-of', moment, '--json');
@@ -82,7 +82,7 @@ describe('items', () => {
 });
 
 describe('items view', () => {
-  it('shows an item whole, with what it cost since when, and as JSON with the record as received', async () => {
+  it('shows all of an item with its prices over time; JSON also has the record as received', async () => {
     const { catalogue, sync } = await marketOf(mirror(), 3);
     catalogue.change(1002, { name: 'Basalt \u001B[31mKit', priceRegularCents: 1900 });
     await sync();
@@ -91,8 +91,7 @@ describe('items view', () => {
     catalogue.change(1002, { priceRegularCents: 2150 });
     await sync();
 
-    const { code, stdout } = await items('view', '1002');
-    expect(code).toBe(0);
+    const stdout = await show('items', 'view', '1002');
     expect(stdout).toMatch(/^item 1002 · Basalt Kit · live\n/);
     expect(stdout).toMatch(/\nversion +9\.9\n/);
     expect(stdout).toMatch(/\npurchases +0\n/);
@@ -100,8 +99,7 @@ describe('items view', () => {
     expect(prices.map((line) => line.split(/ {2,}/)[1])).toEqual(['19.00', '21.50']);
 
     const [listed] = await rows('--item', '1002');
-    const json = JSON.parse((await items('view', '1002', '--json')).stdout) as object;
-    expect(json).toMatchObject({
+    expect(JSON.parse(await show('items', 'view', '1002', '--json'))).toMatchObject({
       ...listed,
       purchases: 0,
       raw: { id: 1002, name: 'Basalt \u001B[31mKit' },
@@ -110,7 +108,7 @@ describe('items view', () => {
   });
 });
 
-/** Two runs; the second met a record that can't be read. */
+/** Two runs; the second quarantines a record. */
 async function twoRuns(): Promise<bigint> {
   const { catalogue, sync } = await marketOf(mirror(), 12, { profile: 'field-2' });
   await sync();
@@ -122,22 +120,17 @@ async function twoRuns(): Promise<bigint> {
 }
 
 describe('runs', () => {
-  it('lists the newest first, as many as wanted', async () => {
+  it('lists the newest first, up to --limit', async () => {
     const newest = await twoRuns();
-    const env = { DATABASE_URL: mirror().databaseUrl };
-    const { code, stdout } = await run(['runs', '--limit', '1'], env);
-    expect(code).toBe(0);
-    const [head, first, ...rest] = stdout.trimEnd().split('\n');
+    const [head, first, ...rest] = (await show('runs', '--limit', '1')).trimEnd().split('\n');
     expect(head).toMatch(/^ *run +seller +kind +state +started/);
     expect(first).toMatch(new RegExp(`^ *${newest} +main +items +succeeded`));
     expect(rest).toEqual([]);
   });
 
-  it('shows one whole: figures, warnings, quirks, and records it could not read, shortened', async () => {
+  it('shows one run: figures, warnings, quirks, and the beginning of unreadable records', async () => {
     const id = await twoRuns();
-    const env = { DATABASE_URL: mirror().databaseUrl };
-    const { code, stdout } = await run(['runs', String(id)], env);
-    expect(code).toBe(0);
+    const stdout = await show('runs', String(id));
     expect(stdout).toContain(`run ${id} · main · items · succeeded`);
     expect(stdout).toMatch(/^listed +12$/m);
     expect(stdout).toMatch(/^quarantined +1$/m);
@@ -145,15 +138,14 @@ describe('runs', () => {
     expect(stdout).toContain('envelope.items-object');
     expect(stdout).toMatch(/item 1003: .*\n {4}\{"id":1003,"name":"","price":"x+…\n/);
     expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThan(400);
-    const json = await run(['runs', String(id), '--json'], env);
-    expect(JSON.parse(json.stdout)).toMatchObject({
+    expect(JSON.parse(await show('runs', String(id), '--json'))).toMatchObject({
       run: { run_id: Number(id), quarantined: 1 },
       quarantine: [{ item_id: 1003, raw: expect.stringMatching(/^\{"id":1003.*…$/s) as string }],
     });
   });
 });
 
-/** Forty items, of which twenty are gone, one with a hostile name; all others got a new price. */
+/** Forty items; then twenty are gone, one with control characters in its name, and the others have a new price. */
 async function held(more: Readonly<Record<string, string>> = {}) {
   const { catalogue, sync: mirrorItems, ...market } = await marketOf(mirror(), 40);
   const env = { ...market.env, ...more };
@@ -169,7 +161,7 @@ async function held(more: Readonly<Record<string, string>> = {}) {
 }
 
 describe('a held run', () => {
-  it('is told with names and both remedies by sync, status and runs, beside what changed everywhere', async () => {
+  it('is shown by sync, status and runs, with names, both remedies and wide changes', async () => {
     const { env, sync, id } = await held();
     expect(sync.code).toBe(3);
     const sentence = '20 of 40 items are no longer listed (1001 Evil';
@@ -178,18 +170,15 @@ describe('a held run', () => {
       `seller-mirror runs reject ${id}`,
     ];
     const wide = 'price_regular changed in all 20 items';
-    const status = await run(['status'], env);
-    const details = await run(['runs', 'show', id], env);
-    for (const { stdout } of [sync, status, details]) {
+    const status = await printed(['status'], env);
+    for (const stdout of [sync.stdout, status, await show('runs', 'show', id)]) {
       for (const words of [sentence, 'and 17 more', approve, reject, wide]) {
         expect(stdout).toContain(words);
       }
       expect(stdout).not.toMatch(/(?!\n)\p{Cc}|\u202E/u);
     }
-    expect(status.stdout).toMatch(/^! main · current/m);
-    expect(status.stdout).toMatch(/^ {2}held +.*run \d+ \(items, held\)/m);
-    const json = await run(['status', '--json'], env);
-    expect(JSON.parse(json.stdout)).toMatchObject([
+    expect(status).toMatch(/^! main · current[^]*^ {2}held +.*run \d+ \(items, held\)/m);
+    expect(JSON.parse(await printed(['status', '--json'], env))).toMatchObject([
       {
         last_problem: { problem_code: 'held', held: { items: 20, confirmed: 20, present: 40 } },
         last_wide: { changes: [{ field: 'price_regular', items: 20, of: 20 }] },
@@ -197,57 +186,48 @@ describe('a held run', () => {
     ]);
   });
 
-  it('is settled by approve, which says what it did and is no harm twice', async () => {
+  it('can be approved, and approved again without effect', async () => {
     const { env, id } = await held();
-    const { code, stdout } = await run(['runs', 'approve', id], env);
-    expect(stdout).toMatch(
+    expect(await show('runs', 'approve', id)).toMatch(
       new RegExp(`^✓ main · run ${id} approved: 20 of 20 items removed \\(run \\d+\\)\n$`),
     );
-    expect(code).toBe(0);
-    const again = await run(['runs', 'approve', id, '--json'], env);
-    expect(again.code).toBe(0);
-    expect(JSON.parse(again.stdout)).toMatchObject({
+    expect(JSON.parse(await show('runs', 'approve', id, '--json'))).toMatchObject({
       run_id: Number(id),
       decision: 'approved',
       already: true,
       removed: 0,
       decided_by: expect.stringMatching(/ on /) as string,
     });
-    const status = await run(['status'], env);
-    expect(status.stdout).toContain('20 live · 0 missing · 20 removed');
-    expect(status.stdout).not.toMatch(/held|remedy/);
-    expect((await run(['runs', 'show', id], env)).stdout).toMatch(
-      /approved at .* by .*; run \d+ carried/,
-    );
+    const status = await printed(['status'], env);
+    expect(status).toContain('20 live · 0 missing · 20 removed');
+    expect(status).not.toMatch(/held|remedy/);
+    expect(await show('runs', 'show', id)).toMatch(/approved at .* by .*; run \d+ carried/);
     const late = await run(['runs', 'reject', id], env);
     expect(late.stderr).toMatch(/^error: run \d+ was already approved.*\n {2}→ /);
     expect(late.code).toBe(1);
   });
 
-  it('is settled by reject, which keeps the items missing', async () => {
+  it('can be rejected, which keeps the items missing', async () => {
     const { env, id } = await held();
-    const { code, stdout } = await run(['runs', 'reject', id], env);
-    expect(stdout).toContain(`run ${id} rejected: 20 items stay missing`);
-    expect(code).toBe(0);
-    expect((await run(['sync', 'items'], env)).code).toBe(0);
-    expect((await run(['status'], env)).stdout).toContain('20 live · 20 missing · 0 removed');
+    const rejected = `run ${id} rejected: 20 items stay missing`;
+    expect(await show('runs', 'reject', id)).toContain(rejected);
+    await printed(['sync', 'items'], env);
+    expect(await printed(['status'], env)).toContain('20 live · 20 missing · 0 removed');
   });
 
-  it('is told by reject as it is after an approval that could not remove all', async () => {
+  it('can be rejected after an approval that could not remove all, which is then reported', async () => {
     const { env, id } = await held({ LOOKUPS_PER_RUN: '12' });
-    const approved = await run(['runs', 'approve', id], env);
-    expect(approved.stdout).toContain(`run ${id} approved: 12 of 20 items removed`);
-    const { code, stdout } = await run(['runs', 'reject', id], env);
-    expect(stdout).toMatch(
+    const approved = await printed(['runs', 'approve', id], env);
+    expect(approved).toContain(`run ${id} approved: 12 of 20 items removed`);
+    expect(await show('runs', 'reject', id)).toMatch(
       /rejected: 8 items stay missing\n {2}12 already removed by run \d+, when it was approved; /,
     );
-    expect(code).toBe(0);
-    expect((await run(['runs', 'show', id], env)).stdout).toMatch(
+    expect(await show('runs', 'show', id)).toMatch(
       /rejected at .* by .*; run \d+ had removed items when it was approved before\n/,
     );
   });
 
-  it('waits while a run works for the seller, and names it', async () => {
+  it('can’t be decided while another run of the seller is under way', async () => {
     const { env, id } = await held();
     const lock = await mirror().store.sellers.lock('main');
     const { code, stderr } = await run(['runs', 'approve', id], env);

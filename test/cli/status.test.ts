@@ -6,18 +6,26 @@ import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
+import type { JobDeps } from '../../src/jobs/types.js';
+import type { Simulator } from '../../src/simulator/index.js';
 import type { FiredSchedule } from '../../src/store/processes.js';
 import { never, useMirror } from '../support/mirror.js';
-import { marketOf, run, settings, start, until } from './support.js';
+import { marketOf, printed, run, settings, start, until } from './support.js';
 
 const mirror = useMirror();
 
-/** A mirrored seller, made without the command line. */
+/** A mirrored seller. */
 async function mirrored(username = 'ada') {
   const { sim, deps, env, sync } = await marketOf(mirror(), 12, { username });
   await syncAccount(deps, never);
   await sync();
   return { sim, deps, env };
+}
+
+/** Makes a scheduled run fail for a reason that parks the seller. */
+async function park(sim: Simulator, deps: JobDeps): Promise<void> {
+  sim.faults.always('any', { kind: 'key-refused' });
+  await performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: false }, never);
 }
 
 async function report(now = new Date()) {
@@ -39,11 +47,11 @@ describe('the verdict on a copy', () => {
     expect(await report(hours(26.1))).toMatchObject({ verdict: 'stale', current: false });
   });
 
-  it('is “failing” when the newest run failed, with the reason and what to do', async () => {
+  it('is “failing” when the newest run failed, with the reason and a remedy', async () => {
     const { sim, deps } = await mirrored();
     sim.faults.always('list', { kind: 'html', status: 200 });
     await syncCatalogue(deps, never);
-    // A later success of another kind does not make the items any better.
+    // A later success of another kind does not make the items current.
     await syncAccount(deps, never);
     const { verdict, current, lastProblem } = await report();
     expect({ verdict, current }).toEqual({ verdict: 'failing', current: false });
@@ -51,13 +59,13 @@ describe('the verdict on a copy', () => {
     expect(lastProblem?.remedy).toContain('seller-mirror sync');
   });
 
-  it('is untouched by a look-up of an item that does not exist', async () => {
+  it('ignores a failed look-up of an item that does not exist', async () => {
     const { deps } = await mirrored();
     expect((await syncItem(deps, 999, never)).state).toBe('failed');
     expect(await report()).toMatchObject({ verdict: 'current', lastProblem: null });
   });
 
-  it('takes a run for running only while its process lives, since a killed one can’t say so', async () => {
+  it('is “running” only while the run’s process lives', async () => {
     await mirrored();
     await mirror().rows(
       `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'items', 'running', 'killed')`,
@@ -100,10 +108,10 @@ describe('the next times of a schedule', () => {
       [worker, process(2, ['scheduler'], [{ ...fired, cron: '0 3 * * *' }])],
       'not-scheduled',
     ],
-    ['nobody works on the queue', [process(2, ['scheduler'], [fired])], 'no-worker'],
+    ['no worker runs', [process(2, ['scheduler'], [fired])], 'no-worker'],
     ['scheduler and workers run', [worker, process(2, ['scheduler'], [fired])], null],
     ['`run` runs', [process(3, ['scheduler', 'worker'], [fired])], null],
-  ] as const)('are told only if somebody keeps them: %s', (_, processes, obstacle) => {
+  ] as const)('are shown only if some process keeps them: %s', (_, processes, obstacle) => {
     const expectation = { configured: true, staleAfterHours: 26, schedules: [schedule], processes };
     const { schedules } = sellerReport('main', expectation, null, new Date('2026-11-21T12:00:00Z'));
     const times = ['22', '23', '24'].map((day) => new Date(`2026-11-${day}T02:00:00Z`));
@@ -112,7 +120,7 @@ describe('the next times of a schedule', () => {
     ]);
   });
 
-  it('come with `run` and go with it, also when it is killed, since a dead scheduler keeps nothing', async () => {
+  it('are shown while `run` runs, and no longer once it is killed', async () => {
     const { sim } = await mirrored();
     const more = { SYNC_CRON: '0 0 29 2 *', HEALTH_LISTEN: 'off', CATCH_UP: 'false' };
     const env = settings(mirror().databaseUrl, sim.url, more);
@@ -130,30 +138,20 @@ describe('the next times of a schedule', () => {
     expect(await scheduleLine()).toContain('no scheduler is running; start `seller-mirror run`');
   });
 
-  it('are not told of a paused seller', async () => {
-    await mirrored();
-    await mirror().store.sellers.pause('main', 'paused by ada');
-    const [stored] = await mirror().store.sellers.statuses();
-    const processes = [process(3, ['scheduler', 'worker'], [fired])];
-    const expectation = { configured: true, staleAfterHours: 26, schedules: [schedule], processes };
-    const { schedules } = sellerReport('main', expectation, stored ?? null, new Date());
-    expect(schedules).toMatchObject([{ obstacle: 'paused', next: [] }]);
-  });
-
-  it('are not told of a parked seller, whom schedules leave alone', async () => {
+  it.each(['paused', 'parked'] as const)('are not shown for a %s seller', async (obstacle) => {
     const { sim, deps } = await mirrored();
-    sim.faults.always('any', { kind: 'key-refused' });
-    await performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: false }, never);
+    if (obstacle === 'paused') await mirror().store.sellers.pause('main', 'paused by ada');
+    else await park(sim, deps);
     const [stored] = await mirror().store.sellers.statuses();
     const processes = [process(3, ['scheduler', 'worker'], [fired])];
     const expectation = { configured: true, staleAfterHours: 26, schedules: [schedule], processes };
     const { schedules } = sellerReport('main', expectation, stored ?? null, new Date());
-    expect(schedules).toMatchObject([{ obstacle: 'parked', next: [] }]);
+    expect(schedules).toMatchObject([{ obstacle, next: [] }]);
   });
 });
 
 describe('status', () => {
-  it('wraps a command as it is typed here, and wraps it once', () => {
+  it('wraps lines once, with the command as it must be typed', () => {
     const cron = { cron: '0 2 * * *', timeZone: 'America/Argentina/Buenos_Aires' };
     const schedule = { seller: 'main', marketplace: 'm.example', kind: 'sync', ...cron } as const;
     const expectation = { configured: true, staleAfterHours: 26, schedules: [schedule] };
@@ -163,11 +161,10 @@ describe('status', () => {
     expect(wrap(asTyped(lines), 80)).toBe(lines);
   });
 
-  it('shows configured sellers and those that only the store knows, hostile names made harmless', async () => {
+  it('shows configured sellers and those that only the store knows, with control characters removed', async () => {
     const { sim } = await mirrored('ada\u001B[2J\u202E');
     const env = settings(mirror().databaseUrl, sim.url, { SELLER_NAME: 'other' });
-    const { code, stdout } = await run(['status'], env);
-    expect(code).toBe(0);
+    const stdout = await printed(['status'], env);
     expect(stdout).toMatch(
       /^! other · never mirrored\n {2}schedule +0 2 \* \* \* \(.+\): no scheduler is running; start `seller-mirror run`\n {2}remedy +run `seller-mirror sync`\n\n✓ main · current, items mirrored .* \(in the store, not configured\)\n/,
     );
@@ -175,17 +172,14 @@ describe('status', () => {
     expect(stdout).toMatch(/items +12 live · 0 missing · 0 removed/);
   });
 
-  it('tells what to do when there is no seller at all', async () => {
-    const { code, stdout } = await run(['status'], { DATABASE_URL: mirror().databaseUrl });
-    expect(code).toBe(0);
+  it('suggests settings when there is no seller at all', async () => {
+    const stdout = await printed(['status'], { DATABASE_URL: mirror().databaseUrl });
     expect(stdout).toMatch(/^No seller is configured, .*MARKETPLACE_URL/);
   });
 
-  it('with --check ends with 1 as soon as a configured copy is not current, for monitoring', async () => {
+  it('with --check exits with 1 if a configured copy is not current', async () => {
     const { env } = await mirrored();
-    const good = await run(['status', '--check', '--json'], env);
-    expect(good.code).toBe(0);
-    expect(JSON.parse(good.stdout)).toMatchObject([
+    expect(JSON.parse(await printed(['status', '--check', '--json'], env))).toMatchObject([
       { seller_id: 'main', configured: true, verdict: 'current', live_items: 12 },
     ]);
     await mirror().rows(`UPDATE mirror.runs SET finished_at = now() - interval '27 hours'`);
@@ -195,25 +189,22 @@ describe('status', () => {
     });
   });
 
-  it('of a paused seller says by whom and how to resume, and --check is content however old its copy is', async () => {
+  it('shows who paused a seller and how to resume it; --check ignores the seller', async () => {
     const { env } = await mirrored();
     await mirror().store.sellers.pause('main', 'paused by ada');
     await mirror().rows(`UPDATE mirror.runs SET finished_at = now() - interval '27 hours'`);
-    const { code, stdout } = await run(['status', '--check'], env);
-    expect(code).toBe(0);
+    const stdout = await printed(['status', '--check'], env);
     expect(stdout).toMatch(/^– main · paused, items mirrored 27 h ago/);
     expect(stdout).toMatch(/paused +(?:just now|\d+ s ago): paused by ada; schedules leave/);
     expect(stdout).toMatch(/remedy +press Resume on the page of main in the dashboard/);
-    const json = await run(['status', '--json'], env);
-    expect(JSON.parse(json.stdout)).toMatchObject([
+    expect(JSON.parse(await printed(['status', '--json'], env))).toMatchObject([
       { verdict: 'paused', parked: null, parked_at: null, paused: { reason: 'paused by ada' } },
     ]);
   });
 
-  it('of a parked seller says why, since when and how to resume, and --check fails', async () => {
+  it('shows why and since when a seller is parked, and how to resume it; --check fails', async () => {
     const { sim, deps, env } = await mirrored();
-    sim.faults.always('any', { kind: 'key-refused' });
-    await performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: false }, never);
+    await park(sim, deps);
     const { code, stdout } = await run(['status', '--check'], env);
     expect(code).toBe(1);
     expect(stdout).toMatch(/^✗ main · parked, items mirrored /);
@@ -221,12 +212,11 @@ describe('status', () => {
       /parked +(?:just now|\d+ s ago), by run \d+: the marketplace refused the API key/,
     );
     expect(stdout).toMatch(/remedy +fix the key, then `seller-mirror sync --seller main` resumes/);
-    const json = await run(['status', '--json'], env);
-    expect(JSON.parse(json.stdout)).toMatchObject([
+    expect(JSON.parse(await printed(['status', '--json'], env))).toMatchObject([
       { verdict: 'parked', current: false, parked: { problem_code: 'refused' } },
     ]);
     sim.faults.clear();
-    expect((await run(['sync', '--seller', 'main'], env)).code).toBe(0);
+    await printed(['sync', '--seller', 'main'], env);
     expect(await report()).toMatchObject({ verdict: 'current', parked: null });
   });
 });

@@ -30,30 +30,30 @@ async function receiver(script: Script = { status: 204 }) {
     channel: createWebhook({ url, format: 'standard', secret: new Secret(SECRET) }, 5_000),
     dashboardUrl: null,
   };
-  const told = (): unknown[] =>
+  const received = (): unknown[] =>
     server.requests.map(({ body, headers }) => new Verifier(SECRET).verify(body, headers));
-  return { server, deps, told };
+  return { server, deps, received };
 }
 
 function job(): MirrorJob {
   return { kind: 'sync', askedAt: new Date(), byHand: false };
 }
 
-/** Does the job and returns what there is to tell. */
+/** Performs the job and returns its alert. */
 async function alertOf(deps: Parameters<typeof performMirrorTask>[0]): Promise<Alert> {
   const outcome = await performMirrorTask(deps, job(), never);
-  // It is kept with the job, as JSON.
+  // The queue stores the outcome as JSON.
   expect(JSON.parse(JSON.stringify(outcome))).toEqual(outcome);
   expect(JSON.stringify(outcome)).not.toContain('balance');
   if (!('alert' in outcome) || outcome.alert === null) throw new Error(`no alert: ${outcome.kind}`);
   return outcome.alert;
 }
 
-/** What people are told of an alert. */
-async function toldOf(alert: Alert): Promise<unknown[]> {
-  const { deps, told } = await receiver();
+/** The messages that a receiver gets for an alert. */
+async function messagesOf(alert: Alert): Promise<unknown[]> {
+  const { deps, received } = await receiver();
   await deliverAlert(deps, alert, 'a', never);
-  return told();
+  return received();
 }
 
 const iso = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/) as string;
@@ -65,12 +65,12 @@ describe('an alert', () => {
     const { sim, deps } = await market();
     sim.faults.always('list', { kind: 'server-error' });
     const alert = await alertOf(deps);
-    const { deps: to, told } = await receiver();
+    const { deps: to, received } = await receiver();
     expect(await deliverAlert(to, alert, 'run-failed.1', never)).toEqual({
       kind: 'done',
       result: { delivered: 204 },
     });
-    expect(told()).toEqual([
+    expect(received()).toEqual([
       {
         type: 'run.failed',
         timestamp: iso,
@@ -92,17 +92,17 @@ describe('an alert', () => {
     ]);
   });
 
-  it('carries a link to what it is about, once somebody said where the dashboard is', async () => {
+  it('has a link when the dashboard’s URL is configured', async () => {
     const { sim, deps } = await market();
     sim.faults.always('list', { kind: 'server-error' });
     const alert = await alertOf(deps);
-    const { deps: to, told } = await receiver();
+    const { deps: to, received } = await receiver();
     await deliverAlert({ ...to, dashboardUrl: 'https://mirror.example' }, alert, 'a', never);
     const runId = alert.kind === 'run-failed' ? alert.runId : '';
-    expect(told()).toMatchObject([{ data: { link: `https://mirror.example/runs/${runId}` } }]);
+    expect(received()).toMatchObject([{ data: { link: `https://mirror.example/runs/${runId}` } }]);
   });
 
-  it('is one job of each way that is configured, since each may fail by itself', () => {
+  it('is one job for each configured channel', () => {
     const alert: Alert = { kind: 'run-failed', runId: '7' };
     expect(alertJobs({ alertWebhook: {}, alertMail: {} }, alert)).toEqual([
       { id: 'run-failed.7', task: alert },
@@ -111,12 +111,12 @@ describe('an alert', () => {
     expect(alertJobs({ alertWebhook: null, alertMail: null }, alert)).toEqual([]);
   });
 
-  it('of a held run says how many items are missing and how to go on', async () => {
+  it('of a held run says how many items are missing and how to decide', async () => {
     const { sim, catalogue, deps } = await market(40);
     await performMirrorTask(deps, job(), never);
     for (const item of [...catalogue.truth()].slice(0, 30))
       sim.seller(KEY).catalogue.remove(item.id);
-    expect(await toldOf(await alertOf(deps))).toMatchObject([
+    expect(await messagesOf(await alertOf(deps))).toMatchObject([
       {
         type: 'run.held',
         data: {
@@ -140,7 +140,7 @@ describe('an alert', () => {
   it('of a parked seller says how to resume', async () => {
     const { sim, deps } = await market();
     sim.faults.always('any', { kind: 'key-refused' });
-    expect(await toldOf(await alertOf(deps))).toMatchObject([
+    expect(await messagesOf(await alertOf(deps))).toMatchObject([
       {
         type: 'seller.parked',
         data: {
@@ -162,12 +162,12 @@ describe('an alert', () => {
     const later = new Date(Date.now() + 27 * 3_600_000);
     const [alert] = await findStaleSellers(mirror().store, ['main'], 26, later);
     if (alert === undefined) throw new Error('not stale');
-    expect(await toldOf(alert)).toMatchObject([
+    expect(await messagesOf(alert)).toMatchObject([
       { type: 'copy.stale', data: { seller: 'main', lastSuccess: alert.since } },
     ]);
   });
 
-  it('holds nothing that the marketplace sent: it leaves the house', async () => {
+  it('quotes no data of the marketplace', async () => {
     const { sim, deps } = await market();
     sim.faults.always('account', { kind: 'reply', status: 200, body: '{"private":"balance 12"}' });
     const { server, deps: to } = await receiver();
@@ -177,14 +177,14 @@ describe('an alert', () => {
     expect(server.requests[0]?.body).not.toContain(KEY);
   });
 
-  it('of a run that died with the store says so, though the run could not', async () => {
+  it('of a run that died before recording its failure says so', async () => {
     const { deps } = await market();
     await syncAccount(deps, never);
     await mirror().rows(
       `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'items', 'running', 'x')`,
     );
     const [run] = await mirror().rows<{ id: string }>('SELECT max(run_id) AS id FROM mirror.runs');
-    expect(await toldOf({ kind: 'run-failed', runId: run?.id ?? '' })).toMatchObject([
+    expect(await messagesOf({ kind: 'run-failed', runId: run?.id ?? '' })).toMatchObject([
       {
         data: {
           state: 'interrupted',
@@ -194,7 +194,7 @@ describe('an alert', () => {
     ]);
   });
 
-  it('has one id at every repetition of its job, and another in every job', async () => {
+  it('has the same id at each retry of its job, and another id in another job', async () => {
     const { sim, deps } = await market();
     sim.faults.always('list', { kind: 'server-error' });
     const alert = await alertOf(deps);
@@ -210,11 +210,11 @@ describe('an alert', () => {
     expect(ids[1]).toBe(ids[0]);
     expect(ids[2]).not.toBe(ids[0]);
     // A dot would make the signed text ambiguous.
-    for (const one of ids) expect(one).toMatch(/^msg_[\w-]+$/);
+    for (const messageId of ids) expect(messageId).toMatch(/^msg_[\w-]+$/);
   });
 });
 
-describe('an alert that has nothing to tell any more', () => {
+describe('an outdated alert', () => {
   async function dropped(alert: Alert): Promise<string> {
     const { server, deps } = await receiver();
     const outcome = await deliverAlert(deps, alert, 'a', never);
@@ -223,7 +223,7 @@ describe('an alert that has nothing to tell any more', () => {
     return String(outcome.result['dropped']);
   }
 
-  it('is dropped, saying why: the run is gone, or a later one went well', async () => {
+  it('is dropped when the run is gone or a later one succeeded', async () => {
     expect(await dropped({ kind: 'run-failed', runId: '999999' })).toMatch(/no longer/);
     const { sim, deps } = await market();
     sim.faults.always('list', { kind: 'server-error' });
@@ -232,12 +232,12 @@ describe('an alert that has nothing to tell any more', () => {
     await syncAccount(deps, never);
     const { server, deps: to } = await receiver();
     await deliverAlert(to, alert, 'a', never);
-    expect(server.requests.length, 'an account says nothing of the items').toBe(1);
+    expect(server.requests.length, 'an account run does not cover the items').toBe(1);
     await syncCatalogue(deps, never);
     expect(await dropped(alert)).toMatch(/run \d+ has succeeded since/);
   });
 
-  it('is dropped when the seller is parked no more', async () => {
+  it('is dropped when the seller is no longer parked', async () => {
     const { sim, deps } = await market();
     sim.faults.always('any', { kind: 'key-refused' });
     const alert = await alertOf(deps);
@@ -280,7 +280,7 @@ describe('stale feeds', () => {
     });
   };
 
-  it('are told once for as long as their target lacks something, and once when it has all again', async () => {
+  it('have one alert while their target lacks rows, and one when it has caught up', async () => {
     const { feeds } = mirror().store;
     await feeds.request('bi', bi.views);
     await feeds.request('bi', bi.views);
@@ -308,7 +308,7 @@ describe('stale feeds', () => {
     });
   });
 
-  it('are those of which a view does not fit its target, though the others are delivered', async () => {
+  it('include feeds with one failing view, although the others are delivered', async () => {
     await mirror().store.feeds.request('bi', bi.views);
     await note(null, ['purchases']);
     await note('column name is date', ['items']);
@@ -320,7 +320,7 @@ describe('stale feeds', () => {
     });
   });
 
-  it('are not those that were asked for nothing, or are no longer configured', async () => {
+  it('exclude feeds that have nothing to deliver or are no longer configured', async () => {
     const { feeds } = mirror().store;
     await feeds.request('bi', bi.views);
     await note(null);
@@ -332,7 +332,7 @@ describe('stale feeds', () => {
 describe('stale sellers', () => {
   const hours = (number: number): Date => new Date(Date.now() + number * 3_600_000);
 
-  it('are those whose items are too old, each time with the same alert', async () => {
+  it('are those whose items are too old, with the same alert each time', async () => {
     const { deps } = await market();
     await syncCatalogue(deps, never);
     const at = (number: number) => findStaleSellers(mirror().store, ['main'], 26, hours(number));
@@ -342,7 +342,7 @@ describe('stale sellers', () => {
     expect(await at(40)).toEqual(stale);
   });
 
-  it('are not those without success as long as they are new, nor any that nobody asked about', async () => {
+  it('exclude new sellers without a success, and sellers that are not configured', async () => {
     const { sim, deps } = await market();
     sim.faults.always('any', { kind: 'server-error' });
     await syncAccount(deps, never);
@@ -354,14 +354,14 @@ describe('stale sellers', () => {
     expect(await findStaleSellers(store, ['other'], 26, hours(27))).toEqual([]);
   });
 
-  it('are not those that are parked: people know why already', async () => {
+  it('exclude parked sellers', async () => {
     const { sim, deps } = await market();
     sim.faults.always('any', { kind: 'key-refused' });
     await performMirrorTask(deps, job(), never);
     expect(await findStaleSellers(mirror().store, ['main'], 26, hours(27))).toEqual([]);
   });
 
-  it('are not those that a person paused', async () => {
+  it('exclude paused sellers', async () => {
     const { deps } = await market();
     await syncCatalogue(deps, never);
     expect(await findStaleSellers(mirror().store, ['main'], 26, hours(27))).toHaveLength(1);

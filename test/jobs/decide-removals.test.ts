@@ -8,7 +8,7 @@ import { openSynced } from './market.js';
 const mirror = useMirror();
 const GONE = Array.from({ length: 12 }, (_, n) => 1001 + n);
 
-/** A mirrored catalogue of 40, of which twelve are gone: more than the guard allows. */
+/** Mirrors 40 items, then removes 12 of them, which is more than the guard allows. */
 async function held(deps: Partial<JobDeps> = {}) {
   const market = await openSynced(mirror(), 40, {}, deps);
   for (const id of GONE) market.catalogue.remove(id);
@@ -30,7 +30,7 @@ const changes = () =>
   );
 
 describe('a held run', () => {
-  it('mirrors what is present, prices too, and says what it holds back, with names', async () => {
+  it('mirrors present items and names the items it holds back', async () => {
     const { catalogue, sync, sim } = await held();
     catalogue.change(1030, { priceRegularCents: 9900 });
     const report = await sync();
@@ -51,7 +51,7 @@ describe('a held run', () => {
 });
 
 describe('approving', () => {
-  it('removes what the run proved to be gone, asks the marketplace nothing, and is a run of its own', async () => {
+  it('removes the items proven to be gone, in a run of its own and without requests', async () => {
     const { sim, report } = await held();
     const asked = sim.log.length;
     const done = await decide(report.runId, 'approved');
@@ -67,8 +67,8 @@ describe('approving', () => {
     expect(run).toMatchObject({ kind: 'approval', state: 'succeeded', removed: 12 });
     const decided = (await mirror().store.runs.get(report.runId))?.run;
     expect(decided).toMatchObject({ decision: 'approved', approvalRunId: done.approvalRunId });
-    const told = (await changes()).filter((row) => row['run'] === String(done.approvalRunId));
-    expect(told).toEqual(
+    const removals = (await changes()).filter((row) => row['run'] === String(done.approvalRunId));
+    expect(removals).toEqual(
       GONE.map((id) => ({
         id,
         class: 'removed',
@@ -79,12 +79,12 @@ describe('approving', () => {
     );
   });
 
-  it('leaves items that were listed again, found by themselves, or removed since, and says so', async () => {
+  it('leaves items that were listed, found or removed since, and reports them', async () => {
     const { catalogue, syncItem, sync, report } = await held();
     catalogue.restore(1001);
     catalogue.restore(1002);
     catalogue.remove(1030);
-    // Below the guard's number, so the next night settles what is left by itself.
+    // Below the guard, so the next run decides about the rest by itself.
     for (const id of [1003, 1004]) catalogue.setState(id, 'unlisted');
     for (const id of [1001, 1003, 1005]) await syncItem(id);
     const done = await decide(report.runId, 'approved');
@@ -92,11 +92,11 @@ describe('approving', () => {
     expect(done.left?.found.map(({ itemId }) => itemId)).toEqual([1001, 1003]);
     expect(done.left).toMatchObject({ removed: 1, unproven: 0 });
     expect(await idsIn('missing')).toEqual([]);
-    // What was approved though it was there again is restored by the next run.
+    // Item 1002 was removed although it is listed again; the next run restores it.
     expect((await sync()).counts).toMatchObject({ restored: 1, removed: 1 });
   });
 
-  it('leaves an item that went missing anew since, which the run proved nothing about', async () => {
+  it('leaves an item that returned and went missing again since', async () => {
     const { catalogue, sync, sim, report } = await held();
     catalogue.restore(1001);
     await sync();
@@ -113,7 +113,7 @@ describe('approving', () => {
     expect(await idsIn('missing')).toEqual([1001]);
   });
 
-  it('leaves an item that is listed in a record that can’t be read', async () => {
+  it('leaves an item whose listed record can’t be read', async () => {
     const { catalogue, sync, report } = await held();
     for (const id of GONE) catalogue.restore(id);
     catalogue.breakRecord(1001, '{"id":1001,"name":"\u0007"}');
@@ -123,7 +123,7 @@ describe('approving', () => {
     expect(await idsIn('missing')).toEqual([1001]);
   });
 
-  it('lets later runs remove what was not proven yet, without holding them', async () => {
+  it('lets later runs remove the rest once it is proven, without being held', async () => {
     const { sync, report } = await held({ lookupsPerRun: 5 });
     const done = await decide(report.runId, 'approved');
     expect(done).toMatchObject({ removed: 5, left: { unproven: 7 } });
@@ -148,11 +148,13 @@ describe('approving', () => {
       { state: 'removed', name },
       { state: 'live', name: 'Back again' },
     ]);
-    const told = (await changes()).filter((row) => row['id'] === 1001).map((row) => row['class']);
-    expect(told).toEqual(['missing', 'removed', 'restored', 'text']);
+    const classes = (await changes())
+      .filter((row) => row['id'] === 1001)
+      .map((row) => row['class']);
+    expect(classes).toEqual(['missing', 'removed', 'restored', 'text']);
   });
 
-  it('of two at once happens once', async () => {
+  it('happens once when two people approve at the same time', async () => {
     const { report } = await held();
     const both = await Promise.allSettled([
       decide(report.runId, 'approved'),
@@ -162,7 +164,7 @@ describe('approving', () => {
     expect(removed.toSorted((a, b) => a - b)).toEqual([0, 12]);
   });
 
-  it('does not take a parked seller for mended', async () => {
+  it('leaves a parked seller parked', async () => {
     const { report } = await held();
     const { store } = mirror();
     await store.sellers.park('main', { code: 'refused', reason: 'x', runId: report.runId });
@@ -170,7 +172,7 @@ describe('approving', () => {
     expect(await store.sellers.parkingOf('main')).not.toBeNull();
   });
 
-  it('of an unknown run, or one that was not held, is refused', async () => {
+  it('is refused for an unknown run and for a run that was not held', async () => {
     const { report } = await held();
     await expect(decide(4711n << 32n, 'approved')).rejects.toThrow(/there is no run/);
     await expect(decide(report.runId - 1n, 'approved')).rejects.toThrow(/was not held/);
@@ -178,7 +180,7 @@ describe('approving', () => {
 });
 
 describe('rejecting', () => {
-  it('keeps the items missing, and later nights are not held for them again', async () => {
+  it('keeps the items missing, and they hold no later run', async () => {
     const { sync, report } = await held();
     const rows = await mirror().items();
     expect(await decide(report.runId, 'rejected')).toMatchObject({ removed: 0, left: null });
@@ -190,7 +192,7 @@ describe('rejecting', () => {
     expect(await mirror().items()).toEqual(rows);
   });
 
-  it('does not cover further items: they are removed within the guard, and hold the run beyond it', async () => {
+  it('does not apply to further items: the guard counts only those', async () => {
     const { catalogue, sync, report } = await held();
     await decide(report.runId, 'rejected');
     catalogue.remove(1020);
@@ -200,11 +202,11 @@ describe('rejecting', () => {
     expect(again).toMatchObject({ state: 'held', held: { items: 11, present: 39 } });
     expect(await decide(again.runId, 'approved')).toMatchObject({ removed: 11 });
     expect(await idsIn('missing')).toEqual(GONE);
-    // And it can be taken back, though a newer run was held since.
+    // The rejection can still be reversed, although a newer run was held.
     expect(await decide(report.runId, 'approved')).toMatchObject({ removed: 12 });
   });
 
-  it('after an approval that could not remove all keeps the rest, and says what is removed already', async () => {
+  it('after a partial approval keeps the rest, and reports what was removed', async () => {
     const { sync, report } = await held({ lookupsPerRun: 5 });
     const { approvalRunId } = await decide(report.runId, 'approved');
     expect(await decide(report.runId, 'rejected')).toMatchObject({
@@ -219,7 +221,7 @@ describe('rejecting', () => {
     expect(await idsIn('removed')).toHaveLength(5);
   });
 
-  it('ends for an item once it is found again', async () => {
+  it('no longer applies to items that were listed again', async () => {
     const { catalogue, sync, report } = await held();
     await decide(report.runId, 'rejected');
     for (const id of GONE) catalogue.restore(id);
@@ -229,7 +231,7 @@ describe('rejecting', () => {
   });
 });
 
-it('an older held run points to the newer one', async () => {
+it('a decision about an older held run is refused, naming the newer one', async () => {
   const { sync, report } = await held();
   const newer = await sync();
   expect(newer.state).toBe('held');
@@ -239,7 +241,7 @@ it('an older held run points to the newer one', async () => {
   expect(await decide(newer.runId, 'approved')).toMatchObject({ removed: 12 });
 });
 
-it('a decision ends the problem that status and the alert tell of', async () => {
+it('a decision clears the problem in the status and drops the alert', async () => {
   const { report } = await held();
   const { store } = mirror();
   const runId = String(report.runId);

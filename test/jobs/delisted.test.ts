@@ -11,13 +11,13 @@ type Names = Readonly<Record<string, string>>;
 interface Snapshot {
   readonly names: Names;
   readonly states: Names;
-  /** `live/missing` as each of the sources tells it. */
+  /** `live/missing` according to each table and view. */
   readonly figures: readonly string[];
 }
 
 const COUNTS = `SELECT count(*) FILTER (WHERE state = 'live') || '/' || count(*) FILTER (WHERE state = 'missing')`;
 
-/** What one reader sees at one moment, in all views that tell the state of items. */
+/** What one reader sees at one moment, in all tables and views with the state of items. */
 async function look(): Promise<Snapshot> {
   const [row] = await mirror().rows<Record<string, never>>(
     `WITH rows AS (SELECT item_id, name, state FROM reporting.items)
@@ -45,8 +45,8 @@ async function lookDuring(work: Promise<unknown>): Promise<Snapshot[]> {
   return seen;
 }
 
-describe('an item that a list no longer names', () => {
-  it('is missing in the very moment the new list is there: readers see the old list whole, or the new one without it', async () => {
+describe('an unlisted item', () => {
+  it('becomes missing together with the new list: readers see the old list or the new one', async () => {
     const { sim, catalogue, sync } = await market(20);
     const old = await look();
     sim.faults.always('item', { kind: 'stall', ms: 40 });
@@ -60,20 +60,20 @@ describe('an item that a list no longer names', () => {
     for (const { names, states, figures } of later) {
       expect(names['1001'], 'the new list').toBe('Renamed');
       expect([states['1003'], states['1004']]).not.toContain('live');
-      expect(new Set(figures).size, `every view tells the same: ${figures.join(', ')}`).toBe(1);
+      expect(new Set(figures).size, `all views agree: ${figures.join(', ')}`).toBe(1);
     }
   });
 });
 
-describe('the number of items in each state, which the seller keeps', () => {
-  it('is what counting them gives, after whatever moved items from one state to another', async () => {
+describe('the item counts in mirror.sellers', () => {
+  it('equal a count of the items, whatever changed their states', async () => {
     const { sim, catalogue, sync, syncItem } = await market(20);
     const add = (id: number): void => catalogue.add({ ...catalogue.original(0), id });
     const steps: [what: string, act: () => Promise<unknown>, expected: string][] = [
       ['a first list', () => Promise.resolve(), '20/0/0'],
       ['new items', () => (add(1), add(2), sync()), '22/0/0'],
       [
-        'an item that is missing, as its look-up had no answer',
+        'an item that is missing, since its look-up failed',
         () => {
           catalogue.remove(1003);
           sim.faults.next('item', { kind: 'server-error' }, 2);
@@ -124,22 +124,22 @@ describe('the number of items in each state, which the seller keeps', () => {
   });
 });
 
-/** The changes of state that the feed tells, and the states that history keeps, of one item. */
-async function storyOf(id: number): Promise<{ told: string[]; kept: string[] }> {
-  const told = await mirror().rows<{ line: string }>(
+/** The changes of state in the feed, and the states in the history, of one item. */
+async function statesOf(id: number): Promise<{ feed: string[]; history: string[] }> {
+  const feed = await mirror().rows<{ line: string }>(
     `SELECT concat(old_value #>> '{}', ' → ', new_value #>> '{}') AS line
        FROM mirror.item_changes WHERE item_id = $1 AND field = 'state' ORDER BY seq`,
     [id],
   );
-  const kept = await mirror().rows<{ state: string }>(
+  const history = await mirror().rows<{ state: string }>(
     'SELECT state::text FROM reporting.item_history WHERE item_id = $1 ORDER BY valid_from',
     [id],
   );
-  return { told: told.map(({ line }) => line), kept: kept.map(({ state }) => state) };
+  return { feed: feed.map(({ line }) => line), history: history.map(({ state }) => state) };
 }
 
-describe('what look-ups decide', () => {
-  it('is told once: found items have no story, the others only their end', async () => {
+describe('the result of look-ups', () => {
+  it('is published once: found items have no entry, the others only their final state', async () => {
     const { sim, catalogue, sync } = await market(20);
     catalogue.setState(1003, 'unlisted');
     catalogue.setState(1004, 'unlisted');
@@ -148,13 +148,19 @@ describe('what look-ups decide', () => {
     sim.faults.next('item', { kind: 'server-error' }, 2);
     catalogue.remove(1002);
     expect((await sync()).counts).toMatchObject({ changed: 1, removed: 1, missing: 1 });
-    expect(await storyOf(1003)).toEqual({ told: [], kept: ['live'] });
-    expect(await storyOf(1004)).toEqual({ told: [], kept: ['live', 'live'] });
-    expect(await storyOf(1005)).toEqual({ told: ['live → removed'], kept: ['live', 'removed'] });
-    expect(await storyOf(1002)).toEqual({ told: ['live → missing'], kept: ['live', 'missing'] });
+    expect(await statesOf(1003)).toEqual({ feed: [], history: ['live'] });
+    expect(await statesOf(1004)).toEqual({ feed: [], history: ['live', 'live'] });
+    expect(await statesOf(1005)).toEqual({
+      feed: ['live → removed'],
+      history: ['live', 'removed'],
+    });
+    expect(await statesOf(1002)).toEqual({
+      feed: ['live → missing'],
+      history: ['live', 'missing'],
+    });
   });
 
-  it('leaves an item live that lists name no more but look-ups find night by night, and writes nothing', async () => {
+  it('keeps an unlisted item live if it is found each time, and writes nothing', async () => {
     const { sim, catalogue, sync } = await market(20);
     catalogue.setState(1005, 'unlisted');
     await sync();
@@ -163,13 +169,13 @@ describe('what look-ups decide', () => {
     const seen = await lookDuring(sync());
     expect(new Set(seen.map(({ states }) => states['1005']))).toEqual(new Set(['live']));
     expect(await mirror().items()).toEqual(before);
-    // Once it was listed again, a list that drops it says something new.
+    // After it was listed again, its absence from a list is news.
     catalogue.restore(1005);
     await sync();
     catalogue.setState(1005, 'unlisted');
     const later = await lookDuring(sync());
     expect(later.map(({ states }) => states['1005'])).toContain('missing');
-    expect(await storyOf(1005)).toEqual({ told: [], kept: ['live'] });
+    expect(await statesOf(1005)).toEqual({ feed: [], history: ['live'] });
   });
 });
 
@@ -180,7 +186,7 @@ const asked = (log: readonly { operation: string | null; parameters: object }[])
 
 const GONE = Array.from({ length: 40 }, (_, n) => 1061 + n);
 
-/** A catalogue of 100 of which 40 are gone, and one more is found by itself; the guard lets them go. */
+/** Of 100 items, removes 40 and unlists one that look-ups still find; the guard allows all of it. */
 async function withdrawn(options: Partial<JobDeps> = {}) {
   const guard = { removalGuard: { items: 100, percent: 100 } };
   const all = await market(100, { ...guard, ...options });
@@ -194,13 +200,13 @@ async function withdrawn(options: Partial<JobDeps> = {}) {
 type Withdrawn = Awaited<ReturnType<typeof withdrawn>>;
 
 const ENDS = {
-  /** Ends in order. */
+  /** Ends cleanly. */
   interrupted: async ({ sim, sync }: Withdrawn, requests: number) => {
     const ending = new AbortController();
     sim.afterRequests(requests, () => ending.abort(new Error('interrupted')));
     await expect(sync(ending.signal)).rejects.toThrow();
   },
-  /** Leaves its run as it was. */
+  /** Leaves its run in state `running`. */
   killed: async ({ sim, sync }: Withdrawn, requests: number) => {
     sim.afterRequests(requests, () => void cutLock(mirror()));
     await expect(sync()).rejects.toThrow();
@@ -211,10 +217,10 @@ const ENDS = {
 };
 
 describe.each(['interrupted', 'killed'] as const)('a run that is %s during its look-ups', (how) => {
-  // Of 41 unlisted items the first 25 are saved with 2 + 25 + 1 + 24 + 1 requests.
+  // The first 25 of 41 unlisted items are saved after 2 + 25 + 1 + 24 + 1 requests.
   const IN_SECOND_BATCH = 60;
 
-  it('leaves what was not decided missing, which history keeps, and the next run decides', async () => {
+  it('leaves undecided items missing, also in the history, and the next run decides', async () => {
     const all = await withdrawn();
     await ENDS[how](all, IN_SECOND_BATCH);
     const left = await look();
@@ -230,10 +236,10 @@ describe.each(['interrupted', 'killed'] as const)('a run that is %s during its l
     expect(Object.fromEntries(then.map((row) => [row['item_id'], row['state']]))).toEqual(
       left.states,
     );
-    // It was missing when nothing was at work: no phantom, and told with the run that found it so.
-    expect((await storyOf(1099)).told).toEqual(['live → missing', 'missing → removed']);
-    expect((await storyOf(1100)).told).toEqual(['live → missing', 'missing → live']);
-    expect((await storyOf(1001)).told).toEqual([]);
+    // It was missing while no run was in progress, so the feed has it, with the run that found it missing.
+    expect((await statesOf(1099)).feed).toEqual(['live → missing', 'missing → removed']);
+    expect((await statesOf(1100)).feed).toEqual(['live → missing', 'missing → live']);
+    expect((await statesOf(1001)).feed).toEqual([]);
     const runs = await mirror().rows(
       `SELECT r.missing, count(c.*)::int AS told FROM mirror.runs r
          JOIN mirror.item_changes c USING (run_id)
@@ -242,7 +248,7 @@ describe.each(['interrupted', 'killed'] as const)('a run that is %s during its l
     expect(runs).toEqual([{ missing: 40, told: 40 }]);
   });
 
-  it('has saved its look-ups: the next one asks only for the rest', async () => {
+  it('has saved its look-ups: the next run makes only the others', async () => {
     const all = await withdrawn();
     await ENDS[how](all, IN_SECOND_BATCH);
     expect((await all.sync()).counts).toMatchObject({ removed: 40, missing: 0 });
@@ -255,7 +261,7 @@ describe.each(['interrupted', 'killed'] as const)('a run that is %s during its l
   });
 });
 
-describe('a denial that an interrupted run has proven', () => {
+describe('a denial that an interrupted run has confirmed', () => {
   const IN_SECOND_BATCH = 60;
   const removedOf = async ({ sync }: Withdrawn) => (await sync()).counts.removed;
 
@@ -270,7 +276,7 @@ describe('a denial that an interrupted run has proven', () => {
     expect(new Set(all.asks().slice(before)).size).toBe(41 + 1);
   });
 
-  it('counts only for the run that goes on: once one has ended, all is asked again', async () => {
+  it('counts only for the next run: after one has ended, all items are looked up again', async () => {
     const all = await withdrawn({ removalGuard: { items: 1, percent: 1 } });
     await ENDS.interrupted(all, IN_SECOND_BATCH);
     expect((await all.sync()).state).toBe('held');
@@ -280,11 +286,11 @@ describe('a denial that an interrupted run has proven', () => {
     expect(again.filter((id) => id >= 1061)).toHaveLength(80);
   });
 
-  it('counts no more when another one of the run that goes on is taken back', async () => {
+  it('no longer counts when the next run finds a denied item', async () => {
     const all = await withdrawn();
     await ENDS.interrupted(all, IN_SECOND_BATCH);
     all.catalogue.setState(1095, 'unlisted');
-    // Account and list pass, and the look-up of the first item that was not reached.
+    // Account and list pass.
     all.sim.afterRequests(2, () => {
       all.sim.faults.next('item', { kind: 'key-refused' }, 15);
     });
@@ -293,9 +299,9 @@ describe('a denial that an interrupted run has proven', () => {
     expect(warnings.join()).toMatch(/nothing was removed, since item 1095 was denied/);
   });
 
-  it('does not count when it was not proven before the run ended', async () => {
+  it('does not count if it was not confirmed before the run ended', async () => {
     const all = await withdrawn();
-    // The first 25 were asked for, and some of them twice.
+    // The first 25 were looked up, some of them twice.
     await ENDS.interrupted(all, 40);
     const before = all.asks().length;
     expect(await removedOf(all)).toBe(40);

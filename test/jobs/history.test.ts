@@ -21,13 +21,13 @@ async function history(): Promise<unknown[]> {
   );
 }
 
-async function told(): Promise<string[]> {
+async function changeLines(): Promise<string[]> {
   const changes = await mirror().store.items.changes({ limit: 1_000 });
-  return changes.map((one) => `${one.itemId} ${one.class} ${one.field}`);
+  return changes.map((change) => `${change.itemId} ${change.class} ${change.field}`);
 }
 
 describe('history', () => {
-  it('begins after the first load, and an unchanged night adds nothing, whatever the notation', async () => {
+  it('starts after the first load, and grows by nothing when only the notation changes', async () => {
     const { sim, catalogue, sync } = await synced(20);
     const first = await history();
     expect(first).toMatchObject([{ what: 'seller' }]);
@@ -37,7 +37,7 @@ describe('history', () => {
     expect(await history()).toEqual(first);
   });
 
-  it('gives the catalogue as of each run, through changes, removals and returns', async () => {
+  it('returns the catalogue as of each run, after changes, removals and returns', async () => {
     const { catalogue, sync } = await market(20);
     const truth: { moment: unknown; state: unknown[] }[] = [];
     const night = async (): Promise<void> => {
@@ -64,7 +64,7 @@ describe('history', () => {
       ]);
       expect(then).toEqual(state);
     }
-    expect(await told()).toEqual([
+    expect(await changeLines()).toEqual([
       '1001 text name',
       '1001 price price_regular',
       '1003 removed state',
@@ -73,36 +73,36 @@ describe('history', () => {
     ]);
   });
 
-  it('tells an item that is mirrored by itself, before any list and after', async () => {
+  it('records an item that is mirrored by itself, before any list and after', async () => {
     const { catalogue, syncItem, sync } = await market(3);
     await syncItem(1001);
-    expect(await told()).toEqual(['1001 added state']);
+    expect(await changeLines()).toEqual(['1001 added state']);
     await sync();
-    expect(await told()).toHaveLength(1);
+    expect(await changeLines()).toHaveLength(1);
     catalogue.change(1002, { demoLink: 'https://example.com/demo' });
     await syncItem(1002);
     catalogue.remove(1003);
     await syncItem(1003);
-    expect((await told()).slice(1)).toEqual(['1002 text demo_link', '1003 removed state']);
+    expect((await changeLines()).slice(1)).toEqual(['1002 text demo_link', '1003 removed state']);
   });
 
-  it('starts anew where the table was emptied, as with a first load', async () => {
+  it('restarts when the table was emptied, as with a first load', async () => {
     const { sync } = await synced(5);
     const before = await mirror().store.items.feedEnd();
     await mirror().pool.query('TRUNCATE mirror.items');
     await sync();
-    expect(await told()).toEqual([]);
+    expect(await changeLines()).toEqual([]);
     expect(await mirror().store.items.feedEnd()).toBeGreaterThan(before);
   });
 });
 
-describe('a change of the whole catalogue', () => {
+describe('a wide change', () => {
   const marks = async (): Promise<unknown[]> =>
     (await mirror().store.runs.list({ limit: 10 })).map((run) => run.wideFields).reverse();
 
-  it('is none when most items only came back as they were, missing before or removed', async () => {
+  it('is not recorded when most items only returned unchanged', async () => {
     const { catalogue, sync } = await market(40);
-    // All that stayed have another price, but they are few.
+    // Every item that stayed has another price, but they are few.
     const reprice = (cents: number): void =>
       [1039, 1040].forEach((id) => catalogue.change(id, { priceRegularCents: cents }));
     const ids = Array.from({ length: 38 }, (_, n) => 1001 + n);
@@ -120,7 +120,7 @@ describe('a change of the whole catalogue', () => {
 });
 
 describe('the history of an account', () => {
-  it('keeps what was superseded, and nothing when nothing changed', async () => {
+  it('keeps superseded versions, and adds none without a change', async () => {
     const { sim, catalogue, syncAccount } = await market(1);
     const truth: unknown[][] = [];
     const night = async (): Promise<void> => {

@@ -17,7 +17,7 @@ const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
 function startSync(url: string): ChildProcess {
   return spawn(process.execPath, [MAIN, 'sync', 'items'], {
-    // No .env lies there.
+    // A folder without .env.
     cwd: tmpdir(),
     stdio: 'ignore',
     env: {
@@ -30,7 +30,7 @@ function startSync(url: string): ChildProcess {
   });
 }
 
-it('kill -9 at any moment leaves the catalogue as it was or as it became, and the next run finishes', async () => {
+it('kill -9 at any moment leaves the old catalogue or the new one, and the next run finishes', async () => {
   const catalogue = seededCatalogue({ seed: 7, count: 2_000 });
   const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
   sim.faults.always('list', { kind: 'slow', chunkBytes: 64 * 1024, pauseMs: 5 });
@@ -41,7 +41,7 @@ it('kill -9 at any moment leaves the catalogue as it was or as it became, and th
       )
     )[0]?.md5 ?? '';
   const finish = async (): Promise<string> => {
-    // The lock of the killed run goes with its connection, which the server may notice a little later.
+    // The killed run's lock ends with its connection, which the server may notice a little later.
     for (;;) {
       const [code] = (await once(startSync(sim.url), 'exit')) as [number | null];
       if (code === 0) return prices();
@@ -53,7 +53,7 @@ it('kill -9 at any moment leaves the catalogue as it was or as it became, and th
     const requests = sim.log.length;
     const sync = startSync(sim.url);
     while (sim.log.length < requests + 2) await new Promise((resolve) => setTimeout(resolve, 5));
-    // The list takes about 35 pauses of 5 ms, and the writing some more.
+    // The list takes about 35 pauses of 5 ms; writing takes longer.
     await new Promise((resolve) => setTimeout(resolve, part * 400));
     sync.kill('SIGKILL');
     await once(sync, 'exit');
@@ -76,7 +76,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const CALLS = 4;
 const CHUNKS = 2;
 
-/** A worker of chunks as the product wires it, but for pauses, which it cuts short. */
+/** A worker for audit chunks, wired as in the product but with short pauses. */
 const SCRIPT = `
   const [dist, url, databaseUrl, key, tuning] = process.argv.slice(1);
   const from = (path) => import(dist + path);
@@ -118,7 +118,7 @@ function startWorker(url: string): ChildProcess {
   return child;
 }
 
-it('workers killed at any moment lose no code, settle none twice, and have little asked again', async () => {
+it('workers killed at any moment lose no code, settle none twice and repeat few calls', async () => {
   const shop = await openShop();
   const codes = listOf(shop, 1_200, 6);
   const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 100 });
@@ -151,8 +151,8 @@ it('workers killed at any moment lose no code, settle none twice, and have littl
     codes
       .filter((code) => shop.truth(code) === verdict)
       .reduce((sum, code) => sum + Math.max(0, shop.timesAsked(code) - 1), 0);
-  // Those under way, and the answers of some tenth of a second that were still to be written.
+  // Calls in flight, and answers of the last tenths of a second that were not written yet.
   expect(again('valid')).toBeLessThanOrEqual(kills * CHUNKS * CALLS * 5);
-  // Those whose proof was still to come, too.
+  // Also denials without a checkpoint after them yet.
   expect(again('invalid')).toBeLessThanOrEqual(kills * CHUNKS * 50);
 });

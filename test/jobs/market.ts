@@ -5,7 +5,7 @@ import type { JobDeps, RunReport } from '../../src/jobs/types.js';
 import { seededCatalogue, type SimulatorOptions } from '../../src/simulator/index.js';
 import { KEY, never, type Mirror } from '../support/mirror.js';
 
-/** A simulated seller with so many items, and the runs that mirror them. */
+/** A simulated seller with `count` items, and functions that mirror them. */
 export async function openMarket(
   mirror: Mirror,
   count: number,
@@ -22,7 +22,7 @@ export async function openMarket(
     deps,
     sync: (signal = never): Promise<RunReport> => syncCatalogue(deps, signal),
     syncItem: (id: number): Promise<RunReport> => syncItem(deps, id, never),
-    /** Mirrors the account; `fields` replace what the run works with. */
+    /** Mirrors the account. @param fields override `deps` */
     syncAccount: async (fields: Partial<JobDeps> = {}): Promise<RunReport> =>
       (await syncAccount({ ...deps, ...fields }, never)).report,
   };
@@ -30,7 +30,7 @@ export async function openMarket(
 
 export type Market = Awaited<ReturnType<typeof openMarket>>;
 
-/** The same, mirrored once. */
+/** `openMarket`, mirrored once. */
 export async function openSynced(...args: Parameters<typeof openMarket>): Promise<Market> {
   const market = await openMarket(...args);
   await market.sync();

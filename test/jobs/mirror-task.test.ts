@@ -14,22 +14,21 @@ const market = async (count = 5): Promise<Simulator> => (await openMarket(mirror
 
 const RUN = expect.any(String) as string;
 
-/** Asked for just now; the database and the test share one clock. */
+/** A job requested now; the database and the test share one clock. */
 function job(kind: 'sync' | 'account' | 'items' = 'sync', byHand = false): MirrorJob {
   return { kind, askedAt: new Date(), byHand };
 }
 
-/** Does a job for the seller of a simulator. */
-function perform(sim: Simulator, asked: MirrorJob, signal = never): Promise<JobOutcome> {
-  return performMirrorTask(mirror().deps(sim.url), asked, signal);
+function perform(sim: Simulator, task: MirrorJob, signal = never): Promise<JobOutcome> {
+  return performMirrorTask(mirror().deps(sim.url), task, signal);
 }
 
 function runs() {
   return mirror().rows('SELECT kind, state, job_id FROM mirror.runs ORDER BY run_id');
 }
 
-/** More items go than the removal guard allows. */
-function loseMost(sim: Simulator): void {
+/** Removes 30 items: more than the removal guard allows. */
+function removeMost(sim: Simulator): void {
   const { catalogue } = sim.seller(KEY);
   for (const { id } of [...catalogue.truth()].slice(0, 30)) catalogue.remove(id);
 }
@@ -39,7 +38,7 @@ async function until(condition: () => boolean): Promise<void> {
 }
 
 describe('a mirror job', () => {
-  it('of kind sync mirrors the account and then the items, and says by which runs', async () => {
+  it('of kind sync mirrors the account, then the items, and names the runs', async () => {
     const sim = await market();
     const deps = mirror().deps(sim.url, { jobId: 'sync.main.1' });
     const outcome = await performMirrorTask(deps, job(), never);
@@ -57,7 +56,7 @@ describe('a mirror job', () => {
     ]);
   });
 
-  it('for an item that is not there gives up, without alarming anybody over a mistyped id', async () => {
+  it('for an unknown item gives up without an alert', async () => {
     const sim = await market();
     const item = { kind: 'item', itemId: 99, askedAt: new Date(), byHand: true } as const;
     const outcome = await perform(sim, item);
@@ -65,8 +64,8 @@ describe('a mirror job', () => {
   });
 });
 
-describe('a job that was done already', () => {
-  it('asks nothing of the marketplace when it is repeated', async () => {
+describe('a job that was already done', () => {
+  it('makes no request when it is repeated', async () => {
     const sim = await market();
     const asked = job();
     await perform(sim, asked);
@@ -79,13 +78,13 @@ describe('a job that was done already', () => {
     });
   });
 
-  it('is done anew when the run began before it was asked for: it may have missed what is new', async () => {
+  it('runs again when the earlier run started before the request', async () => {
     const sim = await market();
     await perform(sim, job());
     expect(await perform(sim, job('account'))).toMatchObject({ result: { account: { run: RUN } } });
   });
 
-  it('is not covered by a run that failed', async () => {
+  it('runs again when the earlier run failed', async () => {
     const sim = await market();
     const asked = job('account');
     sim.faults.always('account', { kind: 'html', status: 200 });
@@ -96,7 +95,7 @@ describe('a job that was done already', () => {
     });
   });
 
-  it('of an item is covered by the same job only: which item a run was about is not kept', async () => {
+  it('for an item is covered only by its own job, since runs don’t store the item', async () => {
     const sim = await market();
     const item = { kind: 'item', itemId: 1002, askedAt: new Date(), byHand: true } as const;
     const first = mirror().deps(sim.url, { jobId: 'item.1' });
@@ -110,35 +109,34 @@ describe('a job that was done already', () => {
     });
   });
 
-  it('still tells of the removals it held, in case it was killed before it could', async () => {
+  it('repeats the alert of its held run, in case the first attempt was killed', async () => {
     const sim = await market(40);
     await perform(sim, job());
-    loseMost(sim);
+    removeMost(sim);
     const asked = job('items');
     const first = await perform(sim, asked);
     const again = await perform(sim, asked);
     expect(again).toMatchObject({ alert: 'alert' in first ? first.alert : null });
   });
 
-  it('is done once when many workers have it at the same time', async () => {
+  it('is done once when many workers run it at the same time', async () => {
     const sim = await market();
     const asked = job();
     const attempts = Array.from({ length: 6 }, () => mirror().deps(sim.url));
     let open = attempts;
-    // Each comes back as a queue would let it, only sooner.
+    // Busy workers retry, as in a queue but without the delay.
     while (open.length > 0) {
       const outcomes = await Promise.all(open.map((deps) => performMirrorTask(deps, asked, never)));
       expect(outcomes.filter(({ kind }) => kind !== 'done' && kind !== 'later')).toEqual([]);
       open = open.filter((_, i) => outcomes[i]?.kind === 'later');
     }
     expect(await runs()).toMatchObject([{ kind: 'account' }, { kind: 'items' }]);
-    // Whoever takes over the items from another one proves the credential itself.
     expect(sim.log.filter(({ operation }) => operation === 'list').length).toBe(1);
   });
 });
 
-describe('a job whose seller is at work already', () => {
-  it('is not started twice, names the other one, and comes back later without using up an attempt', async () => {
+describe('a job whose seller is busy', () => {
+  it('is put off without using up an attempt, and names the other process', async () => {
     const sim = await market();
     sim.faults.next('list', { kind: 'stall', ms: 500 });
     const first = syncCatalogue(mirror().deps(sim.url, { holder: 'worker 4711 on atlas' }), never);
@@ -156,7 +154,7 @@ describe('a job whose seller is at work already', () => {
 });
 
 describe('a job that is told to stop', () => {
-  it('is handed back, its run entered as interrupted, and done by the next one', async () => {
+  it('is handed back with its run interrupted, and another worker finishes it', async () => {
     const sim = await market();
     sim.faults.next('list', { kind: 'stall', ms: 5_000 });
     const stop = new AbortController();
@@ -171,14 +169,14 @@ describe('a job that is told to stop', () => {
     });
   });
 
-  it('before it began does nothing at all', async () => {
+  it('does nothing if it has not started', async () => {
     const sim = await market();
     const outcome = await perform(sim, job(), AbortSignal.abort());
     expect(outcome).toEqual({ kind: 'hand-back' });
     expect(sim.log).toEqual([]);
   });
 
-  it('while its run fails for a reason that may pass is handed back: that costs no attempt and alarms nobody', async () => {
+  it('is handed back when its run fails temporarily: no attempt is used up, no alert sent', async () => {
     const sim = await market();
     sim.faults.always('account', { kind: 'rate-limited' });
     const stop = new AbortController();
@@ -189,7 +187,7 @@ describe('a job that is told to stop', () => {
     expect(await runs()).toMatchObject([{ state: 'failed' }]);
   });
 
-  it('while the seller is busy is handed back as well, rather than put off', async () => {
+  it('is handed back, not put off, when the seller is busy', async () => {
     const sim = await market();
     const lock = await mirror().store.sellers.lock('main');
     const stop = new AbortController();
@@ -212,8 +210,8 @@ describe('a job that is told to stop', () => {
   });
 });
 
-describe('what may pass', () => {
-  it('is tried again, not before the marketplace said', async () => {
+describe('a temporary failure', () => {
+  it('is retried, not before the time that the marketplace named', async () => {
     const sim = await market();
     sim.faults.always('account', { kind: 'rate-limited', retryAfter: 7_200 });
     const outcome = await perform(sim, job());
@@ -225,7 +223,7 @@ describe('what may pass', () => {
     });
   });
 
-  it('of the store fails the run, not the process: the job is tried again', async () => {
+  it('of the store fails the run, and the job is retried', async () => {
     const sim = await market(300);
     sim.faults.next('list', { kind: 'slow', chunkBytes: 20_000, pauseMs: 20 });
     const running = perform(sim, job('items'));
@@ -242,7 +240,7 @@ describe('what may pass', () => {
     });
   });
 
-  it('is a store that can’t be reached at all, told in one line', async () => {
+  it('to reach the store is one line without the password', async () => {
     const sim = await market();
     const store = openStore('postgresql://nobody:pass-word@127.0.0.1:1/none', 'test');
     const deps = { ...mirror().deps(sim.url), store };

@@ -16,7 +16,7 @@ const mirror = useMirror();
 const FIRST = 1001;
 const COUNT = 30;
 
-/** Something that happens between two nights, or during one. */
+/** Something that happens before or during a run. */
 type Event =
   | { kind: 'change' | 'remove' | 'restore' | 'pend' | 'unlist' | 'duplicate'; id: number }
   | { kind: 'shuffle'; seed: number }
@@ -64,11 +64,11 @@ const nights = fc.array(fc.array(event, { maxLength: 6 }), { minLength: 2, maxLe
 
 let changes = 0;
 
-/** The night in which something happens; what was planned for a night that is over does not. */
+/** One run and its events. Events still pending when it is over do not happen. */
 interface Night {
   over: boolean;
   readonly ending: AbortController;
-  /** Cuts under way: one that came late would hit the run after this night. */
+  /** Connection cuts in progress; a late one would hit the next run. */
   readonly cuts: Promise<void>[];
 }
 
@@ -104,7 +104,7 @@ function happen(sim: Simulator, catalogue: Catalogue, what: Event, night: Night)
   }
 }
 
-/** A run, or null when it was interrupted; and all that a reader saw meanwhile. */
+/** Runs a sync and polls the items meanwhile. `report` is null when it was interrupted. */
 async function runAndLook(
   deps: JobDeps,
   signal: AbortSignal,
@@ -127,22 +127,22 @@ async function runAndLook(
 const stateOf = (rows: readonly ItemRow[]): object[] =>
   rows.map((row) => ({ ...row, written_by: null, place: null }));
 
-/** That the feed tells of each item one state after the other, up to the present, each run once. */
-async function expectFeedTold(): Promise<void> {
+/** Expects that each item's states in the feed follow each other up to the current one, at most one a run. */
+async function expectFeedConsistent(): Promise<void> {
   const wrong = await mirror().rows(
-    `WITH told AS (
+    `WITH feed AS (
        SELECT item_id, run_id, old_value #>> '{}' AS old, new_value #>> '{}' AS new,
               lag(new_value #>> '{}', 1, 'live') OVER "each" AS before,
               lag(run_id) OVER "each" AS run_before, lead(seq) OVER "each" IS NULL AS last
          FROM mirror.item_changes WHERE field = 'state'
        WINDOW "each" AS (PARTITION BY item_id ORDER BY seq))
-     SELECT item_id, run_id, old, new FROM told JOIN mirror.items i USING (item_id)
+     SELECT item_id, run_id, old, new FROM feed JOIN mirror.items i USING (item_id)
       WHERE old <> before OR run_id = run_before OR last AND new <> i.state::text
      UNION ALL
      SELECT item_id, synced_run_id, NULL, state::text FROM mirror.items i
-      WHERE state <> 'live' AND NOT EXISTS (SELECT FROM told t WHERE t.item_id = i.item_id)`,
+      WHERE state <> 'live' AND NOT EXISTS (SELECT FROM feed f WHERE f.item_id = i.item_id)`,
   );
-  expect(wrong, 'the feed tells each state once').toEqual([]);
+  expect(wrong, 'the feed has each state once').toEqual([]);
 }
 
 function content(rows: readonly ItemRow[]): object[] {
@@ -163,7 +163,7 @@ function listed(catalogue: Catalogue): object[] {
     .sort((a, b) => a.id - b.id);
 }
 
-it('keeps its promise through any sequence of states and faults', async () => {
+it('the copy is always a real state of the list, through any sequence of changes and faults', async () => {
   await fc.assert(
     fc.asyncProperty(nights, async (sequence) => {
       await mirror().reset();
@@ -173,7 +173,7 @@ it('keeps its promise through any sequence of states and faults', async () => {
       const deps = mirror().deps(sim.url, { removalGuard: { items: COUNT, percent: 100 } });
       await syncCatalogue(deps, never);
       for (const events of sequence) {
-        /** What the list before named. */
+        /** The ids of the previous list. */
         const last = new Set([...catalogue.truth()].map((item) => item.id));
         const night: Night = { over: false, ending: new AbortController(), cuts: [] };
         const before = await mirror().items();
@@ -184,15 +184,17 @@ it('keeps its promise through any sequence of states and faults', async () => {
         for (const state of [...seen, ...(report?.state === 'failed' ? [] : [after])]) {
           if (isDeepStrictEqual(stateOf(state), stateOf(before))) continue;
           const mirrored = state.filter((row) => ids.has(Number(row.item_id)));
-          expect(content(mirrored), 'whoever looks sees the new list').toEqual(listed(catalogue));
+          expect(content(mirrored), 'readers see the new list').toEqual(listed(catalogue));
           const live = state
             .filter((row) => row.state === 'live')
             .map((row) => Number(row.item_id));
-          expect(live.filter((one) => ids.has(one)).length, 'and all of it live').toBe(ids.size);
+          expect(live.filter((one) => ids.has(one)).length, 'with all its items live').toBe(
+            ids.size,
+          );
           const others = live.filter((one) => !ids.has(one) && !catalogue.canLookUp(one));
           expect(
             others.filter((one) => last.has(one)),
-            'without what it no longer names',
+            'without items it no longer names',
           ).toEqual([]);
         }
         if (report?.state === 'failed') {
@@ -205,12 +207,12 @@ it('keeps its promise through any sequence of states and faults', async () => {
         for (const row of after.filter(({ state }) => state === 'removed')) {
           const wasRemoved =
             before.find(({ item_id }) => item_id === row.item_id)?.state === 'removed';
-          const answers = catalogue.canLookUp(Number(row.item_id));
-          expect(answers && !wasRemoved, 'nothing is removed that would be answered for').toBe(
+          const canLookUp = catalogue.canLookUp(Number(row.item_id));
+          expect(canLookUp && !wasRemoved, 'no item is removed that look-ups would find').toBe(
             false,
           );
         }
-        // The weather clears: a run and a second one, which has nothing left to write.
+        // The faults end: one run recovers, and a second one has nothing left to write.
         night.over = true;
         await Promise.all(night.cuts);
         sim.faults.clear();
@@ -223,13 +225,13 @@ it('keeps its promise through any sequence of states and faults', async () => {
         sim.setProfile('documented', changes % 2 === 0 ? notationQuirks : {});
         await syncCatalogue(deps, never);
         expect(await mirror().items(), 'order and notation write no item row').toEqual(settled);
-        await expectFeedTold();
+        await expectFeedConsistent();
       }
     }),
     {
       numRuns: 25,
       examples: [
-        // Once an item was taken for removed because one look-up was refused.
+        // Regression: an item was removed because one look-up was refused.
         [
           [
             [
@@ -238,7 +240,7 @@ it('keeps its promise through any sequence of states and faults', async () => {
             ],
           ],
         ],
-        // Once an item that look-ups found until now was told as missing twice.
+        // Regression: an item that look-ups had found was published as missing twice.
         [
           [
             [{ kind: 'unlist', id: FIRST }],
@@ -248,7 +250,7 @@ it('keeps its promise through any sequence of states and faults', async () => {
             ],
           ],
         ],
-        // The process ends when the list is taken in, and one of two look-ups is done.
+        // The process ends after the list is stored and one of two look-ups is done.
         ...(['interrupt-after', 'cut-after'] as const).map((kind): [Event[][]] => [
           [
             [

@@ -9,8 +9,8 @@ import { openMarket } from './market.js';
 
 const mirror = useMirror();
 
-describe('an interrupted run', () => {
-  it('of a process that died is marked by the next one', async () => {
+describe('a run whose process died', () => {
+  it('is marked as interrupted by the next run', async () => {
     const sim = await market();
     const deps = mirror().deps(sim.url);
     await syncCatalogue(deps, never);
@@ -29,7 +29,7 @@ describe('the key', () => {
   it.each([
     ['a key of letters, in capitals', KEY, KEY.toUpperCase()],
     ['a key of digits, as a number', '4815162342', 4_815_162_342],
-  ])('is nowhere in the database although the server repeats it: %s', async (_, key, echo) => {
+  ])('never reaches the database, even if the server repeats it: %s', async (_, key, echo) => {
     const catalogue = seededCatalogue({ seed: 7, count: 20 });
     const sim = await mirror().simulate({ sellers: [{ key, username: 'ada', catalogue }] });
     catalogue.change(1002, { description: `<a href="/x?api_key=${echo}">`, extra: { echo } });
@@ -59,8 +59,8 @@ describe('the key', () => {
 
 const market = async (): Promise<Simulator> => (await openMarket(mirror(), 5)).sim;
 
-describe('who listens to runs', () => {
-  it('hears of each as it begins and ends, with its figures', async () => {
+describe('onRun', () => {
+  it('is called when each run starts and ends, with its counts', async () => {
     const sim = await market();
     const events: RunEvent[] = [];
     const deps = mirror().deps(sim.url, { onRun: (event) => events.push(event) });
@@ -83,7 +83,7 @@ describe('who listens to runs', () => {
     ]);
   });
 
-  it('hears that a run was interrupted, which the caller gets as an error', async () => {
+  it('reports an interrupted run, which the caller sees as an error', async () => {
     const sim = await market();
     sim.faults.next('list', { kind: 'stall', ms: 5_000 });
     const interruption = new AbortController();
@@ -98,7 +98,7 @@ describe('who listens to runs', () => {
     expect(states).toEqual(['started', 'interrupted']);
   });
 
-  it('can’t harm the run by failing: the copy is worth more than a log line', async () => {
+  it('can’t fail the run', async () => {
     const sim = await market();
     const deps = mirror().deps(sim.url, {
       onRun: () => {
@@ -109,8 +109,8 @@ describe('who listens to runs', () => {
   });
 });
 
-describe('a run', () => {
-  it('that was limited or met maintenance says when to come back', async () => {
+describe('a failed run', () => {
+  it('says when to retry after a limit or maintenance', async () => {
     const sim = await market();
     const deps = mirror().deps(sim.url);
     const before = Date.now();
@@ -127,7 +127,7 @@ describe('a run', () => {
     }
   });
 
-  it('that failed otherwise leaves it to whoever repeats it', async () => {
+  it('names no time to retry after other failures', async () => {
     const sim = await market();
     sim.faults.always('account', { kind: 'html', status: 200 });
     const { report } = await syncAccount(mirror().deps(sim.url), never);

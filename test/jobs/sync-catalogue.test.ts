@@ -15,7 +15,8 @@ const synced = (count: number) => openSynced(mirror(), count);
 const cents = (value: unknown): number | null =>
   value === null ? null : Math.round(Number(value) * 100);
 
-function asTold(row: ItemRow): object {
+/** A row in the form of the simulator's items. */
+function toSimItem(row: ItemRow): object {
   return {
     id: Number(row.item_id),
     name: row['name'],
@@ -43,7 +44,7 @@ function truth(sim: Simulator): SimItem[] {
 }
 
 async function liveItems(): Promise<object[]> {
-  return (await mirror().items()).filter((row) => row.state === 'live').map(asTold);
+  return (await mirror().items()).filter((row) => row.state === 'live').map(toSimItem);
 }
 
 describe('a catalogue run', () => {
@@ -61,12 +62,11 @@ describe('a catalogue run', () => {
     },
   );
 
-  it('writes no item row when only order and notation change, since nothing has changed', async () => {
+  it('writes no item row when only order and notation change', async () => {
     const { sim, catalogue, sync } = await synced(40);
     const before = await mirror().items();
     catalogue.shuffle(3);
     sim.setProfile('documented', notationQuirks);
-    // The second night is like the first.
     for (let night = 0; night < 2; night++) {
       const { counts } = await sync();
       expect(counts).toMatchObject({ unchanged: 40, added: 0, changed: 0, extraChanged: 0 });
@@ -74,7 +74,7 @@ describe('a catalogue run', () => {
     }
   });
 
-  it('writes exactly the changed rows, and says when they changed', async () => {
+  it('writes only the changed rows, with the time of the change', async () => {
     const { catalogue, sync } = await synced(20);
     const before = await mirror().items();
     catalogue.change(1005, { name: 'Renamed', priceRegularCents: 4200 });
@@ -92,7 +92,7 @@ describe('a catalogue run', () => {
     expect(written[0]?.['first_seen_at']).toEqual(before[4]?.['first_seen_at']);
   });
 
-  it('updates unknown fields without calling the item changed', async () => {
+  it('updates unknown fields without counting the item as changed', async () => {
     const { catalogue, sync } = await synced(3);
     const [before] = await mirror().items();
     catalogue.change(1001, { extra: { rating: 5 } });
@@ -103,7 +103,7 @@ describe('a catalogue run', () => {
 });
 
 describe('a record that can’t be read', () => {
-  it('is quarantined with its reason while the other 9,999 are mirrored', async () => {
+  it('is quarantined with its reason, and the other 9,999 are mirrored', async () => {
     const { catalogue, sync } = await market(10_000);
     catalogue.breakRecord(5000, '{"id":5000,"name":{"broken":true}}');
     const report = await sync();
@@ -119,13 +119,13 @@ describe('a record that can’t be read', () => {
     ]);
   });
 
-  it('may even be no JSON, as long as its brackets balance', async () => {
+  it('may be invalid JSON, as long as its brackets balance', async () => {
     const { catalogue, sync } = await market(20);
     catalogue.breakRecord(1003, '{"id":1003,"name":}');
     expect((await sync()).counts).toMatchObject({ added: 19, quarantined: 1 });
   });
 
-  it('leaves the known item as it was and does not make it missing', async () => {
+  it('leaves the known item unchanged and not missing', async () => {
     const { sim, catalogue, sync } = await synced(20);
     const before = await mirror().items();
     catalogue.breakRecord(1003, '{"id":1003,"name":null}');
@@ -135,7 +135,7 @@ describe('a record that can’t be read', () => {
     expect(sim.log.filter(({ operation }) => operation === 'item')).toEqual([]);
   });
 
-  it('does not hide a sound copy of it: the item is listed, so it is no longer missing', async () => {
+  it('does not hide a sound copy of the item: it is no longer missing', async () => {
     const { sim, catalogue, sync } = await synced(20);
     const { name } = catalogue.find(1003)?.item ?? { name: '' };
     catalogue.setState(1003, 'pending');
@@ -149,7 +149,7 @@ describe('a record that can’t be read', () => {
     expect(new Set((await mirror().items()).map(({ state }) => state))).toEqual(new Set(['live']));
   });
 
-  it('makes one row of quarantine, however often it comes', async () => {
+  it('has one row in quarantine, however often it comes', async () => {
     const { catalogue, sync } = await market(20);
     catalogue.breakRecord(1003, '{"id":1003,"name":null}');
     const first = await sync();
@@ -158,7 +158,7 @@ describe('a record that can’t be read', () => {
     expect(rows).toEqual([{ first_run_id: String(first.runId), last_run_id: String(last.runId) }]);
   });
 
-  it('fails the run when most records are like that: another format is no catalogue', async () => {
+  it('fails the run when most records are like that', async () => {
     const { catalogue, sync } = await synced(20);
     const before = await mirror().items();
     for (let id = 1001; id <= 1015; id++) catalogue.breakRecord(id, `{"identifier":${id}}`);
@@ -187,7 +187,7 @@ describe('odd records', () => {
     expect(rows[0]?.['length']).toBe(description.length);
   });
 
-  it('NUL characters, which PostgreSQL refuses, are replaced where they can be seen', async () => {
+  it('NUL characters, which PostgreSQL rejects, are replaced by U+FFFD', async () => {
     const { catalogue, sync } = await market(3);
     catalogue.change(1002, { name: 'a\0b', extra: { 'k\0': ['\0'] } });
     expect((await sync()).counts).toMatchObject({ added: 3, quarantined: 0 });
@@ -195,7 +195,7 @@ describe('odd records', () => {
     expect(rows[0]).toEqual({ name: 'a\uFFFDb', extra: { 'k\uFFFD': ['\uFFFD'] } });
   });
 
-  it('numbers that only JSON can write do not stop the run', async () => {
+  it('numbers out of the range of doubles do not stop the run', async () => {
     const { catalogue, sync } = await market(3);
     catalogue.breakRecord(
       1002,
@@ -211,7 +211,7 @@ describe('odd records', () => {
     expect((await sync()).counts).toMatchObject({ unchanged: 5, duplicates: 1, changed: 0 });
   });
 
-  it('of contradicting copies the same one counts whatever the order, so that nothing flickers, and the item is counted once', async () => {
+  it('of contradicting copies the same one counts in any order, and the item is counted once', async () => {
     const { catalogue, sync } = await market(5);
     catalogue.duplicate(1002, { name: 'Other' });
     catalogue.duplicate(1002, { name: 'Third' });
@@ -228,11 +228,11 @@ describe('odd records', () => {
   });
 });
 
-describe('a list of which most records changed is applied while it is read', () => {
+describe('a list with mostly changed records is applied while it is read', () => {
   /** Enough for one application before the list's end. */
   const ITEMS = 2_700;
 
-  /** What a run leaves: present states, superseded ones and changes, without the run's own number. */
+  /** The data that a run leaves: current rows, versions and changes, without the run's id. */
   const outcome = async (): Promise<readonly object[]> => [
     ...(await mirror().rows(
       `SELECT item_id, i.name, i.price_regular, i.state, count(v.valid_to)::int AS versions,
@@ -246,7 +246,7 @@ describe('a list of which most records changed is applied while it is read', () 
     )),
   ];
 
-  it('and the store is as if it were applied at the end, also when an item is listed twice', async () => {
+  it('with the same result as at the end, also when an item is listed twice', async () => {
     const outcomes = [];
     for (const order of ['late', 'early']) {
       await mirror().reset();
@@ -257,7 +257,7 @@ describe('a list of which most records changed is applied while it is read', () 
       catalogue.touchShare(100, 'price');
       catalogue.duplicate(3_690, { name: 'Other' });
       catalogue.duplicate(3_691);
-      // With a copy at its beginning, nothing of the list is applied before its end.
+      // A copy at the start of the list prevents early application.
       if (order === 'early') catalogue.duplicate(1_002);
       else {
         sim.faults.next('list', { kind: 'stall', ms: 1 });
@@ -265,14 +265,14 @@ describe('a list of which most records changed is applied while it is read', () 
       }
       const { counts: twice } = await sync();
       expect(twice).toMatchObject({ changed: ITEMS, unchanged: 0 });
-      // The list is asked for again, and as often as any when it then breaks off.
+      // The list is requested again, with all its attempts when it then breaks off.
       if (order === 'late') expect(twice).toHaveProperty('apiCalls', 5);
       outcomes.push(await outcome());
     }
     expect(outcomes[1]).toEqual(outcomes[0]);
   });
 
-  it('and a list that then breaks off changes nothing', async () => {
+  it('and changes nothing when it breaks off', async () => {
     const { sim, catalogue, sync } = await synced(ITEMS);
     const before = await outcome();
     catalogue.touchShare(100, 'price');
@@ -282,14 +282,14 @@ describe('a list of which most records changed is applied while it is read', () 
   });
 });
 
-describe('a list that is not whole changes nothing', () => {
+describe('an incomplete list changes nothing', () => {
   const CUTS = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.999].flatMap((fraction) =>
     (['destroy', 'clean', 'short'] as const).map(
       (how) => [{ kind: 'truncate', how, fraction }, expect.any(String)] as const,
     ),
   );
 
-  it('wherever and however it is cut off, and whatever comes in its place', async () => {
+  it('wherever and however it is cut off, and whatever is sent instead', async () => {
     const { sim, catalogue, sync } = await synced(30);
     const before = await mirror().items();
     catalogue.touchShare(100, 'price');
@@ -298,7 +298,7 @@ describe('a list that is not whole changes nothing', () => {
       [{ kind: 'html', status: 200 }, 'unavailable'],
       [{ kind: 'empty' }, 'unreadable'],
       [{ kind: 'reset', afterBytes: 5000 }, 'unavailable'],
-      // The last: until it is over, nothing more is asked for.
+      // Last: the client makes no further request until it is over.
       [{ kind: 'rate-limited', retryAfter: 3600 }, 'limited'],
     ];
     for (const [fault, code] of faults) {
@@ -310,7 +310,7 @@ describe('a list that is not whole changes nothing', () => {
     }
   });
 
-  it('not even mirror.quarantine, whenever the list ends', async () => {
+  it('not even mirror.quarantine, wherever it ends', async () => {
     const { sim, catalogue, sync } = await market(400);
     for (let id = 1001; id <= 1150; id++) {
       catalogue.breakRecord(id, `{"id":${id},"name":null}`);
@@ -324,7 +324,7 @@ describe('a list that is not whole changes nothing', () => {
     }
   });
 
-  it('but a passing fault is overcome within the run', async () => {
+  it('but is requested again within the run', async () => {
     const { sim, sync } = await market(30);
     sim.faults.next('list', { kind: 'truncate', how: 'destroy', fraction: 0.5 });
     expect(await sync()).toMatchObject({ state: 'succeeded', counts: { listed: 30, added: 30 } });

@@ -37,7 +37,7 @@ describe('an account run', () => {
     });
   });
 
-  it('writes no row when nothing has changed, whatever the notation', async () => {
+  it('writes no row when only the notation changed', async () => {
     const { sim, syncAccount } = await market();
     await syncAccount();
     const before = await account();
@@ -53,7 +53,7 @@ describe('an account run', () => {
 });
 
 describe('an account field that can’t be read', () => {
-  it('is told and kept as it came, and stops neither the account nor the items', async () => {
+  it('is reported and kept unchanged, and stops neither the account nor the items', async () => {
     const { sim, sync, syncAccount } = await market();
     const odd = { balance: '1,234.50', registered_at: 'long ago', username: 'ada' };
     const body = JSON.stringify({ status: 'success', data: odd });
@@ -70,7 +70,7 @@ describe('an account field that can’t be read', () => {
 });
 
 describe('another marketplace under the same seller', () => {
-  it('stops the run, though the username is the same; a person may say that it only moved', async () => {
+  it('stops the run although the username is the same, until a person accepts it', async () => {
     const { syncAccount } = await market();
     await syncAccount();
     await mirror().rows(`UPDATE mirror.sellers SET marketplace = 'shop.example'`);
@@ -82,7 +82,7 @@ describe('another marketplace under the same seller', () => {
     expect((await syncAccount()).state).toBe('succeeded');
   });
 
-  it('is not one that only listens on another port, or under its name with www', async () => {
+  it('is not assumed for another port of the same host', async () => {
     const { syncAccount } = await market();
     await syncAccount();
     await mirror().rows(`UPDATE mirror.sellers SET marketplace = '127.0.0.1:1'`);
@@ -91,7 +91,7 @@ describe('another marketplace under the same seller', () => {
 });
 
 describe('a key that is not accepted', () => {
-  it('fails the run as a permanent problem, with a remedy and without the key', async () => {
+  it('fails the run for good, with a remedy and without the key in the report', async () => {
     const { sim, syncAccount } = await market();
     sim.revoke(KEY);
     const report = await syncAccount();
@@ -107,7 +107,7 @@ describe('a key that is not accepted', () => {
 });
 
 describe('another account under the same seller', () => {
-  it('stops the run before anything is written, and says so', async () => {
+  it('stops the run before anything is written', async () => {
     const { sim, sync, syncAccount } = await market();
     await syncAccount();
     await sync();
@@ -127,7 +127,7 @@ describe('another account under the same seller', () => {
     expect([await account(), await mirror().items()]).toEqual(before);
   });
 
-  it('stops it as well when the account changes between the list and the removals', async () => {
+  it('stops the run when it appears between the list and the removals', async () => {
     const { sim, sync } = await market();
     await sync();
     sim.seller(KEY).catalogue.remove(1003);
@@ -137,7 +137,7 @@ describe('another account under the same seller', () => {
     expect(report.counts).toMatchObject({ removed: 0, missing: 1 });
   });
 
-  it('is accepted when a person says so, since accounts can be renamed', async () => {
+  it('is accepted when a person says that it was renamed', async () => {
     const { sim, syncAccount } = await market();
     await syncAccount();
     sim.seller(KEY).account = { ...sim.seller(KEY).account, username: 'ada-lovelace' };
@@ -164,13 +164,13 @@ describe('one item', () => {
     },
   );
 
-  it('that the mirror never knew and the marketplace denies is an error', async () => {
+  it('that is unknown and denied is an error', async () => {
     const { syncItem } = await market();
     expect(await syncItem(77)).toMatchObject({ state: 'failed', problem: { code: 'not-found' } });
     expect(await mirror().items()).toEqual([]);
   });
 
-  it('that is known and denied is removed, between two proofs of the key', async () => {
+  it('that is known and denied is removed, between checks of the key', async () => {
     const { sim, catalogue, syncItem } = await market();
     await syncItem(1002);
     catalogue.setState(1002, 'pending');
@@ -184,7 +184,7 @@ describe('one item', () => {
     ['the only one known', [1002]],
     ['one of several', [1001, 1002]],
   ])(
-    'that is %s stays when the key was bad for its look-up alone, since it is asked for again',
+    'that is %s stays when only its first look-up was refused, since it is looked up twice',
     async (_, known) => {
       const { sim, syncItem } = await market();
       for (const id of known) await syncItem(id);
@@ -196,12 +196,12 @@ describe('one item', () => {
 
   it.each<[string, (sim: Simulator) => void, string]>([
     [
-      'the key is refused in between',
+      'the key is revoked in between',
       (sim) => sim.afterRequests(1, () => sim.revoke(KEY)),
       'refused',
     ],
     [
-      'nothing is answered',
+      'look-ups get no answer',
       (sim) => sim.faults.always('item', { kind: 'switched-off', body: 'json' }),
       'unavailable',
     ],

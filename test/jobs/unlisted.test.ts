@@ -12,7 +12,7 @@ async function states(): Promise<Record<string, string>> {
   return Object.fromEntries((await mirror().items()).map((row) => [row.item_id, row.state]));
 }
 
-/** All that is stored of items; the rows themselves may have been written meanwhile. */
+/** All columns of all items; unlike `mirror().items()`, without what tells that a row was rewritten. */
 const stored = () => mirror().rows('SELECT * FROM mirror.items ORDER BY item_id');
 
 const NO_ITEM = '{"status":"error","msg":"Item Not Found"}';
@@ -21,7 +21,7 @@ const lookups = (sim: Simulator): number =>
   sim.log.filter(({ operation }) => operation === 'item').length;
 
 describe('an item that is no longer listed', () => {
-  it('is removed once it is denied between two proofs of the key', async () => {
+  it('is removed when it is denied twice between two checks of the key', async () => {
     const { sim, catalogue, sync } = await market(20);
     catalogue.remove(1004);
     const report = await sync();
@@ -38,12 +38,12 @@ describe('an item that is no longer listed', () => {
     const order = sim.log.slice(2).map(({ operation }) => operation);
     expect(order).toEqual(['account', 'list', 'item', 'item', 'item', 'account']);
     const asked = sim.log.slice(4, 7).map(({ parameters }) => parameters['item_id']);
-    // Between its two look-ups one of an item that is listed shows that look-ups find what is there.
+    // Between its two look-ups, that of a listed item shows that look-ups work.
     expect(asked).toEqual(['1004', '1001', '1004']);
   });
 
   it.each([1, 2, 3])(
-    'is not removed by a key that was bad for %i look-ups in a row, and for nothing else',
+    'is not removed when the key was bad for just %i look-ups in a row',
     async (bad) => {
       const { sim, catalogue, sync } = await market(20);
       await sync();
@@ -57,10 +57,10 @@ describe('an item that is no longer listed', () => {
     },
   );
 
-  it('is not removed by a key that went bad after another item was found, and good again before the end', async () => {
+  it('is not removed when the key went bad after another item was found, and recovered', async () => {
     const { sim, catalogue, sync } = await market(20);
     for (const id of [1004, 1005]) catalogue.setState(id, 'unlisted');
-    // Proof, list and the first look-up pass.
+    // Account, list and the first look-up pass.
     sim.afterRequests(3, () => {
       for (let i = 0; i < 2; i++) sim.faults.next('item', { kind: 'key-refused' });
     });
@@ -68,7 +68,7 @@ describe('an item that is no longer listed', () => {
     expect(Object.values(await states())).not.toContain('removed');
   });
 
-  it('is kept as missing beside one that was denied and found a moment later, since then a denial says little', async () => {
+  it('stays missing when another item was denied and then found: denials prove nothing then', async () => {
     const { sim, catalogue, sync } = await market(20);
     catalogue.setState(1004, 'unlisted');
     catalogue.remove(1005);
@@ -79,7 +79,7 @@ describe('an item that is no longer listed', () => {
     expect((await sync()).counts).toMatchObject({ removed: 1 });
   });
 
-  it('is removed also when the first item that is listed can’t be read: another one shows that look-ups work', async () => {
+  it('is removed although the first listed item can’t be read: another serves as canary', async () => {
     const { catalogue, sync } = await market(20);
     catalogue.breakRecord(1001, '{"id":1001,"name":"\u0007"}');
     catalogue.remove(1004);
@@ -94,8 +94,8 @@ describe('an item that is no longer listed', () => {
       /look-ups ended early|not proven/,
     ],
     [
-      'the marketplace asks for a pause before the denial could be asked for again',
-      // Proof, list, look-up and that of a listed item pass.
+      'the marketplace asks for a pause before the second look-up',
+      // Account, list, look-up and that of a listed item pass.
       (sim) =>
         sim.afterRequests(4, () =>
           sim.faults.next('item', { kind: 'rate-limited', retryAfter: 3600 }),
@@ -103,12 +103,12 @@ describe('an item that is no longer listed', () => {
       /look-ups ended early/,
     ],
     [
-      'the key is refused after the look-up, since a bad key is denied everything',
+      'the key is revoked after the list',
       (sim) => sim.afterRequests(2, () => sim.revoke(KEY)),
       /nothing was removed/,
     ],
     [
-      'look-ups deny listed items as well, since then a denial says nothing',
+      'look-ups deny listed items as well',
       (sim) => sim.faults.always('item', listedDenied),
       /can’t be looked up either/,
     ],
@@ -122,7 +122,7 @@ describe('an item that is no longer listed', () => {
     expect((await states())['1004']).toBe('missing');
   });
 
-  it('keeps the media that a reduced answer does not speak of', async () => {
+  it('keeps the media that a reduced answer leaves out', async () => {
     const { sim, catalogue, sync } = await market(20);
     const before = await stored();
     catalogue.setState(1004, 'unlisted');
@@ -157,7 +157,7 @@ describe('an item that is no longer listed', () => {
     });
   });
 
-  it('costs nothing more once it is removed', async () => {
+  it('is not looked up again once it is removed', async () => {
     const { sim, catalogue, sync } = await market(20);
     catalogue.remove(1004);
     await sync();
@@ -170,7 +170,7 @@ describe('an item that is no longer listed', () => {
 });
 
 describe('look-ups', () => {
-  it('are bounded in one run, and come round to every item in the next ones', async () => {
+  it('are limited in each run, and reach every item in later runs', async () => {
     const { sim, catalogue, sync } = await market(40, {}, { lookupsPerRun: 3 });
     for (let id = 1001; id <= 1008; id++) catalogue.remove(id);
     expect((await sync()).counts).toMatchObject({ removed: 3, missing: 5 });
@@ -182,7 +182,7 @@ describe('look-ups', () => {
     expect(removed).toHaveLength(2 * 8);
   });
 
-  it('take turns among items that are found again and again', async () => {
+  it('take turns among items that are found each time', async () => {
     const { sim, catalogue, sync } = await market(40, {}, { lookupsPerRun: 2 });
     for (let id = 1001; id <= 1006; id++) catalogue.setState(id, 'unlisted');
     for (let night = 0; night < 3; night++) await sync();
@@ -194,9 +194,9 @@ describe('look-ups', () => {
   });
 
   it.each([
-    ['after three without an answer', { kind: 'switched-off', body: 'json' }, 3, /ended early/],
+    ['after three failures', { kind: 'switched-off', body: 'json' }, 3, /ended early/],
     [
-      'at once when the marketplace asks for a long pause, rather than hold the seller’s lock for it',
+      'at once when the marketplace asks for a long pause',
       { kind: 'rate-limited', retryAfter: 3600 },
       1,
       /too many requests/,
@@ -214,7 +214,7 @@ describe('look-ups', () => {
 
 describe('"No items found"', () => {
   it.each(['en', 'de'] as const)(
-    'does not remove the only item of an account, which servers do not list, in language %s',
+    'does not remove the only item of an account, which servers don’t list, in language %s',
     async (language) => {
       const { sim, catalogue, sync } = await market(3, { profile: 'field-2' });
       catalogue.remove(1001);
@@ -225,7 +225,7 @@ describe('"No items found"', () => {
     },
   );
 
-  it('to a key that was revoked a moment ago fails the run and changes nothing', async () => {
+  it('fails the run and changes nothing when the key was just revoked', async () => {
     const { sim, sync } = await market(3);
     const before = await mirror().items();
     sim.afterRequests(1, () => sim.revoke(KEY));
@@ -233,7 +233,7 @@ describe('"No items found"', () => {
     expect(await mirror().items()).toEqual(before);
   });
 
-  it('fails the run when neither the list nor the look-ups can be believed', async () => {
+  it('fails the run when look-ups can’t prove that the items are gone', async () => {
     const { sim, sync } = await market(3);
     const before = await mirror().items();
     sim.faults.next('list', { kind: 'key-refused' });
@@ -246,7 +246,7 @@ describe('"No items found"', () => {
     expect(await mirror().items()).toEqual(before);
   });
 
-  it('says that an only item can be mirrored by its id', async () => {
+  it('warns that a single item can be mirrored by its id', async () => {
     const { sync } = await openMarket(mirror(), 1, { profile: 'field-2' });
     const report = await sync();
     expect(report).toMatchObject({ state: 'succeeded', counts: { added: 0 } });

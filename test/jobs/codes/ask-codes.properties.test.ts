@@ -19,7 +19,7 @@ import { never } from '../../support/mirror.js';
 
 type Condition = 'good' | 'revoked' | 'other-seller' | 'sells-nothing' | 'down' | 'limited' | 'off';
 
-/** What a marketplace is like for so many of its replies. */
+/** The condition of a marketplace for a number of replies. */
 interface Stretch {
   readonly calls: number;
   readonly condition: Condition;
@@ -27,13 +27,13 @@ interface Stretch {
   readonly isAfterPause?: boolean;
 }
 
-/** A marketplace whose calls take a while, in any order, and whose key changes by the call. */
+/** A marketplace whose calls end in any order, and whose condition changes with the calls. */
 class Market implements CodeMarketplace {
   readonly #valid: ReadonlySet<string>;
   readonly #conditions: readonly Condition[];
   readonly #dice: () => number;
-  readonly #tap: Call[] = [];
-  readonly #gusts: number;
+  readonly #calls: Call[] = [];
+  readonly #faultShare: number;
   readonly #pace: number;
   readonly #pauses = new Set<number>();
   /** Milliseconds since 1970. */
@@ -43,12 +43,12 @@ class Market implements CodeMarketplace {
 
   constructor(
     valid: ReadonlySet<string>,
-    { stretches, gusts, pace }: Pick<Case, 'stretches' | 'gusts' | 'pace'>,
+    { stretches, faultShare, pace }: Pick<Case, 'stretches' | 'faultShare' | 'pace'>,
     dice: () => number,
   ) {
     this.#pace = pace;
     this.#valid = valid;
-    this.#gusts = gusts;
+    this.#faultShare = faultShare;
     this.#conditions = stretches.flatMap(({ calls, condition }) =>
       Array<Condition>(calls).fill(condition),
     );
@@ -60,9 +60,9 @@ class Market implements CodeMarketplace {
     this.#dice = dice;
   }
 
-  /** Every call that was made, numbered as it came and went. */
+  /** Every call, with the sequence numbers of its start and end. */
   get calls(): readonly Call[] {
-    return this.#tap;
+    return this.#calls;
   }
 
   async account(): Promise<Reply<never>> {
@@ -70,7 +70,7 @@ class Market implements CodeMarketplace {
     const condition = await this.#reach();
     const reply = accountReply(condition);
     const span = { begun, ended: ++this.#number, beganAt, endedAt: this.now };
-    this.#tap.push({ kind: 'account', ...span, ...readAccountReply(reply) });
+    this.#calls.push({ kind: 'account', ...span, ...readAccountReply(reply) });
     return reply as Reply<never>;
   }
 
@@ -79,21 +79,21 @@ class Market implements CodeMarketplace {
     const condition = await this.#reach();
     const reply = codeReply(condition, code, this.#valid.has(code));
     const span = { begun, ended: ++this.#number, beganAt, endedAt: this.now };
-    this.#tap.push({ kind: 'code', code, ...span, ...readCodeReply(code, reply) });
+    this.#calls.push({ kind: 'code', code, ...span, ...readCodeReply(code, reply) });
     return reply as Reply<Sourced<Purchase>>;
   }
 
-  /** How things are when the call is answered, some time after it began; its answer travels too. */
+  /** The condition when the call reaches the server. Both ways take a while. */
   async #reach(): Promise<Condition> {
     await this.#travel();
     this.now += this.#pauses.has(this.#answered) ? 180_000 : this.#pace;
     const condition = this.#conditions[this.#answered++] ?? 'good';
-    const isGusty = condition === 'good' && this.#dice() < this.#gusts;
+    const isFault = condition === 'good' && this.#dice() < this.#faultShare;
     await this.#travel();
-    return isGusty ? 'off' : condition;
+    return isFault ? 'off' : condition;
   }
 
-  /** Now and then a call is overtaken by many. */
+  /** Sometimes a call is overtaken by many others. */
   async #travel(): Promise<void> {
     const longest = this.#dice() < 0.05 ? 40 : 4;
     for (let left = Math.floor(this.#dice() * longest); left > 0; left--) await turn();
@@ -110,7 +110,7 @@ function accountReply(condition: Condition): Parameters<typeof readAccountReply>
     case 'revoked':
       return replies.refused;
     default:
-      return weather(condition);
+      return outageReply(condition);
   }
 }
 
@@ -125,13 +125,13 @@ function codeReply(
     case 'down':
     case 'limited':
     case 'off':
-      return weather(condition);
+      return outageReply(condition);
     default:
       return replies.denied;
   }
 }
 
-function weather(condition: 'down' | 'limited' | 'off') {
+function outageReply(condition: 'down' | 'limited' | 'off') {
   if (condition === 'off') return replies.switchedOff;
   return condition === 'down' ? replies.maintenance : replies.limited;
 }
@@ -142,7 +142,7 @@ interface Case {
   readonly list: readonly boolean[];
   readonly stretches: readonly Stretch[];
   /** Share of single calls that find no API. */
-  readonly gusts: number;
+  readonly faultShare: number;
   /** Milliseconds from one reply to the next. */
   readonly pace: number;
   readonly concurrency: number;
@@ -173,12 +173,12 @@ const cases = (list: fc.Arbitrary<readonly boolean[]>): fc.Arbitrary<Case> =>
   fc.record({
     list,
     stretches,
-    gusts: fc.constantFrom(0, 0.02, 0.1),
+    faultShare: fc.constantFrom(0, 0.02, 0.1),
     pace: fc.constantFrom(10, 1_000, 4_000),
     concurrency: fc.constantFrom(1, 2, 5, 8, 16, 30, 48),
     seed: fc.nat(0xffffffff),
   });
-/** True: valid. In rows as well as shuffled. */
+/** True: valid. Long rows as well as shuffled codes. */
 const mixed = fc
   .array(fc.tuple(fc.boolean(), fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 60 }))), {
     minLength: 1,
@@ -194,7 +194,7 @@ async function ask(
   const valid = new Set([CANARY, ...codes.filter((_, i) => list[i] === true)]);
   const market = new Market(valid, conditions, diceOf(seed));
   const settled: SettledCode[] = [];
-  const asking = new BatchValidator(market, {
+  const validator = new BatchValidator(market, {
     account: 'ada',
     codes,
     canaries,
@@ -203,26 +203,26 @@ async function ask(
     now: () => market.now,
     signal: never,
   });
-  for await (const news of asking) settled.push(...news);
-  const { report } = asking;
+  for await (const batch of validator) settled.push(...batch);
+  const { report } = validator;
   return { codes, market, report, settled };
 }
 
-/** The verdicts that were told are true: what is invalid by its name was denied, what is valid found. */
+/** Expects that codes named `valid-…` were found and all others denied. */
 function expectTruth(settled: readonly SettledCode[]): void {
   for (const { code, kind } of settled) {
     expect([code, kind]).toEqual([code, code.startsWith('valid') ? 'found' : 'denied']);
   }
 }
 
-describe('asking for codes, whatever happens to the key and the weather meanwhile', () => {
-  it('tells no code twice, and forgets none', async () => {
+describe('BatchValidator, whatever happens to the key and the marketplace', () => {
+  it('yields no code twice and loses none', async () => {
     await fc.assert(
       fc.asyncProperty(cases(mixed), async (one) => {
         const { codes, report, settled } = await ask(one, [CANARY]);
-        const told = settled.map(({ code }) => code).filter((code) => code !== CANARY);
-        expect(new Set(told).size).toBe(told.length);
-        expect([...told, ...report.unproven.keys(), ...report.left].toSorted()).toEqual(
+        const yielded = settled.map(({ code }) => code).filter((code) => code !== CANARY);
+        expect(new Set(yielded).size).toBe(yielded.length);
+        expect([...yielded, ...report.unproven.keys(), ...report.left].toSorted()).toEqual(
           codes.toSorted(),
         );
         if (report.stop === null) expect(report.left).toEqual([]);
@@ -231,7 +231,7 @@ describe('asking for codes, whatever happens to the key and the weather meanwhil
     );
   });
 
-  it('tells of a denial only when it counts by the rules of those who see every call to the end', async () => {
+  it('yields a denial only if it counts by the rules, given every call to the end', async () => {
     await fc.assert(
       fc.asyncProperty(
         cases(mixed),
@@ -265,7 +265,7 @@ describe('asking for codes, whatever happens to the key and the weather meanwhil
     );
   });
 
-  it('never tells of a code that is not valid as found, nor of a good key’s as denied', async () => {
+  it('yields no wrong result if bad stretches are longer than a row of denials may be', async () => {
     await fc.assert(
       fc.asyncProperty(cases(mixed), async (one) => {
         const long = one.stretches.map(({ calls, condition }) => ({
@@ -280,7 +280,7 @@ describe('asking for codes, whatever happens to the key and the weather meanwhil
     );
   });
 
-  it('takes no denial for one that counts beside a pause of minutes, however short the key was bad', async () => {
+  it('counts no denial beside a pause of minutes, however short the key was bad', async () => {
     const brief = fc.record({
       after: fc.integer({ min: 1, max: 150 }),
       calls: fc.integer({ min: 1, max: 30 }),
@@ -296,17 +296,19 @@ describe('asking for codes, whatever happens to the key and the weather meanwhil
     );
     await fc.assert(
       fc.asyncProperty(cases(mixed), besidePauses, async (one, stretches) => {
-        const { settled } = await ask({ ...one, pace: 10, stretches, gusts: 0 }, [CANARY]);
+        const { settled } = await ask({ ...one, pace: 10, stretches, faultShare: 0 }, [CANARY]);
         expectTruth(settled.filter(({ code }) => code !== CANARY));
       }),
       { numRuns: 300 },
     );
   });
 
-  it('settles every code truly in fair weather, at few calls besides', async () => {
+  it('settles every code without faults, at few extra calls', async () => {
     await fc.assert(
       fc.asyncProperty(cases(mixed), async (one) => {
-        const { codes, market, settled } = await ask({ ...one, stretches: [], gusts: 0 }, [CANARY]);
+        const { codes, market, settled } = await ask({ ...one, stretches: [], faultShare: 0 }, [
+          CANARY,
+        ]);
         expect(settled.length).toBe(codes.length);
         expectTruth(settled);
         const invalid = one.list.filter((isValid) => !isValid).length;

@@ -9,7 +9,7 @@ import {
   listOf,
   openShop,
   shuffled,
-  telling,
+  recording,
   truthOf,
   verdictsOf,
 } from './support.js';
@@ -19,7 +19,7 @@ async function shopWith(count: number, nth?: number) {
   return { shop, codes: listOf(shop, count, nth) };
 }
 
-it('goes on from what the chunk before carried over, without proofs to begin with', async () => {
+it('continues from the state of the batch before, without new proofs', async () => {
   const shop = await openShop();
   const { endState } = await ask(shop, { codes: listOf(shop, 50) });
   const before = shop.sim.requestCount;
@@ -32,26 +32,26 @@ it('goes on from what the chunk before carried over, without proofs to begin wit
   expect(shop.sim.requestCount - before).toBe(valid.length);
 });
 
-it('tells of denials long before the end, so that little is lost when a process is killed', async () => {
+it('yields denials long before the end, so that a kill loses little', async () => {
   const { shop, codes } = await shopWith(1_000, 2);
-  const told = new Set<string>();
+  const yielded = new Set<string>();
   let longest = 0;
   await ask(shop, {
     codes,
     onSettled: (settled) => {
-      for (const { code } of settled) told.add(code);
+      for (const { code } of settled) yielded.add(code);
       const asked = new Set(askedFor(shop.sim));
       longest = Math.max(
         longest,
-        codes.filter((code) => asked.has(code) && !told.has(code)).length,
+        codes.filter((code) => asked.has(code) && !yielded.has(code)).length,
       );
     },
   });
-  expect(told.size).toBe(codes.length);
+  expect(yielded.size).toBe(codes.length);
   expect(longest).toBeLessThan(130);
 });
 
-it('has every code judged truly when denials are the rule, for a canary every 25 of them', async () => {
+it('settles an all-invalid list, for one canary per 25 denials or fewer', async () => {
   const shop = await openShop();
   const codes = Array.from({ length: 400 }, (_, i) => `nobody-bought-${i}`);
   const report = await ask(shop, { codes });
@@ -59,7 +59,7 @@ it('has every code judged truly when denials are the rule, for a canary every 25
   expect(shop.sim.requestCount).toBeLessThanOrEqual(1.1 * codes.length);
 });
 
-it('proves what was denied before it closes, so that none of it was asked for in vain', async () => {
+it('proves pending denials before it closes', async () => {
   const shop = await openShop();
   const codes = Array.from({ length: 200 }, (_, i) => `nobody-bought-${i}`);
   const closing = new AbortController();
@@ -71,7 +71,7 @@ it('proves what was denied before it closes, so that none of it was asked for in
   expect(new Set(Object.values(verdictsOf(report)))).toEqual(new Set(['invalid']));
 });
 
-it('leaves bot protection alone after it has shown itself twice', async () => {
+it('stops after two challenges', async () => {
   const shop = await openShop();
   shop.sim.faults.always('validate', { kind: 'challenge', status: 403 });
   const report = await ask(shop, { codes: listOf(shop, 500), concurrency: 1, canaries: [] });
@@ -79,7 +79,7 @@ it('leaves bot protection alone after it has shown itself twice', async () => {
   expect(shop.sim.requestCount).toBe(3);
 });
 
-it('asks once more for what was only lost on the way', async () => {
+it('retries codes whose replies were lost', async () => {
   const { shop, codes } = await shopWith(100, 4);
   let requests = 0;
   for (let at = 10; at < 100; at += 12) {
@@ -91,27 +91,27 @@ it('asks once more for what was only lost on the way', async () => {
   expect(shop.sim.requestCount).toBeLessThan(codes.length + 4 * requests);
 });
 
-it('asks for the next code before it tells of the last, since the marketplace would wait for that', async () => {
+it('sends the next code before it yields the last one', async () => {
   const { shop, codes } = await shopWith(5);
   const asked: string[] = [];
   const lead: number[] = [];
-  const told = (settled: readonly SettledCode[]): void => {
+  const onSettled = (settled: readonly SettledCode[]): void => {
     for (const { code } of settled) lead.push(asked.length - asked.indexOf(code));
   };
-  await ask(telling(shop, asked), { codes, canaries: [], concurrency: 1, onSettled: told });
+  await ask(recording(shop, asked), { codes, canaries: [], concurrency: 1, onSettled });
   expect(lead).toEqual([2, 2, 2, 2, 1]);
 });
 
-it('tells of verdicts on the way even where replies take no time, so that who has enough can stop', async () => {
+it('yields verdicts along the way even if replies take no time', async () => {
   const { shop, codes } = await shopWith(200, 1_000);
   const asked: string[] = [];
   const waiting: number[] = [];
-  let told = 0;
+  let yielded = 0;
   const onSettled = (settled: readonly SettledCode[]): void => {
-    waiting.push(asked.length - told);
-    told += settled.length;
+    waiting.push(asked.length - yielded);
+    yielded += settled.length;
   };
-  const report = await ask(telling(await cached(shop, codes, 'at once'), asked), {
+  const report = await ask(recording(await cached(shop, codes, 'at once'), asked), {
     codes,
     onSettled,
   });
@@ -119,31 +119,31 @@ it('tells of verdicts on the way even where replies take no time, so that who ha
   expect(Math.max(...waiting)).toBeLessThan(50);
 });
 
-it('hears all replies that came together before it asks for a proof, which none of them need then', async () => {
+it('reads all replies that came together before it requests a proof', async () => {
   const shop = await openShop();
   const codes = shuffled(listOf(shop, 500, 5));
   const asked: string[] = [];
-  const report = await ask(telling(await cached(shop, codes, 'together'), asked), { codes });
+  const report = await ask(recording(await cached(shop, codes, 'together'), asked), { codes });
   expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
   expect(asked.length - codes.length).toBeLessThanOrEqual(17);
 });
 
-it('asks for nothing more as long as who is told of verdicts can take no more', async () => {
+it('sends no code while its reader is busy', async () => {
   const { shop, codes } = await shopWith(200);
   const asked: string[] = [];
-  const whileTold: number[] = [];
+  const sentMeanwhile: number[] = [];
   const onSettled = async (): Promise<void> => {
     const before = asked.length;
     await sleep(5);
-    whileTold.push(asked.length - before);
+    sentMeanwhile.push(asked.length - before);
   };
-  const report = await ask(telling(shop, asked), { codes, onSettled });
+  const report = await ask(recording(shop, asked), { codes, onSettled });
   expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
-  expect(whileTold.length).toBeGreaterThan(10);
-  expect(new Set(whileTold)).toEqual(new Set([0]));
+  expect(sentMeanwhile.length).toBeGreaterThan(10);
+  expect(new Set(sentMeanwhile)).toEqual(new Set([0]));
 });
 
-it('does not take codes that the marketplace fails on for an outage while it finds others', async () => {
+it('does not stop for an outage when the marketplace fails only on some codes', async () => {
   const shop = await openShop();
   const failing = Array.from({ length: 40 }, (_, i) => `of-a-deleted-item-${i}`);
   const others = listOf(shop, 60, 4);
@@ -156,7 +156,7 @@ it('does not take codes that the marketplace fails on for an outage while it fin
   expect(shop.timesAsked(shop.canary)).toBeLessThan(25);
 });
 
-it('takes it for an outage when the canary gets no answer either', async () => {
+it('stops for an outage when the canary fails too', async () => {
   const { shop, codes } = await shopWith(100);
   const report = await ask(failingOn(shop, [...codes, shop.canary]), { codes });
   expect(report.stop).toMatchObject({ reason: 'unavailable' });

@@ -21,32 +21,32 @@ function after(fields: Partial<BatchResult>) {
   return nextStep(result, NOW, 0);
 }
 
-describe('what follows when asking has ended', () => {
+describe('the next step after a batch', () => {
   it.each<[string, readonly StopReason[], Partial<BatchResult>, object, number?]>([
     [
-      'is nothing when all is settled, whatever ended it',
+      'is done when every code is settled, whatever the reason for the stop',
       ['refused', 'limited', 'aborted'],
       { open: 0 },
       { kind: 'done' },
     ],
-    ['is another worker after an abort', ['aborted'], {}, { kind: 'hand-back' }],
+    ['is a hand-back after an abort', ['aborted'], {}, { kind: 'hand-back' }],
     [
-      'is a pause of exactly the length that the server asked for',
+      'is the pause that the server asked for',
       ['limited', 'unavailable', 'challenge'],
       {},
       { kind: 'later', delayMs: 12_345 },
       NOW + 12_345,
     ],
-    ['is a pause of ours when the server gave none', ['limited'], {}, AFTER_LIMIT],
-    ['is a pause of ours when its own is over', ['limited'], {}, AFTER_LIMIT, NOW - 1],
+    ['is a default pause when the server named none', ['limited'], {}, AFTER_LIMIT],
+    ['is a default pause when the server’s is over', ['limited'], {}, AFTER_LIMIT, NOW - 1],
     [
-      'is a pause in which a marketplace that denies all codes for a moment may recover: there is one more round',
+      'is one more round after a pause when all canaries are denied',
       ['canary-lost'],
       {},
       { kind: 'later', delayMs: 60_000 },
     ],
     [
-      'is to wait for a person, or for the marketplace to come back, when the key or the API is gone',
+      'is blocked when the key or the API is gone',
       ['refused', 'account-changed', 'switched-off', 'redirect'],
       {},
       { kind: 'blocked', notBefore: null },
@@ -57,13 +57,13 @@ describe('what follows when asking has ended', () => {
     }
   });
 
-  it('is a longer pause after an outage that let nothing through', () => {
+  it('is a longer pause after an outage without any answer', () => {
     const [some, none] = [1, 0].map((settled) => after({ stop: stop('unavailable'), settled }));
     if (some?.kind !== 'later' || none?.kind !== 'later') throw new Error('no pause');
     expect(none.delayMs).toBeGreaterThan(some.delayMs);
   });
 
-  it('is a pause that doubles with each round for codes that got no answer while others did; none to speak of where time would not help', () => {
+  it('is a pause that doubles with each failed round, and short if waiting can’t help', () => {
     const pauses = [0, 1, 2, 3, 4].map((failedRounds) => after({ failedRounds }));
     expect(pauses).toEqual(
       [2_000, 15_000, 30_000, 60_000, 120_000].map((delayMs) => ({ kind: 'later', delayMs })),
@@ -71,14 +71,14 @@ describe('what follows when asking has ended', () => {
   });
 });
 
-describe('having been asked for in vain', () => {
-  it('counts against a code in fair weather, whatever its reason', () => {
+describe('a call without a verdict', () => {
+  it('counts against its code for any reason if the batch did not stop', () => {
     for (const reason of ['unreadable', 'unavailable', 'proof-failed'] as const) {
       expect(countsAgainst(reason, null)).toBe(true);
     }
   });
 
-  it('counts against no code when an outage, a limit or the key ended the asking', () => {
+  it('does not count when an outage, a limit or the key stopped the batch', () => {
     for (const end of ['limited', 'unavailable', 'refused', 'challenge', 'aborted'] as const) {
       for (const reason of ['unavailable', 'refused', 'no-account-after', 'limited'] as const) {
         expect(countsAgainst(reason, stop(end))).toBe(false);
@@ -87,11 +87,11 @@ describe('having been asked for in vain', () => {
     }
   });
 
-  it('does not count when nothing that comes can be understood', () => {
+  it('does not count when unreadable replies stopped the batch', () => {
     expect(countsAgainst('unreadable', stop('unreadable'))).toBe(false);
   });
 
-  it('is enough after five rounds, or two in which no known code was found', () => {
+  it('gives up the code after five rounds, or two without a canary', () => {
     expect([4, 5].map((rounds) => isGivenUp(rounds, null))).toEqual([false, true]);
     const lost = stop('canary-lost');
     expect([1, 2].map((rounds) => isGivenUp(rounds, lost))).toEqual([false, true]);
@@ -101,7 +101,7 @@ describe('having been asked for in vain', () => {
 describe('a key that is refused', () => {
   const result = { settled: 0, open: 1, failedRounds: 0, state: 'running' } as const;
 
-  it('is hopeless when it never worked for the audit, not when it did', () => {
+  it('is never good if it has not worked for the audit, unless it did before', () => {
     expect(isKeyNeverGood({ ...result, stop: stop('refused'), isUntried: true })).toBe(true);
     expect(isKeyNeverGood({ ...result, stop: stop('refused'), isUntried: false })).toBe(false);
     expect(isKeyNeverGood({ ...result, stop: stop('refused'), isUntried: true, settled: 1 })).toBe(
@@ -109,12 +109,12 @@ describe('a key that is refused', () => {
     );
   });
 
-  it('is nothing like an API that is off for a while', () => {
+  it('is not assumed when the API is switched off', () => {
     expect(isKeyNeverGood({ ...result, stop: stop('switched-off'), isUntried: true })).toBe(false);
   });
 });
 
-it('why a chunk stopped is a sentence for a person', () => {
+it('describeStop makes a sentence for people', () => {
   const reasons: readonly StopReason[] = [
     ...(['limited', 'unavailable', 'unreadable', 'no-purchase', 'refused'] as const),
     ...(['switched-off', 'redirect', 'challenge', 'account-changed', 'canary-lost'] as const),
@@ -129,7 +129,7 @@ it('why a chunk stopped is a sentence for a person', () => {
   expect(describeStop({ ...stop('refused'), detail: '' })).toBe(describeStop(stop('refused')));
   const detail = 'the bot protection blocks this program; ask its operator to allow requests';
   const challenged = describeStop({ ...stop('challenge'), detail }) ?? '';
-  expect(challenged.match(/bot protection/g), 'the same is not said twice').toHaveLength(1);
+  expect(challenged.match(/bot protection/g), 'no repetition').toHaveLength(1);
   expect(challenged).toContain('ask its operator');
   expect(describeStop({ ...stop('limited'), notBefore })).toMatch(
     /too many requests, not before 2026-11-22 13:31:55Z$/,

@@ -21,10 +21,10 @@ const CODES = 150;
 /** Audits of each kind; more with `TRIALS`. */
 const TRIALS = Number(process.env['TRIALS'] ?? 10);
 
-/** Whether the marketplace denies this call, whatever it is about. */
+/** Whether the marketplace denies this call, whatever its code. */
 type Denies = () => boolean;
 
-/** The shop, where some validations are denied without regard to the code. */
+/** The marketplace of a shop, which denies some validations whatever their code. */
 function denying(shop: Shop, denies: Denies, isAccountAffected = false): Marketplace {
   const marketplace: Marketplace = Object.create(shop.marketplace);
   marketplace.account = async (options) => {
@@ -38,13 +38,13 @@ function denying(shop: Shop, denies: Denies, isAccountAffected = false): Marketp
   return marketplace;
 }
 
-/** One of nine machines behind the same address denies all it is asked. */
+/** One of nine machines behind the same address denies everything. */
 function oneInNine(seed: number): Denies {
   const dice = diceOf(seed);
   return () => dice() < 1 / 9;
 }
 
-/** For some milliseconds, from a call of the middle on, every code is denied: 26 to 48 calls. */
+/** Denies every code for 26 to 48 calls in the middle of the list. */
 function staleFor(seed: number): Denies {
   const dice = diceOf(seed);
   const from = 20 + Math.floor(dice() * CODES * 0.6);
@@ -56,13 +56,13 @@ function staleFor(seed: number): Denies {
   };
 }
 
-describe('a marketplace that denies good codes', () => {
+describe('a marketplace that denies valid codes', () => {
   it.each([
     ['on one machine in nine', oneInNine, false],
     ['on one machine in nine, which refuses account details too', oneInNine, true],
-    ['for a moment, from a cache that is out of date', staleFor, false],
+    ['for a moment, from a stale cache', staleFor, false],
   ] as const)(
-    'gets none of them called invalid: %s',
+    'makes none of them invalid: %s',
     async (_, kind, isAccountAffected) => {
       const seeds = fc.sample(fc.nat(), { numRuns: TRIALS, seed: 7 });
       const wrong: string[] = [];
@@ -81,10 +81,10 @@ describe('a marketplace that denies good codes', () => {
         const [verdicts, truth] = [await auditVerdicts(mirror(), auditId), truthOf(shop, codes)];
         for (const code of codes) {
           const verdict = verdicts[code] ?? 'unproven';
-          // An audit ends without verdicts where account details are refused from the beginning.
+          // An audit without good account details from the start ends without verdicts.
           if (verdict !== 'unproven' && verdict !== truth[code]) wrong.push(`${seed}: ${code}`);
         }
-        // What one audit found must not help the next.
+        // One audit's results must not help the next.
         await mirror().rows('TRUNCATE mirror.audits, mirror.purchase_codes CASCADE');
         await shop.sim.close();
       }

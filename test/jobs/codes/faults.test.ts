@@ -18,8 +18,8 @@ import {
 
 const mirror = useMirror();
 
-describe('each kind of fault, met by every validation', () => {
-  /** What a fault leaves of a reply: the reply itself, or less. */
+describe('each kind of fault, at every validation', () => {
+  /** Faults that leave the reply readable. */
   const HARMLESS = new Set<Fault['kind']>(['translated', 'prefix', 'slow', 'encoding']);
 
   it.each(EVERY_FAULT.map((fault) => [JSON.stringify(fault), fault] as const))(
@@ -52,7 +52,7 @@ describe('an audit of 2,000 codes', () => {
     expect(shop.sim.defects).toEqual([]);
   });
 
-  it('has no code found valid that is another seller’s, though the key was theirs for a while', async () => {
+  it('calls no code of another seller valid once it knows that the key opened their account', async () => {
     const shop = await openShop();
     const codes = listOf(shop, 800, 4);
     const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 200 });
@@ -73,15 +73,15 @@ describe('an audit of 2,000 codes', () => {
     expect(problems.slice(0, 3).join()).toMatch(/(?:opened the account "eve".*){3}/);
     const verdicts = await auditVerdicts(mirror(), auditId);
     const wrong = codes.filter((code) => verdicts[code] !== shop.truth(code));
-    // The few that were found while nobody could know that the account had changed.
+    // A few were found before the next account details showed the change.
     expect(wrong.length).toBeLessThan(50);
     expect(wrong.filter((code) => verdicts[code] === 'invalid')).toEqual([]);
   });
 });
 
 /**
- * Every kind of fault, in several notations. Left out is a key that is refused for a single
- * validation: the marketplace then gives the very denial of an invalid code.
+ * Every kind of fault, in several notations. It excludes a key that is refused for a single validation,
+ * since that reply equals the denial of an invalid code.
  */
 export const EVERY_FAULT: readonly Fault[] = [
   { kind: 'rate-limited', retryAfter: 0 },
@@ -125,7 +125,7 @@ export const EVERY_FAULT: readonly Fault[] = [
   { kind: 'encoding', encoding: 'deflate' },
 ];
 
-/** Lets a share of all further requests meet a fault, each kind as often as any other. */
+/** Makes a share of all further requests fail, with each kind of fault equally often. */
 export function plague(sim: Simulator, share: number, seed: number): void {
   const dice = diceOf(seed);
   const onRequest = (): void => {

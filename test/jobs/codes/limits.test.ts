@@ -30,7 +30,7 @@ const HOUR = { ...MINUTE, windowMs: 3_600_000 };
 const UNLIMITED = { concurrency: 16, spacingMs: 0 };
 const SIXTY = { concurrency: 3, spacingMs: 1_000 };
 
-/** A list of which every `nth` code is invalid, and what its verdicts should be. */
+/** A list in which every `nth` code is invalid, and its true verdicts. */
 function meteredList(nth: number): { codes: string[]; truth: Record<string, string> } {
   const codes = Array.from({ length: 600 }, (_, i) => `${i % nth === 0 ? 'no' : 'sold'}-${i}`);
   const truth = codes.map((code) => [code, code.startsWith('no') ? 'invalid' : 'valid']);
@@ -39,14 +39,14 @@ function meteredList(nth: number): { codes: string[]; truth: Record<string, stri
 
 describe('a limit below the budget', () => {
   it.each([
-    ['20 a minute, asked without a limit', { ...MINUTE, ...UNLIMITED, perWindow: 20 }, 1.75],
-    ['20 a minute, asked for 60', { ...MINUTE, ...SIXTY, perWindow: 20 }, 1.5],
-    ['55 an hour, asked without a limit', { ...HOUR, ...UNLIMITED, perWindow: 55 }, 1.5],
-    ['100 an hour, asked for 60 a minute', { ...HOUR, ...SIXTY, perWindow: 100 }, 1.5],
-    ['55 an hour, asked for 60 a minute', { ...HOUR, ...SIXTY, perWindow: 55 }, 1.5],
-    ['20 an hour, asked for 60 a minute', { ...HOUR, ...SIXTY, perWindow: 20 }, 2.5],
-    ['10 an hour, asked without a limit', { ...HOUR, ...UNLIMITED, perWindow: 10 }, 4],
-  ])('costs few calls more: %s', async (_, meter, callsACode) => {
+    ['20 a minute, no budget', { ...MINUTE, ...UNLIMITED, perWindow: 20 }, 1.75],
+    ['20 a minute, budget 60 a minute', { ...MINUTE, ...SIXTY, perWindow: 20 }, 1.5],
+    ['55 an hour, no budget', { ...HOUR, ...UNLIMITED, perWindow: 55 }, 1.5],
+    ['100 an hour, budget 60 a minute', { ...HOUR, ...SIXTY, perWindow: 100 }, 1.5],
+    ['55 an hour, budget 60 a minute', { ...HOUR, ...SIXTY, perWindow: 55 }, 1.5],
+    ['20 an hour, budget 60 a minute', { ...HOUR, ...SIXTY, perWindow: 20 }, 2.5],
+    ['10 an hour, no budget', { ...HOUR, ...UNLIMITED, perWindow: 10 }, 4],
+  ])('costs few extra calls: %s', async (_, meter, callsACode) => {
     for (const nth of [1, 2, 10]) {
       const { codes, truth } = meteredList(nth);
       const market = new Metered(meter);
@@ -60,7 +60,7 @@ describe('a limit below the budget', () => {
     ['a little', [30, 29], 2],
     ['much', [20, 50], 2],
     ['less and less', [60, 55, 50, 45, 40, 35, 30, 25, 20, 15], 3],
-  ])('that others use up too costs few codes their verdict: %s', async (_, allowances, most) => {
+  ])('that other clients share costs few extra calls: %s', async (_, allowances, most) => {
     for (const pace of [UNLIMITED, SIXTY]) {
       const { codes, truth } = meteredList(2);
       const market = new Metered({ ...HOUR, ...pace, perWindow: allowances[0] ?? 0 });
@@ -70,14 +70,14 @@ describe('a limit below the budget', () => {
     }
   });
 
-  it('that is gone is not kept to: calls are under way side by side again', async () => {
+  it('no longer slows the calls down once it is lifted', async () => {
     const { codes, truth } = meteredList(2);
     const market = new Metered({ ...MINUTE, ...UNLIMITED, perWindow: 40 });
     market.afterRequests(60, () => market.allow(Infinity));
     const { verdicts } = await market.settle(codes, 2);
     expect(verdicts).toEqual(truth);
     expect(market.requests).toBeLessThan(1.3 * codes.length);
-    expect(market.mostUnderWay(150)).toBeGreaterThanOrEqual(8);
+    expect(market.mostInFlight(150)).toBeGreaterThanOrEqual(8);
   });
 });
 
@@ -87,8 +87,8 @@ const mirror = useMirror();
 const PER_MINUTE = 6_000;
 
 describe('the budget', () => {
-  it('is shared by chunks at the same time, never overdrawn, and spent on hardly anything but codes', async () => {
-    // Room for a machine that stops for a third of a second and then sends what had its turn.
+  it('is shared by parallel chunks, never exceeded, and spent almost only on codes', async () => {
+    // Leaves room for a machine that pauses for a third of a second and then sends what was due.
     const shop = await openShop({ requestsPerMinute: 330, limit: { windowMs: 3_000 } });
     const codes = listOf(shop, 450);
     const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 225 });
@@ -101,20 +101,20 @@ describe('the budget', () => {
         enqueueChunk: queue.add,
       });
       for (let next = queue.take(); next !== undefined; next = queue.take()) {
-        // The one who is done first may find the other's chunk still at work, and leaves it.
+        // The faster worker may find the chunk locked by the other, and skips it.
         await performAuditChunk(deps, { ...next, isLastAttempt: false }, never);
       }
     };
     await Promise.all([worker(), worker()]);
     expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
     const denied = codes.filter((code) => shop.truth(code) === 'invalid');
-    // Each of these few is asked for a second time.
+    // These few get a second look.
     expect(shop.sim.requestCount).toBeLessThanOrEqual(1.03 * codes.length + denied.length);
     expect(shop.sim.log.filter(({ status }) => status === 429)).toEqual([]);
     expect((await progress(mirror(), auditId)).state).toBe('finished');
   });
 
-  it('is left to mirror requests first: calls of an audit wait as such', async () => {
+  it('serves mirror runs first: calls of an audit have lower priority', async () => {
     const shop = await openShop();
     const priorities: (string | undefined)[] = [];
     const budget = {
@@ -136,12 +136,12 @@ describe('the budget', () => {
     [600, 16],
     [6_000, 16],
     [0, 48],
-  ])('of %i requests a minute is used up by %i calls at a time', (perMinute, calls) => {
+  ])('of %i requests a minute allows %i calls in flight', (perMinute, calls) => {
     expect(concurrencyFor(perMinute)).toBe(calls);
   });
 });
 
-/** How a metered marketplace is asked, and how much it allows. */
+/** The limit of a marketplace and the settings of its client. */
 export interface Meter {
   readonly perWindow: number;
   readonly windowMs: number;
@@ -157,21 +157,21 @@ const LATENCY_MS = 50;
 const HTTP_OK = { kind: 'answered', httpStatus: 200 } as const;
 
 /**
- * A marketplace with its client, both in a time of their own, so that limits of an hour take no time.
- * It answers so many requests a window and no more; codes that begin with `sold` are valid.
+ * A marketplace and its client on a simulated clock, so that limits by the hour take no time. It answers
+ * `perWindow` requests a window. Codes that begin with `sold` are valid.
  */
 export class Metered implements CodeMarketplace {
   now = Date.UTC(2026, 0, 1);
   requests = 0;
-  /** Requests that were not turned away. */
+  /** Requests that were not rejected. */
   answered = 0;
   readonly #meter: Meter;
   #allowed: number;
   #turns: readonly number[] = [];
   #windows = 0;
   #then: { readonly requests: number; readonly act: () => void } | null = null;
-  /** How many calls were under way when each request was sent. */
-  readonly #underWay: number[] = [];
+  /** Calls in flight when each request was sent. */
+  readonly #inFlight: number[] = [];
   #calls = 0;
   readonly #due: { readonly at: number; readonly deliver: () => void }[] = [];
   #windowEnd = 0;
@@ -188,7 +188,7 @@ export class Metered implements CodeMarketplace {
     this.#allowed = perWindow;
   }
 
-  /** What each window allows, again and again. */
+  /** Sets what the windows allow in turn. */
   allowInTurn(perWindow: readonly number[]): void {
     this.#turns = perWindow;
   }
@@ -197,9 +197,9 @@ export class Metered implements CodeMarketplace {
     this.#then = { requests, act };
   }
 
-  /** Most calls under way at once since so many requests. */
-  mostUnderWay(since: number): number {
-    return Math.max(...this.#underWay.slice(since));
+  /** Most calls in flight since this many requests. */
+  mostInFlight(since: number): number {
+    return Math.max(...this.#inFlight.slice(since));
   }
 
   account(): Promise<Reply<Sourced<Account>>> {
@@ -216,7 +216,7 @@ export class Metered implements CodeMarketplace {
     );
   }
 
-  /** Asks for codes until all are settled, coming back when the server says so. */
+  /** Validates codes until all are settled, and retries when the server allows it. */
   async settle(
     codes: readonly string[],
     mostRounds: number,
@@ -226,7 +226,7 @@ export class Metered implements CodeMarketplace {
     for (let rounds = 1; ; rounds++) {
       const open = codes.filter((code) => verdicts[code] === undefined);
       const settled: SettledCode[] = [];
-      const report: BatchReport = await this.#pass(this.#ask(open, startState, settled));
+      const report: BatchReport = await this.#runClock(this.#validate(open, startState, settled));
       startState = report.endState;
       for (const { code, kind } of settled) verdicts[code] = kind === 'found' ? 'valid' : 'invalid';
       if (Object.keys(verdicts).length === codes.length || rounds === mostRounds) {
@@ -236,13 +236,13 @@ export class Metered implements CodeMarketplace {
     }
   }
 
-  async #ask(
+  async #validate(
     codes: readonly string[],
     startState: BatchState | null,
     settled: SettledCode[],
   ): Promise<BatchReport> {
     const { concurrency, spacingMs } = this.#meter;
-    const asking = new BatchValidator(this, {
+    const validator = new BatchValidator(this, {
       account: 'ada',
       canaries: [CANARY],
       codes,
@@ -252,12 +252,12 @@ export class Metered implements CodeMarketplace {
       now: () => this.now,
       signal: never,
     });
-    for await (const news of asking) settled.push(...news);
-    return asking.report;
+    for await (const batch of validator) settled.push(...batch);
+    return validator.report;
   }
 
-  /** Lets time pass until the promise is settled. */
-  async #pass<T>(promise: Promise<T>): Promise<T> {
+  /** Advances the clock until the promise is settled. */
+  async #runClock<T>(promise: Promise<T>): Promise<T> {
     let isSettled = false;
     void promise.finally(() => (isSettled = true)).catch(() => undefined);
     for (;;) {
@@ -265,13 +265,13 @@ export class Metered implements CodeMarketplace {
       if (isSettled) return promise;
       this.#due.sort((a, b) => a.at - b.at);
       const next = this.#due.shift();
-      if (next === undefined) throw new Error('nothing is under way, and asking goes on');
+      if (next === undefined) throw new Error('no call is in flight, but the batch has not ended');
       this.now = Math.max(this.now, next.at);
       next.deliver();
     }
   }
 
-  /** The reply to a request that leaves as soon as the budget lets it. */
+  /** Sends a request as soon as the budget allows. */
   #reply<T>(answer: () => Reply<T>): Promise<Reply<T>> {
     this.#calls++;
     return new Promise((resolve) =>
@@ -296,7 +296,7 @@ export class Metered implements CodeMarketplace {
       this.#allowed = this.#turns[this.#windows++ % this.#turns.length] ?? this.#allowed;
     }
     this.requests++;
-    this.#underWay.push(this.#calls);
+    this.#inFlight.push(this.#calls);
     if (this.requests === this.#then?.requests) this.#then.act();
     if (this.#used++ < this.#allowed) {
       this.answered++;

@@ -19,7 +19,7 @@ import {
 
 const mirror = useMirror();
 
-/** An audit of a list as `listOf` makes it, and what its chunks are worked on with. */
+/** An audit of a list made by `listOf`, and the dependencies to perform its chunks. */
 async function entered(
   [count, nth = 10]: readonly [number, number?],
   options: Partial<NewAudit> = {},
@@ -31,7 +31,7 @@ async function entered(
   return { shop, codes, auditId, deps, job: { auditId, chunk: 0, isLastAttempt: false } };
 }
 
-it('settles every code of an audit with its purchase, at one call for each and few proofs', async () => {
+it('settles every code of an audit, at one call for each and few proofs', async () => {
   const { shop, codes, auditId } = await entered([1_000]);
   const callCount = (): number => shop.sim.requestCount;
   const queue = await workThrough(auditDeps(mirror(), shop.marketplace, { callCount }), [auditId]);
@@ -46,7 +46,7 @@ it('settles every code of an audit with its purchase, at one call for each and f
     problem: null,
     apiCalls: shop.sim.requestCount,
   });
-  // The second look at the 100 denied ones not counted.
+  // Without the second look at the 100 denied codes.
   expect(shop.sim.requestCount - 100).toBeLessThanOrEqual(1.05 * codes.length);
   expect(queue.longest).toBeLessThanOrEqual(8);
   const [row] = await mirror().rows(
@@ -60,12 +60,12 @@ it('settles every code of an audit with its purchase, at one call for each and f
   );
   expect(ledger).toEqual([
     { verdict: 'valid', proof: 'purchase', n: '900' },
-    // Denied twice each: what that makes of the code is with the code.
+    // Two denials each; the verdict is stored with the code.
     { verdict: 'unproven', proof: 'canary', n: '200' },
   ]);
 });
 
-it('keeps the hash of each reply as it came, by which it can be told from another', async () => {
+it('stores the hash of each raw reply', async () => {
   const shop = await openShop();
   const [code = ''] = listOf(shop, 1);
   const auditId = await enter(mirror(), shop.marketplace.host, [code]);
@@ -81,13 +81,13 @@ it('keeps the hash of each reply as it came, by which it can be told from anothe
   expect(check?.raw_hash.toString('hex')).toBe(expected.digest('hex'));
 });
 
-it('binds the seller to the account that its first proof opened', async () => {
+it('binds the seller to the account of its first account details', async () => {
   const { auditId, deps } = await entered([5]);
   await workThrough(deps, [auditId]);
   expect(await mirror().store.sellers.bindingOf('main')).toMatchObject({ username: 'ada' });
 });
 
-it('tells people once that an audit is finished, also when the one that finished it could not', async () => {
+it('alerts when an audit is finished, also if the worker that finished it was killed', async () => {
   const { shop, auditId, deps, job } = await entered([20]);
   const alert = { kind: 'audit-finished', auditId: String(auditId) };
   expect(await performAuditChunk(deps, job, never)).toMatchObject({ kind: 'done', alert: null });
@@ -97,7 +97,7 @@ it('tells people once that an audit is finished, also when the one that finished
   expect(shop.sim.requestCount).toBeLessThan(30);
 });
 
-it('tells of an audit that failed why it did, and nothing any more once it goes on', async () => {
+it('alerts why an audit failed, until it is resumed', async () => {
   const { auditId } = await entered([5]);
   const { store } = mirror();
   const alert = { kind: 'audit-finished', auditId: String(auditId) } as const;
@@ -118,7 +118,7 @@ it('tells of an audit that failed why it did, and nothing any more once it goes 
   });
 });
 
-it('goes on after the key was revoked in the middle and restored, and calls nothing wrongly invalid', async () => {
+it('continues after the key was revoked and restored, without a wrong verdict', async () => {
   const { shop, codes, auditId, deps } = await entered([600, 5]);
   const owner = shop.sim.seller(KEY);
   shop.sim.afterRequests(250, () => shop.sim.revoke(KEY));
@@ -135,7 +135,7 @@ it('goes on after the key was revoked in the middle and restored, and calls noth
   expect(await progress(mirror(), auditId)).toMatchObject({ state: 'finished', problem: null });
 });
 
-it('fails at once with a key that never worked, and goes on when it is resumed with one that does', async () => {
+it('fails at once with a key that never worked, and continues when it is resumed with a good one', async () => {
   const { shop, codes, auditId, deps, job } = await entered([300]);
   const owner = shop.sim.seller(KEY);
   shop.sim.revoke(KEY);
@@ -153,7 +153,7 @@ it('fails at once with a key that never worked, and goes on when it is resumed w
   expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
 });
 
-it('fails when the key is not mended within the last attempt', async () => {
+it('fails when the key is still bad at the last attempt', async () => {
   const { shop, auditId, deps, job } = await entered([300]);
   shop.sim.afterRequests(50, () => shop.sim.revoke(KEY));
   const first = await performAuditChunk(deps, job, never);
@@ -163,10 +163,10 @@ it('fails when the key is not mended within the last attempt', async () => {
   expect(await progress(mirror(), auditId)).toMatchObject({ state: 'failed' });
 });
 
-it('asks no further once the audit is cancelled, and nothing twice when it is resumed', async () => {
+it('stops when the audit is cancelled, and repeats little when it is resumed', async () => {
   const { shop, codes, auditId, job } = await entered([400, 100], { chunkSize: 400 });
   shop.sim.afterRequests(150, () => void mirror().store.audits.cancel(auditId));
-  // It is heard of with the next write, which comes within a second.
+  // The next write notices it, within a second.
   shop.sim.faults.always('any', { kind: 'stall', ms: 20 });
   const deps = auditDeps(mirror(), shop.marketplace, { concurrency: 2 });
   const outcome = await performAuditChunk(deps, job, never);
@@ -177,11 +177,11 @@ it('asks no further once the audit is cancelled, and nothing twice when it is re
   await workThrough(deps, [auditId]);
   expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
   const twice = codes.filter((code) => shop.timesAsked(code) > 1);
-  // Those under way when it was cancelled, and denials whose proof was to come.
+  // Calls in flight when it was cancelled, and denials without a checkpoint after them.
   expect(twice.length).toBeLessThanOrEqual(8 + 2);
 });
 
-it('hands a chunk back when the worker stops, with everything recorded that was answered', async () => {
+it('hands a chunk back when the worker stops, with all answers recorded', async () => {
   const { shop, codes, auditId, deps, job } = await entered([400, 100], { chunkSize: 400 });
   const stopping = new AbortController();
   shop.sim.afterRequests(150, () => stopping.abort());
@@ -192,7 +192,7 @@ it('hands a chunk back when the worker stops, with everything recorded that was 
   expect(codes.filter((code) => shop.timesAsked(code) > 1).length).toBeLessThanOrEqual(8 + 2);
 });
 
-it('leaves a chunk alone that somebody else works on', async () => {
+it('puts off a chunk that another worker performs', async () => {
   const { shop, auditId, deps, job } = await entered([10]);
   const outcome = await mirror().store.audits.withChunk(auditId, 0, () =>
     performAuditChunk(deps, job, never),
@@ -201,7 +201,7 @@ it('leaves a chunk alone that somebody else works on', async () => {
   expect(shop.sim.requestCount).toBe(0);
 });
 
-it('waits as long as the server asks for, and counts it against no code', async () => {
+it('waits as long as the server asks, and counts it against no code', async () => {
   const { shop, auditId, job } = await entered([50]);
   const marketplace = shop.client({ retry: { attempts: 1, baseMs: 1, maxMs: 20 } });
   shop.sim.afterRequests(20, () =>
@@ -210,14 +210,14 @@ it('waits as long as the server asks for, and counts it against no code', async 
   const outcome = await performAuditChunk(auditDeps(mirror(), marketplace), job, never);
   expect(outcome).toMatchObject({ kind: 'later', reason: 'limited' });
   if (outcome.kind === 'later') expect(outcome.delayMs).toBeGreaterThan(3_500_000);
-  // Those that were under way.
+  // Calls in flight.
   expect(shop.sim.requestCount).toBeLessThanOrEqual(30);
   const pending = await mirror().store.audits.pendingOf(auditId, 0);
   expect(pending.length).toBeGreaterThan(25);
   expect(new Set(pending.map(({ attempts }) => attempts))).toEqual(new Set([0]));
 });
 
-it('gives up on a code whose answer can’t be understood after five rounds, and on no other', async () => {
+it('gives up a code with unreadable answers after five rounds, and no other', async () => {
   const shop = await openShop();
   const codes = listOf(shop, 60);
   const [broken = ''] = codes;
@@ -245,7 +245,7 @@ it('gives up on a code whose answer can’t be understood after five rounds, and
   expect(audit).toMatchObject({ state: 'finished', unproven: 1 });
 });
 
-it('finds nothing invalid for a user who sells nothing, whose known code is denied too', async () => {
+it('calls nothing invalid for a user who sells nothing, since the canary is denied too', async () => {
   const shop = await openShop();
   const codes = listOf(shop, 120, 3);
   shop.sim.seller(KEY).sells = false;
@@ -261,7 +261,7 @@ it('finds nothing invalid for a user who sells nothing, whose known code is deni
   expect([...problems].join()).toContain('known to be valid is denied');
 });
 
-it('finds a code that is still good to prove denials with, however many of the newest were refunded', async () => {
+it('finds a canary that still works, however many of the newest were refunded', async () => {
   const shop = await openShop();
   const sold = Array.from({ length: 30 }, (_, i) => shop.purchases.codeAt(i));
   const deps = auditDeps(mirror(), shop.marketplace, { concurrency: 1 });
@@ -273,7 +273,7 @@ it('finds a code that is still good to prove denials with, however many of the n
   expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
 });
 
-it('asks twice before a code that was valid becomes invalid, and tells of it once', async () => {
+it('validates a refunded code twice before it becomes invalid, and records one transition', async () => {
   const shop = await openShop();
   const codes = listOf(shop, 30, 31);
   const deps = auditDeps(mirror(), shop.marketplace);
@@ -282,7 +282,7 @@ it('asks twice before a code that was valid becomes invalid, and tells of it onc
   shop.purchases.setState(refunded, 'refunded');
   const before = shop.timesAsked(refunded);
   await workThrough(deps, [await enter(mirror(), shop.marketplace.host, codes)]);
-  // As a canary, too.
+  // It was sent as a canary too.
   expect(shop.timesAsked(refunded) - before).toBeLessThanOrEqual(4);
   const feed = await mirror().rows(
     `SELECT p.code, t.kind FROM mirror.code_transitions t JOIN mirror.purchase_codes p USING (code_id)`,
@@ -290,7 +290,7 @@ it('asks twice before a code that was valid becomes invalid, and tells of it onc
   expect(feed).toEqual([{ code: refunded, kind: 'became-invalid' }]);
 });
 
-it('lets two audits at once take turns, chunk by chunk', async () => {
+it('lets two parallel audits take turns, chunk by chunk', async () => {
   const shop = await openShop();
   const all = listOf(shop, 2_000, 50);
   const codes = [all.slice(0, 1_000), all.slice(1_000)];
@@ -313,9 +313,9 @@ it('lets two audits at once take turns, chunk by chunk', async () => {
 });
 
 it.each([
-  ['comes to the codes behind those that it fails on, also where no canary is known', 30, 60],
-  ['ends where it denies the others, since account details show that it is up', 3, 0],
-])('of a marketplace that fails on some codes an audit %s', async (_, fails, sold) => {
+  ['reaches the codes behind them, also without a canary', 30, 60],
+  ['ends if the others are denied, since account details show that it is up', 3, 0],
+])('an audit of a marketplace that fails on some codes %s', async (_, fails, sold) => {
   const shop = await openShop();
   const failing = Array.from({ length: fails }, (_, i) => `of-a-deleted-item-${i}`);
   const others = sold > 0 ? listOf(shop, sold, 4) : ['nobody-bought-1', 'nobody-bought-2'];

@@ -23,23 +23,23 @@ import { KEY, type Mirror, never } from '../../support/mirror.js';
 
 /** How many seeded purchases a seller of these tests has. */
 export const SOLD = 5_000;
-/** A purchase that no list of these tests holds. */
+/** Index of a purchase that is in no list of these tests. */
 export const CANARY = 4_999;
 
-/** A simulated seller with purchases, and a client of theirs. */
+/** A simulated seller with purchases, and a client. */
 export interface Shop {
   readonly sim: Simulator;
   readonly purchases: Purchases;
   readonly marketplace: Marketplace;
   readonly canary: string;
   client(options?: Partial<MarketplaceOptions>): Marketplace;
-  /** What the marketplace would say of a code with a good key. */
+  /** The verdict of the marketplace, given a good key. */
   truth(code: string): 'valid' | 'invalid';
-  /** Requests so far with this code. */
+  /** Validations of this code so far. */
   timesAsked(code: string): number;
 }
 
-/** Opens a shop that is closed when the test ends. */
+/** Opens a shop and closes it when the test ends. */
 export async function openShop(options: Partial<SimulatorOptions> = {}): Promise<Shop> {
   const purchases = new Purchases({ seed: 11, count: SOLD });
   const catalogue = seededCatalogue({ seed: 3, count: 20, descriptionBytes: 40 });
@@ -73,7 +73,7 @@ export async function openShop(options: Partial<SimulatorOptions> = {}): Promise
   };
 }
 
-/** The shop as it is when the marketplace fails on some codes, whenever it is asked for them. */
+/** The shop, whose marketplace always fails on some codes. */
 export function failingOn(shop: Shop, codes: Iterable<string>): Shop {
   const failing = new Set(codes);
   const failure: Unavailable = {
@@ -90,8 +90,8 @@ export function failingOn(shop: Shop, codes: Iterable<string>): Shop {
   return { ...shop, marketplace };
 }
 
-/** The shop, which also enters into `asked` each code that is validated. */
-export function telling(shop: Shop, asked: string[]): Shop {
+/** The shop, which records each validated code in `asked`. */
+export function recording(shop: Shop, asked: string[]): Shop {
   const marketplace: Marketplace = Object.create(shop.marketplace);
   marketplace.account = (options) => shop.marketplace.account(options);
   marketplace.validate = (code, options) => {
@@ -102,8 +102,8 @@ export function telling(shop: Shop, asked: string[]): Shop {
 }
 
 /**
- * The shop behind a cache that has all replies to these codes at hand. It gives each `at once`, or
- * those to all calls under way `together`.
+ * The shop behind a cache with the replies to these codes. It sends each reply `at once`, or those to all
+ * calls in flight `together`.
  */
 export async function cached(
   shop: Shop,
@@ -132,20 +132,20 @@ export async function cached(
   return { ...shop, marketplace };
 }
 
-/** A list of `count` codes of which every `nth` is invalid; from 2: 1 would leave none valid. */
+/** A list of `count` codes; every `nth` is invalid. @param nth at least 2 */
 export function listOf({ purchases }: Shop, count: number, nth = 10): string[] {
   return Array.from({ length: count }, (_, i) =>
     i % nth === nth - 1 ? `nobody-bought-${i}` : purchases.codeAt(i),
   );
 }
 
-/** The codes in an order without a pattern, the same each time. */
+/** Shuffles the codes, the same way each time. */
 export function shuffled(codes: readonly string[]): string[] {
   const place = (code: string): string => hash('sha1', code);
   return [...codes].sort((a, b) => (place(a) < place(b) ? -1 : 1));
 }
 
-/** Asks for codes and keeps what was told on the way. */
+/** Validates a batch and collects the settled codes. */
 export async function ask(
   { marketplace, canary }: Shop,
   {
@@ -157,7 +157,7 @@ export async function ask(
     },
 ): Promise<BatchReport & { readonly settled: readonly SettledCode[] }> {
   const settled: SettledCode[] = [];
-  const asking = new BatchValidator(marketplace, {
+  const validator = new BatchValidator(marketplace, {
     account: 'ada',
     canaries: [canary],
     concurrency: 8,
@@ -166,14 +166,14 @@ export async function ask(
     signal: never,
     ...options,
   });
-  for await (const news of asking) {
-    settled.push(...news);
-    await onSettled?.(news);
+  for await (const batch of validator) {
+    settled.push(...batch);
+    await onSettled?.(batch);
   }
-  return { ...asking.report, settled };
+  return { ...validator.report, settled };
 }
 
-/** What was told of each code, as a verdict. */
+/** The verdict on each code. */
 export function verdictsOf({
   settled,
   unproven,
@@ -184,7 +184,7 @@ export function verdictsOf({
   ]);
 }
 
-/** What the verdicts should be. */
+/** The true verdicts. */
 export function truthOf(shop: Shop, codes: readonly string[]): Record<string, string> {
   return Object.fromEntries(codes.map((code) => [code, shop.truth(code)]));
 }
@@ -213,10 +213,10 @@ export async function enter(
   return (await loader.finish()).auditId;
 }
 
-/** A queue in memory: chunks that wait, each once. */
+/** A queue in memory, without duplicates. */
 export class ChunkQueue {
   readonly #waiting: { readonly auditId: bigint; readonly chunk: number }[] = [];
-  /** The most that waited at a time. */
+  /** The longest that the queue has been. */
   longest = 0;
 
   readonly add = (auditId: bigint, chunk: number): Promise<void> => {
@@ -250,10 +250,10 @@ export function auditDeps(
   };
 }
 
-/** Told of each chunk that is to be done again, before it is. */
+/** Called with the outcome of each chunk that must run again. */
 export type OnOutcome = (outcome: JobOutcome) => Promise<void> | void;
 
-/** Works on audits, one chunk at a time and without pauses, until nothing is in the queue. */
+/** Performs the chunks of audits one by one, without pauses, until the queue is empty. */
 export async function workThrough(
   deps: AuditDeps,
   audits: readonly bigint[],

@@ -4,6 +4,7 @@ import { prepareItem } from '../domain/prepare-item.js';
 import { describeFailure, type Reply } from '../domain/reply.js';
 import { maskCode } from '../domain/secret.js';
 import { ListBroken, type ItemList, type Marketplace, type Sourced } from '../marketplace/types.js';
+import type { CodeMarketplace } from './codes/types.js';
 import { isOutage, problemOf, failureRemedy, RunProblem } from './problem.js';
 import { noteTolerated, performRun, type RunContext } from './run.js';
 import type { JobDeps, RunReport } from './types.js';
@@ -130,8 +131,6 @@ async function readListStart(reply: Reply<ItemList>, tolerated: Set<string>, sig
   reply.data.tolerated().forEach((name) => tolerated.add(name));
   return { records, whole, unreadable, firstId };
 }
-
-type CodeMarketplace = Pick<Marketplace, 'account' | 'validate'>;
 
 /** Why an audit must not start, and what to do. */
 export interface KeyFault {

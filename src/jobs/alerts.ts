@@ -144,23 +144,14 @@ function heldFacts({ items, confirmed, present, examples }: HeldItems): Json {
   return { items, confirmed, present, examples: named };
 }
 
+const COUNTS = [
+  ...(['listed', 'added', 'changed', 'extraChanged', 'unchanged', 'restored'] as const),
+  ...(['missing', 'removed', 'quarantined', 'duplicates', 'apiCalls'] as const),
+];
+
 function countsOf(run: Run): Json {
-  const { listed, added, changed, extraChanged, unchanged, restored, missing, removed } = run;
-  const { quarantined, duplicates, apiCalls } = run;
-  return {
-    listed,
-    added,
-    changed,
-    extraChanged,
-    unchanged,
-    restored,
-    missing,
-    removed,
-    quarantined,
-    duplicates,
-    apiCalls,
-    bytes: Number(run.bytes),
-  };
+  const counts = Object.fromEntries(COUNTS.map((name) => [name, run[name]]));
+  return { ...counts, bytes: Number(run.bytes) };
 }
 
 async function auditContent(store: Store, auditId: bigint, now: Date): Promise<ContentOrDropped> {

@@ -379,29 +379,24 @@ function sampleOf(denied: readonly Denied[], oneIn: number): ReadonlySet<string>
   return sample;
 }
 
-function checked(
-  code: string,
-  facts: Pick<CheckedCode, 'verdict' | 'reason'> & Partial<CheckedCode>,
-): CheckedCode {
-  const nothing = { purchase: null, raw: null, checkedAt: null, httpStatus: null, message: null };
-  return { code, proof: 'none', ...nothing, ...facts };
-}
-
 function settledCode({ code, proof, evidence, at, answer }: SettledCode): CheckedCode {
-  const facts = { proof, ...evidence, checkedAt: new Date(at) };
-  return answer === null
-    ? checked(code, { verdict: 'invalid', reason: 'denied', ...facts })
-    : checked(code, {
-        verdict: 'valid',
-        reason: 'answered',
-        ...facts,
-        purchase: answer.value,
-        raw: answer.raw,
-      });
+  return {
+    code,
+    verdict: answer === null ? 'invalid' : 'valid',
+    reason: answer === null ? 'denied' : 'answered',
+    proof,
+    purchase: answer?.value ?? null,
+    raw: answer?.raw ?? null,
+    checkedAt: new Date(at),
+    ...evidence,
+  };
 }
 
-const unproven = (
+function unproven(
   code: string,
   reason: CheckedCode['reason'],
   facts: Partial<CheckedCode> = {},
-): CheckedCode => checked(code, { verdict: 'unproven', reason, ...facts });
+): CheckedCode {
+  const nothing = { purchase: null, raw: null, checkedAt: null, httpStatus: null, message: null };
+  return { code, verdict: 'unproven', reason, proof: 'none', ...nothing, ...facts };
+}

@@ -5,16 +5,6 @@ const MAX_BUDGETED = 16;
 /** A call may take this many seconds and the budget is still used up. */
 const SLOW_CALL_S = 2;
 
-/**
- * Returns how many calls of a chunk may be in flight: enough to use up the budget although each takes a
- * while, and no more, since the others would only queue for it.
- * @param requestsPerMinute 0: unlimited
- */
-export function concurrencyFor(requestsPerMinute: number): number {
-  if (requestsPerMinute === 0) return MAX_UNLIMITED;
-  return Math.min(MAX_BUDGETED, 1 + Math.ceil((requestsPerMinute / 60) * SLOW_CALL_S));
-}
-
 export interface Pace {
   /** Most validations in flight. */
   readonly concurrency: number;
@@ -22,10 +12,15 @@ export interface Pace {
   readonly spacingMs: number;
 }
 
-/** @param requestsPerMinute 0: unlimited */
+/**
+ * Returns how fast a chunk may send requests. The calls in flight are enough to use up the budget although
+ * each takes a while, and no more: the others would only queue for it.
+ * @param requestsPerMinute 0: unlimited
+ */
 export function paceOf(requestsPerMinute: number): Pace {
-  const spacingMs = requestsPerMinute === 0 ? 0 : 60_000 / requestsPerMinute;
-  return { concurrency: concurrencyFor(requestsPerMinute), spacingMs };
+  if (requestsPerMinute === 0) return { concurrency: MAX_UNLIMITED, spacingMs: 0 };
+  const enough = 1 + Math.ceil((requestsPerMinute / 60) * SLOW_CALL_S);
+  return { concurrency: Math.min(MAX_BUDGETED, enough), spacingMs: 60_000 / requestsPerMinute };
 }
 
 /** Codes of a chunk that a budget spreads over minutes. */

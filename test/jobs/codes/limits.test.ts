@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Account, Purchase } from '../../../src/domain/item.js';
 import type { Limited, Reply } from '../../../src/domain/reply.js';
 import { BatchValidator } from '../../../src/jobs/codes/ask-codes.js';
-import { concurrencyFor, paceOf } from '../../../src/jobs/codes/pace.js';
+import { paceOf } from '../../../src/jobs/codes/pace.js';
 import { enqueueNext, performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
 import type {
   BatchReport,
@@ -137,7 +137,7 @@ describe('the budget', () => {
     [6_000, 16],
     [0, 48],
   ])('of %i requests a minute allows %i calls in flight', (perMinute, calls) => {
-    expect(concurrencyFor(perMinute)).toBe(calls);
+    expect(paceOf(perMinute).concurrency).toBe(calls);
   });
 });
 

@@ -354,18 +354,15 @@ describe('stale sellers', () => {
     expect(await findStaleSellers(store, ['other'], 26, hours(27))).toEqual([]);
   });
 
-  it('exclude parked sellers', async () => {
-    const { sim, deps } = await market();
-    sim.faults.always('any', { kind: 'key-refused' });
-    await performMirrorTask(deps, job(), never);
-    expect(await findStaleSellers(mirror().store, ['main'], 26, hours(27))).toEqual([]);
-  });
-
-  it('exclude paused sellers', async () => {
+  it('exclude parked and paused sellers', async () => {
     const { deps } = await market();
-    await syncCatalogue(deps, never);
-    expect(await findStaleSellers(mirror().store, ['main'], 26, hours(27))).toHaveLength(1);
-    await mirror().store.sellers.pause('main', 'paused by ada');
-    expect(await findStaleSellers(mirror().store, ['main'], 26, hours(27))).toEqual([]);
+    const { store } = mirror();
+    const { runId } = await syncCatalogue(deps, never);
+    const find = () => findStaleSellers(store, ['main'], 26, hours(27));
+    expect(await find()).toHaveLength(1);
+    await store.sellers.park('main', { code: 'refused', reason: 'x', runId });
+    expect(await find()).toEqual([]);
+    await store.sellers.pause('main', 'paused by ada');
+    expect(await find()).toEqual([]);
   });
 });

@@ -6,6 +6,7 @@ import {
   ask,
   cached,
   failingOn,
+  invalidCodes,
   listOf,
   openShop,
   shuffled,
@@ -53,7 +54,7 @@ it('yields denials long before the end, so that a kill loses little', async () =
 
 it('settles an all-invalid list, for one canary per 25 denials or fewer', async () => {
   const shop = await openShop();
-  const codes = Array.from({ length: 400 }, (_, i) => `nobody-bought-${i}`);
+  const codes = invalidCodes(400);
   const report = await ask(shop, { codes });
   expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
   expect(shop.sim.requestCount).toBeLessThanOrEqual(1.1 * codes.length);
@@ -61,7 +62,7 @@ it('settles an all-invalid list, for one canary per 25 denials or fewer', async 
 
 it('proves pending denials before it closes', async () => {
   const shop = await openShop();
-  const codes = Array.from({ length: 200 }, (_, i) => `nobody-bought-${i}`);
+  const codes = invalidCodes(200);
   const closing = new AbortController();
   shop.sim.afterRequests(40, () => closing.abort());
   const report = await ask(shop, { codes, closing: closing.signal });

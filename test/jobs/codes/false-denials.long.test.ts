@@ -8,6 +8,7 @@ import {
   auditDeps,
   auditVerdicts,
   enter,
+  intercepted,
   listOf,
   openShop,
   type Shop,
@@ -26,16 +27,14 @@ type Denies = () => boolean;
 
 /** The marketplace of a shop, which denies some validations whatever their code. */
 function denying(shop: Shop, denies: Denies, isAccountAffected = false): Marketplace {
-  const marketplace: Marketplace = Object.create(shop.marketplace);
-  marketplace.account = async (options) => {
-    if (isAccountAffected && denies()) {
-      return { kind: 'refused', httpStatus: 403, message: 'API key is invalid' };
-    }
-    return shop.marketplace.account(options);
-  };
-  marketplace.validate = (code, options) =>
-    shop.marketplace.validate(denies() ? 'nobody-has-this' : code, options);
-  return marketplace;
+  return intercepted(shop, {
+    account: async (options) =>
+      isAccountAffected && denies()
+        ? { kind: 'refused', httpStatus: 403, message: 'API key is invalid' }
+        : shop.marketplace.account(options),
+    validate: (code, options) =>
+      shop.marketplace.validate(denies() ? 'nobody-has-this' : code, options),
+  }).marketplace;
 }
 
 /** One of nine machines behind the same address denies everything. */

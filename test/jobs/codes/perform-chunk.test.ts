@@ -3,13 +3,14 @@ import { expect, it } from 'vitest';
 import { KEY, never, useMirror } from '../../support/mirror.js';
 import { describeAlert } from '../../../src/jobs/alerts.js';
 import { performAuditChunk, SECOND_LOOK } from '../../../src/jobs/codes/perform-chunk.js';
-import type { Marketplace } from '../../../src/marketplace/types.js';
 import type { NewAudit } from '../../../src/store/audits/types.js';
 import {
   auditDeps,
   auditVerdicts,
   enter,
   failingOn,
+  intercepted,
+  invalidCodes,
   listOf,
   openShop,
   progress,
@@ -221,19 +222,17 @@ it('gives up a code with unreadable answers after five rounds, and no other', as
   const shop = await openShop();
   const codes = listOf(shop, 60);
   const [broken = ''] = codes;
-  const real = shop.marketplace;
-  const auditId = await enter(mirror(), real.host, codes);
-  shop.sim.faults.clear();
+  const auditId = await enter(mirror(), shop.marketplace.host, codes);
   let asked = 0;
-  const marketplace: Marketplace = Object.create(real);
-  marketplace.account = (options) => real.account(options);
-  marketplace.validate = (code, options) => {
-    if (code === broken) {
-      asked++;
-      shop.sim.faults.next('validate', { kind: 'wrong-type', json: 'array' });
-    }
-    return real.validate(code, options);
-  };
+  const { marketplace } = intercepted(shop, {
+    validate: (code, options) => {
+      if (code === broken) {
+        asked++;
+        shop.sim.faults.next('validate', { kind: 'wrong-type', json: 'array' });
+      }
+      return shop.marketplace.validate(code, options);
+    },
+  });
   const deps = auditDeps(mirror(), marketplace, { concurrency: 1 });
   await workThrough(deps, [auditId]);
   expect(asked).toBe(5);
@@ -267,7 +266,7 @@ it('finds a canary that still works, however many of the newest were refunded', 
   const deps = auditDeps(mirror(), shop.marketplace, { concurrency: 1 });
   await workThrough(deps, [await enter(mirror(), shop.marketplace.host, sold)]);
   for (const code of sold.slice(10)) shop.purchases.setState(code, 'refunded');
-  const codes = Array.from({ length: 40 }, (_, i) => `nobody-bought-${i}`);
+  const codes = invalidCodes(40);
   const auditId = await enter(mirror(), shop.marketplace.host, codes);
   await workThrough({ ...deps, batchStates: new Map() }, [auditId]);
   expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));

@@ -5,7 +5,12 @@ import type { Unavailable } from '../../../src/domain/reply.js';
 import { Secret } from '../../../src/domain/secret.js';
 import { BatchValidator } from '../../../src/jobs/codes/ask-codes.js';
 import { enqueueNext, performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
-import type { BatchOptions, BatchReport, SettledCode } from '../../../src/jobs/codes/types.js';
+import type {
+  BatchOptions,
+  BatchReport,
+  CodeMarketplace,
+  SettledCode,
+} from '../../../src/jobs/codes/types.js';
 import type { AuditDeps } from '../../../src/jobs/codes/work-on-chunk.js';
 import type { JobOutcome } from '../../../src/jobs/types.js';
 import { unlimitedBudget } from '../../../src/marketplace/budget.js';
@@ -73,6 +78,15 @@ export async function openShop(options: Partial<SimulatorOptions> = {}): Promise
   };
 }
 
+/** The shop, with some calls of its marketplace replaced. */
+export function intercepted(shop: Shop, calls: Partial<CodeMarketplace>): Shop {
+  const real = shop.marketplace;
+  const marketplace: Marketplace = Object.create(real);
+  marketplace.account = calls.account ?? ((options) => real.account(options));
+  marketplace.validate = calls.validate ?? ((code, options) => real.validate(code, options));
+  return { ...shop, marketplace };
+}
+
 /** The shop, whose marketplace always fails on some codes. */
 export function failingOn(shop: Shop, codes: Iterable<string>): Shop {
   const failing = new Set(codes);
@@ -83,22 +97,20 @@ export function failingOn(shop: Shop, codes: Iterable<string>): Shop {
     detail: 'failed',
     retryAt: null,
   };
-  const marketplace: Marketplace = Object.create(shop.marketplace);
-  marketplace.account = (options) => shop.marketplace.account(options);
-  marketplace.validate = (code, options) =>
-    failing.has(code) ? Promise.resolve(failure) : shop.marketplace.validate(code, options);
-  return { ...shop, marketplace };
+  return intercepted(shop, {
+    validate: (code, options) =>
+      failing.has(code) ? Promise.resolve(failure) : shop.marketplace.validate(code, options),
+  });
 }
 
 /** The shop, which records each validated code in `asked`. */
 export function recording(shop: Shop, asked: string[]): Shop {
-  const marketplace: Marketplace = Object.create(shop.marketplace);
-  marketplace.account = (options) => shop.marketplace.account(options);
-  marketplace.validate = (code, options) => {
-    asked.push(code);
-    return shop.marketplace.validate(code, options);
-  };
-  return { ...shop, marketplace };
+  return intercepted(shop, {
+    validate: (code, options) => {
+      asked.push(code);
+      return shop.marketplace.validate(code, options);
+    },
+  });
 }
 
 /**
@@ -116,20 +128,20 @@ export async function cached(
   );
   const replies = new Map(await Promise.all(known));
   let next: Promise<void> | null = null;
-  const together = (): Promise<void> => {
-    next ??= sleep(1).then(() => void (next = null));
+  const arrival = (): Promise<void> | null => {
+    if (manner === 'together') next ??= sleep(1).then(() => void (next = null));
     return next;
   };
-  const marketplace: Marketplace = Object.create(shop.marketplace);
-  marketplace.account = async () => {
-    if (manner === 'together') await together();
-    return account;
-  };
-  marketplace.validate = async (code) => {
-    if (manner === 'together') await together();
-    return replies.get(code) as Awaited<ReturnType<Marketplace['validate']>>;
-  };
-  return { ...shop, marketplace };
+  return intercepted(shop, {
+    account: async () => {
+      await arrival();
+      return account;
+    },
+    validate: async (code) => {
+      await arrival();
+      return replies.get(code) as Awaited<ReturnType<Marketplace['validate']>>;
+    },
+  });
 }
 
 /** A list of `count` codes; every `nth` is invalid. @param nth at least 2 */
@@ -137,6 +149,11 @@ export function listOf({ purchases }: Shop, count: number, nth = 10): string[] {
   return Array.from({ length: count }, (_, i) =>
     i % nth === nth - 1 ? `nobody-bought-${i}` : purchases.codeAt(i),
   );
+}
+
+/** Codes that are all invalid. */
+export function invalidCodes(count: number): string[] {
+  return Array.from({ length: count }, (_, i) => `nobody-bought-${i}`);
 }
 
 /** Shuffles the codes, the same way each time. */

@@ -34,13 +34,12 @@ const CHECK_ADDRESS =
   'check MARKETPLACE_URL: it must be the base address of the API; `seller-mirror doctor` shows details';
 const LATER = 'try again later';
 
-const REMEDIES: Readonly<Record<Exclude<Failure['kind'], 'denied' | 'unavailable'>, string>> = {
+const REMEDIES: Readonly<
+  Record<Exclude<Failure['kind'], 'denied' | 'unavailable'> | UnavailableReason, string>
+> = {
   refused: 'check the API key in the workspace settings of the marketplace, and MARKETPLACE_URL',
   limited: 'wait, or lower REQUESTS_PER_MINUTE if others share this address',
   unreadable: CHECK_ADDRESS,
-};
-
-const UNAVAILABLE_REMEDIES: Readonly<Record<UnavailableReason, string>> = {
   network: 'check the network, and the host in MARKETPLACE_URL',
   'plain-http':
     'correct the port in MARKETPLACE_URL; if there is none with TLS, write http:// and set ALLOW_PLAIN_HTTP=true, which sends the key unencrypted',
@@ -70,7 +69,7 @@ export function retryTime(failure: Failure): number | null {
 }
 
 export function failureRemedy(failure: Failure): string {
-  if (failure.kind === 'unavailable') return UNAVAILABLE_REMEDIES[failure.reason];
+  if (failure.kind === 'unavailable') return REMEDIES[failure.reason];
   return REMEDIES[failure.kind === 'denied' ? 'refused' : failure.kind];
 }
 
@@ -159,13 +158,10 @@ export function parkedRemedy(code: string, sellerId: string): string {
     : `fix the key, then \`seller-mirror sync --seller ${sellerId}\` resumes the schedule`;
 }
 
-export function runRemedy({
-  runId,
-  sellerId,
-  state,
-  problemCode,
-}: Pick<Run, 'runId' | 'sellerId' | 'state' | 'problemCode'>): string {
-  return state === 'held' ? heldRemedy(runId) : problemRemedy(problemCode, sellerId);
+export function runRemedy(run: Pick<Run, 'runId' | 'sellerId' | 'state' | 'problemCode'>): string {
+  return run.state === 'held'
+    ? heldRemedy(run.runId)
+    : problemRemedy(run.problemCode, run.sellerId);
 }
 
 /** The two decisions that a held run waits for. */

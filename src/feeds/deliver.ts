@@ -6,7 +6,7 @@ import {
   type ExportedLines,
   type Exports,
 } from '../store/exports.js';
-import { countLines, none, partsOf, watched } from './lines.js';
+import { countLines, noLines, partsOf, tap } from './lines.js';
 import {
   DELETED,
   INCOMPLETE,
@@ -18,24 +18,24 @@ import {
   type ViewShape,
 } from './target.js';
 
-/** What a feed delivers. */
+/** What a feed delivers, by its configuration. */
 export interface FeedContent {
   readonly views: readonly string[];
-  /** Null: of all sellers. */
+  /** Null for all sellers. */
   readonly sellers: readonly string[] | null;
   readonly deletes: 'delete' | 'mark';
 }
 
-/** What came of the delivery of one view. */
+/** The result of delivering one view. */
 export interface ViewReport {
   readonly view: string;
-  /** `all`: for the first time, or over again. `same`: nothing had changed. */
+  /** `all`: a full load. `same`: nothing has changed. */
   readonly kind: 'all' | 'changes' | 'same';
-  /** Why all of it came although it had come before; null otherwise. */
+  /** Why a view that was delivered before was loaded in full again; null otherwise. */
   readonly why: string | null;
   readonly rows: number;
   readonly ms: number;
-  /** Why it was not delivered; null when it was. */
+  /** Why it was not delivered; null if it was. */
   readonly problem: { readonly message: string; readonly remedy: string } | null;
 }
 
@@ -44,18 +44,18 @@ export interface DeliverOptions {
   readonly onProgress?: (view: string, rows: number) => void;
 }
 
-/** How often a delivery is tried again when somebody else delivered meanwhile. */
-const TRIES = 5;
+/** Attempts to deliver a view while other processes deliver it, too. */
+const MAX_ATTEMPTS = 5;
 /**
- * How long a load reads the store as it was at one moment (ms): that keeps the store from cleaning up.
- * A slow target gets the rest as it is at a later moment.
+ * How long a load reads from one snapshot of the store (ms), because a snapshot blocks VACUUM. The rest of a
+ * load into a slow target comes from a later snapshot.
  */
-const LONGEST_READ_MS = 600_000;
+const MAX_SNAPSHOT_MS = 600_000;
 
 /**
- * Delivers each view of a feed: what changed since the target's own cursor, or all of it. A view that does
- * not fit the target is reported, and the others are delivered.
- * @throws {TargetError} when the target can't be reached; what was delivered stays
+ * Delivers each view of a feed: the changes since the cursor in the target, or all rows. A view that does not
+ * fit the target is reported, and the others are delivered.
+ * @throws {TargetError} if the target is unreachable; rows delivered before stay
  */
 export async function deliverFeed(
   exports: Exports,
@@ -91,10 +91,10 @@ export async function deliverFeed(
   return reports;
 }
 
-/** What to do about a view that does not exist. */
+/** The remedy for a view that does not exist. */
 export const LIST_VIEWS = '`seller-mirror export` lists the views';
 
-/** The shapes of the feed's views that there are, in its order. */
+/** The shapes of the feed's existing views, in its order. */
 export async function shapesOf(exports: Exports, content: FeedContent): Promise<ViewShape[]> {
   const known = await exports.views();
   return content.views.flatMap((name) => {
@@ -121,17 +121,17 @@ function shapeOf(
   };
 }
 
-/** Columns by which reports choose rows. */
+/** Columns that reports filter by. */
 const INDEXED = ['purchased_at', 'happened_at', 'valid_from', 'changed_at'];
 
-/** Tells shapes apart, in 64 characters. */
-function markOf({ columns, sellers, isMarked }: ViewShape): string {
+/** A hash of the shape, in 64 characters. */
+function shapeHash({ columns, sellers, isMarked }: ViewShape): string {
   const types = columns.map(({ name, type }) => `${name} ${type}`);
   const text = JSON.stringify([types, sellers === null ? null : [...sellers].sort(), isMarked]);
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** One view on its way into a target. */
+/** Delivers one view. */
 class ViewDelivery {
   constructor(
     readonly exports: Exports,
@@ -142,16 +142,16 @@ class ViewDelivery {
   ) {}
 
   async run(): Promise<Done> {
-    for (let tries = 1; ; tries++) {
+    for (let attempt = 1; ; attempt++) {
       try {
         return await this.#try();
       } catch (error) {
         const isAhead = error instanceof CursorAheadError;
         if (!isAhead && !(error instanceof MovedError)) throw error;
-        // In the middle of a load the store was set back without another epoch, as by a copy of its files.
-        if (isAhead && tries > 1) await this.target.forget(this.view.name);
-        // What the other one delivered need not come again.
-        if (tries === TRIES) return { kind: 'same', rows: 0, why: null };
+        // During a load the store was set back with the same epoch, for example by copying its files.
+        if (isAhead && attempt > 1) await this.target.reset(this.view.name);
+        // Other processes keep delivering this view.
+        if (attempt === MAX_ATTEMPTS) return { kind: 'same', rows: 0, why: null };
         const known = await this.exports.views();
         this.view = known.find(({ name }) => name === this.view.name) ?? this.view;
       }
@@ -161,18 +161,18 @@ class ViewDelivery {
   async #try(): Promise<Done> {
     const { target, view } = this;
     const shape = shapeOf(view, this.content);
-    const mark = markOf(shape);
-    const isThere = await target.ensure(shape);
-    const position = await target.cursor(view.name);
+    const hash = shapeHash(shape);
+    const hasTable = await target.ensureTable(shape);
+    const position = await target.position(view.name);
     const { delivered } = position;
-    const reading: Reading = { shape, mark, position };
+    const reading: Reading = { shape, hash, position };
     if (delivered === null) return this.#load(reading, null);
-    if (!isThere) return this.#load(reading, 'its table is gone');
+    if (!hasTable) return this.#load(reading, 'its table is gone');
     if (delivered.shape === INCOMPLETE) {
       return this.#load(reading, 'its table lacked a column, or had one of another type');
     }
-    if (delivered.shape !== mark) {
-      return this.#load(reading, 'its columns, or the feed’s sellers or deletes, are others now');
+    if (delivered.shape !== hash) {
+      return this.#load(reading, 'its columns, or the feed’s sellers or deletes, have changed');
     }
     const since = delivered.cursor === null ? null : parseCursor(delivered.cursor);
     const done =
@@ -185,75 +185,80 @@ class ViewDelivery {
     return done ?? this.#load(reading, 'the store was restored from a backup, or is another one');
   }
 
-  /** Delivers what changed. @returns null when the store has another past than the target's rows */
-  async #follow({ shape, mark, position }: Reading, since: FeedCursor): Promise<Done | null> {
+  /** Delivers changes. @returns null if the target's rows come from another epoch of the store */
+  async #follow({ shape, hash, position }: Reading, since: FeedCursor): Promise<Done | null> {
     return this.#read(shape, { since, after: null }, async ({ epoch, cursor, lines }) => {
       if (epoch !== position.delivered?.epoch) return null;
-      const next = { epoch, cursor: cursorText(given(cursor)), shape: mark, digest: null };
+      const next = { epoch, cursor: cursorText(notNull(cursor)), shape: hash, digest: null };
       const rows = await this.target.apply(shape, position, this.#counted(lines), () => next);
       return { kind: rows === 0 ? 'same' : 'changes', rows, why: null };
     });
   }
 
-  /** Looks whether a view that can't be followed is as it was delivered. @returns null when it is not */
-  async #compare({ shape, mark, position }: Reading): Promise<Done | null> {
+  /** Compares a view without a cursor with what was delivered. @returns null if the epoch differs */
+  async #compare({ shape, hash, position }: Reading): Promise<Done | null> {
     const { delivered } = position;
     const digest = new LinesDigest();
-    const epoch = await this.#read(shape, WHOLE, async (source) => {
+    const epoch = await this.#read(shape, ALL_ROWS, async (source) => {
       for await (const chunk of source.lines) digest.add(chunk);
       return source.epoch;
     });
     if (epoch !== delivered?.epoch) return null;
-    if (digest.text() !== delivered.digest) return this.#load({ shape, mark, position }, null);
+    if (digest.text() !== delivered.digest) return this.#load({ shape, hash, position }, null);
     const { cursor } = delivered;
-    const next = { epoch, cursor, shape: mark, digest: delivered.digest };
-    await this.target.apply(shape, position, none(), () => next);
+    const next = { epoch, cursor, shape: hash, digest: delivered.digest };
+    await this.target.apply(shape, position, noLines(), () => next);
     return { kind: 'same', rows: 0, why: null };
   }
 
   /**
-   * Delivers all rows, in parts. Interrupted, it goes on after the last part: rows of later parts are
-   * newer, and what changed since the load began is applied to all of them before readers see any. So the
-   * rows are those of the moment whose cursor is recorded.
+   * Delivers all rows, in parts. After an interruption it continues after the last part. Rows of later parts
+   * are newer, so all changes since the start of the load are applied to them before readers see any row.
+   * The result is the state of the view at the recorded cursor.
    */
-  async #load({ shape, mark, position }: Reading, why: string | null): Promise<Done> {
+  async #load({ shape, hash, position }: Reading, why: string | null): Promise<Done> {
     const { target } = this;
     const found = position.loading;
-    const isGoingOn = found !== null && found.cursor !== null && found.shape === mark;
-    let loading = isGoingOn ? found : null;
-    let at = position;
+    const canContinue = found !== null && found.cursor !== null && found.shape === hash;
+    let loading = canContinue ? found : null;
+    let current = position;
     const digest = new LinesDigest();
-    for (let isWhole = false; !isWhole;) {
+    for (let isComplete = false; !isComplete;) {
       const after = loading?.after ?? null;
-      isWhole = await this.#read(shape, { since: null, after }, async (source) => {
-        const until = performance.now() + LONGEST_READ_MS;
-        // Rows of another store, or of another state of it, do not go with these.
+      isComplete = await this.#read(shape, { since: null, after }, async (source) => {
+        const until = performance.now() + MAX_SNAPSHOT_MS;
+        // Rows of another epoch can't be mixed with these.
         if (loading !== null && loading.epoch !== source.epoch) loading = null;
         if (loading === null) {
-          loading = this.#newLoad(source, mark);
-          at = await target.begin(shape, at, loading);
+          loading = this.#newLoad(source, hash);
+          current = await target.beginLoad(shape, current, loading);
           if (after !== null) return false;
         }
-        const lines = shape.key === null ? watched(source.lines, digest.add) : source.lines;
+        const lines = shape.key === null ? tap(source.lines, digest.add) : source.lines;
         const counted = this.#counted(lines, loading.rows);
         for await (const part of partsOf(counted, shape, target.partBytes)) {
-          at = await target.load(shape, at, part.lines, part.after);
-          loading = at.loading ?? loading;
+          current = await target.loadPart(shape, current, part.lines, part.after);
+          loading = current.loading ?? loading;
           if (shape.key !== null && performance.now() > until) return false;
         }
         return true;
       });
     }
-    const { epoch, cursor, rows } = given(loading);
+    const { epoch, cursor, rows } = notNull(loading);
     const since = cursor === null ? null : parseCursor(cursor);
     if (since === null) {
-      const next = { epoch, cursor: null, shape: mark, digest: digest.text() };
-      await target.publish(shape, at, none(), () => next);
+      const next = { epoch, cursor: null, shape: hash, digest: digest.text() };
+      await target.publish(shape, current, noLines(), () => next);
     } else {
       await this.#read(shape, { since, after: null }, async (source) => {
-        if (source.epoch !== epoch) throw new MovedError('the store was restored meanwhile');
-        const next = { epoch, cursor: cursorText(given(source.cursor)), shape: mark, digest: null };
-        await target.publish(shape, at, source.lines, () => next);
+        if (source.epoch !== epoch) throw new MovedError('the store was restored in the meantime');
+        const next = {
+          epoch,
+          cursor: cursorText(notNull(source.cursor)),
+          shape: hash,
+          digest: null,
+        };
+        await target.publish(shape, current, source.lines, () => next);
       });
     }
     return { kind: 'all', rows, why };
@@ -264,7 +269,7 @@ class ViewDelivery {
     return { id: randomBytes(4).toString('hex'), epoch, cursor: text, shape, after: null, rows: 0 };
   }
 
-  /** @throws {MovedError} when the view's columns are no longer those of the shape */
+  /** Reads rows of the view. @throws {MovedError} if its columns are no longer those of the shape */
   #read<T>(
     shape: ViewShape,
     range: Pick<Parameters<Exports['lines']>[0], 'since' | 'after'>,
@@ -275,36 +280,38 @@ class ViewDelivery {
     return exports.lines({ ...request, valueSql: target.valueSql }, (source) => {
       const now = source.columns.filter(({ name }) => name !== DELETED);
       if (JSON.stringify(now) !== JSON.stringify(shape.columns)) {
-        throw new MovedError(`the columns of ${view.name} have changed meanwhile`);
+        throw new MovedError(`the columns of ${view.name} have changed in the meantime`);
       }
       return consume(source);
     });
   }
 
-  #counted(lines: ExportedLines['lines'], before = 0): ExportedLines['lines'] {
+  /** Reports progress while lines are read. */
+  #counted(lines: ExportedLines['lines'], rowsBefore = 0): ExportedLines['lines'] {
     const { signal, onProgress } = this.options;
-    let rows = before;
-    return watched(lines, (chunk) => {
+    let rows = rowsBefore;
+    return tap(lines, (chunk) => {
       signal.throwIfAborted();
       if (onProgress !== undefined) onProgress(this.view.name, (rows += countLines(chunk)));
     });
   }
 }
 
-const WHOLE = { since: null, after: null };
+const ALL_ROWS = { since: null, after: null };
 
 interface Reading {
   readonly shape: ViewShape;
-  readonly mark: string;
+  /** See `shapeHash`. */
+  readonly hash: string;
   readonly position: Position;
 }
 
-function given<T>(value: T | null): T {
-  if (value === null) throw new Error('a view that is followed has a cursor');
+function notNull<T>(value: T | null): T {
+  if (value === null) throw new Error('a view that can be followed has a cursor');
   return value;
 }
 
-/** SHA-256 of rows, whatever the order in which they come. */
+/** A digest of rows that does not depend on their order: the sum of their SHA-256 hashes. */
 class LinesDigest {
   readonly #sum = Buffer.alloc(32);
 

@@ -7,7 +7,7 @@ import { errorCode } from '../domain/error-code.js';
 import { exportChunks, type ExportFormat } from '../export/index.js';
 import { makeFolders } from '../store/embedded/place.js';
 import type { TextRow } from '../store/text-cursor.js';
-import { rowsOf, someOf } from './lines.js';
+import { rowsOf, nullIfEmpty } from './lines.js';
 import {
   DELETED,
   MovedError,
@@ -48,17 +48,17 @@ const MANIFEST = COMMON.extend({
   digest: z.string().nullable(),
   deliveredAt: z.iso.datetime(),
 });
-/** What a view's manifest says. Readers take the parts that it lists, in their order. */
+/** The manifest of a view. Readers read the parts that it lists, in order. */
 type Manifest = z.infer<typeof MANIFEST>;
 
-/** What is known of a load; readers do not look at it. */
+/** The state of a running load; not for readers. */
 const LOAD = COMMON.extend({ id: z.string(), after: TEXTS });
 type LoadState = z.infer<typeof LOAD>;
 
 /**
- * A folder as the target of a feed: `VIEW/DATE/part-SEQ-HASH.EXT`, each written whole, and
- * `VIEW/manifest.json`, which lists them and is replaced last. The first parts hold all rows, later ones
- * the rows that changed, with `_deleted`.
+ * A folder as the target of a feed. Files `VIEW/DATE/part-SEQ-HASH.EXT` appear only when complete.
+ * `VIEW/manifest.json` lists them and is replaced last. The first parts hold all rows, later ones the rows
+ * that changed, with `_deleted`.
  */
 export function folderTarget(folder: string, format: ExportFormat): Target {
   return new FolderTarget(folder, format);
@@ -78,9 +78,10 @@ class FolderTarget implements Target {
 
   describe(shapes: readonly ViewShape[]): Promise<Description> {
     return this.#attempt(async () => {
-      let place = this.folder;
-      while (!(await isThere(place)) && dirname(place) !== place) place = dirname(place);
-      await access(place, constants.W_OK);
+      let existing = this.folder;
+      while (!(await exists(existing)) && dirname(existing) !== existing)
+        existing = dirname(existing);
+      await access(existing, constants.W_OK);
       const views: { view: string; plan: string; fits: boolean }[] = [];
       for (const { view } of shapes) {
         const manifest = await this.#manifest(view);
@@ -95,29 +96,31 @@ class FolderTarget implements Target {
     });
   }
 
-  ensure({ view }: ViewShape): Promise<boolean> {
+  ensureTable({ view }: ViewShape): Promise<boolean> {
     return this.#attempt(async () => (await this.#manifest(view)) !== null);
   }
 
-  cursor(view: string): Promise<Position> {
+  position(view: string): Promise<Position> {
     return this.#attempt(async () => {
       const [manifest, state] = [await this.#manifest(view), await this.#load(view)];
       const parts = state?.parts ?? [];
-      const kept = await Promise.all(parts.map(({ path }) => isThere(join(this.folder, path))));
+      const found = await Promise.all(parts.map(({ path }) => exists(join(this.folder, path))));
       return positionOf(
         manifest === null ? null : deliveredOf(manifest),
-        kept.includes(false) ? null : state,
+        found.includes(false) ? null : state,
       );
     });
   }
 
-  begin({ view }: ViewShape, position: Position, loading: Loading): Promise<Position> {
+  beginLoad({ view }: ViewShape, position: Position, loading: Loading): Promise<Position> {
     return this.#attempt(() =>
-      this.#locked(view, position, () => this.#note(view, position, { ...loading, parts: [] })),
+      this.#withPosition(view, position, () =>
+        this.#recordLoad(view, position, { ...loading, parts: [] }),
+      ),
     );
   }
 
-  load(
+  loadPart(
     shape: ViewShape,
     position: Position,
     lines: Lines,
@@ -126,15 +129,15 @@ class FolderTarget implements Target {
     return this.#attempt(async () => {
       const { view, key } = shape;
       const { parts, ...state } = stateOf(view, position);
-      const rows = key === null ? rowsIn : withFlag;
-      const part = await this.#write(shape, lines, rows, parts.length + 1);
+      const rows = key === null ? rowsIn : withDeletedFlag;
+      const part = await this.#writePart(shape, lines, rows, parts.length + 1);
       const next: LoadState = {
         ...state,
         after: after() ?? state.after,
         rows: state.rows + (part?.rows ?? 0),
         parts: part === null ? parts : [...parts, part],
       };
-      return this.#locked(view, position, () => this.#note(view, position, next));
+      return this.#withPosition(view, position, () => this.#recordLoad(view, position, next));
     });
   }
 
@@ -146,11 +149,11 @@ class FolderTarget implements Target {
   ): Promise<void> {
     return this.#attempt(async () => {
       const { parts, rows } = stateOf(shape.view, position);
-      const changes = await this.#write(shape, lines, rowsIn, parts.length + 1);
+      const changes = await this.#writePart(shape, lines, rowsIn, parts.length + 1);
       const all = changes === null ? parts : [...parts, changes];
-      await this.#locked(shape.view, position, async () => {
+      await this.#withPosition(shape.view, position, async () => {
         await this.#deliver(shape, next(), all, rows);
-        await this.#removeOthers(shape.view, all);
+        await this.#removeUnlisted(shape.view, all);
       });
     });
   }
@@ -163,15 +166,15 @@ class FolderTarget implements Target {
   ): Promise<number> {
     return this.#attempt(async () => {
       const parts = (await this.#manifest(shape.view))?.parts ?? [];
-      const part = await this.#write(shape, lines, rowsIn, parts.length + 1);
+      const part = await this.#writePart(shape, lines, rowsIn, parts.length + 1);
       const all = part === null ? parts : [...parts, part];
       const rows = part?.rows ?? 0;
-      await this.#locked(shape.view, position, () => this.#deliver(shape, next(), all, rows));
+      await this.#withPosition(shape.view, position, () => this.#deliver(shape, next(), all, rows));
       return rows;
     });
   }
 
-  forget(view: string): Promise<void> {
+  reset(view: string): Promise<void> {
     return this.#attempt(async () => {
       await rm(join(this.folder, view, MANIFEST_FILE), { force: true });
       await rm(join(this.folder, view, LOAD_FILE), { force: true });
@@ -190,25 +193,25 @@ class FolderTarget implements Target {
       const { code } = error as NodeJS.ErrnoException;
       if (code === 'ENOTDIR') {
         throw new TargetError(
-          `folder ${this.folder}: it is a file, or in one`,
+          `folder ${this.folder}: it is a file, or inside one`,
           'name a folder in the feed',
         );
       }
       throw new TargetError(
         `folder ${this.folder}: ${code}`,
-        'make the folder writable for this user, and see that its disk has room',
+        'make the folder writable for this user, and check that its disk has room',
       );
     }
   }
 
-  /** Does something while no other process writes the view's state. @throws {MovedError} */
-  async #locked<T>(view: string, { token }: Position, work: () => Promise<T>): Promise<T> {
+  /** Runs `work` while no other process can change the view's state. @throws {MovedError} */
+  async #withPosition<T>(view: string, { token }: Position, work: () => Promise<T>): Promise<T> {
     await makeFolders(join(this.folder, view));
     const lock = join(this.folder, view, '.lock');
-    while (!(await takeLock(lock))) await pause(LOOK_EVERY_MS);
+    while (!(await takeLock(lock))) await pause(LOCK_RETRY_MS);
     try {
-      const now = await this.cursor(view);
-      if (now.token !== token) throw new MovedError(`somebody else delivers ${view}`);
+      const now = await this.position(view);
+      if (now.token !== token) throw new MovedError(`another process has delivered ${view}`);
       return await work();
     } finally {
       await rm(lock, { force: true });
@@ -230,17 +233,20 @@ class FolderTarget implements Target {
     } catch (error) {
       if (errorCode(error) === 'ENOENT') return null;
       if (!(error instanceof SyntaxError) && !(error instanceof z.ZodError)) throw error;
-      throw new TargetError(`${path} is damaged`, 'delete it: the view is then delivered whole');
+      throw new TargetError(
+        `${path} is damaged`,
+        'delete it: the feed then loads all rows of the view',
+      );
     }
   }
 
-  /** Notes how far a load is. */
-  async #note(view: string, { delivered }: Position, state: LoadState): Promise<Position> {
+  /** Records the progress of a load. */
+  async #recordLoad(view: string, { delivered }: Position, state: LoadState): Promise<Position> {
     await this.#replace(view, LOAD_FILE, state);
     return positionOf(delivered, state);
   }
 
-  /** Replaces a file, so that readers see the old one or the new one. */
+  /** Replaces a file atomically: readers see the old one or the new one. */
   async #replace(view: string, name: string, content: object): Promise<void> {
     const path = join(this.folder, view, name);
     await makeFolders(dirname(path));
@@ -277,25 +283,25 @@ class FolderTarget implements Target {
     await rm(join(this.folder, view, LOAD_FILE), { force: true });
   }
 
-  /** Writes rows into a new part. @returns null when there are none: then there is no part */
-  async #write(
+  /** Writes rows to a new part. @returns null if there are no rows, and so no part */
+  async #writePart(
     { view, columns, key }: ViewShape,
     lines: Lines,
     rows: typeof rowsIn,
     number: number,
   ): Promise<Part | null> {
-    const some = await someOf(lines);
-    if (some === null) return null;
+    const nonEmpty = await nullIfEmpty(lines);
+    if (nonEmpty === null) return null;
     const place = join(view, new Date().toISOString().slice(0, 10));
     await makeFolders(join(this.folder, place));
     const name = `part-${String(number).padStart(6, '0')}`;
     const shown = key === null ? columns : [...columns, { name: DELETED, type: 'boolean' }];
     const part = await writeDraft(join(this.folder, place, `.${name}`), async (draft) => {
-      const written = await writeFile(draft, shown, rows(some), this.format);
-      // Two processes never write different rows into files of one name.
+      const written = await writeFile(draft, shown, rows(nonEmpty), this.format);
+      // The hash keeps two processes from writing different rows to the same name.
       const path = join(place, `${name}-${written.sha256.slice(0, 8)}.${this.format}`);
       await rename(draft, join(this.folder, path)).catch((error: unknown) => {
-        // Another process has ended its load, and removed what it does not know.
+        // Another process has finished a load and removed unknown drafts.
         throw errorCode(error) === 'ENOENT' ? new MovedError(`${path} is gone`) : error;
       });
       return { path, ...written };
@@ -304,8 +310,8 @@ class FolderTarget implements Target {
     return part;
   }
 
-  /** Removes parts that the manifest no longer lists, and what killed processes left. */
-  async #removeOthers(view: string, parts: readonly Part[]): Promise<void> {
+  /** Removes parts that the manifest does not list, and drafts of killed processes. */
+  async #removeUnlisted(view: string, parts: readonly Part[]): Promise<void> {
     const kept = new Set(parts.map(({ path }) => path));
     const names = await readdir(join(this.folder, view), { recursive: true }).catch(() => []);
     for (const name of names) {
@@ -315,15 +321,15 @@ class FolderTarget implements Target {
   }
 }
 
-/** A part, or one that was not completed. People may have files of their own beside them. */
+/** Names of parts and their drafts. Other files in the folder belong to the user. */
 const OURS = /^\d{4}-\d\d-\d\d[/\\](?:part-\d{6,}-[\da-f]{8}\.[a-z]+|\.part-\d{6,}\.\w+)$/;
 
 const MANIFEST_FILE = 'manifest.json';
 const LOAD_FILE = '.load.json';
 
-/** A lock is held for some milliseconds; one that is older is that of a killed process (ms). */
-const LOCK_MS = 30_000;
-const LOOK_EVERY_MS = 20;
+/** A lock is held for some milliseconds. An older lock file (ms) was left by a killed process. */
+const STALE_LOCK_MS = 30_000;
+const LOCK_RETRY_MS = 20;
 
 async function takeLock(path: string): Promise<boolean> {
   try {
@@ -332,18 +338,19 @@ async function takeLock(path: string): Promise<boolean> {
   } catch (error) {
     if (errorCode(error) !== 'EEXIST') throw error;
     const found = await stat(path).catch(() => null);
-    if (found !== null && Date.now() - found.mtimeMs > LOCK_MS) await rm(path, { force: true });
+    if (found !== null && Date.now() - found.mtimeMs > STALE_LOCK_MS)
+      await rm(path, { force: true });
     return false;
   }
 }
 
 /** @throws {MovedError} */
 function stateOf(view: string, { loading }: Position): LoadState {
-  if (loading === null) throw new MovedError(`no load of ${view} is under way`);
+  if (loading === null) throw new MovedError(`no load of ${view} is running`);
   return loading as LoadState;
 }
 
-/** Has a file written under a name that nothing else has. It is gone afterwards: a full disk gets its room back. */
+/** Calls `write` with a unique file name, and removes that file afterwards, also after an error. */
 async function writeDraft<T>(path: string, write: (draft: string) => Promise<T>): Promise<T> {
   const draft = `${path}.${randomBytes(4).toString('hex')}`;
   try {
@@ -362,7 +369,7 @@ function deliveredOf({ epoch, cursor, shape, digest, rows, deliveredAt }: Manife
   return { epoch, cursor, shape, digest, rows, deliveredAt: new Date(deliveredAt) };
 }
 
-function isThere(path: string): Promise<boolean> {
+function exists(path: string): Promise<boolean> {
   return access(path).then(
     () => true,
     () => false,
@@ -373,11 +380,11 @@ async function* rowsIn(lines: Lines): AsyncGenerator<readonly TextRow[]> {
   for await (const chunk of lines) yield rowsOf(chunk);
 }
 
-async function* withFlag(lines: Lines): AsyncGenerator<readonly TextRow[]> {
+async function* withDeletedFlag(lines: Lines): AsyncGenerator<readonly TextRow[]> {
   for await (const batch of rowsIn(lines)) yield batch.map((row) => [...row, 'f']);
 }
 
-/** Writes rows into a new file, down to the disk. */
+/** Writes rows to a new file and syncs it to disk. */
 async function writeFile(
   path: string,
   columns: Parameters<typeof exportChunks>[0]['columns'],
@@ -408,13 +415,13 @@ async function writeFile(
   return { rows, bytes, sha256: hash.digest('hex') };
 }
 
-/** Makes names in a folder last, where the system can. */
+/** Makes new names in a folder survive a power cut, where the system supports it. */
 async function syncFolder(path: string): Promise<void> {
   try {
     const folder = await open(path, 'r');
     await folder.sync();
     await folder.close();
   } catch {
-    // Windows has no such thing.
+    // Not supported on this system.
   }
 }

@@ -10,8 +10,8 @@ export function countLines(lines: Buffer): number {
 }
 
 /**
- * The rows of lines that are whole. Each line is a string of its own: a value that is kept, as Parquet keeps
- * the least and greatest of a group, keeps the string that it was cut from in memory.
+ * Parses complete lines. Each line becomes a separate string, because V8 keeps the whole parent string of a
+ * substring in memory, and Parquet keeps the least and greatest value of each group.
  */
 export function rowsOf(lines: Buffer): TextRow[] {
   const rows: TextRow[] = [];
@@ -43,14 +43,14 @@ function unescape(_: string, letter: string): string {
   return MEANINGS[letter] ?? letter;
 }
 
-/** Some of the lines of a load. They must be read before the next part is asked for. */
+/** A part of a load's lines. Read it completely before requesting the next one. */
 export interface Part {
   readonly lines: Lines;
-  /** The key of its last row, once its lines are read; null when it has none. */
+  /** Returns the key of the last row after the lines were read; null if there is none. */
   readonly after: () => readonly string[] | null;
 }
 
-/** Cuts lines into parts of about so many bytes. There is at least one. */
+/** Splits lines into parts of about `bytes` bytes. Yields at least one part. */
 export async function* partsOf(
   lines: Lines,
   { columns, key }: ViewShape,
@@ -83,8 +83,8 @@ export async function* partsOf(
   }
 }
 
-/** The same lines; null when there are none. */
-export async function someOf(lines: Lines): Promise<Lines | null> {
+/** Returns the same lines, or null if there are none. */
+export async function nullIfEmpty(lines: Lines): Promise<Lines | null> {
   const chunks = lines[Symbol.asyncIterator]();
   const first = await chunks.next();
   if (first.done === true) return null;
@@ -94,16 +94,16 @@ export async function someOf(lines: Lines): Promise<Lines | null> {
   })();
 }
 
-/** Lines, while `look` sees each chunk. */
-export async function* watched(lines: Lines, look: (chunk: Buffer) => void): Lines {
+/** Passes lines on, and calls `onChunk` with each chunk. */
+export async function* tap(lines: Lines, onChunk: (chunk: Buffer) => void): Lines {
   for await (const chunk of lines) {
-    look(chunk);
+    onChunk(chunk);
     yield chunk;
   }
 }
 
-/** Lines for a server. When they fail, the failure is theirs, not the server's. */
-export class Source {
+/** Lines on their way to a server. Tells a failure of the source from a failure of the server. */
+export class LineSource {
   #error: unknown = null;
 
   constructor(readonly lines: Lines) {}
@@ -117,8 +117,8 @@ export class Source {
     }
   }
 
-  /** Waits until the server has taken them. */
-  async taken<T>(work: Promise<T>): Promise<T> {
+  /** Waits for the server. @throws the error of the source, if reading the lines failed */
+  async awaitServer<T>(work: Promise<T>): Promise<T> {
     try {
       return await work;
     } catch (error) {
@@ -127,4 +127,4 @@ export class Source {
   }
 }
 
-export async function* none(): Lines {}
+export async function* noLines(): Lines {}

@@ -6,7 +6,7 @@ import type { Connection, ResultSetHeader, RowDataPacket } from 'mysql2/promise'
 import { kindOf } from '../export/values.js';
 import type { ExportColumn } from '../store/exports.js';
 import type { TextRow } from '../store/text-cursor.js';
-import { rowsOf, Source } from './lines.js';
+import { rowsOf, LineSource } from './lines.js';
 import {
   KEEP_ALIVE_MS,
   LOCK_SECONDS,
@@ -17,14 +17,14 @@ import type { Dialect, FoundColumn, Merge, SqlConnection, SqlValue } from './dia
 import { sqlTarget } from './sql-target.js';
 import { TargetConflictError, TargetError, type Lines, type Target } from './target.js';
 
-/** Characters of one INSERT; the server's limit on its bytes is at least 1 MB, usually 16. */
-const MOST_CHARACTERS = 512 * 1024;
+/** Characters of one INSERT. The server's limit is at least 1 MB, usually 16 MB. */
+const MAX_INSERT_CHARACTERS = 512 * 1024;
 
 /**
- * Opens a MySQL 8 or MariaDB 10.6, or newer, as the target of a feed. The tables are in the database that
- * the address names.
- * @param signal cuts the connection off
- * @throws {TargetError} when it can't be reached
+ * Opens MySQL 8 or MariaDB 10.6, or newer, as the target of a feed. The tables are in the database that the
+ * address names.
+ * @param signal aborts the connection
+ * @throws {TargetError} if it is unreachable
  */
 export async function mysqlTarget(
   url: URL,
@@ -43,7 +43,7 @@ export async function mysqlTarget(
   );
   socket.setNoDelay(true).setKeepAlive(true, KEEP_ALIVE_MS);
   const server = new ServerConnection(`MySQL at ${place}`, () => socket, times, signal);
-  const client = await server.connected(
+  const client = await server.awaitLogin(
     createConnection({
       stream: socket,
       host,
@@ -56,11 +56,11 @@ export async function mysqlTarget(
       ...(url.searchParams.get('ssl') === 'true' ? { ssl: {} } : {}),
     }),
   );
-  // Without a listener the loss of the connection would end the process.
+  // A lost connection fails the current statement. Without a listener it would end the process.
   client.on('error', () => undefined);
-  let takesFiles: boolean | null = null;
+  let hasLocalInfile: boolean | null = null;
   const run = (sql: string, values: readonly SqlValue[]) =>
-    server.answer(client.query({ sql, rowsAsArray: false }, [...values]));
+    server.awaitAnswer(client.query({ sql, rowsAsArray: false }, [...values]));
   const connection: SqlConnection = {
     async query(sql, values = []) {
       const [rows] = await run(sql, values);
@@ -71,16 +71,16 @@ export async function mysqlTarget(
       return (result as ResultSetHeader).affectedRows;
     },
     async bulk(table, columns, lines) {
-      if (takesFiles === null) {
-        const [row] = await connection.query('SELECT @@GLOBAL.local_infile AS files');
-        takesFiles = Number(row?.['files']) === 1;
+      if (hasLocalInfile === null) {
+        const [row] = await connection.query('SELECT @@GLOBAL.local_infile AS enabled');
+        hasLocalInfile = Number(row?.['enabled']) === 1;
       }
-      return (takesFiles ? loadData : insertRows)({ client, server, table, columns, lines });
+      return (hasLocalInfile ? loadData : insertRows)({ client, server, table, columns, lines });
     },
     close: () => server.close(() => client.end()),
   };
   try {
-    // Strict: a value that does not fit is an error, never cut. Without InnoDB there are no transactions.
+    // Strict mode: a value that does not fit is an error instead of being cut. Only InnoDB has transactions.
     await connection.query(
       `SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE', time_zone = '+00:00',
            default_storage_engine = InnoDB, default_tmp_storage_engine = InnoDB,
@@ -103,20 +103,20 @@ interface Bulk {
 }
 
 /**
- * Puts lines into a table by LOAD DATA LOCAL. The server asks for a file by its name; whatever it asks for,
- * it gets these lines or nothing.
+ * Loads lines into a table by LOAD DATA LOCAL. The protocol lets a server request any file of the client, so
+ * any request but that for our random name is refused.
  */
 async function loadData({ client, server, table, columns, lines }: Bulk): Promise<number> {
   const name = `seller-mirror ${randomUUID()}`;
   const socket = server.socket();
   const read = async function* (): AsyncGenerator<Buffer> {
-    for await (const chunk of server.sent(lines)) {
-      yield withRawBlanks(chunk);
-      // The driver writes without looking whether the server keeps up.
+    for await (const chunk of server.restartTimeout(lines)) {
+      yield unescapeBlanks(chunk);
+      // The driver ignores backpressure.
       if (socket.writableNeedDrain) await once(socket, 'drain');
     }
   };
-  const source = new Source(read());
+  const source = new LineSource(read());
   const stream = Readable.from(source.read(), { objectMode: true, highWaterMark: 4 });
   const refused = (): Readable => Readable.from(refusal(), { objectMode: true });
   try {
@@ -126,9 +126,9 @@ async function loadData({ client, server, table, columns, lines }: Bulk): Promis
             (${columns.join(', ')})`,
       infileStreamFactory: (asked) => (asked === name ? stream : refused()),
     });
-    const [result] = await source.taken(server.answer(loading));
+    const [result] = await source.awaitServer(server.awaitAnswer(loading));
     if (result.warningStatus > 0 || !/\bSkipped: 0\b/.test(result.info)) {
-      await refuseWarnings(client, table, result.info);
+      await throwWarning(client, table, result.info);
     }
     return result.affectedRows;
   } finally {
@@ -139,19 +139,19 @@ async function loadData({ client, server, table, columns, lines }: Bulk): Promis
 // oxlint-disable-next-line typescript/require-await, require-yield -- it only fails
 async function* refusal(): AsyncGenerator<Buffer> {
   throw new TargetError(
-    'the server asked for another file than the one it was to load',
-    'look who answers at the target’s address',
+    'the server requested a file that the feed did not offer',
+    'check which server answers at the target’s address',
   );
 }
 
-/** With LOCAL, values that do not fit are cut, and told as warnings. @throws {TargetConflictError} */
-async function refuseWarnings(client: Connection, table: string, info: string): Promise<void> {
+/** With LOCAL, the server cuts values that do not fit and only warns. @throws {TargetConflictError} */
+async function throwWarning(client: Connection, table: string, info: string): Promise<void> {
   const [rows] = await client.query<RowDataPacket[]>('SHOW WARNINGS');
   const warning = rows.find(({ Level }) => Level !== 'Note');
   if (warning === undefined && /\bSkipped: 0\b/.test(info)) return;
   throw new TargetConflictError(
-    `table ${table} does not take the view’s rows: ${String(warning?.['Message'] ?? info)}`,
-    'change the table so that it takes the view’s rows',
+    `table ${table} does not accept the view’s rows: ${String(warning?.['Message'] ?? info)}`,
+    'change the table so that it accepts the view’s rows',
   );
 }
 
@@ -159,8 +159,8 @@ const BACKSLASH = 0x5c;
 const FORM_FEED = 'f'.charCodeAt(0);
 const VERTICAL_TAB = 'v'.charCodeAt(0);
 
-/** MySQL knows all of COPY's escapes but two; it takes these characters as they are. */
-function withRawBlanks(chunk: Buffer): Buffer {
+/** MySQL understands all of COPY's escapes but `\\f` and `\\v`: replaces them by the characters. */
+function unescapeBlanks(chunk: Buffer): Buffer {
   if (!chunk.includes('\\f') && !chunk.includes('\\v')) return chunk;
   const bytes = Buffer.allocUnsafe(chunk.length);
   let length = 0;
@@ -181,7 +181,7 @@ function withRawBlanks(chunk: Buffer): Buffer {
   return bytes.subarray(0, length);
 }
 
-/** Puts lines into a table by INSERTs of many rows, for servers without `local_infile`. */
+/** Loads lines into a table by multi-row INSERTs, for servers without `local_infile`. */
 async function insertRows({ client, server, table, columns, lines }: Bulk): Promise<number> {
   let rows = 0;
   let characters = 0;
@@ -189,7 +189,7 @@ async function insertRows({ client, server, table, columns, lines }: Bulk): Prom
   const flush = async (): Promise<void> => {
     if (values.length === 0) return;
     const sql = `INSERT INTO ${table} (${columns.join(', ')}) VALUES ?`;
-    await server.answer(client.query(sql, [values]));
+    await server.awaitAnswer(client.query(sql, [values]));
     characters = 0;
     values = [];
   };
@@ -198,7 +198,7 @@ async function insertRows({ client, server, table, columns, lines }: Bulk): Prom
       values.push(row);
       for (const text of row) characters += text?.length ?? 4;
       rows += 1;
-      if (characters >= MOST_CHARACTERS) await flush();
+      if (characters >= MAX_INSERT_CHARACTERS) await flush();
     }
   }
   await flush();
@@ -209,10 +209,10 @@ function quoted(name: string): string {
   return `\`${name.replaceAll('`', '``')}\``;
 }
 
-/** Longest text of a key: 191 characters of four bytes fit into every index. */
+/** Type of text in a key: 191 characters of four bytes fit into every index. */
 const KEY_TEXT = 'varchar(191)';
 
-/** Names that differ only in case are different. What is compared with a column has its collation. */
+/** Case-sensitive. A column that is compared with an existing one takes the collation of that one. */
 const BINARY = 'utf8mb4_bin';
 
 function typeOf(column: ExportColumn, isKey: boolean, found?: FoundColumn): string {
@@ -236,7 +236,9 @@ function typeOf(column: ExportColumn, isKey: boolean, found?: FoundColumn): stri
     case 'texts':
       return 'json';
     case 'text':
-      return isKey ? `${KEY_TEXT} COLLATE ${found?.rest ?? BINARY}` : `longtext COLLATE ${BINARY}`;
+      return isKey
+        ? `${KEY_TEXT} COLLATE ${found?.collation ?? BINARY}`
+        : `longtext COLLATE ${BINARY}`;
   }
 }
 
@@ -248,7 +250,7 @@ function valueSql(column: ExportColumn, value: string): string {
       return `round(${value}, 20)`;
     case 'texts':
       return `to_json(${value})::text`;
-    // Years that MySQL can't hold, and infinity, are null. The session's time zone is UTC.
+    // MySQL can't store these years or infinity, so they become null. The session's time zone is UTC.
     case 'moment':
       return `CASE WHEN ${value} >= '0001-01-01 00:00:00+00' AND ${value} < '10000-01-01 00:00:00+00'
                    THEN ${value}::timestamp END`;
@@ -259,23 +261,23 @@ function valueSql(column: ExportColumn, value: string): string {
   }
 }
 
-/** Columns are updated and missing rows are inserted: people may have unique indexes of their own. */
-function merged({ into, from, columns, key, isWhole, isMarked, own }: Merge): string[] {
+/** Uses UPDATE and INSERT instead of ON DUPLICATE KEY: the table may have other unique indexes. */
+function mergeSql({ into, from, columns, key, isComplete, isMarked, ownRows }: Merge): string[] {
   const of = (table: string, name: string): string => `${table}.${quoted(name)}`;
   const same = key.map((name) => `${of('s', name)} = ${of(into, name)}`).join(' AND ');
-  const isGone = isWhole ? `${of('s', key[0] ?? '')} IS NULL` : 's._deleted';
-  const joined = `${into} ${isWhole ? 'LEFT' : 'INNER'} JOIN ${from} s ON ${same}`;
+  const isDeleted = isComplete ? `${of('s', key[0] ?? '')} IS NULL` : 's._deleted';
+  const joined = `${into} ${isComplete ? 'LEFT' : 'INNER'} JOIN ${from} s ON ${same}`;
   const others = columns.filter((name) => !key.includes(name));
   const set = others.map((name) => `${of(into, name)} = ${of('s', name)}`);
-  const marked = isMarked ? [`${into}._deleted = false`] : [];
+  const unmark = isMarked ? [`${into}._deleted = false`] : [];
   const names = columns.map(quoted).join(', ');
   const values = columns.map((name) => of('s', name)).join(', ');
-  const isLive = isWhole ? 'true' : 'NOT s._deleted';
+  const isLive = isComplete ? 'true' : 'NOT s._deleted';
   return [
     isMarked
-      ? `UPDATE ${joined} SET ${into}._deleted = true WHERE ${isGone}${own}`
-      : `DELETE ${into} FROM ${joined} WHERE ${isGone}${own}`,
-    `UPDATE ${into} INNER JOIN ${from} s ON ${same} SET ${[...set, ...marked].join(', ')}
+      ? `UPDATE ${joined} SET ${into}._deleted = true WHERE ${isDeleted}${ownRows}`
+      : `DELETE ${into} FROM ${joined} WHERE ${isDeleted}${ownRows}`,
+    `UPDATE ${into} INNER JOIN ${from} s ON ${same} SET ${[...set, ...unmark].join(', ')}
       WHERE ${isLive}`,
     `INSERT INTO ${into} (${names})
      SELECT ${values} FROM ${from} s LEFT JOIN ${into} ON ${same}
@@ -284,7 +286,7 @@ function merged({ into, from, columns, key, isWhole, isMarked, own }: Merge): st
 }
 
 function dialectOf(connection: SqlConnection, database: string): Dialect {
-  const one = async (sql: string, values: readonly SqlValue[] = []): Promise<number> => {
+  const numberOf = async (sql: string, values: readonly SqlValue[] = []): Promise<number> => {
     const [row] = await connection.query(`SELECT ${sql} AS value`, values);
     return Number(row?.['value']);
   };
@@ -298,25 +300,25 @@ function dialectOf(connection: SqlConnection, database: string): Dialect {
     tableName: quoted,
     typeOf,
     valueSql,
-    merge: merged,
+    merge: mergeSql,
     orIgnore: 'ON DUPLICATE KEY UPDATE feed = feed',
     begin: 'START TRANSACTION',
     forUpdate: ' FOR UPDATE',
-    addKey: null,
-    async mayMakeTables() {
+    addPrimaryKey: null,
+    async canCreateTables() {
       const grants = await connection.query('SHOW GRANTS');
       const all = grants.flatMap((row) => Object.values(row).map(String));
-      // What a role may do, and a pattern of names, is not looked into.
-      return all.some((one) =>
+      // Rights by a role or by a name pattern are not checked further.
+      return all.some((grant) =>
         /\b(?:ALL PRIVILEGES|CREATE)\b(?! (?:USER|ROLE|VIEW|ROUTINE|TEMPORARY|TABLESPACE))|^GRANT `/.test(
-          one,
+          grant,
         ),
       );
     },
-    makePlace: () => Promise.resolve(),
+    createSchema: () => Promise.resolve(),
     fits,
     rename: (from, to) => `RENAME TABLE ${from} TO ${quoted(to)}`,
-    clock: () => one('unix_timestamp(now(6)) * 1000'),
+    clock: () => numberOf('unix_timestamp(now(6)) * 1000'),
     async table(name) {
       const rows = await connection.query(
         `SELECT column_name AS name, column_type AS type, character_set_name AS charset,
@@ -334,39 +336,41 @@ function dialectOf(connection: SqlConnection, database: string): Dialect {
       if (columns.length === 0) return null;
       return {
         isTable: columns[0]?.['kind'] === 'BASE TABLE',
-        // Names of columns are the same whatever their case.
+        // Column names are case-insensitive.
         columns: new Map(
           columns.map((row) => [String(row['name']).toLowerCase(), foundColumn(row)]),
         ),
         unique: indexes.map((row) => String(row['name']).split('\n')),
       };
     },
-    async tablesLike(beginning) {
+    async tablesWithPrefix(prefix) {
       const rows = await connection.query(
         `SELECT table_name AS name FROM information_schema.tables
           WHERE table_schema = ? AND left(table_name, ?) = ?`,
-        [database, beginning.length, beginning],
+        [database, prefix.length, prefix],
       );
       return rows.map(({ name }) => String(name));
     },
-    async index(name, table, column) {
-      const there = await connection.query(`SHOW INDEX FROM ${table} WHERE Key_name = ?`, [name]);
-      if (there.length > 0) return;
+    async createIndex(name, table, column) {
+      const existing = await connection.query(`SHOW INDEX FROM ${table} WHERE Key_name = ?`, [
+        name,
+      ]);
+      if (existing.length > 0) return;
       await connection.query(`CREATE INDEX ${quoted(name)} ON ${table} (${quoted(column)})`);
     },
-    async alone(name, work) {
-      // A lock of the server, not of the database; it goes with the session.
+    async withLock(name, work) {
+      // A lock of the server, not of the database. It ends with the session.
       const values = [`${database}/${name}`.slice(-64)];
-      if ((await one(`get_lock(?, ${LOCK_SECONDS})`, values)) !== 1) {
+      if ((await numberOf(`get_lock(?, ${LOCK_SECONDS})`, values)) !== 1) {
         throw new TargetError(
           'another process has been delivering this view for a minute',
-          'the feed goes on by itself',
+          'the feed continues by itself',
         );
       }
       try {
         return await work();
       } finally {
-        await one('release_lock(?)', values).catch(() => undefined);
+        await numberOf('release_lock(?)', values).catch(() => undefined);
       }
     },
   };
@@ -375,19 +379,19 @@ function dialectOf(connection: SqlConnection, database: string): Dialect {
 function foundColumn(row: Readonly<Record<string, unknown>>): FoundColumn {
   const text = (name: string): string | null => (row[name] as string | null) ?? null;
   const [charset, collation] = [text('charset'), text('collation')];
-  // Another character set has no room for every character.
+  // Other character sets can't store every character, so their type must not match.
   const other = charset !== null && charset !== 'utf8mb4' ? ` ${charset}` : '';
   const type = `${text('type')}${other}`;
-  return collation === null ? { type } : { type, rest: collation };
+  return collation === null ? { type } : { type, collation };
 }
 
 function fits(found: string, wanted: string): boolean {
-  const [there, type] = [familyOf(found), familyOf(wanted)];
+  const [existing, type] = [familyOf(found), familyOf(wanted)];
   // MariaDB's JSON is LONGTEXT.
-  return there === type || (there === 'longtext' && type === 'json');
+  return existing === type || (existing === 'longtext' && type === 'json');
 }
 
-/** A type without what servers add to it or leave out: widths and collations. */
+/** A type without width and collation, which servers add or leave out. */
 function familyOf(type: string): string {
   const name = type.toLowerCase().replace(/ collate .*$/s, '');
   return name

@@ -5,8 +5,8 @@ import { folderTarget } from './folder.js';
 import type { Target } from './target.js';
 
 /**
- * Opens the target of a feed; a driver is loaded only for those who use it.
- * @param signal cuts its connection off
+ * Opens the target of a feed. Loads only the driver that it needs.
+ * @param signal aborts the connection
  * @throws {TargetError}
  */
 export async function openTarget(
@@ -29,7 +29,7 @@ export async function openTarget(
 
 /**
  * Delivers a feed once.
- * @throws {TargetError} when the target can't be reached; what was delivered stays
+ * @throws {TargetError} if the target is unreachable; rows delivered before stay
  */
 export async function runFeed(
   databaseUrl: string,
@@ -37,7 +37,7 @@ export async function runFeed(
   options: DeliverOptions,
 ): Promise<ViewReport[]> {
   return withExports(databaseUrl, options.signal, async (exports) => {
-    // Both at once: most of a night without changes is spent on logging in.
+    // In parallel: logging in takes most of the time of a night without changes.
     const [connected, target] = await Promise.allSettled([
       exports.connect(),
       openTarget(feed, options.signal),

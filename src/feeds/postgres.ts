@@ -11,15 +11,15 @@ import {
   connectionError,
 } from './server-connection.js';
 import { standardSql, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
-import { Source } from './lines.js';
+import { LineSource } from './lines.js';
 import { sqlTarget } from './sql-target.js';
 import type { Target } from './target.js';
 
 /**
  * Opens a PostgreSQL, 13 or newer, as the target of a feed.
- * @param schema where the tables are; the first delivery makes it
- * @param signal cuts the connection off
- * @throws {TargetError} when it can't be reached
+ * @param schema the schema of the tables; the first delivery creates it
+ * @param signal aborts the connection
+ * @throws {TargetError} if it is unreachable
  */
 export async function postgresTarget(
   url: URL,
@@ -31,7 +31,7 @@ export async function postgresTarget(
   signal.throwIfAborted();
   const what = `PostgreSQL at ${url.hostname}${url.port === '' ? '' : `:${url.port}`}`;
   const client = clientOf(url, feed, what);
-  // The loss of the connection fails the statement under way; unheard, it would end the process.
+  // A lost connection fails the current statement. Without a listener it would end the process.
   client.on('error', () => undefined);
   const server = new ServerConnection(
     what,
@@ -42,22 +42,22 @@ export async function postgresTarget(
   const run = (sql: string, values: readonly SqlValue[]) => {
     let n = 0;
     const numbered = sql.replace(/\?/g, () => `$${(n += 1)}`);
-    return server.answer(client.query<Record<string, unknown>>(numbered, [...values]));
+    return server.awaitAnswer(client.query<Record<string, unknown>>(numbered, [...values]));
   };
   const connection: SqlConnection = {
     query: async (sql, values = []) => (await run(sql, values)).rows,
     update: async (sql, values) => (await run(sql, values)).rowCount ?? 0,
     async bulk(table, columns, lines) {
       const copy = client.query(copyFrom(`COPY ${table} (${columns.join(', ')}) FROM STDIN`));
-      const source = new Source(server.sent(lines));
+      const source = new LineSource(server.restartTimeout(lines));
       const rows = Readable.from(source.read(), { objectMode: true, highWaterMark: 4 });
-      await source.taken(server.answer(pipeline(rows, copy)));
+      await source.awaitServer(server.awaitAnswer(pipeline(rows, copy)));
       return copy.rowCount;
     },
     close: () => server.close(() => client.end()),
   };
   try {
-    await server.connected(client.connect());
+    await server.awaitLogin(client.connect());
     await connection.query(
       `SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'; SET client_encoding = 'UTF8';
        SET lock_timeout = '${LOCK_SECONDS}s'; SET statement_timeout = 0;
@@ -71,7 +71,7 @@ export async function postgresTarget(
   }
 }
 
-/** @throws {TargetError} when a file of a certificate that the address names can't be read */
+/** @throws {TargetError} if a certificate file named in the address can't be read */
 function clientOf(url: URL, feed: string, what: string): Client {
   try {
     return new Client({
@@ -88,11 +88,11 @@ function clientOf(url: URL, feed: string, what: string): Client {
 function dialectOf(connection: SqlConnection, schema: string): Dialect {
   const quote = escapeIdentifier;
   const tableName = (name: string): string => `${quote(schema)}.${quote(name)}`;
-  const isThere = async (name: string): Promise<boolean> => {
-    const [row] = await connection.query('SELECT to_regclass(?) IS NOT NULL AS there', [
+  const exists = async (name: string): Promise<boolean> => {
+    const [row] = await connection.query('SELECT to_regclass(?) IS NOT NULL AS exists', [
       tableName(name),
     ]);
-    return row?.['there'] === true;
+    return row?.['exists'] === true;
   };
   return {
     ...standardSql(quote),
@@ -100,7 +100,7 @@ function dialectOf(connection: SqlConnection, schema: string): Dialect {
     begin: 'BEGIN',
     forUpdate: ' FOR UPDATE',
     fits: (found, wanted) => found === wanted,
-    // Exactly the types of the views, and their text.
+    // The target has the same types and text format as the views.
     typeOf: ({ type }) => type,
     valueSql: (_, value) => value,
     async server() {
@@ -113,7 +113,7 @@ function dialectOf(connection: SqlConnection, schema: string): Dialect {
       );
       return Number(row?.['now']);
     },
-    async mayMakeTables() {
+    async canCreateTables() {
       const [row] = await connection.query(
         `SELECT coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = ?),
                          has_database_privilege(current_database(), 'CREATE')) AS may`,
@@ -121,11 +121,11 @@ function dialectOf(connection: SqlConnection, schema: string): Dialect {
       );
       return row?.['may'] === true;
     },
-    async makePlace() {
-      const [there] = await connection.query('SELECT 1 FROM pg_namespace WHERE nspname = ?', [
+    async createSchema() {
+      const [existing] = await connection.query('SELECT 1 FROM pg_namespace WHERE nspname = ?', [
         schema,
       ]);
-      if (there === undefined) {
+      if (existing === undefined) {
         await connection.query(`CREATE SCHEMA IF NOT EXISTS ${quote(schema)}`);
       }
     },
@@ -153,24 +153,24 @@ function dialectOf(connection: SqlConnection, schema: string): Dialect {
         unique: (row['uniques'] ?? []) as string[][],
       };
     },
-    async tablesLike(beginning) {
+    async tablesWithPrefix(prefix) {
       const rows = await connection.query(
         `SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
           WHERE n.nspname = ? AND c.relkind = 'r' AND starts_with(c.relname, ?)`,
-        [schema, beginning],
+        [schema, prefix],
       );
       return rows.map(({ name }) => String(name));
     },
-    // A table that is filled first and indexed afterwards is done sooner.
-    async addKey(table, view, key) {
+    // Filling a table before indexing it is faster.
+    async addPrimaryKey(table, view, key) {
       const name = `${view}_pkey`;
-      const named = (await isThere(name)) ? '' : `CONSTRAINT ${quote(name)} `;
+      const named = (await exists(name)) ? '' : `CONSTRAINT ${quote(name)} `;
       await connection.query(
         `ALTER TABLE ${table} ADD ${named}PRIMARY KEY (${key.map(quote).join(', ')})`,
       );
     },
-    async index(name, table, column) {
-      if (await isThere(name)) return;
+    async createIndex(name, table, column) {
+      if (await exists(name)) return;
       await connection.query(`CREATE INDEX ${quote(name)} ON ${table} (${quote(column)})`);
     },
   };

@@ -2,34 +2,34 @@ import type { Socket } from 'node:net';
 import { errorCode } from '../domain/error-code.js';
 import { TargetConflictError, TargetError, type Lines } from './target.js';
 
-/** How long a server may take (ms). */
+/** Timeouts of a server (ms). */
 export interface ServerTimes {
-  /** To connect and log in. */
+  /** For connecting and logging in. */
   readonly connectMs: number;
-  /** For the answer to a statement, and between two pieces of data that it takes. */
+  /** For the answer to a statement, and for accepting the next chunk of data. */
   readonly answerMs: number;
-  /** To say goodbye. */
+  /** For closing the connection. */
   readonly closeMs: number;
 }
 
-/** A key of millions of rows takes a server many minutes. */
+/** Adding a key to millions of rows takes a server many minutes. */
 export const SERVER_TIMES: ServerTimes = {
   connectMs: 15_000,
   answerMs: 1_800_000,
   closeMs: 5_000,
 };
-/** How long a statement waits for those who hold a table or a row (s). */
+/** How long a statement waits for a lock (s). */
 export const LOCK_SECONDS = 60;
-/** A connection that is idle learns within minutes that its server is gone (ms). */
+/** TCP keepalive delay (ms), so that an idle connection notices within minutes that its server is gone. */
 export const KEEP_ALIVE_MS = 10_000;
 
-/** The connection of a driver. It is cut off when its server is silent for too long. */
+/** Timeouts for the connection of a driver: destroys its socket when the server does not answer in time. */
 export class ServerConnection {
   #timer: NodeJS.Timeout | null = null;
 
   /**
    * @param what such as `MySQL at host`
-   * @param signal cuts the connection off
+   * @param signal aborts the connection
    */
   constructor(
     readonly what: string,
@@ -40,19 +40,19 @@ export class ServerConnection {
     signal.addEventListener('abort', this.#abort, { once: true });
   }
 
-  /** Waits until the server has let the driver in. @throws {TargetError} */
-  connected<T>(work: Promise<T>): Promise<T> {
+  /** Waits until the driver has logged in. @throws {TargetError} */
+  awaitLogin<T>(work: Promise<T>): Promise<T> {
     return this.#within(this.times.connectMs, 'check the host and port of the feed’s target', work);
   }
 
   /** Waits for the answer to a statement. @throws {TargetError} */
-  answer<T>(work: Promise<T>): Promise<T> {
-    return this.#within(this.times.answerMs, 'look whether the server hangs there', work);
+  awaitAnswer<T>(work: Promise<T>): Promise<T> {
+    return this.#within(this.times.answerMs, 'check whether the server hangs', work);
   }
 
   async #within<T>(ms: number, remedy: string, work: Promise<T>): Promise<T> {
-    const silence = `${this.what}: no answer for ${Math.ceil(ms / 1000)} s`;
-    const timer = setTimeout(() => this.socket().destroy(new TargetError(silence, remedy)), ms);
+    const message = `${this.what}: no answer for ${Math.ceil(ms / 1000)} s`;
+    const timer = setTimeout(() => this.socket().destroy(new TargetError(message, remedy)), ms);
     this.#timer = timer;
     try {
       return await work;
@@ -63,31 +63,31 @@ export class ServerConnection {
     }
   }
 
-  /** Lines on their way to the server, which is not silent while it takes them. */
-  async *sent(lines: Lines): Lines {
+  /** Passes lines on to the server, and restarts the timeout with each chunk that it accepts. */
+  async *restartTimeout(lines: Lines): Lines {
     for await (const chunk of lines) {
       this.#timer?.refresh();
       yield chunk;
     }
   }
 
-  /** Ends the connection, at the latest when the server had time to say goodbye. */
+  /** Closes the connection; destroys it if the server takes too long. */
   async close(end: () => Promise<unknown>): Promise<void> {
     this.signal.removeEventListener('abort', this.#abort);
-    const late = setTimeout(() => this.socket().destroy(), this.times.closeMs);
+    const timer = setTimeout(() => this.socket().destroy(), this.times.closeMs);
     await end().catch(() => undefined);
-    clearTimeout(late);
+    clearTimeout(timer);
     this.socket().destroy();
   }
 
   readonly #abort = (): void => void this.socket().destroy(new Error('interrupted'));
 }
 
-/** Codes of drivers for values that a table does not take, as PostgreSQL, MySQL and SQLite have them. */
+/** Error codes of PostgreSQL, MySQL and SQLite for values that a table rejects. */
 const CONFLICTS =
   /^(?:22...|23...|42703|42804|42P10|ER_DUP_ENTRY|ER_DATA_TOO_LONG|ER_TRUNCATED\w*|ER_WARN_DATA_OUT_OF_RANGE|ER_BAD_NULL_ERROR|ER_NO_DEFAULT_FOR_FIELD|ER_CONSTRAINT_FAILED|ER_CHECK_CONSTRAINT_VIOLATED|ER_INVALID_JSON_TEXT|ER_NO_REFERENCED_ROW\w*|ER_ROW_IS_REFERENCED\w*|SQLITE_CONSTRAINT\w*)$/;
 
-/** An error of a driver in words for a person, without passwords. @param what such as `MySQL at host` */
+/** Describes the error of a driver, without passwords. @param what such as `MySQL at host` */
 export function connectionError(error: unknown, what: string): TargetError {
   if (error instanceof TargetError) return error;
   const inner: unknown = error instanceof AggregateError ? error.errors[0] : error;
@@ -95,10 +95,10 @@ export function connectionError(error: unknown, what: string): TargetError {
   const words = inner instanceof Error && inner.message !== '' ? inner.message : code;
   const message = `${what}: ${words.replaceAll(/\s+/g, ' ').slice(0, 300)}`;
   if (CONFLICTS.test(code)) {
-    return new TargetConflictError(message, 'change the table so that it takes the view’s rows');
+    return new TargetConflictError(message, 'change the table so that it accepts the view’s rows');
   }
   const remedy = REMEDIES.find(([codes]) => codes.test(code))?.[1];
-  return new TargetError(message, remedy ?? 'mend it there; the feed goes on by itself');
+  return new TargetError(message, remedy ?? 'fix it there; the feed continues by itself');
 }
 
 const REMEDIES: readonly (readonly [RegExp, string])[] = [
@@ -108,16 +108,16 @@ const REMEDIES: readonly (readonly [RegExp, string])[] = [
   ],
   [
     /^ER_DBACCESS_DENIED_ERROR$/,
-    'see that the database is there, and give the user all rights in it',
+    'check that the database exists, and grant the user all rights in it',
   ],
   [/^(?:3D000|ER_BAD_DB_ERROR)$/, 'create the database, or name another one in the feed’s target'],
   [
     /^(?:42501|ER_TABLEACCESS_DENIED_ERROR)$/,
-    'give the user the right to create, change, drop, read and write tables',
+    'grant the user the right to create, alter, drop, read and write tables',
   ],
   [
     /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)$/,
     'check the host and port of the feed’s target',
   ],
-  [/^ER_NET_PACKET_TOO_LARGE$/, 'raise max_allowed_packet of the server, or allow local_infile'],
+  [/^ER_NET_PACKET_TOO_LARGE$/, 'raise max_allowed_packet of the server, or turn local_infile on'],
 ];

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { ExportColumn } from '../store/exports.js';
-import { someOf } from './lines.js';
+import { nullIfEmpty } from './lines.js';
 import type { Dialect, FoundColumn, FoundTable, SqlConnection, SqlValue } from './dialect.js';
 import {
   CURSORS,
@@ -18,10 +18,10 @@ import {
   type ViewShape,
 } from './target.js';
 
-/** How a target is known to others, which is no secret. */
+/** Prefix of the staging tables. */
 const STAGING = '_seller_mirror_load_';
 
-/** A database that takes feeds, whatever its dialect. */
+/** An SQL database as the target of a feed. */
 export function sqlTarget(connection: SqlConnection, dialect: Dialect, feed: string): Target {
   return new SqlTarget(connection, dialect, feed);
 }
@@ -44,10 +44,10 @@ class SqlTarget implements Target {
   }
 
   async describe(shapes: readonly ViewShape[]): Promise<Description> {
-    const asked = Date.now();
+    const requestedAt = Date.now();
     const clock = await this.#dialect.clock();
-    const clockMs = clock === null ? null : clock - (asked + Date.now()) / 2;
-    const may = await this.#dialect.mayMakeTables();
+    const clockMs = clock === null ? null : clock - (requestedAt + Date.now()) / 2;
+    const canCreate = await this.#dialect.canCreateTables();
     const views: { view: string; plan: string; fits: boolean }[] = [];
     for (const shape of shapes) {
       const { view, columns } = shape;
@@ -56,11 +56,11 @@ class SqlTarget implements Target {
         const added = found === null ? [] : this.#missing(shape, found).map(({ name }) => name);
         const plan =
           found === null
-            ? `would make the table, with ${columns.length} columns`
+            ? `would create the table, with ${columns.length} columns`
             : added.length === 0
               ? 'the table fits'
               : `would add ${added.join(', ')}`;
-        views.push({ view, plan: may ? plan : NO_RIGHT, fits: may });
+        views.push({ view, plan: canCreate ? plan : NO_RIGHT, fits: canCreate });
       } catch (error) {
         if (!(error instanceof TargetConflictError)) throw error;
         views.push({ view, plan: `${error.message}: ${error.remedy}`, fits: false });
@@ -69,53 +69,53 @@ class SqlTarget implements Target {
     return { server: await this.#dialect.server(), clockMs, views };
   }
 
-  async ensure(shape: ViewShape): Promise<boolean> {
+  async ensureTable(shape: ViewShape): Promise<boolean> {
     const { table, tableName } = this.#dialect;
     const { view } = shape;
-    await this.#makeCursors();
+    await this.#createCursors();
     const found = await table(view);
     if (found === null) return false;
     try {
       const missing = this.#missing(shape, found);
-      if (missing.length > 0) await this.#distrust(view);
+      if (missing.length > 0) await this.#markIncomplete(view);
       for (const column of missing) {
         await this.#db.query(`ALTER TABLE ${tableName(view)} ADD COLUMN ${this.#define(column)}`);
       }
     } catch (error) {
-      // However people mend it, its values may have become others.
-      if (error instanceof TargetConflictError) await this.#distrust(view);
+      // Fixing the table may change its values, so they must be loaded again.
+      if (error instanceof TargetConflictError) await this.#markIncomplete(view);
       throw error;
     }
     return true;
   }
 
-  /** Notes that rows of the table lack values, whichever feed they are from: they must come again. */
-  async #distrust(view: string): Promise<void> {
+  /** Records, for every feed, that rows of the table lack values and must be loaded again. */
+  async #markIncomplete(view: string): Promise<void> {
     const sql = `UPDATE ${this.#cursors} SET shape = ? WHERE view_name = ? AND shape <> ?`;
     await this.#db.query(sql, [INCOMPLETE, view, INCOMPLETE]);
   }
 
-  /** Columns that a table lacks. @throws {TargetConflictError} */
+  /** Returns the columns that a table lacks. @throws {TargetConflictError} */
   #missing(
     { view, columns, key, isMarked }: ViewShape,
-    { columns: there, unique, isTable }: FoundTable,
+    { columns: existing, unique, isTable }: FoundTable,
   ): ExportColumn[] {
     const { typeOf, fits } = this.#dialect;
     const again = `then \`seller-mirror feed run ${this.#feed}\``;
     if (!isTable) {
       throw new TargetConflictError(
-        `${view} is no table in the target`,
-        `rename what is there, so that the feed can make its table; ${again}`,
+        `${view} is not a table in the target`,
+        `rename it, so that the feed can create its table; ${again}`,
       );
     }
     const missing: ExportColumn[] = [];
     for (const column of isMarked ? [...columns, DELETED_COLUMN] : columns) {
-      const found = there.get(column.name);
+      const found = existing.get(column.name);
       const type = typeOf(column, key?.includes(column.name) === true);
       if (found === undefined) missing.push(column);
       else if (!fits(found.type, type)) {
         throw new TargetConflictError(
-          `column ${column.name} of table ${view} is ${found.type}, and the view has ${type}`,
+          `column ${column.name} of table ${view} has type ${found.type}, but the view has ${type}`,
           `change the column’s type to ${type}, or rename the table; ${again}`,
         );
       }
@@ -136,11 +136,10 @@ class SqlTarget implements Target {
     return `${this.#dialect.quote(column.name)} ${type}${rest}`;
   }
 
-  async #makeCursors(): Promise<void> {
+  async #createCursors(): Promise<void> {
     if (this.#hasCursors) return;
-    const there = await this.#dialect.table(CURSORS);
-    if (there === null) {
-      await this.#dialect.makePlace();
+    if ((await this.#dialect.table(CURSORS)) === null) {
+      await this.#dialect.createSchema();
       await this.#db.query(
         `CREATE TABLE IF NOT EXISTS ${this.#cursors} (
            feed varchar(63) NOT NULL, view_name varchar(63) NOT NULL, epoch varchar(40),
@@ -152,15 +151,15 @@ class SqlTarget implements Target {
     this.#hasCursors = true;
   }
 
-  async cursor(view: string): Promise<Position> {
+  async position(view: string): Promise<Position> {
     if (!this.#hasCursors && (await this.#dialect.table(CURSORS)) === null) return NOWHERE;
-    const position = await this.#position(view);
+    const position = await this.#readPosition(view);
     if (position.loading === null) return position;
-    const staged = await this.#dialect.tablesLike(this.#staging(view, position.loading.id));
+    const staged = await this.#dialect.tablesWithPrefix(this.#staging(view, position.loading.id));
     return staged.length > 0 ? position : { ...position, loading: null };
   }
 
-  async #position(view: string, lock = ''): Promise<Position> {
+  async #readPosition(view: string, lock = ''): Promise<Position> {
     const [row] = await this.#db.query(
       `SELECT * FROM ${this.#cursors} WHERE feed = ? AND view_name = ?${lock}`,
       [this.#feed, view],
@@ -188,8 +187,8 @@ class SqlTarget implements Target {
     };
   }
 
-  /** Does something in a transaction in which nobody else writes the view. @throws {MovedError} */
-  async #locked<T>(view: string, { token }: Position, work: () => Promise<T>): Promise<T> {
+  /** Runs `work` in a transaction that locks the view's position. @throws {MovedError} if it has changed */
+  async #withPosition<T>(view: string, { token }: Position, work: () => Promise<T>): Promise<T> {
     const into = `${this.#cursors} (feed, view_name)`;
     if (token === NOWHERE.token) {
       const sql = `INSERT INTO ${into} VALUES (?, ?) ${this.#dialect.orIgnore}`;
@@ -197,9 +196,10 @@ class SqlTarget implements Target {
     }
     await this.#db.query(this.#dialect.begin);
     try {
-      const now = await this.#position(view, this.#dialect.forUpdate);
+      const now = await this.#readPosition(view, this.#dialect.forUpdate);
       const isNew = token === NOWHERE.token && now.token === EMPTY_TOKEN;
-      if (now.token !== token && !isNew) throw new MovedError(`somebody else delivers ${view}`);
+      if (now.token !== token && !isNew)
+        throw new MovedError(`another process has delivered ${view}`);
       const result = await work();
       await this.#db.query('COMMIT');
       return result;
@@ -209,16 +209,16 @@ class SqlTarget implements Target {
     }
   }
 
-  /** Notes how far a load is. @returns the position: later, it may be that of another process */
-  async #note(view: string, state: Loading): Promise<Position> {
+  /** Records the progress of a load. @returns the new position, read before another process can change it */
+  async #recordLoad(view: string, state: Loading): Promise<Position> {
     await this.#db.query(
       `UPDATE ${this.#cursors} SET load_state = ? WHERE feed = ? AND view_name = ?`,
       [JSON.stringify(state), this.#feed, view],
     );
-    return this.#position(view);
+    return this.#readPosition(view);
   }
 
-  /** Name of the table that takes the rows of a load. */
+  /** Name of the staging table of a load. */
   #staging(view: string, id = ''): string {
     const hash = createHash('sha256')
       .update(JSON.stringify([this.#feed, view]))
@@ -226,37 +226,37 @@ class SqlTarget implements Target {
     return `${STAGING}${view.slice(0, 24)}_${hash.slice(0, 8)}_${id}`;
   }
 
-  begin(shape: ViewShape, position: Position, loading: Loading): Promise<Position> {
+  beginLoad(shape: ViewShape, position: Position, loading: Loading): Promise<Position> {
     const { view } = shape;
-    return this.#alone(view, async () => {
-      const begun = await this.#locked(view, position, () => this.#note(view, loading));
-      // Tables of loads that were given up.
+    return this.#withLock(view, async () => {
+      const begun = await this.#withPosition(view, position, () => this.#recordLoad(view, loading));
+      // Staging tables of abandoned loads.
       await this.#dropStaging(view, loading.id);
-      await this.#stage(shape, loading);
+      await this.#createStaging(shape, loading);
       return begun;
     });
   }
 
-  /** Does something that is more than one transaction while no other process writes the view. */
-  async #alone<T>(view: string, work: () => Promise<T>): Promise<T> {
-    const { alone } = this.#dialect;
-    return alone === null ? work() : alone(this.#staging(view), work);
+  /** Runs `work`, which may take several transactions, while no other process writes the view. */
+  async #withLock<T>(view: string, work: () => Promise<T>): Promise<T> {
+    const { withLock } = this.#dialect;
+    return withLock === null ? work() : withLock(this.#staging(view), work);
   }
 
   async #dropStaging(view: string, exceptId?: string): Promise<void> {
-    const { tablesLike, tableName } = this.#dialect;
+    const { tablesWithPrefix, tableName } = this.#dialect;
     const kept = exceptId === undefined ? '' : this.#staging(view, exceptId);
-    for (const name of await tablesLike(this.#staging(view))) {
+    for (const name of await tablesWithPrefix(this.#staging(view))) {
       if (name !== kept) await this.#db.query(`DROP TABLE IF EXISTS ${tableName(name)}`);
     }
   }
 
-  /** Makes the table for the rows of a load. It becomes the view's table when there is none. */
-  async #stage(shape: ViewShape, { id }: Loading): Promise<void> {
+  /** Creates the staging table of a load. It becomes the view's table if there is none yet. */
+  async #createStaging(shape: ViewShape, { id }: Loading): Promise<void> {
     const table = this.#dialect.tableName(this.#staging(shape.view, id));
     const found = await this.#dialect.table(shape.view);
     const columns = shape.isMarked ? [...shape.columns, DELETED_COLUMN] : shape.columns;
-    const key = this.#dialect.addKey === null ? shape.key : null;
+    const key = this.#dialect.addPrimaryKey === null ? shape.key : null;
     const list = this.#columns(shape, columns, key, found);
     await this.#db.query(`CREATE TABLE ${table} (${list})`);
   }
@@ -274,7 +274,7 @@ class SqlTarget implements Target {
     return [...lines, ...(key === undefined ? [] : [`PRIMARY KEY (${key})`])].join(', ');
   }
 
-  async load(
+  async loadPart(
     shape: ViewShape,
     position: Position,
     lines: Lines,
@@ -282,14 +282,14 @@ class SqlTarget implements Target {
   ): Promise<Position> {
     const { view, columns } = shape;
     const { loading } = position;
-    if (loading === null) throw new MovedError(`no load of ${view} is under way`);
+    if (loading === null) throw new MovedError(`no load of ${view} is running`);
     const staged = this.#dialect.tableName(this.#staging(view, loading.id));
     const names = columns.map(({ name }) => this.#dialect.quote(name));
-    return this.#alone(view, () =>
-      this.#locked(view, position, async () => {
+    return this.#withLock(view, () =>
+      this.#withPosition(view, position, async () => {
         const rows = await this.#db.bulk(staged, names, lines);
         const key = after() ?? loading.after;
-        return this.#note(view, { ...loading, after: key, rows: loading.rows + rows });
+        return this.#recordLoad(view, { ...loading, after: key, rows: loading.rows + rows });
       }),
     );
   }
@@ -304,12 +304,12 @@ class SqlTarget implements Target {
     const { delivered, loading } = position;
     return this.#withChanges(shape, lines, async (changes) => {
       if (changes === null && delivered !== null && loading === null) {
-        await this.#confirm(view, delivered, next());
+        await this.#confirmUnchanged(view, delivered, next());
         return 0;
       }
       const rows = changes?.rows ?? 0;
-      await this.#alone(view, () =>
-        this.#locked(view, position, async () => {
+      await this.#withLock(view, () =>
+        this.#withPosition(view, position, async () => {
           await this.#applyChanges(shape, changes, this.#dialect.tableName(view));
           await this.#deliver(view, next(), rows);
         }),
@@ -326,9 +326,9 @@ class SqlTarget implements Target {
     next: () => NewlyDelivered,
   ): Promise<void> {
     const { loading } = position;
-    if (loading === null) throw new MovedError(`no load of ${shape.view} is under way`);
+    if (loading === null) throw new MovedError(`no load of ${shape.view} is running`);
     await this.#withChanges(shape, lines, (changes) =>
-      this.#alone(shape.view, () => this.#publish(shape, position, loading, changes, next())),
+      this.#withLock(shape.view, () => this.#publish(shape, position, loading, changes, next())),
     );
   }
 
@@ -348,10 +348,10 @@ class SqlTarget implements Target {
     }
   }
 
-  /** Puts changes into a temporary table. @returns null when there are none: most nights write nothing */
+  /** Loads changes into a temporary table. @returns null if there are none: most nights write nothing */
   async #stageChanges(shape: ViewShape, lines: Lines): Promise<Changes | null> {
-    const some = await someOf(lines);
-    if (some === null) return null;
+    const nonEmpty = await nullIfEmpty(lines);
+    if (nonEmpty === null) return null;
     const { quote, table: find } = this.#dialect;
     const table = quote(`_seller_mirror_new_${shape.view}`.slice(0, 63));
     const columns = [...shape.columns, DELETED_COLUMN];
@@ -360,7 +360,7 @@ class SqlTarget implements Target {
     const list = this.#columns(shape, columns, shape.key, found);
     await this.#db.query(`CREATE TEMPORARY TABLE ${table} (${list})`);
     const names = columns.map(({ name }) => quote(name));
-    return { table, rows: await this.#db.bulk(table, names, some) };
+    return { table, rows: await this.#db.bulk(table, names, nonEmpty) };
   }
 
   /** @param into quoted */
@@ -371,13 +371,20 @@ class SqlTarget implements Target {
   ): Promise<void> {
     if (changes === null || key === null) return;
     const names = columns.map(({ name }) => name);
-    const merge = { into, from: changes.table, columns: names, key, isWhole: false, own: '' };
+    const merge = {
+      into,
+      from: changes.table,
+      columns: names,
+      key,
+      isComplete: false,
+      ownRows: '',
+    };
     for (const sql of this.#dialect.merge({ ...merge, isMarked })) await this.#db.query(sql);
   }
 
   /**
-   * Makes the rows of a load the view's. Where statements about tables end a transaction, each of them leaves
-   * a state from which the load goes on, or begins again: the cursor moves last, or with the rows.
+   * Makes the staged rows visible as the view's rows. In databases without transactional DDL, the load can
+   * continue or restart after each statement, because the cursor moves last or together with the rows.
    */
   async #publish(
     shape: ViewShape,
@@ -386,41 +393,43 @@ class SqlTarget implements Target {
     changes: Changes | null,
     next: NewlyDelivered,
   ): Promise<void> {
-    const { tableName, addKey, rename, table } = this.#dialect;
+    const { tableName, addPrimaryKey, rename, table } = this.#dialect;
     const { view, key } = shape;
     const staged = tableName(this.#staging(view, loading.id));
     const isNew = (await table(view)) === null;
-    await this.#locked(view, position, async () => {
-      if (addKey !== null && key !== null) await addKey(staged, view, key);
+    await this.#withPosition(view, position, async () => {
+      if (addPrimaryKey !== null && key !== null) await addPrimaryKey(staged, view, key);
       await this.#applyChanges({ ...shape, isMarked: false }, changes, staged);
       if (isNew) {
-        await this.#index(shape, staged);
+        await this.#createIndexes(shape, staged);
         await this.#db.query(rename(staged, view));
-      } else await this.#replace(shape, staged);
+      } else await this.#replaceRows(shape, staged);
       await this.#deliver(view, next, loading.rows);
       if (!isNew) await this.#db.query(`DROP TABLE ${staged}`);
     });
   }
 
-  async #index({ view, indexed }: ViewShape, staged: string): Promise<void> {
-    for (const column of indexed) await this.#dialect.index(`${view}_${column}`, staged, column);
+  async #createIndexes({ view, indexed }: ViewShape, staged: string): Promise<void> {
+    for (const column of indexed) {
+      await this.#dialect.createIndex(`${view}_${column}`, staged, column);
+    }
   }
 
-  /** Puts all rows of a load into the table that is there: its columns, indexes and rights stay. */
-  async #replace(shape: ViewShape, staged: string): Promise<void> {
+  /** Replaces the rows of an existing table. Its columns, indexes and rights stay. */
+  async #replaceRows(shape: ViewShape, staged: string): Promise<void> {
     const { view, columns, key, sellers, isMarked } = shape;
     const { tableName, quote, merge } = this.#dialect;
     const into = tableName(view);
     const names = columns.map(({ name }) => name);
-    const own =
+    const ownRows =
       sellers === null ? '' : ` AND ${into}.seller_id IN (${sellers.map(() => '?').join(', ')})`;
     if (key === null) {
       const list = names.map(quote).join(', ');
-      await this.#db.query(`DELETE FROM ${into} WHERE true${own}`, sellers ?? []);
+      await this.#db.query(`DELETE FROM ${into} WHERE true${ownRows}`, sellers ?? []);
       await this.#db.query(`INSERT INTO ${into} (${list}) SELECT ${list} FROM ${staged}`);
       return;
     }
-    const all = { into, from: staged, columns: names, key, isWhole: true, isMarked, own };
+    const all = { into, from: staged, columns: names, key, isComplete: true, isMarked, ownRows };
     for (const sql of merge(all)) {
       await this.#db.query(sql, sql.includes('?') ? (sellers ?? []) : []);
     }
@@ -430,8 +439,8 @@ class SqlTarget implements Target {
     return this.#moveCursor(next, rows, 'feed = ? AND view_name = ?', [this.#feed, view]);
   }
 
-  /** Notes that nothing had changed: most nights are this one statement. @throws {MovedError} */
-  async #confirm(view: string, at: Delivered, next: NewlyDelivered): Promise<void> {
+  /** Records that nothing has changed. Most nights are this one statement. @throws {MovedError} */
+  async #confirmUnchanged(view: string, at: Delivered, next: NewlyDelivered): Promise<void> {
     const { epoch, cursor, shape, digest, deliveredAt } = at;
     const known = {
       feed: this.#feed,
@@ -447,7 +456,7 @@ class SqlTarget implements Target {
     const condition = parts.map(([name, value]) => `${name} ${value === null ? 'IS NULL' : '= ?'}`);
     const values = parts.flatMap(([, value]) => (value === null ? [] : [value]));
     const found = await this.#moveCursor(next, 0, condition.join(' AND '), values);
-    if (found === 0) throw new MovedError(`somebody else delivers ${view}`);
+    if (found === 0) throw new MovedError(`another process has delivered ${view}`);
   }
 
   #moveCursor(
@@ -463,7 +472,7 @@ class SqlTarget implements Target {
     );
   }
 
-  async forget(view: string): Promise<void> {
+  async reset(view: string): Promise<void> {
     if ((await this.#dialect.table(CURSORS)) === null) return;
     await this.#db.query(`DELETE FROM ${this.#cursors} WHERE feed = ? AND view_name = ?`, [
       this.#feed,
@@ -483,13 +492,11 @@ interface Changes {
   readonly rows: number;
 }
 
-/** Rows come into tables that readers do not see. */
-const NO_RIGHT =
-  'a delivery makes tables, which this user has no right to: give it the right to create tables';
+const NO_RIGHT = 'this user has no right to create tables, which a delivery needs: grant it';
 
 const DELETED_COLUMN: ExportColumn = { name: DELETED, type: 'boolean' };
 const LOAD_STATE: ExportColumn = { name: 'load_state', type: 'text' };
 
 const NOWHERE: Position = { delivered: null, loading: null, token: '' };
-/** Of a row that was made to be locked. */
+/** The token of a new row, which was inserted only to be locked. */
 const EMPTY_TOKEN = JSON.stringify([null, null, null, null, 0, null]);

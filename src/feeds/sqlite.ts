@@ -11,7 +11,7 @@ import { standardSql, type Dialect, type SqlConnection, type SqlValue } from './
 import { sqlTarget } from './sql-target.js';
 import { TargetError, type Target } from './target.js';
 
-/** What `node:sqlite`, `libsql` and `better-sqlite3` have in common. */
+/** The common interface of `node:sqlite`, `libsql` and `better-sqlite3`. */
 interface Database {
   exec(sql: string): unknown;
   prepare(sql: string): Statement;
@@ -23,14 +23,14 @@ interface Statement {
   all(...values: SqlValue[]): unknown[];
 }
 
-/** How long a statement waits for another program that uses the file (ms), and how often it looks. */
-const BUSY_MS = 30_000;
-const LOOK_EVERY_MS = 50;
+/** How long a statement waits for another program that has locked the file (ms). */
+const BUSY_TIMEOUT_MS = 30_000;
+const BUSY_RETRY_MS = 50;
 
 /**
- * Opens a SQLite file as the target of a feed; it is made when it is not there. Node 22.13 and newer have
- * SQLite; older ones need the package `libsql`.
- * @throws {TargetError} when the file can't be opened
+ * Opens a SQLite file as the target of a feed, and creates it if needed. Node 22.13 and newer have SQLite
+ * built in; older ones need the package `libsql`.
+ * @throws {TargetError} if the file can't be opened
  */
 export function sqliteTarget(path: string, feed: string): Target {
   const attempt = <T>(work: () => T): T => {
@@ -42,13 +42,13 @@ export function sqliteTarget(path: string, feed: string): Target {
   };
   const open = (loaded ??= driver());
   if (!existsSync(dirname(path))) {
-    throw new TargetError(`SQLite file ${path}: its folder is not there`, 'make the folder');
+    throw new TargetError(`SQLite file ${path}: its folder does not exist`, 'create the folder');
   }
   const wasThere = existsSync(path);
   const database = attempt(() => open(path));
-  /** SQLite itself would wait without letting the process do anything else. */
-  const attemptWhileBusy = async <T>(work: () => T): Promise<T> => {
-    for (const until = Date.now() + BUSY_MS; ; await pause(LOOK_EVERY_MS)) {
+  /** Retries while the file is locked. SQLite's own wait would block the process. */
+  const retryWhileBusy = async <T>(work: () => T): Promise<T> => {
+    for (const until = Date.now() + BUSY_TIMEOUT_MS; ; await pause(BUSY_RETRY_MS)) {
       try {
         return work();
       } catch (error) {
@@ -59,7 +59,7 @@ export function sqliteTarget(path: string, feed: string): Target {
   };
   const connection: SqlConnection = {
     query: (sql, values = []) =>
-      attemptWhileBusy(() => {
+      retryWhileBusy(() => {
         if (/^\s*(?:SELECT|PRAGMA)/i.test(sql)) {
           return database.prepare(sql).all(...values) as Record<string, unknown>[];
         }
@@ -68,7 +68,7 @@ export function sqliteTarget(path: string, feed: string): Target {
         return [];
       }),
     update: (sql, values) =>
-      attemptWhileBusy(() => Number(database.prepare(sql).run(...values).changes)),
+      retryWhileBusy(() => Number(database.prepare(sql).run(...values).changes)),
     async bulk(table, columns, lines) {
       const statement = attempt(() =>
         database.prepare(
@@ -88,40 +88,40 @@ export function sqliteTarget(path: string, feed: string): Target {
     },
     async close() {
       database.close();
-      // A look into a file that is not there makes an empty one.
+      // Opening a file that does not exist creates an empty one.
       if (!wasThere && (await stat(path).catch(() => null))?.size === 0) await rm(path);
     },
   };
-  // libsql would sort an index in memory: 70 MB for a million rows.
+  // By default libsql sorts an index in memory: 70 MB for a million rows.
   attempt(() => database.exec('PRAGMA busy_timeout = 0; PRAGMA temp_store = FILE'));
   return sqlTarget(connection, dialectOf(connection), feed);
 }
 
-/** What the drivers say in words of their own, each with another code. */
+/** Recognizes errors by their text, because each driver has its own codes. */
 function fileError(error: unknown, path: string): TargetError {
   const words = error instanceof Error ? error.message : '';
   const what = `SQLite file ${path}`;
   if (/unable to open/i.test(words)) {
     return new TargetError(
       `${what}: it can't be opened`,
-      'make the file, and its folder, readable and writable for this user',
+      'make the file and its folder readable and writable for this user',
     );
   }
   if (/\blocked\b/.test(words)) {
     return new TargetError(
-      `${what}: another program has kept it locked for ${BUSY_MS / 1000} s`,
-      'let that program end; the feed goes on by itself',
+      `${what}: another program has kept it locked for ${BUSY_TIMEOUT_MS / 1000} s`,
+      'close that program; the feed continues by itself',
     );
   }
   if (/readonly|read-only/i.test(words)) {
     return new TargetError(
       `${what}: it is read-only`,
-      'make the file, and its folder, writable for this user',
+      'make the file and its folder writable for this user',
     );
   }
   if (/is not a database/i.test(words)) {
     return new TargetError(
-      `${what}: it is no database`,
+      `${what}: it is not a database`,
       'name another file in the feed’s target, or delete this one',
     );
   }
@@ -130,10 +130,10 @@ function fileError(error: unknown, path: string): TargetError {
 
 type Driver = new (path: string) => Database;
 
-/** What opens a file, once it was needed. */
+/** The driver, once it was loaded. */
 let loaded: ((path: string) => Database) | null = null;
 
-/** The SQLite that there is: Node's own, or that of the package `libsql`. */
+/** Loads Node's own SQLite or, without it, the package `libsql`. */
 function driver(): (path: string) => Database {
   const builtin = process.getBuiltinModule('node:sqlite' as 'node:fs') as unknown;
   if (builtin !== undefined) {
@@ -146,7 +146,7 @@ function driver(): (path: string) => Database {
   } catch {
     throw new TargetError(
       'this Node has no SQLite',
-      'use Node 22.13 or newer, or install the package libsql beside this one',
+      'use Node 22.13 or newer, or install the package libsql as well',
     );
   }
 }
@@ -155,7 +155,7 @@ function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** SQLite keeps whole numbers of 64 bits, and decimals of up to 15 digits, exactly; others stay text. */
+/** SQLite stores 64-bit integers and decimals of up to 15 digits exactly. Other numbers stay text. */
 function typeOf(column: ExportColumn): string {
   const kind = kindOf(column);
   switch (kind.kind) {
@@ -172,7 +172,7 @@ function typeOf(column: ExportColumn): string {
   }
 }
 
-/** Text that becomes a number where the column's type is one. */
+/** Formats a value as text; SQLite converts it to a number if the column's type is numeric. */
 function valueSql(column: ExportColumn, value: string): string {
   switch (kindOf(column).kind) {
     case 'boolean':
@@ -197,13 +197,13 @@ function dialectOf(connection: SqlConnection): Dialect {
     tableName: quoted,
     typeOf,
     valueSql,
-    // Others may read meanwhile; one that writes waits.
+    // Other programs can still read; writers wait.
     begin: 'BEGIN IMMEDIATE',
     forUpdate: '',
-    addKey: null,
+    addPrimaryKey: null,
     clock: () => Promise.resolve(null),
-    async mayMakeTables() {
-      // Only a try tells that the file, or its folder, is read-only. The file stays as it is.
+    async canCreateTables() {
+      // Only an attempt shows whether the file or its folder is read-only. It is rolled back.
       await connection.query('BEGIN IMMEDIATE');
       try {
         await connection.query('CREATE TABLE _seller_mirror_check (x)');
@@ -212,7 +212,7 @@ function dialectOf(connection: SqlConnection): Dialect {
         await connection.query('ROLLBACK');
       }
     },
-    makePlace: () => Promise.resolve(),
+    createSchema: () => Promise.resolve(),
     fits: (found, wanted) => found.toUpperCase() === wanted.toUpperCase(),
     async table(name) {
       const columns = await connection.query(
@@ -236,14 +236,14 @@ function dialectOf(connection: SqlConnection): Dialect {
         unique: [primary, ...indexes.map((row) => String(row['names']).split('\n'))],
       };
     },
-    async tablesLike(beginning) {
+    async tablesWithPrefix(prefix) {
       const rows = await connection.query(
         `SELECT name FROM sqlite_master WHERE type = 'table' AND substr(name, 1, ?) = ?`,
-        [beginning.length, beginning],
+        [prefix.length, prefix],
       );
       return rows.map(({ name }) => String(name));
     },
-    async index(name, table, column) {
+    async createIndex(name, table, column) {
       await connection.query(
         `CREATE INDEX IF NOT EXISTS ${quoted(name)} ON ${table} (${quoted(column)})`,
       );

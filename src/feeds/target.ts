@@ -1,73 +1,72 @@
 import type { ExportColumn } from '../store/exports.js';
 
-/** What is delivered of a view. */
+/** The part of a view that a feed delivers. */
 export interface ViewShape {
   readonly view: string;
   /** Without `_deleted`. */
   readonly columns: readonly ExportColumn[];
-  /** Columns that tell rows apart; null for views that are replaced whole. */
+  /** The key columns; null for views that are replaced as a whole. */
   readonly key: readonly string[] | null;
-  /** Columns by which people look for rows; each gets an index when the table is made. */
+  /** Columns that reports filter by. Each gets an index when the table is created. */
   readonly indexed: readonly string[];
-  /** Rows that are gone stay, with `_deleted` true. */
+  /** Deleted rows stay, with `_deleted` set to true. */
   readonly isMarked: boolean;
-  /** Only rows of these sellers are the feed's; null: all. */
+  /** The feed has only rows of these sellers; null for all. */
   readonly sellers: readonly string[] | null;
 }
 
-/** How far a target is with a view. It is kept in the target, and moves together with the rows. */
+/** What was delivered of a view. It is stored in the target and changes in the same transaction as the rows. */
 export interface Delivered {
-  /** Which life of the store the rows come from. */
+  /** Changes when the store is restored from a backup. */
   readonly epoch: string;
-  /** As `cursorText` writes it; null for views that are replaced whole. */
+  /** In the format of `cursorText`; null for views that are replaced as a whole. */
   readonly cursor: string | null;
-  /** Changes with the columns of the view and the choice of rows; `INCOMPLETE`: rows lack values. */
+  /** Hash of the view's columns and the choice of rows, or `INCOMPLETE` if rows lack values. */
   readonly shape: string;
-  /** SHA-256 of all rows of a view that is replaced whole; null for others. */
+  /** Digest of all rows of a view that is replaced as a whole; null for other views. */
   readonly digest: string | null;
   readonly rows: number;
   readonly deliveredAt: Date;
 }
 
-/** What a delivery says of itself; the target adds the rest. */
+/** What a delivery records; the target adds rows and time. */
 export type NewlyDelivered = Omit<Delivered, 'rows' | 'deliveredAt'>;
 
 /**
- * How far the load of a whole view is. Its rows are where readers do not see them. A row may be older or
- * newer than another, but none is older than `cursor`: what changed since then comes at the end of the load.
+ * The progress of a full load. Its rows are in a staging place that readers do not use. They may come from
+ * different moments, but none is older than `cursor`: the changes since then are applied at the end of the load.
  */
 export interface Loading {
-  /** Tells loads apart. */
   readonly id: string;
   readonly epoch: string;
-  /** Of the moment at which the load began; null for views that are replaced whole. */
+  /** The cursor at the start of the load; null for views that are replaced as a whole. */
   readonly cursor: string | null;
   readonly shape: string;
-  /** Key of the last row that is there, as text; null: none is. */
+  /** Key of the last staged row, as text; null if there is none. */
   readonly after: readonly string[] | null;
   readonly rows: number;
 }
 
-/** Where a target is with a view. */
+/** The state of a view in a target. */
 export interface Position {
-  /** Null: it was never delivered. */
+  /** Null if it was never delivered. */
   readonly delivered: Delivered | null;
-  /** The load under way, or interrupted; null: none is. */
+  /** A load that is running or was interrupted; null if there is none. */
   readonly loading: Loading | null;
-  /** Changes with everything that is written for the view. */
+  /** Differs after each write to the view. */
   readonly token: string;
 }
 
-/** Lines of COPY’s text format, each whole, with the values as `valueSql` gives them. */
+/** Chunks of complete lines in COPY’s text format, with values formatted by `valueSql`. */
 export type Lines = AsyncIterable<Buffer>;
 
-/** What `feed check` tells. */
+/** The report of `feed check`. */
 export interface Description {
   /** Server and version. */
   readonly server: string;
-  /** How far the server's clock is ahead of this one (ms); null when it has none of its own. */
+  /** How far the server's clock is ahead of ours (ms); null for targets without a server. */
   readonly clockMs: number | null;
-  /** What a delivery would do to the table of each view, or why it could not. */
+  /** For each view, what a delivery would do to its table, or why it can't. */
   readonly views: readonly {
     readonly view: string;
     readonly plan: string;
@@ -76,41 +75,41 @@ export interface Description {
 }
 
 /**
- * Where a feed goes. What a method writes it writes whole or not at all, and only when the target is
- * still where `position` says: two processes that deliver at once do no harm.
+ * The destination of a feed. Each method writes atomically, and only if the target is still at `position`, so
+ * two processes may deliver at the same time.
  */
 export interface Target {
-  /** Bytes of lines after which a load notes how far it is. */
+  /** A load records its progress after this many bytes of lines. */
   readonly partBytes: number;
-  /** SQL of PostgreSQL that writes a value as this target reads it. */
+  /** PostgreSQL's SQL that formats a value for this target. */
   readonly valueSql: (column: ExportColumn, value: string) => string;
   /** Writes nothing. @throws {TargetError} */
   describe(shapes: readonly ViewShape[]): Promise<Description>;
   /** @throws {TargetError} */
-  cursor(view: string): Promise<Position>;
+  position(view: string): Promise<Position>;
   /**
-   * Adds columns that the view's table lacks; what was delivered is `INCOMPLETE` then.
-   * @returns false when there is no table yet
-   * @throws {TargetConflictError} when the table does not fit; only this view is affected
+   * Adds columns that the view's table lacks, and then marks what was delivered as `INCOMPLETE`.
+   * @returns false if there is no table yet
+   * @throws {TargetConflictError} if the table does not fit; only this view is affected
    */
-  ensure(shape: ViewShape): Promise<boolean>;
-  /** Begins a load, instead of one under way. @throws {MovedError} @throws {TargetError} */
-  begin(shape: ViewShape, position: Position, loading: Loading): Promise<Position>;
+  ensureTable(shape: ViewShape): Promise<boolean>;
+  /** Starts a load. It replaces a running one. @throws {MovedError} @throws {TargetError} */
+  beginLoad(shape: ViewShape, position: Position, loading: Loading): Promise<Position>;
   /**
-   * Adds rows to the load under way. Readers do not see them.
-   * @param after the key of the last row, once all are read
+   * Adds rows to the running load. Readers do not see them yet.
+   * @param after returns the key of the last row; called after all lines were read
    * @throws {MovedError} @throws {TargetError}
    */
-  load(
+  loadPart(
     shape: ViewShape,
     position: Position,
     lines: Lines,
     after: () => readonly string[] | null,
   ): Promise<Position>;
   /**
-   * Ends the load under way: its rows, with the changes applied to them, become the view's.
-   * @param changes have `_deleted` as their last value
-   * @param next is called once all changes are read
+   * Ends the running load: applies the changes to its rows and makes them visible as the view's rows.
+   * @param changes lines with `_deleted` as their last value
+   * @param next called after all changes were read
    * @throws {MovedError} @throws {TargetConflictError} @throws {TargetError}
    */
   publish(
@@ -120,9 +119,9 @@ export interface Target {
     next: () => NewlyDelivered,
   ): Promise<void>;
   /**
-   * Applies changes to the view's rows, and gives up a load that is under way.
-   * @param changes have `_deleted` as their last value
-   * @param next is called once all changes are read
+   * Applies changes to the view's rows, and discards a running load.
+   * @param changes lines with `_deleted` as their last value
+   * @param next called after all changes were read
    * @returns the number of changes
    * @throws {MovedError} @throws {TargetConflictError} @throws {TargetError}
    */
@@ -132,37 +131,37 @@ export interface Target {
     changes: Lines,
     next: () => NewlyDelivered,
   ): Promise<number>;
-  /** Forgets how far the view is, so that it is delivered whole the next time. @throws {TargetError} */
-  forget(view: string): Promise<void>;
+  /** Deletes the view's position, so that the next delivery loads all rows. @throws {TargetError} */
+  reset(view: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** A target can't be reached, or refuses. The message holds no password. */
+/** A target is unreachable or refuses. The message holds no password. */
 export class TargetError extends Error {
   override readonly name: string = 'TargetError';
 
   constructor(
     message: string,
-    /** One sentence: what to do about it. */
+    /** What to do about it, in one sentence. */
     readonly remedy: string,
   ) {
     super(message);
   }
 }
 
-/** A table of the target does not fit the view. */
+/** A table in the target does not fit the view. */
 export class TargetConflictError extends TargetError {
   override readonly name = 'TargetConflictError';
 }
 
-/** Another process has delivered since this one began, or the store is no longer the same. */
+/** Another process has delivered the view in the meantime, or the store was restored. */
 export class MovedError extends Error {
   override readonly name = 'MovedError';
 }
 
-/** Shape of what was delivered before columns of the table were added, or were found to be of another type. */
+/** The shape of rows that lack values, because a column was added or had another type. */
 export const INCOMPLETE = '';
-/** Name of the column that is true for rows that are gone. */
+/** Name of the column that is true for deleted rows. */
 export const DELETED = '_deleted';
-/** Name of the table that says how far the target is. */
+/** Name of the table with the position of each view. */
 export const CURSORS = '_seller_mirror_feeds';

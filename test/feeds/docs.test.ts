@@ -88,7 +88,7 @@ it.skipIf(!hasMariaDb && process.env['CI'] === undefined)(
   },
 );
 
-it('Grafana has the rights and the answer that the page promises, also for a view that is fed later', async () => {
+it('the Grafana example works as documented, also for a view that is added later', async () => {
   await openSynced(mirror(), 5);
   const database = await createTestDatabase({ empty: true });
   const name = new URL(database.url).pathname.slice(1);

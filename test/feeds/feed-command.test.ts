@@ -32,13 +32,13 @@ function feeds(list: readonly object[]): void {
 const cli = (...args: string[]) => run(['feed', ...args], env);
 
 describe('feed', () => {
-  it('lists what FEEDS_FILE has, and says how to begin without one', async () => {
+  it('lists the feeds of FEEDS_FILE, and explains how to start without one', async () => {
     expect((await cli()).stdout).toContain('lake');
     const none = await run(['feed'], { DATABASE_URL: mirror().databaseUrl });
     expect(none.stdout).toContain('FEEDS_FILE');
   });
 
-  it('delivers, says what came, and delivers nothing again', async () => {
+  it('delivers and reports the rows, and delivers nothing the second time', async () => {
     const first = await cli('run', 'lake');
     expect(first).toMatchObject({ code: 0 });
     expect(first.stdout).toContain('items: 12 rows, all of it');
@@ -49,7 +49,7 @@ describe('feed', () => {
     expect(again[0]?.views[0]).toMatchObject({ view: 'items', kind: 'all', rows: 12 });
   });
 
-  it('has a mistyped seller named by the check: the feed would deliver nothing of it', async () => {
+  it('check names a mistyped seller, because the feed would deliver nothing for it', async () => {
     const lake = { name: 'lake', folder: 'lake', format: 'ndjson', views: ['items'] };
     feeds([{ ...lake, sellers: ['main', 'mian'] }]);
     const { code, stdout } = await cli('check', 'lake');
@@ -57,7 +57,7 @@ describe('feed', () => {
     expect(code).toBe(1);
   });
 
-  it('tells a first load under way from none, with the rows so far', async () => {
+  it('status shows a running first load with its rows so far', async () => {
     const target = folderTarget(join(dir, 'lake'), 'ndjson');
     const shape = {
       view: 'items',
@@ -68,16 +68,16 @@ describe('feed', () => {
       sellers: null,
     };
     const state = { id: 'a', epoch: 'e', cursor: '1', shape: 's', after: null, rows: 4711 };
-    await target.begin(shape, await target.cursor('items'), state);
+    await target.beginLoad(shape, await target.position('items'), state);
     const { stdout } = await cli('status');
     expect(stdout).toMatch(/lake +items +first load: 4,711 rows so far/);
     expect(stdout).toMatch(/lake +accounts +never/);
     expect((await cli('run')).code).toBe(0);
-    await target.begin(shape, await target.cursor('items'), state);
+    await target.beginLoad(shape, await target.position('items'), state);
     expect((await cli('status')).stdout).toMatch(/items +\S+ \S+; all again: 4,711 rows so far/);
   });
 
-  it('lists each view once in `status`, also when the target breaks off after the first', async () => {
+  it('status lists each view once, also if the target fails after the first', async () => {
     expect((await cli('run')).code).toBe(0);
     writeFileSync(join(dir, 'lake/accounts/manifest.json'), '');
     const { code, stdout } = await cli('status', '--json');
@@ -87,14 +87,14 @@ describe('feed', () => {
     for (const { problem } of rows) expect(problem).toContain('accounts/manifest.json is damaged');
   });
 
-  it('ends where a folder takes no other, as /proc', async () => {
+  it('fails if the folder can’t be created, as in /proc', async () => {
     feeds([{ name: 'odd', folder: '/proc/nowhere', views: ['items'] }]);
     const { code, stdout } = await run(['feed', 'run'], env, { spawned: true });
     expect(code).toBe(1);
     expect(stdout).toContain('make the folder writable');
   });
 
-  it('says what is wrong with a target, without its password', async () => {
+  it('reports a problem of a target without its password', async () => {
     writeFileSync(join(dir, 'password'), PASSWORD, { mode: 0o600 });
     feeds([
       {
@@ -155,7 +155,7 @@ describe('feed', () => {
       'write % as %25',
     ],
     ['a bad name', { name: '../a', folder: 'x', views: ['items'] }, 'is not a name'],
-  ])('refuses a file with %s, with the place of the fault', async (_, feed, words) => {
+  ])('refuses a file with %s, and names the place', async (_, feed, words) => {
     feeds([feed]);
     const { code, stderr } = await cli('list');
     expect(code).toBe(2);
@@ -163,7 +163,7 @@ describe('feed', () => {
     expect(stderr).toContain(words);
   });
 
-  it('reports all faults of the file at once', async () => {
+  it('reports all problems of the file at once', async () => {
     feeds([
       { name: 'a', folder: 'x', views: ['items'], when: 'never' },
       { name: 'a', target: 'x', views: ['items'] },
@@ -174,7 +174,7 @@ describe('feed', () => {
 });
 
 describe('feeds of a service', () => {
-  it('deliver as jobs when a sync has ended, once however often they are asked for', async () => {
+  it('deliver as jobs after a sync, once even if requested several times', async () => {
     const config = readConfig(env, { cwd: dir, needs: 'store', cronFault: () => null });
     const app = { config, database: { url: mirror().databaseUrl }, store: mirror().store } as never;
     const queues = await openQueues({
@@ -199,7 +199,7 @@ describe('feeds of a service', () => {
     }
   });
 
-  it('with a dead target wait for it, longer each time, and hold up neither syncs nor other feeds', async () => {
+  it('with a dead target retry with growing pauses, and delay neither syncs nor other feeds', async () => {
     feeds([
       { name: 'dead', target: 'postgresql://bi@127.0.0.1:1/bi', views: ['items'] },
       { name: 'lake', folder: 'lake', format: 'ndjson', views: ['items'] },
@@ -253,7 +253,7 @@ describe('feeds of a service', () => {
     );
   });
 
-  it('deliver at once again after `feed run`, though the pause after a failure is not over', async () => {
+  it('deliver at once after a successful `feed run`, even if the pause after a failure is not over', async () => {
     feeds([{ name: 'lake', folder: 'file/lake', format: 'ndjson', views: ['items'] }]);
     writeFileSync(join(dir, 'file'), 'no folder');
     const config = readConfig(env, { cwd: dir, needs: 'store', cronFault: () => null });
@@ -289,7 +289,7 @@ describe('feeds of a service', () => {
     }
   });
 
-  it('whose job the queue has lost are put into it again', async () => {
+  it('get a new job if the queue has lost theirs', async () => {
     const config = readConfig(env, { cwd: dir, needs: 'store', cronFault: () => null });
     await mirror().store.feeds.request('lake', ['items']);
     const asked: string[] = [];

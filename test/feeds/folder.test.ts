@@ -50,7 +50,7 @@ async function filesThere(): Promise<string[]> {
 }
 
 describe('a feed into a folder', () => {
-  it('is a part for each delivery with changes, and a manifest that lists them', async () => {
+  it('writes a part for each delivery with changes, and a manifest that lists the parts', async () => {
     await deliver();
     const id = await change('9.9');
     await deliver();
@@ -79,7 +79,7 @@ describe('a feed into a folder', () => {
     },
   );
 
-  it('leaves no half of a part behind when a delivery fails, so that a full disk gets its room back', async () => {
+  it('removes the unfinished part of a failed delivery, so that a full disk gets its space back', async () => {
     const cut = async function* (): AsyncGenerator<Buffer> {
       yield Buffer.from('4711\tf\n');
       await Promise.reject(new TargetError('cut', ''));
@@ -94,12 +94,12 @@ describe('a feed into a folder', () => {
       sellers: null,
     };
     const next = () => ({ epoch: '', cursor: null, shape: '', digest: null });
-    const nowhere = await target.cursor('items');
+    const nowhere = await target.position('items');
     await expect(target.apply(shape, nowhere, cut(), next)).rejects.toThrow('cut');
     expect(await filesThere()).toEqual([]);
   });
 
-  it('is whole, and lists files that are there, when two processes load and change it at once', async () => {
+  it('stays complete and lists only existing files when two processes write at once', async () => {
     market = await openSynced(mirror(), 400);
     for (let turn = 0; turn < 8; turn++) {
       const both = [1, 2].map(() => {
@@ -111,12 +111,12 @@ describe('a feed into a folder', () => {
       const { lines } = await readParts();
       const rows = lines.flat().map((line) => JSON.parse(line) as { item_id: number });
       expect(new Set(rows.map((row) => row.item_id)).size).toBe(400);
-      if (turn % 2 === 0) await folderTarget(folder, 'ndjson').forget('items');
+      if (turn % 2 === 0) await folderTarget(folder, 'ndjson').reset('items');
       else await change(`${turn}`);
     }
   });
 
-  it('is rid of the former parts, and of what a killed process left, once a new load is whole', async () => {
+  it('removes old parts and drafts of killed processes once a new load is complete', async () => {
     await deliver();
     const [part = ''] = (await readParts()).parts.map(({ path }) => path);
     const mine = join(folder, 'items/part-1');
@@ -126,7 +126,7 @@ describe('a feed into a folder', () => {
     await writeFile(join(folder, 'items/.lock'), '');
     const long = new Date(Date.now() - 60_000);
     await utimes(join(folder, 'items/.lock'), long, long);
-    await folderTarget(folder, 'ndjson').forget('items');
+    await folderTarget(folder, 'ndjson').reset('items');
     await change('9.9');
     await deliver();
     const listed = (await readParts()).parts.map(({ path }) => path.replace('items/', ''));

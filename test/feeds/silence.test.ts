@@ -36,7 +36,7 @@ afterAll(async () => {
 describe.each(['PostgreSQL', 'MariaDB'] as const)('%s', (name) => {
   const open = OPENERS[name];
 
-  it('that takes a connection and stays silent is a failure of the target, not a wait for ever', async () => {
+  it('that accepts a connection but never answers fails the delivery instead of blocking it forever', async () => {
     const { port } = silent.address() as AddressInfo;
     const scheme = name === 'MariaDB' ? 'mysql' : 'postgresql';
     const url = `${scheme}://bi:hidden-word@127.0.0.1:${port}/bi`;
@@ -61,13 +61,13 @@ describe.each(['PostgreSQL', 'MariaDB'] as const)('%s', (name) => {
       const { url } = database.place;
       const cut = await open(url, never, { ...TIMES, connectMs: 20_000, answerMs: 2_000 });
       database.link.forget();
-      await expect(cut.cursor('items')).rejects.toThrow('no answer for 2 s');
+      await expect(cut.position('items')).rejects.toThrow('no answer for 2 s');
       await cut.close();
       const stop = new AbortController();
       const stopped = await open(url, stop.signal, { ...TIMES, connectMs: 20_000 });
       database.link.forget();
       const [waiting] = await Promise.all([
-        stopped.cursor('items').catch((error: unknown) => error),
+        stopped.position('items').catch((error: unknown) => error),
         sleep(50).then(() => stop.abort()),
       ]);
       expect(waiting).toBeInstanceOf(TargetError);

@@ -10,7 +10,7 @@ import { postgresTarget } from '../../src/feeds/postgres.js';
 import { connectionError } from '../../src/feeds/server-connection.js';
 import { sqliteTarget } from '../../src/feeds/sqlite.js';
 import { MovedError, TargetError, type Target, type ViewShape } from '../../src/feeds/target.js';
-import { none } from '../../src/feeds/lines.js';
+import { noLines } from '../../src/feeds/lines.js';
 import { withExports } from '../../src/store/exports.js';
 import { hasMariaDb, startMariaDb, type TestMariaDb } from '../support/mariadb.js';
 import { useMirror, never } from '../support/mirror.js';
@@ -137,7 +137,7 @@ describe.each(TARGETS)('a feed into %s', (_, open, isThere) => {
   });
   beforeEach(async () => {
     const target = await reader.open();
-    for (const view of VIEWS) await target.forget(view);
+    for (const view of VIEWS) await target.reset(view);
     await target.close();
     market = await openSynced(mirror(), 30);
     await market.syncAccount();
@@ -183,7 +183,7 @@ describe.each(TARGETS)('a feed into %s', (_, open, isThere) => {
     }
   }
 
-  it('delivers everything at first, then only what changed, and nothing when nothing did', async () => {
+  it('delivers all rows first, then only changes, and nothing if nothing changed', async () => {
     const first = await run();
     expect(first.map(({ problem }) => problem)).toEqual(VIEWS.map(() => null));
     expect(first.find(({ view }) => view === 'items')).toMatchObject({ kind: 'all', rows: 30 });
@@ -201,41 +201,41 @@ describe.each(TARGETS)('a feed into %s', (_, open, isThere) => {
     await expectSame();
   });
 
-  it('does not move the cursor of somebody who delivered meanwhile', async () => {
+  it('does not overwrite the cursor of a process that delivered in the meantime', async () => {
     await run();
     const [slow, fast] = [await reader.open(), await reader.open()];
     try {
-      await slow.ensure(SHAPE);
-      const before = await slow.cursor('items');
+      await slow.ensureTable(SHAPE);
+      const before = await slow.position('items');
       await deliver(fast, { views: ['items'] });
-      const at = await fast.cursor('items');
+      const at = await fast.position('items');
       expect(at.token).not.toBe(before.token);
       const next = { epoch: 'late', cursor: '1', shape: 'late', digest: null };
-      const late = slow.apply(SHAPE, before, none(), () => next);
+      const late = slow.apply(SHAPE, before, noLines(), () => next);
       await expect(late).rejects.toThrow(MovedError);
-      expect(await fast.cursor('items')).toEqual(at);
+      expect(await fast.position('items')).toEqual(at);
     } finally {
       await slow.close();
       await fast.close();
     }
   });
 
-  /** Delivers with a target that notes after each piece that it reads how far it is. */
+  /** Delivers into a target that records its progress after each chunk. */
   async function runInParts(watch: {
     readonly begun?: (view: string) => void;
     readonly loading: (view: string, part: number) => Promise<void>;
   }): Promise<ViewReport[]> {
     const target = await reader.open();
     Object.defineProperty(target, 'partBytes', { value: 1 });
-    const [begin, load] = [target.begin.bind(target), target.load.bind(target)];
-    target.begin = (shape, ...rest) => {
+    const [beginLoad, loadPart] = [target.beginLoad.bind(target), target.loadPart.bind(target)];
+    target.beginLoad = (shape, ...rest) => {
       watch.begun?.(shape.view);
-      return begin(shape, ...rest);
+      return beginLoad(shape, ...rest);
     };
     let parts = 0;
-    target.load = async (shape, ...rest) => {
+    target.loadPart = async (shape, ...rest) => {
       await watch.loading(shape.view, (parts += 1));
-      return load(shape, ...rest);
+      return loadPart(shape, ...rest);
     };
     try {
       return await deliver(target);
@@ -254,7 +254,7 @@ describe.each(TARGETS)('a feed into %s', (_, open, isThere) => {
     await market.sync();
   }
 
-  it('has what changed while its first load was under way, in rows before that place and after it', async () => {
+  it('includes changes made during its first load, in rows already read and in later ones', async () => {
     market = await openSynced(mirror(), 800);
     let most = 0;
     await runInParts({
@@ -268,7 +268,7 @@ describe.each(TARGETS)('a feed into %s', (_, open, isThere) => {
     await expectSame();
   });
 
-  it('goes on with a first load where it was cut off, though rows have changed since', async () => {
+  it('continues an interrupted first load, even if rows have changed since', async () => {
     market = await openSynced(mirror(), 800);
     const cut = runInParts({
       loading: (_, part) =>
@@ -282,7 +282,7 @@ describe.each(TARGETS)('a feed into %s', (_, open, isThere) => {
     await expectSame();
   });
 
-  it('starts over when the store was restored from a backup, which has another past', async () => {
+  it('starts over after the store was restored from a backup, because its history differs', async () => {
     await run();
     await mirror().rows('UPDATE mirror.epochs SET epoch = gen_random_uuid()');
     await mirror().rows(
@@ -307,7 +307,7 @@ describe.each(TARGETS)('a feed into %s', (_, open, isThere) => {
     await expectSame();
   });
 
-  it('fills a column again that people dropped, in every row, and says why all rows come', async () => {
+  it('adds a dropped column again, fills it in every row, and says why it loads all rows', async () => {
     await run();
     const table = reader.table('items');
     await reader.exec(`ALTER TABLE ${table} DROP COLUMN version`);
@@ -321,35 +321,35 @@ describe.each(TARGETS)('a feed into %s', (_, open, isThere) => {
     expect(await run({ views: ['items'] })).toMatchObject([{ kind: 'same' }]);
   });
 
-  it('stops only the view whose table has another type, and says both types', async () => {
+  it('stops only the view whose table has another type, and names both types', async () => {
     await run({ views: ['accounts'] });
     await reader.exec(`DROP TABLE IF EXISTS ${reader.table('items')}`);
     await reader.exec(`CREATE TABLE ${reader.table('items')} (item_id date, seller_id date)`);
     const reports = await run({ views: ['items', 'accounts'] });
     expect(reports[0]?.problem?.message).toMatch(
-      /column seller_id of table items is date.*text|varchar/i,
+      /column seller_id of table items has type date, but the view has (?:text|varchar)/i,
     );
     expect(reports[1]?.problem).toBeNull();
     await reader.exec(`DROP TABLE ${reader.table('items')}`);
   });
 
-  it('stops only the view whose name a view of the target has', async () => {
+  it('stops only the view whose name belongs to a view of the target', async () => {
     const name = reader.table('sync_runs');
     await run({ views: ['sync_runs'] });
     await reader.exec(`DROP TABLE ${name}`);
     await reader.exec(`CREATE VIEW ${name} AS SELECT 1 AS run_id`);
     try {
       const reports = await run({ views: ['sync_runs', 'accounts'] });
-      expect(reports[0]?.problem?.message).toContain('sync_runs is no table in the target');
+      expect(reports[0]?.problem?.message).toContain('sync_runs is not a table in the target');
       expect(reports[1]).toMatchObject({ view: 'accounts', problem: null });
     } finally {
       await reader.exec(`DROP VIEW ${name}`);
     }
   });
 
-  it('keeps rows that are gone, marked, where the feed says so', async () => {
+  it('keeps deleted rows, marked, with `deletes: mark`', async () => {
     const target = await reader.open();
-    await target.forget('items');
+    await target.reset('items');
     await target.close();
     await reader.exec(`DROP TABLE IF EXISTS ${reader.table('items')}`);
     await run({ views: ['items'], deletes: 'mark' });
@@ -367,7 +367,7 @@ describe.each(TARGETS)('a feed into %s', (_, open, isThere) => {
   });
 });
 
-it('into a SQLite file that this user may only read is refused before the first delivery', async () => {
+it('check refuses a read-only SQLite file before the first delivery', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'smlite-'));
   const path = join(folder, 'reports.db');
   await writeFile(path, '');
@@ -391,9 +391,9 @@ it('into a SQLite file that this user may only read is refused before the first 
 it.each([
   ['ER_ACCESS_DENIED_ERROR', 'password file'],
   ['ER_ACCESS_DENIED_NO_PASSWORD_ERROR', 'password file'],
-  ['ER_DBACCESS_DENIED_ERROR', 'see that the database is there'],
+  ['ER_DBACCESS_DENIED_ERROR', 'check that the database exists'],
   ['ECONNREFUSED', 'host and port'],
-])('says what to do about %s', (code, words) => {
+])('gives a remedy for %s', (code, words) => {
   const error = Object.assign(new Error('no'), { code });
   expect(connectionError(error, 'MySQL at db').remedy).toContain(words);
 });

@@ -198,7 +198,7 @@ async function viewsAtTarget(
 ) {
   const { found: positions, error } = await atTarget(feed, signal, async (target) => {
     const found: Position[] = [];
-    for (const view of feed.views) found.push(await target.cursor(view));
+    for (const view of feed.views) found.push(await target.position(view));
     return found;
   });
   return feed.views.map((view, n) => {
@@ -244,7 +244,7 @@ async function check(app: App, name: string, options: CommonOptions): Promise<Ex
     const { views: plans, ...server } = await target.describe(shapes);
     const views = [];
     for (const plan of plans) {
-      const { delivered } = await target.cursor(plan.view);
+      const { delivered } = await target.position(plan.view);
       views.push({ ...plan, delivered: delivered?.deliveredAt ?? null });
     }
     const sellers = [...new Set([...known, ...app.config.sellers.map((one) => one.name)])];
@@ -290,7 +290,7 @@ async function reset(app: App, name: string, { view }: { readonly view?: string 
     throw usageError(`feed ${name} has no view "${view}"`, `views: ${feed.views.join(', ')}`);
   }
   const { error } = await atTarget(feed, app.signal, async (target) => {
-    for (const one of view === undefined ? feed.views : [view]) await target.forget(one);
+    for (const one of view === undefined ? feed.views : [view]) await target.reset(one);
   });
   if (error !== null) throw error;
   await print(`the next delivery of feed ${name} sends all rows of ${view ?? 'each view'}\n`);

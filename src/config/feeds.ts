@@ -2,9 +2,8 @@ import { z } from 'zod';
 import { Secret } from '../domain/secret.js';
 import { readListFile } from './list-file.js';
 import { absolutePath, readSecretFile, type Reader } from './reader.js';
-import { passwordsIn, zoneOfMachine } from './schemas.js';
+import { parseUrl, passwordsIn, percentDecoded, zoneOfMachine } from './schemas.js';
 
-/** Where a feed goes. */
 export type FeedTarget =
   | { readonly kind: 'postgres'; readonly url: Secret; readonly schema: string }
   | { readonly kind: 'mysql'; readonly url: Secret }
@@ -15,26 +14,25 @@ export type FeedTarget =
       readonly format: 'parquet' | 'ndjson' | 'csv';
     };
 
-/** One feed: what goes where, and when. */
 export interface FeedConfig {
   readonly name: string;
   readonly target: FeedTarget;
-  /** The target for people, without a password. */
+  /** The target for display, without a password. */
   readonly place: string;
   readonly views: readonly string[];
-  /** Null: of all sellers. */
+  /** Null: all sellers. */
   readonly sellers: readonly string[] | null;
-  /** A cron expression; null: after each sync and audit. */
+  /** Null: after each sync and audit. */
   readonly cron: string | null;
-  /** Of the cron expression, an IANA name. */
+  /** IANA name, for the cron expression. */
   readonly timeZone: string;
-  /** Whether rows that are gone go in the target too, or stay there, marked. */
+  /** Deletes the target's copies of deleted rows, or keeps and marks them. */
   readonly deletes: 'delete' | 'mark';
 }
 
 const NAME = /^[A-Za-z0-9][\w.-]{0,62}$/;
 
-const FILLED = z.string().min(1, 'is empty: fill it in, or leave it out');
+const FILLED = z.string().min(1, 'is empty: fill it in, or remove it');
 
 const ENTRY = z.strictObject({
   name: z.string().regex(NAME, 'is not a name: use 1 to 63 letters, digits and . _ -'),
@@ -43,14 +41,14 @@ const ENTRY = z.strictObject({
   format: z.enum(['parquet', 'ndjson', 'csv']).optional(),
   schema: z
     .string()
-    .regex(/^[A-Za-z_]\w{0,62}$/, 'is not the name of a schema')
+    .regex(/^[A-Za-z_]\w{0,62}$/, 'is not a schema name: use letters, digits and _')
     .optional(),
   passwordFile: FILLED.optional(),
   views: z
-    .array(z.string().regex(/^\w{1,63}$/, 'is not the name of a view'))
+    .array(z.string().regex(/^\w{1,63}$/, 'is not a view name: use a name such as "items"'))
     .min(1, 'names no view: list at least one, such as "items"')
     .transform((views) => [...new Set(views)]),
-  sellers: z.array(FILLED).min(1, 'names no seller: list at least one, or leave it out').optional(),
+  sellers: z.array(FILLED).min(1, 'names no seller: list at least one, or remove it').optional(),
   when: FILLED.default('after-sync'),
   deletes: z.enum(['delete', 'mark']).default('delete'),
 });
@@ -58,18 +56,18 @@ const ENTRY = z.strictObject({
 const FILE = {
   setting: 'FEEDS_FILE',
   list: 'feeds',
-  one: 'feed',
+  noun: 'feed',
   entry: ENTRY,
   unknownField: (field: string) =>
     /pass|secret/i.test(field)
-      ? `has the password itself in "${field}": put it into a file of its own, and name that in passwordFile`
+      ? `has the password itself in "${field}": put it into its own file, and name that in passwordFile`
       : null,
-  sameName: (name: string) => name.toLowerCase(),
+  nameKey: (name: string) => name.toLowerCase(),
 } as const;
 
 type Entry = z.infer<typeof ENTRY>;
 
-/** The feeds in FEEDS_FILE; what is wrong with it is reported, all of it at once. */
+/** Reads the feeds in FEEDS_FILE, and reports all problems. */
 export function readFeeds(reader: Reader): readonly FeedConfig[] {
   const file = readListFile(reader, FILE);
   if (file === null) return [];
@@ -91,7 +89,7 @@ export function readFeeds(reader: Reader): readonly FeedConfig[] {
   });
 }
 
-/** Where an entry goes; null when that can't be used, which has been reported. */
+/** The target of an entry. Reports a target that can't be used, and returns null. */
 function targetOf(
   entry: Entry,
   base: string,
@@ -101,13 +99,13 @@ function targetOf(
   const { target, folder, format = 'parquet', schema = 'public', passwordFile } = entry;
   const { findings } = reader;
   if ((target === undefined) === (folder === undefined)) {
-    findings.problem(where('target'), 'and folder: give exactly one of them');
+    findings.problem(where('target'), 'and folder: set exactly one of them');
     return null;
   }
   if (folder !== undefined) return { kind: 'folder', path: absolutePath(base, folder), format };
   const sqlite = /^sqlite:(?:\/\/(?=\/))?(.+)$/.exec(target ?? '')?.[1];
   if (sqlite !== undefined) return { kind: 'sqlite', path: absolutePath(base, sqlite) };
-  const url = URL.canParse(target ?? '') ? new URL(target ?? '') : null;
+  const url = parseUrl(target ?? '');
   const kind = KINDS[url?.protocol ?? ''];
   if (url === null || kind === undefined || url.pathname.length < 2) {
     findings.problem(
@@ -118,30 +116,22 @@ function targetOf(
   }
   const passwords = passwordsIn(target ?? '');
   if (passwords.length > 0) findings.hide([...passwords, url.href]);
-  if (!isDecodable(target ?? '')) {
+  if (percentDecoded(target ?? '') === null) {
     findings.problem(
       where('target'),
-      'contains a % that begins no percent-encoded character: write % as %25',
+      'contains a % outside a percent-encoded character: write % as %25',
     );
     return null;
   }
   if (passwordFile !== undefined) {
-    const given = { where: where('passwordFile'), text: passwordFile };
+    const raw = { where: where('passwordFile'), text: passwordFile };
     const path = absolutePath(base, passwordFile);
-    const password = readSecretFile(given, path, 'the password of the target', findings);
+    const password = readSecretFile(raw, path, 'the password of the target', findings);
     if (password === null) return null;
     url.password = encodeURIComponent(password);
   }
   const secret = new Secret(url.href);
   return kind === 'mysql' ? { kind, url: secret } : { kind, url: secret, schema };
-}
-
-function isDecodable(text: string): boolean {
-  try {
-    return decodeURIComponent(text) !== '';
-  } catch {
-    return false;
-  }
 }
 
 const KINDS: Readonly<Record<string, 'postgres' | 'mysql'>> = {

@@ -1,15 +1,16 @@
 import { Redactor } from '../domain/redact.js';
 import { Secret } from '../domain/secret.js';
 
-export interface Given {
-  /** The setting, or the place in the sellers file. */
+/** The text of a setting, and where it was set. */
+export interface RawValue {
+  /** The setting, or the position in the sellers file. */
   readonly where: string;
   readonly text: string;
   /** Messages must not show the text. */
   readonly isSecret?: boolean;
 }
 
-/** Every problem of the configuration at once, one sentence each. No message contains a secret. */
+/** All problems of the configuration, one sentence each. No message contains a secret. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
 
@@ -24,35 +25,36 @@ export class ConfigError extends Error {
 
 interface Finding {
   readonly kind: 'problem' | 'warning' | 'exposed';
-  readonly about: Given | string;
+  readonly about: RawValue | string;
   readonly message: string;
 }
 
-const LONGEST_VALUE = 60;
+/** Longer values are cut in messages. */
+const MAX_VALUE_LENGTH = 60;
 
 /**
- * Collects problems and warnings while settings are read. Sentences are made at the end, when every
- * secret is known: a key pasted into the wrong setting must not show either.
+ * Collects problems and warnings while settings are read. The sentences are made at the end, when every
+ * secret is known, because someone may have pasted a key into the wrong setting.
  */
 export class Findings {
   readonly #findings: Finding[] = [];
-  /** All that may show nowhere. */
+  /** Texts that no message may show. */
   readonly secrets: Secret[] = [];
 
-  problem(about: Given | string, message: string): void {
+  problem(about: RawValue | string, message: string): void {
     this.#findings.push({ kind: 'problem', about, message });
   }
 
-  warning(about: Given | string, message: string): void {
+  warning(about: RawValue | string, message: string): void {
     this.#findings.push({ kind: 'warning', about, message });
   }
 
-  /** A secret that other users of this machine can read. */
-  exposed(about: Given | string, message: string): void {
+  /** Reports a secret that other users of this machine can read. */
+  exposed(about: RawValue | string, message: string): void {
     this.#findings.push({ kind: 'exposed', about, message });
   }
 
-  /** Makes sure that these texts show in no problem and no warning. */
+  /** Masks these texts in every message. */
   hide(texts: readonly string[]): void {
     for (const text of texts) this.secrets.push(new Secret(text));
   }
@@ -63,19 +65,19 @@ export class Findings {
       .filter((finding) => finding.kind === kind)
       .map(({ about, message }) => {
         const isShown = typeof about !== 'string' && about.isSecret !== true;
-        // Redacted before it is cut: half a secret is still one.
-        const value = isShown ? ` ${shown(redactor.text(about.text))}` : '';
+        // Redact before cutting: half a secret is still a secret.
+        const value = isShown ? ` ${quote(redactor.text(about.text))}` : '';
         return redactor.text(`${placeOf(about)}${value} ${message}`);
       });
   }
 
-  /** @throws {ConfigError} when there is any problem */
+  /** @throws {ConfigError} if there are problems */
   throwIfAny(): void {
     const problems = this.sentences('problem');
     if (problems.length > 0) throw new ConfigError(problems);
   }
 
-  /** The value of a setting without any secret; of a wrong one also without what looks like a secret. */
+  /** The value of a setting without secrets; if it is wrong, also without anything that looks like one. */
   shownValue(name: string, value: string): string {
     const redacted = new Redactor(this.secrets).text(value);
     const isWrong = this.#findings.some(
@@ -85,18 +87,17 @@ export class Findings {
   }
 }
 
-function placeOf(about: Given | string): string {
+function placeOf(about: RawValue | string): string {
   return typeof about === 'string' ? about : about.where;
 }
 
-function shown(value: string): string {
+function quote(value: string): string {
   const text = withoutLikelySecrets(value);
-  return JSON.stringify(
-    text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE - 1)}…` : text,
-  );
+  const isLong = text.length > MAX_VALUE_LENGTH;
+  return JSON.stringify(isLong ? `${text.slice(0, MAX_VALUE_LENGTH - 1)}…` : text);
 }
 
-/** People paste keys and addresses into the wrong setting: what may be one of them is left out. */
+/** Removes what may be a key or a password: people paste them into the wrong setting. */
 function withoutLikelySecrets(value: string): string {
   if (value.length >= 20 && /\d/.test(value) && !/[./\s]/.test(value)) return '…';
   return value.replace(/^.*@/s, '…@').replace(/[?#].*$/s, '…');

@@ -6,14 +6,14 @@ import {
   HOW_TO_MAKE_A_SECRET,
   isMailAddress,
   UNENCRYPTED_REMEDY,
-  USUAL_DASHBOARD,
-  USUAL_HEALTH,
+  DEFAULT_DASHBOARD,
+  DEFAULT_HEALTH,
   type ListenAddress,
   zoneOfMachine,
 } from './schemas.js';
 import { readFeeds } from './feeds.js';
 import type { ListEntry } from './list-file.js';
-import { readSellers, SETTING_OF_FIELD, type SellerEntry } from './sellers.js';
+import { FALLBACK_SETTINGS, readSellers, type SellerEntry } from './sellers.js';
 import { defaultOf, isSecretName, SETTINGS, type SettingName } from './settings.js';
 
 export { ConfigError } from './findings.js';
@@ -22,15 +22,15 @@ export type { SellerConfig } from './sellers.js';
 export { defaultOf, SETTINGS, type SettingName };
 export type { ConfigOptions };
 
-/** The environment of this process. All else of the product gets it from here. */
+/** The environment of this process. Other folders must get it from here. */
 export function processEnvironment(): NodeJS.ProcessEnv {
   return process.env;
 }
 
-/** Everything the product can be told from outside, checked. It can be printed: secrets mask themselves. */
+/** The validated configuration. Safe to print: secrets mask themselves. */
 export type Config = ReturnType<typeof read>['config'];
 
-/** @throws {ConfigError} with everything that is wrong with the configuration of this process */
+/** The configuration of this process. @throws {ConfigError} with all problems */
 export function loadConfig(
   needs: ConfigOptions['needs'],
   cronFault: ConfigOptions['cronFault'],
@@ -39,9 +39,9 @@ export function loadConfig(
 }
 
 /**
- * Reads settings from the environment, `.env` and the files they name, and checks every one that
- * is given, needed or not.
- * @throws {ConfigError} with everything that is wrong with them
+ * Reads settings from the environment, `.env` and the files that they name. Checks every setting, even those
+ * that this command does not need.
+ * @throws {ConfigError} with all problems
  */
 export function readConfig(env: NodeJS.ProcessEnv, options: ConfigOptions): Config {
   const { config, reader } = read(env, options);
@@ -49,13 +49,13 @@ export function readConfig(env: NodeJS.ProcessEnv, options: ConfigOptions): Conf
   return config;
 }
 
-/** What the settings are and where each comes from, wrong ones too. */
+/** All settings with their sources, even if some are wrong. */
 export function readConfigReport(env: NodeJS.ProcessEnv, options: ConfigOptions): ConfigReport {
   const { entries, reader } = read(env, options);
   const { findings } = reader;
   return {
     settings: (Object.keys(SETTINGS) as SettingName[]).map((name) => settingReport(name, reader)),
-    sellers: (entries ?? []).map((one) => sellerReport(one, reader)),
+    sellers: entries.map((entry) => sellerReport(entry, reader)),
     problems: findings.sentences('problem'),
     warnings: [...findings.sentences('warning'), ...findings.sentences('exposed')],
   };
@@ -68,9 +68,9 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
   const { sellers, entries } = readSellers(reader);
   const settings = {
     sellers,
-    /** null: the embedded server under `dataDir`. */
+    /** Null: the embedded server in `dataDir`. */
     databaseUrl: reader.value('DATABASE_URL'),
-    /** Absolute. */
+    /** Absolute path. */
     dataDir: readDataDir(reader),
     allowPlainHttp,
     removalGuard: {
@@ -78,12 +78,12 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
       percent: reader.value('REMOVAL_GUARD_PERCENT'),
     },
     lookupsPerRun: reader.value('LOOKUPS_PER_RUN'),
-    /** null: the queue is in the database. */
+    /** Null: the queue is in PostgreSQL. */
     redis: reader.value('REDIS_URL'),
     queuePrefix: reader.value('QUEUE_PREFIX'),
     workerConcurrency: reader.value('WORKER_CONCURRENCY'),
     recheck: {
-      /** Of the request budget, more than 0 and at most 1. */
+      /** Part of the request budget, more than 0 and at most 1. */
       share: reader.value('AUDIT_SHARE') / 100,
       olderThanDays: reader.value('AUDIT_OLDER_THAN_DAYS'),
     },
@@ -91,19 +91,19 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
     shutdownTimeoutMs: reader.value('SHUTDOWN_TIMEOUT') * 1_000,
     keepJobsDays: reader.value('KEEP_JOBS_DAYS'),
     staleAfterHours: reader.value('STALE_AFTER_HOURS'),
-    /** Days for which the store keeps what; null: for ever. */
+    /** Days to keep data; null: forever. */
     retention: {
       raw: reader.value('KEEP_RAW_DAYS'),
       runs: reader.value('KEEP_RUNS_DAYS'),
       versions: reader.value('KEEP_VERSIONS_DAYS'),
       audits: reader.value('KEEP_AUDITS_DAYS'),
     },
-    /** null: no endpoints. */
+    /** Null: no endpoints. */
     health: readHealth(reader),
     dashboard: readDashboard(reader),
-    /** Where alerts are posted to; null: nowhere. */
+    /** Null: alerts are not posted. */
     alertWebhook: readAlertWebhook(reader),
-    /** Whom alerts are mailed to; null: nobody. */
+    /** Null: alerts are not mailed. */
     alertMail: readAlertMail(reader),
     feeds: readFeeds(reader),
     feedStaleAfterHours: reader.value('FEED_STALE_AFTER_HOURS'),
@@ -112,31 +112,28 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
   } as const;
   const config = {
     ...settings,
-    /** Keys, passwords and tokens, and the addresses that hold them: no log line may show one. */
+    /** Keys, passwords, tokens, and addresses that contain them. No log line may show them. */
     secrets: findings.secrets,
-    /** Sentences for a person; they hold no secret. */
+    /** Sentences without secrets. */
     warnings: findings.sentences('warning'),
-    /** Sentences on secrets that other users of this machine can read; they hold no secret. */
+    /** Sentences about secrets that other users of this machine can read. They don't contain the secrets. */
     exposedSecrets: findings.sentences('exposed'),
   } as const;
   return { config, entries, reader };
 }
 
-/** What can't even be looked at, the store explains. */
 function readDataDir(reader: Reader): string {
   const text = reader.value('DATA_DIR');
   const path = absolutePath(reader.options.cwd, text);
-  if (isNoFolder(path)) {
-    const given = { where: 'DATA_DIR', text };
-    reader.findings.problem(
-      given,
-      'is not a folder: name a folder; it is made when it is not there',
-    );
+  if (isNotFolder(path)) {
+    const message = 'is not a folder: name a folder; it is created if it does not exist';
+    reader.findings.problem({ where: 'DATA_DIR', text }, message);
   }
   return path;
 }
 
-function isNoFolder(path: string): boolean {
+/** False if the path can't be checked: the store will explain why. */
+function isNotFolder(path: string): boolean {
   try {
     return !statSync(path).isDirectory();
   } catch {
@@ -145,67 +142,71 @@ function isNoFolder(path: string): boolean {
 }
 
 function readHealth(reader: Reader): ListenAddress | null {
-  const health = reader.value('HEALTH_LISTEN') ?? USUAL_HEALTH;
+  const health = reader.value('HEALTH_LISTEN') ?? DEFAULT_HEALTH;
   if (health === 'off') return null;
   if (!isLoopback(health.host)) {
     reader.findings.warning(
-      reader.given('HEALTH_LISTEN') ?? 'HEALTH_LISTEN',
-      'opens health and metrics to other machines, without a login: keep it within a network you trust, or listen on 127.0.0.1',
+      reader.raw('HEALTH_LISTEN') ?? 'HEALTH_LISTEN',
+      'opens health and metrics to other machines without a login: use it only in a network you trust, or listen on 127.0.0.1',
     );
   }
   return health;
 }
 
 function readDashboard(reader: Reader) {
-  const listen = reader.value('DASHBOARD_LISTEN') ?? USUAL_DASHBOARD;
-  const pathIn = (name: 'DASHBOARD_TLS_CERT_FILE' | 'DASHBOARD_TLS_KEY_FILE'): string | null => {
+  const listen = reader.value('DASHBOARD_LISTEN') ?? DEFAULT_DASHBOARD;
+  const pathOf = (name: 'DASHBOARD_TLS_CERT_FILE' | 'DASHBOARD_TLS_KEY_FILE'): string | null => {
     const path = reader.value(name);
     return path === null ? null : absolutePath(reader.options.cwd, path);
   };
-  const certFile = pathIn('DASHBOARD_TLS_CERT_FILE');
-  const keyFile = pathIn('DASHBOARD_TLS_KEY_FILE');
+  const certFile = pathOf('DASHBOARD_TLS_CERT_FILE');
+  const keyFile = pathOf('DASHBOARD_TLS_KEY_FILE');
   if ((certFile === null) !== (keyFile === null)) {
-    const missing = certFile === null ? 'DASHBOARD_TLS_CERT_FILE' : 'DASHBOARD_TLS_KEY_FILE';
-    reader.findings.problem(missing, 'is not set, but its other half is: TLS needs both');
+    const [missing, other] =
+      certFile === null ? (['CERT', 'KEY'] as const) : (['KEY', 'CERT'] as const);
+    reader.findings.problem(
+      `DASHBOARD_TLS_${missing}_FILE`,
+      `is not set, but DASHBOARD_TLS_${other}_FILE is: TLS needs both`,
+    );
   }
   return {
-    /** null: no dashboard. */
+    /** Null: no dashboard. */
     listen: listen === 'off' ? null : listen,
     hosts: reader.value('DASHBOARD_HOSTS') ?? [],
-    /** null: where it listens. */
+    /** Null: the address where it listens. */
     url: reader.value('DASHBOARD_URL'),
-    /** Absolute paths; null: no TLS of its own. */
+    /** Absolute paths; null: plain HTTP. */
     tls: certFile === null || keyFile === null ? null : { certFile, keyFile },
     isBehindProxy: reader.value('DASHBOARD_BEHIND_PROXY'),
   };
 }
 
-/** The address and the secret are secrets both: addresses of webhooks often contain a token. */
+/** Not only `secret` is a secret: webhook addresses often contain a token. */
 function readAlertWebhook(reader: Reader) {
   const { findings } = reader;
   const [url, secret] = [reader.value('ALERT_WEBHOOK_URL'), reader.value('ALERT_WEBHOOK_SECRET')];
   const format = reader.value('ALERT_FORMAT');
-  const urlPlace = givenAt(reader, 'ALERT_WEBHOOK_URL');
-  const secretPlace = givenAt(reader, 'ALERT_WEBHOOK_SECRET');
+  const urlPlace = placeOf(reader, 'ALERT_WEBHOOK_URL');
+  const secretPlace = placeOf(reader, 'ALERT_WEBHOOK_SECRET');
   if (url !== null && !isSafeForKey(new URL(url.reveal()), reader.value('ALLOW_PLAIN_HTTP'))) {
     findings.problem(urlPlace ?? '', `would get alerts unencrypted: ${UNENCRYPTED_REMEDY}`);
   }
   if (url !== null && format === 'ntfy' && /^\/?$/.test(new URL(url.reveal()).pathname)) {
     findings.problem(
       urlPlace ?? '',
-      'names no topic, which ALERT_FORMAT=ntfy needs: end it in one, such as https://ntfy.sh/my-topic',
+      'has no topic, which ALERT_FORMAT=ntfy needs: end it with a topic, such as https://ntfy.sh/my-topic',
     );
   }
   if (urlPlace !== undefined && secretPlace === undefined && format === 'standard') {
     findings.problem(
       'ALERT_WEBHOOK_SECRET',
-      `is not set, but ALERT_WEBHOOK_URL is, and standard alerts are never sent unsigned: set it to what the receiver checks signatures with (${HOW_TO_MAKE_A_SECRET}), or set ALERT_FORMAT to slack, discord or ntfy`,
+      `is not set, but ALERT_WEBHOOK_URL is, and standard alerts are always signed: set it to the secret with which the receiver checks signatures (${HOW_TO_MAKE_A_SECRET}), or set ALERT_FORMAT to slack, discord or ntfy`,
     );
   }
   if (secretPlace !== undefined && urlPlace === undefined) {
     findings.warning(
       secretPlace,
-      'is set without ALERT_WEBHOOK_URL, so no alerts are posted: set ALERT_WEBHOOK_URL, or take the secret away',
+      'is set without ALERT_WEBHOOK_URL, so no alerts are posted: set ALERT_WEBHOOK_URL, or remove the secret',
     );
   }
   if (format !== 'standard' && urlPlace === undefined) {
@@ -220,21 +221,20 @@ function readAlertWebhook(reader: Reader) {
   return { url, format, secret: isSigned ? secret : null };
 }
 
-/** Whom alerts are mailed to, and by which server. */
 function readAlertMail(reader: Reader) {
   const { findings } = reader;
   const [to, server] = [reader.value('ALERT_EMAIL'), reader.value('SMTP_URL')];
-  const [toPlace, serverPlace] = [givenAt(reader, 'ALERT_EMAIL'), givenAt(reader, 'SMTP_URL')];
+  const [toPlace, serverPlace] = [placeOf(reader, 'ALERT_EMAIL'), placeOf(reader, 'SMTP_URL')];
   if (toPlace !== undefined && serverPlace === undefined) {
     findings.problem(
       'SMTP_URL',
-      'is not set, but ALERT_EMAIL is: name the mail server that takes your mail, such as smtps://user:password@mail.example',
+      'is not set, but ALERT_EMAIL is: name your outgoing mail server, such as smtps://user:password@mail.example',
     );
   }
   if (toPlace === undefined && serverPlace !== undefined) {
     findings.warning(
       serverPlace,
-      'is set without ALERT_EMAIL, so no alerts are mailed: set ALERT_EMAIL, or take the server away',
+      'is set without ALERT_EMAIL, so no alerts are mailed: set ALERT_EMAIL, or remove SMTP_URL',
     );
   }
   const [first] = to ?? [];
@@ -244,52 +244,52 @@ function readAlertMail(reader: Reader) {
     ...server,
     to,
     from: server.from ?? (user !== null && isMailAddress(user) ? user : first),
-    /** The server may be spoken to without TLS: it is this machine, or the setting says so. */
+    /** Mail may be sent without TLS: the server is this machine, or ALLOW_PLAIN_HTTP is set. */
     mayBePlain: isLoopback(host) || reader.value('ALLOW_PLAIN_HTTP'),
   };
 }
 
-/** Where a setting is given, itself or as a file; also of one that could not be read, which was reported. */
-function givenAt(
+/** The name of the setting or of its file setting, whichever is set, even if its value can't be read. */
+function placeOf(
   reader: Reader,
   name: 'ALERT_WEBHOOK_URL' | 'ALERT_WEBHOOK_SECRET' | 'ALERT_EMAIL' | 'SMTP_URL',
 ): string | undefined {
-  const file = name === 'ALERT_EMAIL' ? null : reader.given(`${name}_FILE`);
-  return (reader.given(name) ?? file)?.where;
+  const file = name === 'ALERT_EMAIL' ? null : reader.raw(`${name}_FILE`);
+  return (reader.raw(name) ?? file)?.where;
 }
 
 export interface SettingReport {
   readonly name: string;
-  /** Null when it is not set and has no default, and of a secret. */
+  /** Null for secrets, and if it is not set and has no default. */
   readonly value: string | null;
-  /** Null when it is not set and has no default. */
+  /** Null if it is not set and has no default. */
   readonly from: 'environment' | '.env' | 'sellers file' | 'default' | 'this machine' | null;
   readonly isSecret: boolean;
 }
 
-/** What the settings are, where each comes from, and what is wrong with them. No secret is in it. */
+/** The settings, where each comes from, and their problems. Contains no secrets. */
 export interface ConfigReport {
   readonly settings: readonly SettingReport[];
-  /** Those of the sellers file, each with its fields; for fields it leaves out, the settings hold. */
+  /** The sellers of the sellers file. Fields that an entry leaves out come from the settings. */
   readonly sellers: readonly {
     readonly name: string;
     readonly settings: readonly SettingReport[];
   }[];
-  /** Sentences, each with a remedy behind its last colon. */
+  /** Sentences, each with a remedy after its last colon. */
   readonly problems: readonly string[];
   readonly warnings: readonly string[];
 }
 
 function settingReport(name: SettingName, reader: Reader): SettingReport {
   const isSecret = isSecretName(name);
-  const given = reader.given(name);
-  if (given !== null) {
-    const value = isSecret ? null : reader.findings.shownValue(name, given.text);
+  const raw = reader.raw(name);
+  if (raw !== null) {
+    const value = isSecret ? null : reader.findings.shownValue(name, raw.text);
     return { name, value, from: reader.sourceOf(name), isSecret };
   }
   if (name === 'TZ') return { name, value: zoneOfMachine(), from: 'this machine', isSecret };
-  const usual = defaultOf(name);
-  return { name, value: usual, from: usual === null ? null : 'default', isSecret };
+  const value = defaultOf(name);
+  return { name, value, from: value === null ? null : 'default', isSecret };
 }
 
 function sellerReport(
@@ -301,7 +301,7 @@ function sellerReport(
   const own = Object.entries(entry).map(([name, value]): SettingReport => {
     return { name, value: shown(name, value), from: 'sellers file', isSecret: false };
   });
-  const others = Object.entries(SETTING_OF_FIELD)
+  const others = Object.entries(FALLBACK_SETTINGS)
     .filter(([field]) => !(field in entry))
     .map(([field, setting]) => ({ ...settingReport(setting, reader), name: field }));
   return { name: shown('name', seller), settings: [...own, ...others] };

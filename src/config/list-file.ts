@@ -13,42 +13,41 @@ interface ListFile<Entry extends z.ZodObject> {
   /** The setting that names the file. */
   readonly setting: 'SELLERS_FILE' | 'FEEDS_FILE';
   readonly list: string;
-  /** What one entry is called. */
-  readonly one: string;
+  /** The word for one entry, in messages. */
+  readonly noun: string;
   readonly entry: Entry;
-  /** What to say of a field that there is none of, when more can be said than which ones there are. */
+  /** A message about an unknown field, if there is more to say than the list of fields. */
   readonly unknownField?: (field: string) => string | null;
-  /** Names that this makes the same are the same; without it, only equal ones are. */
-  readonly sameName?: (name: string) => string;
+  /** Makes names comparable; by default names must be equal to collide. */
+  readonly nameKey?: (name: string) => string;
 }
 
-/** An entry, and where it is, for messages. */
 export interface ListEntry<Entry> {
+  /** The position in the file, for messages. */
   readonly where: string;
   readonly entry: Entry;
 }
 
-/** The entries of a file and its folder, which relative paths in it are relative to. */
-interface ListRead<Entry> {
+interface ListFileContent<Entry> {
   readonly entries: readonly ListEntry<Entry>[];
+  /** Relative paths in the file are relative to this. */
   readonly folder: string;
 }
 
 /**
- * Reads the file that a setting names. All that is wrong with it is reported; entries of a wrong shape are
- * left out.
- * @returns null when the setting is not given
+ * Reads the file that a setting names. Reports all its problems, and leaves out entries of a wrong shape.
+ * @returns null if the setting is not set
  */
 export function readListFile<Entry extends z.ZodObject>(
   reader: Reader,
   file: ListFile<Entry>,
-): ListRead<z.infer<Entry>> | null {
-  const { setting, list, one, sameName = String } = file;
-  const given = reader.given(setting);
-  if (given === null) return null;
+): ListFileContent<z.infer<Entry>> | null {
+  const { setting, list, noun, nameKey = String } = file;
+  const raw = reader.raw(setting);
+  if (raw === null) return null;
   const { findings } = reader;
-  const path = absolutePath(reader.options.cwd, given.text);
-  const problem = (message: string): ListRead<z.infer<Entry>> => {
+  const path = absolutePath(reader.options.cwd, raw.text);
+  const problem = (message: string): ListFileContent<z.infer<Entry>> => {
     findings.problem({ where: setting, text: path }, message);
     return { entries: [], folder: dirname(path) };
   };
@@ -56,7 +55,7 @@ export function readListFile<Entry extends z.ZodObject>(
   try {
     json = JSON.parse(readFileSync(path, 'utf8').replace(/^\uFEFF/, '')) as Json;
   } catch (error) {
-    // The parser's own message quotes the text around the fault, which may be a secret.
+    // The parser's message quotes the text around the error, which may be a secret.
     return error instanceof SyntaxError
       ? problem('is not valid JSON: check it with a JSON editor; comments are not allowed')
       : problem(
@@ -70,7 +69,7 @@ export function readListFile<Entry extends z.ZodObject>(
   for (const issue of issues ?? []) reportIssue(issue, issue.path, file, findings);
   const listed = Array.isArray(json[list]) ? (json[list] as unknown[]) : null;
   if (listed?.length === 0) {
-    return problem(`lists no ${one}: add one to "${list}", or take the setting away`);
+    return problem(`lists no ${noun}: add one to "${list}", or remove the setting`);
   }
   const entries: (ListEntry<z.infer<Entry>> & { readonly name: string })[] = [];
   for (const [index, each] of (listed ?? []).entries()) {
@@ -81,11 +80,11 @@ export function readListFile<Entry extends z.ZodObject>(
     if (data === undefined) continue;
     const where = `${setting} ${list}[${index}]`;
     const name = String(data['name']);
-    const first = entries.find((other) => sameName(other.name) === sameName(name));
+    const first = entries.find((other) => nameKey(other.name) === nameKey(name));
     if (first !== undefined) {
       findings.problem(
         { where: `${where}.name`, text: name },
-        `is the name of ${first.where} too: give every ${one} a name of its own`,
+        `is also the name of ${first.where}: give every ${noun} its own name`,
       );
     }
     entries.push({ where, name, entry: data });
@@ -105,11 +104,11 @@ function reportIssue(
     const isInEntry = path.length > 0;
     const known = isInEntry ? Object.keys(entry.shape) : [list];
     for (const key of issue.keys) {
-      const told = isInEntry ? (unknownField?.(key) ?? null) : null;
-      const meant = nearest(key, known);
+      const message = isInEntry ? (unknownField?.(key) ?? null) : null;
+      const similar = nearest(key, known);
       const remedy =
-        meant === null ? `the fields are ${known.join(', ')}` : `did you mean ${meant}?`;
-      if (told !== null) findings.problem(where, told);
+        similar === null ? `the fields are ${known.join(', ')}` : `did you mean ${similar}?`;
+      if (message !== null) findings.problem(where, message);
       else findings.problem({ where, text: key }, `is not a field: ${remedy}`);
     }
   } else if (issue.code === 'invalid_type') {

@@ -1,4 +1,4 @@
-/** Letters to insert, drop, exchange or swap to make one word of the other (optimal string alignment). */
+/** Insertions, deletions, substitutions and swaps between two words (optimal string alignment). */
 function editDistance(one: string, other: string): number {
   const rows: number[][] = [Array.from({ length: other.length + 1 }, (_, index) => index)];
   const at = (row: number, column: number): number => rows[row]?.[column] ?? Infinity;
@@ -19,14 +19,13 @@ function editDistance(one: string, other: string): number {
   return at(one.length, other.length);
 }
 
-/** Letter case and separators are what people get wrong most, so they do not count. */
+/** Letter case and separators don't count: people get them wrong most often. */
 function plain(name: string): string {
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '');
 }
 
 /**
- * The known name that `name` was probably meant to be, or null. Short names must match better than
- * long ones.
+ * The known name that `name` probably means; null if none is similar.
  * @param share of the letters that may be wrong
  */
 export function nearest(name: string, known: readonly string[], share = 1 / 5): string | null {

@@ -12,7 +12,7 @@ import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import type { z } from 'zod';
 import { errorCode } from '../domain/error-code.js';
-import type { Findings, Given } from './findings.js';
+import type { Findings, RawValue } from './findings.js';
 import { nearest } from './nearest.js';
 import {
   isSecretName,
@@ -24,29 +24,29 @@ import {
 } from './settings.js';
 
 export interface ConfigOptions {
-  /** Folder of `.env`, and the one that relative paths are relative to. */
+  /** The folder of `.env`. Relative paths are relative to it. */
   readonly cwd: string;
-  /** `sellers`: at least one must be configured. `store`: there may be none. */
+  /** `sellers`: at least one seller must be configured. */
   readonly needs: 'store' | 'sellers';
-  /** What is wrong with a cron expression, continuing a sentence that begins with it; null: nothing. */
+  /** The fault of a cron expression, as the end of a sentence; null if it is right. */
   readonly cronFault: (expression: string) => string | null;
 }
 
-export interface SecretPlaces {
-  readonly direct: Given | null;
-  readonly file: Given | null;
-  /** Folder that a relative file is relative to. */
+export interface SecretSources {
+  readonly direct: RawValue | null;
+  readonly file: RawValue | null;
+  /** A relative `file` is relative to this folder. */
   readonly base: string;
 }
 
-/** Reads settings one by one from the environment and `.env`; all that is wrong goes to the findings. */
+/** Reads settings from the environment and `.env`. Reports all problems to `findings`. */
 export class Reader {
   readonly #environment: ReadonlyMap<string, string>;
   readonly #envFile: ReadonlyMap<string, string>;
   readonly #envPath: string;
   readonly #values = new Map<SettingName, unknown>();
 
-  /** @param environment of the process: it wins over `.env`, also with an empty value, which takes a setting back */
+  /** @param environment wins over `.env`; an empty value there removes a setting */
   constructor(
     environment: NodeJS.ProcessEnv,
     readonly options: ConfigOptions,
@@ -57,7 +57,7 @@ export class Reader {
     this.#envFile = variablesOf(readEnvFile(this.#envPath, findings));
   }
 
-  /** The trimmed text of a variable; null when it is not set or empty, which mean the same. */
+  /** The trimmed text of a variable; null if it is not set or empty. */
   variable(name: string): string | null {
     return (this.#environment.get(name) ?? this.#envFile.get(name))?.trim() || null;
   }
@@ -66,28 +66,28 @@ export class Reader {
     return this.#environment.has(name) ? 'environment' : '.env';
   }
 
-  given(name: SettingName): Given | null {
+  raw(name: SettingName): RawValue | null {
     const text = this.variable(name);
     return text === null ? null : { where: name, text };
   }
 
-  /** The value of a setting; its default when it is not set, or wrong, which has been reported. */
+  /** The value of a setting. If it is not set, or wrong and reported, its default. */
   value<N extends SettingName>(name: N): ValueOf<N> {
     if (!this.#values.has(name)) {
-      const given = isSecretName(name) ? this.secret(name) : this.given(name);
-      const value = given && this.parse(given, name);
-      const usual: unknown = SETTINGS[name].safeParse(undefined).data;
-      this.#values.set(name, value ?? usual ?? null);
+      const raw = isSecretName(name) ? this.secret(name) : this.raw(name);
+      const value = raw && this.parse(raw, name);
+      const byDefault: unknown = SETTINGS[name].safeParse(undefined).data;
+      this.#values.set(name, value ?? byDefault ?? null);
     }
     return this.#values.get(name) as ValueOf<N>;
   }
 
-  /** A text as the value of a setting, wherever it was given; null when it is wrong, which has been reported. */
-  parse<N extends SettingName>(given: Given, name: N): NonNullable<ValueOf<N>> | null {
+  /** Parses text as the value of a setting, from any source. Reports a wrong value, and returns null. */
+  parse<N extends SettingName>(raw: RawValue, name: N): NonNullable<ValueOf<N>> | null {
     const schema: z.ZodType = SETTINGS[name];
-    const { data, error } = schema.safeParse(given.text);
+    const { data, error } = schema.safeParse(raw.text);
     const faults = error?.issues.map(({ message }) => message) ?? this.#cronFaults(name, data);
-    for (const fault of faults) this.findings.problem(given, fault);
+    for (const fault of faults) this.findings.problem(raw, fault);
     return faults.length === 0 ? (data as NonNullable<ValueOf<N>>) : null;
   }
 
@@ -96,21 +96,21 @@ export class Reader {
     const fault = this.options.cronFault(String(value));
     return fault === null
       ? []
-      : [`${fault}: write minute, hour, day, month and day of the week, such as 0 2 * * *, or off`];
+      : [`${fault}: write minute, hour, day, month and weekday, such as 0 2 * * *, or off`];
   }
 
-  secret(name: SecretName): Given | null {
-    const [direct, file] = [this.given(name), this.given(`${name}_FILE`)];
+  secret(name: SecretName): RawValue | null {
+    const [direct, file] = [this.raw(name), this.raw(`${name}_FILE`)];
     return this.secretFrom({ direct, file, base: this.options.cwd }, name);
   }
 
-  /** A secret wherever it was given; from now on it shows in no message. Giving it twice is a problem. */
-  secretFrom({ direct, file, base }: SecretPlaces, name: SecretName): Given | null {
+  /** Reads a secret from either source, and masks it in all messages. Having both sources is a problem. */
+  secretFrom({ direct, file, base }: SecretSources, name: SecretName): RawValue | null {
     const { findings } = this;
     const { what, parts } = SECRETS[name];
     if (direct !== null) findings.hide([direct.text]);
     if (file !== null && direct !== null) {
-      findings.problem(file.where, `and ${direct.where} are both given: keep one of them`);
+      findings.problem(file.where, `and ${direct.where} are both set: keep one of them`);
       return null;
     }
     const text =
@@ -123,35 +123,33 @@ export class Reader {
   }
 
   /**
-   * Warns of variables that look like misspelt settings, since one that silently does nothing is worse than
-   * one that fails; and of a `.env` with secrets that every user may read.
-   * @param used variables that the sellers file takes keys from
+   * Warns about variables that look like misspelt settings, and about a `.env` with secrets that every user
+   * may read.
+   * @param used variables from which the sellers file takes keys
    */
   checkVariables(used: ReadonlySet<string>): void {
     const known = Object.keys(SETTINGS);
     for (const name of new Set([...this.#envFile.keys(), ...this.#environment.keys()])) {
       if (known.includes(name) || used.has(name)) continue;
-      const meant = nearest(name, known);
-      if (meant === null && !PREFIXES.test(name)) continue;
-      const remedy = meant
-        ? `did you mean ${meant}?`
-        : 'see docs/settings.md for the settings there are';
+      const similar = nearest(name, known);
+      if (similar === null && !OWN_PREFIXES.test(name)) continue;
+      const remedy = similar ? `did you mean ${similar}?` : 'see docs/settings.md for all settings';
       this.findings.warning(name, `is not a setting and does nothing: ${remedy}`);
     }
-    const held = [...known.filter(isSecretName), ...used].filter((name) =>
+    const secrets = [...known.filter(isSecretName), ...used].filter((name) =>
       holdsSecret(this.#envFile.get(name)?.trim() ?? ''),
     );
     const path = this.#envPath;
-    if (held.length === 0 || !isOpenToAll(statSync(path, { throwIfNoEntry: false }))) return;
-    const what = `holds ${held.join(', ')} and can be read by every user of this machine`;
+    if (secrets.length === 0 || !isOpenToAll(statSync(path, { throwIfNoEntry: false }))) return;
+    const what = `holds ${secrets.join(', ')} and can be read by every user of this machine`;
     this.findings.exposed('.env', `${what}: run chmod 600 ${path}`);
   }
 }
 
-/** Variables that begin like this are nobody else's. */
-const PREFIXES = /^(?:MARKETPLACE_|REMOVAL_GUARD|ALERT_WEBHOOK|ALERT_EMAIL|SMTP_URL)/;
+/** No other program uses variables with these prefixes. */
+const OWN_PREFIXES = /^(?:MARKETPLACE_|REMOVAL_GUARD|ALERT_WEBHOOK|ALERT_EMAIL|SMTP_URL)/;
 
-/** An address is a secret only with a password in it. */
+/** An address is a secret only if it contains a password. */
 function holdsSecret(value: string): boolean {
   const isAddress = /^(?:postgres(?:ql)?|redis[\w-]*):/.test(value);
   return isAddress ? /:\/\/[^/]*:[^/]*@|password=/i.test(value) : value !== '';
@@ -175,14 +173,14 @@ function readEnvFile(path: string, findings: Findings): NodeJS.Dict<string> {
   }
 }
 
-const MOST_SECRET_BYTES = 64 * 1024;
+const MAX_SECRET_BYTES = 64 * 1024;
 
 /**
- * The trimmed content of a file with one secret; null, and a problem, when there is none. Where container
- * engines mount secrets, nobody else can read them, whatever the mode.
+ * The trimmed content of a file with one secret. Reports a problem and returns null if there is none. The
+ * mode does not matter in /run/secrets, where container engines mount secrets: nobody else can read them.
  */
 export function readSecretFile(
-  given: Given,
+  raw: RawValue,
   path: string,
   what: string,
   findings: Findings,
@@ -193,41 +191,41 @@ export function readSecretFile(
     text = file.text;
     if (isOpenToAll(file.stats) && !path.startsWith('/run/secrets/')) {
       const problem = 'can be read by every user of this machine';
-      findings.exposed(given, `${problem}: run chmod 600 ${path}`);
+      findings.exposed(raw, `${problem}: run chmod 600 ${path}`);
     }
   } catch (error) {
     const remedy = `name a file that holds ${what} and that this user may read`;
-    findings.problem(given, `can't be read (${errorCode(error) || 'too large'}): ${remedy}`);
+    findings.problem(raw, `can't be read (${errorCode(error) || 'too large'}): ${remedy}`);
     return null;
   }
   findings.hide([text]);
   if (text.trim() !== '') return text.trim();
-  findings.problem(given, `is an empty file: put ${what} into it`);
+  findings.problem(raw, `is an empty file: put ${what} into it`);
   return null;
 }
 
-/** Reads pipes as well as files, so that a password manager's output can be named. */
+/** Also reads pipes, so that the output of a password manager can be used. */
 function readBounded(path: string): { readonly text: string; readonly stats: Stats } {
   const file = openSync(path, 'r');
   try {
-    const buffer = Buffer.alloc(MOST_SECRET_BYTES + 1);
+    const buffer = Buffer.alloc(MAX_SECRET_BYTES + 1);
     let length = 0;
     for (let read = -1; read !== 0 && length < buffer.length; length += read) {
       read = readSync(file, buffer, length, buffer.length - length, null);
     }
-    if (length > MOST_SECRET_BYTES) throw new Error('larger than any secret');
+    if (length > MAX_SECRET_BYTES) throw new Error('too large for a secret');
     return { text: buffer.toString('utf8', 0, length), stats: fstatSync(file) };
   } finally {
     closeSync(file);
   }
 }
 
-/** Whether every user of this machine may read the file; Windows has no such modes. */
+/** True if every user of this machine may read the file. Windows has no such modes. */
 function isOpenToAll(file: Stats | undefined): boolean {
   return process.platform !== 'win32' && file?.isFile() === true && (file.mode & 0o004) !== 0;
 }
 
-/** An absolute path: relative to `base`, and `~/` is the home folder, which no shell expands in a file. */
+/** Resolves a path relative to `base`. Expands `~/`, because no shell does in a file. */
 export function absolutePath(base: string, path: string): string {
   const isInHome = path === '~' || path.startsWith('~/');
   return isInHome ? resolve(homedir(), path.slice(2)) : resolve(base, path);

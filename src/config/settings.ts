@@ -22,19 +22,22 @@ import {
   yesOrNo,
 } from './schemas.js';
 
-/** The settings that hold a secret. Each has a twin, `…_FILE`, that names a file with the secret in it. */
+/**
+ * The settings that hold a secret. For each there is a setting `…_FILE` that names a file with the secret.
+ * `parts` finds the parts of a value that must be masked too.
+ */
 export const SECRETS = {
   MARKETPLACE_API_KEY: { what: 'the API key', parts: () => [] },
   DATABASE_URL: { what: 'the database’s address', parts: passwordsIn },
   REDIS_URL: {
     what: 'the address of Redis',
-    // Of the query too, whatever the option in it is called.
+    // The query may contain a password under any option name.
     parts: (url) => [...passwordsIn(url), /\?[^=]*=(.*)$/s.exec(url)?.[1] ?? ''],
   },
   ALERT_WEBHOOK_URL: { what: 'the webhook’s address', parts: tokensIn },
   ALERT_WEBHOOK_SECRET: {
     what: 'the webhook’s secret',
-    // It may also be pasted elsewhere without the prefix.
+    // It may appear elsewhere without the prefix.
     parts: (secret) => [secret.replace(/^whsec_/, '')],
   },
   SMTP_URL: { what: 'the address of the mail server', parts: passwordsIn },
@@ -52,14 +55,13 @@ function fileOf(secret: SecretName) {
   return z.string().describe(`File that holds ${SECRETS[secret].what}, instead of ${secret}`);
 }
 
-/** Days for which something is kept; a hundred years at most. */
 const DAYS_KEPT = wholeNumber(1, 36_500);
 /** More than any catalogue has. */
-const MOST_ITEMS = 1_000_000_000;
+const MAX_ITEMS = 1_000_000_000;
 
 /**
- * Every setting: an environment variable with the schema of its text, its default as text, and one
- * line for `docs/settings.md` and `.env.example`, which are tested against this table.
+ * Every setting: an environment variable with a schema, a default, and a description. Tests compare
+ * `docs/settings.md` and `.env.example` with this table.
  */
 export const SETTINGS = {
   MARKETPLACE_URL: marketplaceUrl.describe(
@@ -74,14 +76,14 @@ export const SETTINGS = {
     .string()
     .describe('JSON file with several sellers, instead of MARKETPLACE_URL and its key'),
   DATABASE_URL: databaseUrl.describe(
-    'PostgreSQL to keep the mirror in; not set: an embedded server under DATA_DIR',
+    'PostgreSQL database for the mirror; not set: an embedded server in DATA_DIR',
   ),
   DATABASE_URL_FILE: fileOf('DATABASE_URL'),
   DATA_DIR: z.string().prefault('./data').describe('Folder of the embedded PostgreSQL server'),
   REQUESTS_PER_MINUTE: wholeNumber(0, 1_000_000)
     .prefault('60')
     .describe(
-      'Most requests a minute to one marketplace host; 0: no limit, and 48 calls of an audit at a time',
+      'Maximum requests per minute to one marketplace host; 0: no limit, and audits make 48 calls at a time',
     ),
   MARKETPLACE_PARAMETERS: oneOf(['default', 'query', 'json'])
     .prefault('default')
@@ -89,113 +91,113 @@ export const SETTINGS = {
       'How request parameters are sent: default (query on GET, form on POST), query or json',
     ),
   MARKETPLACE_KEY_HEADER: headerName.describe(
-    'Name of a request header that carries the API key instead of a parameter',
+    'Request header that carries the API key, instead of a parameter',
   ),
   ALLOW_PLAIN_HTTP: yesOrNo
     .prefault('false')
-    .describe('true: the API key may be sent unencrypted to an http:// address of another machine'),
-  REMOVAL_GUARD_ITEMS: wholeNumber(0, MOST_ITEMS)
+    .describe('true: allow sending the API key unencrypted to http:// on another machine'),
+  REMOVAL_GUARD_ITEMS: wholeNumber(0, MAX_ITEMS)
     .prefault('10')
     .describe(
-      'A run that would remove more items than this, and more than REMOVAL_GUARD_PERCENT, is held',
+      'A run is held if it would remove more items than this and more than REMOVAL_GUARD_PERCENT',
     ),
   REMOVAL_GUARD_PERCENT: wholeNumber(0, 100)
     .prefault('20')
     .describe(
-      'Percentage of the seller’s items; a run is held when it would remove more than both limits',
+      'Percentage of the seller’s items; a run is held if it would remove more than both limits',
     ),
-  LOOKUPS_PER_RUN: wholeNumber(0, MOST_ITEMS)
+  LOOKUPS_PER_RUN: wholeNumber(0, MAX_ITEMS)
     .prefault('100')
     .describe(
-      'Most unlisted items looked up in one run, twice if denied; 0: none, so nothing is removed',
+      'Maximum unlisted items looked up in one run, twice if denied; 0: none, so nothing is removed',
     ),
   SYNC_CRON: cron
     .prefault('0 2 * * *')
-    .describe('Cron expression: when account and items are mirrored; off: not on a schedule'),
+    .describe('Cron expression for mirroring account and items; off: no schedule'),
   ACCOUNT_CRON: cron.describe(
-    'Cron expression: when the account alone is mirrored, in addition; off means the same as not set',
+    'Cron expression for mirroring only the account, in addition; off or not set: no schedule',
   ),
   AUDIT_CRON: cron.describe(
-    'Cron expression: when known purchase codes are asked for again; off means the same as not set',
+    'Cron expression for checking known purchase codes again; off or not set: no schedule',
   ),
   AUDIT_SHARE: wholeNumber(1, 100)
     .prefault('25')
     .describe('Percentage of the request budget that audits by AUDIT_CRON may use'),
   AUDIT_OLDER_THAN_DAYS: wholeNumber(1, 3_650)
     .prefault('30')
-    .describe('AUDIT_CRON leaves codes alone that were checked within this many days'),
+    .describe('AUDIT_CRON skips codes that were checked within this many days'),
   TZ: timeZone.describe(
-    'IANA time zone of the cron expressions, such as Europe/Berlin; not set: that of this machine',
+    'IANA time zone of the cron expressions, such as Europe/Berlin; not set: the machine’s zone',
   ),
   CATCH_UP: yesOrNo
     .prefault('true')
-    .describe('true: at its start, a process does once what was due while nothing ran'),
+    .describe('true: at its start, a process runs each missed schedule once'),
   REDIS_URL: redisUrl.describe(
-    'Redis or Valkey for the queue: redis[s]://, redis-sentinel:// or redis-cluster://; not set: the database',
+    'Redis or Valkey for the queue: redis[s]://, redis-sentinel:// or redis-cluster://; not set: PostgreSQL',
   ),
   REDIS_URL_FILE: fileOf('REDIS_URL'),
-  QUEUE_PREFIX: plainName('can’t begin the names in Redis')
+  QUEUE_PREFIX: plainName('is not a prefix for keys in Redis')
     .prefault('seller-mirror')
-    .describe('Keeps installations apart that share one Redis: letters, digits and . _ -'),
+    .describe(
+      'Prefix of keys in a Redis that several installations share: letters, digits and . _ -',
+    ),
   WORKER_CONCURRENCY: wholeNumber(1, 100)
     .prefault('4')
-    .describe('Jobs that one worker process does at a time, 1 to 100'),
+    .describe('Jobs that one worker process runs at the same time, 1 to 100'),
   SHUTDOWN_TIMEOUT: wholeNumber(0, 3_600)
     .prefault('30')
-    .describe('Seconds that running work gets to finish when the process is told to stop'),
+    .describe('Seconds that running work gets to finish when the process stops'),
   KEEP_JOBS_DAYS: wholeNumber(1, 365)
     .prefault('7')
     .describe('Days to keep finished jobs in the queue, 1 to 365'),
   KEEP_RAW_DAYS: DAYS_KEPT.describe(
-    'Days to keep records as received, beside what was read from them; not set: for ever',
+    'Days to keep records as received, beside their decoded fields; not set: forever',
   ),
   KEEP_RUNS_DAYS: DAYS_KEPT.describe(
-    'Days to keep runs that no kept row refers to; not set: for ever',
+    'Days to keep runs that no kept row refers to; not set: forever',
   ),
   KEEP_VERSIONS_DAYS: DAYS_KEPT.describe(
-    'Days to keep superseded states of items and accounts; not set: for ever',
+    'Days to keep superseded states of items and accounts; not set: forever',
   ),
   KEEP_AUDITS_DAYS: DAYS_KEPT.describe(
-    'Days to keep the lists of finished audits; not set: for ever',
+    'Days to keep the lists of finished audits; not set: forever',
   ),
   STALE_AFTER_HOURS: wholeNumber(1, 8_760)
     .prefault('26')
-    .describe('Hours after its last success when a copy becomes stale'),
+    .describe('Hours after its last successful run when a copy counts as stale'),
   HEALTH_LISTEN: listenAddress.describe(
-    'Host and port of health and metrics; off: none; not set: 127.0.0.1:8790, or a free port when that is taken',
+    'Host and port of health and metrics; off: none; not set: 127.0.0.1:8790, or a free port if that is taken',
   ),
   DASHBOARD_LISTEN: listenAddress.describe(
-    'Host and port of the dashboard; off: none; not set: 127.0.0.1:8791, or a free port when that is taken',
+    'Host and port of the dashboard; off: none; not set: 127.0.0.1:8791, or a free port if that is taken',
   ),
   DASHBOARD_HOSTS: hostNames.describe(
-    'Names by which browsers may call the dashboard, with commas; its address and localhost always may',
+    'Host names by which browsers may reach the dashboard, comma-separated; its address and localhost always work',
   ),
-  DASHBOARD_URL: pageUrl.describe(
-    'Address under which people reach the dashboard; alerts carry links into it',
-  ),
-  DASHBOARD_TLS_CERT_FILE: z.string().describe('File with the dashboard’s certificate, PEM'),
-  DASHBOARD_TLS_KEY_FILE: z.string().describe('File with the key of that certificate, PEM'),
+  DASHBOARD_URL: pageUrl.describe('Address at which people reach the dashboard; alerts link to it'),
+  DASHBOARD_TLS_CERT_FILE: z.string().describe('PEM file with the dashboard’s certificate'),
+  DASHBOARD_TLS_KEY_FILE: z.string().describe('PEM file with the key of that certificate'),
   DASHBOARD_BEHIND_PROXY: yesOrNo
     .prefault('false')
-    .describe('true: a reverse proxy with TLS is before the dashboard and passes on Host'),
+    .describe('true: a reverse proxy with TLS is in front of the dashboard and forwards Host'),
   ALERT_WEBHOOK_URL: webhookUrl.describe(
-    'Address that alerts are posted to; for ntfy it ends in the topic',
+    'Address to which alerts are posted; for ntfy it ends in the topic',
   ),
   ALERT_WEBHOOK_URL_FILE: fileOf('ALERT_WEBHOOK_URL'),
   ALERT_FORMAT: oneOf(['standard', 'slack', 'discord', 'ntfy'])
     .prefault('standard')
     .describe(
-      'What is posted there: standard (signed as Standard Webhooks), slack, discord or ntfy',
+      'Format of posted alerts: standard (signed as Standard Webhooks), slack, discord or ntfy',
     ),
   ALERT_WEBHOOK_SECRET: webhookSecret.describe(
-    'Secret that standard alerts are signed with: whsec_ and the base64 of 24 to 64 bytes',
+    'Secret that signs standard alerts: whsec_ and the base64 of 24 to 64 bytes',
   ),
   ALERT_WEBHOOK_SECRET_FILE: fileOf('ALERT_WEBHOOK_SECRET'),
   ALERT_EMAIL: mailAddresses.describe(
-    'Mail addresses that alerts are sent to, with commas; needs SMTP_URL',
+    'Mail addresses that get alerts, comma-separated; needs SMTP_URL',
   ),
   SMTP_URL: smtpUrl.describe(
-    'Mail server of alerts: smtps://user:password@host or smtp:// (STARTTLS), ?from= the sender',
+    'Mail server for alerts: smtps://user:password@host or smtp:// (STARTTLS); ?from= sets the sender',
   ),
   SMTP_URL_FILE: fileOf('SMTP_URL'),
   FEEDS_FILE: z
@@ -203,7 +205,7 @@ export const SETTINGS = {
     .describe('JSON file with feeds: reporting databases and folders to keep up to date'),
   FEED_STALE_AFTER_HOURS: wholeNumber(1, 8_760)
     .prefault('3')
-    .describe('Hours that a feed’s target may lack what it should have before people are told'),
+    .describe('Hours that rows may wait for a feed’s target before an alert'),
   LOG_LEVEL: oneOf(['info', 'trace', 'debug', 'warn', 'error', 'fatal', 'silent'])
     .prefault('info')
     .describe('trace, debug, info, warn, error, fatal or silent'),
@@ -215,11 +217,11 @@ export const SETTINGS = {
 type Settings = typeof SETTINGS;
 export type SettingName = keyof Settings;
 
-/** The value of a setting once it is read; null only when it is not set and has no default. */
+/** The value of a setting; null only if it is not set and has no default. */
 export type ValueOf<N extends SettingName> =
   z.output<Settings[N]> | (Settings[N] extends z.ZodPrefault ? never : null);
 
-/** The text that means the same as not setting it; null when there is none. */
+/** The default of a setting as text; null if it has none. */
 export function defaultOf(name: SettingName): string | null {
   const schema: z.ZodType = SETTINGS[name];
   return schema instanceof z.ZodPrefault ? String(schema.def.defaultValue) : null;

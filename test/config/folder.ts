@@ -11,7 +11,7 @@ import {
   type ConfigReport,
 } from '../../src/config/index.js';
 
-/** A folder of its own for every test of the file. */
+/** A new folder for every test of the file, with `.env` and the files of a configuration. */
 export function useFolder(): {
   path: () => string;
   write: (name: string, text: string, mode?: number) => string;
@@ -50,13 +50,13 @@ export function useFolder(): {
   };
 }
 
-/** Stands in for the one that runs schedules: five fields make an expression. */
+/** A simple check in place of the real one: an expression has five fields. */
 export function cronFault(expression: string): string | null {
   const { length } = expression.split(/ +/);
-  return length === 5 ? null : `has ${length} fields where five are wanted`;
+  return length === 5 ? null : `has ${length} fields instead of five`;
 }
 
-/** The least a person must set. */
+/** The required settings. */
 export const ONE_SELLER = {
   MARKETPLACE_URL: 'https://market.example',
   MARKETPLACE_API_KEY: 'key-0123456789abcdef',

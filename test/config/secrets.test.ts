@@ -7,7 +7,7 @@ import { useFolder } from './folder.js';
 
 const folder = useFolder();
 
-/** Keys of any text a person could be given; not so short that they turn up by chance. */
+/** Keys of any text, long enough not to appear by chance. */
 const secret = fc
   .string({ unit: 'grapheme', minLength: 10, maxLength: 80 })
   .map((text) => text.trim())
@@ -26,15 +26,15 @@ const otherNames = Object.keys(SETTINGS).filter(
 );
 const otherSettings = fc.dictionary(fc.constantFrom(...otherNames), wrongOrRight);
 
-/** All settings are read twice for each address of each run. */
+/** Each run reads all settings twice for each address. */
 const RUNS = { numRuns: 25 };
 
-/** Everything a person could get to see of it. */
-function everythingShown(env: NodeJS.ProcessEnv): string {
-  return `${JSON.stringify(folder.report(env))}\n${told(env)}`;
+/** Every text that a person may see. */
+function allOutput(env: NodeJS.ProcessEnv): string {
+  return `${JSON.stringify(folder.report(env))}\n${configOutput(env)}`;
 }
 
-function told(env: NodeJS.ProcessEnv): string {
+function configOutput(env: NodeJS.ProcessEnv): string {
   try {
     const config: Config = folder.read(env);
     return [
@@ -46,12 +46,8 @@ function told(env: NodeJS.ProcessEnv): string {
     ].join('\n');
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return [
-      inspect(error, { depth: 9 }),
-      error.message,
-      JSON.stringify(error),
-      ...error.problems,
-    ].join('\n');
+    const texts = [inspect(error, { depth: 9 }), error.message, JSON.stringify(error)];
+    return [...texts, ...error.problems].join('\n');
   }
 }
 
@@ -60,7 +56,7 @@ function expectHidden(shown: string, text: string): void {
   expect(shown).not.toContain(JSON.stringify(text).slice(1, -1));
 }
 
-describe('secrets never show, whatever else is right or wrong', () => {
+describe('no output shows', () => {
   type Give = (text: string, written: string) => readonly NodeJS.ProcessEnv[];
   const webhook = (url: string, token: string, name: string): NodeJS.ProcessEnv => ({
     ALERT_WEBHOOK_URL: url,
@@ -68,7 +64,7 @@ describe('secrets never show, whatever else is right or wrong', () => {
     SELLER_NAME: name,
   });
 
-  // Addresses also come pasted into another setting.
+  // Some are also pasted into another setting.
   it.each<[what: string, give: Give]>([
     ['the key from the environment', (text) => [{ MARKETPLACE_API_KEY: text }]],
     [
@@ -79,14 +75,14 @@ describe('secrets never show, whatever else is right or wrong', () => {
       },
     ],
     [
-      'the database’s password, and its whole address when that is unreadable',
+      'the database’s password, even in an address that can’t be read',
       (text, written) => [
         { DATABASE_URL: `postgresql://me:${text}@db/mirror`, SELLER_NAME: text },
         { DATABASE_URL: `postgres://me:${written}@db/x?application_name=me@here`, TZ: written },
       ],
     ],
     [
-      'the passwords of Redis, and its whole address when that is unreadable',
+      'the passwords of Redis, even in an address that can’t be read',
       (text, written) => [
         ...[text, written].flatMap((password) => [
           { REDIS_URL: `redis://me:${password}@cache`, SELLER_NAME: password },
@@ -96,7 +92,7 @@ describe('secrets never show, whatever else is right or wrong', () => {
       ],
     ],
     [
-      'the address of the webhook, any part of which may be a token, and its secret',
+      'the webhook’s secret, and its address, any part of which may be a token',
       (text, written) => [
         webhook(`https://hooks.example/services/${written}/x`, text, written),
         webhook(`https://hooks.example/?token=${written}`, text, written),
@@ -107,7 +103,7 @@ describe('secrets never show, whatever else is right or wrong', () => {
       fc.property(secret, otherSettings, (text, others) => {
         const written = encodeURIComponent(text);
         for (const env of give(text, written)) {
-          const shown = everythingShown({ ...others, ...env });
+          const shown = allOutput({ ...others, ...env });
           expectHidden(shown, text);
           if (env['MARKETPLACE_API_KEY'] === undefined) expectHidden(shown, written);
         }
@@ -116,10 +112,10 @@ describe('secrets never show, whatever else is right or wrong', () => {
     );
   });
 
-  it('a key that was pasted into another setting as well', () => {
+  it('a key that was also pasted into another setting', () => {
     fc.assert(
       fc.property(secret, fc.constantFrom(...otherNames), (key, name) => {
-        const shown = everythingShown({ [name]: key, MARKETPLACE_API_KEY: key });
+        const shown = allOutput({ [name]: key, MARKETPLACE_API_KEY: key });
         expectHidden(shown.replaceAll(/url: URL \{[^}]*\}/g, ''), key);
       }),
       RUNS,
@@ -133,13 +129,13 @@ describe('secrets never show, whatever else is right or wrong', () => {
     ['DATABASE_URL_FILE', 'postgresql://me:hunter2pass@db/mirror'],
     ['MARKETPLACE_URL', 'https://me:hunter2pass@market.example'],
     ['MARKETPLACE_URL', 'https://market.example/?api_key=hunter2pass'],
-  ])('what looks like a key or password in %s, where it does not belong', (name, value) => {
-    const shown = everythingShown({ MARKETPLACE_URL: 'https://a.example', [name]: value });
+  ])('something like a key or password in the wrong setting, %s', (name, value) => {
+    const shown = allOutput({ MARKETPLACE_URL: 'https://a.example', [name]: value });
     expectHidden(shown, value.includes('hunter2pass') ? 'hunter2pass' : value.slice(0, 20));
   });
 });
 
-it('are known to the log, whatever part of an address holds them', () => {
+it('the log gets all secrets, even parts of addresses', () => {
   folder.write('url', 'postgresql://me:in-a-file@db/mirror');
   const { secrets } = folder.read({
     MARKETPLACE_URL: 'https://a.example',
@@ -153,23 +149,23 @@ it('are known to the log, whatever part of an address holds them', () => {
   });
   const known = secrets.map((one) => one.reveal());
   const wanted = ['the-api-key', 'in-a-file', 'p of-redis', 'of-the-mail', 'a-token'];
-  // A short part of an address may be a word; the whole of it never is.
+  // A short token is only masked as part of its address.
   for (const text of wanted) expect(known.some((one) => one.endsWith(text))).toBe(true);
 });
 
-it('what is said of a thousand sellers hides the keys of all of them, in a blink: every command waits for it', () => {
+it('messages about 2,000 sellers hide all their keys, quickly, because every command waits for it', () => {
   const findings = new Findings();
   const keys = Array.from({ length: 2_000 }, (_, n) => `key-${n}-${'0123456789abcdef'.repeat(4)}`);
   findings.hide(keys);
-  for (const key of keys) findings.warning(`the file ${key}`, 'is: mend it');
+  for (const key of keys) findings.warning(`the file ${key}`, 'is wrong: fix it');
   expect(new Set(findings.sentences('warning'))).toEqual(
-    new Set(['the file [secret] is: mend it']),
+    new Set(['the file [secret] is wrong: fix it']),
   );
 });
 
-it('a secret within another one leaves nothing of it behind', () => {
+it('a secret inside another one is masked with it', () => {
   const findings = new Findings();
   findings.hide(['inner-word', 'outer-inner-word-outer']);
-  findings.warning({ where: 'X', text: 'outer-inner-word-outer' }, 'is: mend it');
-  expect(findings.sentences('warning')).toEqual(['X "[secret]" is: mend it']);
+  findings.warning({ where: 'X', text: 'outer-inner-word-outer' }, 'is wrong: fix it');
+  expect(findings.sentences('warning')).toEqual(['X "[secret]" is wrong: fix it']);
 });

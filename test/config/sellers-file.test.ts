@@ -13,7 +13,7 @@ function withSellers(...sellers: readonly object[]): NodeJS.ProcessEnv {
 }
 
 describe('the sellers file', () => {
-  it('lists several sellers, each with its own key, limits and carriage', () => {
+  it('lists several sellers, each with its own key, limits and parameters', () => {
     mkdirSync(join(folder.path(), 'conf'));
     folder.write('conf/other.key', 'key-of-the-other\n');
     folder.write(
@@ -48,7 +48,7 @@ describe('the sellers file', () => {
     ]);
   });
 
-  it('may take a key from a variable named like one of ours, without a warning', () => {
+  it('may take a key from a variable with the name of a setting, without a warning', () => {
     const env = withSellers(
       { ...SHOP, keyEnv: 'MARKETPLACE_API_KEY' },
       { ...SHOP, name: 'two', keyEnv: 'MARKETPLACE_KEY_TWO' },
@@ -65,12 +65,12 @@ describe('the sellers file', () => {
     expect(config.warnings).toEqual([]);
   });
 
-  it('makes a single seller’s key beside it a warning, because it does nothing', () => {
+  it('brings a warning about the key of a single seller, which is not used', () => {
     const config = folder.read({ ...withSellers(SHOP), MARKETPLACE_API_KEY: 'unused-key' });
     expect(config.warnings).toEqual([expect.stringMatching(/^MARKETPLACE_API_KEY is not used/)]);
   });
 
-  it('gives sellers of one host the strictest of their limits, since they share its budget', () => {
+  it('gives sellers of one host the lowest of their limits, because they share its budget', () => {
     const config = folder.read(
       withSellers(
         { ...SHOP, requestsPerMinute: 0 },
@@ -83,7 +83,7 @@ describe('the sellers file', () => {
   });
 });
 
-describe('what is wrong in the sellers file', () => {
+describe('a problem in the sellers file', () => {
   it.each<[object, RegExp]>([
     [
       { request_per_minute: 1 },
@@ -97,12 +97,12 @@ describe('what is wrong in the sellers file', () => {
     [{ requestsPerMinute: 0.5 }, /\.requestsPerMinute "0.5" is not a whole number/],
     [{ name: '../x' }, /\.name "..\/x" is not a seller name/],
     [{ keyEnv: undefined }, / has no key: add keyFile or keyEnv/],
-    [{ keyFile: 'x' }, /\.keyFile and SELLERS_FILE sellers\[0\].keyEnv are both given/],
+    [{ keyFile: 'x' }, /\.keyFile and SELLERS_FILE sellers\[0\].keyEnv are both set/],
     [{ keyEnv: 'NOPE' }, / takes its key from the variable NOPE, which is not set: set NOPE in/],
-    // What may be the key itself is not shown.
+    // This may be the key itself, so the message does not show it.
     [
       { keyEnv: 'k3y0123456789abcdef0123456789' },
-      / has a keyEnv that names no variable: name the variable (?!.*k3y0123)/,
+      / has a keyEnv that is not the name of a variable: name the variable (?!.*k3y0123)/,
     ],
     [{ keyEnv: undefined, keyFile: 'no.key' }, /\.keyFile "no.key" can't be read \(ENOENT\)/],
     [{ parameters: 'form' }, /\.parameters "form" is not known/],
@@ -111,14 +111,14 @@ describe('what is wrong in the sellers file', () => {
     [{ accountCron: '1 2 3' }, /\.accountCron "1 2 3" has 3 fields/],
     [{ timeZone: 'Europe/Berln' }, /\.timeZone "Europe\/Berln" .* Europe\/Berlin\?/],
     [{ syncCron: 5 }, /\.syncCron is missing or not a string/],
-  ])('is named with its place: %j', (fields, expected) => {
+  ])('is reported with its position: %j', (fields, expected) => {
     const [problem, ...others] = folder.problems(withSellers({ ...SHOP, ...fields }));
     expect(problem).toMatch(/^SELLERS_FILE sellers\[0\]/);
     expect(problem).toMatch(expected);
     expect(others).toEqual([]);
   });
 
-  it('is told of all sellers at once, also where one has the wrong shape', () => {
+  it('is reported for all sellers, even if one has the wrong shape', () => {
     const bad = { ...SHOP, syncCron: '0', timeZone: 'Mars/Olympus', keyEnv: 'NOPE' };
     const problems = folder.problems(
       withSellers({ ...SHOP, url: 1 }, { ...bad, name: 'two' }, { ...bad, name: '' }),
@@ -128,10 +128,10 @@ describe('what is wrong in the sellers file', () => {
     expect(problems.filter((text) => text.includes('sellers[2]'))).toHaveLength(4);
   });
 
-  it('includes a second seller of the same name, one that is no object, and none', () => {
+  it('may be a duplicate name, an entry of another type, or an empty list', () => {
     expect(folder.problems(withSellers(SHOP, SHOP))).toEqual([
       expect.stringMatching(
-        /sellers\[1\].name "shop" is the name of SELLERS_FILE sellers\[0\] too/,
+        /sellers\[1\].name "shop" is also the name of SELLERS_FILE sellers\[0\]/,
       ),
     ]);
     expect(folder.problems(withSellers('shop' as unknown as object))).toEqual([
@@ -149,14 +149,14 @@ describe('what is wrong in the sellers file', () => {
     ],
     ['JSON of another shape', '"sellers"', /^SELLERS_FILE ".*sellers.json" is not an object/],
     ['without sellers', '{"seller": []}', /did you mean sellers\?/],
-  ])('includes a file that is %s', (_, text, expected) => {
+  ])('may be a file that is %s', (_, text, expected) => {
     folder.write('sellers.json', text);
     const problems = folder.problems({ SELLERS_FILE: 'sellers.json' });
     expect(problems).toContainEqual(expect.stringMatching(expected));
     expect(problems.join()).not.toContain('plain-secret-1');
   });
 
-  it('includes a file that is not there', () => {
+  it('may be a missing file', () => {
     expect(folder.problems({ SELLERS_FILE: 'nope.json' })).toEqual([
       expect.stringMatching(/^SELLERS_FILE ".*nope.json" can't be read \(ENOENT\)/),
     ]);
@@ -164,7 +164,7 @@ describe('what is wrong in the sellers file', () => {
 });
 
 describe('a seller of the file', () => {
-  it('may have a schedule of its own, field by field', () => {
+  it('may have its own schedule, field by field', () => {
     const env = withSellers(
       SHOP,
       { ...SHOP, name: 'two', syncCron: '0 5 * * *', timeZone: 'Asia/Tokyo' },

@@ -14,12 +14,12 @@ describe('the table of settings', () => {
     description,
   ]);
 
-  it('is what .env.example shows, so that nobody follows an old example', () => {
+  it('matches .env.example', () => {
     const shown = [...textOf('.env.example').matchAll(/^# (.+)\n#([A-Z_]+)=(.*)$/gm)];
     expect(shown.map(([, text, name, value]) => [name, value, text])).toEqual(described);
   });
 
-  it('is the table in docs/settings.md', () => {
+  it('matches docs/settings.md', () => {
     const rows = [
       ...textOf('docs/settings.md').matchAll(/^\| `([A-Z_]+)` *\|([^|]*)\|([^|]*)\|$/gm),
     ];
@@ -32,9 +32,9 @@ describe('the table of settings', () => {
   });
 
   const folder = useFolder();
-  it('states defaults that mean the same as setting nothing', () => {
+  it('has defaults that mean the same as not setting anything', () => {
     const defaults: NodeJS.ProcessEnv = {};
-    for (const [name = '', usual] of described) defaults[name] = usual;
+    for (const [name = '', value] of described) defaults[name] = value;
     expect(folder.read(defaults, 'store')).toEqual(folder.read({}, 'store'));
   });
 });
@@ -51,7 +51,7 @@ function shown(
 }
 
 describe('the report on settings', () => {
-  it('has every setting with what is in effect and where it comes from, and no secret', () => {
+  it('has every setting with its value and source, and no secret', () => {
     folder.write(
       '.env',
       'SYNC_CRON=0 3 * * *\nTZ=UTC\nREDIS_URL=redis://:pw@cache\nLOG_LEVEL=debug\n',
@@ -74,7 +74,7 @@ describe('the report on settings', () => {
     expect(shown(folder.report({}).settings)['TZ']).toMatch(/^UTC from \.env$/);
   });
 
-  it('has what the sellers file says of each seller, and what holds where it says nothing', () => {
+  it('has the fields of each seller in the sellers file, and the settings for missing fields', () => {
     folder.write('main.key', KEY);
     const url = 'https://market.example';
     const sellers = [
@@ -99,7 +99,7 @@ describe('the report on settings', () => {
     });
   });
 
-  it('shows wrong settings with what is wrong, all of them, since a report of good ones helps nobody', () => {
+  it('shows wrong settings, and all their problems', () => {
     const report = folder.report({
       MARKETPLACE_URL: 'https://me:hunter2pass@market.example',
       REQUESTS_PER_MINUTE: 'many',

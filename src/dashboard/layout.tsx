@@ -168,7 +168,6 @@ const NOTICES: Readonly<Record<string, string>> = {
   'no-worker': 'Queued, but no worker is running. Start one with `seller-mirror run`.',
   approved: 'Removals approved.',
   rejected: 'Removals rejected. The items stay missing.',
-  paused: 'Paused. Schedules skip this seller until you resume it.',
   resumed: 'Resumed. Schedules mirror this seller again.',
   retried: 'The job is back in the queue.',
   'key-untried':

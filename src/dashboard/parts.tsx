@@ -66,22 +66,28 @@ function slug(title: string): string {
 }
 
 /** A column of a `Table`. */
-export interface Column<Row> {
+export type Column<Row> = {
   readonly name: string;
-  readonly cell: (row: Row) => Child;
   /** Aligns digits to the right. Implies `isLabelled`. */
   readonly isNumber?: boolean;
   /** Shows the column's name before each value where the table flows. */
   readonly isLabelled?: boolean;
   /** Hidden on phones, unless the table flows. */
   readonly isMinor?: boolean;
+} & ({ readonly cell: (row: Row) => Child } | { readonly count: (row: Row) => number });
+
+interface TableProps<Row> {
+  columns: readonly Column<Row>[];
+  rows: readonly Row[];
+  /** Shown without rows. */
+  empty?: Child;
+  /** Shows each row as a paragraph on phones, for tables too wide for them. */
+  flows?: boolean;
+  /** Gives columns the same width in each of several tables below each other. */
+  isFixed?: boolean;
 }
 
-/**
- * A table, or `empty` without rows.
- * @param flows shows each row as a paragraph on phones, for tables too wide for them
- * @param isFixed gives columns the same width in each of several tables below each other
- */
+/** A table. Without rows: `empty`, or nothing. @param caption for screen readers */
 export function Table<Row>({
   caption,
   columns,
@@ -89,20 +95,18 @@ export function Table<Row>({
   empty,
   flows = false,
   isFixed = false,
-}: {
-  caption: string;
-  columns: readonly Column<Row>[];
-  rows: readonly Row[];
-  empty: Child;
-  flows?: boolean;
-  isFixed?: boolean;
-}) {
-  if (rows.length === 0) return <Empty>{empty}</Empty>;
-  const cells = columns.map((column) => ({
-    ...column,
-    kind: [column.isNumber && 'figure', column.isMinor && 'minor'].filter(Boolean).join(' '),
-    label: flows && (column.isNumber || column.isLabelled) ? column.name : undefined,
-  }));
+}: TableProps<Row> & { caption: string }) {
+  if (rows.length === 0) return empty === undefined ? null : <Empty>{empty}</Empty>;
+  const cells = columns.map((column) => {
+    const { name, isMinor = false, isLabelled = false } = column;
+    const isNumber = column.isNumber === true || 'count' in column;
+    return {
+      name,
+      kind: [isNumber ? 'figure' : '', isMinor ? 'minor' : ''].filter(Boolean).join(' '),
+      label: flows && (isNumber || isLabelled) ? name : undefined,
+      cell: (row: Row) => ('count' in column ? <Count of={column.count(row)} /> : column.cell(row)),
+    };
+  });
   return (
     <div
       class={`table${flows ? ' flows' : ''}${isFixed ? ' fixed' : ''}`}
@@ -134,6 +138,21 @@ export function Table<Row>({
         </tbody>
       </table>
     </div>
+  );
+}
+
+/** A section with a table. Without rows and `empty`: nothing. */
+export function TableSection<Row>({
+  title,
+  note,
+  actions,
+  ...table
+}: TableProps<Row> & { title: string; note?: Child; actions?: Child }) {
+  if (table.rows.length === 0 && table.empty === undefined) return null;
+  return (
+    <Section title={title} note={note} actions={actions}>
+      <Table caption={title} {...table} />
+    </Section>
   );
 }
 
@@ -182,15 +201,17 @@ export const Figures: FC<{ of: readonly { label: string; value: Child; note?: Ch
 /** A line of `Facts`. */
 export type Fact = readonly [name: string, value: Child];
 
-/** Names with values, one per line. */
-export const Facts: FC<{ of: readonly Fact[] }> = ({ of }) => (
+/** Names with values, one per line. Skips nulls. */
+export const Facts: FC<{ of: readonly (Fact | null)[] }> = ({ of }) => (
   <dl class="facts">
-    {of.map(([name, value]) => (
-      <>
-        <dt>{name}</dt>
-        <dd>{value}</dd>
-      </>
-    ))}
+    {of.map((fact) =>
+      fact === null ? null : (
+        <>
+          <dt>{fact[0]}</dt>
+          <dd>{fact[1]}</dd>
+        </>
+      ),
+    )}
   </dl>
 );
 

@@ -211,7 +211,7 @@ describe('Pause and Resume', () => {
       performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: false }, never);
 
     const paused = await operator.post('/sellers/main/pause');
-    expect(paused.headers.get('location')).toBe('/sellers/main?notice=paused');
+    expect(paused.headers.get('location')).toBe('/sellers/main');
     await tick();
     expect(sim.log.length).toBe(requests);
     const text = await operator.page('/sellers/main');

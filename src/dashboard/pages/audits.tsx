@@ -25,7 +25,6 @@ import {
   Ago,
   Bar,
   Choice,
-  Count,
   type Fact,
   Facts,
   Figures,
@@ -40,6 +39,7 @@ import {
   splitPage,
   State,
   Table,
+  TableSection,
   Untrusted,
 } from '../parts.js';
 import { oneOf, parseId, parseNumber } from '../query.js';
@@ -175,12 +175,10 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
               ['Codes', count(audit.codes)],
               ['Repeated', count(countRepeated(audit))],
               ['Rejected', count(audit.rejected)],
-              ...(audit.reused === 0
-                ? []
-                : [['Already checked recently', count(audit.reused)] as const]),
+              audit.reused === 0 ? null : ['Already checked recently', count(audit.reused)],
               ['Started', <Moment at={audit.createdAt} />],
               ['Finished', finishedOf(audit)],
-              ...resultFacts(audit),
+              resultFact(audit),
             ]}
           />
         </Section>
@@ -257,8 +255,8 @@ function finishedOf({ createdAt, finishedAt }: AuditProgress) {
 }
 
 /** Where `codes check --out` writes the result. */
-function resultFacts({ result }: AuditProgress): Fact[] {
-  if (result === null) return [];
+function resultFact({ result }: AuditProgress): Fact | null {
+  if (result === null) return null;
   const { path, writtenAt } = result;
   const status =
     writtenAt === null ? (
@@ -269,31 +267,25 @@ function resultFacts({ result }: AuditProgress): Fact[] {
       </>
     );
   return [
-    [
-      'Result file',
-      <>
-        <Untrusted text={path} />, {status}
-      </>,
-    ],
+    'Result file',
+    <>
+      <Untrusted text={path} />, {status}
+    </>,
   ];
 }
 
 /** Why codes got no verdict, and what to do. */
-const NoVerdict: FC<{ reasons: readonly UnprovenCount[] }> = ({ reasons }) =>
-  reasons.length === 0 ? null : (
-    <Section title="Codes without a verdict">
-      <Table
-        caption="Codes without a verdict"
-        rows={reasons}
-        empty=""
-        columns={[
-          { name: 'Codes', isNumber: true, cell: ({ codes }) => count(codes) },
-          { name: 'Why', cell: ({ reason }) => <Untrusted text={whyUnproven(reason)} /> },
-          { name: 'What to do', cell: ({ reason }) => <Sentence text={unprovenRemedy(reason)} /> },
-        ]}
-      />
-    </Section>
-  );
+const NoVerdict: FC<{ reasons: readonly UnprovenCount[] }> = ({ reasons }) => (
+  <TableSection
+    title="Codes without a verdict"
+    rows={reasons}
+    columns={[
+      { name: 'Codes', count: ({ codes }) => codes },
+      { name: 'Why', cell: ({ reason }) => <Untrusted text={whyUnproven(reason)} /> },
+      { name: 'What to do', cell: ({ reason }) => <Sentence text={unprovenRemedy(reason)} /> },
+    ]}
+  />
+);
 
 type AuditRow = Pick<
   AuditProgress,
@@ -335,11 +327,11 @@ const AuditTable: FC<{ audits: readonly AuditRow[]; isFiltered: boolean }> = ({
       { name: 'Seller', cell: ({ sellerId }) => <SellerLink name={sellerId} /> },
       { name: 'State', cell: ({ state }) => <State of={state} /> },
       { name: 'Started', cell: ({ createdAt }) => <Ago at={createdAt} /> },
-      { name: 'Codes', isNumber: true, cell: ({ codes }) => <Count of={codes} /> },
-      { name: 'Valid', isNumber: true, cell: ({ valid }) => <Count of={valid} /> },
-      { name: 'Invalid', isNumber: true, cell: ({ invalid }) => <Count of={invalid} /> },
-      { name: 'Unproven', isNumber: true, cell: ({ unproven }) => <Count of={unproven} /> },
-      { name: 'Waiting', isNumber: true, cell: ({ pending }) => <Count of={pending} /> },
+      { name: 'Codes', count: ({ codes }) => codes },
+      { name: 'Valid', count: ({ valid }) => valid },
+      { name: 'Invalid', count: ({ invalid }) => invalid },
+      { name: 'Unproven', count: ({ unproven }) => unproven },
+      { name: 'Waiting', count: ({ pending }) => pending },
     ]}
   />
 );

@@ -37,6 +37,7 @@ import {
   Sentence,
   State,
   Table,
+  TableSection,
   Token,
   Untrusted,
 } from '../parts.js';
@@ -71,27 +72,25 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
       { title: 'Codes', lead: 'Look up a purchase code: its verdict, proof and purchase.' },
       <>
         <LookUp token={c.get('token')} sellers={sellers} />
-        <Section title="Latest changes">
-          <Table
-            caption="Latest changes"
-            flows
-            rows={latest}
-            empty="No code has changed its verdict or purchase yet. Audits and re-checks find changes."
-            columns={[
-              {
-                name: 'Code',
-                cell: ({ codeId, code }) => (
-                  <a class="code" href={`/codes/${codeId}`}>
-                    {shownCode(c, code)}
-                  </a>
-                ),
-              },
-              ...TRANSITION_COLUMNS,
-              { name: 'When', cell: ({ happenedAt }) => <Ago at={happenedAt} /> },
-              { name: 'Item', cell: ({ itemName }) => <Untrusted text={itemName} /> },
-            ]}
-          />
-        </Section>
+        <TableSection
+          title="Latest changes"
+          flows
+          rows={latest}
+          empty="No code has changed its verdict or purchase yet. Audits and re-checks find changes."
+          columns={[
+            {
+              name: 'Code',
+              cell: ({ codeId, code }) => (
+                <a class="code" href={`/codes/${codeId}`}>
+                  {shownCode(c, code)}
+                </a>
+              ),
+            },
+            ...TRANSITION_COLUMNS,
+            { name: 'When', cell: ({ happenedAt }) => <Ago at={happenedAt} /> },
+            { name: 'Item', cell: ({ itemName }) => <Untrusted text={itemName} /> },
+          ]}
+        />
       </>,
     );
   });
@@ -109,7 +108,9 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
       c,
       { title: 'Code not found', status: 404, isStatic: true },
       <>
-        <p class="notice warn">{sellerId} has no such code: it was never listed or checked.</p>
+        <p class="notice warn">
+          No list of {sellerId} contains this code, and it was never checked.
+        </p>
         {canCheck ? (
           <ActionButton
             action="/codes/check"
@@ -184,7 +185,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
             ['Checked', <Ago at={checkedAt} />],
             ['Verdict since', <Moment at={state.verdictSince} />],
             ['First checked', <Moment at={state.firstCheckedAt} none="never" />],
-            ...messageFact(answer, mask),
+            messageFact(answer, mask),
           ]}
         />
         <Section
@@ -207,18 +208,16 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
         >
           <CheckTable checks={checks} mask={mask} />
         </Section>
-        <Section title="Transitions">
-          <Table
-            caption="Transitions"
-            flows
-            rows={transitions}
-            empty="Nothing has changed since the first verdict."
-            columns={[
-              { name: 'When', cell: ({ happenedAt }) => <Moment at={happenedAt} /> },
-              ...TRANSITION_COLUMNS,
-            ]}
-          />
-        </Section>
+        <TableSection
+          title="Transitions"
+          flows
+          rows={transitions}
+          empty="Nothing has changed since the first verdict."
+          columns={[
+            { name: 'When', cell: ({ happenedAt }) => <Moment at={happenedAt} /> },
+            ...TRANSITION_COLUMNS,
+          ]}
+        />
       </>,
     );
   });
@@ -298,10 +297,10 @@ function maskIn(text: string, code: string, mask: string): string {
 function messageFact(
   { httpStatus, message }: Pick<CodeCheck, 'httpStatus' | 'message'>,
   mask: (text: string) => string,
-): Fact[] {
-  if (message === null || message === '') return [];
+): Fact | null {
+  if (message === null || message === '') return null;
   const status = httpStatus === null ? '' : `${httpStatus}: `;
-  return [['Marketplace message', <Untrusted text={mask(`${status}${message}`)} />]];
+  return ['Marketplace message', <Untrusted text={mask(`${status}${message}`)} />];
 }
 
 const LookUp: FC<{ token: string; sellers: readonly string[] }> = ({ token, sellers }) => (
@@ -374,7 +373,7 @@ function purchaseFacts(
   purchase: Purchase,
   sellerId: string,
   verdict: 'valid' | 'invalid' | 'unproven',
-): Fact[] {
+): (Fact | null)[] {
   const { licenseType, item, price, currency, purchasedAt, downloaded, supportedUntil } = purchase;
   const support = supportAt(purchase, Date.now());
   const name = item?.name ?? item?.url ?? item?.id?.toString() ?? null;
@@ -392,22 +391,20 @@ function purchaseFacts(
     ['License', <Untrusted text={licenseType} />],
     ['Price', money(price, currency)],
     ['Purchased', <Moment at={purchasedAt === null ? null : new Date(purchasedAt)} />],
-    ...(verdict === 'invalid'
-      ? []
+    verdict === 'invalid'
+      ? null
       : [
-          [
-            'Support',
-            <>
-              {support}
-              {supportedUntil === null ? null : (
-                <>
-                  {support === 'active' ? ' until ' : ' since '}
-                  <Moment at={new Date(supportedUntil)} />
-                </>
-              )}
-            </>,
-          ] as const,
-        ]),
+          'Support',
+          <>
+            {support}
+            {supportedUntil === null ? null : (
+              <>
+                {support === 'active' ? ' until ' : ' since '}
+                <Moment at={new Date(supportedUntil)} />
+              </>
+            )}
+          </>,
+        ],
     ['Downloaded', downloaded === null ? '–' : downloaded ? 'yes' : 'no'],
   ];
 }

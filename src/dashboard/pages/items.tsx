@@ -22,6 +22,7 @@ import {
   splitPage,
   State,
   Table,
+  TableSection,
   Untrusted,
   WebLink,
 } from '../parts.js';
@@ -203,36 +204,35 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
         >
           <ChangeTable changes={changes.toReversed()} hasItem={false} />
         </Section>
-        <Section title="Purchases" note="found by audits">
-          <Table
-            caption="Purchases"
-            flows
-            rows={purchases}
-            empty="No purchase of this item is known yet. Audits of purchase codes find them."
-            columns={[
-              {
-                name: 'Code',
-                cell: ({ codeId, code }) => (
-                  <a class="code" href={`/codes/${codeId}`}>
-                    {isOperator(c) ? code : maskCode(code)}
-                  </a>
-                ),
-              },
-              { name: 'Purchased', cell: ({ purchasedAt }) => <Ago at={purchasedAt} none="–" /> },
-              {
-                name: 'License',
-                isMinor: true,
-                cell: ({ licenseType }) => <Untrusted text={licenseType} />,
-              },
-              {
-                name: 'Price',
-                isNumber: true,
-                cell: ({ price, currency }) => money(price, currency),
-              },
-              { name: 'Support', cell: ({ support }) => support },
-            ]}
-          />
-        </Section>
+        <TableSection
+          title="Purchases"
+          note="found by audits"
+          flows
+          rows={purchases}
+          empty="No purchase of this item is known yet. Audits of purchase codes find them."
+          columns={[
+            {
+              name: 'Code',
+              cell: ({ codeId, code }) => (
+                <a class="code" href={`/codes/${codeId}`}>
+                  {isOperator(c) ? code : maskCode(code)}
+                </a>
+              ),
+            },
+            { name: 'Purchased', cell: ({ purchasedAt }) => <Ago at={purchasedAt} none="–" /> },
+            {
+              name: 'License',
+              isMinor: true,
+              cell: ({ licenseType }) => <Untrusted text={licenseType} />,
+            },
+            {
+              name: 'Price',
+              isNumber: true,
+              cell: ({ price, currency }) => money(price, currency),
+            },
+            { name: 'Support', cell: ({ support }) => support },
+          ]}
+        />
         <Section title="Details">
           {item.state === 'removed' ? (
             <p class="notice bad">
@@ -267,17 +267,9 @@ function headingOf(name: string): string {
 
 type Item = Prisma.ItemGetPayload<object>;
 
-function factsOf(item: Item): Fact[] {
-  const name: Fact[] =
-    item.name.length > MAX_HEADING_CHARS ? [['Name', <Untrusted text={item.name} isWhole />]] : [];
-  const removed: Fact[] = item.removedAt === null ? [] : [['Removed', <Ago at={item.removedAt} />]];
-  const links = [
-    ['Demo', item.demoLink],
-    ['Thumbnail', item.thumbnailUrl],
-    ['Preview image', item.previewImageUrl],
-    ['Preview video', item.previewVideoUrl],
-    ['Preview audio', item.previewAudioUrl],
-  ] as const;
+function factsOf(item: Item): (Fact | null)[] {
+  const link = (name: string, url: string | null): Fact | null =>
+    url ? [name, <WebLink url={url} />] : null;
   const screenshots = (
     <ul class="plain">
       {item.screenshots.map((url) => (
@@ -288,7 +280,7 @@ function factsOf(item: Item): Fact[] {
     </ul>
   );
   return [
-    ...name,
+    item.name.length > MAX_HEADING_CHARS ? ['Name', <Untrusted text={item.name} isWhole />] : null,
     [
       'Category',
       <Untrusted text={[item.category, item.subCategory].filter(Boolean).join(' / ')} />,
@@ -297,11 +289,15 @@ function factsOf(item: Item): Fact[] {
     ['Options', <Untrusted text={item.options.join(', ')} />],
     ['Published', <Ago at={item.publishedAt} none="–" />],
     ['First seen', <Ago at={item.firstSeenAt} />],
-    ...removed,
-    ...links.flatMap(([label, url]): Fact[] => (url ? [[label, <WebLink url={url} />]] : [])),
-    ...(item.screenshots.length === 0
-      ? []
-      : [[`Screenshots (${count(item.screenshots.length)})`, screenshots] as const]),
+    item.removedAt === null ? null : ['Removed', <Ago at={item.removedAt} />],
+    link('Demo', item.demoLink),
+    link('Thumbnail', item.thumbnailUrl),
+    link('Preview image', item.previewImageUrl),
+    link('Preview video', item.previewVideoUrl),
+    link('Preview audio', item.previewAudioUrl),
+    item.screenshots.length === 0
+      ? null
+      : [`Screenshots (${count(item.screenshots.length)})`, screenshots],
     ['Description', <Untrusted text={textOfHtml(item.description)} isWhole />],
   ];
 }

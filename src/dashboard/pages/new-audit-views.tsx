@@ -14,10 +14,9 @@ import {
   HowListWasRead,
   Lines,
   Moment,
-  Section,
   SellerSelect,
   Sentence,
-  Table,
+  TableSection,
   Token,
   Untrusted,
 } from '../parts.js';
@@ -188,27 +187,20 @@ export function draftPage(
         <StartForm draftId={id} seller={seller} facts={facts} token={c.get('token')} />
       )}
       <HowListWasRead reasons={[...reasons, ...notes, ...skipped]} />
-      {report.rejected === 0 ? null : (
-        <Section
-          title="Rejected lines"
-          note={
-            report.rejected > report.firstRejected.length
-              ? `first ${report.firstRejected.length} of ${count(report.rejected)}; the result lists all`
-              : 'the result lists them as rejected'
-          }
-        >
-          <Table
-            caption="Rejected lines"
-            flows
-            rows={report.firstRejected}
-            empty=""
-            columns={[
-              { name: 'Place', cell: ({ place }) => place },
-              { name: 'Why', cell: ({ why }) => <Untrusted text={why} /> },
-            ]}
-          />
-        </Section>
-      )}
+      <TableSection
+        title="Rejected lines"
+        note={
+          report.rejected > report.firstRejected.length
+            ? `first ${report.firstRejected.length} of ${count(report.rejected)}; the result lists all`
+            : 'the result lists them as rejected'
+        }
+        flows
+        rows={report.firstRejected}
+        columns={[
+          { name: 'Place', cell: ({ place }) => place },
+          { name: 'Why', cell: ({ why }) => <Untrusted text={why} /> },
+        ]}
+      />
     </>,
   );
 }

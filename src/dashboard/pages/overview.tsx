@@ -21,7 +21,6 @@ import {
   Ago,
   Bar,
   Card,
-  Count,
   Figures,
   Filter,
   ItemLink,
@@ -31,6 +30,7 @@ import {
   SellerLink,
   State,
   Table,
+  TableSection,
   Untrusted,
 } from '../parts.js';
 import { parseNumber } from '../query.js';
@@ -200,41 +200,38 @@ const RunningWork: FC<{ running: Running; bars: readonly LiveBar[] }> = ({ runni
   );
 };
 
-const PriceMoves: FC<{ moves: readonly PriceMove[] }> = ({ moves }) =>
-  moves.length === 0 ? null : (
-    <Section title="Biggest price moves" note="last 24 hours">
-      <Table
-        caption="Biggest price moves"
-        flows
-        rows={moves}
-        empty=""
-        columns={[
-          {
-            name: 'Item',
-            cell: ({ sellerId, itemId, itemName }) => (
-              <ItemLink seller={sellerId} item={itemId} name={itemName} />
-            ),
-          },
-          { name: 'Price', cell: ({ price }) => price },
-          {
-            name: 'Old',
-            isNumber: true,
-            cell: ({ oldPrice, oldCurrency }) => money(oldPrice, oldCurrency),
-          },
-          {
-            name: 'New',
-            isNumber: true,
-            cell: ({ newPrice, currency }) => money(newPrice, currency),
-          },
-          {
-            name: 'Change',
-            isNumber: true,
-            cell: ({ percent }) => <Percent of={Number(percent)} />,
-          },
-        ]}
-      />
-    </Section>
-  );
+const PriceMoves: FC<{ moves: readonly PriceMove[] }> = ({ moves }) => (
+  <TableSection
+    title="Biggest price moves"
+    note="last 24 hours"
+    flows
+    rows={moves}
+    columns={[
+      {
+        name: 'Item',
+        cell: ({ sellerId, itemId, itemName }) => (
+          <ItemLink seller={sellerId} item={itemId} name={itemName} />
+        ),
+      },
+      { name: 'Price', cell: ({ price }) => price },
+      {
+        name: 'Old',
+        isNumber: true,
+        cell: ({ oldPrice, oldCurrency }) => money(oldPrice, oldCurrency),
+      },
+      {
+        name: 'New',
+        isNumber: true,
+        cell: ({ newPrice, currency }) => money(newPrice, currency),
+      },
+      {
+        name: 'Change',
+        isNumber: true,
+        cell: ({ percent }) => <Percent of={Number(percent)} />,
+      },
+    ]}
+  />
+);
 
 /** States of copies, in the order of the summary. */
 const COPIES = ['current', 'stale', 'never', 'failing', 'parked', 'paused'] as const;
@@ -306,9 +303,9 @@ const SellerTable: FC<{
         isLabelled: true,
         cell: ({ itemsMirroredAt }) => <Ago at={itemsMirroredAt} />,
       },
-      { name: 'Live', isNumber: true, cell: ({ items }) => <Count of={items.live} /> },
-      { name: 'Missing', isNumber: true, cell: ({ items }) => <Count of={items.missing} /> },
-      { name: 'Removed', isNumber: true, cell: ({ items }) => <Count of={items.removed} /> },
+      { name: 'Live', count: ({ items }) => items.live },
+      { name: 'Missing', count: ({ items }) => items.missing },
+      { name: 'Removed', count: ({ items }) => items.removed },
       {
         name: 'Balance',
         isNumber: true,

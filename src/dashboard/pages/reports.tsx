@@ -24,7 +24,6 @@ import {
   Choice,
   type Column,
   Copyable,
-  Count,
   Empty,
   Filter,
   ItemLink,
@@ -184,7 +183,7 @@ const Report: FC<{
     ) : (
       <div class="beside">
         <div class="chart-box">{chart}</div>
-        <Table caption={caption} rows={rows} empty="" columns={columns} />
+        <Table caption={caption} rows={rows} columns={columns} />
       </div>
     )}
     <details>
@@ -288,7 +287,7 @@ const ItemOf: FC<{ row: ReportRow; text: string | null }> = ({ row, text }) => {
 };
 
 function countColumn(name: string, field: string): Column<ReportRow> {
-  return { name, isNumber: true, cell: (row) => <Count of={Number(row[field] ?? 0)} /> };
+  return { name, count: (row) => Number(row[field] ?? 0) };
 }
 
 const SupportCalendar: FC<ReportProps> = ({ figures, sellerId }) => {

@@ -19,7 +19,6 @@ import {
   ActionButton,
   Ago,
   Choice,
-  Count,
   type Fact,
   Facts,
   Figures,
@@ -34,6 +33,7 @@ import {
   splitPage,
   State,
   Table,
+  TableSection,
   Token,
   Untrusted,
 } from '../parts.js';
@@ -143,11 +143,11 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
           of={[
             ['Started', <Moment at={run.startedAt} />],
             ['Took', tookOf(run)],
-            ...(hasItems ? [] : [['Account', accountOf(run)] as const]),
+            hasItems ? null : ['Account', accountOf(run)],
             ['Calls', count(run.apiCalls)],
             ['Downloaded', bytes(Number(run.bytes))],
             ['Process', run.holder],
-            ...decisionFact(run),
+            decisionFact(run),
           ]}
         />
         {run.warnings.length === 0 ? null : (
@@ -155,31 +155,24 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
             <Lines of={run.warnings} />
           </Section>
         )}
-        {quarantine.length === 0 ? null : (
-          <Section
-            title="Quarantined records"
-            note="unreadable; the copy keeps their last good state"
-          >
-            <Table
-              caption="Quarantined records"
-              rows={quarantine}
-              empty=""
-              columns={[
-                { name: 'Item', cell: ({ itemId }) => (itemId === null ? '–' : String(itemId)) },
-                { name: 'Why', cell: ({ reason }) => <Untrusted text={reason} /> },
-                {
-                  name: 'Record',
-                  cell: ({ raw }) => (
-                    <details>
-                      <summary>Show</summary>
-                      <pre>{printable(raw.slice(0, MAX_RAW_CHARS))}</pre>
-                    </details>
-                  ),
-                },
-              ]}
-            />
-          </Section>
-        )}
+        <TableSection
+          title="Quarantined records"
+          note="unreadable; the copy keeps their last good state"
+          rows={quarantine}
+          columns={[
+            { name: 'Item', cell: ({ itemId }) => (itemId === null ? '–' : String(itemId)) },
+            { name: 'Why', cell: ({ reason }) => <Untrusted text={reason} /> },
+            {
+              name: 'Record',
+              cell: ({ raw }) => (
+                <details>
+                  <summary>Show</summary>
+                  <pre>{printable(raw.slice(0, MAX_RAW_CHARS))}</pre>
+                </details>
+              ),
+            },
+          ]}
+        />
         {hasItems ? (
           <Section
             title="Changes"
@@ -389,10 +382,10 @@ export const RunTable: FC<{ runs: readonly Run[] }> = ({ runs }) => (
       { name: 'State', cell: ({ state }) => <State of={state} /> },
       { name: 'Started', cell: ({ startedAt }) => <Ago at={startedAt} /> },
       { name: 'Took', isNumber: true, cell: tookOf },
-      { name: 'New', isNumber: true, cell: ({ added }) => <Count of={added} /> },
-      { name: 'Changed', isNumber: true, cell: ({ changed }) => <Count of={changed} /> },
-      { name: 'Removed', isNumber: true, cell: ({ removed }) => <Count of={removed} /> },
-      { name: 'Calls', isNumber: true, cell: ({ apiCalls }) => <Count of={apiCalls} /> },
+      { name: 'New', count: ({ added }) => added },
+      { name: 'Changed', count: ({ changed }) => changed },
+      { name: 'Removed', count: ({ removed }) => removed },
+      { name: 'Calls', count: ({ apiCalls }) => apiCalls },
     ]}
   />
 );
@@ -403,14 +396,14 @@ function tookOf({ startedAt, finishedAt }: Pick<Run, 'startedAt' | 'finishedAt'>
   return ms < 1_000 ? `${ms} ms` : duration(ms);
 }
 
-function decisionFact({ decision, decidedBy, decidedAt }: Run): Fact[] {
-  if (decision === null) return [];
+function decisionFact({ decision, decidedBy, decidedAt }: Run): Fact | null {
+  if (decision === null) return null;
   const value = (
     <>
       {decision} by {decidedBy}, <Ago at={decidedAt} />
     </>
   );
-  return [['Decision', value]];
+  return ['Decision', value];
 }
 
 /** What a run of the account found. */

@@ -29,6 +29,7 @@ import {
   Sentence,
   State,
   Table,
+  TableSection,
   Untrusted,
 } from '../parts.js';
 import { nextTimes, obstacleOf, schedulesOf } from '../seller-state.js';
@@ -147,18 +148,16 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
                 <Table
                   caption="Items over time"
                   rows={days.slice(0, MAX_TABLE_ROWS)}
-                  empty=""
                   columns={[
                     { name: 'Day', cell: ({ day }) => day.toISOString().slice(0, 10) },
-                    { name: 'Live', isNumber: true, cell: ({ live }) => count(live) },
-                    { name: 'Missing', isNumber: true, cell: ({ missing }) => count(missing) },
-                    { name: 'New', isNumber: true, cell: ({ added }) => count(added) },
-                    { name: 'Removed', isNumber: true, cell: ({ removed }) => count(removed) },
+                    { name: 'Live', count: ({ live }) => live },
+                    { name: 'Missing', count: ({ missing }) => missing },
+                    { name: 'New', count: ({ added }) => added },
+                    { name: 'Removed', count: ({ removed }) => removed },
                     {
                       name: 'Changed',
-                      isNumber: true,
                       isMinor: true,
-                      cell: ({ changed }) => count(changed),
+                      count: ({ changed }) => changed,
                     },
                   ]}
                 />
@@ -184,7 +183,6 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
                 <Table
                   caption="Balances"
                   rows={balances.slice(0, MAX_TABLE_ROWS)}
-                  empty=""
                   columns={[
                     { name: 'Since', cell: ({ validFrom }) => moment(validFrom) },
                     {
@@ -226,7 +224,8 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
     await runAction(c, parts, { action: 'pause', target: seller }, () =>
       store.sellers.pause(seller, `paused by ${c.get('session').who}`),
     );
-    return c.redirect(`${path}?notice=paused`, 303);
+    // The page itself says that the seller is paused.
+    return c.redirect(path, 303);
   });
 
   app.post('/sellers/:name/resume', async (c) => {
@@ -314,34 +313,32 @@ const Schedules: FC<{ seller: SellerStatus; processes: readonly LiveProcess[] }>
   const fired = schedulesOf(seller.sellerId, processes);
   const obstacle = obstacleOf(seller, processes);
   return (
-    <Section title="Schedules">
-      <Table
-        caption="Schedules"
-        flows
-        rows={fired}
-        empty={
-          <>
-            No running scheduler mirrors this seller. Set <code>SYNC_CRON</code> and start{' '}
-            <code>seller-mirror run</code>.
-          </>
-        }
-        columns={[
-          { name: 'Task', cell: ({ kind }) => TASKS[kind] },
-          { name: 'Cron', cell: ({ cron }) => <code class="nowrap">{cron}</code> },
-          { name: 'Time zone', cell: ({ timeZone }) => timeZone },
-          {
-            name: `Next times (${TIME_ZONE})`,
-            isLabelled: true,
-            cell: (schedule) =>
-              obstacle ??
-              (nextTimes(schedule)
-                .map((at) => moment(at).slice(0, 16))
-                .join(', ') ||
-                'never'),
-          },
-        ]}
-      />
-    </Section>
+    <TableSection
+      title="Schedules"
+      flows
+      rows={fired}
+      empty={
+        <>
+          No running scheduler mirrors this seller. Set <code>SYNC_CRON</code> and start{' '}
+          <code>seller-mirror run</code>.
+        </>
+      }
+      columns={[
+        { name: 'Task', cell: ({ kind }) => TASKS[kind] },
+        { name: 'Cron', cell: ({ cron }) => <code class="nowrap">{cron}</code> },
+        { name: 'Time zone', cell: ({ timeZone }) => timeZone },
+        {
+          name: `Next times (${TIME_ZONE})`,
+          isLabelled: true,
+          cell: (schedule) =>
+            obstacle ??
+            (nextTimes(schedule)
+              .map((at) => moment(at).slice(0, 16))
+              .join(', ') ||
+              'never'),
+        },
+      ]}
+    />
   );
 };
 
@@ -377,11 +374,10 @@ const Requests: FC<{
             <Table
               caption="Requests in the last hour"
               rows={slots}
-              empty=""
               columns={[
                 { name: 'From', cell: ({ at }) => moment(at).slice(11, 16) },
-                { name: 'This seller', isNumber: true, cell: (slot) => count(slot.own) },
-                { name: 'All sellers', isNumber: true, cell: (slot) => count(slot.all) },
+                { name: 'This seller', count: (slot) => slot.own },
+                { name: 'All sellers', count: (slot) => slot.all },
               ]}
             />
           }

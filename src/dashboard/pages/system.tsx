@@ -17,19 +17,9 @@ import type { FeedState } from '../../store/feeds.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
 import { cachedCall } from '../../web/cached-call.js';
 import { type Dashboard, type DashboardParts, isOperator, Problem, runAction } from '../context.js';
+import { printable } from '../format.js';
 import { page } from '../layout.js';
-import { count, printable } from '../format.js';
-import {
-  ActionButton,
-  Ago,
-  Count,
-  Moment,
-  Section,
-  Sentence,
-  State,
-  Table,
-  Untrusted,
-} from '../parts.js';
+import { ActionButton, Ago, Moment, Sentence, State, TableSection, Untrusted } from '../parts.js';
 import { oneOf } from '../query.js';
 
 const MAX_FAILED_JOBS = 50;
@@ -62,119 +52,108 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
       c,
       { title: 'System', lead: 'Health of the installation, and what people did.' },
       <>
-        <Section
+        <TableSection
           title="Checks"
           note={
             <>
               <code>seller-mirror doctor</code> also checks marketplaces and API keys
             </>
           }
-        >
-          <Table
-            caption="Checks"
-            flows
-            rows={[...jobs.problems, ...found]}
-            empty=""
-            columns={[
-              { name: 'Result', cell: ({ result }) => <State of={result} tone={TONES[result]} /> },
-              { name: 'Finding', cell: ({ text }) => printable(text) },
-              {
-                name: 'What to do',
-                isLabelled: true,
-                cell: ({ remedy }) =>
-                  remedy === null ? <span class="muted">–</span> : <Sentence text={remedy} />,
-              },
-            ]}
-          />
-        </Section>
+          flows
+          rows={[...jobs.problems, ...found]}
+          columns={[
+            { name: 'Result', cell: ({ result }) => <State of={result} tone={TONES[result]} /> },
+            { name: 'Finding', cell: ({ text }) => printable(text) },
+            {
+              name: 'What to do',
+              isLabelled: true,
+              cell: ({ remedy }) =>
+                remedy === null ? <span class="muted">–</span> : <Sentence text={remedy} />,
+            },
+          ]}
+        />
         <Queues counts={jobs.counts} backend={queues.backend} />
-        <Section title="Failed jobs" note="a later run may have succeeded since">
-          <Table
-            caption="Failed jobs"
-            flows
-            rows={jobs.failed}
-            empty="No failed jobs."
-            columns={[
-              { name: 'Queue', cell: ({ queue }) => queue },
-              {
-                name: 'Job',
-                cell: ({ kind, seller }) => [kind, seller].filter(Boolean).join(' of '),
-              },
-              { name: 'Failed', cell: ({ endedAt }) => <Ago at={endedAt} /> },
-              { name: 'Attempts', isNumber: true, cell: ({ attempts }) => attempts },
-              { name: 'Why', cell: ({ problem }) => <Untrusted text={problem} /> },
-              ...(isOperator(c)
-                ? [
-                    {
-                      name: '',
-                      cell: ({ queue, jobId }: EndedJob) => (
-                        <ActionButton
-                          action="/system/retry"
-                          token={c.get('token')}
-                          fields={{ queue, job: jobId }}
-                        >
-                          Retry
-                        </ActionButton>
-                      ),
-                    },
-                  ]
-                : []),
-            ]}
-          />
-        </Section>
+        <TableSection
+          title="Failed jobs"
+          note="a later run may have succeeded since"
+          flows
+          rows={jobs.failed}
+          empty="No failed jobs."
+          columns={[
+            { name: 'Queue', cell: ({ queue }) => queue },
+            {
+              name: 'Job',
+              cell: ({ kind, seller }) => [kind, seller].filter(Boolean).join(' of '),
+            },
+            { name: 'Failed', cell: ({ endedAt }) => <Ago at={endedAt} /> },
+            { name: 'Attempts', count: ({ attempts }) => attempts },
+            { name: 'Why', cell: ({ problem }) => <Untrusted text={problem} /> },
+            ...(isOperator(c)
+              ? [
+                  {
+                    name: '',
+                    cell: ({ queue, jobId }: EndedJob) => (
+                      <ActionButton
+                        action="/system/retry"
+                        token={c.get('token')}
+                        fields={{ queue, job: jobId }}
+                      >
+                        Retry
+                      </ActionButton>
+                    ),
+                  },
+                ]
+              : []),
+          ]}
+        />
         <Processes processes={processes} />
         <Feeds configured={parts.config.feeds} states={feeds} />
-        <Section title="Alerts" note={`last ${MAX_ALERTS} delivered or dropped`}>
-          <Table
-            caption="Alerts"
-            flows
-            rows={jobs.alerts}
-            empty={
-              <>
-                No alerts yet. Set <code>ALERT_WEBHOOK_URL</code> or <code>ALERT_EMAIL</code> to
-                receive them.
-              </>
-            }
-            columns={[
-              { name: 'At', cell: ({ endedAt }) => <Ago at={endedAt} /> },
-              { name: 'Alert', cell: ({ jobId }) => jobId.replace('.', ' ') },
-              { name: 'Outcome', cell: ({ result }) => <Untrusted text={outcomeOf(result)} /> },
-            ]}
-          />
-        </Section>
-        <Section title="Accounts">
-          <Table
-            caption="Accounts"
-            rows={users}
-            empty={
-              <>
-                No accounts yet. Add one with{' '}
-                <code>seller-mirror users add NAME --role viewer</code>, or log in with{' '}
-                <code>seller-mirror dashboard link</code>.
-              </>
-            }
-            columns={[
-              { name: 'Name', cell: ({ name }) => name },
-              { name: 'Role', cell: ({ role }) => role },
-              { name: 'Since', cell: ({ createdAt }) => <Ago at={createdAt} /> },
-            ]}
-          />
-        </Section>
-        <Section title="Action log" note={`last ${MAX_ACTIONS}`}>
-          <Table
-            caption="Action log"
-            flows
-            rows={actions}
-            empty="No actions yet."
-            columns={[
-              { name: 'At', cell: ({ at }) => <Moment at={at} /> },
-              { name: 'Who', cell: ({ who }) => <Untrusted text={who} /> },
-              { name: 'Action', cell: ({ action }) => action },
-              { name: 'Target', cell: ({ target }) => <Untrusted text={target} /> },
-              { name: 'Outcome', cell: ({ outcome }) => <Untrusted text={outcome} /> },
-            ]}
-          />
-        </Section>
+        <TableSection
+          title="Alerts"
+          note={`last ${MAX_ALERTS} delivered or dropped`}
+          flows
+          rows={jobs.alerts}
+          empty={
+            <>
+              No alerts yet. Set <code>ALERT_WEBHOOK_URL</code> or <code>ALERT_EMAIL</code> to
+              receive them.
+            </>
+          }
+          columns={[
+            { name: 'At', cell: ({ endedAt }) => <Ago at={endedAt} /> },
+            { name: 'Alert', cell: ({ jobId }) => jobId.replace('.', ' ') },
+            { name: 'Outcome', cell: ({ result }) => <Untrusted text={outcomeOf(result)} /> },
+          ]}
+        />
+        <TableSection
+          title="Accounts"
+          rows={users}
+          empty={
+            <>
+              No accounts yet. Add one with <code>seller-mirror users add NAME --role viewer</code>,
+              or log in with <code>seller-mirror dashboard link</code>.
+            </>
+          }
+          columns={[
+            { name: 'Name', cell: ({ name }) => name },
+            { name: 'Role', cell: ({ role }) => role },
+            { name: 'Since', cell: ({ createdAt }) => <Ago at={createdAt} /> },
+          ]}
+        />
+        <TableSection
+          title="Action log"
+          note={`last ${MAX_ACTIONS}`}
+          flows
+          rows={actions}
+          empty="No actions yet."
+          columns={[
+            { name: 'At', cell: ({ at }) => <Moment at={at} /> },
+            { name: 'Who', cell: ({ who }) => <Untrusted text={who} /> },
+            { name: 'Action', cell: ({ action }) => action },
+            { name: 'Target', cell: ({ target }) => <Untrusted text={target} /> },
+            { name: 'Outcome', cell: ({ outcome }) => <Untrusted text={outcome} /> },
+          ]}
+        />
       </>,
     );
   });
@@ -247,52 +226,46 @@ const Queues: FC<{
   counts: Readonly<Record<QueueName, QueueCounts>> | null;
   backend: string;
 }> = ({ counts, backend }) => (
-  <Section title="Queues" note={backend === 'redis' ? 'in Redis' : 'in PostgreSQL'}>
-    <Table
-      caption="Queues"
-      rows={counts === null ? [] : QUEUE_NAMES.map((name) => ({ name, ...counts[name] }))}
-      empty="The queue does not respond."
-      columns={[
-        { name: 'Queue', cell: ({ name }) => name },
-        { name: 'Waiting', isNumber: true, cell: ({ waiting }) => count(waiting) },
-        { name: 'Active', isNumber: true, cell: ({ active }) => count(active) },
-        { name: 'Delayed', isNumber: true, cell: ({ delayed }) => count(delayed) },
-        { name: 'Failed', isNumber: true, cell: (of) => count(of.failed) },
-        { name: 'Done', isNumber: true, isMinor: true, cell: ({ completed }) => count(completed) },
-      ]}
-    />
-  </Section>
+  <TableSection
+    title="Queues"
+    note={backend === 'redis' ? 'in Redis' : 'in PostgreSQL'}
+    rows={counts === null ? [] : QUEUE_NAMES.map((name) => ({ name, ...counts[name] }))}
+    empty="The queue does not respond."
+    columns={[
+      { name: 'Queue', cell: ({ name }) => name },
+      { name: 'Waiting', count: ({ waiting }) => waiting },
+      { name: 'Active', count: ({ active }) => active },
+      { name: 'Delayed', count: ({ delayed }) => delayed },
+      { name: 'Failed', count: (of) => of.failed },
+      { name: 'Done', isMinor: true, count: ({ completed }) => completed },
+    ]}
+  />
 );
 
 const Processes: FC<{ processes: readonly LiveProcess[] }> = ({ processes }) => (
-  <Section title="Processes" note="last 24 hours, without those that stopped normally">
-    <Table
-      caption="Processes"
-      flows
-      rows={processes}
-      empty={
-        <>
-          No process is running. Start <code>seller-mirror run</code>.
-        </>
-      }
-      columns={[
-        { name: 'Process', cell: ({ host, pid }) => `${pid} on ${host}` },
-        { name: 'Roles', cell: ({ roles }) => roles.join(', ') },
-        {
-          name: 'State',
-          cell: (one) =>
-            isLive(one) ? <State of="alive" tone="good" /> : <State of="gone" tone="bad" />,
-        },
-        { name: 'Last seen', isLabelled: true, cell: ({ seenAt }) => <Ago at={seenAt} /> },
-        { name: 'Started', isLabelled: true, cell: ({ startedAt }) => <Ago at={startedAt} /> },
-        {
-          name: 'Schedules',
-          isNumber: true,
-          cell: ({ schedules }) => <Count of={schedules.length} />,
-        },
-      ]}
-    />
-  </Section>
+  <TableSection
+    title="Processes"
+    note="last 24 hours, without those that stopped normally"
+    flows
+    rows={processes}
+    empty={
+      <>
+        No process is running. Start <code>seller-mirror run</code>.
+      </>
+    }
+    columns={[
+      { name: 'Process', cell: ({ host, pid }) => `${pid} on ${host}` },
+      { name: 'Roles', cell: ({ roles }) => roles.join(', ') },
+      {
+        name: 'State',
+        cell: (one) =>
+          isLive(one) ? <State of="alive" tone="good" /> : <State of="gone" tone="bad" />,
+      },
+      { name: 'Last seen', isLabelled: true, cell: ({ seenAt }) => <Ago at={seenAt} /> },
+      { name: 'Started', isLabelled: true, cell: ({ startedAt }) => <Ago at={startedAt} /> },
+      { name: 'Schedules', count: ({ schedules }) => schedules.length },
+    ]}
+  />
 );
 
 function isLive(one: LiveProcess): boolean {
@@ -312,38 +285,34 @@ const Feeds: FC<{ configured: readonly FeedConfig[]; states: readonly FeedState[
   configured,
   states,
 }) => (
-  <Section
+  <TableSection
     title="Feeds"
     note={
       <>
         <code>seller-mirror feed status</code> also checks the targets
       </>
     }
-  >
-    <Table
-      caption="Feeds"
-      flows
-      rows={feedRows(configured, states)}
-      empty={
-        <>
-          No feeds. List reporting databases to keep up to date in <code>FEEDS_FILE</code>.
-        </>
-      }
-      columns={[
-        { name: 'Feed', cell: ({ name }) => name },
-        { name: 'Target', cell: ({ place }) => place },
-        { name: 'State', cell: ({ state, tone }) => <State of={state} tone={tone} /> },
-        {
-          name: 'Delivered',
-          isLabelled: true,
-          cell: ({ deliveredAt }) => <Ago at={deliveredAt} />,
-        },
-        { name: 'Behind since', isLabelled: true, cell: ({ since }) => <Ago at={since} /> },
-        { name: 'Views behind', isLabelled: true, cell: ({ views }) => views.join(', ') || '–' },
-        { name: 'Problem', cell: ({ problem }) => <Untrusted text={problem} /> },
-      ]}
-    />
-  </Section>
+    flows
+    rows={feedRows(configured, states)}
+    empty={
+      <>
+        No feeds. List reporting databases to keep up to date in <code>FEEDS_FILE</code>.
+      </>
+    }
+    columns={[
+      { name: 'Feed', cell: ({ name }) => name },
+      { name: 'Target', cell: ({ place }) => place },
+      { name: 'State', cell: ({ state, tone }) => <State of={state} tone={tone} /> },
+      {
+        name: 'Delivered',
+        isLabelled: true,
+        cell: ({ deliveredAt }) => <Ago at={deliveredAt} />,
+      },
+      { name: 'Behind since', isLabelled: true, cell: ({ since }) => <Ago at={since} /> },
+      { name: 'Views behind', isLabelled: true, cell: ({ views }) => views.join(', ') || '–' },
+      { name: 'Problem', cell: ({ problem }) => <Untrusted text={problem} /> },
+    ]}
+  />
 );
 
 /** The configured feeds, and feeds that only other processes have configured. */

@@ -89,7 +89,7 @@ export async function useLink(
   }
 }
 
-/** Prisma's error code. */
+/** Prisma's error code for a record that does not exist. */
 const ROW_NOT_FOUND = 'P2025';
 
 /** Opens a session for an account or a login link, and deletes expired sessions. */

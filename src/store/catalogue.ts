@@ -88,10 +88,10 @@ export function addApplied(a: Applied, b: Applied): Applied {
 }
 
 /**
- * Applies the staged records to `mirror.items`, saves the superseded states, stages the changes, and empties the stage.
- * If a list contains an item more than once, the copy with the greatest hash wins, the stored row
- * included. The rule is arbitrary but independent of the list's order, so a contradictory list does
- * not cause a change every night.
+ * Applies the staged records to `mirror.items`: saves the superseded states, stages the changes, and
+ * empties the stage. Of several copies of an item, the one with the greatest hash wins; for rivals, the
+ * stored row is one of the copies. The rule is arbitrary but independent of the list's order, so a
+ * contradictory list does not cause a change every night.
  */
 export async function applyStage(client: PoolClient, stamp: RowStamp): Promise<Applied> {
   const { rows } = await client.query<

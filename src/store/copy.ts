@@ -155,7 +155,8 @@ export class BinaryRows {
   money(value: string | null): void {
     if (value === null) return this.null();
     const cents = Math.round(Math.abs(Number(value)) * 100);
-    // Digits in base 10,000, most significant first, without leading and trailing zeros. Cents are the last one.
+    // Digits in base 10,000, most significant first, without leading and trailing zeros. The last one is
+    // the cents.
     const digits = [(cents % 100) * 100];
     for (let rest = Math.floor(cents / 100); rest > 0; rest = Math.floor(rest / 10_000)) {
       digits.unshift(rest % 10_000);

@@ -249,7 +249,10 @@ function snapshotSql(view: string): string {
     FROM mirror.item_changes_seq_seq, mirror.epochs`;
 }
 
-/** SQL of a view's columns as JSON. Read from the catalog, since planning a view takes milliseconds. @param id SQL */
+/**
+ * SQL of a view's columns as JSON. Reads the catalog, since planning a view takes milliseconds.
+ * @param id SQL of the view's oid
+ */
 function columnsSql(id: string): string {
   return `(SELECT json_agg(json_build_object('name', attname, 'type', format_type(atttypid, atttypmod))
                            ORDER BY attnum)

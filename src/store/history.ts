@@ -53,9 +53,7 @@ export const LOCK_CHANGE_FEED = `SELECT pg_advisory_xact_lock(hashtextextended('
 /** SQL of the feed's next number, for events that followers must see but that are no change. */
 export const NEXT_FEED_NUMBER = `nextval('mirror.item_changes_seq_seq')`;
 
-/**
- * Publishes items as missing that a killed run left undecided. The caller holds the seller's lock.
- */
+/** Publishes items as missing that a killed run left undecided. The caller holds the seller's lock. */
 export async function publishUndecided({
   client,
   sellerId,

@@ -224,6 +224,13 @@ describe('a follower of the feed', () => {
       END $$;
       CREATE TRIGGER wait_when_slow AFTER INSERT ON mirror.item_changes
         REFERENCING NEW TABLE AS told FOR EACH STATEMENT EXECUTE FUNCTION mirror.wait_when_slow()`);
+    const waiting = async (): Promise<number> => {
+      const rows = await book.rows(
+        `SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+      );
+      return rows.length;
+    };
     const gate = await book.pool.connect();
     try {
       for (const seller of ['slow', 'fast']) {
@@ -233,10 +240,10 @@ describe('a follower of the feed', () => {
       for (const session of [slow, fast]) await readList(session, [{ id: 1, name: 'B' }]);
       await gate.query('SELECT pg_advisory_lock(42)');
       const slowEnd = slow.commit();
-      await until(async () => (await waiting()) === 1);
+      await expect.poll(waiting).toBe(1);
       let fastIsDone = false;
       const fastEnd = fast.commit().then(() => (fastIsDone = true));
-      await until(async () => fastIsDone || (await waiting()) === 2);
+      await expect.poll(async () => fastIsDone || (await waiting()) === 2).toBe(true);
       const first = await all();
       await gate.query('SELECT pg_advisory_unlock(42)');
       await Promise.all([slowEnd, fastEnd]);
@@ -249,16 +256,4 @@ describe('a follower of the feed', () => {
       await book.pool.query('DROP FUNCTION mirror.wait_when_slow CASCADE');
     }
   });
-
-  async function waiting(): Promise<number> {
-    const rows = await book.rows(
-      `SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
-    );
-    return rows.length;
-  }
-
-  async function until(condition: () => Promise<boolean>): Promise<void> {
-    while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 10));
-  }
 });

@@ -18,6 +18,12 @@ const COMPILED = fileURLToPath(new URL('../../dist/store/migrate.js', import.met
 const SCRIPT =
   'const { migrate } = await import(process.argv[1]); console.log(JSON.stringify(await migrate(process.argv[2], JSON.parse(process.argv[3]))))';
 
+/** Arguments of a Node.js process that migrates and prints the result. */
+const scriptArguments = (url: string, migrations: readonly Migration[]): string[] => [
+  ...['--input-type=module', '-e', SCRIPT],
+  ...['--', COMPILED, url, JSON.stringify(migrations)],
+];
+
 async function emptyDatabase(): Promise<string> {
   const database = await createTestDatabase({ empty: true });
   onTestFinished(() => database.drop());
@@ -67,11 +73,8 @@ describe('migrating', () => {
 
   it('applies everything once when several processes migrate at the same time', async () => {
     const url = await emptyDatabase();
-    const run = async () =>
-      promisify(execFile)(process.execPath, [
-        ...['--input-type=module', '-e', SCRIPT],
-        ...['--', COMPILED, url, JSON.stringify(await readMigrations())],
-      ]);
+    const script = scriptArguments(url, await readMigrations());
+    const run = () => promisify(execFile)(process.execPath, script);
     const outputs = (await Promise.all([run(), run(), run()])).map(({ stdout }) => stdout.trim());
     const names = (await readMigrations()).map(({ name }) => name);
     const results = [names, [], []].map((applied) => JSON.stringify({ applied }));
@@ -114,10 +117,7 @@ describe('migrating', () => {
     const slow = migrationsOf({
       '1_slow': 'CREATE TABLE mirror.t (x int); SELECT pg_sleep(2);',
     });
-    const child = spawn(process.execPath, [
-      ...['--input-type=module', '-e', SCRIPT],
-      ...['--', COMPILED, url, JSON.stringify(slow)],
-    ]);
+    const child = spawn(process.execPath, scriptArguments(url, slow));
     const sleeping = () =>
       query(
         url,

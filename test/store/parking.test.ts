@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { performRecheck } from '../../src/jobs/codes/recheck.js';
 import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
@@ -20,26 +21,28 @@ function job(kind: 'sync' | 'account' | 'items' = 'sync', byHand = false): Mirro
   return { kind, askedAt: new Date(), byHand };
 }
 
-/** A seller parked because its key was refused. */
+/** A seller parked because its key was refused, and the call of `park` that does it again. */
 async function parked() {
   const sim = await market();
   const deps = mirror().deps(sim.url, { jobId: 'sync.main.1' });
   await performMirrorTask(deps, job(), never);
   sim.faults.always('any', { kind: 'key-refused' });
   const outcome = await performMirrorTask(deps, job(), never);
-  return { sim, deps, outcome };
+  const stored = await parking();
+  if (stored === null) throw new Error('not parked');
+  const parkAgain = () => mirror().store.sellers.park('main', stored);
+  return { sim, deps, outcome, stored, parkAgain };
 }
 
 describe('a seller whose key is refused', () => {
   it('is parked with reason and run; the job is given up and an alert is sent', async () => {
-    const { outcome } = await parked();
-    const stored = await parking();
+    const { outcome, stored } = await parked();
     expect(stored).toMatchObject({
       since: expect.any(Date) as Date,
       code: 'refused',
       reason: expect.stringMatching(/refused the API key/) as string,
     });
-    const alert = { kind: 'seller-parked', seller: 'main', runId: String(stored?.runId) };
+    const alert = { kind: 'seller-parked', seller: 'main', runId: String(stored.runId) };
     expect(outcome).toMatchObject({ kind: 'give-up', alert });
   });
 
@@ -62,29 +65,25 @@ describe('a seller whose key is refused', () => {
   });
 
   it('is tried again by hand, and keeps its parking date while the key is refused', async () => {
-    const { sim, deps } = await parked();
-    const before = await parking();
+    const { sim, deps, stored: before } = await parked();
     const requests = sim.log.length;
     const outcome = await performMirrorTask(deps, job('sync', true), never);
     expect(outcome).toMatchObject({ kind: 'give-up', alert: { kind: 'run-failed' } });
     expect(sim.log.length).toBeGreaterThan(requests);
     const after = await parking();
-    expect(after?.since).toEqual(before?.since);
-    expect(after?.runId).toBeGreaterThan(before?.runId ?? 0n);
+    expect(after?.since).toEqual(before.since);
+    expect(after?.runId).toBeGreaterThan(before.runId ?? 0n);
   });
 
-  it('resumes with the first successful run, whoever starts it', async () => {
-    for (const sync of [syncAccount, syncCatalogue]) {
-      const { sim, deps } = await parked();
-      sim.faults.clear();
-      await sync(deps, never);
-      expect(await parking()).toBeNull();
-      expect(await performMirrorTask(deps, job(), never)).toMatchObject({
-        kind: 'done',
-        result: { account: { state: 'succeeded' } },
-      });
-      await mirror().reset();
-    }
+  it.each([syncAccount, syncCatalogue])('resumes with the first successful %o', async (sync) => {
+    const { sim, deps } = await parked();
+    sim.faults.clear();
+    await sync(deps, never);
+    expect(await parking()).toBeNull();
+    expect(await performMirrorTask(deps, job(), never)).toMatchObject({
+      kind: 'done',
+      result: { account: { state: 'succeeded' } },
+    });
   });
 
   it('does not resume after a run of one item, which proves too little about the key', async () => {
@@ -95,29 +94,18 @@ describe('a seller whose key is refused', () => {
   });
 
   it('is not parked because of a run if a later one succeeded', async () => {
-    const { sim, deps } = await parked();
-    const late = await parking();
+    const { sim, deps, parkAgain } = await parked();
     sim.faults.clear();
     await syncAccount(deps, never);
-    const { code = '', reason = '' } = late ?? {};
-    const runId = late?.runId ?? 0n;
-    expect(await mirror().store.sellers.park('main', { code, reason, runId })).toBe(false);
+    expect(await parkAgain()).toBe(false);
     expect(await parking()).toBeNull();
   });
 
   it('is parked or not by the order of runs, even if parking and success are concurrent', async () => {
     for (let round = 0; round < 15; round++) {
-      const { sim, deps } = await parked();
-      const late = await parking();
+      const { sim, deps, parkAgain } = await parked();
       sim.faults.clear();
-      const { code = '', reason = '' } = late ?? {};
-      const runId = late?.runId ?? 0n;
-      await Promise.all([
-        syncAccount(deps, never),
-        new Promise((resolve) => setTimeout(resolve, 2 * round)).then(() =>
-          mirror().store.sellers.park('main', { code, reason, runId }),
-        ),
-      ]);
+      await Promise.all([syncAccount(deps, never), sleep(2 * round).then(parkAgain)]);
       expect(await parking()).toBeNull();
       await mirror().reset();
     }

@@ -168,8 +168,13 @@ export class Queues {
   counts(): Promise<Record<QueueName, QueueCounts>> {
     return this.#connection.use(async (queues) => {
       const entries = QUEUE_NAMES.map(async (name) => {
-        const states = ['waiting', 'active', 'delayed', 'completed', 'failed'] as const;
-        const counts = await queues[name].getJobCounts(...states);
+        const counts = await queues[name].getJobCounts(
+          'waiting',
+          'active',
+          'delayed',
+          'completed',
+          'failed',
+        );
         const { waiting = 0, active = 0, delayed = 0, completed = 0, failed = 0 } = counts;
         return [name, { waiting, active, delayed, completed, failed }] as const;
       });

@@ -51,7 +51,7 @@ type Report = (checks: readonly Check[]) => Promise<void>;
 async function doctor(signal: AbortSignal, options: DoctorOptions): Promise<ExitCode> {
   const checks: Check[] = [];
   const report: Report = async (found) => {
-    checks.push(...found);
+    for (const check of found) checks.push(check);
     if (options.json !== true) await print(found.map(checkLines).join(''));
   };
   let config: Config | null = null;

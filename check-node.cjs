@@ -1,5 +1,5 @@
 'use strict';
-// Any Node can run this file: an older one than this program needs is told so before anything else is loaded.
+// Runs on any version of Node, before any other file is loaded. A Node that is too old gets a clear message.
 var version = process.versions.node.split('.');
 var major = Number(version[0]);
 var minor = Number(version[1]);

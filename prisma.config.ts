@@ -1,13 +1,12 @@
 import { defineConfig } from 'prisma/config';
 
-// `generate` never runs the native schema engine, yet Prisma downloads it first, from a host that
-// closed networks block. Naming any existing executable avoids the download. Only for `generate`:
-// every other command of Prisma's needs the real engine and must be free to fetch it.
+// `generate` never runs the native schema engine, but Prisma downloads it first, from a host that closed
+// networks block. Naming any executable avoids the download. Other Prisma commands need the real engine.
 if (process.argv.includes('generate')) {
   process.env['PRISMA_SCHEMA_ENGINE_BINARY'] ??= process.execPath;
 }
 
-/** Prisma keeps the history of migrations in schema `public` unless it is told otherwise. */
+/** By default, Prisma stores the migration history in schema `public`. */
 function inOwnSchema(databaseUrl: string): string {
   if (!URL.canParse(databaseUrl)) return databaseUrl;
   const url = new URL(databaseUrl);
@@ -18,6 +17,6 @@ function inOwnSchema(databaseUrl: string): string {
 export default defineConfig({
   schema: 'prisma/schema.prisma',
   migrations: { path: 'prisma/migrations' },
-  // Only Prisma's own commands read this; the product connects through its store.
+  // Only Prisma's commands read this. The product connects through its store.
   datasource: { url: inOwnSchema(process.env['DATABASE_URL'] ?? 'postgresql://localhost/unset') },
 });

@@ -1,6 +1,6 @@
 /**
- * The last step of the build, on what the compiler wrote into `dist`: makes of it what is published.
- * @param argv the folder, `dist` by default
+ * The last step of the build: turns the compiler's output into the published package.
+ * Usage: finish-build.mjs [folder, by default `dist`]
  */
 import { copyFile, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -14,13 +14,13 @@ const GENERATED = join(STORE, 'generated/prisma');
 
 await bundlePrisma();
 await bundleZod();
-await copyTypesOfPrisma();
-await dropOtherTypes();
+await copyPrismaTypes();
+await removeUnusedTypes();
 await writeOutlines();
 
 /**
- * Puts Prisma's code into `store/prisma.js`. As dependencies, Prisma's packages would bring its tools
- * along, which are three quarters of an install, and which the product never runs.
+ * Bundles Prisma's code into `store/prisma.js`. As dependencies, Prisma's packages would also install its
+ * tools. The product never runs them, and they are three quarters of an install.
  */
 async function bundlePrisma() {
   const bundle = await rolldown({
@@ -31,7 +31,7 @@ async function bundlePrisma() {
   const { output } = await bundle.write({
     dir: STORE,
     entryFileNames: '[name].js',
-    // The compiler of queries, which is loaded at the first of them.
+    // The query compiler, loaded at the first query.
     chunkFileNames: 'generated/prisma/[name].js',
     minify: true,
   });
@@ -43,7 +43,7 @@ async function bundlePrisma() {
   await writeFile(join(STORE, 'prisma.LICENSES.txt'), await licencesOf(output));
 }
 
-/** Puts zod into one file: its hundred files, half of them words of languages, take 40 ms more to load. */
+/** Bundles zod into one file. Its hundred files, half of them translations, take 40 ms more to load. */
 async function bundleZod() {
   const file = join(DIST, 'config/zod.js');
   await writeFile(file, "export { z } from 'zod';\n");
@@ -66,7 +66,7 @@ async function bundleZod() {
   }
 }
 
-/** The licences of the packages that these files are from, which ask to be passed on. */
+/** The licences of the bundled packages, which require that they are passed on. */
 async function licencesOf(output) {
   const packages = output
     .flatMap(({ moduleIds = [] }) => moduleIds)
@@ -80,8 +80,8 @@ async function licencesOf(output) {
   return (await Promise.all(texts)).join(`\n${'-'.repeat(80)}\n\n`);
 }
 
-/** Gives the generated types those of Prisma that they are made of. */
-async function copyTypesOfPrisma() {
+/** Copies the types of Prisma that the generated types import. */
+async function copyPrismaTypes() {
   const client = createRequire(import.meta.url).resolve('@prisma/client/runtime/client');
   const utils = createRequire(client).resolve('@prisma/client-runtime-utils');
   const copies = [
@@ -101,8 +101,8 @@ async function copyTypesOfPrisma() {
   }
 }
 
-/** Removes the types that `index.d.ts` does not lead to: nobody can import them. */
-async function dropOtherTypes() {
+/** Removes types that are not reachable from `index.d.ts`: nobody can import them. */
+async function removeUnusedTypes() {
   const reached = new Set();
   const next = [join(DIST, 'index.d.ts')];
   for (let path = next.pop(); path !== undefined; path = next.pop()) {
@@ -118,7 +118,7 @@ async function dropOtherTypes() {
   }
 }
 
-/** Writes what help shows, so that it need not load what the commands do. */
+/** Writes the text of --help, so that help need not load the commands. */
 async function writeOutlines() {
   const { program } = await import(pathToFileURL(join(DIST, 'cli/program.js')).href);
   const { outlineOf } = await import(pathToFileURL(join(DIST, 'cli/outline.js')).href);

@@ -1,4 +1,4 @@
-/** Builds after an install that brought the tools for it: one without them (`--omit=dev`) keeps its `dist`. */
+/** Builds after an install with build tools. An install without them (`--omit=dev`) keeps its `dist`. */
 import { execSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 

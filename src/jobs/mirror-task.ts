@@ -1,7 +1,7 @@
 import { SellerBusyError } from '../store/locks.js';
 import { busyOutcome, errorOutcome, problemAction } from './problem.js';
 import { syncAccount, type AccountDetails } from './account.js';
-import { CoveredError } from './run.js';
+import { AlreadyDoneError } from './run.js';
 import { syncCatalogue } from './sync-catalogue.js';
 import { syncItem } from './sync-item.js';
 import type { Alert, JobDeps, JobOutcome, Problem, RunReport } from './types.js';
@@ -29,7 +29,7 @@ export async function performMirrorTask(
   let unfinished: bigint | null = null;
   const watched: JobDeps = {
     ...deps,
-    coveredSince: job.askedAt,
+    skipIfDoneSince: job.askedAt,
     onRun(event) {
       const over = event.phase === 'finished' && event.problem === null;
       unfinished = over ? null : event.runId;
@@ -75,7 +75,7 @@ async function perform(deps: JobDeps, job: MirrorJob, signal: AbortSignal): Prom
       result[step] = { run: String(runId), state };
       if (state === 'held') held = runId;
     } catch (error) {
-      if (!(error instanceof CoveredError)) throw error;
+      if (!(error instanceof AlreadyDoneError)) throw error;
       result[step] = { coveredBy: String(error.runId), state: error.state };
       // The job of the held run may have been killed before it sent the alert. Each alert is sent once.
       if (error.state === 'held') held = error.runId;

@@ -24,9 +24,9 @@ export interface RunContext {
   committed: boolean;
 }
 
-/** Another run, started at or after `coveredSince`, has already done this work. */
-export class CoveredError extends Error {
-  override readonly name = 'CoveredError';
+/** Another run, started at or after `skipIfDoneSince`, has already done this work. */
+export class AlreadyDoneError extends Error {
+  override readonly name = 'AlreadyDoneError';
 
   constructor(
     readonly runId: bigint,
@@ -42,7 +42,7 @@ type Work = (run: RunContext) => Promise<'succeeded' | 'held'>;
  * Performs a run: takes the seller's lock, records the start, calls `work` and records the result.
  * A `RunProblem` becomes part of the report. An abort and errors of the store are thrown.
  * @throws {SellerBusyError} while another run of this seller is in progress
- * @throws {CoveredError} when another run has already done this
+ * @throws {AlreadyDoneError} when another run has already done this
  */
 export async function performRun(
   deps: JobDeps,
@@ -54,11 +54,11 @@ export async function performRun(
   const binding = await deps.store.sellers.ensure(deps.sellerId, deps.marketplace.host);
   const lock = await deps.store.sellers.lock(deps.sellerId);
   try {
-    const { coveredSince: since = null, jobId = null } = deps;
+    const { skipIfDoneSince: since = null, jobId = null } = deps;
     // Checked under the lock, so that only one of two equal jobs does the work.
-    const covering =
+    const done =
       since === null ? null : await deps.store.runs.findFinished(lock, { kind, since, jobId });
-    if (covering !== null) throw new CoveredError(covering.runId, covering.state);
+    if (done !== null) throw new AlreadyDoneError(done.runId, done.state);
     const { runId, at } = await deps.store.runs.start(lock, kind, deps.holder, jobId);
     const run: RunContext = {
       deps,

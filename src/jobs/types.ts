@@ -24,9 +24,9 @@ export interface JobDeps {
   readonly jobId?: string | null;
   /**
    * If a run of the same kind started at or after this and succeeded, no request is made and
-   * `CoveredError` is thrown.
+   * `AlreadyDoneError` is thrown.
    */
-  readonly coveredSince?: Date | null;
+  readonly skipIfDoneSince?: Date | null;
   /** Called when each run starts and ends. */
   readonly onRun?: (event: RunEvent) => void;
   /** Pause before a list that broke off is requested again, milliseconds; default a second. */

@@ -241,11 +241,11 @@ describe.each(['interrupted', 'killed'] as const)('a run that is %s during its l
     expect((await statesOf(1100)).feed).toEqual(['live → missing', 'missing → live']);
     expect((await statesOf(1001)).feed).toEqual([]);
     const runs = await mirror().rows(
-      `SELECT r.missing, count(c.*)::int AS told FROM mirror.runs r
+      `SELECT r.missing, count(c.*)::int AS published FROM mirror.runs r
          JOIN mirror.item_changes c USING (run_id)
         WHERE c.new_value = '"missing"' AND r.state = 'interrupted' GROUP BY r.run_id, r.missing`,
     );
-    expect(runs).toEqual([{ missing: 40, told: 40 }]);
+    expect(runs).toEqual([{ missing: 40, published: 40 }]);
   });
 
   it('has saved its look-ups: the next run makes only the others', async () => {

@@ -17,23 +17,23 @@ describe('an account run', () => {
       kind: 'account',
       counts: { added: 1, apiCalls: 1 },
     });
-    const told = sim.accountTruth(KEY);
+    const truth = sim.accountTruth(KEY);
     const [row] = await account();
     expect(row).toMatchObject({
       username: 'ada',
-      firstname: told.firstname,
-      lastname: told.lastname,
-      full_name: `${told.firstname} ${told.lastname}`,
-      email: told.email,
+      firstname: truth.firstname,
+      lastname: truth.lastname,
+      full_name: `${truth.firstname} ${truth.lastname}`,
+      email: truth.email,
       balance: '1234.50',
       currency: 'USD',
-      heading: told.heading,
-      description: told.description,
-      contact_email: told.contactEmail,
-      social_links: told.socialLinks,
-      avatar_url: told.avatar,
-      cover_url: told.cover,
-      registered_at: new Date(told.registeredAt),
+      heading: truth.heading,
+      description: truth.description,
+      contact_email: truth.contactEmail,
+      social_links: truth.socialLinks,
+      avatar_url: truth.avatar,
+      cover_url: truth.cover,
+      registered_at: new Date(truth.registeredAt),
     });
   });
 

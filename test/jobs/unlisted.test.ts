@@ -12,7 +12,7 @@ async function states(): Promise<Record<string, string>> {
   return Object.fromEntries((await mirror().items()).map((row) => [row.item_id, row.state]));
 }
 
-/** All columns of all items; unlike `mirror().items()`, without what tells that a row was rewritten. */
+/** All columns of all items. Unlike `mirror().items()`, it does not show whether a row was rewritten. */
 const stored = () => mirror().rows('SELECT * FROM mirror.items ORDER BY item_id');
 
 const NO_ITEM = '{"status":"error","msg":"Item Not Found"}';

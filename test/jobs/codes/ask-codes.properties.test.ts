@@ -249,7 +249,7 @@ describe('BatchValidator, whatever happens to the key and the marketplace', () =
           }
           for (const { code, kind, proof, at, checkpoints } of settled) {
             if (kind !== 'denied' || code === CANARY) continue;
-            // Later news of another account, or the first find, may still come after a verdict.
+            // Another account, or the first valid code, may still show up after a verdict.
             if (proofs.otherAccount !== null || (canaries.length === 0 && proof === 'account'))
               continue;
             const judged = denials
@@ -312,7 +312,7 @@ describe('BatchValidator, whatever happens to the key and the marketplace', () =
         expect(settled.length).toBe(codes.length);
         expectTruth(settled);
         const invalid = one.list.filter((isValid) => !isValid).length;
-        // Where a row of invalid codes begins, or a canary is slow, calls under way make the row too long.
+        // At the start of a row of invalid codes, or with a slow canary, calls in flight make the row too long.
         const rows = one.list.filter((isValid, i) => !isValid && one.list[i - 1] !== false).length;
         const again = one.concurrency === 1 ? 0 : Math.min(2 * invalid, 30 * rows);
         // Replies some seconds apart have a checkpoint a minute, of two calls, and overlap much.

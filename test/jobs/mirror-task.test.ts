@@ -67,10 +67,10 @@ describe('a mirror job', () => {
 describe('a job that was already done', () => {
   it('makes no request when it is repeated', async () => {
     const sim = await market();
-    const asked = job();
-    await perform(sim, asked);
+    const task = job();
+    await perform(sim, task);
     const requests = sim.log.length;
-    const again = await perform(sim, asked);
+    const again = await perform(sim, task);
     expect(sim.log.length).toBe(requests);
     expect(again).toMatchObject({
       kind: 'done',
@@ -86,11 +86,11 @@ describe('a job that was already done', () => {
 
   it('runs again when the earlier run failed', async () => {
     const sim = await market();
-    const asked = job('account');
+    const task = job('account');
     sim.faults.always('account', { kind: 'html', status: 200 });
-    expect(await perform(sim, asked)).toMatchObject({ kind: 'retry' });
+    expect(await perform(sim, task)).toMatchObject({ kind: 'retry' });
     sim.faults.clear();
-    expect(await perform(sim, asked)).toMatchObject({
+    expect(await perform(sim, task)).toMatchObject({
       result: { account: { state: 'succeeded' } },
     });
   });
@@ -113,20 +113,20 @@ describe('a job that was already done', () => {
     const sim = await market(40);
     await perform(sim, job());
     removeMost(sim);
-    const asked = job('items');
-    const first = await perform(sim, asked);
-    const again = await perform(sim, asked);
+    const task = job('items');
+    const first = await perform(sim, task);
+    const again = await perform(sim, task);
     expect(again).toMatchObject({ alert: 'alert' in first ? first.alert : null });
   });
 
   it('is done once when many workers run it at the same time', async () => {
     const sim = await market();
-    const asked = job();
+    const task = job();
     const attempts = Array.from({ length: 6 }, () => mirror().deps(sim.url));
     let open = attempts;
     // Busy workers retry, as in a queue but without the delay.
     while (open.length > 0) {
-      const outcomes = await Promise.all(open.map((deps) => performMirrorTask(deps, asked, never)));
+      const outcomes = await Promise.all(open.map((deps) => performMirrorTask(deps, task, never)));
       expect(outcomes.filter(({ kind }) => kind !== 'done' && kind !== 'later')).toEqual([]);
       open = open.filter((_, i) => outcomes[i]?.kind === 'later');
     }
@@ -158,13 +158,13 @@ describe('a job that is told to stop', () => {
     const sim = await market();
     sim.faults.next('list', { kind: 'stall', ms: 5_000 });
     const stop = new AbortController();
-    const asked = job();
-    const first = perform(sim, asked, stop.signal);
+    const task = job();
+    const first = perform(sim, task, stop.signal);
     await until(() => sim.log.length >= 2);
     stop.abort(new Error('SIGTERM'));
     expect(await first).toEqual({ kind: 'hand-back' });
     expect(await runs()).toMatchObject([{ state: 'succeeded' }, { state: 'interrupted' }]);
-    expect(await perform(sim, asked)).toMatchObject({
+    expect(await perform(sim, task)).toMatchObject({
       result: { account: { coveredBy: RUN }, items: { state: 'succeeded' } },
     });
   });

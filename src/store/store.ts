@@ -9,7 +9,6 @@ import * as results from './audits/results.js';
 import type { LockedChunk } from './audits/types.js';
 import { addRequests, lastHour, storedBudget } from './budget.js';
 import * as decisions from './decisions.js';
-import type { Exported } from './exports.js';
 import * as feeds from './feeds.js';
 import * as feed from './item-changes.js';
 import { publishUndecided } from './history.js';
@@ -104,11 +103,7 @@ export function openStore(url: string, applicationName: string, times: StoreTime
     overview: withFirst(pool, overview),
     reports: {
       ...withFirst(pool, { figures: reports.figures, rows: reports.rows }),
-      download: (
-        what: Parameters<typeof reports.download>[1],
-        signal: AbortSignal,
-        consume: (rows: Pick<Exported, 'columns' | 'batches'>) => Promise<void>,
-      ) => reports.download(url, what, signal, consume),
+      ...withFirst(url, { download: reports.download }),
     },
     feeds: withFirst(pool, feeds),
     schedules: withFirst(pool, { read: readSchedules, record: recordTicks }),

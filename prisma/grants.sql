@@ -1,11 +1,11 @@
--- Lets the role reporting_reader read all of schema reporting, now and after updates, and nothing else.
--- To be run by the role that seller-mirror connects as, or by a superuser, as often as you like:
+-- Creates the role reporting_reader, which can read all of schema reporting, also after updates, and nothing else.
+-- Run this as the role that seller-mirror uses, or as a superuser. You can run it again at any time:
 --
 --   psql "$DATABASE_URL" -f prisma/grants.sql
 --   psql "$DATABASE_URL" -c "CREATE ROLE metabase LOGIN PASSWORD '…' IN ROLE reporting_reader"
 --
--- Views read the tables with their owner's rights, and the functions read views: no right on schema
--- mirror is needed. Whoever may read reporting.purchases sees whole purchase codes.
+-- Views read their tables with the owner's rights, and functions read only views, so no rights on schema mirror
+-- are needed. Anyone who can read reporting.purchases sees unmasked purchase codes.
 
 DO $$
 DECLARE
@@ -23,7 +23,7 @@ BEGIN
                 USING HINT = 'Have an administrator run: CREATE ROLE reporting_reader NOLOGIN; then run this again.';
         END;
     END IF;
-    -- What later versions add belongs to the same owner.
+    -- Views that later versions add have the same owner.
     EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %s IN SCHEMA reporting GRANT SELECT ON TABLES TO reporting_reader', owner);
     EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %s IN SCHEMA reporting GRANT EXECUTE ON FUNCTIONS TO reporting_reader', owner);
 END $$;

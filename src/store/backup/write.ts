@@ -34,8 +34,8 @@ export interface BackupOptions {
 }
 
 /**
- * Writes a snapshot of the store as a compressed tar archive: the rows of each table in COPY's text format, and a manifest.
- * Blocks nobody and changes nothing. Leaves out the queue: schedules and audits create their jobs again.
+ * Writes a snapshot of the store as a compressed tar archive: the rows of each table in COPY's text format, and a
+ * manifest. Blocks nobody and changes nothing. Leaves out the queue: schedules and audits create their jobs again.
  * @param url a PostgreSQL connection URL
  * @returns `bytes`, the file, to be read once, and `manifest`, which may be called once `bytes` has ended
  * @throws {BackupError} when there is no mirror; errors of the driver; the reason of `signal`

@@ -7,15 +7,16 @@ import { type Binaries, findBinaries } from './binaries.js';
 import { ADMIN_ROLE, APP_ROLE, type Credentials } from './server.js';
 import {
   diskFull,
+  exists,
   explainFileError,
-  makeFolders,
-  makeOwnFolder,
-  syncFolder,
-  writePrivate,
   files,
   findPlace,
+  makeFolders,
+  makeOwnFolder,
   type Place,
   pointerOf,
+  syncFolder,
+  writePrivate,
 } from './place.js';
 import { findServiceUser, isRoot, runAs, type ServiceUser } from './service-user.js';
 
@@ -202,7 +203,7 @@ async function removeTree(location: string, user: ServiceUser | null): Promise<v
     const script = 'cd "$1" && find . -mindepth 1 -delete';
     await runAs(user, '/bin/sh', ['-c', script, 'sh', files.data(location)]);
     await rmdir(files.data(location)).catch(() => {});
-    if ((await lstat(files.data(location)).catch(() => null)) !== null) return;
+    if (await exists(files.data(location))) return;
   }
   await rm(location, { recursive: true, force: true });
 }

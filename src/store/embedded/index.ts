@@ -14,6 +14,7 @@ import {
   waitUntilGone,
 } from './server.js';
 import {
+  exists,
   explainFileError,
   files,
   findPlace,
@@ -77,25 +78,22 @@ export interface EmbeddedDescription {
  * @throws StoreError (EmbeddedStartError, DiskFullError), or the reason of `signal`
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
-  const { dataDir, applicationName, signal, durable = true, fallback = SYSTEM_FALLBACK } = options;
-  const { startTimeoutMs } = options;
+  const { dataDir, applicationName, signal, startTimeoutMs } = options;
+  const { durable = true, fallback = SYSTEM_FALLBACK } = options;
   signal?.throwIfAborted();
   const place = (await findPlace(dataDir)) ?? (await createPlace(dataDir, fallback, durable));
   try {
     const credentials = await readCredentials(place.location);
-    const settings = {
-      applicationName,
-      durable,
-      binaryFolders: binaryFolders(dataDir, fallback),
-      ...(startTimeoutMs === undefined ? {} : { startTimeoutMs }),
-    };
+    const folders = binaryFolders(dataDir, fallback);
+    const settings = { applicationName, durable, binaryFolders: folders, startTimeoutMs };
     const first = await leaseServer(place, credentials, { ...settings, signal });
+    const { port, startedHere } = first;
     return {
-      url: addressOf(credentials, first.port, 'app'),
-      adminUrl: addressOf(credentials, first.port, 'admin'),
+      url: addressOf(credentials, port, 'app'),
+      adminUrl: addressOf(credentials, port, 'admin'),
       location: place.location,
-      port: first.port,
-      startedHere: first.startedHere,
+      port,
+      startedHere,
       close: keepLease(first, () => leaseServer(place, credentials, settings)),
     };
   } catch (error) {
@@ -167,14 +165,19 @@ async function nearestFolder(path: string): Promise<string> {
 
 async function describe(place: Place): Promise<EmbeddedDescription> {
   const { location } = place;
-  const held = (await lstat(files.held(location)).catch(() => null)) !== null;
-  const server = await findPostmaster(location);
-  if (server === null || server.port === null) return { location, held, server: null };
+  return {
+    location,
+    held: await exists(files.held(location)),
+    server: await describeServer(location),
+  };
+}
+
+async function describeServer(location: string): Promise<EmbeddedDescription['server']> {
+  const { pid = 0, port = null } = (await findPostmaster(location)) ?? {};
+  if (port === null) return null;
   const credentials = await readCredentials(location);
-  const sessions = await sessionsOn(credentials, server.port);
-  if (sessions === null) return { location, held, server: null };
-  const url = addressOf(credentials, server.port, 'app');
-  return { location, held, server: { pid: server.pid, port: server.port, url, sessions } };
+  const sessions = await sessionsOn(credentials, port);
+  return sessions && { pid, port, url: addressOf(credentials, port, 'app'), sessions };
 }
 
 /** Null while the server starts or stops. */

@@ -119,8 +119,8 @@ export function keepLease(first: Lease, lease: () => Promise<Lease>): () => Prom
 /** Longest wait while no server process runs (ms). */
 const START_TIMEOUT_MS = 60_000;
 /**
- * Longest wait for a server that is starting (ms). After a crash it syncs every file of the data folder, which took 19 s on
- * a busy disk, and then replays the log.
+ * Longest wait for a server that is starting (ms). After a crash it syncs every file of the data folder, which took 19 s
+ * on a busy disk, and then replays the log.
  */
 const RECOVERY_TIMEOUT_MS = 15 * 60_000;
 
@@ -130,7 +130,7 @@ export interface StartOptions {
   readonly binaryFolders: readonly string[];
   readonly durable: boolean;
   /** Longest wait while no server process runs (ms); default: a minute. */
-  readonly startTimeoutMs?: number;
+  readonly startTimeoutMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 

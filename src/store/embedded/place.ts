@@ -49,7 +49,7 @@ export async function findPlace(dataDir: string): Promise<Place | null> {
     const location = await followPointer(pointer);
     const owner = await stat(location);
     assertOwner(owner.uid, location);
-    if ((await lstat(files.data(location)).catch(() => null)) === null) {
+    if (!(await exists(files.data(location)))) {
       if ((await readdir(location)).length === 0) return null;
       throw new EmbeddedStartError(
         `${pointer} exists, but is not a database of this program`,
@@ -60,6 +60,10 @@ export async function findPlace(dataDir: string): Promise<Place | null> {
   } catch (error) {
     throw explainFileError(error, pointer);
   }
+}
+
+export async function exists(path: string): Promise<boolean> {
+  return (await lstat(path).catch(() => null)) !== null;
 }
 
 /** The operation's result, or null if the file does not exist. */

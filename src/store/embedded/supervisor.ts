@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { lstat, open, realpath } from 'node:fs/promises';
+import { open, realpath } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
@@ -20,7 +20,7 @@ import {
   SUPERVISOR_NAME,
   waitUntilGone,
 } from './server.js';
-import { files, type Place, readSmall, writePrivate } from './place.js';
+import { exists, files, type Place, readSmall, writePrivate } from './place.js';
 import { asUser, plainEnvironment, runAs } from './service-user.js';
 
 /*
@@ -123,12 +123,8 @@ async function removeStaleLock({ location, user }: Place): Promise<void> {
   if ((await findPostmaster(location)) !== null) return;
   const pid = Number((await readSmall(files.postmaster(location)))?.split('\n')[0]);
   // PostgreSQL itself removes the lock file of a PID that doesn't exist.
-  if (!Number.isInteger(pid) || !(await exists(pid))) return;
+  if (!Number.isInteger(pid) || !(await exists(`/proc/${pid}`))) return;
   await runAs(user, '/bin/sh', ['-c', 'rm -f -- "$1"', 'sh', files.postmaster(location)]);
-}
-
-async function exists(pid: number): Promise<boolean> {
-  return process.platform === 'linux' && (await readSmall(`/proc/${pid}/stat`)) !== null;
 }
 
 /**
@@ -221,7 +217,7 @@ async function isInUse(client: Client, { location, pointer }: Place): Promise<bo
      ) AS "isConnected"`,
   );
   if (rows[0]?.isConnected === true) return true;
-  if ((await lstat(files.held(location)).catch(() => null)) === null) return false;
+  if (!(await exists(files.held(location)))) return false;
   // If DATA_DIR no longer points to this database, nobody could end the hold.
   return (await realpath(pointer).catch(() => null)) === location;
 }

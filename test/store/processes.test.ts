@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import { useMirror } from '../support/mirror.js';
+
+const mirror = useMirror();
+
+describe('the list of live processes', () => {
+  const info = (n: number, ...roles: string[]) => ({
+    processId: `00000000-0000-4000-8000-00000000000${n}`,
+    roles,
+    host: 'a host',
+    pid: n,
+    startedAt: new Date(Date.UTC(2026, 0, n)),
+    schedules: [],
+  });
+
+  it('has the processes that sent a heartbeat, by role, until they end', async () => {
+    const { processes } = mirror().store;
+    await processes.heartbeat(info(1, 'worker'));
+    await processes.heartbeat(info(2, 'scheduler'));
+    await processes.heartbeat(info(1, 'worker', 'scheduler'));
+    expect(await processes.live(60_000)).toHaveLength(2);
+    expect(await processes.live(60_000, 'worker')).toMatchObject([
+      { ...info(1, 'worker', 'scheduler'), seenAt: expect.any(Date) as Date },
+    ]);
+    await processes.remove(info(1).processId);
+    expect(await processes.live(60_000, 'worker')).toMatchObject([]);
+  });
+
+  it('leaves out processes without a recent heartbeat, and deletes them after a day', async () => {
+    const { processes } = mirror().store;
+    await processes.heartbeat(info(1, 'worker'));
+    await processes.heartbeat(info(2, 'worker'));
+    await mirror().rows(
+      `UPDATE mirror.processes
+          SET seen_at = now() - CASE pid WHEN 1 THEN interval '25 hours' ELSE interval '2 minutes' END`,
+    );
+    expect(await processes.live(60_000, 'worker')).toMatchObject([]);
+    await processes.heartbeat(info(3, 'worker'));
+    expect(await mirror().rows('SELECT pid FROM mirror.processes ORDER BY pid')).toEqual([
+      ...[{ pid: 2 }, { pid: 3 }],
+    ]);
+  });
+});

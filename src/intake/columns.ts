@@ -8,7 +8,7 @@ interface Table {
   /** True if the list has a header. */
   readonly named: boolean;
   /** The cells of the first record if it may be a header. For messages. */
-  readonly likelyNames?: readonly string[];
+  readonly likelyNames?: readonly string[] | undefined;
   readonly records: readonly (readonly string[])[];
   /** Indices of columns that can't contain codes. They are used only if requested. */
   readonly unfit?: ReadonlySet<number>;

@@ -1,7 +1,7 @@
 import { unescapeFormula, uniqueNames } from '../domain/csv.js';
 import { chooseColumn, kindOf, nameRank, plainName } from './columns.js';
 import { cellsOf, recordJoiner, type CsvRecord } from './csv-records.js';
-import { IntakeError } from './types.js';
+import { wrongFile } from './types.js';
 import type { Columns, IntakeRow, Plan, Sample, Splitter, Tally } from './types.js';
 import { lineSplitter, type Line } from './text-list.js';
 
@@ -42,34 +42,21 @@ export function planTable(
   const [first = []] = records;
   const rows = header === null ? records : records.slice(1);
   if (rows.length === 0 && whole) {
-    throw new IntakeError(
-      header === null ? 'the list is empty' : 'the list has only a header',
-      'Check that you exported the right file.',
-    );
+    throw wrongFile(header === null ? 'the list is empty' : 'the list has only a header');
   }
   const width = header === null ? mostFrequent(records.map(({ length }) => length)) : first.length;
-  if (width === 0) {
-    throw new IntakeError(
-      'the first lines are longer than a record may be',
-      'Check that you exported the right file.',
-    );
-  }
-  const names = header === null ? blank(width) : first;
+  if (width === 0) throw wrongFile('the first lines are longer than a record may be');
+  const named = header !== null;
+  const names = named ? first : blank(width);
   const columns = uniqueNames(names.map((name) => name.trim()));
-  const choice = chooseColumn(
-    {
-      columns: header === null ? columns : names,
-      named: header !== null,
-      records: rows,
-      ...(areNames(first) ? { likelyNames: first } : {}),
-    },
-    column,
-  );
+  const likelyNames = areNames(first) ? first : undefined;
+  const table = { columns: named ? names : columns, named, records: rows, likelyNames };
+  const { index, reason } = chooseColumn(table, column);
   return {
-    header: header !== null,
+    header: named,
     columns,
-    codeColumn: choice.index,
-    reasons: [header ?? 'The first line is not a header: it looks like the others.', choice.reason],
+    codeColumn: index,
+    reasons: [header ?? 'The first line is not a header: it looks like the others.', reason],
   };
 }
 

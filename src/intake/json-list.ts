@@ -1,7 +1,7 @@
 import { chooseColumn } from './columns.js';
 import { JsonDocument, type JsonRecord } from './json-document.js';
 import { isBlank, lineSplitter } from './text-list.js';
-import { IntakeError, quoted } from './types.js';
+import { IntakeError, quoted, wrongFile } from './types.js';
 import type { IntakeRow, Plan, Sample, Splitter, Tally } from './types.js';
 
 const MAX_SAMPLE_RECORDS = 1000;
@@ -14,10 +14,8 @@ export function planJson(sample: Sample, byLine: boolean): Plan {
   const document = new JsonDocument(maxLength, mask);
   const records = byLine ? jsonLines(maxLength)(text, whole) : document.push(text, whole);
   if (records.length === 0) {
-    throw new IntakeError(
-      whole ? 'the list is empty' : `no record ends within the first ${text.length} characters`,
-      'Check that you exported the right file.',
-    );
+    const problem = `no record ends within the first ${text.length} characters`;
+    throw wrongFile(whole ? 'the list is empty' : problem);
   }
   const values = records.slice(0, MAX_SAMPLE_RECORDS).map((record) => valueOf(record, maxLength));
   const shape = shapeOf(values, sample);
@@ -55,9 +53,7 @@ function shapeOf(values: readonly JsonValue[], { column, mask }: Sample): JsonSh
       'Export the codes with fewer fields.',
     );
   }
-  if (columns.length === 0) {
-    throw new IntakeError('the objects have no fields', 'Check that you exported the right file.');
-  }
+  if (columns.length === 0) throw wrongFile('the objects have no fields');
   // Nested values are never codes, even if their JSON looks like a code.
   const flatText = (field: Field | undefined): string =>
     field === undefined || field.nested ? '' : field.text;

@@ -16,7 +16,7 @@ import {
   type Peeked,
 } from './source.js';
 import { planText } from './text-list.js';
-import { IntakeError, quoted } from './types.js';
+import { IntakeError, quoted, wrongFile } from './types.js';
 import type {
   Format,
   Intake,
@@ -91,9 +91,7 @@ function readText(
   const whole = source.whole && head.length <= HEAD_BYTES;
   const text = decoderOf(encoding, [])(head.subarray(bomLength, HEAD_BYTES), whole);
   const sample: Sample = { ...wanted, text, whole };
-  if (whole && text.trim() === '') {
-    throw new IntakeError('the list is empty', 'Check that you exported the right file.');
-  }
+  if (whole && text.trim() === '') throw wrongFile('the list is empty');
   const found = findFormat(sample, options.name, options.format);
   const { newReader, ...columns } = planOf(found.format, sample);
 
@@ -127,7 +125,7 @@ function intakeOf(
   close: () => Promise<void>,
 ): Intake {
   const mask = cellMasker(options.keys ?? []);
-  const check = (row: IntakeRow): IntakeRow => checked(row, layout.codeColumn, mask);
+  const check = (row: IntakeRow): IntakeRow => checkRow(row, layout.codeColumn, mask);
   const tally = newTally();
 
   async function* checkedRows(): AsyncGenerator<readonly IntakeRow[], void, undefined> {
@@ -175,7 +173,7 @@ async function* piecesOf(
 }
 
 /** Masks API keys in a row, and rejects it if its text can't be a code. */
-function checked(row: IntakeRow, codeColumn: number, mask: Sample['mask']): IntakeRow {
+function checkRow(row: IntakeRow, codeColumn: number, mask: Sample['mask']): IntakeRow {
   const { line } = row;
   const masked = row.columns.map((cell) => mask(cell));
   const isSafe = masked.every((cell, index) => cell === row.columns[index]);

@@ -145,6 +145,11 @@ export class IntakeError extends Error {
   }
 }
 
+/** The error for a file that is probably not the one that the user meant. */
+export function wrongFile(problem: string): IntakeError {
+  return new IntakeError(problem, 'Check that you exported the right file.');
+}
+
 /** Problems and remedies by Node's error code. */
 export type FileProblems = Readonly<Record<string, readonly [problem: string, remedy: string]>>;
 

@@ -9,7 +9,7 @@ import type { Tuning } from './tuning.js';
 /** Omits an option that the driver declares with contradictory types. */
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
-/** The queue in Redis or Valkey. Uses one connection (in a cluster, one a node), and one for each worker. */
+/** The queue in Redis or Valkey. Uses one connection (in a cluster, one per node), plus one per worker. */
 export function redisServer(
   target: RedisTarget,
   { applicationName, prefix, log, tuning }: QueueSettings,

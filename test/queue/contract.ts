@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { JobOutcome } from '../../src/jobs/types.js';
-import type { QueueCounts, QueueOptions, Queues } from '../../src/queue/queues.js';
-import type { JobEvent, QueueWorker, WorkOptions } from '../../src/queue/worker.js';
-import { aborted, DONE, recordingHandler, sync, until } from './support.js';
+import type { QueueCounts, Queues } from '../../src/queue/queues.js';
+import type { JobEvent } from '../../src/queue/worker.js';
+import { aborted, DONE, jobIds, sync, until, untilCounts, work } from './support.js';
 import type { Recorded, TestQueue } from './support.js';
 
 /** What the product needs from its queue, whichever server stores it. */
@@ -17,36 +17,23 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
     });
 
     const mirror = async (): Promise<QueueCounts> => (await queues.counts()).mirror;
-    const untilCounts = (counts: Partial<QueueCounts>): Promise<void> =>
-      until(async () => {
-        const now = await mirror();
-        return Object.entries(counts).every(([state, n]) => now[state as keyof QueueCounts] === n);
-      });
-
-    /** Starts a worker on queue `mirror`. @param end as in `recordingHandler` */
-    function work(
-      end?: Parameters<typeof recordingHandler>[0],
-      { on = queues, ...options }: Partial<WorkOptions> & { readonly on?: Queues } = {},
-    ): { readonly seen: readonly Recorded[]; readonly worker: Pick<QueueWorker, 'stop'> } {
-      const { handler, seen } = recordingHandler(end);
-      return { seen, worker: on.work('mirror', handler, { concurrency: 1, ...options }) };
-    }
     const attemptsOf = (seen: readonly Recorded[]): number[] =>
       seen.map(({ context }) => context.attempt);
-    const open = (more: Partial<QueueOptions>): Promise<Queues> => test.open(more);
 
     it('passes a task to the handler unchanged', async () => {
-      const { seen } = work();
+      const { seen } = work(queues);
       const { jobId, added } = await queues.add('mirror', sync('acme'));
       expect(added).toBe(true);
       await until(() => seen.length === 1);
       expect(seen[0]?.task).toEqual(sync('acme'));
       expect(seen[0]?.context).toMatchObject({ jobId, attempt: 1, attempts: 12 });
-      await untilCounts({ completed: 1 });
+      await untilCounts(queues, { completed: 1 });
     });
 
     it('has a separate queue for alerts, so that they never wait for runs', async () => {
-      const { seen } = work(({ signal }) => aborted(signal).then(() => ({ kind: 'hand-back' })));
+      const { seen } = work(queues, ({ signal }) =>
+        aborted(signal).then(() => ({ kind: 'hand-back' })),
+      );
       const alerts: unknown[] = [];
       const handler = (task: unknown): Promise<JobOutcome> => {
         alerts.push(task);
@@ -70,8 +57,8 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
       );
       expect(jobs.filter(({ added }) => added)).toHaveLength(1);
       expect(await mirror()).toMatchObject({ waiting: 1 });
-      const { seen } = work();
-      await untilCounts({ completed: 1 });
+      const { seen } = work(queues);
+      await untilCounts(queues, { completed: 1 });
       expect(await queues.add('mirror', sync('acme'), jobId)).toEqual({ jobId, added: false });
       expect(await mirror()).toMatchObject({ waiting: 0, active: 0, completed: 1 });
       expect(seen).toHaveLength(1);
@@ -86,11 +73,11 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
     });
 
     it('retries a failed job, counts attempts, and keeps the message without a stack', async () => {
-      const { seen } = work(({ attempt }) =>
+      const { seen } = work(queues, ({ attempt }) =>
         attempt < 3 ? { kind: 'retry', problem: `no luck ${attempt}`, notBefore: null } : DONE,
       );
       const { jobId } = await queues.add('mirror', sync('acme'));
-      await untilCounts({ completed: 1 });
+      await untilCounts(queues, { completed: 1 });
       expect(attemptsOf(seen)).toEqual([1, 2, 3]);
       const job = await (await test.bull()).getJob(jobId);
       expect(job?.failedReason).toBe('no luck 2');
@@ -106,19 +93,19 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
         startedAt.push(Date.now());
         return attempt === 1 ? { kind: 'retry', problem: 'later', notBefore } : DONE;
       };
-      work(end, { on: await open({ tuning: { backoff } }) });
+      work(await test.open({ tuning: { backoff } }), end);
       await queues.add('mirror', sync('acme'));
       await until(() => startedAt.length === 2);
       expect(startedAt[1]).toBeGreaterThanOrEqual(notBefore);
     });
 
     it('retries after an exception, and shortens its message', async () => {
-      const { seen } = work(({ attempt }) => {
+      const { seen } = work(queues, ({ attempt }) => {
         if (attempt === 1) throw new Error(`broken ${'x'.repeat(10_000)}`);
         return DONE;
       });
       const { jobId } = await queues.add('mirror', sync('acme'));
-      await untilCounts({ completed: 1 });
+      await untilCounts(queues, { completed: 1 });
       expect(seen).toHaveLength(2);
       const job = await (await test.bull()).getJob(jobId);
       expect(job?.failedReason).toMatch(/^broken x+$/);
@@ -127,24 +114,24 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
     });
 
     it('gives a job up after its last attempt', async () => {
-      const few = await open({ tuning: { attempts: 2 } });
-      const { seen } = work(() => ({ kind: 'retry', problem: 'no', notBefore: null }));
+      const few = await test.open({ tuning: { attempts: 2 } });
+      const { seen } = work(queues, () => ({ kind: 'retry', problem: 'no', notBefore: null }));
       await few.add('mirror', sync('acme'));
-      await untilCounts({ failed: 1 });
+      await untilCounts(queues, { failed: 1 });
       expect(attemptsOf(seen)).toEqual([1, 2]);
     });
 
     it('lists a job that was given up, and runs it again with all its attempts on request', async () => {
       let outcome: JobOutcome = { kind: 'give-up', problem: 'the key is refused' };
-      const { seen } = work(() => outcome);
+      const { seen } = work(queues, () => outcome);
       const { jobId } = await queues.add('mirror', sync('acme'));
-      await untilCounts({ failed: 1 });
+      await untilCounts(queues, { failed: 1 });
       expect(await queues.endedJobs('mirror', 'failed', 10)).toMatchObject([
         { queue: 'mirror', jobId, kind: 'sync', seller: 'acme', problem: 'the key is refused' },
       ]);
       outcome = DONE;
       expect(await queues.retry('mirror', jobId)).toBe(true);
-      await untilCounts({ completed: 1 });
+      await untilCounts(queues, { completed: 1 });
       expect(attemptsOf(seen)).toEqual([1, 1]);
       expect(await queues.endedJobs('mirror', 'failed', 10)).toEqual([]);
       const completed = await queues.endedJobs('mirror', 'completed', 10);
@@ -160,26 +147,26 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
 
     it('delays a job without using up an attempt, even by a negative time', async () => {
       const startedAt: number[] = [];
-      const { seen } = work(() => {
+      const { seen } = work(queues, () => {
         startedAt.push(Date.now());
         if (startedAt.length > 2) return DONE;
         const delayMs = startedAt.length === 1 ? 300 : -60_000;
         return { kind: 'later', reason: 'another run is active', delayMs };
       });
       await queues.add('mirror', sync('acme'));
-      await untilCounts({ completed: 1 });
+      await untilCounts(queues, { completed: 1 });
       expect(attemptsOf(seen)).toEqual([1, 1, 1]);
       const [first = 0, second = 0] = startedAt;
       expect(second - first).toBeGreaterThanOrEqual(299);
     });
 
     it('fails a job with an invalid payload for good, with the reason', async () => {
-      const { seen } = work();
+      const { seen } = work(queues);
       const bull = await test.bull();
       const payload = { v: 1, mark: 'x', task: { kind: 'sync', seller: 7 } };
       await bull.add('sync', payload, { jobId: 'odd', attempts: 5 });
       await bull.add('sync', { something: 'else' }, { jobId: 'odder', attempts: 5 });
-      await untilCounts({ failed: 2 });
+      await untilCounts(queues, { failed: 2 });
       expect((await bull.getJob('odd'))?.failedReason).toContain('payload is invalid: task.seller');
       expect((await bull.getJob('odder'))?.failedReason).toContain('payload is invalid');
       expect(seen).toEqual([]);
@@ -199,6 +186,7 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
       await Promise.all(ids.map((id) => queues.add('mirror', sync('acme'), id)));
       const events: JobEvent[] = [];
       const { seen } = work(
+        queues,
         async () => {
           most = Math.max(most, (now += 1));
           await sleep(10);
@@ -207,9 +195,10 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
         },
         { concurrency: 3, onJob: (event) => events.push(event) },
       );
-      await untilCounts({ completed: 30 });
+      await untilCounts(queues, { completed: 30 });
       expect(most).toBe(3);
-      expect(seen.map(({ context }) => context.jobId).toSorted()).toEqual(ids.toSorted());
+      expect(seen).toHaveLength(30);
+      expect(jobIds(seen)).toEqual(ids.toSorted());
       await until(() => events.length === 30);
       expect(events[0]).toMatchObject({ queue: 'mirror', name: 'sync', outcome: 'done' });
     });
@@ -218,23 +207,22 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
       const onJob = (): never => {
         throw new Error('no such counter');
       };
-      work(undefined, { onJob });
+      work(queues, undefined, { onJob });
       for (let jobs = 0; jobs < 2; jobs += 1) await queues.add('mirror', sync('acme'));
-      await untilCounts({ completed: 2 });
+      await untilCounts(queues, { completed: 2 });
     });
 
     it('limits the number of finished jobs and of events', async () => {
-      const tidy = await open({ tuning: { completedKept: 5, failedKept: 3 } });
+      const tidy = await test.open({ tuning: { completedKept: 5, failedKept: 3 } });
       // Adding all 300 at once would exceed the time limit of a call.
       const ten = Array.from({ length: 10 }, (_, i) => (i === 0 ? 'bad' : 'good'));
       for (let n = 0; n < 30; n++) {
         await Promise.all(ten.map((seller) => tidy.add('mirror', sync(seller))));
       }
-      work((_, { seller }) => (seller === 'bad' ? { kind: 'give-up', problem: 'no' } : DONE), {
-        concurrency: 4,
-        on: tidy,
-      });
-      await untilCounts({ waiting: 0, active: 0 });
+      const end = (_: unknown, { seller }: { readonly seller: string }): JobOutcome =>
+        seller === 'bad' ? { kind: 'give-up', problem: 'no' } : DONE;
+      work(tidy, end, { concurrency: 4 });
+      await untilCounts(queues, { waiting: 0, active: 0 });
       // Jobs that end in the same moment don't see each other, so a few more may remain for now.
       const { completed, failed } = await mirror();
       expect(completed).toBeGreaterThanOrEqual(5);
@@ -246,10 +234,10 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
     });
 
     it('deletes finished jobs after the configured time', async () => {
-      const tidy = await open({ keepJobsDays: 1 / 86_400 });
-      work(undefined, { on: tidy });
+      const tidy = await test.open({ keepJobsDays: 1 / 86_400 });
+      work(tidy);
       await tidy.add('mirror', sync('acme'), 'first');
-      await untilCounts({ completed: 1 });
+      await untilCounts(queues, { completed: 1 });
       await sleep(1_500);
       await tidy.add('mirror', sync('acme'), 'second');
       await until(async () => (await (await test.bull()).getJobState('first')) === 'unknown');
@@ -259,7 +247,7 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
     it('finishes active jobs before it stops, and takes no new one', async () => {
       let finish = (): void => undefined;
       const finished = new Promise<void>((resolve) => (finish = resolve));
-      const { seen, worker } = work(() => finished.then(() => DONE));
+      const { seen, worker } = work(queues, () => finished.then(() => DONE));
       await queues.add('mirror', sync('acme'));
       await queues.add('mirror', sync('bert'));
       await until(() => seen.length === 1);
@@ -272,7 +260,7 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
     it.each(['returns', 'throws'])(
       'hands a job back without using up an attempt if its handler %s only when stopped',
       async (how) => {
-        const { seen, worker } = work(async ({ signal }) => {
+        const { seen, worker } = work(queues, async ({ signal }) => {
           await aborted(signal);
           if (how === 'throws') signal.throwIfAborted();
           return { kind: 'hand-back' };
@@ -281,19 +269,19 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
         await until(() => seen.length === 1);
         expect(await worker.stop(50)).toEqual({ handedBack: 1 });
         expect(await mirror()).toMatchObject({ waiting: 1, active: 0 });
-        const next = work();
-        await untilCounts({ completed: 1 });
+        const next = work(queues);
+        await untilCounts(queues, { completed: 1 });
         expect(attemptsOf(next.seen)).toEqual([1]);
       },
     );
 
     it('stops even if a handler never returns, and another worker takes the job over', async () => {
-      const { seen, worker } = work(() => new Promise(() => undefined));
+      const { seen, worker } = work(queues, () => new Promise(() => undefined));
       await queues.add('mirror', sync('acme'));
       await until(() => seen.length === 1);
       expect(await worker.stop(50)).toEqual({ handedBack: 0 });
-      const next = work(undefined, { on: await test.open() });
-      await untilCounts({ completed: 1 });
+      const next = work(await test.open());
+      await untilCounts(queues, { completed: 1 });
       expect(attemptsOf(next.seen)).toEqual([1]);
     });
 
@@ -305,16 +293,16 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
         interrupted.push(signal.aborted);
         return DONE;
       };
-      work(end);
-      work(end, { on: await test.open() });
+      work(queues, end);
+      work(await test.open(), end);
       await queues.add('mirror', sync('acme'));
-      await untilCounts({ completed: 1 });
+      await untilCounts(queues, { completed: 1 });
       expect(interrupted).toEqual([false]);
     });
 
     it('interrupts a job that another worker has taken over, and records nothing', async () => {
       const events: JobEvent[] = [];
-      const { seen } = work(({ signal }) => aborted(signal).then(() => DONE), {
+      const { seen } = work(queues, ({ signal }) => aborted(signal).then(() => DONE), {
         onJob: (event) => events.push(event),
       });
       const { jobId } = await queues.add('mirror', sync('acme'));

@@ -5,8 +5,7 @@ import { placesOf, startCluster, startSentinel, type RedisCluster } from '../sup
 import type { RedisSentinel } from '../support/redis.js';
 import { hasRedis, redisTarget, redisTitle, type RedisProcess } from '../support/redis.js';
 import { describeQueue } from './contract.js';
-import { DONE, recordingHandler, sync, until, succeeds } from './support.js';
-import { redisQueue } from './support.js';
+import { DONE, jobIds, redisQueue, succeeds, sync, until, untilCounts, work } from './support.js';
 
 describe.skipIf(!hasRedis)(redisTitle('the queue on a Redis cluster of three nodes'), () => {
   let cluster: RedisCluster;
@@ -24,10 +23,10 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on a Redis cluster of three nod
   it('keeps all keys of an installation in one slot, since scripts use several at once', async () => {
     const testQueue = redisQueue(target());
     const queues = await testQueue.open();
-    queues.work('mirror', recordingHandler().handler, { concurrency: 1 });
+    work(queues);
     await queues.add('mirror', sync('acme'));
     await queues.add('alerts', { kind: 'run-failed', runId: '1' }, 'one');
-    await until(async () => (await queues.counts()).mirror.completed === 1);
+    await untilCounts(queues, { completed: 1 });
     const { prefix } = testQueue.options;
     const keys = await Promise.all(
       cluster.nodes.map((node) => node.command('KEYS', `{${prefix}}*`)),
@@ -37,21 +36,17 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on a Redis cluster of three nod
 
   it('loses no job when the nodes are restarted one after another', async () => {
     const queues = await redisQueue(target()).open();
-    const { handler, seen } = recordingHandler(() => sleep(20).then(() => DONE));
     const ids = Array.from({ length: 60 }, (_, i) => `items.acme.${i}`);
     for (const id of ids) await queues.add('mirror', sync('acme'), id);
-    queues.work('mirror', handler, { concurrency: 2 });
+    const { seen } = work(queues, () => sleep(20).then(() => DONE), { concurrency: 2 });
     for (const node of cluster.nodes) {
       await until(() => seen.length > 1);
       await node.stop();
       await sleep(300);
       await node.start();
     }
-    await until(
-      async () => (await queues.counts().catch(() => null))?.mirror.completed === ids.length,
-    );
-    const worked = new Set(seen.map(({ context }) => context.jobId));
-    expect([...worked].toSorted()).toEqual(ids.toSorted());
+    await untilCounts(queues, { completed: ids.length });
+    expect(jobIds(seen)).toEqual(ids.toSorted());
   });
 });
 
@@ -76,27 +71,26 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis behind a sentinel'), (
     'continues with the new master when the old one %s, without losing a job',
     async (_what, signal, comeBack) => {
       const queues = await redisQueue(target(), placesOf([fleet.replica])).open();
-      const { handler, seen } = recordingHandler(() => sleep(20).then(() => DONE));
       const ids = Array.from({ length: 40 }, (_, i) => `items.acme.${i}`);
-      const worked = (...wanted: string[]): boolean => {
-        const had = new Set(seen.map(({ context }) => context.jobId));
-        return wanted.every((id) => had.has(id));
-      };
       for (const id of ids) await queues.add('mirror', sync('acme'), id);
       await fleet.master.command('WAIT', '1', '5000');
-      queues.work('mirror', handler, { concurrency: 2 });
+      const { seen } = work(queues, () => sleep(20).then(() => DONE), { concurrency: 2 });
+      const areDone = (...wanted: string[]): boolean => {
+        const done = jobIds(seen);
+        return wanted.every((id) => done.includes(id));
+      };
       await until(() => seen.length > 3);
       fleet.master.child.kill(signal);
       await until(async () => (await roleOf(fleet.replica)).includes('master'));
       const added = (id: string): Promise<boolean> =>
         succeeds(queues.add('mirror', sync('acme'), id));
       await until(() => added('after'));
-      await until(() => worked(...ids, 'after'));
+      await until(() => areDone(...ids, 'after'));
       // The old master comes back and becomes a replica, which must get no writes.
       await comeBack();
       await until(async () => (await roleOf(fleet.master)).includes('slave'));
       await until(() => added('later'));
-      await until(() => worked('later'));
+      await until(() => areDone('later'));
     },
   );
 

@@ -6,13 +6,17 @@ import { describe, expect, inject, it, onTestFinished } from 'vitest';
 import { createTestDatabase } from '../support/postgres.js';
 import { redisTarget } from '../support/redis.js';
 import { startProxy } from '../support/tcp-proxy.js';
-import { recordingHandler, SHORT, sync, until } from './support.js';
 import {
   describeOnRedis,
   postgresQueue,
   postgresQueueAt,
   redisQueue,
+  SHORT,
+  sync,
   type TestQueue,
+  until,
+  untilCounts,
+  work,
 } from './support.js';
 
 const builtFile = (path: string): string =>
@@ -77,9 +81,8 @@ function describeKills(title: string, server: () => Server): void {
       const killed = startWorker(testQueue);
       await until(() => killed.output.length === 2);
       killed.process.kill('SIGKILL');
-      const { handler, seen } = recordingHandler();
-      queues.work('mirror', handler, { concurrency: 2 });
-      await until(async () => (await queues.counts()).mirror.completed === 2);
+      const { seen } = work(queues, undefined, { concurrency: 2 });
+      await untilCounts(queues, { completed: 2 });
       const jobs = seen.map(({ context }) => `${context.jobId} ${context.attempt}`);
       expect(jobs.toSorted()).toEqual(['one 1', 'two 1']);
       const taken = testQueue.lines.filter(({ message }) => message.includes('lost its worker'));
@@ -96,10 +99,8 @@ function describeKills(title: string, server: () => Server): void {
         killed.process.kill('SIGKILL');
         await killed.ended;
       }
-      const { handler, seen } = recordingHandler();
-      const careful = await testQueue.open({ tuning: { maxStalled: 1 } });
-      careful.work('mirror', handler, { concurrency: 1 });
-      await until(async () => (await queues.counts()).mirror.failed === 1);
+      const { seen } = work(await testQueue.open({ tuning: { maxStalled: 1 } }));
+      await untilCounts(queues, { failed: 1 });
       expect(seen).toEqual([]);
       const job = await (await testQueue.bull()).getJob('poison');
       expect(job?.failedReason).toContain('stalled more than');

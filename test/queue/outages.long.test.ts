@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
-import type { Queues } from '../../src/queue/queues.js';
 import { hold, release } from '../../src/store/embedded/index.js';
 import { findPostmaster, waitUntilGone } from '../../src/store/embedded/server.js';
 import {
@@ -18,15 +17,17 @@ import { startProxy, type TcpProxy } from '../support/tcp-proxy.js';
 import {
   aborted,
   DONE,
+  jobIds,
   type LogLine,
-  recordingHandler,
   postgresQueueAt,
   redisQueue,
+  succeeds,
   sync,
   type TestQueue,
   until,
+  untilCounts,
   withClient,
-  succeeds,
+  work,
 } from './support.js';
 
 describe('PostgreSQL', () => {
@@ -122,14 +123,11 @@ function describeOutages(title: string, server: () => Breakable): void {
       testQueue = await server().testQueue(proxy.port);
     });
 
-    const areFinished = (queues: Queues, jobs: number): Promise<void> =>
-      until(async () => (await queues.counts().catch(() => null))?.mirror.completed === jobs);
     const wasLost = (): Promise<void> => until(() => testQueue.lines.some(lost));
 
     it('reconnects after its connections were cut', async () => {
       const queues = await testQueue.open();
-      const { handler, seen } = recordingHandler();
-      queues.work('mirror', handler, { concurrency: 1 });
+      const { seen } = work(queues);
       await queues.ping();
       proxy.cut();
       await until(() => succeeds(queues.add('mirror', sync('acme'))));
@@ -138,8 +136,7 @@ function describeOutages(title: string, server: () => Breakable): void {
 
     it('finds jobs even if a firewall dropped the connection on which it waits for them', async () => {
       const queues = await testQueue.open();
-      const { handler, seen } = recordingHandler();
-      queues.work('mirror', handler, { concurrency: 1 });
+      const { seen } = work(queues);
       await queues.add('mirror', sync('acme'), 'before');
       await until(() => seen.length === 1);
       proxy.forget();
@@ -151,8 +148,7 @@ function describeOutages(title: string, server: () => Breakable): void {
       'logs once that the server is down (%s), and continues when it is back',
       async (mode) => {
         const queues = await testQueue.open();
-        const { handler, seen } = recordingHandler();
-        queues.work('mirror', handler, { concurrency: 1 });
+        const { seen } = work(queues);
         queues.work('alerts', () => Promise.resolve(DONE), { concurrency: 1 });
         await queues.add('mirror', sync('acme'), 'before');
         await until(() => seen.length === 1);
@@ -179,8 +175,7 @@ function describeOutages(title: string, server: () => Breakable): void {
       await proxy.set('refuse');
       const queues = await testQueue.open();
       await expect(queues.counts()).rejects.toMatchObject({ code: 'QUEUE' });
-      const { handler, seen } = recordingHandler();
-      queues.work('mirror', handler, { concurrency: 1 });
+      const { seen } = work(queues);
       await proxy.set('pass');
       await until(() => succeeds(queues.add('mirror', sync('acme'))));
       await until(() => seen.length === 1);
@@ -201,22 +196,21 @@ function describeOutages(title: string, server: () => Breakable): void {
       'records a job’s outcome when the server is back (%s), and runs it only once',
       async (mode) => {
         const queues = await testQueue.open({ tuning: { lockMs: 30_000 } });
-        const { handler, seen } = recordingHandler(async () => {
+        const { seen } = work(queues, async () => {
           await proxy.set(mode);
           return DONE;
         });
-        queues.work('mirror', handler, { concurrency: 1 });
         await queues.add('mirror', sync('acme'));
         await wasLost();
         await proxy.set('pass');
-        await areFinished(queues, 1);
+        await untilCounts(queues, { completed: 1 });
         expect(seen).toHaveLength(1);
       },
     );
 
     it('interrupts a job whose lock can’t be renewed in time, and runs it again', async () => {
       const queues = await testQueue.open();
-      const { handler, seen } = recordingHandler(async ({ signal }) => {
+      const { seen } = work(queues, async ({ signal }) => {
         if (seen.length > 1) return DONE;
         await proxy.set('swallow');
         await aborted(signal);
@@ -224,9 +218,8 @@ function describeOutages(title: string, server: () => Breakable): void {
         await proxy.set('pass');
         throw new Error('interrupted');
       });
-      queues.work('mirror', handler, { concurrency: 1 });
       await queues.add('mirror', sync('acme'));
-      await areFinished(queues, 1);
+      await untilCounts(queues, { completed: 1 });
       expect(seen).toHaveLength(2);
       expect(seen[1]?.context.attempt).toBe(1);
     });
@@ -237,22 +230,19 @@ function describeOutages(title: string, server: () => Breakable): void {
         const queues = await testQueue.open();
         const ids = Array.from({ length: 40 }, (_, i) => `items.acme.${i}`);
         for (const id of ids) await queues.add('mirror', sync('acme'), id);
-        const { handler, seen } = recordingHandler(() => sleep(30).then(() => DONE));
-        queues.work('mirror', handler, { concurrency: 2 });
+        const { seen } = work(queues, () => sleep(30).then(() => DONE), { concurrency: 2 });
         await until(() => seen.length > 5);
         await server()[end]();
         await wasLost();
         await server().start();
-        await areFinished(queues, ids.length);
-        const done = new Set(seen.map(({ context }) => context.jobId));
-        expect([...done].toSorted()).toEqual(ids.toSorted());
+        await untilCounts(queues, { completed: ids.length });
+        expect(jobIds(seen)).toEqual(ids.toSorted());
       },
     );
 
     it('closes even if the server does not answer', async () => {
       const queues = await testQueue.open();
-      const { handler, seen } = recordingHandler(({ signal }) => aborted(signal).then(() => DONE));
-      queues.work('mirror', handler, { concurrency: 1 });
+      const { seen } = work(queues, ({ signal }) => aborted(signal).then(() => DONE));
       await queues.add('mirror', sync('acme'));
       await until(() => seen.length === 1);
       await proxy.set('swallow');

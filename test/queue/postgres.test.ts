@@ -2,8 +2,15 @@ import { MIGRATION_ADVISORY_LOCK_KEY } from 'bullmq';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { createTestDatabase } from '../support/postgres.js';
 import { startProxy } from '../support/tcp-proxy.js';
-import { recordingHandler, sync, until, succeeds } from './support.js';
-import { postgresQueue, postgresQueueAt, withClient } from './support.js';
+import {
+  postgresQueue,
+  postgresQueueAt,
+  succeeds,
+  sync,
+  until,
+  withClient,
+  work,
+} from './support.js';
 
 /** As many finished jobs as a queue keeps, with long ids. */
 const MANY_FINISHED = `
@@ -27,7 +34,7 @@ describe('the queue on PostgreSQL', () => {
       await client.query(MANY_FINISHED);
       await client.query('ANALYZE bullmq.job');
     });
-    queues.work('mirror', recordingHandler().handler, { concurrency: 1 });
+    work(queues);
     const { jobId } = await queues.add('mirror', sync('acme'));
     const bull = await testQueue.bull();
     await until(async () => (await bull.getJobState(jobId)) === 'completed');

@@ -240,7 +240,7 @@ describe('while a scheduler runs', () => {
 });
 
 describe('several schedulers', () => {
-  it('whose clocks differ add each tick once, without calls in vain', async () => {
+  it('whose clocks differ add each tick once, without unneeded calls', async () => {
     const queue = new FakeQueue();
     const schedules = [nightly({ cron: '*/10 * * * *' })];
     const options = { from: '2026-11-20T12:00:00Z', schedules, catchUp: false };

@@ -6,11 +6,16 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import type { Log, LogFields } from '../../src/domain/log.js';
 import type { RedisTarget } from '../../src/domain/redis-target.js';
-import { openQueues, type QueueOptions, type Queues } from '../../src/queue/queues.js';
+import {
+  openQueues,
+  type QueueCounts,
+  type QueueOptions,
+  type Queues,
+} from '../../src/queue/queues.js';
 import type { MirrorTask } from '../../src/queue/tasks.js';
 import type { Tuning } from '../../src/queue/tuning.js';
 import type { JobOutcome } from '../../src/jobs/types.js';
-import type { JobContext, JobHandler } from '../../src/queue/worker.js';
+import type { JobContext, JobHandler, QueueWorker, WorkOptions } from '../../src/queue/worker.js';
 import { createTestDatabase } from '../support/postgres.js';
 import { hasRedis, type RedisProcess, redisTitle, startRedis } from '../support/redis.js';
 
@@ -78,18 +83,31 @@ export interface Recorded {
   readonly context: JobContext;
 }
 
-/** A handler that records its calls. @param end the outcome of each job; default: done */
-export function recordingHandler(
+/** Starts a worker on queue `mirror` that records its calls. @param end the outcome of each job; default: done */
+export function work(
+  queues: Queues,
   end: (context: JobContext, task: MirrorTask) => JobOutcome | Promise<JobOutcome> = () => DONE,
-): { readonly handler: JobHandler<MirrorTask>; readonly seen: readonly Recorded[] } {
+  options: Partial<WorkOptions> = {},
+): { readonly seen: readonly Recorded[]; readonly worker: Pick<QueueWorker, 'stop'> } {
   const seen: Recorded[] = [];
-  return {
-    seen,
-    handler: async (task, context) => {
-      seen.push({ task, context });
-      return end(context, task);
-    },
+  const handler: JobHandler<MirrorTask> = async (task, context) => {
+    seen.push({ task, context });
+    return end(context, task);
   };
+  return { seen, worker: queues.work('mirror', handler, { concurrency: 1, ...options }) };
+}
+
+/** The ids of all jobs in a handler's calls, sorted, without duplicates. */
+export function jobIds(seen: readonly Recorded[]): string[] {
+  return [...new Set(seen.map(({ context }) => context.jobId))].toSorted();
+}
+
+/** Waits until queue `mirror` has exactly these numbers of jobs. Ignores failed queries. */
+export async function untilCounts(queues: Queues, counts: Partial<QueueCounts>): Promise<void> {
+  await until(async () => {
+    const now = (await queues.counts().catch(() => null))?.mirror;
+    return Object.entries(counts).every(([state, n]) => now?.[state as keyof QueueCounts] === n);
+  });
 }
 
 /** Resolves when the signal is aborted. */

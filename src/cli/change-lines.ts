@@ -56,7 +56,7 @@ export class ChangeLines {
     this.#room = Math.max(MIN_CHARACTERS, Math.min(MAX_CHARACTERS, this.#columns - 24));
   }
 
-  of({ changes, folds }: FoldedChanges): string {
+  format({ changes, folds }: FoldedChanges): string {
     const entries: readonly Entry[] = [
       ...changes.map((change) => ({ ...change, place: change.seq, fold: null })),
       ...folds.map((fold) => ({ ...fold, itemId: NO_ITEM, fold })),
@@ -185,7 +185,7 @@ export interface FoldedChanges {
 }
 
 /** Finds the folds of runs, and remembers them. */
-export class Folds {
+export class FoldFinder {
   readonly #store: Pick<Store, 'runs'>;
   readonly #known = new Map<bigint, readonly ChangeFold[]>();
 
@@ -194,7 +194,7 @@ export class Folds {
   }
 
   /** Returns the folds of the runs of these changes, without those returned before. */
-  async of(changes: readonly ItemChange[]): Promise<readonly ChangeFold[]> {
+  async find(changes: readonly ItemChange[]): Promise<readonly ChangeFold[]> {
     const unknown = changes.filter(({ runId }) => !this.#known.has(runId));
     for (const { runId } of unknown) this.#known.set(runId, []);
     const fields = await this.#store.runs.fields(unknown, FEW_CHANGES);
@@ -207,7 +207,7 @@ export class Folds {
 
   /** Folds consecutive changes. A fold replaces the last of its changes. */
   async fold(changes: readonly ItemChange[]): Promise<FoldedChanges> {
-    await this.of(changes);
+    await this.find(changes);
     const folds: ChangeFold[] = [];
     const rest = changes.filter((change) => {
       const fold = this.#known.get(change.runId)?.find((one) => isPart(change, one));

@@ -5,15 +5,15 @@ import { processEnvironment } from '../config/index.js';
 import { json, withColumnNames } from './output/formats.js';
 import { type Look, lookOf, wrap } from './output/text.js';
 import { writeAll } from './output/write.js';
-import { asTyped } from './own-command.js';
+import { withRunnableCommands } from './own-command.js';
 
 /** Width and colours of stdout (for results) and of stderr (for everything else). */
 export const stdoutLook = (): Look => lookOf(process.stdout, processEnvironment());
 export const stderrLook = (): Look => lookOf(process.stderr, processEnvironment());
 
-/** Prints lines to stdout, wrapped on a terminal. Commands in them become runnable (see `asTyped`). */
+/** Prints lines to stdout, wrapped on a terminal. Commands in them become runnable (see `withRunnableCommands`). */
 export async function print(...texts: readonly string[]): Promise<void> {
-  await write(wrapped(asTyped(texts.join('')), stdoutLook()));
+  await write(wrapped(withRunnableCommands(texts.join('')), stdoutLook()));
 }
 
 /** Prints JSON to stdout, with member names in snake case. */
@@ -22,8 +22,8 @@ export async function printJson(value: unknown): Promise<void> {
 }
 
 /** Prints lines to stderr, as `print` does to stdout. */
-export function note(text: string): void {
-  process.stderr.write(wrapped(asTyped(text), stderrLook()));
+export function printNote(text: string): void {
+  process.stderr.write(wrapped(withRunnableCommands(text), stderrLook()));
 }
 
 function wrapped(text: string, { columns }: Look): string {
@@ -53,7 +53,7 @@ export async function printList(
   tableOf: (look: Look) => string,
 ): Promise<void> {
   if (json === true) await printJson(rows);
-  else if (rows.length > 0) await page([tableOf(stdoutLook())], { pager });
+  else if (rows.length > 0) await printPaged([tableOf(stdoutLook())], { pager });
   else await print(none);
 }
 
@@ -71,7 +71,7 @@ export function userName(): string {
  * Writes lines to stdout, on a terminal through a pager if they don't fit the screen.
  * @param options `pager` is false with `--no-pager`
  */
-export async function page(
+export async function printPaged(
   lines: Iterable<string> | AsyncIterable<string>,
   { pager = true }: { readonly pager?: boolean },
 ): Promise<void> {

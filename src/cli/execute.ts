@@ -8,7 +8,7 @@ import { cronFault } from '../queue/cron.js';
 import type { Queues } from '../queue/queues.js';
 import { openApp, type App, type AppEvents } from '../app.js';
 import type { DatabaseOptions } from '../store/open.js';
-import { pagerHasTerminal, note } from './console.js';
+import { pagerHasTerminal, printNote } from './console.js';
 import { reportError } from './errors.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import { safeLine } from './output/text.js';
@@ -49,7 +49,7 @@ async function execute(
   } catch (error) {
     // Without waiting for what is still open, such as a pending connection.
     if (interruption.signal.aborted) exitNow();
-    process.exitCode = complain(error);
+    process.exitCode = printError(error);
   } finally {
     process.off('SIGINT', onSignal);
     process.off('SIGTERM', onSignal);
@@ -70,11 +70,11 @@ export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): P
 let databaseUrl: string | null = null;
 
 /** Prints an error on stderr. @param who the seller, if other sellers are not affected @returns its exit code */
-export function complain(error: unknown, who?: string): ExitCode {
+export function printError(error: unknown, who?: string): ExitCode {
   const { lines, exitCode } = reportError(error, databaseUrl);
   const head = who === undefined ? 'error' : `error: ${who}`;
   const shown = lines.map((line, i) => `${i === 0 ? `${head}: ` : '  '}${safeLine(line)}\n`);
-  note(shown.join(''));
+  printNote(shown.join(''));
   const level = processEnvironment()['LOG_LEVEL'];
   if ((level === 'debug' || level === 'trace') && error instanceof Error) {
     process.stderr.write(`${error.stack ?? ''}\n`);
@@ -96,10 +96,10 @@ export async function configFor(needs: 'store' | 'sellers'): Promise<Config> {
   const exposed = needs === 'sellers' && (await isNewWarning(config)) ? config.exposedSecrets : [];
   const warnings = [...config.warnings, ...exposed];
   for (const warning of warnings.slice(0, MAX_WARNINGS)) {
-    note(`warning: ${safeLine(warning)}\n`);
+    printNote(`warning: ${safeLine(warning)}\n`);
   }
   const more = warnings.length - MAX_WARNINGS;
-  if (more > 0) note(`warning: ${more} more warnings are not shown\n`);
+  if (more > 0) printNote(`warning: ${more} more warnings are not shown\n`);
   databaseUrl = config.databaseUrl?.reveal() ?? null;
   return config;
 }
@@ -165,7 +165,7 @@ export async function databaseOptions(
 }
 
 /** Opens the queues. The caller closes them. @param name of the command, shown as the database's session name */
-export async function queuesOf(
+export async function openQueuesOf(
   { config, database }: App,
   name: string,
   log: Log = silentLog,

@@ -25,7 +25,7 @@ export function describeLoadError(error: unknown): [problem: string, remedy: str
   ];
 }
 
-/** Like `errorCode` of the domain, which this module can't import: it may be what is missing. */
+/** Like `errorCode` of the domain, which may be missing: this module must load without other modules. */
 function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : null;
 }

@@ -4,7 +4,7 @@ import { readMoment } from '../domain/moment.js';
 import type { Store } from '../store/store.js';
 import { type CommandError, usageError } from './errors.js';
 import { DECIMAL_COMMA } from './out-file.js';
-import { asTyped } from './own-command.js';
+import { withRunnableCommands } from './own-command.js';
 
 export interface CommonOptions {
   readonly json?: boolean;
@@ -47,7 +47,7 @@ interface CommandParts {
 }
 
 /** Adds help texts and options to a command. */
-export function described(command: Command, parts: CommandParts): Command {
+export function describeCommand(command: Command, parts: CommandParts): Command {
   const { summary = '', notes = '', more = '', examples, options = [] } = parts;
   const { about = `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.` } = parts;
   for (const one of options) command.addOption(typeof one === 'string' ? SHARED[one] : one);
@@ -97,7 +97,7 @@ export function positiveInteger(text: string): number {
   return number;
 }
 
-export function momentOf(text: string): Date {
+export function parseMoment(text: string): Date {
   const reading = readMoment(text, new Date());
   if ('at' in reading) return reading.at;
   throw new InvalidArgumentError(`${reading.fault}.`);
@@ -106,26 +106,26 @@ export function momentOf(text: string): Date {
 const MAX_BIGINT = 2n ** 63n - 1n;
 
 /** Returns a parser of ids that the store assigns, such as those of runs. @param fault for invalid ids */
-export function rowNumber(fault: string): (text: string) => bigint {
+export function idParser(fault: string): (text: string) => bigint {
   return (text) => {
     if (/^\d{1,19}$/.test(text) && BigInt(text) > 0n && BigInt(text) <= MAX_BIGINT) {
       return BigInt(text);
     }
-    throw new InvalidArgumentError(asTyped(fault));
+    throw new InvalidArgumentError(withRunnableCommands(fault));
   };
 }
 
 /** Removes undefined members, for parameters with exact optional properties. */
-export function given<T extends object>(members: T) {
+export function withoutUndefined<T extends object>(members: T) {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;
   };
 }
 
-export function onlySeller(name: string | undefined): { readonly sellerIds?: readonly string[] } {
+export function sellerFilter(name: string | undefined): { readonly sellerIds?: readonly string[] } {
   return name === undefined ? {} : { sellerIds: [name] };
 }
 
-export function ofSeller(name: string | undefined): string {
+export function sellerSuffix(name: string | undefined): string {
   return name === undefined ? '' : ' of this seller';
 }

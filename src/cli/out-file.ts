@@ -35,7 +35,7 @@ export interface OutOptions<Format extends string> extends CsvOptions {
 export const STDOUT = '-';
 
 /** Where to write output, and in which format. */
-export interface OutPlace<Format extends string> {
+export interface Destination<Format extends string> {
   /** Null: stdout. */
   readonly path: string | null;
   readonly format: Format;
@@ -46,10 +46,10 @@ export interface OutPlace<Format extends string> {
  * Reads `--out` and `--format`. The default format is that of the file's ending, or CSV on stdout.
  * @throws {CommandError} when the ending is unknown, or --decimal-comma is given for another format than CSV
  */
-export function outPlace<Format extends string>(
+export function destinationOf<Format extends string>(
   { out = STDOUT, format: chosen, decimalComma = false }: OutOptions<Format>,
   formats: readonly (Format | 'csv')[],
-): OutPlace<Format | 'csv'> {
+): Destination<Format | 'csv'> {
   const path = out === STDOUT ? null : out;
   const format = chosen ?? (path === null ? 'csv' : formatOfFile(path, formats));
   if (format === null) {
@@ -76,9 +76,9 @@ export function formatOfFile<Format extends string>(
 const BINARY: Readonly<Record<string, string>> = { xlsx: 'a workbook', parquet: 'Parquet' };
 
 /** Checks that the output can be written, before any work is done. @throws {CommandError | IntakeError} */
-export async function checkOut(place: OutPlace<string> | null): Promise<void> {
-  if (place === null) return;
-  const { path, format } = place;
+export async function checkDestination(destination: Destination<string> | null): Promise<void> {
+  if (destination === null) return;
+  const { path, format } = destination;
   if (path !== null) await assertWritable(path);
   else if (process.stdout.isTTY && BINARY[format] !== undefined) {
     throw usageError(
@@ -89,7 +89,7 @@ export async function checkOut(place: OutPlace<string> | null): Promise<void> {
 }
 
 /** @param rows without the header @throws {CommandError} when a workbook can't have that many rows */
-export function checkRoom(format: string, rows: number, remedy: string): void {
+export function checkRowLimit(format: string, rows: number, remedy: string): void {
   const fault = roomFault(format, rows);
   if (fault !== null) throw usageError(fault, remedy);
 }

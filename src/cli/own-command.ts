@@ -23,7 +23,7 @@ export function quietCommand(dataDir?: string): string {
 }
 
 /** Replaces commands in a message, such as `seller-mirror sync`, by ones that work when pasted. */
-export function asTyped(message: string): string {
+export function withRunnableCommands(message: string): string {
   return message.includes('`seller-mirror ')
     ? message.replaceAll(/`seller-mirror (?=[a-z])/g, () => `\`${ownCommand()} `)
     : message;

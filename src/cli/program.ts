@@ -19,26 +19,26 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     () => import('./commands/audits.js'),
   ],
   run: [
-    'mirror on schedule, in one process, until it is stopped',
+    'mirror on schedule in one process, until it is stopped',
     () => import('./commands/run.js'),
   ],
   scheduler: [
-    'only put scheduled jobs into the queue',
+    'enqueue scheduled jobs, and do nothing else',
     async () => ({ add: (await import('./commands/run.js')).addScheduler }),
   ],
   worker: [
-    'only do the jobs in the queue',
+    'run the jobs in the queue, and do nothing else',
     async () => ({ add: (await import('./commands/run.js')).addWorker }),
   ],
   dashboard: ['serve the pages of the dashboard', () => import('./commands/dashboard.js')],
   users: ['manage accounts of the dashboard', () => import('./commands/users.js')],
   status: ['show whether the copy is current', () => import('./commands/status.js')],
   runs: [
-    'list the newest runs, show one, decide about a held one',
+    'list the newest runs, show one, approve or reject a held one',
     () => import('./commands/runs.js'),
   ],
   changes: ['list the changes of items', () => import('./commands/changes.js')],
-  items: ['list the items, as they are or as they were', () => import('./commands/items.js')],
+  items: ['list the items, as of now or of an earlier time', () => import('./commands/items.js')],
   sql: ['query the copy with SQL (read-only)', () => import('./commands/sql.js')],
   export: [
     'write a view, or its changes, as CSV, NDJSON, Parquet or xlsx',
@@ -165,7 +165,8 @@ function refuseUnknown(program: Command, [first = '', second = '']: readonly str
   const parent = childOf(program, first);
   const takesWords = parent === undefined || parent.registeredArguments.length > 0;
   if (takesWords || parent.commands.length === 0 || !/^[a-z]/i.test(second)) return;
-  if (second !== 'help' && childOf(parent, second) === undefined) refuse(program, parent, second);
+  if (second !== 'help' && childOf(parent, second) === undefined)
+    failUnknownCommand(program, parent, second);
 }
 
 /**
@@ -182,7 +183,7 @@ function showHelp(program: Command, words: readonly string[]): void {
   for (const word of words.slice(place + 1).filter((one) => !one.startsWith('-'))) {
     // The remaining words are arguments of a command without subcommands.
     if (command.commands.length === 0) break;
-    command = childOf(command, word) ?? refuse(program, command, word);
+    command = childOf(command, word) ?? failUnknownCommand(program, command, word);
   }
   command.help();
 }
@@ -191,7 +192,7 @@ function childOf(parent: Command | undefined, name: string): Command | undefined
   return parent?.commands.find((one) => one.name() === name);
 }
 
-function refuse(program: Command, parent: Command, word: string): never {
+function failUnknownCommand(program: Command, parent: Command, word: string): never {
   const path = pathOf(parent);
   const near = nearest(
     word,

@@ -2,7 +2,7 @@ import { Option } from 'commander';
 import type { CsvDialect } from '../domain/csv.js';
 import { rowEncoder as encoderOf } from '../export/values.js';
 import { textsOf, type QueryResult, type QueryColumn } from '../store/read-only.js';
-import { page, stdoutLook } from './console.js';
+import { printPaged, stdoutLook } from './console.js';
 import type { TableOptions } from './options.js';
 import { csvDialect, type CsvOptions } from './out-file.js';
 import { csv, safeJson } from './output/formats.js';
@@ -39,7 +39,7 @@ type Row = readonly (string | null)[];
 export async function writeRows(answer: QueryResult, options: RowsOptions): Promise<void> {
   const format = formatOf(options);
   const dialect = csvDialect(options, format);
-  if (format === 'table') await page(tableLines(answer, stdoutLook(), options), options);
+  if (format === 'table') await printPaged(tableLines(answer, stdoutLook(), options), options);
   else await writeAll(process.stdout, LINES[format](answer, dialect));
 }
 

@@ -11,7 +11,7 @@ import type { Store } from '../store/store.js';
 import type { FiredSchedule } from '../store/processes.js';
 import { createMetrics } from '../web/metrics.js';
 import { startHealthServer } from '../web/server.js';
-import { configFor, queuesOf, unlessAborted } from './execute.js';
+import { configFor, openQueuesOf, unlessAborted } from './execute.js';
 
 export interface Serving {
   readonly store: Store;
@@ -24,17 +24,17 @@ export interface Serving {
  * Opens store, queue, health endpoints and dashboard, and starts the roles. If one of them can't be opened, or
  * the signal aborts meanwhile, it closes the others. `stop` closes them in reverse order.
  * @param name of the command, for logs and database sessions
- * @param given a configuration to use instead of the settings of this process
+ * @param customConfig used instead of the settings of this process
  * @throws {StoreError | QueueError | ListenError} when one of them can't be opened
  */
 export async function serve(
   name: string,
   roles: Roles,
   signal: AbortSignal,
-  given: Config | null = null,
+  customConfig: Config | null = null,
 ): Promise<Serving> {
   const isDashboardOnly = !roles.scheduler && !roles.worker;
-  const config = given ?? (await configFor(isDashboardOnly ? 'store' : 'sellers'));
+  const config = customConfig ?? (await configFor(isDashboardOnly ? 'store' : 'sellers'));
   const log = logFor(config);
   const opened: { close(): Promise<void> }[] = [];
   let stopping = false;
@@ -75,7 +75,7 @@ export async function serve(
     });
     app = await openApp(config, name, signal, metrics);
     opened.push(app);
-    queues = await queuesOf(app, name, log);
+    queues = await openQueuesOf(app, name, log);
     opened.push(queues);
     const checks = healthChecks(app, queues, () => stopping);
     // A dashboard alone has health endpoints only if HEALTH_LISTEN is set: the default port belongs to `run`.
@@ -88,11 +88,15 @@ export async function serve(
     opened.push({ close: () => service.stop() });
     const dashboard = roles.dashboard ? await openDashboard(app, queues) : null;
     // Started after the service, so stopped before it: a worker that takes no new jobs must not look alive.
-    const schedules = roles.scheduler ? schedulesOf(sellers).map(asFired) : [];
+    const schedules: FiredSchedule[] = schedulesOf(roles.scheduler ? sellers : []).map(
+      ({ seller, kind, cron, timeZone }) => ({ seller, kind, cron, timeZone }),
+    );
     const dashboardUrl = dashboard?.url ?? null;
-    const served = rolesIn({ ...roles, dashboard: dashboard !== null });
+    const activeRoles = Object.entries({ ...roles, dashboard: dashboard !== null })
+      .filter(([, isActive]) => isActive)
+      .map(([role]) => role);
     const { processes } = app.store;
-    opened.push({ close: startHeartbeat(processes, served, log, schedules, dashboardUrl) });
+    opened.push({ close: startHeartbeat(processes, activeRoles, log, schedules, dashboardUrl) });
     log.info('service started', {
       command: name,
       queue: queues.backend,
@@ -125,12 +129,4 @@ function logFor(config: Config): Log {
   const pretty = config.logFormat === 'auto' ? process.stdout.isTTY : config.logFormat === 'pretty';
   const format = pretty ? 'pretty' : 'json';
   return createLog({ level: config.logLevel, format, secrets: config.secrets });
-}
-
-function rolesIn(roles: Roles): readonly string[] {
-  return Object.entries(roles).flatMap(([name, has]) => (has === true ? [name] : []));
-}
-
-function asFired({ seller, kind, cron, timeZone }: FiredSchedule): FiredSchedule {
-  return { seller, kind, cron, timeZone };
 }

@@ -66,7 +66,7 @@ const MAX_TEXT = 4_096;
 const MAX_SEARCHED = 65_536;
 /** Maximum bytes of one character in JSON, such as \u001b. */
 const CHARACTER_BYTES = 6;
-/** Maximum bytes of a value beside its texts: brackets or a word such as false, and a comma. */
+/** Maximum bytes of a value without its texts: brackets or a word such as false, and a comma. */
 const VALUE_BYTES = 8;
 
 export const UNREADABLE = '[unreadable]';

@@ -125,7 +125,7 @@ export function createMetrics(sources: MetricSources) {
 
 type Series = ReturnType<typeof createSeries>;
 
-/** Creates all series on a registry of their own, with Node's default metrics. */
+/** Creates all series in a new registry, with Node's default metrics. */
 function createSeries() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -166,11 +166,7 @@ function createSeries() {
     paused: gauge('seller_paused', ['seller'], '1 while a person has paused the seller.'),
     itemsNow: gauge('items', ['seller', 'state'], 'Items in the copy, by state.'),
     audits: gauge('audits_running', ['seller'], 'Running audits of purchase codes.'),
-    pendingCodes: gauge(
-      'codes_pending',
-      ['seller'],
-      'Codes of running audits that have no verdict yet.',
-    ),
+    pendingCodes: gauge('codes_pending', ['seller'], 'Codes without a verdict in running audits.'),
     feedLag: gauge(
       'feed_lag_seconds',
       ['feed', 'view'],
@@ -182,11 +178,7 @@ function createSeries() {
       'When a view was last delivered, or found unchanged; 0: never.',
     ),
     feedFailures: gauge('feed_failures', ['feed'], 'Consecutive failed deliveries of a feed.'),
-    queueJobs: gauge(
-      'queue_jobs',
-      ['queue', 'state'],
-      'Jobs in the queue, by state; finished ones are kept for some days.',
-    ),
+    queueJobs: gauge('queue_jobs', ['queue', 'state'], 'Jobs in the queue, by state.'),
   };
   return {
     registry,
@@ -198,44 +190,22 @@ function createSeries() {
       'Items that runs found changed; every run counts its quarantined and missing items again.',
     ),
     runSeconds: seconds('run_duration', ['kind'], WORK_SECONDS, 'Duration of runs.'),
-    calls: counter(
-      'api_calls',
-      ['seller', 'operation', 'outcome'],
-      'Requests to the marketplace, retries included.',
-    ),
+    calls: counter('api_calls', ['seller', 'operation', 'outcome'], 'Requests, with retries.'),
     callSeconds: seconds(
       'api_call_duration',
       ['operation'],
       CALL_SECONDS,
       'Duration of requests, without waits for the budget; for a list, until its response starts.',
     ),
-    waitSeconds: seconds(
-      'budget_wait',
-      [],
-      WAIT_SECONDS,
-      'How long requests waited for the request budget.',
-    ),
-    jobs: counter(
-      'jobs',
-      ['queue', 'name', 'outcome'],
-      'Jobs that this process worked on, by outcome.',
-    ),
-    jobSeconds: seconds(
-      'job_duration',
-      ['queue', 'name'],
-      WORK_SECONDS,
-      'Duration of work on jobs.',
-    ),
+    waitSeconds: seconds('budget_wait', [], WAIT_SECONDS, 'Waits for the request budget.'),
+    jobs: counter('jobs', ['queue', 'name', 'outcome'], 'Jobs that this process ran.'),
+    jobSeconds: seconds('job_duration', ['queue', 'name'], WORK_SECONDS, 'Duration of jobs.'),
     codes: counter(
       'codes_checked',
       ['seller', 'verdict'],
       'Purchase codes that this process checked, by verdict; unproven codes were given up.',
     ),
-    scrapeErrors: counter(
-      'scrape_errors',
-      ['source'],
-      'Queries of store or queue that failed, so that their series were left out.',
-    ),
+    scrapeErrors: counter('scrape_errors', ['source'], 'Failed queries of store or queue.'),
   };
 }
 

@@ -288,7 +288,7 @@ const CHANGE: ItemChange = {
 };
 
 const linesOf = (changes: readonly Partial<ItemChange>[], columns: number | null = null): string =>
-  new ChangeLines({ columns, colour: false }).of({
+  new ChangeLines({ columns, colour: false }).format({
     changes: changes.map((one) => ({ ...CHANGE, ...one })),
     folds: [],
   });
@@ -304,7 +304,7 @@ describe('the lines of changes', () => {
       of: 5_000,
       place: 9n,
     };
-    const lines = new ChangeLines({ columns: null, colour: false }).of({
+    const lines = new ChangeLines({ columns: null, colour: false }).format({
       changes: [{ ...CHANGE, seq: 4n, field: 'name', old: 'Six', new: 'Seven' }],
       folds: [
         { ...fold, field: 'category', same: { old: 'A', new: null } },

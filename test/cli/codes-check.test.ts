@@ -29,9 +29,9 @@ const count = async (table: string): Promise<number> => {
 };
 
 /** Starts a marketplace with purchases, and returns settings for it. */
-async function market() {
+async function market(more: Record<string, string> = {}) {
   const sim = await codesMarket(mirror());
-  return { sim, env: settings(mirror().databaseUrl, sim.url) };
+  return { sim, env: settings(mirror().databaseUrl, sim.url, more) };
 }
 
 const check = (
@@ -151,38 +151,30 @@ describe('codes check of a list', () => {
   });
 
   it('blames the key, not the canary, if the key opens no account', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market();
     const [, canary = '', good = ''] = codesOf(sim, 3);
     sim.faults.always('account', { kind: 'key-refused' });
     const denial = JSON.stringify({ status: 'error', msg: 'Invalid purchase code' });
     sim.faults.always('validate', { kind: 'reply', status: 404, body: denial });
-    const { code, stderr } = await check(
-      [good, '--canary', canary],
-      settings(mirror().databaseUrl, sim.url),
-    );
+    const { code, stderr } = await check([good, '--canary', canary], env);
     expect(askedFor(sim)).toContain(canary);
     expect(stderr).toMatch(/error: .*refused the API key/);
     expect(code).toBe(1);
   });
 
   it('continues if the request for the canary fails', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market();
     const [, canary = '', good = ''] = codesOf(sim, 3);
     sim.faults.next('validate', { kind: 'server-error' });
-    const { code, stderr } = await check(
-      [fileWith(good, 'txt'), '--canary', canary],
-      settings(mirror().databaseUrl, sim.url),
-    );
+    const { code, stderr } = await check([fileWith(good, 'txt'), '--canary', canary], env);
     expect(code, stderr).toBe(0);
   });
 
   it('reuses recent verdicts across lists with --max-age', async () => {
     const { sim, env } = await market();
     const codes = codesOf(sim, 30);
-    const [first, second] = [
-      fileWith(codes.slice(0, 20).join('\n'), 'txt'),
-      fileWith(codes.join('\n'), 'txt'),
-    ];
+    const first = fileWith(codes.slice(0, 20).join('\n'), 'txt');
+    const second = fileWith(codes.join('\n'), 'txt');
     expect((await check([first], env)).code).toBe(0);
     const [before, asked] = [sim.log.length, askedFor(sim).length];
     const dry = await check([second, '--max-age', '7d', '--dry-run'], env);
@@ -233,9 +225,8 @@ describe('codes check of a list', () => {
   });
 
   it('with --dry-run prints the cost, makes no request and stores nothing', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market({ REQUESTS_PER_MINUTE: '60' });
     const list = fileWith(['code', ...codesOf(sim, 50), ''].join('\n'));
-    const env = { ...settings(mirror().databaseUrl, sim.url), REQUESTS_PER_MINUTE: '60' };
     const plain = await check([list, '--dry-run'], env);
     expect(plain.code).toBe(0);
     expect(plain.stdout).toBe('');
@@ -306,12 +297,8 @@ describe('codes check of a list', () => {
   });
 
   it('leaves the work to other processes with --detach, and then only watches them', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market({ HEALTH_LISTEN: 'off', REQUESTS_PER_MINUTE: '600' });
     const list = fileWith(['code', ...codesOf(sim, 50)].join('\n'));
-    const env = settings(mirror().databaseUrl, sim.url, {
-      HEALTH_LISTEN: 'off',
-      REQUESTS_PER_MINUTE: '600',
-    });
     const left = await check([list, '--detach'], env);
     expect(left.code).toBe(0);
     const id = /^audit (\d+) · in the queue/.exec(left.stdout)?.[1] ?? '';
@@ -445,10 +432,9 @@ describe('codes check of a code', () => {
   });
 
   it('exits with 1 if the key is refused, without a verdict or an unfinished audit', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market({ MARKETPLACE_API_KEY: 'a wrong key' });
     const [, good = ''] = codesOf(sim, 2);
     const list = fileWith(['code', ...codesOf(sim, 5)].join('\n'));
-    const env = settings(mirror().databaseUrl, sim.url, { MARKETPLACE_API_KEY: 'a wrong key' });
     for (const what of [good, list]) {
       const { code, stdout, stderr } = await check([what], env);
       expect(stderr).toMatch(/error: .*refused the API key.*\n {2}→ check the API key.*\n$/);
@@ -635,10 +621,9 @@ describe('wrong usage of codes check', () => {
   });
 
   it('does not touch an earlier result if the audit is not created', async () => {
-    const sim = await codesMarket(mirror());
+    const { sim, env } = await market({ MARKETPLACE_URL: 'http://127.0.0.1:9' });
     const out = freePath('csv');
     writeFileSync(out, 'an earlier result');
-    const env = settings(mirror().databaseUrl, 'http://127.0.0.1:9');
     const { code, stderr } = await check([list(), '--out', out], env);
     expect(stderr).toMatch(/error: 127\.0\.0\.1:9 can't be reached.*no code was checked\n {2}→ /);
     // The remedy for syncs.

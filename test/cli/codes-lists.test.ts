@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { layoutLines, loadLines, sizeLine } from '../../src/cli/codes/check-lists.js';
-import { closeLists, openLists, sortArguments } from '../../src/cli/codes/lists.js';
-import { keepLists } from '../../src/cli/codes/result-file.js';
-import { outPlace } from '../../src/cli/out-file.js';
+import { closeLists, openLists, classifyArguments } from '../../src/cli/codes/lists.js';
+import { protectLists } from '../../src/cli/codes/result-file.js';
+import { destinationOf } from '../../src/cli/out-file.js';
 import { RESULT_FORMATS } from '../../src/intake/results.js';
 import { dialectOf } from '../../src/jobs/codes/audit-result.js';
 import { layoutJson, loadLists, SHOWN_REJECTED } from '../../src/jobs/codes/enter-list.js';
@@ -15,13 +15,13 @@ import { never } from '../support/mirror.js';
 import { folder } from './support.js';
 
 const exists = (path: string): boolean => ['customers.csv', 'more.csv', 'codes'].includes(path);
-const sorted = (...given: string[]) => sortArguments(given, exists);
+const sorted = (...given: string[]) => classifyArguments(given, exists);
 
 describe('the arguments of codes check', () => {
   it('are lists if they are existing files or -', () => {
     expect(sorted('customers.csv', 'codes', '-')).toEqual({
       kind: 'lists',
-      places: ['customers.csv', 'codes', '-'],
+      paths: ['customers.csv', 'codes', '-'],
     });
   });
 
@@ -64,14 +64,14 @@ describe('the place of a result', () => {
     ['-', 'json', { path: null, format: 'json' }],
   ] as const)('%s with --format %s', (out, format, place) => {
     const options = { out, ...(format === undefined ? {} : { format }) };
-    expect(outPlace(options, RESULT_FORMATS)).toEqual({ ...place, decimalComma: false });
+    expect(destinationOf(options, RESULT_FORMATS)).toEqual({ ...place, decimalComma: false });
   });
 
   it('must have a known ending if there is no --format', () => {
-    expect(() => outPlace({ out: 'result.xls' }, RESULT_FORMATS)).toThrow(
+    expect(() => destinationOf({ out: 'result.xls' }, RESULT_FORMATS)).toThrow(
       'can\'t tell the format from the file name "result.xls"',
     );
-    expect(() => outPlace({ out: 'result' }, RESULT_FORMATS)).toThrow("can't tell the format");
+    expect(() => destinationOf({ out: 'result' }, RESULT_FORMATS)).toThrow("can't tell the format");
   });
 
   it('is not that of a list, also through a link', () => {
@@ -81,9 +81,9 @@ describe('the place of a result', () => {
     writeFileSync(list, 'code\na-code\n');
     symlinkSync(list, link);
     const replaced = /would replace the list/;
-    expect(() => keepLists(csvAt(list), ['-', list])).toThrow(replaced);
-    expect(() => keepLists(csvAt(link), [list])).toThrow(replaced);
-    expect(() => keepLists(csvAt(join(dir, '.', 'list.csv')), [link])).toThrow(replaced);
+    expect(() => protectLists(csvAt(list), ['-', list])).toThrow(replaced);
+    expect(() => protectLists(csvAt(link), [list])).toThrow(replaced);
+    expect(() => protectLists(csvAt(join(dir, '.', 'list.csv')), [link])).toThrow(replaced);
   });
 
   it('may be stdout, a new file, or an earlier result', () => {
@@ -92,7 +92,7 @@ describe('the place of a result', () => {
     writeFileSync(list, 'code\na-code\n');
     writeFileSync(earlier, 'code,verdict\n');
     for (const path of [null, earlier, join(dir, 'new.csv')]) {
-      expect(() => keepLists(csvAt(path), [list])).not.toThrow();
+      expect(() => protectLists(csvAt(path), [list])).not.toThrow();
     }
   });
 });
@@ -103,11 +103,11 @@ function file(name: string, text: string | Uint8Array): string {
   return path;
 }
 
-const open = (places: string[], column?: string) =>
-  openLists(places, { keys: [], ...(column === undefined ? {} : { column }) }, never);
+const open = (paths: string[], column?: string) =>
+  openLists(paths, { keys: [], ...(column === undefined ? {} : { column }) }, never);
 
-async function load(places: string[], column?: string) {
-  const lists = await open(places, column);
+async function load(paths: string[], column?: string) {
+  const lists = await open(paths, column);
   const rows: AuditRow[] = [];
   const loader = {
     add: (batch: readonly AuditRow[]) => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { statusLines, sellerReport } from '../../src/cli/commands/status.js';
 import { wrap } from '../../src/cli/output/text.js';
-import { asTyped } from '../../src/cli/own-command.js';
+import { withRunnableCommands } from '../../src/cli/own-command.js';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/account.js';
 import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
@@ -158,7 +158,7 @@ describe('status', () => {
     const report = sellerReport('main', { ...expectation, processes: [] }, null, new Date());
     const lines = statusLines(report, new Date(), { columns: 80, colour: false });
     expect(lines).toMatch(/running;\n {12}start `.+ run`\n/);
-    expect(wrap(asTyped(lines), 80)).toBe(lines);
+    expect(wrap(withRunnableCommands(lines), 80)).toBe(lines);
   });
 
   it('shows configured sellers and those that only the store knows, with control characters removed', async () => {

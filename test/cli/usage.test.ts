@@ -7,7 +7,7 @@ beforeEach(async () => {
   await mirror().store.sellers.ensure('main', 'market.example');
 });
 
-/** Everything that is wrong is one line on stderr, mostly with a remedy in a second one. */
+/** Expects an exit code and an error on stderr: one line, mostly with a remedy in a second one. */
 async function expectRefusal(args: readonly string[], exitCode: number, why: RegExp) {
   const ended = await run(args, { DATABASE_URL: mirror().databaseUrl });
   expect(ended.stderr).toMatch(why);
@@ -27,7 +27,7 @@ describe('wrong usage', () => {
     [['runs', 'approve', 'twelve'], /Runs are numbered/],
     [['audits', 'show', '0'], /Audits are numbered/],
     [['codes', 'recheck'], /^error: required option '--older-than/],
-    // The present names of commands that had others, and the nearest one.
+    // Former names, and typing errors.
     [['approve', '4'], /it is called 'runs approve'/],
     [['codes', 'list', '--json'], /it is called 'audits list'/],
     [['codes', 'export', '12', '--out', 'x.csv'], /it is called 'audits export'/],
@@ -82,7 +82,7 @@ describe('wrong usage', () => {
     [['backup', 'nowhere/mirror.tar.gz'], /there is no such folder/],
     [['backup', '-'], /not to stdout/],
     [['restore', 'nowhere/mirror.tar.gz'], /there is no such file/],
-  ])('%j ends with 2 and says why', (args, why) => expectRefusal(args, 2, why));
+  ])('%j exits with 2 and an error', (args, why) => expectRefusal(args, 2, why));
 
   it.each<[args: string[], why: RegExp]>([
     [['runs', '4711'], /^error: there is no run 4711\n {2}→ `seller-mirror runs` lists them\n$/],
@@ -104,5 +104,5 @@ describe('wrong usage', () => {
       ['sql', 'select nam from mirror.items'],
       /^error: column "nam" .* \(character 8\)\n {2}→ .*"items\.name".*\n$/,
     ],
-  ])('%j ends with 1: what it asks for is not there', (args, why) => expectRefusal(args, 1, why));
+  ])('%j exits with 1: not found', (args, why) => expectRefusal(args, 1, why));
 });

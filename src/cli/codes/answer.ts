@@ -15,7 +15,7 @@ import { withProgress } from '../output/progress.js';
 import { table } from '../output/table.js';
 import { type Look, plural } from '../output/text.js';
 import { ownCommand, shellWord } from '../own-command.js';
-import { refuse } from './check-lists.js';
+import { throwKeyFault } from './check-lists.js';
 import { checkSeller, oneSeller, type CheckOptions } from './options.js';
 import { answerJson, answerLines } from './audit-view.js';
 import { workOnAudit } from './run-audit.js';
@@ -80,7 +80,7 @@ async function enterCodes(
     signal,
     async onLoaded(_, loader) {
       if (canary === undefined || codesToCheck(await loader.measure()) === 0) return;
-      refuse(
+      throwKeyFault(
         await app.withJobs(seller, {}, ({ marketplace }) =>
           verifyCanary(marketplace, canary, signal),
         ),
@@ -171,7 +171,7 @@ function checksTable(checks: readonly CodeCheck[], look: Look): string {
             ? whyUnproven(check.reason)
             : '',
       },
-      { header: 'the marketplace said', value: ({ message }) => message ?? '' },
+      { header: 'reply', value: ({ message }) => message ?? '' },
     ],
     look,
   );

@@ -15,7 +15,7 @@ import {
   safeLine,
   type Style,
 } from '../output/text.js';
-import { asTyped, ownCommand } from '../own-command.js';
+import { withRunnableCommands, ownCommand } from '../own-command.js';
 import type { FailOptions } from './options.js';
 import { describeVerdict } from '../../domain/codes/evidence.js';
 import { unprovenRemedy, whyUnproven } from '../../domain/codes/outcome.js';
@@ -47,7 +47,11 @@ export function auditsTable(
       { header: 'valid', value: (audit) => audit.valid },
       { header: 'invalid', value: (audit) => audit.invalid },
       { header: 'unproven', value: (audit) => audit.unproven },
-      { header: 'problem', value: (audit) => asTyped(audit.problem ?? ''), isNote: true },
+      {
+        header: 'problem',
+        value: (audit) => withRunnableCommands(audit.problem ?? ''),
+        isNote: true,
+      },
     ],
     look,
     { vertical, isWhole: vertical === true },
@@ -146,7 +150,7 @@ interface SummaryNotes {
   readonly accountProven: number;
 }
 
-export async function notesOn(
+export async function summaryNotes(
   { audits }: App['store'],
   { auditId, invalid }: AuditProgress,
 ): Promise<SummaryNotes> {

@@ -15,7 +15,7 @@ import {
 import { chunkSizeFor } from '../../jobs/codes/pace.js';
 import { verifyKey, type KeyFault } from '../../jobs/account.js';
 import type { AuditSize } from '../../store/audits/types.js';
-import { note, printJson } from '../console.js';
+import { printNote, printJson } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Progress } from '../output/progress.js';
@@ -23,7 +23,7 @@ import { count, plural, safeLine } from '../output/text.js';
 import { costText } from './audit-view.js';
 import type { OpenList } from './lists.js';
 import type { CheckOptions } from './options.js';
-import { checkRoomFor, type ResultPlace } from './result-file.js';
+import { checkResultRows, type ResultDestination } from './result-file.js';
 import { runAudit } from './run-audit.js';
 
 /** Creates an audit of the lists and runs it to its end. A dry run only prints its cost. */
@@ -31,19 +31,19 @@ export async function checkLists(
   app: App,
   seller: SellerConfig,
   lists: readonly OpenList[],
-  options: CheckOptions & { readonly place: ResultPlace | null },
+  options: CheckOptions & { readonly destination: ResultDestination | null },
 ): Promise<ExitCode> {
   const { dryRun, json, maxAge, yes, canary } = options;
   const { signal } = app;
   noteLines(layoutLines(lists));
   if (yes !== true) await confirmDoubts(app, seller, lists, dryRun === true);
   const checkKey = async (): Promise<void> =>
-    refuse(
+    throwKeyFault(
       await app.withJobs(seller, {}, ({ marketplace }) => verifyKey(marketplace, canary, signal)),
     );
   // Normally the key is checked before the lists are read, which may take long. But with --max-age there may
   // be no code to check, and a workbook may be too small for the lists.
-  const isKeyCheckedLate = maxAge !== undefined || options.place?.format === 'xlsx';
+  const isKeyCheckedLate = maxAge !== undefined || options.destination?.format === 'xlsx';
   if (dryRun !== true && !isKeyCheckedLate) await checkKey();
   const known = canary ?? (await app.store.audits.canariesOf(seller.name, 1))[0];
   if (known === undefined) noteLines([NO_VALID_CODE]);
@@ -52,7 +52,7 @@ export async function checkLists(
   const reportReading = (report: LoadReport): void => {
     bar.finish();
     const rows = lists.reduce((sum, { intake }) => sum + intake.tally.rows, 0);
-    if (options.place !== null) checkRoomFor(options.place, rows);
+    if (options.destination !== null) checkResultRows(options.destination, rows);
     noteLines(loadLines(report, lists.length));
   };
   if (dryRun === true) {
@@ -75,7 +75,7 @@ export async function checkLists(
 }
 
 /** @throws {CommandError} when there is a fault */
-export function refuse(fault: KeyFault | null): void {
+export function throwKeyFault(fault: KeyFault | null): void {
   if (fault !== null) throw new CommandError(fault.message, fault.remedy);
 }
 
@@ -213,5 +213,5 @@ function dryRunJson(size: AuditSize, cost: AuditCost, { firstRejected }: LoadRep
 
 /** Prints lines to stderr, so that results on stdout can be piped. */
 function noteLines(lines: readonly string[]): void {
-  note(lines.map((line) => `${line}\n`).join(''));
+  printNote(lines.map((line) => `${line}\n`).join(''));
 }

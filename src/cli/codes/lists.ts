@@ -13,7 +13,7 @@ const STDIN = '-';
 
 export type CheckInput =
   /** Paths of files, and `-` for stdin, in their order. */
-  | { readonly kind: 'lists'; readonly places: readonly string[] }
+  | { readonly kind: 'lists'; readonly paths: readonly string[] }
   /** The codes, without repetitions. */
   | { readonly kind: 'codes'; readonly codes: readonly string[] };
 
@@ -26,7 +26,7 @@ const FILE_ENDING = /\.(?:csv|tsv|tab|psv|txt|json|ndjson|jsonl|xls[xmb]?|ods|zi
  * @param exists returns true if there is a file at a path
  * @throws {CommandError} when a file is missing, or some arguments are lists and others codes
  */
-export function sortArguments(
+export function classifyArguments(
   args: readonly string[],
   exists: (path: string) => boolean,
 ): CheckInput {
@@ -48,7 +48,7 @@ export function sortArguments(
   if (new Set(lists).size < lists.length) {
     throw usageError('a list is named twice', 'name each list once');
   }
-  return { kind: 'lists', places: lists };
+  return { kind: 'lists', paths: lists };
 }
 
 function looksLikePath(text: string): boolean {
@@ -59,8 +59,8 @@ function parseCodes(args: readonly string[]): readonly string[] {
   const codes = args.map((text, index) => {
     const read = readCode(text);
     if ('code' in read) return read.code;
-    const place = args.length === 1 ? 'the code' : `code ${index + 1}`;
-    throw usageError(`${place} ${describeCodeFault(read.reason)}`, EXAMPLE);
+    const subject = args.length === 1 ? 'the code' : `code ${index + 1}`;
+    throw usageError(`${subject} ${describeCodeFault(read.reason)}`, EXAMPLE);
   });
   return [...new Set(codes)];
 }
@@ -89,14 +89,14 @@ export interface ListOptions {
  * @throws {CommandError} when they have different columns: their result has one header
  */
 export async function openLists(
-  places: readonly string[],
+  paths: readonly string[],
   options: ListOptions,
   signal: AbortSignal,
 ): Promise<readonly OpenList[]> {
   const lists: OpenList[] = [];
   try {
-    for (const place of places) {
-      lists.push(await openList(place, options, signal));
+    for (const path of paths) {
+      lists.push(await openList(path, options, signal));
       checkColumns(lists);
     }
     return lists;
@@ -107,15 +107,15 @@ export async function openLists(
 }
 
 async function openList(
-  place: string,
+  path: string,
   options: ListOptions,
   signal: AbortSignal,
 ): Promise<OpenList> {
-  const isStdin = place === STDIN;
-  const name = isStdin ? 'stdin' : basename(place);
-  const source = isStdin ? addAbortSignal(signal, process.stdin) : await openSource(place);
+  const isStdin = path === STDIN;
+  const name = isStdin ? 'stdin' : basename(path);
+  const source = isStdin ? addAbortSignal(signal, process.stdin) : await openSource(path);
   if (isStdin && process.stdin.isTTY) process.stderr.write(TYPE_CODES);
-  const file = isStdin ? null : await stat(place);
+  const file = isStdin ? null : await stat(path);
   let read = 0;
   async function* counted(): AsyncGenerator<Uint8Array, void, undefined> {
     for await (const chunk of source as AsyncIterable<Uint8Array>) {
@@ -145,7 +145,7 @@ function checkColumns(lists: readonly OpenList[]): void {
 }
 
 /** Makes a list of codes that were given as arguments. */
-export function listOf(codes: readonly string[]): OpenList {
+export function listFromArguments(codes: readonly string[]): OpenList {
   return { ...listOfCodes(codes), isStdin: false, size: null, read: () => 0 };
 }
 

@@ -8,7 +8,7 @@ import { RESULT_FORMATS, type ResultFormat } from '../../intake/results.js';
 import type { Format } from '../../intake/types.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { CommandError, usageError } from '../errors.js';
-import { chosenSellers, type CommonOptions, rowNumber, unknownSeller } from '../options.js';
+import { chosenSellers, type CommonOptions, idParser, unknownSeller } from '../options.js';
 import { DECIMAL_COMMA, type OutOptions } from '../out-file.js';
 import { ownCommand } from '../own-command.js';
 
@@ -74,20 +74,20 @@ export function oneSeller(config: Config, name: string | undefined): SellerConfi
   );
 }
 
-export function lengthOfTime(text: string): number {
+export function parseAge(text: string): number {
   const read = parseDuration(text);
   if ('ms' in read) return read.ms;
   throw new InvalidArgumentError(`"${text}" ${read.fault}.`);
 }
 
 /** Parses a purchase code. The error does not repeat the text, which may be a secret. */
-export function purchaseCode(text: string): string {
+export function parsePurchaseCode(text: string): string {
   const read = readCode(text);
   if ('code' in read) return read.code;
   throw new InvalidArgumentError(`It ${describeCodeFault(read.reason)}.`);
 }
 
-export const auditNumber = rowNumber(
+export const parseAuditId = idParser(
   'Audits are numbered 1, 2, 3 and so on; `seller-mirror audits list` shows them.',
 );
 

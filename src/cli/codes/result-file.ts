@@ -8,15 +8,17 @@ import { auditResultChunks } from '../../jobs/codes/audit-result.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { CommandError, usageError } from '../errors.js';
 import type { CommonOptions } from '../options.js';
-import { checkRoom, outPlace, STDOUT, type OutPlace } from '../out-file.js';
+import { checkRowLimit, destinationOf, STDOUT, type Destination } from '../out-file.js';
 import { writeAll } from '../output/write.js';
 import { ownCommand } from '../own-command.js';
 import type { ResultOptions } from './options.js';
 
-export type ResultPlace = OutPlace<ResultFormat>;
+export type ResultDestination = Destination<ResultFormat>;
 
 /** Reads `--out` and `--format`. @returns null without --out @throws {CommandError} when they conflict */
-export function placeOf(options: ResultOptions & Pick<CommonOptions, 'json'>): ResultPlace | null {
+export function resultDestination(
+  options: ResultOptions & Pick<CommonOptions, 'json'>,
+): ResultDestination | null {
   const { out, format, json, decimalComma } = options;
   if (out === undefined) {
     if (format === undefined && decimalComma === undefined) return null;
@@ -29,7 +31,7 @@ export function placeOf(options: ResultOptions & Pick<CommonOptions, 'json'>): R
       'leave out --json; --format json writes the result as JSON',
     );
   }
-  return outPlace(options, RESULT_FORMATS);
+  return destinationOf(options, RESULT_FORMATS);
 }
 
 /**
@@ -37,10 +39,10 @@ export function placeOf(options: ResultOptions & Pick<CommonOptions, 'json'>): R
  * written already.
  * @throws {CommandError} when the file can't be written
  */
-export async function rememberedPlace({
+export async function savedDestination({
   auditId,
   result,
-}: AuditProgress): Promise<ResultPlace | null> {
+}: AuditProgress): Promise<ResultDestination | null> {
   if (result === null || result.writtenAt !== null) return null;
   try {
     await assertWritable(result.path);
@@ -55,8 +57,8 @@ export async function rememberedPlace({
 }
 
 /** @throws {CommandError} when the result is a workbook, and a sheet can't have that many lines */
-export function checkRoomFor({ format }: ResultPlace, lines: number): void {
-  checkRoom(format, lines, 'name a file ending in .csv with --out');
+export function checkResultRows({ format }: ResultDestination, lines: number): void {
+  checkRowLimit(format, lines, 'name a file ending in .csv with --out');
 }
 
 /**
@@ -64,8 +66,11 @@ export function checkRoomFor({ format }: ResultPlace, lines: number): void {
  * @param lists paths of files, and `-`
  * @throws {CommandError} when the result would replace one of the lists
  */
-export function keepLists(place: Pick<ResultPlace, 'path'> | null, lists: readonly string[]): void {
-  const path = place?.path ?? null;
+export function protectLists(
+  destination: Pick<ResultDestination, 'path'> | null,
+  lists: readonly string[],
+): void {
+  const path = destination?.path ?? null;
   if (path === null || !existsSync(path)) return;
   const target = realpathSync(path);
   if (!lists.some((list) => existsSync(list) && realpathSync(list) === target)) return;
@@ -79,15 +84,15 @@ export function keepLists(place: Pick<ResultPlace, 'path'> | null, lists: readon
 export async function writeResult(
   { store }: App,
   auditId: bigint,
-  place: ResultPlace,
+  destination: ResultDestination,
   signal: AbortSignal,
 ): Promise<void> {
   const program = ownCommand();
   const text = await auditResultChunks(
     store,
     auditId,
-    place.format,
-    place.decimalComma ? COMMA_CSV : null,
+    destination.format,
+    destination.decimalComma ? COMMA_CSV : null,
   );
   if (text === null) {
     throw new CommandError(
@@ -95,12 +100,12 @@ export async function writeResult(
       `KEEP_AUDITS_DAYS limits how long lists are kept; verdicts stay: \`${program} codes show CODE\``,
     );
   }
-  if (place.path === null) {
+  if (destination.path === null) {
     await writeAll(process.stdout, text);
     return;
   }
   try {
-    await writeWhole(place.path, text, signal);
+    await writeWhole(destination.path, text, signal);
   } catch (error) {
     if (!(error instanceof IntakeError)) throw error;
     const again = `${program} audits export ${auditId}`;

@@ -5,15 +5,15 @@ import { chunkEnqueuer } from '../../app/watches.js';
 import { enqueueNext, performAuditChunk, SECOND_LOOK } from '../../jobs/codes/perform-chunk.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { explainDatabaseError } from '../../store/errors.js';
-import { note, print, printJson, stderrLook, stdoutLook } from '../console.js';
-import { queuesOf } from '../execute.js';
+import { printNote, print, printJson, stderrLook, stdoutLook } from '../console.js';
+import { openQueuesOf } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Progress } from '../output/progress.js';
 import { count, safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
-import { exitCodeOfAudit, notesOn, summaryLines, verdictCounts } from './audit-view.js';
+import { exitCodeOfAudit, summaryNotes, summaryLines, verdictCounts } from './audit-view.js';
 import { findAudit, type FailOptions } from './options.js';
-import { type ResultPlace, writeResult } from './result-file.js';
+import { type ResultDestination, writeResult } from './result-file.js';
 import { alertJobs, alertsAfter } from '../../jobs/alerts.js';
 import { paceOf } from '../../jobs/codes/pace.js';
 import type { AuditDeps } from '../../jobs/codes/work-on-chunk.js';
@@ -27,25 +27,29 @@ interface RunOptions extends FailOptions {
   /** With `detach`: don't wait for jobs that are delayed or locked by a dead process. */
   readonly force?: boolean;
   /** Where to write the result. Saved in the store, so that `audits resume` writes it too. */
-  readonly place: ResultPlace | null;
+  readonly destination: ResultDestination | null;
 }
 
 /** Runs an audit to its end and prints its result; with `detach`, leaves the work to other processes. */
 export async function runAudit(app: App, auditId: bigint, options: RunOptions): Promise<ExitCode> {
-  const { place, detach = false, json = false, force = false } = options;
-  if (place !== null && place.path !== null) {
-    await app.store.audits.setResultFile(auditId, { ...place, path: resolve(place.path) });
+  const { destination, detach = false, json = false, force = false } = options;
+  if (destination !== null && destination.path !== null) {
+    await app.store.audits.setResultFile(auditId, {
+      ...destination,
+      path: resolve(destination.path),
+    });
   }
   const audit = await findAudit(app, auditId, undefined);
-  const commas = place?.decimalComma === true ? ' --decimal-comma' : '';
-  const onStdout = place?.path === null ? ` --out - --format ${place.format}${commas}` : '';
+  const commas = destination?.decimalComma === true ? ' --decimal-comma' : '';
+  const onStdout =
+    destination?.path === null ? ` --out - --format ${destination.format}${commas}` : '';
   const resume = `${ownCommand()} audits resume ${auditId}${onStdout}`;
   if (audit.state !== 'running') return report(app, audit, options);
   if (!detach) {
     const ended = await workOrWatch(app, audit, resume);
     return ended === null ? EXIT.interrupted : report(app, ended, options);
   }
-  const queues = await queuesOf(app, 'codes');
+  const queues = await openQueuesOf(app, 'codes');
   try {
     const addChunk = chunkEnqueuer(queues, audit.sellerId, { force });
     await enqueueNext(app.store, auditId, addChunk);
@@ -97,7 +101,7 @@ async function workOrWatch(
   });
   const onInterrupt = (): void => {
     bar.finish();
-    note(`${state.isWatching ? NOT_WATCHING : STOPPING}\n→ ${resume}\n`);
+    printNote(`${state.isWatching ? NOT_WATCHING : STOPPING}\n→ ${resume}\n`);
     // A second Ctrl-C ends the process with this code.
     process.exitCode = EXIT.interrupted;
   };
@@ -122,7 +126,7 @@ async function workOrWatch(
     }
   } catch (error) {
     if (signal.aborted) return null;
-    note(`The audit is kept; to continue it:\n→ ${resume}\n`);
+    printNote(`The audit is kept; to continue it:\n→ ${resume}\n`);
     throw error;
   } finally {
     bar.finish();
@@ -168,18 +172,18 @@ function auditBar(audit: AuditProgress) {
 async function report(
   app: App,
   ended: AuditProgress,
-  { json = false, place, failOn }: RunOptions,
+  { json = false, destination, failOn }: RunOptions,
 ): Promise<ExitCode> {
   const { auditId } = ended;
-  const out = place?.path ?? null;
+  const out = destination?.path ?? null;
   // Also for a failed audit: it may have found some verdicts.
-  if (place !== null) await writeResult(app, auditId, place, app.signal);
+  if (destination !== null) await writeResult(app, auditId, destination, app.signal);
   if (out !== null) await app.store.audits.markResultWritten(auditId);
-  const audit = place === null ? ended : await findAudit(app, auditId, undefined);
-  const notes = await notesOn(app.store, audit);
+  const audit = destination === null ? ended : await findAudit(app, auditId, undefined);
+  const notes = await summaryNotes(app.store, audit);
   if (json) await printJson({ audit, ...notes, out });
-  else if (place !== null && out === null) {
-    note(summaryLines(audit, notes, 'on stdout', stderrLook()));
+  else if (destination !== null && out === null) {
+    printNote(summaryLines(audit, notes, 'on stdout', stderrLook()));
   } else await print(summaryLines(audit, notes, out, stdoutLook()));
   return exitCodeOfAudit(audit, failOn);
 }
@@ -294,7 +298,7 @@ async function sendAlerts(app: App, outcome: JobOutcome): Promise<void> {
   const alerts = alertsAfter(outcome, { attempt: ATTEMPTS, attempts: ATTEMPTS });
   const jobs = alerts.flatMap((alert) => alertJobs(app.config, alert));
   if (jobs.length === 0) return;
-  const queues = await queuesOf(app, 'codes');
+  const queues = await openQueuesOf(app, 'codes');
   try {
     for (const { id, task } of jobs) await queues.add('alerts', task, id);
   } finally {

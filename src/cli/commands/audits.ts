@@ -9,13 +9,13 @@ import {
   auditsTable,
   CHECK_AGAIN,
   costText,
-  notesOn,
+  summaryNotes,
   summaryLines,
 } from '../codes/audit-view.js';
 import {
   RESULT_HELP,
   VERDICT_EXIT_CODES,
-  auditNumber,
+  parseAuditId,
   checkSeller,
   findAudit,
   type FailOptions,
@@ -24,37 +24,37 @@ import {
 } from '../codes/options.js';
 import { runAudit } from '../codes/run-audit.js';
 import {
-  checkRoomFor,
-  placeOf,
-  rememberedPlace,
-  type ResultPlace,
+  checkResultRows,
+  resultDestination,
+  savedDestination,
+  type ResultDestination,
   writeResult,
 } from '../codes/result-file.js';
-import { note, printList, printResult, stdoutLook } from '../console.js';
+import { printNote, printList, printResult, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import {
-  described,
-  ofSeller,
-  onlySeller,
+  describeCommand,
+  sellerSuffix,
+  sellerFilter,
   positiveInteger,
   type CommonOptions,
   type TableOptions,
 } from '../options.js';
-import { checkOut, formatOfFile, outPlace, STDOUT } from '../out-file.js';
+import { checkDestination, formatOfFile, destinationOf, STDOUT } from '../out-file.js';
 import { count, safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
 
 export function add(program: Command): void {
-  const audits = described(program.command('audits'), {
+  const audits = describeCommand(program.command('audits'), {
     about:
       'Each `codes check` of a list and each `codes recheck` is an audit with a number. These commands list, show, resume, cancel and export audits.',
     examples: ['seller-mirror audits list', 'seller-mirror audits export 12 --out result.csv'],
   });
   const withNumber = (name: string): Command =>
-    audits.command(name).argument('<audit>', 'the audit’s number', auditNumber);
-  described(
+    audits.command(name).argument('<audit>', 'the audit’s number', parseAuditId);
+  describeCommand(
     audits
       .command('list', { isDefault: true })
       .option('--limit <n>', 'how many to list', positiveInteger, 20),
@@ -64,14 +64,14 @@ export function add(program: Command): void {
       options: ['json', 'seller', 'vertical', 'pager'],
     },
   ).action(appAction('store', list));
-  described(withNumber('show'), {
+  describeCommand(withNumber('show'), {
     summary: 'show one audit',
     about:
       'Shows one audit: how its list was read, its figures, why codes have no verdict, what the rest costs, and how to continue.',
     examples: ['seller-mirror audits show 12'],
     options: ['json', 'seller'],
   }).action(appAction('store', show));
-  described(withNumber('resume'), {
+  describeCommand(withNumber('resume'), {
     summary: 'continue an audit',
     about:
       'Continues an audit that was interrupted, cancelled or failed. While other processes work on it, only watches. Codes with an answer are not checked again. The result goes to the file that `--out` named before, unless it was written already; `--out` names another file.',
@@ -80,7 +80,7 @@ export function add(program: Command): void {
     more: VERDICT_EXIT_CODES,
     options: [...VERDICT_OPTIONS, 'detach', 'json', 'seller'],
   }).action(appAction('sellers', resume));
-  described(withNumber('cancel'), {
+  describeCommand(withNumber('cancel'), {
     summary: 'stop an audit for good, or until it is resumed',
     about:
       'Stops an audit in all processes that work on it, after the calls under way. Keeps its verdicts; `audits resume` continues with the rest.',
@@ -88,7 +88,7 @@ export function add(program: Command): void {
     options: ['json', 'seller'],
   }).action(appAction('store', cancel));
   const format = new Option('--format <format>', 'by default the ending of --out, else csv');
-  described(withNumber('export').option('--out <file>', 'the file; - is stdout', STDOUT), {
+  describeCommand(withNumber('export').option('--out <file>', 'the file; - is stdout', STDOUT), {
     summary: 'write the result of an audit',
     about:
       'Writes the list of an audit, in its order and with its own columns, plus the verdict on each code. Also works before the audit ends. A file appears only when it is complete.',
@@ -108,8 +108,8 @@ interface ListOptions extends CommonOptions, TableOptions {
 async function list(app: App, options: ListOptions): Promise<void> {
   const { limit, seller, vertical } = options;
   await checkSeller(app, seller);
-  const audits = await app.store.audits.list({ limit, ...onlySeller(seller) });
-  const none = `There is no audit yet${ofSeller(seller)}.\n`;
+  const audits = await app.store.audits.list({ limit, ...sellerFilter(seller) });
+  const none = `There is no audit yet${sellerSuffix(seller)}.\n`;
   await printList(options, audits, none, (look) => auditsTable(audits, look, vertical));
 }
 
@@ -153,8 +153,8 @@ interface ResumeOptions extends CommonOptions, ResultOptions, FailOptions {
 
 async function resume(app: App, auditId: bigint, options: ResumeOptions): Promise<ExitCode> {
   const { seller, json = false, detach = false, failOn } = options;
-  const newPlace = placeOf(options);
-  await checkOut(newPlace);
+  const newDestination = resultDestination(options);
+  await checkDestination(newDestination);
   const audit = await findAudit(app, auditId, seller);
   const { sellerId, state } = audit;
   if (!app.config.sellers.some(({ name }) => name === sellerId)) {
@@ -163,10 +163,10 @@ async function resume(app: App, auditId: bigint, options: ResumeOptions): Promis
       `configure the seller; \`seller-mirror audits export ${auditId}\` works without it`,
     );
   }
-  const place = newPlace ?? (detach ? null : await rememberedPlace(audit));
-  if (place !== null) checkRoomFor(place, audit.lines);
+  const destination = newDestination ?? (detach ? null : await savedDestination(audit));
+  if (destination !== null) checkResultRows(destination, audit.lines);
   if (state !== 'running') await app.store.audits.resume(auditId);
-  return runAudit(app, auditId, { json, detach, force: true, place, failOn });
+  return runAudit(app, auditId, { json, detach, force: true, destination, failOn });
 }
 
 async function cancel(app: App, auditId: bigint, options: CommonOptions): Promise<void> {
@@ -179,7 +179,7 @@ async function cancel(app: App, auditId: bigint, options: CommonOptions): Promis
       `\`seller-mirror audits export ${auditId}\` writes its result`,
     );
   }
-  const notes = await notesOn(app.store, audit);
+  const notes = await summaryNotes(app.store, audit);
   await printResult(options, { audit }, () => summaryLines(audit, notes, null, stdoutLook()));
 }
 
@@ -188,25 +188,25 @@ interface ExportOptions extends CommonOptions, ResultOptions {
 }
 
 async function exportAudit(app: App, auditId: bigint, options: ExportOptions): Promise<void> {
-  const place = exportPlace(options);
-  await checkOut(place);
+  const destination = exportDestination(options);
+  await checkDestination(destination);
   const audit = await findAudit(app, auditId, options.seller);
-  checkRoomFor(place, audit.lines);
-  await writeResult(app, auditId, place, app.signal);
+  checkResultRows(destination, audit.lines);
+  await writeResult(app, auditId, destination, app.signal);
   if (audit.pending > 0) {
-    note(
+    printNote(
       `The audit has not ended yet: ${count(audit.pending)} of ${count(audit.codes)} codes are "pending".\n`,
     );
   }
-  if (place.path !== null) note(`written: ${safeLine(place.path)}\n`);
+  if (destination.path !== null) printNote(`written: ${safeLine(destination.path)}\n`);
 }
 
 /** `--json` writes the result as JSON. @throws {CommandError} when another format is named */
-function exportPlace(options: ExportOptions): ResultPlace {
+function exportDestination(options: ExportOptions): ResultDestination {
   const { json, out, format } = options;
-  if (json !== true) return outPlace(options, RESULT_FORMATS);
+  if (json !== true) return destinationOf(options, RESULT_FORMATS);
   const named = format ?? formatOfFile(out, RESULT_FORMATS) ?? 'json';
-  if (named === 'json') return outPlace({ ...options, format: named }, RESULT_FORMATS);
+  if (named === 'json') return destinationOf({ ...options, format: named }, RESULT_FORMATS);
   const other = format === undefined ? `the ending of ${JSON.stringify(out)}` : '--format';
   throw usageError(`--json and ${other} differ`, 'leave --json out, or choose JSON in both places');
 }

@@ -13,14 +13,14 @@ import { openDatabase, openUnmigrated } from '../../store/open.js';
 import { printResult } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { action, databaseOptions, unlessAborted } from '../execute.js';
-import { type CommonOptions, described } from '../options.js';
+import { type CommonOptions, describeCommand } from '../options.js';
 import { withProgress } from '../output/progress.js';
 import { duration, plural, safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
 
 export function add(program: Command): void {
   const command = program.command('backup').argument('<file>', 'the file; an old one is replaced');
-  described(command, {
+  describeCommand(command, {
     about:
       'Writes the whole store, as of one moment, into one compressed file. Syncs and audits go on meanwhile. The file appears only when it is complete. Only its owner can read it, since it holds whole purchase codes; it holds no API keys. `restore` reads it, also into another kind of store.',
     notes:
@@ -88,7 +88,7 @@ export function addRestore(program: Command): void {
     .argument('<file>', 'the backup')
     .option('--replace', 'delete what the store holds now')
     .option('--check', 'only check that the file can be restored');
-  described(command, {
+  describeCommand(command, {
     about:
       'Restores a backup into an empty store or, with --replace, over the contents of one. It checks the whole file first, then changes everything or nothing. No other process may use the store meanwhile.',
     notes:

@@ -8,20 +8,20 @@ import type { ChangeFilter, ItemChange } from '../../store/item-changes.js';
 import {
   CSV_COLUMNS,
   ChangeLines,
-  Folds,
+  FoldFinder,
   changeCells,
   changeJson,
   type FoldedChanges,
 } from '../change-lines.js';
-import { note, print, printJson, stdoutLook } from '../console.js';
+import { printNote, print, printJson, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
   checkStored,
-  described,
-  given,
-  momentOf,
-  onlySeller,
+  describeCommand,
+  withoutUndefined,
+  parseMoment,
+  sellerFilter,
   positiveInteger,
   type CommonOptions,
 } from '../options.js';
@@ -53,7 +53,7 @@ interface Since {
 /** Reads `--since`: a change's number, with or without `#`, or a moment. */
 function sinceOf(text: string): Since {
   const [, number] = /^#?(\d+)$/.exec(text.trim()) ?? [];
-  if (number === undefined) return { from: momentOf(text) };
+  if (number === undefined) return { from: parseMoment(text) };
   if (BigInt(number) < 2n ** 63n) return { after: BigInt(number) };
   throw new InvalidArgumentError(`"${text}" is too large for the number of a change.`);
 }
@@ -96,7 +96,7 @@ export function add(program: Command): void {
     'only count the changes, by seller, class and field',
   ).conflicts(['follow', 'limit', 'all']);
   const format = new Option('--format <format>', 'how to print them (default: table)');
-  described(command, {
+  describeCommand(command, {
     about: `Lists the changes of items, run by run, oldest first: the newest ${NEWEST}, or those since a moment or since a change’s number. The first list starts the history: its items are not changes. If more than half of a seller’s items, and more than 20, share a change in one run, it is one line, unless --all is given. CSV and JSON always have a change for each item.`,
     examples: [
       'seller-mirror changes --since 7d --class price',
@@ -123,8 +123,8 @@ async function changes(app: App, options: ChangesOptions): Promise<void> {
     options,
     format,
     dialect: csvDialect(options, format),
-    filter: { ...given({ from: since.from, classes, itemId }), ...onlySeller(seller) },
-    folds: isFolded ? new Folds(app.store) : null,
+    filter: { ...withoutUndefined({ from: since.from, classes, itemId }), ...sellerFilter(seller) },
+    folds: isFolded ? new FoldFinder(app.store) : null,
     lines: new ChangeLines(stdoutLook()),
   };
   if (options.summary === true) await summarize(view);
@@ -140,7 +140,7 @@ interface View {
   readonly dialect: CsvDialect;
   readonly filter: Omit<ChangeFilter, 'after'>;
   /** Null: each change is shown. */
-  readonly folds: Folds | null;
+  readonly folds: FoldFinder | null;
   readonly lines: ChangeLines;
 }
 
@@ -172,7 +172,7 @@ async function readPage({ app: { store }, options, filter, folds: finder }: View
   // Folding makes room for more changes, and those may need folding too.
   for (let isDone = false; !isDone;) {
     found = await store.items.changes({ ...filter, ...direction, without, limit: limit + 1 });
-    const newFolds = (await finder?.of(found)) ?? [];
+    const newFolds = (await finder?.find(found)) ?? [];
     without = [...without, ...newFolds];
     isDone = newFolds.length === 0;
   }
@@ -205,10 +205,10 @@ async function printPage(view: View): Promise<void> {
   const total = changes.length + folds.length;
   const cells = (change: ItemChange): CsvCell[] => changeCells(change, dialect);
   if (format === 'csv') await printCsv(CSV_COLUMNS, changes.map(cells), dialect);
-  else await print(total === 0 ? noChanges(options) : lines.of(page));
+  else await print(total === 0 ? noChanges(options) : lines.format(page));
   if (!more) return;
   const shown = plural(total, 'change');
-  note(
+  printNote(
     options.since === undefined
       ? `(the newest ${shown}; --limit or --since shows more)\n`
       : `(the first ${shown}; the next ones: --since ${next})\n`,
@@ -228,7 +228,7 @@ const COUNTED_BY = ['seller_id', 'class', 'field', 'changes', 'items'] as const;
 
 async function summarize({ app, options, filter, format, dialect }: View): Promise<void> {
   const after = options.since?.after;
-  const found = await app.store.items.changeCounts({ ...filter, ...given({ after }) });
+  const found = await app.store.items.changeCounts({ ...filter, ...withoutUndefined({ after }) });
   const counts = found.map(({ sellerId, class: kind, field, changes, items }) => {
     const shown = field === 'state' ? null : field;
     return { seller_id: sellerId, class: kind, field: shown, changes, items };
@@ -266,7 +266,7 @@ async function follow(view: View): Promise<void> {
     print(
       format === 'json'
         ? found.changes.map((one) => ndjsonLine(withColumnNames(changeJson(one)))).join('')
-        : lines.of(found),
+        : lines.format(found),
     );
   let after = options.since?.after ?? 0n;
   if (options.since === undefined) {
@@ -279,7 +279,7 @@ async function follow(view: View): Promise<void> {
     await show((await folds?.fold(changes)) ?? { changes, folds: [] });
     after = changes.at(-1)?.seq ?? after;
   }
-  if (format !== 'json') note(`to continue from here: --since ${after} --follow\n`);
+  if (format !== 'json') printNote(`to continue from here: --since ${after} --follow\n`);
 }
 
 const POLL_MS = 1_000;
@@ -300,12 +300,12 @@ async function* followChanges(
     let page: readonly ItemChange[] = [];
     try {
       page = await store.items.changes({ ...filter, after: last, limit: FOLLOW_PAGE });
-      if (isDown) note('the database is back\n');
+      if (isDown) printNote('the database is back\n');
       isDown = false;
     } catch (error) {
       const problem = explainDatabaseError(error, database.url);
       if (problem === null) throw error;
-      if (!isDown) note(`${safeLine(problem.message)}; trying again\n`);
+      if (!isDown) printNote(`${safeLine(problem.message)}; trying again\n`);
       isDown = true;
     }
     last = page.at(-1)?.seq ?? last;

@@ -10,30 +10,41 @@ import { FORMATS } from '../../intake/types.js';
 import { verifyKey } from '../../jobs/account.js';
 import { beginRecheck } from '../../jobs/codes/recheck.js';
 import { answerCodes, showCode } from '../codes/answer.js';
-import { checkLists, refuse } from '../codes/check-lists.js';
-import { closeLists, listOf, openLists, sortArguments, type CheckInput } from '../codes/lists.js';
+import { checkLists, throwKeyFault } from '../codes/check-lists.js';
+import {
+  closeLists,
+  listFromArguments,
+  openLists,
+  classifyArguments,
+  type CheckInput,
+} from '../codes/lists.js';
 import {
   RESULT_HELP,
   VERDICT_EXIT_CODES,
-  lengthOfTime,
+  parseAge,
   oneSeller,
-  purchaseCode,
+  parsePurchaseCode,
   type CheckOptions,
   type FailOptions,
   VERDICT_OPTIONS,
   type ResultOptions,
 } from '../codes/options.js';
-import { keepLists, placeOf } from '../codes/result-file.js';
+import { protectLists, resultDestination } from '../codes/result-file.js';
 import { runAudit } from '../codes/run-audit.js';
 import { printResult } from '../console.js';
 import { usageError } from '../errors.js';
 import { action, appAction, readSettings, withApp } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
-import { described, given, positiveInteger, type CommonOptions } from '../options.js';
-import { checkOut } from '../out-file.js';
+import {
+  describeCommand,
+  withoutUndefined,
+  positiveInteger,
+  type CommonOptions,
+} from '../options.js';
+import { checkDestination } from '../out-file.js';
 
 export function add(program: Command): void {
-  const codes = described(program.command('codes'), {
+  const codes = describeCommand(program.command('codes'), {
     about:
       'Checks purchase codes, one or a million. A code is invalid only if the marketplace denied it between two proofs of the API key; a code that can’t be proven either way is unproven. Answers are kept, so a resumed audit does not ask again. `audits` lists, resumes and exports audits.',
     examples: [
@@ -52,12 +63,16 @@ export function add(program: Command): void {
     .option('--column <name>', 'the column that holds the codes, by name or number from 1')
     .option('--sheet <name>', 'the sheet of an Excel workbook, by name or number from 1')
     .addOption(new Option('--input-format <format>', 'read lists as this').choices(FORMATS))
-    .option('--max-age <time>', 'reuse verdicts younger than this: 12h, 7d', lengthOfTime)
-    .option('--canary <code>', 'a code that you know is valid, for a stronger proof', purchaseCode)
+    .option('--max-age <time>', 'reuse verdicts younger than this: 12h, 7d', parseAge)
+    .option(
+      '--canary <code>',
+      'a code that you know is valid, for a stronger proof',
+      parsePurchaseCode,
+    )
     .option('--yes', 'check lists even if most lines do not look like codes')
     .addOption(confirm.choices(CONFIRM_MODES).default('auto'))
     .addOption(dryRun.conflicts('detach'));
-  described(command, {
+  describeCommand(command, {
     summary: 'check codes, or lists of codes',
     about:
       'Checks the codes of lists, or codes given as arguments. An argument that exists as a file is a list: text, CSV, JSON, NDJSON or an Excel workbook (.xlsx), also compressed with gzip; `-` is a list on stdin; anything else is a code. Several lists with the same columns make one result. A code that is listed twice is checked once. If more than half of the first 1,000 lines do not look like codes, or not like the seller’s known valid codes, the command asks whether to go on; in scripts it refuses the list without --yes.',
@@ -73,7 +88,7 @@ export function add(program: Command): void {
     more: VERDICT_EXIT_CODES,
     options: ['detach', ...VERDICT_OPTIONS, 'json', 'oneSeller'],
   }).action(action(check));
-  described(codes.command('show').argument('<code>', 'the code', purchaseCode), {
+  describeCommand(codes.command('show').argument('<code>', 'the code', parsePurchaseCode), {
     summary: 'show what is known about a code, without a request to the marketplace',
     examples: ['seller-mirror codes show 86781236-23d0-4b3c-7dfa-c1c147e0dece'],
     options: ['json', 'oneSeller'],
@@ -89,11 +104,11 @@ export function add(program: Command): void {
     .requiredOption(
       '--older-than <time>',
       'only codes not checked for this long: 12h, 30d (required)',
-      lengthOfTime,
+      parseAge,
     )
     .option('--valid-only', 'leave out codes that were invalid')
     .option('--limit <n>', 'check at most this many codes', positiveInteger);
-  described(again, {
+  describeCommand(again, {
     summary: 'check known codes again',
     about:
       'Checks known codes again, the most useful first: valid ones whose support ends soon or has ended since their last check, then those whose last check is the oldest. A recheck is an audit like any other.',
@@ -116,11 +131,11 @@ async function check(
 ): Promise<ExitCode> {
   const keys = configuredKeys();
   refuseKeys([...words, options.canary ?? ''], keys);
-  const input = sortArguments(words, existsSync);
-  const place = placeOf(options);
+  const input = classifyArguments(words, existsSync);
+  const destination = resultDestination(options);
   refuseListOptions(input, options);
-  if (input.kind === 'lists') keepLists(place, input.places);
-  await checkOut(place);
+  if (input.kind === 'lists') protectLists(destination, input.paths);
+  await checkDestination(destination);
   const { column, sheet, inputFormat: format, out, detach, dryRun } = options;
   const asList = out !== undefined || detach === true || dryRun === true;
   const codes = input.kind === 'codes' ? input.codes : [];
@@ -131,12 +146,16 @@ async function check(
   }
   const lists =
     input.kind === 'codes'
-      ? [listOf(codes)]
-      : await openLists(input.places, { ...given({ column, sheet, format }), keys }, signal);
+      ? [listFromArguments(codes)]
+      : await openLists(
+          input.paths,
+          { ...withoutUndefined({ column, sheet, format }), keys },
+          signal,
+        );
   try {
     return await withApp('codes check', 'sellers', signal, (app) => {
       const seller = oneSeller(app.config, options.seller);
-      return checkLists(app, seller, lists, { ...options, place });
+      return checkLists(app, seller, lists, { ...options, destination });
     });
   } finally {
     await closeLists(lists);
@@ -189,17 +208,17 @@ interface RecheckOptions extends CommonOptions, ResultOptions, FailOptions {
 async function recheck(app: App, options: RecheckOptions): Promise<ExitCode | void> {
   const { json = false, detach = false, failOn, olderThan, validOnly = false } = options;
   const { limit = Infinity } = options;
-  const place = placeOf(options);
-  await checkOut(place);
+  const destination = resultDestination(options);
+  await checkDestination(destination);
   const seller = oneSeller(app.config, options.seller);
-  refuse(
+  throwKeyFault(
     await app.withJobs(seller, {}, ({ marketplace }) =>
       verifyKey(marketplace, undefined, app.signal),
     ),
   );
   const plan = { requestsPerMinute: seller.requestsPerMinute, olderThan, validOnly, limit };
   const auditId = await beginRecheck(app.store, seller.name, plan, Date.now());
-  if (auditId !== null) return runAudit(app, auditId, { json, detach, place, failOn });
+  if (auditId !== null) return runAudit(app, auditId, { json, detach, destination, failOn });
   await printResult(
     options,
     { audit: null },

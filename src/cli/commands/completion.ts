@@ -1,7 +1,7 @@
 import { Argument, type Command } from 'commander';
 import { write } from '../console.js';
 import { action } from '../execute.js';
-import { described } from '../options.js';
+import { describeCommand } from '../options.js';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 
@@ -9,7 +9,7 @@ export function add(program: Command): void {
   const command = program
     .command('completion')
     .addArgument(new Argument('<shell>', 'the shell').choices(SHELLS));
-  described(command, {
+  describeCommand(command, {
     about:
       'Prints a script that makes bash, zsh or fish complete commands, options and their values on Tab. `seller-mirror` must be on the PATH.',
     examples: [

@@ -11,10 +11,10 @@ import { action } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { table } from '../output/table.js';
 import { type Look, paint, safeLine } from '../output/text.js';
-import { described, type CommonOptions } from '../options.js';
+import { describeCommand, type CommonOptions } from '../options.js';
 
 export function add(program: Command): void {
-  described(program.command('config'), {
+  describeCommand(program.command('config'), {
     about:
       'Shows each setting in effect, where it comes from (environment, .env, sellers file or default), and what is wrong with it. It opens only the files that settings name, and never shows secrets.',
     examples: ['seller-mirror config'],

@@ -4,16 +4,16 @@ import type { App } from '../../app.js';
 import { newToken, tokenHash } from '../../dashboard/security.js';
 import { ALIVE_MS, isAlive } from '../../store/processes.js';
 import type { Store } from '../../store/store.js';
-import { note, print, userName } from '../console.js';
+import { printNote, print, userName } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction, serviceAction } from '../execute.js';
-import { described } from '../options.js';
+import { describeCommand } from '../options.js';
 import type { Serving } from '../serve.js';
 import { SERVICE_EXIT_CODES, serveUntil } from './run.js';
 
 /** `dashboard`: serves the pages; `dashboard link`: prints a login link. */
 export function add(program: Command): void {
-  const dashboard = described(program.command('dashboard'), {
+  const dashboard = describeCommand(program.command('dashboard'), {
     about:
       'Serves the dashboard at DASHBOARD_LISTEN until SIGINT or SIGTERM. `run` serves it too; use this command on another machine, or for a store that no process works on.',
     examples: ['seller-mirror dashboard', 'seller-mirror dashboard link'],
@@ -21,7 +21,7 @@ export function add(program: Command): void {
   }).action(
     serviceAction((signal) => serveUntil(signal, 'dashboard', DASHBOARD_ONLY, { onServing })),
   );
-  described(dashboard.command('link'), {
+  describeCommand(dashboard.command('link'), {
     summary: 'print a link that logs in once',
     about:
       'Prints a link that logs in once as an operator, within 10 minutes. It gives no new rights: whoever can run commands on the store can do everything.',
@@ -37,7 +37,7 @@ async function onServing({ store, dashboardUrl }: Serving): Promise<void> {
   }
   await print(`The dashboard is at ${dashboardUrl}\n`);
   if (process.stdout.isTTY) await print(await linkLines(store, dashboardUrl));
-  else note('`seller-mirror dashboard link` prints a link that logs you in\n');
+  else printNote('`seller-mirror dashboard link` prints a link that logs you in\n');
 }
 
 /** Creates a login link, and formats it for the terminal. */

@@ -7,16 +7,16 @@ import {
   type EmbeddedDescription,
 } from '../../store/embedded/index.js';
 import { migrate } from '../../store/migrate.js';
-import { note, print, printResult, stdoutLook } from '../console.js';
+import { printNote, print, printResult, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { action, configFor } from '../execute.js';
 import { pairs } from '../output/table.js';
 import { plural, safeLine } from '../output/text.js';
-import { described, type CommonOptions } from '../options.js';
+import { describeCommand, type CommonOptions } from '../options.js';
 import { ownCommand, quietCommand } from '../own-command.js';
 
 export function add(program: Command): void {
-  const db = described(program.command('db'), {
+  const db = describeCommand(program.command('db'), {
     about:
       'The embedded PostgreSQL runs only while a command needs it. These commands keep it running for psql and BI tools, and show how to connect. They don’t manage your own server (DATABASE_URL).',
     examples: [
@@ -24,22 +24,25 @@ export function add(program: Command): void {
       'psql "$(seller-mirror db url)" -c "select * from reporting.items"',
     ],
   });
-  described(db.command('start'), {
+  describeCommand(db.command('start'), {
     summary: 'start the server and keep it running',
     about: 'Starts the server, unless it runs already, and keeps it running until `db stop`.',
     examples: ['seller-mirror db start'],
     options: ['json'],
   }).action(action(start));
-  described(db.command('stop').option('--now', 'stop it at once, which disconnects everybody'), {
-    summary: 'no longer keep the server running',
-    about: 'Stops the server as soon as its last session ends.',
-    examples: ['seller-mirror db stop --now'],
-  }).action(action(stop));
-  described(db.command('url'), {
+  describeCommand(
+    db.command('stop').option('--now', 'stop it at once, which disconnects everybody'),
+    {
+      summary: 'no longer keep the server running',
+      about: 'Stops the server as soon as its last session ends.',
+      examples: ['seller-mirror db stop --now'],
+    },
+  ).action(action(stop));
+  describeCommand(db.command('url'), {
     summary: 'print the address of the running server, password included',
     examples: ['psql "$(seller-mirror db url)"'],
   }).action(action(printUrl));
-  described(db.command('status'), {
+  describeCommand(db.command('status'), {
     summary: 'show where the data is, whether the server runs, and who is connected',
     examples: ['seller-mirror db status'],
     options: ['json'],
@@ -118,7 +121,7 @@ async function printUrl(): Promise<void> {
     );
   }
   if (!held) {
-    note(
+    printNote(
       'warning: the server stops as soon as no command needs it; `seller-mirror db start` keeps it running\n',
     );
   }

@@ -22,7 +22,7 @@ import { ChangeLines } from '../change-lines.js';
 import { print, stdoutLook } from '../console.js';
 import { readSettings, serviceAction } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
-import { described } from '../options.js';
+import { describeCommand } from '../options.js';
 import { linkLines } from './dashboard.js';
 import { feedLines } from './feed.js';
 import { serveUntil } from './run.js';
@@ -42,7 +42,7 @@ export function add(program: Command): void {
     '--serve',
     'then serve the dashboard; each minute is a night of changes',
   );
-  described(program.command('demo'), {
+  describeCommand(program.command('demo'), {
     about:
       'Mirrors a marketplace simulated on this machine, changes something there, and mirrors it again. Keeps its data in DATA_DIR/demo, and deletes it at each start.',
     examples: ['seller-mirror demo', 'seller-mirror demo --serve'],
@@ -130,7 +130,7 @@ async function mirrorTwice(app: App, market: Market, progress: SyncProgress): Pr
 
   await heading('What changed');
   const changes = await app.store.items.changes({ after: 0n, limit: MAX_CHANGES });
-  await print(new ChangeLines(stdoutLook()).of({ changes, folds: [] }));
+  await print(new ChangeLines(stdoutLook()).format({ changes, folds: [] }));
   await heading('The account');
   await query(ACCOUNT_QUERY);
   await heading('Some items');

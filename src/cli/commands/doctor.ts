@@ -27,12 +27,12 @@ import { action, readSettings, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { checkMarketplace, type OpenedAccount } from '../marketplace-checks.js';
 import { paint, plural, safeLine } from '../output/text.js';
-import { chosenSellers, described, type CommonOptions } from '../options.js';
+import { chosenSellers, describeCommand, type CommonOptions } from '../options.js';
 
 /** `doctor`: checks everything that a run needs. */
 export function add(program: Command): void {
   const alert = new Option('--alert', 'also send a test alert through each configured channel');
-  described(program.command('doctor'), {
+  describeCommand(program.command('doctor'), {
     about:
       'Checks everything that a run needs, and says how to solve each problem. It changes nothing. It makes at most three requests to each seller’s marketplace: account, beginning of the list, one item.',
     examples: ['seller-mirror doctor --seller main', 'seller-mirror doctor --alert'],

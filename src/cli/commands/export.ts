@@ -14,17 +14,17 @@ import {
   withExports,
 } from '../../store/exports.js';
 import { FOLLOWED_VIEWS } from '../../store/feed-rules.js';
-import { note, print, printJson, printResult, stdoutLook } from '../console.js';
+import { printNote, print, printJson, printResult, stdoutLook } from '../console.js';
 import { usageError } from '../errors.js';
 import { action, withApp } from '../execute.js';
-import { described, unknownSeller } from '../options.js';
+import { describeCommand, unknownSeller } from '../options.js';
 import {
-  checkOut,
-  checkRoom,
+  checkDestination,
+  checkRowLimit,
   csvDialect,
-  outPlace,
+  destinationOf,
   type OutOptions,
-  type OutPlace,
+  type Destination,
 } from '../out-file.js';
 import { safeJson } from '../output/formats.js';
 import { withProgress } from '../output/progress.js';
@@ -59,7 +59,7 @@ export function add(program: Command): void {
     .addOption(cursorFile.conflicts('since'))
     .option('--next-cursor-file <file>', 'write the next cursor to this file instead')
     .option('--raw', 'in CSV, don’t mark text that looks like a formula');
-  described(command, {
+  describeCommand(command, {
     about:
       'Writes all rows of a view of schema reporting, as of one moment. Without a view, lists the views.',
     notes: NOTES,
@@ -127,10 +127,10 @@ interface ExportOptions extends OutOptions<ExportFormat> {
 }
 
 /** @throws {CommandError} when options contradict each other, or the format is unknown */
-function placeOf(options: ExportOptions): OutPlace<ExportFormat> {
+function readDestination(options: ExportOptions): Destination<ExportFormat> {
   const { raw, json, cursorFile, nextCursorFile } = options;
-  const place = outPlace(options, EXPORT_FORMATS);
-  const { path, format } = place;
+  const destination = destinationOf(options, EXPORT_FORMATS);
+  const { path, format } = destination;
   const files = [path, cursorFile, nextCursorFile].flatMap((one) => (one ? [resolve(one)] : []));
   if (new Set(files).size < files.length) {
     throw usageError(
@@ -147,7 +147,7 @@ function placeOf(options: ExportOptions): OutPlace<ExportFormat> {
       'name a file with --out, or use --format ndjson for rows in JSON',
     );
   }
-  return place;
+  return destination;
 }
 
 /** Whether this export continues an earlier one, or a later one will continue it. */
@@ -162,8 +162,8 @@ async function exportView(
   signal: AbortSignal,
 ): Promise<void> {
   const { cursorFile, nextCursorFile = cursorFile } = options;
-  const place = placeOf(options);
-  await checkOut(place);
+  const destination = readDestination(options);
+  await checkDestination(destination);
   await withViews(signal, async (exports) => {
     const view = await findView(exports, name, options);
     const scope = { view: view.name, seller: options.seller ?? null };
@@ -181,18 +181,18 @@ async function exportView(
       deletions: isFollowing(options),
       // Counting rows takes time: only a sheet, which has a limit, and a progress bar need it.
       counted:
-        place.format === 'xlsx' ||
-        (process.stderr.isTTY && (place.path !== null || !process.stdout.isTTY)),
+        destination.format === 'xlsx' ||
+        (process.stderr.isTTY && (destination.path !== null || !process.stdout.isTTY)),
     };
     const report = await exports.read(request, async (exported) => {
-      const written = await writeRows(view.name, exported, place, options, signal);
+      const written = await writeRows(view.name, exported, destination, options, signal);
       return written && { view: view.name, ...written, since, cursor: exported.cursor };
     });
     if (report === null) return; // the reader of stdout is gone
     if (nextCursorFile !== undefined && report.cursor !== null) {
       await writeCursorFile(nextCursorFile, scope, report.cursor);
     }
-    await printReport(report, place, options);
+    await printReport(report, destination, options);
   });
 }
 
@@ -232,11 +232,11 @@ async function findView(
 function writeRows(
   view: string,
   { columns, batches, total }: Exported,
-  { path, format, decimalComma }: OutPlace<ExportFormat>,
+  { path, format, decimalComma }: Destination<ExportFormat>,
   { raw = false }: ExportOptions,
   signal: AbortSignal,
 ): Promise<{ readonly rows: number; readonly bytes: number } | null> {
-  checkRoom(
+  checkRowLimit(
     format,
     total ?? 0,
     'select fewer rows, for example by --seller or --since; CSV and Parquet have no limit',
@@ -283,7 +283,7 @@ interface Report {
 
 async function printReport(
   report: Report,
-  { path: out, format }: OutPlace<ExportFormat>,
+  { path: out, format }: Destination<ExportFormat>,
   { json, seller, cursorFile, nextCursorFile = cursorFile }: ExportOptions,
 ): Promise<void> {
   const { view, rows, bytes } = report;
@@ -300,5 +300,5 @@ async function printReport(
       ? `next time: --since ${cursor}`
       : `cursor ${cursor} → ${safeLine(nextCursorFile)}`;
   const hint = cursor === null ? '' : `; ${next}`;
-  note(`${view}: ${plural(rows, 'row')}${start}${target} (${bytesText(bytes)})${hint}\n`);
+  printNote(`${view}: ${plural(rows, 'row')}${start}${target} (${bytesText(bytes)})${hint}\n`);
 }

@@ -12,14 +12,14 @@ import { print, printJson, printList, printResult, stdoutLook } from '../console
 import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { described, type CommonOptions } from '../options.js';
+import { describeCommand, type CommonOptions } from '../options.js';
 import { withProgress } from '../output/progress.js';
 import { table } from '../output/table.js';
 import { count, duration, momentCell, plural } from '../output/text.js';
 
 /** `feed [list|run|status|check|reset]`: keeps reporting databases and folders up to date. */
 export function add(program: Command): void {
-  const feed = described(program.command('feed'), {
+  const feed = describeCommand(program.command('feed'), {
     about:
       'Keeps the reporting databases and folders in FEEDS_FILE up to date. `run` and `worker` deliver after each sync and audit, or on the feed’s own schedule.',
     examples: [
@@ -27,31 +27,31 @@ export function add(program: Command): void {
       'seller-mirror feed run warehouse',
     ],
   });
-  described(feed.command('list', { isDefault: true }), {
+  describeCommand(feed.command('list', { isDefault: true }), {
     summary: 'list the feeds in FEEDS_FILE',
     examples: ['seller-mirror feed list'],
     options: ['json'],
   }).action(appAction('store', list));
-  described(feed.command('run').argument('[name]', 'the feed (default: all)'), {
+  describeCommand(feed.command('run').argument('[name]', 'the feed (default: all)'), {
     summary: 'deliver now',
     about: 'Delivers one feed, or all, now. The next run continues an interrupted delivery.',
     examples: ['seller-mirror feed run warehouse'],
     more: 'Exit codes: 0 delivered, 1 a feed or view failed, 2 usage, 130 interrupted',
     options: ['json'],
   }).action(appAction('store', run));
-  described(feed.command('status'), {
+  describeCommand(feed.command('status'), {
     summary: 'show how current each view is',
     about: 'Asks each target how current its views are, and shows the answers.',
     examples: ['seller-mirror feed status'],
     options: ['json'],
   }).action(appAction('store', status));
-  described(feed.command('check').argument('<name>', 'the feed'), {
+  describeCommand(feed.command('check').argument('<name>', 'the feed'), {
     summary: 'check the target of a feed',
     about: 'Connects to the target of a feed and shows what is there. Writes nothing.',
     examples: ['seller-mirror feed check warehouse'],
     options: ['json'],
   }).action(appAction('store', check));
-  described(feed.command('reset').argument('<name>', 'the feed'), {
+  describeCommand(feed.command('reset').argument('<name>', 'the feed'), {
     summary: 'send all rows again',
     about: 'Makes the next delivery send all rows of its views. Deletes no rows.',
     examples: ['seller-mirror feed reset warehouse --view items'],

@@ -3,16 +3,16 @@ import type { App } from '../../app.js';
 import { historyGap } from '../../domain/moment.js';
 import { itemColumns, itemsStatement, type TextRows } from '../../store/items-read.js';
 import { queryReadOnly } from '../../store/read-only.js';
-import { note, print, stdoutLook } from '../console.js';
+import { printNote, print, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
   checkStored,
-  described,
-  given,
-  momentOf,
-  ofSeller,
-  onlySeller,
+  describeCommand,
+  withoutUndefined,
+  parseMoment,
+  sellerSuffix,
+  sellerFilter,
   positiveInteger,
   type CommonOptions,
   type TableOptions,
@@ -43,12 +43,12 @@ export function add(program: Command): void {
   const asOf = new Option('--as-of <moment>', 'a day (00:00 UTC), a moment, or an age such as 7d');
   const command = program
     .command('items')
-    .addOption(asOf.argParser(momentOf))
+    .addOption(asOf.argParser(parseMoment))
     .addOption(state.choices(STATES))
     .option('--item <id>', 'only this item', positiveInteger)
     .option('--limit <n>', 'how many at most (default: all)', positiveInteger)
     .addOption(formatOption('how to print them (default: table)'));
-  described(command, {
+  describeCommand(command, {
     about:
       'Lists the items as they are now or, with --as-of, exactly as the mirror knew them at that moment. A table shows the most important columns, the other formats show all.',
     examples: [
@@ -59,7 +59,7 @@ export function add(program: Command): void {
     ],
     options: ['decimalComma', 'json', 'seller', 'vertical', 'pager'],
   }).action(appAction('store', items));
-  described(command.command('view').argument('<id>', 'the item’s id', positiveInteger), {
+  describeCommand(command.command('view').argument('<id>', 'the item’s id', positiveInteger), {
     summary: 'show one item in full',
     about:
       'Shows one item in full: all its fields, its prices over time, and how many of its purchases are known. JSON also has the record as the marketplace sent it.',
@@ -79,7 +79,10 @@ async function items(app: App, options: ItemsOptions): Promise<void> {
   const states = state === 'all' ? undefined : [state];
   await queryReadOnly(
     app.database.url,
-    itemsStatement(columns, { ...given({ asOf, states, itemId, limit }), ...onlySeller(seller) }),
+    itemsStatement(columns, {
+      ...withoutUndefined({ asOf, states, itemId, limit }),
+      ...sellerFilter(seller),
+    }),
     (answer) => writeRows(answer, { ...options, moments: 'short' }),
     app.signal,
   );
@@ -112,7 +115,7 @@ async function countSellers({ store }: App, { seller, asOf }: ItemsOptions): Pro
       'give a later moment',
     );
   }
-  note(starts.map((line) => `warning: ${safeLine(line)}\n`).join(''));
+  printNote(starts.map((line) => `warning: ${safeLine(line)}\n`).join(''));
   return chosen.length;
 }
 
@@ -122,7 +125,7 @@ async function view({ store }: App, id: number, { json, seller }: CommonOptions)
   const [sellerId] = sellers;
   if (sellerId === undefined) {
     throw new CommandError(
-      `there is no item ${id}${ofSeller(seller)}`,
+      `there is no item ${id}${sellerSuffix(seller)}`,
       '`seller-mirror items --state all` lists them',
     );
   }

@@ -4,7 +4,7 @@ import { openDatabase, openUnmigrated, type DatabaseOptions } from '../../store/
 import { printResult } from '../console.js';
 import { action, databaseOptions, unlessAborted } from '../execute.js';
 import { plural } from '../output/text.js';
-import { described, type CommonOptions } from '../options.js';
+import { describeCommand, type CommonOptions } from '../options.js';
 
 interface MigrateOptions extends CommonOptions {
   readonly status?: boolean;
@@ -14,7 +14,7 @@ export function add(program: Command): void {
   const command = program
     .command('migrate')
     .option('--status', 'only show which migrations are pending');
-  described(command, {
+  describeCommand(command, {
     about:
       'Applies pending migrations, each in its own transaction. Every other command does so too; this one does nothing else, for deployments.',
     examples: ['seller-mirror migrate', 'seller-mirror migrate --status'],

@@ -4,7 +4,7 @@ import { moment } from '../../domain/moment.js';
 import { keepsEverything, planRetention, type Pruned } from '../../store/prune.js';
 import { printResult, stdoutLook } from '../console.js';
 import { appAction } from '../execute.js';
-import { checkStored, described, onlySeller, type CommonOptions } from '../options.js';
+import { checkStored, describeCommand, sellerFilter, type CommonOptions } from '../options.js';
 import { withProgress } from '../output/progress.js';
 import { table, type TableColumn } from '../output/table.js';
 import { bytes } from '../../domain/units.js';
@@ -15,7 +15,7 @@ interface PruneOptions extends CommonOptions {
 }
 
 export function add(program: Command): void {
-  described(program.command('prune').option('--dry-run', 'only show what would be deleted'), {
+  describeCommand(program.command('prune').option('--dry-run', 'only show what would be deleted'), {
     about:
       'Deletes data older than KEEP_RAW_DAYS, KEEP_RUNS_DAYS, KEEP_VERSIONS_DAYS and KEEP_AUDITS_DAYS. Data without a setting is kept forever. Items, changes, verdicts and the checks that prove them are never deleted. Syncs and audits can run meanwhile.',
     notes:
@@ -32,7 +32,7 @@ async function prune(
   const { seller, dryRun = false } = options;
   await checkStored(store, seller);
   const plan = planRetention(retention, new Date());
-  const scope = { ...onlySeller(seller), signal };
+  const scope = { ...sellerFilter(seller), signal };
   const pruned = await withProgress('prune', (progress) => {
     if (dryRun) return store.measurePrune(plan, scope);
     const onProgress = (rows: number, detail: string): void => progress.update(rows, { detail });

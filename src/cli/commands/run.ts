@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import type { Roles } from '../../app/service.js';
 import type { Config } from '../../config/index.js';
 import { serviceAction } from '../execute.js';
-import { described } from '../options.js';
+import { describeCommand } from '../options.js';
 import type { Serving } from '../serve.js';
 
 export function add(program: Command): void {
@@ -35,7 +35,7 @@ export function addWorker(program: Command): void {
 
 function addService(command: Command, roles: Roles, about: string, settings: string): void {
   const name = command.name();
-  described(command, {
+  describeCommand(command, {
     about,
     examples: [`${settings} seller-mirror ${name}`],
     more: SERVICE_EXIT_CODES,

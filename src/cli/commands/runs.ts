@@ -10,11 +10,11 @@ import { printList, printResult, stdoutLook, userName } from '../console.js';
 import { CommandError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
-  described,
-  ofSeller,
-  onlySeller,
+  describeCommand,
+  sellerSuffix,
+  sellerFilter,
   positiveInteger,
-  rowNumber,
+  idParser,
   type CommonOptions,
   type TableOptions,
 } from '../options.js';
@@ -31,20 +31,20 @@ import {
   safeLine,
   type Style,
 } from '../output/text.js';
-import { asTyped } from '../own-command.js';
+import { withRunnableCommands } from '../own-command.js';
 
 interface RunsOptions extends CommonOptions, TableOptions {
   readonly limit: number;
 }
 
-const runNumber = rowNumber('Runs are numbered 1, 2, 3 and so on.');
+const runNumber = idParser('Runs are numbered 1, 2, 3 and so on.');
 
 export function add(program: Command): void {
   const runs = program
     .command('runs')
     .argument('[id]', 'a run’s number, as in `runs show ID`', runNumber)
     .option('--limit <n>', 'how many to list', positiveInteger, 20);
-  described(runs, {
+  describeCommand(runs, {
     about:
       'Lists the newest runs, or shows one: figures, warnings, problem. `approve` and `reject` decide a run that the removal guard held.',
     examples: [
@@ -58,7 +58,7 @@ export function add(program: Command): void {
       id === undefined ? list(app, options) : show(app, id, options),
     ),
   );
-  described(runs.command('show').argument('<id>', 'the run’s number', runNumber), {
+  describeCommand(runs.command('show').argument('<id>', 'the run’s number', runNumber), {
     summary: 'show one run: figures, warnings, problem, unreadable records',
     examples: ['seller-mirror runs show 42'],
     options: ['json', 'seller'],
@@ -77,8 +77,8 @@ export function add(program: Command): void {
 
 async function list({ store }: App, options: RunsOptions): Promise<void> {
   const { seller, limit, vertical } = options;
-  const runs = await store.runs.list({ limit, ...onlySeller(seller) });
-  const none = `There is no run yet${ofSeller(seller)}.\n`;
+  const runs = await store.runs.list({ limit, ...sellerFilter(seller) });
+  const none = `There is no run yet${sellerSuffix(seller)}.\n`;
   await printList(options, runs, none, (look) => runsTable(runs, look, vertical));
 }
 
@@ -106,7 +106,7 @@ function runsTable(runs: readonly Run[], look: Look, vertical?: boolean): string
       { header: 'removed', value: (run) => run.removed },
       {
         header: 'problem',
-        value: (run) => asTyped(run.problem ?? run.warnings[0] ?? ''),
+        value: (run) => withRunnableCommands(run.problem ?? run.warnings[0] ?? ''),
         isNote: true,
       },
     ],
@@ -124,7 +124,7 @@ async function show({ store }: App, id: bigint, options: CommonOptions): Promise
   const found = await store.runs.get(id);
   if (found === null || (seller !== undefined && found.run.sellerId !== seller)) {
     throw new CommandError(
-      `there is no run ${id}${ofSeller(seller)}`,
+      `there is no run ${id}${sellerSuffix(seller)}`,
       '`seller-mirror runs` lists them',
     );
   }
@@ -216,7 +216,7 @@ function addDecision(
   parts: { readonly summary: string; readonly about: string },
 ): void {
   const command = runs.command(name).argument('<id>', 'the number of the held run', runNumber);
-  described(command, {
+  describeCommand(command, {
     ...parts,
     examples: [`seller-mirror runs ${name} 42`],
     more: 'Exit codes: 0 done, or already decided this way; 1 nothing to decide, or a run of the seller is under way; 2 usage',

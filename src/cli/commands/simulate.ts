@@ -17,7 +17,7 @@ import { CommandError } from '../errors.js';
 import { action } from '../execute.js';
 import { bytes } from '../../domain/units.js';
 import { count, plural, safeLine } from '../output/text.js';
-import { described, positiveInteger } from '../options.js';
+import { describeCommand, positiveInteger } from '../options.js';
 import { ownCommand } from '../own-command.js';
 
 interface SimulateOptions {
@@ -53,7 +53,7 @@ export function add(program: Command): void {
     .addOption(language.choices(LANGUAGES).default('en'))
     .option('--seed <n>', 'a different number makes a different marketplace', upTo(2 ** 32 - 1), 1)
     .option('--json', 'print address, keys and codes as JSON');
-  described(command, {
+  describeCommand(command, {
     about:
       'Runs a simulated marketplace until Ctrl-C: the same API, with made-up sellers, items and purchases. The same seed makes the same keys, items and codes. Logs each request to stderr.',
     examples: [

@@ -6,7 +6,7 @@ import { queryReadOnly } from '../../store/read-only.js';
 import { NoRowsError } from '../../store/text-cursor.js';
 import { CommandError, usageError } from '../errors.js';
 import { action, withApp } from '../execute.js';
-import { described, type TableOptions } from '../options.js';
+import { describeCommand, type TableOptions } from '../options.js';
 import { formatOption, writeRows, type FormatOptions } from '../rows.js';
 
 export function add(program: Command): void {
@@ -15,7 +15,7 @@ export function add(program: Command): void {
     .argument('<statement>', 'the statement, or - for stdin')
     .addOption(formatOption('how to print rows (default: table)'))
     .option('--json', 'the same as --format json');
-  described(command, {
+  describeCommand(command, {
     about:
       'Runs one read-only SQL statement. Views for reports are in schema reporting, tables in schema mirror. `-` reads the statement from stdin.',
     notes:

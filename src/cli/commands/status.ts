@@ -10,8 +10,8 @@ import { copyState, type SellerStatus } from '../../store/status.js';
 import { printResult, stdoutLook } from '../console.js';
 import { action, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { described, unknownSeller, type CommonOptions } from '../options.js';
-import { asTyped } from '../own-command.js';
+import { describeCommand, unknownSeller, type CommonOptions } from '../options.js';
+import { withRunnableCommands } from '../own-command.js';
 import { pairs } from '../output/table.js';
 import { age, count, type Look, paint, safeLine } from '../output/text.js';
 
@@ -22,7 +22,7 @@ interface StatusOptions extends CommonOptions {
 /** `status`: shows whether each seller's copy is current. */
 export function add(program: Command): void {
   const check = new Option('--check', 'exit with 1 when a configured seller’s copy is not current');
-  described(program.command('status'), {
+  describeCommand(program.command('status'), {
     about:
       'Shows whether each seller’s copy is current, when `run` or `scheduler` mirrors it next, and how current each feed is. A copy is stale if its items were last mirrored more than STALE_AFTER_HOURS (26) hours ago.',
     examples: [
@@ -132,7 +132,7 @@ function feedLines({ json, lag }: FeedReport, now: Date, look: Look): string {
 /** Formats the texts that are not empty. Commands are made typeable here, before lines are wrapped. */
 function details(texts: Readonly<Record<string, string | null>>, look: Look): string {
   const present = Object.entries(texts).flatMap(([label, text]) =>
-    text === null || text === '' ? [] : [[label, asTyped(text)] as const],
+    text === null || text === '' ? [] : [[label, withRunnableCommands(text)] as const],
   );
   return pairs(present, look, '  ');
 }

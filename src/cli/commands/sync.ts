@@ -7,10 +7,10 @@ import { syncItem } from '../../jobs/sync-item.js';
 import type { JobDeps, RunReport } from '../../jobs/types.js';
 import { print, printJson, printResult, stdoutLook } from '../console.js';
 import { reportError, usageError } from '../errors.js';
-import { action, complain, queuesOf, withApp } from '../execute.js';
+import { action, printError, openQueuesOf, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { chosenSellers, described, positiveInteger, type CommonOptions } from '../options.js';
-import { asTyped } from '../own-command.js';
+import { chosenSellers, describeCommand, positiveInteger, type CommonOptions } from '../options.js';
+import { withRunnableCommands } from '../own-command.js';
 import { SyncProgress, exitCodeOfRuns, runJson, runLines } from '../run-report.js';
 
 interface SyncOptions extends CommonOptions {
@@ -31,7 +31,7 @@ export function add(program: Command): void {
     .argument('[id]', 'the item’s id, after `item`', positiveInteger)
     .option('--accept-account', 'accept that the key now opens a different account')
     .addOption(queue.conflicts('acceptAccount'));
-  described(command, {
+  describeCommand(command, {
     about:
       'Mirrors the account and all items of each seller. `account` or `items` mirrors only that part, `item ID` one item.',
     examples: ['seller-mirror sync', 'seller-mirror sync item 4711 --seller main'],
@@ -104,8 +104,8 @@ async function mirror(
     } catch (error) {
       if (app.signal.aborted) throw error;
       progress.finish();
-      codes.push(complain(error, seller.name));
-      const problem = asTyped(reportError(error, null).lines.join(' '));
+      codes.push(printError(error, seller.name));
+      const problem = withRunnableCommands(reportError(error, null).lines.join(' '));
       problems.push({ sellerId: seller.name, problem });
     }
   }
@@ -132,7 +132,7 @@ async function enqueue(
   target: Target,
   options: CommonOptions,
 ): Promise<ExitCode> {
-  const queues = await queuesOf(app, 'sync --queue');
+  const queues = await openQueuesOf(app, 'sync --queue');
   const jobs: { readonly sellerId: string; readonly jobId: string }[] = [];
   try {
     for (const { name: seller } of sellers) {

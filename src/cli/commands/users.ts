@@ -9,7 +9,7 @@ import type { Role } from '../../store/access.js';
 import { print, printList } from '../console.js';
 import { type CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
-import { described, type CommonOptions } from '../options.js';
+import { describeCommand, type CommonOptions } from '../options.js';
 import { table } from '../output/table.js';
 import { momentCell } from '../output/text.js';
 
@@ -17,7 +17,7 @@ const ROLES = ['viewer', 'operator'] as const satisfies readonly Role[];
 
 /** `users [list|add|password|remove]`: manages dashboard accounts. */
 export function add(program: Command): void {
-  const users = described(program.command('users'), {
+  const users = describeCommand(program.command('users'), {
     about:
       'Manages the accounts that can log in to the dashboard. A viewer only reads, with purchase codes masked; an operator can also act.',
     examples: [
@@ -25,14 +25,14 @@ export function add(program: Command): void {
       'seller-mirror users add bob --role viewer < password.txt',
     ],
   });
-  described(users.command('list', { isDefault: true }), {
+  describeCommand(users.command('list', { isDefault: true }), {
     summary: 'list the accounts',
     examples: ['seller-mirror users list'],
     options: ['json'],
   }).action(appAction('store', list));
   const named = (name: string, about = 'of the account'): Command =>
     users.command(name).argument('<name>', about, userName);
-  described(named('add', 'letters, digits and . _ - @'), {
+  describeCommand(named('add', 'letters, digits and . _ - @'), {
     summary: 'add an account',
     about: 'Adds an account. Asks for its password, or reads it from stdin.',
     examples: ['seller-mirror users add alice --role operator'],
@@ -40,11 +40,11 @@ export function add(program: Command): void {
       new Option('--role <role>', 'its role (required)').choices(ROLES).makeOptionMandatory(),
     ],
   }).action(appAction('store', addUser));
-  described(named('password'), {
+  describeCommand(named('password'), {
     summary: 'set an account’s password, and end its sessions',
     examples: ['seller-mirror users password alice'],
   }).action(appAction('store', setPassword));
-  described(named('remove'), {
+  describeCommand(named('remove'), {
     summary: 'remove an account, and end its sessions',
     examples: ['seller-mirror users remove alice'],
   }).action(appAction('store', removeUser));

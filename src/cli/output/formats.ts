@@ -7,7 +7,7 @@ import {
   PLAIN_CSV,
   type CsvDialect,
 } from '../../domain/csv.js';
-import { asTyped } from '../own-command.js';
+import { withRunnableCommands } from '../own-command.js';
 
 export type CsvCell = string | number | bigint | boolean | Date | null | undefined;
 
@@ -63,7 +63,7 @@ const AS_RECEIVED = new Set(['extra', 'layout', 'raw', 'tolerated']);
 
 /**
  * Renames members to snake case like columns, at every depth: `runId` becomes `run_id`. Commands in remedies
- * become runnable (see `asTyped`).
+ * become runnable (see `withRunnableCommands`).
  */
 export function withColumnNames(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withColumnNames);
@@ -79,7 +79,7 @@ export function withColumnNames(value: unknown): unknown {
 
 function convertMember(name: string, member: unknown): unknown {
   if (AS_RECEIVED.has(name)) return member;
-  if (name === 'remedy' && typeof member === 'string') return asTyped(member);
+  if (name === 'remedy' && typeof member === 'string') return withRunnableCommands(member);
   return withColumnNames(member);
 }
 

@@ -93,16 +93,17 @@ function records<Row>(
   const most = isWhole ? Infinity : RECORD_CHARACTERS;
   return rows
     .map((row, n) => {
-      const fields = columns
-        .map(({ header, value }) => [header, fieldText(value(row), most)] as const)
-        .filter(([, text], index) => columns[index]?.isNote !== true || text !== '');
+      const fields = columns.flatMap(({ header, value, isNote }) => {
+        const text = fieldText(value(row), most);
+        return isNote === true && text === '' ? [] : [[header, text] as const];
+      });
       return `${paint('dim', `── ${first + n} ──`, look)}\n${pairs(fields, look)}`;
     })
     .join('');
 }
 
 function fieldText(value: TableCell, most: number): string {
-  const text = value === null || value === undefined ? '' : String(value);
+  const text = String(value ?? '');
   return text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text;
 }
 
@@ -112,16 +113,15 @@ export function pairs(
   look: Look,
   margin = '',
 ): string {
-  const names = lines.map(([name]) => margin + safeLine(name));
-  const label = widest(names);
-  const room = Math.max(MIN_WIDTH, (look.columns ?? Infinity) - label - GAP.length);
-  const indent = ' '.repeat(label) + GAP;
+  const labelWidth = widest(lines.map(([name]) => margin + safeLine(name)));
+  const room = Math.max(MIN_WIDTH, (look.columns ?? Infinity) - labelWidth - GAP.length);
+  const indent = ' '.repeat(labelWidth) + GAP;
   return lines
-    .map(([, value], index) => {
-      const name = paint('dim', pad(names[index] ?? '', label, 'left'), look);
-      const text = value === null || value === undefined ? '' : String(value);
+    .map(([name, value]) => {
+      const label = paint('dim', pad(margin + safeLine(name), labelWidth, 'left'), look);
+      const text = String(value ?? '');
       const shown = room === Infinity ? safeLine(text) : wrap(safeLines(text), room, 0);
-      return `${name}${GAP}${shown.replaceAll('\n', `\n${indent}`)}`.trimEnd() + '\n';
+      return `${label}${GAP}${shown.replaceAll('\n', `\n${indent}`)}`.trimEnd() + '\n';
     })
     .join('');
 }
@@ -209,8 +209,7 @@ function totalWidth(widths: readonly number[]): number {
 
 /** Makes a cell safe. For a terminal, it cuts the text first: descriptions may be megabytes long. */
 function cellText(value: TableCell, look: Look): string {
-  if (value === null || value === undefined) return '';
-  const text = String(value);
+  const text = String(value ?? '');
   const most = look.columns === null ? Infinity : look.columns * 32;
   return safeLine(text.length > most ? `${text.slice(0, most)}…` : text);
 }

@@ -7,16 +7,16 @@ import { describe, expect, it } from 'vitest';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const GENERATED = 'store/generated/';
-/** Made by tools or by running, so not under version control. */
+/** Created by tools or at run time, so not under version control. */
 const NOT_OURS = new Set(['.git', 'node_modules', 'dist', 'data', 'coverage', 'generated', '.env']);
 
-/** What one source file uses. */
+/** A source file, and what it uses. */
 interface Source {
   /** Relative to src/, with slashes. */
   readonly file: string;
-  /** Specifiers of every import and re-export, those of types and dynamic ones too. */
+  /** Specifiers of all imports and re-exports, including types and dynamic imports. */
   readonly imports: readonly string[];
-  /** Names such as `process.env` and `Date.now` that it touches. */
+  /** Names such as `process.env` and `Date.now`. */
   readonly globals: ReadonlySet<string>;
   /** Calls that spread an array into their arguments. */
   readonly spreads: readonly string[];
@@ -84,16 +84,16 @@ function read(file: string, text: string): Source {
 const src = join(ROOT, 'src');
 const files = walk(src)
   .map((path) => relative(src, path).split(sep).join('/'))
-  // The browser's module is compiled by itself.
+  // The browser's module is compiled separately.
   .filter((file) => /\.tsx?$/.test(file) && !file.startsWith('dashboard/client/'));
 const sources = files.map((file) => read(file, readFileSync(join(src, file), 'utf8')));
 
 /** `cli/output/csv.ts` → `cli`; `app.ts` → `app`. */
 const layerOf = (file: string): string => (file.split('/')[0] ?? '').replace(/\.ts$/, '');
 
-/** What each layer may import besides itself. */
+/** Layers that each layer may import besides itself. */
 const ALLOWED: Readonly<Record<string, string>> = {
-  // What other programs import. test/library.test.ts proves that no database client comes with it.
+  // Imported by other programs. test/library.test.ts checks that it loads no database client.
   index: 'jobs marketplace store domain',
   cli: 'feeds app dashboard web config log queue jobs marketplace store webhook intake export domain version simulator',
   dashboard: 'app web config queue jobs marketplace store intake export domain',
@@ -114,7 +114,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
   simulator: '',
 };
 
-/** Where each vendor lives, so that each "what if we replace it" has a one-folder answer. */
+/** The folder of each vendor, so that replacing a vendor changes only one folder. */
 const HOMES: readonly (readonly [RegExp, string])[] = [
   [/^undici$/, 'marketplace'],
   [/^(?:pg|pg-copy-streams)$/, 'store or feeds'],
@@ -132,10 +132,10 @@ const HOMES: readonly (readonly [RegExp, string])[] = [
   [/^(?:pino|pino-pretty)$/, 'log'],
 ];
 
-/** Development dependencies that the build puts into the product. */
+/** Development dependencies that the build bundles into the product. */
 const BUNDLED = /^(?:@prisma\/.*|zod)$/;
 
-/** The domain is rules without input and output; these parts of Node have none. */
+/** The domain has no input and output. Neither do these parts of Node. */
 const PURE_BUILTINS = ['node:crypto', 'node:util', 'node:buffer'];
 
 function packageOf(specifier: string): string {
@@ -150,7 +150,7 @@ function targetOf(source: Pick<Source, 'file'>, specifier: string): string {
   return files.includes(`${target}x`) ? `${target}x` : target;
 }
 
-/** Every rule a file breaks, in words. */
+/** The rules that a file breaks, one sentence each. */
 function faults(source: Source, dependencies: readonly string[]): string[] {
   return source.imports.flatMap((specifier) =>
     specifier.startsWith('.')
@@ -159,7 +159,7 @@ function faults(source: Source, dependencies: readonly string[]): string[] {
   );
 }
 
-/** Comes before everything, and so is no TypeScript. */
+/** Not TypeScript, because it runs before everything else. */
 const CHECK_OF_NODE = '../check-node.cjs';
 
 function directionFaults(source: Source, target: string): string[] {
@@ -175,7 +175,7 @@ function directionFaults(source: Source, target: string): string[] {
     from === 'cli' &&
     !/^cli\/(?:commands\/simulate|commands\/demo)\.ts$/.test(source.file)
   ) {
-    out.push(`${source.file} imports the simulator, which only simulate and demo may`);
+    out.push(`${source.file} imports the simulator, but only simulate and demo may`);
   }
   return out;
 }
@@ -191,13 +191,13 @@ function vendorFaults(
     return [`${source.file} imports ${specifier} without node:`];
   }
   if (layer === 'domain' && specifier !== 'zod' && !PURE_BUILTINS.includes(specifier)) {
-    return [`${source.file} imports ${specifier}, but rules have no input, output or vendor`];
+    return [`${source.file} imports ${specifier}, but the domain has no input, output or vendor`];
   }
   if (builtin) return [];
   const vendor = packageOf(specifier);
   const home = HOMES.find(([pattern]) => pattern.test(vendor))?.[1];
   if (home !== undefined && !home.split(' or ').includes(layer)) {
-    return [`${source.file} imports ${specifier}, which only ${home} may`];
+    return [`${source.file} imports ${specifier}, but only ${home} may`];
   }
   if (!dependencies.includes(vendor) && !BUNDLED.test(vendor)) {
     return [`${source.file} imports ${specifier}, which an installed product does not have`];
@@ -205,7 +205,7 @@ function vendorFaults(
   return [];
 }
 
-/** Files that use one of the names; `allowed` may. */
+/** Uses of these names in files that don't match `allowed`. */
 function users(names: RegExp, allowed: RegExp): string[] {
   return sources.flatMap(({ file, globals }) =>
     allowed.test(file)
@@ -214,7 +214,7 @@ function users(names: RegExp, allowed: RegExp): string[] {
   );
 }
 
-/** Groups of files that import each other, each as one text. */
+/** Groups of files that import each other, each joined to one text. */
 function circlesIn(importsOf: ReadonlyMap<string, readonly string[]>): string[] {
   const reach = new Map<string, Set<string>>();
   for (const start of importsOf.keys()) {
@@ -248,7 +248,7 @@ const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as
 const dependencies = Object.keys(manifest.dependencies);
 
 describe('imports', () => {
-  it('are found in every notation, or the rules below would prove nothing', () => {
+  it('are found in every notation', () => {
     const text = `
       import a from './1.js'; import type { b } from './2.js'; export { c } from './3.js';
       export * from './4.js'; type D = import('./5.js').D; await import('./6.js');
@@ -281,12 +281,12 @@ describe('imports', () => {
     expect(faults(source, dependencies).join()).toContain(reason);
   });
 
-  it('point to the right only, and every vendor stays in its home', () => {
+  it('point to the right only, and every vendor stays in its folder', () => {
     expect(sources.length).toBeGreaterThan(50);
     expect(sources.flatMap((source) => faults(source, dependencies))).toEqual([]);
   });
 
-  it('form no circle, types included: each file can be read after those it imports', () => {
+  it('form no circle, not even by types', () => {
     const importsOf = new Map(
       sources
         .filter(({ file }) => !file.startsWith(GENERATED))
@@ -304,7 +304,7 @@ describe('imports', () => {
     expect(circlesIn(importsOf)).toEqual([]);
   });
 
-  it('come from folders that have a rule', () => {
+  it('come only from folders with a rule', () => {
     const unknown = sources.map(({ file }) => layerOf(file)).filter((layer) => !(layer in ALLOWED));
     expect(unknown).toEqual([]);
   });
@@ -318,18 +318,18 @@ describe('imports', () => {
 });
 
 describe('the process', () => {
-  it('gives its environment to the configuration only, where settings are checked', () => {
-    // service-user.ts passes PATH and the like on to the database server; it reads no setting.
+  it('gives its environment only to the configuration, which checks settings', () => {
+    // service-user.ts passes PATH and the like to the database server. It reads no setting.
     const allowed = /^config\/|^store\/embedded\/service-user\.ts$/;
     expect(users(/^process\.(?:env|loadEnvFile|…)$/, allowed)).toEqual([]);
   });
 
-  it('has its streams and its end in the hands of the command line, and of the supervisor, a program of its own', () => {
+  it('is ended, and its streams are used, only by the command line and the supervisor', () => {
     const names = /^(?:console\..*|process\.(?:stdin|stdout|stderr|exit|exitCode|argv|…))$/;
     expect(users(names, /^cli\/|^store\/embedded\/supervisor\.ts$/)).toEqual([]);
   });
 
-  it('has a clock and dice that the rules do not look at, so that they can be tested', () => {
+  it('has a clock and random numbers that the domain does not use, so that its rules can be tested', () => {
     const names = /^(?:Date\.now|new Date\(\)|Math\.random|performance\.now|process\..*)$/;
     expect(users(names, /^(?!domain\/)/)).toEqual([]);
   });
@@ -341,18 +341,18 @@ describe('the database', () => {
   const textOf = (file: string): string => readFileSync(join(src, file), 'utf8');
   const ours = sources.map(({ file }) => file).filter((file) => !file.startsWith(GENERATED));
 
-  it('is sent SQL only by the files that docs/architecture.md gives a reason for', () => {
+  it('gets SQL only from the files for which docs/architecture.md gives a reason', () => {
     const docs = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8');
     const table = /^\| Why SQL .*?\n\n/ms.exec(docs)?.[0] ?? '';
     const allowed = [...table.matchAll(/`([\w/-]+\.ts)`/g)].map(([, file]) => `store/${file}`);
-    // Hono's requests have a method `query` too; feeds write into databases of others.
+    // Hono's requests also have a method `query`. Feeds write into other databases.
     const senders = ours.filter(
       (file) => !/^(?:dashboard|feeds)\//.test(file) && SENDS_SQL.test(textOf(file)),
     );
     expect(senders.sort()).toEqual(allowed.sort());
   });
 
-  it('is read by Prisma Client only where commands list, since it takes time and memory to load', () => {
+  it('is read through Prisma Client in few files, because loading it takes time and memory', () => {
     const readers = ours.filter((file) => /\bprisma\.\w+\.\w+\(/.test(textOf(file)));
     expect(readers.sort()).toEqual(['store/access.ts', 'store/runs.ts', 'store/sellers.ts']);
   });
@@ -373,11 +373,11 @@ describe('a walk of docs/architecture.md', () => {
     ['An item', 22],
     ['A purchase code', 45],
     ['A tick', 15],
-  ])('%s: says how many files it passes through, at most %i', (thing, most) => {
+  ])('%s: has the right number of files, at most %i', (thing, most) => {
     const [title = '', ...lines] =
       walks.find((text) => text.startsWith(`${thing}: `))?.split('\n') ?? [];
     const named = [...lines.join('\n').matchAll(/`([\w/-]+\.ts)`/g)].map(([, file = '']) => file);
-    // The database and Redis do the same for a queue: a tick passes through one of them.
+    // A tick passes through only one of the two queue backends.
     const passed = new Set(named.filter((file) => file !== 'queue/redis.ts'));
     expect(title).toBe(`${thing}: ${passed.size} files`);
     expect(passed.size).toBeLessThanOrEqual(most);
@@ -393,8 +393,8 @@ describe('a walk of docs/architecture.md', () => {
 });
 
 describe('a call', () => {
-  it('spreads no array into its arguments: an array of 150,000 would overflow the stack', () => {
-    // No longer than a chunk of an audit, the arguments of a command, or the columns of a row.
+  it('does not spread arrays into arguments: 150,000 elements would overflow the stack', () => {
+    // Their arrays are short: a chunk of an audit, the arguments of a command, the columns of a row.
     const bounded = /^(?:(?:jobs|domain)\/codes\/|cli\/execute\.ts$|feeds\/sqlite\.ts$)/;
     const found = sources.flatMap(({ file, spreads }) =>
       bounded.test(file) ? [] : spreads.map((call) => `${file}: ${call}`),
@@ -404,15 +404,15 @@ describe('a call', () => {
 });
 
 describe('the project', () => {
-  it('names exact versions, so that every install is the tested one', () => {
+  it('depends on exact versions, so that every install equals the tested one', () => {
     const ranges = Object.entries({ ...manifest.dependencies, ...manifest.devDependencies }).filter(
       ([, version]) => !/^\d+\.\d+\.\d+(?:-[\w.-]+)?$/.test(version),
     );
     expect(ranges).toEqual([]);
   });
 
-  it('mentions no folder of the machine it was written on', () => {
-    // Put together, or this file would mention them.
+  it('mentions no folder of a developer’s machine', () => {
+    // Joined here, because this file is checked too.
     const places = new RegExp(`(?<![\\w.:/-])/(?:${['work', 'root'].join('|')})/`);
     const files = walk(ROOT).filter((path) => dirname(path) !== join(ROOT, 'data'));
     const mentions = files.filter((path) => places.test(readFileSync(path, 'utf8')));

@@ -32,7 +32,7 @@ const text = readFileSync(composeUrl, 'utf8');
 const dockerfile = readFileSync(new URL('Dockerfile', root), 'utf8');
 const compose = readCompose(composeUrl);
 const services = Object.entries(compose.services);
-/** Those that are this product. */
+/** The services that run this product. */
 const ours = services.filter(([, service]) => service.image === 'seller-mirror');
 const settings = Object.keys(SETTINGS);
 const secretSettings = settings.filter((name) => `${name}_FILE` in SETTINGS);
@@ -62,13 +62,13 @@ describe('docker-compose.yml', () => {
     ]);
   });
 
-  it('starts the dashboard only for those who ask for it, since it needs an account', () => {
-    const asked = services.filter(([, { profiles = [] }]) => profiles.includes('dashboard'));
-    expect(asked.map(([name]) => name)).toEqual(['dashboard', 'caddy']);
-    expect(services.filter(([, { profiles }]) => profiles !== undefined)).toEqual(asked);
+  it('starts the dashboard only with its profile, because it needs an account', () => {
+    const optional = services.filter(([, { profiles = [] }]) => profiles.includes('dashboard'));
+    expect(optional.map(([name]) => name)).toEqual(['dashboard', 'caddy']);
+    expect(services.filter(([, { profiles }]) => profiles !== undefined)).toEqual(optional);
   });
 
-  it('lets browsers reach the dashboard through Caddy only, which has TLS', () => {
+  it('lets browsers reach the dashboard only through Caddy, which has TLS', () => {
     expect(serviceOf('dashboard').ports).toBeUndefined();
     const { content = '' } = compose.configs['Caddyfile'] ?? {};
     const lines = (url: string): string[] =>
@@ -80,28 +80,25 @@ describe('docker-compose.yml', () => {
     expect(lines('')[1]?.trim()).toBe(`reverse_proxy dashboard:${port}`);
   });
 
-  it.each(services)(
-    'says when %s is started again, and keeps its logs bounded',
-    (name, service) => {
-      // `migrate` ends by itself; started again for ever it would hide that it can't.
-      expect(service.restart).toBe(name === 'migrate' ? 'on-failure:3' : 'unless-stopped');
-      expect(service.logging.driver).toBe('local');
-    },
-  );
+  it.each(services)('restarts %s, and limits its logs', (name, service) => {
+    // `migrate` ends by itself. Endless restarts would hide its failure.
+    expect(service.restart).toBe(name === 'migrate' ? 'on-failure:3' : 'unless-stopped');
+    expect(service.logging.driver).toBe('local');
+  });
 
-  it.each(services)('knows whether %s is well', (name, service) => {
+  it.each(services)('checks the health of %s', (name, service) => {
     if (name === 'migrate') {
-      // It is well when it has ended; the image's check would call it ill meanwhile.
+      // It serves no health endpoint, so the image's check would fail.
       expect(service.healthcheck).toEqual({ disable: true });
     } else if (service.image === 'seller-mirror') {
-      // That of the image, which is tested below.
+      // It uses the check of the image, which is tested below.
       expect(service.healthcheck).toBeUndefined();
     } else {
       expect(service.healthcheck).toHaveProperty('test');
     }
   });
 
-  it.each(ours)('gives %s a command that the program has, and nothing it could abuse', (_, one) => {
+  it.each(ours)('gives %s an existing command and no privileges', (_, one) => {
     const [command, ...rest] = one.command ?? [];
     expect(whole.commands.map((each) => each.name())).toContain(command);
     expect(rest).toEqual([]);
@@ -111,7 +108,7 @@ describe('docker-compose.yml', () => {
   });
 
   it.each(['scheduler', 'worker', 'dashboard'])(
-    'lets %s end in order, and starts it once what it needs is there',
+    'gives %s time to stop, and starts it after its dependencies',
     (name) => {
       const { stop_grace_period, depends_on } = serviceOf(name);
       const timeout = defaultOf('SHUTDOWN_TIMEOUT');
@@ -123,20 +120,20 @@ describe('docker-compose.yml', () => {
     },
   );
 
-  it('lets workers be any number: nothing of theirs can be there only once', () => {
+  it('allows any number of workers, without ports or writable volumes', () => {
     const worker = serviceOf('worker');
     expect(worker.ports).toBeUndefined();
-    // A name of its own would be refused as unknown; data of its own would be shared.
+    // Several workers would share a writable volume.
     expect(worker.volumes?.every((volume) => volume.endsWith(':ro'))).toBe(true);
   });
 
-  it('opens no port to other machines unless a person says so', () => {
+  it('opens no port to other machines by default', () => {
     const ports = services.flatMap(([, service]) => service.ports ?? []);
     expect(ports.length).toBeGreaterThan(0);
     for (const port of ports) expect(interpolate(port, {})).toMatch(/^127\.0\.0\.1:/);
   });
 
-  it('declares every volume, secret and config it uses, and uses all it declares', () => {
+  it('declares exactly the volumes, secrets and configs that it uses', () => {
     const named = services
       .flatMap(([, service]) => service.volumes ?? [])
       .filter((volume) => !volume.startsWith('.'))
@@ -150,7 +147,7 @@ describe('docker-compose.yml', () => {
     );
   });
 
-  it('gives each service the secrets it names, and none it does not', () => {
+  it('gives each service exactly the secrets that it names', () => {
     for (const [name, service] of services) {
       const { environment = {}, secrets = [], configs = [], command = [], healthcheck } = service;
       const scripts = configs.map(({ source }) => compose.configs[source]?.content);
@@ -160,7 +157,7 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  it('holds no secret, not even in the environment of a service', () => {
+  it('contains no secret, not even in the environment of a service', () => {
     expect(secretSettings).toContain('DATABASE_URL');
     for (const [name, { environment = {} }] of services) {
       for (const each of [...secretSettings, 'POSTGRES_PASSWORD']) {
@@ -172,8 +169,8 @@ describe('docker-compose.yml', () => {
     expect(text).not.toMatch(/:\/\/\w+:\w+@/);
   });
 
-  it('passes on every setting, or there would be one that does nothing here', () => {
-    /** Those that are none of a person's business here, with the reason. */
+  it('passes on every setting', () => {
+    /** Settings that are fixed here, with the reason. */
     const exceptions: Readonly<Record<string, string>> = {
       DATA_DIR: 'there is no embedded server',
       SHUTDOWN_TIMEOUT: 'stop_grace_period is made for the default',
@@ -197,13 +194,13 @@ describe('docker-compose.yml', () => {
     expect(Object.keys(serviceOf('migrate').environment ?? {})).toEqual(['DATABASE_URL_FILE']);
   });
 
-  it('asks for variables that are settings, and three of its own', () => {
+  it('uses variables that are settings, and three of its own', () => {
     const own = variablesIn(text).filter((name) => !settings.includes(name));
     expect(new Set(own)).toEqual(new Set(['HEALTH_HOST', 'POSTGRES_PORT', 'DASHBOARD_ADDRESS']));
   });
 });
 
-/** A folder as somebody has it who followed the file's own instructions. */
+/** A folder set up by the instructions in the file. */
 function setUp(): string {
   const folder = mkdtempSync(join(tmpdir(), 'compose-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -215,7 +212,7 @@ function setUp(): string {
   return folder;
 }
 
-/** The configuration that a service gets, its secrets being mounted. */
+/** The configuration of a service with its secrets mounted. */
 function configOf(folder: string, name: string, dotEnv: Readonly<Record<string, string>>): Config {
   const { environment = {}, secrets = [], volumes = [] } = serviceOf(name);
   const mounted = join(folder, 'run');
@@ -236,8 +233,8 @@ function configOf(folder: string, name: string, dotEnv: Readonly<Record<string, 
   return readConfig(env, { cwd: mounted, needs: 'sellers', cronFault });
 }
 
-describe('who follows the instructions in docker-compose.yml', () => {
-  it('has made every secret that is no option, readable in a folder that is private', () => {
+describe('the instructions in docker-compose.yml', () => {
+  it('create every required secret, in a private folder', () => {
     const folder = setUp();
     const mode = (path: string): number => statSync(join(folder, path)).mode & 0o777;
     expect(mode('secrets')).toBe(0o700);
@@ -248,7 +245,7 @@ describe('who follows the instructions in docker-compose.yml', () => {
   });
 
   it.each(['scheduler', 'worker', 'dashboard'])(
-    'gives %s a valid configuration that fits together',
+    'give %s a valid and consistent configuration',
     (name) => {
       const folder = setUp();
       const dotEnv = readFileSync(join(folder, '.env'), 'utf8').trim().split('=', 2);
@@ -272,7 +269,7 @@ describe('who follows the instructions in docker-compose.yml', () => {
     },
   );
 
-  it('can have several sellers, alerts and other settings as well', () => {
+  it('allow several sellers, alerts and other settings', () => {
     const folder = setUp();
     const seller = { name: 'second', url: 'https://market.example', keyFile: 'second.key' };
     const script = `
@@ -304,10 +301,10 @@ describe('who follows the instructions in docker-compose.yml', () => {
 const hasPsql = spawnSync('psql', ['--version']).status === 0;
 
 describe.skipIf(!hasPsql)('the PostgreSQL of docker-compose.yml', () => {
-  it('gives the product an ordinary role, and lets no superuser in from elsewhere', async () => {
+  it('gives the product an ordinary role, and lets no superuser log in over the network', async () => {
     const secrets = join(setUp(), 'secrets');
     const server = await open(await trialDataDir('compose'));
-    // In place of the image’s superuser, with the password that the image gives it.
+    // Stands in for the image’s superuser, with the same password.
     const [password, superuser] = [
       readFileSync(join(secrets, 'postgres_password'), 'utf8').trim(),
       'boss',
@@ -338,7 +335,7 @@ describe.skipIf(!hasPsql)('the PostgreSQL of docker-compose.yml', () => {
 });
 
 describe.skipIf(!hasRedis)(redisTitle('the Redis of docker-compose.yml'), () => {
-  it('starts with its password and keeps what it is told; its check tells health from none', async () => {
+  it('starts with its password and with persistence, and its check detects failure', async () => {
     const folder = setUp();
     const local = (words: string): string =>
       interpolate(words, {}).replace('/run/secrets', join(folder, 'secrets'));
@@ -364,21 +361,21 @@ describe.skipIf(!hasRedis)(redisTitle('the Redis of docker-compose.yml'), () => 
     expect(sh(health).status).toBe(0);
     expect(sh('redis-cli -e ping').status).not.toBe(0);
     const asked = ['maxmemory-policy', 'appendonly'].map((name) => `config get ${name}`);
-    const told = asked.map((words) => sh(health.replace('ping', words)).stdout);
-    expect(told).toEqual(['maxmemory-policy\nnoeviction\n', 'appendonly\nyes\n']);
+    const answers = asked.map((words) => sh(health.replace('ping', words)).stdout);
+    expect(answers).toEqual(['maxmemory-policy\nnoeviction\n', 'appendonly\nyes\n']);
     sh(health.replace('ping', 'shutdown'));
     await expect.poll(() => sh(health).status, { timeout: 20_000 }).not.toBe(0);
   });
 });
 
-/** The health check of the image, as the words of a command. */
+/** The command of the image's health check. */
 function imageCheck(): string[] {
   const [, words] = /^HEALTHCHECK[^\n]*\\\n\s*CMD (\[.*\])$/m.exec(dockerfile) ?? [];
   return JSON.parse(words ?? '[]') as string[];
 }
 
 describe('Dockerfile', () => {
-  it('copies only what is there and not kept out', () => {
+  it('copies only files that exist and are not ignored', () => {
     const kept = readFileSync(new URL('.dockerignore', root), 'utf8').split('\n');
     const sources = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(
       ([, words = '']) => words.split(' '),
@@ -391,7 +388,7 @@ describe('Dockerfile', () => {
     }
   });
 
-  it('runs the program that the package names, as a user without rights, for ever by default', () => {
+  it('runs the package’s program as an unprivileged user, with `run` by default', () => {
     const manifest = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as {
       bin: Record<string, string>;
     };
@@ -402,14 +399,14 @@ describe('Dockerfile', () => {
     expect(whole.commands.map((command) => command.name())).toContain('run');
   });
 
-  it('asks for health where the product listens, with and without Compose', () => {
+  it('checks health at the product’s port, with and without Compose', () => {
     const config = readConfig({}, { cwd: tmpdir(), needs: 'store', cronFault });
     const asked = /http:\/\/127\.0\.0\.1:(\d+)\/healthz/.exec(imageCheck().join(' '))?.[1];
     expect(asked).toBe(String(config.health?.port));
     expect(serviceOf('worker').environment?.['HEALTH_LISTEN']).toMatch(new RegExp(`:${asked}$`));
   });
 
-  it('has a check that tells alive from not alive, whatever else there is', async () => {
+  it('has a check that detects an unhealthy and a missing server', async () => {
     let status = 200;
     const server = createServer((_, response) => response.writeHead(status).end()).listen(0);
     await once(server, 'listening');

@@ -35,7 +35,7 @@ function verdicts(list: readonly CheckedCode[]): Record<string, string> {
 }
 
 describe('checkCodes', () => {
-  it('yields each code once with its true verdict, and what was bought', async () => {
+  it('yields each code once with its true verdict and purchase', async () => {
     const shop = await openShop();
     const codes = listOf(shop, 300);
     const { marketplace, canary } = shop;
@@ -46,13 +46,12 @@ describe('checkCodes', () => {
       expect(purchase !== null && raw !== null).toBe(verdict === 'valid');
       expect(proof).toBe(verdict === 'valid' ? 'purchase' : 'canary');
     }
-    // One for each code, opening proofs, at most two at the end of each chunk, and a canary where two
-    // denials came in a row because one was longer on its way.
-    // The 30 denied ones are asked for again.
+    // One per code, the first proofs, two proofs per chunk, two canaries if answers came out of order, and a
+    // second look at 30 denied codes with its proofs.
     expect(shop.sim.requestCount).toBeLessThanOrEqual(codes.length + 2 + 3 * 2 + 2 + 30 + 2);
   });
 
-  it('asks once for a code in several notations, and says of texts that are none why not', async () => {
+  it('checks a code in several notations once, and says why a text is no code', async () => {
     const shop = await openShop();
     const code = shop.purchases.codeAt(1);
     const codes = [code, ` ${code}\r`, `"${code}"`, '', 'a\tb'];
@@ -65,12 +64,12 @@ describe('checkCodes', () => {
     expect(shop.timesAsked(code)).toBe(1);
   });
 
-  it('believes no denial beside an answer about another code, since the answers were mixed up', async () => {
+  it('trusts no denial near an answer about another code, because the server mixed up answers', async () => {
     const shop = await openShop();
     const [first, denied, last] = [0, 1, 2].map((index) => shop.purchases.codeAt(index)) as [
       ...[string, string, string],
     ];
-    // The answers to the second code and the third change places, once.
+    // Once, the answers to the second and the third code are swapped.
     const purchase = { purchase_code: denied, license_type: 'Regular License', price: '10.00' };
     const answers = [
       { status: 404, body: { status: 'error', msg: 'Invalid purchase code' } },
@@ -86,7 +85,7 @@ describe('checkCodes', () => {
     expect(verdicts(list)).toEqual(truthOf(shop, codes));
   });
 
-  it('stops asking where every answer is about another code, as of a marketplace that is down', async () => {
+  it('stops if every answer is about another code', async () => {
     const shop = await openShop();
     const purchase = { purchase_code: '****', license_type: 'Regular License', price: '10.00' };
     const body = JSON.stringify({ status: 'success', data: { purchase } });
@@ -97,7 +96,7 @@ describe('checkCodes', () => {
     expect(shop.sim.requestCount).toBeLessThan(60);
   });
 
-  it('reads a list no faster than it is checked, so that it may be of any length', async () => {
+  it('reads a list only as fast as it checks it, so that it may be of any length', async () => {
     const shop = await openShop();
     let read = 0;
     let ahead = 0;
@@ -112,11 +111,11 @@ describe('checkCodes', () => {
     const options = { marketplace, codes: codes(), chunkSize: 50, confirmAfterMs: 0 };
     for await (const _ of checkCodes(options)) ahead = Math.max(ahead, read - ++seen);
     expect(seen).toBe(1_000);
-    // Of the list so far, the denied ones wait for the second look.
+    // At most a chunk, and the denied codes that wait for their second look.
     expect(ahead).toBeLessThanOrEqual(50 + 100);
   });
 
-  it('asks for nothing more when the key is refused, and says so of every code', async () => {
+  it('stops when the key is refused, and says so for every code', async () => {
     const shop = await openShop();
     const codes = listOf(shop, 400);
     shop.sim.afterRequests(100, () => shop.sim.revoke(KEY));
@@ -129,18 +128,18 @@ describe('checkCodes', () => {
     expect(shop.sim.requestCount).toBeLessThan(150);
   });
 
-  it('ends unproven, not invalid, when an outage outlasts its patience', async () => {
+  it('yields unproven, not invalid, if an outage outlasts its patience', async () => {
     const shop = await openShop();
     shop.sim.faults.always('any', { kind: 'html' });
     const codes = listOf(shop, 100);
     const list = await all({ marketplace: shop.marketplace, codes, patienceMs: 10 });
     expect(new Set(list.map(({ verdict }) => verdict))).toEqual(new Set(['unproven']));
     expect(list.length).toBe(100);
-    // Twice: at first, and when patience ends.
+    // Only the first calls, and those when patience ends.
     expect(shop.sim.requestCount).toBeLessThan(40);
   });
 
-  it('waits for as long as it has patience, also where an outage is given longer as a rule', async () => {
+  it('waits out an outage within its patience, although the usual pause is longer', async () => {
     const shop = await openShop();
     shop.sim.faults.always('any', { kind: 'html' });
     const codes = listOf(shop, 100);
@@ -149,7 +148,7 @@ describe('checkCodes', () => {
     expect(verdicts(list)).toEqual(truthOf(shop, codes));
   });
 
-  it('gives up a marketplace that never answers when patience ends, however long a single call may take', async () => {
+  it('gives up a marketplace that never answers when patience ends, despite the longer timeout of a call', async () => {
     const hung = await startServer({ raw: () => undefined });
     const marketplace = createMarketplace({ baseUrl: hung.url, key: new Secret(KEY) });
     onTestFinished(() => marketplace.close());
@@ -159,7 +158,7 @@ describe('checkCodes', () => {
     expect(list).toMatchObject(['a', 'b'].map((code) => ({ code, ...unproven })));
   });
 
-  it('gives up a host that is down when patience ends, although calls could be repeated after that', async () => {
+  it('gives up a host that is down when patience ends, although retries would take longer', async () => {
     let attempts = 0;
     const marketplace = createMarketplace({
       baseUrl: new URL('http://127.0.0.1:1'),
@@ -171,11 +170,11 @@ describe('checkCodes', () => {
     const list = await all({ marketplace, codes: ['a', 'b'], patienceMs: 300 });
     expect(list.map(({ reason }) => reason)).toEqual(['unavailable', 'unavailable']);
     expect(list[0]?.message).toContain("can't be reached");
-    // The budget lets the second leave after a second.
+    // The budget grants the second call only after a second.
     expect(attempts).toBe(1);
   });
 
-  it('is patient with a budget that is slower than its patience, since nobody is waited for', async () => {
+  it('does not count waiting for its own slow budget against its patience', async () => {
     const shop = await openShop();
     const marketplace = shop.client({ budget: evenlySpacedBudget(240) });
     const codes = listOf(shop, 4, 4);
@@ -183,7 +182,7 @@ describe('checkCodes', () => {
     expect(verdicts(list)).toEqual(truthOf(shop, codes));
   });
 
-  it('ends on an abort although its list has no more to give for now', async () => {
+  it('ends on an abort while it waits for its list', async () => {
     const shop = await openShop();
     const abort = new AbortController();
     async function* codes(): AsyncGenerator<string> {
@@ -197,7 +196,7 @@ describe('checkCodes', () => {
   });
 
   it.each([{ chunkSize: 0 }, { chunkSize: Number.NaN }, { patienceMs: -1 }])(
-    'refuses %j, with which it would never end or never begin',
+    'refuses %j',
     async (options) => {
       const { marketplace } = await openShop();
       await expect(all({ marketplace, codes: ['a'], ...options })).rejects.toThrow(RangeError);
@@ -205,7 +204,7 @@ describe('checkCodes', () => {
   );
 
   it.each([25.5, 26, 1.5, 0, Number.NaN, Infinity])(
-    'refuses %d calls at a time, which it does not promise to keep to',
+    'refuses a concurrency of %d',
     async (concurrency) => {
       const { marketplace } = await openShop();
       await expect(all({ marketplace, codes: ['a'], concurrency })).rejects.toThrow(
@@ -219,7 +218,7 @@ describe('checkCodes', () => {
     [null, 'null'],
     [undefined, 'undefined'],
     [{ code: 'a' }, 'object'],
-  ])('says which code is no text, since not every caller has types: %j', async (code, kind) => {
+  ])('says which code is not a string: %j', async (code, kind) => {
     const { marketplace } = await openShop();
     const codes = ['a', code] as string[];
     await expect(all({ marketplace, codes })).rejects.toThrow(
@@ -227,7 +226,7 @@ describe('checkCodes', () => {
     );
   });
 
-  it('does not ask for a code that is the API key, which servers write down as a code', async () => {
+  it('never sends the API key as a code, because servers log codes', async () => {
     const shop = await openShop();
     const codes = [shop.purchases.codeAt(1), ` "${KEY}"`];
     await expect(all({ marketplace: shop.marketplace, codes })).rejects.toThrow(
@@ -236,7 +235,7 @@ describe('checkCodes', () => {
     expect(shop.timesAsked(KEY)).toBe(0);
   });
 
-  it('throws what the client throws to its reader, however busy that is with a value', async () => {
+  it('throws errors of the client to its consumer, even if that is busy with a value', async () => {
     const shop = await openShop();
     const { marketplace } = shop;
     const codes = listOf(shop, 500);
@@ -254,7 +253,7 @@ describe('checkCodes', () => {
     expect(failures).toEqual([]);
   });
 
-  it('throws the reason of an abort in a pause too', async () => {
+  it('throws the reason of an abort during a pause', async () => {
     const shop = await openShop();
     shop.sim.faults.always('any', { kind: 'html' });
     const { marketplace } = shop;
@@ -263,12 +262,12 @@ describe('checkCodes', () => {
     await expect(checking).rejects.toMatchObject({ name: 'TimeoutError' });
   });
 
-  it('refuses a text in place of a list, whose characters would be asked for', async () => {
+  it('refuses a string instead of a list, because its characters would become codes', async () => {
     const { marketplace } = await openShop();
     await expect(all({ marketplace, codes: 'a-code' })).rejects.toThrow(TypeError);
   });
 
-  it('throws the reason of an abort after what was settled was yielded', async () => {
+  it('yields settled codes before it throws the reason of an abort', async () => {
     const shop = await openShop();
     const abort = new AbortController();
     shop.sim.afterRequests(100, () => abort.abort(new Error('enough')));
@@ -282,18 +281,18 @@ describe('checkCodes', () => {
     expect(seen.length).toBeGreaterThan(80);
   });
 
-  it('stops asking when its reader leaves', async () => {
+  it('stops when its consumer stops', async () => {
     const shop = await openShop();
     const { marketplace } = shop;
     for await (const _ of checkCodes({ marketplace, codes: listOf(shop, 5_000) })) break;
     const asked = shop.sim.requestCount;
     await new Promise((resolve) => setTimeout(resolve, 50));
-    // Those that were on their way.
+    // Only calls that were under way.
     expect(shop.sim.requestCount - asked).toBeLessThanOrEqual(8);
     expect(asked).toBeLessThan(500);
   });
 
-  it('cuts the calls under way when its reader leaves, who would wait for a server that never replies', async () => {
+  it('aborts calls under way when its consumer stops, so that it does not wait for them', async () => {
     const shop = await openShop();
     let asked = 0;
     let held = 0;
@@ -343,7 +342,7 @@ describe('createMarketplace', () => {
       { baseUrl, key: KEY, retries: 3 },
       'createMarketplace has no option "retries"; it has baseUrl,',
     ],
-  ])('says at once what is wrong with %j', (options, message) => {
+  ])('refuses %j with a reason', (options, message) => {
     const create = (): unknown => createMarketplace(options as MarketplaceOptions);
     expect(create).toThrow(library.MarketplaceOptionsError);
     expect(create).toThrow(message);
@@ -351,7 +350,7 @@ describe('createMarketplace', () => {
 });
 
 describe('the package', () => {
-  /** A program of somebody else's that has the package installed. */
+  /** A folder of a program that has installed the package. */
   async function installed(): Promise<string> {
     const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-library-'));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -374,7 +373,7 @@ describe('the package', () => {
     expect(stdout).toMatch(new RegExp(`^${valid} valid \\w+ .*\n$`));
   });
 
-  it('has a sample that a strict compiler takes as it stands', async () => {
+  it('has a sample in its docs that a strict compiler accepts', async () => {
     const docs = await readFile(join(ROOT, 'docs/library.md'), 'utf8');
     const [, sample = ''] = /```js\n([\s\S]*?)```/.exec(docs) ?? [];
     const folder = await installed();
@@ -382,7 +381,7 @@ describe('the package', () => {
     await compile(folder, 'sample.ts');
   });
 
-  it('has types for those who use it', async () => {
+  it('has types', async () => {
     const folder = await installed();
     const program = `
       import { checkCodes, createMarketplace, MarketplaceOptionsError, Secret, type CheckedCode, type Reply } from 'seller-mirror';
@@ -400,7 +399,7 @@ describe('the package', () => {
     await compile(folder, 'program.ts');
   });
 
-  it('runs the example of a report, which its types allow', async () => {
+  it('runs the example of a report, which compiles', async () => {
     const mirror = await Mirror.open();
     onTestFinished(() => mirror.close());
     await fillStore(mirror);
@@ -427,7 +426,7 @@ describe('the package', () => {
     ]);
   });
 
-  /** Compiles a program beside itself. */
+  /** Compiles a program into its folder. */
   async function compile(folder: string, program: string): Promise<void> {
     const options = ['--strict', '--target', 'es2023'];
     const modules = ['--module', 'nodenext', '--moduleResolution', 'nodenext', '--types', 'node'];
@@ -437,7 +436,7 @@ describe('the package', () => {
     await run(process.execPath, args, { cwd: folder });
   }
 
-  it('loads neither a client of a database nor one of a queue, which it does not need', async () => {
+  it('loads no client of a database or queue', async () => {
     const folder = await installed();
     const hook = `export async function resolve(name, context, next) {
       const found = await next(name, context);
@@ -454,7 +453,7 @@ describe('the package', () => {
     expect(loaded).not.toMatch(/node_modules\/(?:pg|bullmq|ioredis|@prisma|pino|zod)\//);
   });
 
-  it('offers nothing but what is meant for others', () => {
+  it('exports only its public API', () => {
     expect(Object.keys(library).sort()).toEqual([
       'ListBroken',
       'MarketplaceOptionsError',

@@ -15,7 +15,7 @@ describe('the package, installed into an empty project', () => {
 
   beforeAll(async () => {
     project = mkdtempSync(join(tmpdir(), 'seller-mirror-package-'));
-    // Scripts would build again, into the folder that other tests use.
+    // Scripts would rebuild `dist`, which other tests use.
     const pack = ['pack', '--ignore-scripts', '--json', '--pack-destination', project];
     const { stdout } = await run('npm', pack, { cwd: ROOT });
     const [tarball] = JSON.parse(stdout) as [{ filename: string; files: { path: string }[] }];
@@ -26,7 +26,7 @@ describe('the package, installed into an empty project', () => {
   });
   afterAll(() => rmSync(project, { recursive: true, force: true }));
 
-  it('holds what is needed and nothing else', () => {
+  it('contains only the files it needs', () => {
     const folders = new Set(
       packed.map((path) => path.replace(/^((?:dist|prisma)\/)?([^/]+).*/, '$1$2')),
     );
@@ -50,7 +50,7 @@ describe('the package, installed into an empty project', () => {
     ).toEqual([]);
   });
 
-  it('takes less than 200 MB with everything it needs, Prisma’s tools and compilers not being among it', () => {
+  it('takes less than 200 MB with its dependencies, without Prisma’s tools and compilers', () => {
     const modules = join(project, 'node_modules');
     const files = readdirSync(modules, { recursive: true }) as string[];
     const bytes = files.reduce((sum, name) => sum + statSync(join(modules, name)).size, 0);
@@ -60,7 +60,7 @@ describe('the package, installed into an empty project', () => {
     expect(readdirSync(modules)).not.toContain('typescript');
   });
 
-  it('runs the demo, and its library reads the mirror that this leaves, with types that a strict compiler takes', async () => {
+  it('runs the demo, and reads the resulting mirror as a library, with types for a strict compiler', async () => {
     const { stdout } = await run('npx', ['seller-mirror', 'demo'], { cwd: project });
     expect(stdout).toContain('The data is in ');
     writeFileSync(
@@ -74,7 +74,7 @@ describe('the package, installed into an empty project', () => {
        mirror.item.deleteMany;
        await mirror.close();`,
     );
-    // Types of dependencies are checked too, which --skipLibCheck would not.
+    // Without --skipLibCheck, so that the types of dependencies are checked too.
     const options = ['--strict', '--target', 'es2023', '--module', 'nodenext', '--types', 'node'];
     const roots = ['--typeRoots', join(ROOT, 'node_modules/@types')];
     const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');

@@ -43,7 +43,7 @@ const readme = [
   .map(textOf)
   .join('\n');
 
-/** First cells of the rows of the table whose header begins with this word, without quotes. */
+/** The first column of the table whose header begins with this word, without backticks. */
 function firstCells(header: string): string[] {
   const lines = readme.split('\n');
   const start = lines.findIndex((line) => new RegExp(`^\\| ${header} +\\|`).test(line));
@@ -60,19 +60,19 @@ function blocks(language: string): string[] {
 }
 
 describe('the commands in README', () => {
-  it('are those there are, in the order of --help', () => {
+  it('are complete, in the order of --help', () => {
     const shown = whole.createHelp().visibleCommands(whole);
     const names = shown.map((command) => command.name());
     expect(firstCells('Command')).toEqual(names.filter((name) => name !== 'help'));
   });
 
-  it('are shown with no subcommand or option that does not exist', () => {
+  it('have only existing subcommands and options', () => {
     const starts = String.raw`seller-mirror|npm start --|main\.js|run --rm worker`;
-    // What is not code is prose about the program.
+    // Only code shows commands.
     const code = [...readme.matchAll(/```.*?```|`[^`]+`/gs)].map(([text]) => text).join('\n');
     const uses = [...code.matchAll(new RegExp(`(?:${starts}) ([a-z].*)$`, 'gm'))];
     const seen = uses.flatMap(([use, words = '']) => {
-      // Up to what ends a command in a shell, in a sentence or in quotes.
+      // Cut at the end of the command, in a shell, a sentence or quotes.
       const [name = '', ...rest] =
         words
           .split(/[`)#>|&"…]| {2}/)[0]
@@ -88,7 +88,7 @@ describe('the commands in README', () => {
     const command = whole.commands.find((one) => one.name() === name);
     if (command === undefined) throw new Error(`no such command: ${use}`);
     const subcommands = command.createHelp().visibleCommands(command);
-    // `items --as-of …` is about the group itself.
+    // `items --as-of …` uses the group itself.
     if (subcommands.length > 0 && /^[a-z]/.test(rest[0] ?? '')) {
       expect(
         subcommands.map((one) => one.name()),
@@ -104,7 +104,7 @@ describe('the commands in README', () => {
     return command.options.flatMap(({ long }) => long ?? []);
   }
 
-  it('of npm and Compose exist too', () => {
+  it('of npm and Compose exist', () => {
     const { scripts } = JSON.parse(textOf('package.json')) as { scripts: object };
     const named = [...readme.matchAll(/npm run ([\w:]+)/g)].map(([, name]) => name);
     expect(Object.keys(scripts)).toEqual(expect.arrayContaining(named));
@@ -116,8 +116,8 @@ describe('the commands in README', () => {
   });
 });
 
-describe('what README says of proof', () => {
-  it('is what the rules themselves say, so that nobody has to choose between two explanations', () => {
+describe('the explanation of proofs in README', () => {
+  it('is the same as in the code, with the same figures', () => {
     const sentences = (text: string): string =>
       /A wrong key, a switched-off.*never become a verdict\./s.exec(
         text
@@ -125,34 +125,34 @@ describe('what README says of proof', () => {
           .replaceAll('**', '')
           .replaceAll('’', "'"),
       )?.[0] ?? '';
-    const told = sentences(textOf('README.md'));
-    expect(told).toBe(sentences(textOf('src/domain/codes/proof.ts')));
+    const text = sentences(textOf('README.md'));
+    expect(text).toBe(sentences(textOf('src/domain/codes/proof.ts')));
     expect([MAX_GAP_MS, SECOND_LOOK_DELAY_MS, SHORT_SECOND_LOOK_DELAY_MS]).toEqual([
       120_000, 60_000, 5_000,
     ]);
-    expect(told).toContain('at most two minutes apart');
-    expect(told).toContain(`at most ${MAX_DENIALS_IN_ROW} denials in a row`);
-    expect(told).toContain('a minute later and after every other code (5 s later');
+    expect(text).toContain('at most two minutes apart');
+    expect(text).toContain(`at most ${MAX_DENIALS_IN_ROW} denials in a row`);
+    expect(text).toContain('a minute later and after every other code (5 s later');
     const few = MIN_SECOND_LOOKS.toLocaleString('en');
-    expect(told).toContain(`if at most ${few} codes or a tenth`);
-    expect(told).toContain(`one in ${SAMPLE_INTERVAL} is asked again, but at least ${few},`);
+    expect(text).toContain(`if at most ${few} codes or a tenth`);
+    expect(text).toContain(`one in ${SAMPLE_INTERVAL} is asked again, but at least ${few},`);
     const untimed = { checkpointBefore: null, checkpointAfter: null };
     const [first, last] = [
       { at: new Date(0), ...untimed },
       { at: new Date(61_000), ...untimed },
     ];
     const evidence = describeDenials({ times: 2, first, last });
-    expect(told).toContain(`\`${evidence.split(', at ')[0]}\``);
+    expect(text).toContain(`\`${evidence.split(', at ')[0]}\``);
   });
 });
 
 describe('the settings in README', () => {
   const folder = useFolder();
 
-  it('are made by steps that never leave a secret open to others, so that whoever follows them meets no warning', () => {
+  it('are set up by steps that never leave a secret readable by others', () => {
     const [steps = ''] = blocks('sh').filter((text) => text.includes('cp .env.example'));
     const setUp = steps.slice(0, steps.indexOf('npm start'));
-    // A person's editor keeps the mode of the file, and makes new files readable for all.
+    // Acts like an editor: keeps the mode of a file, and makes new files readable for all.
     const editor = `nano() {
       for file; do
         case "$file" in
@@ -176,7 +176,7 @@ SECOND_KEY=${KEY}' > .env ;;
     expect(ignored).toEqual(expect.arrayContaining(['.env', '*.key', 'secrets/']));
   });
 
-  it('exist, wherever they are named', () => {
+  it('exist', () => {
     const ofCompose = variablesIn(textOf('docker-compose.yml'));
     const ofExamples = [...readme.matchAll(/"keyEnv": "(\w+)"/g)].map(([, name]) => name);
     const known = new Set<string | undefined>([
@@ -184,7 +184,7 @@ SECOND_KEY=${KEY}' > .env ;;
       ...ofCompose,
       ...ofExamples,
       'TEST_DATABASE_URL',
-      // Of the tests in a browser.
+      // Used by tests in a browser.
       'CHROMIUM_PATH',
       // A variable of psql.
       'ON_ERROR_STOP',
@@ -193,7 +193,7 @@ SECOND_KEY=${KEY}' > .env ;;
     expect(named.filter((name) => !known.has(name))).toEqual([]);
   });
 
-  it('take the sellers file that it shows, and the fields it names', () => {
+  it('accept its sellers file, and the fields that it names', () => {
     const [example = ''] = blocks('json').filter((text) => text.includes('"sellers"'));
     folder.write('main.key', KEY);
     folder.write('sellers.json', example);
@@ -217,7 +217,7 @@ SECOND_KEY=${KEY}' > .env ;;
     expect(folder.problems({ SELLERS_FILE: 'sellers.json' })).toEqual([]);
   });
 
-  it('take the addresses of Redis that it shows', () => {
+  it('accept its addresses of Redis', () => {
     const shown = [...readme.matchAll(/^(?:redis|valkey)[\w-]*:\/\/\S+/gm)].map(([url]) => url);
     expect(shown.map((url) => parseRedisUrl(url))).toMatchObject([
       { mode: 'single', tls: false },
@@ -252,14 +252,14 @@ describe('health and metrics in README', () => {
     }).text();
   }
 
-  it('are at the paths it lists, and at no others', async () => {
+  it('are at the listed paths, and at no others', async () => {
     const url = await serve();
     const index = await (await fetch(url)).text();
     expect(firstCells('Path')).toEqual([...index.matchAll(/^\/\w+/gm)].map(([path]) => path));
     for (const path of firstCells('Path')) expect((await fetch(url + path)).status).toBe(200);
   });
 
-  it('have the metrics that its rules ask for, with their labels', async () => {
+  it('have the metrics in its rules, with their labels', async () => {
     const samples = parseExposition(await metricsText());
     const asked = [...readme.matchAll(/\b(seller_mirror_\w+)(?:\{([^}]*)\})?/g)];
     expect(asked.length).toBeGreaterThan(3);
@@ -278,7 +278,7 @@ describe('alerts in README', () => {
   const mirror = useMirror();
   const SECRET = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
 
-  /** The message that is sent of an alert, verified as README says. */
+  /** The message of an alert, verified as in README. */
   async function sent(alert: Alert): Promise<Message> {
     const server = await startServer({ status: 204 });
     const target = { url: new Secret(server.url.href), secret: new Secret(SECRET) };
@@ -295,7 +295,7 @@ describe('alerts in README', () => {
     readonly data: Readonly<Record<string, unknown>>;
   }
 
-  /** What a message is made of, without what differs each time. */
+  /** The keys of a message, without values that differ each time. */
   function shape({ data, ...rest }: Message): unknown {
     return { keys: Object.keys(rest), data: Object.keys(data), problem: data['problem'] };
   }
@@ -308,7 +308,7 @@ describe('alerts in README', () => {
     return String((await loader.finish()).auditId);
   }
 
-  it('are of the types it lists, and look as it shows', async () => {
+  it('have the listed types, and look like the example', async () => {
     const catalogue = seededCatalogue({ seed: 7, count: 3 });
     const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
     sim.faults.always('any', { kind: 'key-refused' });
@@ -318,7 +318,7 @@ describe('alerts in README', () => {
     if (parked?.kind !== 'seller-parked' || parked.runId === null) throw new Error(outcome.kind);
     const { seller, runId } = parked;
     const since = new Date();
-    // Of each kind there is; the delivery does not ask whether a run was really held.
+    // One alert of each kind. The delivery does not check whether a run was really held.
     const alerts: { readonly [K in Alert['kind']]: Extract<Alert, { readonly kind: unknown }> } = {
       'run-failed': { kind: 'run-failed', runId },
       'run-held': { kind: 'run-held', runId },

@@ -382,7 +382,8 @@ describe('an uploaded list', () => {
       });
       await until(async () => (await operator().get(address)).status === 303);
       expect(await mirror().store.audits.list({ sellerIds: ['main'], limit: 5 })).toHaveLength(1);
-      expect(await operator().page('/system')).toContain('start audit');
+      // Logged just after the redirect is known.
+      await until(async () => (await operator().page('/system')).includes('start audit'));
     } finally {
       await client.end();
     }

@@ -340,7 +340,7 @@ const CheckTable: FC<{ checks: readonly CodeCheck[]; mask: (text: string) => str
       },
       { name: 'Proof', cell: (check) => <Untrusted text={describeCheck(check)} /> },
       {
-        name: 'Marketplace message',
+        name: 'Response',
         isLabelled: true,
         cell: ({ httpStatus, message }) => (
           <Untrusted text={mask([httpStatus, message].filter((one) => one !== null).join(' '))} />

@@ -125,8 +125,8 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     const canary = canaryOf(form['canary']);
     const confirm = oneOf(CONFIRM_MODES, form['confirm']) ?? 'auto';
     const action = { action: 'start audit', target: `${list.seller}: ${list.name}` };
-    await drafts.work(draft, async (signal, onLines) => {
-      draft.startedAs = await runAction(c, parts, action, async () => {
+    await drafts.work(draft, (signal, onLines) =>
+      runAction(c, parts, action, async () => {
         if (facts.doubt !== null && form['yes'] !== 'yes') {
           throw new Problem(
             'This does not look like a list of purchase codes',
@@ -141,13 +141,13 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
           const auditId = await startAudit(draft, options, signal, onLines);
           const queued = await queueNotice(store);
           const notice = queued === 'queued' && !isKeyChecked ? 'key-untried' : queued;
+          draft.startedAs = `/audits/${auditId}?notice=${notice}`;
           await rm(draft.path, { force: true });
-          return `/audits/${auditId}?notice=${notice}`;
         } catch (error) {
           throw asProblem(error);
         }
-      });
-    });
+      }),
+    );
     if (draft.problem !== null) throw draft.problem;
     return c.redirect(draft.startedAs ?? draftUrl(draft), 303);
   });

@@ -251,7 +251,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
           rows={items}
           empty="The items of this run were not recorded."
           columns={[
-            { name: 'Item', isNumber: true, cell: ({ itemId }) => String(itemId) },
+            { name: 'Item', isLabelled: true, cell: ({ itemId }) => String(itemId) },
             {
               name: 'Name',
               cell: ({ itemId }) => (

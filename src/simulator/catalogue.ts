@@ -61,7 +61,6 @@ export class Catalogue {
   readonly #addedSlots = new Map<number, number>();
   readonly #overrides = new Map<number, Override>();
   readonly #bulkChanges: BulkChange[] = [];
-  readonly #poisoned = new Set<number>();
   #orderSeed: number | null = null;
   #revision = 0;
 
@@ -172,19 +171,6 @@ export class Catalogue {
   /** Replaces fields of the record as sent, for example by a string id, a null price or an object as name. */
   setWire(id: number, wire: WireObject): void {
     this.#edit(id, (record) => ({ ...record, wire: { ...record.wire, ...wire } }));
-  }
-
-  /** One broken item turns the whole list into a 500 (field notes). */
-  poison(id: number): void {
-    this.#edit(id, (record) => ({ ...record, poisoned: true }));
-    this.#poisoned.add(id);
-  }
-
-  isPoisoned(): boolean {
-    return [...this.#poisoned].some((id) => {
-      const record = this.find(id);
-      return record?.state === 'listed' && record.poisoned === true;
-    });
   }
 
   /** Lists the item a second time, right after the first. @param wire fields replaced in the copy */

@@ -3,7 +3,7 @@ import { rm, stat, writeFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { jsonAnswer, serverError, type Answer, type Body } from './answer.js';
+import { jsonAnswer, type Answer, type Body } from './answer.js';
 import { Literal, toJson, type WireObject } from './json.js';
 import { translate, type Language, type Quirks, type Word } from './profiles.js';
 import { accountWire, itemWire, purchaseWire } from './render.js';
@@ -84,7 +84,6 @@ async function list(call: OperationCall): Promise<Answer> {
   if (seller === null || seller.catalogue.countListed(least) < least) {
     return denial(call, 404, 'No items found');
   }
-  if (seller.catalogue.isPoisoned()) return serverError(500, 'json');
   const unstable = quirks.order === 'unstable';
   const rendered = listBody(seller, quirks, language, unstable ? serial : undefined);
   const headers = { 'Content-Type': 'application/json' };
@@ -102,7 +101,6 @@ function item(call: OperationCall): Answer {
   const catalogue = selling(call)?.catalogue;
   const record = catalogue?.canLookUp(Number(id)) === true ? catalogue.find(Number(id)) : null;
   if (record === null) return denial(call, 404, 'Item Not Found');
-  if (record.poisoned === true) return serverError(500, 'json');
   return success(call, { item: new Literal(recordJson(record, call.quirks)) });
 }
 

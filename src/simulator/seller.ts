@@ -14,7 +14,7 @@ export interface SeededPurchases {
 }
 
 const CODE_SPACE = 2 ** 32;
-const DAY = 86_400_000;
+const DAY_MS = 86_400_000;
 
 /**
  * A seller's purchases, with methods to change them. The code of a seeded purchase contains its number in permuted
@@ -81,12 +81,12 @@ export class Purchases {
     if (index >= this.#seeded.count || this.codeAt(index) !== key) return null;
     const random = new SeededRandom(this.#seeded.seed, index);
     const item = catalogue.original(random.below(catalogue.initialSize));
-    const bought = Date.UTC(2024, 0, 1) + random.below(900) * DAY + random.below(86_400) * 1000;
+    const bought = Date.UTC(2024, 0, 1) + random.below(900) * DAY_MS + random.below(86_400) * 1000;
     const license = random.below(5) === 0 ? 'Extended' : 'Regular';
     return {
       ...defaults(item, license),
       code: key,
-      supportedUntil: random.below(3) === 0 ? null : seconds(bought + 180 * DAY),
+      supportedUntil: random.below(3) === 0 ? null : seconds(bought + 180 * DAY_MS),
       downloaded: random.below(2) === 0,
       date: seconds(bought),
     };

@@ -40,8 +40,6 @@ export interface CatalogueRecord {
   readonly raw?: string;
   /** Fields that replace the rendered ones, such as `{ id: '7' }`. */
   readonly wire?: WireObject;
-  /** Turns every reply that would contain the record into a 500 (field notes). */
-  readonly poisoned?: boolean;
   /** Further copies of the record in the list, each with its own replaced fields. */
   readonly copies?: readonly WireObject[];
 }

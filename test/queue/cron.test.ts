@@ -66,7 +66,7 @@ describe('a cron expression', () => {
   it.each([
     ...['2* * * * *', '* 2* * * *', '* * * janfeb *', '* * * * sunmon'],
     ...['0-99999999999 * * * *', '*/1000000000 * * * *', `${'0,'.repeat(100_000)}0 * * * *`],
-  ])('is rejected before the library reads it: %.20s', (expression) => {
+  ])('is rejected before the library reads it (%#)', (expression) => {
     expect(cronFault(expression)).not.toBeNull();
   });
 

@@ -111,17 +111,6 @@ test('records can be broken, altered and duplicated; the truth omits broken and 
   expect((await listed(simulator))[0]).toMatchObject({ name: catalogue.original(0).name });
 });
 
-test('a poisoned item turns the whole list into a 500 until it is removed (field notes)', async () => {
-  const simulator = await started();
-  const { catalogue } = simulator.seller(KEY);
-  catalogue.poison(1004);
-  const reply = await call(simulator, 'list');
-  expect(reply.status).toBe(500);
-  expect(reply.json()).toHaveProperty('exception');
-  catalogue.remove(1004);
-  expect((await call(simulator, 'list')).status).toBe(200);
-});
-
 test('a large list waits for its reader instead of filling memory', async () => {
   const catalogue = seededCatalogue({ seed: 1, count: 1_000_000 });
   const simulator = await started({ sellers: [seller({ catalogue })] });

@@ -86,15 +86,10 @@ export function planTick(
   }
   const missed = changed ? missedByRecord(record, watchedSince) : newest;
   const handledUntil = latest(record?.lastTick, newest, missed);
-  const skip = (why: 'no-catch-up' | 'covered' | 'changed'): TickPlan => ({
-    kind: 'skip',
-    handledUntil,
-    missed,
-    why,
-  });
-  if (missed === null) return skip('changed');
-  if (!catchUp) return skip('no-catch-up');
-  if (lastRunAt !== null && lastRunAt >= missed) return skip('covered');
+  const skipped = { kind: 'skip', handledUntil, missed } as const;
+  if (missed === null) return { ...skipped, why: 'changed' };
+  if (!catchUp) return { ...skipped, why: 'no-catch-up' };
+  if (lastRunAt !== null && lastRunAt >= missed) return { ...skipped, why: 'covered' };
   return { kind: 'enqueue', tick: missed, handledUntil };
 }
 

@@ -1,7 +1,6 @@
 /**
- * seller-mirror for other programs: the marketplace's client, checking purchase codes with it, and
- * reading the mirror. Only `openMirror` needs a database, and loads the client for it when it is called.
- * Nothing else of the package is meant to be imported.
+ * The public API of the package: a client of the marketplace, checks of purchase codes, and read access to the
+ * mirror. Only `openMirror` needs a database. Other modules of the package are internal.
  */
 import type { Mirror, MirrorOptions } from './store/mirror.js';
 
@@ -51,10 +50,10 @@ export type {
 export type { Mirror, MirrorOptions };
 
 /**
- * Opens the mirror for reading: Prisma Client over its reporting views, without writes.
- * `mirror.reportingPriceChanges` reads the view `reporting.price_changes`. PostgreSQL refuses every write.
- * @param options.databaseUrl PostgreSQL connection URL; without it, the embedded server under `dataDir`
- * @throws {Error} when there is no mirror under `dataDir`; it creates and migrates nothing
+ * Opens the mirror for reading, as a Prisma Client over the reporting views: `mirror.reportingPriceChanges` reads
+ * the view `reporting.price_changes`. PostgreSQL refuses every write.
+ * @param options.databaseUrl PostgreSQL connection URL; default: the embedded server under `dataDir`
+ * @throws {Error} when there is no mirror under `dataDir`: it is neither created nor migrated
  */
 export async function openMirror(options: MirrorOptions = {}): Promise<Mirror> {
   const mirror = await import('./store/mirror.js');

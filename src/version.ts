@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** The product's version, as its package states it. */
+/** The version in package.json. */
 export const VERSION = (
   JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
     readonly version: string;

@@ -81,11 +81,11 @@ async function checkAll(
 ): Promise<number> {
   await report(settingsChecks(config));
   const sellers = chosenSellers(config, name);
-  const found = await unlessAborted(checkStore(config, signal), signal);
-  const store = found.url === null ? null : openStore(found.url, APPLICATION_NAME);
+  const database = await unlessAborted(checkStore(config, signal), signal);
+  const store = database.url === null ? null : openStore(database.url, APPLICATION_NAME);
   let requests = 0;
   try {
-    await report(found.checks);
+    await report(database.checks);
     await report(await unlessAborted(checkQueue(config), signal));
     await report(await checkHealth(config, store));
     if (sendsAlert) await report(await checkAlerts(config, signal));
@@ -93,10 +93,10 @@ async function checkAll(
     for (const seller of sellers) {
       signal.throwIfAborted();
       try {
-        const asked = await checkMarketplace(config, seller, { store, others }, signal);
-        requests += asked.requests;
-        if (asked.account !== null) others.push(asked.account);
-        await report(asked.checks);
+        const found = await checkMarketplace(config, seller, { store, others }, signal);
+        requests += found.requests;
+        if (found.account !== null) others.push(found.account);
+        await report(found.checks);
       } catch (error) {
         if (!(error instanceof MarketplaceOptionsError)) throw error;
         const check = failed(`host: ${error.message}`, 'correct the setting');
@@ -105,7 +105,7 @@ async function checkAll(
     }
   } finally {
     await store?.close();
-    await found.close();
+    await database.close();
   }
   return requests;
 }
@@ -124,46 +124,31 @@ interface StoreFound {
 /** Checks the store without changing it: does not create a missing database. */
 export async function checkStore(config: Config, signal: AbortSignal): Promise<StoreFound> {
   const { databaseUrl, dataDir } = config;
-  const close = (): Promise<void> => Promise.resolve();
-  if (databaseUrl !== null) {
-    const url = databaseUrl.reveal();
-    return { ...(await checkDatabase(config, url, shownUrl(url), signal)), close };
-  }
-  const space = await diskSpace(dataDir);
+  let url = databaseUrl?.reveal() ?? null;
+  const space = url === null ? [await diskSpace(dataDir)] : [];
+  let close = (): Promise<void> => Promise.resolve();
   try {
-    if ((await describeEmbedded(dataDir)) === null) {
-      await assertCanBeMade(dataDir);
-      const none = ok(`store: no database in ${dataDir} yet; the first command creates it`);
-      return { checks: [none, space], url: null, close };
+    let shown = url === null ? '' : shownUrl(url);
+    if (url === null) {
+      if ((await describeEmbedded(dataDir)) === null) {
+        await assertCanBeMade(dataDir);
+        const none = ok(`store: no database in ${dataDir} yet; the first command creates it`);
+        return { checks: [none, ...space], url, close };
+      }
+      const applicationName = APPLICATION_NAME;
+      const database = await openEmbedded({ dataDir, applicationName, signal });
+      ({ url } = database);
+      shown = `embedded server in ${database.location}`;
+      close = () => database.close();
     }
-    const database = await openEmbedded({ dataDir, applicationName: APPLICATION_NAME, signal });
-    const shown = `embedded server in ${database.location}`;
-    const { checks, url } = await checkDatabase(config, database.url, shown, signal);
-    return { checks: [...checks, space], url, close: () => database.close() };
-  } catch (error) {
-    if (signal.aborted) throw error;
-    return { checks: [storeFailed(error, null), space], url: null, close };
-  }
-}
-
-async function checkDatabase(
-  config: Config,
-  url: string,
-  shown: string,
-  signal: AbortSignal,
-): Promise<Omit<StoreFound, 'close'>> {
-  try {
     const { checks, isUsable } = await databaseChecks(config, url, shown, signal);
-    return { checks, url: isUsable ? url : null };
+    return { checks: [...checks, ...space], url: isUsable ? url : null, close };
   } catch (error) {
     if (signal.aborted) throw error;
-    return { checks: [storeFailed(error, url)], url: null };
+    const [problem = '', remedy = ''] = reportError(error, url).lines;
+    const check = failed(`store: ${problem}`, remedy.replace(/^→ /, '') || null);
+    return { checks: [check, ...space], url: null, close };
   }
-}
-
-function storeFailed(error: unknown, url: string | null): Check {
-  const [problem = '', remedy = ''] = reportError(error, url).lines;
-  return failed(`store: ${problem}`, remedy.replace(/^→ /, '') || null);
 }
 
 /** Checks the queue and its server's settings. Writes a key that expires in a minute. */

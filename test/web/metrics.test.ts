@@ -92,7 +92,7 @@ const FINISHED: RunEvent & { phase: 'finished' } = {
   durationMs: 2_000,
 };
 
-/** In the order of their counts in `FINISHED`, which the test doubles: 1, 2, 3 and so on. */
+/** Their counts in `FINISHED` are 1, 2, 3 and so on. */
 const CHANGES = ['added', 'changed', 'restored', 'missing', 'removed', 'quarantined'] as const;
 
 describe('counters', () => {
@@ -112,7 +112,7 @@ describe('counters', () => {
     expect(of('budget_wait_seconds_count')).toBe(0);
   });
 
-  it('are runs by seller, kind and end, the items they changed, and how long they took', async () => {
+  it('count runs by seller, kind and state, and the items that they changed', async () => {
     const metrics = metricsOf();
     metrics.onRun('main', { phase: 'started', runId: 1n, kind: 'items' });
     metrics.onRun('main', FINISHED);

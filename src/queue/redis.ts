@@ -168,22 +168,18 @@ const OLDEST_VERSION = '6.2';
  * @param info the reply to INFO
  */
 export function warningsIn(info: string): string[] {
-  const facts = new Map(
-    info.split(/\r?\n/).map((line) => {
-      const colon = line.indexOf(':');
-      return [line.slice(0, colon), line.slice(colon + 1).trim()] as const;
-    }),
-  );
+  const fact = (name: string): string | undefined =>
+    new RegExp(`^${name}:(.*)`, 'm').exec(info)?.[1]?.trim();
   const warnings: string[] = [];
-  const version = facts.get('redis_version');
+  const version = fact('redis_version');
   if (version !== undefined && version.localeCompare(OLDEST_VERSION, 'en', { numeric: true }) < 0) {
     warnings.push(`version ${version} is too old; at least ${OLDEST_VERSION} is required`);
   }
-  const policy = facts.get('maxmemory_policy');
+  const policy = fact('maxmemory_policy');
   if (policy !== undefined && policy !== 'noeviction') {
     warnings.push(`maxmemory-policy is ${policy}, which may delete jobs; set it to noeviction`);
   }
-  if (facts.get('aof_enabled') === '0') {
+  if (fact('aof_enabled') === '0') {
     warnings.push('appendonly is off, so a crash may lose the latest jobs; set it to yes');
   }
   return warnings;

@@ -188,7 +188,7 @@ async function parkedContent(store: Store, seller: string): Promise<ContentOrDro
   const parking = await store.sellers.parkingOf(seller);
   if (parking === null) return { dropped: `seller ${seller} is no longer parked` };
   const { since, code, reason, runId } = parking;
-  if (code === PAUSED) return { dropped: `seller ${seller} was paused since` };
+  if (code === PAUSED) return { dropped: `seller ${seller} has been paused since` };
   const remedy = parkedRemedy(code, seller);
   return {
     at: since,
@@ -215,7 +215,7 @@ async function staleCopyContent(
 ): Promise<ContentOrDropped> {
   const [status] = await store.sellers.statuses(seller);
   if (status === undefined) return { dropped: `seller ${seller} is no longer in the store` };
-  if (status.parked?.code === PAUSED) return { dropped: `seller ${seller} was paused since` };
+  if (status.parked?.code === PAUSED) return { dropped: `seller ${seller} has been paused since` };
   const last = status.itemsMirroredAt?.toISOString() ?? null;
   if (last !== since) return { dropped: `the items of seller ${seller} were mirrored since` };
   const text =

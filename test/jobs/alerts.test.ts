@@ -49,6 +49,13 @@ async function alertOf(deps: Parameters<typeof performMirrorTask>[0]): Promise<A
   return outcome.alert;
 }
 
+/** A market after a mirror job that failed for good, with the job's alert. */
+async function failedMarket(fault: 'server-error' | 'key-refused') {
+  const opened = await market();
+  opened.sim.faults.always(fault === 'server-error' ? 'list' : 'any', { kind: fault });
+  return { ...opened, alert: await alertOf(opened.deps) };
+}
+
 /** The messages that a receiver gets for an alert. */
 async function messagesOf(alert: Alert): Promise<unknown[]> {
   const { deps, received } = await receiver();
@@ -62,9 +69,7 @@ const text = expect.any(String) as string;
 
 describe('an alert', () => {
   it('of a failed run says what failed and what to do', async () => {
-    const { sim, deps } = await market();
-    sim.faults.always('list', { kind: 'server-error' });
-    const alert = await alertOf(deps);
+    const { alert } = await failedMarket('server-error');
     const { deps: to, received } = await receiver();
     expect(await deliverAlert(to, alert, 'run-failed.1', never)).toEqual({
       kind: 'done',
@@ -93,9 +98,7 @@ describe('an alert', () => {
   });
 
   it('has a link when the dashboard’s URL is configured', async () => {
-    const { sim, deps } = await market();
-    sim.faults.always('list', { kind: 'server-error' });
-    const alert = await alertOf(deps);
+    const { alert } = await failedMarket('server-error');
     const { deps: to, received } = await receiver();
     await deliverAlert({ ...to, dashboardUrl: 'https://mirror.example' }, alert, 'a', never);
     const runId = alert.kind === 'run-failed' ? alert.runId : '';
@@ -138,9 +141,8 @@ describe('an alert', () => {
   });
 
   it('of a parked seller says how to resume', async () => {
-    const { sim, deps } = await market();
-    sim.faults.always('any', { kind: 'key-refused' });
-    expect(await messagesOf(await alertOf(deps))).toMatchObject([
+    const { alert } = await failedMarket('key-refused');
+    expect(await messagesOf(alert)).toMatchObject([
       {
         type: 'seller.parked',
         data: {
@@ -195,9 +197,7 @@ describe('an alert', () => {
   });
 
   it('has the same id at each retry of its job, and another id in another job', async () => {
-    const { sim, deps } = await market();
-    sim.faults.always('list', { kind: 'server-error' });
-    const alert = await alertOf(deps);
+    const { alert } = await failedMarket('server-error');
     const { server, deps: to } = await receiver([
       { status: 503, headers: { 'retry-after': '60' } },
       { status: 200 },
@@ -225,9 +225,7 @@ describe('an outdated alert', () => {
 
   it('is dropped when the run is gone or a later one succeeded', async () => {
     expect(await dropped({ kind: 'run-failed', runId: '999999' })).toMatch(/no longer/);
-    const { sim, deps } = await market();
-    sim.faults.always('list', { kind: 'server-error' });
-    const alert = await alertOf(deps);
+    const { sim, deps, alert } = await failedMarket('server-error');
     sim.faults.clear();
     await syncAccount(deps, never);
     const { server, deps: to } = await receiver();
@@ -238,22 +236,18 @@ describe('an outdated alert', () => {
   });
 
   it('is dropped when the seller is no longer parked', async () => {
-    const { sim, deps } = await market();
-    sim.faults.always('any', { kind: 'key-refused' });
-    const alert = await alertOf(deps);
+    const { sim, deps, alert } = await failedMarket('key-refused');
     sim.faults.clear();
     await syncAccount(deps, never);
     expect(await dropped(alert)).toMatch(/no longer parked/);
   });
 
   it('is dropped when a person has paused the seller', async () => {
-    const { sim, deps } = await market();
-    sim.faults.always('any', { kind: 'key-refused' });
-    const alert = await alertOf(deps);
+    const { alert } = await failedMarket('key-refused');
     await mirror().store.sellers.pause('main', 'paused by ada');
-    expect(await dropped(alert)).toMatch(/was paused since/);
+    expect(await dropped(alert)).toMatch(/has been paused since/);
     expect(await dropped({ kind: 'copy-stale', seller: 'main', since: null })).toMatch(
-      /was paused/,
+      /has been paused/,
     );
   });
 

@@ -19,7 +19,7 @@ import type { JobDeps } from '../types.js';
 import { BatchValidator } from './ask-codes.js';
 import { countsAgainst, isGivenUp, type ChunkResult } from './chunk-outcome.js';
 import type { Pace } from './pace.js';
-import type { BatchOptions, BatchState, SettledCode, Stop, UnprovenCode } from './types.js';
+import type { BatchOptions, BatchReport, BatchState, SettledCode, Stop } from './types.js';
 
 /** Known canaries that a chunk may try. */
 const MAX_CANARIES = 20;
@@ -56,10 +56,9 @@ export async function validateChunk(
     store.sellers.ensure(sellerId, marketplace.host),
   ]);
   let settled = 0;
-  let failedRounds = 0;
   const writer = new ResultWriter(deps, held.auditId, audit?.state ?? 'running');
   const isUntried = audit !== null && audit.valid + audit.invalid + audit.denied === audit.reused;
-  const resultOf = (stop: Stop | null): ChunkResult => {
+  const resultOf = (stop: Stop | null, failedRounds = 0): ChunkResult => {
     const { state } = writer;
     return { stop, settled, open: pending.length - settled, failedRounds, isUntried, state };
   };
@@ -101,26 +100,14 @@ export async function validateChunk(
   const { report } = validator;
   batchStates.set(sellerId, report.endState);
   await store.audits.recordDeniedCanaries(sellerId, deniedCanaries, foundCanaries, lookAfterMs);
-  const unproven: CodeResult[] = [];
-  for (const [code, result] of report.unproven) {
-    if (!countsAgainst(result.reason, report.stop)) continue;
-    const known = pendingByCode.get(code) as PendingCode;
-    const rounds = known.attempts + 1;
-    const isFinal = isGivenUp(rounds, report.stop);
-    unproven.push(unprovenResult(result, known, isFinal));
-    if (!isFinal && retryOf(result.reason) === 'later') {
-      failedRounds = Math.max(failedRounds, rounds);
-    }
-  }
-  await record(unproven);
+  const { results, failedRounds } = unprovenResults(report, pendingByCode);
+  await record(results);
   await writer.flush();
   if (username === null && report.account !== null) {
-    await store.sellers.bind(sellerId, {
-      username: report.account,
-      marketplace: marketplace.host,
-    });
+    const bound = { username: report.account, marketplace: marketplace.host };
+    await store.sellers.bind(sellerId, bound);
   }
-  return resultOf(report.stop);
+  return resultOf(report.stop, failedRounds);
 }
 
 /**
@@ -178,23 +165,25 @@ function settledResult(
     : { ...denied, finding: { verdict: 'invalid' }, reason: 'denied' };
 }
 
-function unprovenResult(
-  { reason, evidence, at }: UnprovenCode,
-  { position, codeId }: PendingCode,
-  final: boolean,
-): CodeResult {
-  return {
-    position,
-    codeId,
-    finding: { verdict: 'unproven' },
-    reason,
-    proof: 'none',
-    ...evidence,
-    checkedAt: new Date(at),
-    checkpoints: null,
-    rawHash: null,
-    final,
-  };
+/** The results of codes whose round failed, and the most rounds that a code has failed that may still pass. */
+function unprovenResults(
+  { unproven, stop }: BatchReport,
+  pendingByCode: ReadonlyMap<string, PendingCode>,
+): { readonly results: readonly CodeResult[]; readonly failedRounds: number } {
+  const results: CodeResult[] = [];
+  let failedRounds = 0;
+  for (const [code, { reason, evidence, at }] of unproven) {
+    if (!countsAgainst(reason, stop)) continue;
+    const { position, codeId, attempts } = pendingByCode.get(code) as PendingCode;
+    const rounds = attempts + 1;
+    const final = isGivenUp(rounds, stop);
+    if (!final && retryOf(reason) === 'later') failedRounds = Math.max(failedRounds, rounds);
+    const nothing = { proof: 'none', checkpoints: null, rawHash: null };
+    const finding = { verdict: 'unproven' } as const;
+    const checkedAt = new Date(at);
+    results.push({ position, codeId, finding, reason, ...nothing, ...evidence, checkedAt, final });
+  }
+  return { results, failedRounds };
 }
 
 /**

@@ -6,13 +6,13 @@ import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { program } from '../src/cli/program.js';
 import { SETTINGS } from '../src/config/index.js';
-import { MAX_GAP_MS, MAX_DENIALS_IN_ROW } from '../src/domain/codes/proof.js';
+import { describeDenials } from '../src/domain/codes/evidence.js';
+import { MAX_DENIALS_IN_ROW, MAX_GAP_MS } from '../src/domain/codes/proof.js';
 import {
   SECOND_LOOK_DELAY_MS,
   SHORT_SECOND_LOOK_DELAY_MS,
   MIN_SECOND_LOOKS,
   SAMPLE_INTERVAL,
-  describeDenials,
 } from '../src/domain/codes/second-look.js';
 import { silentLog } from '../src/domain/log.js';
 import { parseRedisUrl } from '../src/domain/redis-target.js';
@@ -135,7 +135,7 @@ describe('the explanation of proofs in README', () => {
     expect(text).toContain('a minute later and after every other code (5 s later');
     const few = MIN_SECOND_LOOKS.toLocaleString('en');
     expect(text).toContain(`if at most ${few} codes or a tenth`);
-    expect(text).toContain(`one in ${SAMPLE_INTERVAL} is asked again, but at least ${few},`);
+    expect(text).toContain(`one in ${SAMPLE_INTERVAL} is checked again, but at least ${few},`);
     const untimed = { checkpointBefore: null, checkpointAfter: null };
     const [first, last] = [
       { at: new Date(0), ...untimed },

@@ -201,7 +201,7 @@ function hundredths(text: string): bigint | null {
 
 /**
  * Shortens two texts to the words that differ and a few around them; … marks each cut. Each result has at
- * most `width` UTF-16 units and ends with a whole character. Different texts stay different if `width` is
+ * most `width` UTF-16 units, and no character is cut in half. Different texts stay different if `width` is
  * at least 16.
  */
 export function shortenDiff(

@@ -71,7 +71,7 @@ export class KnownItems {
     this.#addFlag(slot, SEEN | UNREADABLE);
   }
 
-  /** True when the stored row equals one of the item's records in the list. */
+  /** True if the stored row equals one of the item's records in the list. */
   isStoredListed(slot: number): boolean {
     return (this.#flagsAt(slot) & STORED_IS_LISTED) !== 0;
   }

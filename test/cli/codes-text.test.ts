@@ -247,7 +247,7 @@ describe('the summary of an audit', () => {
       [
         '! audit 12 · main · customers.csv · 9,121 valid · 871 invalid · 9 unproven',
         '  10,104 requests in 2 h 47 min · 1 verdict reused · 3 lines rejected',
-        '  7 codes: the marketplace was not available → ask again later',
+        '  7 codes: the marketplace was not available → check again later',
         '  2 codes: the marketplace refused the API key → check the API key in the workspace settings of the marketplace; `seller-mirror doctor` tries it',
         '  result: result.csv',
         '  → check the list again with --max-age 7d, which checks only codes without a verdict',

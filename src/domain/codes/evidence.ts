@@ -1,11 +1,26 @@
 import type { Purchase } from '../item.js';
 import { moment } from '../moment.js';
 import { whyUnproven } from './outcome.js';
-import { describeDenials, type Denials } from './second-look.js';
+
+/** A denial that counts. */
+export interface Denial {
+  readonly at: Date;
+  /** When the checkpoints around it ended; null if an older version recorded it. */
+  readonly checkpointBefore: Date | null;
+  readonly checkpointAfter: Date | null;
+}
+
+/** The denials that made a code invalid. */
+export interface Denials {
+  /** At least 1. */
+  readonly times: number;
+  readonly first: Denial;
+  readonly last: Denial;
+}
 
 /** The outcome of a record of a list. */
 export interface RecordFacts {
-  /** `rejected`: the record holds no code. `pending`: the code was not asked yet. */
+  /** `rejected`: the record holds no code. `pending`: the code was not checked yet. */
   readonly verdict: 'valid' | 'invalid' | 'unproven' | 'rejected' | 'pending';
   /** One word, for programs; for a rejected record, a sentence. */
   readonly reason: string;
@@ -36,4 +51,39 @@ export function describeVerdict(facts: Omit<RecordFacts, 'purchase'>): string {
     return `${denied}, while the API key opened the account before and after; no valid code was known to try`;
   }
   return proof;
+}
+
+/**
+ * Describes when a code was denied: `denied twice, 61 s apart, at 2026-11-21 10:00:00Z (between
+ * checkpoints at 09:59:58Z and 10:00:02Z) and 2026-11-21 10:01:01Z (between …)`.
+ */
+export function describeDenials({ times, first, last }: Denials): string {
+  if (times < 2) return `denied once, at ${denialText(last)}`;
+  const apart = interval(last.at.getTime() - first.at.getTime());
+  return times === 2
+    ? `denied twice, ${apart} apart, at ${denialText(first)} and ${denialText(last)}`
+    : `denied ${times} times within ${apart}, from ${denialText(first)} to ${denialText(last)}`;
+}
+
+function denialText({ at, checkpointBefore, checkpointAfter }: Denial): string {
+  const text = moment(at);
+  if (checkpointBefore === null || checkpointAfter === null) return text;
+  const day = text.slice(0, 'YYYY-MM-DD '.length);
+  const [before, after] = [checkpointBefore, checkpointAfter].map((checkpoint) =>
+    moment(checkpoint).replace(day, ''),
+  );
+  return `${text} (between checkpoints at ${before} and ${after})`;
+}
+
+const UNITS = [
+  ['d', 86_400],
+  ['h', 3_600],
+  ['min', 60],
+] as const;
+
+/** A duration in the largest unit that it contains twice: `61 s`, `2 min`, `30 h`. */
+function interval(ms: number): string {
+  const seconds = Math.round(Math.max(0, ms) / 1_000);
+  const [unit, size] = UNITS.find(([, length]) => seconds >= 2 * length) ?? ['s', 1];
+  return `${Math.round(seconds / size)} ${unit}`;
 }

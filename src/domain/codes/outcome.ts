@@ -181,7 +181,7 @@ export function whyUnproven(word: string): string {
 /** The remedy for a missing verdict. An unknown reason gets that of an outage. */
 export function unprovenRemedy(word: string): string {
   const [retry, , remedy] = REASONS[reasonOf(word) ?? 'unavailable'];
-  return remedy ?? (retry === 'now' ? 'ask again' : 'ask again later');
+  return remedy ?? (retry === 'now' ? 'check again' : 'check again later');
 }
 
 export function retryOf(reason: UnprovenReason): Retry {

@@ -6,14 +6,14 @@ import type { CallResult, DenialFault } from './outcome.js';
  * A wrong key, a switched-off API and a bad code all get the same answer, so one denial proves nothing. A
  * denial counts only between two checkpoints. At a checkpoint the API key opens the seller's account and,
  * once any valid code is known, finds a valid code. The two checkpoints are at most two minutes apart (ten
- * calls, if the budget is slow), with at most 25 denials in a row and no doubt about the key between them.
- * A code is invalid after two such denials, the second a minute later and after every other code (5 s
- * later for codes given as arguments), because a stale cache or one sick machine denies good codes for a
- * moment. By default, every denied code is asked again if at most 1,000 codes or a tenth of the list were
- * denied. If more were, one in 12 is asked again, but at least 1,000, and every code that was valid before.
- * `--confirm all` asks all of them again, `none` asks none. If a code turns out valid after all, every
- * denied code is asked again until chance no longer explains its denials. An invalid code comes with its
- * evidence: `denied twice, 61 s apart`. Whatever can't be proven is unproven and asked again. Limits,
+ * calls, if the budget is slow), with at most 25 denials in a row and no sign of a bad key between them. A
+ * code is invalid after two such denials, the second a minute later and after every other code (5 s later
+ * for codes given as arguments), because a stale cache or one faulty machine can deny valid codes for a
+ * moment. By default, every denied code is checked again if at most 1,000 codes or a tenth of the list were
+ * denied. If more were, one in 12 is checked again, but at least 1,000, and every code that was valid
+ * before. `--confirm all` checks all of them again, `none` checks none. If a code turns out valid after all,
+ * every denied code is checked again until chance no longer explains its denials. An invalid code comes with
+ * its evidence: `denied twice, 61 s apart`. Whatever can't be proven is unproven and checked again. Limits,
  * outages and odd answers never become a verdict.
  *
  * More exactly: one checkpoint ended before the denied call began, and the other began after that call

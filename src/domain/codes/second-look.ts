@@ -1,16 +1,14 @@
-import { moment } from '../moment.js';
-
 /**
- * Decides which denied codes are asked again before they are called invalid.
+ * Decides which denied codes are checked again before they are called invalid.
  *
- * Checkpoints prove the key, not the denial: a stale cache denies good codes for a moment, and one sick
+ * Checkpoints prove the key, not the denial: a stale cache denies valid codes for a moment, and one faulty
  * machine of several denies some of them all the time. So a code is *invalid* only after two denials, the
  * second at least `SECOND_LOOK_DELAY_MS` later and after every other code of the list. `--confirm` chooses
  * the codes for this second look: `all`, `none`, or `auto`. If few codes are denied, `auto` checks all of
  * them again, and otherwise a sample. A sample can miss a few brief false denials; `all` misses none.
  *
  * A denied code that turns out valid shows that this marketplace gives false denials. From then on every
- * denied code is asked again, until chance can no longer explain all its denials.
+ * denied code is checked again, until chance can no longer explain all its denials.
  */
 
 export const CONFIRM_MODES = ['auto', 'all', 'none'] as const;
@@ -21,9 +19,9 @@ export const SECOND_LOOK_DELAY_MS = 60_000;
 /** The same for codes given as arguments: somebody waits for them at the terminal. */
 export const SHORT_SECOND_LOOK_DELAY_MS = 5_000;
 
-/** Up to this many denied codes are all asked again. Of more, at least this many are. */
+/** Up to this many denied codes are all checked again. Of more, at least this many are. */
 export const MIN_SECOND_LOOKS = 1_000;
-/** Up to this share of the list, all denied codes are asked again. */
+/** Up to this share of the list, all denied codes are checked again. */
 const SMALL_SHARE = 0.1;
 /**
  * A sample has every 12th denied code, in list order. So it has at least one from each row of 25 denied
@@ -48,13 +46,13 @@ export interface DenialCounts {
 }
 
 export type SecondLookPlan =
-  /** Asks codes again that have fewer than `denials` denials: one in `oneIn` of them. */
+  /** Checks codes again that have fewer than `denials` denials: one in `oneIn` of them. */
   | { readonly kind: 'look'; readonly denials: number; readonly oneIn: number }
   /** No number of denials would prove anything. */
   | { readonly kind: 'unproven' };
 
 /**
- * Decides how many denials a code needs, and which codes are asked again. Overturned codes show how often
+ * Decides how many denials a code needs, and which codes are checked again. Overturned codes show how often
  * this marketplace denies a valid code. The number of denials then keeps the risk below `MAX_RISK`.
  */
 export function planSecondLook({
@@ -92,55 +90,4 @@ export function waitBeforeSecondLook(
   const afterMs = overturned > 0 ? Math.min(lookAfterMs, SHORT_SECOND_LOOK_DELAY_MS) : lookAfterMs;
   const last = deniedAt.reduce((latest, at) => Math.max(latest, at), 0);
   return Math.min(afterMs, Math.max(0, last + afterMs - now));
-}
-
-/** A denial that counts. */
-export interface Denial {
-  readonly at: Date;
-  /** When the checkpoints around it ended; null if an older version recorded it. */
-  readonly checkpointBefore: Date | null;
-  readonly checkpointAfter: Date | null;
-}
-
-/** The denials that made a code invalid. */
-export interface Denials {
-  /** At least 1. */
-  readonly times: number;
-  readonly first: Denial;
-  readonly last: Denial;
-}
-
-/**
- * Describes when a code was denied: `denied twice, 61 s apart, at 2026-11-21 10:00:00Z (between
- * checkpoints at 09:59:58Z and 10:00:02Z) and 2026-11-21 10:01:01Z (between …)`.
- */
-export function describeDenials({ times, first, last }: Denials): string {
-  if (times < 2) return `denied once, at ${denialText(last)}`;
-  const apart = interval(last.at.getTime() - first.at.getTime());
-  return times === 2
-    ? `denied twice, ${apart} apart, at ${denialText(first)} and ${denialText(last)}`
-    : `denied ${times} times within ${apart}, from ${denialText(first)} to ${denialText(last)}`;
-}
-
-function denialText({ at, checkpointBefore, checkpointAfter }: Denial): string {
-  const text = moment(at);
-  if (checkpointBefore === null || checkpointAfter === null) return text;
-  const day = text.slice(0, 'YYYY-MM-DD '.length);
-  const [before, after] = [checkpointBefore, checkpointAfter].map((checkpoint) =>
-    moment(checkpoint).replace(day, ''),
-  );
-  return `${text} (between checkpoints at ${before} and ${after})`;
-}
-
-const UNITS = [
-  ['d', 86_400],
-  ['h', 3_600],
-  ['min', 60],
-] as const;
-
-/** A duration in the largest unit that it contains twice: `61 s`, `2 min`, `30 h`. */
-function interval(ms: number): string {
-  const seconds = Math.round(Math.max(0, ms) / 1_000);
-  const [unit, size] = UNITS.find(([, length]) => seconds >= 2 * length) ?? ['s', 1];
-  return `${Math.round(seconds / size)} ${unit}`;
 }

@@ -1,5 +1,5 @@
 import type { Checkpoints } from '../../domain/codes/proof.js';
-import type { Denial, Denials } from '../../domain/codes/second-look.js';
+import type { Denial, Denials } from '../../domain/codes/evidence.js';
 import type { Json } from '../../domain/item.js';
 import { storableJson, storableText } from '../../domain/values.js';
 

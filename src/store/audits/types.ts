@@ -1,5 +1,6 @@
 import type { Checkpoints, Verdict } from '../../domain/codes/proof.js';
-import type { Confirm, DenialCounts, Denials } from '../../domain/codes/second-look.js';
+import type { Denials } from '../../domain/codes/evidence.js';
+import type { Confirm, DenialCounts } from '../../domain/codes/second-look.js';
 import type { NewVerdict, KnownCode } from '../../domain/codes/known-code.js';
 import type { Json, Purchase } from '../../domain/item.js';
 import type {

@@ -1,12 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { describeDenials, type Denial } from '../../../src/domain/codes/evidence.js';
 import { MAX_DENIALS_IN_ROW } from '../../../src/domain/codes/proof.js';
 import {
-  type DenialCounts,
-  SAMPLE_INTERVAL,
-  describeDenials,
-  type Denial,
   planSecondLook,
+  SAMPLE_INTERVAL,
+  type DenialCounts,
 } from '../../../src/domain/codes/second-look.js';
 
 const COUNTS = { confirm: 'auto', asked: 1_000, denied: 50, valid: 950, overturned: 0 } as const;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { PurchaseReading } from '../../../src/domain/codes/known-code.js';
 import type { Checkpoints } from '../../../src/domain/codes/proof.js';
-import type { Denial } from '../../../src/domain/codes/second-look.js';
+import type { Denial } from '../../../src/domain/codes/evidence.js';
 import type { Item, PurchasedItem } from '../../../src/domain/item.js';
 import type { Store } from '../../../src/store/store.js';
 import type {

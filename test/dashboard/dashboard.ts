@@ -10,7 +10,9 @@ import { silentLog } from '../../src/domain/log.js';
 import type { Queues } from '../../src/queue/queues.js';
 import type { Role } from '../../src/store/access.js';
 import type { Store } from '../../src/store/store.js';
-import { useMirror, type Mirror } from '../support/mirror.js';
+import { performMirrorTask } from '../../src/jobs/mirror-task.js';
+import { seededCatalogue } from '../../src/simulator/index.js';
+import { KEY, never, useMirror, type Mirror } from '../support/mirror.js';
 
 export const HOST = 'http://127.0.0.1:8791';
 
@@ -145,6 +147,15 @@ export function formTokenIn(page: string): string {
 /** The text of a page without its tags. */
 export function textOf(page: string): string {
   return page.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
+}
+
+/** Mirrors a seller with five items once. */
+export async function mirrorSeller(mirror: Mirror) {
+  const catalogue = seededCatalogue({ seed: 3, count: 5 });
+  const sim = await mirror.simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+  const deps = mirror.deps(sim.url);
+  await performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: true }, never);
+  return { sim, deps };
 }
 
 export async function expectNothingQueued({ queues }: TestDashboard): Promise<void> {

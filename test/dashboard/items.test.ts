@@ -1,0 +1,107 @@
+import { parquetReadObjects } from 'hyparquet';
+import { readSheet } from 'read-excel-file/node';
+import { describe, expect, it } from 'vitest';
+import { StepChart } from '../../src/dashboard/charts.js';
+import { printable } from '../../src/dashboard/format.js';
+import { mirrorSeller, useDashboard, type Visitor } from './dashboard.js';
+
+const { mirror, dashboard } = useDashboard();
+
+/** Ids of the items that a search finds. */
+async function search(visitor: Visitor, text: string): Promise<(string | undefined)[]> {
+  const page = await visitor.page(`/items?q=${encodeURIComponent(text)}`);
+  return [...page.matchAll(/\/items\/main\/(\d+)/g)].map(([, id]) => id);
+}
+
+describe('the search for items', () => {
+  it('finds part of a name, a tag and an id, and accepts numbers of any length', async () => {
+    await mirrorSeller(mirror());
+    await mirror().rows(`UPDATE mirror.items SET name = 'Menu 99% ' || item_id, tags = '{}'`);
+    await mirror().rows(`UPDATE mirror.items SET tags = '{1001}' WHERE item_id = 1005`);
+    await mirror().rows(`UPDATE mirror.items SET name = 'Shop' WHERE item_id = 1001`);
+    const visitor = await dashboard().login();
+    expect(await search(visitor, '9% 1')).toEqual(['1002', '1003', '1004', '1005']);
+    expect(await search(visitor, 'sHo')).toEqual(['1001']);
+    expect(await search(visitor, '1001')).toEqual(['1001', '1005']);
+    for (const text of ['01001', '9'.repeat(19), '9'.repeat(40), '0x3e9']) {
+      expect(await search(visitor, text), text).toEqual([]);
+    }
+  });
+
+  it.each([
+    ['any letter case', ['QUIK', 'qUiK', 'ik']],
+    ['letters beyond ASCII', ['körbe', 'KÖRBE q']],
+    ['a letter whose lower case is in ASCII', ['kelvin', 'K']],
+    ['wildcards of patterns', ['_\\ (', '%', '_']],
+    ['digits and punctuation', ['273.15', ' (']],
+  ])('matches part of a name with %s', async (_, texts) => {
+    await mirrorSeller(mirror());
+    await mirror().rows(`UPDATE mirror.items SET name = 'Other'`);
+    const name = 'Körbe Quik%_\\ (273.15 \u212Aelvin)';
+    await mirror().rows(`UPDATE mirror.items SET name = $1 WHERE item_id = 1003`, [name]);
+    const visitor = await dashboard().login();
+    for (const text of texts) expect(await search(visitor, text), text).toEqual(['1003']);
+  });
+});
+
+describe('changes', () => {
+  it('separate the entries of a changed list', async () => {
+    await mirrorSeller(mirror());
+    await mirror().rows(
+      `INSERT INTO mirror.item_changes (seller_id, item_id, run_id, changed_at, class, field, old_value, new_value)
+       SELECT 'main', 1, max(run_id), now(), 'text', 'tags', '["red","blue"]', '["green","grey"]'
+         FROM mirror.runs`,
+    );
+    const text = await (await dashboard().login()).page('/changes');
+    expect(text.replaceAll(/<[^>]+>/g, '')).toContain('red, blue → green, grey');
+  });
+
+  it('have unchanged texts and formatted prices in every download', async () => {
+    await mirrorSeller(mirror());
+    await mirror().rows(
+      `INSERT INTO mirror.item_changes (seller_id, item_id, run_id, changed_at, class, field, old_value, new_value)
+       SELECT 'main', 1, max(run_id), '2026-03-01 02:00:00.5Z', c.class::mirror.change_class, c.field, c.old, c.new
+         FROM mirror.runs, (VALUES ('price', 'price_regular', '"10.00"'::jsonb, '"8.00"'::jsonb),
+                                   ('text', 'name', '"1.5"', '"=1+1"')) AS c (class, field, old, new)
+        GROUP BY c.class, c.field, c.old, c.new`,
+    );
+    const visitor = await dashboard().login();
+    const page = await visitor.page('/changes?class=price');
+    expect(page).toContain('/changes.csv?class=price&amp;decimal=comma');
+    const comma = await (await visitor.get('/changes.csv?item=1&decimal=comma')).text();
+    expect(comma).toMatch(/;text;name;1\.5;'=1\+1;\r\n/);
+    expect(comma).toMatch(/;price;price_regular;10,00;8,00;-20,00\r\n/);
+    const book = await visitor.get('/changes.xlsx?class=text');
+    const [, cells] = await readSheet(Buffer.from(await book.arrayBuffer()));
+    expect(cells?.slice(1, 4)).toEqual([new Date('2026-03-01T02:00:00.500Z'), 'main', 1]);
+    expect(cells?.slice(7, 9)).toEqual(['1.5', '=1+1']);
+    const parquet = await visitor.get('/changes.parquet?class=price');
+    expect(await parquetReadObjects({ file: await parquet.arrayBuffer() })).toMatchObject([
+      { item_id: 1n, old_value: '10.00', percent: -20 },
+    ]);
+    expect((await visitor.get('/changes.doc')).status).toBe(404);
+  });
+});
+
+it('a chart labels large values that differ little', () => {
+  const day = (n: number, value: number) => ({ at: new Date(Date.UTC(2026, 0, n)), value });
+  const points = [day(1, 87_298), day(2, 87_300), day(3, 87_299)];
+  const until = new Date(Date.UTC(2026, 0, 4));
+  const chart: { toString(): unknown } | null | undefined = StepChart({
+    label: 'Live items',
+    points,
+    until,
+  });
+  const [, ...drawings] = String(chart?.toString()).split('<svg');
+  expect(drawings).toHaveLength(2);
+  for (const one of drawings) {
+    const figures = [...one.matchAll(/text-anchor="end">([^<]+)</g)].map(([, figure]) => figure);
+    expect(figures).toContain('87,299');
+    expect(new Set(figures).size).toBe(figures.length);
+  }
+});
+
+it('printable text has a limited number of stacked marks', () => {
+  expect(printable(`e${'\u0301'.repeat(400)}`)).toHaveLength(7);
+  expect(printable('Tiếng Việt')).toBe('Tiếng Việt');
+});

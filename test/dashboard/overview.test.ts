@@ -1,0 +1,123 @@
+import { describe, expect, it } from 'vitest';
+import { performMirrorTask } from '../../src/jobs/mirror-task.js';
+import { enter } from '../jobs/codes/support.js';
+import { KEY, never } from '../support/mirror.js';
+import { mirrorSeller, openDashboard, useDashboard } from './dashboard.js';
+
+const { mirror, dashboard } = useDashboard();
+
+describe('the overview', () => {
+  it.each([
+    ['its items are old', 'items', '1 copy stale, 27 h old'],
+    ['only its account is old', 'account', '1 copy current, 0 s old'],
+  ])('takes the age of a copy from its items, as `status` does: %s', async (_, kind, summary) => {
+    await mirrorSeller(mirror());
+    await mirror().rows(
+      `UPDATE mirror.runs SET finished_at = CASE WHEN kind::text = $1
+         THEN now() - interval '27 hours' ELSE now() END`,
+      [kind],
+    );
+    const text = await (await dashboard().login()).page('/');
+    expect(text).toContain(`<p class="lead">${summary}`);
+    expect(text.includes('the copy is stale')).toBe(kind === 'items');
+  });
+
+  it('counts copies by the states of `status`', async () => {
+    await mirrorSeller(mirror());
+    const { sellers } = mirror().store;
+    for (const name of ['new', 'resting']) await sellers.ensure(name, 'm');
+    await sellers.pause('resting', 'paused by ada');
+    const visitor = await dashboard().login();
+    expect(await visitor.page('/')).toContain('1 copy current, 1 never mirrored, 1 paused, the');
+    await mirror().rows(
+      `INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at)
+       VALUES ('main', 'items', 'failed', 'x', now())`,
+    );
+    expect(await visitor.page('/')).toContain('1 copy never mirrored, 1 failing, 1 paused, the');
+    expect(await visitor.page('/sellers/main')).toContain('>failing</span>');
+  });
+
+  it('syncs the configured sellers before the store knows any', async () => {
+    const settings = {
+      MARKETPLACE_URL: 'https://market.example',
+      MARKETPLACE_API_KEY: KEY,
+      SELLER_NAME: 'main',
+    };
+    const visitor = await (await openDashboard(mirror(), {}, { settings })).login();
+    const page = await visitor.page('/');
+    expect(page).toContain('No seller was mirrored yet. Press Sync now');
+    expect(page).toContain('>Sync now</button>');
+    expect((await visitor.post('/sync', { seller: 'nobody' })).status).toBe(404);
+    expect((await visitor.post('/sync')).status).toBe(303);
+    expect(await dashboard().queues.counts()).toMatchObject({ mirror: { waiting: 1 } });
+  });
+
+  it('of 1,000 sellers stays below 100 kB, and every seller can be found', async () => {
+    await mirror().rows(
+      `INSERT INTO mirror.sellers (seller_id, marketplace)
+       SELECT 'shop-' || to_char(n, 'FM0000'), 'market.example' FROM generate_series(1, 1000) n`,
+    );
+    const visitor = await dashboard().login();
+    const first = await visitor.page('/');
+    expect(first.length).toBeLessThan(100_000);
+    expect(first).toContain('>More</a>');
+    expect(await visitor.page('/?from=980')).toContain('href="/sellers/shop-1000"');
+    expect(await visitor.page('/?seller=SHOP-0777')).toContain('href="/sellers/shop-0777"');
+  });
+});
+
+describe('Needs you', () => {
+  it('says how many items a held run lacks, and links to the decision', async () => {
+    const { sim, deps } = await mirrorSeller(mirror());
+    for (let id = 1_001; id <= 1_004; id++) sim.seller(KEY).catalogue.remove(id);
+    const guard = { items: 1, percent: 1 };
+    const job = { kind: 'sync', askedAt: new Date(), byHand: true } as const;
+    await performMirrorTask({ ...deps, removalGuard: guard }, job, never);
+    const visitor = await dashboard().login();
+    const [{ id } = { id: '' }] = await mirror().rows<{ id: string }>(
+      'SELECT max(run_id)::text AS id FROM mirror.held_items',
+    );
+    for (const [path, words] of [
+      ['/', '4 of 5 items are missing from the list, more than'],
+      ['/sellers/main', '4 of 5 items are no longer listed'],
+    ] as const) {
+      const text = await visitor.page(path);
+      expect(text.replaceAll(/<[^>]+>/g, ''), path).toContain(words);
+      expect(text, path).toContain(`href="/runs/${id}/decide"`);
+    }
+    const page = await visitor.page(`/runs/${id}/decide`);
+    // The form comes first: on a phone, it would be below thousands of items.
+    expect(page.indexOf('Type the number of items')).toBeLessThan(page.indexOf('<table'));
+    await visitor.post(`/runs/${id}/decide`, { decision: 'rejected', items: '4' });
+    expect(await visitor.page(`/runs/${id}/decide`)).not.toContain('until you decide');
+  });
+
+  it('is replaced by a first step while no seller was mirrored', async () => {
+    const text = await (await dashboard().login()).page('/');
+    expect(text).toContain('No copy yet.');
+    expect(text).toContain('<code>seller-mirror sync</code>');
+    expect(text).not.toContain('Nothing needs you');
+    expect(text).not.toContain('Last 24 hours');
+  });
+
+  it('starts with held runs, before stale copies', async () => {
+    const { store } = mirror();
+    for (let n = 0; n < 30; n++) await store.sellers.ensure(`never-mirrored-${n}`, 'm');
+    await store.sellers.ensure('zoe', 'm');
+    await mirror().rows(
+      `INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at)
+       VALUES ('zoe', 'items', 'held', 'x', now())`,
+    );
+    const text = await (await dashboard().login()).page('/');
+    expect(text).toContain('zoe: a run needs your decision');
+    expect(text).toContain('and 19 more sellers');
+  });
+
+  it('contains failed audits', async () => {
+    const auditId = await enter(mirror(), 'm', ['0'.repeat(36)], { source: 'list.csv' });
+    await mirror().store.audits.fail(auditId, 'the key was refused');
+    const text = await (await dashboard().login()).page('/');
+    expect(text).toContain(`Audit ${auditId} failed`);
+    expect(text).toContain('the key was refused');
+  });
+});

@@ -6,40 +6,40 @@ import type { CodeCheck, CodeState } from './types.js';
 const EACH_END = 500;
 
 /**
- * Considers the most and the least recently checked valid codes, since codes of one list may be refunded together, and
- * a code of each live item. Order: codes never denied as canaries; codes of live items, since marketplaces deny codes
- * of withdrawn items; one code of each item before a second one; the latest check.
+ * Valid codes of a seller to use as canaries, those most likely still valid first. Considers the most and the least
+ * recently checked valid codes, since codes of one list may be refunded together, and a code of each live item. Order:
+ * codes not denied as canaries; codes of live items, since marketplaces deny codes of withdrawn items; one code of each
+ * item before a second one; the latest check.
  */
-const CANARIES = `
-  WITH near AS (
-    (SELECT code, item_id, last_checked_at, denied_at FROM mirror.purchase_codes
-      WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL
-      ORDER BY last_checked_at DESC LIMIT $3)
-    UNION
-    (SELECT code, item_id, last_checked_at, denied_at FROM mirror.purchase_codes
-      WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL
-      ORDER BY last_checked_at LIMIT $3)
-    UNION
-    (SELECT sold.code, sold.item_id, sold.last_checked_at, sold.denied_at
-       FROM mirror.items i
-       CROSS JOIN LATERAL (
-         SELECT code, item_id, last_checked_at, denied_at FROM mirror.purchase_codes p
-          WHERE p.seller_id = i.seller_id AND p.item_id = i.item_id AND p.verdict = 'valid'
-            AND octet_length(coalesce(p.currency, '')) <= 64 LIMIT 1) sold
-      WHERE i.seller_id = $1 AND i.state = 'live' LIMIT $2)
-  ), rated AS (
-    SELECT n.code, n.last_checked_at, n.denied_at,
-           CASE i.state WHEN 'live' THEN 0 WHEN 'missing' THEN 2 WHEN 'removed' THEN 3 ELSE 1 END AS rate,
-           row_number() OVER (PARTITION BY n.item_id
-                              ORDER BY n.denied_at IS NOT NULL, n.last_checked_at DESC) AS turn
-      FROM near n LEFT JOIN mirror.items i ON i.seller_id = $1 AND i.item_id = n.item_id
-  )
-  SELECT code FROM rated
-   ORDER BY denied_at IS NOT NULL, rate, turn, last_checked_at DESC, code LIMIT $2`;
-
-/** Valid codes of a seller to use as canaries, those most likely still valid first. */
 export async function canariesOf(pool: Pool, sellerId: string, limit: number): Promise<string[]> {
-  const { rows } = await pool.query<{ code: string }>(CANARIES, [sellerId, limit, EACH_END]);
+  const { rows } = await pool.query<{ code: string }>(
+    `WITH near AS (
+       (SELECT code, item_id, last_checked_at, denied_at FROM mirror.purchase_codes
+         WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL
+         ORDER BY last_checked_at DESC LIMIT $3)
+       UNION
+       (SELECT code, item_id, last_checked_at, denied_at FROM mirror.purchase_codes
+         WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL
+         ORDER BY last_checked_at LIMIT $3)
+       UNION
+       (SELECT sold.code, sold.item_id, sold.last_checked_at, sold.denied_at
+          FROM mirror.items i
+          CROSS JOIN LATERAL (
+            SELECT code, item_id, last_checked_at, denied_at FROM mirror.purchase_codes p
+             WHERE p.seller_id = i.seller_id AND p.item_id = i.item_id AND p.verdict = 'valid'
+               AND octet_length(coalesce(p.currency, '')) <= 64 LIMIT 1) sold
+         WHERE i.seller_id = $1 AND i.state = 'live' LIMIT $2)
+     ), rated AS (
+       SELECT n.code, n.last_checked_at, n.denied_at,
+              CASE i.state WHEN 'live' THEN 0 WHEN 'missing' THEN 2 WHEN 'removed' THEN 3 ELSE 1 END AS rate,
+              row_number() OVER (PARTITION BY n.item_id
+                                 ORDER BY n.denied_at IS NOT NULL, n.last_checked_at DESC) AS turn
+         FROM near n LEFT JOIN mirror.items i ON i.seller_id = $1 AND i.item_id = n.item_id
+     )
+     SELECT code FROM rated
+      ORDER BY denied_at IS NOT NULL, rate, turn, last_checked_at DESC, code LIMIT $2`,
+    [sellerId, limit, EACH_END],
+  );
   return rows.map(({ code }) => code);
 }
 

@@ -1,4 +1,4 @@
-import type { Pool } from 'pg';
+import type { Pool, PoolClient } from 'pg';
 import type { SecondLookPlan } from '../../domain/codes/second-look.js';
 import { inTransaction } from '../pools.js';
 import { PENDING_COLUMNS } from './chunks.js';
@@ -46,42 +46,6 @@ export async function codesToLookAt(
 /** Codes settled in one transaction. */
 const BATCH = 5_000;
 
-/**
- * Settles a batch of denied codes, those with the fewest denials first, so that an interruption leaves the codes that
- * were asked again. Locks rows in the same order as `recordResults`.
- */
-const SETTLE = `
-  WITH picked AS MATERIALIZED (
-    SELECT a.position, a.code_id, a.check_id, p.verdict AS was, k.checked_at, k.proof, p.last_checked_at
-      FROM (SELECT audit_id, position FROM mirror.audit_codes
-             WHERE audit_id = $1 AND verdict IS NULL AND denials > 0
-             ORDER BY denials, position LIMIT $3) chosen
-      JOIN mirror.audit_codes a USING (audit_id, position)
-      JOIN mirror.purchase_codes p ON p.code_id = a.code_id
-      JOIN mirror.code_checks k ON k.check_id = a.check_id
-     WHERE a.verdict IS NULL
-     ORDER BY p.code_id FOR NO KEY UPDATE OF p, a
-  ), news AS (
-    SELECT * FROM picked
-     WHERE $2 = 'invalid' AND (last_checked_at IS NULL OR last_checked_at <= checked_at)
-  ), codes AS (
-    UPDATE mirror.purchase_codes p
-       SET verdict = 'invalid', proof = n.proof, last_checked_at = n.checked_at,
-           last_check_id = n.check_id, changed_seq = nextval('mirror.item_changes_seq_seq'),
-           verdict_since = CASE WHEN p.verdict = 'invalid' THEN p.verdict_since ELSE n.checked_at END,
-           first_checked_at = coalesce(p.first_checked_at, n.checked_at), denied_at = NULL
-      FROM news n WHERE p.code_id = n.code_id
-  ), feed AS (
-    INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
-    SELECT a.seller_id, n.code_id, n.check_id, n.checked_at, 'became-invalid', 'valid', 'invalid'
-      FROM news n JOIN mirror.audits a ON a.audit_id = $1
-     WHERE n.was = 'valid' ORDER BY n.position
-  ), entries AS (
-    UPDATE mirror.audit_codes a SET verdict = $2::mirror.code_verdict
-      FROM picked WHERE a.audit_id = $1 AND a.position = picked.position
-  )
-  SELECT count(*)::int AS settled FROM picked`;
-
 /** Gives every denied code of an audit its verdict. @returns the number of codes */
 export async function settleDenied(
   pool: Pool,
@@ -89,50 +53,59 @@ export async function settleDenied(
   verdict: 'invalid' | 'unproven',
 ): Promise<number> {
   for (let total = 0; ;) {
-    const settled = await inTransaction(pool, async (client) => {
-      const { rows } = await client.query<{ settled: number }>(SETTLE, [auditId, verdict, BATCH]);
-      const count = rows[0]?.settled ?? 0;
-      const none = { valid: 0, invalid: 0, unproven: 0, apiCalls: 0, overturned: 0 };
-      await addCounts(client, auditId, { ...none, [verdict]: count, denied: -count }, []);
-      return count;
-    });
+    const settled = await inTransaction(pool, (client) => settleBatch(client, auditId, verdict));
     total += settled;
     if (settled < BATCH) return total;
   }
 }
 
-const DENIED_CANARIES = `
-  WITH incoming AS (
-    SELECT p.code_id, c.*, p.denied_at,
-           p.denied_at IS NOT NULL AND c.checked_at - p.denied_at >= $3::int * interval '1 ms' AS confirmed
-      FROM json_to_recordset($2) AS c (
-        code text, checked_at timestamptz, proof text, http_status int, message text,
-        checkpoint_before timestamptz, checkpoint_after timestamptz)
-      JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = c.code
-     WHERE p.verdict = 'valid' AND p.last_checked_at < c.checked_at
-     ORDER BY p.code_id FOR NO KEY UPDATE OF p
-  ), checks AS (
-    INSERT INTO mirror.code_checks (seller_id, code_id, audit_id, checked_at, verdict, reason, proof,
-                                    http_status, message, checkpoint_before, checkpoint_after)
-    SELECT $1, code_id, NULL, checked_at,
-           (CASE WHEN confirmed THEN 'invalid' ELSE 'unproven' END)::mirror.code_verdict,
-           CASE WHEN confirmed THEN 'denied' ELSE 'unconfirmed' END, proof, http_status, message,
-           checkpoint_before, checkpoint_after
-      FROM incoming
-    RETURNING check_id, code_id
-  ), feed AS (
-    INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
-    SELECT $1, i.code_id, k.check_id, i.checked_at, 'became-invalid', 'valid', 'invalid'
-      FROM incoming i JOIN checks k USING (code_id) WHERE i.confirmed ORDER BY k.check_id
-  ), invalid AS (
-    UPDATE mirror.purchase_codes p
-       SET verdict = 'invalid', proof = i.proof, verdict_since = i.checked_at,
-           last_checked_at = i.checked_at, last_check_id = k.check_id, denied_at = NULL,
-           changed_seq = nextval('mirror.item_changes_seq_seq')
-      FROM incoming i JOIN checks k USING (code_id) WHERE p.code_id = i.code_id AND i.confirmed
-  )
-  UPDATE mirror.purchase_codes p SET denied_at = coalesce(i.denied_at, i.checked_at)
-    FROM incoming i WHERE p.code_id = i.code_id AND NOT i.confirmed`;
+/**
+ * Settles a batch of denied codes, those with the fewest denials first, so that an interruption leaves the codes that
+ * were asked again. Locks rows in the same order as `recordResults`.
+ */
+async function settleBatch(
+  client: PoolClient,
+  auditId: bigint,
+  verdict: 'invalid' | 'unproven',
+): Promise<number> {
+  const { rows } = await client.query<{ settled: number }>(
+    `WITH picked AS MATERIALIZED (
+       SELECT a.position, a.code_id, a.check_id, p.verdict AS was, k.checked_at, k.proof, p.last_checked_at
+         FROM (SELECT audit_id, position FROM mirror.audit_codes
+                WHERE audit_id = $1 AND verdict IS NULL AND denials > 0
+                ORDER BY denials, position LIMIT $3) chosen
+         JOIN mirror.audit_codes a USING (audit_id, position)
+         JOIN mirror.purchase_codes p ON p.code_id = a.code_id
+         JOIN mirror.code_checks k ON k.check_id = a.check_id
+        WHERE a.verdict IS NULL
+        ORDER BY p.code_id FOR NO KEY UPDATE OF p, a
+     ), newly_invalid AS (
+       SELECT * FROM picked
+        WHERE $2 = 'invalid' AND (last_checked_at IS NULL OR last_checked_at <= checked_at)
+     ), codes AS (
+       UPDATE mirror.purchase_codes p
+          SET verdict = 'invalid', proof = n.proof, last_checked_at = n.checked_at,
+              last_check_id = n.check_id, changed_seq = nextval('mirror.item_changes_seq_seq'),
+              verdict_since = CASE WHEN p.verdict = 'invalid' THEN p.verdict_since ELSE n.checked_at END,
+              first_checked_at = coalesce(p.first_checked_at, n.checked_at), denied_at = NULL
+         FROM newly_invalid n WHERE p.code_id = n.code_id
+     ), feed AS (
+       INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
+       SELECT a.seller_id, n.code_id, n.check_id, n.checked_at, 'became-invalid', 'valid', 'invalid'
+         FROM newly_invalid n JOIN mirror.audits a ON a.audit_id = $1
+        WHERE n.was = 'valid' ORDER BY n.position
+     ), entries AS (
+       UPDATE mirror.audit_codes a SET verdict = $2::mirror.code_verdict
+         FROM picked WHERE a.audit_id = $1 AND a.position = picked.position
+     )
+     SELECT count(*)::int AS settled FROM picked`,
+    [auditId, verdict, BATCH],
+  );
+  const settled = rows[0]?.settled ?? 0;
+  const none = { valid: 0, invalid: 0, unproven: 0, apiCalls: 0, overturned: 0 };
+  await addCounts(client, auditId, { ...none, [verdict]: settled, denied: -settled }, []);
+  return settled;
+}
 
 /**
  * Records counted denials of valid codes that served as canaries. A code becomes invalid at a second denial at least
@@ -162,7 +135,40 @@ export async function recordDeniedCanaries(
     message: message === null ? null : storable(message, LONGEST_TEXT),
     ...checkpointColumns(checkpoints),
   }));
-  await pool.query(DENIED_CANARIES, [sellerId, JSON.stringify(rows), afterMs]);
+  await pool.query(
+    `WITH incoming AS (
+       SELECT p.code_id, c.*, p.denied_at,
+              p.denied_at IS NOT NULL AND c.checked_at - p.denied_at >= $3::int * interval '1 ms' AS confirmed
+         FROM json_to_recordset($2) AS c (
+           code text, checked_at timestamptz, proof text, http_status int, message text,
+           checkpoint_before timestamptz, checkpoint_after timestamptz)
+         JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = c.code
+        WHERE p.verdict = 'valid' AND p.last_checked_at < c.checked_at
+        ORDER BY p.code_id FOR NO KEY UPDATE OF p
+     ), checks AS (
+       INSERT INTO mirror.code_checks (seller_id, code_id, audit_id, checked_at, verdict, reason, proof,
+                                       http_status, message, checkpoint_before, checkpoint_after)
+       SELECT $1, code_id, NULL, checked_at,
+              (CASE WHEN confirmed THEN 'invalid' ELSE 'unproven' END)::mirror.code_verdict,
+              CASE WHEN confirmed THEN 'denied' ELSE 'unconfirmed' END, proof, http_status, message,
+              checkpoint_before, checkpoint_after
+         FROM incoming
+       RETURNING check_id, code_id
+     ), feed AS (
+       INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
+       SELECT $1, i.code_id, k.check_id, i.checked_at, 'became-invalid', 'valid', 'invalid'
+         FROM incoming i JOIN checks k USING (code_id) WHERE i.confirmed ORDER BY k.check_id
+     ), invalid AS (
+       UPDATE mirror.purchase_codes p
+          SET verdict = 'invalid', proof = i.proof, verdict_since = i.checked_at,
+              last_checked_at = i.checked_at, last_check_id = k.check_id, denied_at = NULL,
+              changed_seq = nextval('mirror.item_changes_seq_seq')
+         FROM incoming i JOIN checks k USING (code_id) WHERE p.code_id = i.code_id AND i.confirmed
+     )
+     UPDATE mirror.purchase_codes p SET denied_at = coalesce(i.denied_at, i.checked_at)
+       FROM incoming i WHERE p.code_id = i.code_id AND NOT i.confirmed`,
+    [sellerId, JSON.stringify(rows), afterMs],
+  );
 }
 
 /** Valid codes that were denied as canaries at least `afterMs` ago, and not found since. */

@@ -157,56 +157,6 @@ const FRESH = `coalesce(p.last_checked_at > now() - $2::int * interval '1 s'
                           AND p.last_checked_at < now() + $2::int * interval '1 s', false)`;
 
 /**
- * The distinct codes of the list with their id and position. A new code gets the next id. Codes to be asked have the
- * first positions, so that chunks hold no others.
- */
-const PLACED = `
-  CREATE TEMP TABLE placed_codes ON COMMIT DROP AS
-  SELECT code, code_id IS NULL AS is_new,
-         coalesce(code_id, nextval('mirror.purchase_codes_code_id_seq')) AS code_id, fresh,
-         CASE WHEN fresh THEN verdict END AS verdict,
-         CASE WHEN fresh THEN last_check_id END AS check_id,
-         (row_number() OVER (ORDER BY fresh, entry) - 1)::int AS position
-    FROM (SELECT l.code, l.entry, p.code_id, p.verdict, p.last_check_id,
-                 ${FRESH} AS fresh
-            FROM (SELECT code, min(entry) AS entry FROM pg_temp.incoming_entries
-                   WHERE code IS NOT NULL GROUP BY code) l
-            LEFT JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = l.code) codes`;
-
-/**
- * Inserts codes by position, so that codes asked one after another are stored together. Sorted by code, this insert
- * takes half the time, but recording results more than twice.
- */
-const NEW_CODES = `
-  INSERT INTO mirror.purchase_codes (code_id, seller_id, code)
-  SELECT code_id, $1, code FROM pg_temp.placed_codes WHERE is_new`;
-
-/** Also takes the audit's number. */
-const AUDIT = `
-  INSERT INTO mirror.audits (seller_id, state, source, layout, columns, max_age_seconds, canary,
-                             chunk_size, lines, rejected, codes, reused, valid, invalid, unproven,
-                             pending, finished_at, confirm)
-  SELECT $1, CASE WHEN $14::int = 0 THEN 'finished' ELSE 'running' END::mirror.audit_state,
-         $2, $3::jsonb, $4::text[], $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14,
-         CASE WHEN $14::int = 0 THEN clock_timestamp() END, $15
-  RETURNING audit_id AS "auditId"`;
-
-const CODES = `
-  INSERT INTO mirror.audit_codes (audit_id, position, seller_id, code_id, verdict, check_id, reused)
-  SELECT $1, position, $2, code_id, verdict, check_id, fresh
-    FROM pg_temp.placed_codes`;
-
-const CHUNKS = `
-  INSERT INTO mirror.audit_chunks (audit_id, chunk, seller_id, pending)
-  SELECT $1, chunk, $2, least($3::int, $4::int - chunk * $3::int)
-    FROM generate_series(0, ($4::int - 1) / $3::int) AS chunk WHERE $4::int > 0`;
-
-const ENTRIES = `
-  INSERT INTO mirror.audit_entries (audit_id, entry, seller_id, line, position, rejected, columns)
-  SELECT $1, i.entry, $2, i.line, c.position, i.rejected, i.columns
-    FROM pg_temp.incoming_entries i LEFT JOIN pg_temp.placed_codes c ON c.code = i.code`;
-
-/**
  * Creates the audit from `incoming_entries` in one transaction. A lock makes the lists of a seller wait for each other:
  * locking each code would take far longer.
  */
@@ -224,9 +174,29 @@ async function enterList(
   ]);
   // Without statistics the planner assumes tiny tables and uses nested loops.
   await client.query('ANALYZE pg_temp.incoming_entries (code)');
-  await client.query(PLACED, [sellerId, maxAgeSeconds]);
+  // The distinct codes of the list. New ones get the next ids. Codes to ask get the first positions, so that chunks have
+  // no others.
+  await client.query(
+    `CREATE TEMP TABLE placed_codes ON COMMIT DROP AS
+     SELECT code, code_id IS NULL AS is_new,
+            coalesce(code_id, nextval('mirror.purchase_codes_code_id_seq')) AS code_id, fresh,
+            CASE WHEN fresh THEN verdict END AS verdict,
+            CASE WHEN fresh THEN last_check_id END AS check_id,
+            (row_number() OVER (ORDER BY fresh, entry) - 1)::int AS position
+       FROM (SELECT l.code, l.entry, p.code_id, p.verdict, p.last_check_id, ${FRESH} AS fresh
+               FROM (SELECT code, min(entry) AS entry FROM pg_temp.incoming_entries
+                      WHERE code IS NOT NULL GROUP BY code) l
+               LEFT JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = l.code) codes`,
+    [sellerId, maxAgeSeconds],
+  );
   await client.query('ANALYZE pg_temp.placed_codes (code)');
-  await client.query(NEW_CODES, [sellerId]);
+  // By position, so that codes asked one after another are stored together. Sorted by code, this insert takes half the
+  // time, but recording results more than twice.
+  await client.query(
+    `INSERT INTO mirror.purchase_codes (code_id, seller_id, code)
+     SELECT code_id, $1, code FROM pg_temp.placed_codes WHERE is_new`,
+    [sellerId],
+  );
   const { rows } = await client.query<Record<'codes' | 'reused' | 'valid' | 'invalid', number>>(
     `SELECT count(*)::int AS codes, count(*) FILTER (WHERE fresh)::int AS reused,
             count(*) FILTER (WHERE verdict = 'valid')::int AS valid,
@@ -235,17 +205,40 @@ async function enterList(
   );
   const { codes = 0, reused = 0, valid = 0, invalid = 0 } = rows[0] ?? {};
   const pending = codes - reused;
-  const entered = await client.query<{ auditId: bigint }>(AUDIT, [
-    ...[sellerId, storable(audit.source, LONGEST_TEXT), storableJsonText(audit.layout)],
-    ...[audit.columns.map((name) => storable(name, LONGEST_TEXT)), maxAgeSeconds],
-    audit.canary === null ? null : storable(audit.canary, LONGEST_TEXT),
-    ...[chunkSize, lines, rejected, codes, reused, valid, invalid, pending],
-    audit.confirm ?? 'auto',
-  ]);
+  const entered = await client.query<{ auditId: bigint }>(
+    `INSERT INTO mirror.audits (seller_id, state, source, layout, columns, max_age_seconds, canary,
+                                chunk_size, lines, rejected, codes, reused, valid, invalid, unproven,
+                                pending, finished_at, confirm)
+     SELECT $1, CASE WHEN $14::int = 0 THEN 'finished' ELSE 'running' END::mirror.audit_state,
+            $2, $3::jsonb, $4::text[], $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14,
+            CASE WHEN $14::int = 0 THEN clock_timestamp() END, $15
+     RETURNING audit_id AS "auditId"`,
+    [
+      ...[sellerId, storable(audit.source, LONGEST_TEXT), storableJsonText(audit.layout)],
+      ...[audit.columns.map((name) => storable(name, LONGEST_TEXT)), maxAgeSeconds],
+      audit.canary === null ? null : storable(audit.canary, LONGEST_TEXT),
+      ...[chunkSize, lines, rejected, codes, reused, valid, invalid, pending],
+      audit.confirm ?? 'auto',
+    ],
+  );
   const auditId = entered.rows[0]?.auditId ?? 0n;
-  await client.query(CODES, [auditId, sellerId]);
-  await client.query(CHUNKS, [auditId, sellerId, chunkSize, pending]);
-  await client.query(ENTRIES, [auditId, sellerId]);
+  await client.query(
+    `INSERT INTO mirror.audit_codes (audit_id, position, seller_id, code_id, verdict, check_id, reused)
+     SELECT $1, position, $2, code_id, verdict, check_id, fresh FROM pg_temp.placed_codes`,
+    [auditId, sellerId],
+  );
+  await client.query(
+    `INSERT INTO mirror.audit_chunks (audit_id, chunk, seller_id, pending)
+     SELECT $1, chunk, $2, least($3::int, $4::int - chunk * $3::int)
+       FROM generate_series(0, ($4::int - 1) / $3::int) AS chunk WHERE $4::int > 0`,
+    [auditId, sellerId, chunkSize, pending],
+  );
+  await client.query(
+    `INSERT INTO mirror.audit_entries (audit_id, entry, seller_id, line, position, rejected, columns)
+     SELECT $1, i.entry, $2, i.line, c.position, i.rejected, i.columns
+       FROM pg_temp.incoming_entries i LEFT JOIN pg_temp.placed_codes c ON c.code = i.code`,
+    [auditId, sellerId],
+  );
   await client.query('DROP TABLE pg_temp.incoming_entries');
   await client.query('COMMIT');
   return { auditId, codes, reused };

@@ -132,7 +132,7 @@ describe('feed', () => {
   });
 
   it.each([
-    ['no target', { name: 'a', views: ['items'] }, 'give exactly one'],
+    ['no target', { name: 'a', views: ['items'] }, 'set exactly one of them'],
     [
       'two targets',
       { name: 'a', target: 'sqlite:x', folder: 'y', views: ['items'] },

@@ -71,13 +71,22 @@ export function day(text: string): Date | null {
   return /^\d{4}-\d\d-\d\d$/.test(text) ? new Date(`${text}T00:00:00Z`) : null;
 }
 
-/**
- * True if a double has every digit of an integer or float. JavaScript and others read JSON numbers as doubles. Floats are
- * doubles in PostgreSQL too, but NaN and infinity are no JSON numbers.
- */
+/** True if a double has every digit of the number. JavaScript and others read numbers as doubles. */
 function isExact(text: string): boolean {
   const number = Number(text);
-  return /^-?[1-9]\d*$/.test(text) ? String(number) === text : Number.isFinite(number);
+  return Number.isFinite(number) && digits(text) === digits(String(number));
+}
+
+/** Normal form: sign, digits without outer zeros, and the first digit's power of ten. `-12.50` → `-125e1`. */
+function digits(text: string): string {
+  const [mantissa = '', exponent = '0'] = text.toLowerCase().split('e');
+  const [whole = '', fraction = ''] = mantissa.replace(/^[-+]/, '').split('.');
+  const all = whole + fraction;
+  const first = all.search(/[1-9]/);
+  if (first === -1) return '0';
+  const power = Number(exponent) + whole.length - first - 1;
+  const sign = mantissa.startsWith('-') ? '-' : '';
+  return `${sign}${all.slice(first).replace(/0+$/, '')}e${power}`;
 }
 
 /**

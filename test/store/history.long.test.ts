@@ -94,14 +94,14 @@ describe('the catalogue as of a time', () => {
   });
 
   it('is unchanged after pruning, from the cut-off on; the same list again then writes nothing', async () => {
-    const cutOffs = fc.double({ min: -1, max: 8, noNaN: true });
+    const cutOffs = fc.integer({ min: -24, max: 8 * 24 });
     await fc.assert(
-      fc.asyncProperty(nights, cutOffs, async (sequence, days) => {
+      fc.asyncProperty(nights, cutOffs, async (sequence, hours) => {
         await book.empty();
         for (const [number, night] of sequence.entries()) {
           await book.night(at(number), { ...night, isKilled: false });
         }
-        const cutOff = new Date(Math.floor(Date.parse(at(0)) + days * 86_400_000));
+        const cutOff = new Date(Date.parse(at(0)) + hours * 3_600_000);
         const times = [cutOff, ...sequence.map((_, n) => new Date(at(n)))].filter(
           (time) => time >= cutOff,
         );

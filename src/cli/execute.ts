@@ -11,7 +11,7 @@ import type { DatabaseOptions } from '../store/open.js';
 import { pagerHasTerminal, printNote } from './console.js';
 import { reportError } from './errors.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
-import { safeLine } from './output/text.js';
+import { plural, safeLine } from './output/text.js';
 
 /** Time that a command has to end after Ctrl-C. */
 const GRACE_MS = 5_000;
@@ -99,7 +99,7 @@ export async function configFor(needs: 'store' | 'sellers'): Promise<Config> {
     printNote(`warning: ${safeLine(warning)}\n`);
   }
   const more = warnings.length - MAX_WARNINGS;
-  if (more > 0) printNote(`warning: ${more} more warnings are not shown\n`);
+  if (more > 0) printNote(`warning: ${plural(more, 'more warning')} not shown\n`);
   databaseUrl = config.databaseUrl?.reveal() ?? null;
   return config;
 }

@@ -78,7 +78,7 @@ describe('Needs you', () => {
       'SELECT max(run_id)::text AS id FROM mirror.held_items',
     );
     for (const [path, words] of [
-      ['/', '4 of 5 items are missing from the list, more than'],
+      ['/', 'the list lacks 4 of 5 items, more than'],
       ['/sellers/main', '4 of 5 items are no longer listed'],
     ] as const) {
       const text = await visitor.page(path);

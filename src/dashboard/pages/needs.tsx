@@ -82,8 +82,9 @@ const SellerCard: FC<{ kind: NeedKind; seller: Seller; token: string; mayAct: bo
           </a>
         }
       >
-        {run}: {held === null ? 'Items' : `${count(held.items)} of ${plural(held.present, 'item')}`}{' '}
-        are missing from the list, more than the removal guard allows. Nothing was removed.
+        {run}: the list lacks{' '}
+        {held === null ? 'items' : `${count(held.items)} of ${plural(held.present, 'item')}`}, more
+        than the removal guard allows. Nothing was removed.
       </Card>
     );
   }
@@ -115,7 +116,7 @@ const SellerCard: FC<{ kind: NeedKind; seller: Seller; token: string; mayAct: bo
   return (
     <Card tone="warn" title={title} actions={sync}>
       {isNew ? (
-        'No run has succeeded yet.'
+        'Its items were never mirrored.'
       ) : (
         <>
           Last mirrored <Ago at={itemsMirroredAt} />.

@@ -231,9 +231,9 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
       },
       <>
         <p class={`notice ${isOpen ? 'warn' : ''}`}>
-          {count(held.items)} of {plural(held.present, 'item')} ({percent} %) were missing from the
-          list, more than the removal guard allows. The marketplace denied {count(held.confirmed)}{' '}
-          of them when they were looked up.
+          The list lacked {count(held.items)} of {plural(held.present, 'item')} ({percent} %), more
+          than the removal guard allows. The marketplace denied {count(held.confirmed)} of them when
+          they were looked up.
           {isOpen ? ' Nothing was removed. They stay missing until you decide.' : null}
         </p>
         {isOpen && isOperator(c) ? (

@@ -9,23 +9,21 @@ import { to as copyTo } from 'pg-copy-streams';
 import { seededPurchases } from '#product/simulator/index.js';
 import {
   interruption,
-  KEY,
-  measureBaseline,
+  measureJob,
   measureProgram,
   startProgram,
-  withMarketplace,
-  type Measured,
+  type Measurement,
   type Settings,
 } from './children.js';
-import type { MarketplaceInput, MarketplaceState } from './marketplace.js';
+import { KEY, withMarketplace, type Marketplace, type MarketplaceOptions } from './marketplace.js';
 import {
-  forget,
+  emptyStore,
   startPostgres,
   startRedis,
   withClient,
   type Postgres,
   type Redis,
-} from './soak/servers.js';
+} from './servers.js';
 import {
   atLeast,
   atMost,
@@ -34,34 +32,35 @@ import {
   information,
   median,
   megabytes,
-  say,
+  progress,
   seconds,
   times,
+  usage,
   type Line,
 } from './table.js';
 
 const CODES = 20_000;
 const MILLION = 1_000_000;
-/** Times that a million codes are taken in, of which the median counts. */
+/** How often a million codes are enqueued; the median counts. */
 const LOADS = 3;
-/** What a list is taken into, besides a row of `mirror.audits`. */
+/** The tables that a list fills, besides a row of `mirror.audits`. */
 const LIST_TABLES = ['purchase_codes', 'audit_codes', 'audit_chunks', 'audit_entries'];
-/** Audits of each kind, whose median counts. */
+/** Audits of each kind; their median counts. */
 const ROUNDS = 5;
 const LIMITED_CODES = 600;
 const PER_MINUTE = 600;
-/** What a marketplace takes to reply at the very least that is not on the same machine, milliseconds. */
+/** Delay of each reply (ms). A marketplace on another machine takes at least this long. */
 const LATENCY_MS = 20;
 const DISTANT_CODES = 10_000;
-/** Calls that one chunk keeps under way with an unlimited budget. */
+/** Parallel calls of one chunk without a request limit. */
 const CONCURRENCY = 48;
-const LOOK_MS = 250;
-/** How long a large audit is worked on, milliseconds. */
-const WORKED_MS = 60_000;
-/** Lines that are written at a time. */
-const AT_ONCE = 100_000;
+const POLL_MS = 250;
+/** How long a worker works on a large audit (ms). */
+const WORK_MS = 60_000;
+/** Lines of a list that are written at a time. */
+const LINES_PER_WRITE = 100_000;
 
-/** Measures audits of purchase codes against plain ways of doing the same. */
+/** Measures audits of purchase codes, compared with simple ways of doing the same. */
 export function auditLines(million: boolean): Promise<Line[]> {
   return withAuditRounds(async (rounds) => [
     ...(await rounds.unlimited()),
@@ -71,48 +70,43 @@ export function auditLines(million: boolean): Promise<Line[]> {
   ]);
 }
 
-/** One audit of so many codes beside one of a hundredth: all taken in, and worked on for a minute. */
+/** Enqueues an audit of this many codes and one of a hundredth, and works on each for a minute. */
 export function largeAuditLines(codes: number): Promise<Line[]> {
   return withAuditRounds(async (rounds) => {
-    const few = await rounds.large(codes / 100);
-    const { own, bytes, rate } = await rounds.large(codes);
-    const slower = own.cpuMs / (100 * few.own.cpuMs);
-    const [name, small] = [count(codes), 'the small one'];
-    const hours = `${(codes / rate / 3600).toFixed(1)} h for all`;
+    const small = await rounds.large(codes / 100);
+    const large = await rounds.large(codes);
+    const [few, many] = [`${count(codes / 100)} codes`, `${count(codes)} codes`];
+    const slower = large.own.cpuMs / (100 * small.own.cpuMs);
+    const heavier = large.own.peak / small.own.peak;
+    const hours = `${(codes / large.rate / 3600).toFixed(1)} h for all`;
+    const perCode = `${Math.round(large.bytes / codes)} bytes a code`;
+    const base = 'the small one';
     return [
-      information(
-        `${count(codes / 100)} codes taken in`,
-        inWords(few.own),
-        megabytes(few.own.peak),
-      ),
+      information(`${few} enqueued`, usage(small.own)),
       atMost(
-        `${name} codes taken in`,
-        inWords(own),
+        `${many} enqueued`,
+        usage(large.own),
         slower,
         1.25,
-        `the CPU time of a code of ${small}`,
+        `the CPU time of a code of ${base}`,
       ),
-      atMost(
-        `${name} codes: peak memory`,
-        megabytes(own.peak),
-        own.peak / few.own.peak,
-        1.25,
-        small,
+      atMost(`${many}: peak memory`, megabytes(large.own.peak), heavier, 1.25, base),
+      information(`${many}: tables`, megabytes(large.bytes), perCode),
+      information(`${few}: the first minute of work`, perSecond(small.rate)),
+      atLeast(
+        `${many}: the same (${hours})`,
+        perSecond(large.rate),
+        large.rate / small.rate,
+        0.8,
+        base,
       ),
-      information(
-        `${name} codes: tables`,
-        megabytes(bytes),
-        `${Math.round(bytes / codes)} bytes a code`,
-      ),
-      information(`${count(codes / 100)} codes: the first minute of work`, perSecond(few.rate)),
-      atLeast(`${name} codes: the same (${hours})`, perSecond(rate), rate / few.rate, 0.8, small),
     ];
   });
 }
 
 async function withAuditRounds(work: (rounds: AuditRounds) => Promise<Line[]>): Promise<Line[]> {
   const hasRedis = spawnSync('redis-server', ['--version']).status === 0;
-  if (!hasRedis) say('redis-server is not there: its lines are left out');
+  if (!hasRedis) progress('redis-server is not installed: its lines are left out');
   const folder = mkdtempSync(join(tmpdir(), 'seller-mirror-bench-codes-'));
   const postgres = await startPostgres();
   const redis = hasRedis ? await startRedis() : null;
@@ -125,82 +119,83 @@ async function withAuditRounds(work: (rounds: AuditRounds) => Promise<Line[]>): 
   }
 }
 
-/** The marketplace of one measurement, with the list of codes to check there. */
-interface Market {
-  readonly url: string;
-  /** The list, a code a line. */
+/** The marketplace of one measurement, and the list of codes to check there. */
+interface Market extends Pick<Marketplace, 'url' | 'takeCalls'> {
+  /** Path of the list, which has one code a line. */
   readonly file: string;
   readonly codes: number;
-  /** What it has seen since the last time this was asked. */
-  readonly seen: () => Promise<MarketplaceState>;
 }
+
+/** Without a request limit and delay unless given. */
+type MarketOptions = Pick<MarketplaceOptions, 'requestsPerMinute' | 'latencyMs'> & {
+  readonly codes: number;
+};
+
+/** Null: the queue is in PostgreSQL. */
+type Queue = Redis | null;
 
 class AuditRounds {
   constructor(
     readonly folder: string,
     readonly postgres: Postgres,
-    readonly redis: Redis | null,
+    readonly redis: Queue,
   ) {}
 
   async unlimited(): Promise<Line[]> {
-    const { bare, audits } = await this.#compare({ codes: CODES }, this.#queues, ROUNDS);
-    const lines = audits.map(({ queue, rate, ratio }) => {
-      const what = `Audit of ${count(CODES)} codes, queue in ${queue}`;
+    const queues = this.redis === null ? [null] : [this.redis, null];
+    const { bare, audits } = await this.#compare({ codes: CODES }, queues, ROUNDS);
+    const lines = audits.map(({ name, rate, ratio }) => {
+      const what = `Audit of ${count(CODES)} codes, queue in ${name}`;
       return atLeast(what, perSecond(rate), ratio, 0.8, 'the bare loop');
     });
     return [information('Baseline: bare undici loop', perSecond(bare)), ...lines];
   }
 
-  /** The same where the network, and not the processors, is waited for. */
+  /** The same with slow replies, so that the network is the bottleneck instead of the processors. */
   async distant(): Promise<Line[]> {
     const market = { codes: DISTANT_CODES, latencyMs: LATENCY_MS };
-    const { bare, audits } = await this.#compare(market, this.#queues.slice(0, 1), 1);
-    const late = `replies after ${LATENCY_MS} ms`;
-    const what = `Audit of ${count(DISTANT_CODES)} codes, ${late}`;
+    const { bare, audits } = await this.#compare(market, [this.redis], 1);
+    const delay = `replies after ${LATENCY_MS} ms`;
+    const what = `Audit of ${count(DISTANT_CODES)} codes, ${delay}`;
     const lines = audits.map(({ rate, ratio }) => information(what, perSecond(rate), times(ratio)));
-    return [information(`Baseline: bare undici loop, ${late}`, perSecond(bare)), ...lines];
+    return [information(`Baseline: bare undici loop, ${delay}`, perSecond(bare)), ...lines];
   }
 
-  /** Redis first, where it is there; null stands for PostgreSQL. */
-  get #queues(): readonly (Redis | null)[] {
-    return this.redis === null ? [null] : [this.redis, null];
-  }
-
-  /** Audits without a budget, each between two bare loops; codes a second, medians. */
-  async #compare(input: MarketInput, queues: readonly (Redis | null)[], rounds: number) {
-    return await this.#withMarket(input, 10, async (market) => {
+  /** Runs audits without a request limit, each between two bare loops. Returns medians in codes/s. */
+  async #compare(options: MarketOptions, queues: readonly Queue[], rounds: number) {
+    return await this.#withMarket(options, 10, async (market) => {
       const bares = [await bareRate(market)];
-      const audits = queues.map((redis) => {
-        const queue = redis === null ? 'PostgreSQL' : 'Redis';
-        return { redis, queue, rates: [] as number[], ratios: [] as number[] };
+      const audits = queues.map((queue) => {
+        const name = queue?.name ?? 'PostgreSQL';
+        return { queue, name, rates: [] as number[], ratios: [] as number[] };
       });
       for (let round = 0; round < rounds; round++) {
-        for (const { redis, queue, rates, ratios } of audits) {
-          await this.#audit(market, redis, 0);
-          const { ms, calls } = await market.seen();
+        for (const { queue, name, rates, ratios } of audits) {
+          await this.#audit(market, queue, 0);
+          const { ms, calls } = market.takeCalls();
           const rate = (market.codes * 1000) / ms;
-          say(`audit on ${queue}: ${perSecond(rate)}, ${calls} calls`);
+          progress(`audit with its queue in ${name}: ${perSecond(rate)}, ${calls} calls`);
           const [before, after] = [bares.at(-1) ?? 0, await bareRate(market)];
           bares.push(after);
           rates.push(rate);
-          // Machines are not equally fast at all times: the loops just before and after count.
+          // The speed of machines varies, so an audit is compared with the loops just before and after it.
           ratios.push((2 * rate) / (before + after));
         }
       }
-      const medians = audits.map(({ queue, rates, ratios }) => {
-        return { queue, rate: median(rates), ratio: median(ratios) };
+      const medians = audits.map(({ name, rates, ratios }) => {
+        return { name, rate: median(rates), ratio: median(ratios) };
       });
       return { bare: median(bares), audits: medians };
     });
   }
 
   async limited(): Promise<Line[]> {
-    const input = { codes: LIMITED_CODES, requestsPerMinute: PER_MINUTE };
-    return await this.#withMarket(input, Infinity, async (market) => {
+    const options = { codes: LIMITED_CODES, requestsPerMinute: PER_MINUTE };
+    return await this.#withMarket(options, Infinity, async (market) => {
       await this.#audit(market, this.redis, PER_MINUTE);
-      const { ms, calls, limited } = await market.seen();
+      const { ms, calls, limited } = market.takeCalls();
       const least = ((LIMITED_CODES - 1) * 60_000) / PER_MINUTE;
-      say(`at ${PER_MINUTE} a minute: ${seconds(ms)}, ${calls} calls, ${limited} times 429`);
+      progress(`at ${PER_MINUTE} a minute: ${seconds(ms)}, ${calls} calls, ${limited} times 429`);
       const what = `${LIMITED_CODES} codes at ${PER_MINUTE} requests a minute`;
       const ratio = calls / LIMITED_CODES;
       return [
@@ -211,108 +206,105 @@ class AuditRounds {
     });
   }
 
-  /** What it takes to enqueue a million codes, beside a COPY of the same rows into the same tables. */
+  /** Enqueues a million codes, compared with COPY of the same rows into the same tables. */
   async million(): Promise<Line[]> {
     return await this.#withMarket({ codes: MILLION }, Infinity, async (market) => {
-      const loads: Awaited<ReturnType<AuditRounds['loaded']>>[] = [];
+      const loads: { own: Measurement; copy: Measurement }[] = [];
       for (let round = 0; round < LOADS; round++) {
-        const load = await this.loaded(market);
-        say(`a million codes taken in: ${inWords(load.own)}, ${megabytes(load.own.peak)}`);
-        say(`COPY of their rows: ${inWords(load.copy)}`);
+        const load = await this.#enqueueAndCopy(market);
+        progress(`a million codes enqueued: ${usage(load.own)}`);
+        progress(`COPY of their rows: ${usage(load.copy)}`);
         loads.push(load);
       }
-      const middle = (of: (load: (typeof loads)[number]) => number): number =>
-        median(loads.map(of));
+      const middle = (figure: (load: (typeof loads)[number]) => number): number =>
+        median(loads.map(figure));
       const took = seconds(middle(({ own }) => own.ms));
       const ratio = middle(({ own, copy }) => own.ms / copy.ms);
-      const ofProcessors = middle(({ own, copy }) => own.cpuMs / copy.cpuMs);
+      const cpuRatio = middle(({ own, copy }) => own.cpuMs / copy.cpuMs);
       const copied = seconds(middle(({ copy }) => copy.ms));
       const peak = Math.max(...loads.map(({ own }) => own.peak));
       return [
         information('Baseline: COPY of the rows of 1,000,000 codes', copied),
         atMost('1,000,000 codes: read, stored and enqueued', took, ratio, 1.5, 'the COPY'),
-        information('Processor time of that, PostgreSQL included', '', times(ofProcessors)),
+        information('Processor time of that, PostgreSQL included', '', times(cpuRatio)),
         bounded('Peak memory of that', peak, 160e6, megabytes),
       ];
     });
   }
 
-  /** Takes a list in and works on it for a minute, or to its end. */
+  /** Enqueues a list and works on it for a minute, or to its end. */
   async large(codes: number) {
     return await this.#withMarket({ codes }, 10, async (market) => {
-      await forget(this.postgres.url);
-      const own = await this.#measure(
-        measureProgram(checkOf(market.file), this.#settings(market, null, 0)),
-      );
-      return await withClient(this.postgres.url, async (client) => {
+      const own = await this.#enqueue(market, null);
+      const bytes = await withClient(this.postgres.url, async (client) => {
         const { rows } = await client.query<{ bytes: string }>(
           `SELECT sum(pg_total_relation_size('mirror.' || name)) AS bytes FROM unnest($1::text[]) AS name`,
           [LIST_TABLES],
         );
-        const bytes = Number(rows[0]?.bytes);
-        say(
-          `${count(codes)} codes taken in: ${inWords(own)}, ${megabytes(own.peak)}, ${megabytes(bytes)} of tables`,
-        );
-        await this.#work(this.#settings(market, null, 0), WORKED_MS);
-        const { ms, calls } = await market.seen();
-        const rate = (calls * 1000) / ms;
-        say(`worked on for ${seconds(ms)}: ${perSecond(rate)}`);
-        return { own, bytes, rate };
+        return Number(rows[0]?.bytes);
       });
+      progress(`${count(codes)} codes enqueued: ${usage(own)}, ${megabytes(bytes)} of tables`);
+      await this.#work(this.#settings(market, null, 0), WORK_MS);
+      const { ms, calls } = market.takeCalls();
+      const rate = (calls * 1000) / ms;
+      progress(`after ${seconds(ms)} of work: ${perSecond(rate)}`);
+      return { own, bytes, rate };
     });
   }
 
-  /** Takes the list in, then does a COPY of the rows it made, in the order of the list. */
-  async loaded(market: Market) {
-    const { postgres, redis } = this;
-    await forget(postgres.url);
-    await this.#checkpoint();
-    const own = await this.#measure(
-      measureProgram(checkOf(market.file), this.#settings(market, redis, 0)),
-    );
-    const copies = LIST_TABLES.map((table) => {
-      return {
-        file: join(this.folder, `${table}.rows`),
-        into: `mirror.${table} FROM STDIN (FORMAT binary)`,
-      };
-    });
+  /** Enqueues the list, then loads the rows that it made with COPY, in the order of the list. */
+  async #enqueueAndCopy(market: Market) {
+    const { postgres } = this;
+    const own = await this.#enqueue(market, this.redis);
+    const tables = LIST_TABLES.map((name) => ({
+      table: `mirror.${name}`,
+      file: join(this.folder, `${name}.rows`),
+    }));
     await withClient(postgres.url, async (client) => {
-      for (const [index, { file }] of copies.entries()) {
-        const rows = client.query(
-          copyTo(`COPY mirror.${LIST_TABLES[index]} TO STDOUT (FORMAT binary)`),
-        );
+      for (const { table, file } of tables) {
+        const rows = client.query(copyTo(`COPY ${table} TO STDOUT (FORMAT binary)`));
         await pipeline(rows, createWriteStream(file));
       }
-      await client.query(
-        `TRUNCATE mirror.code_checks, mirror.code_transitions, ${LIST_TABLES.map((table) => `mirror.${table}`).join()}`,
-      );
+      const names = tables.map(({ table }) => table).join();
+      await client.query(`TRUNCATE mirror.code_checks, mirror.code_transitions, ${names}`);
     });
     await this.#checkpoint();
+    const copies = tables.map(({ table, file }) => {
+      return { file, into: `${table} FROM STDIN (FORMAT binary)` };
+    });
     const input = { listUrl: null, databaseUrl: postgres.url, copies };
-    const copy = await this.#measure(measureBaseline('copy', input));
-    for (const { file } of copies) rmSync(file);
+    const copy = await this.#withServerCpu(measureJob('copy', input));
+    for (const { file } of tables) rmSync(file);
     return { own, copy };
   }
 
-  /** So that nothing measured pays for what was written before. */
+  /** Measures enqueuing the list in an empty store. */
+  async #enqueue(market: Market, queue: Queue): Promise<Measurement> {
+    await emptyStore(this.postgres.url);
+    await this.#checkpoint();
+    const settings = this.#settings(market, queue, 0);
+    return await this.#withServerCpu(measureProgram(enqueueCommand(market.file), settings));
+  }
+
+  /** Keeps a measurement from paying for earlier writes. */
   async #checkpoint(): Promise<void> {
     const adminUrl = await this.postgres.adminUrl();
     await withClient(adminUrl, (client) => client.query('CHECKPOINT'));
   }
 
-  /** With the processor time of PostgreSQL added. */
-  async #measure(work: Promise<Measured>): Promise<Measured> {
+  /** Adds the processor time of PostgreSQL. */
+  async #withServerCpu(work: Promise<Measurement>): Promise<Measurement> {
     const before = await this.postgres.cpuMs();
     const measured = await work;
     const cpuMs = measured.cpuMs + (await this.postgres.cpuMs()) - before;
     return { ...measured, cpuMs };
   }
 
-  #settings(market: Market, redis: Redis | null, perMinute: number): Settings {
+  #settings(market: Market, queue: Queue, perMinute: number): Settings {
     return {
       HOME: this.folder,
       DATABASE_URL: this.postgres.url,
-      ...(redis === null ? {} : { REDIS_URL: redis.url }),
+      ...(queue === null ? {} : { REDIS_URL: queue.url }),
       MARKETPLACE_URL: market.url,
       MARKETPLACE_API_KEY: KEY,
       REQUESTS_PER_MINUTE: String(perMinute),
@@ -321,76 +313,68 @@ class AuditRounds {
     };
   }
 
-  /** From nothing known of any code to the end of the audit, worked on by a worker. */
-  async #audit(market: Market, redis: Redis | null, perMinute: number): Promise<void> {
-    await forget(this.postgres.url);
-    const settings = this.#settings(market, redis, perMinute);
-    await measureProgram(checkOf(market.file), settings);
+  /** Audits the list with an empty store and one worker. */
+  async #audit(market: Market, queue: Queue, perMinute: number): Promise<void> {
+    await emptyStore(this.postgres.url);
+    const settings = this.#settings(market, queue, perMinute);
+    await measureProgram(enqueueCommand(market.file), settings);
     await this.#work(settings, Infinity);
   }
 
-  /** Has a worker work until no audit is left, or for so long. */
-  async #work(settings: Settings, mostMs: number): Promise<void> {
+  /** Runs a worker until no audit is left, or for this long. */
+  async #work(settings: Settings, maxMs: number): Promise<void> {
     const worker = startProgram(['worker'], settings);
-    const gone = once(worker, 'exit');
-    const end = performance.now() + mostMs;
+    const ended = once(worker, 'exit');
+    const end = performance.now() + maxMs;
     const running = "SELECT FROM mirror.audits WHERE state = 'running'";
     try {
       await withClient(this.postgres.url, async (client) => {
         while (performance.now() < end && ((await client.query(running)).rowCount ?? 0) > 0) {
-          await sleep(LOOK_MS, undefined, { signal: interruption.signal });
+          await sleep(POLL_MS, undefined, { signal: interruption.signal });
         }
       });
     } finally {
       worker.kill('SIGTERM');
-      await gone;
+      await ended;
     }
   }
 
-  /** Runs `work` with a marketplace of its own; every so many codes in its list, one is invalid. */
+  /** Runs `work` with a marketplace of its own and a list in which every `invalidEvery`th code is invalid. */
   async #withMarket<T>(
-    input: MarketInput,
+    options: MarketOptions,
     invalidEvery: number,
     work: (market: Market) => Promise<T>,
   ): Promise<T> {
-    const { codes } = input;
+    const { codes } = options;
     const file = join(this.folder, `codes-${codes}.txt`);
-    const [own, other] = [1, 2].map((seed) => seededPurchases({ seed, count: codes }));
+    const own = seededPurchases({ seed: 1, count: codes });
+    const other = seededPurchases({ seed: 2, count: codes });
     rmSync(file, { force: true });
-    for (let first = 0; first < codes; first += AT_ONCE) {
-      const lines = Array.from({ length: Math.min(AT_ONCE, codes - first) }, (_, index) => {
+    for (let first = 0; first < codes; first += LINES_PER_WRITE) {
+      const lines = Array.from({ length: Math.min(LINES_PER_WRITE, codes - first) }, (_, index) => {
         const place = first + index;
-        return `${((place + 1) % invalidEvery === 0 ? other : own)?.codeAt(place)}\n`;
+        return `${((place + 1) % invalidEvery === 0 ? other : own).codeAt(place)}\n`;
       });
       appendFileSync(file, lines.join(''));
     }
-    return await withMarketplace({ items: 200, ...input }, ({ state, tell }) =>
-      work({ url: state.url, file, codes, seen: () => tell({ kind: 'look' }) }),
+    return await withMarketplace({ items: 200, ...options }, ({ url, takeCalls }) =>
+      work({ url, takeCalls, file, codes }),
     );
   }
 }
 
-/** No limit and no latency unless given. */
-type MarketInput = Pick<MarketplaceInput, 'requestsPerMinute' | 'latencyMs'> & {
-  readonly codes: number;
-};
-
-async function bareRate({ url, file, codes, seen }: Market): Promise<number> {
+async function bareRate({ url, file, codes, takeCalls }: Market): Promise<number> {
   const input = { url, key: KEY, file, concurrency: CONCURRENCY };
-  const { ms } = await measureBaseline('validate', input);
-  await seen();
+  const { ms } = await measureJob('validate', input);
+  takeCalls();
   const rate = (codes * 1000) / ms;
-  say(`bare loop: ${perSecond(rate)}`);
+  progress(`bare loop: ${perSecond(rate)}`);
   return rate;
 }
 
-/** The command that takes a list in. Its codes are asked for once: a second look would begin a minute later. */
-function checkOf(file: string): string[] {
+/** Enqueues an audit. Codes are checked once, because a second check would start a minute later. */
+function enqueueCommand(file: string): string[] {
   return ['codes', 'check', file, '--confirm', 'none', '--detach', '--json'];
-}
-
-function inWords({ ms, cpuMs }: Measured): string {
-  return `${seconds(ms)}, CPU ${seconds(cpuMs)}`;
 }
 
 function perSecond(rate: number): string {

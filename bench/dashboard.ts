@@ -9,21 +9,21 @@ import { openQueues } from '#product/queue/queues.js';
 import { openMirror } from '#product/store/mirror.js';
 import { openStore, type Store } from '#product/store/store.js';
 import { withFilledStore } from './reporting.js';
-import { bounded, type Line } from './table.js';
+import { bounded, milliseconds, type Line } from './table.js';
 
-/** Server time of a page, milliseconds. */
+/** Maximum server time of a page (ms). */
 const TARGET_MS = 50;
-/** What `status` and schedulers ask of the store, milliseconds. */
+/** Maximum time of a statement of `status` or a scheduler (ms). */
 const STATEMENT_MS = 100;
-/** Bytes of the first page with all that it loads, as a browser gets them from this server. */
+/** Maximum size of the first page and its assets, uncompressed (bytes). */
 const TARGET_BYTES = 100_000;
 const SELLERS = 1_000;
 const ORIGIN = 'http://127.0.0.1:8791';
 
 /**
- * Measures every page of the dashboard on a store that is as full as `items` calls for. A page is asked
- * for several times, database and all, without the network; the least counts: what takes longer is the
- * machine's other work.
+ * Measures every page of the dashboard on a store with this many items, including the database but not the
+ * network. Each page is requested several times; the minimum counts, because the rest is other work of the
+ * machine.
  */
 export function dashboardLines(items: number, repetitions: number): Promise<Line[]> {
   return withFilledStore(items, MORE, async (client, url) =>
@@ -61,7 +61,7 @@ async function measurePages(
     await store.access.addLink(tokenHash(link), 'bench');
     const reply = await app.request(`${ORIGIN}/login?token=${link}`);
     const cookie = reply.headers.get('set-cookie')?.split(';')[0] ?? '';
-    const ask = async (path: string): Promise<Uint8Array> => {
+    const fetchPage = async (path: string): Promise<Uint8Array> => {
       const answer = await app.request(`${ORIGIN}${path}`, { headers: { cookie } });
       const bytes = new Uint8Array(await answer.arrayBuffer());
       if (answer.status !== 200) throw new Error(`${path} answered ${answer.status}`);
@@ -69,16 +69,14 @@ async function measurePages(
     };
     const lines: Line[] = [];
     for (const [what, path] of pages) {
-      const took = await least(times, () => ask(path));
+      const took = await least(times, () => fetchPage(path));
       lines.push(bounded(`dashboard: ${what}`, took, TARGET_MS, milliseconds));
     }
-    const first = await ask('/');
-    const assets = Buffer.from(first)
-      .toString()
-      .matchAll(/"(\/assets\/[^"]+)"/g);
+    const first = await fetchPage('/');
+    const html = Buffer.from(first).toString();
+    const assets = [...html.matchAll(/"(\/assets\/[^"]+)"/g)].map(([, path]) => path ?? '');
     const parts = [first];
-    for (const path of new Set([...assets].map(([, one]) => one ?? '')))
-      parts.push(await ask(path));
+    for (const path of new Set(assets)) parts.push(await fetchPage(path));
     const bytes = parts.reduce((sum, part) => sum + part.length, 0);
     const packed = parts.reduce((sum, part) => sum + gzipSync(part).length, 0);
     return [
@@ -97,7 +95,7 @@ async function measurePages(
   }
 }
 
-/** What `status` and a scheduler ask of the store about all sellers. */
+/** Measures what `status` and a scheduler read and write about all sellers. */
 async function sellerLines(store: Store, client: Client, times: number): Promise<Line[]> {
   const line = async (what: string, work: () => Promise<unknown>): Promise<Line> =>
     bounded(`${SELLERS} sellers: ${what}`, await least(times, work), STATEMENT_MS, milliseconds);
@@ -125,7 +123,7 @@ async function sellerLines(store: Store, client: Client, times: number): Promise
   return [...lines, await line('status while each has a run', () => store.sellers.statuses())];
 }
 
-/** Milliseconds of the quickest of so many times, after one that does not count. */
+/** Returns the shortest of several runs (ms), after a first one that does not count. */
 async function least(times: number, work: () => Promise<unknown>): Promise<number> {
   await work();
   const took: number[] = [];
@@ -137,13 +135,12 @@ async function least(times: number, work: () => Promise<unknown>): Promise<numbe
   return Math.min(...took);
 }
 
-const milliseconds = (ms: number): string => `${ms.toFixed(1)} ms`;
 const kilobytes = (bytes: number): string => `${(bytes / 1_000).toFixed(1)} kB`;
 
-/** What it is, and its path with query. */
+/** A page, and its path with the query. */
 type Page = readonly [what: string, path: string];
 
-/** Every page that can be asked for, of the largest seller, run, audit, item and code. */
+/** Every page; those of a seller, run, audit, item or code show the largest one. */
 async function pagesOf(client: Client): Promise<Page[]> {
   const { rows } = await client.query<{ run: string; held: string; audit: string; code: string }>(
     `SELECT (SELECT run_id FROM mirror.item_changes WHERE seller_id = 'large' GROUP BY 1
@@ -190,7 +187,7 @@ function lastWeek(): string {
   return new Date(Date.now() - 7 * 86_400_000).toISOString().slice(0, 10);
 }
 
-/** What the dashboard shows and reports do not ask for: many sellers, a held run, an audit, actions. */
+/** Adds what only the dashboard shows: many sellers, a held run, an audit and actions. */
 const MORE = [
   `INSERT INTO mirror.sellers (seller_id, marketplace, created_at)
    SELECT 'shop-' || n, 'market.example', now() - interval '60 days'

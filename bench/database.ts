@@ -6,9 +6,9 @@ import { pipeline } from 'node:stream/promises';
 import { Client } from 'pg';
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
 import { migrate } from '#product/store/migrate.js';
-import { startPostgres, type Postgres } from './soak/servers.js';
+import { startPostgres, type Postgres } from './servers.js';
 
-/** The embedded PostgreSQL in a temporary folder, with the settings that every user's has. */
+/** The embedded PostgreSQL with its usual settings, in a temporary folder. */
 export class BenchDatabase {
   private constructor(
     readonly url: string,
@@ -33,7 +33,7 @@ export class BenchDatabase {
     await rm(this.folder, { recursive: true, force: true });
   }
 
-  /** Writes the present rows to a file, and makes more tables like the mirror's, for the baselines. */
+  /** Writes the mirror's rows to a file, and makes the tables of the baselines. */
   async makeBaseline(): Promise<void> {
     await this.admin.query(`
       DROP SCHEMA IF EXISTS bench CASCADE;
@@ -48,16 +48,16 @@ export class BenchDatabase {
     await pipeline(rows, createWriteStream(this.rowsFile));
   }
 
-  /** Rows in binary form. */
+  /** The mirror's rows in COPY's binary format. */
   get rowsFile(): string {
     return join(this.folder, 'rows');
   }
 
-  /** Empties the table, and has nothing left to write, so that no run pays for the one before. */
+  /** Empties the table and makes a checkpoint, so that no run pays for the writes of an earlier one. */
   async empty(table: 'mirror.items' | 'bench.items'): Promise<void> {
     await this.admin.query(`TRUNCATE ${table}`);
     if (table === 'mirror.items') {
-      // The next load is a first one again.
+      // Makes the next load a first load again.
       await this.admin.query(`
         TRUNCATE mirror.item_versions, mirror.item_changes;
         UPDATE mirror.sellers SET loaded_run_id = NULL, loaded_seq = NULL`);
@@ -65,7 +65,7 @@ export class BenchDatabase {
     await this.admin.query('CHECKPOINT');
   }
 
-  /** Fills the baseline's table with the rows of the file, as if long ago. */
+  /** Fills the baseline's table with the rows of the file, vacuumed and checkpointed. */
   async refill(): Promise<void> {
     await this.admin.query('TRUNCATE bench.items, bench.item_versions, bench.item_changes');
     const rows = createReadStream(this.rowsFile);
@@ -75,21 +75,21 @@ export class BenchDatabase {
     await this.admin.query('CHECKPOINT');
   }
 
-  /** Keeps autovacuum from working beside what is measured; `settle` does its work between the runs. */
+  /** Keeps autovacuum from disturbing the runs; `vacuum` does its work between them. */
   async stopAutovacuum(): Promise<void> {
     await this.admin.query('ALTER SYSTEM SET autovacuum = off');
     await this.admin.query('SELECT pg_reload_conf()');
   }
 
-  /** What autovacuum does soon after a large change. */
-  async settle(): Promise<void> {
+  /** Does what autovacuum does soon after a large change. */
+  async vacuum(): Promise<void> {
     await this.admin.query(
       'VACUUM (ANALYZE) mirror.items, mirror.item_versions, mirror.item_changes',
     );
     await this.admin.query('CHECKPOINT');
   }
 
-  /** Counts the versions of rows that `work` writes, whatever they say. */
+  /** Counts the item rows that `work` writes, changed or not. */
   async rowsWritten(work: () => Promise<unknown>): Promise<number> {
     const before = await this.#number('SELECT pg_current_xact_id()::text AS value');
     await work();
@@ -99,7 +99,7 @@ export class BenchDatabase {
     );
   }
 
-  /** Number of rows of history: superseded states, and changes. */
+  /** The number of old versions and changes of items. */
   historyRows(): Promise<number> {
     return this.#number(
       `SELECT (SELECT count(*) FROM mirror.item_versions)

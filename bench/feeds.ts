@@ -1,19 +1,20 @@
 import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pipeline } from 'node:stream/promises';
-import { createConnection } from 'mysql2/promise';
-import { Client } from 'pg';
-import { loadConfig } from '#product/config/index.js';
+import { createConnection, type RowDataPacket } from 'mysql2/promise';
+import { readConfig } from '#product/config/index.js';
 import { openTarget } from '#product/feeds/open.js';
 import { withExports } from '#product/store/exports.js';
-import { measureFeed } from './children.js';
+import { measureJob } from './children.js';
 import { BenchDatabase } from './database.js';
-import type { BulkLoad } from './feed-job.js';
+import type { BulkInput, BulkLoad } from './feed-jobs.js';
 import { dataStatements } from './reporting.js';
+import { withClient } from './servers.js';
 import {
   atLeast,
   bounded,
@@ -21,39 +22,44 @@ import {
   information,
   median,
   megabytes,
+  milliseconds,
+  progress,
   seconds,
   type Line,
 } from './table.js';
 
 const VIEWS = ['items', 'purchases'];
-const INDEXED = 'purchased_at';
+const INDEXED_COLUMN = 'purchased_at';
+/** Maximum time of a delivery without changes (ms). */
 const NIGHT_MS = 50;
 const PEAK_BYTES = 200_000_000;
+/** Minimum speed of a first load, compared with the server's own bulk load. */
 const RATIO = 0.5;
 
-/** A database or folder that takes the feed. */
+/** A target of the feed. */
 interface Place {
   readonly name: string;
-  readonly kind: 'postgres' | 'mysql' | 'sqlite' | 'folder';
-  /** As FEEDS_FILE has it. */
-  readonly feed: object;
-  /** For the bulk load. */
+  readonly kind: BulkInput['kind'] | 'folder';
+  /** The feed's target in FEEDS_FILE. */
+  readonly target: object;
+  /** Address of the server, or path of the SQLite file or folder. */
   readonly url: string;
-  readonly exec: (sql: string) => Promise<unknown>;
-  /** How many rows were ever inserted, changed or deleted. */
+  /** Drops tables, or deletes the file or folder. */
+  readonly drop: (tables: readonly string[]) => Promise<unknown>;
+  /** Returns how many rows were ever inserted, changed or deleted; null if the target does not count them. */
   readonly written: (() => Promise<number>) | null;
 }
 
 /**
- * Measures first loads of 100,000 items and ten times as many purchases into each target beside its
- * server's own bulk load of the same rows, and nights in which nothing has changed.
+ * Measures first loads of the items and ten times as many purchases into each target, compared with the
+ * server's own bulk load of the same rows, and nights without changes.
  */
 export async function feedLines(items: number, loads: number, nights: number): Promise<Line[]> {
   const database = await BenchDatabase.open();
   const mariadb = await startMariaDb(database.folder);
   try {
-    process.stderr.write('  filling a store for feeds\n');
-    // One code of eleven is invalid, and so no purchase. No support ends while the bench goes on.
+    progress('filling a store for feeds');
+    // One code in eleven is invalid, and so no purchase. No support ends while the bench runs.
     for (const sql of dataStatements(items, items * 11)) {
       if (!/INTO mirror\.(?:sellers|runs|items|purchase_codes) |VACUUM/.test(sql)) continue;
       await database.admin.query(
@@ -73,108 +79,94 @@ export async function feedLines(items: number, loads: number, nights: number): P
 
 async function measure(
   { url: databaseUrl, folder }: BenchDatabase,
-  { name, kind, feed, url, exec, written }: Place,
+  { name, kind, target, url, drop, written }: Place,
   items: number,
   loads: number,
   nights: number,
 ): Promise<Line[]> {
-  process.stderr.write(`  a feed into ${name}\n`);
+  progress(`a feed into ${name}`);
   const file = join(folder, `${kind}.json`);
-  await writeFile(file, JSON.stringify({ feeds: [{ name: 'bench', views: VIEWS, ...feed }] }));
+  await writeFile(file, JSON.stringify({ feeds: [{ name: 'bench', views: VIEWS, ...target }] }));
   const settings = { DATABASE_URL: databaseUrl, FEEDS_FILE: file };
-  const bulkLoads = await prepare(databaseUrl, settings, kind, folder);
-  const [feeds, bulks, peaks]: number[][] = [[], [], []];
+  const bulkLoads = kind === 'folder' ? [] : await prepareBulk(settings, kind, folder);
+  const feedTimes: number[] = [];
+  const bulkTimes: number[] = [];
+  let peak = 0;
   for (let n = 0; n < loads; n++) {
-    for (const table of [
-      ...VIEWS,
-      '_seller_mirror_feeds',
-      ...VIEWS.map((view) => `bulk_${view}`),
-    ]) {
-      await exec(`DROP TABLE IF EXISTS ${table}`);
-    }
-    const first = await measureFeed({ kind: 'feed', databaseUrl, nights: 0 }, settings);
-    feeds?.push(first.ms);
-    peaks?.push(first.peak);
-    if (kind !== 'folder')
-      bulks?.push((await measureFeed({ kind, place: url, loads: bulkLoads }, settings)).ms);
+    await drop([...VIEWS, ...VIEWS.map((view) => `bulk_${view}`), '_seller_mirror_feeds']);
+    const first = await measureJob('feed', { databaseUrl, deliveries: 1 }, settings);
+    feedTimes.push(first.ms);
+    peak = Math.max(peak, first.peak);
+    if (kind === 'folder') continue;
+    bulkTimes.push((await measureJob('bulk', { kind, url, loads: bulkLoads })).ms);
   }
   const before = (await written?.()) ?? 0;
-  const unchanged = await measureFeed({ kind: 'feed', databaseUrl, nights: nights + 1 }, settings);
-  // The first one of a process loads the driver.
-  const night = median(unchanged.unchanged?.slice(1) ?? []);
+  const deliveries = nights + 1;
+  const night = await measureJob('feed', { databaseUrl, deliveries }, settings);
   const rows = ((await written?.()) ?? 0) - before;
-  const cursors = VIEWS.length * (nights + 1);
-  const [ms, bulk] = [median(feeds ?? []), median(bulks ?? [])];
+  const cursors = VIEWS.length * deliveries;
+  const [ms, bulk] = [median(feedTimes), median(bulkTimes)];
   const what = `${name}: ${count(items)} items, ${count(items * 10)} purchases`;
   return [
     kind === 'folder'
       ? information(what, seconds(ms))
       : atLeast(what, seconds(ms), bulk / ms, RATIO, `its own bulk load (${seconds(bulk)})`),
-    bounded(`${name}: an unchanged night`, night, NIGHT_MS, (one) => `${one.toFixed(0)} ms`),
+    bounded(`${name}: an unchanged night`, night.ms, NIGHT_MS, milliseconds),
     ...(written === null
       ? []
-      : [bounded(`${name}: rows written then, beside cursors`, rows - cursors, 0)]),
-    bounded(`${name}: peak memory`, Math.max(...(peaks ?? [])), PEAK_BYTES, megabytes),
+      : [bounded(`${name}: rows written then, besides cursors`, rows - cursors, 0)]),
+    bounded(`${name}: peak memory`, peak, PEAK_BYTES, megabytes),
   ];
 }
 
-/** Writes the rows into files, as the server loads them by itself. */
-async function prepare(
-  databaseUrl: string,
-  settings: Readonly<Record<string, string>>,
-  kind: Place['kind'],
+/** Writes the rows of each view to a file that the server can load itself. */
+async function prepareBulk(
+  settings: Readonly<Record<'DATABASE_URL' | 'FEEDS_FILE', string>>,
+  kind: BulkInput['kind'],
   folder: string,
 ): Promise<BulkLoad[]> {
   const { signal } = new AbortController();
-  Object.assign(process.env, settings);
-  const [config] = loadConfig('store', () => null).feeds;
+  const [config] = readConfig(settings, { cwd: '/', needs: 'store', cronFault: () => null }).feeds;
   if (config === undefined) throw new Error('no feed');
   const target = await openTarget(config, signal);
+  const all = { since: null, after: null, sellerIds: null, valueSql: target.valueSql };
   const loads: BulkLoad[] = [];
-  if (kind !== 'folder') {
-    await withExports(databaseUrl, signal, async (exports) => {
-      for (const view of VIEWS) {
-        const file = join(folder, `${kind}.${view}`);
-        const request = {
-          view,
-          since: null,
-          after: null,
-          sellerIds: null,
-          valueSql: target.valueSql,
-        };
-        const columns = await exports.lines(request, async (source) => {
-          await pipeline(source.lines, createWriteStream(file));
-          return source.columns.length;
-        });
-        loads.push({ table: `bulk_${view}`, file, columns, ...STATEMENTS[kind](view) });
-      }
-    });
-  }
+  await withExports(settings.DATABASE_URL, signal, async (exports) => {
+    for (const view of VIEWS) {
+      const file = join(folder, `${kind}.${view}`);
+      const columns = await exports.lines({ ...all, view }, async (source) => {
+        await pipeline(source.lines, createWriteStream(file));
+        return source.columns.length;
+      });
+      loads.push({ table: `bulk_${view}`, file, columns, ...STATEMENTS[kind](view) });
+    }
+  });
   await target.close();
   return loads;
 }
 
-/** Statements before and after a bulk load into a table like that of the feed. */
+/** The statements before and after a bulk load into a table like that of the feed. */
 const STATEMENTS: Readonly<
-  Record<'postgres' | 'mysql' | 'sqlite', (view: string) => Pick<BulkLoad, 'before' | 'after'>>
+  Record<BulkInput['kind'], (view: string) => Pick<BulkLoad, 'before' | 'after'>>
 > = {
   postgres: (view) => ({
-    before: [`CREATE TABLE bulk_${view} (LIKE ${view})`],
-    after: [`ALTER TABLE bulk_${view} ADD PRIMARY KEY (${KEYS[view]})`, ...indexes(view)],
+    before: ['BEGIN', `CREATE TABLE bulk_${view} (LIKE ${view})`],
+    after: [`ALTER TABLE bulk_${view} ADD PRIMARY KEY (${KEYS[view]})`, ...indexes(view), 'COMMIT'],
   }),
   mysql: (view) => ({
     before: [
       `CREATE TABLE bulk_${view} LIKE ${view}`,
-      ...(view === 'purchases' ? [`DROP INDEX purchases_${INDEXED} ON bulk_purchases`] : []),
+      ...(view === 'purchases' ? [`DROP INDEX purchases_${INDEXED_COLUMN} ON bulk_purchases`] : []),
     ],
     after: indexes(view),
   }),
   sqlite: (view) => ({
     before: [
+      'BEGIN',
       `CREATE TABLE bulk_${view} AS SELECT * FROM ${view} LIMIT 0`,
       `CREATE UNIQUE INDEX bulk_${view}_key ON bulk_${view} (${KEYS[view]})`,
     ],
-    after: indexes(view),
+    after: [...indexes(view), 'COMMIT'],
   }),
 };
 const KEYS: Readonly<Record<string, string>> = {
@@ -182,83 +174,86 @@ const KEYS: Readonly<Record<string, string>> = {
   purchases: 'code_id',
 };
 const indexes = (view: string): string[] =>
-  view === 'purchases' ? [`CREATE INDEX bulk_${INDEXED} ON bulk_purchases (${INDEXED})`] : [];
+  view === 'purchases'
+    ? [`CREATE INDEX bulk_${INDEXED_COLUMN} ON bulk_purchases (${INDEXED_COLUMN})`]
+    : [];
 
-async function places({ folder, server }: BenchDatabase, mysqlUrl: string): Promise<Place[]> {
-  const target = new URL(await server.adminUrl());
-  const admin = new Client(target.href);
-  await admin.connect();
+async function places({ folder, admin, server }: BenchDatabase, mysqlUrl: string) {
   await admin.query('CREATE DATABASE reports');
-  await admin.end();
-  target.pathname = '/reports';
-  const inPostgres = async (sql: string): Promise<Record<string, unknown>[]> => {
-    const client = new Client(target.href);
-    await client.connect();
-    const { rows } = await client.query<Record<string, unknown>>(sql);
-    await client.end();
-    return rows;
-  };
-  const inMysql = async (sql: string): Promise<Record<string, unknown>[]> => {
-    const client = await createConnection(mysqlUrl);
-    const [rows] = await client.query(sql);
-    await client.end();
-    return rows as Record<string, unknown>[];
-  };
+  const address = new URL(await server.adminUrl());
+  address.pathname = '/reports';
+  const postgresUrl = address.href;
+  const dropSql = (tables: readonly string[]): string => `DROP TABLE IF EXISTS ${tables.join()}`;
   const sqlite = join(folder, 'reports.db');
   const lake = join(folder, 'lake');
-  return [
+  const all: Place[] = [
     {
       name: 'PostgreSQL',
       kind: 'postgres',
-      feed: { target: target.href },
-      url: target.href,
-      exec: inPostgres,
+      target: { target: postgresUrl },
+      url: postgresUrl,
+      drop: (tables) => withClient(postgresUrl, (client) => client.query(dropSql(tables))),
       async written() {
-        // The server counts when a session has ended.
+        // The server counts a session's rows after the session has ended.
         await sleep(1_000);
-        const [row] = await inPostgres(
-          'SELECT sum(n_tup_ins + n_tup_upd + n_tup_del)::int AS n FROM pg_stat_user_tables',
-        );
-        return Number(row?.['n']);
+        return withClient(postgresUrl, async (client) => {
+          const { rows } = await client.query<{ n: number }>(
+            'SELECT sum(n_tup_ins + n_tup_upd + n_tup_del)::int AS n FROM pg_stat_user_tables',
+          );
+          return Number(rows[0]?.n);
+        });
       },
     },
     {
       name: 'MariaDB',
       kind: 'mysql',
-      feed: { target: mysqlUrl },
+      target: { target: mysqlUrl },
       url: mysqlUrl,
-      exec: inMysql,
+      drop: (tables) => queryMysql(mysqlUrl, dropSql(tables)),
       async written() {
-        const rows = await inMysql(
+        const rows = await queryMysql(
+          mysqlUrl,
           `SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_write', 'Handler_update', 'Handler_delete')`,
         );
-        return rows.reduce((sum, { Value }) => sum + Number(Value), 0);
+        return rows.reduce((sum, row) => sum + Number(row['Value']), 0);
       },
     },
     {
       name: 'SQLite',
       kind: 'sqlite',
-      feed: { target: `sqlite:${sqlite}` },
+      target: { target: `sqlite:${sqlite}` },
       url: sqlite,
-      exec: () => rm(sqlite, { force: true }),
+      drop: () => rm(sqlite, { force: true }),
       written: null,
     },
     {
       name: 'Folder (Parquet)',
       kind: 'folder',
-      feed: { folder: lake },
+      target: { folder: lake },
       url: lake,
-      exec: () => rm(lake, { recursive: true, force: true }),
+      drop: () => rm(lake, { recursive: true, force: true }),
       written: null,
     },
   ];
+  return all;
+}
+
+/** Runs a statement on a connection of its own. */
+async function queryMysql(url: string, sql: string): Promise<RowDataPacket[]> {
+  const client = await createConnection(url);
+  try {
+    const [rows] = await client.query<RowDataPacket[]>(sql);
+    return rows;
+  } finally {
+    await client.end();
+  }
 }
 
 async function startMariaDb(parent: string): Promise<{ url: string; close(): Promise<void> }> {
   const folder = join(parent, 'mariadb');
   await mkdir(folder);
   const [data, socket, user] = [join(folder, 'data'), join(folder, 's'), userInfo().username];
-  // A server that starts deletes the temporary tables of others in a folder that they share.
+  // A server deletes at its start the temporary tables of others in the same folder.
   const places = ['--no-defaults', `--datadir=${data}`, `--tmpdir=${folder}`, `--user=${user}`];
   execFileSync('mariadb-install-db', [
     ...places,
@@ -268,12 +263,11 @@ async function startMariaDb(parent: string): Promise<{ url: string; close(): Pro
   const server = spawn('mariadbd', [...places, `--socket=${socket}`, '--skip-networking'], {
     stdio: 'ignore',
   });
-  const ended = new Promise((resolve) => server.once('exit', resolve));
+  const address = (database: string): string =>
+    `mysql://root@localhost/${database}?socketPath=${encodeURIComponent(socket)}`;
   for (let tries = 0; ; tries++) {
     try {
-      const client = await createConnection({ socketPath: socket, user: 'root' });
-      await client.query('CREATE DATABASE reports CHARACTER SET utf8mb4');
-      await client.end();
+      await queryMysql(address(''), 'CREATE DATABASE reports CHARACTER SET utf8mb4');
       break;
     } catch (error) {
       if (tries > 300) throw error;
@@ -281,8 +275,9 @@ async function startMariaDb(parent: string): Promise<{ url: string; close(): Pro
     }
   }
   return {
-    url: `mysql://root@localhost/reports?socketPath=${encodeURIComponent(socket)}`,
+    url: address('reports'),
     async close() {
+      const ended = once(server, 'exit');
       server.kill('SIGKILL');
       await ended;
     },

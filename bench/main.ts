@@ -1,4 +1,4 @@
-/** Measures the product against plain ways of doing the same; see `USAGE`. */
+/** Measures the product, compared with simple ways of doing the same. */
 import { cpus, loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import { auditLines } from './audits.js';
@@ -12,13 +12,13 @@ import { markdownTable, plainTable } from './table.js';
 
 const USAGE = `npm run bench -- [options]
   --items N    items in the catalogue, about 1 KB of JSON each (default 100000)
-  --quick      20000 items, fewer repetitions and no verdicts, for trying things out
-  --million    with codes: also a million of them taken in
+  --quick      20000 items, fewer repetitions, and no verdicts
+  --million    with codes: also enqueue a million of them
   --only PART  start, mirror, codes, reporting, dashboard or feeds (default: all)
   --markdown   print the table as Markdown`;
 
 const PARTS = ['start', 'mirror', 'codes', 'reporting', 'dashboard', 'feeds'];
-/** The targets are for catalogues of this size; in smaller ones the fixed costs of a run prevail. */
+/** Targets apply from this size: in smaller catalogues the fixed costs of a run dominate. */
 const JUDGED_ITEMS = 100_000;
 
 async function main(): Promise<void> {
@@ -36,10 +36,12 @@ async function main(): Promise<void> {
   const { quick, million, only, markdown } = values;
   const items = Number(values.items ?? (quick ? 20_000 : 100_000));
   if (!Number.isInteger(items) || items < 1) {
-    throw new Error(`--items ${values.items} is no number`);
+    throw new Error(`--items ${values.items}: give a whole number of at least 1`);
   }
-  if (only !== undefined && !PARTS.includes(only)) throw new Error(`--only ${only} is no part`);
-  /** Repetitions of what takes seconds, and of what takes a second or two. */
+  if (only !== undefined && !PARTS.includes(only)) {
+    throw new Error(`--only ${only}: give one of ${PARTS.join(', ')}`);
+  }
+  /** Repetitions of slow and of fast measurements. */
   const [loads, nights] = quick ? [1, 3] : [3, 5];
   const machine = `${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown CPU'}, Node ${process.version}`;
   const about = `${items} items, medians (loads: ${loads}, nights: ${nights}); ${machine}, load ${loadavg()[0]?.toFixed(1)} before`;
@@ -58,7 +60,7 @@ async function main(): Promise<void> {
   if (lines.some(({ met }) => met === false)) process.exitCode = 1;
 }
 
-// What waits for the measured process then cleans up and ends this one.
+// Ends the measured process. The part that waits for it then cleans up.
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => interruption.abort());
 
 try {

@@ -1,80 +1,85 @@
-/** The simulated marketplace, a process of its own. */
 import { seededCatalogue, seededPurchases, startSimulator } from '#product/simulator/index.js';
-import { download, given } from './tell.js';
 
-export interface MarketplaceInput {
-  readonly key: string;
+export const KEY = 'bench-0123456789abcdef0123456789abcdef';
+
+export interface MarketplaceOptions {
   readonly items: number;
-  /** Purchases to sell; without any, the list is rendered before it is asked for. */
+  /** Number of purchases. Without any, the list is rendered before it is requested. */
   readonly codes?: number;
-  /** 0: no limit. */
+  /** 0, the default: no limit. */
   readonly requestsPerMinute?: number;
-  /** How long each reply is held back, milliseconds. */
+  /** Delay of each reply (ms). */
   readonly latencyMs?: number;
 }
 
-/** What it may be told; each is answered with `MarketplaceState`. */
-export type MarketplaceOrder =
-  { readonly kind: 'look' } | { readonly kind: 'touch'; readonly percent: number };
-
-export interface MarketplaceState {
+/** The simulated marketplace, as the benches see it. */
+export interface Marketplace {
   readonly url: string;
   readonly listUrl: string;
-  /** Size of the list that was rendered. */
-  readonly bytes: number;
-  /** Calls since the last order. */
+  /** Size of the rendered list. */
+  readonly listBytes: number;
+  /** Changes the price of this share of the items, and renders the list. */
+  readonly touch: (percent: number) => Promise<void>;
+  /** Returns the calls since the last `takeCalls`. */
+  readonly takeCalls: () => Calls;
+}
+
+interface Calls {
   readonly calls: number;
-  /** How many of them were answered with 429. */
+  /** Calls that were answered with 429. */
   readonly limited: number;
-  /** From the first validation to the end of the last, milliseconds. */
+  /** From the first validation to the end of the last one (ms). */
   readonly ms: number;
 }
 
-const { key, items, codes = 0, requestsPerMinute = 0, latencyMs = 0 } = given() as MarketplaceInput;
-const catalogue = seededCatalogue({ seed: 1, count: items });
-let calls = 0;
-let limited = 0;
-let first = 0;
-let last = 0;
-const server = await startSimulator({
-  sellers: [
-    {
-      key,
-      username: 'bench',
-      catalogue,
-      ...(codes === 0 ? {} : { purchases: seededPurchases({ seed: 1, count: codes }) }),
+/** Runs `work` with a simulated marketplace of its own. */
+export async function withMarketplace<T>(
+  { items, codes = 0, requestsPerMinute = 0, latencyMs = 0 }: MarketplaceOptions,
+  work: (marketplace: Marketplace) => Promise<T>,
+): Promise<T> {
+  const catalogue = seededCatalogue({ seed: 1, count: items });
+  const seller = { key: KEY, username: 'bench', catalogue };
+  const sold = codes === 0 ? {} : { purchases: seededPurchases({ seed: 1, count: codes }) };
+  const none = { calls: 0, limited: 0, first: 0, last: 0 };
+  let seen = { ...none };
+  const simulator = await startSimulator({
+    sellers: [{ ...seller, ...sold }],
+    prerender: codes === 0,
+    requestsPerMinute,
+    onAnswered: ({ operation, at, status }) => {
+      seen.calls++;
+      if (status === 429) seen.limited++;
+      if (operation !== 'validate') return;
+      seen.first ||= at;
+      seen.last = Date.now();
     },
-  ],
-  prerender: codes === 0,
-  requestsPerMinute,
-  onAnswered: ({ operation, at, status }) => {
-    calls++;
-    if (status === 429) limited++;
-    if (operation !== 'validate') return;
-    first ||= at;
-    last = Date.now();
-  },
-});
-const { url } = server;
-const listUrl = `${url}/api/items/all?api_key=${key}`;
-if (latencyMs > 0) server.faults.always('any', { kind: 'stall', ms: latencyMs });
-
-async function answer(): Promise<void> {
-  const seen = { calls, limited, ms: last - first };
-  const bytes = codes === 0 ? await download(listUrl) : 0;
-  calls = 0;
-  limited = 0;
-  first = 0;
-  last = 0;
-  server.log.length = 0;
-  process.send?.({ url, listUrl, bytes, ...seen } satisfies MarketplaceState);
+  });
+  const { url } = simulator;
+  const listUrl = `${url}/api/items/all?api_key=${KEY}`;
+  const renderList = async (): Promise<number> => {
+    let bytes = 0;
+    const { body } = await fetch(listUrl);
+    for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) bytes += chunk.length;
+    return bytes;
+  };
+  if (latencyMs > 0) simulator.faults.always('any', { kind: 'stall', ms: latencyMs });
+  try {
+    return await work({
+      url,
+      listUrl,
+      listBytes: codes === 0 ? await renderList() : 0,
+      async touch(percent) {
+        catalogue.touchShare(percent, 'price');
+        await renderList();
+      },
+      takeCalls() {
+        const { calls, limited, first, last } = seen;
+        seen = { ...none };
+        simulator.log.length = 0;
+        return { calls, limited, ms: last - first };
+      },
+    });
+  } finally {
+    await simulator.close();
+  }
 }
-
-process.on('message', (order: MarketplaceOrder) => {
-  if (order.kind === 'touch') catalogue.touchShare(order.percent, 'price');
-  void answer();
-});
-// Ctrl-C reaches this process too; it ends in order, with its files removed, when the bench lets go.
-process.on('SIGINT', () => undefined);
-process.once('disconnect', () => void server.close());
-await answer();

@@ -1,16 +1,8 @@
 import { statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import {
-  KEY,
-  measureBaseline,
-  measureJob,
-  measureProgram,
-  withMarketplace,
-  type Marketplace,
-  type Measured,
-  type Settings,
-} from './children.js';
+import { measureJob, measureProgram, type Measurement, type Settings } from './children.js';
 import { BenchDatabase } from './database.js';
+import { KEY, withMarketplace, type Marketplace } from './marketplace.js';
 import {
   atLeast,
   atMost,
@@ -19,19 +11,21 @@ import {
   information,
   median,
   megabytes,
-  say,
+  progress,
   seconds,
+  usage,
   type Line,
 } from './table.js';
 
-const LARGER = 10;
+/** How many times larger the large catalogue of `growthLines` is. */
+const GROWTH = 10;
 const UPSERTED_ROWS = 2_000;
-/** List, rows, index, WAL and the files of the baseline, for each item. */
-const DISK_BYTES_AN_ITEM = 10_000;
+/** For each item: the list, its row, index and WAL, and the files of the baseline. */
+const DISK_BYTES_PER_ITEM = 10_000;
 const SYNC = ['sync', 'items', '--json'];
 
 /**
- * Measures catalogue runs beside plain ways of doing the same.
+ * Measures catalogue runs, compared with simple ways of doing the same.
  * @param loads repetitions of first loads
  * @param nights repetitions of unchanged nights
  */
@@ -45,41 +39,42 @@ export async function mirrorLines(items: number, loads: number, nights: number):
   return linesOf(rounds, items);
 }
 
-/** One seller with ten times the items: memory should stay, and processor time grow with the items only. */
+/** Measures ten times as many items: memory must stay, and processor time must grow with the items only. */
 export async function growthLines(items: number): Promise<Line[]> {
   const small = await withRounds(items, (rounds) => rounds.program(1));
-  const large = await withRounds(items * LARGER, (rounds) => rounds.program(1));
-  const told = (rounds: Rounds, run: Run): string =>
-    `${seconds(rounds.time(run))}, CPU ${seconds(rounds.cpu(run))}`;
+  const large = await withRounds(items * GROWTH, (rounds) => rounds.program(1));
   return PROGRAM_RUNS.flatMap(([run, what]) => {
-    const [few, name] = [
-      `${count(items)} items, ${what}`,
-      `${count(items * LARGER)} items, ${what}`,
-    ];
-    const slower = large.cpu(run) / (LARGER * small.cpu(run));
-    const [peak, smallPeak] = [large.peak(run), small.peak(run)];
+    const [few, many] = [small.median(run), large.median(run)];
+    const name = `${count(items * GROWTH)} items, ${what}`;
+    const slower = many.cpuMs / (GROWTH * few.cpuMs);
     return [
-      information(few, told(small, run), megabytes(smallPeak)),
-      atMost(name, told(large, run), slower, 1.25, 'the CPU time of an item of the small one'),
-      atMost(`${name}: peak memory`, megabytes(peak), peak / smallPeak, 1.25, 'the small one'),
+      information(`${count(items)} items, ${what}`, usage(few)),
+      atMost(name, usage(many), slower, 1.25, 'the CPU time of an item of the small one'),
+      atMost(
+        `${name}: peak memory`,
+        megabytes(many.peak),
+        many.peak / few.peak,
+        1.25,
+        'the small one',
+      ),
     ];
   });
 }
 
-/** Runs `work` on a database and a marketplace of its own, which are gone afterwards. */
+/** Runs `work` with a database and a marketplace of its own. */
 async function withRounds(items: number, work: (rounds: Rounds) => Promise<void>): Promise<Rounds> {
   const { bavail, bsize } = await statfs(tmpdir());
-  const needed = items * DISK_BYTES_AN_ITEM + 3e9;
+  const needed = items * DISK_BYTES_PER_ITEM + 3e9;
   if (bavail * bsize < needed) {
     throw new Error(
-      `${tmpdir()} has ${megabytes(bavail * bsize)} left and ${megabytes(needed)} may be needed; set TMPDIR to another folder`,
+      `${tmpdir()} has ${megabytes(bavail * bsize)} left, and ${megabytes(needed)} may be needed; set TMPDIR to another folder`,
     );
   }
   const database = await BenchDatabase.open();
   try {
     await database.stopAutovacuum();
     return await withMarketplace({ items }, async (marketplace) => {
-      say(`${items} items, ${megabytes(marketplace.state.bytes)} of JSON`);
+      progress(`${items} items, ${megabytes(marketplace.listBytes)} of JSON`);
       const rounds = new Rounds(database, marketplace);
       await work(rounds);
       return rounds;
@@ -101,7 +96,7 @@ type Run =
   | 'everything, plain SQL'
   | 'program, first load'
   | 'program, unchanged';
-/** Rows that are counted. */
+/** Rows that runs write. */
 type Rows = 'history of loads' | 'history of nights' | 'items of nights';
 
 const PROGRAM_RUNS: readonly (readonly [Run, string])[] = [
@@ -109,10 +104,10 @@ const PROGRAM_RUNS: readonly (readonly [Run, string])[] = [
   ['program, unchanged', 'unchanged night'],
 ];
 
-/** The repetitions, in turns with those of the baselines, so that a drift of the machine hits both. */
+/** Repeats runs and their baselines in turn, so that a change in the machine's speed affects both. */
 class Rounds {
-  readonly #runs = new Map<Run, Measured[]>();
-  readonly #rows = new Map<Rows, number[]>();
+  readonly #runs = new Map<Run, Measurement[]>();
+  readonly #rows = new Map<Rows, number>();
   readonly #settings: Settings;
 
   constructor(
@@ -121,108 +116,99 @@ class Rounds {
   ) {
     this.#settings = {
       DATABASE_URL: database.url,
-      MARKETPLACE_URL: marketplace.state.url,
+      MARKETPLACE_URL: marketplace.url,
       MARKETPLACE_API_KEY: KEY,
       REQUESTS_PER_MINUTE: '0',
     };
   }
 
-  /** The median time of a run, milliseconds. */
-  time(run: Run): number {
-    return median((this.#runs.get(run) ?? []).map(({ ms }) => ms));
-  }
-
-  /** The median processor time of a run, milliseconds. */
-  cpu(run: Run): number {
-    return median((this.#runs.get(run) ?? []).map(({ cpuMs }) => cpuMs));
-  }
-
-  /** The highest peak of all runs: memory has no good days. */
-  peak(run: Run): number {
-    return Math.max(...(this.#runs.get(run) ?? []).map(({ peak }) => peak));
+  /** The median times of a run, and its highest peak: memory has no good days. */
+  median(run: Run): Measurement {
+    const all = this.#runs.get(run) ?? [];
+    return {
+      ms: median(all.map(({ ms }) => ms)),
+      cpuMs: median(all.map(({ cpuMs }) => cpuMs)),
+      peak: Math.max(...all.map(({ peak }) => peak)),
+    };
   }
 
   mostRows(rows: Rows): number {
-    return Math.max(...(this.#rows.get(rows) ?? []));
+    return this.#rows.get(rows) ?? Number.NaN;
   }
 
-  /** The program itself, from start to exit: first loads and unchanged nights. */
+  /** Measures the program from start to exit: first loads and unchanged nights. */
   async program(repetitions: number): Promise<void> {
     for (let round = 0; round < repetitions; round++) {
       await this.database.empty('mirror.items');
-      await this.#note('program, first load', measureProgram(SYNC, this.#settings));
-      await this.database.settle();
-      await this.#note('program, unchanged', measureProgram(SYNC, this.#settings));
+      await this.#record('program, first load', measureProgram(SYNC, this.#settings));
+      await this.database.vacuum();
+      await this.#record('program, unchanged', measureProgram(SYNC, this.#settings));
     }
   }
 
-  async load(first: boolean): Promise<void> {
+  async load(isFirst: boolean): Promise<void> {
     const { database } = this;
-    const { listUrl } = this.marketplace.state;
+    const { url: databaseUrl, rowsFile: file } = database;
+    const { listUrl } = this.marketplace;
     await database.empty('mirror.items');
-    await this.#note('first load', measureJob(this.#settings));
+    await this.#job('first load');
     this.#count('history of loads', await database.historyRows());
-    if (first) await database.makeBaseline();
+    if (isFirst) await database.makeBaseline();
     await database.empty('bench.items');
-    const copies = [{ file: database.rowsFile, into: 'bench.items FROM STDIN (FORMAT binary)' }];
-    const databaseUrl = database.url;
-    await this.#note('download + COPY', measureBaseline('copy', { listUrl, databaseUrl, copies }));
-    const rows = { databaseUrl, rows: UPSERTED_ROWS };
-    await this.#note('upserts', measureBaseline('upsert', rows));
+    const copies = [{ file, into: 'bench.items FROM STDIN (FORMAT binary)' }];
+    await this.#record('download + COPY', measureJob('copy', { listUrl, databaseUrl, copies }));
+    await this.#record('upserts', measureJob('upsert', { databaseUrl, rows: UPSERTED_ROWS }));
   }
 
   async night(): Promise<void> {
     const { database, marketplace } = this;
-    const { listUrl } = marketplace.state;
-    await this.#note('download + JSON.parse', measureBaseline('parse', { listUrl }));
+    const { listUrl } = marketplace;
+    await this.#record('download + JSON.parse', measureJob('parse', { listUrl }));
     const history = await database.historyRows();
     const written = await database.rowsWritten(() => this.#job('unchanged night'));
     this.#count('items of nights', written);
     this.#count('history of nights', (await database.historyRows()) - history);
-    await marketplace.tell({ kind: 'touch', percent: 1 });
+    await marketplace.touch(1);
     await this.#job('1 % changed');
   }
 
-  /** A sale, which changes every item; and the same rows written by plain statements. */
+  /** Measures a sale, which changes every item, and plain statements that write the same rows. */
   async sale(): Promise<void> {
     const { database, marketplace } = this;
-    await database.settle();
-    await marketplace.tell({ kind: 'touch', percent: 100 });
+    await database.vacuum();
+    await marketplace.touch(100);
     await this.#job('everything changed');
     await database.refill();
-    const { listUrl } = marketplace.state;
-    const input = { listUrl, databaseUrl: database.url, file: database.rowsFile };
-    await this.#note('everything, plain SQL', measureBaseline('sale', input));
+    const { url: databaseUrl, rowsFile: file } = database;
+    const input = { listUrl: marketplace.listUrl, databaseUrl, file };
+    await this.#record('everything, plain SQL', measureJob('sale', input));
   }
 
   async #job(run: Run): Promise<void> {
-    await this.#note(run, measureJob(this.#settings));
+    await this.#record(run, measureJob('catalogue', undefined, this.#settings));
   }
 
-  async #note(run: Run, measuring: Promise<Measured>): Promise<void> {
+  async #record(run: Run, measuring: Promise<Measurement>): Promise<void> {
     const measured = await measuring;
-    const { ms, peak, cpuMs } = measured;
-    const figures = [seconds(ms), `CPU ${seconds(cpuMs)}`, megabytes(peak)];
-    say(`${run.padEnd(28)} ${figures.join('  ')}`);
+    progress(`${run.padEnd(28)} ${usage(measured)}`);
     this.#runs.set(run, [...(this.#runs.get(run) ?? []), measured]);
   }
 
   #count(rows: Rows, number: number): void {
-    this.#rows.set(rows, [...(this.#rows.get(rows) ?? []), number]);
+    this.#rows.set(rows, Math.max(this.#rows.get(rows) ?? 0, number));
   }
 }
 
-/** The table's lines for one size of catalogue. */
+/** The table's lines for a catalogue of this size. */
 function linesOf(rounds: Rounds, items: number): Line[] {
-  const time = (run: Run): number => rounds.time(run);
+  const time = (run: Run): number => rounds.median(run).ms;
   const perSecond = (rate: number): string => `${count(Math.round(rate))} rows/s`;
   const copy = time('download + COPY');
-  const [first, night, changed] = [
-    time('first load'),
-    time('unchanged night'),
-    time('1 % changed'),
-  ];
-  const [sale, plain] = [time('everything changed'), time('everything, plain SQL')];
+  const first = time('first load');
+  const night = time('unchanged night');
+  const changed = time('1 % changed');
+  const sale = time('everything changed');
+  const plain = time('everything, plain SQL');
   const parse = time('download + JSON.parse');
   const rate = (items / first) * 1000;
   const upserts = (Math.min(items, UPSERTED_ROWS) / time('upserts')) * 1000;
@@ -247,7 +233,7 @@ function linesOf(rounds: Rounds, items: number): Line[] {
     information('Whole process, unchanged night', seconds(time('program, unchanged'))),
     ...PROGRAM_RUNS.map(([run, what]) => {
       const name = `Peak memory at ${count(items)} items, ${what}`;
-      return bounded(name, rounds.peak(run), 200e6, megabytes);
+      return bounded(name, rounds.median(run).peak, 200e6, megabytes);
     }),
   ];
 }

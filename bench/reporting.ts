@@ -1,14 +1,14 @@
 import type { Client } from 'pg';
 import { BenchDatabase } from './database.js';
-import { withClient } from './soak/servers.js';
-import { bounded, information, say, type Line } from './table.js';
+import { withClient } from './servers.js';
+import { bounded, information, milliseconds, progress, type Line } from './table.js';
 
-/** A tenth of a second. */
+/** Maximum time of a query (ms). */
 const TARGET_MS = 100;
 
 /**
- * Measures the views of schema reporting on a store that is as full as `items` calls for. Each query
- * is answered several times, and the least counts: what takes longer is the machine's other work.
+ * Measures the views of schema `reporting` on a store with this many items. Each query runs several times; the
+ * minimum counts, because the rest is other work of the machine.
  */
 export function reportingLines(items: number, repetitions: number): Promise<Line[]> {
   return withFilledStore(items, [], async (client) => {
@@ -18,7 +18,7 @@ export function reportingLines(items: number, repetitions: number): Promise<Line
   });
 }
 
-/** Runs `work` on a store that is as full as `items` calls for. @param more statements that add to it */
+/** Runs `work` on a store with this many items, and all that belongs to them. @param more statements that add rows */
 export async function withFilledStore<T>(
   items: number,
   more: readonly string[],
@@ -26,7 +26,7 @@ export async function withFilledStore<T>(
 ): Promise<T> {
   const database = await BenchDatabase.open();
   try {
-    say('filling a store');
+    progress('filling a store');
     return await withClient(database.url, async (client) => {
       for (const statement of [...dataStatements(items), ...more]) await client.query(statement);
       return work(client, database.url);
@@ -46,11 +46,12 @@ async function measure(
     times.push(await explain(client, `SELECT ${columns} FROM reporting.${view} ${rest}`));
   }
   const [name, least] = [`reporting.${view}: ${what}`, Math.min(...times)];
-  const text = (ms: number): string => `${ms.toFixed(1)} ms`;
-  return WHOLE.has(what) ? information(name, text(least)) : bounded(name, least, TARGET_MS, text);
+  return WHOLE.has(what)
+    ? information(name, milliseconds(least))
+    : bounded(name, least, TARGET_MS, milliseconds);
 }
 
-/** Milliseconds of planning and execution, as the server says. */
+/** Returns the server's planning and execution time (ms). */
 async function explain(client: Client, sql: string): Promise<number> {
   const { rows } = await client.query<{ 'QUERY PLAN': [Record<string, number>] }>(
     `EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) ${sql}`,
@@ -59,10 +60,10 @@ async function explain(client: Client, sql: string): Promise<number> {
   return (plan?.['Planning Time'] ?? Number.NaN) + (plan?.['Execution Time'] ?? Number.NaN);
 }
 
-/** A question that reports ask of a view: the end of its statement, and the columns if not all. */
+/** A typical query of a view: the end of its statement, and its columns if not all. */
 type Query = readonly [view: string, what: string, rest: string, columns?: string];
 
-/** Questions that read all of something large have no target. */
+/** Queries that read all rows of a large view have no target. */
 const WHOLE = new Set([
   'ten dearest on sale',
   'whole catalogue',
@@ -82,7 +83,7 @@ const BEST = `WHERE currency = 'USD' ORDER BY revenue DESC NULLS LAST LIMIT 20`;
 const ago = (column: string, days: number): string =>
   `${column} >= now() - interval '${days} days'`;
 
-/** Whole views where these are small, otherwise one item, one code, or a stretch of time. */
+/** Small views as a whole; of large ones an item, a code or a period. */
 const QUERIES: readonly Query[] = [
   ['items', 'one item', ITEM],
   ['items', 'number by state', 'GROUP BY 1, 2', 'seller_id, state, count(*)'],
@@ -121,24 +122,24 @@ const QUERIES: readonly Query[] = [
   ['freshness', 'whole', ''],
 ];
 
-/** Days for which the mirror has run. */
+/** Days of history. */
 const DAYS = 730;
 
-/** Two sellers of very different sizes; the first has nine tenths of everything. */
+/** Two sellers of very different sizes: `large` has nine tenths of all rows. */
 const SELLER = (n: string): string =>
   `(ARRAY['large', 'large', 'large', 'large', 'large', 'large', 'large', 'large', 'large', 'small'])[1 + ${n} % 10]`;
 
-/** Evenly spread over the days, the first of `total` first. */
+/** Spreads `total` rows evenly over the days, in order. */
 const AT = (n: string, total: number): string =>
   `now() - interval '${DAYS} days' * (1 - ${n}::float8 / ${total})`;
 
-/** Text of a length that is like that of real descriptions. */
+/** Text about as long as real descriptions. */
 const TEXT = (n: string, parts: number): string =>
   `(SELECT string_agg(md5(${n}::text || p), ' ') FROM generate_series(1, ${parts}) AS p)`;
 
-/** Statements that fill an empty store, made in the database itself. Always the same. */
+/** Statements that fill an empty store, always with the same rows. */
 export function dataStatements(items: number, codes = Math.ceil(items * 3.3)): string[] {
-  // 500,000 changes, 300,000 valid purchases and 1,000,000 checks for 100,000 items.
+  // For 100,000 items: 500,000 changes, 300,000 valid purchases and 1,000,000 checks.
   const [changes, versions] = [items * 5, items * 2];
   const [checks, transitions] = [items * 10, items * 4];
   return [

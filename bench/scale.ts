@@ -1,4 +1,4 @@
-/** Measures what is large: see `USAGE`. */
+/** Measures large stores and several workers. */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,22 +14,22 @@ import { dashboardLines } from './dashboard.js';
 import { growthLines } from './mirror.js';
 import { sellerSpecs, sellersEnvironment } from './soak/market.js';
 import { startProcess } from './soak/processes.js';
-import { forget, startPostgres, startRedis, type Postgres, type Redis } from './soak/servers.js';
-import { megabytes, plainTable, say } from './table.js';
+import { emptyStore, startPostgres, startRedis, type Postgres, type Redis } from './servers.js';
+import { megabytes, plainTable, progress } from './table.js';
 
 const USAGE = `npm run bench:scale -- [options]
   --only PART  items (2,000,000 of one seller), codes (10,000,000 in one audit), sellers (1,000) or
-               workers (which share work and request budget, and what their queue takes in Redis)
-  --scale N    this share of items and codes (default 1), such as 0.1 for a short run`;
+               workers (how they share work and request budget, and their queue's memory in Redis)
+  --scale N    share of the items and codes (default 1), such as 0.1 for a short run`;
 
 const PARTS = ['items', 'codes', 'sellers', 'workers'];
-/** The catalogue with which the large one is compared is a tenth of it. */
+/** Compared with a catalogue of a tenth. */
 const LARGE_ITEMS = 2_000_000;
 const LARGE_AUDIT = 10_000_000;
 
 const SELLERS = 60;
 const ITEMS = 500;
-/** A list takes this long to begin, as a marketplace's does. */
+/** Delay of each list, as on a real marketplace (ms). */
 const ANSWER_MS = 300;
 const CONCURRENCY = 4;
 const BUDGET_PER_MINUTE = 600;
@@ -53,10 +53,10 @@ interface Servers {
   readonly redis: Redis;
 }
 
-/** All sellers mirrored once, by so many workers, from the moment all are in the queue. */
+/** Measures how long this many workers take to mirror all sellers, once all jobs are queued. */
 async function round(servers: Servers, workers: number, perMinute: number) {
   const { postgres, redis } = servers;
-  await forget(postgres.url);
+  await emptyStore(postgres.url);
   const sellers = sellerSpecs(SELLERS, ITEMS);
   const market = await startSimulator({ sellers });
   market.faults.always('list', { kind: 'stall', ms: ANSWER_MS });
@@ -70,7 +70,7 @@ async function round(servers: Servers, workers: number, perMinute: number) {
     REQUESTS_PER_MINUTE: String(perMinute),
     WORKER_CONCURRENCY: String(CONCURRENCY),
   };
-  /** How many jobs each worker did. */
+  /** Jobs done by each worker. */
   const shares = Array.from({ length: workers }, () => 0);
   let ready = 0;
   const fleet = shares.map((_, worker) =>
@@ -101,7 +101,7 @@ async function round(servers: Servers, workers: number, perMinute: number) {
   }
 }
 
-/** What a week of two schedules a seller takes in Redis once all its jobs are finished, in a sentence. */
+/** Measures Redis after a week of finished jobs, with two schedules for each seller. @returns a sentence */
 async function memoryOfWeek(servers: Servers): Promise<string> {
   const { redis } = servers;
   const queues = await openTestQueues(servers, 'memory');
@@ -111,8 +111,8 @@ async function memoryOfWeek(servers: Servers): Promise<string> {
       account: { run: '1', state: 'succeeded' },
       items: { run: '2', state: 'succeeded' },
     };
-    const done = () => Promise.resolve({ kind: 'done' as const, result });
-    const worker = queues.work('mirror', done, { concurrency: 32 });
+    const work = () => Promise.resolve({ kind: 'done' as const, result });
+    const worker = queues.work('mirror', work, { concurrency: 32 });
     const jobs = 2 * WEEK_SELLERS * DAYS;
     await addTicks(queues, jobs);
     while ((await queues.counts()).mirror.completed < jobs) await sleep(100);
@@ -124,7 +124,7 @@ async function memoryOfWeek(servers: Servers): Promise<string> {
   }
 }
 
-/** Enqueues ticks as the scheduler does. */
+/** Enqueues scheduled jobs as the scheduler does. */
 async function addTicks(queues: Queues, count: number): Promise<void> {
   for (let first = 0; first < count; first += 100) {
     const length = Math.min(100, count - first);
@@ -141,29 +141,29 @@ async function addTicks(queues: Queues, count: number): Promise<void> {
   }
 }
 
-/** Workers share the work and the request budget; then what the queue takes in Redis. */
+/** Measures 1, 2 and 4 workers, without and with a request limit, and then the queue's memory in Redis. */
 async function measureWorkers(): Promise<void> {
   const servers = { postgres: await startPostgres(), redis: await startRedis() };
   try {
-    say(
-      `${SELLERS} sellers of ${ITEMS} items, ${ANSWER_MS} ms an answer, ${CONCURRENCY} jobs at a time`,
+    progress(
+      `${SELLERS} sellers of ${ITEMS} items, replies after ${ANSWER_MS} ms, ${CONCURRENCY} jobs at a time`,
     );
     let alone = 0;
     for (const workers of [1, 2, 4]) {
       const { seconds, shares } = await round(servers, workers, 0);
       if (workers === 1) alone = seconds;
-      say(
+      progress(
         `${workers} workers, no limit: ${seconds.toFixed(1)} s, ${(SELLERS / seconds).toFixed(1)} sellers/s, ${(alone / seconds).toFixed(2)} x one worker; shares ${shares.join(' ')}`,
       );
     }
     for (const workers of [1, 2, 4]) {
       const { seconds, requests, shares } = await round(servers, workers, BUDGET_PER_MINUTE);
       const least = ((requests - 1) * 60) / BUDGET_PER_MINUTE;
-      say(
+      progress(
         `${workers} workers, ${BUDGET_PER_MINUTE} requests a minute: ${seconds.toFixed(1)} s for ${requests} requests (${(seconds / least).toFixed(2)} x the least possible), ${(requests / seconds).toFixed(1)} a second; shares ${shares.join(' ')}`,
       );
     }
-    say(await memoryOfWeek(servers));
+    progress(await memoryOfWeek(servers));
   } finally {
     await servers.redis.close();
     await servers.postgres.close();

@@ -1,66 +1,73 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { seededCatalogue, seededPurchases, startSimulator } from '#product/simulator/index.js';
-import { KEY, startProgram } from './children.js';
-import { startPostgres } from './soak/servers.js';
-import { bounded, information, median, type Line } from './table.js';
+import { startProgram } from './children.js';
+import { KEY } from './marketplace.js';
+import { startPostgres } from './servers.js';
+import { bounded, information, median, milliseconds, type Line } from './table.js';
 
 const ROUNDS = 7;
-/** A command has made its first request to the marketplace within this, from its start (ms). */
+/** Maximum time from the start of a command to its first request to the marketplace (ms). */
 const REQUEST_MS = 500;
 
-/** How long commands take to start, beside Node itself; the server of their `DATA_DIR` is up. */
+/** Measures how long commands take, compared with Node itself. The server of their `DATA_DIR` is running. */
 export async function startLines(): Promise<Line[]> {
   const postgres = await startPostgres();
   const purchases = seededPurchases({ seed: 1, count: 1 });
   const catalogue = seededCatalogue({ seed: 1, count: 20 });
   const sellers = [{ key: KEY, username: 'bench', catalogue, purchases }];
   const market = await startSimulator({ sellers });
-  const env = { MARKETPLACE_URL: market.url, MARKETPLACE_API_KEY: KEY, REQUESTS_PER_MINUTE: '0' };
-  const bare = [] as number[];
-  const took = COMMANDS.map(times);
-  const asked = COMMANDS.map(times);
+  const env = {
+    DATA_DIR: postgres.folder,
+    MARKETPLACE_URL: market.url,
+    MARKETPLACE_API_KEY: KEY,
+    REQUESTS_PER_MINUTE: '0',
+  };
+  const nodeTimes: number[] = [];
+  const commands = COMMANDS.map(([what, limit]) => {
+    const args = what.replace('CODE', purchases.codeAt(0)).split(' ');
+    return { what, limit, args, times: [] as number[], requestTimes: [] as number[] };
+  });
   try {
-    // The first round, which makes the tables, does not count.
+    // The first round creates the tables and does not count.
     for (let round = 0; round <= ROUNDS; round++) {
-      if (round === 1) for (const list of [bare, ...took, ...asked]) list.length = 0;
+      const counts = round > 0;
       const started = performance.now();
       await once(spawn(process.execPath, ['-e', '0'], { stdio: 'ignore' }), 'exit');
-      bare.push(performance.now() - started);
-      for (const [n, [what]] of COMMANDS.entries()) {
-        const args = what.replace('CODE', purchases.codeAt(0)).split(' ');
+      if (counts) nodeTimes.push(performance.now() - started);
+      for (const { what, args, times, requestTimes } of commands) {
         market.log.length = 0;
-        const [from, begun] = [performance.now(), Date.now()];
-        const child = startProgram(args, { DATA_DIR: postgres.folder, ...env });
-        const [code] = (await once(child, 'exit')) as [number | null];
+        const [from, startedAt] = [performance.now(), Date.now()];
+        const [code] = (await once(startProgram(args, env), 'exit')) as [number | null];
         if (code !== 0) throw new Error(`${what} ended with ${code}`);
-        took[n]?.push(performance.now() - from);
+        if (counts) times.push(performance.now() - from);
         const [first] = market.log;
-        if (first !== undefined) asked[n]?.push(first.at - begun);
+        if (counts && first !== undefined) requestTimes.push(first.at - startedAt);
       }
     }
   } finally {
     await market.close();
     await postgres.close();
   }
-  const node = median(bare);
-  const ms = (value: number): string => `${Math.round(value)} ms`;
+  const node = median(nodeTimes);
   const line = (what: string, value: number, limit: number | null): Line => ({
-    ...(limit === null ? information(what, ms(value)) : bounded(what, value, limit, ms)),
+    ...(limit === null
+      ? information(what, milliseconds(value))
+      : bounded(what, value, limit, milliseconds)),
     ratio: `${(value / node).toFixed(1)} ×`,
   });
   return [
-    information('node -e 0', ms(node)),
-    ...COMMANDS.flatMap(([what, limit], n) => [
-      line(what, median(took[n] ?? []), typeof limit === 'string' ? Number(limit) * node : limit),
-      ...(asked[n]?.length ? [line(`${what}: first request`, median(asked[n]), REQUEST_MS)] : []),
+    information('node -e 0', milliseconds(node)),
+    ...commands.flatMap(({ what, limit, times, requestTimes }) => [
+      line(what, median(times), typeof limit === 'string' ? Number(limit) * node : limit),
+      ...(requestTimes.length > 0
+        ? [line(`${what}: first request`, median(requestTimes), REQUEST_MS)]
+        : []),
     ]),
   ];
 }
 
-const times = (): number[] => [];
-
-/** Each ends within so many milliseconds, or, as text, times of bare Node. */
+/** Commands with their maximum time: a number in milliseconds, a text as a multiple of Node's own time. */
 const COMMANDS: readonly (readonly [what: string, limit: number | string | null])[] = [
   ['sync', null],
   ['codes check CODE', null],

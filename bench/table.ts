@@ -1,15 +1,18 @@
-/** One line of the result. */
+import type { Measurement } from './children.js';
+
+/** A line of the result. */
 export interface Line {
   readonly what: string;
   readonly figure: string;
-  /** What the target is compared with; empty when that is the figure. */
+  /** The figure compared with a baseline; empty without one. */
   readonly ratio: string;
-  /** The bound, in words; empty when the figure is for information. */
+  /** The limit as text; empty if the line has no target. */
   readonly target: string;
+  /** Null if the line has no target. */
   readonly met: boolean | null;
 }
 
-/** A line that has no target. */
+/** A line without a target. */
 export function information(what: string, figure: string, ratio = ''): Line {
   return { what, figure, ratio, target: '', met: null };
 }
@@ -20,9 +23,9 @@ export function atMost(
   figure: string,
   ratio: number,
   limit: number,
-  of: string,
+  base: string,
 ): Line {
-  const target = `<= ${limit} × ${of}`;
+  const target = `<= ${limit} × ${base}`;
   return { what, figure, ratio: times(ratio), target, met: ratio <= limit };
 }
 
@@ -32,13 +35,13 @@ export function atLeast(
   figure: string,
   ratio: number,
   limit: number,
-  of: string,
+  base: string,
 ): Line {
-  const target = `>= ${limit} × ${of}`;
+  const target = `>= ${limit} × ${base}`;
   return { what, figure, ratio: times(ratio), target, met: ratio >= limit };
 }
 
-/** A line whose figure itself has a bound. */
+/** A line with a limit for the figure itself. */
 export function bounded(
   what: string,
   value: number,
@@ -68,7 +71,6 @@ export function markdownTable(lines: readonly Line[]): string {
   return rows.map((row) => `| ${row.join(' | ')} |`).join('\n');
 }
 
-/** The middle one, or the mean of the two in the middle. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
@@ -78,6 +80,10 @@ export function median(values: readonly number[]): number {
 
 export function seconds(ms: number): string {
   return `${(ms / 1000).toFixed(2)} s`;
+}
+
+export function milliseconds(ms: number): string {
+  return `${ms.toFixed(1)} ms`;
 }
 
 export function megabytes(bytes: number): string {
@@ -92,7 +98,12 @@ export function count(value: number): string {
   return value.toLocaleString('en-US');
 }
 
-/** Says how far a measurement is. */
-export function say(text: string): void {
+/** Formats the time and memory of a process. */
+export function usage({ ms, cpuMs, peak }: Measurement): string {
+  return `${seconds(ms)}, CPU ${seconds(cpuMs)}, ${megabytes(peak)}`;
+}
+
+/** Prints a line of progress. */
+export function progress(text: string): void {
   process.stderr.write(`  ${text}\n`);
 }

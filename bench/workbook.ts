@@ -1,6 +1,6 @@
-/*
- * Memory and processor time of a list and its result, as CSV and as an Excel workbook, a million rows or as many
- * as are given: `node dist/bench/workbook.js read|write csv|xlsx [rows]`, each in a process of its own.
+/**
+ * Measures memory and processor time of reading a list or writing its result, as CSV or as an Excel workbook:
+ * `node dist/bench/workbook.js read|write csv|xlsx [rows, default 1000000]`. `read` reads what `write` wrote.
  */
 import { createWriteStream } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,14 +26,15 @@ const RESULT: ResultRow['result'] = {
 };
 
 async function* rows(): AsyncGenerator<ResultRow, void, undefined> {
-  for (let n = 0; n < Number(given); n++) {
+  for (let n = 0; n < Number(rowCount); n++) {
     const code = `86781236-23d0-4b3c-7dfa-${String(n).padStart(12, '0')}`;
     yield await Promise.resolve({ columns: [`customer ${n}`, code, '2026-11-23'], result: RESULT });
   }
 }
 
-const [what, format, given = '1000000'] = process.argv.slice(2);
-if (format !== 'csv' && format !== 'xlsx') throw new Error('say read or write, and csv or xlsx');
+const [what, format, rowCount = '1000000'] = process.argv.slice(2);
+if (format !== 'csv' && format !== 'xlsx')
+  throw new Error('usage: workbook.js read|write csv|xlsx [rows]');
 const file = join(tmpdir(), `seller-mirror-bench.${format}`);
 if (what === 'write') {
   const chunks = resultChunks(format, ['name', 'purchase code', 'bought'], rows());
@@ -46,5 +47,5 @@ if (what === 'write') {
 const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage();
 const seconds = ((userCPUTime + systemCPUTime) / 1e6).toFixed(1);
 process.stdout.write(
-  `${what} ${format}, ${given} rows: ${Math.round(maxRSS / 1024)} MB, ${seconds} s of CPU\n`,
+  `${what} ${format}, ${rowCount} rows: ${Math.round(maxRSS / 1024)} MB, ${seconds} s of CPU\n`,
 );

@@ -7,7 +7,7 @@ import {
   type SellerSpec,
   type Simulator,
 } from '#product/simulator/index.js';
-import { pick, type Random } from './stage.js';
+import { pick, type Random } from './setup.js';
 
 const ITEMS = 250;
 
@@ -24,7 +24,7 @@ export function keyOf(seller: string): string {
   return `k3y-of-${seller}-0123456789abcdef`;
 }
 
-/** Sellers `seller-1`, `seller-2` and so on, each with items of its own. */
+/** Makes sellers `seller-1`, `seller-2` and so on, each with items of its own. */
 export function sellerSpecs(count: number, items: number): SellerSpec[] {
   return Array.from({ length: count }, (_, index) => {
     const username = `seller-${index + 1}`;
@@ -34,7 +34,7 @@ export function sellerSpecs(count: number, items: number): SellerSpec[] {
   });
 }
 
-/** Writes the sellers file into `folder`; returns the settings of the product that sellers need. */
+/** Writes the sellers file into `folder`. @returns the settings for these sellers */
 export function sellersEnvironment(
   folder: string,
   url: string,
@@ -57,7 +57,7 @@ export function sellersEnvironment(
   };
 }
 
-/** A marketplace whose sellers change their catalogues all the time. */
+/** A simulated marketplace with changing catalogues and failing replies. */
 export class Market {
   changes = 0;
   faults = 0;
@@ -74,7 +74,7 @@ export class Market {
     return new Market(await startSimulator({ profile: 'field-2', sellers }), sellers, random);
   }
 
-  /** Changes one thing somewhere. */
+  /** Changes, adds or removes one item of one seller. */
   change(): void {
     this.changes++;
     const { random } = this;
@@ -88,8 +88,8 @@ export class Market {
     else catalogue.add({ ...pick(random, listed), id: this.#nextId++ });
   }
 
-  /** One reply goes wrong, in one of the ways of real servers. */
-  disturb(): void {
+  /** Makes the next reply to one operation fail. */
+  injectFault(): void {
     this.faults++;
     const operation = pick(this.random, ['account', 'list', 'item'] as const);
     this.simulator.faults.next(operation, pick(this.random, FAULTS));

@@ -4,7 +4,7 @@ import { appendFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { PROGRAM } from '../children.js';
 
-/** Starts a command of the product; `onLine` is given each line of its output. */
+/** Starts a command of the product. Calls `onLine` with each line of its output. */
 export function startProcess(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
@@ -21,15 +21,15 @@ export function startProcess(
   return child;
 }
 
-/** Schedulers and workers, killed at random and started again whenever they end. */
+/** Schedulers and workers, which are restarted whenever they end. */
 export class Fleet {
   readonly #children: ChildProcess[];
   #isStopping = false;
   kills = 0;
-  /** Ends that nobody asked for. */
+  /** Exits that the soak did not cause. */
   readonly crashes: string[] = [];
   readonly lines = { all: 0, warnings: 0 };
-  /** Lines with a secret in them. */
+  /** Lines that contain a secret. */
   readonly leaks: string[] = [];
 
   constructor(
@@ -38,10 +38,10 @@ export class Fleet {
     readonly logFile: string,
     readonly secrets: readonly string[],
   ) {
-    this.#children = commands.map((command, n) => this.#start(command, n));
+    this.#children = commands.map((command, index) => this.#start(command, index));
   }
 
-  #start(command: string, place: number): ChildProcess {
+  #start(command: string, index: number): ChildProcess {
     const child = startProcess([command], this.env, (line) => {
       this.lines.all++;
       if (/"level":"(?:warn|error)"/.test(line)) this.lines.warnings++;
@@ -52,7 +52,7 @@ export class Fleet {
       if (this.#isStopping) return;
       if (signal !== 'SIGKILL') this.crashes.push(`${command} ended with ${code ?? signal}`);
       setTimeout(() => {
-        if (!this.#isStopping) this.#children[place] = this.#start(command, place);
+        if (!this.#isStopping) this.#children[index] = this.#start(command, index);
       }, 200);
     });
     return child;
@@ -63,32 +63,32 @@ export class Fleet {
     this.#children[Math.floor(random() * this.#children.length)]?.kill('SIGKILL');
   }
 
-  /** Ends all in order. @returns their exit codes */
+  /** Stops all processes. @returns their exit codes */
   async stop(): Promise<readonly (number | null)[]> {
     this.#isStopping = true;
-    const ends = this.#children.map(async (child) => {
+    const exits = this.#children.map(async (child) => {
       if (child.exitCode === null && child.signalCode === null) {
         child.kill('SIGTERM');
         await once(child, 'exit');
       }
       return child.exitCode;
     });
-    return Promise.all(ends);
+    return Promise.all(exits);
   }
 }
 
-/** How a command ended. */
-interface Ended {
-  /** Null when it was killed. */
+/** The result of a command. */
+interface CommandResult {
+  /** Null if it was killed. */
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** A person who types commands, one at a time. */
-export class Person {
+/** Runs commands one at a time, as a person at a terminal does. */
+export class Terminal {
   #child: ChildProcess | null = null;
-  /** Commands by what they were and how they ended. */
+  /** Number of runs by command and exit code. */
   readonly commands: Record<string, number> = {};
   kills = 0;
 
@@ -97,25 +97,25 @@ export class Person {
     readonly logFile: string,
   ) {}
 
-  /** Runs a command to its end, whatever that is. */
-  async type(args: readonly string[]): Promise<Ended> {
+  /** Runs a command until it ends or is killed. */
+  async run(args: readonly string[]): Promise<CommandResult> {
     const texts = { stdout: '', stderr: '' };
     this.#child = startProcess(args, this.env, (line, stream) => (texts[stream] += `${line}\n`));
     const [code, signal] = (await once(this.#child, 'close')) as [number | null, string | null];
     this.#child = null;
     const what = `${args.slice(0, 2).join(' ')}: ${code ?? signal}`;
     this.commands[what] = (this.commands[what] ?? 0) + 1;
-    const said = `$ ${args.join(' ')} (${code ?? signal})\n${texts.stdout}${texts.stderr}`;
-    appendFileSync(this.logFile, said);
+    const heading = `$ ${args.join(' ')} (${code ?? signal})`;
+    appendFileSync(this.logFile, `${heading}\n${texts.stdout}${texts.stderr}`);
     return { code, ...texts };
   }
 
-  /** Kills the command that runs, if one does. */
+  /** Kills the running command, if any. */
   kill(): void {
     if (this.#child?.kill('SIGKILL') === true) this.kills++;
   }
 
-  /** Ctrl-C. */
+  /** Presses Ctrl-C. */
   interrupt(): void {
     this.#child?.kill('SIGINT');
   }

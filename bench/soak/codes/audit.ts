@@ -1,26 +1,31 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Person } from '../processes.js';
+import type { Terminal } from '../processes.js';
 
-const MOST_CHECKS = 5;
-const MOST_FAILURES = 12;
+const MAX_CHECKS = 5;
+const MAX_FAILURES = 12;
 
 /**
- * Sees a list to its end as a person would: watches its audit, resumes it when the command was killed
- * or the audit failed, and checks the list again when codes are left without a verdict.
- * @returns how often the list was checked, and how often a failed audit was resumed
+ * Audits a list to its end, as a person would: resumes the audit after the command was killed or the audit
+ * failed, and checks the list again while codes have no verdict.
+ * @returns how often the list was checked, and how often the audit failed
  */
-export async function pursue(person: Person, list: string, result: string, patience: AbortSignal) {
+export async function auditToEnd(
+  terminal: Terminal,
+  list: string,
+  result: string,
+  timeout: AbortSignal,
+) {
   let checks = 1;
   let failures = 0;
-  let audit = await enter(person, list, []);
-  while (!patience.aborted && checks <= MOST_CHECKS && failures <= MOST_FAILURES) {
-    const { code, stderr } = await person.type(['audits', 'resume', audit, '--out', result]);
+  let audit = await startAudit(terminal, list, []);
+  while (!timeout.aborted && checks <= MAX_CHECKS && failures <= MAX_FAILURES) {
+    const { code, stderr } = await terminal.run(['audits', 'resume', audit, '--out', result]);
     switch (code) {
       case 0:
         return { done: true, checks, failures };
       case 4:
         checks++;
-        audit = await enter(person, list, ['--max-age', '1d']);
+        audit = await startAudit(terminal, list, ['--max-age', '1d']);
         break;
       case 1:
         failures++;
@@ -36,22 +41,26 @@ export async function pursue(person: Person, list: string, result: string, patie
   return { done: false, checks, failures };
 }
 
-/** Begins an audit of the list; killed or refused, begins again unless the audit is there. */
-async function enter(person: Person, list: string, more: readonly string[]): Promise<string> {
-  const before = await newest(person);
-  for (let tries = 0; tries < MOST_FAILURES; tries++) {
-    await person.type(['codes', 'check', list, '--column', 'code', '--detach', ...more]);
-    const now = await newest(person);
+/** Starts an audit of the list. Tries again if the command was killed or failed before the audit existed. */
+async function startAudit(
+  terminal: Terminal,
+  list: string,
+  more: readonly string[],
+): Promise<string> {
+  const before = await newestAudit(terminal);
+  for (let tries = 0; tries < MAX_FAILURES; tries++) {
+    await terminal.run(['codes', 'check', list, '--column', 'code', '--detach', ...more]);
+    const now = await newestAudit(terminal);
     if (now !== null && now !== before) return now;
     await sleep(2_000);
   }
-  throw new Error('the list could not be entered');
+  throw new Error('could not start an audit of the list');
 }
 
-async function newest(person: Person): Promise<string | null> {
-  // A list that is asked for just as the person is killed is asked for again.
+async function newestAudit(terminal: Terminal): Promise<string | null> {
+  // Repeats the command if it was killed.
   for (;;) {
-    const { code, stdout } = await person.type(['audits', 'list', '--limit', '1', '--json']);
+    const { code, stdout } = await terminal.run(['audits', 'list', '--limit', '1', '--json']);
     if (code !== 0) continue;
     const [audit] = JSON.parse(stdout) as { audit_id: number | string }[];
     return audit === undefined ? null : String(audit.audit_id);

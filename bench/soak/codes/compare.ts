@@ -3,20 +3,20 @@ import { join } from 'node:path';
 import { parse } from 'csv-parse/sync';
 import type { Client } from 'pg';
 import type { SimPurchase } from '#product/simulator/index.js';
-import type { Redis } from '../servers.js';
+import type { Redis } from '../../servers.js';
 import type { KnownCodes } from './known-codes.js';
 
-const SHOWN = 20;
-/** Translated words come with some answers. */
+const MAX_DIFFERENCES = 20;
+/** Some answers are translated. */
 const LICENCES: Readonly<Record<string, readonly string[]>> = {
   Regular: ['Regular', 'REGULAR', 'Regulär', '通常'],
   Extended: ['Extended', 'EXTENDED', 'Erweitert', '拡張'],
 };
 
 /**
- * Compares the result file line by line, and the store code by code, with what the marketplace holds.
+ * Compares the result file line by line, and the store code by code, with the marketplace.
  * @param csv text of the result
- * @returns counts, and the first differences in sentences
+ * @returns counts, and the first differences as sentences
  */
 export async function compare(client: Client, known: KnownCodes, csv: string) {
   const differences = resultDifferences(known, csv);
@@ -40,7 +40,7 @@ export async function compare(client: Client, known: KnownCodes, csv: string) {
       continue;
     }
     counts[verdict]++;
-    // A denial is an unproven check; the verdict that follows from two of them is at the code only.
+    // A denial is recorded as an unproven check; only the code has the verdict that follows from two of them.
     if (proofs !== (verdict === 'valid' ? 1 : 0)) {
       verdictsTwice++;
       differences.push(`store: ${code} is ${verdict} with ${proofs} verdicts in the ledger`);
@@ -50,9 +50,9 @@ export async function compare(client: Client, known: KnownCodes, csv: string) {
     differences.push(`store: ${code} is ${verdict}`);
   }
   for (const code of stored.keys()) {
-    if (!known.codes.has(code)) differences.push(`store: ${code} was in no list`);
+    if (!known.codes.has(code)) differences.push(`store: ${code} is not in the list`);
   }
-  return { ...counts, verdictsTwice, differences: differences.slice(0, SHOWN) };
+  return { ...counts, verdictsTwice, differences: differences.slice(0, MAX_DIFFERENCES) };
 }
 
 function resultDifferences({ lines, codes, own, catalogue }: KnownCodes, csv: string): string[] {
@@ -64,7 +64,7 @@ function resultDifferences({ lines, codes, own, catalogue }: KnownCodes, csv: st
       code === null ? 'rejected' : codes.get(code)?.valid === true ? 'valid' : 'invalid';
     const faults: string[] = [];
     if (row['name'] !== `customer ${n}` || row['note'] !== `note ${n}`) {
-      faults.push('its own columns');
+      faults.push('other columns changed');
     }
     if (row['verdict'] !== right) faults.push(`${row['verdict']}, not ${right}`);
     if (row['verdict'] === 'valid') {
@@ -89,8 +89,11 @@ function wrongPurchase(row: Record<string, string>, purchase: SimPurchase): stri
   return Object.entries(right).flatMap(([column, is]) => (is ? [] : [`${column} ${row[column]}`]));
 }
 
-/** Rows of any table in which a text occurs, by table; none is as it should be. */
-export async function inDatabase(client: Client, text: string): Promise<Record<string, number>> {
+/** Counts the rows that contain a text, by table. */
+export async function rowsContaining(
+  client: Client,
+  text: string,
+): Promise<Record<string, number>> {
   const { rows: tables } = await client.query<{ name: string }>(
     `SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables
       WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`,
@@ -106,8 +109,8 @@ export async function inDatabase(client: Client, text: string): Promise<Record<s
   return found;
 }
 
-/** How often a text occurs in the append-only files of a Redis: in all that was ever written. */
-export function inRedis({ folder }: Redis, text: string): number {
+/** Counts a text in the append-only files of a Redis, which hold all writes. */
+export function occurrencesInRedis({ folder }: Redis, text: string): number {
   const files = readdirSync(join(folder, 'appendonlydir'));
   return files.reduce(
     (sum, file) =>

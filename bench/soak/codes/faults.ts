@@ -2,14 +2,13 @@ import { createServer, type Server } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import type { Fault, SellerSpec, Simulator } from '#product/simulator/index.js';
-import { pick, type Random } from '../stage.js';
+import { pick, type Random } from '../setup.js';
 
 /**
- * Faults of single calls, in every form the simulator has, but for one: a single call answered as if
- * the key were unknown, with good calls around it, can't be told from a true denial by any rule. Keys
- * that are bad for a stretch of time are in `stretchesOf`.
+ * Faults of single calls, in every form of the simulator except one: no rule can distinguish a single
+ * `key-refused` answer between good calls from a true denial. Longer failures of the key are in `outagesOf`.
  */
-function faultsOfCalls(elsewhere: string): readonly Fault[] {
+function singleFaults(elsewhere: string): readonly Fault[] {
   return [
     { kind: 'rate-limited', body: 'json', retryAfter: 1 },
     { kind: 'rate-limited', body: 'html', retryAfter: 2, form: 'date' },
@@ -55,23 +54,23 @@ function each<T extends string>(...words: T[]): T[] {
   return words;
 }
 
-/** They stop everything for a minute, so there are only a few. */
+/** Each of these stops all calls for a minute, so each is used once. */
 const RARE: readonly Fault[] = [
   { kind: 'challenge', status: 429 },
   { kind: 'rate-limited', body: 'html', retryAfter: null },
   { kind: 'reply', status: 429, body: '<h1>Too Many Requests</h1>' },
 ];
 
-/** Gives calls their faults, and counts them. */
-export class FaultyCalls {
-  /** Faults by what they were. */
+/** Makes random calls fail, and counts the faults. */
+export class FaultInjector {
+  /** Number of faults by their name. */
   readonly faults: Record<string, number> = {};
-  /** Requests that came where a redirect led to; there must be none. */
+  /** Requests that followed a redirect to another origin; there must be none. */
   elsewhere = 0;
   readonly #trap: Server;
   readonly #rare = [...RARE];
 
-  /** @param onRare told of faults that stop everything for a while */
+  /** @param onRare called with the name of a fault that stops all calls for a while */
   constructor(
     readonly simulator: Simulator,
     readonly random: Random,
@@ -83,11 +82,11 @@ export class FaultyCalls {
     });
   }
 
-  /** From now on so many of a hundred calls meet a fault. */
-  async begin(percent: number): Promise<void> {
+  /** Makes this share of the calls fail from now on. */
+  async start(percent: number): Promise<void> {
     await once(this.#trap.listen(0, '127.0.0.1'), 'listening');
     const { port } = this.#trap.address() as AddressInfo;
-    const faults = faultsOfCalls(`http://127.0.0.1:${port}`);
+    const faults = singleFaults(`http://127.0.0.1:${port}`);
     const { simulator, random } = this;
     const next = (): void => {
       const gap = Math.ceil(Math.log(1 - random()) / Math.log(1 - percent / 100)) - 1;
@@ -95,7 +94,7 @@ export class FaultyCalls {
         const rare = random() < 0.004 ? this.#rare.pop() : undefined;
         const fault = rare ?? pick(random, faults);
         const name = nameOf(fault);
-        if (rare !== undefined) this.onRare(`for a minute: ${name}`);
+        if (rare !== undefined) this.onRare(`all calls stop for a minute: ${name}`);
         this.faults[name] = (this.faults[name] ?? 0) + 1;
         simulator.faults.next('any', fault);
         next();
@@ -120,24 +119,24 @@ function nameOf({ kind, ...rest }: Fault): string {
   return [kind, ...parts].join(', ');
 }
 
-/** Something that is wrong for a while. */
-interface Stretch {
+/** A time in which all calls fail. */
+interface Outage {
   readonly name: string;
-  /** Begins when this share of the codes is settled. */
+  /** The outage begins when this share of the codes has been checked. */
   readonly at: number;
   readonly seconds: number;
   readonly begin: () => void;
   readonly end: () => void;
 }
 
-/** @param seller as it must be when the key works again */
-export function stretchesOf(simulator: Simulator, seller: SellerSpec): readonly Stretch[] {
-  const all = (fault: Fault): Pick<Stretch, 'begin' | 'end'> => ({
+/** @param seller the seller to restore after its key was revoked */
+export function outagesOf(simulator: Simulator, seller: SellerSpec): readonly Outage[] {
+  const all = (fault: Fault): Pick<Outage, 'begin' | 'end'> => ({
     begin: () => simulator.faults.always('any', fault),
     end: () => simulator.faults.clear(),
   });
-  const sells = (is: boolean) => () => {
-    simulator.seller(seller.key).sells = is;
+  const setSells = (sells: boolean) => () => {
+    simulator.seller(seller.key).sells = sells;
   };
   const revoked = {
     name: 'key revoked',
@@ -147,9 +146,15 @@ export function stretchesOf(simulator: Simulator, seller: SellerSpec): readonly 
   const maintenance = all({ kind: 'maintenance', retryAfter: 5 });
   const switchedOff = all({ kind: 'switched-off', body: 'html' });
   return [
-    { name: 'the key sells nothing', at: 0.12, seconds: 8, begin: sells(false), end: sells(true) },
+    {
+      name: 'the key sells nothing',
+      at: 0.12,
+      seconds: 8,
+      begin: setSells(false),
+      end: setSells(true),
+    },
     { name: '500 for all', at: 0.25, seconds: 10, ...all({ kind: 'server-error' }) },
-    { name: 'answers as to a wrong key', at: 0.35, seconds: 8, ...all({ kind: 'key-refused' }) },
+    { name: 'key refused', at: 0.35, seconds: 8, ...all({ kind: 'key-refused' }) },
     { at: 0.5, seconds: 40, ...revoked },
     { name: 'maintenance for all', at: 0.62, seconds: 10, ...maintenance },
     { name: 'API switched off', at: 0.7, seconds: 8, ...switchedOff },

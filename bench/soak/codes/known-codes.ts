@@ -4,15 +4,15 @@ import {
   type Catalogue,
   type Purchases,
 } from '#product/simulator/index.js';
-import { between, pick, type Random } from '../stage.js';
+import { between, pick, type Random } from '../setup.js';
 
 const ITEMS = 60;
 
-/** A record of the list. */
+/** A line of the list. */
 interface ListLine {
-  /** As it stands in the list: perhaps with quotes and white space around it. */
+  /** The code as the list has it, perhaps with quotes and white space around it. */
   readonly cell: string;
-  /** Null where the line holds no code. */
+  /** Null if the line has no code. */
   readonly code: string | null;
 }
 
@@ -20,20 +20,20 @@ export interface KnownCodes {
   readonly catalogue: Catalogue;
   readonly own: Purchases;
   readonly others: Purchases;
-  /** Each code once: whether it is valid, and what kind of code it is, for the figures. */
+  /** All codes. The kind is for the report. */
   readonly codes: ReadonlyMap<string, { readonly valid: boolean; readonly kind: string }>;
   readonly lines: readonly ListLine[];
 }
 
-/** What is around a code that people copied from mails and spreadsheets. */
-const DRESSES: readonly ((code: string) => string)[] = [
+/** What surrounds codes that were copied from mails and spreadsheets. */
+const WRAPPERS: readonly ((code: string) => string)[] = [
   (code) => `  ${code}\t`,
   (code) => `\u00A0${code}\u200B`,
   (code) => `“${code}”`,
   (code) => `'${code}'`,
   (code) => `\uFEFF${code}`,
 ];
-/** Codes have no format: these may be real ones too. */
+/** Codes have no fixed format, so these may be valid, too. */
 const STRANGE: readonly ((n: number) => string)[] = [
   (n) => `Käufer-${n}-größe`,
   (n) => `=SUM(A${n};B2)`,
@@ -45,7 +45,7 @@ const STRANGE: readonly ((n: number) => string)[] = [
   (n) => `${n}%00&api_key=1`,
 ];
 
-/** Makes codes of every kind, in random order, and a list of them with lines that hold none. */
+/** Makes codes of every kind, and a list of them in random order, including lines without a code. */
 export function makeCodes(count: number, random: Random): KnownCodes {
   const catalogue = seededCatalogue({ seed: 7, count: ITEMS });
   const own = seededPurchases({ seed: 1, count });
@@ -67,7 +67,7 @@ export function makeCodes(count: number, random: Random): KnownCodes {
       add('uuid', uuid, true);
     } else if (what < 0.61) {
       add('upper case', code.toUpperCase(), true);
-      // Asked for by itself: nothing says that letter case does not matter.
+      // A code of its own, because letter case may matter.
       if (random() < 0.3) add('hex', code, true);
     } else if (what < 0.64) {
       const strange = pick(random, STRANGE)(n);
@@ -91,11 +91,11 @@ function hexOf(random: Random): string {
   return Array.from({ length: 37 }, () => Math.floor(random() * 16).toString(16)).join('');
 }
 
-/** Some codes stand in several lines, some lines hold none. */
+/** Repeats some codes, adds lines without a code, and shuffles all. */
 function linesOf(codes: readonly string[], random: Random): readonly ListLine[] {
   const lines: ListLine[] = [];
   for (const code of codes) {
-    const cell = random() < 0.05 ? pick(random, DRESSES)(code) : code;
+    const cell = random() < 0.05 ? pick(random, WRAPPERS)(code) : code;
     lines.push({ cell, code });
     if (random() < 0.02) {
       const again = pick(random, codes);
@@ -103,15 +103,14 @@ function linesOf(codes: readonly string[], random: Random): readonly ListLine[] 
     }
     if (random() < 0.005) lines.push({ cell: pick(random, ['', '   ', 'a\u0007b']), code: null });
   }
-  const inOrder = [...lines];
-  for (let n = inOrder.length - 1; n > 0; n--) {
+  for (let n = lines.length - 1; n > 0; n--) {
     const other = between(random, 0, n);
-    [inOrder[n], inOrder[other]] = [inOrder[other] as ListLine, inOrder[n] as ListLine];
+    [lines[n], lines[other]] = [lines[other] as ListLine, lines[n] as ListLine];
   }
-  return inOrder;
+  return lines;
 }
 
-/** The list as CSV, each record with a column of its own before the code and one behind it. */
+/** Formats the list as CSV, with a column before the code and one after it. */
 export function listText(lines: readonly ListLine[]): string {
   const rows = lines.map(({ cell }, n) => {
     const quoted = /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;

@@ -2,21 +2,21 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { startPostgres, startRedis } from './servers.js';
+import { startPostgres, startRedis } from '../servers.js';
 
-/** From 0 up to, not including, 1. */
+/** Returns a number from 0 up to, but not including, 1. */
 export type Random = () => number;
 
 export function pick<T>(random: Random, list: readonly T[]): T {
   return list[Math.floor(random() * list.length)] as T;
 }
 
-/** A whole number, both ends included. */
-export function between(random: Random, least: number, most: number): number {
-  return least + Math.floor(random() * (most - least + 1));
+/** Returns an integer from `min` to `max`. */
+export function between(random: Random, min: number, max: number): number {
+  return min + Math.floor(random() * (max - min + 1));
 }
 
-/** Small, fast and repeatable. */
+/** A small, fast and repeatable random generator. */
 function mulberry(seed: number): Random {
   let state = seed;
   return () => {
@@ -27,15 +27,15 @@ function mulberry(seed: number): Random {
   };
 }
 
-export function say(text: string): void {
+export function log(text: string): void {
   process.stderr.write(`${new Date().toISOString().slice(11, 19)} ${text}\n`);
 }
 
 /**
- * The options, the servers and the folder of a soak.
- * @param defaults the options besides `--queue` and `--seed`; all are numbers
+ * Reads the options of a soak, and starts its servers.
+ * @param defaults the numeric options besides `--queue` and `--seed`
  */
-export async function openStage<Name extends string>(
+export async function startSoak<Name extends string>(
   usage: string,
   defaults: Readonly<Record<Name, number>>,
 ) {
@@ -57,21 +57,20 @@ export async function openStage<Name extends string>(
   const folder = mkdtempSync(join(tmpdir(), 'seller-mirror-soak-'));
   const postgres = await startPostgres();
   const redis = values.queue === 'redis' ? await startRedis() : null;
-  const about = { seed: Number(values.seed), queue: values.queue };
-  say(`seed ${about.seed}, ${about.queue}; logs in ${folder}`);
-  const given = values as Readonly<Record<string, unknown>>;
+  const seed = Number(values.seed);
+  log(`seed ${seed}, ${values.queue}; logs in ${folder}`);
+  const texts = values as Readonly<Record<string, unknown>>;
   return {
-    options: Object.fromEntries(names.map(([name]) => [name, Number(given[name])])) as Record<
+    options: Object.fromEntries(names.map(([name]) => [name, Number(texts[name])])) as Record<
       Name,
       number
     >,
-    about,
-    // Repeatable; the times of things are not.
-    random: mulberry(about.seed),
+    /** The same seed gives the same choices, but not the same timing. */
+    random: mulberry(seed),
     folder,
     postgres,
     redis,
-    /** Settings of the product but for its sellers. */
+    /** The product's settings, without its sellers. */
     env: {
       PATH: process.env['PATH'],
       HOME: folder,
@@ -82,12 +81,13 @@ export async function openStage<Name extends string>(
       LOG_FORMAT: 'json',
       SHUTDOWN_TIMEOUT: '10',
     },
-    /** Prints what happened, ends the servers and this process. */
-    async end(report: object, sound: boolean): Promise<never> {
-      process.stdout.write(`${JSON.stringify({ ...about, ...report }, null, 2)}\n`);
+    /** Prints the report, stops the servers and exits. */
+    async end(report: object, passed: boolean): Promise<never> {
+      const result = { seed, queue: values.queue, ...report };
+      process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
       await redis?.close();
       await postgres.close();
-      process.exit(sound ? 0 : 1);
+      process.exit(passed ? 0 : 1);
     },
   };
 }

@@ -14,42 +14,42 @@ import { describeEmbedded, openEmbedded, release } from '#product/store/embedded
 export type Postgres = Awaited<ReturnType<typeof startPostgres>>;
 export type Redis = Awaited<ReturnType<typeof startRedis>>;
 
-/** The embedded PostgreSQL, with a folder of its own. */
+/** Starts the embedded PostgreSQL in a folder of its own. */
 export async function startPostgres() {
   const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-pg-'));
-  await chmod(folder, 0o755); // root lends it to another account
+  await chmod(folder, 0o755); // as root, the server runs under another account
   const options = { dataDir: folder, applicationName: 'bench' };
   let database = await openEmbedded(options);
   const pidOfServer = async (): Promise<number> => {
     const pid = (await describeEmbedded(folder))?.server?.pid;
-    if (pid === undefined) throw new Error('PostgreSQL is gone');
+    if (pid === undefined) throw new Error('PostgreSQL is not running');
     return pid;
   };
   return {
     name: 'PostgreSQL',
     url: database.url,
-    /** `DATA_DIR` of commands that are to use it. */
+    /** `DATA_DIR` for commands that use this server. */
     folder,
-    /** The address for the administrator of the server. */
+    /** The server's address with administrator rights. */
     async adminUrl(): Promise<string> {
       return addressOf(await readCredentials(database.location), database.port, 'admin');
     },
-    /** Ends it at once, as a crash does, and starts it again after a while. */
+    /** Stops the server immediately, as in a crash, and restarts it after `downMs`. */
     async crash(downMs: number): Promise<void> {
-      // Told to stop, or the lease of this very process would have it back at once.
+      // Without this, the lease of this process would restart the server immediately.
       await release(folder, { now: true });
       await database.close();
       await sleep(downMs);
       database = await openEmbedded(options);
     },
-    /** It keeps its connections and answers nothing for a while. */
+    /** Pauses the server for `forMs`: it keeps its connections but does not answer. */
     async freeze(forMs: number): Promise<void> {
       const pid = await pidOfServer();
       process.kill(pid, 'SIGSTOP');
       await sleep(forMs);
       process.kill(pid, 'SIGCONT');
     },
-    /** Processor time of all its processes so far, milliseconds; 0 where the system does not tell. */
+    /** Processor time of all its processes so far (ms); 0 on other systems than Linux. */
     async cpuMs(): Promise<number> {
       return process.platform === 'linux' ? processorMs(await pidOfServer()) : 0;
     },
@@ -62,30 +62,30 @@ export async function startPostgres() {
   };
 }
 
-/** A tick of the times in /proc, milliseconds. */
+/** The unit of the times in /proc (ms). */
 const TICK_MS = 10;
 
-/** Processor time of a process and its children, also of those that have ended. */
+/** Processor time (ms) of a process and its children, including ended ones. */
 function processorMs(pid: number): number {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
   return [pid, ...children.split(' ').map(Number)]
-    .filter((one) => one > 0)
-    .flatMap((one) => ticksOf(one).slice(0, one === pid ? 4 : 2))
+    .filter((id) => id > 0)
+    .flatMap((id) => ticksOf(id).slice(0, id === pid ? 4 : 2))
     .reduce((sum, ticks) => sum + ticks * TICK_MS, 0);
 }
 
-/** In user mode and in the kernel; then the same of the children that have ended. */
+/** Ticks in user mode and in the kernel, then the same for ended children. */
 function ticksOf(pid: number): readonly number[] {
   try {
-    // The name, in parentheses, may contain blanks.
+    // The process name, in parentheses, may contain blanks.
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
     return fields.slice(11, 15).map(Number);
   } catch {
-    return []; // It has just ended, and counts with its parent.
+    return []; // It has just ended, and its parent counts it.
   }
 }
 
-/** A Redis that survives a crash as a careful operator's does: every write is on disk before it is answered. */
+/** Starts a Redis that loses nothing in a crash: it syncs every write to disk before it answers. */
 export async function startRedis() {
   const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-redis-'));
   const port = await freePort();
@@ -125,7 +125,7 @@ export async function startRedis() {
       await kill();
       await rm(folder, { recursive: true, force: true });
     },
-    /** Bytes that it says it uses. */
+    /** Used memory (bytes), as Redis reports it. */
     async usedMemory(): Promise<number> {
       const args = ['-p', `${port}`, 'info', 'memory'];
       const { stdout } = await promisify(execFile)('redis-cli', args);
@@ -154,8 +154,8 @@ export async function withClient<T>(url: string, work: (client: Client) => Promi
   }
 }
 
-/** Empties a store that is migrated already. */
-export async function forget(url: string): Promise<void> {
+/** Empties a store, if it has been migrated. */
+export async function emptyStore(url: string): Promise<void> {
   await withClient(url, (client) =>
     client.query(
       `DO $$ BEGIN IF to_regclass('mirror.sellers') IS NOT NULL

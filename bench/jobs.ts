@@ -1,12 +1,48 @@
-/** Plain ways of doing what the product does, each measured in a process of its own. */
+/**
+ * What the bench measures in a process of its own: parts of the product, and simple ways of doing the same as
+ * baselines. A job returns its duration (ms).
+ */
 import { createReadStream, readFileSync } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { Agent, request } from 'undici';
-import { download, given, tell } from './tell.js';
+import type { BulkInput, FeedInput } from './feed-jobs.js';
+import { report } from './report.js';
 
-/** Download of the whole list and one `JSON.parse`. */
+/** The catalogue job as `sync items` runs it, from before its account check to its report. */
+async function catalogue(): Promise<number> {
+  const { openApp } = await import('#product/app.js');
+  const { loadConfig } = await import('#product/config/index.js');
+  const { syncCatalogue } = await import('#product/jobs/sync-catalogue.js');
+  const { signal } = new AbortController();
+  const config = loadConfig('sellers', () => null);
+  const [seller] = config.sellers;
+  if (seller === undefined) throw new Error('no seller');
+  const app = await openApp(config, 'bench', signal);
+  try {
+    return await app.withJobs(seller, {}, async (deps) => {
+      const started = performance.now();
+      const { state, problem } = await syncCatalogue(deps, signal);
+      if (state !== 'succeeded') throw new Error(problem?.message ?? state);
+      return performance.now() - started;
+    });
+  } finally {
+    await app.close();
+  }
+}
+
+/** Downloads the list, passes each chunk to `use`, and checks the status. */
+async function download(
+  listUrl: string,
+  use: (chunk: Buffer) => void = () => undefined,
+): Promise<void> {
+  const { statusCode, body } = await request(listUrl);
+  if (statusCode !== 200) throw new Error(`the marketplace answered ${statusCode}`);
+  for await (const chunk of body as AsyncIterable<Buffer>) use(chunk);
+}
+
+/** Downloads the whole list and parses it with one `JSON.parse`. */
 async function parse({ listUrl }: { listUrl: string }): Promise<number> {
   const started = performance.now();
   const chunks: Buffer[] = [];
@@ -16,14 +52,14 @@ async function parse({ listUrl }: { listUrl: string }): Promise<number> {
 }
 
 interface CopyInput {
-  /** Downloaded before; null for none. */
+  /** A list to download first; null for none. */
   readonly listUrl: string | null;
   readonly databaseUrl: string;
-  /** Files of finished rows, and the table and format that each is for. */
+  /** Files of finished rows, each with its table and format. */
   readonly copies: readonly { readonly file: string; readonly into: string }[];
 }
 
-/** COPY of finished rows from files, in one transaction. */
+/** Copies finished rows from files, in one transaction. */
 async function copy({ listUrl, databaseUrl, copies }: CopyInput): Promise<number> {
   const client = new Client(databaseUrl);
   await client.connect();
@@ -43,13 +79,13 @@ async function copy({ listUrl, databaseUrl, copies }: CopyInput): Promise<number
 interface SaleInput {
   readonly listUrl: string;
   readonly databaseUrl: string;
-  /** The new rows, in binary form. */
+  /** The new rows in COPY's binary format. */
   readonly file: string;
 }
 
 /**
- * The least that a sale costs in PostgreSQL: the new rows arrive by COPY, the old ones become history, each
- * item has two changes, and every row is replaced. Nothing is compared, and nothing waits for a lock.
+ * The minimum that a sale costs in PostgreSQL: COPY of the new rows, a version for each old row, two changes
+ * for each item, and an UPDATE of every row. Nothing is compared or locked.
  */
 async function sale({ listUrl, databaseUrl, file }: SaleInput): Promise<number> {
   const client = new Client(databaseUrl);
@@ -59,7 +95,7 @@ async function sale({ listUrl, databaseUrl, file }: SaleInput): Promise<number> 
     return fields.map(({ name }) => name);
   };
   const columns = await columnsOf('items');
-  const kept = (await columnsOf('item_versions')).filter((name) => columns.includes(name));
+  const shared = (await columnsOf('item_versions')).filter((name) => columns.includes(name));
   const started = performance.now();
   await download(listUrl);
   await client.query(
@@ -69,15 +105,15 @@ async function sale({ listUrl, databaseUrl, file }: SaleInput): Promise<number> 
   const source = createReadStream(file, { highWaterMark: 1 << 20 });
   await pipeline(source, client.query(copyFrom('COPY incoming FROM STDIN (FORMAT binary)')));
   await client.query(
-    `INSERT INTO bench.item_versions (${kept.join(', ')}, valid_to, superseded_run_id)
-     SELECT ${kept.join(', ')}, now(), 0 FROM bench.items;
+    `INSERT INTO bench.item_versions (${shared.join(', ')}, valid_to, superseded_run_id)
+     SELECT ${shared.join(', ')}, now(), 0 FROM bench.items;
      INSERT INTO bench.item_changes
             (seller_id, item_id, run_id, changed_at, class, field, old_value, new_value)
      SELECT i.seller_id, i.item_id, 0, now(), 'price', field, to_jsonb(old::text), to_jsonb(new::text)
        FROM bench.items i JOIN incoming w USING (seller_id, item_id)
       CROSS JOIN LATERAL (VALUES ('price_regular', i.price_regular, w.price_regular + 1),
                                  ('price_extended', i.price_extended, w.price_extended + 1))
-              AS told (field, old, new);
+              AS changed (field, old, new);
      UPDATE bench.items i
         SET ${columns.map((name) => `${name} = w.${name}`).join(', ')}
        FROM incoming w WHERE i.seller_id = w.seller_id AND i.item_id = w.item_id;
@@ -88,7 +124,7 @@ async function sale({ listUrl, databaseUrl, file }: SaleInput): Promise<number> 
   return ms;
 }
 
-/** A Prisma upsert per row, of rows that are ready in memory, into the emptied table. */
+/** Upserts rows one by one with Prisma, from memory into the empty table. */
 async function upsert(input: { databaseUrl: string; rows: number }): Promise<number> {
   const { openPrisma } = await import('#product/store/prisma.js');
   const prisma = openPrisma({ connectionString: input.databaseUrl });
@@ -113,7 +149,7 @@ interface ValidateInput {
   readonly concurrency: number;
 }
 
-/** Every code validated by a bare loop of undici, so many at a time; the answers are thrown away. */
+/** Validates every code with a bare loop of undici, and discards the answers. */
 async function validate({ url, key, file, concurrency }: ValidateInput): Promise<number> {
   const codes = readFileSync(file, 'utf8').trim().split('\n').values();
   const dispatcher = new Agent({ connections: concurrency });
@@ -136,8 +172,20 @@ async function validate({ url, key, file, concurrency }: ValidateInput): Promise
   return ms;
 }
 
-const baselines = { parse, copy, sale, upsert, validate };
-export type Baselines = typeof baselines;
+const jobs = {
+  catalogue,
+  parse,
+  copy,
+  sale,
+  upsert,
+  validate,
+  feed: async (input: FeedInput) => (await import('./feed-jobs.js')).feed(input),
+  bulk: async (input: BulkInput) => (await import('./feed-jobs.js')).bulk(input),
+};
+export type Jobs = typeof jobs;
 
-const { name, input } = given() as { name: keyof Baselines; input: never };
-tell({ ms: await baselines[name](input) });
+const { name, input } = JSON.parse(process.argv[2] ?? 'null') as {
+  name: keyof Jobs;
+  input: never;
+};
+report(await jobs[name](input));

@@ -19,37 +19,37 @@ export const FEED = 'test';
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** Where the feed goes, as JSON for a process of its own. */
+/** The feed's target, as JSON for another process. */
 export type Place =
   | { readonly kind: 'postgres'; readonly url: string; readonly schema: string }
   | { readonly kind: 'mysql'; readonly url: string }
   | { readonly kind: 'sqlite'; readonly path: string };
 
-/** A view as the target has it. */
-export interface Kept {
-  /** Epoch and cursor that the target tells; null: it was never delivered. */
+/** A view in the target. */
+export interface StoredView {
+  /** Epoch and cursor recorded in the target; null if the view was never delivered. */
   readonly at: string | null;
-  /** The target knows that rows lack values. */
+  /** True if the target has recorded that rows lack values. */
   readonly isIncomplete: boolean;
-  /** Names of the view's columns that the table has. */
+  /** The view's columns that the table has. */
   readonly columns: ReadonlySet<string>;
-  /** Rows that are not marked as gone, by column; null: there is no such table. */
+  /** Rows that are not marked as deleted; null if there is no table. */
   readonly rows: readonly Row[] | null;
   readonly marked: readonly Row[];
 }
 
-/** A database that takes a feed, and what a test sees of it and does to it. */
+/** A database as the target of a feed, with direct access for tests. */
 export interface FeedDatabase {
   readonly name: string;
   readonly place: Place;
-  /** Between the feed and the server; null where there is no server. */
+  /** The proxy between the feed and the server; null without a server. */
   readonly link: TcpProxy | null;
   open(signal: AbortSignal): Promise<Target>;
-  /** All views at one moment. Values are in the form of `canonical`. */
-  read(views: readonly ViewColumns[]): Promise<ReadonlyMap<string, Kept>>;
+  /** Reads all views in one snapshot, with values formatted by `canonical`. */
+  read(views: readonly ViewColumns[]): Promise<ReadonlyMap<string, StoredView>>;
   query(sql: string): Promise<readonly Row[]>;
   exec(sql: string): Promise<unknown>;
-  /** A table's name as `exec` takes it. */
+  /** Returns the quoted name of a table. */
   readonly table: (view: string) => string;
   close(): Promise<void>;
 }
@@ -59,7 +59,7 @@ export interface ViewColumns {
   readonly columns: readonly ExportColumn[];
 }
 
-/** PostgreSQL, MariaDB and SQLite, each empty. */
+/** Opens empty databases of PostgreSQL, MariaDB and SQLite. */
 export async function openDatabases(): Promise<FeedDatabase[]> {
   return Promise.all([openPostgres(), openMariaDb(), openSqlite()]);
 }
@@ -73,7 +73,7 @@ async function openPostgres(): Promise<FeedDatabase> {
   const link = await startProxy({ host: url.hostname, port: Number(url.port || 5432) });
   url.hostname = link.host;
   url.port = String(link.port);
-  return database_('PostgreSQL', { kind: 'postgres', url: url.href, schema: 'shop' }, link, {
+  return feedDatabase('PostgreSQL', { kind: 'postgres', url: url.href, schema: 'shop' }, link, {
     begin: 'BEGIN ISOLATION LEVEL REPEATABLE READ',
     text: (name) => `"${name}"::text AS "${name}"`,
     table: (view) => `shop."${view}"`,
@@ -100,7 +100,7 @@ async function openMariaDb(): Promise<FeedDatabase> {
     kind: 'mysql',
     url: `mysql://root@${link.host}:${link.port}/${database}`,
   } as const;
-  return database_('MariaDB', place, link, {
+  return feedDatabase('MariaDB', place, link, {
     begin: 'START TRANSACTION WITH CONSISTENT SNAPSHOT',
     text: (name) => `CAST(\`${name}\` AS CHAR) AS \`${name}\``,
     table: (view) => `\`${view}\``,
@@ -123,7 +123,7 @@ async function openSqlite(): Promise<FeedDatabase> {
   const path = join(folder, 'reports.db');
   const database = new Database(path);
   database.exec('PRAGMA busy_timeout = 15000');
-  return database_('SQLite', { kind: 'sqlite', path }, null, {
+  return feedDatabase('SQLite', { kind: 'sqlite', path }, null, {
     begin: 'BEGIN',
     text: (name) => `CAST("${name}" AS TEXT) AS "${name}"`,
     table: (view) => `"${view}"`,
@@ -140,32 +140,37 @@ async function openSqlite(): Promise<FeedDatabase> {
   });
 }
 
-interface Means {
+interface DatabaseAccess {
   readonly begin: string;
   readonly text: (column: string) => string;
   readonly table: (view: string) => string;
-  /** Selects the names of a table's columns; its name in quotes follows. */
+  /** Selects the names of a table's columns. The table's name in quotes is appended. */
   readonly columns: string;
   readonly query: (sql: string) => Promise<readonly Row[]>;
   readonly close: () => Promise<void>;
 }
 
-function database_(name: string, place: Place, link: TcpProxy | null, means: Means): FeedDatabase {
-  const { query, table, text } = means;
+function feedDatabase(
+  name: string,
+  place: Place,
+  link: TcpProxy | null,
+  access: DatabaseAccess,
+): FeedDatabase {
+  const { query, table, text } = access;
   const columnsOf = async (view: string): Promise<ReadonlySet<unknown>> => {
-    const end = means.columns.endsWith('(') ? ')' : '';
-    const found = await query(`${means.columns}'${view}'${end}`);
+    const end = access.columns.endsWith('(') ? ')' : '';
+    const found = await query(`${access.columns}'${view}'${end}`);
     return new Set(found.map((row) => row['name']));
   };
   const read = async ({
     view,
     columns,
-  }: ViewColumns): Promise<Pick<Kept, 'columns' | 'rows' | 'marked'>> => {
-    const there = await columnsOf(view);
-    const own = columns.filter((column) => there.has(column.name));
+  }: ViewColumns): Promise<Pick<StoredView, 'columns' | 'rows' | 'marked'>> => {
+    const existing = await columnsOf(view);
+    const own = columns.filter((column) => existing.has(column.name));
     const names = new Set(own.map(({ name }) => name));
-    if (there.size === 0) return { columns: names, rows: null, marked: [] };
-    const flag = there.has(DELETED) ? [{ name: DELETED, type: 'boolean' }] : [];
+    if (existing.size === 0) return { columns: names, rows: null, marked: [] };
+    const flag = existing.has(DELETED) ? [{ name: DELETED, type: 'boolean' }] : [];
     const list = [...own, ...flag].map((column) => text(column.name));
     const found = await query(`SELECT ${list.join(', ')} FROM ${table(view)}`);
     const rows = found.map((row) => ({
@@ -185,25 +190,25 @@ function database_(name: string, place: Place, link: TcpProxy | null, means: Mea
     table,
     query,
     exec: query,
-    close: means.close,
+    close: access.close,
     open: (signal) => openTarget(configOf(place), signal),
     async read(views) {
-      await query(means.begin);
+      await query(access.begin);
       try {
-        const known = (await columnsOf(CURSORS)).size > 0;
-        const cursors = known
+        const hasCursors = (await columnsOf(CURSORS)).size > 0;
+        const cursors = hasCursors
           ? await query(`SELECT view_name, epoch, cursor_text, shape FROM ${table(CURSORS)}`)
           : [];
-        const kept = new Map<string, Kept>();
+        const stored = new Map<string, StoredView>();
         for (const one of views) {
           const row = cursors.find(({ view_name: view }) => view === one.view);
           const found = await read(one);
-          const isThere = row !== undefined && row['epoch'] !== null;
-          const at = isThere ? placeOf(row['epoch'], row['cursor_text']) : null;
+          const isDelivered = row !== undefined && row['epoch'] !== null;
+          const at = isDelivered ? positionOf(row['epoch'], row['cursor_text']) : null;
           const isIncomplete = row?.['shape'] === INCOMPLETE;
-          kept.set(one.view, { at, isIncomplete, ...found });
+          stored.set(one.view, { at, isIncomplete, ...found });
         }
-        return kept;
+        return stored;
       } finally {
         await query('COMMIT');
       }
@@ -211,11 +216,11 @@ function database_(name: string, place: Place, link: TcpProxy | null, means: Mea
   };
 }
 
-/** A view's rows as they are in the store, with values in the form of `canonical`. */
+/** Reads a view's rows from the store, with values formatted by `canonical`. */
 export function readView(exports: Exports, view: string) {
   const request = { view, since: null, deletions: false, sellerIds: null, counted: false };
   return exports.read(request, async ({ columns, batches, cursor }) => {
-    const rows: Kept['marked'][number][] = [];
+    const rows: StoredView['marked'][number][] = [];
     for await (const batch of batches) {
       for (const row of batch) {
         const values = columns.map((one, n) => [one.name, canonical(one, row[n])] as const);
@@ -226,7 +231,7 @@ export function readView(exports: Exports, view: string) {
   });
 }
 
-/** The feed's settings. */
+/** The feed's configuration. */
 function configOf(place: Place): Parameters<typeof openTarget>[0] {
   const target = place.kind === 'sqlite' ? place : { ...place, url: new Secret(place.url) };
   const rest = {
@@ -239,12 +244,12 @@ function configOf(place: Place): Parameters<typeof openTarget>[0] {
   return { name: FEED, place: '', target, ...rest };
 }
 
-/** Epoch and number of a cursor. The moment that some cursors have is not compared. */
-export function placeOf(epoch: unknown, cursor: unknown): string {
+/** Epoch and sequence number of a cursor, without the time that some cursors have. */
+export function positionOf(epoch: unknown, cursor: unknown): string {
   return `${String(epoch)} ${String(cursor).replace(/@.*/, '')}`;
 }
 
-/** A value in one form, whichever database it is from: their texts differ in zeros, blanks and letters. */
+/** Formats a value in the same way for all databases, which write zeros, blanks and booleans differently. */
 export function canonical(column: ExportColumn, value: unknown): string | null {
   if (value === null || value === undefined) return null;
   const text = typeof value === 'string' ? value : JSON.stringify(value);

@@ -15,7 +15,7 @@ import { createTestDatabase, databaseAt } from '../support/postgres.js';
 const mirror = useMirror();
 const PAGE = readFileSync(new URL('../../docs/feeds.md', import.meta.url), 'utf8');
 
-/** The statements of a block of the page. */
+/** Returns the statements of a block of the page. */
 function statements(block: string, password = 'word'): string[] {
   const [, text = ''] = new RegExp(`\`\`\`sql ${block}\n([^]*?)\`\`\``).exec(PAGE) ?? [];
   const all = text.replaceAll('…', password).split(/;\s*\n/);
@@ -33,8 +33,8 @@ async function deliver(target: Target, views: readonly string[]): Promise<void> 
   expect(reports.map(({ problem }) => problem)).toEqual(views.map(() => null));
 }
 
-/** `feed check` sees that the user of a report may not make a table: loads need some where the view has its own, too. */
-async function expectNoRight(target: Target): Promise<void> {
+/** Expects `feed check` to report that the user may not create tables. Loads need staging tables, even for an existing table. */
+async function expectNoRightToCreate(target: Target): Promise<void> {
   const content = { views: ['price_changes', 'items'], sellers: null, deletes: 'delete' } as const;
   const shapes = await withExports(mirror().databaseUrl, never, (exports) =>
     shapesOf(exports, content),
@@ -81,7 +81,7 @@ it.skipIf(!hasMariaDb && process.env['CI'] === undefined)(
       { month: '2026-04', currency: 'USD', sales: 2, revenue: '52.50' },
     ]);
     await expect(reader.query('DELETE FROM purchases')).rejects.toThrow('denied');
-    await expectNoRight(
+    await expectNoRightToCreate(
       await mysqlTarget(Object.assign(url, { username: 'metabase' }), 'x', never),
     );
     await reader.end();
@@ -94,7 +94,7 @@ it('the Grafana example works as documented, also for a view that is added later
   const name = new URL(database.url).pathname.slice(1);
   const admin = new Client(databaseAt(inject('testServer').adminUrl, name));
   await admin.connect();
-  // Users are the server's, so those of the page get names of this test.
+  // Users belong to the whole server, so the page's users get names unique to this test.
   const [bi, grafana] = [`bi_${process.pid}`, `grafana_${process.pid}`];
   const named = (sql: string): string =>
     sql.replaceAll(/\bbi\b/g, bi).replaceAll(/\bgrafana\b/g, grafana);
@@ -125,6 +125,6 @@ it('the Grafana example works as documented, also for a view that is added later
   );
   expect(rows).toHaveLength(5);
   await expect(reader.query('DELETE FROM marketplace.items')).rejects.toThrow('denied');
-  await expectNoRight(await postgresTarget(as(grafana), 'marketplace', 'x', never));
+  await expectNoRightToCreate(await postgresTarget(as(grafana), 'marketplace', 'x', never));
   await reader.end();
 });

@@ -22,21 +22,21 @@ import { HistoryBook } from '../store/history-book.js';
 import {
   FEED,
   openDatabases,
-  placeOf,
+  positionOf,
   readView,
   type FeedDatabase,
-  type Kept,
+  type StoredView,
   type ViewColumns,
 } from './databases.js';
 
-/** More of both take longer and find more. */
+/** Higher numbers take longer and find more. */
 const TRIALS = Number(process.env['TRIALS'] ?? 4);
 const KILLS = Number(process.env['KILLS'] ?? 15);
 
-/** Those that can be followed, and one that is replaced whole. */
+/** All views with a cursor, and one that is replaced as a whole. */
 const VIEWS = [...FOLLOWED_VIEWS, 'sync_runs'];
-/** Each gives a view another column, which then stays. */
-const MOST_GAINS = 4;
+/** Maximum number of columns that are added to views; they stay for the whole test. */
+const MAX_ADDED_COLUMNS = 4;
 
 let book: HistoryBook;
 let store: Store;
@@ -55,16 +55,16 @@ afterAll(async () => {
   await book.close();
 });
 
-type Row = Kept['marked'][number];
+type Row = StoredView['marked'][number];
 
-/** The views, and all states that they ever had. */
+/** The store's views, with all their earlier states. */
 class Source {
   readonly #client: Client;
   readonly #exports = new Exports(book.url, new AbortController().signal);
-  /** Rows of each view at each cursor; of views without one, all under the name `whole`. */
+  /** Rows of each view at each cursor; for a view without a cursor, all its states under `whole`. */
   readonly #states = new Map<string, string[]>();
   columns: readonly ViewColumns[] = [];
-  #gains = 0;
+  #addedColumns = 0;
 
   private constructor(client: Client) {
     this.#client = client;
@@ -81,8 +81,8 @@ class Source {
     await this.#client.end();
   }
 
-  /** Notes what the views show now. */
-  remember = async (): Promise<void> => {
+  /** Records the current rows of the views. */
+  record = async (): Promise<void> => {
     const { rows: epochs } = await this.#client.query<{ epoch: string }>(
       'SELECT epoch FROM mirror.epochs',
     );
@@ -90,7 +90,7 @@ class Source {
     const all: ViewColumns[] = [];
     for (const view of VIEWS) {
       const { columns, rows, cursor } = await readView(this.#exports, view);
-      const at = cursor === null ? 'whole' : placeOf(epoch, cursor.seq);
+      const at = cursor === null ? 'whole' : positionOf(epoch, cursor.seq);
       const key = `${view} ${at}`;
       const text = textOf(rows, { view, columns });
       this.#states.set(key, [...(this.#states.get(key) ?? []), text]);
@@ -100,63 +100,65 @@ class Source {
     this.columns = all;
   };
 
-  /** What the view shows now. */
-  now(view: string): string {
+  /** The last recorded state of the view. */
+  latest(view: string): string {
     return this.#states.get(view)?.[0] ?? '';
   }
 
-  /** What the view may have shown at a place. */
+  /** The states of the view at a cursor. */
   statesAt(view: string, at: string): readonly string[] {
     return this.#states.get(`${view} ${feedRule(view) === null ? 'whole' : at}`) ?? [];
   }
 
-  /** Whether the view ever showed such a state. */
-  everHad(view: string, is: (state: string) => boolean): boolean {
-    return [...this.#states].some(([key, states]) => key.startsWith(`${view} `) && states.some(is));
+  /** Whether any state of the view matches. */
+  everHad(view: string, matches: (state: string) => boolean): boolean {
+    return [...this.#states].some(
+      ([key, states]) => key.startsWith(`${view} `) && states.some(matches),
+    );
   }
 
-  /** Begins again, empty. */
-  async begin(): Promise<void> {
+  /** Empties the store and the recorded states. */
+  async reset(): Promise<void> {
     await this.restore();
     this.#states.clear();
-    await this.remember();
+    await this.record();
   }
 
-  /** Forgets all, with another epoch and lower numbers, as a restore from a backup does. */
+  /** Empties the store, with a new epoch and lower sequence numbers, as after a restore from a backup. */
   async restore(): Promise<void> {
     await emptyBook(book);
     await book.rows(`UPDATE mirror.epochs SET epoch = gen_random_uuid()`);
     await book.rows(`SELECT setval('mirror.item_changes_seq_seq', 3)`);
   }
 
-  /** A migration adds a column to a view. */
-  async gain(): Promise<void> {
-    if ((this.#gains += 1) > MOST_GAINS) return;
-    const view = this.#gains % 2 === 0 ? 'items' : 'sync_runs';
+  /** Adds a column to a view, as a migration does. */
+  async addColumn(): Promise<void> {
+    if ((this.#addedColumns += 1) > MAX_ADDED_COLUMNS) return;
+    const view = this.#addedColumns % 2 === 0 ? 'items' : 'sync_runs';
     const [row] = await book.rows<{ sql: string }>(
       `SELECT rtrim(pg_get_viewdef('reporting.${view}'::regclass), ';') AS sql`,
     );
     await book.rows(`CREATE OR REPLACE VIEW reporting.${view} AS
-      SELECT old.*, length(old.seller_id) + ${this.#gains} AS gained_${this.#gains}
+      SELECT old.*, length(old.seller_id) + ${this.#addedColumns} AS added_${this.#addedColumns}
         FROM (${row?.sql ?? ''}) AS old`);
   }
 }
 
-/** Rows as lines in an order of their own. */
+/** Formats rows as sorted lines. */
 function textOf(rows: readonly Row[], { columns }: ViewColumns): string {
   const lines = rows.map((row) => JSON.stringify(columns.map(({ name }) => [name, row[name]])));
   return lines.sort().join('\n');
 }
 
-/** A target as the trial knows it. */
+/** A target, and what the test has done to it. */
 class Copy {
-  /** Keys of items that people wrote a note to. */
+  /** Keys of items with a note by people. */
   #noted: readonly string[] = [];
   #hasNotes = false;
   #changes = 0;
   /** Columns that people dropped, renamed or gave another type. */
-  readonly #taken = new Set<string>();
-  /** Keys that ever were in a table. */
+  readonly #changedColumns = new Set<string>();
+  /** All keys that were ever in a table. */
   readonly #seen = new Map<string, Set<string>>();
 
   constructor(
@@ -184,18 +186,18 @@ class Copy {
     }
   }
 
-  /** Delivers all; then the target has what the views show. */
+  /** Delivers everything, and expects the target to equal the views. */
   async deliverAll(): Promise<void> {
     const reports = await this.deliver();
     expect(reports.map(({ problem }) => problem)).toEqual(VIEWS.map(() => null));
     const kept = await this.expectExact();
     for (const { view } of source.columns) {
-      this.#expectText(view, kept, source.now(view));
+      this.#expectText(view, kept, source.latest(view));
     }
   }
 
-  /** A delivery that is disturbed ends as an error of the target, in an abort, or well. */
-  async disturbed(delivering: Promise<unknown>, signal?: AbortSignal): Promise<boolean> {
+  /** Waits for a disrupted delivery. Only errors of the target and aborts are allowed. @returns true if it succeeded */
+  async waitFor(delivering: Promise<unknown>, signal?: AbortSignal): Promise<boolean> {
     try {
       await delivering;
       return true;
@@ -205,20 +207,20 @@ class Copy {
     }
   }
 
-  /** Whatever happened, each table is what its view was at the cursor that the target tells. */
-  async expectExact(): Promise<ReadonlyMap<string, Kept>> {
+  /** Expects each table to equal its view at the cursor recorded in the target. */
+  async expectExact(): Promise<ReadonlyMap<string, StoredView>> {
     const kept = await this.database.read(source.columns);
     for (const { view } of source.columns) {
       const { at, rows } = kept.get(view) ?? { at: null, rows: null };
       if (at === null) {
-        // MariaDB renames no table in a transaction: for a moment there are rows and no cursor.
-        const isWhole =
+        // MariaDB can't rename a table in a transaction, so for a moment there are rows without a cursor.
+        const isComplete =
           this.database.name === 'MariaDB' &&
           source.everHad(view, (state) => {
             const [found, wanted] = this.#comparable(view, kept, state);
             return found === wanted;
           });
-        const found = isWhole ? [] : (rows ?? []);
+        const found = isComplete ? [] : (rows ?? []);
         expect(found, `${this.database.name}: ${view} before its first delivery`).toEqual([]);
         continue;
       }
@@ -234,17 +236,21 @@ class Copy {
     return kept;
   }
 
-  #expectText(view: string, kept: ReadonlyMap<string, Kept>, text: string): void {
+  #expectText(view: string, kept: ReadonlyMap<string, StoredView>, text: string): void {
     const [found, wanted] = this.#comparable(view, kept, text);
     expect(found.split('\n'), `${this.database.name}: ${view}`).toEqual(wanted.split('\n'));
   }
 
   /**
-   * Rows of a target and those of a state, in the columns that both have. A column that the view gained may
-   * be there already, empty; and so may one that people took away, while the target says that values lack.
+   * Formats the rows of the target and of a state, with the columns that both have. Ignores columns that people
+   * changed while the target has recorded that rows lack values.
    */
-  #comparable(view: string, kept: ReadonlyMap<string, Kept>, state: string): [string, string] {
-    const there = kept.get(view);
+  #comparable(
+    view: string,
+    kept: ReadonlyMap<string, StoredView>,
+    state: string,
+  ): [string, string] {
+    const stored = kept.get(view);
     const wanted = state.startsWith('[')
       ? state.split('\n').map((line) => Object.fromEntries(JSON.parse(line) as []) as Row)
       : [];
@@ -252,18 +258,18 @@ class Copy {
     const columns = (source.columns.find((one) => one.view === view)?.columns ?? []).filter(
       ({ name }) =>
         (first === undefined || name in first) &&
-        (there === undefined || there.columns.size === 0 || there.columns.has(name)) &&
-        !(there?.isIncomplete === true && this.#taken.has(name)),
+        (stored === undefined || stored.columns.size === 0 || stored.columns.has(name)) &&
+        !(stored?.isIncomplete === true && this.#changedColumns.has(name)),
     );
     const shown = { view, columns };
     return [
-      textOf(there?.rows ?? [], shown),
+      textOf(stored?.rows ?? [], shown),
       state.startsWith('[') ? textOf(wanted, shown) : state,
     ];
   }
 
-  /** Rows that are gone stay where the feed marks them. */
-  #expectMarked(view: string, kept: Kept | undefined): void {
+  /** Expects deleted rows to stay if the feed marks them. */
+  #expectMarked(view: string, kept: StoredView | undefined): void {
     const key = feedRule(view)?.key;
     if (this.deletes === 'delete' || key === undefined || kept === undefined) return;
     const all = new Set([...(kept.rows ?? []), ...kept.marked].map((row) => keyOf(row, key)));
@@ -271,7 +277,7 @@ class Copy {
     this.#seen.set(view, all);
   }
 
-  async #expectNotes(kept: ReadonlyMap<string, Kept>): Promise<void> {
+  async #expectNotes(kept: ReadonlyMap<string, StoredView>): Promise<void> {
     if (!this.#hasNotes) return;
     const table = this.database.table('items');
     const key = feedRule('items')?.key ?? [];
@@ -284,7 +290,7 @@ class Copy {
     expect(found).toEqual(expect.arrayContaining([...this.#noted]));
   }
 
-  /** People change a table of theirs. */
+  /** Changes a table as people may do. */
   async change(what: Valued<typeof people>['what']): Promise<void> {
     const { database } = this;
     const table = database.table('items');
@@ -292,7 +298,7 @@ class Copy {
     if (kept?.rows === null || kept === undefined) return;
     this.#changes += 1;
     const column = ['version', 'price_regular', 'changed_at'][this.#changes % 3] ?? '';
-    const isThere = kept.columns.has(column);
+    const hasColumn = kept.columns.has(column);
     switch (what) {
       case 'index': {
         const part = database.name === 'MariaDB' ? 'name(20)' : 'name';
@@ -300,14 +306,14 @@ class Copy {
         return;
       }
       case 'drop':
-        // SQLite drops no column that an index has.
-        if (!isThere || column === 'changed_at') return;
-        this.#taken.add(column);
+        // SQLite can't drop an indexed column.
+        if (!hasColumn || column === 'changed_at') return;
+        this.#changedColumns.add(column);
         await database.exec(`ALTER TABLE ${table} DROP COLUMN ${column}`);
         return;
       case 'rename':
-        if (!isThere) return;
-        this.#taken.add(column);
+        if (!hasColumn) return;
+        this.#changedColumns.add(column);
         await database.exec(
           `ALTER TABLE ${table} RENAME COLUMN ${column} TO people_${this.#changes}`,
         );
@@ -324,11 +330,11 @@ class Copy {
     this.#noted = kept.rows.map((row) => keyOf(row, key));
   }
 
-  /** A column gets another type: its view stops alone, and goes on when people have mended it. */
+  /** Changes the type of a column: only its view stops, until people repair the type. */
   async #changeType(table: string): Promise<void> {
     const { database } = this;
     const name = 'price_extended';
-    this.#taken.add(name);
+    this.#changedColumns.add(name);
     await database.exec(`ALTER TABLE ${table} DROP COLUMN ${name}`);
     await database.exec(`ALTER TABLE ${table} ADD COLUMN ${name} date`);
     const reports = await this.deliver();
@@ -354,8 +360,8 @@ function keyOf(row: Row | Readonly<Record<string, unknown>>, key: readonly strin
 const deliver = fc.record({
   kind: fc.constant('deliver' as const),
   to: fc.constantFrom(0, 1, 2),
-  how: fc.constantFrom('well', 'cut', 'cut', 'commit lost', 'reply lost', 'stopped', 'two'),
-  /** After so many pieces of data or rows, or at this commit, it is disturbed. */
+  how: fc.constantFrom('undisturbed', 'cut', 'cut', 'commit lost', 'reply lost', 'stopped', 'two'),
+  /** The chunk, batch of rows or commit at which the delivery is disrupted. */
   after: fc.nat({ max: 60 }),
 });
 const people = fc.record({
@@ -363,20 +369,20 @@ const people = fc.record({
   to: fc.constantFrom(0, 1, 2),
   what: fc.constantFrom('note', 'index', 'drop', 'rename', 'type'),
 });
-const gain = fc.constant({ kind: 'gain' as const });
+const addColumn = fc.constant({ kind: 'add column' as const });
 const restore = fc.constant({ kind: 'restore' as const });
 
-async function deliverDisturbed(copy: Copy, { how, after }: Valued<typeof deliver>): Promise<void> {
+async function deliverDisrupted(copy: Copy, { how, after }: Valued<typeof deliver>): Promise<void> {
   const { link } = copy.database;
   let count = 0;
   switch (how) {
-    case 'well':
+    case 'undisturbed':
       return copy.deliverAll();
     case 'cut':
       link?.inspect(() => (count += 1) <= after * 3);
       break;
     case 'commit lost':
-      // Of each view there is one.
+      // Each view has one commit.
       link?.inspect((data, isToServer) => {
         const isCommit = isToServer && data.includes('COMMIT');
         return !isCommit || (count += 1) <= after % VIEWS.length;
@@ -395,7 +401,7 @@ async function deliverDisturbed(copy: Copy, { how, after }: Valued<typeof delive
     case 'stopped':
       break;
     case 'two': {
-      const both = await Promise.all([1, 2].map(() => copy.disturbed(copy.deliver())));
+      const both = await Promise.all([1, 2].map(() => copy.waitFor(copy.deliver())));
       expect(both).toContain(true);
       break;
     }
@@ -406,7 +412,7 @@ async function deliverDisturbed(copy: Copy, { how, after }: Valued<typeof delive
     const onProgress = (): void => {
       if (isStopped && (count += 1) > after % 8) stop.abort(new Error('stopped'));
     };
-    await copy.disturbed(copy.deliver(stop.signal, onProgress), stop.signal);
+    await copy.waitFor(copy.deliver(stop.signal, onProgress), stop.signal);
     link?.inspect(null);
   }
   await copy.expectExact();
@@ -419,14 +425,14 @@ it('a target always holds what the views showed at its cursor, through kills, ou
       { arbitrary: audit, weight: 2 },
       { arbitrary: deliver, weight: 9 },
       { arbitrary: people, weight: 3 },
-      { arbitrary: gain, weight: 1 },
+      { arbitrary: addColumn, weight: 1 },
       { arbitrary: restore, weight: 1 },
     ),
     { minLength: 12, maxLength: 24, size: 'max' },
   );
   await fc.assert(
     fc.asyncProperty(steps, fc.boolean(), async (sequence, isMarked) => {
-      await source.begin();
+      await source.reset();
       const copies = databases.map((one) => new Copy(one, isMarked ? 'mark' : 'delete'));
       for (const { database } of copies) {
         for (const table of [...VIEWS, '_seller_mirror_feeds']) {
@@ -434,18 +440,18 @@ it('a target always holds what the views showed at its cursor, through kills, ou
         }
       }
       for (const [n, step] of sequence.entries()) {
-        if (step.kind === 'night') await mirrorNight(book, n, step, source.remember);
+        if (step.kind === 'night') await mirrorNight(book, n, step, source.record);
         else if (step.kind === 'audit') await auditCodes(store, n, step);
-        else if (step.kind === 'gain') await source.gain();
+        else if (step.kind === 'add column') await source.addColumn();
         else if (step.kind === 'restore') await source.restore();
         if (step.kind === 'deliver' || step.kind === 'people') {
           const copy = copies[step.to];
           if (copy === undefined) continue;
-          await (step.kind === 'people' ? copy.change(step.what) : deliverDisturbed(copy, step));
-        } else await source.remember();
+          await (step.kind === 'people' ? copy.change(step.what) : deliverDisrupted(copy, step));
+        } else await source.record();
       }
       for (const seller of SELLERS) await book.settle(seller);
-      await source.remember();
+      await source.record();
       for (const copy of copies) {
         await copy.deliverAll();
         const again = await copy.deliver();
@@ -460,7 +466,7 @@ it('a target always holds what the views showed at its cursor, through kills, ou
 
 const DIST = new URL('../../dist/', import.meta.url).href;
 
-/** Delivers to all targets, again and again. */
+/** Delivers to all targets in endless loops. */
 const SCRIPT = `
   const [dist, databaseUrl, feed, views, places] = process.argv.slice(1);
   const from = (path) => import(dist + path);
@@ -468,7 +474,7 @@ const SCRIPT = `
   const { TargetError } = await from('feeds/target.js');
   const { Secret } = await from('domain/secret.js');
   const signal = new AbortController().signal;
-  console.log('begins');
+  console.log('started');
   for (const place of JSON.parse(places)) void (async () => {
     const target = place.url === undefined ? place : { ...place, url: new Secret(place.url) };
     const config = { name: feed, target, views: JSON.parse(views), sellers: null, deletes: 'delete' };
@@ -485,15 +491,15 @@ const SCRIPT = `
 
 function startWorker(): ChildProcess {
   const places = databases.map(({ place }) => place);
-  const given = [DIST, book.url, FEED, JSON.stringify(VIEWS), JSON.stringify(places)];
-  const args = ['--input-type=module', '-e', SCRIPT, '--', ...given];
+  const values = [DIST, book.url, FEED, JSON.stringify(VIEWS), JSON.stringify(places)];
+  const args = ['--input-type=module', '-e', SCRIPT, '--', ...values];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   onTestFinished(() => void child.kill('SIGKILL'));
   return child;
 }
 
 it('kill -9 at any moment of a delivery neither loses nor repeats a row', async () => {
-  await source.begin();
+  await source.reset();
   const [events] = fc.sample(fc.array(night, { minLength: 40, maxLength: 40 }), 1);
   const copies = databases.map((one) => new Copy(one, 'delete'));
   for (const { database } of copies) {
@@ -504,7 +510,7 @@ it('kill -9 at any moment of a delivery neither loses nor repeats a row', async 
   let nights = 0;
   for (let kills = 0; kills < KILLS; kills++) {
     if (Math.random() < 0.2) await source.restore();
-    await source.remember();
+    await source.record();
     const worker = startWorker();
     const ended = once(worker, 'exit');
     await once(worker.stdout ?? worker, 'data');
@@ -512,17 +518,17 @@ it('kill -9 at any moment of a delivery neither loses nor repeats a row', async 
     while (worker.exitCode === null && worker.signalCode === null && !worker.killed) {
       const step = events?.[(nights += 1) % 40];
       if (step === undefined) continue;
-      // A run first tells what a killed one left undecided: that is a state of its own.
+      // A run first settles what a killed run left undecided. That is a state of its own.
       await book.settle(step.seller);
-      await source.remember();
-      await mirrorNight(book, nights, step, source.remember);
-      await source.remember();
+      await source.record();
+      await mirrorNight(book, nights, step, source.record);
+      await source.record();
     }
     await killed;
     expect(await ended).toEqual([null, 'SIGKILL']);
     for (const copy of copies) await copy.expectExact();
   }
   for (const seller of SELLERS) await book.settle(seller);
-  await source.remember();
+  await source.record();
   for (const copy of copies) await copy.deliverAll();
 });

@@ -239,7 +239,7 @@ describe('feeds of a service', () => {
         });
         await until(async () => (await queues.counts()).feeds.delayed === 1);
       }
-      // Asked for twice, it is tried once until its pause is over.
+      // Requested twice, but delivered only once until its pause is over.
       expect(await stateOf('dead')).toMatchObject({ failures: 1, deliveredAt: null });
       expect((await queues.counts()).mirror.failed).toBe(0);
       const { stdout } = await run(['status'], env);

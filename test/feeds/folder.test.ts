@@ -35,7 +35,7 @@ async function change(version: string): Promise<number> {
   return first.id;
 }
 
-/** The parts that the manifest lists, and their lines. */
+/** Reads the parts that the manifest lists, and their lines. */
 async function readParts() {
   const text = await readFile(join(folder, 'items/manifest.json'), 'utf8');
   const { parts } = JSON.parse(text) as { parts: { path: string; rows: number }[] };
@@ -44,7 +44,7 @@ async function readParts() {
   return { parts, lines };
 }
 
-async function filesThere(): Promise<string[]> {
+async function listFiles(): Promise<string[]> {
   const names = await readdir(join(folder, 'items'), { recursive: true });
   return names.filter((name) => /part-|json/.test(name)).sort();
 }
@@ -96,7 +96,7 @@ describe('a feed into a folder', () => {
     const next = () => ({ epoch: '', cursor: null, shape: '', digest: null });
     const nowhere = await target.position('items');
     await expect(target.apply(shape, nowhere, cut(), next)).rejects.toThrow('cut');
-    expect(await filesThere()).toEqual([]);
+    expect(await listFiles()).toEqual([]);
   });
 
   it('stays complete and lists only existing files when two processes write at once', async () => {
@@ -130,7 +130,7 @@ describe('a feed into a folder', () => {
     await change('9.9');
     await deliver();
     const listed = (await readParts()).parts.map(({ path }) => path.replace('items/', ''));
-    expect(await filesThere()).toEqual(
+    expect(await listFiles()).toEqual(
       [...listed, 'manifest.json', 'part-1', 'part-1/keep.json'].sort(),
     );
   });

@@ -17,18 +17,18 @@ const OPENERS = {
     mysqlTarget(new URL(url), 'test', signal, times),
 };
 
-/** Takes connections and says nothing. */
+/** Accepts connections and never answers. */
 let silent: Server;
-const taken = new Set<Socket>();
+const accepted = new Set<Socket>();
 let databases: readonly FeedDatabase[];
 beforeAll(async () => {
-  silent = createServer((socket) => void taken.add(socket.on('error', () => undefined)));
+  silent = createServer((socket) => void accepted.add(socket.on('error', () => undefined)));
   silent.listen(0, '127.0.0.1');
   await once(silent, 'listening');
   databases = hasMariaDb || process.env['CI'] !== undefined ? await openDatabases() : [];
 });
 afterAll(async () => {
-  for (const socket of taken) socket.destroy();
+  for (const socket of accepted) socket.destroy();
   silent.close();
   for (const database of databases) await database.close();
 });

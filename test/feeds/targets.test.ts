@@ -21,7 +21,7 @@ const mirror = useMirror();
 
 interface Reader {
   open(): Promise<Target>;
-  /** Rows of a table as PostgreSQL's text or null, by column. */
+  /** Returns rows with values as PostgreSQL's text or null. */
   rows(sql: string): Promise<Record<string, unknown>[]>;
   exec(sql: string): Promise<unknown>;
   readonly table: (name: string) => string;
@@ -220,7 +220,7 @@ describe.each(TARGETS)('a feed into %s', (_, open, isThere) => {
     }
   });
 
-  /** Delivers into a target that records its progress after each chunk. */
+  /** Delivers with progress recorded after each chunk. */
   async function runInParts(watch: {
     readonly begun?: (view: string) => void;
     readonly loading: (view: string, part: number) => Promise<void>;
@@ -371,7 +371,7 @@ it('check refuses a read-only SQLite file before the first delivery', async () =
   const folder = await mkdtemp(join(tmpdir(), 'smlite-'));
   const path = join(folder, 'reports.db');
   await writeFile(path, '');
-  // The driver may lie where only root may enter: it is loaded before root is nobody.
+  // Loads the driver first: after seteuid its folder may not be readable.
   await sqliteTarget(path, 'test').close();
   await chmod(path, 0o444);
   await chmod(folder, 0o555);

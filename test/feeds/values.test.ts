@@ -14,7 +14,7 @@ import { canonical, openDatabases, readView, type FeedDatabase } from './databas
 const mirror = useMirror();
 const VIEWS = ['items', 'item_changes'];
 
-/** What COPY, LOAD DATA, SQL literals, JSON or an encoding may spoil. */
+/** Texts that COPY, LOAD DATA, SQL literals, JSON or an encoding may damage. */
 const TEXTS = [
   '',
   ' ',
@@ -36,7 +36,7 @@ const TEXTS = [
 interface Case {
   readonly name: string;
   readonly open: () => Promise<Target>;
-  /** The rows of a view that the target has, in the form of `canonical`. */
+  /** Returns the target's rows of a view, with values formatted by `canonical`. */
   readonly rows: (view: string) => Promise<readonly object[]>;
 }
 
@@ -107,7 +107,7 @@ async function rowsOfFolder(view: string): Promise<readonly object[]> {
   return [...rows.values()];
 }
 
-/** Gives each item another text, and so its changes. */
+/** Gives each item and its changes another one of the texts. */
 async function write(market: Market, turn: number): Promise<void> {
   const ids = [...market.catalogue.truth()].map(({ id }) => id);
   for (const id of ids) market.catalogue.change(id, { version: `turn ${turn}` });

@@ -5,7 +5,7 @@ import { chromium, type Browser, type BrowserContext, type Page } from 'playwrig
 
 const PATH = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
 
-/** Whether there is a browser. In CI there must be: there a missing one is a failure. */
+/** Whether Chromium is installed. In CI always true, so that its absence fails the tests. */
 export const hasBrowser = ((): boolean => {
   if (process.env['CI'] !== undefined && process.env['CI'] !== '') return true;
   try {
@@ -16,11 +16,11 @@ export const hasBrowser = ((): boolean => {
   }
 })();
 
-/** A title that says why its tests are skipped, when they are. */
+/** Adds the reason to the title of skipped tests. */
 export const browserTitle = (title: string): string =>
   hasBrowser ? title : `${title} (skipped: needs Chromium at ${PATH} or CHROMIUM_PATH)`;
 
-/** Starts Chromium, which asks nobody but the pages that it is sent to. */
+/** Starts Chromium without its background requests. */
 export function startBrowser(): Promise<Browser> {
   return chromium.launch({
     executablePath: PATH,
@@ -43,9 +43,9 @@ interface AxeResults {
   }[];
 }
 
-/** What axe finds on a page that keeps people out: serious and critical faults, each with its first element. */
+/** Serious and critical faults that axe finds on a page, each with its first element. */
 export async function axeFaults(page: Page): Promise<string[]> {
-  // The page's policy lets no script in but its own; this one goes in past it.
+  // `evaluate` is not subject to the page's content security policy.
   await page.evaluate(await readFile(AXE, 'utf8'));
   const { violations } = (await page.evaluate('axe.run()')) as AxeResults;
   return violations
@@ -56,14 +56,14 @@ export async function axeFaults(page: Page): Promise<string[]> {
     });
 }
 
-/** How far a page is wider than its window, in pixels; 0 when nobody has to scroll sideways. */
+/** How much wider the page is than its window (pixels); 0 without horizontal scrolling. */
 export function overhang(page: Page): Promise<number> {
   return page.evaluate(
     'document.documentElement.scrollWidth - document.documentElement.clientWidth',
   );
 }
 
-/** Hears of everything that went wrong in the pages of a context, such as a refused script. */
+/** Collects errors and dialogs of all pages in a context, such as a blocked script. */
 export function faultsOf(context: BrowserContext): string[] {
   const faults: string[] = [];
   context.on('console', (message) => {

@@ -1,12 +1,12 @@
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 
-/** Key and self-signed certificate in PEM. */
+/** A key and its self-signed certificate (PEM). */
 export interface Certificate {
   readonly key: string;
   readonly cert: string;
 }
 
-/** Makes a self-signed certificate for the given DNS names, valid until 2049; for tests only. */
+/** Makes a self-signed certificate for DNS names, valid until 2049. For tests only. */
 export function selfSigned(names: readonly string[]): Certificate {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const ecdsaWithSha256 = sequence(oid('2a8648ce3d040302'));

@@ -5,7 +5,7 @@ import { z } from 'zod';
 const strings = z.array(z.string());
 const environment = z.record(z.string(), z.string());
 
-/** What this project uses of the Compose file format; anything else is refused. */
+/** The parts of the Compose file format that this project uses; all others are rejected. */
 const service = z.strictObject({
   image: z.string(),
   build: z.string().optional(),
@@ -53,7 +53,7 @@ const file = z.strictObject({
 export type ComposeFile = z.infer<typeof file>;
 export type ComposeService = z.infer<typeof service>;
 
-/** Reads a Compose file: anchors merged, `x-` parts dropped, variables left as they are. */
+/** Reads a Compose file: merges anchors, drops `x-` parts, and keeps variables unexpanded. */
 export function readCompose(path: URL): ComposeFile {
   const all = parse(readFileSync(path, 'utf8'), { merge: true, strict: true }) as object;
   const parts = Object.entries(all).filter(([name]) => !name.startsWith('x-'));
@@ -62,7 +62,7 @@ export function readCompose(path: URL): ComposeFile {
 
 const VARIABLE = /\$(?:(\$)|\{(\w+)(?::([-+])([^{}]*))?\})/g;
 
-/** Puts variables in as Compose does: `${NAME}`, `${NAME:-default}`, `${NAME:+instead}` and `$$`. */
+/** Expands variables as Compose does: `${NAME}`, `${NAME:-default}`, `${NAME:+instead}` and `$$`. */
 export function interpolate(text: string, variables: Readonly<Record<string, string>>): string {
   return text.replaceAll(VARIABLE, (_, dollar, name: string, operator, word: string = '') => {
     if (dollar === '$') return '$';
@@ -72,7 +72,7 @@ export function interpolate(text: string, variables: Readonly<Record<string, str
   });
 }
 
-/** The names of the variables in a text. */
+/** Returns the names of the variables in a text. */
 export function variablesIn(text: string): string[] {
   return [...text.matchAll(VARIABLE)].flatMap(([, , name]) => name ?? []);
 }

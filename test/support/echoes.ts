@@ -10,35 +10,35 @@ const html = (text: string): string =>
 const form = (text: string): string => new URLSearchParams({ k: text }).toString().slice(2);
 const json = (text: string): string => JSON.stringify(text).slice(1, -1);
 
-/** How a server may write a text into its answer. */
+/** Encodings in which a server may repeat a text in its answer. */
 export const SPELLINGS: Readonly<Record<string, Spell>> = {
-  'as it is': (text) => text,
+  unchanged: (text) => text,
   'percent-encoded': (text) => encodeURIComponent(text.toWellFormed()),
   'percent-encoded twice': (text) => encodeURIComponent(encodeURIComponent(text.toWellFormed())),
-  'percent-encoded as PHP does': (text) =>
+  'percent-encoded by PHP': (text) =>
     form(text.toWellFormed()).replaceAll('+', '%20').replaceAll('~', '%7E'),
-  'percent-encoded but for slashes': (text) =>
+  'percent-encoded except slashes': (text) =>
     encodeURIComponent(text.toWellFormed()).replaceAll('%2F', '/'),
-  'percent-encoded in every character': (text) =>
+  'percent-encoded in every byte': (text) =>
     [...Buffer.from(text)].map((byte) => `%${hex(byte, 2)}`).join(''),
   'as a form': (text) => form(text.toWellFormed()),
   'as JSON': json,
-  'as JSON of PHP': (text) =>
+  'as JSON by PHP': (text) =>
     json(text)
       .replaceAll('/', '\\/')
       .replace(/[\u0080-\uffff]/g, (c) => `\\u${hex(c.charCodeAt(0), 4)}`),
   'as JSON within JSON': (text) => json(json(text)),
-  'as JSON without a plain character': (text) => units(text, (code) => `\\u${hex(code, 4)}`),
+  'as JSON with every character escaped': (text) => units(text, (code) => `\\u${hex(code, 4)}`),
   'as HTML': (text) => html(text).replaceAll('"', '&quot;').replaceAll("'", '&#039;'),
   'as HTML twice': (text) => html(html(text)),
   'as HTML in JSON': (text) => json(html(text)).replaceAll('&', '\\u0026'),
-  'as HTML by decimal numbers': (text) =>
+  'as decimal HTML entities': (text) =>
     Array.from(text, (c) => `&#${c.codePointAt(0) ?? 0};`).join(''),
-  'as HTML by hexadecimal numbers': (text) =>
+  'as hexadecimal HTML entities': (text) =>
     Array.from(text, (c) => `&#x${hex(c.codePointAt(0) ?? 0, 2)};`).join(''),
 };
 
-/** A way to write a text: one of those above, in capitals, in small letters or mixed. */
+/** One of these encodings, in upper, lower or mixed case. */
 export const spelling: fc.Arbitrary<Spell> = fc
   .tuple(fc.constantFrom(...Object.values(SPELLINGS)), fc.func(fc.boolean()), fc.nat(5))
   .map(([spell, isUpper, manner]) => (text) => {
@@ -46,12 +46,12 @@ export const spelling: fc.Arbitrary<Spell> = fc
     if (manner === 0) return spell(text);
     if (manner === 1) return spell(upper(text));
     if (manner === 2) return spell(lower(text));
-    // Escapes have no letters whose case counts, but for the names of HTML and of JSON's \n.
+    // The case of letters in escapes matters only in HTML entities and in JSON's \n.
     if (manner === 3) return spell(cased).replace(/%[0-9a-f]{2}/gi, lower);
     return manner === 4 ? spell(cased).replace(/%[0-9a-f]{2}/gi, upper) : spell(cased);
   });
 
-/** Letter by letter: what has no single other letter, such as ß, is left. */
+/** Changes letters one by one, except those without a single counterpart, such as ß. */
 function upper(text: string): string {
   return swap(text, (c) => c.toUpperCase());
 }
@@ -69,7 +69,7 @@ function swap(text: string, change: Spell): string {
   }).join('');
 }
 
-/** True when the text holds the secret in any letter case. */
+/** Whether the text contains the secret in any letter case. */
 export function holds(text: string, secret: string): boolean {
   return text.toLowerCase().includes(secret.toLowerCase());
 }

@@ -14,17 +14,16 @@ import { databaseAt, query } from './postgres.js';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PREFIX = 'seller-mirror-tests-';
 
-/** Undoes a part of the set-up. */
+/** Removes what the set-up made. */
 type Undo = () => Promise<void>;
 
 let undo: Undo = () => Promise.resolve();
 
-/** One PostgreSQL for the whole run, with a migrated database to copy test databases from. */
+/** Provides one PostgreSQL for the whole run, with a migrated template for test databases. */
 export async function setup(project: TestProject): Promise<void> {
   await ensureBuild();
-  const given = process.env['TEST_DATABASE_URL'];
-  const useGiven = given !== undefined && given !== '';
-  undo = useGiven ? await useServer(project, given) : await startServer(project);
+  const url = process.env['TEST_DATABASE_URL'] ?? '';
+  undo = url === '' ? await startServer(project) : await useServer(project, url);
 }
 
 export async function teardown(): Promise<void> {
@@ -34,7 +33,7 @@ export async function teardown(): Promise<void> {
 async function startServer(project: TestProject): Promise<Undo> {
   await sweep();
   const folder = await mkdtemp(join(tmpdir(), `${PREFIX}${process.pid}-`));
-  await chmod(folder, 0o755); // root lends it to another account
+  await chmod(folder, 0o755); // as root, the server runs under another account
   const options = { dataDir: folder, applicationName: 'tests', durable: false };
   const database = await openEmbedded(options);
   await migrate(database.url);
@@ -43,7 +42,7 @@ async function startServer(project: TestProject): Promise<Undo> {
     adminUrl: addressOf(credentials, database.port, 'admin', 'postgres'),
     userUrl: database.url,
     template: 'seller_mirror',
-    // Takes half the processor time of a copy through the log. PostgreSQL 14 knows no other way.
+    // Takes half the processor time of a copy by WAL. The only strategy of PostgreSQL 14.
     strategy: 'STRATEGY FILE_COPY',
   });
   return async () => {
@@ -54,7 +53,7 @@ async function startServer(project: TestProject): Promise<Undo> {
   };
 }
 
-/** A server that was given; its user must be allowed to create databases. */
+/** Uses the server of TEST_DATABASE_URL. Its user must be allowed to create databases. */
 async function useServer(project: TestProject, url: string): Promise<Undo> {
   const id = randomBytes(6).toString('hex');
   const template = `test_template_${id}`;
@@ -68,7 +67,7 @@ async function useServer(project: TestProject, url: string): Promise<Undo> {
   };
 }
 
-/** The given user, or a new one when that is a superuser, whom the product would not use. */
+/** Returns the address with its user, or with a new one if that is a superuser, as the product expects none. */
 async function ordinaryUser(url: string, name: string): Promise<URL> {
   const user = new URL(url);
   const [row] = await query(url, 'SELECT rolsuper FROM pg_roles WHERE rolname = current_user');
@@ -79,7 +78,7 @@ async function ordinaryUser(url: string, name: string): Promise<URL> {
   return user;
 }
 
-/** Removes what killed test runs left; their servers ended by themselves. */
+/** Removes folders that killed test runs left behind. Their servers have stopped by themselves. */
 async function sweep(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     if (!name.startsWith(PREFIX)) continue;
@@ -100,9 +99,8 @@ function isAlive(pid: number): boolean {
 }
 
 /**
- * Compiles src/ to dist/ when that is older: the supervisor of the embedded server, and commands that
- * tests start, are processes of their own and run what users run. The new dist/ takes the place of
- * the old one at once, for test runs that go on at the same time.
+ * Compiles src/ to dist/ if dist/ is older. The supervisor of the embedded server and the commands that tests
+ * start run from dist/. Replaces dist/ by renaming, so that parallel test runs never see a partial one.
  */
 async function ensureBuild(): Promise<void> {
   if (await isBuilt()) return;
@@ -110,7 +108,7 @@ async function ensureBuild(): Promise<void> {
   const old = join(ROOT, `.dist-${process.pid}-old`);
   const node = (...args: string[]) => promisify(execFile)(process.execPath, args, { cwd: ROOT });
   const compile = (project: string, outDir: string): Promise<unknown> =>
-    // Type errors do not keep it from compiling, and `npm run types` is there to tell of them.
+    // tsc compiles in spite of type errors; `npm run types` reports them.
     node('node_modules/typescript/bin/tsc', '-p', project, '--outDir', outDir).catch(() => {});
   try {
     await compile('tsconfig.build.json', fresh);
@@ -118,7 +116,7 @@ async function ensureBuild(): Promise<void> {
     await cp(join(ROOT, 'src/dashboard/styles.css'), join(fresh, 'dashboard/styles.css'));
     await node('scripts/finish-build.mjs', fresh);
     await rename(join(ROOT, 'dist'), old).catch(() => {});
-    await rename(fresh, join(ROOT, 'dist')).catch(() => {}); // another test run was first
+    await rename(fresh, join(ROOT, 'dist')).catch(() => {}); // a parallel test run was faster
   } finally {
     await rm(fresh, { recursive: true, force: true });
     await rm(old, { recursive: true, force: true });
@@ -127,8 +125,7 @@ async function ensureBuild(): Promise<void> {
 
 async function isBuilt(): Promise<boolean> {
   const entries = await readdir(join(ROOT, 'src'), { recursive: true });
-  // What Prisma generates becomes a part of store/prisma.js.
-  // Of declarations nothing is built.
+  // Generated Prisma code is bundled into store/prisma.js, and declarations are not compiled.
   const ours = entries.filter(
     (name) => !name.startsWith(join('store', 'generated')) && !name.endsWith('.d.ts'),
   );

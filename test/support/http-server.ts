@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { onTestFinished } from 'vitest';
 import type { Certificate } from './certificate.js';
 
-/** A request as it came. */
+/** A received request. */
 export interface Recorded {
   readonly method: string;
   /** Path and query. */
@@ -14,7 +14,7 @@ export interface Recorded {
   readonly body: string;
 }
 
-/** What to answer: an ordinary reply, or whatever is done to the bare socket. */
+/** An ordinary reply, or a function that uses the bare socket. */
 export type Answer =
   | {
       readonly status?: number;
@@ -23,28 +23,25 @@ export type Answer =
     }
   | { readonly raw: (socket: Socket) => void };
 
-/** The answer to every request, one for each in turn (the last repeated), or a function. */
+/** One answer to all requests, a list of answers whose last one repeats, or a function. */
 export type Script = Answer | readonly Answer[] | ((request: Recorded, index: number) => Answer);
 
 export interface ScriptedServer {
   readonly url: URL;
   readonly port: number;
   readonly requests: readonly Recorded[];
-  /** Connections open now. */
+  /** Number of open connections. */
   connections(): number;
 }
 
-/**
- * Starts a server on a free port of 127.0.0.1 that answers byte for byte as told. It is stopped
- * when the test ends.
- */
+/** Starts a server on a free port of 127.0.0.1 that answers by a script. It stops when the test ends. */
 export async function startServer(script: Script, tls?: Certificate): Promise<ScriptedServer> {
   const requests: Recorded[] = [];
   const sockets = new Set<Socket>();
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const recorded = await record(request);
     requests.push(recorded);
-    give(answerOf(script, recorded, requests.length - 1), response);
+    send(answerOf(script, recorded, requests.length - 1), response);
   };
   const listener = (request: IncomingMessage, response: ServerResponse): void => {
     void serve(request, response);
@@ -86,7 +83,7 @@ function answerOf(script: Script, request: Recorded, index: number): Answer {
   return answers[Math.min(index, answers.length - 1)] ?? { status: 500 };
 }
 
-function give(answer: Answer, response: ServerResponse): void {
+function send(answer: Answer, response: ServerResponse): void {
   if ('raw' in answer) {
     const { socket } = response;
     if (socket !== null) answer.raw(socket);

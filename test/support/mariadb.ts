@@ -6,14 +6,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { createConnection } from 'mysql2/promise';
 
-/** Whether this machine has MariaDB's server. */
+/** Whether MariaDB's server is installed. */
 export const hasMariaDb = spawnSync('mariadbd', ['--version'], { stdio: 'ignore' }).status === 0;
 
-/** A MariaDB server of a test's own, without a network. */
+/** A MariaDB server for one test, reachable only by its socket. */
 export interface TestMariaDb {
-  /** Address of a new, empty database. */
+  /** Creates an empty database. @returns its address */
   database(): Promise<string>;
-  /** Ends the server at once, as a crash does. */
+  /** Kills the server, as in a crash. */
   kill(): Promise<void>;
   start(): Promise<void>;
   close(): Promise<void>;
@@ -23,7 +23,7 @@ export async function startMariaDb(): Promise<TestMariaDb> {
   const folder = await mkdtemp(join(tmpdir(), 'smdb-'));
   const [data, socket] = [join(folder, 'data'), join(folder, 's')];
   const user = userInfo().username;
-  // A server that starts deletes the temporary tables of others in a folder that they share.
+  // A server deletes at its start the temporary tables of others in the same folder.
   const places = ['--no-defaults', `--datadir=${data}`, `--tmpdir=${folder}`, `--user=${user}`];
   await promisify(execFile)('mariadb-install-db', [
     ...places,

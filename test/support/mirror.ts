@@ -21,7 +21,7 @@ export const KEY = 'k3y-0123456789abcdef0123456789abcdef';
 /** A row of `mirror.items` as the driver returns it. */
 export type ItemRow = Record<string, unknown> & { item_id: string; state: string };
 
-/** A marketplace, a database of its own, and the jobs between them; all real. */
+/** A simulated marketplace, a test database, and the real jobs between them. */
 export class Mirror {
   readonly #opened: Marketplace[] = [];
   readonly #simulators: Simulator[] = [];
@@ -39,7 +39,7 @@ export class Mirror {
   static async open(): Promise<Mirror> {
     const database = await createTestDatabase();
     const pool = new pg.Pool({ connectionString: database.url, max: 3 });
-    // Dropping the database may cut a connection off just as it ends.
+    // Dropping the database may cut a connection that is about to end.
     pool.on('error', () => undefined);
     return new Mirror(openStore(database.url, 'test'), pool, database.url, () => database.drop());
   }
@@ -50,7 +50,7 @@ export class Mirror {
     return simulator;
   }
 
-  /** What the jobs need, against this address. Retries are quick. */
+  /** What jobs need, with quick retries. @param url of the marketplace */
   deps(
     url: string,
     options: Partial<JobDeps> & { client?: Partial<MarketplaceOptions> } = {},
@@ -79,7 +79,7 @@ export class Mirror {
     };
   }
 
-  /** Queues in its database, open as long as it is. */
+  /** Queues in this database, closed with it. */
   queues(): Promise<Queues> {
     const { databaseUrl } = this;
     return (this.#queues ??= openQueues({
@@ -92,7 +92,7 @@ export class Mirror {
     }));
   }
 
-  /** What pages are read through, open as long as it is. */
+  /** The client that pages read through, closed with this database. */
   reader(): Promise<Reader> {
     return (this.#reader ??= openMirror({ databaseUrl: this.databaseUrl }));
   }
@@ -101,7 +101,7 @@ export class Mirror {
     return (await this.pool.query<T>(sql, values)).rows;
   }
 
-  /** All items with the system column that changes with every write of a row. */
+  /** All items, with the system columns that change with every write of a row. */
   items(sellerId = 'main'): Promise<ItemRow[]> {
     return this.rows<ItemRow>(
       'SELECT *, xmin::text AS written_by, ctid::text AS place FROM mirror.items WHERE seller_id = $1 ORDER BY item_id',
@@ -114,7 +114,7 @@ export class Mirror {
     await Promise.all(this.#opened.splice(0).map((marketplace) => marketplace.close()));
     await Promise.all(this.#simulators.splice(0).map((simulator) => simulator.close()));
     await emptyTables(this.pool, 'mirror');
-    // What a killed worker left is no job of the next test.
+    // A killed worker may have left jobs.
     await emptyTables(this.pool, 'bullmq');
   }
 
@@ -128,7 +128,7 @@ export class Mirror {
   }
 }
 
-/** One `Mirror` for the tests of a file; emptied after each. */
+/** Opens one `Mirror` for the tests of a file, and empties it after each test. */
 export function useMirror(): () => Mirror {
   let mirror: Mirror | null = null;
   beforeAll(async () => {
@@ -146,7 +146,7 @@ export function useMirror(): () => Mirror {
   };
 }
 
-/** Ends the connections that hold sellers' locks, as the death of their process does. */
+/** Cuts the connections that hold sellers' locks, as if their process had died. */
 export async function cutLock(mirror: Mirror): Promise<void> {
   await mirror.rows(
     `SELECT pg_terminate_backend(pid) FROM pg_locks

@@ -6,13 +6,13 @@ declare module 'vitest' {
   interface ProvidedContext {
     /** The PostgreSQL of this test run. */
     testServer: {
-      /** May create databases. */
+      /** Address with a user who may create databases. */
       readonly adminUrl: string;
-      /** What the product would be given. */
+      /** Address for the product. */
       readonly userUrl: string;
       /** Name of the migrated, empty database. */
       readonly template: string;
-      /** How databases are copied from it. */
+      /** Option of CREATE DATABASE for copying it. */
       readonly strategy: string;
     };
   }
@@ -24,9 +24,9 @@ export interface TestDatabase {
 }
 
 /**
- * A database of its own for a test: migrated and empty, on a real server, owned by the user of
- * `url`, who is no superuser. `empty` leaves the migrations out too. `drop` cuts off whoever is
- * still connected.
+ * Creates an empty, migrated database that belongs to the user of `url`, who is not a superuser. `drop` cuts
+ * open connections.
+ * @param options `empty` leaves out the migrations, too
  */
 export async function createTestDatabase({ empty = false } = {}): Promise<TestDatabase> {
   const { adminUrl, userUrl, template, strategy } = inject('testServer');
@@ -44,7 +44,7 @@ export async function createTestDatabase({ empty = false } = {}): Promise<TestDa
   };
 }
 
-/** A session that is just ending would see its end as an error if it were cut off; a second is plenty. */
+/** Waits up to a second for sessions that are ending. Cutting these would cause errors. */
 const WAIT_FOR_SESSIONS = (name: string): string => `
   DO $$ BEGIN
     FOR try IN 1..100 LOOP
@@ -55,8 +55,8 @@ const WAIT_FOR_SESSIONS = (name: string): string => `
   END $$`;
 
 /**
- * Deletes every row of a schema, what refers to other rows first, as soon as nobody else works with
- * them. TRUNCATE takes fifty times as long: it makes new files for each table and index.
+ * Deletes every row of a schema in the order of its foreign keys, after waiting for other sessions. TRUNCATE
+ * takes fifty times as long, because it makes new files for each table and index.
  */
 export async function emptyTables(
   client: { query(sql: string): Promise<unknown> },
@@ -78,7 +78,7 @@ export async function emptyTables(
       ), deepest AS (
         SELECT oid, max(depth) AS depth FROM depths GROUP BY oid
       )
-      -- A trigger keeps codes that have checks.
+      -- A trigger refuses to delete codes that have checks.
       SELECT array_agg(oid::regclass::text ORDER BY oid = to_regclass('mirror.purchase_codes'), depth)
         INTO tables FROM deepest;
       IF tables IS NULL THEN RETURN; END IF;
@@ -87,20 +87,20 @@ export async function emptyTables(
     END $$`);
 }
 
-/** `url` with another database. */
+/** Returns the address of another database on the same server. */
 export function databaseAt(url: string, database: string): string {
   const address = new URL(url);
   address.pathname = `/${database}`;
   return address.href;
 }
 
-/** Sends statements on a connection of their own. @returns the rows of the last one */
+/** Runs statements on a new connection. @returns the rows of the last one */
 export async function query(
   url: string,
   ...statements: readonly string[]
 ): Promise<Record<string, unknown>[]> {
   const client = new Client(url);
-  client.on('error', () => undefined); // the statement under way tells it
+  client.on('error', () => undefined); // the current statement reports it
   await client.connect();
   try {
     let rows: Record<string, unknown>[] = [];

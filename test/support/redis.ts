@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { RedisNode, RedisTarget } from '../../src/domain/redis-target.js';
 
-/** Whether redis-server can be started here. In CI it must be: there a missing one is a failure. */
+/** Whether redis-server is installed. In CI always true, so that its absence fails the tests. */
 export const hasRedis = ((): boolean => {
   if (process.env['CI'] !== undefined && process.env['CI'] !== '') return true;
   try {
@@ -19,25 +19,25 @@ export const hasRedis = ((): boolean => {
   }
 })();
 
-/** A title that says why its tests are skipped, when they are. */
+/** Adds the reason to the title of skipped tests. */
 export const redisTitle = (title: string): string =>
   hasRedis ? title : `${title} (skipped: needs redis-server)`;
 
 const HOST = '127.0.0.1';
 
-/** A redis-server of the tests' own, in a folder of its own. */
+/** A redis-server for tests, in a folder of its own. */
 export interface RedisProcess extends RedisNode {
   readonly child: ChildProcess;
-  /** What `INFO` and the like say. */
+  /** Runs a command such as `INFO`. @returns its output */
   command(...words: string[]): Promise<string>;
-  /** Ends the process; `start` brings it back on the same port with what it had written. */
+  /** Ends the process. `start` restarts it on the same port with the same files. */
   stop(signal?: NodeJS.Signals): Promise<void>;
   start(): Promise<void>;
   /** Stops it and removes its folder. */
   dispose(): Promise<void>;
 }
 
-/** Starts a server. Its append-only file is on, as the product asks for, unless `settings` say otherwise. */
+/** Starts a server, by default with an append-only file, as the product requires. */
 export async function startRedis(
   settings: Readonly<Record<string, string>> = {},
   mode: 'server' | 'sentinel' = 'server',
@@ -65,10 +65,10 @@ export async function startRedis(
     const { stdout } = await promisify(execFile)('redis-cli', [...connect, ...words]);
     return stdout.trim();
   };
-  const answers = async (): Promise<void> => {
+  const untilReady = async (): Promise<void> => {
     for (;;) {
-      const words = await command('PING').catch(() => '');
-      if (words === 'PONG') return;
+      const reply = await command('PING').catch(() => '');
+      if (reply === 'PONG') return;
       if (child.exitCode !== null) throw new Error(`redis-server ended with ${child.exitCode}`);
       await sleep(25);
     }
@@ -78,7 +78,7 @@ export async function startRedis(
     child.kill(signal);
     await once(child, 'exit');
   };
-  await answers();
+  await untilReady();
   return {
     host: HOST,
     port,
@@ -93,7 +93,7 @@ export async function startRedis(
       }
       if (child.exitCode === null && child.signalCode === null) return;
       child = spawn('redis-server', args, { stdio: 'ignore' });
-      await answers();
+      await untilReady();
     },
     dispose: async () => {
       await stop('SIGKILL');
@@ -110,11 +110,11 @@ async function freePort(): Promise<number> {
     const { port } = probe.address() as AddressInfo;
     probe.close();
     await once(probe, 'close');
-    if (port < 55_000) return port; // a cluster's bus listens 10,000 above
+    if (port < 55_000) return port; // a cluster also listens on this port + 10,000
   }
 }
 
-/** A target for one server, with what a test wants otherwise. */
+/** Makes a target of one server. @param more overrides */
 export function redisTarget(node: RedisNode, more: Partial<RedisTarget> = {}): RedisTarget {
   return {
     mode: 'single',
@@ -129,7 +129,7 @@ export function redisTarget(node: RedisNode, more: Partial<RedisTarget> = {}): R
   };
 }
 
-/** A cluster of three masters, which share the keys among them. */
+/** A cluster of three masters. */
 export interface RedisCluster {
   readonly nodes: readonly RedisProcess[];
   dispose(): Promise<void>;
@@ -141,11 +141,11 @@ export async function startCluster(): Promise<RedisCluster> {
   const places = nodes.map(({ host, port }) => `${host}:${port}`);
   const create = ['--cluster', 'create', ...places, '--cluster-replicas', '0', '--cluster-yes'];
   await promisify(execFile)('redis-cli', create);
-  for (const node of nodes) await says(node, ['CLUSTER', 'INFO'], 'cluster_state:ok');
+  for (const node of nodes) await waitForReply(node, ['CLUSTER', 'INFO'], 'cluster_state:ok');
   return { nodes, dispose: () => disposeAll(nodes) };
 }
 
-/** A master, a replica of it, and a sentinel that makes the replica the master when that one ends. */
+/** A master, its replica, and a sentinel that promotes the replica when the master ends. */
 export interface RedisSentinel {
   readonly masterName: string;
   readonly sentinel: RedisProcess;
@@ -158,7 +158,7 @@ export async function startSentinel(): Promise<RedisSentinel> {
   const masterName = 'jobs';
   const master = await startRedis();
   const replica = await startRedis({ replicaof: `${master.host} ${master.port}` });
-  await says(replica, ['INFO', 'replication'], 'master_link_status:up');
+  await waitForReply(replica, ['INFO', 'replication'], 'master_link_status:up');
   const sentinel = await startRedis(
     {
       'sentinel monitor': `${masterName} ${master.host} ${master.port} 1`,
@@ -167,7 +167,7 @@ export async function startSentinel(): Promise<RedisSentinel> {
     },
     'sentinel',
   );
-  await says(sentinel, ['SENTINEL', 'REPLICAS', masterName], String(replica.port));
+  await waitForReply(sentinel, ['SENTINEL', 'REPLICAS', masterName], String(replica.port));
   return {
     masterName,
     sentinel,
@@ -177,8 +177,12 @@ export async function startSentinel(): Promise<RedisSentinel> {
   };
 }
 
-/** Waits until what a server says to a command contains some words. */
-async function says(node: RedisProcess, command: readonly string[], words: string): Promise<void> {
+/** Waits until the reply to a command contains a text. */
+async function waitForReply(
+  node: RedisProcess,
+  command: readonly string[],
+  words: string,
+): Promise<void> {
   while (!(await node.command(...command)).includes(words)) await sleep(50);
 }
 
@@ -186,7 +190,7 @@ async function disposeAll(nodes: readonly RedisProcess[]): Promise<void> {
   await Promise.all(nodes.map((node) => node.dispose()));
 }
 
-/** Just the places of servers. */
+/** Returns host and port of each server. */
 export function placesOf(nodes: readonly RedisNode[]): RedisNode[] {
   return nodes.map(({ host, port }) => ({ host, port }));
 }

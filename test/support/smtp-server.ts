@@ -4,27 +4,27 @@ import { TLSSocket } from 'node:tls';
 import { onTestFinished } from 'vitest';
 import type { Certificate } from './certificate.js';
 
-/** A mail as it came. */
+/** A received mail. */
 export interface ReceivedMail {
   readonly from: string;
   readonly to: readonly string[];
   /** Headers and body as sent, without the doubled dots. */
   readonly source: string;
-  /** User and password of the login; null without one. */
+  /** `user:password`; null without a login. */
   readonly login: string | null;
   readonly isEncrypted: boolean;
 }
 
 interface SmtpOptions {
-  /** Offers STARTTLS, with this certificate. */
+  /** Offers STARTTLS with this certificate. */
   readonly tls?: Certificate;
-  /** Replies by the beginning of a command, in place of the usual one. */
+  /** Replies that replace the usual ones, by the start of the command. */
   readonly replies?: Readonly<Record<string, string>>;
-  /** Never says a word. */
+  /** Never sends a reply. */
   readonly isSilent?: boolean;
 }
 
-/** Starts a small mail server on a free port of 127.0.0.1; it is stopped when the test ends. */
+/** Starts a small mail server on a free port of 127.0.0.1. It stops when the test ends. */
 export async function startSmtp({ tls, replies = {}, isSilent = false }: SmtpOptions = {}) {
   const mails: ReceivedMail[] = [];
   const sockets = new Set<Socket>();
@@ -52,14 +52,14 @@ export async function startSmtp({ tls, replies = {}, isSilent = false }: SmtpOpt
         else if (line === '.') {
           mails.push({ from, to, source: data.join('\r\n'), login, isEncrypted });
           data = null;
-          say('250 taken');
+          say('250 queued');
         } else data.push(line.replace(/^\./, ''));
       }
     });
 
     function command(line: string): void {
-      const given = Object.entries(replies).find(([start]) => line.startsWith(start));
-      if (given !== undefined) return say(given[1]);
+      const scripted = Object.entries(replies).find(([start]) => line.startsWith(start));
+      if (scripted !== undefined) return say(scripted[1]);
       const address = /<([^>]*)>/.exec(line)?.[1] ?? '';
       if (line.startsWith('EHLO')) {
         const offers = ['mail.test', 'AUTH PLAIN'];

@@ -9,26 +9,26 @@ import {
 } from 'node:net';
 
 /**
- * What the proxy does with connections. `pass`: what it should. `refuse`: nobody listens. `swallow`:
- * they stand, and nothing gets through them in either direction, as when a firewall forgot them.
+ * How the proxy treats connections. `pass`: forwards data. `refuse`: does not listen. `swallow`: accepts
+ * connections but drops all data, like a firewall that has lost their state.
  */
 export type ProxyMode = 'pass' | 'refuse' | 'swallow';
 
-/** A proxy of the tests' own before a server, to break the way to it in all the ways there are. */
+/** A proxy in front of a server, for breaking connections. */
 export interface TcpProxy {
   readonly host: string;
   readonly port: number;
   set(mode: ProxyMode): Promise<void>;
-  /** Nothing gets through the connections there are any more; new ones are treated by the mode. */
+  /** Drops all further data of open connections. New ones follow the mode. */
   forget(): void;
-  /** Ends every connection there is without a goodbye; new ones are treated by the mode. */
+  /** Destroys all open connections. New ones follow the mode. */
   cut(): void;
-  /** Looks at what passes until it is replaced; whatever it answers `false` to cuts all connections instead. */
-  inspect(look: Inspection | null): void;
+  /** Sets the inspection of all data; null ends it. Where it returns false, all connections are cut. */
+  inspect(next: Inspection | null): void;
   close(): Promise<void>;
 }
 
-/** Whether a piece of data may pass. */
+/** Whether a chunk of data may pass. */
 export type Inspection = (data: Buffer, isToServer: boolean) => boolean;
 
 const HOST = '127.0.0.1';
@@ -89,8 +89,8 @@ export async function startProxy(to: NetConnectOpts): Promise<TcpProxy> {
       for (const socket of sockets) forgotten.add(socket);
     },
     cut,
-    inspect(look) {
-      inspection = look;
+    inspect(next) {
+      inspection = next;
     },
     close: stopListening,
   };

@@ -1,6 +1,6 @@
 import { openMirror } from 'seller-mirror';
 
-// Without DATABASE_URL: the embedded server under ./data.
+// Without DATABASE_URL: the embedded server in ./data.
 const mirror = await openMirror({ databaseUrl: process.env['DATABASE_URL'] });
 
 const now = new Date();

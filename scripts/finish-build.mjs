@@ -1,6 +1,6 @@
 /**
  * The last step of the build: turns the compiler's output into the published package.
- * Usage: finish-build.mjs [folder, by default `dist`]
+ * Usage: finish-build.mjs [folder, default `dist`]
  */
 import { copyFile, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -19,8 +19,8 @@ await removeUnusedTypes();
 await writeOutlines();
 
 /**
- * Bundles Prisma's code into `store/prisma.js`. As dependencies, Prisma's packages would also install its
- * tools. The product never runs them, and they are three quarters of an install.
+ * Bundles Prisma's code into `store/prisma.js`. Prisma's packages as dependencies would also install its tools,
+ * which are three quarters of an install and which the product never runs.
  */
 async function bundlePrisma() {
   const bundle = await rolldown({
@@ -43,7 +43,7 @@ async function bundlePrisma() {
   await writeFile(join(STORE, 'prisma.LICENSES.txt'), await licencesOf(output));
 }
 
-/** Bundles zod into one file. Its hundred files, half of them translations, take 40 ms more to load. */
+/** Bundles zod into one file, which loads 40 ms faster than its hundred files. Half of them are translations. */
 async function bundleZod() {
   const file = join(DIST, 'config/zod.js');
   await writeFile(file, "export { z } from 'zod';\n");
@@ -66,7 +66,7 @@ async function bundleZod() {
   }
 }
 
-/** The licences of the bundled packages, which require that they are passed on. */
+/** Returns the licences of the bundled packages, which must be distributed with them. */
 async function licencesOf(output) {
   const packages = output
     .flatMap(({ moduleIds = [] }) => moduleIds)
@@ -74,13 +74,13 @@ async function licencesOf(output) {
   const texts = [...new Set(packages)].map(async (folder) => {
     const { name, version } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
     const file = (await readdir(folder)).find((one) => /^licen[cs]e/i.test(one));
-    if (file === undefined) throw new Error(`${name} has no licence to pass on`);
+    if (file === undefined) throw new Error(`${name} has no licence file`);
     return `${name} ${version}\n\n${await readFile(join(folder, file), 'utf8')}`;
   });
   return (await Promise.all(texts)).join(`\n${'-'.repeat(80)}\n\n`);
 }
 
-/** Copies the types of Prisma that the generated types import. */
+/** Copies Prisma's types, which the generated types import. */
 async function copyPrismaTypes() {
   const client = createRequire(import.meta.url).resolve('@prisma/client/runtime/client');
   const utils = createRequire(client).resolve('@prisma/client-runtime-utils');
@@ -101,7 +101,7 @@ async function copyPrismaTypes() {
   }
 }
 
-/** Removes types that are not reachable from `index.d.ts`: nobody can import them. */
+/** Removes types that `index.d.ts` does not reach, because nobody can import them. */
 async function removeUnusedTypes() {
   const reached = new Set();
   const next = [join(DIST, 'index.d.ts')];
@@ -118,7 +118,7 @@ async function removeUnusedTypes() {
   }
 }
 
-/** Writes the text of --help, so that help need not load the commands. */
+/** Writes the text of --help, so that help does not load the commands. */
 async function writeOutlines() {
   const { program } = await import(pathToFileURL(join(DIST, 'cli/program.js')).href);
   const { outlineOf } = await import(pathToFileURL(join(DIST, 'cli/outline.js')).href);

@@ -121,7 +121,7 @@ function shapeOf(
   };
 }
 
-/** Columns that reports filter by. */
+/** Columns that reports often filter by. */
 const INDEXED = ['purchased_at', 'happened_at', 'valid_from', 'changed_at'];
 
 /** A hash of the shape, in 64 characters. */
@@ -148,7 +148,7 @@ class ViewDelivery {
       } catch (error) {
         const isAhead = error instanceof CursorAheadError;
         if (!isAhead && !(error instanceof MovedError)) throw error;
-        // During a load the store was set back with the same epoch, for example by copying its files.
+        // The store returned to an older state with the same epoch during a load, for example by copied files.
         if (isAhead && attempt > 1) await this.target.reset(this.view.name);
         // Other processes keep delivering this view.
         if (attempt === MAX_ATTEMPTS) return { kind: 'same', rows: 0, why: null };

@@ -38,7 +38,7 @@ export interface Merge {
   readonly from: string;
   readonly columns: readonly string[];
   readonly key: readonly string[];
-  /** True if `from` has all rows, so missing ones are deleted. Otherwise its `_deleted` rows are. */
+  /** True if `from` has all rows: rows that it lacks are deleted. Otherwise its `_deleted` rows are. */
   readonly isComplete: boolean;
   /** Marks rows with `_deleted` instead of deleting them. */
   readonly isMarked: boolean;
@@ -62,7 +62,7 @@ export interface Dialect {
   readonly tablesWithPrefix: (prefix: string) => Promise<string[]>;
   /** The quoted name of a table. */
   readonly tableName: (name: string) => string;
-  /** Whether the user may create tables, as far as the server tells. */
+  /** Whether the user may create tables, as far as the server reports. */
   readonly canCreateTables: () => Promise<boolean>;
   /** Creates the schema of the tables, if the database has schemas. */
   readonly createSchema: () => Promise<void>;

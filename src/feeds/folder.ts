@@ -327,7 +327,7 @@ const OURS = /^\d{4}-\d\d-\d\d[/\\](?:part-\d{6,}-[\da-f]{8}\.[a-z]+|\.part-\d{6
 const MANIFEST_FILE = 'manifest.json';
 const LOAD_FILE = '.load.json';
 
-/** A lock is held for some milliseconds. An older lock file (ms) was left by a killed process. */
+/** Age (ms) of a lock file that a killed process left behind. Locks are held for milliseconds. */
 const STALE_LOCK_MS = 30_000;
 const LOCK_RETRY_MS = 20;
 
@@ -415,7 +415,7 @@ async function writeFile(
   return { rows, bytes, sha256: hash.digest('hex') };
 }
 
-/** Makes new names in a folder survive a power cut, where the system supports it. */
+/** Syncs a folder to disk, so that new names survive a power failure. */
 async function syncFolder(path: string): Promise<void> {
   try {
     const folder = await open(path, 'r');

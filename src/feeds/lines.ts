@@ -102,7 +102,7 @@ export async function* tap(lines: Lines, onChunk: (chunk: Buffer) => void): Line
   }
 }
 
-/** Lines on their way to a server. Tells a failure of the source from a failure of the server. */
+/** Lines on their way to a server. Distinguishes failures of the source from failures of the server. */
 export class LineSource {
   #error: unknown = null;
 

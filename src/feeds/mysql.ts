@@ -104,7 +104,7 @@ interface Bulk {
 
 /**
  * Loads lines into a table by LOAD DATA LOCAL. The protocol lets a server request any file of the client, so
- * any request but that for our random name is refused.
+ * only requests for our random name are accepted.
  */
 async function loadData({ client, server, table, columns, lines }: Bulk): Promise<number> {
   const name = `seller-mirror ${randomUUID()}`;
@@ -159,7 +159,7 @@ const BACKSLASH = 0x5c;
 const FORM_FEED = 'f'.charCodeAt(0);
 const VERTICAL_TAB = 'v'.charCodeAt(0);
 
-/** MySQL understands all of COPY's escapes but `\\f` and `\\v`: replaces them by the characters. */
+/** Replaces `\\f` and `\\v`, the only escapes of COPY that MySQL does not understand, by their characters. */
 function unescapeBlanks(chunk: Buffer): Buffer {
   if (!chunk.includes('\\f') && !chunk.includes('\\v')) return chunk;
   const bytes = Buffer.allocUnsafe(chunk.length);
@@ -212,7 +212,7 @@ function quoted(name: string): string {
 /** Type of text in a key: 191 characters of four bytes fit into every index. */
 const KEY_TEXT = 'varchar(191)';
 
-/** Case-sensitive. A column that is compared with an existing one takes the collation of that one. */
+/** Case-sensitive. A column that is compared with an existing one takes its collation instead. */
 const BINARY = 'utf8mb4_bin';
 
 function typeOf(column: ExportColumn, isKey: boolean, found?: FoundColumn): string {

@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFileSync, createWriteStream, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,6 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { to as copyTo } from 'pg-copy-streams';
 import { seededPurchases } from '#product/simulator/index.js';
+import { hasRedis } from '../test/support/redis.js';
 import {
   interruption,
   measureJob,
@@ -105,7 +105,6 @@ export function largeAuditLines(codes: number): Promise<Line[]> {
 }
 
 async function withAuditRounds(work: (rounds: AuditRounds) => Promise<Line[]>): Promise<Line[]> {
-  const hasRedis = spawnSync('redis-server', ['--version']).status === 0;
   if (!hasRedis) progress('redis-server is not installed: its lines are left out');
   const folder = mkdtempSync(join(tmpdir(), 'seller-mirror-bench-codes-'));
   const postgres = await startPostgres();

@@ -1,8 +1,5 @@
-import { execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
-import { userInfo } from 'node:os';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pipeline } from 'node:stream/promises';
@@ -10,6 +7,7 @@ import { createConnection, type RowDataPacket } from 'mysql2/promise';
 import { readConfig } from '#product/config/index.js';
 import { openTarget } from '#product/feeds/open.js';
 import { withExports } from '#product/store/exports.js';
+import { startMariaDb } from '../test/support/mariadb.js';
 import { measureJob } from './children.js';
 import { BenchDatabase } from './database.js';
 import type { BulkInput, BulkLoad } from './feed-jobs.js';
@@ -56,7 +54,7 @@ interface Place {
  */
 export async function feedLines(items: number, loads: number, nights: number): Promise<Line[]> {
   const database = await BenchDatabase.open();
-  const mariadb = await startMariaDb(database.folder);
+  const mariadb = await startMariaDb([]);
   try {
     progress('filling a store for feeds');
     // One code in eleven is invalid, and so no purchase. No support ends while the bench runs.
@@ -67,7 +65,7 @@ export async function feedLines(items: number, loads: number, nights: number): P
       );
     }
     const lines: Line[] = [];
-    for (const place of await places(database, mariadb.url)) {
+    for (const place of await places(database, await mariadb.database())) {
       lines.push(...(await measure(database, place, items, loads, nights)));
     }
     return lines;
@@ -247,39 +245,4 @@ async function queryMysql(url: string, sql: string): Promise<RowDataPacket[]> {
   } finally {
     await client.end();
   }
-}
-
-async function startMariaDb(parent: string): Promise<{ url: string; close(): Promise<void> }> {
-  const folder = join(parent, 'mariadb');
-  await mkdir(folder);
-  const [data, socket, user] = [join(folder, 'data'), join(folder, 's'), userInfo().username];
-  // A server deletes at its start the temporary tables of others in the same folder.
-  const places = ['--no-defaults', `--datadir=${data}`, `--tmpdir=${folder}`, `--user=${user}`];
-  execFileSync('mariadb-install-db', [
-    ...places,
-    '--auth-root-authentication-method=normal',
-    '--skip-test-db',
-  ]);
-  const server = spawn('mariadbd', [...places, `--socket=${socket}`, '--skip-networking'], {
-    stdio: 'ignore',
-  });
-  const address = (database: string): string =>
-    `mysql://root@localhost/${database}?socketPath=${encodeURIComponent(socket)}`;
-  for (let tries = 0; ; tries++) {
-    try {
-      await queryMysql(address(''), 'CREATE DATABASE reports CHARACTER SET utf8mb4');
-      break;
-    } catch (error) {
-      if (tries > 300) throw error;
-      await sleep(100);
-    }
-  }
-  return {
-    url: address('reports'),
-    async close() {
-      const ended = once(server, 'exit');
-      server.kill('SIGKILL');
-      await ended;
-    },
-  };
 }

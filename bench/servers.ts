@@ -1,14 +1,11 @@
-import { execFile, spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { addressOf, readCredentials } from '#product/store/embedded/server.js';
+import { startRedis as startTestRedis } from '../test/support/redis.js';
 import { describeEmbedded, openEmbedded, release } from '#product/store/embedded/index.js';
 
 export type Postgres = Awaited<ReturnType<typeof startPostgres>>;
@@ -87,60 +84,27 @@ function ticksOf(pid: number): readonly number[] {
 
 /** Starts a Redis that loses nothing in a crash: it syncs every write to disk before it answers. */
 export async function startRedis() {
-  const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-redis-'));
-  const port = await freePort();
-  const launch = async (): Promise<ChildProcess> => {
-    const files = ['--dir', folder, '--save', '', '--appendonly', 'yes', '--appendfsync', 'always'];
-    const child = spawn(
-      'redis-server',
-      ['--port', `${port}`, '--bind', '127.0.0.1', '--maxmemory-policy', 'noeviction', ...files],
-      { stdio: ['ignore', 'pipe', 'ignore'] },
-    );
-    for await (const chunk of child.stdout) {
-      if (String(chunk).includes('Ready to accept connections')) break;
-    }
-    child.stdout.resume();
-    return child;
-  };
-  let child = await launch();
-  const kill = async (): Promise<void> => {
-    child.kill('SIGKILL');
-    await once(child, 'exit');
-  };
+  const server = await startTestRedis({ appendfsync: 'always' });
   return {
     name: 'Redis',
-    url: `redis://127.0.0.1:${port}`,
-    folder,
+    url: `redis://${server.host}:${server.port}`,
+    folder: server.folder,
     async crash(downMs: number): Promise<void> {
-      await kill();
+      await server.stop('SIGKILL');
       await sleep(downMs);
-      child = await launch();
+      await server.start();
     },
     async freeze(forMs: number): Promise<void> {
-      child.kill('SIGSTOP');
+      server.child.kill('SIGSTOP');
       await sleep(forMs);
-      child.kill('SIGCONT');
-    },
-    async close(): Promise<void> {
-      await kill();
-      await rm(folder, { recursive: true, force: true });
+      server.child.kill('SIGCONT');
     },
     /** Used memory (bytes), as Redis reports it. */
     async usedMemory(): Promise<number> {
-      const args = ['-p', `${port}`, 'info', 'memory'];
-      const { stdout } = await promisify(execFile)('redis-cli', args);
-      return Number(/^used_memory:(\d+)/m.exec(stdout)?.[1]);
+      return Number(/^used_memory:(\d+)/m.exec(await server.command('INFO', 'memory'))?.[1]);
     },
+    close: () => server.dispose(),
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 /** Runs `work` with a connection of its own. */

@@ -1,4 +1,4 @@
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -81,12 +81,13 @@ export async function startSoak<Name extends string>(
       LOG_FORMAT: 'json',
       SHUTDOWN_TIMEOUT: '10',
     },
-    /** Prints the report, stops the servers and exits. */
+    /** Prints the report, stops the servers and exits. Keeps the logs of a failed soak. */
     async end(report: object, passed: boolean): Promise<never> {
       const result = { seed, queue: values.queue, ...report };
       process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
       await redis?.close();
       await postgres.close();
+      if (passed) rmSync(folder, { recursive: true, force: true });
       process.exit(passed ? 0 : 1);
     },
   };

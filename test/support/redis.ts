@@ -27,6 +27,7 @@ const HOST = '127.0.0.1';
 
 /** A redis-server for tests, in a folder of its own. */
 export interface RedisProcess extends RedisNode {
+  readonly folder: string;
   readonly child: ChildProcess;
   /** Runs a command such as `INFO`. @returns its output */
   command(...words: string[]): Promise<string>;
@@ -82,6 +83,7 @@ export async function startRedis(
   return {
     host: HOST,
     port,
+    folder,
     get child() {
       return child;
     },

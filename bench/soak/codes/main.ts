@@ -1,5 +1,5 @@
 /** Audits a list of known codes while calls fail, the key is revoked and processes are killed. */
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
@@ -160,7 +160,6 @@ for (const { kind } of known.codes.values()) kinds[kind] = (kinds[kind] ?? 0) + 
 await client.end();
 await injector.close();
 await simulator.close();
-if (passed) rmSync(folder, { recursive: true, force: true });
 await soak.end(
   {
     seconds,

@@ -122,7 +122,7 @@ class Rounds {
     };
   }
 
-  /** The median times of a run, and its highest peak: memory has no good days. */
+  /** The median times and the highest peak of a run. */
   median(run: Run): Measurement {
     const all = this.#runs.get(run) ?? [];
     return {

@@ -15,7 +15,7 @@ import {
   type CheckedCode,
   type MarketplaceOptions,
 } from '../src/index.js';
-import { listOf, openShop, truthOf } from './jobs/codes/support.js';
+import { intercepted, listOf, openShop, truthOf } from './jobs/codes/support.js';
 import { startServer } from './support/http-server.js';
 import { fillStore } from './store/reporting/data.js';
 import { KEY, Mirror } from './support/mirror.js';
@@ -49,6 +49,33 @@ describe('checkCodes', () => {
     // One per code, the first proofs, two proofs per chunk, two canaries if answers came out of order, and a
     // second look at 30 denied codes with its proofs.
     expect(shop.sim.requestCount).toBeLessThanOrEqual(codes.length + 2 + 3 * 2 + 2 + 30 + 2);
+  });
+
+  it.each([
+    ['twice', [2, 3]],
+    ['from then on', [2, 3, 4, 5, 6, 7, 8, 9]],
+  ])('yields a code once that is denied %s when it serves as canary', async (_, deniedCalls) => {
+    const shop = await openShop();
+    const v = [0, 1, 2, 3].map((index) => shop.purchases.codeAt(index));
+    let calls = 0;
+    const { marketplace } = intercepted(shop, {
+      validate: (code, options) => {
+        const isDenied = code === v[0] && deniedCalls.includes(++calls);
+        return shop.marketplace.validate(isDenied ? 'nobody-bought-this' : code, options);
+      },
+    });
+    const codes = [...v.slice(0, 2), 'bad-1', 'bad-2', ...v.slice(2)];
+    const list = await all({ marketplace, codes, chunkSize: 2, concurrency: 1 });
+    expect(list.map(({ code }) => code).sort()).toEqual(codes.toSorted());
+    expect(verdicts(list)).toMatchObject({ [v[0] ?? '']: 'valid' });
+  });
+
+  it('does not yield a denied canary that is not in the list', async () => {
+    const shop = await openShop();
+    const codes = listOf(shop, 20);
+    const { marketplace } = shop;
+    const list = await all({ marketplace, codes, canaries: ['refunded'], chunkSize: 10 });
+    expect(verdicts(list)).toEqual(truthOf(shop, codes));
   });
 
   it('checks a code in several notations once, and says why a text is no code', async () => {
@@ -341,6 +368,14 @@ describe('createMarketplace', () => {
     [
       { baseUrl, key: KEY, retries: 3 },
       'createMarketplace has no option "retries"; it has baseUrl,',
+    ],
+    ...[null, 0, -1, Number.NaN, '5'].map((value): [unknown, string] => [
+      { baseUrl, key: KEY, maxReplyBytes: value },
+      'maxReplyBytes must be a number above 0',
+    ]),
+    [
+      { baseUrl, key: KEY, listTimeoutMs: Infinity },
+      'listTimeoutMs must be a number above 0 up to 2147483647',
     ],
   ])('refuses %j with a reason', (options, message) => {
     const create = (): unknown => createMarketplace(options as MarketplaceOptions);

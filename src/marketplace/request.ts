@@ -37,6 +37,23 @@ const OPTION_NAMES: Readonly<Record<keyof MarketplaceOptions, true>> = {
   onCall: true,
 };
 
+type Limit =
+  `max${'Reply' | 'List' | 'Record'}Bytes` | `${'headers' | 'body' | 'reply' | 'list'}TimeoutMs`;
+
+/** Node's timers fire at once for more milliseconds than this. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+
+/** The largest value of each limit. */
+const LIMITS: Readonly<Record<Limit, number>> = {
+  maxReplyBytes: Infinity,
+  maxListBytes: Infinity,
+  maxRecordBytes: Infinity,
+  headersTimeoutMs: MAX_TIMEOUT_MS,
+  bodyTimeoutMs: MAX_TIMEOUT_MS,
+  replyTimeoutMs: MAX_TIMEOUT_MS,
+  listTimeoutMs: MAX_TIMEOUT_MS,
+};
+
 interface CheckedOptions extends Required<Pick<MarketplaceOptions, 'carriage' | 'allowPlainHttp'>> {
   readonly baseUrl: URL;
   readonly key: Secret;
@@ -58,6 +75,7 @@ export function checkOptions(options: MarketplaceOptions): CheckedOptions {
       `createMarketplace has no option "${unknown}"; it has ${known}`,
     );
   }
+  for (const [name, most] of Object.entries(LIMITS)) checkLimit(name, untyped[name as Limit], most);
   const [baseUrl, key] = [readUrl(untyped.baseUrl), readKey(untyped.key)];
   const { carriage = DEFAULT_CARRIAGE, allowPlainHttp = false } = options;
   const fault = addressFault(baseUrl, allowPlainHttp);
@@ -67,6 +85,12 @@ export function checkOptions(options: MarketplaceOptions): CheckedOptions {
   }
   checkCarriage(carriage, key);
   return { baseUrl, key, carriage, allowPlainHttp };
+}
+
+function checkLimit(name: string, value: unknown, most: number): void {
+  if (value === undefined || (typeof value === 'number' && value > 0 && value <= most)) return;
+  const upTo = most === Infinity ? '' : ` up to ${most}`;
+  throw new MarketplaceOptionsError(`${name} must be a number above 0${upTo}`);
 }
 
 function readUrl(url: unknown): URL {

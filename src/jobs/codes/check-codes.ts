@@ -308,12 +308,15 @@ class CodeChecker {
       now: Date.now,
       signal: this.signal,
     });
+    const listed = new Set(codes);
     const found: string[] = [];
     let settled = 0;
     for await (const batch of validator) {
-      settled += batch.length;
       for (const one of batch) {
         const { code } = one;
+        // The validator also reports canaries that were denied before. They are no codes of this batch.
+        if (!listed.has(code)) continue;
+        settled++;
         const before = this.#denied.get(code);
         if (before === undefined) this.#counts.asked++;
         if (one.kind === 'denied') {

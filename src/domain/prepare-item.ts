@@ -61,9 +61,9 @@ export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes
   };
 }
 
-/** The same for the answer to a look-up of one item. */
+/** The same for the answer to a look-up of one item, whose bytes no list has. */
 export function prepareAnswer(raw: Json): Preparation {
-  return prepareItem(Buffer.from(JSON.stringify(raw), 'utf8'));
+  return prepareItem(Buffer.from(JSON.stringify(raw), 'utf8'), NO_WIRE_HASH);
 }
 
 const REDUCED_MEDIA = new Set(['preview_image', 'screenshots']);
@@ -80,6 +80,8 @@ export function completeMedia(raw: Json, stored: Json | undefined): Json {
 }
 
 export const WIRE_HASH_BYTES = 8;
+/** The wire hash of a record that did not come in a list. */
+export const NO_WIRE_HASH: Uint8Array = new Uint8Array(WIRE_HASH_BYTES);
 
 /** Raise this when decoding changes, so that every record is decoded again. */
 const DECODER_VERSION = 1;

@@ -3,6 +3,7 @@ import { escapeLiteral } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { ITEM_FIELDS } from '../domain/changes.js';
 import { KnownItems, type KnownState } from '../domain/known-items.js';
+import { NO_WIRE_HASH } from '../domain/prepare-item.js';
 import { COPY_HEADER } from './copy.js';
 import { CHANGE_COLUMNS, NEXT_VALID_FROM, rowAt, saveVersionsSql } from './history.js';
 import { ITEM_VALUE_COLUMNS, type RowStamp } from './item-rows.js';
@@ -122,28 +123,39 @@ function json(row: string, column: string): string {
   return `to_jsonb(rtrim(rtrim(${utc}, '0'), '.') || 'Z')`;
 }
 
+/** SQL of `NO_WIRE_HASH`. */
+const NO_WIRE_HASH_SQL = `'\\x${Buffer.from(NO_WIRE_HASH).toString('hex')}'::bytea`;
+
 /**
  * All parts see the rows as they were before the statement. Changes of unknown fields make no history.
  * Nor does overwriting a row that this run wrote (the list has the item twice): nobody could see it.
  */
 const APPLY = `
   WITH winners AS (
-    SELECT DISTINCT ON (item_id) ctid AS place, item_id, content_hash, extra_hash, rival
+    SELECT DISTINCT ON (item_id) ctid AS place, item_id, content_hash, extra_hash, wire_hash, rival
       FROM pg_temp.incoming_items
      ORDER BY item_id, content_hash DESC, extra_hash DESC
-  ), differences AS (
+  ), compared AS (
     SELECT w.place, i.ctid AS old_place, i.content_hash <> w.content_hash AS content_differs,
            i.extra_hash <> w.extra_hash AS extra_differs, i.state AS old_state,
            i.synced_run_id <> $2 AS is_earlier,
-           i.synced_run_id <> $2 AND (i.content_hash <> w.content_hash OR i.state <> 'live')
-             AS supersedes
+           NOT w.rival OR (w.content_hash, w.extra_hash) > (i.content_hash, i.extra_hash) AS wins,
+           CASE WHEN w.wire_hash NOT IN (i.wire_hash, ${NO_WIRE_HASH_SQL}) THEN w.wire_hash END
+             AS new_wire_hash
       FROM winners w
-     CROSS JOIN LATERAL (SELECT ctid, content_hash, extra_hash, state, synced_run_id
+     CROSS JOIN LATERAL (SELECT ctid, content_hash, extra_hash, wire_hash, state, synced_run_id
                            FROM mirror.items
                           WHERE seller_id = $1 AND item_id = w.item_id OFFSET 0) i
-     WHERE i.state <> 'live'
-        OR ((w.content_hash, w.extra_hash) <> (i.content_hash, i.extra_hash)
-            AND (NOT w.rival OR (w.content_hash, w.extra_hash) > (i.content_hash, i.extra_hash)))
+  ), differences AS (
+    SELECT *, is_earlier AND (content_differs OR old_state <> 'live') AS supersedes
+      FROM compared
+     WHERE old_state <> 'live' OR ((content_differs OR extra_differs) AND wins)
+  ), rehashed AS (
+    -- The same content in other bytes. The next list is likely to have these bytes again.
+    UPDATE mirror.items i SET wire_hash = c.new_wire_hash
+      FROM compared c
+     WHERE i.ctid = c.old_place AND c.old_state = 'live' AND c.wins
+       AND NOT c.content_differs AND NOT c.extra_differs AND c.new_wire_hash IS NOT NULL
   ), kept AS (
     ${saveVersionsSql('differences', 'd.supersedes')}
   ), changes AS (

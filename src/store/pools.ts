@@ -1,3 +1,4 @@
+import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Pool, TypeOverrides, types, type PoolClient, type PoolConfig } from 'pg';
 import { type LockPools, WATCH_TIMES, type WatchTimes } from './locks.js';
@@ -158,18 +159,30 @@ export interface OwnClient {
   readonly end: () => Promise<void>;
 }
 
-/** @param name of the command, shown in pg_stat_activity @param signal closes the connection */
+/** @param name of the command, shown in pg_stat_activity @param signal ends the attempt, or the connection */
 export async function openOwnClient(
   url: string,
   name: string,
   signal: AbortSignal,
 ): Promise<OwnClient> {
-  const client = new Client({ connectionString: url, application_name: `seller-mirror ${name}` });
+  signal.throwIfAborted();
+  const socket = new Socket();
+  const client = new Client({
+    connectionString: url,
+    application_name: `seller-mirror ${name}`,
+    connectionTimeoutMillis: 30_000,
+    stream: () => socket,
+  });
   // A lost connection fails its query. Without a listener its error would end the process.
   client.on('error', () => undefined);
-  await client.connect();
-  const abort = (): void => void client.end();
+  const abort = (): void => void socket.destroy(new Error('interrupted'));
   signal.addEventListener('abort', abort, { once: true });
+  try {
+    await client.connect();
+  } catch (error) {
+    signal.removeEventListener('abort', abort);
+    throw error;
+  }
   // Ends a query within a second after its client is gone. Not supported on every system.
   await client.query('SET client_connection_check_interval = 1000').catch(() => undefined);
   return {

@@ -1,7 +1,7 @@
 import type { Json } from '../domain/item.js';
 import { completeMedia, prepareAnswer } from '../domain/prepare-item.js';
 import { describeFailure } from '../domain/reply.js';
-import { retryTime, problemOf, RunProblem } from './problem.js';
+import { problemOf, RunProblem } from './problem.js';
 import { verifyAccount } from './account.js';
 import { inSession, noteTolerated, performRun, type RunContext } from './run.js';
 import type { JobDeps, RunReport } from './types.js';
@@ -53,17 +53,17 @@ async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
   });
 }
 
-/** @throws {RunProblem} when another live item is denied too; without another, when the key is bad */
+/** @throws {RunProblem} when another live item can't be looked up; without another, when the key is bad */
 async function checkCanary(run: RunContext, id: number): Promise<void> {
   const canary = await run.deps.store.items.otherLive(run.lock, id);
   if (canary === null) return void (await verifyAccount(run));
   const reply = await run.deps.marketplace.item(canary, { signal: run.signal });
   if (reply.kind === 'answered') return;
+  if (reply.kind !== 'denied') throw problemOf(reply);
   throw new RunProblem(
     'unavailable',
     `item ${id} was denied, but so was item ${canary}, which was live: ${describeFailure(reply)}`,
     'mirror the whole catalogue with `seller-mirror sync items`; nothing was removed',
-    retryTime(reply),
   );
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
+import { seededCatalogue, type Fault, type Simulator } from '../../src/simulator/index.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { openMarket } from './market.js';
 
@@ -193,6 +193,23 @@ describe('one item', () => {
       for (const row of await mirror().items()) expect(row).toMatchObject({ state: 'live' });
     },
   );
+
+  const reply = (status: number, msg: string): Fault => {
+    return { kind: 'reply', status, body: JSON.stringify({ status: 'error', msg }) };
+  };
+  it.each<[string, Fault, string, RegExp]>([
+    ['is denied too', { kind: 'key-refused' }, 'unavailable', /item 1002 .* so was item 1001/],
+    ['can’t be looked up now', reply(503, 'Down'), 'unavailable', /503/],
+    ['is refused', reply(401, 'Unauthenticated'), 'refused', /401/],
+  ])('stays when another item %s', async (_, fault, code, message) => {
+    const { sim, syncItem } = await market();
+    for (const id of [1001, 1002]) await syncItem(id);
+    sim.faults.next('item', { kind: 'key-refused' });
+    for (let n = 0; n < 4; n++) sim.faults.next('item', fault);
+    const { problem } = await syncItem(1002);
+    expect(problem).toMatchObject({ code, message: expect.stringMatching(message) as string });
+    for (const row of await mirror().items()) expect(row).toMatchObject({ state: 'live' });
+  });
 
   it.each<[string, (sim: Simulator) => void, string]>([
     [

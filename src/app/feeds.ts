@@ -99,7 +99,7 @@ async function requestFeed(
   queues: Pick<Queues, 'addFeed'>,
 ): Promise<void> {
   const failures = await feeds.request(name, views);
-  // After a failure the queue may hold a delayed job. Replace it if `feed run` has succeeded meanwhile.
+  // After a failure the queue may hold a delayed job. Start it now if `feed run` has succeeded meanwhile.
   await queues.addFeed(name, { promote: failures === 0 });
 }
 

@@ -215,7 +215,7 @@ function reportUnused(reader: Reader, name: (typeof SINGLE_SELLER)[number]): voi
   if (name === 'MARKETPLACE_URL') {
     findings.problem(
       'SELLERS_FILE',
-      'and MARKETPLACE_URL are both set: keep one: SELLERS_FILE for several sellers, MARKETPLACE_URL for one',
+      'and MARKETPLACE_URL are both set: keep SELLERS_FILE for several sellers, or MARKETPLACE_URL for one',
     );
   } else {
     findings.warning(name, 'is not used together with SELLERS_FILE: remove it');

@@ -132,7 +132,7 @@ function nodeOf(text: string, usualPort: string): RedisNode {
     throw new RedisUrlFault('has no host', `write it as in ${FORM}`);
   }
   if (/^[^[]*:.*:/.test(text)) {
-    throw new RedisUrlFault(unreadable, 'write an IPv6 address in brackets: [::1]');
+    throw new RedisUrlFault(unreadable, 'write an IPv6 address in brackets, such as [::1]');
   }
   const [, inBrackets, name = '', portText = usualPort] =
     /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(.*))?$/.exec(text) ?? [];

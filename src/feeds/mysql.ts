@@ -43,19 +43,21 @@ export async function mysqlTarget(
   );
   socket.setNoDelay(true).setKeepAlive(true, KEEP_ALIVE_MS);
   const server = new ServerConnection(`MySQL at ${place}`, () => socket, times, signal);
-  const client = await server.awaitLogin(
-    createConnection({
-      stream: socket,
-      host,
-      user: decodeURIComponent(url.username),
-      password: decodeURIComponent(url.password),
-      database,
-      charset: 'utf8mb4',
-      timezone: 'Z',
-      connectTimeout: 0,
-      ...(url.searchParams.get('ssl') === 'true' ? { ssl: {} } : {}),
-    }),
-  );
+  const login = createConnection({
+    stream: socket,
+    host,
+    user: decodeURIComponent(url.username),
+    password: decodeURIComponent(url.password),
+    database,
+    charset: 'utf8mb4',
+    timezone: 'Z',
+    connectTimeout: 0,
+    ...(url.searchParams.get('ssl') === 'true' ? { ssl: {} } : {}),
+  });
+  const client = await server.awaitLogin(login).catch(async (error: unknown) => {
+    await server.close(() => Promise.resolve());
+    throw error;
+  });
   // A lost connection fails the current statement. Without a listener it would end the process.
   client.on('error', () => undefined);
   let hasLocalInfile: boolean | null = null;

@@ -308,13 +308,13 @@ class SqlTarget implements Target {
         return 0;
       }
       const rows = changes?.rows ?? 0;
-      await this.#withLock(view, () =>
-        this.#withPosition(view, position, async () => {
+      await this.#withLock(view, async () => {
+        await this.#withPosition(view, position, async () => {
           await this.#applyChanges(shape, changes, this.#dialect.tableName(view));
           await this.#deliver(view, next(), rows);
-        }),
-      );
-      if (position.loading !== null) await this.#dropStaging(view);
+        });
+        if (position.loading !== null) await this.#dropStaging(view);
+      });
       return rows;
     });
   }

@@ -154,7 +154,7 @@ export class TargetConflictError extends TargetError {
   override readonly name = 'TargetConflictError';
 }
 
-/** Another process has delivered the view in the meantime, or the store was restored. */
+/** The view’s state is not as expected: another process has delivered it, or the view or the store changed. */
 export class MovedError extends Error {
   override readonly name = 'MovedError';
 }

@@ -172,7 +172,7 @@ const DELIMITERS: Readonly<Record<string, string>> = {
 /** Numbers that Excel shortened with a decimal comma, which is not a delimiter. */
 const SHORTENED = /(?<![\d.,])\d,\d{1,14}E\+\d{2,3}(?!\d)/gi;
 
-/** True if most of the first records have several cells, or one of their cells names a column of codes. */
+/** True if most of the first records have several cells, or a cell of the first one names a column of codes. */
 export function hasCells(sample: Sample): boolean {
   const { maxLength, whole } = sample;
   const lines = firstLines(sample);

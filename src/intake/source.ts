@@ -1,5 +1,5 @@
 import { isAscii, isUtf8 } from 'node:buffer';
-import { open } from 'node:fs/promises';
+import { open, type FileHandle } from 'node:fs/promises';
 import { Readable, pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { errorCode } from '../domain/error-code.js';
@@ -21,14 +21,15 @@ const PROBLEMS: FileProblems = {
 
 /** @throws IntakeError when the path can't be read */
 export async function openSource(path: string): Promise<AsyncIterable<Uint8Array>> {
+  let file: FileHandle | undefined;
   try {
-    const file = await open(path, 'r');
+    file = await open(path, 'r');
     if ((await file.stat()).isDirectory()) {
-      await file.close();
       throw Object.assign(new Error('is a folder'), { code: 'EISDIR' });
     }
     return file.createReadStream({ highWaterMark: 64 * 1024 });
   } catch (error) {
+    await file?.close();
     throw fileError(path, error, PROBLEMS, ["it can't be read", 'Check the file and its disk.']);
   }
 }

@@ -23,7 +23,7 @@ export interface JobDeps {
   /** The queue's job that this run belongs to; stored with the run. */
   readonly jobId?: string | null;
   /**
-   * If a run of the same kind started at or after this and succeeded, no request is made and
+   * If a run of the same kind started at or after this and succeeded or was held, no request is made and
    * `AlreadyDoneError` is thrown.
    */
   readonly skipIfDoneSince?: Date | null;

@@ -101,7 +101,7 @@ export async function recordDelivery(
               WHEN excluded.problem IS NOT NULL
                 THEN coalesce(v.waiting_since, excluded.waiting_since)
               ELSE (SELECT f.asked_at FROM mirror.feeds f
-                     WHERE f.feed = $1 AND date_trunc('milliseconds', f.asked_at) > $4) END`,
+                     WHERE f.feed = $1 AND date_trunc('milliseconds', f.asked_at) > coalesce($4::timestamptz, '-infinity')) END`,
     [
       ...[feed, views.map(({ view }) => view), views.map((one) => storableText(one.problem))],
       requestedAt,

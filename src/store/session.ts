@@ -36,7 +36,7 @@ const ROWS_PER_COPY = 2_000;
 /** Longer records are cut in quarantine. */
 const MAX_RAW_BYTES = 1 << 20;
 
-/** A staged record. A rival is another copy of an item that the list already contained. */
+/** A staged record. A rival competes with the stored row, because the list has the record of that row too. */
 export interface Staged {
   readonly prepared: PreparedItem;
   readonly rival: boolean;

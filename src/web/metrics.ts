@@ -195,7 +195,7 @@ function createSeries() {
       'api_call_duration',
       ['operation'],
       CALL_SECONDS,
-      'Duration of requests, without waits for the budget; for a list, until its response starts.',
+      'Duration of requests, without waits for the budget; for a list, until its first record.',
     ),
     waitSeconds: seconds('budget_wait', [], WAIT_SECONDS, 'Waits for the request budget.'),
     jobs: counter('jobs', ['queue', 'name', 'outcome'], 'Jobs that this process ran.'),

@@ -101,7 +101,7 @@ describe('a wrong address of Redis', () => {
     ['redis://cache:', /a port that is not a number/],
     ['redis://cache:65536', /a port that is not a number from 1 to 65535/],
     ['redis://::1', /has no host|brackets/],
-    ['redis://fe80::1:6379', /in brackets: \[::1\]/],
+    ['redis://fe80::1:6379', /in brackets, such as \[::1\]/],
     ['redis://[cache]', /a host that can’t be read/],
     ['redis://cache/main', /a database that is not a number/],
     ['redis://cache/-1', /a database that is not a number/],

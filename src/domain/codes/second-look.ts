@@ -24,8 +24,9 @@ export const MIN_SECOND_LOOKS = 1_000;
 /** Up to this share of the list, all denied codes are checked again. */
 const SMALL_SHARE = 0.1;
 /**
- * A sample has every 12th denied code, in list order. So it has at least one from each row of 25 denied
- * codes, the longest that checkpoints accept. It can miss a shorter row of false denials.
+ * A sample has one random code of each 12 denied codes in list order; of fewer, if that gives at most 1,000
+ * codes. So it has at least one from each row of 25 denied codes, the longest that checkpoints accept. It can
+ * miss a shorter row of false denials.
  */
 export const SAMPLE_INTERVAL = 12;
 /** Accepted probability that an audit calls a valid code invalid by chance. */

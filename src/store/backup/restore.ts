@@ -335,7 +335,7 @@ function inUse(by: string): BackupError {
   );
 }
 
-/** Tables with transient data that refer to tables of the backup, and so are truncated with them. */
+/** Tables with transient data. They refer to tables of the backup, or must not outlive a restore. */
 const TRANSIENT_TABLES = 'mirror.run_progress, mirror.sessions, mirror.login_links';
 
 async function tableNames(client: Client): Promise<string> {

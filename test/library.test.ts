@@ -196,7 +196,7 @@ describe('checkCodes', () => {
     onTestFinished(() => marketplace.close());
     const list = await all({ marketplace, codes: ['a', 'b'], patienceMs: 300 });
     expect(list.map(({ reason }) => reason)).toEqual(['unavailable', 'unavailable']);
-    expect(list[0]?.message).toContain("can't be reached");
+    expect(list[0]?.message).toContain('can’t be reached');
     // The budget grants the second call only after a second.
     expect(attempts).toBe(1);
   });

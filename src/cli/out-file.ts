@@ -55,7 +55,7 @@ export function destinationOf<Format extends string>(
   if (format === null) {
     const endings = formats.map((one) => `.${one}`);
     throw usageError(
-      `can't tell the format from the file name ${JSON.stringify(out)}`,
+      `can’t tell the format from the file name ${JSON.stringify(out)}`,
       `name a file ending in ${endings.slice(0, -1).join(', ')} or ${endings.at(-1)}, or add --format ${formats.join('|')}`,
     );
   }
@@ -82,7 +82,7 @@ export async function checkDestination(destination: Destination<string> | null):
   if (path !== null) await assertWritable(path);
   else if (process.stdout.isTTY && BINARY[format] !== undefined) {
     throw usageError(
-      `${BINARY[format]} can't be written to a terminal`,
+      `${BINARY[format]} can’t be written to a terminal`,
       'name a file with --out, or pipe the output to a program',
     );
   }

@@ -102,7 +102,7 @@ export class SyncProgress {
     const { seller, at } = this.#lookups;
     const items = plural(at.total, 'missing item');
     process.stderr.write(
-      `${safeLine(seller)} · ${at.saved} of ${items} are checked; runs within an hour don't check them again\n`,
+      `${safeLine(seller)} · ${at.saved} of ${items} are checked; runs within an hour don’t check them again\n`,
     );
   }
 }

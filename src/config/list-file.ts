@@ -59,7 +59,7 @@ export function readListFile<Entry extends z.ZodObject>(
     return error instanceof SyntaxError
       ? problem('is not valid JSON: check it with a JSON editor; comments are not allowed')
       : problem(
-          `can't be read (${errorCode(error) || 'unknown reason'}): name a JSON file that this user may read`,
+          `can’t be read (${errorCode(error) || 'unknown reason'}): name a JSON file that this user may read`,
         );
   }
   if (!isObject(json)) {

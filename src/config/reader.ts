@@ -168,7 +168,7 @@ function readEnvFile(path: string, findings: Findings): NodeJS.Dict<string> {
     const code = errorCode(error) || 'unknown reason';
     if (code === 'ENOENT' || code === 'ENOTDIR') return {};
     const remedy = 'make it a text file that this user may read, or remove it';
-    findings.problem({ where: '.env', text: path }, `can't be read (${code}): ${remedy}`);
+    findings.problem({ where: '.env', text: path }, `can’t be read (${code}): ${remedy}`);
     return {};
   }
 }
@@ -195,7 +195,7 @@ export function readSecretFile(
     }
   } catch (error) {
     const remedy = `name a file that holds ${what} and that this user may read`;
-    findings.problem(raw, `can't be read (${errorCode(error) || 'too large'}): ${remedy}`);
+    findings.problem(raw, `can’t be read (${errorCode(error) || 'too large'}): ${remedy}`);
     return null;
   }
   findings.hide([text]);

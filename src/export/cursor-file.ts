@@ -23,7 +23,7 @@ export async function readCursorFile(path: string, scope: CursorScope): Promise<
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
     const code = errorCode(error);
     if (code === 'ENOENT') return null;
-    throw new IntakeError(`${path}: it can't be read (${code})`, 'name another file');
+    throw new IntakeError(`${path}: it can’t be read (${code})`, 'name another file');
   });
   if (text === null) return null;
   const content = parseFile(text);

@@ -103,7 +103,7 @@ function fileError(error: unknown, path: string): TargetError {
   const what = `SQLite file ${path}`;
   if (/unable to open/i.test(words)) {
     return new TargetError(
-      `${what}: it can't be opened`,
+      `${what}: it can’t be opened`,
       'make the file and its folder readable and writable for this user',
     );
   }

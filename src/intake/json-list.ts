@@ -106,7 +106,7 @@ function jsonReader(
     const rows = split(piece, isLast).map(rowOf);
     if (isLast && unknown.size > 0) {
       const names = [...unknown].map((name) => quoted(mask(name))).join(', ');
-      tally.notes.push(`The result leaves out fields that the first records don't have: ${names}.`);
+      tally.notes.push(`The result leaves out fields that the first records don’t have: ${names}.`);
     }
     return rows;
   };

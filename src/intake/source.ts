@@ -30,7 +30,7 @@ export async function openSource(path: string): Promise<AsyncIterable<Uint8Array
     return file.createReadStream({ highWaterMark: 64 * 1024 });
   } catch (error) {
     await file?.close();
-    throw fileError(path, error, PROBLEMS, ["it can't be read", 'Check the file and its disk.']);
+    throw fileError(path, error, PROBLEMS, ['it can’t be read', 'Check the file and its disk.']);
   }
 }
 
@@ -142,7 +142,7 @@ export function findEncoding({ head, whole }: Peeked): EncodingFound {
     const reason = 'The encoding is utf-8, since the bytes are valid utf-8.';
     return { encoding: 'utf-8', bomLength: 0, reason };
   }
-  const reason = "The encoding is probably windows-1252, since the bytes aren't valid utf-8.";
+  const reason = 'The encoding is probably windows-1252, since the bytes aren’t valid utf-8.';
   return { encoding: 'windows-1252', bomLength: 0, reason };
 }
 

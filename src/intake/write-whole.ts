@@ -105,5 +105,5 @@ const PROBLEMS: FileProblems = {
 };
 
 function explained(path: string, error: unknown): Error {
-  return fileError(path, error, PROBLEMS, ["it can't be written", ELSEWHERE]);
+  return fileError(path, error, PROBLEMS, ['it can’t be written', ELSEWHERE]);
 }

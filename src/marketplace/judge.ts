@@ -170,7 +170,7 @@ function accept<T>(
   const raw = isClean ? found.json : redactor.json(found.json, endpoint.numbers);
   const decoding = raw === found.json ? received : endpoint.decode(raw);
   if (!decoding.ok) {
-    return asUnreadable(`the ${endpoint.operation} answer can't be read: ${decoding.reason}`);
+    return asUnreadable(`the ${endpoint.operation} answer can’t be read: ${decoding.reason}`);
   }
   const { value, extra, tolerated } = decoding.decoded;
   const quirks = [...reading.tolerated, ...envelopeQuirks(reading.value), ...tolerated];

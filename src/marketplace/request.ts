@@ -178,7 +178,7 @@ function checkCarriage({ keyHeader }: ParameterCarriage, key: Secret): void {
   if (keyHeader === null) return;
   if (headerNameFault(keyHeader) !== null) {
     const shown = JSON.stringify(keyHeader.slice(0, 60));
-    throw new MarketplaceOptionsError(`the API key can't be sent in a header named ${shown}`);
+    throw new MarketplaceOptionsError(`the API key can’t be sent in a header named ${shown}`);
   }
   if (!fitsInHeader(key.reveal())) {
     throw new MarketplaceOptionsError(

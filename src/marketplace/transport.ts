@@ -414,8 +414,8 @@ function describeError(error: unknown, host: string, httpStatus: number | null):
   }
   if (code === 'EMFILE' || code === 'ENFILE') {
     const remedy = 'raise the limit of open files (ulimit -n)';
-    return failed('network', `can't open a connection to ${host} (${code}): ${remedy}`);
+    return failed('network', `can’t open a connection to ${host} (${code}): ${remedy}`);
   }
-  if (httpStatus === null) return failed('network', `${host} can't be reached (${code})`);
+  if (httpStatus === null) return failed('network', `${host} can’t be reached (${code})`);
   return failed('cut-off', `the answer from ${host} ended early or is damaged (${code})`);
 }

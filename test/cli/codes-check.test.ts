@@ -99,7 +99,7 @@ describe('codes check of a list', () => {
     // Each code once, and canaries for the checkpoints.
     expect(asked.length).toBeLessThanOrEqual(codes.length + 10);
     expect(stderr).toContain('The codes are in column 2, "code"');
-    expect(stderr).toContain("7 lines can't be checked:\n    line 3: the code is empty\n");
+    expect(stderr).toContain('7 lines can’t be checked:\n    line 3: the code is empty\n');
     expect(stderr).toContain('130 lines: 122 codes to check, 1 repeated, 7 rejected\n');
     expect(stdout).toMatch(/^✓ audit \d+ · main · list-\d+\.csv · 108 valid · 14 invalid\n/);
     expect(stdout).toContain(`result: ${out}`);
@@ -569,7 +569,7 @@ describe('wrong usage of codes check', () => {
     [['abc', '--max-age', '7'], /error: option '--max-age .* has no unit/],
     [
       ['abc', '--out', 'result.xls'],
-      /^error: can't tell the format from the file name "result.xls"\n {2}→ /,
+      /^error: can’t tell the format from the file name "result.xls"\n {2}→ /,
     ],
     [['abc', '--out', '-', '--json'], /^error: --json and --out - both write to stdout\n {2}→ /],
     [['abc', '--decimal-comma'], /^error: --decimal-comma needs --out\n {2}→ /],
@@ -625,7 +625,7 @@ describe('wrong usage of codes check', () => {
     const out = freePath('csv');
     writeFileSync(out, 'an earlier result');
     const { code, stderr } = await check([list(), '--out', out], env);
-    expect(stderr).toMatch(/error: 127\.0\.0\.1:9 can't be reached.*no code was checked\n {2}→ /);
+    expect(stderr).toMatch(/error: 127\.0\.0\.1:9 can’t be reached.*no code was checked\n {2}→ /);
     // The remedy for syncs.
     expect(stderr).not.toContain('the copy is unchanged');
     expect(code).toBe(1);

@@ -71,7 +71,7 @@ describe('the place of a result', () => {
     expect(() => destinationOf({ out: 'result.xls' }, RESULT_FORMATS)).toThrow(
       'can\'t tell the format from the file name "result.xls"',
     );
-    expect(() => destinationOf({ out: 'result' }, RESULT_FORMATS)).toThrow("can't tell the format");
+    expect(() => destinationOf({ out: 'result' }, RESULT_FORMATS)).toThrow('can’t tell the format');
   });
 
   it('is not that of a list, also through a link', () => {
@@ -138,7 +138,7 @@ describe('loading lists', () => {
     ]);
     expect(report.rejected).toBe(1);
     expect(loadLines(report, 1)).toEqual([
-      "  1 line can't be checked:",
+      '  1 line can’t be checked:',
       '    line 3: the code is empty',
     ]);
     expect(layoutLines(lists)).toContain('  The codes are in column 2, "code", as requested.');
@@ -154,7 +154,7 @@ describe('loading lists', () => {
     expect(rows.map(({ line }) => line)).toEqual([1, 2, 4, 6]);
     expect(loadLines(report, 2)).toEqual([
       '  2 blank lines skipped',
-      "  1 line can't be checked:",
+      '  1 line can’t be checked:',
       '    second.txt, line 4: the code is longer than 255 characters',
     ]);
   });

@@ -156,7 +156,7 @@ describe('the checks of a marketplace', () => {
 
   it('report a host that can’t be reached, and an empty list', async () => {
     expect(await checks('http://127.0.0.1:9')).toEqual([
-      matching(/^failed host: 127\.0\.0\.1:9 can't be reached.* → check the address/),
+      matching(/^failed host: 127\.0\.0\.1:9 can’t be reached.* → check the address/),
     ]);
     const empty = await market({}, 0);
     expect(await checks(empty.url)).toContainEqual(matching(/^warning list: .*lists no items/));

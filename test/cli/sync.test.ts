@@ -76,7 +76,7 @@ describe('sync', () => {
       const ended = await first.ended;
       if (signal === 'SIGINT') {
         expect(ended.stderr).toBe(
-          "main · 25 of 30 missing items are checked; runs within an hour don't check them again\n" +
+          'main · 25 of 30 missing items are checked; runs within an hour don’t check them again\n' +
             'interrupted; nothing is left half done; run it again to continue\n',
         );
       }
@@ -102,7 +102,7 @@ describe('sync', () => {
 
   it.each([
     ['key', { MARKETPLACE_API_KEY: 'a wrong key' }, /refused the API key/],
-    ['address', { MARKETPLACE_URL: 'http://127.0.0.1:9' }, /127\.0\.0\.1:9 can't be reached/],
+    ['address', { MARKETPLACE_URL: 'http://127.0.0.1:9' }, /127\.0\.0\.1:9 can’t be reached/],
   ])('explains a wrong %s in two lines, and exits with 1', async (_, wrong, why) => {
     const { code, stdout } = await run(['sync'], { ...(await market()).env, ...wrong });
     expect(code).toBe(1);

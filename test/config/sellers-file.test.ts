@@ -104,7 +104,7 @@ describe('a problem in the sellers file', () => {
       { keyEnv: 'k3y0123456789abcdef0123456789' },
       / has a keyEnv that is not the name of a variable: name the variable (?!.*k3y0123)/,
     ],
-    [{ keyEnv: undefined, keyFile: 'no.key' }, /\.keyFile "no.key" can't be read \(ENOENT\)/],
+    [{ keyEnv: undefined, keyFile: 'no.key' }, /\.keyFile "no.key" can’t be read \(ENOENT\)/],
     [{ parameters: 'form' }, /\.parameters "form" is not known/],
     [{ keyHeader: 'a b' }, /\.keyHeader "a b" is not the name/],
     [{ syncCron: '0' }, /\.syncCron "0" has 1 fields/],
@@ -158,7 +158,7 @@ describe('a problem in the sellers file', () => {
 
   it('may be a missing file', () => {
     expect(folder.problems({ SELLERS_FILE: 'nope.json' })).toEqual([
-      expect.stringMatching(/^SELLERS_FILE ".*nope.json" can't be read \(ENOENT\)/),
+      expect.stringMatching(/^SELLERS_FILE ".*nope.json" can’t be read \(ENOENT\)/),
     ]);
   });
 });

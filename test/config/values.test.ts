@@ -362,7 +362,7 @@ describe('alerts', () => {
   it('with an unreadable secret have only that problem', () => {
     const env = { ALERT_WEBHOOK_SECRET: '', ALERT_WEBHOOK_SECRET_FILE: 'nope' };
     expect(problems({ ...WEBHOOK, ...env })).toEqual([
-      expect.stringMatching(/^ALERT_WEBHOOK_SECRET_FILE "nope" can't/),
+      expect.stringMatching(/^ALERT_WEBHOOK_SECRET_FILE "nope" can’t/),
     ]);
   });
 
@@ -517,10 +517,10 @@ describe('key and address files', () => {
   });
 
   it.each([
-    ['missing', null, /can't be read \(ENOENT\)/],
+    ['missing', null, /can’t be read \(ENOENT\)/],
     ['empty', ' \n', /is an empty file/],
     ['of several lines', 'abc\ndef', /line breaks/],
-    ['larger than any key', 'k'.repeat(70_000), /can't be read \(too large\)/],
+    ['larger than any key', 'k'.repeat(70_000), /can’t be read \(too large\)/],
   ])('that are %s are problems', (_, text, expected) => {
     if (text !== null) folder.write('key', text);
     const env = { MARKETPLACE_URL: 'https://a.example', MARKETPLACE_API_KEY_FILE: 'key' };

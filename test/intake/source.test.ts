@@ -160,7 +160,7 @@ describe('the encoding', () => {
   it('is windows-1252 if the bytes are not valid utf-8, with a reason', async () => {
     const { layout, rows } = await readAll(LATIN, { column: '2' });
     expect(layout.encoding).toBe('windows-1252');
-    expect(layout.reasons.join(' ')).toContain("the bytes aren't valid utf-8");
+    expect(layout.reasons.join(' ')).toContain('the bytes aren’t valid utf-8');
     expect(rows[0]?.columns).toEqual(['Müller', '€-code-1']);
   });
 

@@ -174,7 +174,7 @@ export function loadLines(report: LoadReport, lists: number): readonly string[] 
   return [
     ...notes.map((note) => `  ${safeLine(note)}`),
     ...(blankLines === 0 ? [] : [`  ${plural(blankLines, 'blank line')} skipped`]),
-    ...(rejected === 0 ? [] : [`  ${plural(rejected, 'line')} can't be checked:`]),
+    ...(rejected === 0 ? [] : [`  ${plural(rejected, 'line')} can’t be checked:`]),
     ...firstRejected.map(({ list, place, why }) => {
       const where = lists === 1 ? place : `${safeLine(list)}, ${place}`;
       return `    ${where}: ${safeLine(why)}`;

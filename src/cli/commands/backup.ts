@@ -138,7 +138,7 @@ async function assertReadable(file: string): Promise<void> {
     (found) => (found.isFile() ? null : 'not an ordinary file'),
     (error: unknown) => {
       const code = errorCode(error);
-      return code === 'ENOENT' ? 'there is no such file' : `it can't be read (${code})`;
+      return code === 'ENOENT' ? 'there is no such file' : `it can’t be read (${code})`;
     },
   );
   if (problem !== null) throw usageError(`${safeLine(file)}: ${problem}`, NAME_A_BACKUP);

@@ -216,7 +216,7 @@ async function findView(
   }
   if (view.key === null && isFollowing(options)) {
     throw usageError(
-      `${view.name} can't be followed; it is small, so each export holds all of it`,
+      `${view.name} can’t be followed; it is small, so each export holds all of it`,
       `views that can be followed: ${FOLLOWED_VIEWS.join(', ')}`,
     );
   }

@@ -8,7 +8,7 @@ import { pipeline } from 'node:stream/promises';
 export function guardStdout(): void {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (isGone(error)) process.exit(process.exitCode ?? 0);
-    process.stderr.write(`error: can't write to stdout: ${error.message}\n`);
+    process.stderr.write(`error: can’t write to stdout: ${error.message}\n`);
     process.exit(1);
   });
   // The command continues without stderr.

@@ -57,6 +57,6 @@ it('guardStdout reports a failure of stdout in one line', () => {
     process.stdout.destroy(Object.assign(new Error('no space left'), { code: 'ENOSPC' }));`;
   const args = ['--input-type=module', '-e', program];
   const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
-  const message = "error: can't write to stdout: no space left\n";
+  const message = 'error: can’t write to stdout: no space left\n';
   expect({ status, stderr }).toEqual({ status: 1, stderr: message });
 });

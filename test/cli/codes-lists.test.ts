@@ -69,7 +69,7 @@ describe('the place of a result', () => {
 
   it('must have a known ending if there is no --format', () => {
     expect(() => destinationOf({ out: 'result.xls' }, RESULT_FORMATS)).toThrow(
-      'can\'t tell the format from the file name "result.xls"',
+      'can’t tell the format from the file name "result.xls"',
     );
     expect(() => destinationOf({ out: 'result' }, RESULT_FORMATS)).toThrow('can’t tell the format');
   });

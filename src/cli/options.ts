@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
+import type { App } from '../app.js';
 import type { Config, SellerConfig } from '../config/index.js';
 import { readMoment } from '../domain/moment.js';
-import type { Store } from '../store/store.js';
 import { type CommandError, usageError } from './errors.js';
 import { DECIMAL_COMMA } from './out-file.js';
 import { withRunnableCommands } from './own-command.js';
@@ -77,16 +77,16 @@ export function unknownSeller(name: string, known: readonly string[]): CommandEr
   );
 }
 
-/** @throws {CommandError} when a seller is named that is not in the store */
-export async function checkStored(
-  { sellers }: Pick<Store, 'sellers'>,
+/** @throws {CommandError} when a seller is named that is neither configured nor in the store */
+export async function assertSeller(
+  { store, config }: Pick<App, 'store' | 'config'>,
   name: string | undefined,
 ): Promise<void> {
-  if (name === undefined || (await sellers.bindingOf(name)) !== null) return;
-  throw usageError(
-    `no seller "${name}" is in the store`,
-    '`seller-mirror status` lists the sellers',
-  );
+  const configured = config.sellers.map((seller) => seller.name);
+  if (name === undefined || configured.includes(name)) return;
+  if ((await store.sellers.bindingOf(name)) !== null) return;
+  const stored = (await store.sellers.statuses()).map(({ sellerId }) => sellerId);
+  throw unknownSeller(name, [...new Set([...configured, ...stored])]);
 }
 
 export function positiveInteger(text: string): number {

@@ -10,13 +10,13 @@ import type { AuditResult, CodeCheck, EnteredAudit } from '../../store/audits/ty
 import { print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import type { CommonOptions } from '../options.js';
+import { assertSeller, type CommonOptions } from '../options.js';
 import { withProgress } from '../output/progress.js';
 import { table } from '../output/table.js';
 import { type Look, plural } from '../output/text.js';
 import { ownCommand, shellWord } from '../own-command.js';
 import { throwKeyFault } from './check-lists.js';
-import { checkSeller, oneSeller, type CheckOptions } from './options.js';
+import { oneSeller, type CheckOptions } from './options.js';
 import { answerJson, answerLines } from './audit-view.js';
 import { workOnAudit } from './run-audit.js';
 
@@ -124,7 +124,7 @@ export async function showCode(
   { seller, json }: CommonOptions,
 ): Promise<ExitCode> {
   const { store, config } = app;
-  await checkSeller(app, seller);
+  await assertSeller(app, seller);
   const sellerId = seller ?? oneSeller(config, undefined).name;
   const state = (await store.audits.knownCodes(sellerId, [code])).get(code);
   if (state === undefined) {

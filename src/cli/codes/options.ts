@@ -8,7 +8,7 @@ import { RESULT_FORMATS, type ResultFormat } from '../../intake/results.js';
 import type { Format } from '../../intake/types.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { CommandError, usageError } from '../errors.js';
-import { chosenSellers, type CommonOptions, idParser, unknownSeller } from '../options.js';
+import { assertSeller, chosenSellers, type CommonOptions, idParser } from '../options.js';
 import { DECIMAL_COMMA, type OutOptions } from '../out-file.js';
 import { ownCommand } from '../own-command.js';
 
@@ -91,15 +91,6 @@ export const parseAuditId = idParser(
   'Audits are numbered 1, 2, 3 and so on; `seller-mirror audits list` shows them.',
 );
 
-/** @throws {CommandError} when a seller is named that is neither configured nor in the store */
-export async function checkSeller({ store, config }: App, name: string | undefined): Promise<void> {
-  const configured = config.sellers.map((seller) => seller.name);
-  if (name === undefined || configured.includes(name)) return;
-  const stored = (await store.sellers.statuses()).map(({ sellerId }) => sellerId);
-  if (stored.includes(name)) return;
-  throw unknownSeller(name, [...new Set([...configured, ...stored])]);
-}
-
 /** Returns the audit. @throws {CommandError} when it or the seller is unknown, or it is another seller's */
 export async function findAudit(
   app: App,
@@ -107,7 +98,7 @@ export async function findAudit(
   seller: string | undefined,
 ): Promise<AuditProgress> {
   const { store } = app;
-  await checkSeller(app, seller);
+  await assertSeller(app, seller);
   const audit = await store.audits.get(auditId);
   if (audit !== null && (seller === undefined || audit.sellerId === seller)) return audit;
   throw new CommandError(

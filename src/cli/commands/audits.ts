@@ -16,7 +16,6 @@ import {
   RESULT_HELP,
   VERDICT_EXIT_CODES,
   parseAuditId,
-  checkSeller,
   findAudit,
   type FailOptions,
   VERDICT_OPTIONS,
@@ -35,6 +34,7 @@ import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import {
+  assertSeller,
   describeCommand,
   sellerSuffix,
   sellerFilter,
@@ -107,7 +107,7 @@ interface ListOptions extends CommonOptions, TableOptions {
 
 async function list(app: App, options: ListOptions): Promise<void> {
   const { limit, seller, vertical } = options;
-  await checkSeller(app, seller);
+  await assertSeller(app, seller);
   const audits = await app.store.audits.list({ limit, ...sellerFilter(seller) });
   const none = `There is no audit yet${sellerSuffix(seller)}.\n`;
   await printList(options, audits, none, (look) => auditsTable(audits, look, vertical));

@@ -17,7 +17,7 @@ import { printNote, print, printJson, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
-  checkStored,
+  assertSeller,
   describeCommand,
   withoutUndefined,
   parseMoment,
@@ -116,7 +116,7 @@ async function changes(app: App, options: ChangesOptions): Promise<void> {
   const { json, all, item: itemId, class: classes, seller, since = {} } = options;
   const format = json === true ? 'json' : (options.format ?? 'table');
   const isFolded = format === 'table' && all !== true && itemId === undefined;
-  await checkStored(app.store, seller);
+  await assertSeller(app, seller);
   if (since.after !== undefined) await checkNumber(app, since.after);
   const view: View = {
     app,

@@ -7,7 +7,7 @@ import { printNote, print, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
-  checkStored,
+  assertSeller,
   describeCommand,
   withoutUndefined,
   parseMoment,
@@ -92,9 +92,9 @@ async function items(app: App, options: ItemsOptions): Promise<void> {
  * Counts the sellers whose items are listed; warns of those without history at that moment.
  * @throws {CommandError} when there is no such seller, or nothing is known about the moment
  */
-async function countSellers({ store }: App, { seller, asOf }: ItemsOptions): Promise<number> {
-  await checkStored(store, seller);
-  const all = await store.items.historyStarts();
+async function countSellers(app: App, { seller, asOf }: ItemsOptions): Promise<number> {
+  await assertSeller(app, seller);
+  const all = await app.store.items.historyStarts();
   const chosen = all.filter(({ sellerId }) => seller === undefined || sellerId === seller);
   const gap = asOf === undefined ? null : historyGap(chosen, asOf, new Date());
   if (gap === null) return chosen.length;

@@ -4,7 +4,7 @@ import { moment } from '../../domain/moment.js';
 import { keepsEverything, planRetention, type Pruned } from '../../store/prune.js';
 import { printResult, stdoutLook } from '../console.js';
 import { appAction } from '../execute.js';
-import { checkStored, describeCommand, sellerFilter, type CommonOptions } from '../options.js';
+import { assertSeller, describeCommand, sellerFilter, type CommonOptions } from '../options.js';
 import { withProgress } from '../output/progress.js';
 import { table, type TableColumn } from '../output/table.js';
 import { bytes } from '../../domain/units.js';
@@ -25,12 +25,11 @@ export function add(program: Command): void {
   }).action(appAction('store', prune));
 }
 
-async function prune(
-  { config: { retention }, store, signal }: App,
-  options: PruneOptions,
-): Promise<void> {
+async function prune(app: App, options: PruneOptions): Promise<void> {
+  const { config, store, signal } = app;
+  const { retention } = config;
   const { seller, dryRun = false } = options;
-  await checkStored(store, seller);
+  await assertSeller(app, seller);
   const plan = planRetention(retention, new Date());
   const scope = { ...sellerFilter(seller), signal };
   const pruned = await withProgress('prune', (progress) => {

@@ -10,6 +10,7 @@ import { printList, printResult, stdoutLook, userName } from '../console.js';
 import { CommandError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
+  assertSeller,
   describeCommand,
   sellerSuffix,
   sellerFilter,
@@ -37,13 +38,15 @@ interface RunsOptions extends CommonOptions, TableOptions {
   readonly limit: number;
 }
 
+const LIMIT = ['--limit <n>', 'how many to list', positiveInteger, 20] as const;
+
 const runNumber = idParser('Runs are numbered 1, 2, 3 and so on.');
 
 export function add(program: Command): void {
   const runs = program
     .command('runs')
     .argument('[id]', 'a run’s number, as in `runs show ID`', runNumber)
-    .option('--limit <n>', 'how many to list', positiveInteger, 20);
+    .option(...LIMIT);
   describeCommand(runs, {
     about:
       'Lists the newest runs, or shows one: figures, warnings, problem. `approve` and `reject` decide a run that the removal guard held.',
@@ -58,6 +61,12 @@ export function add(program: Command): void {
       id === undefined ? list(app, options) : show(app, id, options),
     ),
   );
+  const newest = runs.command('list').option(...LIMIT);
+  describeCommand(newest, {
+    summary: 'list the newest runs',
+    examples: ['seller-mirror runs list --limit 5'],
+    options: ['json', 'seller', 'vertical', 'pager'],
+  }).action(appAction('store', list));
   describeCommand(runs.command('show').argument('<id>', 'the run’s number', runNumber), {
     summary: 'show one run: figures, warnings, problem, unreadable records',
     examples: ['seller-mirror runs show 42'],
@@ -75,9 +84,10 @@ export function add(program: Command): void {
   });
 }
 
-async function list({ store }: App, options: RunsOptions): Promise<void> {
+async function list(app: App, options: RunsOptions): Promise<void> {
   const { seller, limit, vertical } = options;
-  const runs = await store.runs.list({ limit, ...sellerFilter(seller) });
+  await assertSeller(app, seller);
+  const runs = await app.store.runs.list({ limit, ...sellerFilter(seller) });
   const none = `There is no run yet${sellerSuffix(seller)}.\n`;
   await printList(options, runs, none, (look) => runsTable(runs, look, vertical));
 }
@@ -119,9 +129,10 @@ function took({ startedAt, finishedAt }: Run): string {
   return finishedAt === null ? '' : duration(finishedAt.getTime() - startedAt.getTime());
 }
 
-async function show({ store }: App, id: bigint, options: CommonOptions): Promise<void> {
+async function show(app: App, id: bigint, options: CommonOptions): Promise<void> {
   const { seller } = options;
-  const found = await store.runs.get(id);
+  await assertSeller(app, seller);
+  const found = await app.store.runs.get(id);
   if (found === null || (seller !== undefined && found.run.sellerId !== seller)) {
     throw new CommandError(
       `there is no run ${id}${sellerSuffix(seller)}`,

@@ -10,7 +10,7 @@ import { copyState, type SellerStatus } from '../../store/status.js';
 import { printResult, stdoutLook } from '../console.js';
 import { action, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { describeCommand, unknownSeller, type CommonOptions } from '../options.js';
+import { assertSeller, describeCommand, type CommonOptions } from '../options.js';
 import { withRunnableCommands } from '../own-command.js';
 import { pairs } from '../output/table.js';
 import { age, count, type Look, paint, safeLine } from '../output/text.js';
@@ -38,7 +38,10 @@ function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> 
   const needs = options.check === true ? 'sellers' : 'store';
   return withApp('status', needs, signal, async (app) => {
     const now = new Date();
-    const reports = chosen(await sellerReports(app, now), options.seller);
+    await assertSeller(app, options.seller);
+    const reports = (await sellerReports(app, now)).filter(
+      ({ sellerId }) => options.seller === undefined || sellerId === options.seller,
+    );
     const feeds = await feedReports(app, now);
     const feedsOf = (seller: string): FeedReport[] =>
       feeds.filter(({ sellers }) => sellers?.includes(seller) !== false);
@@ -79,15 +82,6 @@ async function sellerReports({ config, store }: App, now: Date): Promise<SellerR
     };
     return sellerReport(name, expectation, stored.get(name) ?? null, now);
   });
-}
-
-function chosen(reports: SellerReport[], name: string | undefined): SellerReport[] {
-  const found = reports.filter((report) => name === undefined || report.sellerId === name);
-  if (found.length > 0 || name === undefined) return found;
-  throw unknownSeller(
-    name,
-    reports.map((report) => report.sellerId),
-  );
 }
 
 /** How current the configured feeds are according to the store; connects to no target. */

@@ -66,6 +66,19 @@ describe('the commands in README', () => {
     expect(firstCells('Command')).toEqual(names.filter((name) => name !== 'help'));
   });
 
+  it('name every subcommand, so that none is found only by --help', () => {
+    const missing = whole.commands.flatMap((group) =>
+      group
+        .createHelp()
+        .visibleCommands(group)
+        .flatMap((one) => {
+          const use = `${group.name()} ${one.name()}`;
+          return one.name() === 'help' || readme.includes(use) ? [] : [use];
+        }),
+    );
+    expect(missing).toEqual([]);
+  });
+
   it('have only existing subcommands and options', () => {
     const starts = String.raw`seller-mirror|npm start --|main\.js|run --rm worker`;
     // Only code shows commands.

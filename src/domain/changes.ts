@@ -62,7 +62,7 @@ export interface ChangeFold {
   readonly items: number;
   /** All items of the seller. */
   readonly of: number;
-  /** Feed position of the last of these changes: the line is shown there. */
+  /** Number of the last of these changes: the line is shown there. */
   readonly place: bigint;
 }
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { errorCode } from '../domain/error-code.js';
-import { cursorText, parseCursor, type FeedCursor } from '../domain/feeds.js';
+import { cursorText, parseCursor, type ChangeCursor } from '../domain/change-cursor.js';
 import { IntakeError } from '../intake/types.js';
 import { writeWhole } from '../intake/write-whole.js';
 
@@ -19,7 +19,10 @@ const FILE = z.object({ view: z.string(), seller: z.string().nullable(), cursor:
  * @returns null if there is no such file, as before the first export
  * @throws {IntakeError} when the file has no cursor, or a cursor of other rows
  */
-export async function readCursorFile(path: string, scope: CursorScope): Promise<FeedCursor | null> {
+export async function readCursorFile(
+  path: string,
+  scope: CursorScope,
+): Promise<ChangeCursor | null> {
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
     const code = errorCode(error);
     if (code === 'ENOENT') return null;
@@ -44,7 +47,7 @@ export async function readCursorFile(path: string, scope: CursorScope): Promise<
   return cursor;
 }
 
-function parseFile(text: string): (CursorScope & { readonly cursor: FeedCursor }) | null {
+function parseFile(text: string): (CursorScope & { readonly cursor: ChangeCursor }) | null {
   try {
     const { cursor: encoded, ...scope } = FILE.parse(JSON.parse(text));
     const cursor = parseCursor(encoded);
@@ -58,7 +61,7 @@ function parseFile(text: string): (CursorScope & { readonly cursor: FeedCursor }
 export async function writeCursorFile(
   path: string,
   { view, seller }: CursorScope,
-  cursor: FeedCursor,
+  cursor: ChangeCursor,
 ): Promise<void> {
   await writeWhole(path, [`${JSON.stringify({ view, seller, cursor: cursorText(cursor) })}\n`]);
 }

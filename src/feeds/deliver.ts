@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { cursorText, parseCursor, type FeedCursor } from '../domain/feeds.js';
+import { cursorText, parseCursor, type ChangeCursor } from '../domain/change-cursor.js';
 import {
   CursorAheadError,
   type ExportableView,
@@ -186,7 +186,7 @@ class ViewDelivery {
   }
 
   /** Delivers changes. @returns null if the target's rows come from another epoch of the store */
-  async #follow({ shape, hash, position }: Reading, since: FeedCursor): Promise<Done | null> {
+  async #follow({ shape, hash, position }: Reading, since: ChangeCursor): Promise<Done | null> {
     return this.#read(shape, { since, after: null }, async ({ epoch, cursor, lines }) => {
       if (epoch !== position.delivered?.epoch) return null;
       const next = { epoch, cursor: cursorText(notNull(cursor)), shape: hash, digest: null };

@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { escapeLiteral, type Client, type QueryResult } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
-import type { FeedCursor } from '../domain/feeds.js';
+import type { ChangeCursor } from '../domain/change-cursor.js';
 import { errorCode } from '../domain/error-code.js';
 import { StoreError } from './errors.js';
-import { feedRule, type FeedRule } from './feed-rules.js';
+import { followRule, type FollowRule } from './followed-views.js';
 import { openOwnClient, type OwnClient } from './pools.js';
 import { openTextCursor, type TextRow } from './text-cursor.js';
 
@@ -44,7 +44,7 @@ export class Exports {
       return rows.map((view) => ({
         ...view,
         bySeller: view.columns.some(({ name }) => name === 'seller_id'),
-        key: feedRule(view.name)?.key ?? null,
+        key: followRule(view.name)?.key ?? null,
       }));
     });
   }
@@ -61,7 +61,7 @@ export class Exports {
   /**
    * Passes the rows of a view, all from one snapshot, to `consume`, in bounded memory.
    * @throws {CursorAheadError} if the cursor is not from this store
-   * @throws {FeedBusyError} if writers hold the feed locks for too long
+   * @throws {ChangesBusyError} if writers hold the locks for too long
    */
   read<T>(request: ExportRequest, consume: (exported: Exported) => Promise<T>): Promise<T> {
     return this.#use(async (client) => {
@@ -83,7 +83,7 @@ export class Exports {
    * `consume` may stop early. All rows of a followed view come in the order of its key; rows after a
    * cursor come in any order.
    * @throws {CursorAheadError} if the cursor is not from this store
-   * @throws {FeedBusyError} if writers hold the feed locks for too long
+   * @throws {ChangesBusyError} if writers hold the locks for too long
    */
   lines<T>(request: LinesRequest, consume: (lines: ExportedLines) => Promise<T>): Promise<T> {
     return this.#use(async (client) => {
@@ -147,7 +147,7 @@ export interface ExportColumn {
 export interface ExportRequest {
   readonly view: string;
   /** Only rows written after this; null: all. */
-  readonly since: FeedCursor | null;
+  readonly since: ChangeCursor | null;
   /** Whether to add the column `_deleted`, which is true for deleted rows. */
   readonly deletions: boolean;
   /** Only rows of these sellers; null: all. */
@@ -163,7 +163,7 @@ export interface Exported {
   /** Number of rows; null if not counted. */
   readonly total: number | null;
   /** Cursor for the next export; null for views that are not followed. */
-  readonly cursor: FeedCursor | null;
+  readonly cursor: ChangeCursor | null;
 }
 
 /** With `since`, `_deleted` is the last column. */
@@ -196,7 +196,7 @@ const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
   SET LOCAL jit = off`;
 
 interface Snapshot extends Pick<ExportedLines, 'columns' | 'cursor' | 'epoch'> {
-  readonly rule: FeedRule | null;
+  readonly rule: FollowRule | null;
   /** Whether the view is known to have no rows after the cursor. */
   readonly isUnchanged: boolean;
 }
@@ -209,8 +209,8 @@ async function beginSnapshot(
   client: Client,
   { view, since }: Pick<ExportRequest, 'view' | 'since'>,
 ): Promise<Snapshot> {
-  const rule = feedRule(view);
-  if (rule !== null) await lockFeeds(client);
+  const rule = followRule(view);
+  if (rule !== null) await lockChangeNumbers(client);
   // One message with several results, which the driver's types don't describe.
   const results: unknown = await client.query(
     `RESET lock_timeout; ${BEGIN}; ${snapshotSql(view)};
@@ -239,7 +239,7 @@ interface SnapshotRow extends Pick<Snapshot, 'epoch' | 'columns'> {
 
 /**
  * The transaction's first query fixes its snapshot, but a sequence always shows its latest value. So this
- * runs while the feeds are locked.
+ * runs while the change numbers are locked.
  */
 function snapshotSql(view: string): string {
   const id = `(${escapeLiteral(`reporting."${view}"`)}::regclass)`;
@@ -261,8 +261,8 @@ function columnsSql(id: string): string {
 
 async function hasChangedByTime(
   client: Client,
-  { byTime }: FeedRule,
-  since: FeedCursor,
+  { byTime }: FollowRule,
+  since: ChangeCursor,
 ): Promise<boolean> {
   if (byTime === null) return false;
   const { rows } = await client.query(`${withCursor(byTime, since)} LIMIT 1`);
@@ -270,7 +270,7 @@ async function hasChangedByTime(
 }
 
 /** Puts the cursor's values into a rule's SQL, since COPY takes no parameters. */
-function withCursor(sql: string, { seq, at }: FeedCursor): string {
+function withCursor(sql: string, { seq, at }: ChangeCursor): string {
   return sql
     .replaceAll('$1', () => `${escapeLiteral(String(seq))}::bigint`)
     .replaceAll('$2', () => `${at === null ? 'NULL' : escapeLiteral(at)}::timestamptz`);
@@ -280,7 +280,7 @@ function withCursor(sql: string, { seq, at }: FeedCursor): string {
 export class CursorAheadError extends StoreError {
   readonly code = 'CURSOR_AHEAD';
 
-  constructor({ seq }: FeedCursor) {
+  constructor({ seq }: ChangeCursor) {
     super(
       `the cursor ${seq} is ahead of this store, which was restored from a backup or is another one`,
       'start over: export the whole view, then continue from the cursor that this prints',
@@ -352,33 +352,34 @@ const LOCK_TRIES = 60;
 const LOCK_WAIT_MS = 1_000;
 const LOCK_NOT_AVAILABLE = '55P03';
 
-/** Writers hold these locks from taking their first feed number until they commit; see the migrations. */
-const LOCK_FEEDS = `SET lock_timeout = ${LOCK_WAIT_MS};
+/** Writers hold these locks from taking their first change number until they commit; see the migrations. */
+const LOCK_FOR_SNAPSHOT = `SET lock_timeout = ${LOCK_WAIT_MS};
   SELECT pg_advisory_lock(hashtextextended('seller-mirror/purchases', 0)),
          pg_advisory_lock(hashtextextended('seller-mirror/item-changes', 0))`;
 
 /**
- * Waits until no transaction holds a feed number that it has not committed. Then everything up to the
+ * Waits until no transaction holds a change number that it has not committed. Then everything up to the
  * last number is visible. Writers wait while this holds the locks, so each try is short and so is the
  * time until the caller releases them.
- * @throws {FeedBusyError} if writers hold the locks for too long
+ * @throws {ChangesBusyError} if writers hold the locks for too long
  */
-async function lockFeeds(client: Client): Promise<void> {
+async function lockChangeNumbers(client: Client): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
-      await client.query(LOCK_FEEDS);
+      await client.query(LOCK_FOR_SNAPSHOT);
       return;
     } catch (error) {
       await client.query('SELECT pg_advisory_unlock_all()');
       if (errorCode(error) !== LOCK_NOT_AVAILABLE) throw error;
-      if (tries === LOCK_TRIES) throw new FeedBusyError();
+      if (tries === LOCK_TRIES) throw new ChangesBusyError();
     }
     await pause(LOCK_WAIT_MS / 4);
   }
 }
 
-/** Writers hold the feed locks for so long that no snapshot could be taken. */
-class FeedBusyError extends StoreError {
+/** Writers hold the locks for so long that no snapshot could be taken. */
+class ChangesBusyError extends StoreError {
+  /** The name that scripts know. */
   readonly code = 'FEED_BUSY';
 
   constructor() {

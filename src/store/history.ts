@@ -44,14 +44,14 @@ export function saveVersionsSql(source: string, where = 'true'): string {
 export const CHANGE_COLUMNS = 'item_id, class, field, old_value, new_value';
 
 /**
- * A transaction that takes numbers of the change feed holds this lock until it ends. So numbers become
- * visible in order, and a reader never finds a smaller one later. It is sent in one message with the
- * COMMIT, so that a process that stops in between can't block the others.
+ * A transaction that takes change numbers holds this lock until it ends. So numbers become visible in
+ * order, and a reader never finds a smaller one later. It is sent in one message with the COMMIT, so that
+ * a process that stops in between can't block the others.
  */
-export const LOCK_CHANGE_FEED = `SELECT pg_advisory_xact_lock(hashtextextended('seller-mirror/item-changes', 0))`;
+export const LOCK_CHANGE_NUMBERS = `SELECT pg_advisory_xact_lock(hashtextextended('seller-mirror/item-changes', 0))`;
 
-/** SQL of the feed's next number, for events that followers must see but that are no change. */
-export const NEXT_FEED_NUMBER = `nextval('mirror.item_changes_seq_seq')`;
+/** SQL of the next change number, for events that followers must see but that are no change. */
+export const NEXT_CHANGE_NUMBER = `nextval('mirror.item_changes_seq_seq')`;
 
 /** Publishes items as missing that a killed run left undecided. The caller holds the seller's lock. */
 export async function publishUndecided({
@@ -66,7 +66,7 @@ export async function publishUndecided({
   const seller = escapeLiteral(sellerId);
   // One message is one transaction.
   await client.query(
-    `${LOCK_CHANGE_FEED};
+    `${LOCK_CHANGE_NUMBERS};
      INSERT INTO mirror.item_changes (seller_id, run_id, changed_at, ${CHANGE_COLUMNS})
      SELECT seller_id, run_id, since, item_id, 'missing', 'state', '"live"', '"missing"'
        FROM mirror.undecided_items WHERE seller_id = ${seller};

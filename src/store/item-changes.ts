@@ -5,7 +5,7 @@ import type { ChangeClass, ChangeFold } from '../domain/changes.js';
 export type FieldValue = string | readonly string[] | null;
 
 export interface ItemChange {
-  /** Its position in the feed. */
+  /** Numbers grow in the order in which changes become visible. */
   readonly seq: bigint;
   readonly sellerId: string;
   readonly itemId: bigint;
@@ -23,9 +23,9 @@ export interface ItemChange {
 }
 
 export interface ChangeFilter {
-  /** Only after this position in the feed. */
+  /** Only changes with a greater number. */
   readonly after?: bigint;
-  /** Only before this position in the feed. */
+  /** Only changes with a smaller number. */
   readonly before?: bigint;
   readonly runId?: bigint;
   /** Only changes of runs that began at or after this time. */
@@ -81,8 +81,8 @@ function jsonOf(value: FieldValue): string | null {
 }
 
 /**
- * Changes in feed order. Numbers become visible in order, so a reader that continues after the last one
- * misses nothing.
+ * Changes in the order of their numbers. Numbers become visible in order, so a reader that continues
+ * after the last one misses nothing.
  * @param filter `limit` keeps the first changes, or the last ones with `newest`
  */
 export async function readChanges(
@@ -146,7 +146,7 @@ export interface RunField {
   readonly changedAt: Date;
   readonly class: ChangeClass;
   readonly field: string;
-  /** Number of items in which it changed, and the last of these changes' position in the feed. */
+  /** Number of items in which it changed, and the number of the last of these changes. */
   readonly items: number;
   readonly place: bigint;
   /** The most common of these changes. */
@@ -215,10 +215,10 @@ export async function readRunFields(
 }
 
 /**
- * The feed's last position. A reader that has the mirror's current contents continues after it. First
- * lists count too: they have a position (`mirror.sellers.loaded_seq`) but no changes.
+ * The last number in use. A reader that has the mirror's current contents continues after it. First lists
+ * count too: they have a number (`mirror.sellers.loaded_seq`) but no changes.
  */
-export async function feedEnd(pool: Pool): Promise<bigint> {
+export async function lastChangeNumber(pool: Pool): Promise<bigint> {
   const { rows } = await pool.query<{ seq: bigint }>(
     `SELECT greatest((SELECT max(seq) FROM mirror.item_changes),
                      (SELECT max(loaded_seq) FROM mirror.sellers), 0) AS seq`,
@@ -227,7 +227,7 @@ export async function feedEnd(pool: Pool): Promise<bigint> {
 }
 
 /** The greatest number ever given to a change. A greater cursor is from another store. */
-export async function greatestFeedNumber(pool: Pool): Promise<bigint> {
+export async function greatestChangeNumber(pool: Pool): Promise<bigint> {
   const { rows } = await pool.query<{ seq: bigint }>(
     'SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq FROM mirror.item_changes_seq_seq',
   );

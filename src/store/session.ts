@@ -18,8 +18,8 @@ import {
 } from './decisions.js';
 import {
   CHANGE_COLUMNS,
-  NEXT_FEED_NUMBER,
-  LOCK_CHANGE_FEED,
+  NEXT_CHANGE_NUMBER,
+  LOCK_CHANGE_NUMBERS,
   clearUndecidedSql,
 } from './history.js';
 import { ITEM_COLUMNS, ItemRows, type RowStamp } from './item-rows.js';
@@ -71,7 +71,7 @@ export class ItemSession {
   #statesChanged = false;
   /** New items, which are published as changes; null for the first list. */
   #added: number[] | null = [];
-  /** Statements that take numbers of the change feed; sent with the COMMIT. */
+  /** Statements that take change numbers; sent with the COMMIT. */
   readonly #publications: string[] = [];
   #over = false;
 
@@ -219,7 +219,7 @@ export class ItemSession {
     if (restored > 0) {
       this.#statesChanged = true;
       this.#publications.push(
-        `UPDATE mirror.item_lookups SET found_seq = ${NEXT_FEED_NUMBER}
+        `UPDATE mirror.item_lookups SET found_seq = ${NEXT_CHANGE_NUMBER}
           WHERE seller_id = ${this.#seller} AND item_id = ANY('{${ids.join(',')}}'::bigint[])`,
       );
     }
@@ -279,7 +279,7 @@ export class ItemSession {
     await markWideFields(await this.#connection(), this.#stamp.runId, marks);
   }
 
-  /** Publishes the changes and commits; see `LOCK_CHANGE_FEED`. */
+  /** Publishes the changes and commits; see `LOCK_CHANGE_NUMBERS`. */
   async commit(): Promise<void> {
     const { runId, at } = this.#stamp;
     await this.#saveStateCounts();
@@ -298,7 +298,7 @@ export class ItemSession {
            FROM pg_temp.outgoing_changes`,
       );
     }
-    if (this.#publications.length > 0) this.#publications.unshift(LOCK_CHANGE_FEED);
+    if (this.#publications.length > 0) this.#publications.unshift(LOCK_CHANGE_NUMBERS);
     const client = await this.#connection();
     await client.query([...this.#publications, 'COMMIT'].join(';\n'));
     this.#over = true;
@@ -338,10 +338,10 @@ export class ItemSession {
     await this.#lock.client.query('ROLLBACK').catch(() => undefined);
   }
 
-  /** Records the feed position of the seller's first list, or of its undecided items. */
+  /** Records the change number of the seller's first list, or of its undecided items. */
   #publishPosition(what: 'loaded' | 'undecided'): void {
     this.#publications.push(
-      `UPDATE mirror.sellers SET ${what}_run_id = ${this.#stamp.runId}, ${what}_seq = ${NEXT_FEED_NUMBER}
+      `UPDATE mirror.sellers SET ${what}_run_id = ${this.#stamp.runId}, ${what}_seq = ${NEXT_CHANGE_NUMBER}
         WHERE seller_id = ${this.#seller}`,
     );
   }

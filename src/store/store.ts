@@ -10,7 +10,7 @@ import type { LockedChunk } from './audits/types.js';
 import { addRequests, lastHour, storedBudget } from './budget.js';
 import * as decisions from './decisions.js';
 import * as feeds from './feeds.js';
-import * as feed from './item-changes.js';
+import * as itemChanges from './item-changes.js';
 import { publishUndecided } from './history.js';
 import type { RowStamp } from './item-rows.js';
 import * as items from './items-read.js';
@@ -79,7 +79,7 @@ export function openStore(url: string, applicationName: string, times: StoreTime
         finish: runs.finishRun,
         progress: runs.writeProgress,
         held: decisions.readHeldRun,
-        fields: feed.readRunFields,
+        fields: itemChanges.readRunFields,
       }),
     },
     items: {
@@ -93,10 +93,10 @@ export function openStore(url: string, applicationName: string, times: StoreTime
         lastDays: items.lastDays,
         priceHistory: items.priceHistory,
         historyStarts: items.historyStarts,
-        changes: feed.readChanges,
-        changeCounts: feed.countChanges,
-        feedEnd: feed.feedEnd,
-        greatestFeedNumber: feed.greatestFeedNumber,
+        changes: itemChanges.readChanges,
+        changeCounts: itemChanges.countChanges,
+        lastChangeNumber: itemChanges.lastChangeNumber,
+        greatestChangeNumber: itemChanges.greatestChangeNumber,
       }),
     },
     access: withLazyFirst(withPrisma, access),

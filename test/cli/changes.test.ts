@@ -30,7 +30,7 @@ async function changed() {
   return { catalogue, sync, runId };
 }
 
-interface Feed {
+interface ChangesPage {
   readonly changes: readonly {
     readonly seq: number;
     readonly field: string;
@@ -41,7 +41,8 @@ interface Feed {
 }
 
 const changes = (...args: string[]) => printed(['changes', ...args], env());
-const feed = async (...args: string[]) => JSON.parse(await changes('--json', ...args)) as Feed;
+const readJson = async (...args: string[]) =>
+  JSON.parse(await changes('--json', ...args)) as ChangesPage;
 
 describe('changes', () => {
   it('are listed by run and item, without control characters', async () => {
@@ -60,7 +61,7 @@ describe('changes', () => {
 
   it('can be filtered by class, item and time', async () => {
     await changed();
-    const prices = await feed('--class', 'price', '--item', '1001');
+    const prices = await readJson('--class', 'price', '--item', '1001');
     expect(prices.changes).toMatchObject([
       { field: 'price_regular', new_value: '10.00' },
       { field: 'price_regular', new_value: '8.00', currency: 'USD', percent: '-20.00' },
@@ -69,7 +70,9 @@ describe('changes', () => {
     const excel = await changes(...csv, '--decimal-comma');
     expect(excel).toContain(';price_regular;10,00;8,00;USD\r\n');
     expect(await changes('--since', '2999-01-01')).toBe('No such changes.\n');
-    expect((await feed('--since', '1h', '--class', 'removed,restored')).changes).toHaveLength(1);
+    expect((await readJson('--since', '1h', '--class', 'removed,restored')).changes).toHaveLength(
+      1,
+    );
   });
 
   it('show prices in the currency of their time', async () => {
@@ -83,23 +86,25 @@ describe('changes', () => {
 
   it('can be read page by page, without gaps or repetitions', async () => {
     const { sync, catalogue } = await changed();
-    const all = await feed('--since', '0');
+    const all = await readJson('--since', '0');
     expect(all.more).toBe(false);
-    const first = await feed('--since', '#0', '--limit', '3');
+    const first = await readJson('--since', '#0', '--limit', '3');
     expect(first).toMatchObject({ more: true, next: first.changes.at(-1)?.seq });
-    const rest = await feed('--since', String(first.next));
+    const rest = await readJson('--since', String(first.next));
     expect([...first.changes, ...rest.changes]).toEqual(all.changes);
     expect(rest.next).toBe(all.next);
     catalogue.change(1005, { name: 'Later' });
     await sync();
-    expect((await feed('--since', String(all.next))).changes).toMatchObject([{ field: 'name' }]);
-    const newest = await feed('--limit', '1');
+    expect((await readJson('--since', String(all.next))).changes).toMatchObject([
+      { field: 'name' },
+    ]);
+    const newest = await readJson('--limit', '1');
     expect(newest).toMatchObject({ more: true, changes: [{ field: 'name' }] });
   });
 
   it('refuse --since with a number that no change has yet, such as a year', async () => {
-    const { next } = await changed().then(() => feed());
-    expect((await feed('--since', String(next))).changes).toEqual([]);
+    const { next } = await changed().then(() => readJson());
+    expect((await readJson('--since', String(next))).changes).toEqual([]);
     for (const more of [[], ['--follow']]) {
       const { code, stderr } = await run(['changes', '--since', '99999999', ...more], env());
       expect(stderr).toMatch(
@@ -144,7 +149,7 @@ describe('changes that most items of a run share', () => {
     const all = await changes('--all', '--since', '0');
     expect(all.match(/ {4}version /g)).toHaveLength(100);
     expect(all).not.toContain('--all');
-    const json = await feed('--since', '0');
+    const json = await readJson('--since', '0');
     expect(json.changes.filter(({ field }) => field === 'version')).toHaveLength(100);
     const csv = await changes('--since', '0', '--format', 'csv');
     expect(csv).toMatch(
@@ -208,13 +213,13 @@ describe('changes --follow', () => {
     const following = start(['changes', '--follow', '--json', '--since', '0'], {
       DATABASE_URL: url.href,
     });
-    const shown = (): Feed['changes'] =>
+    const shown = (): ChangesPage['changes'] =>
       following
         .stdout()
         .split('\n')
         .slice(0, -1)
-        .map((line) => JSON.parse(line) as Feed['changes'][number]);
-    const before = (await feed('--since', '0')).changes.length;
+        .map((line) => JSON.parse(line) as ChangesPage['changes'][number]);
+    const before = (await readJson('--since', '0')).changes.length;
     await until(() => shown().length === before);
 
     await proxy.set('refuse');
@@ -231,7 +236,7 @@ describe('changes --follow', () => {
     const { code, stderr } = await following.ended;
     expect(code).toBe(0);
     expect(stderr).toMatch(/^database .*; trying again\nthe database is back\n$/);
-    const all = await feed('--since', '0');
+    const all = await readJson('--since', '0');
     expect(shown().map(({ seq }) => seq)).toEqual(all.changes.map(({ seq }) => seq));
   });
 
@@ -268,7 +273,7 @@ describe('changes --follow', () => {
     expect(code).toBe(0);
     expect(stdout.match(/^run /gm)).toHaveLength(2);
     expect(stdout).toMatch(new RegExp(`\n\nrun ${runId} · main`));
-    const { next } = await feed('--since', '0');
+    const { next } = await readJson('--since', '0');
     expect(stderr).toBe(`to continue from here: --since ${next} --follow\n`);
   });
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { Json } from '../../src/domain/item.js';
-import { FOLLOWED_VIEWS } from '../../src/store/feed-rules.js';
+import { FOLLOWED_VIEWS } from '../../src/store/followed-views.js';
 import type { Store } from '../../src/store/store.js';
 import { at, invalid, load, pending, purchaseOf, valid } from '../store/audits/support.js';
 import type { HistoryBook } from '../store/history-book.js';

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { FeedCursor } from '../../src/domain/feeds.js';
+import type { ChangeCursor } from '../../src/domain/change-cursor.js';
 import { exportChunks, type ExportFormat } from '../../src/export/index.js';
 import { type ExportColumn, type ExportRequest, withExports } from '../../src/store/exports.js';
 
@@ -9,14 +9,14 @@ const never = new AbortController().signal;
 export interface Export {
   readonly columns: readonly ExportColumn[];
   readonly bytes: Buffer;
-  readonly cursor: FeedCursor | null;
+  readonly cursor: ChangeCursor | null;
 }
 
 /** Exports a view as the command does. */
 export function exportView(
   url: string,
   view: string,
-  since: FeedCursor | null,
+  since: ChangeCursor | null,
   format: ExportFormat = 'ndjson',
   options: Partial<ExportRequest> & { readonly raw?: boolean } = {},
 ): Promise<Export> {

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { deliverFeed, type FeedContent, type ViewReport } from '../../src/feeds/deliver.js';
 import { TargetError } from '../../src/feeds/target.js';
 import { Exports, withExports } from '../../src/store/exports.js';
-import { FOLLOWED_VIEWS, feedRule } from '../../src/store/feed-rules.js';
+import { FOLLOWED_VIEWS, followRule } from '../../src/store/followed-views.js';
 import { openStore, type Store } from '../../src/store/store.js';
 import {
   audit,
@@ -107,7 +107,7 @@ class Source {
 
   /** The states of the view at a cursor. */
   statesAt(view: string, at: string): readonly string[] {
-    return this.#states.get(`${view} ${feedRule(view) === null ? 'whole' : at}`) ?? [];
+    return this.#states.get(`${view} ${followRule(view) === null ? 'whole' : at}`) ?? [];
   }
 
   /** Whether any state of the view matches. */
@@ -270,7 +270,7 @@ class Copy {
 
   /** Expects deleted rows to stay if the feed marks them. */
   #expectMarked(view: string, kept: StoredView | undefined): void {
-    const key = feedRule(view)?.key;
+    const key = followRule(view)?.key;
     if (this.deletes === 'delete' || key === undefined || kept === undefined) return;
     const all = new Set([...(kept.rows ?? []), ...kept.marked].map((row) => keyOf(row, key)));
     for (const one of this.#seen.get(view) ?? []) expect(all).toContain(one);
@@ -280,7 +280,7 @@ class Copy {
   async #expectNotes(kept: ReadonlyMap<string, StoredView>): Promise<void> {
     if (!this.#hasNotes) return;
     const table = this.database.table('items');
-    const key = feedRule('items')?.key ?? [];
+    const key = followRule('items')?.key ?? [];
     const noted = await this.database.query(
       `SELECT seller_id, item_id FROM ${table} WHERE note = 'mine'`,
     );
@@ -326,7 +326,7 @@ class Copy {
     if (!this.#hasNotes) await database.exec(`ALTER TABLE ${table} ADD COLUMN note varchar(20)`);
     this.#hasNotes = true;
     await database.exec(`UPDATE ${table} SET note = 'mine'`);
-    const key = feedRule('items')?.key ?? [];
+    const key = followRule('items')?.key ?? [];
     this.#noted = kept.rows.map((row) => keyOf(row, key));
   }
 

@@ -124,9 +124,9 @@ describe('the item counts in mirror.sellers', () => {
   });
 });
 
-/** The changes of state in the feed, and the states in the history, of one item. */
-async function statesOf(id: number): Promise<{ feed: string[]; history: string[] }> {
-  const feed = await mirror().rows<{ line: string }>(
+/** The changes of state in item_changes, and the states in the history, of one item. */
+async function statesOf(id: number): Promise<{ changes: string[]; history: string[] }> {
+  const changes = await mirror().rows<{ line: string }>(
     `SELECT concat(old_value #>> '{}', ' → ', new_value #>> '{}') AS line
        FROM mirror.item_changes WHERE item_id = $1 AND field = 'state' ORDER BY seq`,
     [id],
@@ -135,7 +135,7 @@ async function statesOf(id: number): Promise<{ feed: string[]; history: string[]
     'SELECT state::text FROM reporting.item_history WHERE item_id = $1 ORDER BY valid_from',
     [id],
   );
-  return { feed: feed.map(({ line }) => line), history: history.map(({ state }) => state) };
+  return { changes: changes.map(({ line }) => line), history: history.map(({ state }) => state) };
 }
 
 describe('the result of look-ups', () => {
@@ -148,14 +148,14 @@ describe('the result of look-ups', () => {
     sim.faults.next('item', { kind: 'server-error' }, 2);
     catalogue.remove(1002);
     expect((await sync()).counts).toMatchObject({ changed: 1, removed: 1, missing: 1 });
-    expect(await statesOf(1003)).toEqual({ feed: [], history: ['live'] });
-    expect(await statesOf(1004)).toEqual({ feed: [], history: ['live', 'live'] });
+    expect(await statesOf(1003)).toEqual({ changes: [], history: ['live'] });
+    expect(await statesOf(1004)).toEqual({ changes: [], history: ['live', 'live'] });
     expect(await statesOf(1005)).toEqual({
-      feed: ['live → removed'],
+      changes: ['live → removed'],
       history: ['live', 'removed'],
     });
     expect(await statesOf(1002)).toEqual({
-      feed: ['live → missing'],
+      changes: ['live → missing'],
       history: ['live', 'missing'],
     });
   });
@@ -175,7 +175,7 @@ describe('the result of look-ups', () => {
     catalogue.setState(1005, 'unlisted');
     const later = await lookDuring(sync());
     expect(later.map(({ states }) => states['1005'])).toContain('missing');
-    expect(await statesOf(1005)).toEqual({ feed: [], history: ['live'] });
+    expect(await statesOf(1005)).toEqual({ changes: [], history: ['live'] });
   });
 });
 
@@ -236,10 +236,10 @@ describe.each(['interrupted', 'killed'] as const)('a run that is %s during its l
     expect(Object.fromEntries(then.map((row) => [row['item_id'], row['state']]))).toEqual(
       left.states,
     );
-    // It was missing while no run was in progress, so the feed has it, with the run that found it missing.
-    expect((await statesOf(1099)).feed).toEqual(['live → missing', 'missing → removed']);
-    expect((await statesOf(1100)).feed).toEqual(['live → missing', 'missing → live']);
-    expect((await statesOf(1001)).feed).toEqual([]);
+    // It was missing while no run was in progress, so item_changes has it, with the run that found it missing.
+    expect((await statesOf(1099)).changes).toEqual(['live → missing', 'missing → removed']);
+    expect((await statesOf(1100)).changes).toEqual(['live → missing', 'missing → live']);
+    expect((await statesOf(1001)).changes).toEqual([]);
     const runs = await mirror().rows(
       `SELECT r.missing, count(c.*)::int AS published FROM mirror.runs r
          JOIN mirror.item_changes c USING (run_id)

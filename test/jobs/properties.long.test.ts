@@ -127,22 +127,22 @@ async function runAndLook(
 const stateOf = (rows: readonly ItemRow[]): object[] =>
   rows.map((row) => ({ ...row, written_by: null, place: null }));
 
-/** Expects that each item's states in the feed follow each other up to the current one, at most one a run. */
-async function expectFeedConsistent(): Promise<void> {
+/** Expects that each item's states in item_changes follow each other up to the current one, at most one a run. */
+async function expectChangesConsistent(): Promise<void> {
   const wrong = await mirror().rows(
-    `WITH feed AS (
+    `WITH changes AS (
        SELECT item_id, run_id, old_value #>> '{}' AS old, new_value #>> '{}' AS new,
               lag(new_value #>> '{}', 1, 'live') OVER "each" AS before,
               lag(run_id) OVER "each" AS run_before, lead(seq) OVER "each" IS NULL AS last
          FROM mirror.item_changes WHERE field = 'state'
        WINDOW "each" AS (PARTITION BY item_id ORDER BY seq))
-     SELECT item_id, run_id, old, new FROM feed JOIN mirror.items i USING (item_id)
+     SELECT item_id, run_id, old, new FROM changes JOIN mirror.items i USING (item_id)
       WHERE old <> before OR run_id = run_before OR last AND new <> i.state::text
      UNION ALL
      SELECT item_id, synced_run_id, NULL, state::text FROM mirror.items i
-      WHERE state <> 'live' AND NOT EXISTS (SELECT FROM feed f WHERE f.item_id = i.item_id)`,
+      WHERE state <> 'live' AND NOT EXISTS (SELECT FROM changes c WHERE c.item_id = i.item_id)`,
   );
-  expect(wrong, 'the feed has each state once').toEqual([]);
+  expect(wrong, 'item_changes has each state once').toEqual([]);
 }
 
 function content(rows: readonly ItemRow[]): object[] {
@@ -225,7 +225,7 @@ it('the copy is always a real state of the list, through any sequence of changes
         sim.setProfile('documented', changes % 2 === 0 ? notationQuirks : {});
         await syncCatalogue(deps, never);
         expect(await mirror().items(), 'order and notation write no item row').toEqual(settled);
-        await expectFeedConsistent();
+        await expectChangesConsistent();
       }
     }),
     {

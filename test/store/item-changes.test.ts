@@ -58,7 +58,7 @@ function differences(before: Item, after: Item): unknown[] {
 
 const sorted = (values: unknown[]): string[] => values.map((value) => JSON.stringify(value)).sort();
 
-describe('the change feed', () => {
+describe('the numbered changes', () => {
   it('has exactly the canonical fields that differ, with their canonical values', async () => {
     const pairs = fc.array(fc.tuple(record, record, fc.boolean()), { minLength: 1, maxLength: 8 });
     await fc.assert(
@@ -141,7 +141,7 @@ describe('the change feed', () => {
   });
 });
 
-describe('a follower of the feed', () => {
+describe('a follower of the changes', () => {
   it('has the same items as the mirror after every night, if it reads first lists from the view', async () => {
     const ids = [1, 2, 3];
     const itemInNight = fc.record({
@@ -185,13 +185,13 @@ describe('a follower of the feed', () => {
     );
   }, 120_000);
 
-  /** Updates a copy from the feed. Only new items and first lists are read from the view. */
+  /** Updates a copy from the changes. Only new items and first lists are read from the view. */
   async function follow(copy: Map<string, Record<string, unknown>>, cursor: bigint) {
     const rows = await book.rows<Record<string, unknown>>(
       `SELECT i.*, s.loaded_seq > $1 AS first FROM reporting.items i JOIN mirror.sellers s USING (seller_id)`,
       [String(cursor)],
     );
-    const end = await store.items.feedEnd();
+    const end = await store.items.lastChangeNumber();
     const keyOf = (row: Record<string, unknown>): string =>
       `${String(row['seller_id'])}/${String(row['item_id'])}`;
     for (const change of await all(cursor)) {

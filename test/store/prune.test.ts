@@ -71,7 +71,7 @@ describe('records as received', () => {
     expect(await rowsOf('records that could not be read')).toBe(1);
   });
 
-  it('of purchases are pruned without an entry in the change feed', async () => {
+  it('of purchases are pruned without a row in item_changes', async () => {
     const { store } = mirror();
     await store.sellers.ensure('main', 'example.com');
     await mirror().pool.query(

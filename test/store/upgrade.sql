@@ -3,7 +3,7 @@
 -- a parked seller, all of a simulated marketplace. Made by pg_dump --inserts, without its tables, which the
 -- migrations named here make. Never edited since.
 TRUNCATE mirror._prisma_migrations;
-ALTER TABLE mirror.purchase_codes DISABLE TRIGGER USER; -- the numbers of the feed are those of then
+ALTER TABLE mirror.purchase_codes DISABLE TRIGGER USER; -- the change numbers are those of then
 INSERT INTO mirror._prisma_migrations VALUES ('a81e99d4-d01b-474c-bcd0-636bbd116586', '5c957565336f732a2ce8e4ea23a1be7395bdc78431678e0c6ae6d0f4210318e9', '2026-11-23 02:46:00.533+00', '20261101000000_init', NULL, NULL, '2026-11-23 02:46:00.378+00', 1);
 INSERT INTO mirror._prisma_migrations VALUES ('80a960e7-1caa-4bb7-94e1-468ee19f1353', 'df0db9fb078ede9965ce875666102d42301ef4b5a00b259a2b3782c942ecb6ef', '2026-11-23 02:46:01.629+00', '20261121064000_checked_codes', NULL, NULL, '2026-11-23 02:46:01.595+00', 1);
 INSERT INTO mirror._prisma_migrations VALUES ('11cdd16c-952d-493e-a035-c10bfa096631', '26647c10e74bb8cba6a804aeb7c0f9c822d2e387ad108c988a2ede4e1bbad11a', '2026-11-23 02:46:00.593+00', '20261121000000_schedules', NULL, NULL, '2026-11-23 02:46:00.547+00', 1);

@@ -92,7 +92,7 @@ export function addRestore(program: Command): void {
     about:
       'Restores a backup into an empty store or, with --replace, over the contents of one. It checks the whole file first, then changes everything or nothing. No other process may use the store meanwhile.',
     notes:
-      'Then `sync` brings the copy up to date, and `run` or `audits resume` continues audits that were running. Followers of the change feed must start over.',
+      'Then `sync` brings the copy up to date, and `run` or `audits resume` continues audits that were running. Readers that continue after a change number must start over.',
     examples: [
       'seller-mirror restore mirror.tar.gz --check',
       'DATA_DIR=./elsewhere seller-mirror restore mirror.tar.gz',

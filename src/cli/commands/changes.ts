@@ -146,7 +146,7 @@ interface View {
 
 /** Refuses a number that no change has yet: the changes up to it would be skipped. */
 async function checkNumber({ store }: App, after: bigint): Promise<void> {
-  const highest = await store.items.greatestFeedNumber();
+  const highest = await store.items.greatestChangeNumber();
   if (after <= highest) return;
   throw new CommandError(
     `there is no change ${after} yet: the highest number in this store is ${highest}`,
@@ -163,7 +163,7 @@ interface Page extends FoldedChanges {
 async function readPage({ app: { store }, options, filter, folds: finder }: View): Promise<Page> {
   const { since, class: classes } = options;
   // Read first, so that changes committed meanwhile have later numbers.
-  const end = await store.items.feedEnd();
+  const end = await store.items.lastChangeNumber();
   const limit = options.limit ?? (since === undefined ? NEWEST : PAGE);
   const after = since?.after ?? 0n;
   const direction = since === undefined ? { newest: true } : { after };

@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { nearest } from '../../config/nearest.js';
-import { cursorText, parseCursor, type FeedCursor } from '../../domain/feeds.js';
+import { cursorText, parseCursor, type ChangeCursor } from '../../domain/change-cursor.js';
 import { bytes as bytesText } from '../../domain/units.js';
 import { readCursorFile, writeCursorFile } from '../../export/cursor-file.js';
 import { EXPORT_FORMATS, exportChunks, type ExportFormat } from '../../export/index.js';
@@ -13,7 +13,7 @@ import {
   type Exports,
   withExports,
 } from '../../store/exports.js';
-import { FOLLOWED_VIEWS } from '../../store/feed-rules.js';
+import { FOLLOWED_VIEWS } from '../../store/followed-views.js';
 import { printNote, print, printJson, printResult, stdoutLook } from '../console.js';
 import { usageError } from '../errors.js';
 import { action, withApp } from '../execute.js';
@@ -77,7 +77,7 @@ export function add(program: Command): void {
   );
 }
 
-function cursorArgument(text: string): FeedCursor {
+function cursorArgument(text: string): ChangeCursor {
   const cursor = parseCursor(text);
   if (cursor !== null) return cursor;
   throw new InvalidArgumentError(
@@ -118,7 +118,7 @@ function firstSentence(text: string): string {
 }
 
 interface ExportOptions extends OutOptions<ExportFormat> {
-  readonly since?: FeedCursor;
+  readonly since?: ChangeCursor;
   readonly cursorFile?: string;
   readonly nextCursorFile?: string;
   readonly seller?: string;
@@ -276,9 +276,9 @@ interface Report {
   readonly view: string;
   readonly rows: number;
   readonly bytes: number;
-  readonly since: FeedCursor | null;
+  readonly since: ChangeCursor | null;
   /** Where the next export starts; null for views that can't be followed. */
-  readonly cursor: FeedCursor | null;
+  readonly cursor: ChangeCursor | null;
 }
 
 async function printReport(

@@ -89,7 +89,7 @@ async function settleBatch(
               verdict_since = CASE WHEN p.verdict = 'invalid' THEN p.verdict_since ELSE n.checked_at END,
               first_checked_at = coalesce(p.first_checked_at, n.checked_at), denied_at = NULL
          FROM newly_invalid n WHERE p.code_id = n.code_id
-     ), feed AS (
+     ), transitions AS (
        INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
        SELECT a.seller_id, n.code_id, n.check_id, n.checked_at, 'became-invalid', 'valid', 'invalid'
          FROM newly_invalid n JOIN mirror.audits a ON a.audit_id = $1
@@ -154,7 +154,7 @@ export async function recordDeniedCanaries(
               checkpoint_before, checkpoint_after
          FROM incoming
        RETURNING check_id, code_id
-     ), feed AS (
+     ), transitions AS (
        INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
        SELECT $1, i.code_id, k.check_id, i.checked_at, 'became-invalid', 'valid', 'invalid'
          FROM incoming i JOIN checks k USING (code_id) WHERE i.confirmed ORDER BY k.check_id

@@ -16,8 +16,8 @@ import type { AuditState, CodeResult, Recorded } from './types.js';
 const INDEX_SCANS_ONLY = 'SET LOCAL enable_seqscan = off';
 
 /**
- * Records results of an audit in one transaction: the ledger, the known state of the codes, the feed, the audit's codes
- * and counts. Ignores results that are recorded already, so that a failed call may be repeated. Results count in every
+ * Records results of an audit in one transaction: the ledger, the known state of the codes, their transitions, the
+ * audit's codes and counts. Ignores results that are recorded already, so that a failed call may be repeated. Results count in every
  * state of the audit, since their calls were made.
  * @param apiCalls marketplace calls made for these results, checkpoints included
  */
@@ -211,7 +211,7 @@ const WRITE = named(
       FROM incoming i
      WHERE p.ctid = i.code_place AND p.code_id + 0 = i.code_id
     RETURNING 1
-  ), feed AS (
+  ), transitions AS (
     INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
     SELECT a.seller_id, i.code_id, i.check_id, i.checked_at, f.kind, f.old_value, f.new_value
       FROM incoming i JOIN mirror.audits a ON a.audit_id = $1

@@ -283,10 +283,10 @@ it('validates a refunded code twice before it becomes invalid, and records one t
   await workThrough(deps, [await enter(mirror(), shop.marketplace.host, codes)]);
   // It was sent as a canary too.
   expect(shop.timesAsked(refunded) - before).toBeLessThanOrEqual(4);
-  const feed = await mirror().rows(
+  const transitions = await mirror().rows(
     `SELECT p.code, t.kind FROM mirror.code_transitions t JOIN mirror.purchase_codes p USING (code_id)`,
   );
-  expect(feed).toEqual([{ code: refunded, kind: 'became-invalid' }]);
+  expect(transitions).toEqual([{ code: refunded, kind: 'became-invalid' }]);
 });
 
 it('lets two parallel audits take turns, chunk by chunk', async () => {

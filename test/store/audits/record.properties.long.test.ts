@@ -64,7 +64,7 @@ interface Check {
 /** The expected state after a sequence of checks. */
 interface Model {
   readonly known: ReadonlyMap<string, KnownCode>;
-  readonly feed: ReadonlyMap<string, readonly CodeTransition[]>;
+  readonly transitions: ReadonlyMap<string, readonly CodeTransition[]>;
   readonly ledger: readonly Check[];
 }
 
@@ -107,14 +107,14 @@ function accepted(checks: readonly Check[]): Check[] {
 
 function replay(ledger: readonly Check[]): Model {
   const known = new Map<string, KnownCode>();
-  const feed = new Map<string, CodeTransition[]>();
+  const transitions = new Map<string, CodeTransition[]>();
   for (const { code, result } of ledger) {
     const before = known.get(code) ?? null;
     const after = updateKnownCode(before, result.finding, result.checkedAt.getTime());
     if (after.known !== null) known.set(code, after.known);
-    feed.set(code, [...(feed.get(code) ?? []), ...after.transitions]);
+    transitions.set(code, [...(transitions.get(code) ?? []), ...after.transitions]);
   }
-  return { known, feed, ledger };
+  return { known, transitions, ledger };
 }
 
 async function loadBoth(audits: Store['audits'], sellerId: string): Promise<Loaded[]> {
@@ -139,7 +139,7 @@ async function storedLedger(sellerId: string): Promise<string[]> {
 async function expectState(sellerId: string, loaded: readonly Loaded[], model: Model) {
   const { audits } = mirror().store;
   const states = await audits.knownCodes(sellerId, NAMES);
-  const feed = await mirror().rows<{ code: string; kind: string; from: string; to: string }>(
+  const transitions = await mirror().rows<{ code: string; kind: string; from: string; to: string }>(
     `SELECT c.code, t.kind, t.old_value AS "from", t.new_value AS "to"
        FROM mirror.code_transitions t JOIN mirror.purchase_codes c USING (code_id)
       WHERE t.seller_id = $1 ORDER BY t.seq`,
@@ -147,10 +147,10 @@ async function expectState(sellerId: string, loaded: readonly Loaded[], model: M
   );
   for (const name of NAMES) {
     expect(states.get(name)?.known ?? null).toEqual(model.known.get(name) ?? null);
-    const changes = feed
+    const changes = transitions
       .filter(({ code }) => code === name)
       .map(({ kind, from, to }) => ({ kind, from, to }));
-    expect(changes).toEqual(model.feed.get(name) ?? []);
+    expect(changes).toEqual(model.transitions.get(name) ?? []);
   }
   for (const { auditId } of loaded) await expectAudit(auditId, model);
 }

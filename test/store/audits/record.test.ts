@@ -29,14 +29,14 @@ const ledger = (): Promise<Record<string, unknown>[]> =>
        FROM mirror.code_checks k JOIN mirror.purchase_codes c USING (code_id) ORDER BY k.check_id`,
   );
 
-const feed = (): Promise<Record<string, unknown>[]> =>
+const transitions = (): Promise<Record<string, unknown>[]> =>
   mirror().rows(
     `SELECT c.code, t.kind, t.old_value, t.new_value, t.happened_at
        FROM mirror.code_transitions t JOIN mirror.purchase_codes c USING (code_id) ORDER BY t.seq`,
   );
 
 describe('recording results', () => {
-  it('writes ledger, codes, feed, audit and counts together', async () => {
+  it('writes ledger, codes, transitions, audit and counts together', async () => {
     const audits = await enterSeller(mirror());
     const { auditId, codes } = await loadPending(audits, 'A', 'B', 'C');
     const [a, b, c] = codes;
@@ -68,7 +68,7 @@ describe('recording results', () => {
       { ...row, code: 'C', ...failed, checked_at: at(3) },
       { ...row, code: 'C', ...failed, checked_at: at(4) },
     ]);
-    expect(await feed()).toEqual([]);
+    expect(await transitions()).toEqual([]);
     expect(await audits.nextChunks(auditId, 0, 10)).toEqual([]);
   });
 
@@ -133,7 +133,7 @@ describe('recording results', () => {
       });
     }
     const [was, is] = ['valid', 'invalid'];
-    expect(await feed()).toEqual([
+    expect(await transitions()).toEqual([
       { code: 'A', kind: 'became-invalid', old_value: was, new_value: is, happened_at: at(1) },
       { code: 'A', kind: 'became-valid', old_value: is, new_value: was, happened_at: at(3) },
     ]);

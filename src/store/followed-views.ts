@@ -1,5 +1,5 @@
 /** How to export only the changed rows of a view. In its SQL, $1 is the cursor's number and $2 its time. */
-export interface FeedRule {
+export interface FollowRule {
   /** Columns that identify a row. A deleted row has only these. */
   readonly key: readonly string[];
   /** SQL of the rows whose values changed only because time passed; null: there are none. */
@@ -14,7 +14,7 @@ const FIRST_LISTS = `
   SELECT i.seller_id, i.item_id, 0 AS run_id
     FROM mirror.items i JOIN mirror.sellers s ON s.seller_id = i.seller_id WHERE s.loaded_seq > $1`;
 
-/** Items whose state changed without an entry in the change feed: undecided ones, and those found again. */
+/** Items whose state changed without a row in `item_changes`: undecided ones, and those found again. */
 const UNPUBLISHED_STATES = `
   SELECT seller_id, item_id, run_id FROM mirror.undecided_items WHERE seq > $1
   UNION ALL SELECT seller_id, item_id, run_id FROM mirror.item_lookups WHERE found_seq > $1`;
@@ -73,7 +73,7 @@ const SUPPORT_ENDED = `
      WHERE verdict = 'valid' AND supported_until > least(${CURSOR_TIME}, now())
        AND supported_until <= greatest(${CURSOR_TIME}, now())`;
 
-const RULES: Readonly<Record<string, FeedRule>> = {
+const RULES: Readonly<Record<string, FollowRule>> = {
   items: {
     key: ['seller_id', 'item_id'],
     byTime: null,
@@ -134,7 +134,7 @@ const RULES: Readonly<Record<string, FeedRule>> = {
 const PURCHASE_KEYS = new Set(['code_id', 'seller_id', 'code']);
 
 /** The rule of a followed view; null for views that are always exported whole. */
-export function feedRule(view: string): FeedRule | null {
+export function followRule(view: string): FollowRule | null {
   return Object.hasOwn(RULES, view) ? (RULES[view] ?? null) : null;
 }
 

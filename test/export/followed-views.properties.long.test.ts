@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import pg from 'pg';
 import initSqlJs from 'sql.js';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { FeedCursor } from '../../src/domain/feeds.js';
-import { FOLLOWED_VIEWS, feedRule } from '../../src/store/feed-rules.js';
+import type { ChangeCursor } from '../../src/domain/change-cursor.js';
+import { FOLLOWED_VIEWS, followRule } from '../../src/store/followed-views.js';
 import { openStore, type Store } from '../../src/store/store.js';
 import { HistoryBook } from '../store/history-book.js';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.js';
@@ -38,9 +38,11 @@ afterAll(async () => {
   await book.close();
 });
 
-/** The SQL from docs/feeds.md that loads a feed, adapted to another view. */
+/** The SQL from docs/feeds.md that loads an export, adapted to another view. */
 function loading(view: string): string {
-  const key = (feedRule(view)?.key ?? []).map((name) => `old.${name} = new.${name}`).join(' AND ');
+  const key = (followRule(view)?.key ?? [])
+    .map((name) => `old.${name} = new.${name}`)
+    .join(' AND ');
   return documented('postgresql')
     .replaceAll(/\bitems\b/g, view)
     .replace(/old\.seller_id .*(?=;)/, key);
@@ -48,7 +50,7 @@ function loading(view: string): string {
 
 /** Another PostgreSQL that follows every view with the documented statements. */
 class Copy {
-  readonly #cursors = new Map<string, FeedCursor>();
+  readonly #cursors = new Map<string, ChangeCursor>();
 
   /** Creates empty tables: the documented one for items, and tables like the views for the rest. */
   async begin(): Promise<void> {
@@ -90,7 +92,7 @@ async function rowsOf(pool: pg.Pool, from: string): Promise<string[]> {
 /** An SQLite database that follows items with the documented statements. */
 class LiteCopy {
   readonly #db = new SQL.Database();
-  #cursor: FeedCursor | null = null;
+  #cursor: ChangeCursor | null = null;
 
   constructor() {
     this.#db.run(documented('sqlite-table'));

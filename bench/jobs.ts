@@ -10,11 +10,11 @@ import { Agent, request } from 'undici';
 import type { BulkInput, FeedInput } from './feed-jobs.js';
 import { report } from './report.js';
 
-/** The catalogue job as `sync items` runs it, from before its account check to its report. */
-async function catalogue(): Promise<number> {
+/** The run as `sync items` runs it, from before its account check to its report. */
+async function items(): Promise<number> {
   const { openApp } = await import('#product/app.js');
   const { loadConfig } = await import('#product/config/index.js');
-  const { syncCatalogue } = await import('#product/jobs/sync-catalogue.js');
+  const { syncItems } = await import('#product/jobs/sync-items.js');
   const { signal } = new AbortController();
   const config = loadConfig('sellers', () => null);
   const [seller] = config.sellers;
@@ -23,7 +23,7 @@ async function catalogue(): Promise<number> {
   try {
     return await app.withJobs(seller, {}, async (deps) => {
       const started = performance.now();
-      const { state, problem } = await syncCatalogue(deps, signal);
+      const { state, problem } = await syncItems(deps, signal);
       if (state !== 'succeeded') throw new Error(problem?.message ?? state);
       return performance.now() - started;
     });
@@ -173,7 +173,7 @@ async function validate({ url, key, file, concurrency }: ValidateInput): Promise
 }
 
 const jobs = {
-  catalogue,
+  items,
   parse,
   copy,
   sale,

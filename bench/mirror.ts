@@ -25,7 +25,7 @@ const DISK_BYTES_PER_ITEM = 10_000;
 const SYNC = ['sync', 'items', '--json'];
 
 /**
- * Measures catalogue runs, compared with simple ways of doing the same.
+ * Measures runs of items, compared with simple ways of doing the same.
  * @param loads repetitions of first loads
  * @param nights repetitions of unchanged nights
  */
@@ -185,7 +185,7 @@ class Rounds {
   }
 
   async #job(run: Run): Promise<void> {
-    await this.#record(run, measureJob('catalogue', undefined, this.#settings));
+    await this.#record(run, measureJob('items', undefined, this.#settings));
   }
 
   async #record(run: Run, measuring: Promise<Measurement>): Promise<void> {

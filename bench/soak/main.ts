@@ -92,7 +92,7 @@ await soak.end(
     exitCodes.every((code) => code === 0),
 );
 
-/** Whether every seller has a successful catalogue run that began after the chaos. */
+/** Whether every seller has a successful run of items that began after the chaos. */
 async function areAllMirrored(client: Client): Promise<boolean> {
   const { rows } = await client.query<{ fresh: number }>(
     `SELECT count(DISTINCT seller_id)::int AS fresh FROM mirror.runs

@@ -49,7 +49,7 @@ function accountChanged(sellerId: string, message: string, otherwise: string): R
   return new RunProblem('account-changed', message, remedy);
 }
 
-/** Mirrors the account. Returns its details, so that the catalogue run that follows need not verify the key again. */
+/** Mirrors the account. Returns its details, so that the run of items that follows need not verify the key again. */
 export async function syncAccount(
   deps: JobDeps,
   signal: AbortSignal,

@@ -2,7 +2,7 @@ import { SellerBusyError } from '../store/locks.js';
 import { busyOutcome, errorOutcome, problemAction } from './problem.js';
 import { syncAccount, type AccountDetails } from './account.js';
 import { AlreadyDoneError } from './run.js';
-import { syncCatalogue } from './sync-catalogue.js';
+import { syncItems } from './sync-items.js';
 import { syncItem } from './sync-item.js';
 import type { Alert, JobDeps, JobOutcome, Problem, RunReport } from './types.js';
 
@@ -69,7 +69,7 @@ async function perform(deps: JobDeps, job: MirrorJob, signal: AbortSignal): Prom
       let report: RunReport;
       if (step === 'account') ({ report, account } = await syncAccount(deps, signal));
       else if (job.kind === 'item') report = await syncItem(deps, job.itemId, signal);
-      else report = await syncCatalogue(deps, signal, account);
+      else report = await syncItems(deps, signal, account);
       const { runId, state, problem } = report;
       if (problem !== null) return await afterFailure(deps, runId, problem, signal);
       result[step] = { run: String(runId), state };

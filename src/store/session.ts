@@ -5,7 +5,7 @@ import type { Json } from '../domain/item.js';
 import type { KnownItems, KnownState } from '../domain/known-items.js';
 import type { PreparedItem } from '../domain/prepare-item.js';
 import type { LookupOutcome, RemovalPlan, Removals } from '../domain/removals.js';
-import { type Applied, applyStage, loadKnownCatalogue, NOTHING_APPLIED } from './catalogue.js';
+import { type Applied, applyStage, loadKnownItems, NOTHING_APPLIED } from './apply-items.js';
 import { CopyIn } from './copy.js';
 import {
   type DecisionRecord,
@@ -90,7 +90,7 @@ export class ItemSession {
 
   /** Loads the stored items before a list is read. Items of the first list are not published as changes. */
   async loadKnown(): Promise<KnownItems> {
-    const known = await loadKnownCatalogue(await this.#connection(), this.#stamp.sellerId);
+    const known = await loadKnownItems(await this.#connection(), this.#stamp.sellerId);
     this.#countsBefore = known.items.stateCounts();
     if (!known.loaded) this.#added = null;
     return known.items;

@@ -49,8 +49,8 @@ describe('run', () => {
     service.process.kill('SIGTERM');
     const { code, stdout } = await service.ended;
     expect(code).toBe(0);
-    const [account, catalogue] = await runs();
-    expect([account?.kind, catalogue?.kind]).toEqual(['account', 'items']);
+    const [account, items] = await runs();
+    expect([account?.kind, items?.kind]).toEqual(['account', 'items']);
     const succeeded = lines(stdout).filter(({ msg }) => msg === 'run succeeded');
     expect(succeeded).toHaveLength(2);
     for (const line of succeeded) {

@@ -4,7 +4,7 @@ import { wrap } from '../../src/cli/output/text.js';
 import { withRunnableCommands } from '../../src/cli/own-command.js';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/account.js';
-import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { syncItems } from '../../src/jobs/sync-items.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
 import type { JobDeps } from '../../src/jobs/types.js';
 import type { Simulator } from '../../src/simulator/index.js';
@@ -50,7 +50,7 @@ describe('the verdict on a copy', () => {
   it('is “failing” when the newest run failed, with the reason and a remedy', async () => {
     const { sim, deps } = await mirrored();
     sim.faults.always('list', { kind: 'html', status: 200 });
-    await syncCatalogue(deps, never);
+    await syncItems(deps, never);
     // A later success of another kind does not make the items current.
     await syncAccount(deps, never);
     const { verdict, current, lastProblem } = await report();

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, vi } from 'vitest';
-import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { syncItems } from '../../src/jobs/sync-items.js';
 import {
   seededCatalogue,
   seededPurchases,
@@ -243,7 +243,7 @@ export async function marketOf(
   const catalogue = seededCatalogue({ seed: 3, count });
   const sim = await mirror.simulate({ sellers: [{ key: KEY, username, catalogue }], ...options });
   const deps = mirror.deps(sim.url);
-  const sync = () => syncCatalogue(deps, never);
+  const sync = () => syncItems(deps, never);
   return { catalogue, sim, deps, sync, env: settings(mirror.databaseUrl, sim.url) };
 }
 

@@ -1,6 +1,6 @@
 import { Secret } from '../../src/domain/secret.js';
 import { syncAccount } from '../../src/jobs/account.js';
-import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { syncItems } from '../../src/jobs/sync-items.js';
 import { seededCatalogue, seededPurchases, type Simulator } from '../../src/simulator/index.js';
 import { auditDeps, enter, workThrough } from '../jobs/codes/support.js';
 import { never, type Mirror } from '../support/mirror.js';
@@ -29,7 +29,7 @@ export async function showcase(mirror: Mirror) {
       const deps = depsOf(seller);
       if (seller === main && night === 17) sim.faults.next('list', { kind: 'server-error' }, 9);
       const { account } = await syncAccount(deps, never);
-      await syncCatalogue(deps, never, account).catch(() => undefined);
+      await syncItems(deps, never, account).catch(() => undefined);
       sim.faults.clear();
     }
     if (night === 8) {
@@ -47,7 +47,7 @@ export async function showcase(mirror: Mirror) {
   for (const seller of [main, studio]) {
     const deps = depsOf(seller);
     const { account } = await syncAccount(deps, never);
-    await syncCatalogue(deps, never, account);
+    await syncItems(deps, never, account);
   }
   await mirror.rows(`UPDATE mirror.runs SET started_at = started_at - interval '5 hours',
     finished_at = finished_at - interval '5 hours' WHERE started_at > now() - interval '1 hour'`);

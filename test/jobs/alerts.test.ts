@@ -11,7 +11,7 @@ import {
 import type { Alert } from '../../src/jobs/types.js';
 import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/account.js';
-import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { syncItems } from '../../src/jobs/sync-items.js';
 import { createWebhook } from '../../src/webhook/webhook.js';
 import { startServer, type Script } from '../support/http-server.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
@@ -160,7 +160,7 @@ describe('an alert', () => {
 
   it('of a stale copy says since when', async () => {
     const { deps } = await market();
-    await syncCatalogue(deps, never);
+    await syncItems(deps, never);
     const later = new Date(Date.now() + 27 * 3_600_000);
     const [alert] = await findStaleSellers(mirror().store, ['main'], 26, later);
     if (alert === undefined) throw new Error('not stale');
@@ -231,7 +231,7 @@ describe('an outdated alert', () => {
     const { server, deps: to } = await receiver();
     await deliverAlert(to, alert, 'a', never);
     expect(server.requests.length, 'an account run does not cover the items').toBe(1);
-    await syncCatalogue(deps, never);
+    await syncItems(deps, never);
     expect(await dropped(alert)).toMatch(/run \d+ has succeeded since/);
   });
 
@@ -253,7 +253,7 @@ describe('an outdated alert', () => {
 
   it('is dropped when the copy is fresh again', async () => {
     const { deps } = await market();
-    await syncCatalogue(deps, never);
+    await syncItems(deps, never);
     const since = '2026-01-01T00:00:00.000Z';
     expect(await dropped({ kind: 'copy-stale', seller: 'main', since })).toMatch(/mirrored since/);
     expect(await dropped({ kind: 'copy-stale', seller: 'gone', since })).toMatch(/no longer/);
@@ -328,7 +328,7 @@ describe('stale sellers', () => {
 
   it('are those whose items are too old, with the same alert each time', async () => {
     const { deps } = await market();
-    await syncCatalogue(deps, never);
+    await syncItems(deps, never);
     const at = (number: number) => findStaleSellers(mirror().store, ['main'], 26, hours(number));
     expect(await at(25.9)).toEqual([]);
     const stale = await at(26.1);
@@ -351,7 +351,7 @@ describe('stale sellers', () => {
   it('exclude parked and paused sellers', async () => {
     const { deps } = await market();
     const { store } = mirror();
-    const { runId } = await syncCatalogue(deps, never);
+    const { runId } = await syncItems(deps, never);
     const find = () => findStaleSellers(store, ['main'], 26, hours(27));
     expect(await find()).toHaveLength(1);
     await store.sellers.park('main', { code: 'refused', reason: 'x', runId });

@@ -1,5 +1,5 @@
 import { syncAccount } from '../../src/jobs/account.js';
-import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { syncItems } from '../../src/jobs/sync-items.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
 import type { JobDeps, RunReport } from '../../src/jobs/types.js';
 import { seededCatalogue, type SimulatorOptions } from '../../src/simulator/index.js';
@@ -20,7 +20,7 @@ export async function openMarket(
     sim,
     catalogue,
     deps,
-    sync: (signal = never): Promise<RunReport> => syncCatalogue(deps, signal),
+    sync: (signal = never): Promise<RunReport> => syncItems(deps, signal),
     syncItem: (id: number): Promise<RunReport> => syncItem(deps, id, never),
     /** Mirrors the account. @param fields override `deps` */
     syncAccount: async (fields: Partial<JobDeps> = {}): Promise<RunReport> =>

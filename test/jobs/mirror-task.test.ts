@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
 import type { JobOutcome } from '../../src/jobs/types.js';
-import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { syncItems } from '../../src/jobs/sync-items.js';
 import type { JobDeps } from '../../src/jobs/types.js';
 import type { Simulator } from '../../src/simulator/index.js';
 import { openStore } from '../../src/store/store.js';
@@ -139,7 +139,7 @@ describe('a job whose seller is busy', () => {
   it('is put off without using up an attempt, and names the other process', async () => {
     const sim = await market();
     sim.faults.next('list', { kind: 'stall', ms: 500 });
-    const first = syncCatalogue(mirror().deps(sim.url, { holder: 'worker 4711 on atlas' }), never);
+    const first = syncItems(mirror().deps(sim.url, { holder: 'worker 4711 on atlas' }), never);
     await until(() => sim.log.length >= 2);
     const outcome = await perform(sim, job('items'));
     expect(outcome).toMatchObject({

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { syncItems } from '../../src/jobs/sync-items.js';
 import type { JobDeps, RunReport } from '../../src/jobs/types.js';
 import {
   notationQuirks,
@@ -115,7 +115,7 @@ async function runAndLook(
     while (!isOver) seen.push(await mirror().items());
   })();
   try {
-    return { report: await syncCatalogue(deps, signal), seen };
+    return { report: await syncItems(deps, signal), seen };
   } catch {
     return { report: null, seen };
   } finally {
@@ -171,7 +171,7 @@ it('the copy is always a real state of the list, through any sequence of changes
       const seller = { key: KEY, username: 'ada', catalogue };
       const sim = await mirror().simulate({ sellers: [seller] });
       const deps = mirror().deps(sim.url, { removalGuard: { items: COUNT, percent: 100 } });
-      await syncCatalogue(deps, never);
+      await syncItems(deps, never);
       for (const events of sequence) {
         /** The ids of the previous list. */
         const last = new Set([...catalogue.truth()].map((item) => item.id));
@@ -217,13 +217,13 @@ it('the copy is always a real state of the list, through any sequence of changes
         await Promise.all(night.cuts);
         sim.faults.clear();
         sim.addSeller(seller);
-        expect(await syncCatalogue(deps, never)).toMatchObject({ state: 'succeeded' });
+        expect(await syncItems(deps, never)).toMatchObject({ state: 'succeeded' });
         const settled = await mirror().items();
-        expect(await syncCatalogue(deps, never)).toMatchObject({ state: 'succeeded' });
+        expect(await syncItems(deps, never)).toMatchObject({ state: 'succeeded' });
         expect(await mirror().items(), 'a second run writes no item row').toEqual(settled);
         catalogue.shuffle(changes);
         sim.setProfile('documented', changes % 2 === 0 ? notationQuirks : {});
-        await syncCatalogue(deps, never);
+        await syncItems(deps, never);
         expect(await mirror().items(), 'order and notation write no item row').toEqual(settled);
         await expectChangesConsistent();
       }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
 import { syncAccount } from '../../src/jobs/account.js';
-import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { syncItems } from '../../src/jobs/sync-items.js';
 import type { RunEvent } from '../../src/jobs/types.js';
 import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
@@ -13,11 +13,11 @@ describe('a run whose process died', () => {
   it('is marked as interrupted by the next run', async () => {
     const sim = await market();
     const deps = mirror().deps(sim.url);
-    await syncCatalogue(deps, never);
+    await syncItems(deps, never);
     await mirror().rows(
       `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'items', 'running', 'gone')`,
     );
-    await syncCatalogue(deps, never);
+    await syncItems(deps, never);
     const runs = await mirror().rows(
       `SELECT state, problem_code FROM mirror.runs WHERE holder = 'gone'`,
     );
@@ -37,13 +37,13 @@ describe('the key', () => {
     catalogue.breakRecord(1004, JSON.stringify({ id: echo, name: null }));
     const deps = mirror().deps(sim.url, { client: { key: new Secret(key) } });
     await syncAccount(deps, never);
-    await syncCatalogue(deps, never);
+    await syncItems(deps, never);
     for (const [status, body] of [
       [200, { status: 'success', key: echo }],
       [401, { status: 'error', msg: `wrong key: ${echo}` }],
     ] as const) {
       sim.faults.always('list', { kind: 'reply', status, body: JSON.stringify(body) });
-      expect((await syncCatalogue(deps, never)).state).toBe('failed');
+      expect((await syncItems(deps, never)).state).toBe('failed');
       sim.faults.clear();
     }
     const tables = await mirror().rows<{ name: string }>(
@@ -66,7 +66,7 @@ describe('onRun', () => {
     const deps = mirror().deps(sim.url, { onRun: (event) => events.push(event) });
     const { report } = await syncAccount(deps, never);
     sim.faults.always('list', { kind: 'html', status: 200 });
-    const failed = await syncCatalogue(deps, never);
+    const failed = await syncItems(deps, never);
     expect(events).toEqual([
       { phase: 'started', runId: report.runId, kind: 'account' },
       {
@@ -91,7 +91,7 @@ describe('onRun', () => {
     const deps = mirror().deps(sim.url, {
       onRun: (event) => states.push(event.phase === 'finished' ? event.state : event.phase),
     });
-    const run = syncCatalogue(deps, interruption.signal);
+    const run = syncItems(deps, interruption.signal);
     while (sim.log.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
     interruption.abort(new Error('stop'));
     await expect(run).rejects.toThrow('stop');
@@ -105,7 +105,7 @@ describe('onRun', () => {
         throw new Error('the log is full');
       },
     });
-    expect(await syncCatalogue(deps, never)).toMatchObject({ state: 'succeeded' });
+    expect(await syncItems(deps, never)).toMatchObject({ state: 'succeeded' });
   });
 });
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { performRecheck } from '../../src/jobs/codes/recheck.js';
 import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/account.js';
-import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { syncItems } from '../../src/jobs/sync-items.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
@@ -75,7 +75,7 @@ describe('a seller whose key is refused', () => {
     expect(after?.runId).toBeGreaterThan(before.runId ?? 0n);
   });
 
-  it.each([syncAccount, syncCatalogue])('resumes with the first successful %o', async (sync) => {
+  it.each([syncAccount, syncItems])('resumes with the first successful %o', async (sync) => {
     const { sim, deps } = await parked();
     sim.faults.clear();
     await sync(deps, never);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { syncAccount } from '../../src/jobs/account.js';
-import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { syncItems } from '../../src/jobs/sync-items.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
 import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
 import {
@@ -28,7 +28,7 @@ async function market(count = 12): Promise<Simulator> {
 async function mirrored(count?: number) {
   const sim = await market(count);
   const deps = mirror().deps(sim.url);
-  await syncCatalogue(deps, never);
+  await syncItems(deps, never);
   return { sim, deps };
 }
 
@@ -43,7 +43,7 @@ describe('records as received', () => {
     const sim = await market();
     const deps = mirror().deps(sim.url);
     await syncAccount(deps, never);
-    await syncCatalogue(deps, never);
+    await syncItems(deps, never);
     const before = await mirror().rows('SELECT * FROM reporting.items ORDER BY item_id');
     expect(await rowsOf('items as received')).toBe(12);
     expect(await rowsOf('items as received')).toBe(0);
@@ -54,7 +54,7 @@ describe('records as received', () => {
       expect((await syncItem(deps, Number(item['item_id']), never)).state).toBe('succeeded');
     }
     await syncAccount(deps, never);
-    await syncCatalogue(deps, never);
+    await syncItems(deps, never);
     expect(await mirror().rows('SELECT * FROM mirror.item_changes')).toEqual([]);
     expect(await mirror().rows('SELECT * FROM mirror.account_versions')).toEqual([]);
     expect(await mirror().rows('SELECT * FROM reporting.items ORDER BY item_id')).toEqual(before);
@@ -65,7 +65,7 @@ describe('records as received', () => {
     const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
     const deps = mirror().deps(sim.url);
     catalogue.breakRecord(1003, '{"id":1003,"name":"x","price":"x"}');
-    await syncCatalogue(deps, never);
+    await syncItems(deps, never);
     expect(await rowsOf('records that could not be read')).toBe(0);
     await mirror().pool.query(`UPDATE mirror.quarantine SET last_run_id = 0`);
     expect(await rowsOf('records that could not be read')).toBe(1);
@@ -107,10 +107,10 @@ describe('runs', () => {
   it('are kept if a row refers to them, if they are the newest of their kind, or if they were held', async () => {
     const sim = await market();
     const deps = mirror().deps(sim.url);
-    for (let night = 0; night < 4; night++) await syncCatalogue(deps, never);
+    for (let night = 0; night < 4; night++) await syncItems(deps, never);
     sim.faults.always('any', { kind: 'key-refused' });
-    await syncCatalogue(deps, never).catch(() => undefined);
-    await syncCatalogue(deps, never).catch(() => undefined);
+    await syncItems(deps, never).catch(() => undefined);
+    await syncItems(deps, never).catch(() => undefined);
     await mirror().pool.query(`UPDATE mirror.runs SET state = 'held' WHERE run_id = (
       SELECT run_id FROM mirror.runs ORDER BY run_id OFFSET 1 LIMIT 1)`);
     const runs = (): Promise<{ run_id: string; state: string }[]> =>
@@ -127,7 +127,7 @@ describe('runs', () => {
   it('that are pruned affect no report but the daily count of runs, whose comment says so', async () => {
     const sim = await market();
     const deps = mirror().deps(sim.url);
-    for (let night = 0; night < 3; night++) await syncCatalogue(deps, never);
+    for (let night = 0; night < 3; night++) await syncItems(deps, never);
     await mirror().pool.query(
       `UPDATE mirror.runs SET started_at = started_at - run_id * interval '1 day'`,
     );

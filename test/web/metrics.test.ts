@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { syncAccount } from '../../src/jobs/account.js';
-import { syncCatalogue } from '../../src/jobs/sync-catalogue.js';
+import { syncItems } from '../../src/jobs/sync-items.js';
 import type { RunEvent } from '../../src/jobs/types.js';
 import type { CallRecord } from '../../src/marketplace/types.js';
 import { TimeoutError } from '../../src/queue/concurrency.js';
@@ -334,7 +334,7 @@ describe('on a real store', () => {
       client: { onCall: (call) => metrics.onCall('main', call) },
     });
     await syncAccount(deps, never);
-    await syncCatalogue(deps, never);
+    await syncItems(deps, never);
     const shown = await scrape(metrics);
     const of = (name: string, labels: Record<string, string>) =>
       shown(name, { seller: 'main', ...labels });

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { openApp, type App } from '../../app.js';
 import { readConfig, type Config, type FeedConfig } from '../../config/index.js';
 import { runFeed } from '../../feeds/open.js';
-import { syncSeller } from '../../jobs/sync-catalogue.js';
+import { syncSeller } from '../../jobs/sync-items.js';
 import type { RunReport } from '../../jobs/types.js';
 import { cronFault } from '../../queue/cron.js';
 import {

@@ -2,7 +2,7 @@ import { Argument, Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
 import { syncAccount } from '../../jobs/account.js';
-import { syncCatalogue, syncSeller } from '../../jobs/sync-catalogue.js';
+import { syncItems, syncSeller } from '../../jobs/sync-items.js';
 import { syncItem } from '../../jobs/sync-item.js';
 import type { JobDeps, RunReport } from '../../jobs/types.js';
 import { print, printJson, printResult, stdoutLook } from '../console.js';
@@ -121,7 +121,7 @@ async function* runsOf(
 ): AsyncGenerator<RunReport> {
   if (target.kind === 'item') yield await syncItem(deps, target.itemId, signal);
   else if (target.kind === 'account') yield (await syncAccount(deps, signal)).report;
-  else if (target.kind === 'items') yield await syncCatalogue(deps, signal);
+  else if (target.kind === 'items') yield await syncItems(deps, signal);
   else yield* syncSeller(deps, signal);
 }
 

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Json } from '../../../src/domain/item.js';
 import { syncAccount } from '../../../src/jobs/account.js';
-import { syncCatalogue } from '../../../src/jobs/sync-catalogue.js';
+import { syncItems } from '../../../src/jobs/sync-items.js';
 import { seededCatalogue } from '../../../src/simulator/index.js';
 import { BackupError } from '../../../src/store/backup/format.js';
 import { openStore } from '../../../src/store/store.js';
@@ -54,7 +54,7 @@ describe('a backup', () => {
     const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
     const deps = mirror().deps(sim.url);
     await syncAccount(deps, never);
-    await syncCatalogue(deps, never);
+    await syncItems(deps, never);
     const { store, databaseUrl } = mirror();
     const names = Array.from({ length: 400 }, (_, n) => `code-${n}`);
     const { auditId } = await load(store.audits, names);
@@ -63,7 +63,7 @@ describe('a backup', () => {
     const nights = (async () => {
       for (let night = 1; !isOver; night++) {
         for (let id = 1001; id <= 1030; id++) catalogue.change(id, { name: `${id}, ${night}` });
-        await syncCatalogue(deps, never);
+        await syncItems(deps, never);
       }
     })();
     const recording = (async () => {
@@ -103,9 +103,9 @@ describe('a backup', () => {
         expect(await settled()).toBe(before + 1);
       }
       const again = { ...mirror().deps(sim.url), store: restored };
-      expect((await syncCatalogue(again, never)).state).toBe('succeeded');
+      expect((await syncItems(again, never)).state).toBe('succeeded');
       const once = await query(target.url, 'SELECT * FROM mirror.item_changes ORDER BY seq');
-      await syncCatalogue(again, never);
+      await syncItems(again, never);
       const twice = await query(target.url, 'SELECT * FROM mirror.item_changes ORDER BY seq');
       expect(twice).toEqual(once);
       expect((await restored.sellers.statuses())[0]?.items.live).toBe(60);

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { PurchaseReading } from '../../../src/domain/codes/known-code.js';
 import type { Purchase, PurchasedItem } from '../../../src/domain/item.js';
 import { syncAccount } from '../../../src/jobs/account.js';
-import { syncCatalogue } from '../../../src/jobs/sync-catalogue.js';
+import { syncItems } from '../../../src/jobs/sync-items.js';
 import { syncItem } from '../../../src/jobs/sync-item.js';
 import { seededCatalogue } from '../../../src/simulator/index.js';
 import type { Store } from '../../../src/store/store.js';
@@ -37,12 +37,12 @@ async function mirrorNights(mirror: Mirror): Promise<void> {
   const otherDeps = mirror.deps(other.url, { sellerId: 'second' });
   const night = async (): Promise<void> => {
     await syncAccount(deps, never);
-    await syncCatalogue(deps, never);
+    await syncItems(deps, never);
   };
 
   await night();
   await syncAccount(otherDeps, never);
-  await syncCatalogue(otherDeps, never);
+  await syncItems(otherDeps, never);
 
   await passTime(mirror, '1 day');
   main.change(1001, { priceRegularCents: 1250, priceExtendedCents: 4000 });
@@ -53,7 +53,7 @@ async function mirrorNights(mirror: Mirror): Promise<void> {
   for (let n = 0; n < 3; n++) {
     other.faults.next('list', { kind: 'truncate', how: 'destroy', fraction: 0.5 });
   }
-  await syncCatalogue(otherDeps, never);
+  await syncItems(otherDeps, never);
 
   await passTime(mirror, '1 day');
   main.restore(1003);
@@ -71,7 +71,7 @@ async function mirrorNights(mirror: Mirror): Promise<void> {
   sim.addSeller({ ...ADA, catalogue: main, account: { balanceCents: 9_000, heading: 'Welcome' } });
   await night();
   second.change(1002, { priceRegularCents: null });
-  await syncCatalogue(otherDeps, never);
+  await syncItems(otherDeps, never);
 
   const [last] = await mirror.rows<{ ago: string }>(
     `SELECT (max(started_at) - (date_trunc('day', now() AT TIME ZONE 'UTC') - interval '12 hours')

@@ -48,11 +48,11 @@ async function liveItems(): Promise<object[]> {
 }
 
 /** A row without its place on disk, and without the hash of its bytes in the list. */
-function content({ place: _, written_by: _by, wire_hash: _hash, ...row }: ItemRow): object {
+function content({ place: _place, written_by: _by, wire_hash: _hash, ...row }: ItemRow): object {
   return row;
 }
 
-describe('a catalogue run', () => {
+describe('a run of items', () => {
   it.each(['documented', 'field-1', 'field-2'] as const)(
     'makes the store equal the marketplace of profile %s',
     async (profile) => {

@@ -2,7 +2,7 @@ import { type WideChange, wideChanges } from '../domain/changes.js';
 import type { KnownItems } from '../domain/known-items.js';
 import { prepareItem, type PreparedItem } from '../domain/prepare-item.js';
 import type { ListElement } from '../marketplace/types.js';
-import { type Applied, addApplied, NOTHING_APPLIED } from '../store/catalogue.js';
+import { type Applied, addApplied, NOTHING_APPLIED } from '../store/apply-items.js';
 import type { ItemRows } from '../store/item-rows.js';
 import type { ItemSession, QuarantineEntry } from '../store/session.js';
 import { noteTolerated, type RunContext } from './run.js';
@@ -60,7 +60,7 @@ class WriteBuffer {
  * The others go into a staging table. Those whose content differs are applied at the end of the list,
  * which may hold an item twice. If most records differ, as in a sale, they are applied while it is read.
  */
-export class CatalogueIntake {
+export class ListWriter {
   readonly #run: RunContext;
   readonly #session: ItemSession;
   readonly #known: KnownItems;

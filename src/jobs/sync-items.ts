@@ -3,7 +3,7 @@ import { describeWide, type WideChange } from '../domain/changes.js';
 import { ListBroken } from '../marketplace/types.js';
 import type { ItemList } from '../marketplace/types.js';
 import { isTransient } from '../marketplace/retry.js';
-import { CatalogueIntake, ListedTwice } from './catalogue-intake.js';
+import { ListWriter, ListedTwice } from './list-writer.js';
 import { syncAccount, verifyAccount, type AccountDetails } from './account.js';
 import { problemOf, RunProblem } from './problem.js';
 import { inSession, performRun, resetCounts, type RunContext } from './run.js';
@@ -18,11 +18,11 @@ const NO_ITEMS =
   'the marketplace lists no items, which it also does for an account with exactly one item; so known items are looked up one by one, and a single item can be mirrored with `seller-mirror sync item ID`';
 
 /**
- * Mirrors the catalogue. Verifies the key, stores the list in one transaction, which also marks unlisted
+ * Mirrors the items. Verifies the key, stores the list in one transaction, which also marks unlisted
  * items as missing, and then looks those up. A list that breaks off or can't be read changes nothing.
  * @param account account details, if the caller has just verified them
  */
-export function syncCatalogue(
+export function syncItems(
   deps: JobDeps,
   signal: AbortSignal,
   account: AccountDetails | null = null,
@@ -41,7 +41,7 @@ export async function* syncSeller(deps: JobDeps, signal: AbortSignal): AsyncGene
   const { report, account } = await syncAccount(deps, signal);
   yield report;
   if (account !== null && report.state === 'succeeded') {
-    yield await syncCatalogue(deps, signal, account);
+    yield await syncItems(deps, signal, account);
   }
 }
 
@@ -90,14 +90,14 @@ async function storeList(
     const present = known.presentCount();
     let delisted = 0;
     if (list !== null) {
-      const intake = new CatalogueIntake(run, session, known, mayApplyEarly);
+      const writer = new ListWriter(run, session, known, mayApplyEarly);
       try {
-        await readList(run, list, intake, present);
+        await readList(run, list, writer, present);
       } finally {
         // No write may outlive the transaction.
-        await intake.writesEnded();
+        await writer.writesEnded();
       }
-      ({ wideChanges } = intake);
+      ({ wideChanges } = writer);
       await session.markWideFields(wideChanges);
       ({ delisted, missing: run.counts.missing } = await session.delist(known.unseen()));
       if (known.anySeen() !== null) session.markListLoaded();
@@ -116,7 +116,7 @@ async function storeList(
 async function readList(
   run: RunContext,
   list: ItemList,
-  intake: CatalogueIntake,
+  writer: ListWriter,
   present: number,
 ): Promise<void> {
   const { deps, lock, counts, signal } = run;
@@ -124,14 +124,14 @@ async function readList(
   for await (const batch of list.batches) {
     signal.throwIfAborted();
     lock.assertHeld();
-    await intake.add(batch);
+    await writer.add(batch);
     counts.bytes = list.bytes();
     const { listed: records, bytes } = counts;
     deps.onProgress?.({ phase: 'list', records, bytes, expected });
   }
   deps.onProgress?.({ phase: 'write' });
-  await intake.finish();
-  checkQuarantined(run, intake.firstReason);
+  await writer.finish();
+  checkQuarantined(run, writer.firstReason);
   for (const name of list.tolerated()) run.tolerated.set(name, 1);
 }
 

@@ -13,7 +13,7 @@ const STATES: readonly KnownState[] = ['live', 'missing', 'removed'];
 const KNOWN_ROW_BYTES = 2 + (4 + 8) + (4 + 8) + (4 + 2);
 
 /** Loads id, hash and state of all stored items. `loaded` is true if a list was stored before. */
-export async function loadKnownCatalogue(
+export async function loadKnownItems(
   client: PoolClient,
   sellerId: string,
 ): Promise<{ readonly items: KnownItems; readonly loaded: boolean }> {

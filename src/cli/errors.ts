@@ -1,5 +1,5 @@
 import { ConfigError } from '../config/index.js';
-import { IntakeError } from '../intake/types.js';
+import { FileError } from '../intake/types.js';
 import { MarketplaceOptionsError } from '../marketplace/types.js';
 import { explainDatabaseError } from '../store/errors.js';
 import { SellerBusyError } from '../store/locks.js';
@@ -46,7 +46,7 @@ function explain(
   const outOfFiles = describeOutOfFiles(error);
   if (outOfFiles !== null) return outOfFiles;
   if (error instanceof CommandError) return [error.message, error.remedy, error.exitCode];
-  if (error instanceof IntakeError) return [error.message, error.remedy, EXIT.usage];
+  if (error instanceof FileError) return [error.message, error.remedy, EXIT.usage];
   if (error instanceof MarketplaceOptionsError) return [error.message, null, EXIT.usage];
   if (error instanceof SellerBusyError) {
     return [error.message, 'wait until it has ended; `seller-mirror status` shows it'];

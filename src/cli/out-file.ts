@@ -75,7 +75,7 @@ export function formatOfFile<Format extends string>(
 /** Formats that can't be shown on a terminal. */
 const BINARY: Readonly<Record<string, string>> = { xlsx: 'a workbook', parquet: 'Parquet' };
 
-/** Checks that the output can be written, before any work is done. @throws {CommandError | IntakeError} */
+/** Checks that the output can be written, before any work is done. @throws {CommandError | FileError} */
 export async function checkDestination(destination: Destination<string> | null): Promise<void> {
   if (destination === null) return;
   const { path, format } = destination;

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { errorCode } from '../domain/error-code.js';
 import { cursorText, parseCursor, type ChangeCursor } from '../domain/change-cursor.js';
-import { IntakeError } from '../intake/types.js';
+import { FileError } from '../intake/types.js';
 import { writeWhole } from '../intake/write-whole.js';
 
 /** The rows that a cursor applies to. */
@@ -17,7 +17,7 @@ const FILE = z.object({ view: z.string(), seller: z.string().nullable(), cursor:
 /**
  * Reads the cursor in a file.
  * @returns null if there is no such file, as before the first export
- * @throws {IntakeError} when the file has no cursor, or a cursor of other rows
+ * @throws {FileError} when the file has no cursor, or a cursor of other rows
  */
 export async function readCursorFile(
   path: string,
@@ -26,12 +26,12 @@ export async function readCursorFile(
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
     const code = errorCode(error);
     if (code === 'ENOENT') return null;
-    throw new IntakeError(`${path}: it can’t be read (${code})`, 'name another file');
+    throw new FileError(`${path}: it can’t be read (${code})`, 'name another file');
   });
   if (text === null) return null;
   const content = parseFile(text);
   if (content === null) {
-    throw new IntakeError(
+    throw new FileError(
       `${path} has no cursor`,
       'name the file of an earlier export, or a new file to start over',
     );
@@ -39,7 +39,7 @@ export async function readCursorFile(
   const { view, seller, cursor } = content;
   if (view !== scope.view || seller !== scope.seller) {
     const owner = seller === null ? view : `${view} of seller "${seller}"`;
-    throw new IntakeError(
+    throw new FileError(
       `${path} has the cursor of ${owner}`,
       'each export needs its own cursor file: name another one',
     );
@@ -57,7 +57,7 @@ function parseFile(text: string): (CursorScope & { readonly cursor: ChangeCursor
   }
 }
 
-/** @throws {IntakeError} when the file can't be written */
+/** @throws {FileError} when the file can't be written */
 export async function writeCursorFile(
   path: string,
   { view, seller }: CursorScope,

@@ -1,6 +1,6 @@
 import { LONGEST_CODE, normalizeCode } from '../domain/codes/code.js';
 import { maskCode } from '../domain/secret.js';
-import { IntakeError, quoted } from './types.js';
+import { FileError, quoted } from './types.js';
 import type { Intake } from './types.js';
 
 interface Table {
@@ -21,7 +21,7 @@ interface ColumnChoice {
 
 /**
  * Chooses the column of codes: the requested one, or by name, or by values.
- * @throws IntakeError when there is no such column, or more than one
+ * @throws FileError when there is no such column, or more than one
  */
 export function chooseColumn(table: Table, requested: string | undefined): ColumnChoice {
   if (requested !== undefined) return requestedColumn(table, requested);
@@ -40,11 +40,11 @@ export function chooseColumn(table: Table, requested: string | undefined): Colum
   const candidates = named.length > 0 ? byName : codes;
   const [index] = candidates;
   if (index === undefined) {
-    throw new IntakeError('no column looks like purchase codes', listColumns(table));
+    throw new FileError('no column looks like purchase codes', listColumns(table));
   }
   if (candidates.length > 1) {
     const places = candidates.map((at) => nameOf(table, at));
-    throw new IntakeError(
+    throw new FileError(
       `several columns may hold the codes: ${places.join(', ')}`,
       'Choose one with --column, by name or number.',
     );
@@ -60,7 +60,7 @@ function requestedColumn(table: Table, requested: string): ColumnChoice {
   const { columns } = table;
   const named = indicesOf(columns, requested.trim());
   if (named.length > 1) {
-    throw new IntakeError(
+    throw new FileError(
       `${named.length} columns are named ${quoted(requested)}`,
       `Set --column to a number: ${named.map((at) => at + 1).join(' or ')}.`,
     );
@@ -70,7 +70,7 @@ function requestedColumn(table: Table, requested: string): ColumnChoice {
   if (columns[index] !== undefined) {
     return { index, reason: `${locationOf(table, index)}, as requested.` };
   }
-  throw new IntakeError(`there is no column ${quoted(requested)}`, listColumns(table));
+  throw new FileError(`there is no column ${quoted(requested)}`, listColumns(table));
 }
 
 /** Columns with this name. An exact match beats one in another letter case. */

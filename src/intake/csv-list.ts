@@ -7,7 +7,7 @@ import { lineSplitter, type Line } from './text-list.js';
 
 type Cells = readonly string[];
 
-/** Finds delimiter, header and columns. @throws IntakeError when the list is empty or the column of codes is unclear */
+/** Finds delimiter, header and columns. @throws FileError when the list is empty or the column of codes is unclear */
 export function planCsv(sample: Sample): Plan {
   const { whole, column, maxLength, mask } = sample;
   const lines = firstLines(sample);
@@ -31,7 +31,7 @@ export function planCsv(sample: Sample): Plan {
  * @param records the first records that are not empty
  * @param whole true if these are all records
  * @param column the requested column
- * @throws IntakeError when there is no record, or the column of codes is unclear
+ * @throws FileError when there is no record, or the column of codes is unclear
  */
 export function planTable(
   records: readonly Cells[],

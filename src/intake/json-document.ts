@@ -1,5 +1,5 @@
 import { KEPT_OF_TOO_LONG } from './text-list.js';
-import { IntakeError, quoted } from './types.js';
+import { FileError, quoted } from './types.js';
 
 export interface JsonRecord {
   readonly line: number;
@@ -49,7 +49,7 @@ export class JsonDocument {
     this.#mask = mask;
   }
 
-  /** Adds text. @returns the records that end in it @throws IntakeError when the document's structure is broken */
+  /** Adds text. @returns the records that end in it @throws FileError when the document's structure is broken */
   push(piece: string, isLast: boolean): JsonRecord[] {
     const text = this.#heldBack + piece;
     this.#heldBack = !isLast && text.endsWith('\r') ? '\r' : '';
@@ -68,7 +68,7 @@ export class JsonDocument {
     else {
       yield* this.#members();
       if (this.list === null) {
-        throw new IntakeError(
+        throw new FileError(
           'the JSON object has no list of strings or objects',
           'Use an array of codes, an array of objects, or an object with one such array.',
         );
@@ -96,7 +96,7 @@ export class JsonDocument {
       if (!(yield* this.#accept('['))) yield* this.#value(0);
       else if (['"', '{'].includes(yield* this.#peek())) {
         if (this.list !== null) {
-          throw new IntakeError(
+          throw new FileError(
             `the JSON object has two lists: ${quoted(this.list)} and ${quoted(name)}`,
             'Leave only the list with the codes in the file.',
           );
@@ -206,7 +206,7 @@ export class JsonDocument {
   }
 
   #fail(problem: string): never {
-    throw new IntakeError(
+    throw new FileError(
       `line ${this.#line}: ${problem}`,
       'Correct the JSON or export it again. With one value a line (NDJSON), other lines survive a broken one.',
     );

@@ -1,14 +1,14 @@
 import { chooseColumn } from './columns.js';
 import { JsonDocument, type JsonRecord } from './json-document.js';
 import { isBlank, lineSplitter } from './text-list.js';
-import { IntakeError, quoted, wrongFile } from './types.js';
+import { FileError, quoted, wrongFile } from './types.js';
 import type { IntakeRow, Plan, Sample, Splitter, Tally } from './types.js';
 
 const MAX_SAMPLE_RECORDS = 1000;
 const MAX_COLUMNS = 1000;
 const MAX_NAMES = 10;
 
-/** Finds the list and its columns. @throws IntakeError when there is no list, or the column of codes is unclear */
+/** Finds the list and its columns. @throws FileError when there is no list, or the column of codes is unclear */
 export function planJson(sample: Sample, byLine: boolean): Plan {
   const { text, whole, maxLength, mask } = sample;
   const document = new JsonDocument(maxLength, mask);
@@ -48,7 +48,7 @@ function shapeOf(values: readonly JsonValue[], { column, mask }: Sample): JsonSh
   }
   const columns = [...new Set(objects.flatMap((fields) => [...fields.keys()]))];
   if (columns.length > MAX_COLUMNS) {
-    throw new IntakeError(
+    throw new FileError(
       `the objects have more than ${MAX_COLUMNS} different fields`,
       'Export the codes with fewer fields.',
     );

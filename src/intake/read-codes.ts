@@ -16,7 +16,7 @@ import {
   type Peeked,
 } from './source.js';
 import { planText } from './text-list.js';
-import { IntakeError, quoted, wrongFile } from './types.js';
+import { FileError, quoted, wrongFile } from './types.js';
 import type {
   Format,
   Intake,
@@ -36,7 +36,7 @@ const MAX_FIRST_ROWS = 1000;
 
 /**
  * Finds out how a list is written, and reads it.
- * @throws IntakeError when it is not a list of codes, or the column of codes is unclear
+ * @throws FileError when it is not a list of codes, or the column of codes is unclear
  */
 export async function readCodes(
   source: AsyncIterable<Uint8Array>,
@@ -74,7 +74,7 @@ async function readingOf(source: Peeked, options: IntakeOptions): Promise<Readin
   }
   const reading = readText(source, options, wanted);
   if (sheet === undefined) return reading;
-  throw new IntakeError(
+  throw new FileError(
     `there is no sheet in a list that is read as ${reading.format}`,
     'Leave --sheet out, or name an Excel workbook (.xlsx).',
   );
@@ -213,7 +213,7 @@ function findFormat(
   requested: Format | undefined,
 ): { format: TextFormat; reason: string } {
   if (requested === 'xlsx') {
-    throw new IntakeError('this is not an Excel workbook', 'Leave --input-format out.');
+    throw new FileError('this is not an Excel workbook', 'Leave --input-format out.');
   }
   if (requested !== undefined) {
     return { format: requested, reason: `Read as ${requested}, as requested.` };

@@ -3,7 +3,7 @@ import { open, type FileHandle } from 'node:fs/promises';
 import { Readable, pipeline } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { errorCode } from '../domain/error-code.js';
-import { IntakeError, TO_CSV, fileError, type FileProblems } from './types.js';
+import { FileError, TO_CSV, fileError, type FileProblems } from './types.js';
 import type { Encoding } from './types.js';
 
 const NO_FILE = ['there is no such file', 'Check the path.'] as const;
@@ -19,7 +19,7 @@ const PROBLEMS: FileProblems = {
   EMFILE: ['too many files are open', 'Check fewer lists at once.'],
 };
 
-/** @throws IntakeError when the path can't be read */
+/** @throws FileError when the path can't be read */
 export async function openSource(path: string): Promise<AsyncIterable<Uint8Array>> {
   let file: FileHandle | undefined;
   try {
@@ -85,7 +85,7 @@ export function isGzip(head: Buffer): boolean {
 /**
  * Decompresses gzip.
  * @param maxBytes limit of the content, so that a small file can't fill a disk or run for days
- * @throws IntakeError when the content is larger, or the file is broken
+ * @throws FileError when the content is larger, or the file is broken
  */
 export async function* gunzipped(
   source: AsyncIterable<Uint8Array>,
@@ -99,7 +99,7 @@ export async function* gunzipped(
     for await (const bytes of gunzip as AsyncIterable<Buffer>) {
       size += bytes.length;
       if (size > maxBytes) {
-        throw new IntakeError(
+        throw new FileError(
           `the compressed list expands to more than ${maxBytes} bytes`,
           'If that is correct, decompress it first and check the result.',
         );
@@ -109,7 +109,7 @@ export async function* gunzipped(
   } catch (error) {
     const code = errorCode(error);
     if (!/^(?:Z_|ERR_BUFFER_TOO_LARGE)/.test(code)) throw error;
-    throw new IntakeError(
+    throw new FileError(
       `the compressed list is ${code === 'Z_BUF_ERROR' ? 'cut off' : 'damaged'}`,
       'Copy or export it again. `gzip -t` checks it.',
       { cause: error },
@@ -248,7 +248,7 @@ const KINDS: readonly FileKind[] = [
   ['PAR1', 'a Parquet file', 'Export it as CSV.'],
 ];
 
-/** @throws IntakeError that names the kind of a binary file */
+/** @throws FileError that names the kind of a binary file */
 export function refuseBinary(head: Buffer, encoding: Encoding): void {
   const start = head.toString('latin1', 0, 4096);
   const kind = start.startsWith(ZIP)
@@ -258,13 +258,13 @@ export function refuseBinary(head: Buffer, encoding: Encoding): void {
       : KINDS.find(([firstBytes]) => start.startsWith(firstBytes));
   // Text is refused only as a PDF: a code may begin with the other characters too.
   if (kind !== undefined && (kind[0] === '%PDF-' || !isMostlyText(head))) {
-    throw new IntakeError(`this is ${kind[1]}, not a list of codes`, kind[2]);
+    throw new FileError(`this is ${kind[1]}, not a list of codes`, kind[2]);
   }
   if (/^(?:\xff\xfe\0\0|\0\0\xfe\xff)/.test(start)) {
-    throw new IntakeError('the text is encoded as UTF-32', 'Save it as UTF-8.');
+    throw new FileError('the text is encoded as UTF-32', 'Save it as UTF-8.');
   }
   if (!encoding.startsWith('utf-16') && !isMostlyText(head)) {
-    throw new IntakeError(
+    throw new FileError(
       'this is binary data, not a list of codes',
       'Export the codes as CSV, JSON or text, one a line.',
     );

@@ -1,5 +1,5 @@
 import { nameRank } from './columns.js';
-import { IntakeError, quoted } from './types.js';
+import { FileError, quoted } from './types.js';
 import type { Plan, Sample, Splitter } from './types.js';
 
 export interface Line {
@@ -50,13 +50,13 @@ export function isBlank({ text, tooLong }: Line): boolean {
   return text.trim() === '' && !tooLong;
 }
 
-/** Plans a list of one code a line. @throws IntakeError when the requested column does not exist */
+/** Plans a list of one code a line. @throws FileError when the requested column does not exist */
 export function planText({ text, column, maxLength }: Sample): Plan {
   const first = lineSplitter(maxLength)(text, true).find((line) => !isBlank(line));
   const header = first !== undefined && nameRank(first.text) !== null ? first : null;
   const name = header === null ? 'code' : detached(header.text.trim());
   if (column !== undefined && ![name.toLowerCase(), '1'].includes(column.trim().toLowerCase())) {
-    throw new IntakeError(
+    throw new FileError(
       `there is no column ${quoted(column)}: the list is read as one code a line`,
       'Leave --column out, or use --input-format csv if the lines have several cells.',
     );

@@ -80,7 +80,7 @@ export interface Intake {
   readonly first: readonly IntakeRow[];
   /**
    * The rows in list order, in batches, read on demand. Can be iterated once.
-   * @throws IntakeError when the list is cut off or can't be read further
+   * @throws FileError when the list is cut off or can't be read further
    */
   readonly rows: AsyncIterable<readonly IntakeRow[]>;
   readonly tally: Readonly<Tally>;
@@ -132,9 +132,9 @@ export function roomFault(format: string, rows: number): string | null {
 
 export const TO_CSV = 'Save it as CSV (UTF-8) and check that file.';
 
-/** A list can't be read, or a result can't be written. */
-export class IntakeError extends Error {
-  override readonly name = 'IntakeError';
+/** A file can't be read as the user wants, or can't be written. */
+export class FileError extends Error {
+  override readonly name = 'FileError';
 
   constructor(
     message: string,
@@ -146,8 +146,8 @@ export class IntakeError extends Error {
 }
 
 /** The error for a file that is probably not the one that the user meant. */
-export function wrongFile(problem: string): IntakeError {
-  return new IntakeError(problem, 'Check that you exported the right file.');
+export function wrongFile(problem: string): FileError {
+  return new FileError(problem, 'Check that you exported the right file.');
 }
 
 /** Problems and remedies by Node's error code. */
@@ -159,13 +159,13 @@ export function fileError(
   error: unknown,
   problems: FileProblems,
   fallback: readonly [problem: string, remedy: string],
-): IntakeError {
+): FileError {
   const code = errorCode(error);
   const [problem, remedy] = problems[code] ?? [
     `${fallback[0]} (${code || 'no error code'})`,
     fallback[1],
   ];
-  return new IntakeError(`${quoted(path, 200)}: ${problem}`, remedy, { cause: error });
+  return new FileError(`${quoted(path, 200)}: ${problem}`, remedy, { cause: error });
 }
 
 /** Text from a list for a message: quoted, shortened, without control characters. */

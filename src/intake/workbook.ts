@@ -2,7 +2,7 @@ import { posix } from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
 import sax from 'sax';
 import { fromBufferPromise, type Entry, type ZipFile } from 'yauzl';
-import { IntakeError, TO_CSV } from './types.js';
+import { FileError, TO_CSV } from './types.js';
 
 /*
  * Reads an Excel workbook (.xlsx; ECMA-376): XML files in a ZIP archive. Libraries for this hold a whole sheet in memory,
@@ -48,7 +48,7 @@ export interface SheetRow {
 export interface Sheet {
   readonly name: string;
   readonly hidden: boolean;
-  /** Reads rows on demand, in batches that may be empty. @throws IntakeError when the sheet is damaged or too large */
+  /** Reads rows on demand, in batches that may be empty. @throws FileError when the sheet is damaged or too large */
   rows(): AsyncGenerator<readonly SheetRow[], void, undefined>;
 }
 
@@ -56,14 +56,14 @@ export interface Sheet {
  * Opens a workbook.
  * @param maxLength longest row, in UTF-16 units
  * @returns its sheets in order, without chart sheets
- * @throws IntakeError when it is damaged, too large, has a password, or is no workbook
+ * @throws FileError when it is damaged, too large, has a password, or is no workbook
  */
 export async function openWorkbook(bytes: Buffer, maxLength: number): Promise<readonly Sheet[]> {
   const parts = await openParts(bytes);
   const root = await relationsOf(parts, '');
   const path = root.find(({ type }) => type === 'officeDocument')?.path ?? 'xl/workbook.xml';
   if (path.endsWith('.bin')) {
-    throw new IntakeError('this is an Excel workbook in the binary form (.xlsb)', AS_XLSX);
+    throw new FileError('this is an Excel workbook in the binary form (.xlsb)', AS_XLSX);
   }
   const { sheets, from1904 } = await readSheetList(parts, path);
   const relations = await relationsOf(parts, path);
@@ -120,7 +120,7 @@ async function* parseInPieces(
 ): AsyncGenerator<void, void, undefined> {
   const entry = entries.get(path.toLowerCase());
   if (entry === undefined) throw damaged(new Error(`it has no part ${path}`));
-  if (entry.isEncrypted()) throw new IntakeError('the workbook has a password', REMOVE_PASSWORD);
+  if (entry.isEncrypted()) throw new FileError('the workbook has a password', REMOVE_PASSWORD);
   // yauzl fails if a part is larger than the size in its header.
   if (entry.uncompressedSize > maxBytes) throw tooLarge('bytes');
   // sax limits text, names and attributes to 64 KiB a piece, and reads no external entities. A document type, which could
@@ -455,23 +455,23 @@ function dateText(days: number, from1904: boolean): string | null {
 
 const REMOVE_PASSWORD = 'Remove the password in Excel, or save it as CSV (UTF-8).';
 
-function tooLarge(what: 'parts' | 'bytes' | 'text'): IntakeError {
+function tooLarge(what: 'parts' | 'bytes' | 'text'): FileError {
   const problem = {
     parts: `has more than ${WORKBOOK_BOUNDS.parts} parts`,
     bytes: 'has a part that is too large',
     text: 'has text that is longer than a record may be',
   }[what];
-  return new IntakeError(`the workbook ${problem}`, TO_CSV);
+  return new FileError(`the workbook ${problem}`, TO_CSV);
 }
 
-function noWorkbook(): IntakeError {
-  return new IntakeError('this is an Office document, but not an Excel workbook', TO_CSV);
+function noWorkbook(): FileError {
+  return new FileError('this is an Office document, but not an Excel workbook', TO_CSV);
 }
 
 /** Returns our own errors unchanged. Any other error means that the file is damaged. */
-function damaged(error: unknown): IntakeError {
-  if (error instanceof IntakeError) return error;
-  return new IntakeError(
+function damaged(error: unknown): FileError {
+  if (error instanceof FileError) return error;
+  return new FileError(
     'the workbook is damaged or cut off',
     'Copy it again, or open it in Excel and save it again.',
     { cause: error },

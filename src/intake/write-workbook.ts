@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { ZipFile } from 'yazl';
 import { isNumberText } from '../domain/csv.js';
-import { IntakeError, MOST_SHEET_ROWS } from './types.js';
+import { FileError, MOST_SHEET_ROWS } from './types.js';
 
 const MOST_SHEET_COLUMNS = 16_384;
 /** Most UTF-16 units of a cell. */
@@ -22,7 +22,7 @@ type Value = string | number | null;
  * Excel neither runs them as formulas nor converts them to numbers or dates. Numbers of more than 15 digits are text,
  * since Excel would round them. Times are Excel dates in UTC, or text before March 1900. Text of more than 32,767
  * characters is cut with a note.
- * @throws IntakeError when there are more rows, columns or bytes than a sheet can hold
+ * @throws FileError when there are more rows, columns or bytes than a sheet can hold
  */
 export async function* workbookChunks(
   columns: readonly WorkbookColumn[],
@@ -72,8 +72,8 @@ async function* sheetXml(
   yield Buffer.from(`${xml}</sheetData></worksheet>`);
 }
 
-function tooMuch(what: string): IntakeError {
-  return new IntakeError(
+function tooMuch(what: string): FileError {
+  return new FileError(
     `an Excel sheet has no room for more than ${what}`,
     'Write it as CSV, which has no such limit.',
   );

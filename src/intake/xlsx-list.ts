@@ -1,6 +1,6 @@
 import { isShortenedNumber, kindOf, nameRank, SHORTENED_NUMBER } from './columns.js';
 import { isEmpty, planTable } from './csv-list.js';
-import { IntakeError, TO_CSV, quoted } from './types.js';
+import { FileError, TO_CSV, quoted } from './types.js';
 import type { IntakeRow, Reading, Sample, Tally } from './types.js';
 import {
   WORKBOOK_BOUNDS,
@@ -18,7 +18,7 @@ type XlsxOptions = Pick<Sample, 'column' | 'maxLength' | 'mask'> & {
 
 /**
  * Reads one sheet of an Excel workbook as a list: the requested one, the first with a column of codes, or the first.
- * @throws IntakeError when the workbook is damaged or has no such sheet, or the column of codes is unclear
+ * @throws FileError when the workbook is damaged or has no such sheet, or the column of codes is unclear
  */
 export async function readXlsx(
   source: AsyncIterable<Uint8Array>,
@@ -47,7 +47,7 @@ async function readWhole(source: AsyncIterable<Uint8Array>, maxBytes: number): P
     parts.push(bytes);
     if ((size += bytes.length) <= maxBytes) continue;
     const most = `${Math.round(maxBytes / 1024 ** 2)} MiB`;
-    throw new IntakeError(`a workbook may not be larger than ${most}`, TO_CSV);
+    throw new FileError(`a workbook may not be larger than ${most}`, TO_CSV);
   }
   return Buffer.concat(parts);
 }
@@ -73,9 +73,9 @@ async function chooseSheet(sheets: readonly Sheet[], options: XlsxOptions) {
   }
   if (first === undefined) {
     const problem = sheets.length === 0 ? 'has no sheet with cells' : 'has only hidden sheets';
-    throw new IntakeError(`the workbook ${problem}`, listSheets(sheets, options));
+    throw new FileError(`the workbook ${problem}`, listSheets(sheets, options));
   }
-  let firstError: IntakeError | null = null;
+  let firstError: FileError | null = null;
   let fallback: SheetPlan | null = null;
   const chosen = (plan: SheetPlan, why: string) => {
     const reason = second === undefined ? 'the only sheet' : why;
@@ -89,7 +89,7 @@ async function chooseSheet(sheets: readonly Sheet[], options: XlsxOptions) {
       }
       fallback ??= plan;
     } catch (error) {
-      if (!(error instanceof IntakeError)) throw error;
+      if (!(error instanceof FileError)) throw error;
       firstError ??= error;
     }
   }
@@ -97,7 +97,7 @@ async function chooseSheet(sheets: readonly Sheet[], options: XlsxOptions) {
   if (firstError === null) throw new Error('no sheet was read');
   if (second === undefined) throw firstError;
   const problem = `${sheetName(first, options)}: ${firstError.message}`;
-  throw new IntakeError(problem, `${firstError.remedy} ${listSheets(sheets, options)}`);
+  throw new FileError(problem, `${firstError.remedy} ${listSheets(sheets, options)}`);
 }
 
 /** False for a single column without a code or a name of one, such as a cover sheet with a title. */
@@ -128,7 +128,7 @@ function sheetNamed(sheets: readonly Sheet[], options: XlsxOptions, name: string
     (/^\d+$/.test(lower) ? sheets[Number(lower) - 1] : undefined);
   if (found !== undefined) return found;
   const problem = `there is no sheet ${quoted(options.mask(name))}`;
-  throw new IntakeError(problem, listSheets(sheets, options));
+  throw new FileError(problem, listSheets(sheets, options));
 }
 
 /** How much of a sheet is read to find header and columns. */
@@ -158,7 +158,7 @@ async function planSheet(sheet: Sheet, { column, mask }: XlsxOptions): Promise<S
   const width = rows.reduce((most, { cells }) => Math.max(most, widthOf(cells)), 0);
   if (width > MOST_COLUMNS) {
     const problem = `a list may have at most ${MOST_COLUMNS} columns, and this one has ${width}`;
-    throw new IntakeError(problem, TO_CSV);
+    throw new FileError(problem, TO_CSV);
   }
   const cells = rows.map((row) => cellsOf(row, width).map(mask));
   const table = planTable(cells, whole, column);

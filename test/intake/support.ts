@@ -1,6 +1,6 @@
 import { readCodes } from '../../src/intake/read-codes.js';
 import {
-  IntakeError,
+  FileError,
   type IntakeOptions,
   type IntakeRow,
   type Plan,
@@ -58,7 +58,7 @@ export async function refusal(list: List, options: Options = {}): Promise<string
   try {
     await readAll(list, options);
   } catch (error) {
-    if (error instanceof IntakeError) return `${error.message} → ${error.remedy}`;
+    if (error instanceof FileError) return `${error.message} → ${error.remedy}`;
     throw error;
   }
   return 'was read';

@@ -85,7 +85,7 @@ export interface ListOptions {
 
 /**
  * Opens lists that make one audit, and detects their layouts.
- * @throws {IntakeError} when one can't be read
+ * @throws {FileError} when one can't be read
  * @throws {CommandError} when they have different columns: their result has one header
  */
 export async function openLists(

@@ -2,7 +2,7 @@ import { existsSync, realpathSync } from 'node:fs';
 import type { App } from '../../app.js';
 import { COMMA_CSV } from '../../domain/csv.js';
 import { RESULT_FORMATS, type ResultFormat } from '../../intake/results.js';
-import { IntakeError } from '../../intake/types.js';
+import { FileError } from '../../intake/types.js';
 import { assertWritable, writeWhole } from '../../intake/write-whole.js';
 import { auditResultChunks } from '../../jobs/codes/audit-result.js';
 import type { AuditProgress } from '../../store/audits/types.js';
@@ -48,7 +48,7 @@ export async function savedDestination({
     await assertWritable(result.path);
     return result;
   } catch (error) {
-    if (!(error instanceof IntakeError)) throw error;
+    if (!(error instanceof FileError)) throw error;
     throw usageError(
       `the result of audit ${auditId} can’t be written to ${error.message}`,
       'name another file with --out, or - for stdout',
@@ -107,7 +107,7 @@ export async function writeResult(
   try {
     await writeWhole(destination.path, text, signal);
   } catch (error) {
-    if (!(error instanceof IntakeError)) throw error;
+    if (!(error instanceof FileError)) throw error;
     const again = `${program} audits export ${auditId}`;
     throw new CommandError(
       error.message,

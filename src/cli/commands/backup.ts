@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { errorCode } from '../../domain/error-code.js';
 import { moment } from '../../domain/moment.js';
 import { bytes } from '../../domain/units.js';
-import { IntakeError } from '../../intake/types.js';
+import { FileError } from '../../intake/types.js';
 import { assertWritable, writeWhole } from '../../intake/write-whole.js';
 import { NotABackupError, type BackupManifest } from '../../store/backup/format.js';
 import { checkBackup, restore } from '../../store/backup/restore.js';
@@ -61,7 +61,7 @@ async function backupTo(signal: AbortSignal, file: string, options: CommonOption
     });
   } catch (error) {
     // The file's name was checked before, so this is a failure and not wrong usage.
-    if (error instanceof IntakeError) throw new CommandError(error.message, error.remedy);
+    if (error instanceof FileError) throw new CommandError(error.message, error.remedy);
     throw error;
   } finally {
     await store.close();

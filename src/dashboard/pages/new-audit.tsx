@@ -5,7 +5,7 @@ import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
 import { doubtOf } from '../../intake/columns.js';
 import { readCodes } from '../../intake/read-codes.js';
 import { openSource } from '../../intake/source.js';
-import { IntakeError } from '../../intake/types.js';
+import { FileError } from '../../intake/types.js';
 import { verifyKey, type KeyFault } from '../../jobs/account.js';
 import {
   costOf,
@@ -270,7 +270,7 @@ function factsOf({ facts, problem }: ListDraft): ListFacts {
 
 /** Turns an error about the list into one that names the form's fields; returns others unchanged. */
 function asProblem(error: unknown): unknown {
-  if (!(error instanceof IntakeError)) return error;
+  if (!(error instanceof FileError)) return error;
   const remedy = error.remedy
     .replaceAll('Leave --column out', 'Leave the field Column empty')
     .replaceAll('Leave --sheet out', 'Leave the field Sheet empty')

@@ -59,7 +59,7 @@ interface EnterEvents<List> extends ReadEvents<List> {
 
 /**
  * Creates an audit of lists, which are read as one. Does not start it.
- * @throws {IntakeError} when a list breaks off or can't be read further
+ * @throws {FileError} when a list breaks off or can't be read further
  */
 export async function enterLists<List extends NamedList>(
   { audits, sellers }: Pick<Store, 'audits' | 'sellers'>,
@@ -82,7 +82,7 @@ export async function enterLists<List extends NamedList>(
 
 /**
  * Reads lists as `enterLists` does, and keeps nothing.
- * @throws {IntakeError} when a list breaks off or can't be read further
+ * @throws {FileError} when a list breaks off or can't be read further
  */
 export async function measureLists<List extends NamedList>(
   { audits }: Pick<Store, 'audits'>,
@@ -158,7 +158,7 @@ export const SHOWN_REJECTED = 20;
  * Loads all lists into the store as one: the second list's line numbers continue the first's. Each
  * record gets its own number, even if several share a line, as in JSON.
  * @param onRead called after each batch of rows
- * @throws {IntakeError} when a list breaks off or can't be read further
+ * @throws {FileError} when a list breaks off or can't be read further
  */
 export async function loadLists<List extends NamedList>(
   lists: readonly List[],

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import type { Config } from '../config/index.js';
 import { bytes } from '../domain/units.js';
 import { migrationState, type MigrationState } from '../store/migrate.js';
-import { describeDatabase, type DatabaseInfo } from '../store/pools.js';
+import { describeDatabase, type DatabaseInfo } from '../store/open.js';
 import { storeRole } from '../store/read-only.js';
 
 /** The result of one check of `doctor`. */

@@ -60,26 +60,3 @@ export function readMoment(text: string, now: Date): MomentReading {
     ? { at }
     : { fault: `"${plain}" does not exist` };
 }
-
-/** When a seller's history begins; `since` is null if there is none yet. */
-interface HistoryStart {
-  readonly sellerId: string;
-  readonly since: Date | null;
-}
-
-type HistoryGap =
-  | { readonly kind: 'future' }
-  /** No seller, or not every seller, has history at that time. `starts` names those without. */
-  | { readonly kind: 'nothing' | 'some'; readonly starts: readonly HistoryStart[] };
-
-/** Finds the sellers whose history begins after a moment; null if there are none. */
-export function historyGap(
-  starts: readonly HistoryStart[],
-  moment: Date,
-  now: Date,
-): HistoryGap | null {
-  if (moment.getTime() > now.getTime()) return { kind: 'future' };
-  const unknown = starts.filter(({ since }) => since === null || since > moment);
-  if (unknown.length === starts.length) return { kind: 'nothing', starts: unknown };
-  return unknown.length === 0 ? null : { kind: 'some', starts: unknown };
-}

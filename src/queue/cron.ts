@@ -19,7 +19,7 @@ function shape(value: string, more = '(?!)'): RegExp {
   return new RegExp(`^(?:\\*(?:/${NUMBER})?|${v}(?:-${v}(?:/${NUMBER})?)?|${more})$`, 'i');
 }
 
-const FIELDS = [
+const CRON_FIELDS = [
   { name: 'second', shape: shape(NUMBER), allowed: '0 to 59' },
   { name: 'minute', shape: shape(NUMBER), allowed: '0 to 59' },
   { name: 'hour', shape: shape(NUMBER), allowed: '0 to 23' },
@@ -55,7 +55,7 @@ export function cronFault(expression: string): string | null {
     return `has ${count} instead of 5 (or 6, with seconds first)`;
   }
   const lists = fields.length === 5 ? ['0', ...fields] : fields;
-  const values = FIELDS.flatMap((field, at) => {
+  const values = CRON_FIELDS.flatMap((field, at) => {
     const list = lists[at] ?? '';
     // A question mark is allowed only as the whole field.
     const parts = list.split(',').map((value) => (value === '?' ? list : value));

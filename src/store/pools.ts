@@ -232,38 +232,3 @@ export async function assertWritable(pool: Pool): Promise<void> {
     'Point DATABASE_URL to the primary, and check default_transaction_read_only on the server.',
   );
 }
-
-/** A database and the rights of its URL's role. */
-export interface DatabaseInfo {
-  readonly version: string;
-  readonly bytes: number;
-  readonly role: string;
-  /** A standby, or configured as read-only. */
-  readonly isReadOnly: boolean;
-  readonly mayCreateSchemas: boolean;
-  /** Whether the role may write to all existing tables of the mirror. */
-  readonly mayWrite: boolean;
-  readonly hasQueue: boolean;
-}
-
-/** Describes a database and changes nothing. @throws {Error} of the driver */
-export function describeDatabase(url: string, signal: AbortSignal): Promise<DatabaseInfo> {
-  return withOwnClient(url, 'doctor', signal, async (client) => {
-    const { rows } = await client.query<Omit<DatabaseInfo, 'bytes'> & { bytes: string }>(
-      `SELECT current_setting('server_version') AS version, current_user AS role,
-              pg_database_size(current_database()) AS bytes,
-              current_setting('transaction_read_only') = 'on' AS "isReadOnly",
-              has_database_privilege(current_database(), 'CREATE') AS "mayCreateSchemas",
-              to_regnamespace('bullmq') IS NOT NULL AS "hasQueue",
-              NOT EXISTS (
-                SELECT FROM pg_class
-                 WHERE relnamespace = to_regnamespace('mirror') AND relkind = 'r'
-                   AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
-                            AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))
-              ) AS "mayWrite"`,
-    );
-    const [info] = rows;
-    if (info === undefined) throw new Error('the server returned no row');
-    return { ...info, bytes: Number(info.bytes) };
-  });
-}

@@ -30,7 +30,7 @@ export interface TickRecord extends ScheduleKey, ScheduleRecord {
 }
 
 /** A held run counts as a success, since it mirrored everything that is listed. */
-const STATES = `
+const READ = `
   SELECT requested.seller, requested.kind, s.cron, s.time_zone AS "timeZone",
          s.last_tick AS "lastTick", nullif(s.enqueued_at, 'epoch') AS "enqueuedAt",
          run.started_at AS "lastRunAt"
@@ -55,7 +55,7 @@ export async function readSchedules(
     Omit<ScheduleState, 'record'> & {
       [Field in keyof ScheduleRecord]: ScheduleRecord[Field] | null;
     }
-  >(STATES, [sellers, kinds]);
+  >(READ, [sellers, kinds]);
   return rows.map(({ cron, timeZone, lastTick, ...state }) => ({
     ...state,
     record:

@@ -1,6 +1,5 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
-import { historyGap } from '../../domain/moment.js';
 import { itemColumns, itemsStatement, type TextRows } from '../../store/items-read.js';
 import { queryReadOnly } from '../../store/read-only.js';
 import { printNote, print, stdoutLook } from '../console.js';
@@ -96,20 +95,19 @@ async function countSellers(app: App, { seller, asOf }: ItemsOptions): Promise<n
   await assertSeller(app, seller);
   const all = await app.store.items.historyStarts();
   const chosen = all.filter(({ sellerId }) => seller === undefined || sellerId === seller);
-  const gap = asOf === undefined ? null : historyGap(chosen, asOf, new Date());
-  if (gap === null) return chosen.length;
-  if (gap.kind === 'future') {
+  if (asOf === undefined) return chosen.length;
+  if (asOf.getTime() > Date.now()) {
     throw usageError(
       'that moment is in the future',
       'leave --as-of out for the items as they are now',
     );
   }
-  const starts = gap.starts.map(({ sellerId, since }) =>
-    since === null
-      ? `no list of seller "${sellerId}" has been mirrored yet`
-      : `history of seller "${sellerId}" begins at ${since.toISOString()}`,
-  );
-  if (gap.kind === 'nothing') {
+  const starts = chosen.flatMap(({ sellerId, since }) => {
+    if (since === null) return [`no list of seller "${sellerId}" has been mirrored yet`];
+    const begin = `history of seller "${sellerId}" begins at ${since.toISOString()}`;
+    return since > asOf ? [begin] : [];
+  });
+  if (starts.length === chosen.length) {
     throw new CommandError(
       `nothing is known about that moment: ${starts.join('; ') || 'nothing has been mirrored yet'}`,
       'give a later moment',

@@ -1,6 +1,6 @@
 import type { FC } from 'hono/jsx';
 import { parkedRemedy, runProblem } from '../../jobs/problem.js';
-import type { RequestSlot } from '../../store/budget.js';
+import type { RequestSlot } from '../../store/request-counts.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
 import { PAUSED } from '../../store/sellers.js';
 import { copyState, type SellerStatus } from '../../store/status.js';

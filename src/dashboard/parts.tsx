@@ -364,7 +364,7 @@ export const ItemLink: FC<{
   name: string | null;
 }> = ({ seller, item, name }) => (
   <a href={`/items/${encodeURIComponent(seller)}/${item}`}>
-    <Untrusted text={name ?? String(item)} />
+    <Untrusted text={name?.trim() ? name : String(item)} />
   </a>
 );
 

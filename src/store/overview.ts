@@ -60,12 +60,15 @@ export async function changesSince(pool: Pool, since: Date): Promise<ChangeSumma
       [since],
     ),
     pool.query<{ currency: string | null; change: string }>(
-      // Compares each changed account with its state back then. The view would read the whole history.
+      // Compares each changed account with its state back then, or with its first one if that is newer. The
+      // view would read the whole history.
       `SELECT a.currency, sum(a.balance - v.balance)::text AS change
          FROM mirror.accounts a
          JOIN LATERAL (SELECT balance, currency FROM mirror.account_versions v
-                        WHERE v.seller_id = a.seller_id AND v.valid_from <= $1
-                        ORDER BY v.valid_from DESC LIMIT 1) v USING (currency)
+                        WHERE v.seller_id = a.seller_id AND v.valid_from >= coalesce(
+                                (SELECT max(valid_from) FROM mirror.account_versions
+                                  WHERE seller_id = a.seller_id AND valid_from <= $1), '-infinity')
+                        ORDER BY v.valid_from LIMIT 1) v USING (currency)
         WHERE a.changed_at > $1 AND a.balance <> v.balance
         GROUP BY a.currency ORDER BY a.currency`,
       [since],

@@ -83,6 +83,24 @@ describe('changes', () => {
   });
 });
 
+describe('a filter', () => {
+  it.each(['/changes?item=Nordic', '/changes?since=2026-02-31', '/changes.csv?item=Nordic'])(
+    'that can’t be understood is an error instead of being ignored: %s',
+    async (path) => {
+      expect((await (await dashboard().login()).get(path)).status).toBe(422);
+    },
+  );
+
+  it.each(['/runs?seller=nobody', '/items?seller=nobody'])(
+    'that matches nothing does not suggest a sync: %s',
+    async (path) => {
+      const text = await (await dashboard().login()).page(path);
+      expect(text).toContain('matches the filter');
+      expect(text).not.toContain('Press Sync now');
+    },
+  );
+});
+
 it('a chart labels large values that differ little', () => {
   const day = (n: number, value: number) => ({ at: new Date(Date.UTC(2026, 0, n)), value });
   const points = [day(1, 87_298), day(2, 87_300), day(3, 87_299)];

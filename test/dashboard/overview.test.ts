@@ -37,6 +37,19 @@ describe('the overview', () => {
     expect(await visitor.page('/sellers/main')).toContain('>failing</span>');
   });
 
+  it('compares a balance with the first one of a seller that is younger than a day', async () => {
+    await mirrorSeller(mirror());
+    await mirror().rows(
+      `INSERT INTO mirror.account_versions (seller_id, username, balance, currency, social_links,
+         first_seen_at, synced_run_id, valid_from, valid_to, superseded_run_id)
+       SELECT seller_id, username, balance - 12.50, currency, social_links, first_seen_at,
+              synced_run_id, now() - interval '2 hours', now() - interval '1 hour', synced_run_id
+         FROM mirror.accounts`,
+    );
+    await mirror().rows("UPDATE mirror.accounts SET changed_at = now() - interval '1 hour'");
+    expect(await (await dashboard().login()).page('/')).toMatch(/Balance[^]{0,200}\+12\.50/);
+  });
+
   it('syncs the configured sellers before the store knows any', async () => {
     const settings = {
       MARKETPLACE_URL: 'https://market.example',

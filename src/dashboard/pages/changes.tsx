@@ -20,6 +20,7 @@ import {
   Table,
   Untrusted,
   without,
+  SellerLink,
 } from '../parts.js';
 import { oneOf, parseDay, parseNumber } from '../query.js';
 
@@ -66,7 +67,7 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
         <Filter>
           <Choice name="class" label="Class" of={CLASSES} chosen={c.req.query('class')} />
           <label>
-            Item
+            Item number
             <input name="item" inputmode="numeric" value={c.req.query('item') ?? ''} />
           </label>
           <SellerField value={c.req.query('seller')} />
@@ -119,6 +120,15 @@ function filterOf(c: DashboardContext): ChangeFilter {
   const before = parseNumber(query['before']);
   const runId = parseNumber(query['run']);
   const from = parseDay(query['since'] ?? '');
+  if (itemId === null && query['item']) {
+    throw new Problem(
+      'An item number has only digits',
+      'Items lists the items with their numbers.',
+    );
+  }
+  if (from === null && query['since']) {
+    throw new Problem('There is no such day', 'Write a day as 2026-11-23.');
+  }
   const seller = query['seller'] ?? '';
   const changeClass = oneOf(CLASSES, query['class']);
   return {
@@ -223,6 +233,15 @@ export const ChangeTable: FC<{
               cell: ({ sellerId, itemId, itemName }: ItemChange) => (
                 <ItemLink seller={sellerId} item={itemId} name={itemName} />
               ),
+            },
+          ]
+        : []),
+      ...(new Set(changes.map(({ sellerId }) => sellerId)).size > 1
+        ? [
+            {
+              name: 'Seller',
+              isMinor: true,
+              cell: ({ sellerId }: ItemChange) => <SellerLink name={sellerId} />,
             },
           ]
         : []),

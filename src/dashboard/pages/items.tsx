@@ -91,7 +91,7 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
           caption="Items"
           rows={shown}
           empty={
-            text === '' && state === null && asOf === null ? (
+            text === '' && state === null && asOf === null && !sellerId ? (
               <>
                 No item yet. Press Sync now on the overview or run <code>seller-mirror sync</code>.
               </>

@@ -1,9 +1,10 @@
 import type { FC } from 'hono/jsx';
+import { runRemedy } from '../../jobs/problem.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { PAUSED } from '../../store/sellers.js';
 import type { CopyState, SellerStatus } from '../../store/status.js';
 import { capital, count, plural } from '../format.js';
-import { ActionButton, Ago, Card, Empty, Section, Untrusted } from '../parts.js';
+import { ActionButton, Ago, Card, Empty, Section, Sentence, Untrusted } from '../parts.js';
 
 /** Cards of sellers; the rest is only counted. */
 const MAX_CARDS = 12;
@@ -107,7 +108,8 @@ const SellerCard: FC<{ kind: NeedKind; seller: Seller; token: string; mayAct: bo
   if (kind === 'failed') {
     return (
       <Card tone="bad" title={`${sellerId}: the last run failed`} actions={sync}>
-        {run}: <Untrusted text={problem?.problem ?? 'no reason was recorded'} />
+        {run}: <Untrusted text={problem?.problem ?? 'no reason was recorded'} />.{' '}
+        {problem === null ? null : <Sentence text={`${capital(runRemedy(problem))}.`} />}
       </Card>
     );
   }

@@ -1,5 +1,6 @@
 import type { FC } from 'hono/jsx';
 import { bytes } from '../../domain/units.js';
+import { runRemedy } from '../../jobs/problem.js';
 import { decideRemovals, DecisionRefused } from '../../jobs/decide-removals.js';
 import { SellerBusyError } from '../../store/locks.js';
 import type { Mirror, Prisma } from '../../store/mirror.js';
@@ -36,6 +37,7 @@ import {
   TableSection,
   Token,
   Untrusted,
+  Sentence,
 } from '../parts.js';
 import { oneOf, parseId, parseNumber } from '../query.js';
 import { ChangeTable } from './changes.js';
@@ -78,7 +80,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
           <Choice name="kind" label="Kind" of={KINDS} chosen={kind} />
           <SellerField value={seller} />
         </Filter>
-        <RunTable runs={shown} />
+        <RunTable runs={shown} isFiltered={(state ?? kind ?? seller ?? before) !== null} />
         <Pages url={c.req.url} by="before" next={last?.runId ?? null} />
       </>,
     );
@@ -124,6 +126,11 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
         {run.problem === null ? null : (
           <p class={`notice ${run.state === 'held' ? 'warn' : 'bad'}`}>
             <Untrusted text={run.problem} isWhole />
+            {run.state === 'failed' ? (
+              <>
+                . <Sentence text={`${capital(runRemedy(run))}.`} />
+              </>
+            ) : null}
           </p>
         )}
         {hasItems ? (
@@ -179,7 +186,15 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
             note={changes.length === MAX_ROWS ? `first ${MAX_ROWS}` : undefined}
             actions={<a href={`/changes?run=${run.runId}`}>All changes of this run</a>}
           >
-            <ChangeTable changes={changes} hasTime={false} empty="This run changed nothing." />
+            <ChangeTable
+              changes={changes}
+              hasTime={false}
+              empty={
+                run.added === 0
+                  ? 'This run changed nothing.'
+                  : 'A seller’s first list has no changes.'
+              }
+            />
           </Section>
         ) : null}
       </>,
@@ -201,8 +216,9 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
 
   app.get('/runs/:id/decide', async (c) => {
     const runId = parseId(c.req.param('id'));
-    const [found, items] = await Promise.all([
+    const [found, waiting, items] = await Promise.all([
       store.runs.get(runId),
+      store.runs.held(runId),
       mirror.heldItem.findMany({
         where: { runId },
         orderBy: [{ confirmed: 'desc' }, { itemId: 'asc' }],
@@ -216,7 +232,8 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
       select: { itemId: true, name: true, state: true, syncedRunId: true },
     });
     const byId = new Map(named.map((item) => [item.itemId, item]));
-    const isOpen = run.decision === null;
+    const newer = run.decision === null ? (waiting?.newerHeld?.runId ?? null) : null;
+    const isOpen = run.decision === null && newer === null;
     const percent = Math.round((100 * held.items) / Math.max(1, held.present));
     return page(
       c,
@@ -240,9 +257,16 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
           <DecisionForm runId={runId} items={held.items} token={c.get('token')} />
         ) : (
           <p class="notice">
-            {isOpen
-              ? 'Only operators can decide.'
-              : `${capital(run.decision ?? '')} by ${run.decidedBy ?? 'unknown'}`}
+            {isOpen ? (
+              'Only operators can decide.'
+            ) : newer === null ? (
+              `${capital(run.decision ?? '')} by ${run.decidedBy ?? 'unknown'}`
+            ) : (
+              <>
+                <a href={`/runs/${newer}/decide`}>Run {String(newer)}</a> is newer and holds back
+                those of these items that are still missing. Decide there.
+              </>
+            )}
           </p>
         )}
         <Table
@@ -365,15 +389,23 @@ const DecisionForm: FC<{ runId: bigint; items: number; token: string }> = ({
 );
 
 /** A table of runs. */
-export const RunTable: FC<{ runs: readonly Run[] }> = ({ runs }) => (
+export const RunTable: FC<{ runs: readonly Run[]; isFiltered?: boolean }> = ({
+  runs,
+  isFiltered = false,
+}) => (
   <Table
     caption="Runs"
     flows
     rows={runs}
     empty={
-      <>
-        No run found. Press Sync now or run <code>seller-mirror sync</code>.
-      </>
+      isFiltered ? (
+        'No run matches the filter.'
+      ) : (
+        <>
+          There is no run yet. Press Sync now on the overview or run <code>seller-mirror sync</code>
+          .
+        </>
+      )
     }
     columns={[
       { name: 'Run', cell: ({ runId }) => <a href={`/runs/${runId}`}>{String(runId)}</a> },

@@ -122,7 +122,9 @@ async function twoRuns(): Promise<bigint> {
 describe('runs', () => {
   it('lists the newest first, up to --limit', async () => {
     const newest = await twoRuns();
-    const [head, first, ...rest] = (await show('runs', 'list', '--limit', '1')).trimEnd().split('\n');
+    const [head, first, ...rest] = (await show('runs', 'list', '--limit', '1'))
+      .trimEnd()
+      .split('\n');
     expect(head).toMatch(/^ *run +seller +kind +state +started/);
     expect(first).toMatch(new RegExp(`^ *${newest} +main +items +succeeded`));
     expect(rest).toEqual([]);

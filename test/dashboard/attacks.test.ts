@@ -338,8 +338,7 @@ describe('parameters of a URL', () => {
     const operator = await dashboard().login();
     for (const day of ['2026-02-31', '-000001-01-01', '%2B012026-01-01', '2026-1-1', '1']) {
       expect((await operator.get(`/items?as-of=${day}`)).status, day).toBe(422);
-      // PostgreSQL has no such early day.
-      expect((await operator.get(`/changes?since=-1${day}`)).status, day).toBe(200);
+      expect((await operator.get(`/changes?since=${day}`)).status, day).toBe(422);
     }
   });
 

@@ -5,7 +5,7 @@ import {
   type SimItem,
   type Simulator,
 } from '../../src/simulator/index.js';
-import { KEY, useMirror, type ItemRow } from '../support/mirror.js';
+import { contentOf, KEY, useMirror, type ItemRow } from '../support/mirror.js';
 import { openMarket, openSynced } from './market.js';
 
 const mirror = useMirror();
@@ -47,11 +47,6 @@ async function liveItems(): Promise<object[]> {
   return (await mirror().items()).filter((row) => row.state === 'live').map(toSimItem);
 }
 
-/** A row without its place on disk, and without the hash of its bytes in the list. */
-function content({ place: _place, written_by: _by, wire_hash: _hash, ...row }: ItemRow): object {
-  return row;
-}
-
 describe('a run of items', () => {
   it.each(['documented', 'field-1', 'field-2'] as const)(
     'makes the store equal the marketplace of profile %s',
@@ -76,7 +71,7 @@ describe('a run of items', () => {
     const first = await sync();
     expect(first.counts).toMatchObject(unchanged);
     const after = await mirror().items();
-    expect(after.map(content)).toEqual(before.map(content));
+    expect(after.map(contentOf)).toEqual(before.map(contentOf));
     const second = await sync();
     expect(second.counts).toMatchObject(unchanged);
     // No record was parsed: only the list's own notation is counted.

@@ -21,6 +21,11 @@ export const KEY = 'k3y-0123456789abcdef0123456789abcdef';
 /** A row of `mirror.items` as the driver returns it. */
 export type ItemRow = Record<string, unknown> & { item_id: string; state: string };
 
+/** A row without its place on disk, and without the hash of its bytes in the list. */
+export function contentOf({ place: _place, written_by: _by, wire_hash: _hash, ...row }: ItemRow) {
+  return row;
+}
+
 /** A simulated marketplace, a test database, and the real jobs between them. */
 export class Mirror {
   readonly #opened: Marketplace[] = [];

@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { moment } from '../../domain/moment.js';
 import type { Decision } from '../../domain/removals.js';
@@ -38,7 +38,8 @@ interface RunsOptions extends CommonOptions, TableOptions {
   readonly limit: number;
 }
 
-const LIMIT = ['--limit <n>', 'how many to list', positiveInteger, 20] as const;
+const limit = () =>
+  new Option('--limit <n>', 'how many to list').argParser(positiveInteger).default(20);
 
 const runNumber = idParser('Runs are numbered 1, 2, 3 and so on.');
 
@@ -46,7 +47,7 @@ export function add(program: Command): void {
   const runs = program
     .command('runs')
     .argument('[id]', 'a run’s number, as in `runs show ID`', runNumber)
-    .option(...LIMIT);
+    .addOption(limit());
   describeCommand(runs, {
     about:
       'Lists the newest runs, or shows one: figures, warnings, problem. `approve` and `reject` decide a run that the removal guard held.',
@@ -61,7 +62,7 @@ export function add(program: Command): void {
       id === undefined ? list(app, options) : show(app, id, options),
     ),
   );
-  const newest = runs.command('list').option(...LIMIT);
+  const newest = runs.command('list').addOption(limit());
   describeCommand(newest, {
     summary: 'list the newest runs',
     examples: ['seller-mirror runs list --limit 5'],

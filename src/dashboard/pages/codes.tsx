@@ -184,7 +184,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
           of={[
             ['Checked', <Ago at={checkedAt} />],
             ['Verdict since', <Moment at={state.verdictSince} />],
-            ['First checked', <Moment at={state.firstCheckedAt} none="never" />],
+            ['First verdict', <Moment at={state.firstCheckedAt} none="none yet" />],
             messageFact(answer, mask),
           ]}
         />

@@ -303,6 +303,23 @@ const SellerTable: FC<{
         isLabelled: true,
         cell: ({ itemsMirroredAt }) => <Ago at={itemsMirroredAt} />,
       },
+      {
+        name: '30 nights',
+        cell: ({ sellerId }) => (
+          <NightStrip
+            nights={Array.from({ length: NIGHTS }, (_, n) => {
+              const daysAgo = NIGHTS - 1 - n;
+              const night = nights.find(
+                (one) => one.sellerId === sellerId && one.daysAgo === daysAgo,
+              );
+              return {
+                day: ['today', 'yesterday'][daysAgo] ?? `${daysAgo} days ago`,
+                state: night?.state ?? 'none',
+              };
+            })}
+          />
+        ),
+      },
       { name: 'Live', count: ({ items }) => items.live },
       { name: 'Missing', count: ({ items }) => items.missing },
       { name: 'Removed', count: ({ items }) => items.removed },
@@ -320,23 +337,6 @@ const SellerTable: FC<{
         name: 'Next run',
         isLabelled: true,
         cell: (seller) => <Ago at={nextRunOf(seller, processes)} none="–" />,
-      },
-      {
-        name: '30 nights',
-        cell: ({ sellerId }) => (
-          <NightStrip
-            nights={Array.from({ length: NIGHTS }, (_, n) => {
-              const daysAgo = NIGHTS - 1 - n;
-              const night = nights.find(
-                (one) => one.sellerId === sellerId && one.daysAgo === daysAgo,
-              );
-              return {
-                day: ['today', 'yesterday'][daysAgo] ?? `${daysAgo} days ago`,
-                state: night?.state ?? 'none',
-              };
-            })}
-          />
-        ),
       },
     ]}
   />

@@ -103,7 +103,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
         title: `Run ${run.runId}`,
         lead: (
           <>
-            <State of={run.state} /> {run.kind} of <SellerLink name={run.sellerId} />,{' '}
+            <RunState of={run} /> {run.kind} of <SellerLink name={run.sellerId} />,{' '}
             <Ago at={run.startedAt} />
           </>
         ),
@@ -388,6 +388,10 @@ const DecisionForm: FC<{ runId: bigint; items: number; token: string }> = ({
   </form>
 );
 
+/** The state of a run; for a held one also what a person decided. */
+const RunState: FC<{ of: Pick<Run, 'state' | 'decision'> }> = ({ of: { state, decision } }) =>
+  decision === null ? <State of={state} /> : <State of={`${state}, ${decision}`} />;
+
 /** A table of runs. */
 export const RunTable: FC<{ runs: readonly Run[]; isFiltered?: boolean }> = ({
   runs,
@@ -411,7 +415,7 @@ export const RunTable: FC<{ runs: readonly Run[]; isFiltered?: boolean }> = ({
       { name: 'Run', cell: ({ runId }) => <a href={`/runs/${runId}`}>{String(runId)}</a> },
       { name: 'Seller', cell: ({ sellerId }) => <SellerLink name={sellerId} /> },
       { name: 'Kind', cell: ({ kind }) => kind },
-      { name: 'State', cell: ({ state }) => <State of={state} /> },
+      { name: 'State', cell: (run) => <RunState of={run} /> },
       { name: 'Started', cell: ({ startedAt }) => <Ago at={startedAt} /> },
       { name: 'Took', isNumber: true, cell: tookOf },
       { name: 'New', count: ({ added }) => added },

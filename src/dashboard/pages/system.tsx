@@ -87,11 +87,11 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
             },
             { name: 'Failed', cell: ({ endedAt }) => <Ago at={endedAt} /> },
             { name: 'Attempts', count: ({ attempts }) => attempts },
-            { name: 'Why', cell: ({ problem }) => <Untrusted text={problem} /> },
+            { name: 'Why', cell: ({ problem }) => <Sentence text={problem ?? '–'} /> },
             ...(isOperator(c)
               ? [
                   {
-                    name: '',
+                    name: 'Action',
                     cell: ({ queue, jobId }: EndedJob) => (
                       <ActionButton
                         action="/system/retry"

@@ -82,7 +82,9 @@ describe('the commands in README', () => {
   it('have only existing subcommands and options', () => {
     const starts = String.raw`seller-mirror|npm start --|main\.js|run --rm worker`;
     // Only code shows commands.
-    const code = [...readme.matchAll(/```.*?```|`[^`]+`/gs)].map(([text]) => text).join('\n');
+    const code = [...readme.matchAll(/```.*?```|``.+?``|`[^`]+`/gs)]
+      .map(([text]) => text)
+      .join('\n');
     const uses = [...code.matchAll(new RegExp(`(?:${starts}) ([a-z].*)$`, 'gm'))];
     const seen = uses.flatMap(([use, words = '']) => {
       // Cut at the end of the command, in a shell, a sentence or quotes.

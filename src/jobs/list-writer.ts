@@ -194,12 +194,12 @@ export class ListWriter {
     await this.#session.stage(copies);
     await this.#session.stageRows(buffer.changed);
     await this.#session.quarantine(buffer.broken);
-    this.#appliesEarly ||= this.#mayApplyEarly && this.#isWideChange();
+    this.#appliesEarly ||= this.#mayApplyEarly && this.#mostDiffer();
     if (this.#appliesEarly && this.#staged >= APPLY_RECORDS) await this.#apply();
   }
 
   /** Whether most records differ: applying all of them at the end would take longer than reading the list. */
-  #isWideChange(): boolean {
+  #mostDiffer(): boolean {
     const { unchanged, added } = this.#run.counts;
     return this.#staged >= EARLY_RECORDS && this.#staged > unchanged + added;
   }

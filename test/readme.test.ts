@@ -20,6 +20,12 @@ import { Secret } from '../src/domain/secret.js';
 import { deliverAlert } from '../src/jobs/alerts.js';
 import type { Alert } from '../src/jobs/types.js';
 import { performMirrorTask } from '../src/jobs/mirror-task.js';
+import {
+  accountEndpoint,
+  itemEndpoint,
+  listEndpoint,
+  validationEndpoint,
+} from '../src/marketplace/endpoints.js';
 import { seededCatalogue } from '../src/simulator/index.js';
 import { createMetrics } from '../src/web/metrics.js';
 import { startHealthServer } from '../src/web/server.js';
@@ -158,6 +164,47 @@ describe('the explanation of proofs in README', () => {
     ];
     const evidence = describeDenials({ times: 2, first, last });
     expect(text).toContain(`\`${evidence.split(', at ')[0]}\``);
+  });
+});
+
+describe('docs/marketplace-api.md', () => {
+  const page = textOf('docs/marketplace-api.md');
+
+  it('has each section that code cites, as in (API 2.3, 2.4; servers: values)', () => {
+    const [contract = '', servers = ''] = page.split('\n## How servers differ\n');
+    const numbers = [...contract.matchAll(/^##+ ([\d.]+) /gm)].map(([, number = '']) => number);
+    const topics = [...servers.matchAll(/^### (.+)$/gm)].map(([, topic = '']) => topic);
+    const list = (names: readonly string[]): string => {
+      const one = `(?:${names
+        .join('|')
+        .replaceAll('.', String.raw`\.`)
+        .toLowerCase()})`;
+      return `${one}(?:, ${one})*`;
+    };
+    const [api, differences] = [`API ${list(numbers)}`, `servers: ${list(topics)}`];
+    const known = new RegExp(`^\\((?:${api}(?:; ${differences})?|${differences})\\)$`);
+    const cited = ['src', 'test', 'bench'].flatMap((folder) =>
+      readdirSync(new URL(folder, root), { recursive: true, encoding: 'utf8' })
+        .filter((path) => /\.tsx?$/.test(path))
+        .flatMap((path) => {
+          // Citations may continue on the next line of a comment.
+          const text = textOf(`${folder}/${path}`).replaceAll(/\n\s*(?:\*|\/\/)?\s*/g, ' ');
+          const found = text.matchAll(/\((?:API \d|servers: [a-z])[^)]*\)/g);
+          return [...found].map(([citation]) => ({ path: `${folder}/${path}`, citation }));
+        }),
+    );
+    expect(cited.length).toBeGreaterThan(50);
+    expect(cited.filter(({ citation }) => !known.test(citation))).toEqual([]);
+  });
+
+  it('has the requests that the client sends, and the errors that it knows', () => {
+    const endpoints = [accountEndpoint, listEndpoint, itemEndpoint(1), validationEndpoint('1')];
+    for (const { method, path, parameters, errorText } of endpoints) {
+      const names = ['api_key', ...Object.keys(parameters)];
+      const request = page.split('\n').find((line) => line.startsWith(`\`${method} ${path}\` `));
+      expect(request?.match(/(?<=`)\w+_\w+(?=`)/g)).toEqual(names);
+      expect(page).toContain(`| \`${errorText}\` `);
+    }
   });
 });
 

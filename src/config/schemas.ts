@@ -58,7 +58,7 @@ export const headerName = z.string().superRefine((name, context) => {
   context.addIssue(`${what}: give a name such as X-Api-Key`);
 });
 
-/** Keys have no fixed format (field notes: requests), so only control characters are refused. */
+/** Keys have no fixed format (servers: requests), so only control characters are refused. */
 export const apiKey = z
   .string()
   .refine(

@@ -24,7 +24,7 @@ export function isLoopback(host: string): boolean {
   return /^(?:localhost|::1|\[::1\]|127(?:\.\d{1,3}){3})$/.test(host);
 }
 
-/** The name under which a host's budget is stored: without `www.` (spec 1), with any unusual port. */
+/** The name under which a host's budget is stored: without `www.` (API 1), with any unusual port. */
 export function hostName(url: URL): string {
   return withoutWww(url.host);
 }

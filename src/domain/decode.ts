@@ -93,7 +93,7 @@ function decode<T>(
 }
 
 /**
- * Reads an item (spec 2.3, 2.4) in any notation of the field notes. Only `id` and `name` are required,
+ * Reads an item (API 2.3, 2.4) in any notation (servers: values). Only `id` and `name` are required,
  * because reduced shapes leave out the rest. One unreadable field makes the whole record unreadable: null
  * would record a state that never existed.
  */
@@ -132,7 +132,7 @@ const readScreenshots: FieldReader<string[]> = (json, _path, tolerated) => {
   return readTexts(json, 'screenshots', tolerated);
 };
 
-/** An array, or one comma-separated text (field notes: tags). */
+/** An array, or one comma-separated text (servers: values). */
 const readTags: FieldReader<string[]> = (json, path, tolerated) => {
   if (typeof json !== 'string') return readTexts(json, path, tolerated);
   tolerated.add('tags.comma-separated');
@@ -141,7 +141,7 @@ const readTags: FieldReader<string[]> = (json, path, tolerated) => {
     .filter((tag) => tag !== '');
 };
 
-/** An array of texts, or a map from name to text or texts (field notes: options). */
+/** An array of texts, or a map from name to text or texts (servers: values). */
 const readOptions: FieldReader<string[]> = (json, path, tolerated) => {
   if (!isObject(json)) return readTexts(json, path, tolerated);
   tolerated.add('options.object');
@@ -154,7 +154,7 @@ const readOptions: FieldReader<string[]> = (json, path, tolerated) => {
 };
 
 /**
- * Reads the account (spec 2.1, 2.2). Only `username` is required: it identifies the account, and no other
+ * Reads the account (API 2.1, 2.2). Only `username` is required: it identifies the account, and no other
  * field may keep a run from proving its key. Another field that can't be read is null; `extra` keeps it as
  * received.
  */
@@ -195,7 +195,7 @@ const readName: FieldReader<JsonObject> = (json, path, tolerated) => {
   return typeof json === 'string' ? { full_name: json } : readMap(json, path, tolerated);
 };
 
-/** Network name to link or handle. Unset networks are null, and left out (field notes: social_links). */
+/** Network name to link or handle. Unset networks are null, and left out (servers: values). */
 function readSocialLinks(networks: Fields): Record<string, string> {
   const links = Object.create(null) as Record<string, string>;
   // Sorted, so that a new order is not a change.
@@ -207,7 +207,7 @@ function readSocialLinks(networks: Fields): Record<string, string> {
 }
 
 /**
- * Reads a purchase (spec 2.5), with a full or reduced item. A field that can't be read is null and noted as
+ * Reads a purchase (API 2.5), with a full or reduced item. A field that can't be read is null and noted as
  * tolerated, because the code is valid anyway. Only the code itself must be readable: it tells which request
  * this answers.
  */
@@ -224,7 +224,7 @@ export function decodePurchase(json: Json): Decoding<Purchase> {
   }));
 }
 
-/** Reads each field on its own: forks rename some (field notes: extra fields). */
+/** Reads each field on its own: forks rename some (servers: shapes). */
 const readPurchasedItem: FieldReader<PurchasedItem> = (json, path, tolerated) => {
   const map = readMap(json, path, tolerated);
   if (Object.keys(map).length === 0) throw new FieldError(path, 'is empty');

@@ -4,14 +4,14 @@ export type Money = string;
 export type Timestamp = string;
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
-/** An item in canonical form (spec 2.3, 2.4), independent of the notation it came in. */
+/** An item in canonical form (API 2.3, 2.4), independent of the notation it came in. */
 export interface Item {
   readonly id: number;
   readonly name: string;
   readonly description: string | null;
   readonly category: string | null;
   readonly subCategory: string | null;
-  /** If a server sends a map (field notes), one `name: value` for each value. */
+  /** If a server sends a map (servers: values), one `name: value` for each value. */
   readonly options: readonly string[];
   readonly version: string | null;
   readonly demoLink: string | null;
@@ -27,7 +27,7 @@ export interface Item {
   readonly publishedAt: Timestamp | null;
 }
 
-/** The account that owns the key (spec 2.1, 2.2). */
+/** The account that owns the key (API 2.1, 2.2). */
 export interface Account {
   readonly username: string;
   readonly firstname: string | null;
@@ -46,7 +46,7 @@ export interface Account {
   readonly registeredAt: Timestamp | null;
 }
 
-/** The item of a purchase, full or reduced (spec 2.5). Fields that can't be read are null. */
+/** The item of a purchase, full or reduced (API 2.5). Fields that can't be read are null. */
 export interface PurchasedItem {
   readonly id: number | null;
   readonly name: string | null;
@@ -56,11 +56,11 @@ export interface PurchasedItem {
   readonly full: Item | null;
 }
 
-/** A valid purchase (spec 2.5). */
+/** A valid purchase (API 2.5). */
 export interface Purchase {
   /** In the server's spelling; null if the answer does not repeat it. */
   readonly purchaseCode: string | null;
-  /** May be a translated word (field notes). */
+  /** May be a translated word (servers: wording). */
   readonly licenseType: string | null;
   readonly price: Money | null;
   readonly currency: string | null;
@@ -74,7 +74,7 @@ export interface Purchase {
 /** A record in canonical form, with its unknown fields and quirks. */
 export interface Decoded<T> {
   readonly value: T;
-  /** Unknown fields by dotted path: forks add and rename fields (field notes). */
+  /** Unknown fields by dotted path: forks add and rename fields (servers: shapes). */
   readonly extra: { readonly [path: string]: Json };
   /** Quirks of the notation, such as `tags.comma-separated`, for the run's report. */
   readonly tolerated: readonly string[];

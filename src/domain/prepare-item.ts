@@ -68,7 +68,7 @@ export function prepareAnswer(raw: Json): Preparation {
 
 const REDUCED_MEDIA = new Set(['preview_image', 'screenshots']);
 
-/** Adds the media that a reduced answer leaves out (spec 2.4), from the stored record. */
+/** Adds the media that a reduced answer leaves out (API 2.4), from the stored record. */
 export function completeMedia(raw: Json, stored: Json | undefined): Json {
   if (!isObject(raw) || !isObject(raw['media']) || !isObject(stored)) return raw;
   const { media } = raw;

@@ -47,7 +47,7 @@ export type Removals = Pick<RemovalPlan, 'remove' | 'missing'>;
 
 /**
  * Only a proven denial removes an item: with a wrong key, and with exactly one item, the list looks like an
- * empty catalogue (field notes: errors). All items that may be gone count against the guard, except those
+ * empty catalogue (servers: errors). All items that may be gone count against the guard, except those
  * with a decision. Approved items are removed once they are proven gone; rejected ones stay missing.
  */
 export function planRemovals(input: RemovalInput): RemovalPlan {

@@ -12,7 +12,7 @@ export interface Answered<T> {
   readonly data: T;
 }
 
-/** An error envelope that answers the request: not found, invalid, no items (spec 7). */
+/** An error envelope that answers the request: not found, invalid, no items (API 7). */
 export interface Denied {
   readonly kind: 'denied';
   readonly httpStatus: number;

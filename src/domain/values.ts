@@ -64,7 +64,7 @@ export const readRequiredText: FieldReader<string> = (json, path, tolerated) => 
 
 const INTEGER_TEXT = /^\s*([+-]?\d+)(?:\.0*)?\s*$/;
 
-/** An integer, also as text or as a float without fraction (field notes: numbers). */
+/** An integer, also as text or as a float without fraction (servers: values). */
 export const readId: FieldReader<number> = (json, path, tolerated) => {
   let id: number;
   if (typeof json === 'number') {
@@ -86,8 +86,8 @@ const MONEY_LIMIT = 999_999_999_999.995;
 const MONEY_TEXT = /^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*$/;
 
 /**
- * Money (spec 2: two decimals) as exact decimal text. Accepts integers, numeric strings and float noise
- * (field notes: money), and rounds to two decimals.
+ * Money as exact decimal text with two decimals (API 2). Accepts integers, numeric strings and float noise
+ * (servers: values), and rounds them.
  */
 export const readMoney: FieldReader<Money | null> = (json, path, tolerated) => {
   if (json === undefined || json === null) return null;
@@ -118,7 +118,7 @@ const CANONICAL =
 const ZERO_DATE = /^\s*(?:0000-00-00|-0001-11-30)/;
 
 /**
- * A time (spec 2: ISO 8601 UTC) in the notation of `Timestamp`. Accepts microseconds, other offsets and a
+ * A time, ISO 8601 in UTC (API 2), in the notation of `Timestamp`. Accepts microseconds, other offsets and a
  * missing zone, which means UTC. An empty text and PHP's zero date become null.
  */
 export const readTimestamp: FieldReader<Timestamp | null> = (json, path, tolerated) => {
@@ -170,7 +170,7 @@ function offsetMinutes(zone: string | undefined): number | null {
   return zone.startsWith('-') ? -minutes : minutes;
 }
 
-/** A map. Null, absent and PHP's empty array become an empty one (field notes: empty maps). */
+/** A map. Null, absent and PHP's empty array become an empty one (servers: shapes). */
 export const readMap: FieldReader<JsonObject> = (json, path, tolerated) => {
   if (isObject(json)) return json;
   if (json === undefined || json === null) return {};
@@ -182,8 +182,8 @@ export const readMap: FieldReader<JsonObject> = (json, path, tolerated) => {
 };
 
 /**
- * A list of texts: an array, an object with numeric keys, one text, null or absent (field notes: tags,
- * screenshots). Drops null entries, and keeps an object as its JSON.
+ * A list of texts: an array, an object with numeric keys, one text, null or absent (servers: values).
+ * Drops null entries, and keeps an object as its JSON.
  */
 export const readTexts: FieldReader<string[]> = (json, path, tolerated) => {
   if (json === undefined || json === null) return [];

@@ -13,7 +13,7 @@ export type AccountDetails = Sourced<Account>;
 
 /**
  * Verifies the API key by requesting account details: only they tell a wrong key from an empty answer
- * (field notes: errors). The first success binds the seller to the account. Another account later stops
+ * (servers: errors). The first success binds the seller to the account. Another account later stops
  * the run, which would mix two accounts in one copy.
  * @throws {RunProblem} when the key does not open the seller's account
  */

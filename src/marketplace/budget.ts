@@ -19,7 +19,7 @@ interface Waiter {
 }
 
 /**
- * A budget for one process: evenly spaced, at most `requestsPerMinute` in any 60 s (field notes).
+ * A budget for one process: evenly spaced, at most `requestsPerMinute` in any 60 s (servers: limits).
  * @throws {RangeError} when the number is not positive
  */
 export function evenlySpacedBudget(requestsPerMinute: number): Budget {

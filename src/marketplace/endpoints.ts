@@ -4,13 +4,13 @@ import type { Account, Decoding, Item, Json, Purchase } from '../domain/item.js'
 import { isObject, type JsonObject } from '../domain/values.js';
 import type { Operation } from './types.js';
 
-/** One operation's request, and how to recognize its data and its error (spec 4 and 7). */
+/** One operation's request, and how to recognize its data and its error (API 4, 7). */
 export interface Endpoint {
   readonly operation: Operation;
   readonly method: 'GET' | 'POST';
   readonly path: string;
   readonly parameters: Readonly<Record<string, string>>;
-  /** The documented error text (spec 7). It means a refused key on account details, a denial elsewhere. */
+  /** The documented error text (API 7). It means a refused key on account details, a denial elsewhere. */
   readonly errorText: string;
   /** Finds the data in a response's envelope; null if it has none. */
   find(envelope: JsonObject): FoundData | null;
@@ -24,7 +24,7 @@ export interface RecordEndpoint<T> extends Endpoint {
   mismatch(value: T): string | null;
 }
 
-/** Paths of an item's documented numbers (spec 2.3). */
+/** Paths of an item's documented numbers (API 2.3). */
 export const ITEM_NUMBERS = ['id', 'price.regular', 'price.extended'];
 
 export interface FoundData {
@@ -33,7 +33,7 @@ export interface FoundData {
   readonly quirk: string | null;
 }
 
-/** Account details (spec 4.1). */
+/** Account details (API 4.1). */
 export const accountEndpoint: RecordEndpoint<Account> = {
   operation: 'account',
   method: 'GET',
@@ -46,7 +46,7 @@ export const accountEndpoint: RecordEndpoint<Account> = {
   mismatch: () => null,
 };
 
-/** All items (spec 4.2). `list-stream.ts` reads them as a stream, so nothing is decoded here. */
+/** All items (API 4.2). `list-stream.ts` reads them as a stream, so nothing is decoded here. */
 export const listEndpoint: Endpoint = {
   operation: 'list',
   method: 'GET',
@@ -62,7 +62,7 @@ export const listEndpoint: Endpoint = {
   },
 };
 
-/** One item (spec 4.3). */
+/** One item (API 4.3). */
 export function itemEndpoint(id: number): RecordEndpoint<Item> {
   return {
     operation: 'item',
@@ -78,7 +78,7 @@ export function itemEndpoint(id: number): RecordEndpoint<Item> {
   };
 }
 
-/** Validation of a purchase code (spec 4.4). It changes nothing, so this POST may be retried. */
+/** Validation of a purchase code (API 4.4). It changes nothing, so this POST may be retried. */
 export function validationEndpoint(code: string): RecordEndpoint<Purchase> {
   return {
     operation: 'validate',
@@ -96,7 +96,7 @@ export function validationEndpoint(code: string): RecordEndpoint<Purchase> {
   };
 }
 
-/** `data.purchase`, or top-level `purchase` or `item` (field notes: envelope and shapes). */
+/** `data.purchase`, or top-level `purchase` or `item` (servers: shapes). */
 function findPurchase(envelope: JsonObject): FoundData | null {
   const data = envelope['data'];
   if (isObject(data)) {

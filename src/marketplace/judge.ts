@@ -53,7 +53,7 @@ function isPartial(httpStatus: number, range: string | undefined): boolean {
 
 /**
  * Turns a response whose headers show no failure into a reply. HTTP status and the payload's shape decide, its
- * wording rarely: servers translate their texts (field notes: envelope and shapes, errors).
+ * wording rarely: servers translate their texts (servers: wording).
  */
 export function judge<T>(
   endpoint: RecordEndpoint<T>,
@@ -116,7 +116,7 @@ export function isSuccess(httpStatus: number): boolean {
 }
 
 /**
- * Judges an error envelope, `{ status, msg }` (spec 7); null if the body is none. If it has data too, it is an
+ * Judges an error envelope, `{ status, msg }` (API 7); null if the body is none. If it has data too, it is an
  * error only if its status says so.
  */
 function judgeError(
@@ -207,7 +207,7 @@ function safeExcerpt(reading: BodyReading, redactor: KeyRedactor): string {
   return reading.kind === 'object' ? excerpt(laravelMessage(reading.value), redactor) : '';
 }
 
-/** Laravel's own errors use `message` instead of `msg` (field notes: limits and weather). */
+/** Laravel's own errors use `message` instead of `msg` (servers: outages). */
 function laravelMessage(envelope: JsonObject): string {
   const { message, msg } = envelope;
   if (typeof message === 'string') return message;

@@ -41,8 +41,8 @@ type State =
   | 'tail';
 
 /**
- * Splits a list's envelope into records while it arrives (spec 4.2). `items` may be an object, at any position
- * in the envelope (field notes). Records are not parsed, and copied only if they span two chunks.
+ * Splits a list's envelope into records while it arrives (API 4.2). `items` may be an object, at any position
+ * in the envelope (servers: shapes). Records are not parsed, and copied only if they span two chunks.
  */
 export class ListScanner {
   /** True once the list itself has begun. */

@@ -18,7 +18,7 @@ const SMALLEST_EPOCH_SECONDS = 1_000_000_000;
 const WINDOW_MS = 60_000;
 
 /**
- * Until when a response pauses the budget: after a 429, or when no requests remain (field notes: limits).
+ * Until when a response pauses the budget: after a 429, or when no requests remain (servers: limits).
  *
  * Most servers name no time. A budget evenly spaced at the server's limit reads "0 remaining" once a window,
  * just before the next window opens, so it continues. If other clients use up the limit too, a 429 follows.
@@ -40,7 +40,7 @@ export function resumeAt(
 }
 
 /**
- * Reads `Retry-After` (seconds or an HTTP date), else `X-RateLimit-Reset` (field notes: limits and weather).
+ * Reads `Retry-After` (seconds or an HTTP date), else `X-RateLimit-Reset` (servers: limits).
  * @returns milliseconds since 1970, from `now` to a day ahead; null when the server names no time
  */
 export function retryAt(headers: HeaderMap, now: number): number | null {

@@ -125,7 +125,7 @@ export interface HttpRequest {
 
 const DEFAULT_CARRIAGE: ParameterCarriage = { placement: 'default', keyHeader: null };
 
-/** Plain on purpose: servers redirect browsers' user agents to the home page (field notes). */
+/** Plain on purpose: servers redirect browsers' user agents to the home page (servers: requests). */
 export const USER_AGENT = `seller-mirror/${VERSION}`;
 
 /** Matches values that form encoding leaves unchanged. */
@@ -137,8 +137,8 @@ export type BuildRequest = (
 ) => HttpRequest;
 
 /**
- * Returns a function that builds requests. Parameters and key go where `ParameterCarriage` says
- * (spec 4 and 5 leave it open).
+ * Returns a function that builds requests. Parameters and key go where `ParameterCarriage` says,
+ * because the contract leaves it open (API 4, 5).
  */
 export function requestBuilder(
   key: Secret,

@@ -12,7 +12,7 @@ export interface RetryPolicy {
 
 export const DEFAULT_RETRY: RetryPolicy = { attempts: 4, baseMs: 500, maxMs: 120_000 };
 
-/** Excludes `challenge`: retries make it worse (field notes: limits and weather). */
+/** Excludes `challenge`: retries make it worse (servers: outages). */
 const TRANSIENT: ReadonlySet<UnavailableReason> = new Set([
   'network',
   'timeout',

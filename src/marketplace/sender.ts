@@ -134,7 +134,7 @@ export class RequestSender {
 
 /**
  * Decides whether a redirect is safe to follow: only www ↔ apex of the same host, http → https on the default
- * ports, and a trailing slash (field notes: limits and weather). Ignores the query that the server sends.
+ * ports, and a trailing slash (servers: requests). Ignores the query that the server sends.
  * @param from the URL that answered
  * @returns the host of the redirect (null: it has no valid address), and the URL to follow (null: don't)
  */

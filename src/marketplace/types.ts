@@ -7,7 +7,7 @@ import type { Deadline, RetryPolicy } from './retry.js';
 
 export type { Budget, Priority, RetryPolicy };
 
-/** Where requests carry their parameters (spec 4 leaves it open; field notes: servers read no header). */
+/** Where requests carry their parameters. The contract leaves it open (API 4; servers: requests). */
 export interface ParameterCarriage {
   /** `default`: query string on GET, form body on POST. */
   readonly placement: 'default' | 'query' | 'json';
@@ -67,7 +67,7 @@ export interface ServerFacts {
   readonly origin: string;
   /** The `Date` header in milliseconds since 1970; null when absent. */
   readonly date: number | null;
-  /** `X-RateLimit-Limit`; null when absent (field notes: limits). */
+  /** `X-RateLimit-Limit`; null when absent (servers: limits). */
   readonly limit: number | null;
   /** `X-RateLimit-Remaining`; null when absent. */
   readonly remaining: number | null;
@@ -107,11 +107,11 @@ export interface ItemList {
   readonly batches: AsyncIterable<readonly ListElement[]>;
   /** Bytes received so far, decompressed. */
   bytes(): number;
-  /** Deviations from the spec tolerated so far, such as `envelope.bom`. */
+  /** Differences from the contract tolerated so far, such as `envelope.bom`. */
   tolerated(): readonly string[];
 }
 
-/** The four operations (spec 4). Server failures are returned, never thrown; an abort throws the signal's reason. */
+/** The four operations (API 4). Server failures are returned, never thrown; an abort throws the signal's reason. */
 export interface Marketplace {
   /** Host without `www.`, with the port if any. Clients of one host share a budget. */
   readonly host: string;

@@ -34,7 +34,7 @@ export function redirectAnswer(status: number, location: string): Answer {
   return htmlAnswer(status, 'Redirecting', { Location: location });
 }
 
-/** An error of the framework, not of the API: `message` instead of `msg` (field notes). */
+/** An error of the framework, not of the API: `message` instead of `msg` (servers: outages). */
 export function frameworkError(
   status: number,
   message: string,

@@ -39,7 +39,7 @@ function touch(item: SimItem, field: TouchedField, number: number): SimItem {
   return { ...item, ...changes[field]() };
 }
 
-/** Increments the minor part, because some servers send only two parts (field notes). */
+/** Increments the minor part, because some servers send only two parts (servers: values). */
 function nextMinor(version: string | null): string {
   const [major = '1', minor = '0'] = (version ?? '1.0.0').split('.');
   return `${major}.${Number(minor) + 1}.0`;

@@ -62,7 +62,7 @@ const ROUTES: Readonly<Record<string, Route>> = {
 };
 const BROWSERS = /Mozilla|Chrome|Firefox|Opera|Edge/;
 
-/** A marketplace on a local port: the four operations of the spec, with faults and changes on demand. */
+/** A marketplace on a local port: the four operations (API 4), with faults and changes on demand. */
 export class Simulator {
   /** The newest 100,000 requests, oldest first. */
   readonly log: LogEntry[] = [];

@@ -3,7 +3,7 @@ export interface LimitOptions {
   requestsPerMinute: number;
   /** Length of the window in milliseconds; default 60,000. */
   windowMs?: number;
-  /** `Retry-After` as seconds (default) or as an HTTP date (field notes). */
+  /** `Retry-After` as seconds (default) or as an HTTP date (servers: limits). */
   retryAfter?: 'seconds' | 'date';
   /** Body of a 429; default `json`. */
   body?: 'json' | 'html';
@@ -14,7 +14,7 @@ interface Window {
   used: number;
 }
 
-/** The server's rate limit. Each client address has a window that opens with its first request (field notes). */
+/** The server's rate limit. Each client address has a window that opens with its first request (servers: limits). */
 export class Limits {
   readonly #windows = new Map<string, Window>();
 

@@ -10,7 +10,7 @@ import { accountWire, itemWire, purchaseWire } from './render.js';
 import type { Seller } from './seller.js';
 import type { CatalogueRecord, Operation } from './types.js';
 
-/** Parameters by name, from the query, a form body or a JSON body (field notes). */
+/** Parameters by name, from the query, a form body or a JSON body (servers: requests). */
 export type Parameters = Readonly<Record<string, string>>;
 
 /** The trimmed value, like on a server; undefined if missing or empty. */
@@ -62,7 +62,7 @@ interface OperationCall {
   readonly prerendered: Prerendered | null;
 }
 
-/** Answers one of the four operations (spec 4; statuses and words: field notes, errors). */
+/** Answers one of the four operations (API 4; servers: errors). */
 export async function answerOperation(call: OperationCall): Promise<Answer> {
   const { operation, parameters } = call;
   if (parameter(parameters, 'api_key') === undefined) {
@@ -138,7 +138,7 @@ function denial({ quirks, language }: OperationCall, status: number, message: Wo
 
 const CHUNK_CHARACTERS = 64 * 1024;
 
-/** The list of a seller's items (spec 4.2), rendered while it is sent. */
+/** The list of a seller's items (API 4.2), rendered while it is sent. */
 function listBody(
   seller: Seller,
   quirks: Quirks,

@@ -1,7 +1,7 @@
 import { hash32 } from './random.js';
 
 /*
- * Deviations of deployed servers from the spec (field notes: envelope and shapes), and profiles that combine them:
+ * Differences of deployed servers from the contract (servers: shapes, values), and profiles that combine them:
  * `field-1` and `field-2` are the two generations of servers.
  */
 
@@ -137,7 +137,7 @@ export function notationOf(quirks: Quirks, id: number): Notation {
   return Object.fromEntries(chosen) as Notation;
 }
 
-/** Languages of `status`, `msg` and license names (field notes). `en` is the spec; `EN` is English in capitals. */
+/** Languages of `status`, `msg` and license names (servers: wording). `en` is documented; `EN` is English in capitals. */
 export type Language = 'en' | 'EN' | 'de' | 'ja';
 
 const words = {

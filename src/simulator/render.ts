@@ -39,7 +39,7 @@ export function visibleAccount(account: SimAccount, quirks: Quirks): SimAccount 
   };
 }
 
-/** Networks that deployed servers always send (field notes). */
+/** Networks that deployed servers always send (servers: values). */
 const NETWORKS = ['facebook', 'x', 'youtube', 'linkedin', 'instagram', 'pinterest'];
 
 function handles(links: SimAccount['socialLinks']): SimAccount['socialLinks'] {
@@ -72,7 +72,7 @@ function storageLink(url: string, { links }: Notation): string {
   return url.replace(/^https:\/\/[^/]*/, 'https://cdn.marketplace.example');
 }
 
-/** An item as sent (spec 2.3, 2.4). */
+/** An item as sent (API 2.3, 2.4). */
 export function itemWire(hidden: SimItem, quirks: Quirks): WireObject {
   const notation = notationOf(quirks, hidden.id);
   const item = visible(hidden, notation);
@@ -109,7 +109,7 @@ export function itemWire(hidden: SimItem, quirks: Quirks): WireObject {
   };
 }
 
-/** The account as sent (spec 2.1, 2.2). */
+/** The account as sent (API 2.1, 2.2). */
 export function accountWire(hidden: SimAccount, quirks: Quirks): WireObject {
   const account = visibleAccount(hidden, quirks);
   const notation = notationOf(quirks, 0);
@@ -136,7 +136,7 @@ export function accountWire(hidden: SimAccount, quirks: Quirks): WireObject {
   };
 }
 
-/** A purchase as sent, with its item (spec 2.5). */
+/** A purchase as sent, with its item (API 2.5). */
 export function purchaseWire(
   purchase: SimPurchase,
   item: SimItem,
@@ -211,7 +211,7 @@ function extra(fields: { readonly [name: string]: unknown } = {}): WireObject {
   return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, asWire(value)]));
 }
 
-/** An amount. By the spec, a JSON number with two decimals. */
+/** An amount. The contract has a number with two decimals (API 2). */
 function money(cents: number | null, notation: Notation): Wire {
   if (cents === null) return null;
   switch (notation.money) {
@@ -253,7 +253,7 @@ function timestamp(value: string, { timestamps }: Notation): string {
   return timestamps === 'microseconds' ? value.replace(/Z$/, '.000000Z') : value;
 }
 
-/** PHP writes an empty map as [] (field notes). */
+/** PHP writes an empty map as [] (servers: shapes). */
 function emptied(map: WireObject, { emptyMaps }: Notation): Wire {
   const isEmpty = Object.values(map).every((member) => member === undefined);
   return isEmpty && emptyMaps === 'array' ? [] : map;

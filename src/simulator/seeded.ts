@@ -93,7 +93,7 @@ function tags(random: SeededRandom): string[] {
   return TAGS.slice(first, first + random.below(5));
 }
 
-/** Audio items have no preview image; only video items have a preview video (spec 2.4). */
+/** Audio items have no preview image; only video items have a preview video (API 2.4). */
 function media(random: SeededRandom, id: number) {
   const kind = random.below(10);
   const folder = `${STORAGE}/items/${id}`;
@@ -108,7 +108,7 @@ function media(random: SeededRandom, id: number) {
   };
 }
 
-/** A time (milliseconds since 1970) in the notation of the spec, to the second. */
+/** A time (milliseconds since 1970) as documented (API 2), to the second. */
 export function seconds(at: number): string {
   return `${new Date(at).toISOString().slice(0, 19)}Z`;
 }

@@ -9,7 +9,7 @@ export type PurchaseSpec = Partial<SimPurchase> & Pick<SimPurchase, 'code' | 'it
 export interface SeededPurchases {
   readonly seed: number;
   readonly count: number;
-  /** 37 hex characters (default) or a UUID (field notes). */
+  /** 37 hex characters (default) or a UUID (servers: requests). */
   readonly format?: 'hex' | 'uuid';
 }
 
@@ -69,7 +69,7 @@ export class Purchases {
     this.#changes.set(key, { ...this.#changes.get(key), ...fields });
   }
 
-  /** The code of a refunded or cancelled purchase is denied like an unknown one (field notes). */
+  /** The code of a refunded or cancelled purchase is denied like an unknown one (servers: errors). */
   setState(code: string, state: PurchaseState): void {
     this.change(code, { state });
   }
@@ -128,7 +128,7 @@ export interface SellerSpec {
   readonly account?: Partial<SimAccount>;
   readonly catalogue: Catalogue;
   readonly purchases?: Purchases | readonly PurchaseSpec[];
-  /** False for a user who sells nothing: the key works for account details only (field notes). */
+  /** False for a user who sells nothing: the key works for account details only (servers: errors). */
   readonly sells?: boolean;
 }
 

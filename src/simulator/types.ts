@@ -71,7 +71,7 @@ export interface SimPurchase {
   readonly license: 'Regular' | 'Extended';
   readonly priceCents: number;
   readonly currency: string;
-  /** Null if support is disabled or the purchase is not supported (spec 2.5). */
+  /** Null if support is disabled or the purchase is not supported (API 2.5). */
   readonly supportedUntil: string | null;
   /** Null omits the field. */
   readonly downloaded: boolean | null;

@@ -61,7 +61,7 @@ describe('two stored host names', () => {
   it.each([
     ['shop.test', 'shop.test'],
     ['shop.test:8443', 'shop.test', 'a port does not matter'],
-    ['www.Shop.test', 'shop.TEST:80', 'case and www do not matter (spec 1)'],
+    ['www.Shop.test', 'shop.TEST:80', 'case and www do not matter (API 1)'],
     ['localhost:3000', '127.0.0.1:4000', 'both are this machine'],
     ['127.1.2.3', '[::1]:80', 'both are this machine'],
     ['LOCALHOST', '::1', 'both are this machine'],

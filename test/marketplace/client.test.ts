@@ -26,7 +26,7 @@ function recordingBudget(): Budget & { acquired: Priority[]; pauses: number[] } 
 }
 
 describe('the four operations', () => {
-  it('send the requests of the spec, including the key', async () => {
+  it('send the documented requests, including the key', async () => {
     const server = await startServer(OK);
     const marketplace = client(server.url);
     await marketplace.account();

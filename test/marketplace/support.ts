@@ -33,7 +33,7 @@ export function client(
   return marketplace;
 }
 
-/** An item as the spec shows it. */
+/** An item as in the contract (API 2.3). */
 export function wireItem(id: number): Record<string, unknown> {
   return {
     id,

@@ -55,7 +55,7 @@ test.each<[Fault, status: number, headers: Record<string, string>, body: RegExp]
   [{ kind: 'prefix', text: { raw: ")]}'" } }, 200, {}, /^\)\]\}'\{"status"/],
   [{ kind: 'stall', ms: 20 }, 200, {}, /^\{"status":"success","items"/],
   [{ kind: 'slow', chunkBytes: 500, pauseMs: 1 }, 200, {}, /^\{"status":"success","items".*\}$/],
-])('%j looks like in the field notes, and applies once', async (fault, status, headers, body) => {
+])('%j looks real (servers: outages), and applies once', async (fault, status, headers, body) => {
   const simulator = await started();
   simulator.faults.next('list', fault);
   const reply = await call(simulator, 'list');
@@ -154,7 +154,7 @@ test('bodies are compressed if the client accepts it, or if a fault demands it',
   expect((await accept('identity')).headers['content-encoding']).toBe('gzip');
 });
 
-test('the limit is for all operations and keys of an address together (field notes: limits)', async () => {
+test('the limit is for all operations and keys of an address together (servers: limits)', async () => {
   let now = 1_700_000_000_500;
   const other = seller({ key: 'other', username: 'bob' });
   const simulator = await started({

@@ -7,7 +7,7 @@ const INVALID = denied('Invalid purchase code');
 const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
 const PROFILES = ['documented', 'field-1', 'field-2'] as const;
 
-test('account details have all fields of spec 2.1 and 2.2, money with two decimals', async () => {
+test('account details have all documented fields (API 2.1, 2.2), money with two decimals', async () => {
   const reply = await call(await started(), 'account');
   expect([reply.status, reply.headers['content-type']]).toEqual([200, 'application/json']);
   expect(reply.json()).toEqual({
@@ -31,7 +31,7 @@ test('account details have all fields of spec 2.1 and 2.2, money with two decima
   expect(reply.text).toContain('"balance":1234.50,');
 });
 
-test('items have the fields of spec 2.3 and 2.4, in the list and in look-ups', async () => {
+test('items have the documented fields (API 2.3, 2.4), in the list and in look-ups', async () => {
   const catalogue = seededCatalogue({ seed: 3, count: 300 });
   const simulator = await started({ sellers: [seller({ catalogue })] });
   const items = await listed(simulator);
@@ -66,7 +66,7 @@ test('items have the fields of spec 2.3 and 2.4, in the list and in look-ups', a
   expect(reply.json()).toEqual({ status: 'success', item: first });
 });
 
-test('a validation returns the purchase with its full item at data.purchase (spec 2.5)', async () => {
+test('a validation returns the purchase with its full item at data.purchase (API 2.5)', async () => {
   const purchases = seededPurchases({ seed: 5, count: 50 });
   const simulator = await started({ sellers: [seller({ purchases })] });
   const items = await listed(simulator);
@@ -99,7 +99,7 @@ test.each([
   ['account', { api_key: 'wrong' }, 401, 'Invalid request'],
   ['list', { api_key: 'wrong' }, 404, 'No items found'],
   ['item', { api_key: 'wrong', item_id: '1001' }, 404, 'Item Not Found'],
-] as const)('%s with %o gets %i "%s" (field notes: errors)', async (name, query, status, msg) => {
+] as const)('%s with %o gets %i "%s" (servers: errors)', async (name, query, status, msg) => {
   const reply = await get((await started()).url + PATHS[name], { query });
   expect([reply.status, reply.json()]).toEqual([status, denied(msg)]);
 });
@@ -125,7 +125,7 @@ test('refunded, cancelled and other sellers’ codes, and any code with a wrong 
   expect((await validate('')).json()).toEqual(denied('The purchase code field is required.'));
 });
 
-test('codes match in any letter case, and values are trimmed (field notes: requests)', async () => {
+test('codes match in any letter case, and values are trimmed (servers: requests)', async () => {
   const purchases = [{ code: 'Gift-ABC', itemId: 1002, license: 'Extended' }] as const;
   const simulator = await started({ sellers: [seller({ purchases })] });
   const parameters = { api_key: ` ${KEY} `, purchase_code: ' gift-abc\n' };
@@ -147,7 +147,7 @@ test('the key of a user who sells nothing works only for account details', async
 });
 
 test.each(PROFILES)(
-  'in profile %s, an empty list is "No items found", and outside the spec also a single item',
+  'in profile %s, an empty list is "No items found", and outside the contract also a single item',
   async (profile) => {
     const simulator = await started({ profile });
     const { catalogue } = simulator.seller(KEY);

@@ -94,7 +94,7 @@ test('with the `nulls` quirk, some demo links and all profile texts are null', a
   });
 });
 
-test('the list may be a map whose numeric keys have gaps (field notes: PHP)', async () => {
+test('the list may be a map whose numeric keys have gaps (servers: shapes)', async () => {
   const { items } = (await call(await started({ quirks: { list: 'map' } }), 'list')).json();
   expect(Object.keys(items as object).join()).toBe('0,1,2,4,5,6,8,9,10,12');
 });

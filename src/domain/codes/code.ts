@@ -21,7 +21,7 @@ const UNREADABLE = /[\p{Cs}\uFFFD]/u;
 
 /**
  * Strips invisible characters, quotes, the apostrophe that marks text in spreadsheets, and the formula
- * `="…"` from around a code. Codes have no fixed format (field notes: requests), so nothing else changes.
+ * `="…"` from around a code. Codes have no fixed format (servers: requests), so nothing else changes.
  * Idempotent, in linear time.
  *
  * Letter case is kept. Servers probably ignore it, and then two spellings only cost an extra call. If a
@@ -87,7 +87,7 @@ export function describeCodeFault(reason: CodeFault): string {
   }
 }
 
-/** Compares a code from an answer: servers may trim it and change its case (field notes: requests). */
+/** Compares a code from an answer: servers may trim it and change its case (servers: requests). */
 export function isSameCode(answered: string, asked: string): boolean {
   return answered === asked || answered.trim().toLowerCase() === asked.trim().toLowerCase();
 }

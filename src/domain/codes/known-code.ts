@@ -12,7 +12,7 @@ export type Support = 'active' | 'expired' | 'none';
 
 /**
  * Updates the known purchase with a new answer. Fields that the answer leaves out are kept, because shapes
- * may be reduced (spec 2.5). Support ends only if the answer has the field and it is empty.
+ * may be reduced (API 2.5). Support ends only if the answer has the field and it is empty.
  */
 export function mergePurchase(known: Purchase | null, { value, raw }: PurchaseReading): Purchase {
   if (known === null) return value;
@@ -59,7 +59,7 @@ export function supportAt(
 }
 
 type TransitionKind =
-  /** Probably refunded or cancelled (field notes: errors). */
+  /** Probably refunded or cancelled (servers: errors). */
   | 'became-invalid'
   | 'became-valid'
   | 'license-changed'
@@ -117,7 +117,7 @@ function purchaseTransitions(before: Purchase, now: Purchase): CodeTransition[] 
 
 /**
  * A missing end of support means "no support" only if the full shape was seen: reduced shapes never have it
- * (field notes: reduced shapes).
+ * (servers: shapes).
  */
 function supportChange(before: Purchase, now: Purchase): CodeTransition[] {
   const [from, to] = [before.supportedUntil, now.supportedUntil];

@@ -57,7 +57,7 @@ export function readCodeReply(
   return { outcome: answerTo(code, data.value), evidence: { httpStatus, message: null } };
 }
 
-/** Denied account details mean a refused key (spec 7). `account` is null without an answer. */
+/** Denied account details mean a refused key (API 7). `account` is null without an answer. */
 export function readAccountReply(
   reply: Reply<{ readonly value: Pick<Account, 'username'> }>,
 ): CallResult & { readonly account: string | null } {
@@ -73,7 +73,7 @@ const REFUSED: CallOutcome = { kind: 'suspect', reason: 'refused' };
 const ANOTHER_CODE: CallOutcome = { kind: 'suspect', reason: 'another-code' };
 
 /**
- * Forks may leave the code out of the answer (field notes), so a missing code is accepted and another code
+ * Forks may leave the code out of the answer (servers: shapes), so a missing code is accepted and another code
  * is not. An answer without any data of a purchase is inconclusive, even if it repeats the code.
  */
 function answerTo(code: string, purchase: Purchase): CallOutcome {

@@ -4,7 +4,7 @@ import type { Stop, StopReason } from './types.js';
 
 /** Failed replies in a row before an outage is suspected. */
 const SUSPICIOUS_FAILURES = 8;
-/** Stop after this many challenges: more requests make it worse (field notes: limits and weather). */
+/** Stop after this many challenges: more requests make it worse (servers: outages). */
 const MAX_CHALLENGES = 2;
 
 /**

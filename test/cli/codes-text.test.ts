@@ -11,19 +11,19 @@ import {
 } from '../../src/cli/codes/audit-view.js';
 import { ownCommand } from '../../src/cli/own-command.js';
 import { auditCost } from '../../src/domain/codes/cost.js';
-import type { Purchase } from '../../src/domain/item.js';
+import type { KnownPurchase } from '../../src/domain/codes/known-code.js';
 import { RESULT_COLUMNS } from '../../src/intake/results.js';
 import { resultOf, type Answer } from '../../src/jobs/codes/audit-result.js';
 import type { AuditProgress } from '../../src/store/audits/types.js';
 
 const look = { columns: null, colour: false };
 const now = new Date('2026-11-21T10:00:00Z');
-const purchase: Purchase = {
+const purchase: KnownPurchase = {
   purchaseCode: '86781236-23d0-4b3c-7dfa-c1c147e0dece',
   licenseType: 'Regular',
   price: '19.00',
   currency: 'USD',
-  item: { id: 1042, name: 'Dark\u001B[31m Theme', url: null, previewImageUrl: null, full: null },
+  item: { id: 1042, name: 'Dark\u001B[31m Theme', url: null, previewImageUrl: null, full: false },
   supportedUntil: '2026-12-01T00:00:00Z',
   downloaded: true,
   purchasedAt: '2024-05-01T10:00:12Z',
@@ -97,7 +97,7 @@ describe('the answer about a code', () => {
     [{ id: null, name: 'Theme' }, 'Theme'],
     [{ id: null, name: null }, 'https://x/7'],
   ])('shows what is known of the item: %j', (known, text) => {
-    const item = { url: 'https://x/7', previewImageUrl: null, full: null, ...known };
+    const item = { url: 'https://x/7', previewImageUrl: null, full: false, ...known };
     const answer = { ...valid, purchase: { ...purchase, item } };
     expect(answerLines(answer, now, look)).toContain(`  item        ${text}\n`);
     const { item_id, item_name } = resultOf(answer, 0);

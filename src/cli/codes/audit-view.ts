@@ -19,8 +19,7 @@ import { withRunnableCommands, ownCommand } from '../own-command.js';
 import type { FailOptions } from './options.js';
 import { describeVerdict } from '../../domain/codes/evidence.js';
 import { unprovenRemedy, whyUnproven } from '../../domain/codes/outcome.js';
-import { supportAt } from '../../domain/codes/known-code.js';
-import type { Purchase, PurchasedItem } from '../../domain/item.js';
+import { supportAt, type KnownPurchase } from '../../domain/codes/known-code.js';
 import { resultOf, type Answer } from '../../jobs/codes/audit-result.js';
 
 const STYLES: Readonly<Record<AuditState, Style | null>> = {
@@ -297,7 +296,7 @@ function detailsOf(answer: Answer, now: Date): (readonly [string, TableCell])[] 
 }
 
 function purchaseDetails(
-  purchase: Purchase,
+  purchase: KnownPurchase,
   verdict: Answer['verdict'],
   now: Date,
 ): (readonly [string, TableCell])[] {
@@ -313,12 +312,12 @@ function purchaseDetails(
 }
 
 /** The item's id and name, or its URL if both are missing. */
-function itemText({ id, name, url }: PurchasedItem): string | null {
+function itemText({ id, name, url }: NonNullable<KnownPurchase['item']>): string | null {
   const parts = [id, name].filter((part) => part !== null);
   return parts.length === 0 ? url : parts.join(' · ');
 }
 
-function supportText(purchase: Purchase, now: Date): string {
+function supportText(purchase: KnownPurchase, now: Date): string {
   const { supportedUntil } = purchase;
   const state = supportAt(purchase, now.getTime());
   if (supportedUntil === null) return state;

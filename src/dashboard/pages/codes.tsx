@@ -2,8 +2,7 @@ import type { FC } from 'hono/jsx';
 import { chunkEnqueuer } from '../../app/watches.js';
 import { describeVerdict } from '../../domain/codes/evidence.js';
 import { isUnconfirmedDenial, unprovenRemedy } from '../../domain/codes/outcome.js';
-import { supportAt } from '../../domain/codes/known-code.js';
-import type { Purchase } from '../../domain/item.js';
+import { supportAt, type KnownPurchase } from '../../domain/codes/known-code.js';
 import { maskCode } from '../../domain/secret.js';
 import { answerFromChecks } from '../../jobs/codes/audit-result.js';
 import { enterLists, listOfCodes } from '../../jobs/codes/enter-list.js';
@@ -370,7 +369,7 @@ function describeCheck(check: CodeCheck): string {
 }
 
 function purchaseFacts(
-  purchase: Purchase,
+  purchase: KnownPurchase,
   sellerId: string,
   verdict: 'valid' | 'invalid' | 'unproven',
 ): (Fact | null)[] {

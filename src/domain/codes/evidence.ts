@@ -1,5 +1,5 @@
-import type { Purchase } from '../item.js';
 import { moment } from '../moment.js';
+import type { KnownPurchase } from './known-code.js';
 import { whyUnproven } from './outcome.js';
 
 /** A denial that counts. */
@@ -29,7 +29,7 @@ export interface RecordFacts {
   /** The denials that prove an invalid code; null if unknown. */
   readonly denials: Denials | null;
   /** The last known purchase. For an invalid code, it dates from when the code was valid. */
-  readonly purchase: Purchase | null;
+  readonly purchase: KnownPurchase | null;
   readonly checkedAt: Date | null;
 }
 

@@ -7,6 +7,12 @@ export interface PurchaseReading {
   readonly raw: Json;
 }
 
+/** A purchase as the store keeps it: of a full item, only that it was full. */
+export interface KnownPurchase extends Omit<Purchase, 'item'> {
+  readonly item: KnownItem | null;
+}
+type KnownItem = Omit<PurchasedItem, 'full'> & { readonly full: boolean };
+
 /** `none`: no support, or none known. */
 export type Support = 'active' | 'expired' | 'none';
 
@@ -14,14 +20,18 @@ export type Support = 'active' | 'expired' | 'none';
  * Updates the known purchase with a new answer. Fields that the answer leaves out are kept, because shapes
  * may be reduced (API 2.5). Support ends only if the answer has the field and it is empty.
  */
-export function mergePurchase(known: Purchase | null, { value, raw }: PurchaseReading): Purchase {
-  if (known === null) return value;
+export function mergePurchase(
+  known: KnownPurchase | null,
+  { value, raw }: PurchaseReading,
+): KnownPurchase {
+  const item = value.item && { ...value.item, full: value.item.full !== null };
+  if (known === null) return { ...value, item };
   const hasSupport =
     isObject(raw) && 'supported_until' in raw && readsAsTimestamp(raw['supported_until']);
   return {
     ...known,
     ...withoutNulls(value),
-    item: mergeItem(known.item, value.item),
+    item: mergeItem(known.item, item),
     supportedUntil: hasSupport ? value.supportedUntil : known.supportedUntil,
   };
 }
@@ -35,16 +45,16 @@ function withoutNulls<T extends object>(value: T): Partial<T> {
  * Never mixes two items. If ids and names can't tell whether both are the same item, the known one is kept,
  * unless nothing but its address is known.
  */
-function mergeItem(known: PurchasedItem | null, fresh: PurchasedItem | null): PurchasedItem | null {
+function mergeItem(known: KnownItem | null, fresh: KnownItem | null): KnownItem | null {
   if (fresh === null) return known;
   if (known === null) return fresh;
   const same = areSame(known, fresh);
   if (same === null) return known.id === null && known.name === null ? fresh : known;
-  return same ? { ...known, ...withoutNulls(fresh) } : fresh;
+  return same ? { ...known, ...withoutNulls(fresh), full: known.full || fresh.full } : fresh;
 }
 
 /** Compares ids or, if one is missing, names; null if neither can be compared. */
-function areSame(a: PurchasedItem, b: PurchasedItem): boolean | null {
+function areSame(a: KnownItem, b: KnownItem): boolean | null {
   if (a.id !== null && b.id !== null) return a.id === b.id;
   return a.name === null || b.name === null ? null : a.name === b.name;
 }
@@ -94,7 +104,7 @@ function transitionsOf(before: KnownCode | null, now: KnownCode): readonly CodeT
   return out;
 }
 
-type Value = (purchase: Purchase) => string | null;
+type Value = (purchase: KnownPurchase) => string | null;
 
 /**
  * Values whose change is a transition. Letter case does not count: licences pass through the site's
@@ -106,7 +116,7 @@ const COMPARED: readonly (readonly [TransitionKind, Value])[] = [
   ['item-changed', itemOf],
 ];
 
-function purchaseTransitions(before: Purchase, now: Purchase): CodeTransition[] {
+function purchaseTransitions(before: KnownPurchase, now: KnownPurchase): CodeTransition[] {
   const changed = COMPARED.flatMap(([kind, valueOf]) => {
     const [from, to] = [valueOf(before), valueOf(now)];
     // A value that was unknown before has not changed.
@@ -119,23 +129,23 @@ function purchaseTransitions(before: Purchase, now: Purchase): CodeTransition[] 
  * A missing end of support means "no support" only if the full shape was seen: reduced shapes never have it
  * (servers: shapes).
  */
-function supportChange(before: Purchase, now: Purchase): CodeTransition[] {
+function supportChange(before: KnownPurchase, now: KnownPurchase): CodeTransition[] {
   const [from, to] = [before.supportedUntil, now.supportedUntil];
-  const wasKnown = from !== null || (before.item?.full ?? null) !== null;
+  const wasKnown = from !== null || before.item?.full === true;
   if (from === to || !wasKnown) return [];
   const kind = untilOf(now) > untilOf(before) ? 'support-extended' : 'support-shortened';
   return [{ kind, from, to }];
 }
 
-function untilOf({ supportedUntil }: Purchase): number {
+function untilOf({ supportedUntil }: KnownPurchase): number {
   return supportedUntil === null ? -Infinity : Date.parse(supportedUntil);
 }
 
-function priceOf({ price, currency }: Purchase): string | null {
+function priceOf({ price, currency }: KnownPurchase): string | null {
   return price === null ? null : [price, currency].filter((part) => part !== null).join(' ');
 }
 
-function itemOf({ item }: Purchase): string | null {
+function itemOf({ item }: KnownPurchase): string | null {
   return item === null || item.id === null ? null : String(item.id);
 }
 
@@ -147,7 +157,7 @@ function isSameWord(a: string, b: string): boolean {
 export interface KnownCode {
   readonly verdict: 'valid' | 'invalid';
   /** The last purchase seen, kept when the code becomes invalid; null if there never was one. */
-  readonly purchase: Purchase | null;
+  readonly purchase: KnownPurchase | null;
   /** When the verdict was last proven, milliseconds since 1970. */
   readonly checkedAt: number;
 }

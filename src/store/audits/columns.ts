@@ -7,10 +7,7 @@ import { storableJson, storableText } from '../../domain/values.js';
 const utc = (column: string): string =>
   `regexp_replace(to_char(p.${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), '\\.?0*$', '') || 'Z'`;
 
-/**
- * SQL of a `Purchase` as JSON, from row `p` of `mirror.purchase_codes`; null if no purchase was ever seen. The row
- * stores only whether the item was full: the item's other fields are in the mirror, and would repeat in a million rows.
- */
+/** SQL of a `KnownPurchase` as JSON, from row `p` of `mirror.purchase_codes`; null if no purchase was ever seen. */
 export const PURCHASE = `
   CASE WHEN p.purchase_seen_at IS NOT NULL THEN json_build_object(
     'purchaseCode', p.answered_code, 'licenseType', p.license_type, 'price', p.price::text,
@@ -18,12 +15,7 @@ export const PURCHASE = `
     'downloaded', p.downloaded, 'purchasedAt', ${utc('purchased_at')},
     'item', CASE WHEN coalesce(p.item_id::text, p.item_name, p.item_url) IS NOT NULL THEN json_build_object(
       'id', p.item_id, 'name', p.item_name, 'url', p.item_url, 'previewImageUrl', p.item_preview_url,
-      'full', CASE WHEN p.item_full AND p.item_id IS NOT NULL AND p.item_name IS NOT NULL THEN json_build_object(
-        'id', p.item_id, 'name', p.item_name, 'previewImageUrl', p.item_preview_url,
-        'description', null, 'category', null, 'subCategory', null, 'options', '{}'::text[],
-        'version', null, 'demoLink', null, 'tags', '{}'::text[], 'thumbnailUrl', null,
-        'previewVideoUrl', null, 'previewAudioUrl', null, 'screenshots', '{}'::text[],
-        'priceRegular', null, 'priceExtended', null, 'currency', null, 'publishedAt', null) END) END) END`;
+      'full', p.item_full) END) END`;
 
 /** SQL of a `KnownCode` as JSON, from row `p`; null if the code was never proven. */
 export const KNOWN = `

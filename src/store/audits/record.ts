@@ -4,9 +4,10 @@ import type { Verdict } from '../../domain/codes/proof.js';
 import {
   updateKnownCode,
   type KnownCode,
+  type KnownPurchase,
   type KnownCodeUpdate,
 } from '../../domain/codes/known-code.js';
-import type { Json, Purchase } from '../../domain/item.js';
+import type { Json } from '../../domain/item.js';
 import { isObject } from '../../domain/values.js';
 import { inTransaction } from '../pools.js';
 import { checkpointColumns, LONGEST_TEXT, storable, storableJsonText, KNOWN } from './columns.js';
@@ -318,7 +319,7 @@ function codeColumns(
     item_name: item?.name ?? undefined,
     item_url: item?.url ?? undefined,
     item_preview_url: item?.previewImageUrl ?? undefined,
-    item_full: item === null ? undefined : item.full !== null,
+    item_full: item?.full,
     supported_until: purchase?.supportedUntil ?? undefined,
     downloaded: purchase?.downloaded ?? undefined,
     purchased_at: purchase?.purchasedAt ?? undefined,
@@ -326,7 +327,7 @@ function codeColumns(
 }
 
 /** Drops the item from an answer if its id identifies it in the mirror: a million purchases share few items. */
-function withoutItem(raw: Json, purchase: Purchase | null): Json {
+function withoutItem(raw: Json, purchase: KnownPurchase | null): Json {
   if (!isObject(raw) || (purchase?.item?.id ?? null) === null) return raw;
   const { item: _, ...rest } = raw;
   return rest;

@@ -1,8 +1,8 @@
 import type { Checkpoints, Verdict } from '../../domain/codes/proof.js';
 import type { Denials } from '../../domain/codes/evidence.js';
 import type { Confirm, DenialCounts } from '../../domain/codes/second-look.js';
-import type { NewVerdict, KnownCode } from '../../domain/codes/known-code.js';
-import type { Json, Purchase } from '../../domain/item.js';
+import type { KnownCode, KnownPurchase, NewVerdict } from '../../domain/codes/known-code.js';
+import type { Json } from '../../domain/item.js';
 import type {
   Audit,
   AuditCode,
@@ -154,7 +154,7 @@ export interface AuditResult {
   /** The denials that made an invalid code invalid. */
   readonly denials: Denials | null;
   /** The last purchase known today. A code that became invalid keeps it. */
-  readonly purchase: Purchase | null;
+  readonly purchase: KnownPurchase | null;
 }
 
 /** The work left in a seller's running audits. */

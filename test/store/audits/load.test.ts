@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { mergePurchase } from '../../../src/domain/codes/known-code.js';
 import type { Store } from '../../../src/store/store.js';
 import { useMirror } from '../../support/mirror.js';
 import {
@@ -63,7 +64,12 @@ describe('a list', () => {
     const unchecked = { checkedAt: null, reason: null, proof: null, purchase: null };
     const open = { rejected: null, verdict: null, reused: false, denials: null, ...unchecked };
     const check = { checkedAt: at(1), reason: 'answered', proof: 'purchase' };
-    const found = { ...open, verdict: 'valid', ...check, purchase: purchaseOf('B').value };
+    const found = {
+      ...open,
+      verdict: 'valid',
+      ...check,
+      purchase: mergePurchase(null, purchaseOf('B')),
+    };
     const rejected = 'the code is empty';
     expect(await resultsOf(audits, auditId)).toEqual([
       { line: 2, code: 'B', columns: ['B', 'customer 0'], ...found },

@@ -1,11 +1,12 @@
 import type { ChangeClass } from './changes.js';
+import { ITEM_FIELDS, type FieldValue } from './item.js';
 
 interface FieldChange {
   readonly class: ChangeClass;
   /** A column of `mirror.items`, or `state`. */
   readonly field: string;
-  readonly old: string | readonly string[] | null;
-  readonly new: string | readonly string[] | null;
+  readonly old: FieldValue;
+  readonly new: FieldValue;
   /** For a price: the item's currency before and after the change. */
   readonly currencies?: { readonly old: string | null; readonly new: string | null } | null;
 }
@@ -30,6 +31,8 @@ const LABELS: Readonly<Record<string, string>> = {
   price_extended: 'extended price',
 };
 
+const TYPES = new Map(ITEM_FIELDS.map(({ column, type }) => [column, type]));
+
 const NO_VALUE = '–';
 /** More entries of a list are only counted. */
 const MAX_ENTRIES = 5;
@@ -43,13 +46,12 @@ export function describeChange(change: FieldChange, width: number): ChangeText {
   const { field, old, new: now } = change;
   const label = fieldLabel(field);
   if (field === 'state') return { kind: 'state', word: stateWord(change) };
-  if (Array.isArray(old) || Array.isArray(now)) {
-    return lists(label, listOf(old), listOf(now));
-  }
+  if (Array.isArray(old) || Array.isArray(now)) return lists(label, change);
   const [before, after] = [textOf(old), textOf(now)];
-  if (change.class === 'price' && field !== 'currency') return price(label, change, before, after);
+  const type = TYPES.get(field);
+  if (type === 'money') return price(label, change, before, after);
+  if (type === 'time') return values(label, day(before), day(after));
   if (change.class === 'media') return media(label, before, after);
-  if (field === 'published_at') return values(label, day(before), day(after));
   const texts = shortenDiff(before ?? NO_VALUE, after ?? NO_VALUE, width);
   return values(label, texts.old, texts.new);
 }
@@ -87,12 +89,13 @@ function withCurrency(amount: string | null, currency: string | null): string | 
   return amount === null || currency === null ? amount : `${amount} ${currency}`;
 }
 
-function lists(label: string, before: readonly string[], after: readonly string[]): ChangeText {
+function lists(label: string, { class: kind, old, new: now }: FieldChange): ChangeText {
+  const [before, after] = [listOf(old), listOf(now)];
   const { added, removed } = listDiff(before, after);
   if (added.length + removed.length === 0) {
     return { kind: 'list', label, added, removed, note: 'in another order' };
   }
-  if (label !== 'screenshots') {
+  if (kind !== 'media') {
     return { kind: 'list', label, added: firstOf(added), removed: firstOf(removed), note: null };
   }
   // Screenshots are shown by file name and count.
@@ -161,13 +164,12 @@ function day(at: string | null): string | null {
   return at?.replace('T', ' ') ?? null;
 }
 
-function listOf(value: FieldChange['old']): readonly string[] {
-  if (value === null) return [];
-  return typeof value === 'string' ? [value] : value;
+function listOf(value: FieldValue): readonly string[] {
+  return typeof value === 'object' ? (value ?? []) : [String(value)];
 }
 
-function textOf(value: FieldChange['old']): string | null {
-  return typeof value === 'string' ? value : null;
+function textOf(value: FieldValue): string | null {
+  return typeof value === 'object' ? null : String(value);
 }
 
 /** @returns `exact`, such as `-20.00`, and `text`, such as `+12.5 %`; null if the old amount is zero */

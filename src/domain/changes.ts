@@ -1,50 +1,14 @@
-import type { Item } from './item.js';
+import { FIELD_CLASSES, ITEM_FIELDS, type FieldValue } from './item.js';
 
 /** People and feeds filter changes by these classes. */
 export const CHANGE_CLASSES = [
-  ...(['price', 'release', 'text', 'media'] as const),
-  ...(['added', 'missing', 'removed', 'restored'] as const),
+  ...FIELD_CLASSES,
+  'added',
+  'missing',
+  'removed',
+  'restored',
 ] as const;
 export type ChangeClass = (typeof CHANGE_CLASSES)[number];
-
-/** The column of a field, and the class of its changes. */
-interface ItemField {
-  readonly column: string;
-  readonly class: ChangeClass;
-}
-
-type ItemKey = Exclude<keyof Item, 'id'>;
-
-/**
- * Every canonical field of an item. Other fields are stored but never count as a change. Don't reorder: the
- * hash of an item depends on this order, so all items would look changed.
- */
-const FIELDS: Readonly<Record<ItemKey, ItemField>> = {
-  name: { column: 'name', class: 'text' },
-  description: { column: 'description', class: 'text' },
-  category: { column: 'category', class: 'text' },
-  subCategory: { column: 'sub_category', class: 'text' },
-  options: { column: 'options', class: 'text' },
-  version: { column: 'version', class: 'release' },
-  demoLink: { column: 'demo_link', class: 'text' },
-  tags: { column: 'tags', class: 'text' },
-  thumbnailUrl: { column: 'thumbnail_url', class: 'media' },
-  previewImageUrl: { column: 'preview_image_url', class: 'media' },
-  previewVideoUrl: { column: 'preview_video_url', class: 'media' },
-  previewAudioUrl: { column: 'preview_audio_url', class: 'media' },
-  screenshots: { column: 'screenshots', class: 'media' },
-  priceRegular: { column: 'price_regular', class: 'price' },
-  priceExtended: { column: 'price_extended', class: 'price' },
-  currency: { column: 'currency', class: 'price' },
-  publishedAt: { column: 'published_at', class: 'release' },
-};
-
-/** In the order in which an item's changes are listed. */
-export const ITEM_FIELDS: readonly ItemField[] = Object.values(FIELDS);
-export const ITEM_KEYS = Object.keys(FIELDS) as readonly ItemKey[];
-
-/** An item's state in the mirror; null if it is not there. */
-export type ItemState = 'live' | 'missing' | 'removed' | null;
 
 /** One line for a field that changed in many items of a run. */
 export interface ChangeFold {
@@ -55,8 +19,8 @@ export interface ChangeFold {
   readonly field: string;
   /** The old and new value, if they are the same for all items; otherwise null. */
   readonly same: {
-    readonly old: string | readonly string[] | null;
-    readonly new: string | readonly string[] | null;
+    readonly old: FieldValue;
+    readonly new: FieldValue;
   } | null;
   /** Changed items. */
   readonly items: number;

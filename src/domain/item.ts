@@ -4,7 +4,10 @@ export type Money = string;
 export type Timestamp = string;
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
-/** An item in canonical form (API 2.3, 2.4), independent of the notation it came in. */
+/**
+ * An item in canonical form (API 2.3, 2.4), independent of the notation it came in. For a new field, follow
+ * "A field of an item" in docs/architecture.md.
+ */
 export interface Item {
   readonly id: number;
   readonly name: string;
@@ -27,6 +30,66 @@ export interface Item {
   readonly publishedAt: Timestamp | null;
 }
 
+/** An item's state in the mirror. */
+export const ITEM_STATES = ['live', 'missing', 'removed'] as const;
+export type ItemState = (typeof ITEM_STATES)[number];
+
+/** Types of fields, with their values in `Item` and in changes. */
+export interface FieldTypes {
+  readonly text: string | null;
+  readonly texts: readonly string[];
+  /** A `bigint` in the database. */
+  readonly integer: number | null;
+  readonly money: Money | null;
+  readonly time: Timestamp | null;
+}
+export type FieldType = keyof FieldTypes;
+export type FieldValue = FieldTypes[FieldType];
+
+type TypeOf<Value> = { [T in FieldType]: [Value] extends [FieldTypes[T]] ? T : never }[FieldType];
+
+export const FIELD_CLASSES = ['price', 'release', 'text', 'media'] as const;
+
+type ItemKey = Exclude<keyof Item, 'id'>;
+
+/** A field's column in `mirror.items`, its type, and the class of its changes. */
+interface ItemField<K extends ItemKey = ItemKey> {
+  readonly column: string;
+  readonly type: TypeOf<Item[K]>;
+  readonly class: (typeof FIELD_CLASSES)[number];
+}
+
+/**
+ * Every canonical field of an item. Other fields are stored but never count as a change. Append new fields at
+ * the end, which also raises `DECODER_VERSION`. Don't reorder: the hash of an item depends on the order, so
+ * all items would look changed.
+ */
+const FIELDS: { readonly [K in ItemKey]: ItemField<K> } = {
+  name: { column: 'name', type: 'text', class: 'text' },
+  description: { column: 'description', type: 'text', class: 'text' },
+  category: { column: 'category', type: 'text', class: 'text' },
+  subCategory: { column: 'sub_category', type: 'text', class: 'text' },
+  options: { column: 'options', type: 'texts', class: 'text' },
+  version: { column: 'version', type: 'text', class: 'release' },
+  demoLink: { column: 'demo_link', type: 'text', class: 'text' },
+  tags: { column: 'tags', type: 'texts', class: 'text' },
+  thumbnailUrl: { column: 'thumbnail_url', type: 'text', class: 'media' },
+  previewImageUrl: { column: 'preview_image_url', type: 'text', class: 'media' },
+  previewVideoUrl: { column: 'preview_video_url', type: 'text', class: 'media' },
+  previewAudioUrl: { column: 'preview_audio_url', type: 'text', class: 'media' },
+  screenshots: { column: 'screenshots', type: 'texts', class: 'media' },
+  priceRegular: { column: 'price_regular', type: 'money', class: 'price' },
+  priceExtended: { column: 'price_extended', type: 'money', class: 'price' },
+  currency: { column: 'currency', type: 'text', class: 'price' },
+  publishedAt: { column: 'published_at', type: 'time', class: 'release' },
+};
+
+/** In the order in which an item's changes are listed. */
+export const ITEM_FIELDS = Object.entries<ItemField>(FIELDS).map(([key, field]) => ({
+  key: key as ItemKey,
+  ...field,
+}));
+
 /** The account that owns the key (API 2.1, 2.2). */
 export interface Account {
   readonly username: string;
@@ -45,6 +108,29 @@ export interface Account {
   readonly coverUrl: string | null;
   readonly registeredAt: Timestamp | null;
 }
+
+/**
+ * Each field of an account with its column in `mirror.accounts`. Add a field at the end and don't reorder:
+ * the hash of an account depends on this order.
+ */
+export const ACCOUNT_COLUMNS: Readonly<Record<keyof Account, string>> = {
+  username: 'username',
+  firstname: 'firstname',
+  lastname: 'lastname',
+  fullName: 'full_name',
+  email: 'email',
+  balance: 'balance',
+  currency: 'currency',
+  heading: 'heading',
+  description: 'description',
+  contactEmail: 'contact_email',
+  socialLinks: 'social_links',
+  avatarUrl: 'avatar_url',
+  coverUrl: 'cover_url',
+  registeredAt: 'registered_at',
+};
+
+export const ACCOUNT_KEYS = Object.keys(ACCOUNT_COLUMNS) as readonly (keyof Account)[];
 
 /** The item of a purchase, full or reduced (API 2.5). Fields that can't be read are null. */
 export interface PurchasedItem {

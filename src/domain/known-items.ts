@@ -1,9 +1,7 @@
+import type { ItemState } from './item.js';
 import { WIRE_HASH_BYTES } from './prepare-item.js';
 
-/** An item's state in the mirror before this run. */
-export type KnownState = 'live' | 'missing' | 'removed';
-
-const STATE_CODES: Readonly<Record<KnownState, number>> = { live: 1, missing: 2, removed: 3 };
+const STATE_CODES: Readonly<Record<ItemState, number>> = { live: 1, missing: 2, removed: 3 };
 const NEW = 4;
 const STATE_MASK = 7;
 const SEEN = 8;
@@ -40,7 +38,7 @@ export class KnownItems {
     return this.#size;
   }
 
-  addKnown(id: number, wireHash: Uint8Array, state: KnownState): void {
+  addKnown(id: number, wireHash: Uint8Array, state: ItemState): void {
     this.#append(id, wireHash, STATE_CODES[state]);
   }
 
@@ -120,7 +118,7 @@ export class KnownItems {
   }
 
   /** Items by their state before this run. */
-  stateCounts(): Record<KnownState, number> {
+  stateCounts(): Record<ItemState, number> {
     const byCode = [0, 0, 0, 0, 0];
     for (let slot = 0; slot < this.#size; slot++) {
       const code = this.#flagsAt(slot) & STATE_MASK;

@@ -1,8 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
-import { ITEM_KEYS } from './changes.js';
 import { decodeItem } from './decode.js';
-import type { Account, Item, Json } from './item.js';
+import { ACCOUNT_KEYS, ITEM_FIELDS, type Account, type Item, type Json } from './item.js';
 import { isObject, storableJson } from './values.js';
 
 export interface PreparedItem {
@@ -83,8 +82,12 @@ export const WIRE_HASH_BYTES = 8;
 /** The wire hash of a record that did not come in a list. */
 export const NO_WIRE_HASH: Uint8Array = new Uint8Array(WIRE_HASH_BYTES);
 
-/** Raise this when decoding changes, so that every record is decoded again. */
-const DECODER_VERSION = 1;
+/** The number of fields in the first version. Never change these: hashes depend on them. */
+const FIRST_ITEM_FIELDS = 17;
+const FIRST_ACCOUNT_FIELDS = 14;
+
+/** Raise this when decoding changes, so that every record is decoded again. A new field raises it too. */
+const DECODER_VERSION = 1 + ITEM_FIELDS.length - FIRST_ITEM_FIELDS;
 
 /**
  * The first 8 bytes of the SHA-256 of a record as received. An equal hash means an unchanged record, which
@@ -98,26 +101,30 @@ export function wireHash(bytes: Uint8Array): Buffer {
 
 /** SHA-256 over the canonical fields: equal for two notations of the same item. */
 export function itemHash(item: Item): Buffer {
-  return digest(ITEM_KEYS.map((key) => item[key]));
+  return fieldsHash(
+    ITEM_FIELDS.map(({ key }) => item[key]),
+    FIRST_ITEM_FIELDS,
+  );
 }
 
 export function accountHash(account: Account): Buffer {
-  return digest([
-    account.username,
-    account.firstname,
-    account.lastname,
-    account.fullName,
-    account.email,
-    account.balance,
-    account.currency,
-    account.heading,
-    account.description,
-    account.contactEmail,
-    Object.entries(account.socialLinks).sort(byKey),
-    account.avatarUrl,
-    account.coverUrl,
-    account.registeredAt,
-  ]);
+  const values = ACCOUNT_KEYS.map((key) =>
+    key === 'socialLinks' ? Object.entries(account.socialLinks).sort(byKey) : account[key],
+  );
+  return fieldsHash(values, FIRST_ACCOUNT_FIELDS);
+}
+
+/**
+ * SHA-256 over values in the order of their fields. Of fields added after the `first`, nulls and empty lists
+ * at the end are left out, so that a record without such a field keeps its hash.
+ */
+export function fieldsHash(values: readonly unknown[], first: number): Buffer {
+  const last = values.findLastIndex((value, n) => n < first || !isEmpty(value));
+  return digest(values.slice(0, last + 1));
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === null || (Array.isArray(value) && value.length === 0);
 }
 
 const EMPTY_EXTRA = digest([]);

@@ -1,14 +1,13 @@
 import type { PoolClient } from 'pg';
 import { escapeLiteral } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
-import { ITEM_FIELDS } from '../domain/changes.js';
-import { KnownItems, type KnownState } from '../domain/known-items.js';
+import { ITEM_FIELDS, ITEM_STATES, type FieldType } from '../domain/item.js';
+import { KnownItems } from '../domain/known-items.js';
 import { NO_WIRE_HASH } from '../domain/prepare-item.js';
 import { COPY_HEADER } from './copy.js';
 import { CHANGE_COLUMNS, NEXT_VALID_FROM, rowAt, saveVersionsSql } from './history.js';
 import { ITEM_VALUE_COLUMNS, type RowStamp } from './item-rows.js';
 
-const STATES: readonly KnownState[] = ['live', 'missing', 'removed'];
 /** int16 field count, then length and value of an int8, an 8-byte bytea and an int2. */
 const KNOWN_ROW_BYTES = 2 + (4 + 8) + (4 + 8) + (4 + 2);
 
@@ -27,7 +26,7 @@ export async function loadKnownItems(
   const items = new KnownItems(expected);
   const stream = client.query(
     copyTo(`COPY (
-      SELECT item_id, wire_hash, (array_position('{${STATES.join(',')}}'::text[], state::text) - 1)::int2
+      SELECT item_id, wire_hash, (array_position('{${ITEM_STATES.join(',')}}'::text[], state::text) - 1)::int2
         FROM mirror.items WHERE seller_id = ${escapeLiteral(sellerId)}
     ) TO STDOUT (FORMAT binary)`),
   );
@@ -38,7 +37,10 @@ export async function loadKnownItems(
     // The trailer (a field count of -1) is shorter than a row, so the loop ends before it.
     for (; at + KNOWN_ROW_BYTES <= data.length; at += KNOWN_ROW_BYTES) {
       const id = Number(data.readBigInt64BE(at + 6));
-      const state = STATES[data.readInt16BE(at + 30)] ?? 'live';
+      const state = ITEM_STATES[data.readInt16BE(at + 30)];
+      if (state === undefined) {
+        throw new Error(`item ${id} of ${sellerId} is in a state that this version does not know`);
+      }
       items.addKnown(id, data.subarray(at + 18, at + 26), state);
     }
     rest = data.subarray(at);
@@ -107,18 +109,20 @@ export async function applyStage(client: PoolClient, stamp: RowStamp): Promise<A
 }
 
 /** All compared fields. The state comes first; its class is `restored` for items that were removed. */
-const FIELDS = [{ column: 'state', class: 'missing' }, ...ITEM_FIELDS];
+const FIELDS = [{ column: 'state', type: 'text', class: 'missing' } as const, ...ITEM_FIELDS];
 
 /** Joins the SQL that `make` returns for each field; `n` counts from 1. */
-function eachField(make: (column: string, n: number) => string, separator: string): string {
-  return FIELDS.map(({ column }, n) => make(column, n + 1)).join(separator);
+function eachField(
+  make: (column: string, n: number, type: FieldType) => string,
+  separator: string,
+): string {
+  return FIELDS.map(({ column, type }, n) => make(column, n + 1, type)).join(separator);
 }
 
 /** SQL of a field's canonical value as JSON, the same as in `Item`. */
-function json(row: string, column: string): string {
-  const value = `${row}.${column}`;
-  if (column === 'price_regular' || column === 'price_extended') return `to_jsonb(${value}::text)`;
-  if (column !== 'published_at') return `to_jsonb(${value})`;
+function json(value: string, type: FieldType): string {
+  if (type === 'money') return `to_jsonb(${value}::text)`;
+  if (type !== 'time') return `to_jsonb(${value})`;
   const utc = `to_char(${value} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')`;
   return `to_jsonb(rtrim(rtrim(${utc}, '0'), '.') || 'Z')`;
 }
@@ -132,10 +136,12 @@ const NO_WIRE_HASH_SQL = `'\\x${Buffer.from(NO_WIRE_HASH).toString('hex')}'::byt
  */
 const APPLY = `
   WITH winners AS (
+    -- One staged record of each item.
     SELECT DISTINCT ON (item_id) ctid AS place, item_id, content_hash, extra_hash, wire_hash, rival
       FROM pg_temp.incoming_items
      ORDER BY item_id, content_hash DESC, extra_hash DESC
   ), compared AS (
+    -- The winners with the stored rows of their items, by hash.
     SELECT w.place, i.ctid AS old_place, i.content_hash <> w.content_hash AS content_differs,
            i.extra_hash <> w.extra_hash AS extra_differs, i.state AS old_state,
            i.synced_run_id <> $2 AS is_earlier,
@@ -147,6 +153,7 @@ const APPLY = `
                            FROM mirror.items
                           WHERE seller_id = $1 AND item_id = w.item_id OFFSET 0) i
   ), differences AS (
+    -- The rows to write. If the stored state was seen before this run, the new one supersedes it.
     SELECT *, is_earlier AND (content_differs OR old_state <> 'live') AS supersedes
       FROM compared
      WHERE old_state <> 'live' OR ((content_differs OR extra_differs) AND wins)
@@ -157,16 +164,17 @@ const APPLY = `
      WHERE i.ctid = c.old_place AND c.old_state = 'live' AND c.wins
        AND NOT c.content_differs AND NOT c.extra_differs AND c.new_wire_hash IS NOT NULL
   ), kept AS (
+    -- The superseded states go to the history.
     ${saveVersionsSql('differences', 'd.supersedes')}
   ), changes AS (
-    -- n: the numbers of the fields that differ. Only their values are converted to JSON.
+    -- One change for each field that differs; n is its number. Only these values are converted to JSON.
     INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
     SELECT i.item_id,
            CASE WHEN n = 1 AND i.state = 'removed' THEN 'restored'
                 ELSE ('{${FIELDS.map((field) => field.class).join(',')}}'::mirror.change_class[])[n] END,
            ('{${eachField((column) => column, ',')}}'::text[])[n],
-           CASE n ${eachField((column, n) => `WHEN ${n} THEN ${json('i', column)}`, ' ')} END,
-           CASE n ${eachField((column, n) => `WHEN ${n} THEN ${json('w', column)}`, ' ')} END
+           CASE n ${eachField((column, n, type) => `WHEN ${n} THEN ${json(`i.${column}`, type)}`, ' ')} END,
+           CASE n ${eachField((column, n, type) => `WHEN ${n} THEN ${json(`w.${column}`, type)}`, ' ')} END
       FROM differences d
      CROSS JOIN ${rowAt('mirror.items', 'd.old_place')} i
      CROSS JOIN ${rowAt('pg_temp.incoming_items', 'd.place')} w
@@ -177,6 +185,7 @@ const APPLY = `
      WHERE d.supersedes
     RETURNING field
   ), written AS (
+    -- The stored rows get the new values.
     UPDATE mirror.items i
        SET ${ITEM_VALUE_COLUMNS.map((column) => `${column} = w.${column}`).join(', ')},
            state = 'live', removed_at = NULL,

@@ -120,7 +120,8 @@ export class BinaryRows {
     this.#buffer[this.#length++] = value ? 1 : 0;
   }
 
-  bigint(value: number): void {
+  bigint(value: number | null): void {
+    if (value === null) return this.null();
     this.#int32(8);
     this.#int64(BigInt(value));
   }

@@ -1,5 +1,5 @@
 import { escapeLiteral } from 'pg';
-import { ITEM_FIELDS } from '../domain/changes.js';
+import { ITEM_FIELDS } from '../domain/item.js';
 import type { SellerLock } from './locks.js';
 
 /** Columns of `mirror.items` that a version keeps. */

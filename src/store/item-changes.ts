@@ -1,8 +1,6 @@
 import type { Pool } from 'pg';
 import type { ChangeClass, ChangeFold } from '../domain/changes.js';
-
-/** A field's canonical value: money and timestamps are text, lists are arrays. */
-export type FieldValue = string | readonly string[] | null;
+import type { FieldValue } from '../domain/item.js';
 
 export interface ItemChange {
   /** Numbers grow in the order in which changes become visible. */

@@ -1,3 +1,4 @@
+import { ITEM_FIELDS, type FieldType, type FieldTypes } from '../domain/item.js';
 import type { PreparedItem } from '../domain/prepare-item.js';
 import { BinaryRows } from './copy.js';
 
@@ -11,25 +12,25 @@ export interface RowStamp {
 
 type WriteField = (row: BinaryRows, prepared: PreparedItem) => void;
 
+const WRITERS: {
+  readonly [T in FieldType]: (row: BinaryRows, value: FieldTypes[T]) => void;
+} = {
+  text: (row, value) => row.text(value),
+  texts: (row, value) => row.textArray(value),
+  integer: (row, value) => row.bigint(value),
+  money: (row, value) => row.money(value),
+  time: (row, value) => row.timestamp(value),
+};
+
+function writerOf({ key, type }: (typeof ITEM_FIELDS)[number]): WriteField {
+  // The compiler can't see that the field `key` has values of `type`.
+  const write = WRITERS[type] as (row: BinaryRows, value: unknown) => void;
+  return (row, { item }) => write(row, item[key]);
+}
+
 /** The columns of `mirror.items` that differ between items. */
 const VALUES: Readonly<Record<string, WriteField>> = {
-  name: (row, { item }) => row.text(item.name),
-  description: (row, { item }) => row.text(item.description),
-  category: (row, { item }) => row.text(item.category),
-  sub_category: (row, { item }) => row.text(item.subCategory),
-  options: (row, { item }) => row.textArray(item.options),
-  version: (row, { item }) => row.text(item.version),
-  demo_link: (row, { item }) => row.text(item.demoLink),
-  tags: (row, { item }) => row.textArray(item.tags),
-  thumbnail_url: (row, { item }) => row.text(item.thumbnailUrl),
-  preview_image_url: (row, { item }) => row.text(item.previewImageUrl),
-  preview_video_url: (row, { item }) => row.text(item.previewVideoUrl),
-  preview_audio_url: (row, { item }) => row.text(item.previewAudioUrl),
-  screenshots: (row, { item }) => row.textArray(item.screenshots),
-  price_regular: (row, { item }) => row.money(item.priceRegular),
-  price_extended: (row, { item }) => row.money(item.priceExtended),
-  currency: (row, { item }) => row.text(item.currency),
-  published_at: (row, { item }) => row.timestamp(item.publishedAt),
+  ...Object.fromEntries(ITEM_FIELDS.map((field) => [field.column, writerOf(field)])),
   content_hash: (row, { contentHash }) => row.bytes(contentHash),
   extra_hash: (row, { extraHash }) => row.bytes(extraHash),
   wire_hash: (row, { wireHash }) => row.bytes(wireHash),

@@ -1,5 +1,5 @@
 import { escapeLiteral, type Pool } from 'pg';
-import { ITEM_FIELDS, type ItemState } from '../domain/changes.js';
+import { ITEM_FIELDS, type ItemState } from '../domain/item.js';
 import type { Item } from './generated/prisma/client.js';
 import { queryColumns, type QueryColumn } from './read-only.js';
 import { AS_TEXT, type TextRow } from './text-cursor.js';
@@ -7,7 +7,7 @@ import { AS_TEXT, type TextRow } from './text-cursor.js';
 export interface ItemFilter {
   /** Absent: now. */
   readonly asOf?: Date;
-  readonly states?: readonly Exclude<ItemState, null>[];
+  readonly states?: readonly ItemState[];
   readonly itemId?: number;
   readonly sellerIds?: readonly string[];
   readonly limit?: number;
@@ -184,7 +184,7 @@ export async function lastDays(pool: Pool, sellerId: string, days: number): Prom
 export interface ItemSearch {
   /** Part of the name, a tag, or an id; empty: all. */
   readonly text: string;
-  readonly state: Exclude<ItemState, null> | null;
+  readonly state: ItemState | null;
   readonly sellerId: string | null;
   /** Null: now. */
   readonly asOf: Date | null;

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import type { Account, Json } from '../domain/item.js';
+import { ACCOUNT_COLUMNS, ACCOUNT_KEYS, type Account, type Json } from '../domain/item.js';
 import { accountHash, extraHash } from '../domain/prepare-item.js';
 import { storableJson } from '../domain/values.js';
 import type { RowStamp } from './item-rows.js';
@@ -179,31 +179,15 @@ export async function saveAccount(
   await client.query(UPSERT, [
     ...[stamp.sellerId, stamp.at, stamp.runId, contentHash, JSON.stringify(record.extra)],
     JSON.stringify(storableJson(record.raw)),
-    ...Object.values(FIELDS).map((field) =>
-      field === 'socialLinks' ? JSON.stringify(value.socialLinks) : value[field],
+    ...ACCOUNT_KEYS.map((key) =>
+      key === 'socialLinks' ? JSON.stringify(value.socialLinks) : value[key],
     ),
   ]);
   if (before === undefined) return 'added';
   return sameContent ? 'extra-changed' : 'changed';
 }
 
-const FIELDS = {
-  username: 'username',
-  firstname: 'firstname',
-  lastname: 'lastname',
-  full_name: 'fullName',
-  email: 'email',
-  balance: 'balance',
-  currency: 'currency',
-  heading: 'heading',
-  description: 'description',
-  contact_email: 'contactEmail',
-  social_links: 'socialLinks',
-  avatar_url: 'avatarUrl',
-  cover_url: 'coverUrl',
-  registered_at: 'registeredAt',
-} as const satisfies Readonly<Record<string, keyof Account>>;
-const COLUMNS = Object.keys(FIELDS);
+const COLUMNS = Object.values(ACCOUNT_COLUMNS);
 
 /** Always increases, even if a clock goes back, so that no two states of an account overlap in time. */
 const NEXT_CHANGED_AT = `greatest($2::timestamptz, accounts.changed_at + interval '1 microsecond')`;

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import { escapeLiteral, type PoolClient } from 'pg';
 import type { WideChange } from '../domain/changes.js';
-import type { Json } from '../domain/item.js';
-import type { KnownItems, KnownState } from '../domain/known-items.js';
+import type { ItemState, Json } from '../domain/item.js';
+import type { KnownItems } from '../domain/known-items.js';
 import type { PreparedItem } from '../domain/prepare-item.js';
 import type { LookupOutcome, RemovalPlan, Removals } from '../domain/removals.js';
 import { type Applied, applyStage, loadKnownItems, NOTHING_APPLIED } from './apply-items.js';
@@ -64,7 +64,7 @@ export class ItemSession {
   /** Whether the temporary table of changes exists. */
   #hasChanges = false;
   /** Number of items by state before the run; null unless they were loaded. */
-  #countsBefore: Readonly<Record<KnownState, number>> | null = null;
+  #countsBefore: Readonly<Record<ItemState, number>> | null = null;
   /** Number of inserted items, which are all live. */
   #inserted = 0;
   /** Whether the state of an existing item changed. */

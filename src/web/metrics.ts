@@ -1,5 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Verdict } from '../domain/codes/proof.js';
+import { ITEM_STATES } from '../domain/item.js';
 import type { RunEvent } from '../jobs/types.js';
 import type { CallRecord } from '../marketplace/types.js';
 import type { QueueCounts } from '../queue/queues.js';
@@ -40,7 +41,6 @@ const KINDS = ['account', 'items'] as const;
 const RUN_STATES = ['succeeded', 'held', 'failed', 'interrupted'] as const;
 const CHANGES = ['added', 'changed', 'removed', 'missing', 'restored', 'quarantined'] as const;
 const VERDICTS = ['valid', 'invalid', 'unproven'] as const;
-const ITEM_STATES = ['live', 'missing', 'removed'] as const;
 
 /** Buckets in seconds, from a call in the same data centre to the longest timeout. */
 const CALL_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];

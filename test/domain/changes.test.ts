@@ -1,30 +1,54 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { ChangeLines } from '../../src/cli/change-lines.js';
 import {
   describeChange,
+  fieldLabel,
   fileName,
   listDiff,
   percentChange,
   shortenDiff,
 } from '../../src/domain/change-text.js';
-import {
-  type ChangeClass,
-  groupChanges,
-  ITEM_FIELDS,
-  wideChanges,
-} from '../../src/domain/changes.js';
+import { type ChangeClass, groupChanges, wideChanges } from '../../src/domain/changes.js';
+import { ITEM_FIELDS, type FieldType, type FieldTypes } from '../../src/domain/item.js';
 import { readMoment } from '../../src/domain/moment.js';
-import { ITEM_VALUE_COLUMNS } from '../../src/store/item-rows.js';
 
 const columnsOf = (wanted: ChangeClass): string[] =>
   ITEM_FIELDS.filter((field) => field.class === wanted).map(({ column }) => column);
 
 describe('the fields of an item', () => {
-  it('are exactly the columns of the store, so that no change is missed', () => {
-    const others = new Set(['content_hash', 'extra_hash', 'wire_hash', 'extra', 'raw']);
-    const canonical = ITEM_VALUE_COLUMNS.filter((column) => !others.has(column));
-    expect(ITEM_FIELDS.map(({ column }) => column)).toEqual(canonical);
+  const samples: { readonly [T in FieldType]: readonly FieldTypes[T][] } = {
+    text: ['https://a.example/1.png', 'https://b.example/1.png', 'two', null],
+    texts: [['a'], ['a', 'b'], ['https://a.example/c'], []],
+    integer: [0, 12, -1, null],
+    money: ['0.00', '19.90', '-1.00', null],
+    time: ['2024-01-02T03:04:05Z', '2024-01-02T03:04:05.1Z', '2025-01-02T03:04:05Z', null],
+  };
+  const ofUnknownColumns = Object.keys(samples).map((type) => {
+    return { column: `new_${type}`, type: type as FieldType, class: 'release' } as const;
   });
+
+  it.each([...ITEM_FIELDS, ...ofUnknownColumns])(
+    'print differently before and after a change: $column',
+    ({ column: field, type, class: kind }) => {
+      for (const old of samples[type]) {
+        for (const now of samples[type].filter((value) => value !== old)) {
+          const change = { class: kind, field, old, new: now, currencies: null };
+          const text = describeChange(change, 40);
+          if (text.kind === 'values') expect(text.old).not.toBe(text.new);
+          else if (text.kind === 'list') expect([...text.added, ...text.removed]).not.toEqual([]);
+          else expect.unreachable();
+          const place = { seq: 1n, sellerId: 'main', itemId: 1n, itemName: 'A', runId: 1n };
+          const changes = [{ ...change, ...place, changedAt: new Date(0) }];
+          const lines = new ChangeLines({ columns: null, colour: false });
+          const [, , line = ''] = lines.format({ changes, folds: [] }).split('\n');
+          expect(line).toContain(fieldLabel(field));
+          const [before, after] = line.replace(fieldLabel(field), '').split(' → ');
+          expect(before?.trim()).not.toBe(after?.trim());
+        }
+      }
+    },
+  );
 
   it('have the right classes', () => {
     expect(columnsOf('price')).toEqual(['price_regular', 'price_extended', 'currency']);

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeAccount, decodeItem, decodePurchase } from '../../src/domain/decode.js';
 import type { Account, Decoded, Decoding, Item, Json, Purchase } from '../../src/domain/item.js';
-import { accountHash, extraHash, itemHash } from '../../src/domain/prepare-item.js';
+import { accountHash, extraHash, fieldsHash, itemHash } from '../../src/domain/prepare-item.js';
 
 const ITEM = {
   id: 42,
@@ -401,6 +401,20 @@ describe('itemHash', () => {
 
   it('matches existing databases; otherwise all their items would look changed', () => {
     expect(itemHash(item(BASE)).toString('hex')).toMatch(/^d7c23e6929f0a6edf1aa562a39f0116c/);
+  });
+
+  it('ignores fields added later at the end that have no value, but not those of the first version', () => {
+    const hashOf = (...values: unknown[]): string => fieldsHash(values, 2).toString('hex');
+    expect(hashOf('a', null, null, [], null)).toBe(hashOf('a', null));
+    expect(hashOf('a', null, 12, null)).toBe(hashOf('a', null, 12));
+    const different = [
+      ['a', null],
+      ['a'],
+      ['a', null, 12],
+      ['a', null, null, 12],
+      ['a', null, ['']],
+    ];
+    expect(new Set(different.map((values) => hashOf(...values))).size).toBe(different.length);
   });
 
   it('separates adjacent texts', () => {

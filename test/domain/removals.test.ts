@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { KnownItems, type KnownState } from '../../src/domain/known-items.js';
+import type { ItemState } from '../../src/domain/item.js';
+import { KnownItems } from '../../src/domain/known-items.js';
 import { wireHash } from '../../src/domain/prepare-item.js';
 import {
   checkDecision,
@@ -19,7 +20,7 @@ describe('KnownItems', () => {
       maxLength: 3000,
       size: 'max',
     });
-    const states = fc.constantFrom<KnownState>('live', 'missing', 'removed');
+    const states = fc.constantFrom<ItemState>('live', 'missing', 'removed');
     fc.assert(
       fc.property(ids, states, fc.nat(100), (all, state, expected) => {
         const table = new KnownItems(expected);

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { ITEM_FIELDS } from '../../src/domain/changes.js';
-import type { Item, Json } from '../../src/domain/item.js';
+import { ITEM_FIELDS, type Item, type Json } from '../../src/domain/item.js';
 import type { ItemChange } from '../../src/store/item-changes.js';
 import { openStore, type Store } from '../../src/store/store.js';
 import { HistoryBook, canonical, readList } from './history-book.js';

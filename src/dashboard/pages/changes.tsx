@@ -1,5 +1,6 @@
 import type { FC } from 'hono/jsx';
 import { describeChange, fieldLabel } from '../../domain/change-text.js';
+import { CHANGE_CLASSES } from '../../domain/changes.js';
 import { csvNumber, PLAIN_CSV, type CsvDialect } from '../../domain/csv.js';
 import { exportChunks } from '../../export/index.js';
 import type { ChangeFilter, ItemChange } from '../../store/item-changes.js';
@@ -29,11 +30,6 @@ const PAGE_SIZE = 100;
 const BATCH_SIZE = 2_000;
 /** Longer old and new texts are shortened to this many characters. */
 const TEXT_WIDTH = 120;
-
-const CLASSES = [
-  ...(['price', 'release', 'text', 'media'] as const),
-  ...(['added', 'missing', 'removed', 'restored'] as const),
-];
 
 /** `/changes`: changes of items by day, also as downloads. */
 export function addChanges(app: Dashboard, { store }: DashboardParts): void {
@@ -65,7 +61,7 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
       },
       <>
         <Filter>
-          <Choice name="class" label="Class" of={CLASSES} chosen={c.req.query('class')} />
+          <Choice name="class" label="Class" of={CHANGE_CLASSES} chosen={c.req.query('class')} />
           <label>
             Item number
             <input name="item" inputmode="numeric" value={c.req.query('item') ?? ''} />
@@ -130,7 +126,7 @@ function filterOf(c: DashboardContext): ChangeFilter {
     throw new Problem('There is no such day', 'Write a day as 2026-11-23.');
   }
   const seller = query['seller'] ?? '';
-  const changeClass = oneOf(CLASSES, query['class']);
+  const changeClass = oneOf(CHANGE_CLASSES, query['class']);
   return {
     ...(itemId === null ? {} : { itemId: Number(itemId) }),
     ...(before === null ? {} : { before }),

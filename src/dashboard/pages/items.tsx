@@ -1,3 +1,4 @@
+import { ITEM_STATES } from '../../domain/item.js';
 import { maskCode } from '../../domain/secret.js';
 import { describeRemoval } from '../../domain/removals.js';
 import type { Prisma } from '../../store/mirror.js';
@@ -30,7 +31,6 @@ import { oneOf, parseDay, parseId, parseNumber } from '../query.js';
 import { ChangeTable } from './changes.js';
 
 const PAGE_SIZE = 50;
-const STATES = ['live', 'missing', 'removed'] as const;
 const SORTS = ['id', 'name', 'price', 'changed'] as const;
 /** Changes and purchases on the page of an item. */
 const MAX_ROWS = 50;
@@ -41,7 +41,7 @@ const MAX_RAW_CHARS = 20_000;
 export function addItems(app: Dashboard, { store, mirror }: DashboardParts): void {
   app.get('/items', async (c) => {
     const text = (c.req.query('q') ?? '').trim().slice(0, 200);
-    const state = oneOf(STATES, c.req.query('state')) ?? null;
+    const state = oneOf(ITEM_STATES, c.req.query('state')) ?? null;
     const sort = oneOf(SORTS, c.req.query('sort')) ?? 'id';
     const sellerId = c.req.query('seller') || null;
     const day = c.req.query('as-of') ?? '';
@@ -70,7 +70,7 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
             Search
             <input type="search" name="q" value={text} placeholder="name, id or tag" />
           </label>
-          <Choice name="state" label="State" of={STATES} chosen={state ?? undefined} />
+          <Choice name="state" label="State" of={ITEM_STATES} chosen={state ?? undefined} />
           <SellerField value={sellerId} />
           <label>
             As of

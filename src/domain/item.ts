@@ -53,9 +53,9 @@ export const FIELD_CLASSES = ['price', 'release', 'text', 'media'] as const;
 type ItemKey = Exclude<keyof Item, 'id'>;
 
 /** A field's column in `mirror.items`, its type, and the class of its changes. */
-interface ItemField<K extends ItemKey = ItemKey> {
+interface ItemField<Type extends FieldType = FieldType> {
   readonly column: string;
-  readonly type: TypeOf<Item[K]>;
+  readonly type: Type;
   readonly class: (typeof FIELD_CLASSES)[number];
 }
 
@@ -64,7 +64,7 @@ interface ItemField<K extends ItemKey = ItemKey> {
  * the end, which also raises `DECODER_VERSION`. Don't reorder: the hash of an item depends on the order, so
  * all items would look changed.
  */
-const FIELDS: { readonly [K in ItemKey]: ItemField<K> } = {
+const FIELDS: { readonly [K in ItemKey]: ItemField<TypeOf<Item[K]>> } = {
   name: { column: 'name', type: 'text', class: 'text' },
   description: { column: 'description', type: 'text', class: 'text' },
   category: { column: 'category', type: 'text', class: 'text' },

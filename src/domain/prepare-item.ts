@@ -119,8 +119,9 @@ export function accountHash(account: Account): Buffer {
  * at the end are left out, so that a record without such a field keeps its hash.
  */
 export function fieldsHash(values: readonly unknown[], first: number): Buffer {
-  const last = values.findLastIndex((value, n) => n < first || !isEmpty(value));
-  return digest(values.slice(0, last + 1));
+  let { length } = values;
+  while (length > first && isEmpty(values[length - 1])) length--;
+  return digest(length === values.length ? values : values.slice(0, length));
 }
 
 function isEmpty(value: unknown): boolean {

@@ -1,4 +1,4 @@
-import { ITEM_FIELDS, type FieldType, type FieldTypes } from '../domain/item.js';
+import { ITEM_FIELDS, type FieldType, type FieldTypes, type Item } from '../domain/item.js';
 import type { PreparedItem } from '../domain/prepare-item.js';
 import { BinaryRows } from './copy.js';
 
@@ -12,25 +12,33 @@ export interface RowStamp {
 
 type WriteField = (row: BinaryRows, prepared: PreparedItem) => void;
 
-const WRITERS: {
-  readonly [T in FieldType]: (row: BinaryRows, value: FieldTypes[T]) => void;
-} = {
-  text: (row, value) => row.text(value),
-  texts: (row, value) => row.textArray(value),
-  integer: (row, value) => row.bigint(value),
-  money: (row, value) => row.money(value),
-  time: (row, value) => row.timestamp(value),
+/** Make the writers of fields. The table of fields guarantees that a field has values of its type. */
+const WRITERS: Readonly<Record<FieldType, (key: keyof Item) => WriteField>> = {
+  text:
+    (key) =>
+    (row, { item }) =>
+      row.text(item[key] as FieldTypes['text']),
+  texts:
+    (key) =>
+    (row, { item }) =>
+      row.textArray(item[key] as FieldTypes['texts']),
+  integer:
+    (key) =>
+    (row, { item }) =>
+      row.bigint(item[key] as FieldTypes['integer']),
+  money:
+    (key) =>
+    (row, { item }) =>
+      row.money(item[key] as FieldTypes['money']),
+  time:
+    (key) =>
+    (row, { item }) =>
+      row.timestamp(item[key] as FieldTypes['time']),
 };
-
-function writerOf({ key, type }: (typeof ITEM_FIELDS)[number]): WriteField {
-  // The compiler can't see that the field `key` has values of `type`.
-  const write = WRITERS[type] as (row: BinaryRows, value: unknown) => void;
-  return (row, { item }) => write(row, item[key]);
-}
 
 /** The columns of `mirror.items` that differ between items. */
 const VALUES: Readonly<Record<string, WriteField>> = {
-  ...Object.fromEntries(ITEM_FIELDS.map((field) => [field.column, writerOf(field)])),
+  ...Object.fromEntries(ITEM_FIELDS.map(({ key, column, type }) => [column, WRITERS[type](key)])),
   content_hash: (row, { contentHash }) => row.bytes(contentHash),
   extra_hash: (row, { extraHash }) => row.bytes(extraHash),
   wire_hash: (row, { wireHash }) => row.bytes(wireHash),

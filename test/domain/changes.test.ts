@@ -9,12 +9,9 @@ import {
   percentChange,
   shortenDiff,
 } from '../../src/domain/change-text.js';
-import { type ChangeClass, groupChanges, wideChanges } from '../../src/domain/changes.js';
+import { groupChanges, wideChanges } from '../../src/domain/changes.js';
 import { ITEM_FIELDS, type FieldType, type FieldTypes } from '../../src/domain/item.js';
 import { readMoment } from '../../src/domain/moment.js';
-
-const columnsOf = (wanted: ChangeClass): string[] =>
-  ITEM_FIELDS.filter((field) => field.class === wanted).map(({ column }) => column);
 
 describe('the fields of an item', () => {
   const samples: { readonly [T in FieldType]: readonly FieldTypes[T][] } = {
@@ -49,13 +46,6 @@ describe('the fields of an item', () => {
       }
     },
   );
-
-  it('have the right classes', () => {
-    expect(columnsOf('price')).toEqual(['price_regular', 'price_extended', 'currency']);
-    expect(columnsOf('release')).toEqual(['version', 'published_at']);
-    expect(columnsOf('media')).toHaveLength(5);
-    expect(columnsOf('text')).toHaveLength(7);
-  });
 });
 
 describe('wideChanges', () => {

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { mergePurchase, type PurchaseReading } from '../../../src/domain/codes/known-code.js';
+import { decodeItem } from '../../../src/domain/decode.js';
 import type { PurchasedItem } from '../../../src/domain/item.js';
 import type { PendingCode } from '../../../src/store/audits/types.js';
 import { openStore } from '../../../src/store/store.js';
@@ -10,7 +11,6 @@ import {
   enterSeller,
   invalid,
   ITEM,
-  itemOf,
   load,
   loadPending,
   pending,
@@ -21,6 +21,9 @@ import {
 } from './support.js';
 
 const mirror = useMirror();
+
+const decoded = decodeItem({ id: ITEM.id, name: ITEM.name });
+const FULL = decoded.ok ? decoded.decoded.value : expect.unreachable();
 
 const ledger = (): Promise<Record<string, unknown>[]> =>
   mirror().rows(
@@ -110,7 +113,7 @@ describe('recording results', () => {
     { ...ITEM, id: null },
     { ...ITEM, name: null },
     { ...ITEM, id: null, name: null },
-    { ...ITEM, full: itemOf(ITEM) },
+    { ...ITEM, full: FULL },
   ])('returns an item as recorded: %j', async (item) => {
     const audits = await enterSeller(mirror());
     const { auditId, codes } = await loadPending(audits, 'A');
@@ -145,7 +148,7 @@ describe('recording results', () => {
   it('merges a reduced answer into a full one without losing fields', async () => {
     const audits = await enterSeller(mirror());
     const full = purchaseOf('A');
-    const item: PurchasedItem = { ...ITEM, full: itemOf(ITEM) };
+    const item: PurchasedItem = { ...ITEM, full: FULL };
     const reduced: PurchaseReading = {
       value: {
         purchaseCode: null,

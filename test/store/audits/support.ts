@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { PurchaseReading } from '../../../src/domain/codes/known-code.js';
 import type { Checkpoints } from '../../../src/domain/codes/proof.js';
 import type { Denial } from '../../../src/domain/codes/evidence.js';
-import type { Item, PurchasedItem } from '../../../src/domain/item.js';
+import type { PurchasedItem } from '../../../src/domain/item.js';
 import type { Store } from '../../../src/store/store.js';
 import type {
   AuditResult,
@@ -86,34 +86,6 @@ export const ITEM = {
   previewImageUrl: null,
   full: null,
 } satisfies PurchasedItem;
-
-/** An item as full answers have it. */
-export function itemOf({
-  id,
-  name,
-  previewImageUrl,
-}: Pick<Item, 'id' | 'name' | 'previewImageUrl'>): Item {
-  return {
-    id,
-    name,
-    previewImageUrl,
-    description: 'Nice',
-    category: null,
-    subCategory: null,
-    options: [],
-    version: '1.2.3',
-    demoLink: null,
-    tags: ['a'],
-    thumbnailUrl: null,
-    previewVideoUrl: null,
-    previewAudioUrl: null,
-    screenshots: [],
-    priceRegular: '19.90',
-    priceExtended: null,
-    currency: 'USD',
-    publishedAt: null,
-  };
-}
 
 export function purchaseOf(code: string, item: PurchasedItem = ITEM): PurchaseReading {
   const supportedUntil = '2027-01-02T03:04:05Z';

@@ -13,6 +13,10 @@ export interface Head {
 const MAX_WAIT_MS = 24 * 3_600_000;
 /** Below this, `X-RateLimit-Reset` counts seconds from now; from here on, seconds since 1970 (this is 2001). */
 const SMALLEST_EPOCH_SECONDS = 1_000_000_000;
+/** From here on, it counts milliseconds since 1970. */
+const SMALLEST_EPOCH_MS = 100_000_000_000;
+/** No window of a limit was seen to be longer. A later time is believed only with a 429. */
+const LONGEST_WINDOW_MS = 3_600_000;
 
 /** Pause when the server names none: the longest rate-limit window seen. */
 const WINDOW_MS = 60_000;
@@ -33,7 +37,7 @@ export function resumeAt(
   const isLimited = httpStatus === 429;
   if (!isLimited && headers['x-ratelimit-remaining']?.trim() !== '0') return null;
   const requested = retryAt(headers, now);
-  if (requested !== null) return requested;
+  if (requested !== null && (isLimited || requested - now <= LONGEST_WINDOW_MS)) return requested;
   const limit = wholeNumber(headers['x-ratelimit-limit']) ?? 0;
   const isSpaced = !!requestsPerMinute && requestsPerMinute <= limit;
   return isSpaced && !isLimited ? null : now + WINDOW_MS;
@@ -56,14 +60,13 @@ function retryAfter(headers: HeaderMap, now: number): number | null {
   return date === null ? null : onOurClock(date, headers, now);
 }
 
-/** `X-RateLimit-Reset`: seconds since 1970 on the server's clock, or seconds from now when small. */
+/** `X-RateLimit-Reset`: seconds or milliseconds since 1970 on the server's clock, or seconds from now when small. */
 function rateLimitReset(headers: HeaderMap, now: number): number | null {
   const text = headers['x-ratelimit-reset']?.trim();
   if (text === undefined || !/^\d+$/.test(text)) return null;
-  const seconds = Number(text);
-  return seconds < SMALLEST_EPOCH_SECONDS
-    ? bounded(now + seconds * 1_000, now)
-    : onOurClock(seconds * 1_000, headers, now);
+  const number = Number(text);
+  if (number < SMALLEST_EPOCH_SECONDS) return bounded(now + number * 1_000, now);
+  return onOurClock(number < SMALLEST_EPOCH_MS ? number * 1_000 : number, headers, now);
 }
 
 /** Converts a time on the server's clock, known from its `Date` header, to our clock. */

@@ -341,6 +341,9 @@ describe('the budget', () => {
     [429, {}, undefined, 60_000],
     [200, { ...none, 'x-ratelimit-reset': '9', 'retry-after': '7' }, undefined, 7_000],
     [200, { ...none, 'x-ratelimit-reset': '9' }, undefined, 9_000],
+    // A limit has no window of two hours: the time is wrong.
+    [200, { ...none, 'x-ratelimit-reset': '7200' }, undefined, 60_000],
+    [429, { 'x-ratelimit-reset': '7200' }, undefined, 7_200_000],
     [404, none, undefined, 60_000],
     [301, { ...none, location: 'https://evil.test' }, undefined, 60_000],
     [200, { 'x-ratelimit-remaining': '10' }, undefined, null],

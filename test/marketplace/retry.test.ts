@@ -94,7 +94,8 @@ describe('X-RateLimit-Reset', () => {
     [String(NOW / 1000 + 45), NOW + 45_000, 'seconds since 1970'],
     ['45', NOW + 45_000, 'a small number counts from now'],
     ['1000000000', NOW, 'a past time counts as now'],
-    [String(NOW), NOW + DAY_MS, 'at most a day'],
+    [String(NOW / 1000 + 864_000), NOW + DAY_MS, 'at most a day'],
+    [String(NOW + 5_000), NOW + 5_000, 'milliseconds since 1970'],
     ['later', null, 'a word'],
   ])('reads %j as %s (%s)', (text: string, expected: number | null, _why: string) => {
     expect(retryAt({ 'x-ratelimit-reset': text }, NOW)).toBe(expected);

@@ -84,33 +84,28 @@ export function createMarketplace(
   async function call<T>(
     endpoint: Endpoint,
     defaultPriority: Priority,
-    { deadline, priority = defaultPriority, ...callOptions }: CallOptions,
+    callOptions: CallOptions,
     read: (response: HttpResponse, signal: AbortSignal) => Promise<Reply<T>>,
   ): Promise<Reply<T>> {
     if (isClosed) throw new Error('this marketplace client is closed');
-    const callerSignal = callOptions.signal ?? new AbortController().signal;
-    const signal = deadline?.combineWith(callerSignal) ?? callerSignal;
+    const { onRequest, priority = defaultPriority } = callOptions;
+    const signal = callOptions.signal ?? new AbortController().signal;
     // Each open call adds a listener. Node would warn of a leak at the eleventh.
     setMaxListeners(0, signal);
     const timeouts = endpoint === listEndpoint ? listTimeouts : replyTimeouts;
     const request: Call = { endpoint, priority, signal, timeouts, longestPauseMs: retry.maxMs };
-    try {
-      for (let number = 1; ; number++) {
-        const reply = await attempt(request, number, deadline, read);
-        const pause = pauseAfter(reply, number, retry, now(), random());
-        if (pause === null) return reply;
-        await sleep(pause, signal);
-      }
-    } catch (error) {
-      if (deadline?.isOver === true && !callerSignal.aborted) return deadline.failure;
-      throw error;
+    for (let number = 1; ; number++) {
+      const reply = await attempt(request, number, onRequest, read);
+      const pause = pauseAfter(reply, number, retry, now(), random());
+      if (pause === null) return reply;
+      await sleep(pause, signal);
     }
   }
 
   async function attempt<T>(
     request: Call,
     number: number,
-    deadline: CallOptions['deadline'],
+    onRequest: CallOptions['onRequest'],
     read: (response: HttpResponse, signal: AbortSignal) => Promise<Reply<T>>,
   ): Promise<Reply<T>> {
     const { priority, signal, longestPauseMs } = request;
@@ -136,12 +131,12 @@ export function createMarketplace(
       response.discard();
       return failure;
     };
-    deadline?.requestSent();
+    const onReply = onRequest?.();
     let reply: Reply<T> | null = null;
     try {
       reply = await send().catch(toFailure);
     } finally {
-      deadline?.requestEnded(reply);
+      onReply?.(reply);
     }
     onCall?.({
       operation: request.endpoint.operation,

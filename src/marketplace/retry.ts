@@ -1,4 +1,4 @@
-import { unavailable, type Failure, type Reply, type UnavailableReason } from '../domain/reply.js';
+import type { Failure, Reply, UnavailableReason } from '../domain/reply.js';
 
 /** How to retry after transient failures. All four operations only read, so each may be repeated. */
 export interface RetryPolicy {
@@ -48,73 +48,3 @@ export function pauseAfter(
 
 /** Node fires timers longer than this immediately. */
 export const MAX_TIMER_MS = 2_147_483_647;
-
-/**
- * Ends all calls that share it, and later ones, once none has been answered for `ms`. The clock starts with the
- * first open request and restarts with each answer. Retries and pauses do not stop it.
- */
-export class Deadline {
-  readonly #ms: number;
-  readonly #expiry = new AbortController();
-  readonly #timeout: Failure;
-  #timer: NodeJS.Timeout | null = null;
-  #openRequests = 0;
-  #failure: Failure;
-  #callerSignal: AbortSignal | null = null;
-  #combined: AbortSignal = this.#expiry.signal;
-
-  constructor(ms: number) {
-    this.#ms = ms;
-    this.#timeout = unavailable(null, 'timeout', `no answer came within ${ms} ms`);
-    this.#failure = this.#timeout;
-  }
-
-  get isOver(): boolean {
-    return this.#expiry.signal.aborted;
-  }
-
-  /** The latest failed reply since the last answer, or a timeout if there was none. */
-  get failure(): Failure {
-    return this.#failure;
-  }
-
-  /** A signal that aborts with the caller's signal or when time runs out. */
-  combineWith(callerSignal: AbortSignal): AbortSignal {
-    if (callerSignal !== this.#callerSignal) {
-      this.#callerSignal = callerSignal;
-      this.#combined = AbortSignal.any([callerSignal, this.#expiry.signal]);
-    }
-    return this.#combined;
-  }
-
-  requestSent(): void {
-    this.#openRequests++;
-    this.#start();
-  }
-
-  /** @param reply null when the request was aborted */
-  requestEnded(reply: Reply<unknown> | null): void {
-    this.#openRequests--;
-    if (reply === null) return;
-    if (reply.kind !== 'answered' && reply.kind !== 'denied' && reply.kind !== 'refused') {
-      this.#failure = reply;
-      return;
-    }
-    this.#failure = this.#timeout;
-    this.stop();
-    if (this.#openRequests > 0) this.#start();
-  }
-
-  /** Stops the clock until the next request is sent. */
-  stop(): void {
-    if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#timer = null;
-  }
-
-  #start(): void {
-    if (this.#timer !== null || this.isOver || this.#ms > MAX_TIMER_MS) return;
-    this.#timer = setTimeout(() => this.#expiry.abort(new Error('no answer in time')), this.#ms);
-    // The open request keeps the process alive; this timer need not.
-    this.#timer.unref();
-  }
-}

@@ -3,7 +3,7 @@ import type { Account, Decoded, Item, Json, Purchase } from '../domain/item.js';
 import { describeFailure, type Failure } from '../domain/reply.js';
 import type { Reply } from '../domain/reply.js';
 import type { Secret } from '../domain/secret.js';
-import type { Deadline, RetryPolicy } from './retry.js';
+import type { RetryPolicy } from './retry.js';
 
 export type { Budget, Priority, RetryPolicy };
 
@@ -78,8 +78,11 @@ export type Operation = 'account' | 'list' | 'item' | 'validate';
 export interface CallOptions {
   readonly signal?: AbortSignal;
   readonly priority?: Priority;
-  /** Ends calls that get no answer for too long; one deadline may serve several calls. */
-  readonly deadline?: Deadline;
+  /**
+   * Called for each attempt when it is sent, after its wait for the budget. The returned function is called
+   * with the reply; null: the attempt was aborted.
+   */
+  readonly onRequest?: () => (reply: Reply<unknown> | null) => void;
 }
 
 /** Decoded data together with the response it came from. The key is masked in both. */

@@ -9,9 +9,9 @@ import {
 } from '../../domain/codes/second-look.js';
 import type { UnprovenReason } from '../../domain/codes/outcome.js';
 import type { Json, Purchase } from '../../domain/item.js';
-import { Deadline } from '../../marketplace/retry.js';
 import { BatchValidator } from './ask-codes.js';
 import { nextStep, countsAgainst, isGivenUp } from './chunk-outcome.js';
+import { Deadline } from './deadline.js';
 import type {
   BatchReport,
   BatchState,
@@ -228,8 +228,9 @@ class CodeChecker {
     const deadline = new Deadline(this.#patienceMs);
     this.#deadline = deadline;
     this.#marketplace = {
-      account: (call) => marketplace.account({ ...call, deadline }),
-      validate: (code, call) => marketplace.validate(code, { ...call, deadline }),
+      account: (call) => deadline.limit((limited) => marketplace.account(limited), call),
+      validate: (code, call) =>
+        deadline.limit((limited) => marketplace.validate(code, limited), call),
     };
   }
 

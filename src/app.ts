@@ -1,10 +1,10 @@
 import { hostname } from 'node:os';
 import type { Config, SellerConfig } from './config/index.js';
 import type { JobDeps, Progress, RunEvent } from './jobs/types.js';
-import { progressWriter } from './jobs/run.js';
 import { hostName } from './domain/address.js';
 import type { CallRecord, Marketplace } from './marketplace/types.js';
 import { openDatabase, type Database } from './store/open.js';
+import type { RunProgress } from './store/runs.js';
 import { openStore, type Store } from './store/store.js';
 
 export interface AppEvents {
@@ -122,7 +122,7 @@ async function openMarketplace(
 }
 
 /** Interval of writing request counts to the store. */
-const WRITE_EVERY_MS = 5_000;
+const WRITE_COUNTS_EVERY_MS = 5_000;
 
 /** Counts a seller's requests in the store, for display. Never waits or fails: lost counts don't matter. */
 export function requestCounter(
@@ -141,8 +141,48 @@ export function requestCounter(
   return {
     add(count) {
       unwritten += count;
-      timer ??= setTimeout(write, WRITE_EVERY_MS).unref();
+      timer ??= setTimeout(write, WRITE_COUNTS_EVERY_MS).unref();
     },
     close: write,
   };
+}
+
+/** Shortest time between two writes of a run's progress. */
+const WRITE_PROGRESS_EVERY_MS = 1_000;
+
+/**
+ * Returns listeners that write the progress of runs into the store, for other processes to show. They
+ * never throw and never block the run.
+ */
+function progressWriter({
+  runs,
+}: Pick<Store, 'runs'>): Required<Pick<JobDeps, 'onRun' | 'onProgress'>> {
+  let runId: bigint | null = null;
+  let wroteAt = 0;
+  let isWriting = false;
+  return {
+    onRun(event) {
+      runId = event.phase === 'started' ? event.runId : null;
+      wroteAt = 0;
+    },
+    onProgress(progress) {
+      if (runId === null || isWriting || Date.now() - wroteAt < WRITE_PROGRESS_EVERY_MS) return;
+      wroteAt = Date.now();
+      isWriting = true;
+      void runs
+        .progress(runId, stepOf(progress))
+        .catch(() => undefined)
+        .finally(() => (isWriting = false));
+    },
+  };
+}
+
+function stepOf(progress: Progress): RunProgress {
+  const { phase } = progress;
+  if (phase === 'list') {
+    const { records, expected } = progress;
+    return { phase, done: records, total: expected === null ? null : Math.max(records, expected) };
+  }
+  if (phase === 'look-up') return { phase, done: progress.done, total: progress.total };
+  return { phase, done: 0, total: null };
 }

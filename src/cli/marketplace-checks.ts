@@ -1,12 +1,18 @@
 import { failed, ok, warning, type Check } from '../app/checks.js';
 import type { Config, SellerConfig } from '../config/index.js';
 import { hostName, isLoopback, sameHost } from '../domain/address.js';
-import { describeFailure, type Failure } from '../domain/reply.js';
-import { examine, type Examination } from '../jobs/account.js';
+import { prepareItem } from '../domain/prepare-item.js';
+import { describeFailure, type Failure, type Reply } from '../domain/reply.js';
 import { failureRemedy } from '../jobs/problem.js';
 import { evenlySpacedBudget, unlimitedBudget } from '../marketplace/budget.js';
 import { createMarketplace } from '../marketplace/client.js';
-import type { Budget, CallRecord } from '../marketplace/types.js';
+import {
+  ListBroken,
+  type Budget,
+  type CallRecord,
+  type ItemList,
+  type Marketplace,
+} from '../marketplace/types.js';
 import type { Binding } from '../store/sellers.js';
 import type { Store } from '../store/store.js';
 import { count, duration, plural } from './output/text.js';
@@ -64,6 +70,59 @@ export async function checkMarketplace(
   } finally {
     await marketplace.close();
   }
+}
+
+/** How a marketplace answered; null: that question was not sent. */
+type Examination = Awaited<ReturnType<typeof examine>>;
+
+/** Records to read: enough to show which notations the server uses. */
+const ENOUGH_RECORDS = 200;
+
+/**
+ * Examines a marketplace with up to three requests: the account, the start of the list, and one of its
+ * items. Stops at the first failure that makes the others pointless. Changes nothing.
+ */
+async function examine(marketplace: Marketplace, signal: AbortSignal) {
+  const tolerated = new Set<string>();
+  const account = await marketplace.account({ signal });
+  if (account.kind !== 'answered') return { account, list: null, item: null, tolerated: [] };
+  account.data.tolerated.forEach((name) => tolerated.add(name));
+
+  const list = await readListStart(await marketplace.items({ signal }), tolerated, signal);
+  const firstId = 'firstId' in list ? list.firstId : null;
+  const item = firstId === null ? null : await marketplace.item(firstId, { signal });
+  if (item?.kind === 'answered') item.data.tolerated.forEach((name) => tolerated.add(name));
+  return { account, list, item, tolerated: [...tolerated].sort() };
+}
+
+async function readListStart(reply: Reply<ItemList>, tolerated: Set<string>, signal: AbortSignal) {
+  if (reply.kind !== 'answered') return reply;
+  const unreadable: string[] = [];
+  let firstId: number | null = null;
+  let records = 0;
+  let whole = true;
+  try {
+    for await (const batch of reply.data.batches) {
+      signal.throwIfAborted();
+      for (const { bytes, unfit } of batch) {
+        records++;
+        const preparation = unfit === null ? prepareItem(bytes) : null;
+        if (preparation?.ok === true) {
+          firstId ??= preparation.prepared.item.id;
+          preparation.tolerated.forEach((name) => tolerated.add(name));
+        } else {
+          unreadable.push(preparation?.reason ?? unfit ?? '');
+        }
+      }
+      whole = records < ENOUGH_RECORDS;
+      if (!whole) break;
+    }
+  } catch (error) {
+    if (error instanceof ListBroken) return error.failure;
+    throw error;
+  }
+  reply.data.tolerated().forEach((name) => tolerated.add(name));
+  return { records, whole, unreadable, firstId };
 }
 
 function budgetOf({ url, requestsPerMinute }: SellerConfig, store: Store | null): Budget {

@@ -1,12 +1,11 @@
 import type { RowStamp } from '../store/item-rows.js';
 import type { SellerLock } from '../store/locks.js';
-import type { RunCounts, RunKind, RunProgress } from '../store/runs.js';
+import type { RunCounts, RunKind } from '../store/runs.js';
 import type { Binding } from '../store/sellers.js';
 import type { HeldItems } from '../store/decisions.js';
 import type { ItemSession } from '../store/session.js';
-import type { Store } from '../store/store.js';
 import { INTERRUPTED, RunProblem, storeProblem } from './problem.js';
-import type { JobDeps, Problem, Progress, RunEvent, RunReport } from './types.js';
+import type { JobDeps, Problem, RunEvent, RunReport } from './types.js';
 
 export interface RunContext {
   readonly deps: JobDeps;
@@ -175,44 +174,4 @@ export function resetCounts(run: RunContext): void {
 
 export function noteTolerated(run: RunContext, names: readonly string[]): void {
   for (const name of names) run.tolerated.set(name, (run.tolerated.get(name) ?? 0) + 1);
-}
-
-/** Write a run's progress this often. */
-const WRITE_EVERY_MS = 1_000;
-
-/**
- * Returns listeners that write the progress of runs into the store, for other processes to show. They
- * never throw and never block the run.
- */
-export function progressWriter({
-  runs,
-}: Pick<Store, 'runs'>): Required<Pick<JobDeps, 'onRun' | 'onProgress'>> {
-  let runId: bigint | null = null;
-  let wroteAt = 0;
-  let isWriting = false;
-  return {
-    onRun(event) {
-      runId = event.phase === 'started' ? event.runId : null;
-      wroteAt = 0;
-    },
-    onProgress(progress) {
-      if (runId === null || isWriting || Date.now() - wroteAt < WRITE_EVERY_MS) return;
-      wroteAt = Date.now();
-      isWriting = true;
-      void runs
-        .progress(runId, stepOf(progress))
-        .catch(() => undefined)
-        .finally(() => (isWriting = false));
-    },
-  };
-}
-
-function stepOf(progress: Progress): RunProgress {
-  const { phase } = progress;
-  if (phase === 'list') {
-    const { records, expected } = progress;
-    return { phase, done: records, total: expected === null ? null : Math.max(records, expected) };
-  }
-  if (phase === 'look-up') return { phase, done: progress.done, total: progress.total };
-  return { phase, done: 0, total: null };
 }

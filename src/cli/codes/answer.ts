@@ -5,7 +5,7 @@ import { SHORT_SECOND_LOOK_DELAY_MS } from '../../domain/codes/second-look.js';
 import { moment } from '../../domain/moment.js';
 import { answerFromChecks, type Answer } from '../../jobs/codes/audit-result.js';
 import { enterLists, listOfCodes, codesToCheck } from '../../jobs/codes/enter-list.js';
-import { verifyCanary } from '../../jobs/account.js';
+import { verifyCanary } from '../../jobs/codes/verify-key.js';
 import type { AuditResult, CodeCheck, EnteredAudit } from '../../store/audits/types.js';
 import { print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';

@@ -13,7 +13,7 @@ import {
   type LoadReport,
 } from '../../jobs/codes/enter-list.js';
 import { chunkSizeFor } from '../../jobs/codes/pace.js';
-import { verifyKey, type KeyFault } from '../../jobs/account.js';
+import { verifyKey, type KeyFault } from '../../jobs/codes/verify-key.js';
 import type { AuditSize } from '../../store/audits/types.js';
 import { printNote, printJson } from '../console.js';
 import { CommandError, usageError } from '../errors.js';

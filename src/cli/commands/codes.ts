@@ -7,7 +7,7 @@ import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
 import { cellMasker } from '../../domain/redact.js';
 import type { Secret } from '../../domain/secret.js';
 import { FORMATS } from '../../intake/types.js';
-import { verifyKey } from '../../jobs/account.js';
+import { verifyKey } from '../../jobs/codes/verify-key.js';
 import { beginRecheck } from '../../jobs/codes/recheck.js';
 import { answerCodes, showCode } from '../codes/answer.js';
 import { checkLists, throwKeyFault } from '../codes/check-lists.js';

@@ -6,7 +6,7 @@ import { doubtOf } from '../../intake/columns.js';
 import { readCodes } from '../../intake/read-codes.js';
 import { openSource } from '../../intake/source.js';
 import { FileError } from '../../intake/types.js';
-import { verifyKey, type KeyFault } from '../../jobs/account.js';
+import { verifyKey, type KeyFault } from '../../jobs/codes/verify-key.js';
 import {
   costOf,
   enterLists,

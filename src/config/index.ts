@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { isLoopback, isSafeForKey } from '../domain/address.js';
+import { isLoopback, isSafeForKey, type ListenAddress } from '../domain/address.js';
 import { Findings } from './findings.js';
 import { absolutePath, Reader, type ConfigOptions } from './reader.js';
 import {
@@ -8,7 +8,6 @@ import {
   UNENCRYPTED_REMEDY,
   DEFAULT_DASHBOARD,
   DEFAULT_HEALTH,
-  type ListenAddress,
   zoneOfMachine,
 } from './schemas.js';
 import { readFeeds } from './feeds.js';

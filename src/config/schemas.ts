@@ -1,6 +1,11 @@
 import { realpathSync } from 'node:fs';
 import { z } from 'zod';
-import { addressFault, headerNameFault, type AddressFault } from '../domain/address.js';
+import {
+  addressFault,
+  headerNameFault,
+  type AddressFault,
+  type ListenAddress,
+} from '../domain/address.js';
 import { parseRedisUrl, RedisUrlFault } from '../domain/redis-target.js';
 import { Secret } from '../domain/secret.js';
 import { nearest } from './nearest.js';
@@ -233,13 +238,6 @@ export const cron = z
   .string()
   .trim()
   .transform((expression) => (expression.toLowerCase() === 'off' ? 'off' : expression));
-
-export interface ListenAddress {
-  readonly host: string;
-  readonly port: number;
-  /** False for the default address: another port may be used if this one is taken. */
-  readonly chosen: boolean;
-}
 
 export const DEFAULT_HEALTH: ListenAddress = { host: '127.0.0.1', port: 8790, chosen: false };
 

@@ -24,6 +24,15 @@ export function isLoopback(host: string): boolean {
   return /^(?:localhost|::1|\[::1\]|127(?:\.\d{1,3}){3})$/.test(host);
 }
 
+/** Where a server of this program listens. */
+export interface ListenAddress {
+  readonly host: string;
+  /** 0: any free port. */
+  readonly port: number;
+  /** False: the default address, so another port will do if this one is taken. */
+  readonly chosen: boolean;
+}
+
 /** The name under which a host's budget is stored: without `www.` (API 1), with any unusual port. */
 export function hostName(url: URL): string {
   return withoutWww(url.host);

@@ -15,6 +15,14 @@ export interface Budget {
   pauseUntil(until: number): Promise<void>;
 }
 
+/** Sends 1 % slower than allowed, so that network jitter never puts too many requests into one window. */
+const SLACK = 1.01;
+
+/** Milliseconds between two evenly spaced requests. */
+export function spacingOf(requestsPerMinute: number): number {
+  return (60_000 / requestsPerMinute) * SLACK;
+}
+
 /** The marketplace requested a pause longer than the caller can wait. */
 export class BudgetPaused extends Error {
   override readonly name = 'BudgetPaused';

@@ -1,5 +1,6 @@
 import { describeFailure, type Failure, type UnavailableReason } from '../domain/reply.js';
 import { displayName } from '../domain/values.js';
+import { isOutage } from '../marketplace/retry.js';
 import type { HeldItems, NamedItem } from '../store/decisions.js';
 import { explainDatabaseError } from '../store/errors.js';
 import { PAUSED } from '../store/sellers.js';
@@ -53,15 +54,6 @@ const REMEDIES: Readonly<
   redirect: CHECK_ADDRESS,
   'switched-off': `the API may be switched off; otherwise ${CHECK_ADDRESS}`,
 };
-
-/** Failures of the marketplace or the network, not of a setting. */
-const OUTAGES: ReadonlySet<UnavailableReason> = new Set<UnavailableReason>([
-  ...(['network', 'timeout', 'server-error', 'maintenance', 'cut-off'] as const),
-]);
-
-export function isOutage(failure: Failure): boolean {
-  return failure.kind === 'unavailable' && OUTAGES.has(failure.reason);
-}
 
 /** When the marketplace allows a retry, milliseconds since 1970; null when it did not say. */
 export function retryTime(failure: Failure): number | null {

@@ -1,9 +1,6 @@
-import { BudgetPaused } from '../domain/budget.js';
+import { BudgetPaused, spacingOf } from '../domain/budget.js';
 import { MAX_TIMER_MS } from './retry.js';
 import type { Budget, Priority } from './types.js';
-
-/** Sends 1 % slower than allowed, so that network jitter never puts too many requests into one window. */
-const SLACK = 1.01;
 
 /** A budget without a limit. It ignores pauses too: each call backs off on its own. */
 export const unlimitedBudget: Budget = {
@@ -38,7 +35,7 @@ class EvenlySpacedBudget implements Budget {
   #timer: NodeJS.Timeout | null = null;
 
   constructor(readonly requestsPerMinute: number) {
-    this.#spacingMs = (60_000 / requestsPerMinute) * SLACK;
+    this.#spacingMs = spacingOf(requestsPerMinute);
   }
 
   acquire(priority: Priority, signal: AbortSignal, patienceMs = Infinity): Promise<void> {

@@ -13,7 +13,7 @@ import {
   type ParameterCarriage,
 } from './types.js';
 
-const ADDRESS_FAULTS: Readonly<Record<Exclude<AddressFault, 'plain-http'>, string>> = {
+const ADDRESS_RULES: Readonly<Record<Exclude<AddressFault, 'plain-http'>, string>> = {
   scheme: 'must begin with https://',
   user: 'must not contain a user name or password',
   query: 'must not contain ? or #',
@@ -81,7 +81,7 @@ export function checkOptions(options: MarketplaceOptions): CheckedOptions {
   const fault = addressFault(baseUrl, allowPlainHttp);
   if (fault === 'plain-http') throw new PlainHttpRefusedError(baseUrl.host);
   if (fault !== null) {
-    throw new MarketplaceOptionsError(`the marketplace address ${ADDRESS_FAULTS[fault]}`);
+    throw new MarketplaceOptionsError(`the marketplace address ${ADDRESS_RULES[fault]}`);
   }
   checkCarriage(carriage, key);
   return { baseUrl, key, carriage, allowPlainHttp };

@@ -13,7 +13,7 @@ export interface RetryPolicy {
 export const DEFAULT_RETRY: RetryPolicy = { attempts: 4, baseMs: 500, maxMs: 120_000 };
 
 /** Excludes `challenge`: retries make it worse (servers: outages). */
-const TRANSIENT: ReadonlySet<UnavailableReason> = new Set([
+const OUTAGES: ReadonlySet<UnavailableReason> = new Set([
   'network',
   'timeout',
   'server-error',
@@ -21,10 +21,13 @@ const TRANSIENT: ReadonlySet<UnavailableReason> = new Set([
   'cut-off',
 ]);
 
+/** True if the marketplace or the network failed, not a setting. */
+export function isOutage(failure: Failure): boolean {
+  return failure.kind === 'unavailable' && OUTAGES.has(failure.reason);
+}
+
 export function isTransient(failure: Failure): boolean {
-  return (
-    failure.kind === 'limited' || (failure.kind === 'unavailable' && TRANSIENT.has(failure.reason))
-  );
+  return failure.kind === 'limited' || isOutage(failure);
 }
 
 /**

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
+import type { Alert } from '../jobs/types.js';
 import { oneLine } from './errors.js';
 
 /** The queues: mirror runs, audits of purchase codes, alerts to people, deliveries of feeds. */
@@ -45,7 +46,7 @@ const ALERT = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('copy-stale'), seller, since: instant.nullable(), by }),
   /** `since` is when the feed began to wait for a delivery, ISO 8601. */
   z.object({ kind: z.enum(['feed-stale', 'feed-recovered']), feed, since: instant, by }),
-]);
+]) satisfies z.ZodType<Alert>;
 
 /** Delivers everything that is due for a feed. */
 const FEED = z.object({ kind: z.literal('deliver'), feed });

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
-import { BudgetPaused, type Budget, type Priority } from '../domain/budget.js';
+import { BudgetPaused, spacingOf, type Budget, type Priority } from '../domain/budget.js';
 
 /** How long a waiting mirror request blocks audit requests (ms). It renews this each time it tries. */
 const URGENT_MS = 2_000;
@@ -8,8 +8,6 @@ const URGENT_MS = 2_000;
 const LONGEST_SLEEP_MS = 30_000;
 /** How often an unlimited budget checks for a pause (ms). */
 const PAUSE_CHECK_MS = 1_000;
-/** Factor on even spacing, so that jitter never puts one request too many into a minute. */
-const SLACK = 1.01;
 
 /**
  * The request budget of a marketplace host. It is kept in the database, so all processes share it.
@@ -18,7 +16,7 @@ const SLACK = 1.01;
  */
 export function storedBudget(pool: Pool, host: string, requestsPerMinute: number): Budget {
   const isUnlimited = requestsPerMinute === 0;
-  const spacingMs = (60_000 / requestsPerMinute) * SLACK;
+  const spacingMs = spacingOf(requestsPerMinute);
   let unpausedAt = -Infinity;
   const tryNow = async (priority: Priority): Promise<Wait> => {
     if (!isUnlimited) return tryAcquire(pool, host, spacingMs, priority);

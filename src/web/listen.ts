@@ -4,16 +4,11 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { HttpBindings } from '@hono/node-server';
 import type { Hono } from 'hono';
-import { isLoopback } from '../domain/address.js';
+import { isLoopback, type ListenAddress } from '../domain/address.js';
 import { errorCode } from '../domain/error-code.js';
 import type { Log } from '../domain/log.js';
 
-export interface ListenTarget {
-  readonly host: string;
-  /** 0: any free port. */
-  readonly port: number;
-  /** False: the default address, so another port will do if this one is taken. */
-  readonly chosen: boolean;
+export interface ListenTarget extends ListenAddress {
   /** Key and certificate in PEM, to serve over TLS. */
   readonly tls?: { readonly key: string; readonly cert: string } | undefined;
 }

@@ -1,6 +1,7 @@
 import { describeFailure } from '../../domain/reply.js';
 import { maskCode } from '../../domain/secret.js';
-import { failureRemedy, isOutage } from '../problem.js';
+import { isOutage } from '../../marketplace/retry.js';
+import { failureRemedy } from '../problem.js';
 import type { CodeMarketplace } from './types.js';
 
 /** Why an audit must not start, and what to do. */

@@ -53,8 +53,18 @@ async function measurePages(
   const endpoint = { hosts: [], isSecure: false, isBehindProxy: false };
   const database = { url: databaseUrl, location: null };
   const uploads = { maxBytes: 1024 ** 2, ended: new AbortController().signal };
-  const withJobs = () => Promise.reject(new Error('the bench has no marketplace'));
-  const parts = { config, store, mirror, queues, live, endpoint, database, uploads, withJobs };
+  const withMarketplace = () => Promise.reject(new Error('the bench has no marketplace'));
+  const parts = {
+    config,
+    store,
+    mirror,
+    queues,
+    live,
+    endpoint,
+    database,
+    uploads,
+    withMarketplace,
+  };
   const app = dashboardApp({ ...parts, log: silentLog });
   try {
     const link = newToken();

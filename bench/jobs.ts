@@ -21,7 +21,7 @@ async function items(): Promise<number> {
   if (seller === undefined) throw new Error('no seller');
   const app = await openApp(config, 'bench', signal);
   try {
-    return await app.withJobs(seller, {}, async (deps) => {
+    return await app.withMarketplace(seller, {}, async (deps) => {
       const started = performance.now();
       const { state, problem } = await syncItems(deps, signal);
       if (state !== 'succeeded') throw new Error(problem?.message ?? state);

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { Config, SellerConfig } from './config/index.js';
-import type { JobDeps, Progress, RunEvent } from './jobs/types.js';
+import type { RunDeps, Progress, RunEvent } from './jobs/types.js';
 import { hostName } from './domain/address.js';
 import type { CallRecord, Marketplace } from './marketplace/types.js';
 import { openDatabase, type Database } from './store/open.js';
@@ -13,25 +13,20 @@ export interface AppEvents {
   readonly onRun?: (seller: string, event: RunEvent) => void;
 }
 
-export interface JobOptions {
-  readonly acceptAccount?: boolean;
-  readonly jobId?: string;
-  readonly onRun?: (event: RunEvent) => void;
-  readonly onProgress?: (progress: Progress) => void;
-}
+export type MirrorRunOptions = Pick<RunDeps, 'acceptAccount' | 'jobId' | 'onRun' | 'onProgress'>;
 
-/** The open, migrated store, and marketplace clients for jobs. */
+/** The open, migrated store, and marketplace clients. */
 export interface App {
   readonly config: Config;
   readonly database: Database;
   readonly store: Store;
   /** Aborted when the process must end. */
   readonly signal: AbortSignal;
-  /** Runs jobs for a seller with a marketplace client, which is closed afterwards. */
-  withJobs<T>(
+  /** Opens a client of a seller's marketplace for `work`, and closes it afterwards. */
+  withMarketplace<T>(
     seller: SellerConfig,
-    options: JobOptions,
-    work: (deps: JobDeps) => Promise<T>,
+    options: MirrorRunOptions,
+    work: (deps: RunDeps) => Promise<T>,
   ): Promise<T>;
   close(): Promise<void>;
 }
@@ -52,7 +47,7 @@ export async function openApp(
     database,
     store,
     signal,
-    async withJobs(seller, options, work) {
+    async withMarketplace(seller, options, work) {
       let calls = 0;
       const written = progressWriter(store);
       const counter = requestCounter(store, seller.name);
@@ -156,7 +151,7 @@ const WRITE_PROGRESS_EVERY_MS = 1_000;
  */
 function progressWriter({
   runs,
-}: Pick<Store, 'runs'>): Required<Pick<JobDeps, 'onRun' | 'onProgress'>> {
+}: Pick<Store, 'runs'>): Required<Pick<RunDeps, 'onRun' | 'onProgress'>> {
   let runId: bigint | null = null;
   let wroteAt = 0;
   let isWriting = false;

@@ -1,4 +1,4 @@
-import type { App, JobOptions } from '../app.js';
+import type { App, MirrorRunOptions } from '../app.js';
 import type { Config, SellerConfig } from '../config/index.js';
 import type { Verdict } from '../domain/codes/proof.js';
 import type { Log } from '../domain/log.js';
@@ -35,9 +35,9 @@ export function mirrorHandler(app: App, queues: Queues): JobHandler<MirrorTask> 
     if (seller === undefined) return UNKNOWN_SELLER;
     const options = { jobId: context.jobId, ...runLog(context.log) };
     const asked = { askedAt: new Date(task.tick ?? task.askedAt), byHand: task.tick === null };
-    const job = task.kind === 'item' ? { ...task, ...asked } : { kind: task.kind, ...asked };
-    const outcome = await app.withJobs(seller, options, (deps) =>
-      performMirrorTask(deps, job, context.signal),
+    const request = task.kind === 'item' ? { ...task, ...asked } : { kind: task.kind, ...asked };
+    const outcome = await app.withMarketplace(seller, options, (deps) =>
+      performMirrorTask(deps, request, context.signal),
     );
     await queueAlerts(app, queues, outcome, context);
     if (outcome.kind === 'done') await requestFeeds(app, queues, context.log);
@@ -58,9 +58,9 @@ export function auditHandler(
     const seller = app.config.sellers.find(({ name }) => name === task.seller);
     if (seller === undefined) return UNKNOWN_SELLER;
     const { jobId, attempt, attempts, signal, closing } = context;
-    const outcome = await app.withJobs(seller, { jobId }, (jobDeps) => {
+    const outcome = await app.withMarketplace(seller, { jobId }, (runDeps) => {
       const deps: AuditDeps = {
-        ...jobDeps,
+        ...runDeps,
         batchStates,
         ...paceOf(seller.requestsPerMinute),
         enqueueChunk: chunkEnqueuer(queues, seller.name),
@@ -144,7 +144,7 @@ async function queueAlerts(
 const LOOKUP_LINE_EVERY_MS = 60_000;
 
 /** Logs the events of runs. Each line has the run's id. */
-export function runLog(log: Log): Required<Pick<JobOptions, 'onRun' | 'onProgress'>> {
+export function runLog(log: Log): Required<Pick<MirrorRunOptions, 'onRun' | 'onProgress'>> {
   let ofRun = log;
   let lookupLineAt = -Infinity;
   return {

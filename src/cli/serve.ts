@@ -118,7 +118,7 @@ export async function serve(
       mirror,
       queues,
       log,
-      withJobs: (seller, options, work) => app.withJobs(seller, options, work),
+      withMarketplace: (seller, options, work) => app.withMarketplace(seller, options, work),
     });
     if (dashboard !== null) opened.push(dashboard);
     return dashboard;

@@ -44,7 +44,7 @@ export interface DashboardParts {
   readonly mirror: Mirror;
   readonly queues: Queues;
   /** Runs work that calls the marketplace with a seller's API key. */
-  readonly withJobs: App['withJobs'];
+  readonly withMarketplace: App['withMarketplace'];
   readonly live: LiveProgress;
   readonly log: Log;
   readonly endpoint: Endpoint;

@@ -9,7 +9,7 @@ import {
   readText,
   readTexts,
   readTimestamp,
-  excerpt,
+  shownJson,
   storableJson,
   storableText,
   type FieldReader,
@@ -77,7 +77,8 @@ function decode<T>(
   unreadable: Map<string, Json> | null,
   read: (fields: Fields) => T,
 ): Decoding<T> {
-  if (!isObject(json)) return { ok: false, reason: `is not an object: ${excerpt(json)}`, id: null };
+  if (!isObject(json))
+    return { ok: false, reason: `is not an object: ${shownJson(json)}`, id: null };
   const tolerated: Tolerated = new Set();
   const fields = new Fields(json, tolerated, unreadable);
   try {
@@ -235,7 +236,7 @@ const readPurchasedItem: FieldReader<PurchasedItem> = (json, path, tolerated) =>
   const url = fields.text('url');
   // An item without identity must not make a code valid. PHP's empty number is 0.
   if ((id ?? 0) === 0 && name === null && (url ?? '').trim() === '') {
-    throw new FieldError(path, `has no id, name or url: ${excerpt(json)}`);
+    throw new FieldError(path, `has no id, name or url: ${shownJson(json)}`);
   }
   const previewImageUrl = media.text('preview_image');
   // Only the full shape has prices.
@@ -255,5 +256,5 @@ const readFlag: FieldReader<boolean | null> = (json, path, tolerated) => {
   tolerated.add(`${path}.not-boolean`);
   if (json === 1 || json === '1' || json === 'true') return true;
   if (json === 0 || json === '0' || json === 'false' || json === '') return false;
-  throw new FieldError(path, `is neither true nor false: ${excerpt(json)}`);
+  throw new FieldError(path, `is neither true nor false: ${shownJson(json)}`);
 };

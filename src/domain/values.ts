@@ -19,7 +19,7 @@ export function isObject(json: Json | undefined): json is JsonObject {
   return typeof json === 'object' && json !== null && !Array.isArray(json);
 }
 
-export function excerpt(json: Json | undefined): string {
+export function shownJson(json: Json | undefined): string {
   const text = JSON.stringify(json) ?? 'nothing';
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
@@ -51,7 +51,7 @@ export function storableJson(json: Json, tolerated: Tolerated = new Set()): Json
 export const readText: FieldReader<string | null> = (json, path, tolerated) => {
   if (typeof json === 'string') return storableText(json, tolerated);
   if (json === undefined || json === null) return null;
-  if (typeof json === 'object') throw new FieldError(path, `is not text: ${excerpt(json)}`);
+  if (typeof json === 'object') throw new FieldError(path, `is not text: ${shownJson(json)}`);
   tolerated.add(`${path}.not-text`);
   return String(json);
 };
@@ -71,11 +71,11 @@ export const readId: FieldReader<number> = (json, path, tolerated) => {
     id = json;
   } else {
     const match = typeof json === 'string' ? INTEGER_TEXT.exec(json) : null;
-    if (match === null) throw new FieldError(path, `is not an integer: ${excerpt(json)}`);
+    if (match === null) throw new FieldError(path, `is not an integer: ${shownJson(json)}`);
     id = Number(match[1]);
     tolerated.add(`${path}.text`);
   }
-  if (!Number.isInteger(id)) throw new FieldError(path, `is not an integer: ${excerpt(json)}`);
+  if (!Number.isInteger(id)) throw new FieldError(path, `is not an integer: ${shownJson(json)}`);
   if (!Number.isSafeInteger(id))
     throw new FieldError(path, 'is beyond 2^53 and can’t be read exactly');
   return id;
@@ -98,10 +98,10 @@ export const readMoney: FieldReader<Money | null> = (json, path, tolerated) => {
     amount = Number(json);
     tolerated.add('money.text');
   } else {
-    throw new FieldError(path, `is not an amount of money: ${excerpt(json)}`);
+    throw new FieldError(path, `is not an amount of money: ${shownJson(json)}`);
   }
   if (!(Math.abs(amount) < MONEY_LIMIT)) {
-    throw new FieldError(path, `is too large for an amount of money: ${excerpt(json)}`);
+    throw new FieldError(path, `is too large for an amount of money: ${shownJson(json)}`);
   }
   const text = amount.toFixed(2);
   const rest = Math.abs(Number(text) - amount);
@@ -123,27 +123,29 @@ const ZERO_DATE = /^\s*(?:0000-00-00|-0001-11-30)/;
  */
 export const readTimestamp: FieldReader<Timestamp | null> = (json, path, tolerated) => {
   if (json === undefined || json === null) return null;
-  if (typeof json !== 'string') throw new FieldError(path, `is not a timestamp: ${excerpt(json)}`);
+  if (typeof json !== 'string')
+    throw new FieldError(path, `is not a timestamp: ${shownJson(json)}`);
   if (CANONICAL.test(json)) return json;
   if (json.trim() === '' || ZERO_DATE.test(json)) {
     tolerated.add('timestamp.empty');
     return null;
   }
   const match = TIMESTAMP.exec(json);
-  if (match === null) throw new FieldError(path, `is not a timestamp: ${excerpt(json)}`);
+  if (match === null) throw new FieldError(path, `is not a timestamp: ${shownJson(json)}`);
   const [, year, month, day, hour = '00', minute = '00', second = '00', digits = '', zone] = match;
   const fraction = digits.slice(0, 6).replace(/0+$/, '');
   const wall = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
   const utc = Date.parse(`${wall}Z`);
   // Date.parse reads 30 February as a day in March.
   if (Number.isNaN(utc) || new Date(utc).toISOString().slice(0, 19) !== wall || year === '0000') {
-    throw new FieldError(path, `is not a date in the calendar: ${excerpt(json)}`);
+    throw new FieldError(path, `is not a date in the calendar: ${shownJson(json)}`);
   }
   if (zone === undefined) tolerated.add('timestamp.no-zone');
   const offset = offsetMinutes(zone);
-  if (offset === null) throw new FieldError(path, `has no valid offset from UTC: ${excerpt(json)}`);
+  if (offset === null)
+    throw new FieldError(path, `has no valid offset from UTC: ${shownJson(json)}`);
   const moment = new Date(utc - offset * 60_000).toISOString().slice(0, 19);
-  if (!/^\d{4}-/.test(moment)) throw new FieldError(path, `is out of range: ${excerpt(json)}`);
+  if (!/^\d{4}-/.test(moment)) throw new FieldError(path, `is out of range: ${shownJson(json)}`);
   return fraction === '' ? `${moment}Z` : `${moment}.${fraction}Z`;
 };
 
@@ -178,7 +180,7 @@ export const readMap: FieldReader<JsonObject> = (json, path, tolerated) => {
     tolerated.add('map.empty-array');
     return {};
   }
-  throw new FieldError(path, `is not an object: ${excerpt(json)}`);
+  throw new FieldError(path, `is not an object: ${shownJson(json)}`);
 };
 
 /**
@@ -203,7 +205,7 @@ export const readTexts: FieldReader<string[]> = (json, path, tolerated) => {
     tolerated.add(`${path}.object`);
     return Object.values(json).flatMap((entry) => readEntry(entry, path, tolerated));
   }
-  throw new FieldError(path, `is not a list: ${excerpt(json)}`);
+  throw new FieldError(path, `is not a list: ${shownJson(json)}`);
 };
 
 function readEntry(entry: Json, path: string, tolerated: Tolerated): string[] {

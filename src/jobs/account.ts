@@ -3,7 +3,7 @@ import type { Account } from '../domain/item.js';
 import type { Sourced } from '../marketplace/types.js';
 import { problemOf, RunProblem } from './problem.js';
 import { noteTolerated, performRun, type RunContext } from './run.js';
-import type { JobDeps, RunReport } from './types.js';
+import type { RunDeps, RunReport } from './types.js';
 
 export type AccountDetails = Sourced<Account>;
 
@@ -47,7 +47,7 @@ function accountChanged(sellerId: string, message: string, otherwise: string): R
 
 /** Mirrors the account. Returns its details, so that the run of items that follows need not verify the key again. */
 export async function syncAccount(
-  deps: JobDeps,
+  deps: RunDeps,
   signal: AbortSignal,
 ): Promise<{ report: RunReport; account: AccountDetails | null }> {
   let account: AccountDetails | null = null;

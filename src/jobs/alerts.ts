@@ -5,7 +5,7 @@ import { displayName } from '../domain/values.js';
 import type { HeldItems } from '../store/decisions.js';
 import { PAUSED } from '../store/sellers.js';
 import type { SellerStatus } from '../store/status.js';
-import { INTERRUPTED, type Run } from '../store/runs.js';
+import { PROCESS_DIED, type Run } from '../store/runs.js';
 import type { Store } from '../store/store.js';
 import type { AlertChannel, AlertMessage } from '../webhook/message.js';
 import { auditRemedy, parkedRemedy, runProblem, runRemedy } from './problem.js';
@@ -105,7 +105,7 @@ async function runContent(
   const { run: found, held } = entry;
   if (found.decision !== null) return { dropped: `run ${runId} was ${found.decision}` };
   // It died before it could record its failure, and no later run has marked it yet.
-  const run = found.state === 'running' ? { ...found, ...INTERRUPTED } : found;
+  const run = found.state === 'running' ? { ...found, ...PROCESS_DIED } : found;
   const later = await store.runs.laterGood(run);
   if (later !== null) return { dropped: `run ${later} has succeeded since` };
   const { sellerId: seller, state, startedAt, finishedAt } = run;

@@ -4,10 +4,11 @@ import { syncAccount, type AccountDetails } from './account.js';
 import { AlreadyDoneError } from './run.js';
 import { syncItems } from './sync-items.js';
 import { syncItem } from './sync-item.js';
-import type { Alert, JobDeps, JobOutcome, Problem, RunReport } from './types.js';
+import type { Alert, RunDeps, JobOutcome, Problem, RunReport } from './types.js';
 
-export type MirrorJob = {
-  /** When the job was requested. Runs that started later count as done for it. */
+/** Asks for a run; `sync` asks for two: of the account, then of the items. */
+export type MirrorRequest = {
+  /** When it was made. Runs that started later count as done for it. */
   readonly askedAt: Date;
   /** A person requested it, who may have fixed what the seller was parked for. */
   readonly byHand: boolean;
@@ -17,19 +18,19 @@ export type MirrorJob = {
 );
 
 /**
- * Performs a mirror job: those of its runs that nobody has performed since it was requested. Never
- * throws: errors become outcomes. Repeating the job is harmless.
+ * Performs the runs of a request that nobody has performed since it was made. Never throws: errors become
+ * outcomes. Repeating it is harmless.
  */
 export async function performMirrorTask(
-  deps: JobDeps,
-  job: MirrorJob,
+  deps: RunDeps,
+  request: MirrorRequest,
   signal: AbortSignal,
 ): Promise<JobOutcome> {
   /** The last run, unless it succeeded or was held. */
   let unfinished: bigint | null = null;
-  const watched: JobDeps = {
+  const watched: RunDeps = {
     ...deps,
-    skipIfDoneSince: job.askedAt,
+    skipIfDoneSince: request.askedAt,
     onRun(event) {
       const over = event.phase === 'finished' && event.problem === null;
       unfinished = over ? null : event.runId;
@@ -37,7 +38,7 @@ export async function performMirrorTask(
     },
   };
   try {
-    return await perform(watched, job, signal);
+    return await perform(watched, request, signal);
   } catch (error) {
     if (error instanceof SellerBusyError && !signal.aborted) {
       return busyOutcome(`${error.message}; it is not started twice`);
@@ -48,9 +49,13 @@ export async function performMirrorTask(
   }
 }
 
-async function perform(deps: JobDeps, job: MirrorJob, signal: AbortSignal): Promise<JobOutcome> {
+async function perform(
+  deps: RunDeps,
+  request: MirrorRequest,
+  signal: AbortSignal,
+): Promise<JobOutcome> {
   signal.throwIfAborted();
-  const parked = job.byHand ? null : await deps.store.sellers.parkingOf(deps.sellerId);
+  const parked = request.byHand ? null : await deps.store.sellers.parkingOf(deps.sellerId);
   if (parked !== null) {
     const { code, since, runId } = parked;
     const result = { parked: { code, since: since.toISOString(), run: runId && String(runId) } };
@@ -63,12 +68,12 @@ async function perform(deps: JobDeps, job: MirrorJob, signal: AbortSignal): Prom
   const result: Record<string, unknown> = {};
   let account: AccountDetails | null = null;
   let alert: Alert | null = null;
-  for (const step of job.kind === 'sync' ? (['account', 'items'] as const) : [job.kind]) {
+  for (const step of request.kind === 'sync' ? (['account', 'items'] as const) : [request.kind]) {
     let held: bigint | null = null;
     try {
       let report: RunReport;
       if (step === 'account') ({ report, account } = await syncAccount(deps, signal));
-      else if (job.kind === 'item') report = await syncItem(deps, job.itemId, signal);
+      else if (request.kind === 'item') report = await syncItem(deps, request.itemId, signal);
       else report = await syncItems(deps, signal, account);
       const { runId, state, problem } = report;
       if (problem !== null) return await afterFailure(deps, runId, problem, signal);
@@ -89,12 +94,12 @@ function runAlert(kind: 'run-failed' | 'run-held', runId: bigint): Alert {
   return { kind, runId: String(runId) };
 }
 
-function parkedAlert({ sellerId: seller }: JobDeps, runId: bigint): Alert {
+function parkedAlert({ sellerId: seller }: RunDeps, runId: bigint): Alert {
   return { kind: 'seller-parked', seller, runId: String(runId) };
 }
 
 async function afterFailure(
-  deps: JobDeps,
+  deps: RunDeps,
   runId: bigint,
   { code, message, notBefore }: Problem,
   signal: AbortSignal,

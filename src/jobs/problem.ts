@@ -80,7 +80,7 @@ export function problemOf(failure: Failure, isList = false): RunProblem {
   return new RunProblem(code, describeFailure(failure), notes.join('; '), retryTime(failure));
 }
 
-export const INTERRUPTED: Problem = {
+export const INTERRUPTED_PROBLEM: Problem = {
   code: 'interrupted',
   message: 'interrupted',
   remedy: 'run it again',
@@ -91,7 +91,7 @@ export const INTERRUPTED: Problem = {
 const MAX_ERROR_TEXT = 300;
 
 /** The error as one short line; database errors are put in plain words. */
-export function errorText(error: unknown): string {
+export function explainError(error: unknown): string {
   const store = explainDatabaseError(error, '');
   if (store !== null) return store.message;
   const text = error instanceof Error ? error.message : String(error);
@@ -108,7 +108,7 @@ export function errorText(error: unknown): string {
 export function errorOutcome(error: unknown, signal: AbortSignal): JobOutcome {
   // The error may only be an effect of stopping. Another worker continues.
   if (signal.aborted) return { kind: 'hand-back' };
-  return { kind: 'retry', problem: errorText(error), notBefore: null };
+  return { kind: 'retry', problem: explainError(error), notBefore: null };
 }
 
 /** Retry a busy lock after this time, plus up to as much again. */
@@ -124,7 +124,12 @@ export function busyOutcome(reason: string) {
 }
 
 export function storeProblem(error: unknown): Problem {
-  return { ...INTERRUPTED, code: 'store', message: errorText(error), remedy: 'check the database' };
+  return {
+    ...INTERRUPTED_PROBLEM,
+    code: 'store',
+    message: explainError(error),
+    remedy: 'check the database',
+  };
 }
 
 /** What to do about the problem of an earlier run. @param code `Problem.code`, as stored */

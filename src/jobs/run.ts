@@ -4,11 +4,11 @@ import type { RunCounts, RunKind } from '../store/runs.js';
 import type { Binding } from '../store/sellers.js';
 import type { HeldItems } from '../store/decisions.js';
 import type { ItemSession } from '../store/session.js';
-import { INTERRUPTED, RunProblem, storeProblem } from './problem.js';
-import type { JobDeps, Problem, RunEvent, RunReport } from './types.js';
+import { INTERRUPTED_PROBLEM, RunProblem, storeProblem } from './problem.js';
+import type { RunDeps, Problem, RunEvent, RunReport } from './types.js';
 
 export interface RunContext {
-  readonly deps: JobDeps;
+  readonly deps: RunDeps;
   readonly lock: SellerLock;
   /** The account and marketplace that the seller was bound to before the run. */
   readonly binding: Binding;
@@ -44,7 +44,7 @@ type Work = (run: RunContext) => Promise<'succeeded' | 'held'>;
  * @throws {AlreadyDoneError} when another run has already done this
  */
 export async function performRun(
-  deps: JobDeps,
+  deps: RunDeps,
   kind: RunKind,
   signal: AbortSignal,
   work: Work,
@@ -104,7 +104,7 @@ async function workAndRecord(run: RunContext, kind: RunKind, work: Work): Promis
     return { runId, sellerId, kind, counts, warnings, held: run.held, ...ending };
   } catch (error) {
     const ending: Ending = signal.aborted
-      ? { state: 'interrupted', problem: INTERRUPTED }
+      ? { state: 'interrupted', problem: INTERRUPTED_PROBLEM }
       : { state: run.committed ? 'interrupted' : 'failed', problem: storeProblem(error) };
     // Best effort. If the store fails here, the next run marks this one.
     await recordEnd(ending).catch(() => undefined);
@@ -124,7 +124,7 @@ async function workToEnd(run: RunContext, work: Work): Promise<Ending<RunReport[
 }
 
 /** Ignores errors of listeners. */
-function emit(deps: JobDeps, event: RunEvent): void {
+function emit(deps: RunDeps, event: RunEvent): void {
   try {
     deps.onRun?.(event);
   } catch {

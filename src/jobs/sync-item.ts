@@ -4,13 +4,13 @@ import { describeFailure } from '../domain/reply.js';
 import { problemOf, RunProblem } from './problem.js';
 import { verifyAccount } from './account.js';
 import { inSession, noteTolerated, performRun, type RunContext } from './run.js';
-import type { JobDeps, RunReport } from './types.js';
+import type { RunDeps, RunReport } from './types.js';
 
 /**
  * Mirrors one item. Removes a known item only if it is denied twice between two checks of the key, with
  * another known item found in between. An item that was never mirrored is reported as not found.
  */
-export function syncItem(deps: JobDeps, id: number, signal: AbortSignal): Promise<RunReport> {
+export function syncItem(deps: RunDeps, id: number, signal: AbortSignal): Promise<RunReport> {
   return performRun(deps, 'item', signal, async (run) => {
     deps.onProgress?.({ phase: 'account' });
     await verifyAccount(run);

@@ -8,7 +8,7 @@ import { syncAccount, verifyAccount, type AccountDetails } from './account.js';
 import { problemOf, RunProblem } from './problem.js';
 import { inSession, performRun, resetCounts, type RunContext } from './run.js';
 import { resolveUnlisted, type Unlisted } from './unlisted.js';
-import type { JobDeps, RunReport } from './types.js';
+import type { RunDeps, RunReport } from './types.js';
 
 /** Requests for a list that breaks off, in one run. */
 const LIST_ATTEMPTS = 3;
@@ -23,7 +23,7 @@ const NO_ITEMS =
  * @param account account details, if the caller has just verified them
  */
 export function syncItems(
-  deps: JobDeps,
+  deps: RunDeps,
   signal: AbortSignal,
   account: AccountDetails | null = null,
 ): Promise<RunReport> {
@@ -37,7 +37,7 @@ export function syncItems(
 }
 
 /** Mirrors the account and, if that succeeded, the items. */
-export async function* syncSeller(deps: JobDeps, signal: AbortSignal): AsyncGenerator<RunReport> {
+export async function* syncSeller(deps: RunDeps, signal: AbortSignal): AsyncGenerator<RunReport> {
   const { report, account } = await syncAccount(deps, signal);
   yield report;
   if (account !== null && report.state === 'succeeded') {

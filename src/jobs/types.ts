@@ -4,7 +4,7 @@ import type { HeldItems } from '../store/decisions.js';
 import type { RunCounts, RunKind } from '../store/runs.js';
 import type { Store } from '../store/store.js';
 
-export interface JobDeps {
+export interface RunDeps {
   readonly store: Store;
   readonly marketplace: Marketplace;
   readonly sellerId: string;

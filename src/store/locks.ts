@@ -31,7 +31,7 @@ export interface LongConnection {
 }
 
 /** An advisory lock and the connection that holds it. Losing the connection loses the lock. */
-export interface HeldLock extends Pick<LongConnection, 'client' | 'lost'> {
+export interface AdvisoryLock extends Pick<LongConnection, 'client' | 'lost'> {
   /** @throws {StoreConnectionError} when the connection, and the lock with it, is lost */
   readonly assertHeld: () => void;
   release(): Promise<void>;
@@ -105,7 +105,7 @@ export async function tryLock(
   pools: LockPools,
   name: string,
   busy: (client: PoolClient) => Error | Promise<Error>,
-): Promise<HeldLock> {
+): Promise<AdvisoryLock> {
   const { client, lost, release } = await openLongConnection(pools);
   let refusal: Error | null;
   try {
@@ -152,7 +152,7 @@ export class SellerBusyError extends Error {
 }
 
 /** A seller's lock. The run writes on its connection, so that lock and transaction are lost together. */
-export interface SellerLock extends HeldLock {
+export interface SellerLock extends AdvisoryLock {
   readonly sellerId: string;
 }
 

@@ -35,7 +35,7 @@ export interface RunEnd {
 }
 
 /** The end of a run whose process died. */
-export const INTERRUPTED = {
+export const PROCESS_DIED = {
   state: 'interrupted',
   problemCode: 'interrupted',
   problem: 'the process ended before the run did',
@@ -54,7 +54,7 @@ export async function startRun(
   await client.query(
     `UPDATE mirror.runs SET state = $2, finished_at = now(), problem_code = $3, problem = $4
       WHERE seller_id = $1 AND state = 'running'`,
-    [sellerId, INTERRUPTED.state, INTERRUPTED.problemCode, INTERRUPTED.problem],
+    [sellerId, PROCESS_DIED.state, PROCESS_DIED.problemCode, PROCESS_DIED.problem],
   );
   await publishUndecided({ client, sellerId });
   const { rows } = await client.query<{ runId: bigint; startedAt: Date }>(

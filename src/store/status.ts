@@ -3,7 +3,7 @@ import type { WideChange } from '../domain/changes.js';
 import { type HeldItems, readHeldItems } from './decisions.js';
 import type { Run } from './generated/prisma/client.js';
 import { sellerIsLocked } from './locks.js';
-import { INTERRUPTED } from './runs.js';
+import { PROCESS_DIED } from './runs.js';
 import { type Parking, PARKING_SQL, toParking, type ParkingRow, PAUSED } from './sellers.js';
 
 /** The part of a run that a seller's status shows. */
@@ -198,7 +198,7 @@ function statusOf(row: StatusRow, held: HeldItems | null): SellerStatus {
     running: running && toRunSummary(running),
     lastProblem: last && {
       ...toRunSummary(last),
-      ...(last.state === 'running' ? INTERRUPTED : {}),
+      ...(last.state === 'running' ? PROCESS_DIED : {}),
     },
     held,
     lastWide: wide && {

@@ -102,12 +102,12 @@ export function replyOfStatus(
   return {
     kind: 'retry',
     problem: redirect ? `${answered}, a redirect, which is not followed` : answered,
-    notBefore: retryTime(retryAfter, now),
+    notBefore: parseRetryAfter(retryAfter, now),
   };
 }
 
 /** Parses `Retry-After`, which is in seconds or an HTTP date. @returns null if it is missing or invalid */
-function retryTime(retryAfter: string | null, now: number): number | null {
+function parseRetryAfter(retryAfter: string | null, now: number): number | null {
   const text = retryAfter?.trim() ?? '';
   if (/^\d{1,9}$/.test(text)) return now + Number(text) * 1_000;
   const date = /[a-z]/i.test(text) ? Date.parse(text) : NaN;

@@ -46,7 +46,7 @@ function appOf(shop: Shop): App {
       alertMail: null,
       feeds: [],
     },
-    withJobs: (_seller: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
+    withMarketplace: (_seller: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
       work({ ...auditDeps(mirror(), shop.marketplace), callCount: () => shop.sim.requestCount }),
   } as unknown as App;
 }

@@ -380,7 +380,7 @@ describe('codes check of a code', () => {
     const app = {
       store,
       config: { sellers: [{ name: 'main', requestsPerMinute: 0 }] },
-      withJobs: (_seller: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
+      withMarketplace: (_seller: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
         work({ marketplace, callCount }),
     } as unknown as App;
     const onBusy = (isBusy: boolean): void => void (isBusy && events.emit('seen'));

@@ -6,7 +6,7 @@ import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/account.js';
 import { syncItems } from '../../src/jobs/sync-items.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
-import type { JobDeps } from '../../src/jobs/types.js';
+import type { RunDeps } from '../../src/jobs/types.js';
 import type { Simulator } from '../../src/simulator/index.js';
 import type { FiredSchedule } from '../../src/store/processes.js';
 import { never, useMirror } from '../support/mirror.js';
@@ -23,7 +23,7 @@ async function mirrored(username = 'ada') {
 }
 
 /** Makes a scheduled run fail for a reason that parks the seller. */
-async function park(sim: Simulator, deps: JobDeps): Promise<void> {
+async function park(sim: Simulator, deps: RunDeps): Promise<void> {
   sim.faults.always('any', { kind: 'key-refused' });
   await performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: false }, never);
 }

@@ -75,9 +75,9 @@ export async function openDashboard(
   const live = new LiveProgress(() => store.overview.running());
   const ended = new AbortController();
   let jobs: Promise<App> | null = null;
-  const withJobs: App['withJobs'] = async (...work) => {
+  const withMarketplace: App['withMarketplace'] = async (...work) => {
     jobs ??= openApp(config, 'test', ended.signal);
-    return (await jobs).withJobs(...work);
+    return (await jobs).withMarketplace(...work);
   };
   const app = dashboardApp({
     config,
@@ -85,7 +85,7 @@ export async function openDashboard(
     queues,
     live,
     log: silentLog,
-    withJobs,
+    withMarketplace,
     mirror: await mirror.reader(),
     database: { url: databaseUrl, location: null },
     uploads: { maxBytes, ended: ended.signal },

@@ -38,7 +38,7 @@ async function serve(
     log,
     queues: await mirror().queues(),
     mirror: await mirror().reader(),
-    withJobs: () => Promise.reject(new Error('this dashboard has no seller')),
+    withMarketplace: () => Promise.reject(new Error('this dashboard has no seller')),
   });
   if (server === null) throw new Error('no dashboard');
   closings.push(() => server.close());

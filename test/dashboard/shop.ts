@@ -34,7 +34,7 @@ export function useShop() {
         sellers: [{ name: 'main', requestsPerMinute: 0, auditCron: null, timeZone: 'UTC' }],
         alerts: null,
       },
-      withJobs: (_seller: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
+      withMarketplace: (_seller: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
         work({ ...auditDeps(mirror(), shop.marketplace), callCount: () => shop.sim.requestCount }),
     } as unknown as App;
     const { queues } = dashboard;

@@ -207,14 +207,14 @@ describe('feeds of a service', () => {
     const config = readConfig(env, { cwd: dir, needs: 'store', cronFault: () => null });
     const { store, databaseUrl } = mirror();
     const market = await openMarket(mirror(), 13);
-    const withJobs = (_: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
+    const withMarketplace = (_: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
       work(market.deps);
     const sellers = [{ name: 'main' }];
     const app = {
       config: { ...config, sellers },
       database: { url: databaseUrl },
       store,
-      withJobs,
+      withMarketplace,
     } as never;
     const queues = await openQueues({
       target: null,

@@ -9,7 +9,7 @@ import {
   describeAlert,
 } from '../../src/jobs/alerts.js';
 import type { Alert } from '../../src/jobs/types.js';
-import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
+import { performMirrorTask, type MirrorRequest } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/account.js';
 import { syncItems } from '../../src/jobs/sync-items.js';
 import { createWebhook } from '../../src/webhook/webhook.js';
@@ -35,7 +35,7 @@ async function receiver(script: Script = { status: 204 }) {
   return { server, deps, received };
 }
 
-function job(): MirrorJob {
+function job(): MirrorRequest {
   return { kind: 'sync', askedAt: new Date(), byHand: false };
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { decideRemovals } from '../../src/jobs/decide-removals.js';
 import { describeAlert } from '../../src/jobs/alerts.js';
-import type { JobDeps } from '../../src/jobs/types.js';
+import type { RunDeps } from '../../src/jobs/types.js';
 import { useMirror } from '../support/mirror.js';
 import { openSynced } from './market.js';
 
@@ -9,7 +9,7 @@ const mirror = useMirror();
 const GONE = Array.from({ length: 12 }, (_, n) => 1001 + n);
 
 /** Mirrors 40 items, then removes 12 of them, which is more than the guard allows. */
-async function held(deps: Partial<JobDeps> = {}) {
+async function held(deps: Partial<RunDeps> = {}) {
   const market = await openSynced(mirror(), 40, {}, deps);
   for (const id of GONE) market.catalogue.remove(id);
   return { ...market, report: await market.sync() };

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import type { JobDeps } from '../../src/jobs/types.js';
+import type { RunDeps } from '../../src/jobs/types.js';
 import { cutLock, useMirror } from '../support/mirror.js';
 import { openSynced } from './market.js';
 
 const mirror = useMirror();
-const market = (count: number, deps: Partial<JobDeps> = {}) =>
+const market = (count: number, deps: Partial<RunDeps> = {}) =>
   openSynced(mirror(), count, {}, deps);
 
 type Names = Readonly<Record<string, string>>;
@@ -187,7 +187,7 @@ const asked = (log: readonly { operation: string | null; parameters: object }[])
 const GONE = Array.from({ length: 40 }, (_, n) => 1061 + n);
 
 /** Of 100 items, removes 40 and unlists one that look-ups still find; the guard allows all of it. */
-async function withdrawn(options: Partial<JobDeps> = {}) {
+async function withdrawn(options: Partial<RunDeps> = {}) {
   const guard = { removalGuard: { items: 100, percent: 100 } };
   const all = await market(100, { ...guard, ...options });
   all.catalogue.setState(1001, 'unlisted');

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import type { JobDeps } from '../../src/jobs/types.js';
+import type { RunDeps } from '../../src/jobs/types.js';
 import { notationQuirks } from '../../src/simulator/index.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { openMarket, openSynced } from './market.js';
 
 const mirror = useMirror();
 
-const market = (count: number, deps: Partial<JobDeps> = {}) =>
+const market = (count: number, deps: Partial<RunDeps> = {}) =>
   openMarket(mirror(), count, {}, deps);
-const synced = (count: number, deps: Partial<JobDeps> = {}) =>
+const synced = (count: number, deps: Partial<RunDeps> = {}) =>
   openSynced(mirror(), count, {}, deps);
 
 /** Every row of history, with the system column that a write would change. */

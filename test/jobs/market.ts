@@ -1,7 +1,7 @@
 import { syncAccount } from '../../src/jobs/account.js';
 import { syncItems } from '../../src/jobs/sync-items.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
-import type { JobDeps, RunReport } from '../../src/jobs/types.js';
+import type { RunDeps, RunReport } from '../../src/jobs/types.js';
 import { seededCatalogue, type SimulatorOptions } from '../../src/simulator/index.js';
 import { KEY, never, type Mirror } from '../support/mirror.js';
 
@@ -10,7 +10,7 @@ export async function openMarket(
   mirror: Mirror,
   count: number,
   options: Partial<SimulatorOptions> = {},
-  more: Partial<JobDeps> = {},
+  more: Partial<RunDeps> = {},
 ) {
   const catalogue = seededCatalogue({ seed: 7, count });
   const sellers = [{ key: KEY, username: 'ada', catalogue }];
@@ -23,7 +23,7 @@ export async function openMarket(
     sync: (signal = never): Promise<RunReport> => syncItems(deps, signal),
     syncItem: (id: number): Promise<RunReport> => syncItem(deps, id, never),
     /** Mirrors the account. @param fields override `deps` */
-    syncAccount: async (fields: Partial<JobDeps> = {}): Promise<RunReport> =>
+    syncAccount: async (fields: Partial<RunDeps> = {}): Promise<RunReport> =>
       (await syncAccount({ ...deps, ...fields }, never)).report,
   };
 }

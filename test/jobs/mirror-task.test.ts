@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
+import { performMirrorTask, type MirrorRequest } from '../../src/jobs/mirror-task.js';
 import type { JobOutcome } from '../../src/jobs/types.js';
 import { syncItems } from '../../src/jobs/sync-items.js';
-import type { JobDeps } from '../../src/jobs/types.js';
+import type { RunDeps } from '../../src/jobs/types.js';
 import type { Simulator } from '../../src/simulator/index.js';
 import { openStore } from '../../src/store/store.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
@@ -15,11 +15,11 @@ const market = async (count = 5): Promise<Simulator> => (await openMarket(mirror
 const RUN = expect.any(String) as string;
 
 /** A job requested now; the database and the test share one clock. */
-function job(kind: 'sync' | 'account' | 'items' = 'sync', byHand = false): MirrorJob {
+function job(kind: 'sync' | 'account' | 'items' = 'sync', byHand = false): MirrorRequest {
   return { kind, askedAt: new Date(), byHand };
 }
 
-function perform(sim: Simulator, task: MirrorJob, signal = never): Promise<JobOutcome> {
+function perform(sim: Simulator, task: MirrorRequest, signal = never): Promise<JobOutcome> {
   return performMirrorTask(mirror().deps(sim.url), task, signal);
 }
 
@@ -192,7 +192,7 @@ describe('a job that is told to stop', () => {
     const lock = await mirror().store.sellers.lock('main');
     const stop = new AbortController();
     const deps = mirror().deps(sim.url);
-    const busy: JobDeps = {
+    const busy: RunDeps = {
       ...deps,
       store: {
         ...deps.store,

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { syncItems } from '../../src/jobs/sync-items.js';
-import type { JobDeps, RunReport } from '../../src/jobs/types.js';
+import type { RunDeps, RunReport } from '../../src/jobs/types.js';
 import {
   notationQuirks,
   seededCatalogue,
@@ -106,7 +106,7 @@ function happen(sim: Simulator, catalogue: Catalogue, what: Event, night: Night)
 
 /** Runs a sync and polls the items meanwhile. `report` is null when it was interrupted. */
 async function runAndLook(
-  deps: JobDeps,
+  deps: RunDeps,
   signal: AbortSignal,
 ): Promise<{ report: RunReport | null; seen: ItemRow[][] }> {
   const seen: ItemRow[][] = [];

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { performRecheck } from '../../src/jobs/codes/recheck.js';
-import { performMirrorTask, type MirrorJob } from '../../src/jobs/mirror-task.js';
+import { performMirrorTask, type MirrorRequest } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/account.js';
 import { syncItems } from '../../src/jobs/sync-items.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
@@ -17,7 +17,7 @@ async function market() {
 
 const parking = () => mirror().store.sellers.parkingOf('main');
 
-function job(kind: 'sync' | 'account' | 'items' = 'sync', byHand = false): MirrorJob {
+function job(kind: 'sync' | 'account' | 'items' = 'sync', byHand = false): MirrorRequest {
   return { kind, askedAt: new Date(), byHand };
 }
 

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll } from 'vitest';
 import pg from 'pg';
 import { silentLog } from '../../src/domain/log.js';
 import { Secret } from '../../src/domain/secret.js';
-import type { JobDeps } from '../../src/jobs/types.js';
+import type { RunDeps } from '../../src/jobs/types.js';
 import { unlimitedBudget } from '../../src/marketplace/budget.js';
 import { createMarketplace } from '../../src/marketplace/client.js';
 import type { Marketplace, MarketplaceOptions } from '../../src/marketplace/types.js';
@@ -58,8 +58,8 @@ export class Mirror {
   /** What jobs need, with quick retries. @param url of the marketplace */
   deps(
     url: string,
-    options: Partial<JobDeps> & { client?: Partial<MarketplaceOptions> } = {},
-  ): JobDeps {
+    options: Partial<RunDeps> & { client?: Partial<MarketplaceOptions> } = {},
+  ): RunDeps {
     const { client, ...rest } = options;
     const marketplace = createMarketplace({
       baseUrl: new URL(url),

@@ -81,7 +81,7 @@ async function enterCodes(
     async onLoaded(_, loader) {
       if (canary === undefined || codesToCheck(await loader.measure()) === 0) return;
       throwKeyFault(
-        await app.withJobs(seller, {}, ({ marketplace }) =>
+        await app.withMarketplace(seller, {}, ({ marketplace }) =>
           verifyCanary(marketplace, canary, signal),
         ),
       );

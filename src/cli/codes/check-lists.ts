@@ -39,7 +39,9 @@ export async function checkLists(
   if (yes !== true) await confirmDoubts(app, seller, lists, dryRun === true);
   const checkKey = async (): Promise<void> =>
     throwKeyFault(
-      await app.withJobs(seller, {}, ({ marketplace }) => verifyKey(marketplace, canary, signal)),
+      await app.withMarketplace(seller, {}, ({ marketplace }) =>
+        verifyKey(marketplace, canary, signal),
+      ),
     );
   // Normally the key is checked before the lists are read, which may take long. But with --max-age there may
   // be no code to check, and a workbook may be too small for the lists.

@@ -237,7 +237,7 @@ export async function workOnAudit(
   const waitUntil = (time: number): Promise<void> =>
     sleep(Math.max(0, time - Date.now()), undefined, { signal: closing }).catch(() => undefined);
 
-  await app.withJobs(seller, {}, async ({ marketplace, callCount }) => {
+  await app.withMarketplace(seller, {}, async ({ marketplace, callCount }) => {
     const deps: AuditDeps = {
       store,
       marketplace,

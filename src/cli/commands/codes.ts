@@ -212,7 +212,7 @@ async function recheck(app: App, options: RecheckOptions): Promise<ExitCode | vo
   await checkDestination(destination);
   const seller = oneSeller(app.config, options.seller);
   throwKeyFault(
-    await app.withJobs(seller, {}, ({ marketplace }) =>
+    await app.withMarketplace(seller, {}, ({ marketplace }) =>
       verifyKey(marketplace, undefined, app.signal),
     ),
   );

@@ -146,7 +146,7 @@ async function mirror(app: App, progress: SyncProgress): Promise<RunReport[]> {
   const [seller] = app.config.sellers;
   if (seller === undefined) return [];
   const reports: RunReport[] = [];
-  await app.withJobs(seller, {}, async (deps) => {
+  await app.withMarketplace(seller, {}, async (deps) => {
     for await (const report of syncSeller(deps, app.signal)) reports.push(report);
   });
   progress.finish();

@@ -4,7 +4,7 @@ import type { SellerConfig } from '../../config/index.js';
 import { syncAccount } from '../../jobs/account.js';
 import { syncItems, syncSeller } from '../../jobs/sync-items.js';
 import { syncItem } from '../../jobs/sync-item.js';
-import type { JobDeps, RunReport } from '../../jobs/types.js';
+import type { RunDeps, RunReport } from '../../jobs/types.js';
 import { print, printJson, printResult, stdoutLook } from '../console.js';
 import { reportError, usageError } from '../errors.js';
 import { action, printError, openQueuesOf, withApp } from '../execute.js';
@@ -94,7 +94,7 @@ async function mirror(
   const codes: ExitCode[] = [];
   for (const seller of sellers) {
     try {
-      await app.withJobs(seller, { acceptAccount }, async (deps) => {
+      await app.withMarketplace(seller, { acceptAccount }, async (deps) => {
         for await (const report of runsOf(deps, target, app.signal)) {
           progress.finish();
           runs.push(report);
@@ -115,7 +115,7 @@ async function mirror(
 }
 
 async function* runsOf(
-  deps: JobDeps,
+  deps: RunDeps,
   target: Target,
   signal: AbortSignal,
 ): AsyncGenerator<RunReport> {

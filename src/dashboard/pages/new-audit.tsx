@@ -182,7 +182,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
   ): Promise<boolean> {
     const signal = AbortSignal.any([ended, AbortSignal.timeout(KEY_CHECK_MS)]);
     const fault = await parts
-      .withJobs(seller, {}, ({ marketplace }) =>
+      .withMarketplace(seller, {}, ({ marketplace }) =>
         verifyKey(marketplace, canary ?? undefined, signal),
       )
       .catch((error: unknown) => {

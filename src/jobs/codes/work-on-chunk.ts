@@ -15,7 +15,7 @@ import type {
   LockedChunk,
   PendingCode,
 } from '../../store/audits/types.js';
-import type { JobDeps } from '../types.js';
+import type { RunDeps } from '../types.js';
 import { BatchValidator } from './ask-codes.js';
 import { countsAgainst, isGivenUp, type ChunkResult } from './chunk-outcome.js';
 import type { Pace } from './pace.js';
@@ -29,7 +29,7 @@ const MAX_DENIED_CANARIES = 20;
 const MAX_SHARING_AUDITS = 50;
 
 export interface AuditDeps
-  extends Pace, Pick<JobDeps, 'store' | 'marketplace' | 'sellerId' | 'callCount'> {
+  extends Pace, Pick<RunDeps, 'store' | 'marketplace' | 'sellerId' | 'callCount'> {
   /** How each seller's last chunk ended; all chunks of a process share it. */
   readonly batchStates: Map<string, BatchState>;
   readonly closing?: AbortSignal;

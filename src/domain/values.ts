@@ -216,21 +216,3 @@ function readEntry(entry: Json, path: string, tolerated: Tolerated): string[] {
     typeof entry === 'object' ? JSON.stringify(storableJson(entry, tolerated)) : String(entry),
   ];
 }
-
-const MAX_CHARACTERS = 60;
-
-/** Makes a name from the marketplace safe for a sentence: one line of at most 60 characters. */
-export function displayName(name: string): string {
-  const plain = name
-    .slice(0, MAX_CHARACTERS * 8)
-    .toWellFormed()
-    .replaceAll(/\p{Cc}|[\u202A-\u202E\u2066-\u2069\u2028\u2029\uFEFF]/gu, ' ')
-    .replaceAll(/\s+/g, ' ')
-    .trim();
-  const characters = Array.from(plain);
-  if (characters.length <= MAX_CHARACTERS) return plain;
-  return `${characters
-    .slice(0, MAX_CHARACTERS - 1)
-    .join('')
-    .trimEnd()}…`;
-}

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { feedDelay } from '../domain/feeds.js';
 import type { Json } from '../domain/item.js';
-import { displayName } from '../domain/values.js';
+import { displayName } from '../domain/text.js';
 import type { HeldItems } from '../store/decisions.js';
 import { PAUSED } from '../store/sellers.js';
 import type { SellerStatus } from '../store/status.js';

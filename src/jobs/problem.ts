@@ -1,5 +1,5 @@
 import { describeFailure, type Failure, type UnavailableReason } from '../domain/reply.js';
-import { displayName } from '../domain/values.js';
+import { displayName } from '../domain/text.js';
 import { isOutage } from '../marketplace/retry.js';
 import type { HeldItems, NamedItem } from '../store/decisions.js';
 import { explainDatabaseError } from '../store/errors.js';

@@ -1,4 +1,5 @@
 import type { Log } from '../domain/log.js';
+import { oneLine } from '../domain/text.js';
 
 /**
  * The queue can't be used now. The message is one line with host and reason. It never wraps a driver's error,
@@ -18,21 +19,17 @@ export class QueueError extends Error {
   }
 }
 
+/** Maximum characters of a problem in logs and failed jobs. */
 const MAX_LINE_LENGTH = 500;
 
-/** The message of an error on one line, for logs and failed jobs. */
+/** The message of an error on one line of at most 500 characters. */
 export function errorText(error: unknown): string {
   // The driver tried several addresses; report the last one's error.
   if (error instanceof AggregateError && error.message === '') {
     return errorText(error.errors.at(-1));
   }
-  return oneLine(error instanceof Error ? error.message || error.name : String(error));
-}
-
-/** The text on one line of at most 500 characters. */
-export function oneLine(text: string): string {
-  const line = text.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim();
-  return line.length <= MAX_LINE_LENGTH ? line : `${line.slice(0, MAX_LINE_LENGTH - 1)}…`;
+  const text = error instanceof Error ? error.message || error.name : String(error);
+  return oneLine(text, MAX_LINE_LENGTH);
 }
 
 /** Shortest time between two warnings, even if a server comes and goes every second. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import type { Alert } from '../jobs/types.js';
-import { oneLine } from './errors.js';
+import { errorText } from './errors.js';
 
 /** The queues: mirror runs, audits of purchase codes, alerts to people, deliveries of feeds. */
 export const QUEUE_NAMES = ['mirror', 'audits', 'alerts', 'feeds'] as const;
@@ -90,7 +90,7 @@ export function readPayload<N extends QueueName>(
 
 function faultsOf(error: z.ZodError): string {
   const faults = error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
-  return oneLine(faults.join('; '));
+  return errorText(faults.join('; '));
 }
 
 /** The time in an id, such as `20261121T020000Z`. */
@@ -130,5 +130,5 @@ const MAX_ID_LENGTH = 200;
  */
 export function checkJobId(id: string): void {
   const isValid = id.length > 0 && id.length <= MAX_ID_LENGTH && !/[:\s\p{Cc}]/u.test(id);
-  if (!isValid || /^-?\d+$/.test(id)) throw new TypeError(`invalid job id: ${oneLine(id)}`);
+  if (!isValid || /^-?\d+$/.test(id)) throw new TypeError(`invalid job id: ${errorText(id)}`);
 }

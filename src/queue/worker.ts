@@ -12,7 +12,7 @@ import { errorOutcome } from '../jobs/problem.js';
 import type { JobOutcome } from '../jobs/types.js';
 import { pause, withTimeout } from './concurrency.js';
 import type { Connection } from './connection.js';
-import { errorText, oneLine } from './errors.js';
+import { errorText } from './errors.js';
 import { readPayload, type Payload, type QueueName, type TaskOf } from './tasks.js';
 import type { Tuning } from './tuning.js';
 import { isRefused, resilientBackend } from './worker-backend.js';
@@ -311,7 +311,7 @@ export class QueueWorker<N extends QueueName = QueueName> {
         return { record: () => job.moveToCompleted(result, token, false), log: () => undefined };
       }
       case 'retry': {
-        const problem = oneLine(outcome.problem);
+        const problem = errorText(outcome.problem);
         const { backoff } = this.#setup.tuning;
         const delayMs = Math.max(1, backoff(attempt, outcome.notBefore, Date.now(), Math.random()));
         const facts = { problem, attempt, attempts };
@@ -330,7 +330,7 @@ export class QueueWorker<N extends QueueName = QueueName> {
         };
       }
       case 'give-up': {
-        const problem = oneLine(outcome.problem);
+        const problem = errorText(outcome.problem);
         return {
           record: () => job.moveToFailed(new UnrecoverableError(problem), token),
           log: () => log.error('job failed for good', { problem, attempt, attempts }),

@@ -1,4 +1,5 @@
 import { errorCode } from '../domain/error-code.js';
+import { oneLine } from '../domain/text.js';
 
 /** A problem with the database: a one-line message and a remedy. Neither contains a password. */
 export abstract class StoreError extends Error {
@@ -136,8 +137,4 @@ function problemInMessage(error: unknown): string | null {
   if (/password must be a (non-empty )?string/i.test(error.message)) return 'a password is needed';
   if (/certificate/i.test(error.message)) return `TLS failed: ${error.message}`;
   return null;
-}
-
-function oneLine(text: string): string {
-  return text.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim();
 }

@@ -3,6 +3,7 @@ import type { HealthCheck } from '../app/service.js';
 import { isLoopback } from '../domain/address.js';
 import { errorCode } from '../domain/error-code.js';
 import type { Log } from '../domain/log.js';
+import { oneLine } from '../domain/text.js';
 import { TimeoutError } from '../queue/concurrency.js';
 import { cachedCall } from './cached-call.js';
 import { HEALTH, LIMITS, serve, type ListenTarget, type Pages, type WebServer } from './listen.js';
@@ -123,7 +124,7 @@ function readiness(
     const call = cachedCall(check, timeoutMs, () => 0);
     return async (): Promise<CheckResult> => {
       const why = await call().then(
-        (text) => text?.replaceAll(/[\s\p{Cc}]+/gu, ' ').slice(0, MAX_REASON) ?? null,
+        (text) => (text === undefined ? null : oneLine(text, MAX_REASON)),
         errorReason,
       );
       return { name, ok: why === null, why };

@@ -1,4 +1,5 @@
 import type { Json } from '../domain/item.js';
+import { oneLine } from '../domain/text.js';
 
 /** An alert for people. Its texts may contain text from the marketplace: each channel escapes them. */
 export interface AlertMessage {
@@ -42,9 +43,6 @@ export interface AlertChannel {
 const MAX_TITLE = 100;
 const MAX_TEXT = 500;
 
-/** Characters that are invisible, or reverse the text after them. */
-const INVISIBLE = /[\p{Cc}\p{Zl}\p{Zp}\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+/gu;
-
 /** Returns the texts of a message, each as one short line without invisible characters. */
 export function shownTexts({ title, text, remedy, link }: AlertMessage): {
   readonly title: string;
@@ -58,11 +56,4 @@ export function shownTexts({ title, text, remedy, link }: AlertMessage): {
     remedy: remedy === null ? null : oneLine(remedy, MAX_TEXT),
     label: oneLine(link?.label ?? '', MAX_TITLE),
   };
-}
-
-function oneLine(text: string, maxLength: number): string {
-  const visible = text.toWellFormed().replace(INVISIBLE, ' ').trim();
-  if (visible.length <= maxLength) return visible;
-  // The cut may leave half of a surrogate pair.
-  return `${visible.slice(0, maxLength - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }

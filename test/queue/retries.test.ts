@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { errorText, oneLine, OutageLog } from '../../src/queue/errors.js';
+import { errorText, OutageLog } from '../../src/queue/errors.js';
 import { backoffMs, TUNING } from '../../src/queue/tuning.js';
 import { boundedResult } from '../../src/queue/worker.js';
 import { recordingLog } from './support.js';
@@ -106,8 +106,8 @@ it('stores results as plain JSON, and no large ones', () => {
 
 describe('the text of an error', () => {
   it('is one line of limited length', () => {
-    expect(oneLine(' a\n\tb\u0000c ')).toBe('a b c');
-    expect(oneLine('x'.repeat(1_000))).toHaveLength(500);
+    expect(errorText(' a\n\tb\u0000c ')).toBe('a b c');
+    expect(errorText('x'.repeat(1_000))).toHaveLength(500);
   });
 
   it.each([

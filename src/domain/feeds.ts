@@ -6,7 +6,8 @@ interface ViewState {
 
 /**
  * How far a target is behind.
- * @param views the views of the feed today; other views are ignored
+ * @param all states of the views, also of views that the feed no longer has
+ * @param views the views of the feed today
  * @returns since when rows wait (null if none do), for how many milliseconds, and in which views
  */
 export function feedDelay(all: readonly ViewState[], views: readonly string[], now: Date) {

@@ -65,9 +65,9 @@ export function planRemovals(input: RemovalInput): RemovalPlan {
     else if (decision === 'approved') (isGone ? approved : waiting).push(id);
     else (isGone ? confirmed : open).push(id);
   }
-  const undecided = input.present - approved.length - waiting.length - rejected.length;
+  const withoutDecision = input.present - approved.length - waiting.length - rejected.length;
   const atRisk = confirmed.length + open.length;
-  const held = atRisk > guard.items && atRisk * 100 > guard.percent * undecided;
+  const held = atRisk > guard.items && atRisk * 100 > guard.percent * withoutDecision;
   const gone = [...confirmed, ...approved];
   const kept = [...open, ...waiting, ...rejected];
   const removals = held

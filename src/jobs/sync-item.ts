@@ -16,7 +16,7 @@ export function syncItem(deps: RunDeps, id: number, signal: AbortSignal): Promis
     await verifyAccount(run);
     let reply = await deps.marketplace.item(id, { signal });
     if (reply.kind === 'denied') {
-      await checkCanary(run, id);
+      await checkWitness(run, id);
       reply = await deps.marketplace.item(id, { signal });
     }
     if (reply.kind === 'answered') {
@@ -54,15 +54,15 @@ async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
 }
 
 /** @throws {RunProblem} when another live item can't be looked up; without another, when the key is bad */
-async function checkCanary(run: RunContext, id: number): Promise<void> {
-  const canary = await run.deps.store.items.otherLive(run.lock, id);
-  if (canary === null) return void (await verifyAccount(run));
-  const reply = await run.deps.marketplace.item(canary, { signal: run.signal });
+async function checkWitness(run: RunContext, id: number): Promise<void> {
+  const witness = await run.deps.store.items.otherLive(run.lock, id);
+  if (witness === null) return void (await verifyAccount(run));
+  const reply = await run.deps.marketplace.item(witness, { signal: run.signal });
   if (reply.kind === 'answered') return;
   if (reply.kind !== 'denied') throw problemOf(reply);
   throw new RunProblem(
     'unavailable',
-    `item ${id} was denied, but so was item ${canary}, which was live: ${describeFailure(reply)}`,
+    `item ${id} was denied, but so was item ${witness}, which was live: ${describeFailure(reply)}`,
     'mirror the whole catalogue with `seller-mirror sync items`; nothing was removed',
   );
 }

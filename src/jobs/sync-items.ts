@@ -48,7 +48,8 @@ export async function* syncSeller(deps: RunDeps, signal: AbortSignal): AsyncGene
 /** Requests the list and stores it; repeats both when the list breaks off. */
 async function mirrorList(run: RunContext): Promise<Unlisted> {
   let mayApplyEarly = true;
-  for (let attempt = 1; ; attempt++) {
+  let brokenLists = 0;
+  for (;;) {
     const reply = await run.deps.marketplace.items({ signal: run.signal });
     if (reply.kind === 'denied') {
       // A key that was just revoked gets the same answer.
@@ -61,17 +62,17 @@ async function mirrorList(run: RunContext): Promise<Unlisted> {
       return await storeList(run, reply.data, mayApplyEarly);
     } catch (error) {
       if (error instanceof ListedTwice) {
-        // Happens once at most and is no failure, so it uses up no attempt.
+        // Happens once at most and is no failure.
         mayApplyEarly = false;
-        attempt--;
         continue;
       }
       if (!(error instanceof ListBroken)) throw error;
-      if (attempt === LIST_ATTEMPTS || !isTransient(error.failure)) {
+      brokenLists++;
+      if (brokenLists === LIST_ATTEMPTS || !isTransient(error.failure)) {
         throw problemOf(error.failure, true);
       }
     }
-    const pauseMs = (run.deps.listPauseMs ?? LIST_PAUSE_MS) * attempt * (0.5 + Math.random());
+    const pauseMs = (run.deps.listPauseMs ?? LIST_PAUSE_MS) * brokenLists * (0.5 + Math.random());
     await sleep(pauseMs, undefined, { signal: run.signal });
   }
 }
@@ -106,8 +107,8 @@ async function storeList(
     await session.saveCounts(counts);
     run.signal.throwIfAborted();
     run.committed = true;
-    const canary = known.anySeen();
-    return { ids: known.unseen(), delisted, present, listed: list !== null, canary };
+    const witness = known.anySeen();
+    return { ids: known.unseen(), delisted, present, hadList: list !== null, witness };
   });
   for (const wide of wideChanges) run.warnings.push(describeWide(wide));
   return unlisted;

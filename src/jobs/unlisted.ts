@@ -16,9 +16,9 @@ export interface Unlisted {
   /** How many items were present before. */
   readonly present: number;
   /** False when the marketplace sent "no items" instead of a list. */
-  readonly listed: boolean;
+  readonly hadList: boolean;
   /** An item that the list names; null: none. Its look-up must succeed, or denials prove nothing. */
-  readonly canary: number | null;
+  readonly witness: number | null;
 }
 
 /**
@@ -31,7 +31,7 @@ export async function resolveUnlisted(
   run: RunContext,
   unlisted: Unlisted,
 ): Promise<'succeeded' | 'held'> {
-  const { ids, delisted, present, listed } = unlisted;
+  const { ids, delisted, present, hadList } = unlisted;
   if (ids.length === 0) return 'succeeded';
   const { deps, lock, warnings, counts } = run;
   try {
@@ -41,7 +41,7 @@ export async function resolveUnlisted(
     await lookups.perform();
     const { outcomes, notBefore } = lookups;
     const unknown = [...outcomes.values()].filter((is) => is !== 'found' && is !== 'gone').length;
-    if (!listed && unknown > 0) {
+    if (!hadList && unknown > 0) {
       const why = warnings.splice(0).at(-1) ?? '';
       const message = `the marketplace lists no items, and it is not proven that ${unknown} known ones are gone: ${why}`;
       const remedy = 'nothing was changed; try again later';
@@ -76,7 +76,7 @@ export async function resolveUnlisted(
 
 /** Items looked up, confirmed and saved together. An interruption loses at most one batch. */
 const BATCH_ITEMS = 25;
-/** Extra requests of a batch: one for the canary item, one for the account. */
+/** Extra requests of a batch: one for the witness, one for the account. */
 const PROOFS_PER_BATCH = 2;
 /** Stop looking up after this many failures in a row. */
 const MAX_FAILURES_IN_ROW = 3;
@@ -88,7 +88,7 @@ class Lookups {
   notBefore: number | null = null;
   readonly #run: RunContext;
   readonly #ids: readonly number[];
-  readonly #listed: boolean;
+  readonly #hadList: boolean;
   readonly #total: number;
   readonly #leastMs: number | null;
   /** True once this run makes no more look-ups. */
@@ -97,7 +97,7 @@ class Lookups {
   #canConfirm = true;
   /** Records of found items that are not saved yet. */
   readonly #found = new Map<number, Json>();
-  #canary: { readonly id: number; readonly why: string } | null;
+  #witness: { readonly id: number; readonly why: string } | null;
   readonly #unsaved = new Set<number>();
   /** Items that need no second look-up if the run is interrupted now. */
   #saved: number;
@@ -105,16 +105,16 @@ class Lookups {
 
   constructor(
     run: RunContext,
-    { canary, listed }: Unlisted,
+    { witness, hadList }: Unlisted,
     { ids, kept, foundBefore }: LookupChoice,
   ) {
     this.#run = run;
     this.#ids = ids;
-    this.#listed = listed;
+    this.#hadList = hadList;
     this.outcomes = new Map(kept);
     this.#saved = kept.size;
     this.#total = kept.size + ids.length;
-    this.#canary = canary === null ? null : { id: canary, why: 'is listed' };
+    this.#witness = witness === null ? null : { id: witness, why: 'is listed' };
     // Assume that items found last time are found again, and that the others are denied: two requests.
     const batches = Math.ceil(ids.length / BATCH_ITEMS);
     const requests = 2 * ids.length - foundBefore + PROOFS_PER_BATCH * batches;
@@ -128,8 +128,8 @@ class Lookups {
       const ids = this.#ids.slice(at, at + BATCH_ITEMS);
       await this.#lookUp(ids, 0);
       await this.#confirmDenials(ids);
-      const isWorth = this.#listed || ids.some((id) => this.outcomes.get(id) !== 'found');
-      if (isWorth) await inSession(this.#run, (session) => this.save(session, this.#listed));
+      const mustSave = this.#hadList || ids.some((id) => this.outcomes.get(id) !== 'found');
+      if (mustSave) await inSession(this.#run, (session) => this.save(session, this.#hadList));
       this.#saved += ids.length;
     }
   }
@@ -183,7 +183,7 @@ class Lookups {
       if (reply.kind === 'answered') {
         this.#setOutcome(id, 'found');
         this.#found.set(id, reply.data.raw);
-        this.#canary ??= { id, why: 'was found a moment ago' };
+        this.#witness ??= { id, why: 'was found a moment ago' };
         this.#failuresInRow = 0;
         continue;
       }
@@ -200,14 +200,14 @@ class Lookups {
   }
 
   /**
-   * Marks denied items as gone if the canary item is found, the items are denied again, and the key is
+   * Marks denied items as gone if the witness is found, the items are denied again, and the key is
    * still good. So a key that was bad for a while removes nothing.
    */
   async #confirmDenials(ids: readonly number[]): Promise<void> {
     const denied = ids.filter((id) => this.outcomes.get(id) === 'denied');
     // With `notBefore`, the server has asked for a pause.
     if (denied.length === 0 || !this.#canConfirm || this.notBefore !== null) return;
-    if (!(await this.#isCanaryFound())) return;
+    if (!(await this.#isWitnessFound())) return;
     // If the second look-up does not reach an item, it is not known to be gone.
     for (const id of denied) this.#setOutcome(id, 'unanswered');
     await this.#lookUp(denied, ids.length - denied.length / 2);
@@ -221,10 +221,10 @@ class Lookups {
     for (const id of deniedAgain) this.#setOutcome(id, 'gone');
   }
 
-  /** Looks up the canary item; without one, checks the key. */
-  async #isCanaryFound(): Promise<boolean> {
-    if (this.#canary === null) return this.#isKeyGood();
-    const { id, why } = this.#canary;
+  /** Looks up the witness; without one, checks the key. */
+  async #isWitnessFound(): Promise<boolean> {
+    if (this.#witness === null) return this.#isKeyGood();
+    const { id, why } = this.#witness;
     const reply = await this.#run.deps.marketplace.item(id, { signal: this.#run.signal });
     if (reply.kind === 'answered') return true;
     const reason = `item ${id}, which ${why}, can’t be looked up either: ${describeFailure(reply)}`;

@@ -112,9 +112,9 @@ export function createQueuePool(url: string, options: QueuePoolOptions): Endable
   const queue = createPool({
     connectionString: url,
     application_name: applicationName,
-    // Three for statements (more would only wait for each other's locks), and one for each of the
-    // three workers of a process to listen for new jobs.
-    max: 3 + 3,
+    // Three for statements (more would only wait for each other's locks), and one for the worker of each of
+    // the four queues to listen for new jobs.
+    max: 3 + 4,
     // Longer than the interval between two checks for stalled jobs, so that checks need no new login.
     idleTimeoutMillis: 60_000,
     connectionTimeoutMillis: connectMs,

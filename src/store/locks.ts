@@ -3,6 +3,7 @@ import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool, PoolClient, QueryConfig } from 'pg';
 import { StoreConnectionError } from './errors.js';
+import { onlyRow } from './only-row.js';
 
 export interface WatchTimes {
   /** A statement is probed after this long (ms) without a byte in either direction. */
@@ -77,9 +78,8 @@ export async function openLongConnection({
   try {
     // The connection may have died while idle, and is not watched yet.
     const prepare: BoundedQuery = { text: PREPARE, query_timeout: times.silentMs };
-    const { rows } = await client.query<Backend>(prepare);
-    if (rows[0] === undefined) throw new Error('pg_stat_activity has no row for this connection');
-    watch = watchConnection(client, rows[0], general, times);
+    const backend = onlyRow(await client.query<Backend>(prepare));
+    watch = watchConnection(client, backend, general, times);
   } catch (error) {
     release(false);
     throw error;

@@ -3,6 +3,7 @@ import { describeEmbedded, openEmbedded } from './embedded/index.js';
 import { migrate } from './migrate.js';
 import { withOwnClient } from './pools.js';
 import { readOnlyUrl } from './read-only.js';
+import { onlyRow } from './only-row.js';
 
 export interface DatabaseOptions {
   /** Null: the embedded server under `dataDir`. */
@@ -77,7 +78,7 @@ export interface DatabaseInfo {
 /** Describes a database and changes nothing. @throws {Error} of the driver */
 export function describeDatabase(url: string, signal: AbortSignal): Promise<DatabaseInfo> {
   return withOwnClient(url, 'doctor', signal, async (client) => {
-    const { rows } = await client.query<Omit<DatabaseInfo, 'bytes'> & { bytes: string }>(
+    const result = await client.query<Omit<DatabaseInfo, 'bytes'> & { bytes: string }>(
       `SELECT current_setting('server_version') AS version, current_user AS role,
               pg_database_size(current_database()) AS bytes,
               current_setting('transaction_read_only') = 'on' AS "isReadOnly",
@@ -90,8 +91,7 @@ export function describeDatabase(url: string, signal: AbortSignal): Promise<Data
                             AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))
               ) AS "mayWrite"`,
     );
-    const [info] = rows;
-    if (info === undefined) throw new Error('the server returned no row');
+    const info = onlyRow(result);
     return { ...info, bytes: Number(info.bytes) };
   });
 }

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg';
 import { sellerIsLocked } from './locks.js';
+import { onlyRow } from './only-row.js';
 import type { RunProgress } from './runs.js';
 
 /** The best result of a seller's item runs on one day. */
@@ -74,9 +75,8 @@ export async function changesSince(pool: Pool, since: Date): Promise<ChangeSumma
       [since],
     ),
   ]);
-  const [counts] = changes.rows;
-  if (counts === undefined) throw new Error('the database returned no counts');
-  return { ...counts, newlyInvalid: codes.rows[0]?.codes ?? 0, balances: balances.rows };
+  const newlyInvalid = onlyRow(codes).codes;
+  return { ...onlyRow(changes), newlyInvalid, balances: balances.rows };
 }
 
 export interface Running {
@@ -106,7 +106,7 @@ export interface Running {
 
 /** Running runs and audits, without runs whose process died (it no longer holds the seller's lock). */
 export async function running(pool: Pool): Promise<Running> {
-  const { rows } = await pool.query<Running>(
+  const result = await pool.query<Running>(
     `SELECT
        (SELECT coalesce(jsonb_agg(jsonb_build_object('runId', r.run_id::text,
                  'sellerId', r.seller_id, 'kind', r.kind, 'startedAt', r.started_at,
@@ -123,9 +123,7 @@ export async function running(pool: Pool): Promise<Running> {
        concat_ws('/', (SELECT max(run_id) FROM mirror.runs), (SELECT max(audit_id) FROM mirror.audits),
                  (SELECT max(action_id) FROM mirror.actions)) AS newest`,
   );
-  const [row] = rows;
-  if (row === undefined) throw new Error('the database returned no row');
-  return row;
+  return onlyRow(result);
 }
 
 /** A price change. */

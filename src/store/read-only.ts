@@ -2,6 +2,7 @@ import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import { types, type Client, type FieldDef } from 'pg';
 import { errorCode } from '../domain/error-code.js';
 import { StoreError } from './errors.js';
+import { onlyRow } from './only-row.js';
 import { withOwnClient } from './pools.js';
 import { openTextCursor, type TextRow } from './text-cursor.js';
 
@@ -42,10 +43,7 @@ export function storeRole(url: string, signal: AbortSignal): Promise<StoreRole> 
 }
 
 async function roleOf(client: Client): Promise<StoreRole> {
-  const { rows } = await client.query<StoreRole>(STORE_ROLE);
-  const [role] = rows;
-  if (role === undefined) throw new Error('the server returned no role');
-  return role;
+  return onlyRow(await client.query<StoreRole>(STORE_ROLE));
 }
 
 /**

@@ -5,6 +5,7 @@ import type { Run } from './generated/prisma/client.js';
 import type { RunKind, RunState } from './generated/prisma/enums.js';
 import { publishUndecided } from './history.js';
 import type { SellerLock } from './locks.js';
+import { onlyRow } from './only-row.js';
 import type { Connections } from './pools.js';
 import { PAUSED } from './sellers.js';
 
@@ -57,14 +58,13 @@ export async function startRun(
     [sellerId, PROCESS_DIED.state, PROCESS_DIED.problemCode, PROCESS_DIED.problem],
   );
   await publishUndecided({ client, sellerId });
-  const { rows } = await client.query<{ runId: bigint; startedAt: Date }>(
+  const started = await client.query<{ runId: bigint; startedAt: Date }>(
     `INSERT INTO mirror.runs (seller_id, kind, state, holder, job_id)
      VALUES ($1, $2, 'running', $3, $4) RETURNING run_id AS "runId", started_at AS "startedAt"`,
     [sellerId, kind, holder, jobId],
   );
-  const row = rows[0];
-  if (row === undefined) throw new Error('the database did not return the new run');
-  return { runId: row.runId, at: row.startedAt.toISOString() };
+  const { runId, startedAt } = onlyRow(started);
+  return { runId, at: startedAt.toISOString() };
 }
 
 /**

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
 /** A static file. Its path contains a hash of its bytes, so browsers may cache it forever. */
-export interface Asset {
+interface Asset {
   readonly path: string;
   readonly type: string;
   readonly bytes: Uint8Array<ArrayBuffer>;

@@ -11,7 +11,7 @@ const TYPES = {
   parquet: 'application/vnd.apache.parquet',
 } as const;
 
-export type DownloadFormat = keyof typeof TYPES;
+type DownloadFormat = keyof typeof TYPES;
 
 /** Label, accessible name and URL suffix of each kind of download. */
 const LINKS = {

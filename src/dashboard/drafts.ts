@@ -41,7 +41,7 @@ export interface Draft<List, Facts> {
 }
 
 /** An uploaded form with a list. */
-export interface UploadedList {
+interface UploadedList {
   readonly fields: ReadonlyMap<string, string>;
   /** File name without folders, or `pasted list`. */
   readonly name: string;

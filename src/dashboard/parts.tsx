@@ -2,7 +2,7 @@ import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import { count, moment, printable, shortDuration } from './format.js';
 
 /** A count in a table; zeros are muted. */
-export const Count: FC<{ of: number }> = ({ of }) =>
+const Count: FC<{ of: number }> = ({ of }) =>
   of === 0 ? <span class="muted">0</span> : <>{count(of)}</>;
 
 /** A relative time such as `6 h ago` or `in 2 min`; the tooltip shows the exact time. */
@@ -27,7 +27,7 @@ export const Moment: FC<{ at: Date | null; none?: string }> = ({ at, none = '–
   );
 
 /** A colour that says how good or bad something is. */
-export type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'quiet';
+type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'quiet';
 
 const TONES: Readonly<Record<Tone, readonly string[]>> = {
   good: ['succeeded', 'valid', 'finished', 'live', 'current', 'ok'],

@@ -10,9 +10,9 @@ const BLOCK = 8;
 const HASH_BYTES = 32;
 const MAX_PARALLEL_HASHES = 2;
 
-export const MIN_PASSWORD_CHARS = 10;
+const MIN_PASSWORD_CHARS = 10;
 /** Longer passwords are refused, not truncated. */
-export const MAX_PASSWORD_CHARS = 1_000;
+const MAX_PASSWORD_CHARS = 1_000;
 
 /** Whether the text is a valid account name. */
 export function isUserName(text: string): boolean {

@@ -6,7 +6,7 @@ import { FileError } from '../intake/types.js';
 import { writeWhole } from '../intake/write-whole.js';
 
 /** The rows that a cursor applies to. */
-export interface CursorScope {
+interface CursorScope {
   readonly view: string;
   /** Null: all sellers. */
   readonly seller: string | null;

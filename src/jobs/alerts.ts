@@ -333,7 +333,7 @@ function toMessage(
 }
 
 /** How old a seller's copy is. */
-export type CopyAge = Pick<SellerStatus, 'sellerId' | 'knownSince' | 'itemsMirroredAt' | 'parked'>;
+type CopyAge = Pick<SellerStatus, 'sellerId' | 'knownSince' | 'itemsMirroredAt' | 'parked'>;
 
 /**
  * Finds sellers whose items were last mirrored too long ago. The alert names the last success, so it is

@@ -91,7 +91,7 @@ export const INTERRUPTED_PROBLEM: Problem = {
 const MAX_ERROR_TEXT = 300;
 
 /** The error as one short line; database errors are put in plain words. */
-export function explainError(error: unknown): string {
+function explainError(error: unknown): string {
   const store = explainDatabaseError(error, '');
   if (store !== null) return store.message;
   const text = error instanceof Error ? error.message : String(error);

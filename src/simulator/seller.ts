@@ -4,9 +4,9 @@ import { seconds } from './seeded.js';
 import type { PurchaseState, SimAccount, SimItem, SimPurchase } from './types.js';
 
 /** An explicit purchase. Missing fields are derived from the item. */
-export type PurchaseSpec = Partial<SimPurchase> & Pick<SimPurchase, 'code' | 'itemId'>;
+type PurchaseSpec = Partial<SimPurchase> & Pick<SimPurchase, 'code' | 'itemId'>;
 
-export interface SeededPurchases {
+interface SeededPurchases {
   readonly seed: number;
   readonly count: number;
   /** 37 hex characters (default) or a UUID (servers: requests). */

@@ -6,7 +6,7 @@ import type { Connections } from './pools.js';
 export type { Role };
 
 /** A dashboard account. */
-export type DashboardUser = Pick<User, 'name' | 'role' | 'createdAt'>;
+type DashboardUser = Pick<User, 'name' | 'role' | 'createdAt'>;
 
 /** A logged-in browser. */
 export interface DashboardSession {
@@ -138,7 +138,7 @@ export async function endSession(
 }
 
 /** An entry of the action log. */
-export type LoggedAction = Omit<Action, 'actionId' | 'at'>;
+type LoggedAction = Omit<Action, 'actionId' | 'at'>;
 
 export async function log({ prisma }: Connections, action: LoggedAction): Promise<void> {
   await prisma.action.create({ data: action });

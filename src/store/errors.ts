@@ -31,7 +31,7 @@ export class StoreReadOnlyError extends StoreError {
 }
 
 /** The server is older than `OLDEST_SERVER`. */
-export class StoreTooOldError extends StoreError {
+class StoreTooOldError extends StoreError {
   readonly code = 'STORE_TOO_OLD';
 }
 

@@ -167,7 +167,7 @@ export interface Exported {
 }
 
 /** With `since`, `_deleted` is the last column. */
-export interface LinesRequest extends Pick<ExportRequest, 'view' | 'since' | 'sellerIds'> {
+interface LinesRequest extends Pick<ExportRequest, 'view' | 'since' | 'sellerIds'> {
   /** When reading all rows of a followed view: only those with a greater key; null: from the first. */
   readonly after: readonly string[] | null;
   /** Returns the SQL that formats a value; `value` is the SQL of the value itself. */

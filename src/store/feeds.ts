@@ -2,7 +2,7 @@ import type { Pool } from 'pg';
 import { LONGEST_TEXT, storable } from './audits/columns.js';
 import type { Feed, FeedView } from './generated/prisma/client.js';
 
-export type FeedViewState = Pick<FeedView, 'view' | 'waitingSince' | 'deliveredAt' | 'problem'>;
+type FeedViewState = Pick<FeedView, 'view' | 'waitingSince' | 'deliveredAt' | 'problem'>;
 
 /** A feed that was requested at least once. */
 export interface FeedState

@@ -4,7 +4,7 @@ import type { Item } from './generated/prisma/client.js';
 import { queryColumns, type QueryColumn } from './read-only.js';
 import { AS_TEXT, type TextRow } from './text-cursor.js';
 
-export interface ItemFilter {
+interface ItemFilter {
   /** Absent: now. */
   readonly asOf?: Date;
   readonly states?: readonly ItemState[];

@@ -32,7 +32,7 @@ export interface LongConnection {
 }
 
 /** An advisory lock and the connection that holds it. Losing the connection loses the lock. */
-export interface AdvisoryLock extends Pick<LongConnection, 'client' | 'lost'> {
+interface AdvisoryLock extends Pick<LongConnection, 'client' | 'lost'> {
   /** @throws {StoreConnectionError} when the connection, and the lock with it, is lost */
   readonly assertHeld: () => void;
   release(): Promise<void>;

@@ -36,7 +36,7 @@ export type Mirror = {
   };
 
 /** There is no mirror to read. */
-export class NoMirrorError extends StoreError {
+class NoMirrorError extends StoreError {
   readonly code = 'NO_MIRROR';
 }
 

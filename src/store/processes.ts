@@ -6,7 +6,7 @@ import type { ScheduleKey, ScheduleRecord } from './schedules.js';
 /** A schedule in the process that fires it. */
 export type FiredSchedule = ScheduleKey & Pick<ScheduleRecord, 'cron' | 'timeZone'>;
 
-export interface ProcessInfo extends Pick<Process, 'processId' | 'host' | 'pid' | 'startedAt'> {
+interface ProcessInfo extends Pick<Process, 'processId' | 'host' | 'pid' | 'startedAt'> {
   /** Such as `worker` and `scheduler`. */
   readonly roles: readonly string[];
   /** Schedules that this process fires. */

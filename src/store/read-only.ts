@@ -12,7 +12,7 @@ export class PowerfulRoleError extends StoreError {
 }
 
 /** The role of DATABASE_URL on its server. */
-export interface StoreRole {
+interface StoreRole {
   readonly name: string;
   /** A superuser, can become one, or may run programs or access files on the server. */
   readonly isPowerful: boolean;

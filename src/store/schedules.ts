@@ -2,7 +2,7 @@ import type { Pool } from 'pg';
 import type { Schedule } from './generated/prisma/client.js';
 
 /** `sync` mirrors account and items, `account` only the account; `recheck` checks known codes again. */
-export type ScheduleKind = 'sync' | 'account' | 'recheck';
+type ScheduleKind = 'sync' | 'account' | 'recheck';
 
 export interface ScheduleKey {
   readonly seller: string;

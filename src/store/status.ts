@@ -7,7 +7,7 @@ import { PROCESS_DIED } from './runs.js';
 import { type Parking, PARKING_SQL, toParking, type ParkingRow, PAUSED } from './sellers.js';
 
 /** The part of a run that a seller's status shows. */
-export type RunSummary = Pick<
+type RunSummary = Pick<
   Run,
   | 'runId'
   | 'sellerId'

@@ -24,7 +24,7 @@ class StatementCursor extends Cursor<(string | null)[]> {
 }
 
 /** A running query whose rows are read in batches, in bounded memory. */
-export interface TextCursor {
+interface TextCursor {
   readonly fields: readonly FieldDef[];
   /** All rows; a batch has fewer rows if they are large. Can be read once. */
   readonly batches: AsyncIterable<readonly TextRow[]>;

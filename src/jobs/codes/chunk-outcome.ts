@@ -26,7 +26,7 @@ export interface ChunkResult extends BatchResult {
   readonly state: AuditState;
 }
 
-export type NextStep =
+type NextStep =
   | { readonly kind: 'done' }
   | { readonly kind: 'hand-back' }
   /** Retry after `delayMs`. */

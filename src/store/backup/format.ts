@@ -66,7 +66,7 @@ function parseJson<T>(schema: z.ZodType<T>, data: Buffer, problem: string): T {
 }
 
 /** Some rows of a table. Tables come in the manifest's order. */
-export interface TablePart {
+interface TablePart {
   readonly table: string;
   readonly rows: Buffer;
 }

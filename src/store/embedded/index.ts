@@ -26,7 +26,7 @@ import {
 import { keepLease, leaseServer } from './lease.js';
 import { findServiceUser } from './service-user.js';
 
-export interface EmbeddedOptions {
+interface EmbeddedOptions {
   /** The data folder, which holds the database in `postgres`. */
   readonly dataDir: string;
   readonly applicationName: string;
@@ -53,7 +53,7 @@ export interface EmbeddedDatabase {
   close(): Promise<void>;
 }
 
-export interface EmbeddedSession {
+interface EmbeddedSession {
   readonly applicationName: string;
   readonly database: string | null;
 }

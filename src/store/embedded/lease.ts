@@ -29,7 +29,7 @@ import { plainEnvironment, runAs } from './service-user.js';
 const RENEW_PAUSE_MS = 5_000;
 
 /** A lease on the server. While its connection is open, the supervisor keeps the server running. */
-export interface Lease {
+interface Lease {
   readonly client: Client;
   readonly port: number;
   readonly isSupervised: boolean;
@@ -124,7 +124,7 @@ const START_TIMEOUT_MS = 60_000;
  */
 const RECOVERY_TIMEOUT_MS = 15 * 60_000;
 
-export interface StartOptions {
+interface StartOptions {
   readonly applicationName: string;
   /** Folders to copy the binaries to if the service user can't reach them. */
   readonly binaryFolders: readonly string[];
@@ -134,7 +134,7 @@ export interface StartOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface OpenedLease extends Lease {
+interface OpenedLease extends Lease {
   readonly startedHere: boolean;
 }
 

@@ -9,7 +9,7 @@ import { files, type Place, readSmall } from './place.js';
 import { runAs } from './service-user.js';
 
 /** A running server, as its lock file `postmaster.pid` describes it. */
-export interface Postmaster {
+interface Postmaster {
   readonly pid: number;
   /** Null until it listens. */
   readonly port: number | null;

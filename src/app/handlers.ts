@@ -178,7 +178,7 @@ function logEnd(line: Log, event: Extract<RunEvent, { phase: 'finished' }>): voi
     case 'succeeded':
       return line.info('run succeeded', facts);
     case 'held':
-      return line.warn('run held: it would remove more items than the removal guard allows', facts);
+      return line.warn('run held: its removals wait for a decision', facts);
     case 'interrupted':
       return line.warn('run interrupted: it wrote nothing incomplete', facts);
     case 'failed': {

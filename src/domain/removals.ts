@@ -1,6 +1,6 @@
 import { moment } from './moment.js';
 
-/** A run that would remove more than both limits is held. */
+/** A run that would remove more than both limits is held; so is one that found no item at all. */
 export interface RemovalGuard {
   readonly items: number;
   /** Percentage of the seller's live and missing items. */
@@ -9,7 +9,7 @@ export interface RemovalGuard {
 
 /**
  * The outcome of looking up one unlisted item. Only a `gone` item may be removed: it was denied twice, the
- * second time after a listed item was found, and the key was proven before and after. A `denied` item was
+ * second time after a witness was found if there is any, and the key was proven before and after. A `denied` item was
  * denied without all of this.
  */
 export type LookupOutcome = 'found' | 'gone' | 'denied' | 'unanswered';
@@ -23,6 +23,8 @@ interface RemovalInput {
   /** Those of them that are not in the list. */
   readonly unlisted: readonly number[];
   readonly lookups: ReadonlyMap<number, LookupOutcome>;
+  /** Whether any item was listed or found. Without one, account details alone proved the key. */
+  readonly witnessed: boolean;
   readonly guard: RemovalGuard;
   /** Earlier decisions by item id; default none. */
   readonly decided?: ReadonlyMap<number, Decision>;
@@ -51,7 +53,7 @@ export type Removals = Pick<RemovalPlan, 'remove' | 'missing'>;
  * with a decision. Approved items are removed once they are proven gone; rejected ones stay missing.
  */
 export function planRemovals(input: RemovalInput): RemovalPlan {
-  const { unlisted, lookups, guard, decided } = input;
+  const { unlisted, lookups, witnessed, guard, decided } = input;
   const [confirmed, open]: [number[], number[]] = [[], []];
   const approved: number[] = [];
   const waiting: number[] = [];
@@ -67,7 +69,9 @@ export function planRemovals(input: RemovalInput): RemovalPlan {
   }
   const withoutDecision = input.present - approved.length - waiting.length - rejected.length;
   const atRisk = confirmed.length + open.length;
-  const held = atRisk > guard.items && atRisk * 100 > guard.percent * withoutDecision;
+  const exceedsGuard = atRisk > guard.items && atRisk * 100 > guard.percent * withoutDecision;
+  // The key of a user who sells nothing opens the account and is denied every item (servers: errors).
+  const held = exceedsGuard || (!witnessed && confirmed.length > 0);
   const gone = [...confirmed, ...approved];
   const kept = [...open, ...waiting, ...rejected];
   const removals = held

@@ -174,7 +174,12 @@ export function describeHeld({ items, confirmed, present, examples }: HeldItems)
       : confirmed === 0
         ? 'none of them is proven to be gone'
         : `the marketplace denies ${confirmed} of them, the others are not proven to be gone`;
-  return `${items} of ${present} items are no longer listed (${exampleNames(examples, items)}), more than the removal guard allows; ${gone}; present items are mirrored and nothing was removed`;
+  const names = exampleNames(examples, items);
+  const what =
+    items === present
+      ? `none of all ${present} items is listed or found (${names}), which also happens with a key that may not see them`
+      : `${items} of ${present} items are no longer listed (${names}), more than the removal guard allows`;
+  return `${what}; ${gone}; present items are mirrored and nothing was removed`;
 }
 
 /** `1001 Foo, 1002 Bar and 10 more`. */
@@ -192,7 +197,7 @@ export function runProblem(
   if (problem !== null) return problem;
   if (state !== 'held') return state;
   return held === null
-    ? 'it would remove more items than the removal guard allows'
+    ? 'it would remove more items than the removal guard allows, or all'
     : describeHeld(held);
 }
 

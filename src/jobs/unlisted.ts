@@ -39,7 +39,7 @@ export async function resolveUnlisted(
     const choice = await deps.store.items.chooseLookups(lock, ids, deps.lookupsPerRun);
     const lookups = new Lookups(run, unlisted, choice);
     await lookups.perform();
-    const { outcomes, notBefore } = lookups;
+    const { outcomes, notBefore, hasWitness: witnessed } = lookups;
     const unknown = [...outcomes.values()].filter((is) => is !== 'found' && is !== 'gone').length;
     if (!hadList && unknown > 0) {
       const why = warnings.splice(0).at(-1) ?? '';
@@ -48,7 +48,8 @@ export async function resolveUnlisted(
       throw new RunProblem('unavailable', message, remedy, notBefore);
     }
     const [guard, decided] = [deps.removalGuard, await deps.store.runs.decisionsOn(lock, ids)];
-    const plan = planRemovals({ present, unlisted: ids, lookups: outcomes, guard, decided });
+    const outcome = { unlisted: ids, lookups: outcomes, witnessed };
+    const plan = planRemovals({ present, ...outcome, guard, decided });
     const missing = plan.missing.length;
     await inSession(run, async (session) => {
       await lookups.save(session);
@@ -120,6 +121,11 @@ class Lookups {
     const requests = 2 * ids.length - foundBefore + PROOFS_PER_BATCH * batches;
     const rate = run.deps.requestsPerMinute;
     this.#leastMs = rate === 0 ? null : (requests * 60_000) / rate;
+  }
+
+  /** Whether an item was listed or found. */
+  get hasWitness(): boolean {
+    return this.#witness !== null;
   }
 
   /** Looks up, confirms and saves batch by batch. */

@@ -69,19 +69,24 @@ describe('an unlisted item', () => {
     ['found', { remove: [], missing: [] }],
   ])('is removed only if it is proven to be gone: %s', (outcome, plan) => {
     const lookups = outcome === null ? new Map() : all([1], outcome);
-    const question = { present: 100, unlisted: [1], guard: GUARD, lookups };
+    const question = { present: 100, unlisted: [1], guard: GUARD, lookups, witnessed: true };
     expect(planRemovals(question)).toMatchObject(plan);
   });
 });
 
 describe('the removal guard', () => {
-  const plan = (present: number, going: number) =>
+  const plan = (present: number, going: number, witnessed = true) =>
     planRemovals({
       present,
       unlisted: range(going),
       lookups: all(range(going), 'gone'),
+      witnessed,
       guard: GUARD,
     });
+
+  it('holds a single item back if no item was found at all, as with a key that may not see them', () => {
+    expect(plan(1, 1, false)).toMatchObject({ held: true, remove: [], missing: [1] });
+  });
 
   it('allows the removal of 10 items, whatever their share', () => {
     expect(plan(10, 10).remove).toHaveLength(10);
@@ -105,6 +110,7 @@ describe('items with a decision', () => {
       present: 50,
       unlisted,
       lookups: all(unlisted, 'gone'),
+      witnessed: true,
       guard: GUARD,
       decided: new Map(ids.map((id) => [id, decision])),
     });
@@ -217,6 +223,7 @@ it('a plan accounts for every item, and removes none without a proven denial or 
         decisions.forEach((value, i) => value !== undefined && decided.set(i + 1, value));
         const present = outcomes.length + others;
         const plan = planRemovals({
+          witnessed: true,
           present,
           unlisted,
           lookups,

@@ -85,7 +85,7 @@ const SellerCard: FC<{ kind: NeedKind; seller: Seller; token: string; mayAct: bo
       >
         {run}: the list lacks{' '}
         {held === null ? 'items' : `${count(held.items)} of ${plural(held.present, 'item')}`}, more
-        than the removal guard allows. Nothing was removed.
+        than a run may remove by itself. Nothing was removed.
       </Card>
     );
   }

@@ -249,8 +249,8 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
       <>
         <p class={`notice ${isOpen ? 'warn' : ''}`}>
           The list lacked {count(held.items)} of {plural(held.present, 'item')} ({percent} %), more
-          than the removal guard allows. The marketplace denied {count(held.confirmed)} of them when
-          they were looked up.
+          than a run may remove by itself. The marketplace denied {count(held.confirmed)} of them
+          when they were looked up.
           {isOpen ? ' Nothing was removed. They stay missing until you decide.' : null}
         </p>
         {isOpen && isOperator(c) ? (

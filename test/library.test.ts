@@ -88,7 +88,7 @@ describe('checkCodes', () => {
       'unproven: empty',
       'valid: answered',
     ]);
-    expect(shop.timesAsked(code)).toBe(1);
+    expect(shop.timesValidated(code)).toBe(1);
   });
 
   it('trusts no denial near an answer about another code, because the server mixed up answers', async () => {
@@ -259,7 +259,7 @@ describe('checkCodes', () => {
     await expect(all({ marketplace: shop.marketplace, codes })).rejects.toThrow(
       'one of the codes is the API key of this client; remove it',
     );
-    expect(shop.timesAsked(KEY)).toBe(0);
+    expect(shop.timesValidated(KEY)).toBe(0);
   });
 
   it('throws errors of the client to its consumer, even if that is busy with a value', async () => {
@@ -294,7 +294,7 @@ describe('checkCodes', () => {
     await expect(all({ marketplace, codes: 'a-code' })).rejects.toThrow(TypeError);
   });
 
-  it('yields settled codes before it throws the reason of an abort', async () => {
+  it('yields the codes that have a verdict before it throws the reason of an abort', async () => {
     const shop = await openShop();
     const abort = new AbortController();
     shop.sim.afterRequests(100, () => abort.abort(new Error('enough')));

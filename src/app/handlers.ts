@@ -6,7 +6,7 @@ import { DAY_MS, nextTicks } from '../domain/schedule.js';
 import { alertJobs, alertsAfter, deliverAlert, type AlertChannelName } from '../jobs/alerts.js';
 import { paceOf } from '../jobs/codes/pace.js';
 import { performAuditChunk } from '../jobs/codes/perform-chunk.js';
-import type { AuditDeps } from '../jobs/codes/work-on-chunk.js';
+import type { AuditDeps } from '../jobs/codes/validate-chunk.js';
 import { performRecheck, type RecheckPlan } from '../jobs/codes/recheck.js';
 import type { BatchState } from '../jobs/codes/types.js';
 import { performMirrorTask } from '../jobs/mirror-task.js';

@@ -202,5 +202,5 @@ export function runProblem(
 }
 
 export function auditRemedy(auditId: bigint): string {
-  return `fix this, then run \`seller-mirror audits resume ${auditId}\`; recorded codes are not asked again`;
+  return `fix this, then run \`seller-mirror audits resume ${auditId}\`; recorded codes are not checked again`;
 }

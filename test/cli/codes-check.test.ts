@@ -6,7 +6,7 @@ import { workOnAudit } from '../../src/cli/codes/run-audit.js';
 import { enter } from '../jobs/codes/support.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import {
-  askedFor,
+  validatedCodes,
   cellsOf,
   codesMarket,
   codesOf,
@@ -94,7 +94,7 @@ describe('codes check of a list', () => {
       expect(licence !== '', asked).toBe(verdict === 'valid');
     }
 
-    const asked = askedFor(sim);
+    const asked = validatedCodes(sim);
     expect(new Set(asked)).toEqual(new Set(codes));
     // Each code once, and canaries for the checkpoints.
     expect(asked.length).toBeLessThanOrEqual(codes.length + 10);
@@ -135,7 +135,7 @@ describe('codes check of a list', () => {
     const [refunded = '', good = ''] = codesOf(sim, 2);
     const list = fileWith('code\nmade-up-1\nmade-up-2\nmade-up-3');
     for (const what of [[list], [good], ['made-up-1', '--json']]) {
-      const before = askedFor(sim).length;
+      const before = validatedCodes(sim).length;
       const args = ['codes', 'check', ...what, '--canary', refunded];
       const { code, stdout, stderr } = await run(args, env);
       const masked = `${refunded.slice(0, 4)}…`;
@@ -145,7 +145,7 @@ describe('codes check of a list', () => {
       expect(stdout + stderr).not.toContain(refunded);
       expect(stdout).toBe('');
       expect(code).toBe(1);
-      expect(askedFor(sim).slice(before)).toEqual([refunded]);
+      expect(validatedCodes(sim).slice(before)).toEqual([refunded]);
     }
     expect(await count('mirror.audits')).toBe(0);
   });
@@ -157,7 +157,7 @@ describe('codes check of a list', () => {
     const denial = JSON.stringify({ status: 'error', msg: 'Invalid purchase code' });
     sim.faults.always('validate', { kind: 'reply', status: 404, body: denial });
     const { code, stderr } = await check([good, '--canary', canary], env);
-    expect(askedFor(sim)).toContain(canary);
+    expect(validatedCodes(sim)).toContain(canary);
     expect(stderr).toMatch(/error: .*refused the API key/);
     expect(code).toBe(1);
   });
@@ -176,7 +176,7 @@ describe('codes check of a list', () => {
     const first = fileWith(codes.slice(0, 20).join('\n'), 'txt');
     const second = fileWith(codes.join('\n'), 'txt');
     expect((await check([first], env)).code).toBe(0);
-    const [before, asked] = [sim.log.length, askedFor(sim).length];
+    const [before, asked] = [sim.log.length, validatedCodes(sim).length];
     const dry = await check([second, '--max-age', '7d', '--dry-run'], env);
     expect(dry.stderr).toContain('10 codes to check, 20 checked recently enough');
     expect(sim.log.length).toBe(before);
@@ -187,7 +187,7 @@ describe('codes check of a list', () => {
       unproven: [],
       out: null,
     });
-    const known = askedFor(sim)
+    const known = validatedCodes(sim)
       .slice(asked)
       .filter((code) => codes.indexOf(code) < 20);
     // Only as canaries.
@@ -221,7 +221,7 @@ describe('codes check of a list', () => {
     expect(refused.stderr).toMatch(/error: .*refused the API key.*; no code was checked\n/);
     expect(refused.code).toBe(1);
     expect(await count('mirror.audits')).toBe(audits);
-    expect(askedFor(sim)).not.toContain('made-up-1');
+    expect(validatedCodes(sim)).not.toContain('made-up-1');
   });
 
   it('with --dry-run prints the cost, makes no request and stores nothing', async () => {
@@ -303,16 +303,16 @@ describe('codes check of a list', () => {
     expect(left.code).toBe(0);
     const id = /^audit (\d+) · in the queue/.exec(left.stdout)?.[1] ?? '';
     expect(left.stdout).toContain(`audits resume ${id}`);
-    expect(askedFor(sim)).toEqual([]);
+    expect(validatedCodes(sim)).toEqual([]);
 
     const worker = start(['worker'], env);
-    await until(() => askedFor(sim).length > 0);
+    await until(() => validatedCodes(sim).length > 0);
     const out = freePath('csv');
     const watched = await run(['audits', 'resume', id, '--out', out], env);
     expect(watched.code, watched.stderr).toBe(0);
     expect(watched.stderr).toContain('Another process works on this audit; this one only watches.');
     expect(cellsOf(readFileSync(out, 'utf8'))).toHaveLength(51);
-    expect(askedFor(sim).length).toBeLessThan(60);
+    expect(validatedCodes(sim).length).toBeLessThan(60);
     worker.process.kill('SIGTERM');
     expect((await worker.ended).code).toBe(0);
     expect(await count('mirror.processes')).toBe(0);
@@ -338,7 +338,7 @@ describe('codes check of a code', () => {
     expect(JSON.parse(json.stdout)).toMatchObject([
       { code: good, verdict: 'valid', proof: 'purchase', reason: 'answered' },
     ]);
-    expect(askedFor(sim).filter((asked) => asked === good).length).toBeLessThanOrEqual(2);
+    expect(validatedCodes(sim).filter((asked) => asked === good).length).toBeLessThanOrEqual(2);
   });
 
   it('checks a denied code again, seconds later, before it is invalid', async () => {
@@ -443,7 +443,7 @@ describe('codes check of a code', () => {
     }
     expect(await count(`mirror.code_checks`)).toBe(0);
     expect(await count(`mirror.audits WHERE state = 'running'`)).toBe(0);
-    expect(askedFor(sim)).toEqual([]);
+    expect(validatedCodes(sim)).toEqual([]);
   });
 });
 
@@ -529,7 +529,7 @@ describe('an API key in place of a code', () => {
     for (const text of [stdout, stderr, readFileSync(out, 'utf8'), kept?.text ?? KEY]) {
       expect(text.toLowerCase()).not.toContain(KEY);
     }
-    expect(new Set(askedFor(sim))).toEqual(new Set([good]));
+    expect(new Set(validatedCodes(sim))).toEqual(new Set([good]));
   });
 
   it.each([
@@ -555,7 +555,7 @@ describe('an API key in place of a code', () => {
     const { code, stderr } = await check([list, '--seller', 'first'], env);
     expect(code, stderr).toBe(0);
     expect(stderr).toContain('line 2: the code is an API key, which is masked here\n');
-    expect(askedFor(sim)).not.toContain(other);
+    expect(validatedCodes(sim)).not.toContain(other);
   });
 });
 

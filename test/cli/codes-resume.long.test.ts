@@ -12,7 +12,7 @@ import { describe, expect, it } from 'vitest';
 import type { Simulator } from '../../src/simulator/index.js';
 import { useMirror } from '../support/mirror.js';
 import {
-  askedFor,
+  validatedCodes,
   cellsOf,
   codesMarket,
   codesOf,
@@ -62,7 +62,7 @@ async function startCheck(sim: Simulator, codes: readonly string[]): Promise<Run
 
 /** Resumes the audit to its end. Expects correct verdicts, and no second request for a recorded code. */
 async function expectResumes(sim: Simulator, codes: readonly string[]): Promise<void> {
-  const before = askedFor(sim).length;
+  const before = validatedCodes(sim).length;
   const done = await settled();
   expect(done.size).toBeGreaterThanOrEqual(40);
   expect(done.size).toBeLessThan(codes.length);
@@ -73,7 +73,7 @@ async function expectResumes(sim: Simulator, codes: readonly string[]): Promise<
   for (const [code = '', verdict] of cellsOf(readFileSync(out, 'utf8')).slice(1)) {
     expect(verdict, code).toBe(isValid(sim, code) ? 'valid' : 'invalid');
   }
-  const again = askedFor(sim)
+  const again = validatedCodes(sim)
     .slice(before)
     .filter((code) => done.has(code));
   // Only canaries, which checkpoints ask for.
@@ -126,7 +126,7 @@ describe('an audit that was stopped', () => {
     const running = await startCheck(sim, codes);
     running.process.kill('SIGINT');
     expect((await running.ended).code).toBe(130);
-    const before = askedFor(sim).length;
+    const before = validatedCodes(sim).length;
     const others = Array.from({ length: 60 }, (_, i) => `of-another-list-${i}`);
     const env = settings(mirror().databaseUrl, sim.url, { REQUESTS_PER_MINUTE: '1800' });
     const next = await run(
@@ -135,7 +135,7 @@ describe('an audit that was stopped', () => {
     );
     expect(next.code, next.stderr).toBe(0);
     // Only canaries.
-    const foreign = askedFor(sim)
+    const foreign = validatedCodes(sim)
       .slice(before)
       .filter((code) => codes.includes(code));
     expect(new Set(foreign).size, foreign.join()).toBeLessThanOrEqual(2);

@@ -198,8 +198,8 @@ it.each([
   ],
   ['that every verdict is known', 0, 10_000, 'nothing to check: every verdict is known'],
   ['that no line has a code', 0, 0, 'nothing to check: no line has a code'],
-])('the cost of an audit says %s', (_what, toAsk, codes, text) => {
-  const size = { toAsk, requestsPerMinute: 60, chunkSize: 100 };
+])('the cost of an audit says %s', (_what, toCheck, codes, text) => {
+  const size = { toCheck, requestsPerMinute: 60, chunkSize: 100 };
   expect(costText(auditCost(size, now.getTime()), 60, codes)).toBe(text);
 });
 

@@ -280,8 +280,8 @@ export function isValid(simulator: Simulator, code: string): boolean {
   return purchases.find(code, catalogue)?.state === 'valid';
 }
 
-/** Returns the codes that the marketplace was asked for, with repetitions. */
-export function askedFor(simulator: Simulator): string[] {
+/** Returns the codes that were validated, with repetitions. */
+export function validatedCodes(simulator: Simulator): string[] {
   return simulator.log
     .filter(({ operation }) => operation === 'validate')
     .map(({ parameters }) => parameters['purchase_code'] ?? '');

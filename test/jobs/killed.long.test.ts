@@ -150,7 +150,7 @@ it('workers killed at any moment lose no code, settle none twice and repeat few 
   const again = (verdict: string): number =>
     codes
       .filter((code) => shop.truth(code) === verdict)
-      .reduce((sum, code) => sum + Math.max(0, shop.timesAsked(code) - 1), 0);
+      .reduce((sum, code) => sum + Math.max(0, shop.timesValidated(code) - 1), 0);
   // Calls in flight, and answers of the last tenths of a second that were not written yet.
   expect(again('valid')).toBeLessThanOrEqual(kills * CHUNKS * CALLS * 5);
   // Also denials without a checkpoint after them yet.

@@ -20,6 +20,7 @@ import type { FailOptions } from './options.js';
 import { describeVerdict } from '../../domain/codes/evidence.js';
 import { unprovenRemedy, whyUnproven } from '../../domain/codes/outcome.js';
 import { supportAt, type KnownPurchase } from '../../domain/codes/known-code.js';
+import { countRepeated } from '../../jobs/codes/enter-list.js';
 import { resultOf, type Answer } from '../../jobs/codes/audit-result.js';
 
 const STYLES: Readonly<Record<AuditState, Style | null>> = {
@@ -113,7 +114,7 @@ export function auditDetails(
 
 function figures(audit: AuditProgress): [string, TableCell][] {
   const { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls } = audit;
-  const repeated = lines - rejected - codes;
+  const repeated = countRepeated(audit);
   const note = [
     ...(rejected > 0 ? [`${count(rejected)} rejected`] : []),
     ...(repeated > 0 ? [`${count(repeated)} with a code listed before`] : []),

@@ -2,10 +2,9 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
-import type { AuditCost } from '../../domain/codes/cost.js';
+import { auditCost, type AuditCost } from '../../domain/codes/cost.js';
 import { doubtOf, type Doubt } from '../../intake/columns.js';
 import {
-  costOf,
   enterLists,
   measureLists,
   countRepeated,
@@ -188,9 +187,10 @@ export function loadLines(report: LoadReport, lists: number): readonly string[] 
 }
 
 function noteSize(seller: SellerConfig, size: AuditSize): AuditCost {
-  const chunkSize = chunkSizeFor(seller.requestsPerMinute);
-  const cost = costOf(seller, codesToCheck(size), chunkSize);
-  noteLines([sizeLine(size), costText(cost, seller.requestsPerMinute, size.codes)]);
+  const { requestsPerMinute } = seller;
+  const [toCheck, chunkSize] = [codesToCheck(size), chunkSizeFor(requestsPerMinute)];
+  const cost = auditCost({ toCheck, requestsPerMinute, chunkSize }, Date.now());
+  noteLines([sizeLine(size), costText(cost, requestsPerMinute, size.codes)]);
   return cost;
 }
 

@@ -17,7 +17,7 @@ export const RESULT_HELP = `A result is the list in its order, with its own colu
   license_type, item_id, item_name, price, currency, purchased_at, supported_until
                    of the purchase; for an invalid code, from the time when it was valid
   support          active, expired or none, at the time of writing
-  checked_at       when the marketplace was asked
+  checked_at       when the code was checked
   proof            purchase, canary or account; without a verdict \`none:\` and the reason
 CSV has the delimiter of the list, and an apostrophe before cells that a spreadsheet would run as
 formulas. It starts with a byte order mark if the list did, or was not UTF-8: Excel needs it. In xlsx,

@@ -16,7 +16,7 @@ import { findAudit, type FailOptions } from './options.js';
 import { type ResultDestination, writeResult } from './result-file.js';
 import { alertJobs, alertsAfter } from '../../jobs/alerts.js';
 import { paceOf } from '../../jobs/codes/pace.js';
-import type { AuditDeps } from '../../jobs/codes/work-on-chunk.js';
+import type { AuditDeps } from '../../jobs/codes/validate-chunk.js';
 import type { JobOutcome } from '../../jobs/types.js';
 import { usageError } from '../errors.js';
 

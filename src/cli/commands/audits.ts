@@ -1,8 +1,8 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
+import { auditCost } from '../../domain/codes/cost.js';
 import { RESULT_FORMATS } from '../../intake/results.js';
 import { describeReading } from '../../jobs/codes/audit-result.js';
-import { costOf } from '../../jobs/codes/enter-list.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import {
   auditDetails,
@@ -132,8 +132,9 @@ async function show(app: App, auditId: bigint, options: CommonOptions): Promise<
 function costLeft({ config }: App, { sellerId, pending, chunkSize }: AuditProgress): string | null {
   const seller = config.sellers.find(({ name }) => name === sellerId);
   if (pending === 0 || seller === undefined) return null;
-  const cost = costOf(seller, pending, chunkSize);
-  return costText(cost, seller.requestsPerMinute, pending);
+  const { requestsPerMinute } = seller;
+  const cost = auditCost({ toCheck: pending, requestsPerMinute, chunkSize }, Date.now());
+  return costText(cost, requestsPerMinute, pending);
 }
 
 function nextCommands(audit: AuditProgress): readonly string[] {

@@ -46,7 +46,7 @@ import { checkDestination } from '../out-file.js';
 export function add(program: Command): void {
   const codes = describeCommand(program.command('codes'), {
     about:
-      'Checks purchase codes, one or a million. A code is invalid only if the marketplace denied it between two proofs of the API key; a code that can’t be proven either way is unproven. Answers are kept, so a resumed audit does not ask again. `audits` lists, resumes and exports audits.',
+      'Checks purchase codes, one or a million. A code is invalid only if the marketplace denied it between two proofs of the API key; a code that can’t be proven either way is unproven. Answers are kept, so a resumed audit does not check them again. `audits` lists, resumes and exports audits.',
     examples: [
       'seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece',
       'seller-mirror codes check customers.csv --column code --out result.csv',

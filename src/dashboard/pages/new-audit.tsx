@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { chunkEnqueuer } from '../../app/watches.js';
 import type { SellerConfig } from '../../config/index.js';
+import { auditCost } from '../../domain/codes/cost.js';
 import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
 import { doubtOf } from '../../intake/columns.js';
 import { readCodes } from '../../intake/read-codes.js';
@@ -8,7 +9,6 @@ import { openSource } from '../../intake/source.js';
 import { FileError } from '../../intake/types.js';
 import { verifyKey, type KeyFault } from '../../jobs/codes/verify-key.js';
 import {
-  costOf,
   enterLists,
   measureLists,
   codesToCheck,
@@ -232,13 +232,14 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     return withList(draft, ended, onLines, async (list, reading) => {
       const known = await store.audits.canariesOf(seller.name, KNOWN_CODES_SAMPLE);
       const { requestsPerMinute } = seller;
+      const chunkSize = chunkSizeFor(requestsPerMinute);
       const { report, size } = await measureLists(store, seller, [list], {}, reading);
       return {
         reasons: list.intake.layout.reasons,
         report,
         size,
         requestsPerMinute,
-        cost: costOf(seller, codesToCheck(size), chunkSizeFor(requestsPerMinute)),
+        cost: auditCost({ toCheck: codesToCheck(size), requestsPerMinute, chunkSize }, Date.now()),
         doubt: doubtOf(list.intake, known),
         isValidCodeKnown: known.length > 0,
       };

@@ -88,8 +88,8 @@ export function describeCodeFault(reason: CodeFault): string {
 }
 
 /** Compares a code from an answer: servers may trim it and change its case (servers: requests). */
-export function isSameCode(answered: string, asked: string): boolean {
-  return answered === asked || answered.trim().toLowerCase() === asked.trim().toLowerCase();
+export function isSameCode(answered: string, sent: string): boolean {
+  return answered === sent || answered.trim().toLowerCase() === sent.trim().toLowerCase();
 }
 
 function isLonger(text: string, characters: number): boolean {

@@ -1,6 +1,6 @@
-export interface AuditSize {
+interface AuditWork {
   /** Distinct codes without a fresh verdict: each needs a call. */
-  readonly toAsk: number;
+  readonly toCheck: number;
   /** 0: unlimited. */
   readonly requestsPerMinute: number;
   /** Codes in a chunk, at least 1. */
@@ -22,7 +22,7 @@ export interface AuditCost {
 }
 
 /** Account details are requested after this many codes, or after a minute's worth if that is less. */
-const CODES_PER_ACCOUNT_CALL = 100;
+export const CODES_PER_ACCOUNT_CALL = 100;
 
 /**
  * Estimates the cost of an audit. Each chunk ends with account details and a canary, which also start the
@@ -30,16 +30,16 @@ const CODES_PER_ACCOUNT_CALL = 100;
  * and second looks. A chunk without denials needs fewer calls.
  * @param now milliseconds since 1970
  */
-export function auditCost(size: AuditSize, now: number): AuditCost {
-  const { toAsk, requestsPerMinute, chunkSize } = size;
-  const chunks = Math.ceil(toAsk / chunkSize);
+export function auditCost(work: AuditWork, now: number): AuditCost {
+  const { toCheck, requestsPerMinute, chunkSize } = work;
+  const chunks = Math.ceil(toCheck / chunkSize);
   const codesPerAccount = Math.min(CODES_PER_ACCOUNT_CALL, requestsPerMinute || Infinity);
-  const accounts = Math.max(chunks, Math.floor(toAsk / codesPerAccount));
+  const accounts = Math.max(chunks, Math.floor(toCheck / codesPerAccount));
   const proofCalls = chunks === 0 ? 0 : 2 + accounts + chunks;
-  const calls = toAsk + proofCalls;
+  const calls = toCheck + proofCalls;
   // The first call does not wait.
   const waits = Math.max(0, calls - 1);
   const leastMs = requestsPerMinute === 0 ? null : Math.ceil((waits * 60_000) / requestsPerMinute);
   const finishAt = leastMs === null ? null : now + leastMs;
-  return { chunks, codeCalls: toAsk, proofCalls, calls, leastMs, finishAt };
+  return { chunks, codeCalls: toCheck, proofCalls, calls, leastMs, finishAt };
 }

@@ -37,7 +37,7 @@ const MAX_DENIALS = 10;
 export interface DenialCounts {
   readonly confirm: Confirm;
   /** Distinct codes of the list that needed a call. */
-  readonly asked: number;
+  readonly checked: number;
   /** Codes that were denied every time and have no verdict yet. */
   readonly denied: number;
   /** Valid codes, including those denied at first. */
@@ -58,14 +58,15 @@ export type SecondLookPlan =
  */
 export function planSecondLook({
   confirm,
-  asked,
+  checked,
   denied,
   valid,
   overturned,
 }: DenialCounts): SecondLookPlan {
   if (confirm === 'none') return { kind: 'look', denials: 1, oneIn: 1 };
   if (overturned === 0) {
-    const isAll = confirm === 'all' || denied <= MIN_SECOND_LOOKS || denied <= SMALL_SHARE * asked;
+    const isAll =
+      confirm === 'all' || denied <= MIN_SECOND_LOOKS || denied <= SMALL_SHARE * checked;
     const oneIn = isAll ? 1 : Math.min(SAMPLE_INTERVAL, Math.floor(denied / MIN_SECOND_LOOKS));
     return { kind: 'look', denials: 2, oneIn };
   }

@@ -12,8 +12,8 @@ const MAX_RETRIED_WITHOUT_CANARY = 200;
 
 export interface BatchResult {
   readonly stop: Stop | null;
-  /** Codes that got a verdict, or were given up. */
-  readonly settled: number;
+  /** Codes that this round is done with: found, denied so that it counts, or given up. */
+  readonly done: number;
   /** Codes to retry. */
   readonly open: number;
   /** Most rounds that an open code has failed for a reason that may pass; 0: none did. */
@@ -61,13 +61,13 @@ const BLOCKING: ReadonlySet<StopReason> = new Set([...KEY_FAULTS, 'switched-off'
  * @param random 0 to 1; spreads the retries of chunks that stopped together
  */
 export function nextStep(result: BatchResult, now: number, random: number): NextStep {
-  const { stop, settled, open, failedRounds } = result;
+  const { stop, done, open, failedRounds } = result;
   if (open === 0) return { kind: 'done' };
   if (stop?.reason === 'aborted') return { kind: 'hand-back' };
   const notBefore = stop?.notBefore ?? null;
   // Without a canary, retrying many codes is not worth the calls.
   const isHelpless =
-    stop?.reason === 'canary-lost' && settled === 0 && open > MAX_RETRIED_WITHOUT_CANARY;
+    stop?.reason === 'canary-lost' && done === 0 && open > MAX_RETRIED_WITHOUT_CANARY;
   if (isHelpless || (stop !== null && BLOCKING.has(stop.reason))) {
     return { kind: 'blocked', notBefore };
   }
@@ -75,7 +75,7 @@ export function nextStep(result: BatchResult, now: number, random: number): Next
   const pauseMs =
     stop === null
       ? afterRoundMs
-      : (AFTER_STOP_MS[stop.reason] ?? (settled > 0 ? AFTER_BREAK_MS : AFTER_OUTAGE_MS));
+      : (AFTER_STOP_MS[stop.reason] ?? (done > 0 ? AFTER_BREAK_MS : AFTER_OUTAGE_MS));
   // The server's own time is kept exactly; the budget spreads the clients that come back then.
   const delayMs = notBefore !== null && notBefore > now ? notBefore - now : pauseMs * (1 + random);
   return { kind: 'later', delayMs: Math.ceil(delayMs) };
@@ -85,8 +85,8 @@ export function nextStep(result: BatchResult, now: number, random: number): Next
  * True when the key has never worked for this audit: fail at once, so that the person who started it
  * learns of it. A key that did work may be in the middle of a rotation.
  */
-export function isKeyNeverGood({ stop, settled, isUntried }: ChunkResult): boolean {
-  return isUntried && settled === 0 && stop !== null && KEY_FAULTS.has(stop.reason);
+export function isKeyNeverGood({ stop, done, isUntried }: ChunkResult): boolean {
+  return isUntried && done === 0 && stop !== null && KEY_FAULTS.has(stop.reason);
 }
 
 /**

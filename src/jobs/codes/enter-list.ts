@@ -2,7 +2,6 @@ import { Readable } from 'node:stream';
 import { setFlagsFromString } from 'node:v8';
 import { hostName } from '../../domain/address.js';
 import { normalizeCode } from '../../domain/codes/code.js';
-import { auditCost, type AuditCost } from '../../domain/codes/cost.js';
 import type { Confirm } from '../../domain/codes/second-look.js';
 import type { Json } from '../../domain/item.js';
 import type { Intake, IntakeRow } from '../../intake/types.js';
@@ -220,16 +219,4 @@ export function countRepeated({
   codes,
 }: Pick<AuditSize, 'lines' | 'rejected' | 'codes'>): number {
   return lines - rejected - codes;
-}
-
-/**
- * Estimates what checking this many codes costs.
- * @param chunkSize codes of a chunk
- */
-export function costOf(
-  { requestsPerMinute }: { readonly requestsPerMinute: number },
-  codes: number,
-  chunkSize: number,
-): AuditCost {
-  return auditCost({ toAsk: codes, requestsPerMinute, chunkSize }, Date.now());
 }

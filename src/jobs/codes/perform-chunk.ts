@@ -10,7 +10,7 @@ import { moment } from '../../domain/moment.js';
 import { busyOutcome, errorOutcome } from '../problem.js';
 import type { Alert, JobOutcome } from '../types.js';
 import { describeStop, isKeyNeverGood, nextStep, type ChunkResult } from './chunk-outcome.js';
-import { validateChunk, type AuditDeps } from './work-on-chunk.js';
+import { validateChunk, type AuditDeps } from './validate-chunk.js';
 
 interface ChunkJob {
   readonly auditId: bigint;
@@ -64,7 +64,7 @@ export async function performAuditChunk(
       const pending = await audits.pendingOf(auditId, chunk);
       const confirm = (await audits.deniedCodes(auditId))?.confirm ?? 'auto';
       const result = await validateChunk(deps, held, pending, confirm, signal);
-      return (await openCodesOutcome(deps, job, result)) ?? finishChunk(deps, job, result.settled);
+      return (await openCodesOutcome(deps, job, result)) ?? finishChunk(deps, job);
     });
   } catch (error) {
     if (error instanceof AuditNotRunningError) return endedOutcome(auditId, error.state ?? 'gone');
@@ -87,12 +87,10 @@ async function takeSecondLook(
 ): Promise<JobOutcome> {
   const { auditId } = job;
   const { audits } = deps.store;
-  for (let settled = 0; ;) {
+  for (;;) {
     const counts = await audits.deniedCodes(auditId);
     // Codes that were never validated come first.
-    if (counts === null || counts.open > 0 || counts.denied === 0) {
-      return finishChunk(deps, job, settled);
-    }
+    if (counts === null || counts.open > 0 || counts.denied === 0) return finishChunk(deps, job);
     const plan = planSecondLook(counts);
     const codes = plan.kind === 'look' ? await audits.codesToLookAt(auditId, plan, LOOK_CHUNK) : [];
     if (codes.length === 0) {
@@ -100,7 +98,7 @@ async function takeSecondLook(
       const denied = await audits.settleDenied(auditId, verdict);
       for (let i = 0; i < denied; i++) deps.onVerdict?.(verdict);
       await audits.note(auditId, plan.kind === 'look' ? null : CONTRADICTED);
-      return finishChunk(deps, job, settled + denied);
+      return finishChunk(deps, job);
     }
     const { lookAfterMs = SECOND_LOOK_DELAY_MS } = deps;
     const deniedAt = codes.map(({ lastDeniedAt }) => lastDeniedAt?.getTime() ?? 0);
@@ -113,7 +111,6 @@ async function takeSecondLook(
     const result = await validateChunk(deps, held, codes, 'all', signal);
     const outcome = await openCodesOutcome(deps, job, result);
     if (outcome !== null) return outcome;
-    settled += result.settled;
   }
 }
 
@@ -126,15 +123,11 @@ function waitText(codes: number, at: Date): string {
     : `${codes} denied codes are checked again at ${moment(at)}, before they are called invalid`;
 }
 
-async function finishChunk(
-  deps: AuditDeps,
-  { auditId, chunk }: ChunkJob,
-  settled: number,
-): Promise<JobOutcome> {
+async function finishChunk(deps: AuditDeps, { auditId, chunk }: ChunkJob): Promise<JobOutcome> {
   await enqueueNext(deps.store, auditId, deps.enqueueChunk, chunk + 1);
   const isFinished = (await deps.store.audits.get(auditId))?.state === 'finished';
   const alert = isFinished ? finishedAlert(auditId) : null;
-  return { kind: 'done', result: { audit: String(auditId), chunk, settled }, alert };
+  return { kind: 'done', result: { audit: String(auditId), chunk }, alert };
 }
 
 /** The outcome when codes are still open or the audit has ended; null: the chunk is done. */

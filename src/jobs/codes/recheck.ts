@@ -3,7 +3,7 @@ import type { Store } from '../../store/store.js';
 import type { JobOutcome } from '../types.js';
 import { chunkSizeFor } from './pace.js';
 import { enqueueNext } from './perform-chunk.js';
-import type { AuditDeps } from './work-on-chunk.js';
+import type { AuditDeps } from './validate-chunk.js';
 
 export interface RecheckPlan extends RecheckFilter {
   /** Of the seller; 0: unlimited. */

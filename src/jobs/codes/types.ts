@@ -4,7 +4,7 @@ import type {
   InconclusiveReason,
   UnprovenReason,
 } from '../../domain/codes/outcome.js';
-import type { Call, Checkpoints, Proof } from '../../domain/codes/proof.js';
+import type { Call, Checkpoints } from '../../domain/codes/proof.js';
 import type { Purchase } from '../../domain/item.js';
 import type { Marketplace, Sourced } from '../../marketplace/types.js';
 
@@ -33,17 +33,26 @@ export interface BatchOptions {
 }
 
 /** A code that was found, or whose denial counts (see `domain/codes/proof.ts`). */
-export interface SettledCode {
+export type CountedCode = FoundCode | DeniedCode;
+
+interface CountedReply {
   readonly code: string;
-  readonly kind: 'found' | 'denied';
-  readonly proof: Exclude<Proof, 'none'>;
   readonly evidence: Evidence;
   /** When the reply came, milliseconds since 1970. */
   readonly at: number;
-  /** Those around a denial; null when the code was found. */
-  readonly checkpoints: Checkpoints | null;
-  /** Null when the code was denied. */
-  readonly answer: Sourced<Purchase> | null;
+}
+
+interface FoundCode extends CountedReply {
+  readonly kind: 'found';
+  readonly proof: 'purchase';
+  readonly answer: Sourced<Purchase>;
+}
+
+export interface DeniedCode extends CountedReply {
+  readonly kind: 'denied';
+  readonly proof: 'canary' | 'account';
+  /** Those around the denial. */
+  readonly checkpoints: Checkpoints;
 }
 
 /** A code that was validated without a result that counts. */
@@ -64,7 +73,7 @@ export interface Stop {
 }
 
 export type StopReason =
-  | InconclusiveReason
+  | Exclude<InconclusiveReason, 'no-purchase'>
   | Exclude<SuspectReason, 'another-code'>
   /** Bot protection asks for a browser. */
   | 'challenge'
@@ -75,7 +84,7 @@ export type StopReason =
   | 'aborted';
 
 export interface BatchReport {
-  /** Codes of the list that were sent and not settled. */
+  /** Codes of the list that were sent without a result that counts. */
   readonly unproven: ReadonlyMap<string, UnprovenCode>;
   /** Codes that were not sent. */
   readonly left: readonly string[];
@@ -83,7 +92,7 @@ export interface BatchReport {
   readonly stop: Stop | null;
   /** User name of the account that the key opened; null: not known. */
   readonly account: string | null;
-  /** Canaries that were denied. Once another code is found, they are validated and settled like codes. */
+  /** Canaries that were denied. Once another code is found, they are validated like codes of the list. */
   readonly lostCanaries: readonly string[];
   readonly endState: BatchState;
 }

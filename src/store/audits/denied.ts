@@ -9,7 +9,7 @@ import type { DeniedCanary, DeniedCodes, PendingCode } from './types.js';
 /** Counts that the plan of the second look needs, or null if there is no such audit. */
 export async function deniedCodes(pool: Pool, auditId: bigint): Promise<DeniedCodes | null> {
   const { rows } = await pool.query<DeniedCodes>(
-    `SELECT confirm, codes - reused AS asked, denied, valid, overturned, pending - denied AS open
+    `SELECT confirm, codes - reused AS checked, denied, valid, overturned, pending - denied AS open
        FROM mirror.audits WHERE audit_id = $1`,
     [auditId],
   );
@@ -17,7 +17,7 @@ export async function deniedCodes(pool: Pool, auditId: bigint): Promise<DeniedCo
 }
 
 /**
- * Denied codes of an audit to ask again, by position: one pseudo-random code of every `oneIn` (always the same one),
+ * Denied codes of an audit to check again, by position: one pseudo-random code of every `oneIn` (always the same one),
  * and all codes that were valid before.
  */
 export async function codesToLookAt(
@@ -61,7 +61,7 @@ export async function settleDenied(
 
 /**
  * Settles a batch of denied codes, those with the fewest denials first, so that an interruption leaves the codes that
- * were asked again. Locks rows in the same order as `recordResults`.
+ * were checked again. Locks rows in the same order as `recordResults`.
  */
 async function settleBatch(
   client: PoolClient,

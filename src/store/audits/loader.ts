@@ -70,7 +70,7 @@ export class AuditLoader {
     return this.#size(rows[0] ?? { codes: 0, reused: 0 });
   }
 
-  /** Creates the audit: running, or finished if there are no codes to ask. */
+  /** Creates the audit: running, or finished if there are no codes to check. */
   async finish(): Promise<EnteredAudit> {
     this.#assertOpen();
     this.#isClosed = true;
@@ -141,7 +141,7 @@ async function copy(client: PoolClient, rows: BinaryRows): Promise<void> {
   rows.clear();
 }
 
-/** Returns the code unchanged, since a code must be asked exactly as it is in the list. @throws RangeError */
+/** Returns the code unchanged, since a code must be sent exactly as it is in the list. @throws RangeError */
 function storableCode(code: string): string {
   if (code === '' || code.includes('\0') || !code.isWellFormed()) {
     throw new RangeError('the text can’t be a code: it is empty or has invalid characters');
@@ -174,7 +174,7 @@ async function enterList(
   ]);
   // Without statistics the planner assumes tiny tables and uses nested loops.
   await client.query('ANALYZE pg_temp.incoming_entries (code)');
-  // The distinct codes of the list. New ones get the next ids. Codes to ask get the first positions, so that chunks have
+  // The distinct codes of the list. New ones get the next ids. Codes to check get the first positions, so that chunks have
   // no others.
   await client.query(
     `CREATE TEMP TABLE placed_codes ON COMMIT DROP AS
@@ -190,7 +190,7 @@ async function enterList(
     [sellerId, maxAgeSeconds],
   );
   await client.query('ANALYZE pg_temp.placed_codes (code)');
-  // By position, so that codes asked one after another are stored together. Sorted by code, this insert takes half the
+  // By position, so that codes checked one after another are stored together. Sorted by code, this insert takes half the
   // time, but recording results more than twice.
   await client.query(
     `INSERT INTO mirror.purchase_codes (code_id, seller_id, code)

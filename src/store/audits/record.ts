@@ -59,7 +59,7 @@ interface AuditCode {
   readonly checkTimes: Set<number>;
   /** The last result that counts. Its values go into the code's rows. */
   newest: CodeResult | null;
-  /** Null if the code remains to be asked. */
+  /** Null if the code remains to be checked. */
   verdict: Verdict | null;
   /** New unproven answers that are no denials. */
   attempts: number;
@@ -120,12 +120,12 @@ async function lockCodes(
       update: null,
     });
   }
-  const asked = rows.filter((row) => row.attempts + row.denials > 0 && !row.settled);
-  if (asked.length > 0) {
+  const checkedBefore = rows.filter((row) => row.attempts + row.denials > 0 && !row.settled);
+  if (checkedBefore.length > 0) {
     // In a statement after the locks, so that it sees all committed checks.
     const recorded = await client.query<{ code_id: bigint; checked_at: Date }>(RECORDED, [
       auditId,
-      asked.map((row) => row.code_id),
+      checkedBefore.map((row) => row.code_id),
     ]);
     for (const { code_id, checked_at } of recorded.rows) {
       byId.get(code_id)?.checkTimes.add(checked_at.getTime());
@@ -341,7 +341,7 @@ async function updateCounts(
   apiCalls: number,
 ): Promise<Recorded> {
   const counts = { valid: 0, invalid: 0, unproven: 0, denied: 0, overturned: 0, apiCalls };
-  /** Codes that their chunk no longer needs to ask. */
+  /** Codes that their chunk no longer needs to check. */
   const positions: number[] = [];
   for (const [position, { before, newest, verdict, denials }] of codes) {
     if (newest === null) continue;
@@ -361,13 +361,13 @@ async function updateCounts(
 const COUNT = named(
   'count',
   `
-  WITH asked AS (
+  WITH done AS (
     SELECT s.position / a.chunk_size AS chunk, count(*)::int AS codes
       FROM unnest($2::int[]) AS s (position) JOIN mirror.audits a ON a.audit_id = $1
      GROUP BY 1
   ), chunks AS (
-    UPDATE mirror.audit_chunks c SET pending = c.pending - s.codes
-      FROM asked s WHERE c.audit_id = $1 AND c.chunk = s.chunk
+    UPDATE mirror.audit_chunks c SET pending = c.pending - d.codes
+      FROM done d WHERE c.audit_id = $1 AND c.chunk = d.chunk
   )
   UPDATE mirror.audits
      SET valid = valid + $3, invalid = invalid + $4, unproven = unproven + $5,
@@ -390,7 +390,7 @@ interface Counts {
   readonly overturned: number;
 }
 
-/** Adds to the audit's counts. @param positions codes that their chunk no longer needs to ask */
+/** Adds to the audit's counts. @param positions codes that their chunk no longer needs to check */
 export async function addCounts(
   client: PoolClient,
   auditId: bigint,

@@ -19,11 +19,11 @@ export interface NewAudit {
   readonly source: string;
   readonly layout: Json;
   readonly columns: readonly string[];
-  /** Verdicts younger than this are reused without a call. Null: ask every code. */
+  /** Verdicts younger than this are reused without a call. Null: check every code. */
   readonly maxAgeSeconds: number | null;
   /** A code that the user says is valid. */
   readonly canary: string | null;
-  /** Which denied codes are asked again before they become invalid. Default: `auto`. */
+  /** Which denied codes are checked again before they become invalid. Default: `auto`. */
   readonly confirm?: Confirm;
   readonly chunkSize: number;
 }
@@ -34,7 +34,7 @@ export type AuditRow =
 
 /** Counts of a loaded list. */
 export interface AuditSize extends Pick<Audit, 'lines' | 'rejected' | 'codes' | 'reused'> {
-  /** Chunks of codes to ask. */
+  /** Chunks of codes to check. */
   readonly chunks: number;
 }
 
@@ -68,7 +68,7 @@ export interface CodeResult {
   readonly rawHash: string | null;
   /** True if the audit gives up on the code, which stays unproven. */
   readonly final: boolean;
-  /** True for a denial that counts. The code is asked again before it becomes invalid. */
+  /** True for a denial that counts. The code is checked again before it becomes invalid. */
   readonly denied?: true;
 }
 
@@ -78,7 +78,7 @@ export type DeniedCanary = { readonly code: string } & Pick<
   'checkedAt' | 'checkpoints' | 'proof' | 'httpStatus' | 'message'
 >;
 
-/** The counts that decide which denied codes are asked again. */
+/** The counts that decide which denied codes are checked again. */
 export interface DeniedCodes extends DenialCounts {
   /** Codes without a verdict or a denial that counts. */
   readonly open: number;

@@ -8,21 +8,21 @@ import {
   type DenialCounts,
 } from '../../../src/domain/codes/second-look.js';
 
-const COUNTS = { confirm: 'auto', asked: 1_000, denied: 50, valid: 950, overturned: 0 } as const;
+const COUNTS = { confirm: 'auto', checked: 1_000, denied: 50, valid: 950, overturned: 0 } as const;
 
 describe('the plan of second looks asks', () => {
   it.each<[string, Partial<DenialCounts>, number, number]>([
-    ['all of a few denied codes', { asked: 1_000, denied: 1_000 }, 2, 1],
-    ['all if they are a tenth of the list', { asked: 100_000, denied: 10_000 }, 2, 1],
-    ['all of little more than 1,000', { asked: 3_000, denied: 1_001 }, 2, 1],
-    ['at least 1,000 of more', { asked: 5_000, denied: 3_500 }, 2, 3],
-    ['one in twelve of very many', { asked: 20_000, denied: 13_000 }, 2, SAMPLE_INTERVAL],
-    ['all with --confirm all', { confirm: 'all', asked: 2_000, denied: 201 }, 2, 1],
+    ['all of a few denied codes', { checked: 1_000, denied: 1_000 }, 2, 1],
+    ['all if they are a tenth of the list', { checked: 100_000, denied: 10_000 }, 2, 1],
+    ['all of little more than 1,000', { checked: 3_000, denied: 1_001 }, 2, 1],
+    ['at least 1,000 of more', { checked: 5_000, denied: 3_500 }, 2, 3],
+    ['one in twelve of very many', { checked: 20_000, denied: 13_000 }, 2, SAMPLE_INTERVAL],
+    ['all with --confirm all', { confirm: 'all', checked: 2_000, denied: 201 }, 2, 1],
     ['none with --confirm none', { confirm: 'none' }, 1, 1],
-    ['all, twice, once one was overturned', { asked: 2_000, denied: 600, overturned: 1 }, 3, 1],
+    ['all, twice, once one was overturned', { checked: 2_000, denied: 600, overturned: 1 }, 3, 1],
     [
       'all, until seven denials, if one machine in nine denies everything',
-      { asked: 120, denied: 2, valid: 118, overturned: 12 },
+      { checked: 120, denied: 2, valid: 118, overturned: 12 },
       7,
       1,
     ],

@@ -68,12 +68,12 @@ const span = (begun: number, ended: number) => ({
   endedAt: ended * 1_000,
 });
 
-export function code(asked: string, begun: number, ended: number, reply: CodeReply): CodeCall {
-  return { kind: 'code', code: asked, ...span(begun, ended), ...readCodeReply(asked, reply) };
+export function code(sent: string, begun: number, ended: number, reply: CodeReply): CodeCall {
+  return { kind: 'code', code: sent, ...span(begun, ended), ...readCodeReply(sent, reply) };
 }
 
-export function canary(asked: string, begun: number, ended: number, reply: CodeReply): CodeCall {
-  return { kind: 'canary', code: asked, ...span(begun, ended), ...readCodeReply(asked, reply) };
+export function canary(sent: string, begun: number, ended: number, reply: CodeReply): CodeCall {
+  return { kind: 'canary', code: sent, ...span(begun, ended), ...readCodeReply(sent, reply) };
 }
 
 export function account(begun: number, ended: number, reply: AccountReply): AccountCall {

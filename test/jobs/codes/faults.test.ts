@@ -4,7 +4,7 @@ import type { Fault, Simulator } from '../../../src/simulator/index.js';
 import { diceOf } from '../../domain/codes/support.js';
 import { KEY, never, useMirror } from '../../support/mirror.js';
 import {
-  ask,
+  validateBatch,
   auditDeps,
   auditVerdicts,
   enter,
@@ -28,7 +28,7 @@ describe('each kind of fault, at every validation', () => {
       const shop = await openShop();
       const codes = listOf(shop, 12, 3);
       shop.sim.faults.always('validate', fault);
-      const report = await ask(shop, { codes });
+      const report = await validateBatch(shop, { codes });
       const verdicts = verdictsOf(report);
       const isReadable = !('encoding' in fault && fault.encoding === 'deflate');
       if (HARMLESS.has(fault.kind) && isReadable) expect(verdicts).toEqual(truthOf(shop, codes));

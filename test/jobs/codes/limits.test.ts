@@ -2,19 +2,19 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Account, Purchase } from '../../../src/domain/item.js';
 import type { Limited, Reply } from '../../../src/domain/reply.js';
-import { BatchValidator } from '../../../src/jobs/codes/ask-codes.js';
+import { BatchValidator } from '../../../src/jobs/codes/batch-validator.js';
 import { paceOf } from '../../../src/jobs/codes/pace.js';
 import { enqueueNext, performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
 import type {
   BatchReport,
   BatchState,
   CodeMarketplace,
-  SettledCode,
+  CountedCode,
 } from '../../../src/jobs/codes/types.js';
 import type { Sourced } from '../../../src/marketplace/types.js';
 import { never, useMirror } from '../../support/mirror.js';
 import {
-  ask,
+  validateBatch,
   auditDeps,
   auditVerdicts,
   ChunkQueue,
@@ -124,7 +124,10 @@ describe('the budget', () => {
       },
       pauseUntil: () => Promise.resolve(),
     };
-    await ask({ ...shop, marketplace: shop.client({ budget }) }, { codes: listOf(shop, 30, 3) });
+    await validateBatch(
+      { ...shop, marketplace: shop.client({ budget }) },
+      { codes: listOf(shop, 30, 3) },
+    );
     expect(priorities.length).toBeGreaterThan(30);
     expect(new Set(priorities)).toEqual(new Set(['audit']));
   });
@@ -216,7 +219,7 @@ export class Metered implements CodeMarketplace {
     );
   }
 
-  /** Validates codes until all are settled, and retries when the server allows it. */
+  /** Validates codes until all are counted, and retries when the server allows it. */
   async settle(
     codes: readonly string[],
     mostRounds: number,
@@ -225,10 +228,10 @@ export class Metered implements CodeMarketplace {
     let startState: BatchState | null = null;
     for (let rounds = 1; ; rounds++) {
       const open = codes.filter((code) => verdicts[code] === undefined);
-      const settled: SettledCode[] = [];
-      const report: BatchReport = await this.#runClock(this.#validate(open, startState, settled));
+      const counted: CountedCode[] = [];
+      const report: BatchReport = await this.#runClock(this.#validate(open, startState, counted));
       startState = report.endState;
-      for (const { code, kind } of settled) verdicts[code] = kind === 'found' ? 'valid' : 'invalid';
+      for (const { code, kind } of counted) verdicts[code] = kind === 'found' ? 'valid' : 'invalid';
       if (Object.keys(verdicts).length === codes.length || rounds === mostRounds) {
         return { verdicts, rounds };
       }
@@ -239,7 +242,7 @@ export class Metered implements CodeMarketplace {
   async #validate(
     codes: readonly string[],
     startState: BatchState | null,
-    settled: SettledCode[],
+    counted: CountedCode[],
   ): Promise<BatchReport> {
     const { concurrency, spacingMs } = this.#meter;
     const validator = new BatchValidator(this, {
@@ -252,7 +255,7 @@ export class Metered implements CodeMarketplace {
       now: () => this.now,
       signal: never,
     });
-    for await (const batch of validator) settled.push(...batch);
+    for await (const batch of validator) counted.push(...batch);
     return validator.report;
   }
 

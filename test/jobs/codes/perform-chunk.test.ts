@@ -177,7 +177,7 @@ it('stops when the audit is cancelled, and repeats little when it is resumed', a
   await mirror().store.audits.resume(auditId);
   await workThrough(deps, [auditId]);
   expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
-  const twice = codes.filter((code) => shop.timesAsked(code) > 1);
+  const twice = codes.filter((code) => shop.timesValidated(code) > 1);
   // Calls in flight when it was cancelled, and denials without a checkpoint after them.
   expect(twice.length).toBeLessThanOrEqual(8 + 2);
 });
@@ -190,7 +190,7 @@ it('hands a chunk back when the worker stops, with all answers recorded', async 
   const { valid } = await progress(mirror(), auditId);
   expect(valid).toBeGreaterThan(130);
   await workThrough(deps, [auditId]);
-  expect(codes.filter((code) => shop.timesAsked(code) > 1).length).toBeLessThanOrEqual(8 + 2);
+  expect(codes.filter((code) => shop.timesValidated(code) > 1).length).toBeLessThanOrEqual(8 + 2);
 });
 
 it('puts off a chunk that another worker performs', async () => {
@@ -223,11 +223,11 @@ it('gives up a code with unreadable answers after five rounds, and no other', as
   const codes = listOf(shop, 60);
   const [broken = ''] = codes;
   const auditId = await enter(mirror(), shop.marketplace.host, codes);
-  let asked = 0;
+  let validated = 0;
   const { marketplace } = intercepted(shop, {
     validate: (code, options) => {
       if (code === broken) {
-        asked++;
+        validated++;
         shop.sim.faults.next('validate', { kind: 'wrong-type', json: 'array' });
       }
       return shop.marketplace.validate(code, options);
@@ -235,7 +235,7 @@ it('gives up a code with unreadable answers after five rounds, and no other', as
   });
   const deps = auditDeps(mirror(), marketplace, { concurrency: 1 });
   await workThrough(deps, [auditId]);
-  expect(asked).toBe(5);
+  expect(validated).toBe(5);
   expect(await auditVerdicts(mirror(), auditId)).toEqual({
     ...truthOf(shop, codes),
     [broken]: 'unproven',
@@ -279,10 +279,10 @@ it('validates a refunded code twice before it becomes invalid, and records one t
   await workThrough(deps, [await enter(mirror(), shop.marketplace.host, codes)]);
   const [refunded = ''] = codes;
   shop.purchases.setState(refunded, 'refunded');
-  const before = shop.timesAsked(refunded);
+  const before = shop.timesValidated(refunded);
   await workThrough(deps, [await enter(mirror(), shop.marketplace.host, codes)]);
   // It was sent as a canary too.
-  expect(shop.timesAsked(refunded) - before).toBeLessThanOrEqual(4);
+  expect(shop.timesValidated(refunded) - before).toBeLessThanOrEqual(4);
   const transitions = await mirror().rows(
     `SELECT p.code, t.kind FROM mirror.code_transitions t JOIN mirror.purchase_codes p USING (code_id)`,
   );
@@ -300,7 +300,7 @@ it('lets two parallel audits take turns, chunk by chunk', async () => {
   const shares: number[] = [];
   shop.sim.afterRequests(1_000, () => {
     for (const list of codes) {
-      shares.push(list.filter((code) => shop.timesAsked(code) > 0).length);
+      shares.push(list.filter((code) => shop.timesValidated(code) > 0).length);
     }
   });
   const queue = await workThrough(auditDeps(mirror(), shop.marketplace), audits);

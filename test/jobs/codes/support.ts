@@ -3,15 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import type { Unavailable } from '../../../src/domain/reply.js';
 import { Secret } from '../../../src/domain/secret.js';
-import { BatchValidator } from '../../../src/jobs/codes/ask-codes.js';
+import { BatchValidator } from '../../../src/jobs/codes/batch-validator.js';
 import { enqueueNext, performAuditChunk } from '../../../src/jobs/codes/perform-chunk.js';
 import type {
   BatchOptions,
   BatchReport,
   CodeMarketplace,
-  SettledCode,
+  CountedCode,
 } from '../../../src/jobs/codes/types.js';
-import type { AuditDeps } from '../../../src/jobs/codes/work-on-chunk.js';
+import type { AuditDeps } from '../../../src/jobs/codes/validate-chunk.js';
 import type { JobOutcome } from '../../../src/jobs/types.js';
 import { unlimitedBudget } from '../../../src/marketplace/budget.js';
 import { createMarketplace } from '../../../src/marketplace/client.js';
@@ -41,7 +41,7 @@ export interface Shop {
   /** The verdict of the marketplace, given a good key. */
   truth(code: string): 'valid' | 'invalid';
   /** Validations of this code so far. */
-  timesAsked(code: string): number;
+  timesValidated(code: string): number;
 }
 
 /** Opens a shop and closes it when the test ends. */
@@ -73,7 +73,7 @@ export async function openShop(options: Partial<SimulatorOptions> = {}): Promise
     canary: purchases.codeAt(CANARY),
     client,
     truth: (code) => (purchases.find(code, catalogue)?.state === 'valid' ? 'valid' : 'invalid'),
-    timesAsked: (code) =>
+    timesValidated: (code) =>
       sim.log.filter(({ parameters }) => parameters['purchase_code'] === code).length,
   };
 }
@@ -103,11 +103,11 @@ export function failingOn(shop: Shop, codes: Iterable<string>): Shop {
   });
 }
 
-/** The shop, which records each validated code in `asked`. */
-export function recording(shop: Shop, asked: string[]): Shop {
+/** The shop, which records each validated code in `sent`. */
+export function recording(shop: Shop, sent: string[]): Shop {
   return intercepted(shop, {
     validate: (code, options) => {
-      asked.push(code);
+      sent.push(code);
       return shop.marketplace.validate(code, options);
     },
   });
@@ -162,18 +162,18 @@ export function shuffled(codes: readonly string[]): string[] {
   return [...codes].sort((a, b) => (place(a) < place(b) ? -1 : 1));
 }
 
-/** Validates a batch and collects the settled codes. */
-export async function ask(
+/** Validates a batch and collects the counted codes. */
+export async function validateBatch(
   { marketplace, canary }: Shop,
   {
-    onSettled,
+    onCounted,
     ...options
   }: Partial<BatchOptions> &
     Pick<BatchOptions, 'codes'> & {
-      readonly onSettled?: (settled: readonly SettledCode[]) => Promise<void> | void;
+      readonly onCounted?: (counted: readonly CountedCode[]) => Promise<void> | void;
     },
-): Promise<BatchReport & { readonly settled: readonly SettledCode[] }> {
-  const settled: SettledCode[] = [];
+): Promise<BatchReport & { readonly counted: readonly CountedCode[] }> {
+  const counted: CountedCode[] = [];
   const validator = new BatchValidator(marketplace, {
     account: 'ada',
     canaries: [canary],
@@ -184,19 +184,19 @@ export async function ask(
     ...options,
   });
   for await (const batch of validator) {
-    settled.push(...batch);
-    await onSettled?.(batch);
+    counted.push(...batch);
+    await onCounted?.(batch);
   }
-  return { ...validator.report, settled };
+  return { ...validator.report, counted };
 }
 
 /** The verdict on each code. */
 export function verdictsOf({
-  settled,
+  counted,
   unproven,
-}: BatchReport & { readonly settled: readonly SettledCode[] }): Record<string, string> {
+}: BatchReport & { readonly counted: readonly CountedCode[] }): Record<string, string> {
   return Object.fromEntries([
-    ...settled.map(({ code, kind }) => [code, kind === 'found' ? 'valid' : 'invalid'] as const),
+    ...counted.map(({ code, kind }) => [code, kind === 'found' ? 'valid' : 'invalid'] as const),
     ...[...unproven.keys()].map((code) => [code, 'unproven'] as const),
   ]);
 }

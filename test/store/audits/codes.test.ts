@@ -121,7 +121,7 @@ describe('codes of a seller', () => {
 
   it('are rechecked in this order: support ends soon or ended since the check, then by age of the check', async () => {
     const audits = await enterSeller(mirror());
-    await loadPending(audits, 'never asked');
+    await loadPending(audits, 'never checked');
     const now = Date.parse('2026-05-01T00:00:00Z');
     const day = (days: number): Date => new Date(now + days * 86_400_000);
     // Code, verdict, and days from now to the check and to the end of support.

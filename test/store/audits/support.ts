@@ -158,7 +158,7 @@ export function invalid({ position, codeId }: Place, checkedAt: Date): CodeResul
   };
 }
 
-/** A denial that counts, of a code that will be asked again. */
+/** A denial that counts, of a code that will be checked again. */
 export function denied(place: Place, checkedAt: Date): CodeResult {
   const again = { finding: { verdict: 'unproven' }, reason: 'unconfirmed', denied: true } as const;
   return { ...invalid(place, checkedAt), ...again };

@@ -1,18 +1,18 @@
 import { setImmediate as turn } from 'node:timers/promises';
+import { CODES_PER_ACCOUNT_CALL } from '../../domain/codes/cost.js';
 import { readAccountReply, readCodeReply } from '../../domain/codes/outcome.js';
 import {
   MAX_DENIALS_IN_ROW,
   Proofs,
   maxGapMs,
   type Call,
-  type Checkpoints,
   type CodeCall,
   type Span,
 } from '../../domain/codes/proof.js';
 import type { Purchase } from '../../domain/item.js';
 import type { Reply } from '../../domain/reply.js';
 import type { CallOptions, Sourced } from '../../marketplace/types.js';
-import { Canaries, CodeQueue } from './codes-to-ask.js';
+import { Canaries, CodeQueue } from './code-queue.js';
 import { OutageDetector } from './outage.js';
 import { Throttle } from './pace.js';
 import type {
@@ -20,14 +20,12 @@ import type {
   BatchReport,
   BatchState,
   CodeMarketplace,
-  SettledCode,
+  CountedCode,
   Stop,
 } from './types.js';
 
 /** Send a canary after this many denials in a row. With the calls in flight it must stay below `MAX_DENIALS_IN_ROW`. */
 const DENIALS_BEFORE_CANARY = 17;
-/** Request account details after this many codes while denials are pending. */
-const CODES_PER_ACCOUNT_CHECK = 100;
 /** Take a checkpoint after this share of the longest gap. Below one half: a limit by the minute may delay it. */
 const CHECKPOINT_AT_SHARE = 0.48;
 /** Codes sent without a working canary, in case one of them turns out to be valid. */
@@ -40,20 +38,20 @@ const ABORTED: Stop = { reason: 'aborted', notBefore: null, detail: null };
 const NOTHING_DUE = { account: false, code: false };
 
 /**
- * Validates a batch of codes and yields each as soon as its verdict is certain. It keeps several calls
+ * Validates a batch of codes and yields each once it was found or its denial counts. It keeps several calls
  * in flight, and sends no further code while its reader is busy. Beside the codes it takes the checkpoints
  * that `domain/codes/proof.ts` demands:
  *
  * - a canary after every `DENIALS_BEFORE_CANARY` denials in a row; any valid answer serves as one
- * - account details after `CODES_PER_ACCOUNT_CHECK` codes or one minute
+ * - account details after `CODES_PER_ACCOUNT_CALL` codes or one minute
  * - both before the first code and after the last denial
  *
- * Iteration ends when every code is settled or out of tries. It ends early when the server asks for a
+ * Iteration ends when every code is yielded or out of tries. It ends early when the server asks for a
  * pause, when the key proves to be bad, and on an abort or when the reader leaves; the last two cancel
  * the calls in flight. `closing` ends it early too, after one last checkpoint. Errors of the client are
  * thrown, except those of an abort. Read `report` afterwards.
  */
-export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
+export class BatchValidator implements AsyncIterable<readonly CountedCode[]> {
   readonly #marketplace: CodeMarketplace;
   readonly #options: BatchOptions;
   readonly #proofs: Proofs;
@@ -72,7 +70,7 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
   #sequence = 0;
   /** Denials that still need a checkpoint after them. */
   readonly #pendingDenials = new Set<CodeCall>();
-  #settled: SettledCode[] = [];
+  #counted: CountedCode[] = [];
   #codesSinceAccount = 0;
   /** Codes sent in a row while no canary worked. */
   #codesWithoutCanary = 0;
@@ -98,14 +96,14 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
     this.#callOptions = { priority: 'audit', signal: anySignal };
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<readonly SettledCode[], void, undefined> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<readonly CountedCode[], void, undefined> {
     try {
       for (;;) {
         this.#hasEndedCall = false;
         this.#judgeDenials();
         this.#requestProofs();
         while (this.#maySendCode()) this.#validate('code', this.#queue.next());
-        if (this.#settled.length > 0) yield this.#settled.splice(0);
+        if (this.#counted.length > 0) yield this.#counted.splice(0);
         if (this.#inFlight.size === 0 && !this.#hasEndedCall) break;
         await this.#callEnd();
       }
@@ -156,7 +154,7 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
     const isDue = (proof: Span | null): boolean =>
       proof === null || (isQuiet && this.#isExpiring(proof));
     const isRowLong = proofs.denialsInRow >= DENIALS_BEFORE_CANARY;
-    const areMany = hasPending && this.#codesSinceAccount >= CODES_PER_ACCOUNT_CHECK;
+    const areMany = hasPending && this.#codesSinceAccount >= CODES_PER_ACCOUNT_CALL;
     const { currentAccountProof, currentCodeProof, needsValidCode } = proofs;
     return {
       account: isDue(currentAccountProof) || areMany || (isRowLong && !needsValidCode),
@@ -270,23 +268,18 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
     this.#throttle.recordReply(outcome.kind === 'denied');
     if (outcome.kind === 'denied') this.#pendingDenials.add(call);
     else if (reply.kind === 'answered') {
-      this.#canaries.found ??= call.code;
-      this.#settle(call, null, reply.data);
+      const { code, evidence, endedAt: at } = call;
+      this.#canaries.found ??= code;
+      this.#count({ kind: 'found', code, proof: 'purchase', evidence, at, answer: reply.data });
     }
   }
 
-  /** @param checkpoints those around a denial that counts; null for a code that was found */
-  #settle(call: CodeCall, checkpoints: Checkpoints | null, answer: SettledCode['answer'] = null) {
-    const { code, evidence, endedAt: at } = call;
-    const verdict =
-      answer === null
-        ? ({ kind: 'denied', proof: this.#proofs.proof } as const)
-        : ({ kind: 'found', proof: 'purchase' } as const);
-    this.#queue.unproven.delete(code);
-    this.#settled.push({ code, ...verdict, evidence, at, checkpoints, answer });
+  #count(one: CountedCode): void {
+    this.#queue.unproven.delete(one.code);
+    this.#counted.push(one);
   }
 
-  /** Settles the denials that count by now; retries those that never will. */
+  /** Counts the denials that are proven by now; retries those that never will be. */
   #judgeDenials(): void {
     if (this.#pendingDenials.size === 0) return;
     const now = this.#options.now();
@@ -298,7 +291,9 @@ export class BatchValidator implements AsyncIterable<readonly SettledCode[]> {
       this.#pendingDenials.delete(denial);
       if (typeof judgement === 'object') {
         this.#throttle.countProvenDenial();
-        this.#settle(denial, judgement);
+        const { code, evidence, endedAt: at } = denial;
+        const { proof } = this.#proofs;
+        this.#count({ kind: 'denied', code, proof, evidence, at, checkpoints: judgement });
       } else {
         hasGap ||= judgement === 'gap';
         this.#queue.fail(denial, judgement);

@@ -10,8 +10,8 @@ import {
 } from '../../../src/domain/codes/proof.js';
 import type { Purchase } from '../../../src/domain/item.js';
 import type { Reply } from '../../../src/domain/reply.js';
-import { BatchValidator } from '../../../src/jobs/codes/ask-codes.js';
-import type { BatchReport, CodeMarketplace, SettledCode } from '../../../src/jobs/codes/types.js';
+import { BatchValidator } from '../../../src/jobs/codes/batch-validator.js';
+import type { BatchReport, CodeMarketplace, CountedCode } from '../../../src/jobs/codes/types.js';
 import type { Sourced } from '../../../src/marketplace/types.js';
 import * as replies from '../../domain/codes/support.js';
 import { diceOf } from '../../domain/codes/support.js';
@@ -186,14 +186,14 @@ const mixed = fc
   })
   .map((rows) => rows.flatMap(([isValid, count]) => Array<boolean>(count).fill(isValid)));
 
-async function ask(
+async function validateBatch(
   { list, concurrency, spacingMs = 0, seed, ...conditions }: Case,
   canaries: readonly string[],
-): Promise<{ codes: string[]; market: Market; report: BatchReport; settled: SettledCode[] }> {
+): Promise<{ codes: string[]; market: Market; report: BatchReport; counted: CountedCode[] }> {
   const codes = list.map((isValid, i) => `${isValid ? 'valid' : 'invalid'}-${i}`);
   const valid = new Set([CANARY, ...codes.filter((_, i) => list[i] === true)]);
   const market = new Market(valid, conditions, diceOf(seed));
-  const settled: SettledCode[] = [];
+  const counted: CountedCode[] = [];
   const validator = new BatchValidator(market, {
     account: 'ada',
     codes,
@@ -203,14 +203,14 @@ async function ask(
     now: () => market.now,
     signal: never,
   });
-  for await (const batch of validator) settled.push(...batch);
+  for await (const batch of validator) counted.push(...batch);
   const { report } = validator;
-  return { codes, market, report, settled };
+  return { codes, market, report, counted };
 }
 
 /** Expects that codes named `valid-…` were found and all others denied. */
-function expectTruth(settled: readonly SettledCode[]): void {
-  for (const { code, kind } of settled) {
+function expectTruth(counted: readonly CountedCode[]): void {
+  for (const { code, kind } of counted) {
     expect([code, kind]).toEqual([code, code.startsWith('valid') ? 'found' : 'denied']);
   }
 }
@@ -219,8 +219,8 @@ describe('BatchValidator, whatever happens to the key and the marketplace', () =
   it('yields no code twice and loses none', async () => {
     await fc.assert(
       fc.asyncProperty(cases(mixed), async (one) => {
-        const { codes, report, settled } = await ask(one, [CANARY]);
-        const yielded = settled.map(({ code }) => code).filter((code) => code !== CANARY);
+        const { codes, report, counted } = await validateBatch(one, [CANARY]);
+        const yielded = counted.map(({ code }) => code).filter((code) => code !== CANARY);
         expect(new Set(yielded).size).toBe(yielded.length);
         expect([...yielded, ...report.unproven.keys(), ...report.left].toSorted()).toEqual(
           codes.toSorted(),
@@ -237,7 +237,7 @@ describe('BatchValidator, whatever happens to the key and the marketplace', () =
         cases(mixed),
         fc.constantFrom<readonly string[]>([CANARY], []),
         async (one, canaries) => {
-          const { market, settled } = await ask(one, canaries);
+          const { market, counted } = await validateBatch(one, canaries);
           const proofs = new Proofs('ada', canaries.length > 0);
           const denials = new Map<string, CodeCall[]>();
           for (const call of market.calls) {
@@ -247,17 +247,18 @@ describe('BatchValidator, whatever happens to the key and the marketplace', () =
             if (known.kind !== 'code' || known.outcome.kind !== 'denied') continue;
             denials.set(known.code, [...(denials.get(known.code) ?? []), known]);
           }
-          for (const { code, kind, proof, at, checkpoints } of settled) {
-            if (kind !== 'denied' || code === CANARY) continue;
+          for (const one of counted) {
+            if (one.kind !== 'denied' || one.code === CANARY) continue;
+            const { code, proof, at, checkpoints } = one;
             // Another account, or the first valid code, may still show up after a verdict.
             if (proofs.otherAccount !== null || (canaries.length === 0 && proof === 'account'))
               continue;
             const judged = denials
               .get(code)
-              ?.map((one) => proofs.judgeDenial(one, Infinity, market.now));
+              ?.map((denial) => proofs.judgeDenial(denial, Infinity, market.now));
             expect([code, judged]).toEqual([code, expect.arrayContaining([checkpoints])]);
-            expect(checkpoints?.before).toBeLessThanOrEqual(at);
-            expect(checkpoints?.after).toBeGreaterThanOrEqual(at);
+            expect(checkpoints.before).toBeLessThanOrEqual(at);
+            expect(checkpoints.after).toBeGreaterThanOrEqual(at);
           }
         },
       ),
@@ -273,8 +274,8 @@ describe('BatchValidator, whatever happens to the key and the marketplace', () =
           calls: condition === 'good' ? calls : calls + MAX_DENIALS_IN_ROW,
           condition,
         }));
-        const { settled } = await ask({ ...one, stretches: long }, [CANARY]);
-        expectTruth(settled.filter(({ code }) => code !== CANARY));
+        const { counted } = await validateBatch({ ...one, stretches: long }, [CANARY]);
+        expectTruth(counted.filter(({ code }) => code !== CANARY));
       }),
       { numRuns: 150 },
     );
@@ -296,21 +297,24 @@ describe('BatchValidator, whatever happens to the key and the marketplace', () =
     );
     await fc.assert(
       fc.asyncProperty(cases(mixed), besidePauses, async (one, stretches) => {
-        const { settled } = await ask({ ...one, pace: 10, stretches, faultShare: 0 }, [CANARY]);
-        expectTruth(settled.filter(({ code }) => code !== CANARY));
+        const { counted } = await validateBatch({ ...one, pace: 10, stretches, faultShare: 0 }, [
+          CANARY,
+        ]);
+        expectTruth(counted.filter(({ code }) => code !== CANARY));
       }),
       { numRuns: 300 },
     );
   });
 
-  it('settles every code without faults, at few extra calls', async () => {
+  it('counts every code without faults, at few extra calls', async () => {
     await fc.assert(
       fc.asyncProperty(cases(mixed), async (one) => {
-        const { codes, market, settled } = await ask({ ...one, stretches: [], faultShare: 0 }, [
-          CANARY,
-        ]);
-        expect(settled.length).toBe(codes.length);
-        expectTruth(settled);
+        const { codes, market, counted } = await validateBatch(
+          { ...one, stretches: [], faultShare: 0 },
+          [CANARY],
+        );
+        expect(counted.length).toBe(codes.length);
+        expectTruth(counted);
         const invalid = one.list.filter((isValid) => !isValid).length;
         // At the start of a row of invalid codes, or with a slow canary, calls in flight make the row too long.
         const rows = one.list.filter((isValid, i) => !isValid && one.list[i - 1] !== false).length;

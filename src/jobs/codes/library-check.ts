@@ -1,3 +1,4 @@
+// Checks codes without a database; the command and the worker use perform-chunk.ts.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readCode, type CodeFault } from '../../domain/codes/code.js';
 import type { Proof, Verdict } from '../../domain/codes/proof.js';
@@ -9,14 +10,15 @@ import {
 } from '../../domain/codes/second-look.js';
 import type { UnprovenReason } from '../../domain/codes/outcome.js';
 import type { Json, Purchase } from '../../domain/item.js';
-import { BatchValidator } from './ask-codes.js';
+import { BatchValidator } from './batch-validator.js';
 import { nextStep, countsAgainst, isGivenUp } from './chunk-outcome.js';
 import { Deadline } from './deadline.js';
 import type {
   BatchReport,
   BatchState,
   CodeMarketplace,
-  SettledCode,
+  CountedCode,
+  DeniedCode,
   Stop,
   StopReason,
   UnprovenCode,
@@ -103,7 +105,7 @@ const MAX_KEPT_CANARIES = 5;
  *
  * @throws {RangeError} when a number is out of range
  * @throws {TypeError} when `codes` is a string, or holds anything but strings
- * @throws the signal's reason, after the codes settled until then were yielded; errors of `codes`
+ * @throws the signal's reason, after the codes that had a verdict by then were yielded; errors of `codes`
  */
 export async function* checkCodes(
   options: CheckCodesOptions,
@@ -194,11 +196,12 @@ async function* interruptible<T>(
 }
 
 interface RoundReport extends BatchReport {
-  readonly settled: number;
+  /** Codes that were found, or denied so that it counts. */
+  readonly counted: number;
 }
 
 /** The last denial of a code, and how many there were. */
-type Denied = SettledCode & { readonly denials: number };
+type Denied = DeniedCode & { readonly denials: number };
 
 class CodeChecker {
   readonly #options: CheckCodesOptions;
@@ -209,14 +212,14 @@ class CodeChecker {
   readonly #patienceMs: number;
   readonly #deadline: Deadline;
   readonly #marketplace: CodeMarketplace;
-  /** When a code was settled last. */
-  #settledAt = Date.now();
+  /** When a code was last found, or denied so that it counts. */
+  #countedAt = Date.now();
   /** The last pause was shortened so that one more try fits into the patience. */
   #isLastTry = false;
   /** Why no more requests are made; null: they are. */
   #end: Stop | null = null;
   readonly #denied = new Map<string, Denied>();
-  readonly #counts = { asked: 0, valid: 0, overturned: 0 };
+  readonly #counts = { checked: 0, valid: 0, overturned: 0 };
 
   constructor(options: CheckCodesOptions) {
     const { marketplace, account, canaries, patienceMs, signal } = options;
@@ -238,7 +241,7 @@ class CodeChecker {
     const rounds = new Map<string, number>();
     let open = codes;
     // The time that the list took to deliver these codes does not count.
-    this.#settledAt = Date.now();
+    this.#countedAt = Date.now();
     this.#deadline.stop();
     while (open.length > 0 && this.#end === null) {
       const round = yield* this.#validate(open);
@@ -280,7 +283,7 @@ class CodeChecker {
         (one) => one.denials < denials && (oneIn === 1 || sample?.has(one.code) === true),
       );
       if (again.length === 0) {
-        for (const one of denied) yield settledCode(one);
+        for (const one of denied) yield checkedCode(one);
         return;
       }
       const deniedAt = again.map(({ at }) => at);
@@ -311,15 +314,15 @@ class CodeChecker {
     });
     const listed = new Set(codes);
     const found: string[] = [];
-    let settled = 0;
+    let counted = 0;
     for await (const batch of validator) {
       for (const one of batch) {
         const { code } = one;
         // The validator also reports canaries that were denied before. They are no codes of this batch.
         if (!listed.has(code)) continue;
-        settled++;
+        counted++;
         const before = this.#denied.get(code);
-        if (before === undefined) this.#counts.asked++;
+        if (before === undefined) this.#counts.checked++;
         if (one.kind === 'denied') {
           this.#denied.set(code, { ...one, denials: (before?.denials ?? 0) + 1 });
           continue;
@@ -328,7 +331,7 @@ class CodeChecker {
         this.#counts.valid++;
         if (before !== undefined) this.#counts.overturned++;
         if (found.length < MAX_KEPT_CANARIES) found.push(code);
-        yield settledCode(one);
+        yield checkedCode(one);
       }
     }
     const { report } = validator;
@@ -338,17 +341,17 @@ class CodeChecker {
     const kept = this.#canaries.filter((code) => !lostCanaries.includes(code));
     const most = MAX_KEPT_CANARIES + (this.#options.canaries?.length ?? 0);
     this.#canaries = [...new Set([...kept, ...found, ...lostCanaries])].slice(0, most);
-    return { ...report, settled };
+    return { ...report, counted };
   }
 
   /** Pauses before the next round, or ends the check if a retry can't help or patience is over. */
-  async #pause({ stop, settled }: RoundReport, open: number): Promise<void> {
+  async #pause({ stop, counted }: RoundReport, open: number): Promise<void> {
     const now = Date.now();
-    if (settled > 0) {
-      this.#settledAt = now;
+    if (counted > 0) {
+      this.#countedAt = now;
       this.#isLastTry = false;
     }
-    const next = nextStep({ stop, settled, open, failedRounds: 0 }, now, Math.random());
+    const next = nextStep({ stop, done: counted, open, failedRounds: 0 }, now, Math.random());
     if (next.kind === 'done') return;
     const delayMs = next.kind === 'later' ? this.#delay(stop, next.delayMs, now) : null;
     if (delayMs === null) this.#end = stop ?? OUT_OF_PATIENCE;
@@ -358,7 +361,7 @@ class CodeChecker {
   /** Returns the pause in milliseconds; null: patience is over. Makes one last try before it ends. */
   #delay(stop: Stop | null, delayMs: number, now: number): number | null {
     if (this.#deadline.isOver) return null;
-    const patience = this.#settledAt + this.#patienceMs - now;
+    const patience = this.#countedAt + this.#patienceMs - now;
     if (stop === null || delayMs < patience) return delayMs;
     if (this.#isLastTry || stop.notBefore !== null) return null;
     this.#isLastTry = true;
@@ -383,17 +386,22 @@ function sampleOf(denied: readonly Denied[], oneIn: number): ReadonlySet<string>
   return sample;
 }
 
-function settledCode({ code, proof, evidence, at, answer }: SettledCode): CheckedCode {
-  return {
-    code,
-    verdict: answer === null ? 'invalid' : 'valid',
-    reason: answer === null ? 'denied' : 'answered',
-    proof,
-    purchase: answer?.value ?? null,
-    raw: answer?.raw ?? null,
-    checkedAt: new Date(at),
-    ...evidence,
-  };
+function checkedCode(one: CountedCode): CheckedCode {
+  const { code, proof, evidence, at } = one;
+  const reply = { checkedAt: new Date(at), ...evidence };
+  if (one.kind === 'denied') {
+    return {
+      code,
+      verdict: 'invalid',
+      reason: 'denied',
+      proof,
+      purchase: null,
+      raw: null,
+      ...reply,
+    };
+  }
+  const { value: purchase, raw } = one.answer;
+  return { code, verdict: 'valid', reason: 'answered', proof, purchase, raw, ...reply };
 }
 
 function unproven(

@@ -16,10 +16,10 @@ import type {
   PendingCode,
 } from '../../store/audits/types.js';
 import type { RunDeps } from '../types.js';
-import { BatchValidator } from './ask-codes.js';
+import { BatchValidator } from './batch-validator.js';
 import { countsAgainst, isGivenUp, type ChunkResult } from './chunk-outcome.js';
 import type { Pace } from './pace.js';
-import type { BatchOptions, BatchReport, BatchState, SettledCode, Stop } from './types.js';
+import type { BatchOptions, BatchReport, BatchState, CountedCode, Stop } from './types.js';
 
 /** Known canaries that a chunk may try. */
 const MAX_CANARIES = 20;
@@ -55,12 +55,12 @@ export async function validateChunk(
     store.audits.get(held.auditId),
     store.sellers.ensure(sellerId, marketplace.host),
   ]);
-  let settled = 0;
+  let done = 0;
   const writer = new ResultWriter(deps, held.auditId, audit?.state ?? 'running');
   const isUntried = audit !== null && audit.valid + audit.invalid + audit.denied === audit.reused;
   const resultOf = (stop: Stop | null, failedRounds = 0): ChunkResult => {
     const { state } = writer;
-    return { stop, settled, open: pending.length - settled, failedRounds, isUntried, state };
+    return { stop, done, open: pending.length - done, failedRounds, isUntried, state };
   };
   if (audit === null || pending.length === 0) return { ...resultOf(null), open: 0 };
   const { username } = binding;
@@ -70,7 +70,7 @@ export async function validateChunk(
   }
   const record = (results: readonly CodeResult[]): Promise<void> => {
     for (const { finding, final, denied } of results) {
-      if (final || denied === true) settled++;
+      if (final || denied === true) done++;
       if (final) onVerdict?.(finding.verdict);
     }
     return writer.add(results);
@@ -88,11 +88,10 @@ export async function validateChunk(
   for await (const batch of validator) {
     const results: CodeResult[] = [];
     for (const result of batch) {
-      const { code, kind, proof, evidence, at, checkpoints } = result;
-      const known = pendingByCode.get(code);
-      if (known !== undefined) results.push(settledResult(result, known, confirm));
-      else if (kind === 'found') foundCanaries.push(code);
-      else deniedCanaries.push({ code, proof, ...evidence, checkedAt: new Date(at), checkpoints });
+      const known = pendingByCode.get(result.code);
+      if (known !== undefined) results.push(countedResult(result, known, confirm));
+      else if (result.kind === 'found') foundCanaries.push(result.code);
+      else deniedCanaries.push({ ...result, ...result.evidence, checkedAt: new Date(result.at) });
     }
     await record(results);
   }
@@ -147,22 +146,28 @@ async function batchOptions(
   };
 }
 
-function settledResult(
-  { kind, proof, evidence, at, checkpoints, answer }: SettledCode,
+function countedResult(
+  one: CountedCode,
   { position, codeId }: PendingCode,
   confirm: Confirm,
 ): CodeResult {
-  const common = { position, codeId, proof, ...evidence, checkedAt: new Date(at), checkpoints };
-  if (answer !== null) {
-    const finding = { verdict: 'valid', purchase: leanReading(answer) } as const;
-    const rawHash = hash('sha256', answer.text);
-    return { ...common, finding, reason: 'answered', rawHash, final: true };
+  const { proof, evidence, at } = one;
+  const common = { position, codeId, proof, ...evidence, checkedAt: new Date(at) };
+  if (one.kind === 'found') {
+    const finding = { verdict: 'valid', purchase: leanReading(one.answer) } as const;
+    const rawHash = hash('sha256', one.answer.text);
+    return { ...common, finding, reason: 'answered', checkpoints: null, rawHash, final: true };
   }
-  const needsSecondLook = kind === 'denied' && confirm !== 'none';
-  const denied = { ...common, rawHash: null, final: !needsSecondLook };
-  return needsSecondLook
-    ? { ...denied, finding: { verdict: 'unproven' }, reason: 'unconfirmed', denied: true }
-    : { ...denied, finding: { verdict: 'invalid' }, reason: 'denied' };
+  const denied = { ...common, checkpoints: one.checkpoints, rawHash: null };
+  return confirm === 'none'
+    ? { ...denied, finding: { verdict: 'invalid' }, reason: 'denied', final: true }
+    : {
+        ...denied,
+        finding: { verdict: 'unproven' },
+        reason: 'unconfirmed',
+        final: false,
+        denied: true,
+      };
 }
 
 /** The results of codes whose round failed, and the most rounds that a code has failed that may still pass. */

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import type { SettledCode } from '../../../src/jobs/codes/types.js';
-import { askedFor } from '../../cli/support.js';
+import type { CountedCode } from '../../../src/jobs/codes/types.js';
+import { validatedCodes } from '../../cli/support.js';
 import {
-  ask,
+  validateBatch,
   cached,
   failingOn,
   invalidCodes,
@@ -22,13 +22,13 @@ async function shopWith(count: number, nth?: number) {
 
 it('continues from the state of the batch before, without new proofs', async () => {
   const shop = await openShop();
-  const { endState } = await ask(shop, { codes: listOf(shop, 50) });
+  const { endState } = await validateBatch(shop, { codes: listOf(shop, 50) });
   const before = shop.sim.requestCount;
   const codes = listOf(shop, 150)
     .slice(50)
     .map((code) => code.toUpperCase());
   const valid = codes.filter((code) => shop.truth(code) === 'valid');
-  const report = await ask(shop, { codes: valid, startState: endState });
+  const report = await validateBatch(shop, { codes: valid, startState: endState });
   expect(verdictsOf(report)).toEqual(truthOf(shop, valid));
   expect(shop.sim.requestCount - before).toBe(valid.length);
 });
@@ -37,14 +37,14 @@ it('yields denials long before the end, so that a kill loses little', async () =
   const { shop, codes } = await shopWith(1_000, 2);
   const yielded = new Set<string>();
   let longest = 0;
-  await ask(shop, {
+  await validateBatch(shop, {
     codes,
-    onSettled: (settled) => {
-      for (const { code } of settled) yielded.add(code);
-      const asked = new Set(askedFor(shop.sim));
+    onCounted: (counted) => {
+      for (const { code } of counted) yielded.add(code);
+      const sent = new Set(validatedCodes(shop.sim));
       longest = Math.max(
         longest,
-        codes.filter((code) => asked.has(code) && !yielded.has(code)).length,
+        codes.filter((code) => sent.has(code) && !yielded.has(code)).length,
       );
     },
   });
@@ -52,10 +52,10 @@ it('yields denials long before the end, so that a kill loses little', async () =
   expect(longest).toBeLessThan(130);
 });
 
-it('settles an all-invalid list, for one canary per 25 denials or fewer', async () => {
+it('counts an all-invalid list, for one canary per 25 denials or fewer', async () => {
   const shop = await openShop();
   const codes = invalidCodes(400);
-  const report = await ask(shop, { codes });
+  const report = await validateBatch(shop, { codes });
   expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
   expect(shop.sim.requestCount).toBeLessThanOrEqual(1.1 * codes.length);
 });
@@ -65,17 +65,21 @@ it('proves pending denials before it closes', async () => {
   const codes = invalidCodes(200);
   const closing = new AbortController();
   shop.sim.afterRequests(40, () => closing.abort());
-  const report = await ask(shop, { codes, closing: closing.signal });
+  const report = await validateBatch(shop, { codes, closing: closing.signal });
   expect(report.stop).toMatchObject({ reason: 'aborted' });
   expect(report.left.length).toBeGreaterThan(140);
-  expect(report.settled.length).toBe(codes.length - report.left.length);
+  expect(report.counted.length).toBe(codes.length - report.left.length);
   expect(new Set(Object.values(verdictsOf(report)))).toEqual(new Set(['invalid']));
 });
 
 it('stops after two challenges', async () => {
   const shop = await openShop();
   shop.sim.faults.always('validate', { kind: 'challenge', status: 403 });
-  const report = await ask(shop, { codes: listOf(shop, 500), concurrency: 1, canaries: [] });
+  const report = await validateBatch(shop, {
+    codes: listOf(shop, 500),
+    concurrency: 1,
+    canaries: [],
+  });
   expect(report.stop).toMatchObject({ reason: 'challenge' });
   expect(shop.sim.requestCount).toBe(3);
 });
@@ -87,34 +91,34 @@ it('retries codes whose replies were lost', async () => {
     shop.sim.afterRequests(at, () => shop.sim.faults.next('any', { kind: 'html' }));
     requests++;
   }
-  const report = await ask(shop, { codes });
+  const report = await validateBatch(shop, { codes });
   expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
   expect(shop.sim.requestCount).toBeLessThan(codes.length + 4 * requests);
 });
 
 it('sends the next code before it yields the last one', async () => {
   const { shop, codes } = await shopWith(5);
-  const asked: string[] = [];
+  const sent: string[] = [];
   const lead: number[] = [];
-  const onSettled = (settled: readonly SettledCode[]): void => {
-    for (const { code } of settled) lead.push(asked.length - asked.indexOf(code));
+  const onCounted = (counted: readonly CountedCode[]): void => {
+    for (const { code } of counted) lead.push(sent.length - sent.indexOf(code));
   };
-  await ask(recording(shop, asked), { codes, canaries: [], concurrency: 1, onSettled });
+  await validateBatch(recording(shop, sent), { codes, canaries: [], concurrency: 1, onCounted });
   expect(lead).toEqual([2, 2, 2, 2, 1]);
 });
 
 it('yields verdicts along the way even if replies take no time', async () => {
   const { shop, codes } = await shopWith(200, 1_000);
-  const asked: string[] = [];
+  const sent: string[] = [];
   const waiting: number[] = [];
   let yielded = 0;
-  const onSettled = (settled: readonly SettledCode[]): void => {
-    waiting.push(asked.length - yielded);
-    yielded += settled.length;
+  const onCounted = (counted: readonly CountedCode[]): void => {
+    waiting.push(sent.length - yielded);
+    yielded += counted.length;
   };
-  const report = await ask(recording(await cached(shop, codes, 'at once'), asked), {
+  const report = await validateBatch(recording(await cached(shop, codes, 'at once'), sent), {
     codes,
-    onSettled,
+    onCounted,
   });
   expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
   expect(Math.max(...waiting)).toBeLessThan(50);
@@ -123,22 +127,24 @@ it('yields verdicts along the way even if replies take no time', async () => {
 it('reads all replies that came together before it requests a proof', async () => {
   const shop = await openShop();
   const codes = shuffled(listOf(shop, 500, 5));
-  const asked: string[] = [];
-  const report = await ask(recording(await cached(shop, codes, 'together'), asked), { codes });
+  const sent: string[] = [];
+  const report = await validateBatch(recording(await cached(shop, codes, 'together'), sent), {
+    codes,
+  });
   expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
-  expect(asked.length - codes.length).toBeLessThanOrEqual(17);
+  expect(sent.length - codes.length).toBeLessThanOrEqual(17);
 });
 
 it('sends no code while its reader is busy', async () => {
   const { shop, codes } = await shopWith(200);
-  const asked: string[] = [];
+  const sent: string[] = [];
   const sentMeanwhile: number[] = [];
-  const onSettled = async (): Promise<void> => {
-    const before = asked.length;
+  const onCounted = async (): Promise<void> => {
+    const before = sent.length;
     await sleep(5);
-    sentMeanwhile.push(asked.length - before);
+    sentMeanwhile.push(sent.length - before);
   };
-  const report = await ask(recording(shop, asked), { codes, onSettled });
+  const report = await validateBatch(recording(shop, sent), { codes, onCounted });
   expect(verdictsOf(report)).toEqual(truthOf(shop, codes));
   expect(sentMeanwhile.length).toBeGreaterThan(10);
   expect(new Set(sentMeanwhile)).toEqual(new Set([0]));
@@ -148,18 +154,18 @@ it('does not stop for an outage when the marketplace fails only on some codes', 
   const shop = await openShop();
   const failing = Array.from({ length: 40 }, (_, i) => `of-a-deleted-item-${i}`);
   const others = listOf(shop, 60, 4);
-  const report = await ask(failingOn(shop, failing), { codes: [...failing, ...others] });
+  const report = await validateBatch(failingOn(shop, failing), { codes: [...failing, ...others] });
   expect(report).toMatchObject({ left: [], stop: null });
   expect(verdictsOf(report)).toEqual({
     ...truthOf(shop, others),
     ...Object.fromEntries(failing.map((code) => [code, 'unproven'])),
   });
-  expect(shop.timesAsked(shop.canary)).toBeLessThan(25);
+  expect(shop.timesValidated(shop.canary)).toBeLessThan(25);
 });
 
 it('stops for an outage when the canary fails too', async () => {
   const { shop, codes } = await shopWith(100);
-  const report = await ask(failingOn(shop, [...codes, shop.canary]), { codes });
+  const report = await validateBatch(failingOn(shop, [...codes, shop.canary]), { codes });
   expect(report.stop).toMatchObject({ reason: 'unavailable' });
   expect(report.left.length).toBeGreaterThan(50);
 });

@@ -132,9 +132,6 @@ export function isUnconfirmedDenial(check: { verdict: string; reason: string | n
   return check.verdict === 'unproven' && check.reason === 'unconfirmed';
 }
 
-/** When a retry may help: at once, once the cause is gone, or hardly ever. */
-type Retry = 'now' | 'later' | 'pointless';
-
 const KEY =
   'check the API key in the workspace settings of the marketplace; `seller-mirror doctor` tries it';
 const ADDRESS = 'check MARKETPLACE_URL, and that the API is switched on';
@@ -142,29 +139,87 @@ const ANSWERS = '`seller-mirror doctor` shows how the marketplace answers';
 const CANARY = 'name a code that you know is valid with --canary CODE';
 const SHARED = 'wait a while; lower REQUESTS_PER_MINUTE if others share this address';
 
-/** When to retry, why there is no verdict, and what to do if a retry is not enough. */
-const REASONS: Readonly<Record<UnprovenReason, readonly [Retry, string, string?]>> = {
-  limited: ['later', 'the marketplace said there were too many requests', SHARED],
-  unavailable: ['later', 'the marketplace was not available'],
-  unreadable: ['pointless', 'the answer could not be understood', ANSWERS],
-  'no-purchase': ['pointless', 'the answer holds no data of a purchase', ANSWERS],
-  refused: ['later', 'the marketplace refused the API key', KEY],
-  'switched-off': ['later', 'there was no API at the address', ADDRESS],
-  redirect: ['later', 'the marketplace sent the request to another address', ADDRESS],
-  'another-code': ['now', 'the answer is about another code', ANSWERS],
-  'account-changed': [
-    ...(['later', 'the API key opened another account'] as const),
-    `find out whose API key it is; ${KEY}`,
-  ],
-  'no-account-before': ['now', 'denied before the API key was proven'],
-  'no-account-after': ['later', 'denied, and the API key was not proven afterwards'],
-  'no-canary-before': ['now', 'denied before any code known to be valid was found', CANARY],
-  'no-canary-after': ['later', 'denied, and no code known to be valid was found afterwards'],
-  'no-canary': ['later', 'denied, as was every code known to be valid', CANARY],
-  'proof-failed': ['now', 'denied while a proof of the API key failed'],
-  gap: ['now', 'denied, and the API key was not proven within two minutes'],
-  'row-too-long': ['now', 'one of too many denials in a row without a valid code between them'],
-  unconfirmed: ['now', 'denied, but not often enough to be called invalid'],
+interface Unproven {
+  /** When another round may help: at once, once the cause is gone, or hardly ever. */
+  readonly retry: 'now' | 'later' | 'pointless';
+  /** Another try in the same batch may help, too. */
+  readonly inBatch?: true;
+  readonly why: string;
+  /** What to do if a retry is not enough. */
+  readonly remedy?: string;
+}
+
+const REASONS: Readonly<Record<UnprovenReason, Unproven>> = {
+  limited: {
+    retry: 'later',
+    why: 'the marketplace said there were too many requests',
+    remedy: SHARED,
+  },
+  unavailable: { retry: 'later', inBatch: true, why: 'the marketplace was not available' },
+  unreadable: { retry: 'pointless', why: 'the answer could not be understood', remedy: ANSWERS },
+  'no-purchase': {
+    retry: 'pointless',
+    why: 'the answer holds no data of a purchase',
+    remedy: ANSWERS,
+  },
+  refused: {
+    retry: 'later',
+    inBatch: true,
+    why: 'the marketplace refused the API key',
+    remedy: KEY,
+  },
+  'switched-off': {
+    retry: 'later',
+    inBatch: true,
+    why: 'there was no API at the address',
+    remedy: ADDRESS,
+  },
+  redirect: {
+    retry: 'later',
+    inBatch: true,
+    why: 'the marketplace sent the request to another address',
+    remedy: ADDRESS,
+  },
+  // Not in the same batch: each such answer costs the denials around it their proof.
+  'another-code': { retry: 'now', why: 'the answer is about another code', remedy: ANSWERS },
+  'account-changed': {
+    retry: 'later',
+    why: 'the API key opened another account',
+    remedy: `find out whose API key it is; ${KEY}`,
+  },
+  'no-account-before': { retry: 'now', inBatch: true, why: 'denied before the API key was proven' },
+  'no-account-after': { retry: 'later', why: 'denied, and the API key was not proven afterwards' },
+  'no-canary-before': {
+    retry: 'now',
+    inBatch: true,
+    why: 'denied before any code known to be valid was found',
+    remedy: CANARY,
+  },
+  'no-canary-after': {
+    retry: 'later',
+    why: 'denied, and no code known to be valid was found afterwards',
+  },
+  'no-canary': {
+    retry: 'later',
+    why: 'denied, as was every code known to be valid',
+    remedy: CANARY,
+  },
+  'proof-failed': {
+    retry: 'now',
+    inBatch: true,
+    why: 'denied while a proof of the API key failed',
+  },
+  gap: {
+    retry: 'now',
+    inBatch: true,
+    why: 'denied, and the API key was not proven within two minutes',
+  },
+  'row-too-long': {
+    retry: 'now',
+    inBatch: true,
+    why: 'one of too many denials in a row without a valid code between them',
+  },
+  unconfirmed: { retry: 'now', why: 'denied, but not often enough to be called invalid' },
 };
 
 /** Null for a reason that an older version stored. */
@@ -175,15 +230,20 @@ function reasonOf(word: string): UnprovenReason | null {
 /** Explains a missing verdict. A reason from an older version is shown unchanged. */
 export function whyUnproven(word: string): string {
   const reason = reasonOf(word);
-  return reason === null ? word : REASONS[reason][1];
+  return reason === null ? word : REASONS[reason].why;
 }
 
 /** The remedy for a missing verdict. An unknown reason gets that of an outage. */
 export function unprovenRemedy(word: string): string {
-  const [retry, , remedy] = REASONS[reasonOf(word) ?? 'unavailable'];
+  const { retry, remedy } = REASONS[reasonOf(word) ?? 'unavailable'];
   return remedy ?? (retry === 'now' ? 'check again' : 'check again later');
 }
 
-export function retryOf(reason: UnprovenReason): Retry {
-  return REASONS[reason][0];
+export function retryOf(reason: UnprovenReason): Unproven['retry'] {
+  return REASONS[reason].retry;
+}
+
+/** Whether another try in the same batch may help. */
+export function isRetriedInBatch(reason: UnprovenReason): boolean {
+  return REASONS[reason].inBatch === true;
 }

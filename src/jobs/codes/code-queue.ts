@@ -1,15 +1,13 @@
-import type { CallResult, UnprovenReason } from '../../domain/codes/outcome.js';
+import {
+  isRetriedInBatch,
+  type CallResult,
+  type UnprovenReason,
+} from '../../domain/codes/outcome.js';
 import type { CodeCall } from '../../domain/codes/proof.js';
 import type { UnprovenCode } from './types.js';
 
 /** Tries of a code in one batch before it stays unproven. */
 const MAX_TRIES = 3;
-
-/** Reasons for which another try in the same batch may help. */
-const RETRYABLE: ReadonlySet<UnprovenReason> = new Set<UnprovenReason>([
-  ...(['unavailable', 'refused', 'switched-off', 'redirect', 'proof-failed', 'gap'] as const),
-  ...(['no-account-before', 'no-canary-before', 'row-too-long'] as const),
-]);
 
 /** The codes of one batch: first those of the list, once each, then the retries. */
 export class CodeQueue {
@@ -56,7 +54,7 @@ export class CodeQueue {
     const tries = (this.#tries.get(code) ?? 0) + 1;
     this.#tries.set(code, tries);
     this.unproven.set(code, { reason, evidence, at });
-    if (RETRYABLE.has(reason) && tries < MAX_TRIES) this.#retries.add(code);
+    if (isRetriedInBatch(reason) && tries < MAX_TRIES) this.#retries.add(code);
   }
 
   /** The unproven codes of the list. */

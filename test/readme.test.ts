@@ -157,10 +157,9 @@ describe('the explanation of proofs in README', () => {
     const few = MIN_SECOND_LOOKS.toLocaleString('en');
     expect(text).toContain(`if at most ${few} codes or a tenth`);
     expect(text).toContain(`one in ${SAMPLE_INTERVAL} is checked again, but at least ${few},`);
-    const untimed = { checkpointBefore: null, checkpointAfter: null };
     const [first, last] = [
-      { at: new Date(0), ...untimed },
-      { at: new Date(61_000), ...untimed },
+      { at: 0, checkpoints: null },
+      { at: 61_000, checkpoints: null },
     ];
     const evidence = describeDenials({ times: 2, first, last });
     expect(text).toContain(`\`${evidence.split(', at ')[0]}\``);

@@ -2,9 +2,9 @@ import * as access from './access.js';
 import * as chunks from './audits/chunks.js';
 import * as codes from './audits/codes.js';
 import * as denied from './audits/denied.js';
-import { beginAudit } from './audits/loader.js';
+import { begin } from './audits/loader.js';
 import * as progress from './audits/progress.js';
-import { recordResults } from './audits/record.js';
+import { record } from './audits/record.js';
 import * as results from './audits/results.js';
 import type { LockedChunk } from './audits/types.js';
 import { storedBudget } from './budget.js';
@@ -114,34 +114,18 @@ export function openStore(url: string, applicationName: string, times: StoreTime
       live: processes.liveProcesses,
     }),
     audits: {
-      ...withFirst(pools, {
-        begin: beginAudit,
-        results: results.auditResults,
-      }),
+      ...withFirst(pools, { begin, results: results.results }),
       withChunk: <T>(auditId: bigint, chunk: number, work: (held: LockedChunk) => Promise<T>) =>
         chunks.withChunk(pools, auditId, chunk, work),
+      ...withFirst(pool, progress),
+      ...withFirst(pool, codes),
       ...withFirst(pool, denied),
       ...withFirst(pool, {
-        get: progress.getProgress,
-        list: progress.listProgress,
-        backlogs: progress.auditBacklogs,
-        listOf: progress.getList,
+        record,
         nextChunks: chunks.nextChunks,
         pendingOf: chunks.pendingOf,
-        record: recordResults,
-        cancel: progress.cancelAudit,
-        fail: progress.failAudit,
-        note: progress.noteProblem,
-        resume: progress.resumeAudit,
-        setResultFile: progress.setResultFile,
-        markResultWritten: progress.markResultWritten,
         unprovenCounts: results.unprovenCounts,
         accountProven: results.accountProven,
-        countRunning: codes.countRunning,
-        canariesOf: codes.canariesOf,
-        codesToRecheck: codes.codesToRecheck,
-        knownCodes: codes.knownCodes,
-        checksOf: codes.checksOf,
       }),
     },
     ...withFirst(pools, { prune, measurePrune }),

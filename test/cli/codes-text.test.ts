@@ -49,14 +49,18 @@ const invalid: Answer = {
   denials: {
     times: 2,
     first: {
-      at: new Date('2026-11-21T09:58:58Z'),
-      checkpointBefore: new Date('2026-11-21T09:58:40Z'),
-      checkpointAfter: new Date('2026-11-21T09:59:00Z'),
+      at: Date.parse('2026-11-21T09:58:58Z'),
+      checkpoints: {
+        before: Date.parse('2026-11-21T09:58:40Z'),
+        after: Date.parse('2026-11-21T09:59:00Z'),
+      },
     },
     last: {
-      at: new Date('2026-11-21T09:59:59Z'),
-      checkpointBefore: new Date('2026-11-21T09:59:58Z'),
-      checkpointAfter: new Date('2026-11-21T10:00:01Z'),
+      at: Date.parse('2026-11-21T09:59:59Z'),
+      checkpoints: {
+        before: Date.parse('2026-11-21T09:59:58Z'),
+        after: Date.parse('2026-11-21T10:00:01Z'),
+      },
     },
   },
 };

@@ -54,7 +54,7 @@ export async function answerCodes(
   }
   const answers: Answer[] = [];
   for await (const result of audits.results(auditId)) {
-    answers.push(await answerFromResult(app, seller, result, audit.problem));
+    answers.push(answerFromResult(result, audit.problem));
   }
   const now = new Date();
   if (options.json === true) {
@@ -90,27 +90,14 @@ async function enterCodes(
 }
 
 /** Returns the answer about a code of the audit. Without a verdict it is unproven. @param problem of the audit */
-async function answerFromResult(
-  { store }: App,
-  seller: SellerConfig,
-  result: AuditResult,
-  problem: string | null,
-): Promise<Answer> {
-  const { verdict, reason, proof, denials, purchase, checkedAt } = result;
-  const code = result.code ?? '';
-  const state = (await store.audits.knownCodes(seller.name, [code])).get(code);
-  const isAnswered = reason !== null && state !== undefined;
-  const [check] = isAnswered ? await store.audits.checksOf(state.codeId, 1) : [];
+function answerFromResult(result: AuditResult, problem: string | null): Answer {
+  const { code, verdict, reason, proof } = result;
   return {
-    code,
-    denials,
-    purchase,
-    checkedAt,
+    ...result,
+    code: code ?? '',
     verdict: verdict ?? 'unproven',
     reason: reason ?? problem ?? 'it was not checked',
     proof: proof ?? 'none',
-    httpStatus: check?.httpStatus ?? null,
-    message: check?.message ?? null,
   };
 }
 

@@ -361,9 +361,11 @@ const CheckTable: FC<{ checks: readonly CodeCheck[]; mask: (text: string) => str
 
 /** What one check alone proves. */
 function describeCheck(check: CodeCheck): string {
-  const { verdict, reason, proof, checkedAt: at, checkpointBefore, checkpointAfter } = check;
-  const denial = { at, checkpointBefore, checkpointAfter };
-  const denials = checkpointAfter === null ? null : { times: 1, first: denial, last: denial };
+  const { verdict, reason, proof, checkedAt, checkpointBefore, checkpointAfter } = check;
+  const [before, after] = [checkpointBefore?.getTime(), checkpointAfter?.getTime()];
+  const checkpoints = before === undefined || after === undefined ? null : { before, after };
+  const denial = { at: checkedAt.getTime(), checkpoints };
+  const denials = checkpoints === null ? null : { times: 1, first: denial, last: denial };
   const facts = { reason, proof, denials, checkedAt: null };
   return describeVerdict({ ...facts, verdict: isUnconfirmedDenial(check) ? 'invalid' : verdict });
 }

@@ -1,13 +1,14 @@
 import { moment } from '../moment.js';
 import type { KnownPurchase } from './known-code.js';
+import type { Checkpoints } from './proof.js';
 import { whyUnproven } from './outcome.js';
 
 /** A denial that counts. */
 export interface Denial {
-  readonly at: Date;
-  /** When the checkpoints around it ended; null if an older version recorded it. */
-  readonly checkpointBefore: Date | null;
-  readonly checkpointAfter: Date | null;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  /** Null if an older version recorded it. */
+  readonly checkpoints: Checkpoints | null;
 }
 
 /** The denials that made a code invalid. */
@@ -59,18 +60,18 @@ export function describeVerdict(facts: Omit<RecordFacts, 'purchase'>): string {
  */
 export function describeDenials({ times, first, last }: Denials): string {
   if (times < 2) return `denied once, at ${denialText(last)}`;
-  const apart = interval(last.at.getTime() - first.at.getTime());
+  const apart = interval(last.at - first.at);
   return times === 2
     ? `denied twice, ${apart} apart, at ${denialText(first)} and ${denialText(last)}`
     : `denied ${times} times within ${apart}, from ${denialText(first)} to ${denialText(last)}`;
 }
 
-function denialText({ at, checkpointBefore, checkpointAfter }: Denial): string {
-  const text = moment(at);
-  if (checkpointBefore === null || checkpointAfter === null) return text;
+function denialText({ at, checkpoints }: Denial): string {
+  const text = moment(new Date(at));
+  if (checkpoints === null) return text;
   const day = text.slice(0, 'YYYY-MM-DD '.length);
-  const [before, after] = [checkpointBefore, checkpointAfter].map((checkpoint) =>
-    moment(checkpoint).replace(day, ''),
+  const [before, after] = [checkpoints.before, checkpoints.after].map((time) =>
+    moment(new Date(time)).replace(day, ''),
   );
   return `${text} (between checkpoints at ${before} and ${after})`;
 }

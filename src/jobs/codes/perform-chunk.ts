@@ -61,9 +61,8 @@ export async function performAuditChunk(
     signal.throwIfAborted();
     return await audits.withChunk(auditId, chunk, async (held) => {
       if (chunk === SECOND_LOOK) return takeSecondLook(deps, job, held, signal);
-      const pending = await audits.pendingOf(auditId, chunk);
-      const confirm = (await audits.deniedCodes(auditId))?.confirm ?? 'auto';
-      const result = await validateChunk(deps, held, pending, confirm, signal);
+      const pending = await audits.pendingOf(auditId, chunk, held.chunkSize);
+      const result = await validateChunk(deps, held, pending, held.confirm, signal);
       return (await openCodesOutcome(deps, job, result)) ?? finishChunk(deps, job);
     });
   } catch (error) {

@@ -285,7 +285,7 @@ class ResultWriter {
     const [calls, results] = [callCount(), this.#buffer];
     this.#buffer = [];
     const newCalls = calls - this.#countedCalls;
-    this.state = (await store.audits.record(this.#auditId, results, newCalls)).state;
+    this.state = await store.audits.record(this.#auditId, results, newCalls);
     this.#countedCalls = calls;
     if (this.state !== 'running') this.#auditEnded.abort();
   }

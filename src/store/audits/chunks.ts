@@ -48,20 +48,16 @@ export async function pendingOf(
   pool: Pool,
   auditId: bigint,
   chunk: number,
+  chunkSize: number,
 ): Promise<PendingCode[]> {
-  const { rows: audits } = await pool.query<{ size: number }>(
-    'SELECT chunk_size AS size FROM mirror.audits WHERE audit_id = $1',
-    [auditId],
-  );
-  const size = audits[0]?.size ?? 0;
-  // A separate query reads the size: with bounds that the planner doesn't know, it reads all codes of the seller.
+  // The size is a parameter: with bounds that the planner doesn't know, it reads all codes of the seller.
   const { rows } = await pool.query<PendingCode>(
     `SELECT ${PENDING_COLUMNS}
        FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
       WHERE a.audit_id = $1 AND a.position >= $2 AND a.position < $3
         AND a.verdict IS NULL AND a.denials = 0
       ORDER BY a.position`,
-    [auditId, chunk * size, (chunk + 1) * size],
+    [auditId, chunk * chunkSize, (chunk + 1) * chunkSize],
   );
   return rows;
 }
@@ -86,16 +82,17 @@ export async function withChunk<T>(
   let stopProbing = (): Promise<unknown> => Promise.resolve();
   try {
     const { rows } = await lock.client.query<
-      Pick<LockedChunk, 'sellerId' | 'canary'> & { readonly state: AuditState }
-    >(`SELECT seller_id AS "sellerId", canary, state FROM mirror.audits WHERE audit_id = $1`, [
-      auditId,
-    ]);
+      Omit<LockedChunk, 'lost'> & { readonly state: AuditState }
+    >(
+      `SELECT audit_id AS "auditId", chunk_size AS "chunkSize", canary, confirm, state
+         FROM mirror.audits WHERE audit_id = $1`,
+      [auditId],
+    );
     if (rows[0] === undefined) throw new AuditNotRunningError(auditId, null);
     const { state, ...audit } = rows[0];
     if (state !== 'running') throw new AuditNotRunningError(auditId, state);
     stopProbing = probeRegularly(lock.client, pools.times.silentMs / 2);
-    const { lost, assertHeld } = lock;
-    return await work({ auditId, chunk, ...audit, lost, assertHeld });
+    return await work({ ...audit, lost: lock.lost });
   } finally {
     await stopProbing();
     await lock.release();

@@ -1,5 +1,5 @@
 import type { Pool } from 'pg';
-import { DENIALS_COLUMNS, KNOWN, LEDGER_DENIALS, withDenials, type DenialsRow } from './columns.js';
+import { DENIALS, KNOWN } from './columns.js';
 import type { CodeCheck, CodeState } from './types.js';
 
 /** How many of the most recently and of the least recently checked valid codes are considered as canaries. */
@@ -59,20 +59,20 @@ export async function knownCodes(
   sellerId: string,
   codes: readonly string[],
 ): Promise<Map<string, CodeState>> {
-  const { rows } = await pool.query<Omit<CodeState, 'denials'> & DenialsRow>(
+  const { rows } = await pool.query<CodeState>(
     `SELECT p.code_id AS "codeId", p.code, ${KNOWN} AS known, p.proof, p.last_check_id AS "lastCheckId",
             p.verdict_since AS "verdictSince", p.first_checked_at AS "firstCheckedAt",
-            ${DENIALS_COLUMNS}
+            n.denials
        FROM mirror.purchase_codes p
        LEFT JOIN mirror.code_checks k ON k.check_id = p.last_check_id
-       LEFT JOIN LATERAL (${LEDGER_DENIALS}) n ON p.verdict = 'invalid'
+       LEFT JOIN LATERAL (${DENIALS}) n ON p.verdict = 'invalid'
       WHERE p.seller_id = $1 AND p.code = ANY($2::text[])`,
     [sellerId, codes],
   );
-  return new Map(rows.map((row) => [row.code, withDenials(row)]));
+  return new Map(rows.map((row) => [row.code, row]));
 }
 
-/** The ledger of a code, newest check first. */
+/** The checks of a code, newest first. */
 export async function checksOf(pool: Pool, codeId: bigint, limit: number): Promise<CodeCheck[]> {
   const { rows } = await pool.query<CodeCheck>(
     `SELECT check_id AS "checkId", audit_id AS "auditId", checked_at AS "checkedAt", verdict, reason,

@@ -1,5 +1,4 @@
 import type { Checkpoints } from '../../domain/codes/proof.js';
-import type { Denial, Denials } from '../../domain/codes/evidence.js';
 import type { Json } from '../../domain/item.js';
 import { storableJson, storableText } from '../../domain/values.js';
 
@@ -17,60 +16,33 @@ export const PURCHASE = `
       'id', p.item_id, 'name', p.item_name, 'url', p.item_url, 'previewImageUrl', p.item_preview_url,
       'full', p.item_full) END) END`;
 
+/** SQL of a time as milliseconds since 1970. */
+const ms = (time: string): string => `floor(extract(epoch FROM ${time}) * 1000)::bigint`;
+
 /** SQL of a `KnownCode` as JSON, from row `p`; null if the code was never proven. */
 export const KNOWN = `
   CASE WHEN p.verdict IS NOT NULL AND p.last_checked_at IS NOT NULL THEN json_build_object(
     'verdict', p.verdict, 'purchase', ${PURCHASE},
-    'checkedAt', floor(extract(epoch FROM p.last_checked_at) * 1000)::bigint) END`;
+    'checkedAt', ${ms('p.last_checked_at')}) END`;
+
+/** SQL of the first (`min`) or last (`max`) of some denials, as a `Denial` in JSON. */
+const denialBy = (pick: 'min' | 'max'): string => `json_build_object(
+  'at', ${ms(`${pick}(checked_at)`)},
+  'checkpoints', CASE WHEN count(checkpoint_after) = count(*) THEN json_build_object(
+    'before', ${ms(`${pick}(checkpoint_before)`)}, 'after', ${ms(`${pick}(checkpoint_after)`)}) END)`;
 
 /**
- * SQL of the denials that made a code invalid with check `k`: all of the same audit up to `k`. Without an audit the
- * code was a canary, which its last two denials made invalid.
+ * SQL of the `Denials` that made a code invalid with check `k`, as JSON, or null: all of the same audit up to `k`.
+ * Without an audit the code was a canary, which its last two denials made invalid.
  */
-export const LEDGER_DENIALS = `
-  SELECT count(*)::int AS times, min(checked_at) AS "firstAt", max(checked_at) AS "lastAt",
-         count(checkpoint_after) = count(*) AS timed,
-         min(checkpoint_before) AS "firstBefore", min(checkpoint_after) AS "firstAfter",
-         max(checkpoint_before) AS "lastBefore", max(checkpoint_after) AS "lastAfter"
+export const DENIALS = `
+  SELECT CASE WHEN count(*) > 0 THEN json_build_object(
+           'times', count(*), 'first', ${denialBy('min')}, 'last', ${denialBy('max')}) END AS denials
     FROM (SELECT checked_at, checkpoint_before, checkpoint_after FROM mirror.code_checks d
            WHERE d.code_id = k.code_id AND d.check_id <= k.check_id
              AND d.audit_id IS NOT DISTINCT FROM k.audit_id
              AND d.verdict <> 'valid' AND d.proof <> 'none'
            ORDER BY d.check_id DESC LIMIT CASE WHEN k.audit_id IS NULL THEN 2 END) denied`;
-
-/** The columns of `LEDGER_DENIALS`, joined as `n`. */
-export const DENIALS_COLUMNS = `
-  n.times, n.timed, n."firstAt", n."firstBefore", n."firstAfter", n."lastAt", n."lastBefore", n."lastAfter"`;
-
-/** A row with `DENIALS_COLUMNS`, which are null if there is no denial. */
-export interface DenialsRow {
-  readonly times: number | null;
-  /** Whether the checkpoints around every denial are known. */
-  readonly timed: boolean | null;
-  readonly firstAt: Date | null;
-  readonly firstBefore: Date | null;
-  readonly firstAfter: Date | null;
-  readonly lastAt: Date | null;
-  readonly lastBefore: Date | null;
-  readonly lastAfter: Date | null;
-}
-
-/** Replaces the denial columns of a row by `denials`, which is null if there are none. */
-export function withDenials<T extends DenialsRow>(row: T) {
-  const { times, timed, firstAt, firstBefore, firstAfter, lastAt, lastBefore, lastAfter, ...rest } =
-    row;
-  if (times === null || firstAt === null || lastAt === null) return { ...rest, denials: null };
-  const denial = (at: Date, before: Date | null, after: Date | null): Denial =>
-    timed === true
-      ? { at, checkpointBefore: before, checkpointAfter: after }
-      : { at, checkpointBefore: null, checkpointAfter: null };
-  const denials: Denials = {
-    times,
-    first: denial(firstAt, firstBefore, firstAfter),
-    last: denial(lastAt, lastBefore, lastAfter),
-  };
-  return { ...rest, denials };
-}
 
 /** Columns of `mirror.code_checks` for the checkpoints around a denial. */
 export function checkpointColumns(checkpoints: Checkpoints | null) {

@@ -61,7 +61,7 @@ export async function settleDenied(
 
 /**
  * Settles a batch of denied codes, those with the fewest denials first, so that an interruption leaves the codes that
- * were checked again. Locks rows in the same order as `recordResults`.
+ * were checked again. Locks rows in the same order as `record`.
  */
 async function settleBatch(
   client: PoolClient,
@@ -94,7 +94,7 @@ async function settleBatch(
        SELECT a.seller_id, n.code_id, n.check_id, n.checked_at, 'became-invalid', 'valid', 'invalid'
          FROM newly_invalid n JOIN mirror.audits a ON a.audit_id = $1
         WHERE n.was = 'valid' ORDER BY n.position
-     ), entries AS (
+     ), audit_codes AS (
        UPDATE mirror.audit_codes a SET verdict = $2::mirror.code_verdict
          FROM picked WHERE a.audit_id = $1 AND a.position = picked.position
      )

@@ -13,11 +13,10 @@ const TARGET = 'pg_temp.incoming_entries (entry, line, code, rejected, columns)'
  * Starts loading a list. Its rows go to a temporary table, so that a killed loader leaves nothing. No transaction is
  * open meanwhile, so that a slow list blocks nobody.
  */
-export async function beginAudit(pools: LockPools, audit: NewAudit): Promise<AuditLoader> {
+export async function begin(pools: LockPools, audit: NewAudit): Promise<AuditLoader> {
   const connection = await openLongConnection(pools);
   try {
     const { client } = connection;
-    await client.query('DROP TABLE IF EXISTS pg_temp.incoming_entries');
     await client.query(
       `CREATE TEMP TABLE incoming_entries (
          entry bigint NOT NULL, line bigint NOT NULL, code text COLLATE "C", rejected text,
@@ -214,10 +213,20 @@ async function enterList(
             CASE WHEN $14::int = 0 THEN clock_timestamp() END, $15
      RETURNING audit_id AS "auditId"`,
     [
-      ...[sellerId, storable(audit.source, LONGEST_TEXT), storableJsonText(audit.layout)],
-      ...[audit.columns.map((name) => storable(name, LONGEST_TEXT)), maxAgeSeconds],
+      sellerId,
+      storable(audit.source, LONGEST_TEXT),
+      storableJsonText(audit.layout),
+      audit.columns.map((name) => storable(name, LONGEST_TEXT)),
+      maxAgeSeconds,
       audit.canary === null ? null : storable(audit.canary, LONGEST_TEXT),
-      ...[chunkSize, lines, rejected, codes, reused, valid, invalid, pending],
+      chunkSize,
+      lines,
+      rejected,
+      codes,
+      reused,
+      valid,
+      invalid,
+      pending,
       audit.confirm ?? 'auto',
     ],
   );

@@ -13,7 +13,7 @@ type Row = Omit<AuditProgress, 'result'> &
   Omit<ResultFile, 'path'> & { readonly path: string | null };
 
 /** The progress of an audit, or null if there is no such audit. */
-export async function getProgress(pool: Pool, auditId: bigint): Promise<AuditProgress | null> {
+export async function get(pool: Pool, auditId: bigint): Promise<AuditProgress | null> {
   const { rows } = await pool.query<Row>(
     `SELECT ${PROGRESS} FROM mirror.audits WHERE audit_id = $1`,
     [auditId],
@@ -22,7 +22,7 @@ export async function getProgress(pool: Pool, auditId: bigint): Promise<AuditPro
 }
 
 /** Progress of the latest audits, newest first. @param sellerIds default: all sellers */
-export async function listProgress(
+export async function list(
   pool: Pool,
   { sellerIds, limit }: { readonly sellerIds?: readonly string[]; readonly limit: number },
 ): Promise<AuditProgress[]> {
@@ -36,7 +36,7 @@ export async function listProgress(
 }
 
 /** Running audits and pending codes of each seller with a running audit. */
-export async function auditBacklogs(pool: Pool): Promise<AuditBacklog[]> {
+export async function backlogs(pool: Pool): Promise<AuditBacklog[]> {
   const { rows } = await pool.query<AuditBacklog>(
     `SELECT seller_id AS "sellerId", count(*)::int AS running, sum(pending)::int AS pending
        FROM mirror.audits WHERE state = 'running' GROUP BY seller_id`,
@@ -45,7 +45,7 @@ export async function auditBacklogs(pool: Pool): Promise<AuditBacklog[]> {
 }
 
 /** How the list of an audit was read, or null if there is no such audit. */
-export async function getList(pool: Pool, auditId: bigint): Promise<AuditList | null> {
+export async function listOf(pool: Pool, auditId: bigint): Promise<AuditList | null> {
   const { rows } = await pool.query<AuditList>(
     `SELECT layout, columns, list_pruned_at AS "prunedAt" FROM mirror.audits WHERE audit_id = $1`,
     [auditId],
@@ -57,13 +57,13 @@ export async function getList(pool: Pool, auditId: bigint): Promise<AuditList | 
  * Cancels a running or failed audit. Its pending codes stay pending.
  * @returns the audit's state afterwards, or null if there is no such audit
  */
-export async function cancelAudit(pool: Pool, auditId: bigint): Promise<AuditState | null> {
+export async function cancel(pool: Pool, auditId: bigint): Promise<AuditState | null> {
   const set = `state = 'cancelled', problem = NULL`;
   return changeState(pool, auditId, set, `state IN ('running', 'failed')`);
 }
 
-/** Fails a running audit for a problem that needs a person. @returns as `cancelAudit` */
-export async function failAudit(
+/** Fails a running audit for a problem that needs a person. @returns as `cancel` */
+export async function fail(
   pool: Pool,
   auditId: bigint,
   problem: string,
@@ -73,11 +73,7 @@ export async function failAudit(
 }
 
 /** Records why an audit is waiting. @param problem null if it no longer waits */
-export async function noteProblem(
-  pool: Pool,
-  auditId: bigint,
-  problem: string | null,
-): Promise<void> {
+export async function note(pool: Pool, auditId: bigint, problem: string | null): Promise<void> {
   await pool.query(
     `UPDATE mirror.audits SET problem = $2
       WHERE audit_id = $1 AND state IN ('running', 'finished') AND problem IS DISTINCT FROM $2`,
@@ -108,8 +104,8 @@ export async function markResultWritten(pool: Pool, auditId: bigint): Promise<vo
   );
 }
 
-/** Resumes a cancelled or failed audit. @returns as `cancelAudit` */
-export async function resumeAudit(pool: Pool, auditId: bigint): Promise<AuditState | null> {
+/** Resumes a cancelled or failed audit. @returns as `cancel` */
+export async function resume(pool: Pool, auditId: bigint): Promise<AuditState | null> {
   const set = `problem = NULL,
     state = (CASE WHEN pending = 0 THEN 'finished' ELSE 'running' END)::mirror.audit_state,
     finished_at = CASE WHEN pending = 0 THEN clock_timestamp() END`;
@@ -128,7 +124,7 @@ async function changeState(
     `UPDATE mirror.audits SET ${set} WHERE audit_id = $1 AND ${where} RETURNING state`,
     [auditId, ...values],
   );
-  return rows[0]?.state ?? (await getProgress(pool, auditId))?.state ?? null;
+  return rows[0]?.state ?? (await get(pool, auditId))?.state ?? null;
 }
 
 function progressIn({ path, format, decimalComma, writtenAt, ...row }: Row): AuditProgress {

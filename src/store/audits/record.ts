@@ -11,30 +11,31 @@ import type { Json } from '../../domain/item.js';
 import { isObject } from '../../domain/values.js';
 import { inTransaction } from '../pools.js';
 import { checkpointColumns, LONGEST_TEXT, storable, storableJsonText, KNOWN } from './columns.js';
-import type { AuditState, CodeResult, Recorded } from './types.js';
+import type { AuditState, CodeResult } from './types.js';
 
 /** Forces index scans. Without statistics of a new list the planner would read all codes for every few results. */
 const INDEX_SCANS_ONLY = 'SET LOCAL enable_seqscan = off';
 
 /**
- * Records results of an audit in one transaction: the ledger, the known state of the codes, their transitions, the
- * audit's codes and counts. Ignores results that are recorded already, so that a failed call may be repeated. Results count in every
+ * Records results of an audit in one transaction: checks, the known state of the codes, transitions, the audit's codes and
+ * counts. Ignores results that are recorded already, so that a failed call may be repeated. Results count in every
  * state of the audit, since their calls were made.
  * @param apiCalls marketplace calls made for these results, checkpoints included
+ * @returns the audit's state afterwards
  */
-export async function recordResults(
+export async function record(
   pool: Pool,
   auditId: bigint,
   results: readonly CodeResult[],
   apiCalls: number,
-): Promise<Recorded> {
+): Promise<AuditState> {
   return inTransaction(
     pool,
     async (client) => {
       const codes = await lockCodes(client, auditId, results);
       const checks = applyResults(codes, results);
       if (checks.length > 0) await writeRows(client, auditId, codes, checks);
-      return updateCounts(client, auditId, codes, checks.length, apiCalls);
+      return updateCounts(client, auditId, codes, apiCalls);
     },
     INDEX_SCANS_ONLY,
   );
@@ -48,12 +49,12 @@ interface LockedRow {
   readonly denials: number;
   readonly known: KnownCode | null;
   /** Physical row locations (ctid), which are stable while the rows are locked. */
-  readonly entry_place: string;
+  readonly audit_code_place: string;
   readonly code_place: string;
 }
 
 /** A locked code of an audit, and how the results change it. */
-interface AuditCode {
+interface LockedCode {
   readonly before: LockedRow;
   /** Times of its unproven checks in this audit, milliseconds since 1970. */
   readonly checkTimes: Set<number>;
@@ -85,7 +86,7 @@ const LOCK = named(
   'lock',
   `
   SELECT a.position, a.code_id, a.verdict IS NOT NULL AS settled, a.attempts, a.denials,
-         ${KNOWN} AS known, a.ctid AS entry_place, p.ctid AS code_place
+         ${KNOWN} AS known, a.ctid AS audit_code_place, p.ctid AS code_place
     FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
    WHERE a.audit_id = $1 AND a.position = ANY($2::int[]) AND a.position BETWEEN $3 AND $4
    ORDER BY p.code_id FOR NO KEY UPDATE OF p, a`,
@@ -103,11 +104,11 @@ async function lockCodes(
   client: PoolClient,
   auditId: bigint,
   results: readonly CodeResult[],
-): Promise<Map<number, AuditCode>> {
+): Promise<Map<number, LockedCode>> {
   const positions = [...new Set(results.map(({ position }) => position))].sort((a, b) => a - b);
   const range = [positions[0], positions.at(-1)];
   const { rows } = await client.query<LockedRow>(LOCK, [auditId, positions, ...range]);
-  const byId = new Map<bigint, AuditCode>();
+  const byId = new Map<bigint, LockedCode>();
   for (const before of rows) {
     byId.set(before.code_id, {
       before,
@@ -140,7 +141,7 @@ async function lockCodes(
  * @returns the results that count
  */
 function applyResults(
-  codes: ReadonlyMap<number, AuditCode>,
+  codes: ReadonlyMap<number, LockedCode>,
   results: readonly CodeResult[],
 ): CodeResult[] {
   return results.filter((result) => {
@@ -183,7 +184,7 @@ const WRITE = named(
         code_id bigint, checked_at timestamptz, verdict mirror.code_verdict, reason text, proof text,
         http_status int, message text, raw_hash bytea,
         checkpoint_before timestamptz, checkpoint_after timestamptz,
-        entry_place tid, position int, settled mirror.code_verdict, attempts int, denials int,
+        audit_code_place tid, position int, settled mirror.code_verdict, attempts int, denials int,
         denied_at timestamptz,
         code_place tid, turned boolean, answered boolean, raw jsonb, transitions json,
         answered_code text, license_type text, price numeric, currency text,
@@ -220,16 +221,16 @@ const WRITE = named(
        json_to_recordset(i.transitions) AS (kind text, "from" text, "to" text)
      ) WITH ORDINALITY AS f (kind, old_value, new_value, turn)
      ORDER BY i.check_id, f.turn
-  ), entries AS (
+  ), audit_codes AS (
     UPDATE mirror.audit_codes c
        SET verdict = i.settled, check_id = i.check_id, attempts = c.attempts + i.attempts,
            denials = c.denials + i.denials,
            last_denied_at = coalesce(i.denied_at, c.last_denied_at)
       FROM incoming i
-     WHERE c.ctid = i.entry_place AND c.audit_id + 0 = $1 AND c.position = i.position
+     WHERE c.ctid = i.audit_code_place AND c.audit_id + 0 = $1 AND c.position = i.position
     RETURNING 1
   )
-  SELECT (SELECT count(*) FROM codes)::int AS codes, (SELECT count(*) FROM entries)::int AS entries`,
+  SELECT (SELECT count(*) FROM codes)::int AS codes, (SELECT count(*) FROM audit_codes)::int AS "auditCodes"`,
 );
 
 /** Rows serialized before other events get a turn. */
@@ -239,7 +240,7 @@ const ROWS_PER_TURN = 16;
 async function writeRows(
   client: PoolClient,
   auditId: bigint,
-  codes: ReadonlyMap<number, AuditCode>,
+  codes: ReadonlyMap<number, LockedCode>,
   checks: readonly CodeResult[],
 ): Promise<void> {
   const jsonRows: string[] = [];
@@ -249,14 +250,14 @@ async function writeRows(
     // Let the process read marketplace replies in between.
     if (jsonRows.length % ROWS_PER_TURN === 0) await turn();
   }
-  const { rows } = await client.query<{ codes: number; entries: number }>(WRITE, [
+  const { rows } = await client.query<{ codes: number; auditCodes: number }>(WRITE, [
     auditId,
     `[${jsonRows.join()}]`,
   ]);
   const all = [...codes.values()];
-  const entries = all.filter(({ newest }) => newest !== null).length;
+  const auditCodes = all.filter(({ newest }) => newest !== null).length;
   const updates = all.filter(({ update }) => update !== null).length;
-  if (rows[0]?.codes !== updates || rows[0].entries !== entries) {
+  if (rows[0]?.codes !== updates || rows[0].auditCodes !== auditCodes) {
     throw new Error(`audit ${auditId}: locked rows have moved`);
   }
 }
@@ -266,7 +267,7 @@ async function writeRows(
  * 17 µs instead of 27.
  * @param code the code, if this is its newest check; else null
  */
-function checkRow(result: CodeResult, code: AuditCode | null): string {
+function checkRow(result: CodeResult, code: LockedCode | null): string {
   const { codeId, checkedAt, checkpoints, finding, reason, proof } = result;
   const { httpStatus, message, rawHash } = result;
   const row = JSON.stringify({
@@ -279,7 +280,7 @@ function checkRow(result: CodeResult, code: AuditCode | null): string {
     message: message === null ? undefined : storable(message, LONGEST_TEXT),
     raw_hash: rawHash === null ? undefined : `\\x${rawHash}`,
     ...checkpointColumns(checkpoints),
-    ...(code === null ? null : entryColumns(code)),
+    ...(code === null ? null : auditCodeColumns(code)),
     ...(code?.update ? codeColumns(code.before, code.update, finding.verdict === 'valid') : null),
   });
   if (finding.verdict !== 'valid' || !code?.update) return row;
@@ -288,9 +289,9 @@ function checkRow(result: CodeResult, code: AuditCode | null): string {
 }
 
 /** New values of the code's row in `audit_codes`. */
-function entryColumns({ before, verdict, attempts, denials, deniedAt }: AuditCode) {
+function auditCodeColumns({ before, verdict, attempts, denials, deniedAt }: LockedCode) {
   return {
-    entry_place: before.entry_place,
+    audit_code_place: before.audit_code_place,
     position: before.position,
     settled: verdict ?? undefined,
     attempts,
@@ -302,7 +303,7 @@ function entryColumns({ before, verdict, attempts, denials, deniedAt }: AuditCod
 /** New values of the code's row in `purchase_codes`. */
 function codeColumns(
   before: LockedRow,
-  { known: { verdict, purchase }, transitions }: NonNullable<AuditCode['update']>,
+  { known: { verdict, purchase }, transitions }: NonNullable<LockedCode['update']>,
   answered: boolean,
 ) {
   const item = purchase?.item ?? null;
@@ -336,10 +337,9 @@ function withoutItem(raw: Json, purchase: KnownPurchase | null): Json {
 async function updateCounts(
   client: PoolClient,
   auditId: bigint,
-  codes: ReadonlyMap<number, AuditCode>,
-  recorded: number,
+  codes: ReadonlyMap<number, LockedCode>,
   apiCalls: number,
-): Promise<Recorded> {
+): Promise<AuditState> {
   const counts = { valid: 0, invalid: 0, unproven: 0, denied: 0, overturned: 0, apiCalls };
   /** Codes that their chunk no longer needs to check. */
   const positions: number[] = [];
@@ -352,9 +352,7 @@ async function updateCounts(
     counts.denied += Number(isDenied && verdict === null) - Number(wasDenied);
     if (isDenied && verdict === 'valid') counts.overturned++;
   }
-  const state = await addCounts(client, auditId, counts, positions);
-  const settled = counts.valid + counts.invalid + counts.unproven;
-  return { recorded, settled, state, finished: settled > 0 && state === 'finished' };
+  return addCounts(client, auditId, counts, positions);
 }
 
 /** Updates the audit's row last, since all writers of this audit wait for its lock. */
@@ -397,9 +395,8 @@ export async function addCounts(
   { valid, invalid, unproven, apiCalls, denied, overturned }: Counts,
   positions: readonly number[],
 ): Promise<AuditState> {
-  const { rows } = await client.query<{ state: AuditState }>(COUNT, [
-    ...[auditId, positions, valid, invalid, unproven, apiCalls, denied, overturned],
-  ]);
+  const values = [auditId, positions, valid, invalid, unproven, apiCalls, denied, overturned];
+  const { rows } = await client.query<{ state: AuditState }>(COUNT, values);
   if (rows[0] === undefined) throw new Error(`there is no audit ${auditId}`);
   return rows[0].state;
 }

@@ -1,12 +1,6 @@
 import type { Pool, QueryResult } from 'pg';
 import { type LockPools, openLongConnection } from '../locks.js';
-import {
-  DENIALS_COLUMNS,
-  type DenialsRow,
-  LEDGER_DENIALS,
-  PURCHASE,
-  withDenials,
-} from './columns.js';
+import { DENIALS, PURCHASE } from './columns.js';
 import type { AuditResult, UnprovenCount } from './types.js';
 
 /**
@@ -19,17 +13,15 @@ export const RESULTS = `
   SELECT e.line, e.columns, e.rejected, p.code, c.verdict, coalesce(c.reused, false) AS reused,
          k.checked_at AS "checkedAt", k.proof,
          CASE WHEN c.verdict = 'invalid' THEN 'denied' ELSE k.reason END AS reason,
-         ${DENIALS_COLUMNS}, ${PURCHASE} AS purchase
+         k.http_status AS "httpStatus", k.message, n.denials, ${PURCHASE} AS purchase
     FROM mirror.audit_entries e
     LEFT JOIN LATERAL (
       SELECT * FROM mirror.audit_codes
        WHERE audit_id = e.audit_id AND position = e.position OFFSET 0) c ON true
     LEFT JOIN mirror.purchase_codes p ON p.code_id = c.code_id
     LEFT JOIN mirror.code_checks k ON k.check_id = c.check_id
-    LEFT JOIN LATERAL (${LEDGER_DENIALS}) n ON c.verdict = 'invalid'
+    LEFT JOIN LATERAL (${DENIALS}) n ON c.verdict = 'invalid'
    WHERE e.audit_id = $1 ORDER BY e.entry`;
-
-type Row = Omit<AuditResult, 'denials'> & DenialsRow;
 
 /** Records fetched at once. The next batch is fetched while the caller handles this one. */
 const BATCH_ROWS = 1_000;
@@ -38,14 +30,14 @@ const BATCH_ROWS = 1_000;
  * Yields the records of an audit's list with their results, in list order and bounded memory. All come from one snapshot,
  * however long the caller takes. Uses a connection of its own.
  */
-export async function* auditResults(
+export async function* results(
   pools: LockPools,
   auditId: bigint,
 ): AsyncGenerator<AuditResult, void, undefined> {
   const { client, release } = await openLongConnection(pools);
   let isFinished = false;
-  const fetch = (): Promise<QueryResult<Row>> => {
-    const batch = client.query<Row>(`FETCH ${BATCH_ROWS} FROM results`);
+  const fetch = (): Promise<QueryResult<AuditResult>> => {
+    const batch = client.query<AuditResult>(`FETCH ${BATCH_ROWS} FROM results`);
     // The loop below throws this error. A caller that stops early never awaits it.
     batch.catch(() => undefined);
     return batch;
@@ -58,7 +50,7 @@ export async function* auditResults(
       const { rows } = await batch;
       if (rows.length === 0) break;
       batch = fetch();
-      yield* rows.map(withDenials);
+      yield* rows;
     }
     await client.query('COMMIT');
     isFinished = true;

@@ -84,27 +84,13 @@ export interface DeniedCodes extends DenialCounts {
   readonly open: number;
 }
 
-export interface Recorded {
-  /** New results, each with a row in the ledger. */
-  readonly recorded: number;
-  /** Codes that these results settled. */
-  readonly settled: number;
-  readonly state: AuditState;
-  /** True if these results settled the audit's last code: once for each audit. */
-  readonly finished: boolean;
-}
-
 /** A chunk that this process has locked. */
-export interface LockedChunk {
-  readonly auditId: bigint;
-  readonly chunk: number;
-  readonly sellerId: string;
+export interface LockedChunk extends Pick<Audit, 'auditId' | 'chunkSize'> {
   /** A code that the user says is valid. */
   readonly canary: string | null;
+  readonly confirm: Confirm;
   /** Aborts when the lock is lost: another process may now work on the chunk. */
   readonly lost: AbortSignal;
-  /** @throws {StoreConnectionError} when the lock is lost */
-  readonly assertHeld: () => void;
 }
 
 /** The file for the result of an audit. */
@@ -147,10 +133,12 @@ export interface AuditResult {
   readonly verdict: Verdict | null;
   /** True if the audit reused an earlier verdict. */
   readonly reused: boolean;
-  /** Time, reason and proof of the audit's last check. Null before the first. */
+  /** The audit's last check: time, reason, proof and reply. Null before the first. */
   readonly checkedAt: Date | null;
   readonly reason: string | null;
   readonly proof: string | null;
+  readonly httpStatus: number | null;
+  readonly message: string | null;
   /** The denials that made an invalid code invalid. */
   readonly denials: Denials | null;
   /** The last purchase known today. A code that became invalid keeps it. */
@@ -179,7 +167,7 @@ export interface CodeState extends Pick<
   readonly denials: Denials | null;
 }
 
-/** A row of the ledger. */
+/** One check of a code. */
 export interface CodeCheck
   extends
     Pick<Row, 'checkId' | 'auditId' | 'checkedAt' | 'checkpointBefore' | 'checkpointAfter'>,

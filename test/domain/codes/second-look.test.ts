@@ -55,10 +55,7 @@ it('chance makes a code invalid in less than one of 10,000 audits', () => {
   );
 });
 
-const firstAt = new Date('2026-11-21T10:00:00.400Z');
-const after = (seconds: number): Date => new Date(firstAt.getTime() + seconds * 1_000);
-/** Older versions recorded no checkpoints. */
-const OLD = { checkpointBefore: null, checkpointAfter: null };
+const firstAt = Date.parse('2026-11-21T10:00:00.400Z');
 
 it.each([
   [1, 0, 'denied once, at 2026-11-21 10:00:00Z'],
@@ -71,7 +68,9 @@ it.each([
   // The clock was set back.
   [2, -3, 'denied twice, 0 s apart, at 2026-11-21 10:00:00Z and 2026-11-21 09:59:57Z'],
 ])('%i denials within %f s are described in one sentence', (times, seconds, sentence) => {
-  const [first, last] = [firstAt, after(seconds)].map((at) => ({ at, ...OLD })) as [Denial, Denial];
+  // Older versions recorded no checkpoints.
+  const first = { at: firstAt, checkpoints: null };
+  const last = { at: firstAt + seconds * 1_000, checkpoints: null };
   expect(describeDenials({ times, first, last })).toBe(sentence);
 });
 
@@ -89,9 +88,8 @@ it.each([
   'the sentence on %i denials has the checkpoints of the first and the last one',
   (times, sentence) => {
     const denial = (at: number): Denial => ({
-      at: new Date(at),
-      checkpointBefore: new Date(at - 10_000),
-      checkpointAfter: new Date(at + 2_000),
+      at,
+      checkpoints: { before: at - 10_000, after: at + 2_000 },
     });
     const last = Date.parse('2026-11-21T23:59:30Z');
     expect(describeDenials({ times, first: denial(last - 61_000), last: denial(last) })).toBe(
@@ -101,9 +99,8 @@ it.each([
 );
 
 it('a checkpoint on another day than its denial is shown with its day', () => {
-  const at = new Date('2026-11-22T00:00:01Z');
-  const checkpointBefore = new Date('2026-11-21T23:59:50Z');
-  const denial = { at, checkpointBefore, checkpointAfter: at };
+  const at = Date.parse('2026-11-22T00:00:01Z');
+  const denial = { at, checkpoints: { before: Date.parse('2026-11-21T23:59:50Z'), after: at } };
   expect(describeDenials({ times: 1, first: denial, last: denial })).toBe(
     'denied once, at 2026-11-22 00:00:01Z (between checkpoints at 2026-11-21 23:59:50Z and 00:00:01Z)',
   );

@@ -213,7 +213,7 @@ it('waits as long as the server asks, and counts it against no code', async () =
   if (outcome.kind === 'later') expect(outcome.delayMs).toBeGreaterThan(3_500_000);
   // Calls in flight.
   expect(shop.sim.requestCount).toBeLessThanOrEqual(30);
-  const pending = await mirror().store.audits.pendingOf(auditId, 0);
+  const pending = await mirror().store.audits.pendingOf(auditId, 0, 100);
   expect(pending.length).toBeGreaterThan(25);
   expect(new Set(pending.map(({ attempts }) => attempts))).toEqual(new Set([0]));
 });

@@ -4,7 +4,7 @@ import { AuditNotRunningError, ChunkBusyError } from '../../../src/store/audits/
 import { StoreConnectionError } from '../../../src/store/errors.js';
 import { openStore, type Store } from '../../../src/store/store.js';
 import { useMirror } from '../../support/mirror.js';
-import { at, enterSeller, invalid, load, SELLER } from './support.js';
+import { at, enterSeller, invalid, load } from './support.js';
 
 const mirror = useMirror();
 
@@ -29,11 +29,10 @@ describe('a chunk', () => {
     const { auditId } = await load(audits, CODES, { canary: 'known' });
     const other = anotherStore().audits;
     const result = await audits.withChunk(auditId, 1, async (locked) => {
-      expect(locked).toMatchObject({ auditId, chunk: 1, sellerId: SELLER, canary: 'known' });
+      expect(locked).toMatchObject({ auditId, chunkSize: 10, canary: 'known', confirm: 'auto' });
       const never = (): never => expect.unreachable();
       await expect(audits.withChunk(auditId, 1, never)).rejects.toThrow(ChunkBusyError);
       await expect(other.withChunk(auditId, 1, never)).rejects.toThrow(ChunkBusyError);
-      locked.assertHeld();
       return other.withChunk(auditId, 2, () => Promise.resolve('the next one is free'));
     });
     expect(result).toBe('the next one is free');
@@ -63,14 +62,14 @@ describe('a chunk', () => {
     const audits = await enterSeller(mirror());
     const { auditId } = await load(audits, CODES);
     expect(await audits.nextChunks(auditId, 0, 2)).toEqual([0, 1]);
-    const codes = await audits.pendingOf(auditId, 1);
+    const codes = await audits.pendingOf(auditId, 1, 10);
     const results = codes.map((code) => invalid(code, at(1)));
     await audits.record(auditId, results, 12);
     expect(await audits.nextChunks(auditId, 0, 9)).toEqual([0, 2]);
     expect(await audits.nextChunks(auditId, 1, 9)).toEqual([2]);
     expect(await audits.nextChunks(auditId, 3, 9)).toEqual([]);
-    expect(await audits.pendingOf(auditId, 1)).toEqual([]);
-    expect(await audits.pendingOf(auditId, 99)).toEqual([]);
+    expect(await audits.pendingOf(auditId, 1, 10)).toEqual([]);
+    expect(await audits.pendingOf(auditId, 99, 10)).toEqual([]);
   });
 });
 
@@ -84,7 +83,7 @@ it('losing the connection aborts the work on a chunk, and unlocks it for others'
         WHERE datname = current_database() AND application_name = 'another'`,
     );
     while (!locked.lost.aborted) await sleep(10);
-    expect(() => locked.assertHeld()).toThrow(StoreConnectionError);
+    expect(locked.lost.reason).toBeInstanceOf(StoreConnectionError);
     expect(await audits.withChunk(auditId, 0, () => Promise.resolve('locked'))).toBe('locked');
   });
 });

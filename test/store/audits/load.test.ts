@@ -57,13 +57,18 @@ describe('a list', () => {
     const { layout, columns } = AUDIT;
     expect(await audits.listOf(auditId)).toEqual({ layout, columns, prunedAt: null });
     expect(await audits.nextChunks(auditId, 0, 10)).toEqual([0, 1]);
-    expect((await audits.pendingOf(auditId, 0)).map(({ code }) => code)).toEqual(['B', 'A', 'a']);
-    expect((await audits.pendingOf(auditId, 1)).map(({ code }) => code)).toEqual(['C']);
-    const [b] = await audits.pendingOf(auditId, 0);
+    expect((await audits.pendingOf(auditId, 0, 3)).map(({ code }) => code)).toEqual([
+      'B',
+      'A',
+      'a',
+    ]);
+    expect((await audits.pendingOf(auditId, 1, 3)).map(({ code }) => code)).toEqual(['C']);
+    const [b] = await audits.pendingOf(auditId, 0, 3);
     if (b !== undefined) await audits.record(auditId, [valid(b, at(1), purchaseOf('B'))], 1);
-    const unchecked = { checkedAt: null, reason: null, proof: null, purchase: null };
+    const reply = { httpStatus: null, message: null };
+    const unchecked = { checkedAt: null, reason: null, proof: null, ...reply, purchase: null };
     const open = { rejected: null, verdict: null, reused: false, denials: null, ...unchecked };
-    const check = { checkedAt: at(1), reason: 'answered', proof: 'purchase' };
+    const check = { checkedAt: at(1), reason: 'answered', proof: 'purchase', httpStatus: 200 };
     const found = {
       ...open,
       verdict: 'valid',
@@ -102,7 +107,7 @@ describe('a list', () => {
     );
   });
 
-  it('without codes to ask is finished at once', async () => {
+  it('without codes to check is finished at once', async () => {
     const audits = await enterSeller(mirror());
     for (const codes of [[], [null, null]]) {
       const { auditId, ...size } = await load(audits, codes);
@@ -125,18 +130,18 @@ describe('a list', () => {
     expect(size).toEqual({ lines: 6, rejected: 0, codes: 6, reused: 2, chunks: 2 });
     const counts = { valid: 2, invalid: 0, pending: 4, reused: 2, state: 'running' };
     expect(await audits.get(auditId)).toMatchObject(counts);
-    expect(await audits.pendingOf(auditId, 0)).toMatchObject([
+    expect(await audits.pendingOf(auditId, 0, 2)).toMatchObject([
       { code: 'new', position: 0, known: null },
       { code: 'old', position: 1, known: { verdict: 'valid' } },
     ]);
-    const rest = (await audits.pendingOf(auditId, 1)).map(({ code }) => code);
+    const rest = (await audits.pendingOf(auditId, 1, 2)).map(({ code }) => code);
     expect(rest).toEqual(['far ahead', 'newer']);
-    expect(await audits.pendingOf(auditId, 2)).toEqual([]);
+    expect(await audits.pendingOf(auditId, 2, 2)).toEqual([]);
     const [young] = await resultsOf(audits, auditId);
     expect(young).toMatchObject({ verdict: 'valid', reused: true, proof: 'purchase' });
   });
 
-  it('with only fresh codes is finished at once, and without a maximum age asks all', async () => {
+  it('with only fresh codes is finished at once, and without a maximum age checks all', async () => {
     const audits = await enterSeller(mirror());
     await prove(audits, 'A', 0);
     const all = await load(audits, ['A'], { maxAgeSeconds: 3_600 });

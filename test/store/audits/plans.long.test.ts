@@ -69,8 +69,8 @@ function loadMany(): Promise<bigint> {
 async function workOn({ audits }: Store, auditId: bigint, round: number): Promise<void> {
   const minute = 10 * round;
   const [chunk = -1] = await audits.nextChunks(auditId, 2_000 * round, 1);
-  await audits.withChunk(auditId, chunk, async () => {
-    const [first, second, ...rest] = await audits.pendingOf(auditId, chunk);
+  await audits.withChunk(auditId, chunk, async ({ chunkSize }) => {
+    const [first, second, ...rest] = await audits.pendingOf(auditId, chunk, chunkSize);
     if (first === undefined || second === undefined) throw new Error('nothing is pending');
     for (const n of [1, 2, 3]) await audits.record(auditId, [unproven(second, at(minute + n))], 1);
     const found = valid(first, at(minute), purchaseOf(first.code));

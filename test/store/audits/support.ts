@@ -56,8 +56,9 @@ export async function load(
 
 export async function pending(audits: Store['audits'], auditId: bigint): Promise<PendingCode[]> {
   const out: PendingCode[] = [];
+  const chunkSize = (await audits.get(auditId))?.chunkSize ?? 0;
   for (const chunk of await audits.nextChunks(auditId, 0, 1_000_000)) {
-    out.push(...(await audits.pendingOf(auditId, chunk)));
+    out.push(...(await audits.pendingOf(auditId, chunk, chunkSize)));
   }
   return out;
 }
@@ -136,10 +137,9 @@ export function checkpointsAround(at: Date): Checkpoints {
   return { before: at.getTime() - 10_000, after: at.getTime() + 2_000 };
 }
 
-/** A denial as read from the ledger. */
+/** A denial as read from the checks. */
 export function denialAt(at: Date): Denial {
-  const { before, after } = checkpointsAround(at);
-  return { at, checkpointBefore: new Date(before), checkpointAfter: new Date(after) };
+  return { at: at.getTime(), checkpoints: checkpointsAround(at) };
 }
 
 export function invalid({ position, codeId }: Place, checkedAt: Date): CodeResult {

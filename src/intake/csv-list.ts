@@ -2,7 +2,7 @@ import { unescapeFormula, uniqueNames } from '../domain/csv.js';
 import { chooseColumn, kindOf, nameRank, plainName } from './columns.js';
 import { cellsOf, recordJoiner, type CsvRecord } from './csv-records.js';
 import { wrongFile } from './types.js';
-import type { Columns, IntakeRow, Plan, Sample, Splitter, Tally } from './types.js';
+import type { Columns, UncheckedRow, Plan, Sample, Splitter, Tally } from './types.js';
 import { lineSplitter, type Line } from './text-list.js';
 
 type Cells = readonly string[];
@@ -69,14 +69,14 @@ interface CsvShape {
   readonly skipped: number;
 }
 
-function csvReader(shape: CsvShape, tally: Tally): Splitter<IntakeRow> {
+function csvReader(shape: CsvShape, tally: Tally): Splitter<UncheckedRow> {
   const { delimiter, maxLength, width, skipped } = shape;
   const split = lineSplitter(maxLength);
   const join = recordJoiner(delimiter, maxLength);
   const faults = { literal: { count: 0, firstLine: 0 }, unclosed: { count: 0, firstLine: 0 } };
   let short = 0;
   return (piece, isLast) => {
-    const rows: IntakeRow[] = [];
+    const rows: UncheckedRow[] = [];
     const records = join(split(piece, isLast), isLast);
     const cells = cellsOf(records, delimiter);
     // Records are not copied to add their cells: V8 allocates spread copies in its old generation, where they keep
@@ -124,7 +124,7 @@ function notesOf({ unclosed, literal }: Faults, short: number): string[] {
   return notes;
 }
 
-function rowOf(record: CsvRecord, rawCells: Cells, shape: CsvShape): IntakeRow {
+function rowOf(record: CsvRecord, rawCells: Cells, shape: CsvShape): UncheckedRow {
   const { width, codeColumn, delimiter, maxLength } = shape;
   const { line, lastLine, kind } = record;
   const cells = rawCells.map(unescapeFormula);

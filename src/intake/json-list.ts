@@ -2,7 +2,7 @@ import { chooseColumn } from './columns.js';
 import { JsonDocument, type JsonRecord } from './json-document.js';
 import { isBlank, lineSplitter } from './text-list.js';
 import { FileError, quoted, wrongFile } from './types.js';
-import type { IntakeRow, Plan, Sample, Splitter, Tally } from './types.js';
+import type { UncheckedRow, Plan, Sample, Splitter, Tally } from './types.js';
 
 const MAX_SAMPLE_RECORDS = 1000;
 const MAX_COLUMNS = 1000;
@@ -77,14 +77,14 @@ function jsonReader(
   { columns, codeColumn }: JsonShape,
   { maxLength, mask }: Sample,
   tally: Tally,
-): Splitter<IntakeRow> {
+): Splitter<UncheckedRow> {
   const document = new JsonDocument(maxLength, mask);
   const split: Splitter<JsonRecord> = byLine
     ? jsonLines(maxLength, tally)
     : (piece, isLast) => document.push(piece, isLast);
   const known = new Set(columns);
   const unknown = new Set<string>();
-  const rowOf = (record: JsonRecord): IntakeRow => {
+  const rowOf = (record: JsonRecord): UncheckedRow => {
     const { line } = record;
     const value = valueOf(record, maxLength);
     if (value.kind === 'unfit') return { line, rejected: value.reason, columns: [] };

@@ -26,6 +26,7 @@ import type {
   Reading,
   Sample,
   Tally,
+  UncheckedRow,
 } from './types.js';
 
 /** Bytes decoded at once. Small, so that their rows are garbage collected before the next piece. */
@@ -95,7 +96,7 @@ function readText(
   const found = findFormat(sample, options.name, options.format);
   const { newReader, ...columns } = planOf(found.format, sample);
 
-  async function* rows(tally: Tally): AsyncGenerator<readonly IntakeRow[], void, undefined> {
+  async function* rows(tally: Tally): AsyncGenerator<readonly UncheckedRow[], void, undefined> {
     const read = newReader(tally);
     const decode = decoderOf(encoding, tally.notes);
     for await (const piece of piecesOf(bytes, bomLength)) {
@@ -125,7 +126,7 @@ function intakeOf(
   close: () => Promise<void>,
 ): Intake {
   const mask = cellMasker(options.keys ?? []);
-  const check = (row: IntakeRow): IntakeRow => checkRow(row, layout.codeColumn, mask);
+  const check = (row: UncheckedRow): IntakeRow => checkRow(row, layout.codeColumn, mask);
   const tally = newTally();
 
   async function* checkedRows(): AsyncGenerator<readonly IntakeRow[], void, undefined> {
@@ -173,7 +174,7 @@ async function* piecesOf(
 }
 
 /** Masks API keys in a row, and rejects it if its text can't be a code. */
-function checkRow(row: IntakeRow, codeColumn: number, mask: Sample['mask']): IntakeRow {
+function checkRow(row: UncheckedRow, codeColumn: number, mask: Sample['mask']): IntakeRow {
   const { line } = row;
   const masked = row.columns.map((cell) => mask(cell));
   const isSafe = masked.every((cell, index) => cell === row.columns[index]);
@@ -190,7 +191,7 @@ function checkRow(row: IntakeRow, codeColumn: number, mask: Sample['mask']): Int
     return { line, rejected: 'the code is an API key, which is masked here', columns: hidden };
   }
   if (isShortenedNumber(code)) return { line, rejected: SHORTENED_NUMBER, columns };
-  return isSafe ? row : { line, text: row.text, columns };
+  return { line, code, columns };
 }
 
 type TextFormat = Exclude<Format, 'xlsx'>;

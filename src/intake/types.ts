@@ -43,15 +43,25 @@ export interface Layout extends Columns {
   readonly compressed: boolean;
 }
 
-export type IntakeRow = AcceptedRow | RejectedRow;
+export type IntakeRow = CodeRow | RejectedRow;
+/** A row before its code is checked. */
+export type UncheckedRow = TextRow | RejectedRow;
 
-interface AcceptedRow {
+interface Row {
   /** The line where the record begins in the file, from 1. */
   readonly line: number;
-  /** The code as in the list, not trimmed. In CSV without an apostrophe that guards against formulas. */
-  readonly text: string;
   /** The record's cells, one for each column of the layout. */
   readonly columns: readonly string[];
+}
+
+interface CodeRow extends Row {
+  /** Normalized. */
+  readonly code: string;
+}
+
+interface TextRow extends Row {
+  /** The code as in the list, not trimmed. In CSV without an apostrophe that guards against formulas. */
+  readonly text: string;
 }
 
 /** A record without a usable code. */
@@ -94,9 +104,9 @@ export interface Reading extends Columns {
   readonly encoding: Encoding;
   readonly bom: boolean;
   /** The first rows, at most 1,000. */
-  readonly first: readonly IntakeRow[];
+  readonly first: readonly UncheckedRow[];
   /** Reads all rows. Adds blank lines and notes to `tally`. Can be called once. */
-  readonly rows: (tally: Tally) => AsyncIterable<readonly IntakeRow[]>;
+  readonly rows: (tally: Tally) => AsyncIterable<readonly UncheckedRow[]>;
 }
 
 /** Splits a text that arrives in pieces: returns the parts that end in this piece. */
@@ -104,7 +114,7 @@ export type Splitter<Part> = (piece: string, isLast: boolean) => Part[];
 
 export interface Plan extends Columns {
   /** Creates a reader for the list from its beginning. It adds blank lines and notes to `tally`. */
-  readonly newReader: (tally: Tally) => Splitter<IntakeRow>;
+  readonly newReader: (tally: Tally) => Splitter<UncheckedRow>;
 }
 
 /** The beginning of a list, and how the user wants it read. */

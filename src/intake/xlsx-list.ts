@@ -1,7 +1,7 @@
 import { isShortenedNumber, kindOf, nameRank, SHORTENED_NUMBER } from './columns.js';
 import { isEmpty, planTable } from './csv-list.js';
 import { FileError, TO_CSV, quoted } from './types.js';
-import type { IntakeRow, Reading, Sample, Tally } from './types.js';
+import type { UncheckedRow, Reading, Sample, Tally } from './types.js';
 import {
   WORKBOOK_BOUNDS,
   openWorkbook,
@@ -182,11 +182,11 @@ async function* rowsOf(
   sheet: Sheet,
   plan: SheetPlan,
   tally: Tally,
-): AsyncGenerator<readonly IntakeRow[], void, undefined> {
+): AsyncGenerator<readonly UncheckedRow[], void, undefined> {
   const width = plan.table.columns.length;
   let wide = 0;
   for await (const batch of sheet.rows()) {
-    const rows: IntakeRow[] = [];
+    const rows: UncheckedRow[] = [];
     for (const row of batch) {
       if (row.number <= plan.headerRow) continue;
       const found = rowOf(row, plan);
@@ -205,7 +205,7 @@ async function* rowsOf(
   }
 }
 
-function rowOf(row: SheetRow, { table }: Pick<SheetPlan, 'table'>): IntakeRow {
+function rowOf(row: SheetRow, { table }: Pick<SheetPlan, 'table'>): UncheckedRow {
   const { number: line, cells } = row;
   const columns = cellsOf(row, table.columns.length);
   if (row.tooLong) return { line, rejected: 'is longer than a record may be', columns };

@@ -1,7 +1,6 @@
 import { stringify } from 'csv-stringify/sync';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readCode } from '../../src/domain/codes/code.js';
 import { unescapeFormula } from '../../src/domain/csv.js';
 import { planCsv } from '../../src/intake/csv-list.js';
 import type { IntakeOptions } from '../../src/intake/types.js';
@@ -19,7 +18,7 @@ describe('a CSV file', () => {
       const { layout, rows } = await readAll(`${first}\r\ncode;a,b\r\n${code(1)};x,y\r\n`);
       expect(layout).toMatchObject({ delimiter: ';', columns: ['code', 'a,b'] });
       expect(layout.reasons.join(' ')).toContain('as the first line says');
-      expect(rows).toEqual([{ line: 3, text: code(1), columns: [code(1), 'x,y'] }]);
+      expect(rows).toEqual([{ line: 3, code: code(1), columns: [code(1), 'x,y'] }]);
     },
   );
 
@@ -46,8 +45,7 @@ describe('a CSV file', () => {
     ['note;code\nx;="v-n12"', 'v-n12', 'the same in the last cell'],
   ])('%j has the code %s: %s', async (text, expected, _why) => {
     const { rows } = await readAll(`${text}\n${text.split('\n')[1]}\n`, named);
-    const read = rows.map((row) => ('text' in row ? readCode(row.text) : row));
-    expect(read).toEqual([{ code: expected }, { code: expected }]);
+    expect(rows).toMatchObject([{ code: expected }, { code: expected }]);
   });
 });
 
@@ -64,15 +62,15 @@ describe('an invalid CSV record', () => {
         // No text is lost: surplus cells are joined into the last column.
         columns: ['Smith', ' John', `${code(1)},x`],
       },
-      { line: 3, text: code(2), columns: ['a', code(2), 'b'] },
+      { line: 3, code: code(2), columns: ['a', code(2), 'b'] },
     ]);
   });
 
   it('is accepted if its surplus cells are empty, or its last cells are missing', async () => {
     const { rows, tally } = await read(`a,${code(1)},b,,\nc,${code(2)}\nd\n`);
     expect(rows).toEqual([
-      { line: 2, text: code(1), columns: ['a', code(1), 'b'] },
-      { line: 3, text: code(2), columns: ['c', code(2), ''] },
+      { line: 2, code: code(1), columns: ['a', code(1), 'b'] },
+      { line: 3, code: code(2), columns: ['c', code(2), ''] },
       { line: 4, rejected: 'ends before the column of codes', columns: ['d', '', ''] },
     ]);
     expect(tally.notes).toEqual([expect.stringContaining('1 of the records have fewer cells')]);
@@ -268,7 +266,7 @@ describe('any table', () => {
         expect(layout).toMatchObject({ delimiter, header: true, columns: header, codeColumn: 0 });
         let line = 2;
         const expected = records.map((cells) => {
-          const row = { line, text: cells[0], columns: cells.map(unescapeFormula) };
+          const row = { line, code: cells[0], columns: cells.map(unescapeFormula) };
           line += 1 + (cells.join(' ').match(/\r\n|\r|\n/g)?.length ?? 0);
           return row;
         });
@@ -287,7 +285,7 @@ describe('any table', () => {
       fc.asyncProperty(junk, fc.integer({ min: 1, max: 9 }), async (rest, size) => {
         const text = `code,b,c\n${code(1)},x,y\n${rest}`;
         const { rows } = await readAll(text, { name: 'a.csv' });
-        expect(rows[0]).toMatchObject({ line: 2, text: code(1) });
+        expect(rows[0]).toMatchObject({ line: 2, code: code(1) });
         const sample = { text, whole: true, column: undefined, maxLength: 30 };
         const plan = planCsv({ ...sample, mask: (cell) => cell });
         expect(readInPieces(plan, text, size)).toEqual(readInPieces(plan, text, Infinity));

@@ -8,8 +8,8 @@ describe('a JSON list', () => {
     const { layout, rows } = await readAll('[\n"a-1",\n "b\\u002d2" ]\n', { sizes: [1] });
     expect(layout).toMatchObject({ format: 'json', columns: ['code'], codeColumn: 0 });
     expect(rows).toEqual([
-      { line: 2, text: 'a-1', columns: ['a-1'] },
-      { line: 3, text: 'b-2', columns: ['b-2'] },
+      { line: 2, code: 'a-1', columns: ['a-1'] },
+      { line: 3, code: 'b-2', columns: ['b-2'] },
     ]);
   });
 
@@ -21,8 +21,8 @@ describe('a JSON list', () => {
     const { layout, rows } = await readAll(JSON.stringify(list, null, 2), { sizes: [3] });
     expect(layout.columns).toEqual(['purchase_code', 'buyer', 'paid', 'note', 'extra']);
     expect(rows).toEqual([
-      { line: 2, text: code(1), columns: [code(1), '{"name":"A","tags":[1]}', 'true', '', ''] },
-      { line: 13, text: code(2), columns: [code(2), '', '', '', '1.5'] },
+      { line: 2, code: code(1), columns: [code(1), '{"name":"A","tags":[1]}', 'true', '', ''] },
+      { line: 13, code: code(2), columns: [code(2), '', '', '', '1.5'] },
     ]);
   });
 
@@ -47,7 +47,7 @@ describe('a JSON list', () => {
     const list = [{ note: 'A', ref: { id: 1 } }, { note: 'B', ref: code(2) }, { ref: code(3) }];
     const { layout, rows } = await readAll(JSON.stringify(list));
     expect(layout.codeColumn).toBe(1);
-    expect(rows.map((row) => 'text' in row)).toEqual([false, true, true]);
+    expect(rows.map((row) => 'code' in row)).toEqual([false, true, true]);
   });
 
   it('is read by a field of objects if that is requested', async () => {
@@ -178,11 +178,11 @@ describe('NDJSON', () => {
     expect(layout.format).toBe('ndjson');
     expect(tally.blankLines).toBe(1);
     expect(rows).toEqual([
-      { line: 1, text: 'a', columns: ['a'] },
+      { line: 1, code: 'a', columns: ['a'] },
       { line: 2, rejected: 'is not valid JSON', columns: [] },
-      { line: 4, text: 'b', columns: ['b'] },
+      { line: 4, code: 'b', columns: ['b'] },
       { line: 5, rejected: 'is not valid JSON', columns: [] },
-      { line: 6, text: 'd', columns: ['d'] },
+      { line: 6, code: 'd', columns: ['d'] },
     ]);
   });
 

@@ -38,7 +38,7 @@ describe('a compressed list', () => {
   it('is recognized by its first bytes, and its format by the name without .gz', async () => {
     const { layout, rows } = await readAll(gzipSync('code\nx\n'), { name: 'a.csv.gz', sizes: [5] });
     expect(layout).toMatchObject({ compressed: true, format: 'csv' });
-    expect(rows).toEqual([{ line: 2, text: 'x', columns: ['x'] }]);
+    expect(rows).toEqual([{ line: 2, code: 'x', columns: ['x'] }]);
   });
 
   it('may have several members, like the output of `cat a.gz b.gz`', async () => {
@@ -178,7 +178,7 @@ describe('the encoding', () => {
     const bytes = Buffer.concat([Buffer.from(many), LATIN]);
     const { rows, tally } = await readAll(bytes, { column: '2', sizes: [4096] });
     expect(rows[40_000]).toMatchObject({ line: 40_001, rejected: expect.stringContaining('read') });
-    expect(rows[40_001]).toMatchObject({ text: 'code-2' });
+    expect(rows[40_001]).toMatchObject({ code: 'code-2' });
     expect(tally).toMatchObject({ rejected: 1 });
     expect(tally.notes).toEqual([expect.stringContaining('utf-8')]);
   });

@@ -5,6 +5,7 @@ import {
   type IntakeRow,
   type Plan,
   type Tally,
+  type UncheckedRow,
 } from '../../src/intake/types.js';
 
 /** The bytes in pieces of the given sizes, which repeat. */
@@ -36,7 +37,7 @@ export async function readAll(list: List, { sizes, ...options }: Options = {}) {
 export function readInPieces(plan: Plan, text: string, size: number) {
   const tally: Tally = { rows: 0, rejected: 0, blankLines: 0, notes: [] };
   const read = plan.newReader(tally);
-  const rows: IntakeRow[] = [];
+  const rows: UncheckedRow[] = [];
   try {
     for (let at = 0; at < text.length; at += size)
       rows.push(...read(text.slice(at, at + size), false));
@@ -50,7 +51,7 @@ export function readInPieces(plan: Plan, text: string, size: number) {
 /** The code of each row, or `line N: …` for a rejected one. */
 export async function codesOf(list: List, options: Options = {}): Promise<string[]> {
   const { rows } = await readAll(list, options);
-  return rows.map((row) => ('text' in row ? row.text : `line ${row.line}: ${row.rejected}`));
+  return rows.map((row) => ('code' in row ? row.code : `line ${row.line}: ${row.rejected}`));
 }
 
 /** Problem and remedy of the error that reading the list throws. */

@@ -120,7 +120,7 @@ it('a result in a workbook is a list that can be checked again, with prices and 
   const { rows: read, layout } = await readAll(bytes, { name: 'result.xlsx' });
   expect(layout.columns.slice(0, 4)).toEqual(['verdict', 'code', 'verdict_2', 'license_type']);
   expect(read[0]).toMatchObject({
-    text: code(1),
+    code: code(1),
     columns: [
       ...['1.0', code(1), 'valid', '=cmd()', '0042', '', '19.9', 'EUR', '2024-01-02 03:04:05'],
       ...['', 'none', '', 'purchase'],

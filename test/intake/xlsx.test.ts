@@ -30,9 +30,9 @@ describe('a list in an Excel workbook', () => {
     });
     expect(layout.reasons[0]).toBe('The list is sheet "Sheet1", the only sheet.');
     expect(read).toEqual([
-      { line: 2, text: A, columns: ['Ada', A] },
-      { line: 4, text: B, columns: ['Ada King', B] },
-      { line: 5, text: 'x-', columns: [' a\rb & c<d>', 'x-'] },
+      { line: 2, code: A, columns: ['Ada', A] },
+      { line: 4, code: B, columns: ['Ada King', B] },
+      { line: 5, code: 'x-', columns: [' a\rb & c<d>', 'x-'] },
     ]);
     expect(tally).toMatchObject({ rows: 3, rejected: 0 });
   });
@@ -70,7 +70,7 @@ describe('a list in an Excel workbook', () => {
     const { rows: read } = await readAll(await workbookOf(rows), OPTIONS);
     const rejected: unknown = typeof why === 'string' ? why : expect.stringMatching(why);
     expect(read[0]).toMatchObject({ line: 7, rejected });
-    expect(read[1]).toMatchObject({ line: 8, text: A });
+    expect(read[1]).toMatchObject({ line: 8, code: A });
   });
 
   it.each([
@@ -104,7 +104,7 @@ describe('a list in an Excel workbook', () => {
     const last =
       row(1100, '<c r="A1100" s="1"/>') + row(1101, inline('B1101', B) + inline('F1101', 'note'));
     const { rows, tally } = await readAll(await workbookOf(HEADER + many.join('') + last), OPTIONS);
-    expect(rows.at(-1)).toEqual({ line: 1101, text: B, columns: ['', B] });
+    expect(rows.at(-1)).toEqual({ line: 1101, code: B, columns: ['', B] });
     expect(tally).toMatchObject({ rows: 1001, blankLines: 1 });
     expect(tally.notes.join()).toContain('1 of the rows have cells right of the table');
   });
@@ -170,7 +170,7 @@ describe('the sheet', () => {
     async (sheet, expected, reason) => {
       const options = { ...OPTIONS, ...(sheet === undefined ? {} : { sheet }) };
       const { rows, layout } = await readAll(await book(), options);
-      expect(rows).toMatchObject([{ text: expected }]);
+      expect(rows).toMatchObject([{ code: expected }]);
       expect(layout.reasons[0]).toContain(reason);
     },
   );
@@ -179,7 +179,7 @@ describe('the sheet', () => {
     const cover = { name: 'Cover', rows: row(1, inline('A1', 'Customers 2026')) };
     const list = { name: 'List', rows: HEADER + row(2, inline('B2', A)) };
     const { rows } = await readAll(await zipOf(workbookFiles([cover, list])));
-    expect(rows).toMatchObject([{ text: A }]);
+    expect(rows).toMatchObject([{ code: A }]);
     const alone = await readAll(await zipOf(workbookFiles([cover, { ...cover, name: 'More' }])));
     expect(alone.layout.reasons[0]).toContain('sheet "Cover"');
   });

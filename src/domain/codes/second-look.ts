@@ -1,14 +1,8 @@
 /**
- * Decides which denied codes are checked again before they are called invalid.
+ * Decides which denied codes are checked again before they are called invalid. `proof.ts` has the rule.
  *
- * Checkpoints prove the key, not the denial: a stale cache denies valid codes for a moment, and one faulty
- * machine of several denies some of them all the time. So a code is *invalid* only after two denials, the
- * second at least `SECOND_LOOK_DELAY_MS` later and after every other code of the list. `--confirm` chooses
- * the codes for this second look: `all`, `none`, or `auto`. If few codes are denied, `auto` checks all of
- * them again, and otherwise a sample. A sample can miss a few brief false denials; `all` misses none.
- *
- * A denied code that turns out valid shows that this marketplace gives false denials. From then on every
- * denied code is checked again, until chance can no longer explain all its denials.
+ * Checkpoints prove the key, not the denial. A denied code that turns out valid shows that this marketplace gives
+ * false denials, so a sample is no longer enough.
  */
 
 export const CONFIRM_MODES = ['auto', 'all', 'none'] as const;

@@ -4,7 +4,7 @@ import { hostName } from '../../domain/address.js';
 import { normalizeCode } from '../../domain/codes/code.js';
 import type { Confirm } from '../../domain/codes/second-look.js';
 import type { Json } from '../../domain/item.js';
-import type { Intake, IntakeRow } from '../../intake/types.js';
+import type { Intake } from '../../intake/types.js';
 import type { AuditLoader } from '../../store/audits/loader.js';
 import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from '../../store/audits/types.js';
 import type { Store } from '../../store/store.js';
@@ -103,7 +103,9 @@ export async function measureLists<List extends NamedList>(
 
 /** Makes a list of codes given as arguments. */
 export function listOfCodes(codes: readonly string[]): NamedList {
-  const rows = codes.map((text, index) => ({ line: index + 1, text, columns: [text] }));
+  const rows = codes.map((text, index) => {
+    return { line: index + 1, code: normalizeCode(text), columns: [text] };
+  });
   const intake: Intake = {
     layout: {
       format: 'json',
@@ -177,7 +179,7 @@ export async function loadLists<List extends NamedList>(
       const rows: AuditRow[] = [];
       for (const row of batch) {
         last = Math.max(last + 1, before + row.line);
-        rows.push(auditRow(row, last));
+        rows.push(row.line === last ? row : { ...row, line: last });
         if ('rejected' in row && firstRejected.length < SHOWN_REJECTED) {
           const number = last - before;
           const line = list.intake.layout.format === 'xlsx' ? 'row' : 'line';
@@ -198,13 +200,6 @@ export async function loadLists<List extends NamedList>(
       intake.tally.notes.map((note) => (lists.length === 1 ? note : `${name}: ${note}`)),
     ),
   };
-}
-
-/** Intake has already validated the code's format. */
-function auditRow(row: IntakeRow, line: number): AuditRow {
-  const { columns } = row;
-  if ('rejected' in row) return { line, rejected: row.rejected, columns };
-  return { line, code: normalizeCode(row.text), columns };
 }
 
 /** Counts codes without a fresh verdict. */

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { readCodes } from '#product/intake/read-codes.js';
-import { resultChunks, type ResultRow } from '#product/intake/results.js';
+import { resultPieces, type ResultRow } from '#product/intake/results.js';
 import { openSource } from '#product/intake/source.js';
 
 const RESULT: ResultRow['result'] = {
@@ -37,8 +37,8 @@ if (format !== 'csv' && format !== 'xlsx')
   throw new Error('usage: workbook.js read|write csv|xlsx [rows]');
 const file = join(tmpdir(), `seller-mirror-bench.${format}`);
 if (what === 'write') {
-  const chunks = resultChunks(format, ['name', 'purchase code', 'bought'], rows());
-  await pipeline(Readable.from(chunks), createWriteStream(file));
+  const pieces = resultPieces(format, ['name', 'purchase code', 'bought'], rows());
+  await pipeline(Readable.from(pieces), createWriteStream(file));
 } else {
   const intake = await readCodes(await openSource(file), { name: file });
   for await (const _ of intake.rows);

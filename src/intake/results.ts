@@ -50,12 +50,12 @@ const KINDS: Partial<Record<keyof Result, WorkbookColumn['kind']>> = {
 };
 
 /**
- * A result in any format, in chunks: the columns of the list, then `RESULT_COLUMNS`. A second `verdict` becomes
+ * A result in any format, in pieces: the columns of the list, then `RESULT_COLUMNS`. A second `verdict` becomes
  * `verdict_2`. In a workbook prices are numbers, times are dates, and all else is text. In CSV, formulas get an
  * apostrophe, which `readCodes` removes again.
  * @param dialect for CSV. Only prices in `RESULT_COLUMNS` get its decimal comma.
  */
-export async function* resultChunks(
+export async function* resultPieces(
   format: ResultFormat,
   columns: readonly string[],
   rows: Rows,
@@ -64,7 +64,7 @@ export async function* resultChunks(
   const listNames = uniqueNames(columns);
   const resultNames = uniqueNames(RESULT_COLUMNS, listNames);
   if (format === 'xlsx') {
-    yield* sheetChunks(listNames, resultNames, rows);
+    yield* sheetPieces(listNames, resultNames, rows);
     return;
   }
   const names = [...listNames, ...resultNames];
@@ -86,7 +86,7 @@ export async function* resultChunks(
   yield text + close;
 }
 
-async function* sheetChunks(
+async function* sheetPieces(
   listNames: readonly string[],
   resultNames: readonly string[],
   rows: Rows,

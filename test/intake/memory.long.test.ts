@@ -9,7 +9,7 @@ const MOST_MIB = 200;
 /** Reads a CSV list of a million records and writes a result for each. Runs in its own process. */
 const PROGRAM = `
   import { readCodes } from '${BUILT}read-codes.js';
-  import { resultChunks, RESULT_COLUMNS } from '${BUILT}results.js';
+  import { resultPieces, RESULT_COLUMNS } from '${BUILT}results.js';
   const LINES = 1_000_000;
   async function* source() {
     let text = 'buyer,purchase_code,note\\r\\n';
@@ -27,7 +27,7 @@ const PROGRAM = `
     for await (const batch of intake.rows) for (const { columns } of batch) yield { columns, result };
   }
   let characters = 0;
-  for await (const text of resultChunks('csv', intake.layout.columns, rows())) {
+  for await (const text of resultPieces('csv', intake.layout.columns, rows())) {
     characters += text.length;
   }
   const { rows: read, rejected } = intake.tally;

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   RESULT_COLUMNS,
-  resultChunks,
+  resultPieces,
   type ResultFormat,
   type ResultRow,
 } from '../../src/intake/results.js';
@@ -36,7 +36,7 @@ async function written(
 ): Promise<string> {
   let text = '';
   const dialect = { ...PLAIN_CSV, ...options };
-  for await (const chunk of resultChunks(format, columns, rows, dialect)) text += chunk as string;
+  for await (const piece of resultPieces(format, columns, rows, dialect)) text += piece as string;
   return text;
 }
 
@@ -103,11 +103,11 @@ describe('a result', () => {
     function* rows(): Generator<ResultRow, void, undefined> {
       for (; written < 100_000; written++) yield row(['a']);
     }
-    const chunks = resultChunks('csv', ['code'], rows());
-    await chunks.next();
-    await chunks.next();
+    const pieces = resultPieces('csv', ['code'], rows());
+    await pieces.next();
+    await pieces.next();
     expect(written).toBeLessThan(2000);
-    await chunks.return();
+    await pieces.return();
   });
 });
 

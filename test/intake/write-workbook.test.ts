@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { readSheet } from 'read-excel-file/node';
 import { describe, expect, it } from 'vitest';
-import { resultChunks, type ResultRow } from '../../src/intake/results.js';
+import { resultPieces, type ResultRow } from '../../src/intake/results.js';
 import { workbookChunks, type WorkbookColumn } from '../../src/intake/write-workbook.js';
 import { code, readAll } from './support.js';
 
@@ -116,7 +116,7 @@ it('a result in a workbook is a list that can be checked again, with prices and 
     proof: 'purchase',
   };
   const rows = [{ columns: ['1.0', code(1)], result }];
-  const bytes = await buffer(Readable.from(resultChunks('xlsx', ['verdict', 'code'], rows)));
+  const bytes = await buffer(Readable.from(resultPieces('xlsx', ['verdict', 'code'], rows)));
   const { rows: read, layout } = await readAll(bytes, { name: 'result.xlsx' });
   expect(layout.columns.slice(0, 4)).toEqual(['verdict', 'code', 'verdict_2', 'license_type']);
   expect(read[0]).toMatchObject({

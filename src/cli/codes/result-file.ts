@@ -4,7 +4,7 @@ import { COMMA_CSV } from '../../domain/csv.js';
 import { RESULT_FORMATS, type ResultFormat } from '../../intake/results.js';
 import { FileError } from '../../intake/types.js';
 import { assertWritable, writeWhole } from '../../intake/write-whole.js';
-import { auditResultChunks } from '../../jobs/codes/audit-result.js';
+import { auditResultPieces } from '../../jobs/codes/audit-result.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { CommandError, usageError } from '../errors.js';
 import type { CommonOptions } from '../options.js';
@@ -88,7 +88,7 @@ export async function writeResult(
   signal: AbortSignal,
 ): Promise<void> {
   const program = ownCommand();
-  const text = await auditResultChunks(
+  const text = await auditResultPieces(
     store,
     auditId,
     destination.format,

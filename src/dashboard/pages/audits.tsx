@@ -2,7 +2,7 @@ import type { FC } from 'hono/jsx';
 import { chunkEnqueuer } from '../../app/watches.js';
 import { unprovenRemedy, whyUnproven } from '../../domain/codes/outcome.js';
 import {
-  auditResultChunks,
+  auditResultPieces,
   describeReading,
   isWorkbookList,
 } from '../../jobs/codes/audit-result.js';
@@ -218,9 +218,9 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
     const { auditId, sellerId, lines } = await auditIn(c.req.param('id'));
     const action = { action: 'download result', target: targetOf(auditId, sellerId) };
     const format = c.req.param('file') === 'result.xlsx' ? 'xlsx' : 'csv';
-    const chunks = await runAction(c, parts, action, async () => {
+    const pieces = await runAction(c, parts, action, async () => {
       await checkRoom(format, () => lines);
-      const found = await auditResultChunks(store, auditId, format, csvDialectOf(c) ?? null);
+      const found = await auditResultPieces(store, auditId, format, csvDialectOf(c) ?? null);
       if (found !== null) return found;
       throw new Problem(
         `The list of audit ${auditId} was deleted`,
@@ -229,7 +229,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
       );
     });
     return sendFile(c, `audit-${auditId}`, format, async (write) => {
-      for await (const chunk of chunks) await write(chunk);
+      for await (const piece of pieces) await write(piece);
     });
   });
 

@@ -4,7 +4,7 @@ import { supportAt } from '../../domain/codes/known-code.js';
 import { whyUnproven } from '../../domain/codes/outcome.js';
 import type { Json } from '../../domain/item.js';
 import {
-  resultChunks,
+  resultPieces,
   type Result,
   type ResultFormat,
   type ResultRow,
@@ -17,7 +17,7 @@ import type { Store } from '../../store/store.js';
  * @param dialect of CSV; null: that of the list
  * @returns null when its list is no longer kept
  */
-export async function auditResultChunks(
+export async function auditResultPieces(
   { audits }: Pick<Store, 'audits'>,
   auditId: bigint,
   format: ResultFormat,
@@ -26,7 +26,7 @@ export async function auditResultChunks(
   const { columns, layout, prunedAt } = (await audits.listOf(auditId)) ?? NO_LIST;
   if (prunedAt !== null) return null;
   const rows = resultRows(audits.results(auditId));
-  return resultChunks(format, columns, rows, dialect ?? dialectOf(layout));
+  return resultPieces(format, columns, rows, dialect ?? dialectOf(layout));
 }
 
 const NO_LIST = { columns: [], layout: null, prunedAt: null };

@@ -315,8 +315,8 @@ class CodeChecker {
     const listed = new Set(codes);
     const found: string[] = [];
     let counted = 0;
-    for await (const batch of validator) {
-      for (const one of batch) {
+    for await (const results of validator) {
+      for (const one of results) {
         const { code } = one;
         // The validator also reports canaries that were denied before. They are no codes of this batch.
         if (!listed.has(code)) continue;

@@ -85,9 +85,9 @@ export async function validateChunk(
   });
   const deniedCanaries: DeniedCanary[] = [];
   const foundCanaries: string[] = [];
-  for await (const batch of validator) {
+  for await (const counted of validator) {
     const results: CodeResult[] = [];
-    for (const result of batch) {
+    for (const result of counted) {
       const known = pendingByCode.get(result.code);
       if (known !== undefined) results.push(countedResult(result, known, confirm));
       else if (result.kind === 'found') foundCanaries.push(result.code);

@@ -44,7 +44,7 @@ export async function codesToLookAt(
 }
 
 /** Codes settled in one transaction. */
-const BATCH = 5_000;
+const PER_TRANSACTION = 5_000;
 
 /** Gives every denied code of an audit its verdict. @returns the number of codes */
 export async function settleDenied(
@@ -53,17 +53,17 @@ export async function settleDenied(
   verdict: 'invalid' | 'unproven',
 ): Promise<number> {
   for (let total = 0; ;) {
-    const settled = await inTransaction(pool, (client) => settleBatch(client, auditId, verdict));
+    const settled = await inTransaction(pool, (client) => settleSome(client, auditId, verdict));
     total += settled;
-    if (settled < BATCH) return total;
+    if (settled < PER_TRANSACTION) return total;
   }
 }
 
 /**
- * Settles a batch of denied codes, those with the fewest denials first, so that an interruption leaves the codes that
+ * Settles some denied codes, those with the fewest denials first, so that an interruption leaves the codes that
  * were checked again. Locks rows in the same order as `record`.
  */
-async function settleBatch(
+async function settleSome(
   client: PoolClient,
   auditId: bigint,
   verdict: 'invalid' | 'unproven',
@@ -99,7 +99,7 @@ async function settleBatch(
          FROM picked WHERE a.audit_id = $1 AND a.position = picked.position
      )
      SELECT count(*)::int AS settled FROM picked`,
-    [auditId, verdict, BATCH],
+    [auditId, verdict, PER_TRANSACTION],
   );
   const settled = rows[0]?.settled ?? 0;
   const none = { valid: 0, invalid: 0, unproven: 0, apiCalls: 0, overturned: 0 };

@@ -44,11 +44,21 @@ const limitForm: typeof limitLength = (c, next) =>
     ? limitLength(c, next)
     : Promise.resolve(c.text('the form has no Content-Length\n', 411));
 
+const METHODS = ['GET', 'HEAD', 'POST'];
+
+/** JavaScript's own errors: a mistake in this program, not an outage. */
+const FAULTS = [TypeError, RangeError, ReferenceError, SyntaxError, URIError];
+
+const checkMethod: typeof limitLength = async (c, next) =>
+  METHODS.includes(c.req.method)
+    ? await next()
+    : c.text('method not allowed\n', 405, { allow: METHODS.join(', ') });
+
 /** Builds the dashboard: its security checks first, then its pages. */
 export function dashboardApp(parts: DashboardParts): Dashboard {
   const { store, endpoint, log } = parts;
   const app: Dashboard = new Hono();
-  app.use(setHeaders, checkHost(endpoint), checkOrigin(endpoint));
+  app.use(setHeaders, checkHost(endpoint), checkMethod, checkOrigin(endpoint));
   for (const asset of Object.values(ASSETS)) {
     app.get(asset.path, (c) =>
       c.body(asset.bytes, 200, {
@@ -89,6 +99,14 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
       return message(c, error.status, error.message, error.remedy);
     }
     log.error(`dashboard: ${error.name}`, { path: new URL(c.req.url).pathname });
+    if (FAULTS.some((fault) => error instanceof fault)) {
+      return message(
+        c,
+        500,
+        'This page failed',
+        'This is a fault in seller-mirror, not in your data. Please report it with the log line that names this page.',
+      );
+    }
     return message(
       c,
       503,

@@ -215,7 +215,7 @@ const Keys: FC = () => (
 /** Responds with a page that shows only a message. */
 export function message(
   c: DashboardContext,
-  status: 403 | 404 | 409 | 410 | 413 | 422 | 429 | 503,
+  status: 403 | 404 | 409 | 410 | 413 | 422 | 429 | 500 | 503,
   title: string,
   text: string,
 ): Response {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import {
   expectNothingQueued,
@@ -154,6 +154,18 @@ describe('requests', () => {
 });
 
 describe('responses', () => {
+  it.each([
+    ['a mistake in the program', new TypeError('x is undefined'), 500, 'a fault in seller-mirror'],
+    ['an outage', new Error('Connection terminated'), 503, 'did not respond'],
+  ])('name the cause of %s', async (_, error, status, text) => {
+    const visitor = await dashboard().login();
+    const read = vi.spyOn(mirror().store.overview, 'running').mockRejectedValue(error);
+    onTestFinished(() => read.mockRestore());
+    const reply = await visitor.get('/');
+    expect(reply.status).toBe(status);
+    expect(await reply.text()).toContain(text);
+  });
+
   it('forbid foreign resources, framing and caching', async () => {
     const visitor = await dashboard().login();
     for (const path of ['/login', '/', '/nothing', '/changes.csv']) {

@@ -19,7 +19,9 @@ export function addLogin(app: Dashboard, { store, endpoint, log }: DashboardPart
   app.get('/login', async (c) => {
     const token = c.req.query('token');
     // Messengers preview links with HEAD. That must not use up the link.
-    if (token === undefined || c.req.method === 'HEAD') return loginPage(c, null);
+    if (token === undefined || c.req.method === 'HEAD') {
+      return loginPage(c, { to: c.req.query('to') });
+    }
     const wait = links.attempt(clientAddress(c, endpoint));
     if (wait > 0) return tooManyAttempts(c, wait);
     const madeBy = await store.access.useLink(tokenHash(token));
@@ -51,11 +53,11 @@ export function addLogin(app: Dashboard, { store, endpoint, log }: DashboardPart
     const wait = passwords.attempt(clientAddress(c, endpoint));
     if (wait > 0) return tooManyAttempts(c, wait);
     const { name, password, to } = await readForm(c);
-    if (typeof name !== 'string' || typeof password !== 'string') return loginPage(c, null);
+    if (typeof name !== 'string' || typeof password !== 'string') return loginPage(c, { to });
     const stored = isUserName(name) ? await store.access.passwordHash(name) : null;
     if (!(await isPassword(password, stored))) {
       log.warn('dashboard: login refused: wrong name or password');
-      return loginPage(c, 'Wrong name or password.');
+      return loginPage(c, { to, name, error: 'Wrong name or password.' });
     }
     await openSession(c, { userName: name });
     return c.redirect(localPath(to), 303);
@@ -85,7 +87,11 @@ function tooManyAttempts(c: DashboardContext, seconds: number): Response {
   return message(c, 429, 'Too many login attempts', `Try again in ${seconds} seconds.`);
 }
 
-function loginPage(c: DashboardContext, error: string | null): Response {
+/** @param to where the login leads @param name what was typed into the field Name */
+function loginPage(
+  c: DashboardContext,
+  { to, name, error }: { to: unknown; name?: string; error?: string },
+): Response {
   return respond(
     c,
     <Document title="Log in">
@@ -94,19 +100,31 @@ function loginPage(c: DashboardContext, error: string | null): Response {
           <Mark /> seller-mirror
         </h1>
         <form class="form" method="post" action="/login">
-          {error === null ? null : (
+          {error === undefined ? null : (
             <p class="error" role="alert">
               {error}
             </p>
           )}
-          <input type="hidden" name="to" value={localPath(c.req.query('to'))} />
+          <input type="hidden" name="to" value={localPath(to)} />
           <label>
             Name
-            <input name="name" autocomplete="username" required autofocus />
+            <input
+              name="name"
+              value={name}
+              autocomplete="username"
+              required
+              autofocus={name === undefined}
+            />
           </label>
           <label>
             Password
-            <input name="password" type="password" autocomplete="current-password" required />
+            <input
+              name="password"
+              type="password"
+              autocomplete="current-password"
+              required
+              autofocus={name !== undefined}
+            />
           </label>
           <button class="main">Log in</button>
         </form>
@@ -115,6 +133,6 @@ function loginPage(c: DashboardContext, error: string | null): Response {
         </p>
       </main>
     </Document>,
-    error === null ? 200 : 401,
+    error === undefined ? 200 : 401,
   );
 }

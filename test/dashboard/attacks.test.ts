@@ -274,7 +274,9 @@ describe('guessing names and passwords', () => {
     await addAccount('alice');
     const texts = new Set<string>();
     for (const name of ['alice', 'nobody', "' OR 1=1 --", 'x'.repeat(5_000)]) {
-      texts.add(await (await logIn(dashboard().request, name, 'wrong password')).text());
+      const page = await (await logIn(dashboard().request, name, 'wrong password')).text();
+      // The form keeps the name.
+      texts.add(page.replace(/(name="name" value=)"[^"]*"/, '$1'));
     }
     expect(texts.size).toBe(1);
   });

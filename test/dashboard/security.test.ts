@@ -89,6 +89,13 @@ describe('login and sessions', () => {
     expect(await access.session(open)).toBeNull();
   });
 
+  it('a wrong password keeps the name, and the page to return to', async () => {
+    const more = { to: '/runs/7?state=held' };
+    const page = await (await logIn(dashboard().request, 'viewer', 'wrong', more)).text();
+    expect(page).toContain('name="name" value="viewer"');
+    expect(page).toContain('name="to" value="/runs/7?state=held"');
+  });
+
   it('the sixth attempt within a minute gets 429, even with the right password', async () => {
     await dashboard().login('viewer');
     const { request } = dashboard();

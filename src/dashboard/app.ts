@@ -71,13 +71,14 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
   app.use(async (c, next) => (c.req.url.includes('%00') ? c.notFound() : await next()));
   app.use((c, next) => (isUpload(c) ? next() : limitForm(c, next)));
   addLogin(app, parts);
-  app.use(requireSession(store, endpoint), checkRole, checkForm);
+  // Needs no form token: a tab may still show the session before the last login.
   app.post('/logout', async (c) => {
     const token = sessionCookie(c, endpoint);
     if (token !== null) await store.access.endSession(tokenHash(token));
     setSessionCookie(c, endpoint, '');
     return c.redirect('/login', 303);
   });
+  app.use(requireSession(store, endpoint), checkRole, checkForm);
   addEvents(app, parts);
   app.use(async (c, next) => {
     if (c.req.method === 'GET') c.set('version', await parts.live.version());
@@ -123,11 +124,9 @@ function isUpload({ req }: DashboardContext): boolean {
   return isMultipart && req.method === 'POST' && req.path === UPLOAD_PATH;
 }
 
-/** What viewers may post: log out, and look up a code (URLs must not contain codes). */
-const VIEWER_PATHS = ['/logout', '/codes'];
-
+/** Viewers may look up a code by POST: URLs must not contain codes. */
 const checkRole: typeof requireOperator = (c, next) =>
-  VIEWER_PATHS.includes(c.req.path) ? next() : requireOperator(c, next);
+  c.req.path === '/codes' ? next() : requireOperator(c, next);
 
 /** Refuses a form without the session's form token. */
 const checkForm: typeof requireOperator = async (c, next) => {

@@ -76,6 +76,20 @@ describe('login and sessions', () => {
     expect((await visitor.get('/')).status).toBe(303);
   });
 
+  it('logging out works in a tab of an earlier session, but not from another site', async () => {
+    const earlier = formTokenIn(await (await dashboard().login()).page('/'));
+    const visitor = await dashboard().login();
+    const logOut = (origin: string): Promise<Response> =>
+      dashboard().request('/logout', {
+        method: 'POST',
+        headers: { cookie: visitor.cookie, origin },
+        body: new URLSearchParams({ token: earlier }),
+      });
+    expect((await logOut('https://evil.example')).status).toBe(403);
+    expect((await logOut(HOST)).headers.get('location')).toBe('/login');
+    expect((await visitor.get('/')).status).toBe(303);
+  });
+
   it('requests renew a session; an open tab alone does not', async () => {
     const { access } = mirror().store;
     const [used, open] = [tokenHash(newToken()), tokenHash(newToken())];

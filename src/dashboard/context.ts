@@ -74,9 +74,14 @@ export function isOperator(c: DashboardContext): boolean {
   return c.get('session').role === 'operator';
 }
 
+/** Whether the request belongs to a session. Pages before the login have none. */
+export function isLoggedIn(c: DashboardContext): boolean {
+  return (c.get('session') as DashboardSession | undefined) !== undefined;
+}
+
 /** Whether a viewer is logged in: viewers see purchase codes masked. */
 export function isViewer(c: DashboardContext): boolean {
-  return (c.get('session') as DashboardSession | undefined)?.role === 'viewer';
+  return isLoggedIn(c) && c.get('session').role === 'viewer';
 }
 
 export function sellerNotFound(): Problem {

@@ -1,10 +1,11 @@
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { maskLikelyCodes } from '../domain/secret.js';
-import { type DashboardContext, isViewer } from './context.js';
+import { type DashboardContext, isLoggedIn, isViewer } from './context.js';
 import { ASSETS } from './assets.js';
 import { TIME_ZONE } from './format.js';
 import { Sentence, Token } from './parts.js';
+import { pageBefore } from './query.js';
 
 /** Sections in navigation order. Pressing `g`, then the key, opens a section. */
 const SECTIONS = [
@@ -26,7 +27,7 @@ interface PageOptions {
   readonly lead?: Child;
   /** Live updates must not replace the page's content, for example while someone fills in a form. */
   readonly isStatic?: boolean;
-  readonly status?: 200 | 404 | 409 | 422;
+  readonly status?: 200 | 401 | 403 | 404 | 409 | 410 | 413 | 422 | 429 | 500 | 503;
 }
 
 /**
@@ -212,32 +213,47 @@ const Keys: FC = () => (
   </dialog>
 );
 
-/** Responds with a page that shows only a message. */
+/**
+ * Responds with a page that shows only a message.
+ * @param link where to go from there; by default back to the page that sent the request
+ */
 export function message(
   c: DashboardContext,
-  status: 403 | 404 | 409 | 410 | 413 | 422 | 429 | 500 | 503,
+  status: NonNullable<PageOptions['status']>,
   title: string,
   text: string,
+  link = linkBack(c),
 ): Response {
+  const content = (
+    <>
+      <p data-remedy>
+        <Sentence text={text} />
+      </p>
+      <p>
+        <a href={link.path}>{link.label}</a>
+      </p>
+    </>
+  );
+  if (isLoggedIn(c)) return page(c, { title, status, isStatic: true }, content);
   return respond(
     c,
     <Document title={title}>
       <main class="alone">
         <h1>{title}</h1>
-        <p>
-          <Sentence text={text} />
-        </p>
-        <p>
-          <a href="/">Go to the overview</a>
-        </p>
+        {content}
       </main>
     </Document>,
     status,
   );
 }
 
+function linkBack(c: DashboardContext): { readonly path: string; readonly label: string } {
+  const path = pageBefore(c);
+  return path === '/' ? { path, label: 'Go to the overview' } : { path, label: 'Go back' };
+}
+
 /** Refuses a form whose token is missing or belongs to another session. */
 export function expiredForm(c: DashboardContext): Response {
-  const remedy = 'The form has expired. Go back, reload the page and try again.';
+  const remedy = 'The form has expired. Open its page again and fill it in.';
   return message(c, 403, 'Nothing was changed', remedy);
 }

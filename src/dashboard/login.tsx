@@ -9,7 +9,7 @@ import {
 } from './security.js';
 import { Document, Mark, message, respond } from './layout.js';
 import { isPassword, isUserName } from './passwords.js';
-import { readForm } from './query.js';
+import { localPath, readForm } from './query.js';
 
 /** `/login`: log in with a one-time link, or with name and password. */
 export function addLogin(app: Dashboard, { store, endpoint, log }: DashboardParts): void {
@@ -75,11 +75,6 @@ export function addLogin(app: Dashboard, { store, endpoint, log }: DashboardPart
     await store.access.log({ who, action: 'log in', target: null, outcome: 'done' });
     setSessionCookie(c, endpoint, token);
   }
-}
-
-/** Returns a path of this dashboard; `/` for anything that could lead elsewhere. */
-function localPath(to: unknown): string {
-  return typeof to === 'string' && /^\/(?![/\\])[!-[\]-~]*$/.test(to) ? to : '/';
 }
 
 function tooManyAttempts(c: DashboardContext, seconds: number): Response {

@@ -10,6 +10,21 @@ export async function readForm(c: DashboardContext): Promise<Readonly<Record<str
   });
 }
 
+/** Returns a path of this dashboard; `/` for anything that could lead elsewhere. */
+export function localPath(to: unknown): string {
+  return typeof to === 'string' && /^\/(?![/\\])[!-[\]-~]*$/.test(to) ? to : '/';
+}
+
+/** Path of the page that sent the request, such as the page of a form; `/` if unknown. */
+export function pageBefore(c: DashboardContext): string {
+  const referrer = c.req.header('referer') ?? '';
+  if (!URL.canParse(referrer)) return '/';
+  const { host, pathname, searchParams } = new URL(referrer);
+  if (host !== (c.req.header('host') ?? new URL(c.req.url).host)) return '/';
+  searchParams.delete('notice');
+  return localPath(`${pathname}${searchParams.size === 0 ? '' : '?'}${searchParams.toString()}`);
+}
+
 /** Parses an id in a path. @throws {Problem} (404) when it is not a number */
 export function parseId(text: string): bigint {
   const id = parseNumber(text);

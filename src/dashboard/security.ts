@@ -4,6 +4,8 @@ import type { MiddlewareHandler } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
 import type { Store } from '../store/store.js';
 import type { DashboardContext, DashboardEnv, Endpoint } from './context.js';
+import { message } from './layout.js';
+import { pageBefore } from './query.js';
 
 const CONTENT_POLICY = [
   "default-src 'none'",
@@ -128,7 +130,7 @@ export function sessionCookie(c: DashboardContext, endpoint: Endpoint): string |
   return getCookie(c, cookieName(c, endpoint)) ?? null;
 }
 
-/** Loads the session. Without one, pages redirect to the login and other requests get 401. */
+/** Loads the session. Without one, pages redirect to the login; forms get a link to it. */
 export function requireSession(store: Store, endpoint: Endpoint): MiddlewareHandler<DashboardEnv> {
   return async (c, next) => {
     const token = sessionCookie(c, endpoint);
@@ -138,13 +140,20 @@ export function requireSession(store: Store, endpoint: Endpoint): MiddlewareHand
       c.set('token', formToken(token));
       return next();
     }
-    if (!isSafe(c) || !/text\/html|\*\/\*/.test(c.req.header('accept') ?? '*/*')) {
+    if (!/text\/html|\*\/\*/.test(c.req.header('accept') ?? '*/*')) {
       return c.text('not logged in\n', 401);
     }
     const { pathname, search } = new URL(c.req.url);
-    const back = pathname === '/' ? '' : `?to=${encodeURIComponent(pathname + search)}`;
-    return c.redirect(`/login${back}`, 303);
+    if (isSafe(c)) return c.redirect(loginPath(pathname + search), 303);
+    const link = { path: loginPath(pageBefore(c)), label: 'Log in' };
+    const text = 'Your session has ended. Log in, then fill in the form again.';
+    return message(c, 401, 'Nothing was changed', text, link);
   };
+}
+
+/** The login that leads to this path. */
+function loginPath(to: string): string {
+  return to === '/' ? '/login' : `/login?to=${encodeURIComponent(to)}`;
 }
 
 /** Refuses unsafe methods to viewers. */

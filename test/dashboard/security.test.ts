@@ -90,6 +90,22 @@ describe('login and sessions', () => {
     expect((await visitor.get('/')).status).toBe(303);
   });
 
+  it('a form sent after the session ended gets a link to the login, which leads back to its page', async () => {
+    const send = (headers: Record<string, string>): Promise<Response> =>
+      dashboard().request('/runs/7/decide', {
+        method: 'POST',
+        headers: { origin: HOST, ...headers },
+      });
+    const reply = await send({ referer: `${HOST}/runs/7?state=held` });
+    expect(reply.status).toBe(401);
+    expect(await reply.text()).toContain(
+      '<a href="/login?to=%2Fruns%2F7%3Fstate%3Dheld">Log in</a>',
+    );
+    for (const referer of ['https://evil.example/x', `${HOST}//evil.example`, 'x', '']) {
+      expect(await (await send({ referer })).text(), referer).toContain('<a href="/login">');
+    }
+  });
+
   it('requests renew a session; an open tab alone does not', async () => {
     const { access } = mirror().store;
     const [used, open] = [tokenHash(newToken()), tokenHash(newToken())];
@@ -175,6 +191,30 @@ describe('requests', () => {
 });
 
 describe('responses', () => {
+  it.each([
+    ['a form', 'POST', '/sync', '/?notice=queued', '<a href="/">Go to the overview</a>'],
+    ['a form', 'POST', '/sync', '/sellers/main', '<a href="/sellers/main">Go back</a>'],
+    ['a filter', 'GET', '/items?as-of=2026-02-31', '/items', '<a href="/items">Go back</a>'],
+    ['a wrong address', 'GET', '/nothing', null, '<a href="/">Go to the overview</a>'],
+  ])('to %s with an error keep the navigation and lead back: %s %s', async (...given) => {
+    const [, method, path, from, link] = given;
+    const visitor = await dashboard().login();
+    const token = formTokenIn(await visitor.page('/'));
+    const reply = await dashboard().request(path, {
+      method,
+      headers: {
+        cookie: visitor.cookie,
+        origin: HOST,
+        ...(from === null ? {} : { referer: HOST + from }),
+      },
+      ...(method === 'POST' ? { body: new URLSearchParams({ token, seller: 'nobody' }) } : {}),
+    });
+    expect(reply.status).toBeGreaterThanOrEqual(400);
+    const text = await reply.text();
+    expect(text).toContain('<nav aria-label="Sections">');
+    expect(text).toContain(link);
+  });
+
   it.each([
     ['a mistake in the program', new TypeError('x is undefined'), 500, 'a fault in seller-mirror'],
     ['an outage', new Error('Connection terminated'), 503, 'did not respond'],

@@ -138,7 +138,9 @@ if (address.searchParams.has('notice')) {
 // --- Forms ---
 
 function setButtons(form: HTMLFormElement, areEnabled: boolean): void {
-  form.querySelectorAll('button').forEach((one) => (one.disabled = !areEnabled));
+  form
+    .querySelectorAll<HTMLButtonElement>('button:not([hidden])')
+    .forEach((one) => (one.disabled = !areEnabled));
 }
 
 // The back button may restore a page whose buttons were disabled by a submit.

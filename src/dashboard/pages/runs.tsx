@@ -365,6 +365,8 @@ const DecisionForm: FC<{ runId: bigint; items: number; token: string }> = ({
 }) => (
   <form class="form" method="post" action={`/runs/${runId}/decide`}>
     <Token value={token} />
+    {/* The form's default button: Enter in a field must not decide. */}
+    <button disabled hidden />
     <p>
       <strong>Approve removals</strong> removes the items that were denied and are still missing.{' '}
       <strong>Reject</strong> keeps all of them as missing.

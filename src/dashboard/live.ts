@@ -141,7 +141,10 @@ export class LiveProgress {
 }
 
 function versionOf({ newest, runs, audits }: Running): string {
-  return [newest, ...runs.map(({ runId }) => runId), ...audits.map(auditVersion)].join(' ');
+  // Ages such as `4 min ago` and states such as `stale` change without any event.
+  const minute = Math.floor(Date.now() / 60_000);
+  const running = [...runs.map(({ runId }) => runId), ...audits.map(auditVersion)];
+  return [minute, newest, ...running].join(' ');
 }
 
 /** An audit's page changes beyond its bar with a new problem, and when the second look starts. */

@@ -130,11 +130,15 @@ export function sessionCookie(c: DashboardContext, endpoint: Endpoint): string |
   return getCookie(c, cookieName(c, endpoint)) ?? null;
 }
 
+/** Marks requests of the page's script, which don't keep a session alive. */
+const REFRESH_HEADER = 'x-refresh';
+
 /** Loads the session. Without one, pages redirect to the login; forms get a link to it. */
 export function requireSession(store: Store, endpoint: Endpoint): MiddlewareHandler<DashboardEnv> {
   return async (c, next) => {
     const token = sessionCookie(c, endpoint);
-    const session = token === null ? null : await store.access.session(tokenHash(token));
+    const isUse = c.req.header(REFRESH_HEADER) === undefined;
+    const session = token === null ? null : await store.access.session(tokenHash(token), isUse);
     if (session !== null && token !== null) {
       c.set('session', session);
       c.set('token', formToken(token));

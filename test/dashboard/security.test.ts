@@ -1,5 +1,4 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import {
   expectNothingQueued,
   formTokenIn,
@@ -106,17 +105,15 @@ describe('login and sessions', () => {
     }
   });
 
-  it('requests renew a session; an open tab alone does not', async () => {
-    const { access } = mirror().store;
-    const [used, open] = [tokenHash(newToken()), tokenHash(newToken())];
-    for (const token of [used, open]) await access.openSession(token, { madeBy: 'test' });
+  it('requests renew a session; an open tab that refreshes its page does not', async () => {
+    const [used, open] = [await dashboard().login(), await dashboard().login()];
     for (let hours = 0; hours < 18; hours += 6) {
       await mirror().rows(`UPDATE mirror.sessions SET seen_at = seen_at - interval '6 hours'`);
-      await access.session(used);
-      await access.session(open, false);
+      await used.get('/runs');
+      await open.get('/runs', { 'x-refresh': 'live' });
     }
-    expect(await access.session(used)).not.toBeNull();
-    expect(await access.session(open)).toBeNull();
+    expect((await used.get('/runs')).status).toBe(200);
+    expect((await open.get('/runs')).status).toBe(303);
   });
 
   it('a wrong password keeps the name, and the page to return to', async () => {

@@ -180,7 +180,7 @@ const Notice: FC<{ of: string | null }> = ({ of }) => {
   // The key comes from the URL and could be `constructor`.
   const text = of !== null && Object.hasOwn(NOTICES, of) ? NOTICES[of] : undefined;
   return text === undefined ? null : (
-    <p class="notice good" role="status">
+    <p class="notice good" role="status" data-notice>
       <Sentence text={text} />
     </p>
   );

@@ -47,7 +47,7 @@ function connect(): void {
 }
 
 async function reconnect(): Promise<void> {
-  const headers = { accept: 'text/event-stream' };
+  const headers = { accept: 'text/event-stream', 'x-refresh': 'live' };
   const reply = await fetch('/codes', { method: 'HEAD', headers }).catch(() => null);
   isLoggedOut = reply?.status === 401;
   // Reloading leads to the login, but must not discard what the user types.
@@ -75,31 +75,82 @@ function updateBar({ id, done, total, text }: LiveMessage['bars'][number]): void
   }
 }
 
-/** Whether the content must stay: the user may be typing, or the page is static. */
+/** Whether the content must stay: the user fills in or has sent a form, or the page is static. */
 function isBusy(): boolean {
+  const content = main();
   return (
-    document.activeElement?.closest('main form') instanceof HTMLElement ||
-    document.querySelector('main[data-static]') !== null
+    content.dataset['static'] !== undefined ||
+    document.activeElement?.matches('main form :is(input, select, textarea)') === true ||
+    content.querySelector('form button:disabled:not([hidden])') !== null ||
+    [...content.querySelectorAll('input, select, textarea')].some(isChanged)
   );
 }
 
+/** Whether a field differs from what the server sent. */
+function isChanged(field: Element): boolean {
+  if (field instanceof HTMLSelectElement) {
+    const options = [...field.options];
+    const sent = options.findIndex(({ defaultSelected }) => defaultSelected);
+    return field.selectedIndex !== Math.max(0, sent);
+  }
+  if (field instanceof HTMLInputElement && /checkbox|radio/.test(field.type)) {
+    return field.checked !== field.defaultChecked;
+  }
+  const { value, defaultValue } = field as HTMLInputElement | HTMLTextAreaElement;
+  return value !== defaultValue;
+}
+
+/** How long a notice stays at least (ms). */
+const NOTICE_MS = 10_000;
+
 /** Fetches the page again and replaces its content, unless it must stay. */
 async function refresh(to: string): Promise<void> {
-  const focused = document.activeElement;
   if (isBusy()) return;
   isRefreshing = true;
-  const reply = await fetch(location.href, { headers: { accept: 'text/html' } }).catch(() => null);
+  const headers = { accept: 'text/html', 'x-refresh': 'live' };
+  const reply = await fetch(location.href, { headers }).catch(() => null);
+  const text = (await reply?.text().catch(() => null)) ?? null;
   isRefreshing = false;
-  if (reply?.ok !== true || reply.redirected) return;
+  // The user may have begun to type meanwhile. The next message tries again.
+  if (reply === null || text === null || isBusy()) return;
   version = to;
-  const page = new DOMParser().parseFromString(await reply.text(), 'text/html');
-  const fresh = page.querySelector('main');
+  if (!reply.ok || reply.redirected) return;
+  const page = new DOMParser().parseFromString(text, 'text/html');
+  const [fresh, who] = [page.querySelector('main'), page.querySelector('.who')];
   if (fresh === null) return;
-  const open = [...main().querySelectorAll('details')].map((one) => one.open);
-  const focusedId = focused instanceof HTMLElement ? focused.id : '';
+  // Another tab logged in as somebody else: the whole page is outdated.
+  if (who?.textContent !== document.querySelector('.who')?.textContent) return location.reload();
+  const notice = performance.now() < NOTICE_MS ? main().querySelector('[data-notice]') : null;
+  if (notice !== null) fresh.querySelector('.head')?.after(notice);
+  const before = [...elementsByName(main())].map(([name, element]) => ({
+    name,
+    isFocused: element === document.activeElement,
+    isOpen: element.parentElement?.hasAttribute('open') === true,
+    scrollLeft: element.scrollLeft,
+  }));
   main().replaceWith(fresh);
-  fresh.querySelectorAll('details').forEach((one, n) => (one.open = open[n] ?? one.open));
-  if (focusedId !== '') document.getElementById(focusedId)?.focus();
+  const after = elementsByName(fresh);
+  for (const { name, isFocused, isOpen, scrollLeft } of before) {
+    const element = after.get(name);
+    if (element === undefined) continue;
+    if (element.localName === 'summary') element.parentElement?.toggleAttribute('open', isOpen);
+    element.scrollLeft = scrollLeft;
+    if (isFocused) element.focus({ preventScroll: true });
+  }
+}
+
+/** Elements that can be focused, scrolled or opened, by a name that stays the same after a refresh. */
+function elementsByName(content: HTMLElement): Map<string, HTMLElement> {
+  const elements = new Map<string, HTMLElement>();
+  const all = 'a, button, input, select, textarea, summary, [tabindex]';
+  for (const element of [content, ...content.querySelectorAll<HTMLElement>(all)]) {
+    const given = ['id', 'href', 'name', 'aria-label'].map((name) => element.getAttribute(name));
+    const name = `${element.localName} ${given.find(Boolean) ?? element.textContent}`;
+    let n = 1;
+    while (elements.has(`${name} ${n}`)) n += 1;
+    elements.set(`${name} ${n}`, element);
+  }
+  return elements;
 }
 
 function showFreshness(): void {

@@ -209,9 +209,11 @@ document.addEventListener('submit', (event) => {
   setTimeout(() => setButtons(form, false));
   if (bar === null) return;
   event.preventDefault();
+  showUploadMessage('');
   const request = new XMLHttpRequest();
   request.open('POST', form.action);
   request.setRequestHeader('accept', 'text/html');
+  request.responseType = 'document';
   request.upload.addEventListener('progress', ({ loaded, total }) => {
     bar.hidden = false;
     bar.max = total;
@@ -220,29 +222,44 @@ document.addEventListener('submit', (event) => {
   request.addEventListener('load', () => {
     if (request.status < 400 && request.responseURL !== form.action) {
       location.href = request.responseURL;
-      return;
+    } else {
+      const texts = [...(request.responseXML?.querySelectorAll('main h1, [data-remedy]') ?? [])];
+      fail(
+        texts.map((one) => one.textContent).join('. ') || `The upload failed (${request.status}).`,
+      );
     }
-    document.open();
-    document.write(request.responseText);
-    document.close();
   });
   request.addEventListener('error', () => {
+    fail('The upload failed. Check your connection and try again.');
+  });
+  const fail = (why: string): void => {
     bar.hidden = true;
     setButtons(form, true);
-    form.querySelector('[data-upload-error]')?.removeAttribute('hidden');
-  });
+    showUploadMessage(why);
+  };
   request.send(new FormData(form));
 });
+
+function showUploadMessage(text: string): void {
+  const message = document.querySelector<HTMLElement>('[data-upload-error]');
+  if (message === null) return;
+  message.textContent = text;
+  message.hidden = text === '';
+}
 
 document.addEventListener('dragover', (event) => {
   if (document.querySelector('input[type=file]') !== null) event.preventDefault();
 });
 document.addEventListener('drop', (event) => {
   const field = document.querySelector<HTMLInputElement>('input[type=file]');
-  const files = event.dataTransfer?.files;
-  if (field === null || files === undefined || files.length === 0) return;
+  const [file, ...others] = event.dataTransfer?.files ?? [];
+  if (field === null || file === undefined) return;
   event.preventDefault();
-  field.files = files;
+  const taken = new DataTransfer();
+  taken.items.add(file);
+  field.files = taken.files;
+  const onlyOne = `Only ${file.name} was taken: one list at a time.`;
+  showUploadMessage(others.length === 0 ? '' : onlyOne);
 });
 
 // --- Navigation on phones ---

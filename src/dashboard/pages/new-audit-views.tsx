@@ -79,9 +79,7 @@ export const ListForm: FC<{ token: string; sellers: readonly string[] }> = ({ to
       </label>
     </div>
     <progress data-upload hidden aria-label="Upload progress"></progress>
-    <p class="notice bad" data-upload-error hidden>
-      The upload failed. Check your connection and try again.
-    </p>
+    <p class="notice bad" role="alert" data-upload-error hidden></p>
     <div class="actions">
       <button class="main">Read list</button>
     </div>

@@ -21,43 +21,84 @@ const GONE_MS = 8_000;
 /** Time until a refused stream is requested again (ms). */
 const RETRY_MS = 4_000;
 
-let source: EventSource | null = null;
 /** Version of the page's content, as in `LiveMessage`. */
 let version = document.body.dataset['version'];
 let isRefreshing = false;
 let lastMessageAt = Date.now();
 let isLoggedOut = false;
 
+/** Aborted when this tab no longer wants messages; null while it does not. */
+let watching: AbortController | null = null;
+
+function receive(live: LiveMessage): void {
+  lastMessageAt = Date.now();
+  isLoggedOut = false;
+  live.bars.forEach(updateBar);
+  if (version !== live.version && !isRefreshing) void refresh(live.version);
+}
+
+/** Receives messages while the tab is visible. */
 function connect(): void {
-  if (source !== null || document.hidden) return;
-  source = new EventSource('/events');
-  source.addEventListener('error', () => {
-    // Browsers reconnect after a broken connection, but not after an error response, such as during an
-    // outage or without a session.
-    if (source?.readyState !== EventSource.CLOSED) return;
-    source = null;
-    setTimeout(() => void reconnect(), RETRY_MS);
-  });
-  source.addEventListener('live', ({ data }: MessageEvent<string>) => {
-    lastMessageAt = Date.now();
-    const live = JSON.parse(data) as LiveMessage;
-    live.bars.forEach(updateBar);
-    if (version !== live.version && !isRefreshing) void refresh(live.version);
+  if (watching !== null || document.hidden) return;
+  watching = new AbortController();
+  const { signal } = watching;
+  const channel = new BroadcastChannel('live');
+  channel.addEventListener('message', ({ data }: MessageEvent<LiveMessage>) => receive(data));
+  signal.addEventListener('abort', () => channel.close());
+  // Only one tab reads the stream: with HTTP/1.1, browsers open six connections to a host. Locks need TLS
+  // or this machine.
+  if (window.isSecureContext) {
+    navigator.locks.request('live', { signal }, () => read(signal, channel)).catch(() => undefined);
+  } else {
+    void read(signal, channel);
+  }
+}
+
+function disconnect(): void {
+  watching?.abort();
+  watching = null;
+}
+
+/** Reads the stream until the signal aborts, for this tab and the others. */
+function read(signal: AbortSignal, channel: BroadcastChannel): Promise<void> {
+  return new Promise((resolve) => {
+    let source: EventSource;
+    const open = (): void => {
+      source = new EventSource('/events');
+      source.addEventListener('error', () => {
+        // Browsers reconnect after a broken connection, but not after an error response, such as during
+        // an outage or without a session.
+        if (source.readyState === EventSource.CLOSED) setTimeout(() => void retry(), RETRY_MS);
+      });
+      source.addEventListener('live', ({ data }: MessageEvent<string>) => {
+        const live = JSON.parse(data) as LiveMessage;
+        // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a channel has one origin
+        channel.postMessage(live);
+        receive(live);
+      });
+    };
+    const retry = async (): Promise<void> => {
+      if (signal.aborted) return;
+      await checkSession();
+      if (signal.aborted) return;
+      // The next tab then learns it by itself.
+      if (isLoggedOut) disconnect();
+      else open();
+    };
+    signal.addEventListener('abort', () => {
+      source.close();
+      resolve();
+    });
+    open();
   });
 }
 
-async function reconnect(): Promise<void> {
+async function checkSession(): Promise<void> {
   const headers = { accept: 'text/event-stream', 'x-refresh': 'live' };
   const reply = await fetch('/codes', { method: 'HEAD', headers }).catch(() => null);
   isLoggedOut = reply?.status === 401;
   // Reloading leads to the login, but must not discard what the user types.
   if (isLoggedOut && !isBusy()) location.reload();
-  else connect();
-}
-
-function disconnect(): void {
-  source?.close();
-  source = null;
 }
 
 function updateBar({ id, done, total, text }: LiveMessage['bars'][number]): void {

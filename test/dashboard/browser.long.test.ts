@@ -120,6 +120,8 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     expect(await page.textContent('main')).toContain('the number of items does not match');
     await page.goBack();
     await field.fill('20');
+    // Enter must not decide: the form stays.
+    await field.press('Enter');
     await page.getByLabel('Note').fill('withdrawn by us');
     await button(page, 'Approve removals').click();
     await page.getByText('Removals approved.').waitFor();
@@ -220,11 +222,135 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     served = null;
     await page.getByText(/no response for/).waitFor({ timeout: 60_000 });
     expect(await mark.getAttribute('data-freshness')).toBe('gone');
+    const [color, dot] = (await page.evaluate(
+      `[undefined, '::before'].map((part) =>
+        getComputedStyle(document.querySelector('[data-freshness]'), part))
+        .map((style, n) => (n === 0 ? style.color : style.backgroundColor))`,
+    )) as string[];
+    expect(dot).toBe(color);
     for (const size of [DESK, PHONE]) {
       await page.setViewportSize(size);
       expect(await mark.isVisible()).toBe(true);
       expect(await overhang(page)).toBe(0);
     }
+  });
+
+  /** Causes a live update. The content before it gets the attribute `data-old`. */
+  async function causeUpdate(page: Page): Promise<void> {
+    await page.evaluate(`document.querySelector('main').dataset.old = ''`);
+    const action = { who: 'ada', action: 'sync now', target: null, outcome: 'done' };
+    await mirror().store.access.log(action);
+  }
+  const isUpdated = (page: Page) => page.locator('main[data-old]').waitFor({ state: 'detached' });
+
+  it.each([
+    [
+      'focus on a link without an id',
+      '/',
+      `document.querySelector('main .seller').focus()`,
+      `document.activeElement.matches('main .seller')`,
+    ],
+    [
+      'the place in a wide table',
+      '/runs',
+      `document.adoptedStyleSheets = [new CSSStyleSheet()];
+       document.adoptedStyleSheets[0].replaceSync('.table { width: 90px }');
+       document.querySelector('.table').scrollLeft = 70`,
+      `document.querySelector('.table').scrollLeft === 70`,
+    ],
+    [
+      'an open table of a chart',
+      '/sellers/main',
+      `document.querySelector('details').open = true`,
+      `document.querySelector('details').open`,
+    ],
+    [
+      'a notice',
+      '/?notice=queued',
+      '',
+      `/Queued/.test(document.querySelector('main').textContent)`,
+    ],
+  ])('a live update keeps %s', async (_, path, prepare, isKept) => {
+    const shop = await openShop(5);
+    await shop.syncAccount();
+    await shop.sync();
+    const { page } = await operatorPage(shop.served);
+    await page.goto(shop.served.url + path);
+    await page.evaluate(prepare);
+    await causeUpdate(page);
+    await isUpdated(page);
+    expect(await page.evaluate(isKept)).toBe(true);
+  });
+
+  it('a live update waits for a field that was typed into, also while the page is fetched', async () => {
+    const shop = await openShop(5);
+    await shop.sync();
+    const { page } = await operatorPage(shop.served);
+    await page.goto(`${shop.served.url}/items`);
+    const field = page.getByLabel('Search');
+    let release = (): void => undefined;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    await page.route('**/items', async (route) => {
+      await held;
+      await route.continue();
+    });
+    const fetched = page.waitForRequest('**/items');
+    await causeUpdate(page);
+    const answered = (await fetched).response();
+    await field.fill('typed');
+    await field.blur();
+    release();
+    await (await answered)?.finished();
+    await page.evaluate('new Promise((done) => setTimeout(done, 200))');
+    expect(await field.inputValue()).toBe('typed');
+    await field.fill('');
+    await field.blur();
+    await isUpdated(page);
+  });
+
+  it('a login as somebody else in another tab shows in the first one', async () => {
+    const shop = await openShop(3);
+    await shop.served.addUser('viewer');
+    const { page } = await operatorPage(shop.served);
+    const other = await page.context().newPage();
+    await other.goto(`${shop.served.url}/login`);
+    await other.getByLabel('Name').fill('viewer');
+    await other.getByLabel('Password').fill(PASSWORD);
+    await button(other, 'Log in').click();
+    await page.getByText('viewer · viewer').waitFor();
+  });
+
+  it('nine tabs load and are live, although a browser opens six connections to a host', async () => {
+    const shop = await openShop(3);
+    const { page } = await operatorPage(shop.served);
+    for (let n = 1; n < 9; n++) {
+      const tab = await page.context().newPage();
+      await tab.goto(`${shop.served.url}/runs`);
+      await tab.getByText(/^updated \d+ s ago$/).waitFor();
+    }
+  });
+
+  it('a refused upload says why and keeps the form; of two dropped files one is taken', async () => {
+    const shop = await openShop(3);
+    const { page } = await operatorPage(shop.served);
+    await page.goto(`${shop.served.url}/audits/new`);
+    const message = page.locator('[data-upload-error]');
+    await page.evaluate(`(() => {
+      const dataTransfer = new DataTransfer();
+      for (const name of ['a.csv', 'b.csv'])
+        dataTransfer.items.add(new File(['code,note\\n1,2\\n'], name));
+      document.dispatchEvent(new DragEvent('drop', { dataTransfer, cancelable: true }));
+    })()`);
+    expect(await message.textContent()).toContain('Only a.csv was taken');
+    await page.getByLabel('Column').fill('nowhere');
+    await button(page, 'Read list').click();
+    await message.getByText(/nowhere/).waitFor();
+    expect(page.url()).toBe(`${shop.served.url}/audits/new`);
+    expect(await page.getByLabel('Column').inputValue()).toBe('nowhere');
+    expect(await page.evaluate(`document.querySelector('[type=file]').files[0].name`)).toBe(
+      'a.csv',
+    );
+    expect(await button(page, 'Read list').isEnabled()).toBe(true);
   });
 
   it('reconnects to the event stream after error responses', async () => {

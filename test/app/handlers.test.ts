@@ -16,15 +16,10 @@ import {
   type Shop,
   truthOf,
 } from '../jobs/codes/support.js';
-import {
-  describeOnRedis,
-  postgresQueueAt,
-  redisQueue,
-  type TestQueue,
-  until,
-} from '../queue/support.js';
+import { describeOnRedis, postgresQueueAt, redisQueue, type TestQueue } from '../queue/support.js';
 import { never, useMirror } from '../support/mirror.js';
 import { redisTarget } from '../support/redis.js';
+import { until } from '../support/until.js';
 
 const mirror = useMirror();
 const SELLER = {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { requestCounter } from '../../src/app.js';
-import { until } from '../cli/support.js';
 import { useMirror } from '../support/mirror.js';
+import { until } from '../support/until.js';
 
 const mirror = useMirror();
 

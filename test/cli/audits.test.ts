@@ -14,13 +14,6 @@ import {
 
 const mirror = useMirror();
 
-async function newestAudit(): Promise<string> {
-  const [row] = await mirror().rows<{ id: string }>(
-    'SELECT max(audit_id) AS id FROM mirror.audits',
-  );
-  return row?.id ?? '';
-}
-
 describe('audits', () => {
   async function unfinished(): Promise<{ env: Readonly<Record<string, string>>; id: string }> {
     const sim = await codesMarket(mirror());
@@ -29,7 +22,7 @@ describe('audits', () => {
     );
     const env = settings(mirror().databaseUrl, sim.url);
     await printed(['codes', 'check', list, '--detach'], env);
-    return { env, id: await newestAudit() };
+    return { env, id: await mirror().newestAudit() };
   }
 
   it('can be listed and shown, also as JSON', async () => {

@@ -6,7 +6,8 @@ import type { ChangeClass } from '../../src/domain/changes.js';
 import type { ItemChange } from '../../src/store/item-changes.js';
 import { useMirror } from '../support/mirror.js';
 import { startProxy } from '../support/tcp-proxy.js';
-import { marketOf, printed, run, start, until } from './support.js';
+import { until } from '../support/until.js';
+import { marketOf, printed, run, start } from './support.js';
 
 const mirror = useMirror();
 const env = () => ({ DATABASE_URL: mirror().databaseUrl });

@@ -5,6 +5,7 @@ import type { App } from '../../src/app.js';
 import { workOnAudit } from '../../src/cli/codes/run-audit.js';
 import { enter } from '../jobs/codes/support.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
+import { until } from '../support/until.js';
 import {
   validatedCodes,
   cellsOf,
@@ -18,7 +19,6 @@ import {
   settings,
   start,
   twoSellers,
-  until,
 } from './support.js';
 
 const mirror = useMirror();

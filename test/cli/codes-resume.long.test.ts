@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Simulator } from '../../src/simulator/index.js';
 import { useMirror } from '../support/mirror.js';
+import { until } from '../support/until.js';
 import {
   validatedCodes,
   cellsOf,
@@ -24,7 +25,6 @@ import {
   type Running,
   settings,
   start,
-  until,
 } from './support.js';
 
 const mirror = useMirror();
@@ -36,13 +36,6 @@ async function settled(): Promise<Set<string>> {
       WHERE a.verdict IS NOT NULL`,
   );
   return new Set(rows.map(({ code }) => code));
-}
-
-async function newestAudit(): Promise<string> {
-  const [row] = await mirror().rows<{ id: string }>(
-    'SELECT max(audit_id) AS id FROM mirror.audits',
-  );
-  return row?.id ?? '';
 }
 
 /** True if a statement waits for a lock. */
@@ -68,7 +61,7 @@ async function expectResumes(sim: Simulator, codes: readonly string[]): Promise<
   expect(done.size).toBeLessThan(codes.length);
   const out = freePath('csv');
   const env = settings(mirror().databaseUrl, sim.url);
-  const resumed = await run(['audits', 'resume', await newestAudit(), '--out', out], env);
+  const resumed = await run(['audits', 'resume', await mirror().newestAudit(), '--out', out], env);
   expect(resumed.code, resumed.stderr).toBe(0);
   for (const [code = '', verdict] of cellsOf(readFileSync(out, 'utf8')).slice(1)) {
     expect(verdict, code).toBe(isValid(sim, code) ? 'valid' : 'invalid');
@@ -90,7 +83,7 @@ describe('an audit that was stopped', () => {
     const { code, stdout, stderr } = await running.ended;
     expect(code).toBe(130);
     expect(stdout).toBe('');
-    const id = await newestAudit();
+    const id = await mirror().newestAudit();
     expect(stderr).toMatch(
       new RegExp(`stopping; all answers are kept; to continue:\n→ .*audits resume ${id}\n$`),
     );
@@ -112,7 +105,7 @@ describe('an audit that was stopped', () => {
       const running = start(args, env);
       sim.afterRequests(requests - sim.requestCount, () => running.process.kill('SIGINT'));
       expect((await running.ended).code).toBe(130);
-      args = ['audits', 'resume', await newestAudit()];
+      args = ['audits', 'resume', await mirror().newestAudit()];
     }
     const { code, stderr } = await run(args, env);
     expect(code, stderr).toBe(0);
@@ -216,7 +209,7 @@ describe('the result of an audit that was stopped', () => {
     expect(code, stderr).toBe(130);
     const hint = /\n→ .* (audits resume .*)\n$/.exec(stderr)?.[1]?.split(' ') ?? [];
     const env = settings(mirror().databaseUrl, sim.url);
-    return { place, elsewhere, env, hint, id: await newestAudit() };
+    return { place, elsewhere, env, hint, id: await mirror().newestAudit() };
   }
 
   it('is written once to the original file, by the printed command in any folder', async () => {

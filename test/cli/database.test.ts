@@ -4,7 +4,8 @@ import { beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest'
 import { trialDataDir } from '../store/embedded/trial.js';
 import { useMirror } from '../support/mirror.js';
 import { createTestDatabase, databaseAt, query } from '../support/postgres.js';
-import { run, start, until } from './support.js';
+import { until } from '../support/until.js';
+import { run, start } from './support.js';
 
 const mirror = useMirror();
 let env: Record<string, string>;

@@ -2,7 +2,8 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
-import { folder, run, start, until } from './support.js';
+import { until } from '../support/until.js';
+import { folder, run, start } from './support.js';
 
 const mirror = useMirror();
 let env: Record<string, string>;

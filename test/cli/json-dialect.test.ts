@@ -5,6 +5,7 @@ import { expect, it } from 'vitest';
 import { program } from '../../src/cli/program.js';
 import { trialDataDir } from '../store/embedded/trial.js';
 import { KEY, useMirror } from '../support/mirror.js';
+import { until } from '../support/until.js';
 import {
   codesMarket,
   codesOf,
@@ -14,7 +15,6 @@ import {
   run,
   settings,
   start,
-  until,
 } from './support.js';
 
 const mirror = useMirror();

@@ -2,7 +2,8 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Simulator } from '../../src/simulator/index.js';
 import { useMirror } from '../support/mirror.js';
 import { hasRedis, redisTitle, startRedis } from '../support/redis.js';
-import { marketOf, run, settings, start, until, type Running } from './support.js';
+import { until } from '../support/until.js';
+import { marketOf, run, settings, start, type Running } from './support.js';
 
 const mirror = useMirror();
 

@@ -2,7 +2,8 @@ import { createServer, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
-import { run, settings, start, until } from './support.js';
+import { until } from '../support/until.js';
+import { run, settings, start } from './support.js';
 
 const mirror = useMirror();
 

@@ -10,7 +10,8 @@ import type { RunDeps } from '../../src/jobs/types.js';
 import type { Simulator } from '../../src/simulator/index.js';
 import type { FiredSchedule } from '../../src/store/processes.js';
 import { never, useMirror } from '../support/mirror.js';
-import { marketOf, printed, run, settings, start, until } from './support.js';
+import { until } from '../support/until.js';
+import { marketOf, printed, run, settings, start } from './support.js';
 
 const mirror = useMirror();
 

@@ -178,16 +178,11 @@ class Sink extends Writable {
   }
 }
 
-/** Waits until the condition is true. */
 /** Runs a command that must exit with 0. @returns what it prints on stdout */
 export async function printed(args: readonly string[], env: Environment): Promise<string> {
   const { code, stdout, stderr } = await run(args, env);
   expect(code, stderr).toBe(0);
   return stdout;
-}
-
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
 const folders = new Map<string, string>();

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { KEY, useMirror } from '../support/mirror.js';
-import { marketOf, run, start, twoSellers, until } from './support.js';
+import { until } from '../support/until.js';
+import { marketOf, run, start, twoSellers } from './support.js';
 
 const mirror = useMirror();
 

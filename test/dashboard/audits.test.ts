@@ -10,8 +10,8 @@ import { resultsOf } from '../store/audits/support.js';
 import { folder, run } from '../cli/support.js';
 import { enter, listOf, progress, truthOf } from '../jobs/codes/support.js';
 import { inline, workbookFiles, workbookOf, zipOf } from '../intake/zip.js';
-import { until } from '../queue/support.js';
 import { KEY } from '../support/mirror.js';
+import { until } from '../support/until.js';
 import { formTokenIn, HOST, type Visitor } from './dashboard.js';
 import { useShop } from './shop.js';
 

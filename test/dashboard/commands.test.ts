@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import { isPassword } from '../../src/dashboard/passwords.js';
-import { folder, MAIN, run, start, until } from '../cli/support.js';
+import { folder, MAIN, run, start } from '../cli/support.js';
 import { useMirror } from '../support/mirror.js';
+import { until } from '../support/until.js';
 import { PASSWORD, PASSWORD_HASH } from './dashboard.js';
 
 const mirror = useMirror();

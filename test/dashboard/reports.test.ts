@@ -6,8 +6,8 @@ import { REPORTS, reportSql } from '../../src/store/reports.js';
 import { seededPurchases } from '../../src/simulator/index.js';
 import { auditDeps, enter, workThrough } from '../jobs/codes/support.js';
 import { openMarket } from '../jobs/market.js';
-import { until } from '../queue/support.js';
 import { KEY } from '../support/mirror.js';
+import { until } from '../support/until.js';
 import { textOf, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();

@@ -2,8 +2,8 @@ import { beforeEach } from 'vitest';
 import type { App } from '../../src/app.js';
 import { auditHandler } from '../../src/app/handlers.js';
 import { auditDeps, openShop, progress, type Shop } from '../jobs/codes/support.js';
-import { until } from '../queue/support.js';
 import { KEY, useMirror } from '../support/mirror.js';
+import { until } from '../support/until.js';
 import { closeDashboards, openDashboard, type TestDashboard, type Visitor } from './dashboard.js';
 
 const SELLER = { SELLER_NAME: 'main', REQUESTS_PER_MINUTE: '0', MARKETPLACE_API_KEY: KEY };

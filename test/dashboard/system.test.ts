@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { until } from '../queue/support.js';
+import { until } from '../support/until.js';
 import { useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();

@@ -10,8 +10,9 @@ import { folderTarget } from '../../src/feeds/folder.js';
 import { openQueues } from '../../src/queue/queues.js';
 import { run } from '../cli/support.js';
 import { openMarket, openSynced } from '../jobs/market.js';
-import { sync, until } from '../queue/support.js';
+import { sync } from '../queue/support.js';
 import { useMirror } from '../support/mirror.js';
+import { until } from '../support/until.js';
 
 const mirror = useMirror();
 const PASSWORD = 'a-secret-of-the-target';

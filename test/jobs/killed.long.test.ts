@@ -10,6 +10,7 @@ import { seededCatalogue } from '../../src/simulator/index.js';
 import { diceOf } from '../domain/codes/support.js';
 import { postgresQueueAt, SHORT } from '../queue/support.js';
 import { KEY, useMirror } from '../support/mirror.js';
+import { until } from '../support/until.js';
 import { auditVerdicts, enter, listOf, openShop, progress, truthOf } from './codes/support.js';
 
 const mirror = useMirror();
@@ -52,9 +53,9 @@ it('kill -9 at any moment leaves the old catalogue or the new one, and the next 
     catalogue.touchShare(100, 'price');
     const requests = sim.log.length;
     const sync = startSync(sim.url);
-    while (sim.log.length < requests + 2) await new Promise((resolve) => setTimeout(resolve, 5));
+    await until(() => sim.log.length >= requests + 2);
     // The list takes about 35 pauses of 5 ms; writing takes longer.
-    await new Promise((resolve) => setTimeout(resolve, part * 400));
+    await sleep(part * 400);
     sync.kill('SIGKILL');
     await once(sync, 'exit');
     const left = await prices();
@@ -133,10 +134,11 @@ it('workers killed at any moment lose no code, settle none twice and repeat few 
     await once(worker.stdout ?? worker, 'data');
     const asked = shop.sim.requestCount;
     const least = 20 + Math.floor(dice() * 200);
-    const isDone = async (): Promise<boolean> =>
-      shop.sim.requestCount - asked > least ||
-      (await progress(mirror(), auditId)).state !== 'running';
-    while (!(await isDone())) await sleep(10);
+    await until(
+      async () =>
+        shop.sim.requestCount - asked > least ||
+        (await progress(mirror(), auditId)).state !== 'running',
+    );
     worker.kill('SIGKILL');
     await once(worker, 'exit');
     kills++;

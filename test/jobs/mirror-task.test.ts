@@ -6,6 +6,7 @@ import type { RunDeps } from '../../src/jobs/types.js';
 import type { Simulator } from '../../src/simulator/index.js';
 import { openStore } from '../../src/store/store.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
+import { until } from '../support/until.js';
 import { openMarket } from './market.js';
 
 const mirror = useMirror();
@@ -31,10 +32,6 @@ function runs() {
 function removeMost(sim: Simulator): void {
   const { catalogue } = sim.seller(KEY);
   for (const { id } of [...catalogue.truth()].slice(0, 30)) catalogue.remove(id);
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
 describe('a mirror job', () => {

@@ -5,6 +5,7 @@ import { syncItems } from '../../src/jobs/sync-items.js';
 import type { RunEvent } from '../../src/jobs/types.js';
 import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
+import { until } from '../support/until.js';
 import { openMarket } from './market.js';
 
 const mirror = useMirror();
@@ -92,7 +93,7 @@ describe('onRun', () => {
       onRun: (event) => states.push(event.phase === 'finished' ? event.state : event.phase),
     });
     const run = syncItems(deps, interruption.signal);
-    while (sim.log.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+    await until(() => sim.log.length >= 2);
     interruption.abort(new Error('stop'));
     await expect(run).rejects.toThrow('stop');
     expect(states).toEqual(['started', 'interrupted']);

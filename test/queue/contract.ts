@@ -3,7 +3,8 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { JobOutcome } from '../../src/jobs/types.js';
 import type { QueueCounts, Queues } from '../../src/queue/queues.js';
 import type { JobEvent } from '../../src/queue/worker.js';
-import { aborted, DONE, jobIds, sync, until, untilCounts, work } from './support.js';
+import { until } from '../support/until.js';
+import { aborted, DONE, jobIds, sync, untilCounts, work } from './support.js';
 import type { Recorded, TestQueue } from './support.js';
 
 /** What the product needs from its queue, whichever server stores it. */

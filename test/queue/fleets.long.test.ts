@@ -4,8 +4,9 @@ import type { RedisTarget } from '../../src/domain/redis-target.js';
 import { placesOf, startCluster, startSentinel, type RedisCluster } from '../support/redis.js';
 import type { RedisSentinel } from '../support/redis.js';
 import { hasRedis, redisTarget, redisTitle, type RedisProcess } from '../support/redis.js';
+import { until } from '../support/until.js';
 import { describeQueue } from './contract.js';
-import { DONE, jobIds, redisQueue, succeeds, sync, until, untilCounts, work } from './support.js';
+import { DONE, jobIds, redisQueue, succeeds, sync, untilCounts, work } from './support.js';
 
 describe.skipIf(!hasRedis)(redisTitle('the queue on a Redis cluster of three nodes'), () => {
   let cluster: RedisCluster;

@@ -3,7 +3,8 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { TUNING } from '../../src/queue/tuning.js';
 import { createTestDatabase } from '../support/postgres.js';
 import { hasRedis, redisTarget, redisTitle, startRedis } from '../support/redis.js';
-import { DONE, until } from './support.js';
+import { until } from '../support/until.js';
+import { DONE } from './support.js';
 import { postgresQueueAt, redisQueue, withClient, type TestQueue } from './support.js';
 
 /** Ten times as fast as in production: these twelve seconds stand for two minutes. */

@@ -6,6 +6,7 @@ import { describe, expect, inject, it, onTestFinished } from 'vitest';
 import { createTestDatabase } from '../support/postgres.js';
 import { redisTarget } from '../support/redis.js';
 import { startProxy } from '../support/tcp-proxy.js';
+import { until } from '../support/until.js';
 import {
   describeOnRedis,
   postgresQueue,
@@ -14,7 +15,6 @@ import {
   SHORT,
   sync,
   type TestQueue,
-  until,
   untilCounts,
   work,
 } from './support.js';

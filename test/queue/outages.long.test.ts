@@ -14,6 +14,7 @@ import {
   startRedis,
 } from '../support/redis.js';
 import { startProxy, type TcpProxy } from '../support/tcp-proxy.js';
+import { until } from '../support/until.js';
 import {
   aborted,
   DONE,
@@ -24,7 +25,6 @@ import {
   succeeds,
   sync,
   type TestQueue,
-  until,
   untilCounts,
   withClient,
   work,

@@ -2,15 +2,8 @@ import { MIGRATION_ADVISORY_LOCK_KEY } from 'bullmq';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { createTestDatabase } from '../support/postgres.js';
 import { startProxy } from '../support/tcp-proxy.js';
-import {
-  postgresQueue,
-  postgresQueueAt,
-  succeeds,
-  sync,
-  until,
-  withClient,
-  work,
-} from './support.js';
+import { until } from '../support/until.js';
+import { postgresQueue, postgresQueueAt, succeeds, sync, withClient, work } from './support.js';
 
 /** As many finished jobs as a queue keeps, with long ids. */
 const MANY_FINISHED = `

@@ -23,8 +23,9 @@ import {
   redisTitle,
   startRedis,
 } from '../support/redis.js';
+import { until } from '../support/until.js';
 import { nightly } from './scheduler-support.js';
-import { recordingLog, redisQueue, SHORT, sync, until, succeeds } from './support.js';
+import { recordingLog, redisQueue, SHORT, sync, succeeds } from './support.js';
 
 const mirror = useMirror();
 

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createPostgresBackend, Queue } from 'bullmq';
 import { Cluster, Redis } from 'ioredis';
 import { Client } from 'pg';
@@ -18,6 +17,7 @@ import type { JobOutcome } from '../../src/jobs/types.js';
 import type { JobContext, JobHandler, QueueWorker, WorkOptions } from '../../src/queue/worker.js';
 import { createTestDatabase } from '../support/postgres.js';
 import { hasRedis, type RedisProcess, redisTitle, startRedis } from '../support/redis.js';
+import { until } from '../support/until.js';
 
 /** Short times for fast tests. No test asserts them. */
 export const SHORT: Partial<Tuning> = {
@@ -60,11 +60,6 @@ export function recordingLog(): { readonly log: Log; readonly lines: LogLine[] }
 
 export function sync(seller: string, tick: string | null = null): MirrorTask {
   return { kind: 'sync', seller, tick, askedAt: '2026-11-21T02:00:00.000Z' };
-}
-
-/** Waits until the condition is true. The test times out if it never is. */
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await sleep(20);
 }
 
 /** True if the promise resolves, false if it rejects. */

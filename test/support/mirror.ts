@@ -114,6 +114,14 @@ export class Mirror {
     );
   }
 
+  /** The id of the newest audit; empty without one. */
+  async newestAudit(): Promise<string> {
+    const [row] = await this.rows<{ id: string | null }>(
+      'SELECT max(audit_id) AS id FROM mirror.audits',
+    );
+    return row?.id ?? '';
+  }
+
   /** Empties the tables and closes what a test opened. */
   async reset(): Promise<void> {
     await Promise.all(this.#opened.splice(0).map((marketplace) => marketplace.close()));

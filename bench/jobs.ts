@@ -9,6 +9,7 @@ import { from as copyFrom } from 'pg-copy-streams';
 import { Agent, request } from 'undici';
 import type { BulkInput, FeedInput } from './feed-jobs.js';
 import { report } from './report.js';
+import type { WriteInput } from './workbook.js';
 
 /** The run as `sync items` runs it, from before its account check to its report. */
 async function items(): Promise<number> {
@@ -181,6 +182,8 @@ const jobs = {
   validate,
   feed: async (input: FeedInput) => (await import('./feed-jobs.js')).feed(input),
   bulk: async (input: BulkInput) => (await import('./feed-jobs.js')).bulk(input),
+  writeResult: async (input: WriteInput) => (await import('./workbook.js')).writeResult(input),
+  readList: async (input: { file: string }) => (await import('./workbook.js')).readList(input),
 };
 export type Jobs = typeof jobs;
 

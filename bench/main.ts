@@ -9,15 +9,18 @@ import { mirrorLines } from './mirror.js';
 import { reportingLines } from './reporting.js';
 import { startLines } from './start.js';
 import { markdownTable, plainTable } from './table.js';
+import { workbookLines } from './workbook.js';
 
 const USAGE = `npm run bench -- [options]
   --items N    items in the catalogue, about 1 KB of JSON each (default 100000)
-  --quick      20000 items, fewer repetitions, and no verdicts
+  --quick      20000 items, lists of 100000 rows, fewer repetitions, and no verdicts
   --million    with codes: also enqueue a million of them
-  --only PART  start, mirror, codes, reporting, dashboard or feeds (default: all)
+  --only PART  start, mirror, codes, reporting, dashboard, feeds or workbook (default: all)
   --markdown   print the table as Markdown`;
 
-const PARTS = ['start', 'mirror', 'codes', 'reporting', 'dashboard', 'feeds'];
+const PARTS = ['start', 'mirror', 'codes', 'reporting', 'dashboard', 'feeds', 'workbook'];
+/** Rows of the lists that are written and read. */
+const LIST_ROWS = 1_000_000;
 /** Targets apply from this size: in smaller catalogues the fixed costs of a run dominate. */
 const JUDGED_ITEMS = 100_000;
 
@@ -53,6 +56,7 @@ async function main(): Promise<void> {
     ...(wanted('codes') ? await auditLines(million) : []),
     ...(wanted('reporting') ? await reportingLines(items, nights) : []),
     ...(wanted('feeds') ? await feedLines(items, loads, nights) : []),
+    ...(wanted('workbook') ? await workbookLines(quick ? LIST_ROWS / 10 : LIST_ROWS) : []),
     ...(wanted('dashboard') ? await dashboardLines(items, nights) : []),
   ];
   const lines = items < JUDGED_ITEMS ? measured.map((line) => ({ ...line, met: null })) : measured;

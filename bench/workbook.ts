@@ -1,15 +1,53 @@
-/**
- * Measures memory and processor time of reading a list or writing its result, as CSV or as an Excel workbook:
- * `node dist/bench/workbook.js read|write csv|xlsx [rows, default 1000000]`. `read` reads what `write` wrote.
- */
 import { createWriteStream } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { readCodes } from '#product/intake/read-codes.js';
-import { resultPieces, type ResultRow } from '#product/intake/results.js';
-import { openSource } from '#product/intake/source.js';
+import type { ResultRow } from '#product/intake/results.js';
+import { measureJob } from './children.js';
+import { count, information, usage, type Line } from './table.js';
+
+/** Measures writing the result of a list and reading it again, as CSV and as an Excel workbook. */
+export async function workbookLines(rows: number): Promise<Line[]> {
+  const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-bench-'));
+  try {
+    const lines: Line[] = [];
+    for (const format of ['csv', 'xlsx'] as const) {
+      const file = join(folder, `list.${format}`);
+      const what = `${count(rows)} rows as ${format === 'csv' ? 'CSV' : 'an Excel workbook'}`;
+      const written = await measureJob('writeResult', { file, format, rows });
+      const read = await measureJob('readList', { file });
+      lines.push(information(`${what}: written`, usage(written)));
+      lines.push(information(`${what}: read`, usage(read)));
+    }
+    return lines;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+export interface WriteInput {
+  readonly file: string;
+  readonly format: 'csv' | 'xlsx';
+  readonly rows: number;
+}
+
+/** Writes a result of 14 columns. @returns milliseconds */
+export async function writeResult({ file, format, rows }: WriteInput): Promise<number> {
+  const { resultPieces } = await import('#product/intake/results.js');
+  const started = performance.now();
+  const pieces = resultPieces(format, ['name', 'purchase code', 'bought'], resultRows(rows));
+  await pipeline(Readable.from(pieces), createWriteStream(file));
+  return performance.now() - started;
+}
+
+async function* resultRows(rows: number): AsyncGenerator<ResultRow, void, undefined> {
+  for (let n = 0; n < rows; n++) {
+    const code = `86781236-23d0-4b3c-7dfa-${String(n).padStart(12, '0')}`;
+    yield await Promise.resolve({ columns: [`customer ${n}`, code, '2026-11-23'], result: RESULT });
+  }
+}
 
 const RESULT: ResultRow['result'] = {
   verdict: 'valid',
@@ -25,27 +63,13 @@ const RESULT: ResultRow['result'] = {
   checked_at: '2026-11-01T00:00:00Z',
 };
 
-async function* rows(): AsyncGenerator<ResultRow, void, undefined> {
-  for (let n = 0; n < Number(rowCount); n++) {
-    const code = `86781236-23d0-4b3c-7dfa-${String(n).padStart(12, '0')}`;
-    yield await Promise.resolve({ columns: [`customer ${n}`, code, '2026-11-23'], result: RESULT });
-  }
-}
-
-const [what, format, rowCount = '1000000'] = process.argv.slice(2);
-if (format !== 'csv' && format !== 'xlsx')
-  throw new Error('usage: workbook.js read|write csv|xlsx [rows]');
-const file = join(tmpdir(), `seller-mirror-bench.${format}`);
-if (what === 'write') {
-  const pieces = resultPieces(format, ['name', 'purchase code', 'bought'], rows());
-  await pipeline(Readable.from(pieces), createWriteStream(file));
-} else {
+/** Reads a list of codes. @returns milliseconds */
+export async function readList({ file }: { readonly file: string }): Promise<number> {
+  const { readCodes } = await import('#product/intake/read-codes.js');
+  const { openSource } = await import('#product/intake/source.js');
+  const started = performance.now();
   const intake = await readCodes(await openSource(file), { name: file });
   for await (const _ of intake.rows);
   await intake.close();
+  return performance.now() - started;
 }
-const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage();
-const seconds = ((userCPUTime + systemCPUTime) / 1e6).toFixed(1);
-process.stdout.write(
-  `${what} ${format}, ${rowCount} rows: ${Math.round(maxRSS / 1024)} MB, ${seconds} s of CPU\n`,
-);

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
-import { appendFileSync, createWriteStream, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { appendFileSync, createWriteStream, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,23 +14,19 @@ import {
   type Measurement,
   type Settings,
 } from './children.js';
-import { KEY, withMarketplace, type Marketplace, type MarketplaceOptions } from './marketplace.js';
-import {
-  emptyStore,
-  startPostgres,
-  startRedis,
-  withClient,
-  type Postgres,
-  type Redis,
-} from './servers.js';
+import { BenchDatabase } from './database.js';
+import { withMarketplace, type Marketplace, type MarketplaceOptions } from './marketplace.js';
+import { emptyStore, startRedis, type Redis } from './servers.js';
 import {
   atLeast,
   atMost,
   bounded,
   count,
+  growthLines,
   information,
   median,
   megabytes,
+  perSecond,
   progress,
   seconds,
   times,
@@ -76,50 +71,38 @@ export function largeAuditLines(codes: number): Promise<Line[]> {
     const small = await rounds.large(codes / 100);
     const large = await rounds.large(codes);
     const [few, many] = [`${count(codes / 100)} codes`, `${count(codes)} codes`];
-    const slower = large.own.cpuMs / (100 * small.own.cpuMs);
-    const heavier = large.own.peak / small.own.peak;
     const hours = `${(codes / large.rate / 3600).toFixed(1)} h for all`;
     const perCode = `${Math.round(large.bytes / codes)} bytes a code`;
-    const base = 'the small one';
+    const figure = perSecond(large.rate, 'codes');
+    const ratio = large.rate / small.rate;
     return [
-      information(`${few} enqueued`, usage(small.own)),
-      atMost(
-        `${many} enqueued`,
-        usage(large.own),
-        slower,
-        1.25,
-        `the CPU time of a code of ${base}`,
+      ...growthLines(
+        100,
+        'a code',
+        [`${few} enqueued`, small.own],
+        [`${many} enqueued`, large.own],
       ),
-      atMost(`${many}: peak memory`, megabytes(large.own.peak), heavier, 1.25, base),
       information(`${many}: tables`, megabytes(large.bytes), perCode),
-      information(`${few}: the first minute of work`, perSecond(small.rate)),
-      atLeast(
-        `${many}: the same (${hours})`,
-        perSecond(large.rate),
-        large.rate / small.rate,
-        0.8,
-        base,
-      ),
+      information(`${few}: the first minute of work`, perSecond(small.rate, 'codes')),
+      atLeast(`${many}: the same (${hours})`, figure, ratio, 0.8, 'the small one'),
     ];
   });
 }
 
 async function withAuditRounds(work: (rounds: AuditRounds) => Promise<Line[]>): Promise<Line[]> {
   if (!hasRedis) progress('redis-server is not installed: its lines are left out');
-  const folder = mkdtempSync(join(tmpdir(), 'seller-mirror-bench-codes-'));
-  const postgres = await startPostgres();
+  const database = await BenchDatabase.open();
   const redis = hasRedis ? await startRedis() : null;
   try {
-    return await work(new AuditRounds(folder, postgres, redis));
+    return await work(new AuditRounds(database, redis));
   } finally {
     await redis?.close();
-    await postgres.close();
-    rmSync(folder, { recursive: true, force: true });
+    await database.close();
   }
 }
 
 /** The marketplace of one measurement, and the list of codes to check there. */
-interface Market extends Pick<Marketplace, 'url' | 'takeCalls'> {
+interface Market extends Pick<Marketplace, 'url' | 'key' | 'takeCalls'> {
   /** Path of the list, which has one code a line. */
   readonly file: string;
   readonly codes: number;
@@ -135,8 +118,7 @@ type Queue = Redis | null;
 
 class AuditRounds {
   constructor(
-    readonly folder: string,
-    readonly postgres: Postgres,
+    readonly database: BenchDatabase,
     readonly redis: Queue,
   ) {}
 
@@ -145,9 +127,9 @@ class AuditRounds {
     const { bare, audits } = await this.#compare({ codes: CODES }, queues, ROUNDS);
     const lines = audits.map(({ name, rate, ratio }) => {
       const what = `Audit of ${count(CODES)} codes, queue in ${name}`;
-      return atLeast(what, perSecond(rate), ratio, 0.8, 'the bare loop');
+      return atLeast(what, perSecond(rate, 'codes'), ratio, 0.8, 'the bare loop');
     });
-    return [information('Baseline: bare undici loop', perSecond(bare)), ...lines];
+    return [information('Baseline: bare undici loop', perSecond(bare, 'codes')), ...lines];
   }
 
   /** The same with slow replies, so that the network is the bottleneck instead of the processors. */
@@ -156,8 +138,13 @@ class AuditRounds {
     const { bare, audits } = await this.#compare(market, [this.redis], 1);
     const delay = `replies after ${LATENCY_MS} ms`;
     const what = `Audit of ${count(DISTANT_CODES)} codes, ${delay}`;
-    const lines = audits.map(({ rate, ratio }) => information(what, perSecond(rate), times(ratio)));
-    return [information(`Baseline: bare undici loop, ${delay}`, perSecond(bare)), ...lines];
+    const lines = audits.map(({ rate, ratio }) =>
+      information(what, perSecond(rate, 'codes'), times(ratio)),
+    );
+    return [
+      information(`Baseline: bare undici loop, ${delay}`, perSecond(bare, 'codes')),
+      ...lines,
+    ];
   }
 
   /** Runs audits without a request limit, each between two bare loops. Returns medians in codes/s. */
@@ -173,7 +160,7 @@ class AuditRounds {
           await this.#audit(market, queue, 0);
           const { ms, calls } = market.takeCalls();
           const rate = (market.codes * 1000) / ms;
-          progress(`audit with its queue in ${name}: ${perSecond(rate)}, ${calls} calls`);
+          progress(`audit with its queue in ${name}: ${perSecond(rate, 'codes')}, ${calls} calls`);
           const [before, after] = [bares.at(-1) ?? 0, await bareRate(market)];
           bares.push(after);
           rates.push(rate);
@@ -210,10 +197,7 @@ class AuditRounds {
     return await this.#withMarket({ codes: MILLION }, Infinity, async (market) => {
       const loads: { own: Measurement; copy: Measurement }[] = [];
       for (let round = 0; round < LOADS; round++) {
-        const load = await this.#enqueueAndCopy(market);
-        progress(`a million codes enqueued: ${usage(load.own)}`);
-        progress(`COPY of their rows: ${usage(load.copy)}`);
-        loads.push(load);
+        loads.push({ own: await this.#enqueue(market, this.redis), copy: await this.#copyList() });
       }
       const middle = (figure: (load: (typeof loads)[number]) => number): number =>
         median(loads.map(figure));
@@ -235,77 +219,62 @@ class AuditRounds {
   async large(codes: number) {
     return await this.#withMarket({ codes }, 10, async (market) => {
       const own = await this.#enqueue(market, null);
-      const bytes = await withClient(this.postgres.url, async (client) => {
-        const { rows } = await client.query<{ bytes: string }>(
-          `SELECT sum(pg_total_relation_size('mirror.' || name)) AS bytes FROM unnest($1::text[]) AS name`,
-          [LIST_TABLES],
-        );
-        return Number(rows[0]?.bytes);
-      });
-      progress(`${count(codes)} codes enqueued: ${usage(own)}, ${megabytes(bytes)} of tables`);
+      const { rows } = await this.database.admin.query<{ bytes: string }>(
+        `SELECT sum(pg_total_relation_size('mirror.' || name)) AS bytes FROM unnest($1::text[]) AS name`,
+        [LIST_TABLES],
+      );
       await this.#work(this.#settings(market, null, 0), WORK_MS);
       const { ms, calls } = market.takeCalls();
       const rate = (calls * 1000) / ms;
-      progress(`after ${seconds(ms)} of work: ${perSecond(rate)}`);
-      return { own, bytes, rate };
+      progress(`after ${seconds(ms)} of work: ${perSecond(rate, 'codes')}`);
+      return { own, bytes: Number(rows[0]?.bytes), rate };
     });
-  }
-
-  /** Enqueues the list, then loads the rows that it made with COPY, in the order of the list. */
-  async #enqueueAndCopy(market: Market) {
-    const { postgres } = this;
-    const own = await this.#enqueue(market, this.redis);
-    const tables = LIST_TABLES.map((name) => ({
-      table: `mirror.${name}`,
-      file: join(this.folder, `${name}.rows`),
-    }));
-    await withClient(postgres.url, async (client) => {
-      for (const { table, file } of tables) {
-        const rows = client.query(copyTo(`COPY ${table} TO STDOUT (FORMAT binary)`));
-        await pipeline(rows, createWriteStream(file));
-      }
-      const names = tables.map(({ table }) => table).join();
-      await client.query(`TRUNCATE mirror.code_checks, mirror.code_transitions, ${names}`);
-    });
-    await this.#checkpoint();
-    const copies = tables.map(({ table, file }) => {
-      return { file, into: `${table} FROM STDIN (FORMAT binary)` };
-    });
-    const input = { listUrl: null, databaseUrl: postgres.url, copies };
-    const copy = await this.#withServerCpu(measureJob('copy', input));
-    for (const { file } of tables) rmSync(file);
-    return { own, copy };
   }
 
   /** Measures enqueuing the list in an empty store. */
   async #enqueue(market: Market, queue: Queue): Promise<Measurement> {
-    await emptyStore(this.postgres.url);
-    await this.#checkpoint();
+    await emptyStore(this.database.url);
     const settings = this.#settings(market, queue, 0);
-    return await this.#withServerCpu(measureProgram(enqueueCommand(market.file), settings));
+    const what = `${count(market.codes)} codes enqueued`;
+    return await this.#measure(what, () => measureProgram(enqueueCommand(market.file), settings));
   }
 
-  /** Keeps a measurement from paying for earlier writes. */
-  async #checkpoint(): Promise<void> {
-    const adminUrl = await this.postgres.adminUrl();
-    await withClient(adminUrl, (client) => client.query('CHECKPOINT'));
+  /** Empties the tables of the list, and measures COPY of their rows, in the order of the list. */
+  async #copyList(): Promise<Measurement> {
+    const { admin, folder, url: databaseUrl } = this.database;
+    const tables = LIST_TABLES.map((name) => `mirror.${name}`);
+    const copies: { file: string; into: string }[] = [];
+    for (const table of tables) {
+      const file = join(folder, `${table}.rows`);
+      const rows = admin.query(copyTo(`COPY ${table} TO STDOUT (FORMAT binary)`));
+      await pipeline(rows, createWriteStream(file));
+      copies.push({ file, into: `${table} FROM STDIN (FORMAT binary)` });
+    }
+    await admin.query(`TRUNCATE mirror.code_checks, mirror.code_transitions, ${tables.join()}`);
+    const input = { listUrl: null, databaseUrl, copies };
+    const measured = await this.#measure('COPY of their rows', () => measureJob('copy', input));
+    for (const { file } of copies) rmSync(file);
+    return measured;
   }
 
-  /** Adds the processor time of PostgreSQL. */
-  async #withServerCpu(work: Promise<Measurement>): Promise<Measurement> {
-    const before = await this.postgres.cpuMs();
-    const measured = await work;
-    const cpuMs = measured.cpuMs + (await this.postgres.cpuMs()) - before;
+  /** Adds the processor time of PostgreSQL. Makes a checkpoint first, so that earlier writes don't count. */
+  async #measure(what: string, work: () => Promise<Measurement>): Promise<Measurement> {
+    const { admin, server } = this.database;
+    await admin.query('CHECKPOINT');
+    const before = await server.cpuMs();
+    const measured = await work();
+    const cpuMs = measured.cpuMs + (await server.cpuMs()) - before;
+    progress(`${what}: ${usage({ ...measured, cpuMs })}`);
     return { ...measured, cpuMs };
   }
 
   #settings(market: Market, queue: Queue, perMinute: number): Settings {
     return {
-      HOME: this.folder,
-      DATABASE_URL: this.postgres.url,
+      HOME: this.database.folder,
+      DATABASE_URL: this.database.url,
       ...(queue === null ? {} : { REDIS_URL: queue.url }),
       MARKETPLACE_URL: market.url,
-      MARKETPLACE_API_KEY: KEY,
+      MARKETPLACE_API_KEY: market.key,
       REQUESTS_PER_MINUTE: String(perMinute),
       WORKER_CONCURRENCY: '1',
       HEALTH_LISTEN: 'off',
@@ -314,7 +283,7 @@ class AuditRounds {
 
   /** Audits the list with an empty store and one worker. */
   async #audit(market: Market, queue: Queue, perMinute: number): Promise<void> {
-    await emptyStore(this.postgres.url);
+    await emptyStore(this.database.url);
     const settings = this.#settings(market, queue, perMinute);
     await measureProgram(enqueueCommand(market.file), settings);
     await this.#work(settings, Infinity);
@@ -322,16 +291,15 @@ class AuditRounds {
 
   /** Runs a worker until no audit is left, or for this long. */
   async #work(settings: Settings, maxMs: number): Promise<void> {
+    const { admin } = this.database;
     const worker = startProgram(['worker'], settings);
     const ended = once(worker, 'exit');
     const end = performance.now() + maxMs;
     const running = "SELECT FROM mirror.audits WHERE state = 'running'";
     try {
-      await withClient(this.postgres.url, async (client) => {
-        while (performance.now() < end && ((await client.query(running)).rowCount ?? 0) > 0) {
-          await sleep(POLL_MS, undefined, { signal: interruption.signal });
-        }
-      });
+      while (performance.now() < end && (await admin.query(running)).rowCount) {
+        await sleep(POLL_MS, undefined, { signal: interruption.signal });
+      }
     } finally {
       worker.kill('SIGTERM');
       await ended;
@@ -345,7 +313,7 @@ class AuditRounds {
     work: (market: Market) => Promise<T>,
   ): Promise<T> {
     const { codes } = options;
-    const file = join(this.folder, `codes-${codes}.txt`);
+    const file = join(this.database.folder, `codes-${codes}.txt`);
     const own = seededPurchases({ seed: 1, count: codes });
     const other = seededPurchases({ seed: 2, count: codes });
     rmSync(file, { force: true });
@@ -356,26 +324,22 @@ class AuditRounds {
       });
       appendFileSync(file, lines.join(''));
     }
-    return await withMarketplace({ items: 200, ...options }, ({ url, takeCalls }) =>
-      work({ url, takeCalls, file, codes }),
+    return await withMarketplace({ items: 200, ...options }, ({ url, key, takeCalls }) =>
+      work({ url, key, takeCalls, file, codes }),
     );
   }
 }
 
-async function bareRate({ url, file, codes, takeCalls }: Market): Promise<number> {
-  const input = { url, key: KEY, file, concurrency: CONCURRENCY };
+async function bareRate({ url, key, file, codes, takeCalls }: Market): Promise<number> {
+  const input = { url, key, file, concurrency: CONCURRENCY };
   const { ms } = await measureJob('validate', input);
   takeCalls();
   const rate = (codes * 1000) / ms;
-  progress(`bare loop: ${perSecond(rate)}`);
+  progress(`bare loop: ${perSecond(rate, 'codes')}`);
   return rate;
 }
 
 /** Enqueues an audit. Codes are checked once, because a second check would start a minute later. */
 function enqueueCommand(file: string): string[] {
   return ['codes', 'check', file, '--confirm', 'none', '--detach', '--json'];
-}
-
-function perSecond(rate: number): string {
-  return `${Math.round(rate)} codes/s`;
 }

@@ -1,6 +1,7 @@
 /** Child processes: measured jobs of the bench, and the built program. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
@@ -23,7 +24,7 @@ export const interruption = new AbortController();
 export type Settings = Readonly<Record<string, string>>;
 
 /** The built program, as users run it. */
-export const PROGRAM = fileURLToPath(new URL('../cli/main.js', import.meta.url));
+const PROGRAM = fileURLToPath(new URL('../cli/main.js', import.meta.url));
 
 /** Runs one of `jobs.ts` in a process of its own. */
 export function measureJob<Name extends keyof Jobs>(
@@ -63,11 +64,22 @@ async function runToEnd(args: readonly string[], settings: Settings): Promise<Me
   return JSON.parse(result) as Measurement;
 }
 
-/** Starts the program without output. */
-export function startProgram(args: readonly string[], settings: Settings): ChildProcess {
-  return spawn(process.execPath, [PROGRAM, ...args], {
+/** Starts the program. Calls `onLine` with each line of its output; without it, the output is discarded. */
+export function startProgram(
+  args: readonly string[],
+  settings: Settings,
+  onLine?: (line: string, stream: 'stdout' | 'stderr') => void,
+): ChildProcess {
+  const output = onLine === undefined ? 'ignore' : 'pipe';
+  const child = spawn(process.execPath, [PROGRAM, ...args], {
+    cwd: settings['HOME'],
     env: { PATH: process.env['PATH'], ...settings },
-    stdio: 'ignore',
+    stdio: ['ignore', output, output],
     signal: interruption.signal,
   });
+  for (const name of ['stdout', 'stderr'] as const) {
+    const stream = child[name];
+    if (stream !== null) createInterface(stream).on('line', (line) => onLine?.(line, name));
+  }
+  return child;
 }

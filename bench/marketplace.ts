@@ -1,6 +1,51 @@
-import { seededCatalogue, seededPurchases, startSimulator } from '#product/simulator/index.js';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  seededCatalogue,
+  seededPurchases,
+  startSimulator,
+  type SellerSpec,
+} from '#product/simulator/index.js';
+import type { Settings } from './children.js';
 
-export const KEY = 'bench-0123456789abcdef0123456789abcdef';
+export function keyOf(seller: string): string {
+  return `k3y-of-${seller}-0123456789abcdef`;
+}
+
+/** Makes sellers `seller-1`, `seller-2` and so on, each with items of its own. */
+export function sellerSpecs(count: number, items: number): SellerSpec[] {
+  return Array.from({ length: count }, (_, index) => sellerSpec(index, items));
+}
+
+/** The seller at this place of `sellerSpecs`. */
+export function sellerSpec(index: number, items: number): SellerSpec {
+  const username = `seller-${index + 1}`;
+  const firstId = index * 10_000 + 1;
+  const catalogue = seededCatalogue({ seed: index + 1, count: items, firstId });
+  return { key: keyOf(username), username, catalogue };
+}
+
+/** Writes the sellers file into `folder`. @returns the settings for these sellers */
+export function sellersEnvironment(
+  folder: string,
+  url: string,
+  sellers: readonly SellerSpec[],
+): Settings {
+  const file = join(folder, 'sellers.json');
+  const listed = sellers.map(({ username: name }, index) => ({
+    name,
+    url,
+    keyEnv: `KEY_${index}`,
+  }));
+  writeFileSync(file, JSON.stringify({ sellers: listed }));
+  return {
+    HOME: folder,
+    SELLERS_FILE: file,
+    HEALTH_LISTEN: 'off',
+    LOG_FORMAT: 'json',
+    ...Object.fromEntries(sellers.map(({ key }, index) => [`KEY_${index}`, key])),
+  };
+}
 
 export interface MarketplaceOptions {
   readonly items: number;
@@ -15,6 +60,8 @@ export interface MarketplaceOptions {
 /** The simulated marketplace, as the benches see it. */
 export interface Marketplace {
   readonly url: string;
+  /** The seller's API key. */
+  readonly key: string;
   readonly listUrl: string;
   /** Size of the rendered list. */
   readonly listBytes: number;
@@ -37,8 +84,7 @@ export async function withMarketplace<T>(
   { items, codes = 0, requestsPerMinute = 0, latencyMs = 0 }: MarketplaceOptions,
   work: (marketplace: Marketplace) => Promise<T>,
 ): Promise<T> {
-  const catalogue = seededCatalogue({ seed: 1, count: items });
-  const seller = { key: KEY, username: 'bench', catalogue };
+  const seller = sellerSpec(0, items);
   const sold = codes === 0 ? {} : { purchases: seededPurchases({ seed: 1, count: codes }) };
   const none = { calls: 0, limited: 0, first: 0, last: 0 };
   let seen = { ...none };
@@ -55,7 +101,7 @@ export async function withMarketplace<T>(
     },
   });
   const { url } = simulator;
-  const listUrl = `${url}/api/items/all?api_key=${KEY}`;
+  const listUrl = `${url}/api/items/all?api_key=${seller.key}`;
   const renderList = async (): Promise<number> => {
     let bytes = 0;
     const { body } = await fetch(listUrl);
@@ -66,10 +112,11 @@ export async function withMarketplace<T>(
   try {
     return await work({
       url,
+      key: seller.key,
       listUrl,
       listBytes: codes === 0 ? await renderList() : 0,
       async touch(percent) {
-        catalogue.touchShare(percent, 'price');
+        seller.catalogue.touchShare(percent, 'price');
         await renderList();
       },
       takeCalls() {

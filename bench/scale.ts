@@ -10,10 +10,10 @@ import { parseRedisUrl } from '#product/domain/redis-target.js';
 import { openQueues, type Queues } from '#product/queue/queues.js';
 import { startSimulator } from '#product/simulator/index.js';
 import { largeAuditLines } from './audits.js';
+import { startProgram } from './children.js';
 import { dashboardLines } from './dashboard.js';
-import { growthLines } from './mirror.js';
-import { sellerSpecs, sellersEnvironment } from './soak/market.js';
-import { startProcess } from './soak/processes.js';
+import { largeCatalogueLines } from './mirror.js';
+import { sellerSpecs, sellersEnvironment } from './marketplace.js';
 import { emptyStore, startPostgres, startRedis, type Postgres, type Redis } from './servers.js';
 import { megabytes, plainTable, progress } from './table.js';
 
@@ -74,7 +74,7 @@ async function round(servers: Servers, workers: number, perMinute: number) {
   const shares = Array.from({ length: workers }, () => 0);
   let ready = 0;
   const fleet = shares.map((_, worker) =>
-    startProcess(['worker'], env, (line) => {
+    startProgram(['worker'], env, (line) => {
       if (line.includes('service started')) ready++;
       if (/"items".*"run succeeded"/.test(line)) shares[worker] = (shares[worker] ?? 0) + 1;
     }),
@@ -185,7 +185,7 @@ if (help || !(scale > 0) || (only !== undefined && !PARTS.includes(only))) {
 }
 const wanted = (part: string): boolean => only === undefined || only === part;
 const lines = [
-  ...(wanted('items') ? await growthLines((LARGE_ITEMS / 10) * scale) : []),
+  ...(wanted('items') ? await largeCatalogueLines((LARGE_ITEMS / 10) * scale) : []),
   ...(wanted('codes') ? await largeAuditLines(LARGE_AUDIT * scale) : []),
   ...(wanted('sellers') ? await dashboardLines(100_000 * scale, 5) : []),
 ];

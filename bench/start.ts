@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { seededCatalogue, seededPurchases, startSimulator } from '#product/simulator/index.js';
+import { seededPurchases, startSimulator } from '#product/simulator/index.js';
 import { startProgram } from './children.js';
-import { KEY } from './marketplace.js';
+import { sellerSpec } from './marketplace.js';
 import { startPostgres } from './servers.js';
 import { bounded, information, median, milliseconds, type Line } from './table.js';
 
@@ -14,13 +14,12 @@ const REQUEST_MS = 500;
 export async function startLines(): Promise<Line[]> {
   const postgres = await startPostgres();
   const purchases = seededPurchases({ seed: 1, count: 1 });
-  const catalogue = seededCatalogue({ seed: 1, count: 20 });
-  const sellers = [{ key: KEY, username: 'bench', catalogue, purchases }];
-  const market = await startSimulator({ sellers });
+  const seller = { ...sellerSpec(0, 20), purchases };
+  const market = await startSimulator({ sellers: [seller] });
   const env = {
     DATA_DIR: postgres.folder,
     MARKETPLACE_URL: market.url,
-    MARKETPLACE_API_KEY: KEY,
+    MARKETPLACE_API_KEY: seller.key,
     REQUESTS_PER_MINUTE: '0',
   };
   const nodeTimes: number[] = [];
@@ -51,9 +50,7 @@ export async function startLines(): Promise<Line[]> {
   }
   const node = median(nodeTimes);
   const line = (what: string, value: number, limit: number | null): Line => ({
-    ...(limit === null
-      ? information(what, milliseconds(value))
-      : bounded(what, value, limit, milliseconds)),
+    ...bounded(what, value, limit, milliseconds),
     ratio: `${(value / node).toFixed(1)} ×`,
   });
   return [

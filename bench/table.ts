@@ -17,39 +17,49 @@ export function information(what: string, figure: string, ratio = ''): Line {
   return { what, figure, ratio, target: '', met: null };
 }
 
+type RatioLine = (what: string, figure: string, ratio: number, limit: number, base: string) => Line;
+
 /** A line whose ratio must be at most `limit`. */
-export function atMost(
-  what: string,
-  figure: string,
-  ratio: number,
-  limit: number,
-  base: string,
-): Line {
+export const atMost: RatioLine = (what, figure, ratio, limit, base) => {
   const target = `<= ${limit} × ${base}`;
   return { what, figure, ratio: times(ratio), target, met: ratio <= limit };
-}
+};
 
 /** A line whose ratio must be at least `limit`. */
-export function atLeast(
-  what: string,
-  figure: string,
-  ratio: number,
-  limit: number,
-  base: string,
-): Line {
+export const atLeast: RatioLine = (what, figure, ratio, limit, base) => {
   const target = `>= ${limit} × ${base}`;
   return { what, figure, ratio: times(ratio), target, met: ratio >= limit };
-}
+};
 
-/** A line with a limit for the figure itself. */
+/** A line with a limit for the figure itself. @param limit null for none */
 export function bounded(
   what: string,
   value: number,
-  limit: number,
+  limit: number | null,
   text: (value: number) => string = String,
 ): Line {
+  if (limit === null) return information(what, text(value));
   const target = limit === 0 ? '0' : `<= ${text(limit)}`;
   return { what, figure: text(value), ratio: '', target, met: value <= limit };
+}
+
+/**
+ * Lines of two measurements, of which `large` had `growth` times as many rows: processor time must grow with the
+ * rows only, and memory must stay.
+ */
+export function growthLines(
+  growth: number,
+  row: string,
+  [fewName, few]: readonly [string, Measurement],
+  [manyName, many]: readonly [string, Measurement],
+): Line[] {
+  const slower = many.cpuMs / (growth * few.cpuMs);
+  const base = 'the small one';
+  return [
+    information(fewName, usage(few)),
+    atMost(manyName, usage(many), slower, 1.25, `the CPU time of ${row} of ${base}`),
+    atMost(`${manyName}: peak memory`, megabytes(many.peak), many.peak / few.peak, 1.25, base),
+  ];
 }
 
 const HEAD = ['', 'measured', 'compared', 'target', ''] as const;
@@ -92,6 +102,10 @@ export function megabytes(bytes: number): string {
 
 export function times(factor: number): string {
   return `${factor.toFixed(2)} ×`;
+}
+
+export function perSecond(rate: number, unit: string): string {
+  return `${count(Math.round(rate))} ${unit}/s`;
 }
 
 export function count(value: number): string {

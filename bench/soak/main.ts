@@ -2,19 +2,31 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { Market, sellersEnvironment } from './market.js';
-import { Fleet } from './processes.js';
+import { startSimulator, type Fault } from '#product/simulator/index.js';
+import { sellersEnvironment, sellerSpecs } from '../marketplace.js';
 import { withClient } from '../servers.js';
+import { Fleet } from './processes.js';
 import { between, log, pick, startSoak } from './setup.js';
 
 const USAGE = `npm run soak -- [--minutes 10] [--queue redis|postgres] [--sellers 4] [--workers 3] [--seed 1]
 Kills, freezes and crashes everything at random while sellers change their items. At the end the
 store must equal the marketplace.`;
 
+/** Items of each seller at the start. */
+const ITEMS = 250;
+const FAULTS: readonly Fault[] = [
+  { kind: 'server-error' },
+  { kind: 'truncate', how: 'destroy', fraction: 0.5 },
+  { kind: 'html' },
+  { kind: 'rate-limited', retryAfter: 2 },
+  { kind: 'reset' },
+  { kind: 'challenge' },
+];
+
 const soak = await startSoak(USAGE, { minutes: 10, sellers: 4, workers: 3 });
 const { options, random, postgres, redis } = soak;
-const market = await Market.open(options.sellers, random);
-const { simulator, sellers } = market;
+const sellers = sellerSpecs(options.sellers, ITEMS);
+const simulator = await startSimulator({ profile: 'field-2', sellers });
 const fleet = new Fleet(
   ['scheduler', 'scheduler', ...Array.from({ length: options.workers }, () => 'worker')],
   {
@@ -29,6 +41,9 @@ const fleet = new Fleet(
 
 const end = Date.now() + options.minutes * 60_000;
 let outages = 0;
+let changes = 0;
+let faults = 0;
+let nextId = 900_000;
 /** Runs `work` again and again, after random pauses (ms). */
 const repeat = async (minPause: number, maxPause: number, work: () => unknown): Promise<void> => {
   for (;;) {
@@ -39,8 +54,8 @@ const repeat = async (minPause: number, maxPause: number, work: () => unknown): 
   }
 };
 await Promise.all([
-  repeat(200, 1_000, () => market.change()),
-  repeat(2_000, 8_000, () => market.injectFault()),
+  repeat(200, 1_000, changeItem),
+  repeat(2_000, 8_000, injectFault),
   repeat(1_000, 6_000, () => fleet.killOne(random)),
   repeat(15_000, 40_000, async () => {
     const server = pick(random, redis === null ? [postgres] : [postgres, redis]);
@@ -70,8 +85,8 @@ await soak.end(
     minutes: options.minutes,
     marketplace: {
       sellers: sellers.length,
-      changes: market.changes,
-      faults: market.faults,
+      changes,
+      faults,
       requests,
       listed,
     },
@@ -91,6 +106,26 @@ await soak.end(
     fleet.leaks.length === 0 &&
     exitCodes.every((code) => code === 0),
 );
+
+/** Changes, adds or removes one item of one seller. */
+function changeItem(): void {
+  changes++;
+  const { catalogue } = pick(random, sellers);
+  const listed = [...catalogue.truth()];
+  const { id } = pick(random, listed);
+  const what = random();
+  if (what < 0.6) catalogue.change(id, { priceRegularCents: Math.floor(random() * 10_000) });
+  else if (what < 0.8) catalogue.change(id, { name: `Renamed ${changes}` });
+  else if (what < 0.9 && listed.length > ITEMS / 2) catalogue.remove(id);
+  else catalogue.add({ ...pick(random, listed), id: nextId++ });
+}
+
+/** Makes the next reply to one operation fail. */
+function injectFault(): void {
+  faults++;
+  const operation = pick(random, ['account', 'list', 'item'] as const);
+  simulator.faults.next(operation, pick(random, FAULTS));
+}
 
 /** Whether every seller has a successful run of items that began after the chaos. */
 async function areAllMirrored(client: Client): Promise<boolean> {

@@ -1,25 +1,7 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFileSync } from 'node:fs';
-import { createInterface } from 'node:readline';
-import { PROGRAM } from '../children.js';
-
-/** Starts a command of the product. Calls `onLine` with each line of its output. */
-export function startProcess(
-  args: readonly string[],
-  env: NodeJS.ProcessEnv,
-  onLine: (line: string, stream: 'stdout' | 'stderr') => void,
-): ChildProcess {
-  const child = spawn(process.execPath, [PROGRAM, ...args], {
-    cwd: env['HOME'],
-    env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  for (const name of ['stdout', 'stderr'] as const) {
-    createInterface(child[name]).on('line', (line) => onLine(line, name));
-  }
-  return child;
-}
+import { startProgram, type Settings } from '../children.js';
 
 /** Schedulers and workers, which are restarted whenever they end. */
 export class Fleet {
@@ -34,7 +16,7 @@ export class Fleet {
 
   constructor(
     readonly commands: readonly string[],
-    readonly env: NodeJS.ProcessEnv,
+    readonly env: Settings,
     readonly logFile: string,
     readonly secrets: readonly string[],
   ) {
@@ -42,7 +24,7 @@ export class Fleet {
   }
 
   #start(command: string, index: number): ChildProcess {
-    const child = startProcess([command], this.env, (line) => {
+    const child = startProgram([command], this.env, (line) => {
       this.lines.all++;
       if (/"level":"(?:warn|error)"/.test(line)) this.lines.warnings++;
       if (this.secrets.some((secret) => line.includes(secret))) this.leaks.push(line);
@@ -93,14 +75,14 @@ export class Terminal {
   kills = 0;
 
   constructor(
-    readonly env: NodeJS.ProcessEnv,
+    readonly env: Settings,
     readonly logFile: string,
   ) {}
 
   /** Runs a command until it ends or is killed. */
   async run(args: readonly string[]): Promise<CommandResult> {
     const texts = { stdout: '', stderr: '' };
-    this.#child = startProcess(args, this.env, (line, stream) => (texts[stream] += `${line}\n`));
+    this.#child = startProgram(args, this.env, (line, stream) => (texts[stream] += `${line}\n`));
     const [code, signal] = (await once(this.#child, 'close')) as [number | null, string | null];
     this.#child = null;
     const what = `${args.slice(0, 2).join(' ')}: ${code ?? signal}`;

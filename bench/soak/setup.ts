@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { SeededRandom } from '#product/simulator/random.js';
 import { startPostgres, startRedis } from '../servers.js';
 
 /** Returns a number from 0 up to, but not including, 1. */
@@ -14,17 +15,6 @@ export function pick<T>(random: Random, list: readonly T[]): T {
 /** Returns an integer from `min` to `max`. */
 export function between(random: Random, min: number, max: number): number {
   return min + Math.floor(random() * (max - min + 1));
-}
-
-/** A small, fast and repeatable random generator. */
-function mulberry(seed: number): Random {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }
 
 export function log(text: string): void {
@@ -58,6 +48,7 @@ export async function startSoak<Name extends string>(
   const postgres = await startPostgres();
   const redis = values.queue === 'redis' ? await startRedis() : null;
   const seed = Number(values.seed);
+  const seeded = new SeededRandom(seed, 0);
   log(`seed ${seed}, ${values.queue}; logs in ${folder}`);
   const texts = values as Readonly<Record<string, unknown>>;
   return {
@@ -66,13 +57,12 @@ export async function startSoak<Name extends string>(
       number
     >,
     /** The same seed gives the same choices, but not the same timing. */
-    random: mulberry(seed),
+    random: (): number => seeded.below(2 ** 32) / 2 ** 32,
     folder,
     postgres,
     redis,
     /** The product's settings, without its sellers. */
     env: {
-      PATH: process.env['PATH'],
       HOME: folder,
       DATABASE_URL: postgres.url,
       ...(redis === null ? {} : { REDIS_URL: redis.url }),

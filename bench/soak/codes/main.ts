@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { seededCatalogue, startSimulator } from '#product/simulator/index.js';
-import { keyOf } from '../market.js';
+import { keyOf } from '../../marketplace.js';
 import { Fleet, Terminal } from '../processes.js';
 import { between, log, startSoak } from '../setup.js';
 import { auditToEnd } from './audit.js';

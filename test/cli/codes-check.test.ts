@@ -58,6 +58,23 @@ describe('codes check --fail-on invalid', () => {
     expect((await run(resume, env)).code).toBe(5);
   });
 
+  it('checks a code that looks like an option if it stands after --', async () => {
+    const { env } = await market();
+    const { stdout, code } = await check(['--fail-on', 'invalid', '--', '-h'], env);
+    expect(stdout).toContain('✗ -h · invalid');
+    expect(code).toBe(5);
+    const documents = [
+      '../../README.md',
+      '../../docs/audits.md',
+      '../../src/cli/commands/codes.ts',
+    ];
+    for (const name of documents) {
+      const text = readFileSync(new URL(name, import.meta.url), 'utf8');
+      expect(text, name).toContain('codes check --fail-on invalid -- "$CODE"');
+      expect(text, name).not.toContain('check "$CODE"');
+    }
+  });
+
   it.each([
     [['--fail-on', 'inalid'], /'inalid' is invalid\. Allowed choices are invalid\./],
     [['--fail-on', 'invalid', '--detach'], /cannot be used with .*--detach/],

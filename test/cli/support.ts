@@ -95,7 +95,7 @@ export async function run(
 /** Turns off the second look, which takes a minute, unless the test has set --confirm. */
 function unconfirmed(args: readonly string[]): readonly string[] {
   const isCheck = args[0] === 'codes' && args[1] === 'check' && !args.includes('--confirm');
-  return isCheck ? [...args, '--confirm', 'none'] : args;
+  return isCheck ? ['codes', 'check', '--confirm', 'none', ...args.slice(2)] : args;
 }
 
 function checked(ended: Ended): Ended {

@@ -79,7 +79,7 @@ export function add(program: Command): void {
     notes: RESULT_HELP,
     examples: [
       'seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece',
-      'seller-mirror codes check "$CODE" --fail-on invalid && activate "$CODE"',
+      'seller-mirror codes check --fail-on invalid -- "$CODE" && activate "$CODE"',
       'seller-mirror codes check customers.csv --column code --out result.csv',
       'seller-mirror codes check customers.xlsx --sheet 2026 --out result.xlsx',
       'seller-mirror codes check customers.csv --max-age 7d --dry-run',

@@ -11,9 +11,12 @@ import { withRunnableCommands } from './own-command.js';
 export const stdoutLook = (): Look => lookOf(process.stdout, processEnvironment());
 export const stderrLook = (): Look => lookOf(process.stderr, processEnvironment());
 
-/** Prints lines to stdout, wrapped on a terminal. Commands in them become runnable (see `withRunnableCommands`). */
-export async function print(...texts: readonly string[]): Promise<void> {
-  await write(wrapped(withRunnableCommands(texts.join('')), stdoutLook()));
+/**
+ * Prints lines to stdout, wrapped on a terminal. Commands in them become runnable (see `withRunnableCommands`).
+ * @returns false if the reader of stdout went away
+ */
+export function print(...texts: readonly string[]): Promise<boolean> {
+  return write(wrapped(withRunnableCommands(texts.join('')), stdoutLook()));
 }
 
 /** Prints JSON to stdout, with member names in snake case. */
@@ -30,10 +33,11 @@ function wrapped(text: string, { columns }: Look): string {
   return columns === null ? text : wrap(text, columns);
 }
 
-export async function write(text: string): Promise<void> {
-  await new Promise<void>((resolve) => {
+/** Writes text to stdout as it is. @returns false if the reader of stdout went away */
+export function write(text: string): Promise<boolean> {
+  return new Promise((resolve) => {
     // guardStdout() handles errors.
-    process.stdout.write(text, () => resolve());
+    process.stdout.write(text, (error) => resolve(!error));
   });
 }
 

@@ -241,6 +241,16 @@ describe('changes --follow', () => {
     expect(shown().map(({ seq }) => seq)).toEqual(all.changes.map(({ seq }) => seq));
   });
 
+  it('ends when the reader of stdout goes away', async () => {
+    const { catalogue, sync } = await changed();
+    const following = start(['changes', '--follow', '--json', '--since', '0'], env());
+    await until(() => following.stdout() !== '');
+    following.process.stdout.destroy();
+    catalogue.change(1006, { name: 'Nobody reads it' });
+    await sync();
+    expect(await following.ended).toMatchObject({ code: 0, stderr: '' });
+  });
+
   it('folds changes that most items of a run share, also in runs longer than a page', async () => {
     const { catalogue, sync } = await released();
     const following = start(['changes', '--follow', '--since', '0'], env());

@@ -34,6 +34,16 @@ describe('sync', () => {
     }
   });
 
+  it('continues with the other sellers when the reader of stdout goes away', async () => {
+    const { sim } = await market();
+    const running = start(['sync'], twoSellers(mirror().databaseUrl, sim.url));
+    running.process.stdout.destroy();
+    expect(await running.ended).toMatchObject({ code: 0, stderr: '' });
+    expect(await counted('SELECT count(*) AS number FROM mirror.items')).toEqual([
+      { number: '80' },
+    ]);
+  });
+
   it('refuses while another process mirrors the seller; Ctrl-C there exits with 130 and changes nothing', async () => {
     const { sim, env } = await market();
     sim.faults.always('list', { kind: 'slow', chunkBytes: 100, pauseMs: 50 });

@@ -13,7 +13,7 @@ import {
   changeJson,
   type FoldedChanges,
 } from '../change-lines.js';
-import { printNote, print, printJson, stdoutLook } from '../console.js';
+import { printNote, print, printJson, stdoutLook, write } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
@@ -262,21 +262,19 @@ async function follow(view: View): Promise<void> {
       'leave --format csv or --follow out',
     );
   }
-  const show = (found: FoldedChanges): Promise<void> =>
-    print(
-      format === 'json'
-        ? found.changes.map((one) => ndjsonLine(withColumnNames(changeJson(one)))).join('')
-        : lines.format(found),
-    );
+  const show = ({ changes, folds: folded }: FoldedChanges): Promise<boolean> =>
+    format === 'json'
+      ? write(changes.map((one) => ndjsonLine(withColumnNames(changeJson(one)))).join(''))
+      : print(lines.format({ changes, folds: folded }));
   let after = options.since?.after ?? 0n;
   if (options.since === undefined) {
     // Starts with the newest changes, as `tail -f` does.
     const page = await readPage(view);
-    await show(page);
+    if (!(await show(page))) return;
     after = page.next;
   }
   for await (const changes of followChanges(view, after)) {
-    await show((await folds?.fold(changes)) ?? { changes, folds: [] });
+    if (!(await show((await folds?.fold(changes)) ?? { changes, folds: [] }))) return;
     after = changes.at(-1)?.seq ?? after;
   }
   if (format !== 'json') printNote(`to continue from here: --since ${after} --follow\n`);

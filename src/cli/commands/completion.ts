@@ -18,9 +18,9 @@ export function add(program: Command): void {
       'seller-mirror completion fish > ~/.config/fish/completions/seller-mirror.fish',
     ],
   }).action(
-    action((_, shell: (typeof SHELLS)[number]) => {
+    action(async (_, shell: (typeof SHELLS)[number]) => {
       const words = wordsAfter(program, '');
-      return write(shell === 'fish' ? fish(words) : `${finder(words)}${WIDGETS[shell]}`);
+      await write(shell === 'fish' ? fish(words) : `${finder(words)}${WIDGETS[shell]}`);
     }),
   );
 }

@@ -2,12 +2,12 @@ import { Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
 /**
- * Ends the process silently when the reader of stdout goes away (`| head`). Any other failure of stdout, such
- * as a full disk, is reported in one line on stderr, with exit code 1.
+ * Lets the command continue when the reader of stdout goes away (`| head`): a sync must not stop half-way. Any
+ * other failure of stdout, such as a full disk, ends the process with one line on stderr and exit code 1.
  */
 export function guardStdout(): void {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (isGone(error)) process.exit(process.exitCode ?? 0);
+    if (isGone(error)) return;
     process.stderr.write(`error: can’t write to stdout: ${error.message}\n`);
     process.exit(1);
   });

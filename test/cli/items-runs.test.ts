@@ -106,6 +106,16 @@ describe('items view', () => {
       price_history: [{ currency: 'USD' }, { currency: 'USD' }],
     });
   });
+
+  it('prints the same JSON on a terminal: text is neither wrapped nor changed', async () => {
+    const { catalogue, sync } = await marketOf(mirror(), 3);
+    catalogue.change(1002, { name: `A long name ${'and on '.repeat(20)}\`seller-mirror sync\`` });
+    await sync();
+    const args = ['items', 'view', '1002', '--json'];
+    const { stdout } = await run(args, store(), { terminal: ['stdout'] });
+    expect(stdout).toBe(await printed(args, store()));
+    expect(stdout).toContain('`seller-mirror sync`');
+  });
 });
 
 /** Two runs; the second quarantines a record. */

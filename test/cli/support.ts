@@ -70,7 +70,7 @@ interface RunOptions {
   readonly stdin?: string;
   readonly cwd?: string;
   /** Streams that pretend to be a terminal. */
-  readonly terminal?: readonly ('stdin' | 'stderr')[];
+  readonly terminal?: readonly ('stdin' | 'stdout' | 'stderr')[];
   /** Run in a separate process. */
   readonly spawned?: boolean;
   /** The path of the program in argv. */

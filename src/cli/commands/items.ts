@@ -2,7 +2,7 @@ import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { itemColumns, itemsStatement, type TextRows } from '../../store/items-read.js';
 import { queryReadOnly } from '../../store/read-only.js';
-import { printNote, print, stdoutLook } from '../console.js';
+import { printNote, print, stdoutLook, write } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
@@ -134,7 +134,8 @@ async function view({ store }: App, id: number, { json, seller }: CommonOptions)
     );
   }
   const prices = await store.items.priceHistory(sellerId, id);
-  await print(json === true ? itemJson(item, prices) : itemText(item, prices));
+  if (json === true) await write(itemJson(item, prices));
+  else await print(itemText(item, prices));
 }
 
 /** Formats an item as JSON: the columns of `reporting.items` and the price history. */

@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { requestFeeds, feedHandler, retryDelay, watchFeeds } from '../../src/app/feeds.js';
 import { mirrorHandler } from '../../src/app/handlers.js';
 import { readConfig } from '../../src/config/index.js';
@@ -114,6 +115,31 @@ describe('feed', () => {
     expect((await cli('list')).stdout).toContain('postgresql://127.0.0.1:1/bi');
     const rows = await mirror().rows('SELECT f::text FROM mirror.feeds f');
     expect(JSON.stringify(rows)).not.toContain(PASSWORD);
+  });
+
+  it('prints no escape sequences from the target’s server', async () => {
+    const fields = ['SFATAL', 'CXX000', 'Mno \u001B]0;owned\u0007\u001B[2J room'];
+    const body = Buffer.from(`${fields.join('\0')}\0\0`);
+    const head = Buffer.alloc(5, 'E');
+    head.writeInt32BE(body.length + 4, 1);
+    const server = createServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.on('data', () => socket.end(Buffer.concat([head, body])));
+    });
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+    const target = `postgresql://bi@127.0.0.1:${port}/bi?sslmode=disable`;
+    feeds([{ name: 'bi', target, views: ['items'] }]);
+    for (const command of [
+      ['check', 'bi'],
+      ['run', 'bi'],
+    ]) {
+      const { code, stdout } = await cli(...command);
+      expect(code).toBe(1);
+      expect(stdout).toContain(' room');
+      expect(stdout).not.toMatch(/(?!\n)\p{Cc}/u);
+    }
   });
 
   it.each([

@@ -15,7 +15,7 @@ import { EXIT, type ExitCode } from '../exit-codes.js';
 import { describeCommand, type CommonOptions } from '../options.js';
 import { withProgress } from '../output/progress.js';
 import { table } from '../output/table.js';
-import { count, duration, momentCell, plural } from '../output/text.js';
+import { count, duration, momentCell, plural, safeLine } from '../output/text.js';
 
 /** `feed [list|run|status|check|reset]`: keeps reporting databases and folders up to date. */
 export function add(program: Command): void {
@@ -137,11 +137,13 @@ export function feedLines(
   const total = views.reduce((sum, view) => sum + view.rows, 0);
   const head =
     views.length === 0
-      ? `✗ ${name} · ${problem ?? 'nothing was delivered'}\n`
-      : `${problem === null ? '✓' : '!'} ${name} · ${place} · ${plural(total, 'row')}\n`;
+      ? `✗ ${name} · ${safeLine(problem ?? 'nothing was delivered')}\n`
+      : `${problem === null ? '✓' : '!'} ${name} · ${safeLine(place)} · ${plural(total, 'row')}\n`;
   const lines = views.map(({ view, kind, why, rows, ms, problem: fault }) => {
-    if (fault !== null) return `  ${view}: ${fault.message}\n    → ${fault.remedy}\n`;
-    const reason = why === null ? '' : `, since ${why}`;
+    if (fault !== null) {
+      return `  ${view}: ${safeLine(fault.message)}\n    → ${safeLine(fault.remedy)}\n`;
+    }
+    const reason = why === null ? '' : `, since ${safeLine(why)}`;
     const what = {
       all: `${count(rows)} rows, all of it${reason}`,
       changes: `${count(rows)} rows, what changed${reason}`,
@@ -265,14 +267,14 @@ async function check(app: App, name: string, options: CommonOptions): Promise<Ex
   await printResult(options, json, () => {
     const parts = [name, feed.place, server, clockText(clockMs), problem];
     const lines = views.map(({ view, delivered, plan, fits }) => {
-      if (!fits) return `  ${view}: ${plan}\n`;
+      if (!fits) return `  ${view}: ${safeLine(plan)}\n`;
       const when =
         delivered === null
           ? 'not delivered yet'
           : `delivered ${momentCell(delivered, new Date(), stdoutLook())}`;
-      return `  ${view}: ${plan}; ${when}\n`;
+      return `  ${view}: ${safeLine(plan)}; ${when}\n`;
     });
-    const head = parts.filter((text) => text !== null).join(' · ');
+    const head = safeLine(parts.filter((text) => text !== null).join(' · '));
     return `${isUsable ? '✓' : '✗'} ${head}\n${lines.join('')}`;
   });
   return isUsable ? EXIT.done : EXIT.failed;

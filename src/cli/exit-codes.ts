@@ -4,7 +4,7 @@ export const EXIT = {
   usage: 2,
   /** A run waits for a person's decision. */
   held: 3,
-  /** Finished, but some codes are neither proven valid nor proven invalid. */
+  /** Finished, but some codes are neither proven valid nor proven invalid, or no line has a code. */
   unproven: 4,
   /** Finished, and some codes are invalid. Only with `--fail-on invalid`. */
   invalid: 5,

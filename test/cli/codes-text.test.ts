@@ -273,6 +273,15 @@ it('the exit code is 0 only if every code has a verdict', () => {
   expect(exitCodeOfAudit({ ...finished, unproven: 0 })).toBe(0);
   expect(exitCodeOfAudit({ ...finished, state: 'cancelled', unproven: 0 })).toBe(1);
   expect(exitCodeOfAudit({ ...finished, state: 'failed', unproven: 0 })).toBe(1);
+  const none = { ...finished, codes: 0, valid: 0, invalid: 0, unproven: 0 };
+  expect(exitCodeOfAudit(none), 'all lines were rejected').toBe(4);
+  expect(summaryLines(none, { unproven: [], accountProven: 0 }, null, look)).toMatch(
+    /^! .* · no codes\n/,
+  );
+  expect(exitCodeOfAudit({ ...none, rejected: 0 }), 'an empty list').toBe(0);
+  const good = { ...finished, invalid: 0, unproven: 0 };
+  expect(exitCodeOfAudit(good, 'invalid'), 'some lines were rejected').toBe(4);
+  expect(exitCodeOfAudit({ ...good, rejected: 0 }, 'invalid')).toBe(0);
 });
 
 describe('audits for people', () => {

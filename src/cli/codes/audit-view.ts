@@ -182,9 +182,9 @@ export function summaryLines(
   ].join('');
 }
 
-function mark({ state, pending, unproven }: AuditProgress, look: Look): string {
-  if (state === 'failed') return paint('red', '✗', look);
-  return state === 'finished' && pending === 0 && unproven === 0
+function mark(audit: AuditProgress, look: Look): string {
+  if (audit.state === 'failed') return paint('red', '✗', look);
+  return audit.pending === 0 && exitCodeOfAudit(audit) === EXIT.done
     ? paint('green', '✓', look)
     : paint('yellow', '!', look);
 }
@@ -219,12 +219,14 @@ export const CHECK_AGAIN =
   'check the list again with --max-age 7d, which checks only codes without a verdict';
 
 export function exitCodeOfAudit(
-  { state, invalid, unproven }: AuditProgress,
+  { state, valid, invalid, unproven, rejected }: AuditProgress,
   failOn?: FailOptions['failOn'],
 ): ExitCode {
   if (state !== 'finished') return EXIT.failed;
   if (failOn === 'invalid' && invalid > 0) return EXIT.invalid;
-  return unproven > 0 ? EXIT.unproven : EXIT.done;
+  // Without --fail-on, some rejected lines are usual: a list may have a title or a total.
+  const lacksVerdicts = rejected > 0 && (failOn !== undefined || valid + invalid === 0);
+  return unproven > 0 || lacksVerdicts ? EXIT.unproven : EXIT.done;
 }
 
 /** Formats the counts that are not zero: `9,120 valid · 871 invalid · 9 unproven`. */

@@ -34,7 +34,7 @@ export interface FailOptions {
 
 /** Exit codes of commands that wait for verdicts. */
 export const VERDICT_EXIT_CODES =
-  'Exit codes: 0 all have a verdict, 1 failed, 2 usage, 4 some are unproven, 5 some are invalid (with --fail-on invalid), 130 interrupted';
+  'Exit codes: 0 all codes have a verdict, 1 failed, 2 usage, 4 some are unproven, or no line has a code (with --fail-on: some lines have none), 5 some are invalid (with --fail-on invalid), 130 interrupted';
 
 export interface CheckOptions extends CommonOptions, ResultOptions, FailOptions {
   readonly column?: string;

@@ -146,7 +146,7 @@ async function planSheet(sheet: Sheet, { column, mask }: XlsxOptions): Promise<S
   let whole = true;
   sampling: for await (const batch of sheet.rows()) {
     for (const row of batch) {
-      if (row.cells.every(({ text }) => text.trim() === '')) continue;
+      if (row.cells.every(isBlank)) continue;
       rows.push(row);
       characters += row.cells.reduce((sum, { text }) => sum + text.length, 0);
       whole = rows.length < SAMPLE_ROWS && characters < SAMPLE_CHARACTERS;
@@ -169,7 +169,12 @@ async function planSheet(sheet: Sheet, { column, mask }: XlsxOptions): Promise<S
 }
 
 function widthOf(cells: readonly SheetCell[]): number {
-  return (cells.findLast(({ text }) => text.trim() !== '')?.column ?? -1) + 1;
+  return (cells.findLast((cell) => !isBlank(cell))?.column ?? -1) + 1;
+}
+
+/** A formula without its result has an empty text, but may be a code. */
+function isBlank({ kind, text }: SheetCell): boolean {
+  return kind !== 'unsolved' && text.trim() === '';
 }
 
 function cellsOf({ cells }: SheetRow, width: number): string[] {
@@ -191,7 +196,7 @@ async function* rowsOf(
       if (row.number <= plan.headerRow) continue;
       const found = rowOf(row, plan);
       const surplus = widthOf(row.cells) > width;
-      if (isEmpty(found.columns) && !surplus && !row.tooLong) {
+      if (isEmpty(found.columns) && !surplus && !('rejected' in found)) {
         tally.blankLines++;
         continue;
       }

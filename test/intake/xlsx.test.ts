@@ -73,6 +73,17 @@ describe('a list in an Excel workbook', () => {
     expect(read[1]).toMatchObject({ line: 8, code: A });
   });
 
+  it('has a row rejected if its only cell is a formula without a result', async () => {
+    const formula = (n: number) => row(n, `<c r="A${n}"><f>B${n}</f></c>`);
+    const reason = expect.stringMatching(/a formula without its result/) as string;
+    for (const head of [row(1, inline('A1', 'code')), '']) {
+      const bytes = await workbookOf(`${head}${formula(2)}${formula(3)}`);
+      const { rows: read, tally } = await readAll(bytes, { ...OPTIONS, column: '1' });
+      expect(read.map((one) => 'rejected' in one && one.rejected)).toEqual([reason, reason]);
+      expect(tally).toMatchObject({ rejected: 2, blankLines: 0 });
+    }
+  });
+
   it.each([
     ['<c r="A2"><v>19.989999999999998</v></c>', '19.99'],
     ['<c r="A2"><v>1E-3</v></c>', '0.001'],

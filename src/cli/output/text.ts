@@ -25,9 +25,14 @@ export function safeLines(text: string): string {
     .join('\n');
 }
 
-/** Makes text safe for a terminal in one line: line ends become one blank. */
+/** Makes text safe for a terminal in one line: line ends, with the blanks around them, become one blank. */
 export function safeLine(text: string): string {
-  return safeLines(text).replaceAll(/\s*\n\s*/g, ' ');
+  const [first = '', ...others] = safeLines(text).split('\n');
+  const last = others.pop();
+  if (last === undefined) return first;
+  // Not by one regular expression: on long runs of blanks, its time grows with the square of their number.
+  const between = others.map((line) => line.trim()).filter((line) => line !== '');
+  return [first.trimEnd(), ...between, last.trimStart()].join(' ');
 }
 
 /** Latin letters and the program's own symbols, which all take one column. */
@@ -40,9 +45,22 @@ export function width(text: string): number {
   if (NARROW.test(text)) return text.length;
   // Loaded on first use: compiling its regular expressions takes 25 ms.
   measureWidth ??= (require('string-width') as { readonly default: typeof stringWidth }).default;
-  return measureWidth(text);
+  if (text.length <= PIECE) return measureWidth(text);
+  const plain = stripVTControlCharacters(text);
+  let columns = 0;
+  for (let start = 0, end = 0; start < plain.length; start = end) {
+    const piece = plain.slice(start, start + PIECE);
+    // The last character of the piece may continue behind it, so it is measured with the next piece. The very
+    // last unit may be half of a surrogate pair.
+    const lastCharacter = GRAPHEMES.segment(piece).containing(PIECE - 2)?.index;
+    end = start + (lastCharacter || piece.length);
+    columns += measureWidth(plain.slice(start, end));
+  }
+  return columns;
 }
 
+/** Long text is measured in pieces: the time of Intl.Segmenter grows with the square of their length. */
+const PIECE = 1_000;
 const GRAPHEMES = new Intl.Segmenter('en', { granularity: 'grapheme' });
 
 /** Cuts text to at most `columns` columns. A cut text ends in …, and no character is split. */

@@ -190,6 +190,8 @@ describe('safe text', () => {
     ['line ends', 'one\r\n  two\u2028three', 'one two three'],
     ['a reversed text direction', 'safe\u202Eexe.txt\u2066x', 'safeexe.txtx'],
     ['half a character', 'a\uD83D', 'a\uFFFD'],
+    ['line ends with blanks around them', ' a \n \n\t b\n', ' a b '],
+    ['a million blanks', `a${' '.repeat(1_000_000)}b\nc`, `a${' '.repeat(1_000_000)}b c`],
   ])('removes %s', (_, text, expected) => {
     expect(safeLine(text)).toBe(expected);
   });
@@ -228,6 +230,22 @@ describe('the width of text', () => {
     ['e\u0301', 1],
   ])('of %s is %i', (text, columns) => {
     expect(width(text)).toBe(columns);
+  });
+});
+
+describe('the width of long text', () => {
+  it.each(['👩‍👩‍👧', 'e\u0301', '价', '🇩🇪🇫🇷', '\u001B[31m价\u001B[39m'])(
+    'is that of its parts, wherever %s is in it',
+    (character) => {
+      for (let place = 985; place <= 1005; place++) {
+        const text = `${'a'.repeat(place)}${character}${'语'.repeat(1_500)}`;
+        expect(width(text)).toBe(place + width(character) + 3_000);
+      }
+    },
+  );
+
+  it('takes a time that grows with its length, not with the square of it', () => {
+    expect(width('日本語'.repeat(300_000))).toBe(1_800_000);
   });
 });
 

@@ -1,3 +1,4 @@
+import { processEnvironment } from '../../config/index.js';
 import { Rate } from '../../domain/rate.js';
 import { bytes } from '../../domain/units.js';
 import { count, cut, duration, safeLine, type Output } from './text.js';
@@ -19,7 +20,7 @@ const CLEAR_LINE = '\r\u001B[2K';
 
 /**
  * Shows the progress of long work. On a terminal: one line, redrawn at most ten times a second and cleared at
- * the end. Elsewhere: a line every ten seconds. Short work shows nothing.
+ * the end. Elsewhere, and with TERM=dumb: a line every ten seconds. Short work shows nothing.
  */
 export class Progress {
   readonly #label: string;
@@ -27,6 +28,8 @@ export class Progress {
   readonly #format: (number: number) => string;
   readonly #rate: Rate;
   readonly #timer: NodeJS.Timeout;
+  /** False for pipes, files, and terminals that can't clear a line. */
+  readonly #redraws: boolean;
   #total: number | null;
   #done: number;
   #detail = '';
@@ -43,7 +46,8 @@ export class Progress {
     this.#total = total;
     this.#done = from;
     this.#rate = new Rate(from, performance.now());
-    const everyMs = output.isTTY === true ? REDRAW_MS : LOG_MS;
+    this.#redraws = output.isTTY === true && processEnvironment()['TERM'] !== 'dumb';
+    const everyMs = this.#redraws ? REDRAW_MS : LOG_MS;
     this.#timer = setInterval(() => this.#show(), everyMs).unref();
   }
 
@@ -67,7 +71,7 @@ export class Progress {
   note(line: string): void {
     this.#clear();
     this.#output.write(`${safeLine(line)}\n`);
-    if (this.#output.isTTY === true) this.#show();
+    if (this.#redraws) this.#show();
   }
 
   /** Clears the line. May be called twice. */
@@ -78,7 +82,7 @@ export class Progress {
 
   #show(): void {
     const output = this.#output;
-    if (output.isTTY !== true) {
+    if (!this.#redraws) {
       output.write(`${this.#text('')}\n`);
       return;
     }

@@ -32,6 +32,17 @@ afterEach(() => {
 });
 
 describe('progress on a terminal', () => {
+  it('writes no escape sequences if TERM is dumb', () => {
+    vi.stubEnv('TERM', 'dumb');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const { progress, writes } = progressOn(TERMINAL, { label: 'audit 1', total: 4 });
+    progress.update(3);
+    progress.note('paused');
+    vi.advanceTimersByTime(10_000);
+    progress.finish();
+    expect(writes).toEqual(['paused\n', expect.stringMatching(/^audit 1 3 of 4.*\n$/)]);
+  });
+
   it('does not count earlier work for the rate, so that the time left is right after a restart', () => {
     const { progress, writes } = progressOn(TERMINAL, { label: 'audit 1', total: 1000, from: 500 });
     vi.advanceTimersByTime(950);

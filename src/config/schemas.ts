@@ -1,4 +1,4 @@
-import { realpathSync } from 'node:fs';
+import { accessSync, constants, realpathSync } from 'node:fs';
 import { z } from 'zod';
 import {
   addressFault,
@@ -113,10 +113,25 @@ export const databaseUrl = z.string().transform((address, context) => {
       'can’t be read as an address: check host and port, and percent-encode special characters in the password (@ is %40, / is %2F, # is %23)',
     );
   }
-  return new URL(web).hash === ''
+  const url = new URL(web);
+  for (const option of ['sslrootcert', 'sslcert', 'sslkey']) {
+    const file = url.searchParams.get(option);
+    if (file === null || isReadable(file)) continue;
+    return refuse(context, `names a file in ${option} that can’t be read: check its path`);
+  }
+  return url.hash === ''
     ? new Secret(address)
     : refuse(context, 'contains a #, which ends an address: write # in the password as %23');
 });
+
+function isReadable(file: string): boolean {
+  try {
+    accessSync(file, constants.R_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 export const redisUrl = z.string().transform((address, context) => {
   try {

@@ -243,6 +243,7 @@ describe('a wrong configuration', () => {
     ['SELLER_NAME', 'a'.repeat(64), /is not a seller name/],
     ['DATABASE_URL', 'postgres://me:a/b@db:5432/x', /^DATABASE_URL can’t be read/],
     ['DATABASE_URL', 'postgres://me:a@db/x#y', /%23/],
+    ['DATABASE_URL', 'postgres://db/x?sslrootcert=/missing', /^DATABASE_URL names .* sslrootcert/],
     ['LOOKUPS_PER_RUN', '-1', /^LOOKUPS_PER_RUN "-1" is not a whole number/],
     ['REMOVAL_GUARD_ITEMS', '1.5', /"1.5" is not a whole number/],
     ['REMOVAL_GUARD_ITEMS', '0x10', /"0x10" is not a whole number/],

@@ -22,6 +22,14 @@ export function usageError(message: string, remedy: string | null): CommandError
   return new CommandError(message, remedy, EXIT.usage);
 }
 
+/** Waits until a file is written. Its name was checked before, so an error is a failure, not wrong usage. */
+export async function writtenOrFailed<T>(writing: Promise<T>): Promise<T> {
+  return writing.catch((error: unknown) => {
+    if (error instanceof FileError) throw new CommandError(error.message, error.remedy);
+    throw error;
+  });
+}
+
 interface ErrorReport {
   readonly lines: readonly string[];
   readonly exitCode: ExitCode;

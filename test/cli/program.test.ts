@@ -13,9 +13,10 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { reportError } from '../../src/cli/errors.js';
+import { reportError, writtenOrFailed } from '../../src/cli/errors.js';
 import { outlineOf } from '../../src/cli/outline.js';
 import { program } from '../../src/cli/program.js';
+import { FileError } from '../../src/intake/types.js';
 import { useMirror } from '../support/mirror.js';
 import { type Ended, folder, MAIN, run } from './support.js';
 
@@ -160,6 +161,13 @@ describe('an unsuitable machine', () => {
         exitCode: 1,
       });
     }
+  });
+
+  it('of a full disk exits with 1, because the file’s name was right', async () => {
+    const full = new FileError('x.csv: the disk is full', 'Free some space.');
+    const error: unknown = await writtenOrFailed(Promise.reject(full)).catch((thrown: unknown) => thrown);
+    const lines = ['x.csv: the disk is full', '→ Free some space.'];
+    expect(reportError(error, null)).toEqual({ lines, exitCode: 1 });
   });
 
   it('gets the missing module of an incomplete installation, without a stack', async () => {

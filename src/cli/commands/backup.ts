@@ -1,17 +1,16 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import { errorCode } from '../../domain/error-code.js';
 import { moment } from '../../domain/moment.js';
 import { bytes } from '../../domain/units.js';
-import { FileError } from '../../intake/types.js';
 import { assertWritable, writeWhole } from '../../intake/write-whole.js';
 import { NotABackupError, type BackupManifest } from '../../store/backup/format.js';
 import { checkBackup, restore } from '../../store/backup/restore.js';
 import { backUp } from '../../store/backup/write.js';
 import { openDatabase, openUnmigrated } from '../../store/open.js';
 import { printResult } from '../console.js';
-import { CommandError, usageError } from '../errors.js';
+import { CommandError, usageError, writtenOrFailed } from '../errors.js';
 import { action, databaseOptions, unlessAborted } from '../execute.js';
 import { type CommonOptions, describeCommand } from '../options.js';
 import { withProgress } from '../output/progress.js';
@@ -56,13 +55,9 @@ async function backupTo(signal: AbortSignal, file: string, options: CommonOption
     manifest = await withProgress('backup', async (progress) => {
       const onProgress = (rows: number, total: number): void => progress.update(rows, { total });
       const backup = backUp(store.url, { signal, onProgress });
-      await writeWhole(file, backup.bytes, signal);
+      await writtenOrFailed(writeWhole(file, backup.bytes, signal));
       return backup.manifest();
     });
-  } catch (error) {
-    // The file's name was checked before, so this is a failure and not wrong usage.
-    if (error instanceof FileError) throw new CommandError(error.message, error.remedy);
-    throw error;
   } finally {
     await store.close();
   }
@@ -83,11 +78,12 @@ interface RestoreOptions extends CommonOptions {
 }
 
 export function addRestore(program: Command): void {
+  const check = new Option('--check', 'only check that the file can be restored');
   const command = program
     .command('restore')
     .argument('<file>', 'the backup')
     .option('--replace', 'delete what the store holds now')
-    .option('--check', 'only check that the file can be restored');
+    .addOption(check.conflicts('replace'));
   describeCommand(command, {
     about:
       'Restores a backup into an empty store or, with --replace, over the contents of one. It checks the whole file first, then changes everything or nothing. No other process may use the store meanwhile.',

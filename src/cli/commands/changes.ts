@@ -75,6 +75,10 @@ const NEWEST = 50;
 const PAGE = 1_000;
 
 export function add(program: Command): void {
+  const following = new Option(
+    '--follow',
+    'then print new changes as they come, until Ctrl-C; as JSON, one per line',
+  );
   const command = program
     .command('changes')
     .option('--since <when>', 'a day, a moment (UTC), an age (7d), or a change’s number', sinceOf)
@@ -89,7 +93,7 @@ export function add(program: Command): void {
       `how many at most (default: ${NEWEST}; with --since ${PAGE})`,
       positiveInteger,
     )
-    .option('--follow', 'then print new changes as they come, until Ctrl-C; as JSON, one per line')
+    .addOption(following.conflicts('limit'))
     .option('--all', 'print a change for each item, even if most items of a run share it');
   const summary = new Option(
     '--summary',

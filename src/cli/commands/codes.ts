@@ -71,7 +71,7 @@ export function add(program: Command): void {
     )
     .option('--yes', 'check lists even if most lines do not look like codes')
     .addOption(confirm.choices(CONFIRM_MODES).default('auto'))
-    .addOption(dryRun.conflicts('detach'));
+    .addOption(dryRun.conflicts(['detach', 'out']));
   describeCommand(command, {
     summary: 'check codes, or lists of codes',
     about:

@@ -15,7 +15,7 @@ import {
 } from '../../store/exports.js';
 import { FOLLOWED_VIEWS } from '../../store/followed-views.js';
 import { printNote, print, printJson, printResult, stdoutLook } from '../console.js';
-import { usageError } from '../errors.js';
+import { usageError, writtenOrFailed } from '../errors.js';
 import { action, withApp } from '../execute.js';
 import { describeCommand, unknownSeller } from '../options.js';
 import {
@@ -91,13 +91,20 @@ function withViews(signal: AbortSignal, work: (exports: Exports) => Promise<void
   );
 }
 
-function listViews(options: ExportOptions, signal: AbortSignal): Promise<void> {
+/** @throws {CommandError} when there are options of an export, but no view */
+async function listViews({ json, ...options }: ExportOptions, signal: AbortSignal): Promise<void> {
+  if (Object.keys(options).length > 0) {
+    throw usageError(
+      'which view? its name is missing',
+      'for example: `seller-mirror export items`; without options, export lists the views',
+    );
+  }
   return withViews(signal, async (exports) => {
     const views = await exports.views();
-    const json = views.map(({ name, comment, key }) => ({ view: name, key, comment }));
+    const rows = views.map(({ name, comment, key }) => ({ view: name, key, comment }));
     const hint =
       '\n`seller-mirror export items --format ndjson` exports one. Views with a key can be followed with --since.\n';
-    await printResult(options, json, () => viewsTable(views) + hint);
+    await printResult({ json: json === true }, rows, () => viewsTable(views) + hint);
   });
 }
 
@@ -190,7 +197,7 @@ async function exportView(
     });
     if (report === null) return; // the reader of stdout is gone
     if (nextCursorFile !== undefined && report.cursor !== null) {
-      await writeCursorFile(nextCursorFile, scope, report.cursor);
+      await writtenOrFailed(writeCursorFile(nextCursorFile, scope, report.cursor));
     }
     await printReport(report, destination, options);
   });
@@ -262,7 +269,7 @@ function writeRows(
           else yield format === 'ndjson' ? safeJson(chunk) : safeLines(chunk);
         }
       };
-      if (path !== null) await writeWhole(path, chunks(), signal);
+      if (path !== null) await writtenOrFailed(writeWhole(path, chunks(), signal));
       else if (!(await writeAll(process.stdout, chunks()))) return null;
       // Waits until the reader has taken the last chunk.
       else await print('');

@@ -7,7 +7,7 @@ import { decideRemovals, type DecisionReport } from '../../jobs/decide-removals.
 import { heldRemedy, exampleNames, problemRemedy } from '../../jobs/problem.js';
 import type { Run } from '../../store/runs.js';
 import { printList, printResult, stdoutLook, userName } from '../console.js';
-import { CommandError } from '../errors.js';
+import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
   assertSeller,
@@ -58,9 +58,11 @@ export function add(program: Command): void {
     ],
     options: ['json', 'seller', 'vertical', 'pager'],
   }).action(
-    appAction('store', (app, id: bigint | undefined, options: RunsOptions) =>
-      id === undefined ? list(app, options) : show(app, id, options),
-    ),
+    appAction('store', (app, id: bigint | undefined, options: RunsOptions, command: Command) => {
+      if (id === undefined) return list(app, options);
+      if (command.getOptionValueSource('limit') === 'default') return show(app, id, options);
+      throw usageError('--limit is for the list of runs', 'leave out --limit, or the number');
+    }),
   );
   const newest = runs.command('list').addOption(limit());
   describeCommand(newest, {

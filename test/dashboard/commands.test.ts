@@ -24,6 +24,24 @@ const storedHash = (name: string): Promise<string | null> =>
   mirror().store.access.passwordHash(name);
 
 describe('seller-mirror users', () => {
+  it('takes Ctrl-D at the prompt as an empty password', async () => {
+    const env = { DATABASE_URL: mirror().databaseUrl };
+    const args = ['users', 'add', 'alice', '--role', 'viewer'];
+    const { code, stderr } = await run(args, env, { stdin: '\u0004', terminal: ['stdin'] });
+    expect(stderr).not.toContain('this is a bug');
+    expect(code).toBe(2);
+  });
+
+  it('reads only the first line of stdin, and ends on Ctrl-C', async () => {
+    const env = { DATABASE_URL: mirror().databaseUrl };
+    const add = (name: string) => start(['users', 'add', name, '--role', 'viewer'], env);
+    const [quick, quiet] = [add('alice'), add('bob')];
+    quick.process.stdin.write('a long enough password\n');
+    expect(await quick.ended).toMatchObject({ code: 0 });
+    quiet.process.kill('SIGINT');
+    expect((await quiet.ended).code).toBe(130);
+  });
+
   it('adds an account with a password from stdin, and lists it', async () => {
     const args = ['users', 'add', 'alice', '--role', 'operator'];
     const added = await run(args, env, { stdin: `${PASSWORD}\nmore\n` });

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
-import { Writable } from 'node:stream';
-import { text } from 'node:stream/consumers';
+import { addAbortSignal, Writable } from 'node:stream';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { hashPassword, isUserName, passwordFault } from '../../dashboard/passwords.js';
@@ -104,15 +103,26 @@ function noUser(name: string): CommandError {
 /** Asks for a password twice on a terminal, or reads the first line of stdin. */
 async function newPassword(signal: AbortSignal): Promise<string> {
   const isTerminal = process.stdin.isTTY;
-  const password = isTerminal
-    ? await askHidden('Password: ', signal)
-    : ((await text(process.stdin)).split(/\r?\n/, 1)[0] ?? '');
+  const password = isTerminal ? await askHidden('Password: ', signal) : await firstLine(signal);
   const fault = passwordFault(password);
   if (fault !== null) throw usageError(fault, 'choose another one');
   if (isTerminal && (await askHidden('Again: ', signal)) !== password) {
     throw usageError('the two passwords differ', 'nothing was changed; repeat the command');
   }
   return password;
+}
+
+/** More characters than any password. */
+const MAX_CHARACTERS = 4096;
+
+async function firstLine(signal: AbortSignal): Promise<string> {
+  let text = '';
+  const input = addAbortSignal(signal, process.stdin).setEncoding('utf8');
+  for await (const part of input as AsyncIterable<string>) {
+    text += part;
+    if (text.includes('\n') || text.length > MAX_CHARACTERS) break;
+  }
+  return text.split(/\r?\n/, 1)[0] ?? '';
 }
 
 /** Reads a line from the terminal without showing it. */
@@ -124,7 +134,9 @@ async function askHidden(question: string, signal: AbortSignal): Promise<string>
   process.stderr.write(question);
   try {
     const ended = once(terminal, 'close', { signal }).then(() => '');
-    return await Promise.race([terminal.question('', { signal }), ended]);
+    // Ctrl-D rejects the question.
+    const answer = terminal.question('', { signal }).catch(() => ended);
+    return await Promise.race([answer, ended]);
   } finally {
     terminal.close();
     process.stderr.write('\n');

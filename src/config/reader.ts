@@ -161,9 +161,34 @@ function variablesOf(values: NodeJS.Dict<string>): ReadonlyMap<string, string> {
   );
 }
 
+/** Matches a value without quotes that has a # in it, with its name and its text before the #. */
+const CUT_VALUE = /^\s*(?:export\s+)?(\w+)\s*=(?!\s*["'`])([^#]*[^#\s])?#/;
+
+/** Warns about lines of `.env` that mean something else than they seem to. */
+function warnOfLines(text: string, values: NodeJS.Dict<string>, findings: Findings): void {
+  for (const line of text.split('\n')) {
+    const [, name = '', before = ''] = CUT_VALUE.exec(line) ?? [];
+    if (name === '' || values[name] !== before.trim()) continue;
+    findings.warning(name, 'is cut at a # in .env: put quotes around the value');
+  }
+  for (const name of Object.keys(values).filter((one) => one.includes('\n'))) {
+    const last = name.split('\n').at(-1) ?? '';
+    findings.warning(last, 'is not set: there is no = in the line above it in .env');
+  }
+}
+
 function readEnvFile(path: string, findings: Findings): NodeJS.Dict<string> {
   try {
-    return parseEnv(readFileSync(path, 'utf8').replace(/^\uFEFF/, ''));
+    const bytes = readFileSync(path);
+    // UTF-16 has zeros, or begins with a byte order mark.
+    if (bytes.includes(0) || /^(?:fffe|feff)/.test(bytes.toString('hex', 0, 2))) {
+      findings.problem({ where: '.env', text: path }, 'is not UTF-8 text: save it as UTF-8');
+      return {};
+    }
+    const text = bytes.toString('utf8').replace(/^\uFEFF/, '');
+    const values = parseEnv(text);
+    warnOfLines(text, values, findings);
+    return values;
   } catch (error) {
     const code = errorCode(error) || 'unknown reason';
     if (code === 'ENOENT' || code === 'ENOTDIR') return {};

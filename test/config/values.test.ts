@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync } from 'node:fs';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Config } from '../../src/config/index.js';
@@ -486,6 +486,26 @@ describe('.env', () => {
     const config = folder.read({ ...ONE_SELLER, LOG_LEVEL: 'warn', REQUESTS_PER_MINUTE: '' });
     expect(config.logLevel).toBe('warn');
     expect(config.sellers[0]).toMatchObject({ name: 'fromfile', requestsPerMinute: 60 });
+  });
+
+  it.each<[text: string, warnings: RegExp[]]>([
+    ['QUEUE_PREFIX=5f6c#0014', [/^QUEUE_PREFIX is cut at a # in \.env: put quotes around/]],
+    ['export QUEUE_PREFIX = a#b # c', [/^QUEUE_PREFIX is cut at a #/]],
+    ['QUEUE_PREFIX=#b', [/^QUEUE_PREFIX is cut at a #/]],
+    ['QUEUE_PREFIX=a # a comment', []],
+    ['QUEUE_PREFIX= # a comment', []],
+    ['OTHER="a#b"', []],
+    ['# QUEUE_PREFIX=a#b\n', []],
+    ['LOG LEVEL\nQUEUE_PREFIX=a', [/^QUEUE_PREFIX is not set: there is no = in the line above it/]],
+  ])('with %j brings the warnings %j', (text, warnings) => {
+    folder.write('.env', text);
+    expect(read().warnings).toEqual(warnings.map((one) => expect.stringMatching(one) as string));
+  });
+
+  it.each(['\uFEFFLOG_LEVEL=warn', 'LOG_LEVEL=warn'])('in UTF-16 is a problem: %j', (text) => {
+    writeFileSync(join(folder.path(), '.env'), text, 'utf16le');
+    const problem = expect.stringMatching(/^\.env .* save it as UTF-8$/) as string;
+    expect(folder.problems(ONE_SELLER)).toEqual([problem]);
   });
 
   it('that can’t be read is a problem', () => {

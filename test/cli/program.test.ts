@@ -165,7 +165,9 @@ describe('an unsuitable machine', () => {
 
   it('of a full disk exits with 1, because the file’s name was right', async () => {
     const full = new FileError('x.csv: the disk is full', 'Free some space.');
-    const error: unknown = await writtenOrFailed(Promise.reject(full)).catch((thrown: unknown) => thrown);
+    const error: unknown = await writtenOrFailed(Promise.reject(full)).catch(
+      (thrown: unknown) => thrown,
+    );
     const lines = ['x.csv: the disk is full', '→ Free some space.'];
     expect(reportError(error, null)).toEqual({ lines, exitCode: 1 });
   });

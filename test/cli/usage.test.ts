@@ -52,7 +52,7 @@ describe('wrong usage', () => {
     [['changes', '--summary', '--follow'], /'--summary/],
     [['changes', '--summary', '--limit', '3'], /'--summary/],
     [['changes', '--summary', '--all'], /'--summary/],
-    [['changes', '--follow', '--limit', '3'], /'--follow' cannot be used with .*'--limit/],
+    [['changes', '--follow', '--since', '0', '--limit', '3'], /--limit can’t be used with both/],
     [['codes', 'check', 'a', '--dry-run', '--out', 'x.csv'], /'--dry-run' cannot be used with/],
     [['restore', 'x.gz', '--check', '--replace'], /'--check' cannot be used with .*'--replace'/],
     [['runs', '42', '--limit', '5'], /^error: --limit is for the list of runs\n/],

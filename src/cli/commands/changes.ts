@@ -75,10 +75,6 @@ const NEWEST = 50;
 const PAGE = 1_000;
 
 export function add(program: Command): void {
-  const following = new Option(
-    '--follow',
-    'then print new changes as they come, until Ctrl-C; as JSON, one per line',
-  );
   const command = program
     .command('changes')
     .option('--since <when>', 'a day, a moment (UTC), an age (7d), or a change’s number', sinceOf)
@@ -93,7 +89,7 @@ export function add(program: Command): void {
       `how many at most (default: ${NEWEST}; with --since ${PAGE})`,
       positiveInteger,
     )
-    .addOption(following.conflicts('limit'))
+    .option('--follow', 'then print new changes as they come, until Ctrl-C; as JSON, one per line')
     .option('--all', 'print a change for each item, even if most items of a run share it');
   const summary = new Option(
     '--summary',
@@ -264,6 +260,12 @@ async function follow(view: View): Promise<void> {
     throw usageError(
       '--follow prints a table, or with --json one line per change',
       'leave --format csv or --follow out',
+    );
+  }
+  if (options.since !== undefined && options.limit !== undefined) {
+    throw usageError(
+      '--limit can’t be used with both --since and --follow, which prints every change',
+      'leave --limit or --since out',
     );
   }
   const show = ({ changes, folds: folded }: FoldedChanges): Promise<boolean> =>

@@ -240,9 +240,14 @@ describe('BatchValidator, whatever happens to the key and the marketplace', () =
           const { market, counted } = await validateBatch(one, canaries);
           const proofs = new Proofs('ada', canaries.length > 0);
           const denials = new Map<string, CodeCall[]>();
+          /** When the canary was denied; null while it works. A denied one is validated like a code. */
+          let lostSince: number | null = null;
           for (const call of market.calls) {
             const isCanary = call.kind === 'code' && canaries.includes(call.code);
-            const known: Call = isCanary ? { ...call, kind: 'canary' } : call;
+            const isProof = isCanary && (lostSince === null || call.begun < lostSince);
+            const known: Call = isProof ? { ...call, kind: 'canary' } : call;
+            if (isCanary && call.outcome.kind === 'success') lostSince = null;
+            if (isCanary && call.outcome.kind === 'denied') lostSince ??= call.ended;
             proofs.add(known);
             if (known.kind !== 'code' || known.outcome.kind !== 'denied') continue;
             denials.set(known.code, [...(denials.get(known.code) ?? []), known]);

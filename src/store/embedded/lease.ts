@@ -116,11 +116,11 @@ export function keepLease(first: Lease, lease: () => Promise<Lease>): () => Prom
   };
 }
 
-/** Longest wait while no server is starting (ms). */
+/** Longest wait while no server process runs (ms). */
 const START_TIMEOUT_MS = 60_000;
 /**
- * Longest wait for a server that is starting (ms). After a crash it syncs every file of the data folder, which took 19 s
- * on a busy disk, and then replays the log.
+ * Longest wait for a server process to answer (ms). After a crash it syncs every file of the data folder, which took
+ * 19 s on a busy disk, and then replays the log. On a busy machine a ready one may take more than a minute to answer.
  */
 const RECOVERY_TIMEOUT_MS = 15 * 60_000;
 
@@ -129,7 +129,7 @@ interface StartOptions {
   /** Folders to copy the binaries to if the service user can't reach them. */
   readonly binaryFolders: readonly string[];
   readonly durable: boolean;
-  /** Longest wait while no server is starting (ms); default: a minute. */
+  /** Longest wait while no server process runs (ms); default: a minute. */
   readonly startTimeoutMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -150,9 +150,9 @@ export async function leaseServer(
   let supervisor: ChildProcess | null = null;
   const { startTimeoutMs = START_TIMEOUT_MS } = options;
   const startedAt = Date.now();
-  /** When a server was last seen starting. */
-  let startingAt = startedAt;
-  while (Date.now() < Math.min(startingAt + startTimeoutMs, startedAt + RECOVERY_TIMEOUT_MS)) {
+  /** When a server process was last seen. */
+  let seenAt = startedAt;
+  while (Date.now() < Math.min(seenAt + startTimeoutMs, startedAt + RECOVERY_TIMEOUT_MS)) {
     options.signal?.throwIfAborted();
     const taken = await tryLease(place, credentials, options.applicationName);
     if (taken !== null) {
@@ -164,10 +164,9 @@ export async function leaseServer(
       const log = await logSince(location, logStart);
       throw startFailed(location, 'did not start', log, 'See its log:');
     }
-    const server = await findPostmaster(location);
-    // A server that claims to be ready may hang, so the wait for it does not become longer.
-    if (server?.ready === false) startingAt = Date.now();
-    if (server === null && !isRunning(supervisor)) supervisor = await launch(place, options, mark);
+    const runs = (await findPostmaster(location)) !== null;
+    if (runs) seenAt = Date.now();
+    else if (!isRunning(supervisor)) supervisor = await launch(place, options, mark);
     await sleep(50);
   }
   throw startFailed(

@@ -170,16 +170,6 @@ describe('a start repairs', () => {
 });
 
 describe('a start reports in one line, with a remedy, that', () => {
-  it('the server hangs, which no start outwaits', async () => {
-    const dataDir = await trialDataDir();
-    const { location } = await open(dataDir);
-    const pid = (await serverPid(location)) ?? 0;
-    process.kill(pid, 'SIGSTOP');
-    onTestFinished(() => void process.kill(pid, 'SIGCONT'));
-    const starting = openEmbedded({ dataDir, applicationName: 'test', startTimeoutMs: 500 });
-    await expect(starting).rejects.toThrow(/was not ready after \d+ s/);
-  });
-
   const refusal = async (dataDir: string) => {
     const error: unknown = await openEmbedded({ dataDir, applicationName: 'test' }).then(
       (database) => database.close(),

@@ -173,7 +173,9 @@ function warnOfLines(text: string, values: NodeJS.Dict<string>, findings: Findin
   }
   for (const name of Object.keys(values).filter((one) => one.includes('\n'))) {
     const last = name.split('\n').at(-1) ?? '';
-    findings.warning(last, 'is not set: there is no = in the line above it in .env');
+    // Any other text may be a part of a secret of several lines.
+    const shown = last in SETTINGS ? last : '.env';
+    findings.warning(shown, 'has a line without = above it: remove that line');
   }
 }
 

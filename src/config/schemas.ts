@@ -116,7 +116,7 @@ export const databaseUrl = z.string().transform((address, context) => {
   const url = new URL(web);
   for (const option of ['sslrootcert', 'sslcert', 'sslkey']) {
     const file = url.searchParams.get(option);
-    if (file === null || isReadable(file)) continue;
+    if (!file || isReadable(file)) continue;
     return refuse(context, `names a file in ${option} that can’t be read: check its path`);
   }
   return url.hash === ''

@@ -137,7 +137,8 @@ const REFRESH_HEADER = 'x-refresh';
 export function requireSession(store: Store, endpoint: Endpoint): MiddlewareHandler<DashboardEnv> {
   return async (c, next) => {
     const token = sessionCookie(c, endpoint);
-    const isUse = c.req.header(REFRESH_HEADER) === undefined;
+    // Browsers reconnect to the event stream by themselves, and can't send the header with it.
+    const isUse = c.req.header(REFRESH_HEADER) === undefined && c.req.path !== '/events';
     const session = token === null ? null : await store.access.session(tokenHash(token), isUse);
     if (session !== null && token !== null) {
       c.set('session', session);

@@ -175,11 +175,11 @@ export function describeHeld({ items, confirmed, present, examples }: HeldItems)
         ? 'none of them is proven to be gone'
         : `the marketplace denies ${confirmed} of them, the others are not proven to be gone`;
   const names = exampleNames(examples, items);
-  const what =
+  const why =
     items === present
-      ? `none of all ${present} items is listed or found (${names}), which also happens with a key that may not see them`
-      : `${items} of ${present} items are no longer listed (${names}), more than the removal guard allows`;
-  return `${what}; ${gone}; present items are mirrored and nothing was removed`;
+      ? 'more than a run removes by itself; with a key that may not see items, all are gone too'
+      : 'more than the removal guard allows';
+  return `${items} of ${present} items are no longer listed (${names}), ${why}; ${gone}; present items are mirrored and nothing was removed`;
 }
 
 /** `1001 Foo, 1002 Bar and 10 more`. */

@@ -23,8 +23,8 @@ export interface Unlisted {
 
 /**
  * Looks up each item that the list does not name. Removes those proven to be gone, or holds the run if
- * they are more than the removal guard allows. Items without an answer stay `missing`. The stored list
- * is kept whatever happens here.
+ * they are more than the removal guard allows, or if no item was listed or found. Items without an answer
+ * stay `missing`. The stored list is kept whatever happens here.
  * @throws {RunProblem} when there was no list, and look-ups could not prove that the items are gone
  */
 export async function resolveUnlisted(
@@ -125,7 +125,7 @@ class Lookups {
 
   /** Whether an item was listed or found. */
   get hasWitness(): boolean {
-    return this.#witness !== null;
+    return this.#witness !== null || [...this.outcomes.values()].includes('found');
   }
 
   /** Looks up, confirms and saves batch by batch. */

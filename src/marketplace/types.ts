@@ -32,7 +32,7 @@ export interface MarketplaceOptions {
   readonly maxListBytes?: number;
   /** Largest single record of the list in bytes; default 64 MiB. */
   readonly maxRecordBytes?: number;
-  /** Longest wait for the response headers, milliseconds; default 60,000. */
+  /** Longest wait for the response headers, milliseconds; default 60,000. All timeouts: at most 24 days. */
   readonly headersTimeoutMs?: number;
   /** Longest gap between two chunks of a body, milliseconds; default 60,000. */
   readonly bodyTimeoutMs?: number;

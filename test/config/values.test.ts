@@ -496,7 +496,8 @@ describe('.env', () => {
     ['QUEUE_PREFIX= # a comment', []],
     ['OTHER="a#b"', []],
     ['# QUEUE_PREFIX=a#b\n', []],
-    ['LOG LEVEL\nQUEUE_PREFIX=a', [/^QUEUE_PREFIX is not set: there is no = in the line above it/]],
+    ['LOG LEVEL\nQUEUE_PREFIX=a', [/^QUEUE_PREFIX has a line without = above it/]],
+    ['MIIEpA\nkqhki=secret', [/^(?!.*kqhki)\.env has a line without = above it/]],
   ])('with %j brings the warnings %j', (text, warnings) => {
     folder.write('.env', text);
     expect(read().warnings).toEqual(warnings.map((one) => expect.stringMatching(one) as string));

@@ -122,7 +122,7 @@ async function firstLine(signal: AbortSignal): Promise<string> {
     text += part;
     if (text.includes('\n') || text.length > MAX_CHARACTERS) break;
   }
-  return text.split(/\r?\n/, 1)[0] ?? '';
+  return text.replace(/^\uFEFF/, '').split(/\r?\n/, 1)[0] ?? '';
 }
 
 /** Reads a line from the terminal without showing it. */

@@ -81,9 +81,11 @@ function read(signal: AbortSignal, channel: BroadcastChannel): Promise<void> {
       if (signal.aborted) return;
       await checkSession();
       if (signal.aborted) return;
-      // The next tab then learns it by itself.
-      if (isLoggedOut) disconnect();
-      else open();
+      // The next tab then learns it by itself. The user may log in again there.
+      if (isLoggedOut) {
+        disconnect();
+        setTimeout(connect, RETRY_MS);
+      } else open();
     };
     signal.addEventListener('abort', () => {
       source.close();
@@ -123,6 +125,8 @@ function isBusy(): boolean {
     content.dataset['static'] !== undefined ||
     document.activeElement?.matches('main form :is(input, select, textarea)') === true ||
     content.querySelector('form button:disabled:not([hidden])') !== null ||
+    (getSelection()?.isCollapsed === false &&
+      content.contains(getSelection()?.anchorNode ?? null)) ||
     [...content.querySelectorAll('input, select, textarea')].some(isChanged)
   );
 }
@@ -154,7 +158,8 @@ async function refresh(to: string): Promise<void> {
   isRefreshing = false;
   // The user may have begun to type meanwhile. The next message tries again.
   if (reply === null || text === null || isBusy()) return;
-  version = to;
+  // After an outage, the next message tries again.
+  if (reply.status < 500) version = to;
   if (!reply.ok || reply.redirected) return;
   const page = new DOMParser().parseFromString(text, 'text/html');
   const [fresh, who] = [page.querySelector('main'), page.querySelector('.who')];

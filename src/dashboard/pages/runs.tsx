@@ -264,7 +264,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
             ) : (
               <>
                 <a href={`/runs/${newer}/decide`}>Run {String(newer)}</a> is newer and holds back
-                those of these items that are still missing. Decide there.
+                those of these items that are still missing.
               </>
             )}
           </p>
@@ -366,7 +366,9 @@ const DecisionForm: FC<{ runId: bigint; items: number; token: string }> = ({
   <form class="form" method="post" action={`/runs/${runId}/decide`}>
     <Token value={token} />
     {/* The form's default button: Enter in a field must not decide. */}
-    <button disabled hidden />
+    <button disabled hidden>
+      Decide
+    </button>
     <p>
       <strong>Approve removals</strong> removes the items that were denied and are still missing.{' '}
       <strong>Reject</strong> keeps all of them as missing.

@@ -37,7 +37,8 @@ export class Deadline {
     try {
       return await call({ ...options, signal, onRequest: () => this.#requestSent() });
     } catch (error) {
-      if (this.isOver && error === this.#expiry.signal.reason) return this.#failure;
+      // Not by its reason: a budget of the caller may reject with an error of its own.
+      if (this.isOver && !callerSignal.aborted) return this.#failure;
       throw error;
     }
   }

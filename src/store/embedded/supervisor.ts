@@ -87,10 +87,11 @@ async function startOnce(task: SupervisorTask): Promise<boolean> {
     detached: true, // so that it survives a killed supervisor
     stdio: ['ignore', log.fd, log.fd],
   });
-  await log.close();
+  // Before any await: a server that can't start may end within milliseconds.
   const over = new AbortController();
   for (const event of ['error', 'exit']) child.once(event, () => over.abort());
   child.unref();
+  await log.close();
   for (; !over.signal.aborted; await sleep(25)) {
     const running = await findPostmaster(place.location);
     if (running?.ready !== true || running.pid !== child.pid) continue;

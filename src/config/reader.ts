@@ -174,7 +174,7 @@ function warnOfLines(text: string, values: NodeJS.Dict<string>, findings: Findin
   for (const name of Object.keys(values).filter((one) => one.includes('\n'))) {
     const last = name.split('\n').at(-1) ?? '';
     // Any other text may be a part of a secret of several lines.
-    const shown = last in SETTINGS ? last : '.env';
+    const shown = Object.hasOwn(SETTINGS, last) ? last : '.env';
     findings.warning(shown, 'has a line without = above it: remove that line');
   }
 }

@@ -174,12 +174,7 @@ export function describeHeld({ items, confirmed, present, examples }: HeldItems)
       : confirmed === 0
         ? 'none of them is proven to be gone'
         : `the marketplace denies ${confirmed} of them, the others are not proven to be gone`;
-  const names = exampleNames(examples, items);
-  const why =
-    items === present
-      ? 'more than a run removes by itself; with a key that may not see items, all are gone too'
-      : 'more than the removal guard allows';
-  return `${items} of ${present} items are no longer listed (${names}), ${why}; ${gone}; present items are mirrored and nothing was removed`;
+  return `${items} of ${present} items are no longer listed (${exampleNames(examples, items)}), more than a run removes by itself; ${gone}; present items are mirrored and nothing was removed`;
 }
 
 /** `1001 Foo, 1002 Bar and 10 more`. */
@@ -197,7 +192,7 @@ export function runProblem(
   if (problem !== null) return problem;
   if (state !== 'held') return state;
   return held === null
-    ? 'it would remove more items than the removal guard allows, or all'
+    ? 'it would remove more items than a run removes by itself'
     : describeHeld(held);
 }
 

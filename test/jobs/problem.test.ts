@@ -71,7 +71,7 @@ it.each([
 ])('describeHeld says what is proven when %d of 12 items are denied', (confirmed, proven) => {
   const text = describeHeld({ items: 12, confirmed, present: 40, examples: [] });
   expect(text).toContain(
-    `more than the removal guard allows; ${proven}; present items are mirrored`,
+    `more than a run removes by itself; ${proven}; present items are mirrored`,
   );
 });
 

@@ -54,7 +54,7 @@ export function add(program: Command): void {
   });
   const confirm = new Option(
     '--confirm <which>',
-    'which denied codes to check again, a minute later (5 s for codes given as arguments), before they are invalid; auto: all of at most 1,000 or a tenth of the list, otherwise one in 12 and at least 1,000',
+    'which denied codes to check again, a minute later (5 s for up to 25 codes given as arguments without --out or --detach), before they are invalid; auto: all of at most 1,000 or a tenth of the list, otherwise one in 12 and at least 1,000',
   );
   const dryRun = new Option('--dry-run', 'only show what it would cost; keeps nothing');
   const command = codes

@@ -8,8 +8,8 @@ import type { CallResult, DenialFault } from './outcome.js';
  * once any valid code is known, finds a valid code. The two checkpoints are at most two minutes apart (ten
  * calls, if the budget is slow), with at most 25 denials in a row and no sign of a bad key between them. A
  * code is invalid after two such denials, the second a minute later and after every other code (5 s later
- * for codes given as arguments), because a stale cache or one faulty machine can deny valid codes for a
- * moment. By default, every denied code is checked again if at most 1,000 codes or a tenth of the list were
+ * for up to 25 codes given as arguments without `--out` or `--detach`), because a stale cache or one faulty
+ * machine can deny valid codes for a moment. By default, every denied code is checked again if at most 1,000 codes or a tenth of the list were
  * denied. If more were, one in 12 is checked again, but at least 1,000, and every code that was valid
  * before. `--confirm all` checks all of them again, `none` checks none. If a code turns out valid after all,
  * every denied code is checked again until chance no longer explains its denials. An invalid code comes with

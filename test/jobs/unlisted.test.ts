@@ -225,6 +225,24 @@ describe('"No items found"', () => {
     },
   );
 
+  it.each([
+    ['404', 404, '{"status":"error","msg":"No items found"}'],
+    ['an empty list', 200, '{"status":"success","items":[]}'],
+  ])(
+    'and no item found by a look-up holds the run, however few the items: %s',
+    async (_, status, body) => {
+      const { sim, sync } = await market(3);
+      // As with the key of a user who sells nothing.
+      sim.faults.always('list', { kind: 'reply', status, body });
+      sim.faults.always('item', { kind: 'reply', status: 404, body: NO_ITEM });
+      expect(await sync()).toMatchObject({ state: 'held', held: { items: 3, confirmed: 3 } });
+      expect(Object.values(await states())).toEqual(['missing', 'missing', 'missing']);
+      sim.faults.clear();
+      await sync();
+      expect(Object.values(await states())).toEqual(['live', 'live', 'live']);
+    },
+  );
+
   it('fails the run and changes nothing when the key was just revoked', async () => {
     const { sim, sync } = await market(3);
     const before = await mirror().items();

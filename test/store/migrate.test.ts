@@ -46,24 +46,6 @@ describe('migrating', () => {
     expect(await query(url, 'SELECT * FROM reporting.items')).toEqual([]);
   });
 
-  it('converts names that earlier versions used', async () => {
-    const url = await emptyDatabase();
-    const earlier = (await readMigrations()).filter(({ name }) => name < '20261122165000');
-    await migrate(url, earlier);
-    await query(
-      url,
-      `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('main', 'a');
-       INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'catalogue', 'held', 'x');
-       INSERT INTO mirror.item_changes (seq, seller_id, item_id, run_id, changed_at, class, field)
-       VALUES (1, 'main', 7, 1, now(), 'listing', 'state'),
-              (2, 'main', 7, 1, now(), 'listing', 'published_at')`,
-    );
-    await migrate(url);
-    expect(await query(url, 'SELECT kind FROM reporting.sync_runs')).toEqual([{ kind: 'items' }]);
-    const classes = 'SELECT class FROM reporting.item_changes ORDER BY seq';
-    expect(await query(url, classes)).toEqual([{ class: 'added' }, { class: 'release' }]);
-  });
-
   it('ignores tables and Prisma migrations of other programs', async () => {
     const url = await emptyDatabase();
     await query(url, 'CREATE TABLE public._prisma_migrations AS SELECT 1 AS theirs');

@@ -16,7 +16,6 @@ import {
   type TarFile,
 } from '../../../src/store/backup/format.js';
 import { checkBackup, restore } from '../../../src/store/backup/restore.js';
-import { migrate, migrationState, readMigrations } from '../../../src/store/migrate.js';
 import { openStore } from '../../../src/store/store.js';
 import { never } from '../../support/mirror.js';
 import { createTestDatabase, query } from '../../support/postgres.js';
@@ -214,49 +213,6 @@ describe('restoring', () => {
     await expect(restore(url, fileOf(bytes), manifest, stop)).rejects.toThrow();
     expect(await rowsIn(url)).toEqual(before);
   });
-
-  it('migrates a backup of an older version, keeps grants, and refuses to drop other views', async () => {
-    const old = await olderStore(3);
-    await query(
-      old,
-      `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('main', 'a')`,
-      `INSERT INTO mirror.items (seller_id, item_id, name, state, first_seen_at, changed_at,
-         synced_run_id, content_hash, extra_hash, wire_hash, extra, raw)
-       VALUES ('main', 7, 'Seven', 'live', now(), '2026-01-01Z', 1, '', '', '', '{}', '{}')`,
-      `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'catalogue', 'held', 'x')`,
-    );
-    const older = await backupOf(old);
-    const url = await filled();
-    await query(
-      url,
-      'GRANT USAGE ON SCHEMA reporting TO PUBLIC',
-      'GRANT SELECT ON reporting.items TO PUBLIC',
-      'ALTER DEFAULT PRIVILEGES IN SCHEMA reporting GRANT SELECT ON TABLES TO PUBLIC',
-      'CREATE VIEW public.theirs AS SELECT * FROM reporting.items',
-    );
-    const before = await rowsIn(url);
-    await expect(restoreInto(url, older, { replace: true })).rejects.toThrow('theirs');
-    expect(await rowsIn(url)).toEqual(before);
-    await query(url, 'DROP VIEW public.theirs');
-    await restoreInto(url, older, { replace: true });
-    expect(await query(url, 'SELECT name, valid_from FROM reporting.item_history')).toEqual([
-      { name: 'Seven', valid_from: new Date('2026-01-01Z') },
-    ]);
-    expect(await query(url, 'SELECT kind FROM reporting.sync_runs')).toEqual([{ kind: 'items' }]);
-    const state = await migrationState(url);
-    expect(state).toMatchObject({ pending: [], failed: [], unknown: [] });
-    const granted = `SELECT has_table_privilege('public', 'reporting.items', 'SELECT') AS items`;
-    expect(await query(url, granted)).toEqual([{ items: true }]);
-    // Default privileges, as prisma/grants.sql sets them, apply to later views too.
-    await query(url, 'CREATE VIEW reporting.later AS SELECT 1 AS one');
-    const later = `SELECT has_table_privilege('public', 'reporting.later', 'SELECT') AS later`;
-    expect(await query(url, later)).toEqual([{ later: true }]);
-    await query(url, 'DROP VIEW reporting.later');
-    const fresh = await database();
-    const shape = `SELECT table_schema, table_name, column_name, data_type FROM information_schema.columns
-      WHERE table_schema IN ('mirror', 'reporting') ORDER BY 1, 2, 3`;
-    expect(await query(url, shape)).toEqual(await query(fresh.url, shape));
-  });
 });
 
 /** The contents of a backup, for a test to change. */
@@ -311,11 +267,4 @@ async function rewritten(change: (parts: Parts) => void): Promise<Buffer> {
   ];
   const now = new Date();
   return gzipSync(Buffer.concat([...written.map((file) => tarFile(file, now)), TAR_END]));
-}
-
-/** An empty store with only the first `migrations` migrations. */
-async function olderStore(migrations: number): Promise<string> {
-  const { url } = await database({ empty: true });
-  await migrate(url, (await readMigrations()).slice(0, migrations));
-  return url;
 }

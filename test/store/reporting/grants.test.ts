@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { Client } from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
-import { migrate, readMigrations } from '../../../src/store/migrate.js';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { Mirror } from '../../support/mirror.js';
-import { createTestDatabase, databaseAt, query } from '../../support/postgres.js';
+import { databaseAt } from '../../support/postgres.js';
 import { CONTRACT } from './contract.js';
 
 const SCRIPT = new URL('../../../prisma/grants.sql', import.meta.url);
@@ -102,28 +101,5 @@ describe('the script of grants', () => {
         attempt.startsWith('DROP') ? expect.stringContaining('must be owner') : denied,
       );
     }
-  });
-});
-
-describe('a migration that makes views again', () => {
-  it('keeps what was granted on them', async () => {
-    const earlier = (await readMigrations()).filter(({ name }) => name < '20261122168000');
-    const database = await createTestDatabase({ empty: true });
-    onTestFinished(() => database.drop());
-    await migrate(database.url, earlier);
-    await query(
-      database.url,
-      'GRANT SELECT ON reporting.items TO PUBLIC',
-      'GRANT SELECT (code_id, item_state) ON reporting.purchases TO PUBLIC',
-    );
-    await migrate(database.url);
-    const granted = await query(
-      database.url,
-      `SELECT has_table_privilege('public', 'reporting.items', 'SELECT') AS items,
-              has_table_privilege('public', 'reporting.item_history', 'SELECT') AS history,
-              has_column_privilege('public', 'reporting.purchases', 'item_state', 'SELECT') AS state,
-              has_column_privilege('public', 'reporting.purchases', 'code', 'SELECT') AS code`,
-    );
-    expect(granted).toEqual([{ items: true, history: false, state: true, code: false }]);
   });
 });

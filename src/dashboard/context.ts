@@ -3,6 +3,7 @@ import type { Context, Hono } from 'hono';
 import type { App } from '../app.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
+import { maskCode } from '../domain/secret.js';
 import type { Queues } from '../queue/queues.js';
 import type { DashboardSession } from '../store/access.js';
 import { ALIVE_MS, isAlive } from '../store/processes.js';
@@ -82,6 +83,11 @@ export function isLoggedIn(c: DashboardContext): boolean {
 /** Whether a viewer is logged in: viewers see purchase codes masked. */
 export function isViewer(c: DashboardContext): boolean {
   return isLoggedIn(c) && c.get('session').role === 'viewer';
+}
+
+/** A list's name. For viewers it is masked as a code is: it may contain one. */
+export function listName(c: DashboardContext, name: string): string {
+  return isViewer(c) ? maskCode(name) : name;
 }
 
 export function sellerNotFound(): Problem {

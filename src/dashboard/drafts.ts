@@ -161,8 +161,10 @@ export class Drafts<List, Facts> {
     };
     this.#drafts.set(draft.id, draft);
     const own = [...this.#drafts.values()].filter((one) => one.owner === owner);
-    for (const one of own.slice(0, -MAX_DRAFTS_PER_SESSION)) void this.drop(one);
-    for (const one of [...this.#drafts.values()].slice(0, -MAX_DRAFTS)) void this.drop(one);
+    for (const one of own.slice(0, -MAX_DRAFTS_PER_SESSION)) void this.drop(one, replaced());
+    for (const one of [...this.#drafts.values()].slice(0, -MAX_DRAFTS)) {
+      void this.drop(one, replaced());
+    }
     this.#timer ??= setInterval(() => this.#sweep(), SWEEP_MS).unref();
     return draft;
   }
@@ -172,11 +174,7 @@ export class Drafts<List, Facts> {
     this.#sweep();
     const draft = typeof id === 'string' ? this.#drafts.get(id) : undefined;
     if (draft !== undefined && draft.owner === owner) return draft;
-    throw new Problem(
-      'This list is no longer available',
-      'Lists are deleted after an hour and when the dashboard restarts. If you started the audit, find it under Audits. Otherwise upload the list again.',
-      404,
-    );
+    throw gone();
   }
 
   /**
@@ -195,7 +193,9 @@ export class Drafts<List, Facts> {
       if (draft.linesDone !== null) draft.linesDone = lines;
     })
       .catch((error: unknown) => {
-        draft.problem = error instanceof Error ? error : new Error(String(error));
+        const { aborted, reason } = draft.dropped.signal;
+        const cause: unknown = aborted ? reason : error;
+        draft.problem = cause instanceof Error ? cause : new Error(String(cause));
       })
       .finally(() => {
         draft.linesDone = null;
@@ -203,10 +203,10 @@ export class Drafts<List, Facts> {
     await Promise.race([done, wait(WAIT_MS, undefined, { ref: false })]);
   }
 
-  /** Deletes a draft and its file. */
-  async drop(draft: Draft<List, Facts>): Promise<void> {
+  /** Deletes a draft and its file. @param reason shown to a request that still waits for the list */
+  async drop(draft: Draft<List, Facts>, reason = gone()): Promise<void> {
     this.#drafts.delete(draft.id);
-    draft.dropped.abort();
+    draft.dropped.abort(reason);
     await rm(draft.path, { force: true });
   }
 
@@ -236,6 +236,22 @@ export class Drafts<List, Facts> {
       413,
     );
   }
+}
+
+function gone(): Problem {
+  return new Problem(
+    'This list is no longer available',
+    'Lists are deleted after an hour and when the dashboard restarts. If you started the audit, find it under Audits. Otherwise upload the list again.',
+    404,
+  );
+}
+
+function replaced(): Problem {
+  return new Problem(
+    'This list was replaced by newer uploads',
+    `Only ${MAX_DRAFTS_PER_SESSION} lists wait for their start at the same time. Start or discard those, then upload this one again.`,
+    409,
+  );
 }
 
 const MAX_NAME_CHARS = 200;

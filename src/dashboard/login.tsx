@@ -13,8 +13,9 @@ import { localPath, readForm } from './query.js';
 
 /** `/login`: log in with a one-time link, or with name and password. */
 export function addLogin(app: Dashboard, { store, endpoint, log }: DashboardParts): void {
-  // Separate limits: password guessing must not block login links, which can't be guessed.
-  const [links, passwords] = [new LoginLimit(), new LoginLimit()];
+  // For passwords only. A link's token has 256 bits: a limit would protect nothing, and any web page could
+  // use it up with images of `/login?token=x`.
+  const passwords = new LoginLimit();
 
   app.get('/login', async (c) => {
     const token = c.req.query('token');
@@ -22,8 +23,6 @@ export function addLogin(app: Dashboard, { store, endpoint, log }: DashboardPart
     if (token === undefined || c.req.method === 'HEAD') {
       return loginPage(c, { to: c.req.query('to') });
     }
-    const wait = links.attempt(clientAddress(c, endpoint));
-    if (wait > 0) return tooManyAttempts(c, wait);
     const madeBy = await store.access.useLink(tokenHash(token));
     if (madeBy === null) {
       return message(
@@ -51,7 +50,10 @@ export function addLogin(app: Dashboard, { store, endpoint, log }: DashboardPart
 
   app.post('/login', async (c) => {
     const wait = passwords.attempt(clientAddress(c, endpoint));
-    if (wait > 0) return tooManyAttempts(c, wait);
+    if (wait > 0) {
+      c.header('retry-after', String(wait));
+      return message(c, 429, 'Too many login attempts', `Try again in ${wait} seconds.`);
+    }
     const { name, password, to } = await readForm(c);
     if (typeof name !== 'string' || typeof password !== 'string') return loginPage(c, { to });
     const stored = isUserName(name) ? await store.access.passwordHash(name) : null;
@@ -75,11 +77,6 @@ export function addLogin(app: Dashboard, { store, endpoint, log }: DashboardPart
     await store.access.log({ who, action: 'log in', target: null, outcome: 'done' });
     setSessionCookie(c, endpoint, token);
   }
-}
-
-function tooManyAttempts(c: DashboardContext, seconds: number): Response {
-  c.header('retry-after', String(seconds));
-  return message(c, 429, 'Too many login attempts', `Try again in ${seconds} seconds.`);
 }
 
 /** @param to where the login leads @param name what was typed into the field Name */

@@ -3,6 +3,7 @@ import { isIP } from 'node:net';
 import type { MiddlewareHandler } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
 import type { Store } from '../store/store.js';
+import { prefer } from '../web/listen.js';
 import type { DashboardContext, DashboardEnv, Endpoint } from './context.js';
 import { message } from './layout.js';
 import { pageBefore } from './query.js';
@@ -143,6 +144,8 @@ export function requireSession(store: Store, endpoint: Endpoint): MiddlewareHand
     if (session !== null && token !== null) {
       c.set('session', session);
       c.set('token', formToken(token));
+      const socket = c.env?.incoming?.socket;
+      if (socket !== undefined) prefer(socket);
       return next();
     }
     if (!/text\/html|\*\/\*/.test(c.req.header('accept') ?? '*/*')) {
@@ -172,7 +175,7 @@ const MAX_ATTEMPTS_PER_ADDRESS = 5;
 const MAX_ATTEMPTS = 30;
 const ATTEMPT_WINDOW_MS = 60_000;
 
-/** Limits the rate of login attempts. */
+/** Limits the rate of logins with a password. */
 export class LoginLimit {
   #attempts: { readonly address: string; readonly at: number }[] = [];
 

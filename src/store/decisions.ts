@@ -133,8 +133,8 @@ export interface HeldItemStates {
 }
 
 export async function readHeldItemStates(
-  client: PoolClient,
-  { sellerId }: RowStamp,
+  client: Pool | PoolClient,
+  { sellerId }: Pick<RowStamp, 'sellerId'>,
   heldRunId: bigint,
 ): Promise<HeldItemStates> {
   const { rows } = await client.query<NamedItem & { readonly now: string }>(

@@ -80,6 +80,7 @@ export function openStore(url: string, applicationName: string, times: StoreTime
         finish: runs.finishRun,
         progress: runs.writeProgress,
         held: decisions.readHeldRun,
+        heldItemStates: decisions.readHeldItemStates,
         fields: itemChanges.readRunFields,
       }),
     },

@@ -50,7 +50,7 @@ export const LIMITS = {
   idleMs: 15_000,
   /** From a request to the last byte of its response; 0: no limit. */
   responseMs: 30_000,
-  /** Open connections. Each sweep closes the oldest beyond this number. */
+  /** Open connections. Each sweep closes the oldest beyond this number, preferred ones last. */
   connections: 64,
   /** Open connections between two sweeps. Further ones are refused. */
   burst: 1_024,
@@ -123,6 +123,14 @@ export async function serve(
   };
 }
 
+/** Connections of clients that have proven who they are. */
+const preferred = new WeakSet<Socket>();
+
+/** Closes this connection last when there are too many. */
+export function prefer(socket: Socket): void {
+  preferred.add(socket);
+}
+
 /** Closes the oldest connections beyond the limit. Refusing new ones would let slow clients lock out probes. */
 function closeOldest(server: Server, { connections, sweepMs }: Limits): void {
   const open = new Set<Socket>();
@@ -132,7 +140,10 @@ function closeOldest(server: Server, { connections, sweepMs }: Limits): void {
   });
   const sweep = setInterval(() => {
     const tooMany = Math.max(0, open.size - connections);
-    for (const socket of [...open].slice(0, tooMany)) socket.destroy();
+    if (tooMany === 0) return;
+    const others = [...open].filter((socket) => !preferred.has(socket));
+    const inOrder = [...others, ...[...open].filter((socket) => preferred.has(socket))];
+    for (const socket of inOrder.slice(0, tooMany)) socket.destroy();
   }, sweepMs);
   sweep.unref();
   server.once('close', () => clearInterval(sweep));

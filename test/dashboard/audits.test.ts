@@ -444,14 +444,31 @@ describe('the pages of audits', () => {
     expect((await viewer.post(`/audits/${auditId}/cancel`)).status).toBe(403);
   });
 
-  it('mask purchase codes in names of lists for viewers', async () => {
-    const [code = '', ...codes] = listOf(shop(), 4);
-    const list = JSON.stringify({ [code]: codes });
-    const auditId = await start(await sendReadable(list, { name: `${code}.json` }));
+  it.each([
+    ['a UUID', 'd0d3ba3d-9a0e-4d0a-8f5e-6b1f3c1f7a01.json'],
+    ['groups of letters and digits', 'buyer ENV-7Q2K-88AB-X9.json'],
+    ['a word', 'hemlock.json'],
+  ])('mask names of lists for viewers, since a name can contain a code: %s', async (_, name) => {
+    const [, part = ''] = /([\w-]+)\.json$/.exec(name) ?? [];
+    const list = JSON.stringify({ [part]: listOf(shop(), 4) });
+    const auditId = await start(await sendReadable(list, { name }));
     const viewer = await dashboard().login('viewer');
+    for (const path of ['/', '/audits', `/audits/${auditId}`]) {
+      expect(await operator().page(path), path).toContain(part);
+    }
     for (const path of ['/', '/audits', `/audits/${auditId}`, '/system']) {
-      expect(await operator().page(path), path).toContain(code);
-      expect(await viewer.page(path), path).not.toContain(code);
+      expect(await viewer.page(path), path).not.toContain(part);
+    }
+  });
+
+  it('name the reason when many uploads at once push out the first', async () => {
+    const token = await tokenOf(operator());
+    const [list] = [listOf(shop(), 200).join('\n')];
+    const replies = await Promise.all(Array.from({ length: 30 }, () => send(list, { token })));
+    const statuses = new Set(replies.map(({ status }) => status));
+    expect([...statuses].toSorted()).toEqual([303, 409]);
+    for (const reply of replies.filter(({ status }) => status === 409)) {
+      expect(await reply.text()).toContain('replaced by newer uploads');
     }
   });
 });

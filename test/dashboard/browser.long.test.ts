@@ -105,7 +105,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     expect(faults).toEqual([]);
   });
 
-  it('approving a held run requires its number of items', async () => {
+  it('approving a held run requires the number of items it removes', async () => {
     const shop = await openShop(40);
     await shop.syncAccount();
     await shop.sync();
@@ -114,7 +114,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     const { page } = await operatorPage(shop.served);
     await page.getByRole('link', { name: 'Decide' }).click();
     expect(await page.locator('tbody tr').count()).toBe(20);
-    const field = page.getByLabel('Type the number of items, 20, to confirm');
+    const field = page.getByLabel('To approve, type the number of items it removes, 20');
     await field.fill('19');
     await button(page, 'Approve removals').click();
     expect(await page.textContent('main')).toContain('the number of items does not match');

@@ -100,9 +100,33 @@ describe('Needs you', () => {
     }
     const page = await visitor.page(`/runs/${id}/decide`);
     // The form comes first: on a phone, it would be below thousands of items.
-    expect(page.indexOf('Type the number of items')).toBeLessThan(page.indexOf('<table'));
-    await visitor.post(`/runs/${id}/decide`, { decision: 'rejected', items: '4' });
+    expect(page.indexOf('type the number of items')).toBeLessThan(page.indexOf('<table'));
+    await visitor.post(`/runs/${id}/decide`, { decision: 'rejected' });
     expect(await visitor.page(`/runs/${id}/decide`)).not.toContain('until you decide');
+  });
+
+  it('asks for the number of items that an approval removes, not for those it can’t remove', async () => {
+    const { sim, deps } = await mirrorSeller(mirror());
+    for (let id = 1_001; id <= 1_004; id++) sim.seller(KEY).catalogue.remove(id);
+    const guard = { items: 1, percent: 1 };
+    const job = { kind: 'sync', askedAt: new Date(), byHand: true } as const;
+    await performMirrorTask({ ...deps, removalGuard: guard }, job, never);
+    await mirror().rows(
+      'UPDATE mirror.held_items SET confirmed = false WHERE item_id IN (1001, 1002)',
+    );
+    const visitor = await dashboard().login();
+    const [{ id } = { id: '' }] = await mirror().rows<{ id: string }>(
+      'SELECT max(run_id)::text AS id FROM mirror.held_items',
+    );
+    const path = `/runs/${id}/decide`;
+    expect(await visitor.page(path)).toContain('type the number of items it removes, 2');
+    const approve = (items: string): Promise<Response> =>
+      visitor.post(path, { decision: 'approved', items });
+    expect((await approve('4')).status).toBe(422);
+    expect((await approve('2')).status).toBe(303);
+    expect(
+      await mirror().rows(`SELECT item_id::int FROM mirror.items WHERE state = 'removed'`),
+    ).toEqual([{ item_id: 1_003 }, { item_id: 1_004 }]);
   });
 
   it('is replaced by a first step while no seller was mirrored', async () => {

@@ -13,6 +13,7 @@ import {
   type Dashboard,
   type DashboardParts,
   isOperator,
+  listName,
   Problem,
   queueNotice,
   runAction,
@@ -82,7 +83,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
           <SellerField value={seller} />
         </Filter>
         <AuditTable
-          audits={shown}
+          audits={shown.map((audit) => ({ ...audit, source: listName(c, audit.source) }))}
           isFiltered={state !== undefined || seller !== undefined || before !== null}
         />
         <Pages url={c.req.url} by="before" next={last?.auditId ?? null} />
@@ -111,7 +112,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
         title: `Audit ${auditId}`,
         lead: (
           <>
-            <State of={state} /> <Untrusted text={audit.source} /> for{' '}
+            <State of={state} /> <Untrusted text={listName(c, audit.source)} /> for{' '}
             <SellerLink name={audit.sellerId} />, <Ago at={audit.createdAt} />
           </>
         ),
@@ -178,11 +179,12 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
               audit.reused === 0 ? null : ['Already checked recently', count(audit.reused)],
               ['Started', <Moment at={audit.createdAt} />],
               ['Finished', finishedOf(audit)],
-              resultFact(audit),
+              isOperator(c) ? resultFact(audit) : null,
             ]}
           />
         </Section>
-        <HowListWasRead reasons={describeReading(list?.layout ?? null)} />
+        {/* The reasons quote the list. */}
+        <HowListWasRead reasons={isOperator(c) ? describeReading(list?.layout ?? null) : []} />
       </>,
     );
   });

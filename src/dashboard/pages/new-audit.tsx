@@ -3,6 +3,7 @@ import { chunkEnqueuer } from '../../app/watches.js';
 import type { SellerConfig } from '../../config/index.js';
 import { auditCost } from '../../domain/codes/cost.js';
 import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
+import { maskCode } from '../../domain/secret.js';
 import { doubtOf } from '../../intake/columns.js';
 import { readCodes } from '../../intake/read-codes.js';
 import { openSource } from '../../intake/source.js';
@@ -124,7 +125,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     const facts = factsOf(draft);
     const canary = canaryOf(form['canary']);
     const confirm = oneOf(CONFIRM_MODES, form['confirm']) ?? 'auto';
-    const action = { action: 'start audit', target: `${list.seller}: ${list.name}` };
+    const action = { action: 'start audit', target: `${list.seller}: ${maskCode(list.name)}` };
     await drafts.work(draft, (signal, onLines) =>
       runAction(c, parts, action, async () => {
         if (facts.doubt !== null && form['yes'] !== 'yes') {

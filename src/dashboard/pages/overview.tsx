@@ -9,6 +9,7 @@ import {
   type DashboardParts,
   enqueueSync,
   isOperator,
+  listName,
   queueNotice,
   runAction,
   sellerNotFound,
@@ -82,6 +83,8 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
       shown.map(({ sellerId }) => sellerId),
       NIGHTS,
     );
+    const named = <T extends { readonly source: string }>(of: readonly T[]): T[] =>
+      of.map((audit) => ({ ...audit, source: listName(c, audit.source) }));
     const token = c.get('token');
     const mayAct = isOperator(c);
     const hasSellers = sellers.length > 0;
@@ -99,9 +102,12 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
       },
       <>
         {hasSellers ? (
-          <NeedsYou sellers={sellers} audits={audits} token={token} mayAct={mayAct} />
+          <NeedsYou sellers={sellers} audits={named(audits)} token={token} mayAct={mayAct} />
         ) : null}
-        <RunningWork bars={live.barsOf(running)} running={running} />
+        <RunningWork
+          bars={live.barsOf(running)}
+          running={{ ...running, audits: named(running.audits) }}
+        />
         {hasSellers ? <LastDay happened={happened} /> : null}
         <Section
           title="Sellers"

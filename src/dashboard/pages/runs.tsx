@@ -232,6 +232,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
       select: { itemId: true, name: true, state: true, syncedRunId: true },
     });
     const byId = new Map(named.map((item) => [item.itemId, item]));
+    const { gone } = await store.runs.heldItemStates(run, runId);
     const newer = run.decision === null ? (waiting?.newerHeld?.runId ?? null) : null;
     const isOpen = run.decision === null && newer === null;
     const percent = Math.round((100 * held.items) / Math.max(1, held.present));
@@ -254,7 +255,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
           {isOpen ? ' Nothing was removed. They stay missing until you decide.' : null}
         </p>
         {isOpen && isOperator(c) ? (
-          <DecisionForm runId={runId} items={held.items} token={c.get('token')} />
+          <DecisionForm runId={runId} removable={gone.length} token={c.get('token')} />
         ) : (
           <p class="notice">
             {isOpen ? (
@@ -310,13 +311,16 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
     if (decision !== 'approved' && decision !== 'rejected') {
       throw new Problem('No decision was made', 'Choose Approve removals or Reject.');
     }
-    const held = (await store.runs.get(runId))?.held ?? null;
-    if (held === null) throw noRun();
-    if (typedNumber(items) !== String(held.items)) {
-      throw new Problem(
-        'No decision was made: the number of items does not match',
-        `Go back and type ${held.items}.`,
-      );
+    const found = await store.runs.get(runId);
+    if (found === null || found.held === null) throw noRun();
+    if (decision === 'approved') {
+      const { gone } = await store.runs.heldItemStates(found.run, runId);
+      if (typedNumber(items) !== String(gone.length)) {
+        throw new Problem(
+          'No decision was made: the number of items does not match',
+          `Go back and type ${gone.length}.`,
+        );
+      }
     }
     const { who } = c.get('session');
     const by = typeof note === 'string' && note.trim() !== '' ? `${who}: ${note.trim()}` : who;
@@ -358,9 +362,10 @@ export async function newestRuns(
     .slice(0, take);
 }
 
-const DecisionForm: FC<{ runId: bigint; items: number; token: string }> = ({
+/** @param removable number of items that an approval removes */
+const DecisionForm: FC<{ runId: bigint; removable: number; token: string }> = ({
   runId,
-  items,
+  removable,
   token,
 }) => (
   <form class="form" method="post" action={`/runs/${runId}/decide`}>
@@ -374,8 +379,8 @@ const DecisionForm: FC<{ runId: bigint; items: number; token: string }> = ({
       <strong>Reject</strong> keeps all of them as missing.
     </p>
     <label>
-      {`Type the number of items, ${items}, to confirm`}
-      <input name="items" inputmode="numeric" autocomplete="off" required />
+      {`To approve, type the number of items it removes, ${removable}`}
+      <input name="items" inputmode="numeric" autocomplete="off" />
     </label>
     <label>
       Note

@@ -193,8 +193,8 @@ export class Drafts<List, Facts> {
       if (draft.linesDone !== null) draft.linesDone = lines;
     })
       .catch((error: unknown) => {
-        const { aborted, reason } = draft.dropped.signal;
-        const cause: unknown = aborted ? reason : error;
+        const dropped = draft.dropped.signal;
+        const cause: unknown = dropped.aborted ? dropped.reason : error;
         draft.problem = cause instanceof Error ? cause : new Error(String(cause));
       })
       .finally(() => {

@@ -465,8 +465,7 @@ describe('the pages of audits', () => {
     const token = await tokenOf(operator());
     const [list] = [listOf(shop(), 200).join('\n')];
     const replies = await Promise.all(Array.from({ length: 30 }, () => send(list, { token })));
-    const statuses = new Set(replies.map(({ status }) => status));
-    expect([...statuses].toSorted()).toEqual([303, 409]);
+    expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([303, 409]));
     for (const reply of replies.filter(({ status }) => status === 409)) {
       expect(await reply.text()).toContain('replaced by newer uploads');
     }

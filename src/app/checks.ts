@@ -108,16 +108,13 @@ function rightsCheck(
   );
 }
 
-function schemaCheck({ pending, failed: unfinished, edited, unknown }: MigrationState): Check {
+function schemaCheck({ pending, edited, unknown }: MigrationState): Check {
   const migrate = 'run `seller-mirror migrate`, or any command that uses the store';
   if (unknown.length > 0) {
     return failed(
       `schema: migrated by a newer version of this program (${unknown.join(', ')})`,
       'upgrade this program, or point it to another database',
     );
-  }
-  if (unfinished.length > 0) {
-    return warning(`schema: ${unfinished.join(', ')} was started but not finished`, migrate);
   }
   if (pending.length > 0) {
     const many = pending.length === 1 ? '1 migration' : `${pending.length} migrations`;

@@ -36,7 +36,7 @@ async function migrate(signal: AbortSignal, options: MigrateOptions): Promise<vo
   await printResult(options, applied, () => section(title, applied) || UP_TO_DATE);
 }
 
-const NO_STATE = { pending: null, failed: null, edited: null, unknown: null };
+const NO_STATE = { pending: null, edited: null, unknown: null };
 const UP_TO_DATE = 'The database is up to date.\n';
 
 /** Null when there is no embedded database yet. */
@@ -52,10 +52,9 @@ async function schemaState(store: DatabaseOptions): Promise<MigrationState | nul
 
 function stateText(state: MigrationState | null): string {
   if (state === null) return 'There is no database yet; the first command creates it.\n';
-  const { pending, failed, edited, unknown } = state;
+  const { pending, edited, unknown } = state;
   return (
     section('Pending; `seller-mirror migrate` applies them:', pending) +
-      section('Begun but not finished; `seller-mirror migrate` tries them again:', failed) +
       section('Applied, but this program has another text of them:', edited) +
       section('Applied by a newer version of this program; upgrade it:', unknown) || UP_TO_DATE
   );

@@ -5,7 +5,6 @@ import { Client, type ClientBase } from 'pg';
 import { z } from 'zod';
 import { errorCode } from '../../domain/error-code.js';
 import { StoreError } from '../errors.js';
-import { HISTORY_SCHEMA } from '../migrate.js';
 
 /** Version of the file format. Increase it when older programs can't read a new backup. */
 export const FORMAT = 1;
@@ -281,7 +280,7 @@ export async function tablesOf(client: ClientBase): Promise<TableShape[]> {
 
 export async function migrationsOf(client: ClientBase): Promise<string[]> {
   const { rows } = await client.query<{ name: string }>(
-    `SELECT DISTINCT migration_name AS name FROM ${HISTORY_SCHEMA}._prisma_migrations
+    `SELECT DISTINCT migration_name AS name FROM mirror._prisma_migrations
       WHERE rolled_back_at IS NULL AND finished_at IS NOT NULL ORDER BY name`,
   );
   return rows.map(({ name }) => name);

@@ -4,7 +4,7 @@ import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { errorCode } from '../../domain/error-code.js';
 import { explainDatabaseError } from '../errors.js';
-import { HISTORY_SCHEMA, type Migration, readMigrations } from '../migrate.js';
+import { type Migration, readMigrations } from '../migrate.js';
 import {
   BackupError,
   connect,
@@ -179,9 +179,9 @@ async function rebuild(
   // Keep the migration history: after `later` it is correct again.
   await client.query(`
     CREATE SCHEMA mirror_restoring;
-    ALTER TABLE ${HISTORY_SCHEMA}._prisma_migrations SET SCHEMA mirror_restoring;
-    DROP SCHEMA mirror, reporting CASCADE; CREATE SCHEMA ${HISTORY_SCHEMA};
-    ALTER TABLE mirror_restoring._prisma_migrations SET SCHEMA ${HISTORY_SCHEMA};
+    ALTER TABLE mirror._prisma_migrations SET SCHEMA mirror_restoring;
+    DROP SCHEMA mirror, reporting CASCADE; CREATE SCHEMA mirror;
+    ALTER TABLE mirror_restoring._prisma_migrations SET SCHEMA mirror;
     DROP SCHEMA mirror_restoring`);
   await apply(client, earlier);
   return async () => {
@@ -191,9 +191,9 @@ async function rebuild(
 }
 
 async function apply(client: Client, migrations: readonly Migration[]): Promise<void> {
-  await client.query(`SET LOCAL search_path = ${HISTORY_SCHEMA}`);
+  await client.query('SET LOCAL search_path = mirror');
   for (const { sql } of migrations) await client.query(sql);
-  await client.query(`SET LOCAL search_path = DEFAULT`);
+  await client.query('SET LOCAL search_path = DEFAULT');
 }
 
 async function assertFits(client: Client, { tables }: BackupManifest): Promise<void> {

@@ -2,6 +2,7 @@ import { isSameCode } from '../domain/codes/code.js';
 import { decodeAccount, decodeItem, decodePurchase } from '../domain/decode.js';
 import type { Account, Decoding, Item, Json, Purchase } from '../domain/item.js';
 import { isObject, type JsonObject } from '../domain/values.js';
+import { accountSubstance, itemSubstance, purchaseSubstance, type Substance } from './success.js';
 import type { Operation } from './types.js';
 
 /** One operation's request, and how to recognize its data and its error (API 4, 7). */
@@ -22,6 +23,7 @@ export interface RecordEndpoint<T> extends Endpoint {
   decode(json: Json): Decoding<T>;
   /** Says why a decoded record is not the requested one; null if it is. */
   mismatch(value: T): string | null;
+  substance(value: T): Substance;
 }
 
 /** Paths of an item's documented numbers (API 2.3). */
@@ -44,6 +46,7 @@ export const accountEndpoint: RecordEndpoint<Account> = {
   numbers: ['balance'],
   decode: decodeAccount,
   mismatch: () => null,
+  substance: accountSubstance,
 };
 
 /** All items (API 4.2). `list-stream.ts` reads them as a stream, so nothing is decoded here. */
@@ -75,6 +78,7 @@ export function itemEndpoint(id: number): RecordEndpoint<Item> {
     decode: decodeItem,
     mismatch: (item) =>
       item.id === id ? null : `the answer is item ${item.id}, but item ${id} was requested`,
+    substance: itemSubstance,
   };
 }
 
@@ -90,9 +94,10 @@ export function validationEndpoint(code: string): RecordEndpoint<Purchase> {
     numbers: ['price', ...ITEM_NUMBERS.map((path) => `item.${path}`)],
     decode: decodePurchase,
     mismatch: ({ purchaseCode }) =>
-      purchaseCode === null || isSameCode(purchaseCode, code)
+      purchaseCode === null || purchaseCode.trim() === '' || isSameCode(purchaseCode, code)
         ? null
         : 'the answer is about a different purchase code than the requested one',
+    substance: purchaseSubstance,
   };
 }
 

@@ -48,7 +48,8 @@ function readLeniently(body: Uint8Array): BodyReading {
   const bom = decoded.startsWith('\uFEFF') ? ['envelope.bom'] : [];
   const whole = parse(text);
   if (whole !== undefined) return reading(whole, text, bom);
-  for (const start of objectStarts(text)) {
+  // Objects inside a damaged envelope are not the answer.
+  for (const start of text.startsWith('{') ? [] : objectStarts(text)) {
     const value = parse(text.slice(start));
     if (isObject(value)) return reading(value, text, [...bom, 'envelope.preamble']);
   }

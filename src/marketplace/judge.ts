@@ -1,4 +1,3 @@
-import type { Json } from '../domain/item.js';
 import type { KeyRedactor } from '../domain/redact.js';
 import {
   unavailable,
@@ -13,6 +12,7 @@ import type { JsonObject } from '../domain/values.js';
 import type { Endpoint, FoundData, RecordEndpoint } from './endpoints.js';
 import { excerpt, readBody, type BodyReading } from './envelope.js';
 import { retryAt, type Head } from './rate-limit.js';
+import { hasFacts, saidBy, type Said } from './success.js';
 import type { Sourced } from './types.js';
 
 /** The failure that status and headers alone show: limit, outage, challenge, partial content. Null if the body decides. */
@@ -64,8 +64,9 @@ export function judge<T>(
   const reading = readBody(body);
   if (reading.kind === 'object' && isSuccess(httpStatus)) {
     const found = endpoint.find(reading.value);
-    if (found !== null && !saysError(reading.value)) {
-      return accept(endpoint, httpStatus, reading, found, redactor);
+    const said = says(endpoint, reading.value);
+    if (found !== null && said !== 'error') {
+      return accept(endpoint, httpStatus, reading, found, said, redactor);
     }
   }
   return judgeFailure(endpoint, httpStatus, reading, redactor);
@@ -104,21 +105,31 @@ export function judgeFailure(
   if (reading.kind === 'other') return asUnreadable(`the answer ${reading.problem}`);
   const message = laravelMessage(reading.value);
   if (isKeyRefusal(httpStatus, message)) return refused(httpStatus, message, redactor);
-  return asUnreadable(`the answer lacks the requested data (${endpoint.operation})`);
+  return asUnreadable(
+    holdsData(endpoint, reading.value)
+      ? DATA_AND_ERROR
+      : `the answer lacks the requested data (${endpoint.operation})`,
+  );
 }
 
-export function saysError(envelope: JsonObject): boolean {
-  return isWord(envelope['status'], 'error') && typeof envelope['msg'] === 'string';
+function says(endpoint: Endpoint, envelope: JsonObject): Said {
+  const texts = [envelope['msg'], envelope['message']];
+  const isDenial = texts.some((text) => isSameText(text, endpoint.errorText));
+  return isDenial ? 'error' : saidBy(envelope);
+}
+
+/** Either the data or the error is wrong, and nothing shows which: neither a denial nor an answer. */
+const DATA_AND_ERROR = 'the marketplace sent the requested data together with an error';
+
+function holdsData(endpoint: Endpoint, envelope: JsonObject): boolean {
+  return hasFacts(endpoint.find(envelope)?.json);
 }
 
 export function isSuccess(httpStatus: number): boolean {
   return httpStatus >= 200 && httpStatus < 300;
 }
 
-/**
- * Judges an error envelope, `{ status, msg }` (API 7); null if the body is none. If it has data too, it is an
- * error only if its status says so.
- */
+/** Judges an error envelope, `{ status, msg }` (API 7); null if the body is none. */
 function judgeError(
   endpoint: Endpoint,
   httpStatus: number,
@@ -130,17 +141,13 @@ function judgeError(
   if (typeof status !== 'string' || typeof msg !== 'string' || isWord(status, 'success')) {
     return null;
   }
-  const isError = saysError(reading.value);
-  const data = endpoint.find(reading.value)?.json ?? null;
-  if (data !== null && !(isSuccess(httpStatus) && isError)) return null;
   if (isKeyRefusal(httpStatus, msg)) return refused(httpStatus, msg, redactor);
-  // Either the data or the error is wrong, and nothing shows which: neither a denial nor an answer.
-  if (data !== null && !isEmpty(data)) {
-    const detail = 'the marketplace sent the requested data together with an error';
-    return unreadable(httpStatus, detail, reading, redactor);
+  if (holdsData(endpoint, reading.value)) {
+    return unreadable(httpStatus, DATA_AND_ERROR, reading, redactor);
   }
   // Outages use the same envelope with other statuses. There, only the documented text is an answer.
-  if (httpStatus !== 404 && !(isError && isSameText(msg, endpoint.errorText))) {
+  const isDocumented = isWord(status, 'error') && isSameText(msg, endpoint.errorText);
+  if (httpStatus !== 404 && !isDocumented) {
     const detail = 'the marketplace sent an error that does not answer the request';
     return unreadable(httpStatus, detail, reading, redactor);
   }
@@ -148,15 +155,12 @@ function judgeError(
   return { kind: 'denied', httpStatus, message: excerpt(msg, redactor) };
 }
 
-function isEmpty(json: Json): boolean {
-  return typeof json === 'object' && json !== null && Object.keys(json).length === 0;
-}
-
 function accept<T>(
   endpoint: RecordEndpoint<T>,
   httpStatus: number,
   reading: BodyReading & { kind: 'object' },
   found: FoundData,
+  said: Said,
   redactor: KeyRedactor,
 ): Reply<Sourced<T>> {
   const asUnreadable = (detail: string): Unreadable =>
@@ -173,6 +177,11 @@ function accept<T>(
     return asUnreadable(`the ${endpoint.operation} answer can’t be read: ${decoding.reason}`);
   }
   const { value, extra, tolerated } = decoding.decoded;
+  const substance = endpoint.substance(value);
+  if (substance === 'none' || (substance === 'some' && said === 'open')) {
+    const flaw = substance === 'none' ? 'has no facts' : 'does not say success and has few facts';
+    return asUnreadable(`the ${endpoint.operation} answer proves nothing: it ${flaw}`);
+  }
   const quirks = [...reading.tolerated, ...envelopeQuirks(reading.value), ...tolerated];
   if (found.quirk !== null) quirks.push(found.quirk);
   // Mask the parsed values, not the text: JSON can escape a character in several ways.
@@ -223,9 +232,9 @@ function isAboutKey(message: string): boolean {
 }
 
 /** Compares texts, ignoring letter case and a final period or exclamation mark. */
-function isSameText(a: string, b: string): boolean {
+function isSameText(a: unknown, b: string): boolean {
   const plain = (text: string): string => text.trim().replace(/[.!]$/, '').trimEnd().toLowerCase();
-  return plain(a) === plain(b);
+  return typeof a === 'string' && plain(a) === plain(b);
 }
 
 function isWord(value: unknown, word: string): boolean {

@@ -13,8 +13,9 @@ import {
   readBody,
   type BodyReading,
 } from './envelope.js';
-import { envelopeQuirks, judgeFailure, saysError } from './judge.js';
+import { envelopeQuirks, judgeFailure } from './judge.js';
 import { ListScanner, type FoundRecord } from './list-scanner.js';
+import { saidBy } from './success.js';
 import { TransportError, type HttpResponse } from './transport.js';
 import { ListBroken } from './types.js';
 import type { ItemList, ListElement } from './types.js';
@@ -173,11 +174,12 @@ class ListStream implements ItemList {
   #judgeEnvelope(): Failure | null {
     const envelope = this.#scanner.envelope();
     if (envelope === null) return this.#unreadable('the envelope of the list is not valid JSON');
-    if (this.#scanner.started && !saysError(envelope)) return null;
+    if (this.#scanner.started && saidBy(envelope) !== 'error') return null;
     if (this.#scanner.records > 0) {
-      const said = excerpt(envelope['msg'] as string, this.redactor, 100);
+      const { msg, message, status } = envelope;
+      const said = excerpt(JSON.stringify(msg ?? message ?? status ?? null), this.redactor, 100);
       return this.#unreadable(
-        `the marketplace sent a list of items together with an error, "${said}"`,
+        `the marketplace sent a list of items together with an error, ${said}`,
       );
     }
     const text = this.#beginning.toString();

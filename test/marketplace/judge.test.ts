@@ -46,8 +46,8 @@ describe('a response with data', () => {
     expect(outcome(reply)).toBe('answered');
   });
 
-  it.each(['Success', 'erfolg', 'gelungen', undefined, 'error'])(
-    'is an answer whatever its status says, since servers translate it: %j',
+  it.each(['Success', 'erfolg', 'gelungen', undefined])(
+    'is an answer in any language of its status, since servers translate it: %j',
     (status) => {
       for (const operation of Object.keys(DATA)) {
         const reply = replyTo(operation, 200, { status, ...(DATA[operation] as object) });

@@ -62,7 +62,6 @@ describe('the list', () => {
     ['{"status":"success","items":{"0":1,"5":2}}', 'items-object'],
     ['{"items":[1,2],"status":"success"}', null],
     ['{"status":"Erfolg","items":[1,2]}', 'status'],
-    ['{"status":"error","items":[1,2]}', 'status'],
     [`\uFEFF${plain}`, 'bom'],
     [`<br/>\n<b>Warning</b> {x}\n${plain}\n`, 'preamble'],
     // PHP warnings that contain JSON.
@@ -118,6 +117,8 @@ describe('a reply without a list', () => {
     [200, '{"status":"error","msg":"No items found.","items":[]}', { kind: 'denied' }],
     [200, '{"items":{},"status":"error","msg":"no items found"}', { kind: 'denied' }],
     [200, `{${noItems},"items":[1]}`, { kind: 'unreadable' }],
+    [200, '{"status":"error","items":[1,2]}', { kind: 'unreadable' }],
+    [200, '{"status":false,"items":[]}', { kind: 'unreadable' }],
     [200, `{${noItems},"items":[],"items":[1]}`, { kind: 'unreadable' }],
     [200, `{${noItems},"items":[`, { reason: 'cut-off' }],
     [200, '{"status":"error","msg":"Try later","items":[]}', { kind: 'unreadable' }],

@@ -1,0 +1,243 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { KeyRedactor } from '../../src/domain/redact.js';
+import { Secret } from '../../src/domain/secret.js';
+import {
+  accountEndpoint,
+  itemEndpoint,
+  type RecordEndpoint,
+  validationEndpoint,
+} from '../../src/marketplace/endpoints.js';
+import { judge } from '../../src/marketplace/judge.js';
+import { startServer } from '../support/http-server.js';
+import { ACCOUNT, client, drain, KEY, PURCHASE, wireItem } from './support.js';
+
+const CODE = 'c0de-1';
+const redactor = new KeyRedactor(new Secret(KEY));
+
+function kindOf(endpoint: RecordEndpoint<unknown>, body: unknown, status = 200): string {
+  return judge(endpoint, status, Buffer.from(JSON.stringify(body)), redactor).kind;
+}
+
+const validated = (body: unknown, status?: number): string =>
+  kindOf(validationEndpoint(CODE), body, status);
+const purchase = (fields: object): object => ({ status: 'success', data: { purchase: fields } });
+const WHOLE = { data: { purchase: PURCHASE } };
+
+describe('a purchase proves nothing', () => {
+  it.each([
+    ['an error without a text', { status: 'error', ...WHOLE }],
+    ['an error with a message', { status: 'error', message: 'Oops', ...WHOLE }],
+    ['"failed"', { status: 'failed', ...WHOLE }],
+    ['false', { status: false, ...WHOLE }],
+    ['0', { status: 0, ...WHOLE }],
+    ['an empty status', { status: '', ...WHOLE }],
+    ['"False"', { status: ' False ', ...WHOLE }],
+    ['"0"', { status: '0', ...WHOLE }],
+    ['"ERROR"', { status: 'ERROR', ...WHOLE }],
+    ['a status of HTTP', { status: 404, ...WHOLE }],
+    ['a status of HTTP as text', { status: '500', ...WHOLE }],
+    ['a status that is no word', { status: ['success'], ...WHOLE }],
+    ['a message and no status', { message: 'Server Error', ...WHOLE }],
+    ['a text and no status', { msg: 'Ungültig', ...WHOLE }],
+    ['a text and a translated status', { status: 'erfolg', msg: 'Ungültig', ...WHOLE }],
+    ['texts and a translated status', { status: 'erfolg', msg: ['Ungültig'], ...WHOLE }],
+    ['success: false', { success: false, ...WHOLE }],
+    ['success and success: false', { status: 'success', success: 'false', ...WHOLE }],
+    ['ok: 0', { ok: 0, ...WHOLE }],
+    ['success and an error', { status: 'success', error: 'no such code', ...WHOLE }],
+    ['success and errors', { status: 'success', errors: { code: ['unknown'] }, ...WHOLE }],
+    [
+      'success and the documented error',
+      { status: 'success', msg: 'Invalid purchase code.', ...WHOLE },
+    ],
+    ['an error inside data', { status: 'success', data: { status: 'error', purchase: PURCHASE } }],
+  ])('beside %s', (_what, body) => {
+    expect(validated(body)).toBe('unreadable');
+    const { status, data: _data, ...more } = body as Record<string, unknown>;
+    expect(validated({ status, ...more, purchase: PURCHASE })).not.toBe('denied');
+  });
+
+  it.each([
+    ['an empty licence', { license_type: '' }],
+    ['a blank licence', { license_type: ' ' }],
+    ['an invisible licence', { license_type: '\u200B\u3164' }],
+    ['a licence of 0', { license_type: 0 }],
+    ['a licence false', { license_type: false }],
+    ['a licence "null"', { license_type: 'null' }],
+    ['a licence "-"', { license_type: '-' }],
+    ['a price of 0', { price: 0 }],
+    ['a price', { price: 19.9, currency: 'USD' }],
+    ['empty texts', { purchase_code: '', license_type: '', price: '', currency: '', date: '' }],
+    ['its code', { purchase_code: CODE }],
+    ['its code and empty texts', { purchase_code: CODE, license_type: '', item: {}, date: '' }],
+    ['an item without an id', { item: { name: 'Item', url: 'https://example.com' } }],
+    ['an item 0', { item: { id: 0, name: '' } }],
+    ['a date of zeros', { date: '0000-00-00 00:00:00' }],
+    ['the date of time 0', { date: '1970-01-01T00:00:00Z' }],
+    ['downloaded: false', { downloaded: false }],
+    ['a field of a fork', { refunded: true }],
+    ['an empty code with facts', { ...PURCHASE, purchase_code: ' ' }],
+  ])('that holds only %s', (_what, fields) => {
+    expect(validated(purchase(fields))).toBe('unreadable');
+    expect(validated({ status: 'success', purchase: fields })).toBe('unreadable');
+    expect(validated({ status: 'success', item: { item: {}, ...fields } })).toBe('unreadable');
+  });
+
+  it.each([
+    ['a licence', { purchase_code: CODE, license_type: 'Regular' }],
+    ['a date', { date: PURCHASE.date }],
+    ['an item', { item: PURCHASE.item }],
+  ])('without the word success, if %s is its only fact', (_what, fields) => {
+    for (const status of [undefined, null, 'fehler', true, 1]) {
+      expect(validated({ status, data: { purchase: fields } })).toBe('unreadable');
+    }
+    expect(validated(purchase(fields))).toBe('answered');
+  });
+
+  it('with any HTTP status but success', () => {
+    for (const status of [300, 400, 404, 409, 422]) {
+      expect(validated({ status: 'success', ...WHOLE }, status)).not.toBe('answered');
+      expect(validated({ status: 'error', msg: 'Invalid purchase code', ...WHOLE }, status)).toBe(
+        'unreadable',
+      );
+    }
+  });
+
+  it('inside another answer that is damaged', () => {
+    const inner = JSON.stringify({ status: 'success', ...WHOLE });
+    const body = Buffer.from(`{"status":"error","msg":"Invalid purchase code","cached":${inner}`);
+    expect(judge(validationEndpoint(CODE), 200, body, redactor).kind).not.toBe('answered');
+  });
+});
+
+describe('a purchase proves its code', () => {
+  it.each([
+    [{ status: 'success' }],
+    [{ status: ' SUCCESS ' }],
+    [{ status: 'success', msg: 'Purchase found' }],
+    [{ status: 'success', message: null, errors: [], error: false }],
+    [{ status: 'erfolg' }],
+    [{ status: 'Успех' }],
+    [{ status: '成功', msg: null }],
+    [{ status: 'ok', msg: '' }],
+    [{ status: true }],
+    [{ status: 200 }],
+    [{ success: true }],
+    [{}],
+  ])('beside %j', (envelope: object) => {
+    expect(validated({ ...envelope, ...WHOLE })).toBe('answered');
+    expect(validated({ ...envelope, item: PURCHASE })).toBe('answered');
+    expect(validated({ ...envelope, purchase: PURCHASE })).toBe('answered');
+  });
+});
+
+describe('an item and account details need proof as well', () => {
+  it.each([
+    [{ status: 'error' }],
+    [{ status: false }],
+    [{ status: 'failed' }],
+    [{ message: 'Server Error' }],
+    [{ status: 'success', success: false }],
+  ])('and have none beside %j', async (envelope: object) => {
+    expect(kindOf(itemEndpoint(7), { ...envelope, item: wireItem(7) })).toBe('unreadable');
+    expect(kindOf(accountEndpoint, { ...envelope, data: ACCOUNT })).toBe('unreadable');
+    for (const body of [
+      { ...envelope, items: [wireItem(7)] },
+      { items: [wireItem(7)], ...envelope },
+    ]) {
+      const server = await startServer({ body: JSON.stringify(body) });
+      const reply = await client(server.url).items();
+      if (reply.kind === 'answered') await expect(drain(reply.data)).rejects.toThrow('error');
+      else expect(reply.kind).toBe('unreadable');
+    }
+  });
+
+  it.each([
+    [{ id: 7, name: '' }],
+    [{ id: 7, name: ' ', published_at: '' }],
+    [{ id: 0, name: 'x' }],
+  ])('and have none in the item %j', (item: { id: number }) => {
+    expect(kindOf(itemEndpoint(item.id), { status: 'success', item })).toBe('unreadable');
+  });
+
+  it('and a user name is enough only beside the word success', () => {
+    const data = { username: 'ann', email: '', name: {} };
+    expect(kindOf(accountEndpoint, { status: 'success', data })).toBe('answered');
+    expect(kindOf(accountEndpoint, { status: 'fehler', data })).toBe('unreadable');
+    expect(kindOf(accountEndpoint, { status: 'success', data: { username: ' ' } })).toBe(
+      'unreadable',
+    );
+  });
+});
+
+const word = fc.constantFrom('success', 'Success', 'erfolg', 'error', 'failed', 'fehler', '', '0');
+const scalar = fc.oneof(
+  word,
+  fc.constantFrom(null, true, false, 0, 1, 200, 404),
+  fc.constantFrom('Regular', ' ', 'null', CODE, 'other', '2024-01-02T03:04:05Z'),
+  fc.string({ maxLength: 3 }),
+);
+const nothing = fc.constantFrom(null, '', ' ', 0, '0', false, [], {}, '\u200B', '0000-00-00');
+const fields = (value: fc.Arbitrary<unknown>) =>
+  fc.record(
+    {
+      purchase_code: value,
+      license_type: value,
+      price: value,
+      date: value,
+      item: fc.oneof(value, fc.record({ id: value, name: value })),
+    },
+    { requiredKeys: [] },
+  );
+const envelopes = (record: fc.Arbitrary<unknown>) =>
+  fc
+    .record(
+      { status: scalar, msg: scalar, message: scalar, error: scalar, success: scalar },
+      { requiredKeys: [] },
+    )
+    .chain((envelope) =>
+      record.map((found) => ({ ...envelope, data: { purchase: found }, purchase: found })),
+    );
+
+describe('for any envelope', () => {
+  it('a record without facts never makes a code valid', () => {
+    fc.assert(
+      fc.property(envelopes(fields(nothing)), (body) => {
+        expect(validated(body)).not.toBe('answered');
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('an answer needs a success or nothing said, facts, and its own code', () => {
+    fc.assert(
+      fc.property(envelopes(fields(scalar)), (body: Record<string, unknown>) => {
+        if (validated(body) !== 'answered') return;
+        const { status, msg, success, purchase: found } = body;
+        expect(['error', 'failed', '', '0', 0, false, 404]).not.toContain(status);
+        expect([false, 0, 404, 'error', 'failed', '', '0']).not.toContain(success);
+        if (msg === 'Regular') expect((status as string).trim().toLowerCase()).toBe('success');
+        const { purchase_code: code, license_type, date, item } = found as Record<string, unknown>;
+        if (code !== undefined && code !== null) expect((code as string).trim()).toBe(CODE);
+        expect(license_type ?? date ?? item).toBeDefined();
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  it('a whole purchase is an answer beside any word for success, in any order and letter case', () => {
+    const padded = fc.tuple(fc.constantFrom('', ' ', '\n'), fc.boolean());
+    fc.assert(
+      fc.property(
+        padded,
+        fc.constantFrom('success', 'ok', 'éxito', '成功'),
+        ([pad, upper], said) => {
+          const spell = (text: string): string => pad + (upper ? text.toUpperCase() : text) + pad;
+          const found = { ...PURCHASE, purchase_code: spell(CODE) };
+          expect(validated({ data: { purchase: found }, status: spell(said) })).toBe('answered');
+        },
+      ),
+    );
+  });
+});

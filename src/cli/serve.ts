@@ -1,16 +1,16 @@
 import { openApp, type App } from '../app.js';
-import { healthChecks, startHeartbeat, startService, type Roles } from '../app/service.js';
+import { healthChecks, startHeartbeat, startService, type Roles } from '../service/service.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import { createLog } from '../log/index.js';
 import { startDashboard } from '../dashboard/server.js';
-import type { Queues } from '../queue/queues.js';
-import { schedulesOf } from '../queue/ticks.js';
+import type { Queues } from '../service/queue/queues.js';
+import { schedulesOf } from '../service/ticks.js';
 import { openMirror } from '../store/mirror.js';
 import type { Store } from '../store/store.js';
 import type { FiredSchedule } from '../store/processes.js';
-import { createMetrics } from '../web/metrics.js';
-import { startHealthServer } from '../web/server.js';
+import { createMetrics } from '../service/metrics.js';
+import { startHealthServer } from '../service/health.js';
 import { configFor, openQueuesOf, unlessAborted } from './execute.js';
 
 export interface Serving {

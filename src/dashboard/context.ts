@@ -4,7 +4,7 @@ import type { App } from '../app.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import { maskCode } from '../domain/secret.js';
-import type { Queues } from '../queue/queues.js';
+import type { Queues } from '../service/queue/queues.js';
 import type { DashboardSession } from '../store/access.js';
 import { ALIVE_MS, isAlive } from '../store/processes.js';
 import type { Mirror } from '../store/mirror.js';

@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import type { MiddlewareHandler } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
 import type { Store } from '../store/store.js';
-import { prefer } from '../web/listen.js';
+import { prefer } from '../service/listen.js';
 import type { DashboardContext, DashboardEnv, Endpoint } from './context.js';
 import { message } from './layout.js';
 import { pageBefore } from './query.js';

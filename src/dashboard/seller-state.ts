@@ -1,4 +1,4 @@
-import { describeSchedule } from '../queue/ticks.js';
+import { describeSchedule } from '../service/ticks.js';
 import type { FiredSchedule, LiveProcess } from '../store/processes.js';
 import { PAUSED } from '../store/sellers.js';
 import type { SellerStatus } from '../store/status.js';

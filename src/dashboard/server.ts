@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { isLoopback } from '../domain/address.js';
-import { DASHBOARD, LIMITS, ListenError, serve, type WebServer } from '../web/listen.js';
+import { DASHBOARD, LIMITS, ListenError, serve, type WebServer } from '../service/listen.js';
 import { dashboardApp } from './app.js';
 import type { DashboardParts } from './context.js';
 import { LiveProgress } from './live.js';

@@ -7,7 +7,7 @@ import type { Endpoint } from '../../src/dashboard/context.js';
 import { LiveProgress } from '../../src/dashboard/live.js';
 import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import { silentLog } from '../../src/domain/log.js';
-import type { Queues } from '../../src/queue/queues.js';
+import type { Queues } from '../../src/service/queue/queues.js';
 import type { Role } from '../../src/store/access.js';
 import type { Store } from '../../src/store/store.js';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';

@@ -11,7 +11,7 @@ import { readConfig } from '../../src/config/index.js';
 import { tokenHash } from '../../src/dashboard/security.js';
 import { startDashboard } from '../../src/dashboard/server.js';
 import { silentLog, type Log } from '../../src/domain/log.js';
-import { ListenError, type WebServer } from '../../src/web/listen.js';
+import { ListenError, type WebServer } from '../../src/service/listen.js';
 import { selfSigned } from '../support/certificate.js';
 import { useMirror } from '../support/mirror.js';
 import { formTokenIn, loginLink, PASSWORD_HASH } from './dashboard.js';

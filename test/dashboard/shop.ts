@@ -1,6 +1,6 @@
 import { beforeEach } from 'vitest';
 import type { App } from '../../src/app.js';
-import { auditHandler } from '../../src/app/handlers.js';
+import { auditHandler } from '../../src/service/handlers.js';
 import { auditDeps, openShop, progress, type Shop } from '../jobs/codes/support.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { decideRemovals } from '../../src/jobs/decide-removals.js';
-import { describeAlert } from '../../src/jobs/alerts.js';
+import { describeAlert } from '../../src/service/alerts/alerts.js';
 import type { RunDeps } from '../../src/jobs/types.js';
 import { useMirror } from '../support/mirror.js';
 import { openSynced } from './market.js';

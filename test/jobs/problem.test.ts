@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { alertId, alertsAfter } from '../../src/jobs/alerts.js';
+import { alertId, alertsAfter } from '../../src/service/alerts/alerts.js';
 import { problemAction, describeHeld, problemRemedy } from '../../src/jobs/problem.js';
 import type { Alert, JobOutcome } from '../../src/jobs/types.js';
 

@@ -6,7 +6,7 @@ import type { RunDeps } from '../../src/jobs/types.js';
 import { unlimitedBudget } from '../../src/marketplace/budget.js';
 import { createMarketplace } from '../../src/marketplace/client.js';
 import type { Marketplace, MarketplaceOptions } from '../../src/marketplace/types.js';
-import { openQueues, type Queues } from '../../src/queue/queues.js';
+import { openQueues, type Queues } from '../../src/service/queue/queues.js';
 import { openMirror, type Mirror as Reader } from '../../src/store/mirror.js';
 import { openStore, type Store } from '../../src/store/store.js';
 import {

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../app.js';
-import { chunkEnqueuer } from '../../app/watches.js';
+import { chunkEnqueuer } from '../../service/watches.js';
 import { enqueueNext, performAuditChunk, SECOND_LOOK } from '../../jobs/codes/perform-chunk.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { explainDatabaseError } from '../../store/errors.js';
@@ -14,7 +14,7 @@ import { ownCommand } from '../own-command.js';
 import { exitCodeOfAudit, summaryNotes, summaryLines, verdictCounts } from './audit-view.js';
 import { findAudit, type FailOptions } from './options.js';
 import { type ResultDestination, writeResult } from './result-file.js';
-import { alertJobs, alertsAfter } from '../../jobs/alerts.js';
+import { alertJobs, alertsAfter } from '../../service/alerts/alerts.js';
 import { paceOf } from '../../jobs/codes/pace.js';
 import type { AuditDeps } from '../../jobs/codes/validate-chunk.js';
 import type { JobOutcome } from '../../jobs/types.js';

@@ -5,7 +5,7 @@ import {
   type ConfigReport,
   type SettingReport,
 } from '../../config/index.js';
-import { cronFault } from '../../queue/cron.js';
+import { cronFault } from '../../service/cron.js';
 import { printResult, stdoutLook } from '../console.js';
 import { action } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';

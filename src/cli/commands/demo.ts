@@ -9,7 +9,7 @@ import { readConfig, type Config, type FeedConfig } from '../../config/index.js'
 import { runFeed } from '../../feeds/open.js';
 import { syncSeller } from '../../jobs/sync-items.js';
 import type { RunReport } from '../../jobs/types.js';
-import { cronFault } from '../../queue/cron.js';
+import { cronFault } from '../../service/cron.js';
 import {
   type Simulator,
   recordsCatalogue,

@@ -10,17 +10,17 @@ import {
   settingsProblem,
   warning,
   type Check,
-} from '../../app/checks.js';
+} from '../../service/checks.js';
 import { ConfigError, type Config } from '../../config/index.js';
 import { silentLog, type Log } from '../../domain/log.js';
-import { testAlert } from '../../jobs/alerts.js';
+import { testAlert } from '../../service/alerts/alerts.js';
 import { MarketplaceOptionsError } from '../../marketplace/types.js';
-import { QueueError } from '../../queue/errors.js';
+import { QueueError } from '../../service/queue/errors.js';
 import { assertCanBeMade, describeEmbedded, openEmbedded } from '../../store/embedded/index.js';
 import { shownUrl } from '../../store/errors.js';
 import { ALIVE_MS, isAlive } from '../../store/processes.js';
 import { openStore, type Store } from '../../store/store.js';
-import { HEALTH, listen, ListenError } from '../../web/listen.js';
+import { HEALTH, listen, ListenError } from '../../service/listen.js';
 import { print, printResult, stdoutLook } from '../console.js';
 import { reportError } from '../errors.js';
 import { action, readSettings, unlessAborted } from '../execute.js';
@@ -156,7 +156,7 @@ async function checkQueue(config: Config): Promise<readonly Check[]> {
   if (config.redis === null) return [ok('queue: in the database; REDIS_URL is not set')];
   const warnings: string[] = [];
   const log: Log = { ...silentLog, warn: (text) => warnings.push(text), child: () => log };
-  const { openQueues } = await import('../../queue/queues.js'); // slow to load
+  const { openQueues } = await import('../../service/queue/queues.js'); // slow to load
   const queues = await openQueues({
     target: config.redis,
     databaseUrl: '',
@@ -203,7 +203,7 @@ async function checkHealth({ health }: Config, store: Store | null): Promise<Che
 /** Sends a test alert through each configured channel, and reports the answers. */
 async function checkAlerts(config: Config, signal: AbortSignal): Promise<Check[]> {
   const { alertWebhook, alertMail, dashboard } = config;
-  const { openAlertChannels } = await import('../../app/service.js'); // slow to load: it brings the queue
+  const { openAlertChannels } = await import('../../service/service.js'); // slow to load: it brings the queue
   const { webhook, mail } = openAlertChannels(config);
   const message = testAlert(hostname(), dashboard.url);
   const channels = [

@@ -2,7 +2,7 @@ import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import type { FeedConfig } from '../../config/index.js';
 import { feedDelay } from '../../domain/feeds.js';
-import { failedDelivery, deliveryOutcome } from '../../app/feeds.js';
+import { failedDelivery, deliveryOutcome } from '../../service/feeds.js';
 import { openTarget, runFeed } from '../../feeds/open.js';
 import { LIST_VIEWS, shapesOf, type ViewReport } from '../../feeds/deliver.js';
 import { TargetError, type Position, type Target } from '../../feeds/target.js';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Command } from 'commander';
-import type { Roles } from '../../app/service.js';
+import type { Roles } from '../../service/service.js';
 import type { Config } from '../../config/index.js';
 import { serviceAction } from '../execute.js';
 import { describeCommand } from '../options.js';

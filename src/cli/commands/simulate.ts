@@ -11,7 +11,7 @@ import {
   type ProfileName,
   type SellerSpec,
 } from '../../simulator/index.js';
-import { listenFault } from '../../web/listen.js';
+import { listenFault } from '../../service/listen.js';
 import { printResult } from '../console.js';
 import { CommandError } from '../errors.js';
 import { action } from '../execute.js';

@@ -3,7 +3,7 @@ import type { App } from '../../app.js';
 import { describeWide } from '../../domain/changes.js';
 import { feedDelay } from '../../domain/feeds.js';
 import { parkedRemedy, runProblem, runRemedy } from '../../jobs/problem.js';
-import { describeSchedule, schedulesOf, type SellerSchedule } from '../../queue/ticks.js';
+import { describeSchedule, schedulesOf, type SellerSchedule } from '../../service/ticks.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
 import { PAUSED, type Parking } from '../../store/sellers.js';
 import { copyState, type SellerStatus } from '../../store/status.js';

@@ -1,5 +1,5 @@
 import type { FC } from 'hono/jsx';
-import { chunkEnqueuer } from '../../app/watches.js';
+import { chunkEnqueuer } from '../../service/watches.js';
 import { unprovenRemedy, whyUnproven } from '../../domain/codes/outcome.js';
 import {
   auditResultPieces,

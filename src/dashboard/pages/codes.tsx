@@ -1,5 +1,5 @@
 import type { FC } from 'hono/jsx';
-import { chunkEnqueuer } from '../../app/watches.js';
+import { chunkEnqueuer } from '../../service/watches.js';
 import { describeVerdict } from '../../domain/codes/evidence.js';
 import { isUnconfirmedDenial, unprovenRemedy } from '../../domain/codes/outcome.js';
 import { supportAt, type KnownPurchase } from '../../domain/codes/known-code.js';

@@ -1,5 +1,5 @@
 import { rm } from 'node:fs/promises';
-import { chunkEnqueuer } from '../../app/watches.js';
+import { chunkEnqueuer } from '../../service/watches.js';
 import type { SellerConfig } from '../../config/index.js';
 import { auditCost } from '../../domain/codes/cost.js';
 import { CONFIRM_MODES } from '../../domain/codes/second-look.js';

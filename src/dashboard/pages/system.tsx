@@ -6,16 +6,16 @@ import {
   failed,
   ok,
   settingsChecks,
-} from '../../app/checks.js';
+} from '../../service/checks.js';
 import type { FeedConfig } from '../../config/index.js';
 import { feedDelay } from '../../domain/feeds.js';
-import { type EndedJob, type QueueCounts } from '../../queue/queues.js';
-import { QUEUE_NAMES, type QueueName } from '../../queue/tasks.js';
-import { QueueError } from '../../queue/errors.js';
+import { type EndedJob, type QueueCounts } from '../../service/queue/queues.js';
+import { QUEUE_NAMES, type QueueName } from '../../service/queue/tasks.js';
+import { QueueError } from '../../service/queue/errors.js';
 import { shownUrl, StoreError } from '../../store/errors.js';
 import type { FeedState } from '../../store/feeds.js';
 import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
-import { cachedCall } from '../../web/cached-call.js';
+import { cachedCall } from '../../service/cached-call.js';
 import { type Dashboard, type DashboardParts, isOperator, Problem, runAction } from '../context.js';
 import { printable } from '../format.js';
 import { page } from '../layout.js';

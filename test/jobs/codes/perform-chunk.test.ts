@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { KEY, never, useMirror } from '../../support/mirror.js';
-import { describeAlert } from '../../../src/jobs/alerts.js';
+import { describeAlert } from '../../../src/service/alerts/alerts.js';
 import { performAuditChunk, SECOND_LOOK } from '../../../src/jobs/codes/perform-chunk.js';
 import type { NewAudit } from '../../../src/store/audits/types.js';
 import {

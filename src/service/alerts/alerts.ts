@@ -1,0 +1,387 @@
+import { createHash } from 'node:crypto';
+import { feedDelay } from '../../domain/feeds.js';
+import type { Json } from '../../domain/item.js';
+import { displayName } from '../../domain/text.js';
+import type { HeldItems } from '../../store/decisions.js';
+import { PAUSED } from '../../store/sellers.js';
+import type { SellerStatus } from '../../store/status.js';
+import { PROCESS_DIED, type Run } from '../../store/runs.js';
+import type { Store } from '../../store/store.js';
+import type { AlertChannel, AlertMessage } from './message.js';
+import { auditRemedy, parkedRemedy, runProblem, runRemedy } from '../../jobs/problem.js';
+import type { Alert, JobOutcome } from '../../jobs/types.js';
+
+/** Where alerts are sent. Each alert is one job for each channel, since each may fail by itself. */
+export type AlertChannelName = 'webhook' | 'mail';
+
+/** The jobs that deliver an alert: an id and a task for each configured channel. */
+export function alertJobs(
+  { alertWebhook, alertMail }: { readonly alertWebhook: unknown; readonly alertMail: unknown },
+  alert: Alert,
+): readonly { readonly id: string; readonly task: Alert & { readonly by?: 'mail' } }[] {
+  const id = alertId(alert);
+  return [
+    ...(alertWebhook === null ? [] : [{ id, task: alert }]),
+    ...(alertMail === null ? [] : [{ id: `mail.${id}`, task: { ...alert, by: 'mail' as const } }]),
+  ];
+}
+
+/** The same id for the same incident, so that the queue delivers it once. */
+export function alertId(alert: Alert): string {
+  switch (alert.kind) {
+    case 'run-failed':
+    case 'run-held':
+      return `${alert.kind}.${alert.runId}`;
+    case 'audit-finished':
+      return `${alert.kind}.${alert.auditId}`;
+    case 'seller-parked':
+      return `${alert.kind}.${alert.seller}.${alert.runId ?? 'unknown'}`;
+    case 'copy-stale': {
+      const since = alert.since === null ? 'never' : String(Date.parse(alert.since));
+      return `${alert.kind}.${alert.seller}.${since}`;
+    }
+    case 'feed-stale':
+    case 'feed-recovered':
+      return `${alert.kind}.${alert.feed}.${Date.parse(alert.since)}`;
+  }
+}
+
+/**
+ * The alerts of a job's outcome: one for each incident. A temporary failure is reported only when the
+ * last attempt fails too. A seller that was parked is reported as parked, not as a failed run as well.
+ * @param job.attempt 1 for the first, of `attempts`
+ */
+export function alertsAfter(
+  outcome: JobOutcome,
+  { attempt, attempts }: { readonly attempt: number; readonly attempts: number },
+): readonly Alert[] {
+  const alert = 'alert' in outcome ? (outcome.alert ?? null) : null;
+  const isRepeated = outcome.kind === 'retry' && attempt < attempts;
+  return alert === null || isRepeated ? [] : [alert];
+}
+
+/** The text of an alert, written at delivery. */
+interface AlertContent extends Pick<AlertMessage, 'at' | 'title' | 'text' | 'remedy' | 'tone'> {
+  /** The page of the dashboard that shows it, and the text of a link to there. */
+  readonly page: { readonly path: string; readonly label: string };
+  readonly data: AlertMessage['data'];
+}
+
+/** `dropped`: why the alert is no longer worth sending. */
+type ContentOrDropped = AlertContent | { readonly dropped: string };
+
+/**
+ * Writes an alert's text from the current state; drops it when the incident is over. The text holds
+ * figures, codes and sentences. From the marketplace's data it takes only names of items that are held back.
+ */
+export async function describeAlert(
+  store: Store,
+  alert: Alert,
+  now: Date,
+): Promise<ContentOrDropped> {
+  switch (alert.kind) {
+    case 'run-failed':
+    case 'run-held':
+      return runContent(store, alert.kind, BigInt(alert.runId));
+    case 'audit-finished':
+      return auditContent(store, BigInt(alert.auditId), now);
+    case 'seller-parked':
+      return parkedContent(store, alert.seller);
+    case 'copy-stale':
+      return staleCopyContent(store, alert, now);
+    case 'feed-stale':
+    case 'feed-recovered':
+      return feedContent(store, alert, now);
+  }
+}
+
+async function runContent(
+  store: Store,
+  kind: 'run-failed' | 'run-held',
+  runId: bigint,
+): Promise<ContentOrDropped> {
+  const entry = await store.runs.get(runId);
+  if (entry === null) return { dropped: `run ${runId} is no longer in the store` };
+  const { run: found, held } = entry;
+  if (found.decision !== null) return { dropped: `run ${runId} was ${found.decision}` };
+  // It died before it could record its failure, and no later run has marked it yet.
+  const run = found.state === 'running' ? { ...found, ...PROCESS_DIED } : found;
+  const later = await store.runs.laterGood(run);
+  if (later !== null) return { dropped: `run ${later} has succeeded since` };
+  const { sellerId: seller, state, startedAt, finishedAt } = run;
+  // The message of an unreadable reply quotes it, and alerts go to third parties.
+  const text =
+    run.problemCode === 'unreadable'
+      ? `the marketplace’s reply can’t be read; see \`seller-mirror runs ${runId}\``
+      : runProblem(run, held);
+  const remedy = runRemedy(run);
+  const isHeld = kind === 'run-held';
+  return {
+    at: finishedAt ?? startedAt,
+    text,
+    remedy,
+    tone: isHeld ? 'warn' : 'bad',
+    title: `${seller}: ${isHeld ? 'a run waits for your decision' : 'mirroring failed'}`,
+    page: isHeld
+      ? { path: `/runs/${runId}/decide`, label: `Decide about run ${runId}` }
+      : { path: `/runs/${runId}`, label: `Run ${runId} in the dashboard` },
+    data: {
+      seller,
+      runId: String(runId),
+      kind: run.kind,
+      state,
+      startedAt: startedAt.toISOString(),
+      finishedAt: finishedAt?.toISOString() ?? null,
+      counts: countsOf(run),
+      ...(held === null ? {} : { held: heldFacts(held) }),
+      problem: { code: run.problemCode ?? state, message: text, remedy },
+    },
+  };
+}
+
+function heldFacts({ items, confirmed, present, examples }: HeldItems): Json {
+  const named = examples.map(({ itemId, name }) => ({ itemId, name: displayName(name) }));
+  return { items, confirmed, present, examples: named };
+}
+
+const COUNTS = [
+  ...(['listed', 'added', 'changed', 'extraChanged', 'unchanged', 'restored'] as const),
+  ...(['missing', 'removed', 'quarantined', 'duplicates', 'apiCalls'] as const),
+];
+
+function countsOf(run: Run): Json {
+  const counts = Object.fromEntries(COUNTS.map((name) => [name, run[name]]));
+  return { ...counts, bytes: Number(run.bytes) };
+}
+
+async function auditContent(store: Store, auditId: bigint, now: Date): Promise<ContentOrDropped> {
+  const audit = await store.audits.get(auditId);
+  if (audit === null) return { dropped: `audit ${auditId} is no longer in the store` };
+  const { sellerId: seller, source, state, createdAt, finishedAt, problem } = audit;
+  if (state === 'running') return { dropped: `audit ${auditId} is running again` };
+  const { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls } = audit;
+  const verdicts = [`${valid} valid`, `${invalid} invalid`, `${unproven} unproven`];
+  const left = pending === 0 ? [] : [`${pending} not checked`];
+  const summary = `${source}: of ${codes} codes, ${[...verdicts, ...left].join(', ')}`;
+  const remedy = problem === null ? null : auditRemedy(auditId);
+  return {
+    at: finishedAt ?? now,
+    remedy,
+    tone: problem === null ? 'good' : 'bad',
+    title: `${seller}: audit ${auditId} ${problem === null ? 'is finished' : 'can’t go on'}`,
+    text: problem === null ? summary : `${problem}; ${summary}`,
+    page: { path: `/audits/${auditId}`, label: `Audit ${auditId} in the dashboard` },
+    data: {
+      seller,
+      auditId: String(auditId),
+      source,
+      state,
+      startedAt: createdAt.toISOString(),
+      finishedAt: finishedAt?.toISOString() ?? null,
+      counts: { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls },
+      problem: problem === null ? null : { code: state, message: problem, remedy },
+    },
+  };
+}
+
+async function parkedContent(store: Store, seller: string): Promise<ContentOrDropped> {
+  const parking = await store.sellers.parkingOf(seller);
+  if (parking === null) return { dropped: `seller ${seller} is no longer parked` };
+  const { since, code, reason, runId } = parking;
+  if (code === PAUSED) return { dropped: `seller ${seller} has been paused since` };
+  const remedy = parkedRemedy(code, seller);
+  return {
+    at: since,
+    text: reason,
+    remedy,
+    tone: 'bad',
+    page: sellerPage(seller),
+    title: `${seller} is parked: its schedules are off`,
+    data: {
+      seller,
+      runId: runId === null ? null : String(runId),
+      since: since.toISOString(),
+      problem: { code, message: reason, remedy },
+    },
+  };
+}
+
+type StaleAlert = Extract<Alert, { readonly kind: 'copy-stale' }>;
+
+async function staleCopyContent(
+  store: Store,
+  { seller, since }: StaleAlert,
+  now: Date,
+): Promise<ContentOrDropped> {
+  const [status] = await store.sellers.statuses(seller);
+  if (status === undefined) return { dropped: `seller ${seller} is no longer in the store` };
+  if (status.parked?.code === PAUSED) return { dropped: `seller ${seller} has been paused since` };
+  const last = status.itemsMirroredAt?.toISOString() ?? null;
+  if (last !== since) return { dropped: `the items of seller ${seller} were mirrored since` };
+  const text =
+    last === null
+      ? `the items of seller "${seller}", known since ${status.knownSince.toISOString()}, were never mirrored`
+      : `the items of seller "${seller}" were last mirrored at ${last}`;
+  const remedy = 'run `seller-mirror status` to see why';
+  return {
+    at: now,
+    text,
+    remedy,
+    tone: 'warn',
+    page: sellerPage(seller),
+    title: `${seller}: the copy is stale`,
+    data: { seller, lastSuccess: last, problem: { code: 'stale', message: text, remedy } },
+  };
+}
+
+function sellerPage(seller: string): AlertContent['page'] {
+  return { path: `/sellers/${encodeURIComponent(seller)}`, label: `${seller} in the dashboard` };
+}
+
+type FeedAlert = Extract<Alert, { readonly feed: string }>;
+
+async function feedContent(
+  store: Store,
+  { kind, feed, since }: FeedAlert,
+  now: Date,
+): Promise<ContentOrDropped> {
+  const state = (await store.feeds.list()).find((one) => one.feed === feed);
+  if (state === undefined) return { dropped: `feed ${feed} is no longer in the store` };
+  const { staleSince, deliveredAt } = state;
+  const isOver = staleSince?.toISOString() !== since;
+  const page = { path: '/system', label: 'Feeds in the dashboard' };
+  if (kind === 'feed-recovered') {
+    if (staleSince !== null && isOver) return { dropped: `feed ${feed} is stale again` };
+    return {
+      at: deliveredAt ?? now,
+      remedy: null,
+      tone: 'good',
+      page,
+      title: `Feed ${feed} delivers again`,
+      text: `the target of feed "${feed}" is up to date again`,
+      data: { feed, since, deliveredAt: deliveredAt?.toISOString() ?? null },
+    };
+  }
+  if (isOver) return { dropped: `feed ${feed} has delivered since` };
+  const views = state.views.flatMap(({ view, waitingSince }) =>
+    waitingSince === null ? [] : [view],
+  );
+  const why = state.problem ?? 'no delivery failed, so check that a worker is running';
+  const text = `feed "${feed}" has not delivered ${views.join(', ')} since ${since}: ${why}`;
+  const remedy = `\`seller-mirror feed check ${feed}\` tests the target, \`seller-mirror feed run ${feed}\` delivers`;
+  return {
+    at: now,
+    title: `Feed ${feed} is stale`,
+    text,
+    remedy,
+    tone: 'bad',
+    page,
+    data: { feed, since, views, problem: { code: 'stale', message: text, remedy } },
+  };
+}
+
+/**
+ * Sends an alert, or drops it when the incident is over.
+ * @param deps.dashboardUrl base URL for links; null: no links
+ * @param jobId of the job that delivers it; the receiver sees the same message id at each retry
+ */
+export async function deliverAlert(
+  deps: {
+    readonly store: Store;
+    readonly channel: AlertChannel;
+    readonly dashboardUrl: string | null;
+  },
+  alert: Alert,
+  jobId: string,
+  signal: AbortSignal,
+): Promise<JobOutcome> {
+  const content = await describeAlert(deps.store, alert, new Date());
+  if ('dropped' in content) return { kind: 'done', result: content };
+  // Alerts are of kind `run-failed`, messages of type `run.failed`.
+  const type = alert.kind.replace('-', '.');
+  const message = toMessage(content, type, jobId, deps.dashboardUrl);
+  const reply = await deps.channel.send(message, signal);
+  return reply.kind === 'delivered' ? { kind: 'done', result: { delivered: reply.status } } : reply;
+}
+
+/** A test alert. @param from the machine that sends it */
+export function testAlert(from: string, dashboardUrl: string | null): AlertMessage {
+  const at = new Date();
+  const content: AlertContent = {
+    at,
+    title: 'Test alert',
+    text: `Alerts of seller-mirror on ${from} arrive here.`,
+    remedy: null,
+    tone: 'good',
+    data: { from },
+    page: { path: '/', label: 'The dashboard' },
+  };
+  return toMessage(content, 'test', `test.${from}.${at.toISOString()}`, dashboardUrl);
+}
+
+function toMessage(
+  { page, data, ...text }: AlertContent,
+  type: string,
+  jobId: string,
+  dashboardUrl: string | null,
+): AlertMessage {
+  // Not the job id: it has dots, which separate the fields of the text that Standard Webhooks signs.
+  const id = `msg_${createHash('sha256').update(jobId).digest('base64url').slice(0, 27)}`;
+  if (dashboardUrl === null) return { ...text, id, type, data, link: null };
+  const url = `${dashboardUrl}${page.path}`;
+  return { ...text, id, type, data: { ...data, link: url }, link: { url, label: page.label } };
+}
+
+/** How old a seller's copy is. */
+type CopyAge = Pick<SellerStatus, 'sellerId' | 'knownSince' | 'itemsMirroredAt' | 'parked'>;
+
+/**
+ * Finds sellers whose items were last mirrored too long ago. The alert names the last success, so it is
+ * the same at each call until the copy is fresh again.
+ * @param staleAfterHours largest age of a copy
+ */
+export async function findStaleSellers(
+  store: { readonly sellers: { readonly statuses: () => Promise<readonly CopyAge[]> } },
+  sellers: readonly string[],
+  staleAfterHours: number,
+  now: Date,
+): Promise<readonly StaleAlert[]> {
+  const latest = new Date(now.getTime() - staleAfterHours * 3_600_000);
+  // A parked seller has had its own alert; a paused one is stale on purpose.
+  const stale = (await store.sellers.statuses()).filter(
+    ({ sellerId, parked, itemsMirroredAt, knownSince }) =>
+      sellers.includes(sellerId) && parked === null && (itemsMirroredAt ?? knownSince) < latest,
+  );
+  return stale.map(({ sellerId: seller, itemsMirroredAt }) => ({
+    kind: 'copy-stale',
+    seller,
+    since: itemsMirroredAt?.toISOString() ?? null,
+  }));
+}
+
+/**
+ * Finds feeds whose targets have lacked rows for too long, and feeds that have recovered. Stores since when
+ * a feed is stale, so that the alert is the same at each call.
+ * @param feeds the configured feeds
+ */
+export async function findFeedAlerts(
+  store: { readonly feeds: Pick<Store['feeds'], 'list' | 'markStale'> },
+  feeds: readonly { readonly name: string; readonly views: readonly string[] }[],
+  staleAfterHours: number,
+  now: Date,
+): Promise<readonly FeedAlert[]> {
+  const alerts: FeedAlert[] = [];
+  for (const state of await store.feeds.list()) {
+    const feed = feeds.find(({ name }) => name === state.feed);
+    if (feed === undefined) continue;
+    const { ms, since } = feedDelay(state.views, feed.views, now);
+    const isStale = since !== null && ms > staleAfterHours * 3_600_000;
+    if (isStale && state.staleSince === null) await store.feeds.markStale(state.feed, since);
+    const staleSince = state.staleSince ?? (isStale ? since : null);
+    if (staleSince === null) continue;
+    // Recovered: rows may wait again, but not for long.
+    const kind = isStale ? 'feed-stale' : 'feed-recovered';
+    alerts.push({ kind, feed: state.feed, since: staleSince.toISOString() });
+  }
+  return alerts;
+}

@@ -1,0 +1,216 @@
+import { Webhook as Signer } from 'standardwebhooks';
+import { errorCode } from '../../domain/error-code.js';
+import type { Secret } from '../../domain/secret.js';
+import { type AlertChannel, type AlertMessage, type AlertReply, shownTexts } from './message.js';
+
+interface WebhookTarget {
+  /** http or https. A secret, because such URLs often contain a token. */
+  readonly url: Secret;
+  readonly format: 'standard' | keyof typeof CHAT_FORMATS;
+  /** `whsec_` and 24 to 64 bytes in base64. Only `standard` is signed. */
+  readonly secret: Secret | null;
+}
+
+/** Timeout of one request. The specification recommends 15 to 30 seconds. */
+const TIMEOUT_MS = 20_000;
+
+/**
+ * Posts alerts. Format `standard` follows the Standard Webhooks specification: headers `webhook-id`,
+ * `webhook-timestamp` and `webhook-signature`, and a JSON body with `type`, `timestamp` and `data`.
+ * The other formats are for chats and push services, which check no signature.
+ */
+export function createWebhook(target: WebhookTarget, timeoutMs = TIMEOUT_MS): AlertChannel {
+  const request = requestsTo(target);
+  return {
+    async send(message, signal) {
+      signal.throwIfAborted();
+      const { url, headers, body } = request(message);
+      const deadline = AbortSignal.timeout(timeoutMs);
+      try {
+        const response = await fetch(url, {
+          method: 'POST',
+          headers,
+          body,
+          redirect: 'manual',
+          signal: AbortSignal.any([signal, deadline]),
+        });
+        // The status is enough, so the body is not read.
+        response.body?.cancel().catch(() => undefined);
+        return replyOfStatus(response.status, response.headers.get('retry-after'), Date.now());
+      } catch (error) {
+        signal.throwIfAborted();
+        const why = deadline.aborted
+          ? 'did not answer in time'
+          : `could not be reached${codeOf(error)}`;
+        return { kind: 'retry', problem: `the webhook ${why}`, notBefore: null };
+      }
+    },
+  };
+}
+
+interface Post {
+  readonly url: string;
+  readonly body: string;
+}
+
+interface PostRequest extends Post {
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Returns a function that builds the request for a message. */
+function requestsTo({
+  url,
+  format,
+  secret,
+}: WebhookTarget): (message: AlertMessage) => PostRequest {
+  const common = { 'content-type': 'application/json', 'user-agent': 'seller-mirror' };
+  if (format !== 'standard') {
+    return (message) => ({ ...CHAT_FORMATS[format](message, url.reveal()), headers: common });
+  }
+  if (secret === null) throw new TypeError('standard alerts are never sent unsigned');
+  const signer = new Signer(secret.reveal());
+  return ({ id, type, at, data }) => {
+    const body = JSON.stringify({ type, timestamp: at.toISOString(), data });
+    const sent = new Date();
+    const headers = {
+      ...common,
+      'webhook-id': id,
+      'webhook-timestamp': String(Math.floor(sent.getTime() / 1_000)),
+      'webhook-signature': signer.sign(id, sent, body),
+    };
+    return { url: url.reveal(), headers, body };
+  };
+}
+
+/**
+ * Interprets an HTTP status (Standard Webhooks, "Status codes"). Success: 2xx. Give up: 410. Retry:
+ * everything else, also the other 4xx. A receiver that is being set up answers 404, and one whose secret
+ * is being changed 401. Redirects are not followed.
+ * @param now milliseconds since 1970
+ */
+export function replyOfStatus(
+  httpStatus: number,
+  retryAfter: string | null,
+  now: number,
+): AlertReply {
+  if (httpStatus >= 200 && httpStatus < 300) return { kind: 'delivered', status: httpStatus };
+  const answered = `the webhook answered with HTTP ${httpStatus}`;
+  if (httpStatus === 410) {
+    return { kind: 'give-up', problem: `${answered}: it wants no more alerts` };
+  }
+  const redirect = httpStatus >= 300 && httpStatus < 400;
+  return {
+    kind: 'retry',
+    problem: redirect ? `${answered}, a redirect, which is not followed` : answered,
+    notBefore: parseRetryAfter(retryAfter, now),
+  };
+}
+
+/** Parses `Retry-After`, which is in seconds or an HTTP date. @returns null if it is missing or invalid */
+function parseRetryAfter(retryAfter: string | null, now: number): number | null {
+  const text = retryAfter?.trim() ?? '';
+  if (/^\d{1,9}$/.test(text)) return now + Number(text) * 1_000;
+  const date = /[a-z]/i.test(text) ? Date.parse(text) : NaN;
+  return Number.isNaN(date) ? null : Math.max(date, now);
+}
+
+/** The code of a network error. The message is not shown, because it contains the host. */
+function codeOf(error: unknown): string {
+  const cause: unknown = error instanceof Error ? error.cause : undefined;
+  const code = errorCode(cause);
+  return /^\w{1,60}$/.test(code) ? ` (${code})` : '';
+}
+
+/** Formats of chats and push services. */
+export const CHAT_FORMATS = { slack, discord, ntfy } as const;
+
+/** Slack: blocks of text. Mentions and links need `<` and `>`, so escaping `<`, `>` and `&` is enough. */
+function slack(message: AlertMessage, url: string): Post {
+  const { title, text, remedy, label } = shownTexts(message);
+  const section = (mrkdwn: string): object => ({
+    type: 'section',
+    // Verbatim: Slack makes no links of URLs and @names.
+    text: { type: 'mrkdwn', text: mrkdwn, verbatim: true },
+  });
+  const blocks = [
+    { type: 'header', text: { type: 'plain_text', text: forSlack(title), emoji: false } },
+    section(forSlack(text)),
+    ...(remedy === null ? [] : [section(`*What to do:* ${forSlack(remedy)}`)]),
+    ...(message.link === null
+      ? []
+      : [section(`<${forSlack(message.link.url)}|${forSlack(label)}>`)]),
+  ];
+  const body = {
+    // Shown in notifications, and by clients that don't support blocks.
+    text: forSlack(`${title}: ${text}`),
+    blocks,
+    parse: 'none',
+    link_names: false,
+    unfurl_links: false,
+    unfurl_media: false,
+  };
+  return { url, body: JSON.stringify(body) };
+}
+
+/** Escapes the three characters that Slack's documentation names, `&` first. */
+function forSlack(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+const DISCORD_COLOURS = { good: 0x0f766e, warn: 0xb54708, bad: 0xb42318 } as const;
+
+/** Discord: an embed. Embeds never notify anybody, and `allowed_mentions` makes sure of it. */
+function discord(message: AlertMessage, url: string): Post {
+  const { title, text, remedy, label } = shownTexts(message);
+  const lines = [
+    forDiscord(text),
+    ...(remedy === null ? [] : [`**What to do:** ${withCommands(remedy)}`]),
+    ...(message.link === null ? [] : [`[${forDiscord(label)}](${message.link.url})`]),
+  ];
+  const body = {
+    embeds: [
+      {
+        title: forDiscord(title),
+        description: lines.join('\n\n'),
+        color: DISCORD_COLOURS[message.tone],
+        timestamp: message.at.toISOString(),
+      },
+    ],
+    allowed_mentions: { parse: [] },
+  };
+  return { url, body: JSON.stringify(body) };
+}
+
+/** Puts a backslash before all ASCII punctuation, so that nothing becomes mark-up or a link. */
+function forDiscord(text: string): string {
+  return text.replace(/[!-/:-@[-`{-~]/g, '\\$&');
+}
+
+/** Escapes a text but for the commands between backticks, where Discord interprets nothing. */
+function withCommands(text: string): string {
+  const parts = text.split('`');
+  // An odd number of backticks: they don't delimit commands.
+  if (parts.length % 2 === 0) return forDiscord(text);
+  return parts.map((part, n) => (n % 2 === 0 ? forDiscord(part) : `\`${part}\``)).join('');
+}
+
+const NTFY_PRIORITIES = { good: 3, warn: 4, bad: 5 } as const;
+
+/** ntfy: JSON, posted to the server's root, with the topic in the body. ntfy shows it as plain text. */
+function ntfy(message: AlertMessage, url: string): Post {
+  const { title, text, remedy, label } = shownTexts(message);
+  const server = new URL(url);
+  const topic = server.pathname.replace(/\/$/, '').split('/').at(-1) ?? '';
+  server.pathname = server.pathname.replace(/[^/]*\/?$/, '');
+  const { link } = message;
+  const body = {
+    topic,
+    title,
+    message: remedy === null ? text : `${text}\n\nWhat to do: ${remedy}`,
+    priority: NTFY_PRIORITIES[message.tone],
+    ...(link === null
+      ? {}
+      : { click: link.url, actions: [{ action: 'view', label, url: link.url }] }),
+  };
+  return { url: server.href, body: JSON.stringify(body) };
+}

@@ -1,0 +1,189 @@
+import type { App, MirrorRunOptions } from '../app.js';
+import type { Config, SellerConfig } from '../config/index.js';
+import type { Verdict } from '../domain/codes/proof.js';
+import type { Log } from '../domain/log.js';
+import { DAY_MS, nextTicks } from '../domain/schedule.js';
+import { alertJobs, alertsAfter, deliverAlert, type AlertChannelName } from './alerts/alerts.js';
+import { paceOf } from '../jobs/codes/pace.js';
+import { performAuditChunk } from '../jobs/codes/perform-chunk.js';
+import type { AuditDeps } from '../jobs/codes/validate-chunk.js';
+import { performRecheck, type RecheckPlan } from '../jobs/codes/recheck.js';
+import type { BatchState } from '../jobs/codes/types.js';
+import { performMirrorTask } from '../jobs/mirror-task.js';
+import type { JobOutcome, RunEvent } from '../jobs/types.js';
+import { parseCron } from './cron.js';
+import type { Queues } from './queue/queues.js';
+import type { AlertTask, AuditTask, MirrorTask } from './queue/tasks.js';
+import type { JobContext, JobHandler } from './queue/worker.js';
+import type { AlertChannel } from './alerts/message.js';
+import { requestFeeds } from './feeds.js';
+import { chunkEnqueuer } from './watches.js';
+
+/**
+ * The outcome of a job for a seller that is not configured here. Another worker may know the seller: a new
+ * sellers file does not reach all machines at the same time.
+ */
+const UNKNOWN_SELLER: JobOutcome = {
+  kind: 'retry',
+  problem: 'this seller is not configured for this worker',
+  notBefore: null,
+};
+
+export function mirrorHandler(app: App, queues: Queues): JobHandler<MirrorTask> {
+  return async (task, context): Promise<JobOutcome> => {
+    const seller = app.config.sellers.find(({ name }) => name === task.seller);
+    if (seller === undefined) return UNKNOWN_SELLER;
+    const options = { jobId: context.jobId, ...runLog(context.log) };
+    const asked = { askedAt: new Date(task.tick ?? task.askedAt), byHand: task.tick === null };
+    const request = task.kind === 'item' ? { ...task, ...asked } : { kind: task.kind, ...asked };
+    const outcome = await app.withMarketplace(seller, options, (deps) =>
+      performMirrorTask(deps, request, context.signal),
+    );
+    await queueAlerts(app, queues, outcome, context);
+    if (outcome.kind === 'done') await requestFeeds(app, queues, context.log);
+    return outcome;
+  };
+}
+
+/** Called with each code's verdict, which is `unproven` if the code was given up. */
+export type OnVerdict = (seller: string, verdict: Verdict) => void;
+
+export function auditHandler(
+  app: App,
+  queues: Queues,
+  onVerdict: OnVerdict = () => undefined,
+): JobHandler<AuditTask> {
+  const batchStates = new Map<string, BatchState>();
+  return async (task, context): Promise<JobOutcome> => {
+    const seller = app.config.sellers.find(({ name }) => name === task.seller);
+    if (seller === undefined) return UNKNOWN_SELLER;
+    const { jobId, attempt, attempts, signal, closing } = context;
+    const outcome = await app.withMarketplace(seller, { jobId }, (runDeps) => {
+      const deps: AuditDeps = {
+        ...runDeps,
+        batchStates,
+        ...paceOf(seller.requestsPerMinute),
+        enqueueChunk: chunkEnqueuer(queues, seller.name),
+        onVerdict: (verdict) => onVerdict(seller.name, verdict),
+      };
+      if (task.kind === 'recheck') {
+        const plan = recheckPlan(app.config.recheck, seller, task.tick);
+        return performRecheck(deps, plan);
+      }
+      const { auditId, chunk } = task;
+      const job = { auditId: BigInt(auditId), chunk, isLastAttempt: attempt >= attempts };
+      return performAuditChunk({ ...deps, closing }, job, signal);
+    });
+    await queueAlerts(app, queues, outcome, context);
+    const isFinished = outcome.kind === 'done' && outcome.alert?.kind === 'audit-finished';
+    if (isFinished) await requestFeeds(app, queues, context.log);
+    return outcome;
+  };
+}
+
+/** Plans as many calls as the share of the budget allows until the next tick, or in a day without a tick. */
+export function recheckPlan(
+  { share, olderThanDays }: Config['recheck'],
+  { requestsPerMinute, auditCron, timeZone }: SellerConfig,
+  tick: string | null,
+): RecheckPlan {
+  const from = tick === null || auditCron === null ? null : new Date(tick);
+  const [next] = from === null ? [] : nextTicks(parseCron(auditCron ?? ''), timeZone, from, 1);
+  const windowMs = from === null || next === undefined ? DAY_MS : next.getTime() - from.getTime();
+  const calls = Math.floor((requestsPerMinute * share * windowMs) / 60_000);
+  return {
+    requestsPerMinute,
+    olderThan: olderThanDays * DAY_MS,
+    validOnly: false,
+    limit: requestsPerMinute === 0 ? Infinity : calls,
+  };
+}
+
+/** The settings that a channel needs. */
+const CHANNEL_SETTINGS: Readonly<Record<AlertChannelName, string>> = {
+  webhook: 'ALERT_WEBHOOK_URL',
+  mail: 'ALERT_EMAIL and SMTP_URL',
+};
+
+/** Delivers alerts. @param channels null if not configured for this worker */
+export function alertHandler(
+  app: App,
+  channels: Readonly<Record<AlertChannelName, AlertChannel | null>>,
+): JobHandler<AlertTask> {
+  const dashboardUrl = app.config.dashboard.url;
+  return async (alert, context): Promise<JobOutcome> => {
+    const by: AlertChannelName = alert.by ?? 'webhook';
+    const channel = channels[by];
+    if (channel === null) {
+      const problem = `this worker has no ${by} settings; set ${CHANNEL_SETTINGS[by]}`;
+      return { kind: 'retry', notBefore: null, problem };
+    }
+    const deps = { store: app.store, channel, dashboardUrl };
+    return await deliverAlert(deps, alert, context.jobId, context.signal);
+  };
+}
+
+/** Enqueues the alerts about an outcome. Logs alerts that it can't enqueue; never throws. */
+async function queueAlerts(
+  { config }: App,
+  queues: Queues,
+  outcome: JobOutcome,
+  context: JobContext,
+): Promise<void> {
+  const jobs = alertsAfter(outcome, context).flatMap((alert) => alertJobs(config, alert));
+  for (const { id, task } of jobs) {
+    try {
+      await queues.add('alerts', task, id);
+    } catch (error) {
+      context.log.warn('could not enqueue an alert', { alert: id, error });
+    }
+  }
+}
+
+/** Interval of log lines about look-ups. */
+const LOOKUP_LINE_EVERY_MS = 60_000;
+
+/** Logs the events of runs. Each line has the run's id. */
+export function runLog(log: Log): Required<Pick<MirrorRunOptions, 'onRun' | 'onProgress'>> {
+  let ofRun = log;
+  let lookupLineAt = -Infinity;
+  return {
+    onRun(event) {
+      const { runId, kind } = event;
+      ofRun = log.child({ run: runId, kind });
+      lookupLineAt = -Infinity;
+      if (event.phase === 'started') ofRun.info('run started');
+      else logEnd(ofRun, event);
+    },
+    // Look-ups can take long: an hour for 1,800 items at 60 requests a minute.
+    onProgress(progress) {
+      if (progress.phase !== 'look-up') return;
+      const now = performance.now();
+      if (now - lookupLineAt < LOOKUP_LINE_EVERY_MS) return;
+      lookupLineAt = now;
+      const { total: items, done: checked, leastMs } = progress;
+      const atLeast = leastMs === null ? {} : { atLeastSeconds: Math.round(leastMs / 1000) };
+      ofRun.info('checking missing items', { items, checked, ...atLeast });
+    },
+  };
+}
+
+function logEnd(line: Log, event: Extract<RunEvent, { phase: 'finished' }>): void {
+  const { state, counts, problem, durationMs } = event;
+  const figures = Object.entries(counts).filter(
+    ([, value]) => typeof value === 'number' && value > 0,
+  );
+  const facts = { state, durationMs: Math.round(durationMs), ...Object.fromEntries(figures) };
+  switch (state) {
+    case 'succeeded':
+      return line.info('run succeeded', facts);
+    case 'held':
+      return line.warn('run held: its removals wait for a decision', facts);
+    case 'interrupted':
+      return line.warn('run interrupted: it wrote nothing incomplete', facts);
+    case 'failed': {
+      const { code, message: reason, remedy } = problem ?? {};
+      return line.error('run failed', { ...facts, problem: code, reason, remedy });
+    }
+  }
+}

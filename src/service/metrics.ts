@@ -1,0 +1,282 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { Verdict } from '../domain/codes/proof.js';
+import { ITEM_STATES } from '../domain/item.js';
+import type { RunEvent } from '../jobs/types.js';
+import type { CallRecord } from '../marketplace/types.js';
+import type { QueueCounts } from './queue/queues.js';
+import type { QueueName } from './queue/tasks.js';
+import type { JobEvent } from './queue/worker.js';
+import type { AuditBacklog } from '../store/audits/types.js';
+import { feedDelay } from '../domain/feeds.js';
+import type { FeedState } from '../store/feeds.js';
+import { PAUSED } from '../store/sellers.js';
+import type { SellerStatus } from '../store/status.js';
+import { VERSION } from '../version.js';
+import { cachedCall } from './cached-call.js';
+
+export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
+
+/** The state of a seller's copy, as far as metrics show it. */
+export type Copy = Pick<
+  SellerStatus,
+  'sellerId' | 'knownSince' | 'accountMirroredAt' | 'itemsMirroredAt' | 'parked' | 'items'
+>;
+
+export interface MetricSources {
+  /** Names of the configured sellers. Other sellers don't become labels. */
+  readonly sellers: readonly string[];
+  /** Resolves to null until the queue is open. */
+  readonly counts: () => Promise<Readonly<Record<QueueName, QueueCounts>> | null>;
+  readonly copies: () => Promise<readonly Copy[]>;
+  /** Sellers without a running audit may be missing. */
+  readonly audits: () => Promise<readonly AuditBacklog[]>;
+  /** Names and views of the configured feeds. Other feeds don't become labels. */
+  readonly feeds: readonly { readonly name: string; readonly views: readonly string[] }[];
+  readonly feedStates: () => Promise<readonly FeedState[]>;
+}
+
+export type Metrics = ReturnType<typeof createMetrics>;
+
+const KINDS = ['account', 'items'] as const;
+const RUN_STATES = ['succeeded', 'held', 'failed', 'interrupted'] as const;
+const CHANGES = ['added', 'changed', 'removed', 'missing', 'restored', 'quarantined'] as const;
+const VERDICTS = ['valid', 'invalid', 'unproven'] as const;
+
+/** Buckets in seconds, from a call in the same data centre to the longest timeout. */
+const CALL_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+/** Buckets in seconds. The default budget allows one request a second. */
+const WAIT_SECONDS = [0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
+/** Buckets in seconds, from an unchanged account to a huge catalogue on a small budget. */
+const WORK_SECONDS = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400];
+
+/** Timeout of queries to store and queue (ms). */
+const TIMEOUT_MS = 3_000;
+
+/** Results are reused for at least 2 s, and so long that queries take at most 5 % of the time. */
+const freshMs = (tookMs: number): number => Math.max(2_000, 20 * tookMs);
+
+/** Creates the metrics. Its `on…` methods count events; `text` also queries the sources. */
+export function createMetrics(sources: MetricSources) {
+  const series = createSeries();
+  const sellers = new Set(sources.sellers);
+  const startedAt = Date.now();
+  for (const seller of sellers) startAtZero(series, seller);
+  /** Returns a function that queries a source. If the query fails, it counts the error and returns null. */
+  const queryOf = <T>(
+    source: 'store' | 'queue',
+    call: () => Promise<T>,
+  ): (() => Promise<T | null>) => {
+    const query = cachedCall(call, TIMEOUT_MS, freshMs);
+    const errors = series.scrapeErrors.labels(source);
+    errors.inc(0);
+    return () =>
+      query().catch(() => {
+        errors.inc();
+        return null;
+      });
+  };
+  const queryCopies = queryOf('store', sources.copies);
+  const queryAudits = queryOf('store', sources.audits);
+  const queryFeeds = queryOf('store', () =>
+    sources.feeds.length === 0 ? Promise.resolve([]) : sources.feedStates(),
+  );
+  const queryCounts = queryOf('queue', sources.counts);
+  return {
+    onCall(seller: string, { operation, outcome, durationMs, waitedMs }: CallRecord): void {
+      if (!sellers.has(seller)) return;
+      series.calls.inc({ seller, operation, outcome });
+      series.callSeconds.observe({ operation }, durationMs / 1000);
+      series.waitSeconds.observe(waitedMs / 1000);
+    },
+    onRun(seller: string, event: RunEvent): void {
+      if (!sellers.has(seller) || event.phase === 'started') return;
+      const { kind, state, counts, durationMs } = event;
+      series.runs.inc({ seller, kind, state });
+      series.runSeconds.observe({ kind }, durationMs / 1000);
+      // Account runs have no items.
+      if (kind === 'account') return;
+      for (const change of CHANGES) series.items.inc({ seller, change }, counts[change]);
+    },
+    onJob({ queue, name, outcome, durationMs }: JobEvent): void {
+      series.jobs.inc({ queue, name, outcome });
+      series.jobSeconds.observe({ queue, name }, durationMs / 1000);
+    },
+    onVerdict(seller: string, verdict: Verdict): void {
+      if (sellers.has(seller)) series.codes.inc({ seller, verdict });
+    },
+    /** Returns Prometheus's text format, without the series of sources that don't answer in time. */
+    async text(): Promise<string> {
+      const [copies, backlogs, states, queues] = await Promise.all([
+        queryCopies(),
+        queryAudits(),
+        queryFeeds(),
+        queryCounts(),
+      ]);
+      const { queried } = series;
+      for (const gauge of Object.values(queried)) gauge.reset();
+      if (copies !== null) setCopies(queried, sellers, copies, startedAt);
+      if (backlogs !== null) setAudits(queried, sellers, backlogs);
+      if (states !== null) setFeeds(queried, sources.feeds, states);
+      if (queues !== null) setQueues(queried, queues);
+      return await series.registry.metrics();
+    },
+  };
+}
+
+type Series = ReturnType<typeof createSeries>;
+
+/** Creates all series in a new registry, with Node's default metrics. */
+function createSeries() {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const options = <T extends string>(name: string, labelNames: T[], help: string) => ({
+    name: `seller_mirror_${name}`,
+    labelNames,
+    help,
+    registers: [registry],
+  });
+  const counter = <T extends string>(name: string, labels: T[], help: string) =>
+    new Counter(options(`${name}_total`, labels, help));
+  const gauge = <T extends string>(name: string, labels: T[], help: string) =>
+    new Gauge(options(name, labels, help));
+  const seconds = <T extends string>(name: string, labels: T[], buckets: number[], help: string) =>
+    new Histogram({ ...options(`${name}_seconds`, labels, help), buckets });
+
+  gauge('build_info', ['version'], 'Always 1; the label is the version that runs.').set(
+    { version: VERSION },
+    1,
+  );
+  /** Gauges that every scrape sets from the sources. */
+  const queried = {
+    lastSuccess: gauge(
+      'last_success_timestamp_seconds',
+      ['seller', 'kind'],
+      'When the copy was last confirmed to be current; 0: never.',
+    ),
+    age: gauge(
+      'last_success_age_seconds',
+      ['seller', 'kind'],
+      'Time since the last success, or since the seller was added when there was none.',
+    ),
+    parked: gauge(
+      'seller_parked',
+      ['seller'],
+      '1 while schedules skip the seller until a person has fixed a problem.',
+    ),
+    paused: gauge('seller_paused', ['seller'], '1 while a person has paused the seller.'),
+    itemsNow: gauge('items', ['seller', 'state'], 'Items in the copy, by state.'),
+    audits: gauge('audits_running', ['seller'], 'Running audits of purchase codes.'),
+    pendingCodes: gauge('codes_pending', ['seller'], 'Codes without a verdict in running audits.'),
+    feedLag: gauge(
+      'feed_lag_seconds',
+      ['feed', 'view'],
+      'How long a view has waited for delivery to the target of its feed; 0: it is up to date.',
+    ),
+    feedSuccess: gauge(
+      'feed_last_success_timestamp_seconds',
+      ['feed', 'view'],
+      'When a view was last delivered, or found unchanged; 0: never.',
+    ),
+    feedFailures: gauge('feed_failures', ['feed'], 'Consecutive failed deliveries of a feed.'),
+    queueJobs: gauge('queue_jobs', ['queue', 'state'], 'Jobs in the queue, by state.'),
+  };
+  return {
+    registry,
+    queried,
+    runs: counter('runs', ['seller', 'kind', 'state'], 'Runs that ended in this process.'),
+    items: counter(
+      'items',
+      ['seller', 'change'],
+      'Items that runs found changed; every run counts its quarantined and missing items again.',
+    ),
+    runSeconds: seconds('run_duration', ['kind'], WORK_SECONDS, 'Duration of runs.'),
+    calls: counter('api_calls', ['seller', 'operation', 'outcome'], 'Requests, with retries.'),
+    callSeconds: seconds(
+      'api_call_duration',
+      ['operation'],
+      CALL_SECONDS,
+      'Duration of requests, without waits for the budget; for a list, until its first record.',
+    ),
+    waitSeconds: seconds('budget_wait', [], WAIT_SECONDS, 'Waits for the request budget.'),
+    jobs: counter('jobs', ['queue', 'name', 'outcome'], 'Jobs that this process ran.'),
+    jobSeconds: seconds('job_duration', ['queue', 'name'], WORK_SECONDS, 'Duration of jobs.'),
+    codes: counter(
+      'codes_checked',
+      ['seller', 'verdict'],
+      'Purchase codes that this process checked, by verdict; unproven codes were given up.',
+    ),
+    scrapeErrors: counter('scrape_errors', ['source'], 'Failed queries of store or queue.'),
+  };
+}
+
+/** Creates counters with 0: `increase()` misses the first event of a counter that starts with 1. */
+function startAtZero({ runs, items, codes }: Series, seller: string): void {
+  for (const kind of KINDS) {
+    for (const state of RUN_STATES) runs.inc({ seller, kind, state }, 0);
+  }
+  for (const change of CHANGES) items.inc({ seller, change }, 0);
+  for (const verdict of VERDICTS) codes.inc({ seller, verdict }, 0);
+}
+
+type Queried = Series['queried'];
+
+function setCopies(
+  { lastSuccess, age, parked, paused, itemsNow }: Queried,
+  sellers: ReadonlySet<string>,
+  copies: readonly Copy[],
+  startedAt: number,
+): void {
+  const known = new Map(copies.map((copy) => [copy.sellerId, copy]));
+  for (const seller of sellers) {
+    const copy = known.get(seller);
+    for (const kind of KINDS) {
+      const at = copy?.[`${kind}MirroredAt` as const]?.getTime() ?? 0;
+      const since = at === 0 ? (copy?.knownSince.getTime() ?? startedAt) : at;
+      lastSuccess.set({ seller, kind }, at / 1000);
+      // Not below 0: the database's clock may be ahead of this one.
+      age.set({ seller, kind }, Math.max(0, Date.now() - since) / 1000);
+    }
+    const isPaused = copy?.parked?.code === PAUSED;
+    parked.set({ seller }, (copy?.parked ?? null) !== null && !isPaused ? 1 : 0);
+    paused.set({ seller }, isPaused ? 1 : 0);
+    for (const state of ITEM_STATES) itemsNow.set({ seller, state }, copy?.items[state] ?? 0);
+  }
+}
+
+function setAudits(
+  { audits, pendingCodes }: Queried,
+  sellers: ReadonlySet<string>,
+  backlogs: readonly AuditBacklog[],
+): void {
+  const known = new Map(backlogs.map((one) => [one.sellerId, one]));
+  for (const seller of sellers) {
+    audits.set({ seller }, known.get(seller)?.running ?? 0);
+    pendingCodes.set({ seller }, known.get(seller)?.pending ?? 0);
+  }
+}
+
+function setFeeds(
+  { feedLag, feedSuccess, feedFailures }: Queried,
+  feeds: MetricSources['feeds'],
+  states: readonly FeedState[],
+): void {
+  const now = new Date();
+  for (const { name: feed, views } of feeds) {
+    const state = states.find((one) => one.feed === feed);
+    feedFailures.set({ feed }, state?.failures ?? 0);
+    for (const view of views) {
+      const known = state?.views.find((one) => one.view === view);
+      const waiting = known === undefined ? [] : [known];
+      feedLag.set({ feed, view }, feedDelay(waiting, views, now).ms / 1000);
+      feedSuccess.set({ feed, view }, (known?.deliveredAt?.getTime() ?? 0) / 1000);
+    }
+  }
+}
+
+function setQueues({ queueJobs }: Queried, queues: Readonly<Record<QueueName, QueueCounts>>): void {
+  for (const [queue, counts] of Object.entries(queues)) {
+    for (const [state, jobs] of Object.entries(counts)) {
+      queueJobs.set({ queue, state }, jobs as number);
+    }
+  }
+}

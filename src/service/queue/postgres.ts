@@ -1,0 +1,72 @@
+import {
+  assertSchemaCompatibility,
+  createPostgresBackend,
+  DEFAULT_SCHEMA,
+  LATEST_SCHEMA_VERSION,
+  runMigrations,
+  SchemaMigrationRequiredError,
+  SchemaVersionMismatchError,
+} from 'bullmq';
+import { explainDatabaseError, shownUrl } from '../../store/errors.js';
+import { assertWritable, createQueuePool, type EndablePool } from '../../store/pools.js';
+import { commandError, type QueueSettings, type Server } from './connection.js';
+import { QueueError } from './errors.js';
+
+export function postgresServer(
+  url: string,
+  { applicationName, tuning: { connectMs, commandMs } }: QueueSettings,
+): Server {
+  const { pool, end } = createQueuePool(url, {
+    applicationName,
+    schema: DEFAULT_SCHEMA,
+    connectMs,
+    queryMs: commandMs,
+  });
+  return {
+    backend: 'postgres',
+    connection: pool,
+    // Drop the third argument: it would rename the sessions of workers.
+    factory: (name, options) =>
+      createPostgresBackend(name, options as Parameters<typeof createPostgresBackend>[1]),
+    // The pool connects when a query needs it.
+    reach: () => Promise.resolve(),
+    prepare: () => migrateSchema(pool),
+    ping: () => assertWritable(pool),
+    explain: (error) => explain(url, error),
+    close: () => end(commandMs),
+  };
+}
+
+/**
+ * Migrates BullMQ's schema if it is not up to date. Processes that start at the same time wait for each other.
+ * Checks first, because a role that may use the schema may not be allowed to create one.
+ */
+async function migrateSchema(pool: EndablePool['pool']): Promise<void> {
+  const client = await pool.connect();
+  try {
+    const version = await assertSchemaCompatibility(client, DEFAULT_SCHEMA).catch(
+      (error: unknown) => {
+        if (error instanceof SchemaMigrationRequiredError) return -1;
+        throw error;
+      },
+    );
+    if (version < LATEST_SCHEMA_VERSION) await runMigrations(client, DEFAULT_SCHEMA);
+    client.release();
+  } catch (error) {
+    client.release(true);
+    throw error;
+  }
+}
+
+function explain(url: string, error: unknown): QueueError {
+  const where = `the queue in ${shownUrl(url)}`;
+  if (error instanceof SchemaVersionMismatchError) {
+    return new QueueError(
+      `${where} was created by a newer version of this program`,
+      'Run the newer version on all machines.',
+    );
+  }
+  const explained = explainDatabaseError(error, url);
+  if (explained !== null) return new QueueError(`queue: ${explained.message}`, explained.remedy);
+  return commandError(where, error);
+}

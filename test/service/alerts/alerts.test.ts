@@ -1,0 +1,362 @@
+import { Webhook as Verifier } from 'standardwebhooks';
+import { describe, expect, it } from 'vitest';
+import { Secret } from '../../../src/domain/secret.js';
+import {
+  alertJobs,
+  deliverAlert,
+  findFeedAlerts,
+  findStaleSellers,
+  describeAlert,
+} from '../../../src/service/alerts/alerts.js';
+import type { Alert } from '../../../src/jobs/types.js';
+import { performMirrorTask, type MirrorRequest } from '../../../src/jobs/mirror-task.js';
+import { syncAccount } from '../../../src/jobs/account.js';
+import { syncItems } from '../../../src/jobs/sync-items.js';
+import { createWebhook } from '../../../src/service/alerts/webhook.js';
+import { startServer, type Script } from '../../support/http-server.js';
+import { KEY, never, useMirror } from '../../support/mirror.js';
+import { openMarket } from '../../jobs/market.js';
+
+const mirror = useMirror();
+const SECRET = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;
+
+const market = (count = 5) => openMarket(mirror(), count, {}, { jobId: 'sync.main.1' });
+
+async function receiver(script: Script = { status: 204 }) {
+  const server = await startServer(script);
+  const url = new Secret(server.url.href);
+  const deps = {
+    store: mirror().store,
+    channel: createWebhook({ url, format: 'standard', secret: new Secret(SECRET) }, 5_000),
+    dashboardUrl: null,
+  };
+  const received = (): unknown[] =>
+    server.requests.map(({ body, headers }) => new Verifier(SECRET).verify(body, headers));
+  return { server, deps, received };
+}
+
+function job(): MirrorRequest {
+  return { kind: 'sync', askedAt: new Date(), byHand: false };
+}
+
+/** Performs the job and returns its alert. */
+async function alertOf(deps: Parameters<typeof performMirrorTask>[0]): Promise<Alert> {
+  const outcome = await performMirrorTask(deps, job(), never);
+  // The queue stores the outcome as JSON.
+  expect(JSON.parse(JSON.stringify(outcome))).toEqual(outcome);
+  expect(JSON.stringify(outcome)).not.toContain('balance');
+  if (!('alert' in outcome) || outcome.alert === null) throw new Error(`no alert: ${outcome.kind}`);
+  return outcome.alert;
+}
+
+/** A market after a mirror job that failed for good, with the job's alert. */
+async function failedMarket(fault: 'server-error' | 'key-refused') {
+  const opened = await market();
+  opened.sim.faults.always(fault === 'server-error' ? 'list' : 'any', { kind: fault });
+  return { ...opened, alert: await alertOf(opened.deps) };
+}
+
+/** The messages that a receiver gets for an alert. */
+async function messagesOf(alert: Alert): Promise<unknown[]> {
+  const { deps, received } = await receiver();
+  await deliverAlert(deps, alert, 'a', never);
+  return received();
+}
+
+const iso = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/) as string;
+const id = expect.stringMatching(/^\d+$/) as string;
+const text = expect.any(String) as string;
+
+describe('an alert', () => {
+  it('of a failed run says what failed and what to do', async () => {
+    const { alert } = await failedMarket('server-error');
+    const { deps: to, received } = await receiver();
+    expect(await deliverAlert(to, alert, 'run-failed.1', never)).toEqual({
+      kind: 'done',
+      result: { delivered: 204 },
+    });
+    expect(received()).toEqual([
+      {
+        type: 'run.failed',
+        timestamp: iso,
+        data: {
+          seller: 'main',
+          runId: id,
+          kind: 'items',
+          state: 'failed',
+          startedAt: iso,
+          finishedAt: iso,
+          counts: expect.objectContaining({ listed: 0, apiCalls: 2 }) as object,
+          problem: {
+            code: 'unavailable',
+            message: 'the marketplace failed with HTTP 500',
+            remedy: text,
+          },
+        },
+      },
+    ]);
+  });
+
+  it('has a link when the dashboard’s URL is configured', async () => {
+    const { alert } = await failedMarket('server-error');
+    const { deps: to, received } = await receiver();
+    await deliverAlert({ ...to, dashboardUrl: 'https://mirror.example' }, alert, 'a', never);
+    const runId = alert.kind === 'run-failed' ? alert.runId : '';
+    expect(received()).toMatchObject([{ data: { link: `https://mirror.example/runs/${runId}` } }]);
+  });
+
+  it('is one job for each configured channel', () => {
+    const alert: Alert = { kind: 'run-failed', runId: '7' };
+    expect(alertJobs({ alertWebhook: {}, alertMail: {} }, alert)).toEqual([
+      { id: 'run-failed.7', task: alert },
+      { id: 'mail.run-failed.7', task: { ...alert, by: 'mail' } },
+    ]);
+    expect(alertJobs({ alertWebhook: null, alertMail: null }, alert)).toEqual([]);
+  });
+
+  it('of a held run says how many items are missing and how to decide', async () => {
+    const { sim, catalogue, deps } = await market(40);
+    await performMirrorTask(deps, job(), never);
+    for (const item of [...catalogue.truth()].slice(0, 30))
+      sim.seller(KEY).catalogue.remove(item.id);
+    expect(await messagesOf(await alertOf(deps))).toMatchObject([
+      {
+        type: 'run.held',
+        data: {
+          state: 'held',
+          counts: { listed: 10, missing: 30, removed: 0 },
+          held: { items: 30, confirmed: 30, present: 40 },
+          problem: {
+            code: 'held',
+            message: expect.stringMatching(
+              /^30 of 40 items are no longer listed \(1\d{3} /,
+            ) as string,
+            remedy: expect.stringMatching(
+              /`seller-mirror runs approve \d+`.*runs reject \d+`/,
+            ) as string,
+          },
+        },
+      },
+    ]);
+  });
+
+  it('of a parked seller says how to resume', async () => {
+    const { alert } = await failedMarket('key-refused');
+    expect(await messagesOf(alert)).toMatchObject([
+      {
+        type: 'seller.parked',
+        data: {
+          seller: 'main',
+          runId: id,
+          since: iso,
+          problem: {
+            code: 'refused',
+            remedy: 'fix the key, then `seller-mirror sync --seller main` resumes the schedule',
+          },
+        },
+      },
+    ]);
+  });
+
+  it('of a stale copy says since when', async () => {
+    const { deps } = await market();
+    await syncItems(deps, never);
+    const later = new Date(Date.now() + 27 * 3_600_000);
+    const [alert] = await findStaleSellers(mirror().store, ['main'], 26, later);
+    if (alert === undefined) throw new Error('not stale');
+    expect(await messagesOf(alert)).toMatchObject([
+      { type: 'copy.stale', data: { seller: 'main', lastSuccess: alert.since } },
+    ]);
+  });
+
+  it('quotes no data of the marketplace', async () => {
+    const { sim, deps } = await market();
+    sim.faults.always('account', { kind: 'reply', status: 200, body: '{"private":"balance 12"}' });
+    const { server, deps: to } = await receiver();
+    await deliverAlert(to, await alertOf(deps), 'a', never);
+    expect(server.requests[0]?.body).toContain('"code":"unreadable"');
+    expect(server.requests[0]?.body).not.toContain('balance');
+    expect(server.requests[0]?.body).not.toContain(KEY);
+  });
+
+  it('of a run that died before recording its failure says so', async () => {
+    const { deps } = await market();
+    await syncAccount(deps, never);
+    await mirror().rows(
+      `INSERT INTO mirror.runs (seller_id, kind, state, holder) VALUES ('main', 'items', 'running', 'x')`,
+    );
+    const [run] = await mirror().rows<{ id: string }>('SELECT max(run_id) AS id FROM mirror.runs');
+    expect(await messagesOf({ kind: 'run-failed', runId: run?.id ?? '' })).toMatchObject([
+      {
+        data: {
+          state: 'interrupted',
+          problem: { message: expect.stringContaining('ended') as string },
+        },
+      },
+    ]);
+  });
+
+  it('has the same id at each retry of its job, and another id in another job', async () => {
+    const { alert } = await failedMarket('server-error');
+    const { server, deps: to } = await receiver([
+      { status: 503, headers: { 'retry-after': '60' } },
+      { status: 200 },
+    ]);
+    const first = await deliverAlert(to, alert, 'run-failed.1', never);
+    expect(first).toMatchObject({ kind: 'retry', notBefore: expect.any(Number) as number });
+    await deliverAlert(to, alert, 'run-failed.1', never);
+    await deliverAlert(to, alert, 'run-failed.2', never);
+    const ids = server.requests.map(({ headers }) => headers['webhook-id'] ?? '');
+    expect(ids[1]).toBe(ids[0]);
+    expect(ids[2]).not.toBe(ids[0]);
+    // A dot would make the signed text ambiguous.
+    for (const messageId of ids) expect(messageId).toMatch(/^msg_[\w-]+$/);
+  });
+});
+
+describe('an outdated alert', () => {
+  async function dropped(alert: Alert): Promise<string> {
+    const { server, deps } = await receiver();
+    const outcome = await deliverAlert(deps, alert, 'a', never);
+    expect(server.requests).toEqual([]);
+    if (outcome.kind !== 'done') throw new Error(JSON.stringify(outcome));
+    return String(outcome.result['dropped']);
+  }
+
+  it('is dropped when the run is gone or a later one succeeded', async () => {
+    expect(await dropped({ kind: 'run-failed', runId: '999999' })).toMatch(/no longer/);
+    const { sim, deps, alert } = await failedMarket('server-error');
+    sim.faults.clear();
+    await syncAccount(deps, never);
+    const { server, deps: to } = await receiver();
+    await deliverAlert(to, alert, 'a', never);
+    expect(server.requests.length, 'an account run does not cover the items').toBe(1);
+    await syncItems(deps, never);
+    expect(await dropped(alert)).toMatch(/run \d+ has succeeded since/);
+  });
+
+  it('is dropped when the seller is no longer parked', async () => {
+    const { sim, deps, alert } = await failedMarket('key-refused');
+    sim.faults.clear();
+    await syncAccount(deps, never);
+    expect(await dropped(alert)).toMatch(/no longer parked/);
+  });
+
+  it('is dropped when a person has paused the seller', async () => {
+    const { alert } = await failedMarket('key-refused');
+    await mirror().store.sellers.pause('main', 'paused by ada');
+    expect(await dropped(alert)).toMatch(/has been paused since/);
+    expect(await dropped({ kind: 'copy-stale', seller: 'main', since: null })).toMatch(
+      /has been paused/,
+    );
+  });
+
+  it('is dropped when the copy is fresh again', async () => {
+    const { deps } = await market();
+    await syncItems(deps, never);
+    const since = '2026-01-01T00:00:00.000Z';
+    expect(await dropped({ kind: 'copy-stale', seller: 'main', since })).toMatch(/mirrored since/);
+    expect(await dropped({ kind: 'copy-stale', seller: 'gone', since })).toMatch(/no longer/);
+  });
+});
+
+describe('stale feeds', () => {
+  const hours = (number: number): Date => new Date(Date.now() + number * 3_600_000);
+  const bi = { name: 'bi', views: ['items', 'purchases'] };
+  const find = (at: Date) => findFeedAlerts(mirror().store, [bi], 3, at);
+  const note = async (problem: string | null, views = bi.views): Promise<unknown> => {
+    const { feeds } = mirror().store;
+    const askedAt = await feeds.askedAt('bi');
+    return feeds.recordDelivery('bi', {
+      problem,
+      views: views.map((view) => ({ view, problem })),
+      askedAt,
+    });
+  };
+
+  it('have one alert while their target lacks rows, and one when it has caught up', async () => {
+    const { feeds } = mirror().store;
+    await feeds.request('bi', bi.views);
+    await feeds.request('bi', bi.views);
+    await note('PostgreSQL at db: connect ECONNREFUSED');
+    expect(await find(hours(2.9))).toEqual([]);
+    const [stale] = await find(hours(3.1));
+    expect(stale).toMatchObject({ kind: 'feed-stale', feed: 'bi' });
+    if (stale === undefined) return;
+    await feeds.request('bi', bi.views);
+    await note('PostgreSQL at db: the disk is full');
+    expect(await find(hours(5))).toEqual([stale]);
+    const message = await describeAlert(mirror().store, stale, hours(5));
+    expect(message).toMatchObject({ data: { views: bi.views } });
+    expect(message).toMatchObject({ text: expect.stringContaining('the disk is full') as string });
+    await note(null);
+    const [over] = await find(hours(6));
+    expect(over).toEqual({ ...stale, kind: 'feed-recovered' });
+    await feeds.markStale('bi', null);
+    expect(await find(hours(7))).toEqual([]);
+    expect(
+      await describeAlert(mirror().store, { ...stale, kind: 'feed-recovered' }, hours(7)),
+    ).toEqual(expect.objectContaining({ tone: 'good', title: 'Feed bi delivers again' }));
+    expect(await describeAlert(mirror().store, stale, hours(7))).toEqual({
+      dropped: 'feed bi has delivered since',
+    });
+  });
+
+  it('include feeds with one failing view, although the others are delivered', async () => {
+    await mirror().store.feeds.request('bi', bi.views);
+    await note(null, ['purchases']);
+    await note('column name is date', ['items']);
+    const [stale] = await find(hours(4));
+    expect(stale?.kind).toBe('feed-stale');
+    if (stale === undefined) return;
+    expect(await describeAlert(mirror().store, stale, hours(4))).toMatchObject({
+      data: { views: ['items'] },
+    });
+  });
+
+  it('exclude feeds that have nothing to deliver or are no longer configured', async () => {
+    const { feeds } = mirror().store;
+    await feeds.request('bi', bi.views);
+    await note(null);
+    await feeds.request('old', ['items']);
+    expect(await find(hours(9))).toEqual([]);
+  });
+});
+
+describe('stale sellers', () => {
+  const hours = (number: number): Date => new Date(Date.now() + number * 3_600_000);
+
+  it('are those whose items are too old, with the same alert each time', async () => {
+    const { deps } = await market();
+    await syncItems(deps, never);
+    const at = (number: number) => findStaleSellers(mirror().store, ['main'], 26, hours(number));
+    expect(await at(25.9)).toEqual([]);
+    const stale = await at(26.1);
+    expect(stale).toEqual([{ kind: 'copy-stale', seller: 'main', since: iso }]);
+    expect(await at(40)).toEqual(stale);
+  });
+
+  it('exclude new sellers without a success, and sellers that are not configured', async () => {
+    const { sim, deps } = await market();
+    sim.faults.always('any', { kind: 'server-error' });
+    await syncAccount(deps, never);
+    const { store } = mirror();
+    expect(await findStaleSellers(store, ['main'], 26, hours(1))).toEqual([]);
+    expect(await findStaleSellers(store, ['main'], 26, hours(27))).toEqual([
+      { kind: 'copy-stale', seller: 'main', since: null },
+    ]);
+    expect(await findStaleSellers(store, ['other'], 26, hours(27))).toEqual([]);
+  });
+
+  it('exclude parked and paused sellers', async () => {
+    const { deps } = await market();
+    const { store } = mirror();
+    const { runId } = await syncItems(deps, never);
+    const find = () => findStaleSellers(store, ['main'], 26, hours(27));
+    expect(await find()).toHaveLength(1);
+    await store.sellers.park('main', { code: 'refused', reason: 'x', runId });
+    expect(await find()).toEqual([]);
+    await store.sellers.pause('main', 'paused by ada');
+    expect(await find()).toEqual([]);
+  });
+});

@@ -1,0 +1,242 @@
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { App } from '../../src/app.js';
+import { auditHandler, mirrorHandler, recheckPlan, runLog } from '../../src/service/handlers.js';
+import { chunkEnqueuer, watchAudits } from '../../src/service/watches.js';
+import { silentLog, type Log } from '../../src/domain/log.js';
+import { enqueueNext } from '../../src/jobs/codes/perform-chunk.js';
+import type { Queues } from '../../src/service/queue/queues.js';
+import type { JobContext } from '../../src/service/queue/worker.js';
+import {
+  auditDeps,
+  auditVerdicts,
+  enter,
+  listOf,
+  openShop,
+  progress,
+  type Shop,
+  truthOf,
+} from '../jobs/codes/support.js';
+import { describeOnRedis, postgresQueueAt, redisQueue, type TestQueue } from './queue/support.js';
+import { never, useMirror } from '../support/mirror.js';
+import { redisTarget } from '../support/redis.js';
+import { until } from '../support/until.js';
+
+const mirror = useMirror();
+const SELLER = {
+  name: 'main',
+  requestsPerMinute: 0,
+  auditCron: '0 4 * * *',
+  timeZone: 'UTC',
+};
+
+/** An app whose seller sells in the shop. */
+function appOf(shop: Shop): App {
+  const { store } = mirror();
+  return {
+    store,
+    config: {
+      sellers: [SELLER],
+      recheck: { share: 0.5, olderThanDays: 30 },
+      alertWebhook: {},
+      alertMail: null,
+      feeds: [],
+    },
+    withMarketplace: (_seller: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
+      work({ ...auditDeps(mirror(), shop.marketplace), callCount: () => shop.sim.requestCount }),
+  } as unknown as App;
+}
+
+const CONTEXT: JobContext = {
+  jobId: 'a job',
+  attempt: 1,
+  attempts: 12,
+  log: silentLog,
+  signal: never,
+  closing: never,
+};
+
+async function isFinished(auditId: bigint): Promise<boolean> {
+  return (await progress(mirror(), auditId)).state === 'finished';
+}
+
+function describeWork(title: string, testQueue: () => TestQueue): void {
+  describe(title, () => {
+    it('completes an audit chunk by chunk, with one chunk in the queue at a time, and alerts at its end', async () => {
+      const shop = await openShop();
+      // Counting jobs all the time slows the queue down.
+      const queues = await testQueue().open({ tuning: { commandMs: 10_000, answerMs: 20_000 } });
+      const codes = listOf(shop, 160);
+      const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 20 });
+      await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
+      expect((await queues.counts()).audits.waiting).toBe(1);
+      await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
+      expect((await queues.counts()).audits.waiting).toBe(1);
+      const handle = auditHandler(appOf(shop), queues);
+      let running = 0;
+      let mostRunning = 0;
+      const counted: typeof handle = async (task, context) => {
+        mostRunning = Math.max(mostRunning, ++running);
+        return handle(task, context).finally(() => running--);
+      };
+      queues.work('audits', counted, { concurrency: 4 });
+      let mostQueued = 0;
+      await until(async () => {
+        const { waiting, active, delayed } = (await queues.counts()).audits;
+        mostQueued = Math.max(mostQueued, waiting + active + delayed);
+        return isFinished(auditId);
+      });
+      expect(mostQueued).toBeLessThanOrEqual(4);
+      // Two, because a chunk enqueues the next one before its own job has ended.
+      expect(mostRunning).toBeLessThanOrEqual(2);
+      expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
+      await until(async () => (await queues.counts()).alerts.waiting === 1);
+      await until(async () => (await queues.counts()).audits.active === 0);
+      // The queue keeps no finished chunks.
+      expect((await queues.counts()).audits).toMatchObject({ completed: 0, failed: 0 });
+    });
+
+    it('continues a resumed audit even if the queue has lost its jobs', async () => {
+      const shop = await openShop();
+      const queues = await testQueue().open();
+      const app = appOf(shop);
+      const { audits } = mirror().store;
+      const codes = listOf(shop, 120);
+      const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 20 });
+      shop.sim.afterRequests(50, () => void audits.cancel(auditId));
+      await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
+      const worker = queues.work('audits', auditHandler(app, queues), { concurrency: 2 });
+      await until(async () => (await progress(mirror(), auditId)).state === 'cancelled');
+      await until(async () => {
+        const { waiting, active } = (await queues.counts()).audits;
+        return waiting + active === 0;
+      });
+      expect((await progress(mirror(), auditId)).pending).toBeGreaterThan(0);
+      await audits.resume(auditId);
+      // Only the watch enqueues chunks.
+      const stopWatch = watchAudits(app, queues, silentLog);
+      await until(() => isFinished(auditId));
+      stopWatch();
+      await worker.stop(1_000);
+      expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
+    });
+
+    it.each(['locked by a dead worker', 'delayed'])(
+      'continues a resumed audit at once although its job is %s',
+      async (jobState) => {
+        const shop = await openShop();
+        const place = testQueue();
+        const queues = await place.open();
+        const codes = listOf(shop, 100);
+        const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 50 });
+        await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
+        let seen = 0;
+        const holder = queues.work(
+          'audits',
+          async (task, { signal }) => {
+            if (task.kind !== 'chunk' || task.auditId !== String(auditId)) {
+              return { kind: 'done', result: {} };
+            }
+            seen++;
+            if (jobState === 'delayed')
+              return { kind: 'later', reason: 'a pause', delayMs: 3_600_000 };
+            await new Promise((resolve) => signal.addEventListener('abort', resolve));
+            return { kind: 'hand-back' };
+          },
+          { concurrency: 1 },
+        );
+        await until(() => seen === 1);
+        if (jobState === 'delayed') await holder.stop(1_000);
+        const others = await place.open();
+        await enqueueNext(mirror().store, auditId, chunkEnqueuer(others, 'main'));
+        expect((await others.counts()).audits.waiting).toBe(0);
+        const again = chunkEnqueuer(others, 'main', { force: true });
+        await enqueueNext(mirror().store, auditId, again);
+        others.work('audits', auditHandler(appOf(shop), others), { concurrency: 2 });
+        await until(() => isFinished(auditId));
+        expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
+        await holder.stop(0);
+      },
+    );
+
+    it('rechecks known codes, and starts no second audit of them while one runs', async () => {
+      const shop = await openShop();
+      const queues = await testQueue().open();
+      const codes = listOf(shop, 60);
+      const handle = auditHandler(appOf(shop), queues);
+      const auditId = await enter(mirror(), shop.marketplace.host, codes);
+      await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
+      const worker = queues.work('audits', handle, { concurrency: 1 });
+      await until(() => isFinished(auditId));
+      await worker.stop(1_000);
+      await mirror().rows(
+        `UPDATE mirror.purchase_codes SET last_checked_at = last_checked_at - interval '31 days'
+          WHERE code LIKE '%1%' RETURNING code`,
+      );
+      const due = codes.filter((code) => code.includes('1'));
+      const askedAt = new Date().toISOString();
+      const task = { kind: 'recheck', seller: 'main', tick: null, askedAt } as const;
+      const first = await handle(task, CONTEXT);
+      const again = await handle(task, CONTEXT);
+      expect(again).toEqual(first);
+      const [newest, ...others] = await mirror().store.audits.list({ limit: 10 });
+      expect(newest).toMatchObject({ source: 'recheck', state: 'running', codes: due.length });
+      expect(others.length).toBe(1);
+    });
+  });
+}
+
+describeWork('on PostgreSQL', () => postgresQueueAt(mirror().databaseUrl));
+
+describeOnRedis('on Redis', (redis) => {
+  describeWork('on one server', () => redisQueue(redisTarget(redis())));
+});
+
+it('retries the job of an unknown seller: other workers may already have the new sellers file', async () => {
+  const app = {
+    config: { sellers: [SELLER], alertWebhook: null, alertMail: null },
+  } as unknown as App;
+  const chunk = { kind: 'chunk', seller: 'grace', auditId: '1', chunk: 0 } as const;
+  const sync = {
+    kind: 'sync',
+    seller: 'grace',
+    tick: null,
+    askedAt: '2026-11-21T02:00:00Z',
+  } as const;
+  const left = { kind: 'retry', notBefore: null };
+  expect(await auditHandler(app, {} as Queues)(chunk, CONTEXT)).toMatchObject(left);
+  expect(await mirrorHandler(app, {} as Queues)(sync, CONTEXT)).toMatchObject(left);
+});
+
+it('plans rechecks for the time until the next tick', () => {
+  const seller = { ...SELLER, requestsPerMinute: 60, auditCron: '0 4 * * 1' };
+  const settings = { share: 0.25, olderThanDays: 30 };
+  const tick = '2026-11-16T04:00:00.000Z';
+  const plan = recheckPlan(settings, seller as Parameters<typeof recheckPlan>[1], tick);
+  expect(plan).toMatchObject({ limit: 0.25 * 7 * 1_440 * 60, requestsPerMinute: 60 });
+  const unlimited = { ...seller, requestsPerMinute: 0 } as Parameters<typeof recheckPlan>[1];
+  expect(recheckPlan(settings, unlimited, tick).limit).toBe(Infinity);
+});
+
+afterEach(() => vi.useRealTimers());
+
+it('logs look-ups when they start, and then once a minute', () => {
+  vi.useFakeTimers();
+  const lines: unknown[][] = [];
+  const log: Log = { ...silentLog, info: (...line) => lines.push(line), child: () => log };
+  const { onRun, onProgress } = runLog(log);
+  const begin = (): void => onRun({ phase: 'started', runId: 7n, kind: 'items' });
+  const lookUp = (done: number): void =>
+    onProgress({ phase: 'look-up', done, total: 180, saved: 0, leastMs: 376_000 });
+  begin();
+  onProgress({ phase: 'list', records: 1, bytes: 1, expected: null });
+  for (let second = 0; second <= 120; second++) {
+    lookUp(Math.floor(second / 2));
+    vi.advanceTimersByTime(1_000);
+  }
+  begin();
+  lookUp(90);
+  const line = (checked: number): unknown[] => [
+    ...['checking missing items', { items: 180, checked, atLeastSeconds: 376 }],
+  ];
+  expect(lines).toEqual([['run started'], line(0), line(30), line(60), ['run started'], line(90)]);
+});

@@ -1,0 +1,66 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { TUNING } from '../../../src/service/queue/tuning.js';
+import { createTestDatabase } from '../../support/postgres.js';
+import { hasRedis, redisTarget, redisTitle, startRedis } from '../../support/redis.js';
+import { until } from '../../support/until.js';
+import { DONE } from './support.js';
+import { postgresQueueAt, redisQueue, withClient, type TestQueue } from './support.js';
+
+/** Ten times as fast as in production: these twelve seconds stand for two minutes. */
+const FAST = {
+  lockMs: TUNING.lockMs / 10,
+  stalledMs: TUNING.stalledMs / 10,
+  blockMs: TUNING.blockMs / 10,
+};
+const TWO_MINUTES_MS = 12_500;
+
+/** PostgreSQL's sessions report their statistics after ten idle seconds. */
+const STATISTICS_DELAY_MS = 11_000;
+
+/** The increase of a count while three workers are idle. */
+async function whileIdle(testQueue: TestQueue, count: () => Promise<number>): Promise<number> {
+  const queues = await testQueue.open({ tuning: FAST });
+  for (const queue of ['mirror', 'audits', 'alerts'] as const) {
+    queues.work(queue, () => Promise.resolve(DONE), { concurrency: 2 });
+  }
+  await queues.add('alerts', { kind: 'run-failed', runId: '1' }, 'first');
+  await until(async () => (await queues.counts()).alerts.completed === 1);
+  await sleep(STATISTICS_DELAY_MS);
+  const before = await count();
+  await sleep(TWO_MINUTES_MS);
+  return (await count()) - before;
+}
+
+describe('an idle worker', () => {
+  it('sends PostgreSQL few statements, which may cost money or keep the server awake', async () => {
+    const database = await createTestDatabase();
+    onTestFinished(() => database.drop());
+    const name = new URL(database.url).pathname.slice(1);
+    const sql = 'SELECT xact_commit + xact_rollback AS n FROM pg_stat_database WHERE datname = $1';
+    const transactions = (): Promise<number> =>
+      withClient(database.url, async (client) => {
+        const { rows } = await client.query<{ n: string }>(sql, [name]);
+        return Number(rows[0]?.n);
+      });
+    // About 24, plus those of the server itself. Polling every second would send 72.
+    const statements = await whileIdle(postgresQueueAt(database.url), transactions);
+    expect(statements).toBeGreaterThan(0);
+    expect(statements).toBeLessThan(48);
+  });
+
+  it.skipIf(!hasRedis)(
+    redisTitle('sends Redis at most ten commands a minute, besides the wait for a job'),
+    async () => {
+      const redis = await startRedis();
+      onTestFinished(() => redis.dispose());
+      const scripts = async (): Promise<number> => {
+        const stats = await redis.command('INFO', 'commandstats');
+        return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1]);
+      };
+      const commands = await whileIdle(redisQueue(redisTarget(redis)), scripts);
+      expect(commands).toBeGreaterThan(0);
+      expect(commands).toBeLessThanOrEqual(20);
+    },
+  );
+});

@@ -1,0 +1,238 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { type AddressInfo, connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createServer } from 'node:tls';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { silentLog } from '../../../src/domain/log.js';
+import { parseRedisUrl } from '../../../src/domain/redis-target.js';
+import { Secret } from '../../../src/domain/secret.js';
+import { openQueues } from '../../../src/service/queue/queues.js';
+import { warningsIn } from '../../../src/service/queue/redis.js';
+import { Scheduler } from '../../../src/service/scheduler.js';
+import { selfSigned } from '../../support/certificate.js';
+import { useMirror } from '../../support/mirror.js';
+import {
+  hasRedis,
+  type RedisProcess,
+  redisTarget,
+  redisTitle,
+  startRedis,
+} from '../../support/redis.js';
+import { until } from '../../support/until.js';
+import { nightly } from '../scheduler-support.js';
+import { recordingLog, redisQueue, SHORT, sync, succeeds } from './support.js';
+
+const mirror = useMirror();
+
+const INDEX = fileURLToPath(new URL('../../../dist/queue/queues.js', import.meta.url));
+
+describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
+  let redis: RedisProcess;
+  beforeAll(async () => {
+    redis = await startRedis({ requirepass: 'right-word' });
+  });
+  afterAll(() => redis.dispose());
+  const right = new Secret('right-word');
+
+  it('reports a wrong password without showing it', async () => {
+    const password = new Secret('wrong-word');
+    const testQueue = redisQueue(redisTarget(redis, { password }));
+    const queues = await testQueue.open();
+    const error: unknown = await queues.ping().catch((reason: unknown) => reason);
+    expect(String(error)).toContain('WRONGPASS');
+    expect(JSON.stringify([String(error), error, testQueue.lines])).not.toContain('wrong-word');
+  });
+
+  it('uses only its database and prefix, so that others can share the server', async () => {
+    const target = redisTarget(redis, { password: right, database: 3 });
+    const one = redisQueue(target);
+    await (await one.open()).add('mirror', sync('acme'), 'job');
+    const other = await redisQueue(target).open();
+    expect((await other.counts()).mirror.waiting).toBe(0);
+    const elsewhere = redisQueue({ ...target, database: 4 });
+    const there = await elsewhere.open({ prefix: one.options.prefix });
+    expect((await there.counts()).mirror.waiting).toBe(0);
+    const keys = await redis.command('-n', '3', 'KEYS', '*');
+    for (const key of keys.split('\n')) expect(key).toMatch(/^\{test-[0-9a-f]{12}\}:/);
+  });
+
+  it('fails pings while the server takes no writes: full, or a replica after a failover', async () => {
+    const own = await startRedis();
+    onTestFinished(() => own.dispose());
+    const testQueue = redisQueue(redisTarget(own));
+    const queues = await testQueue.open();
+    for (const [off, on] of [
+      ['CONFIG SET maxmemory 1', 'CONFIG SET maxmemory 0'],
+      ['REPLICAOF 127.0.0.1 1', 'REPLICAOF NO ONE'],
+    ] as const) {
+      await own.command(...off.split(' '));
+      await expect(queues.ping()).rejects.toMatchObject({ code: 'QUEUE' });
+      await own.command(...on.split(' '));
+      await until(() => succeeds(queues.ping()));
+    }
+    expect(testQueue.lines.map(({ message }) => message)).toEqual([
+      'the queue is unavailable',
+      'the queue is available again',
+    ]);
+  });
+
+  /** Puts TLS in front of the server. By Node, since not every redis-server was built with TLS. */
+  async function startTlsProxy(): Promise<{ port: number; cert: string }> {
+    const { key, cert } = selfSigned(['localhost']);
+    const front = createServer({ key, cert }, (near) => {
+      const far = connect(redis.port, redis.host);
+      near.pipe(far).pipe(near);
+      for (const socket of [near, far]) socket.on('error', () => undefined);
+      near.on('close', () => far.destroy());
+    });
+    front.on('tlsClientError', () => undefined);
+    front.listen(0, '127.0.0.1');
+    await once(front, 'listening');
+    onTestFinished(() => void front.close());
+    return { port: (front.address() as AddressInfo).port, cert };
+  }
+
+  it('rejects an untrusted certificate', async () => {
+    const { port } = await startTlsProxy();
+    const node = { host: 'localhost', port };
+    const queues = await redisQueue(redisTarget(node, { password: right, tls: true })).open();
+    await expect(queues.ping()).rejects.toThrow(/certificate/);
+  });
+
+  it('connects over TLS to a server with a trusted certificate', async () => {
+    const { port, cert } = await startTlsProxy();
+    const folder = await mkdtemp(join(tmpdir(), `seller-mirror-tests-${process.pid}-`));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const file = join(folder, 'ca.pem');
+    await writeFile(file, cert);
+    // Node reads trusted certificates at its start, so this needs another process.
+    const script = `
+      const { openQueues } = await import(process.argv[1]);
+      const silent = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
+      const options = JSON.parse(process.argv[2]);
+      options.target.password = { reveal: () => 'right-word' };
+      const queues = await openQueues({ ...options, log: silent });
+      await queues.ping();
+      await queues.close();
+      console.log('pong');
+    `;
+    const target = redisTarget({ host: 'localhost', port }, { tls: true });
+    const given = { ...redisQueue(target).options, log: undefined, tuning: SHORT };
+    const args = ['--input-type=module', '-e', script, '--', INDEX, JSON.stringify(given)];
+    const env = { ...process.env, NODE_EXTRA_CA_CERTS: file };
+    const { stdout } = await promisify(execFile)(process.execPath, args, { env });
+    expect(stdout.trim()).toBe('pong');
+  });
+});
+
+const info = (facts: Record<string, string>): string =>
+  Object.entries({
+    redis_version: '7.2.4',
+    maxmemory_policy: 'noeviction',
+    aof_enabled: '1',
+    ...facts,
+  })
+    .map(([name, value]) => `${name}:${value}`)
+    .join('\r\n');
+
+describe('a warning about a Redis server', () => {
+  it('is not given without a problem or a report', () => {
+    expect(warningsIn(info({}))).toEqual([]);
+    expect(warningsIn('')).toEqual([]);
+  });
+
+  it.each([
+    ['redis_version', '6.0.16', 'version 6.0.16 is too old; at least 6.2 is required'],
+    ['redis_version', '5.0.7', 'version 5.0.7 is too old'],
+    ['maxmemory_policy', 'allkeys-lru', 'set it to noeviction'],
+    ['aof_enabled', '0', 'set it to yes'],
+  ])('is given for %s %s', (name, value, warning) => {
+    expect(warningsIn(info({ [name]: value })).join()).toContain(warning);
+  });
+
+  it.each(['6.2.0', '7.0.15', '8.4.0', '10.0.1'])('is not given for version %s', (version) => {
+    expect(warningsIn(info({ redis_version: version }))).toEqual([]);
+  });
+
+  it.skipIf(!hasRedis)(redisTitle('is logged once when the queue is opened'), async () => {
+    const redis = await startRedis({ 'maxmemory-policy': 'allkeys-lru' });
+    try {
+      const testQueue = redisQueue(redisTarget(redis));
+      const queues = await testQueue.open();
+      await queues.ping();
+      const warnings = testQueue.lines.filter(({ level }) => level === 'warn');
+      expect(warnings.map(({ message }) => message)).toEqual([
+        expect.stringContaining('maxmemory-policy is allkeys-lru'),
+      ]);
+    } finally {
+      await redis.dispose();
+    }
+  });
+
+  it.skipIf(!hasRedis)(
+    redisTitle('is not given to a user without the right to INFO, and the queue works'),
+    async () => {
+      const rights = 'on >secret-word ~* &* +@all -config -info -client';
+      const redis = await startRedis({ user: `worker ${rights}` });
+      try {
+        const login = { username: 'worker', password: new Secret('secret-word') };
+        const testQueue = redisQueue(redisTarget(redis, login), redisTarget(redis).nodes);
+        const queues = await testQueue.open();
+        expect(await queues.counts()).toMatchObject({ mirror: { waiting: 0 } });
+        expect(testQueue.lines).toEqual([]);
+      } finally {
+        await redis.dispose();
+      }
+    },
+  );
+});
+
+describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
+  it('gets the job of the last tick again, once', async () => {
+    const redis = await startRedis();
+    const target = parseRedisUrl(`redis://127.0.0.1:${redis.port}`);
+    const queues = await openQueues({
+      target,
+      databaseUrl: '',
+      prefix: 'lost',
+      keepJobsDays: 7,
+      applicationName: 'test',
+      log: silentLog,
+    });
+    const tick = new Date(Math.floor(Date.now() / 60_000) * 60_000);
+    const schedule = nightly({ seller: 'main' });
+    const done = { ...schedule, lastTick: tick, enqueuedAt: new Date() };
+    await mirror().store.schedules.record([done], new Date(Date.now() + 86_400_000));
+    const { log, lines } = recordingLog();
+    const scheduler = new Scheduler({
+      schedules: [schedule],
+      store: mirror().store,
+      enqueue: ({ seller, askedAt }, jobId) =>
+        queues.add('mirror', { kind: 'sync', seller, tick: null, askedAt }, jobId),
+      log,
+      catchUp: false,
+      keepJobsDays: 7,
+    });
+    const warningsAfterCheck = async (): Promise<number> => {
+      await scheduler.addLostJobs();
+      return lines.filter(({ level }) => level === 'warn').length;
+    };
+    try {
+      expect(await warningsAfterCheck()).toBe(1);
+      expect((await queues.counts()).mirror.waiting).toBe(1);
+      expect(await warningsAfterCheck()).toBe(1);
+      await redis.command('FLUSHALL');
+      expect(await warningsAfterCheck()).toBe(2);
+      expect((await queues.counts()).mirror.waiting).toBe(1);
+    } finally {
+      await scheduler.stop();
+      await queues.close();
+      await redis.dispose();
+    }
+  });
+});

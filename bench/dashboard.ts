@@ -7,8 +7,12 @@ import { LiveProgress } from '#product/dashboard/live.js';
 import { silentLog } from '#product/domain/log.js';
 import { openQueues } from '#product/service/queue/queues.js';
 import { openMirror } from '#product/store/mirror.js';
-import { openStore, type Store } from '#product/store/store.js';
 import { withFilledStore } from './reporting.js';
+import { openDb, type Db } from '#product/store/db.js';
+import { readRunning } from '#product/store/overview.js';
+import { addLoginLink } from '#product/store/access.js';
+import { readSellerStatuses } from '#product/store/status.js';
+import { recordTicks, readSchedules } from '#product/store/schedules.js';
 import { bounded, milliseconds, type Line } from './table.js';
 
 /** Maximum server time of a page (ms). */
@@ -39,7 +43,7 @@ async function measurePages(
 ): Promise<Line[]> {
   const env = { DATABASE_URL: databaseUrl };
   const config = readConfig(env, { cwd: '/', needs: 'store', cronFault: () => null });
-  const store = openStore(databaseUrl, 'bench');
+  const db = openDb(databaseUrl, 'bench');
   const mirror = await openMirror({ databaseUrl });
   const queues = await openQueues({
     target: null,
@@ -49,14 +53,14 @@ async function measurePages(
     applicationName: 'bench',
     log: silentLog,
   });
-  const live = new LiveProgress(() => store.overview.running());
+  const live = new LiveProgress(() => readRunning(db));
   const endpoint = { hosts: [], isSecure: false, isBehindProxy: false };
   const database = { url: databaseUrl, location: null };
   const uploads = { maxBytes: 1024 ** 2, ended: new AbortController().signal };
   const withMarketplace = () => Promise.reject(new Error('the bench has no marketplace'));
   const parts = {
     config,
-    store,
+    db,
     mirror,
     queues,
     live,
@@ -68,7 +72,7 @@ async function measurePages(
   const app = dashboardApp({ ...parts, log: silentLog });
   try {
     const link = newToken();
-    await store.access.addLink(tokenHash(link), 'bench');
+    await addLoginLink(db, tokenHash(link), 'bench');
     const reply = await app.request(`${ORIGIN}/login?token=${link}`);
     const cookie = reply.headers.get('set-cookie')?.split(';')[0] ?? '';
     const fetchPage = async (path: string): Promise<Uint8Array> => {
@@ -95,21 +99,21 @@ async function measurePages(
         ...bounded('dashboard: weight of the first page', bytes, TARGET_BYTES, kilobytes),
         ratio: `${kilobytes(packed)} behind a proxy that compresses`,
       },
-      ...(await sellerLines(store, client, times)),
+      ...(await sellerLines(db, client, times)),
     ];
   } finally {
     live.close();
     await queues.close();
     await mirror.close();
-    await store.close();
+    await db.close();
   }
 }
 
 /** Measures what `status` and a scheduler read and write about all sellers. */
-async function sellerLines(store: Store, client: Client, times: number): Promise<Line[]> {
+async function sellerLines(db: Db, client: Client, times: number): Promise<Line[]> {
   const line = async (what: string, work: () => Promise<unknown>): Promise<Line> =>
     bounded(`${SELLERS} sellers: ${what}`, await least(times, work), STATEMENT_MS, milliseconds);
-  const sellers = (await store.sellers.statuses()).map(({ sellerId }) => sellerId);
+  const sellers = (await readSellerStatuses(db)).map(({ sellerId }) => sellerId);
   const ticks = sellers.flatMap((seller) =>
     (['sync', 'account'] as const).map((kind) => {
       const timetable = { marketplace: 'market.example', cron: '0 3 * * *', timeZone: 'UTC' };
@@ -117,11 +121,9 @@ async function sellerLines(store: Store, client: Client, times: number): Promise
     }),
   );
   const lines = [
-    await line('status', () => store.sellers.statuses()),
-    await line('ticks of two schedules each recorded', () =>
-      store.schedules.record(ticks, new Date()),
-    ),
-    await line('two schedules each looked up', () => store.schedules.read(ticks)),
+    await line('status', () => readSellerStatuses(db)),
+    await line('ticks of two schedules each recorded', () => recordTicks(db, ticks, new Date())),
+    await line('two schedules each looked up', () => readSchedules(db, ticks)),
   ];
   await client.query(
     `INSERT INTO mirror.runs (seller_id, kind, state, started_at, holder)
@@ -130,7 +132,7 @@ async function sellerLines(store: Store, client: Client, times: number): Promise
   await client.query(
     `SELECT pg_advisory_lock(hashtextextended('seller-mirror/seller/' || seller_id, 0)) FROM mirror.sellers`,
   );
-  return [...lines, await line('status while each has a run', () => store.sellers.statuses())];
+  return [...lines, await line('status while each has a run', () => readSellerStatuses(db))];
 }
 
 /** Returns the shortest of several runs (ms), after a first one that does not count. */

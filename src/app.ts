@@ -4,8 +4,10 @@ import type { RunDeps, Progress, RunEvent } from './jobs/types.js';
 import { hostName } from './domain/address.js';
 import type { CallRecord, Marketplace } from './marketplace/types.js';
 import { openDatabase, type Database } from './store/open.js';
-import type { RunProgress } from './store/runs.js';
-import { openStore, type Store } from './store/store.js';
+import { type Db, openDb } from './store/db.js';
+import { storedBudget } from './store/budget.js';
+import { addRequests } from './store/request-counts.js';
+import { type RunProgress, writeRunProgress } from './store/runs.js';
 
 export interface AppEvents {
   readonly onCall?: (seller: string, call: CallRecord) => void;
@@ -19,7 +21,7 @@ export type MirrorRunOptions = Pick<RunDeps, 'acceptAccount' | 'jobId' | 'onRun'
 export interface App {
   readonly config: Config;
   readonly database: Database;
-  readonly store: Store;
+  readonly db: Db;
   /** Aborted when the process must end. */
   readonly signal: AbortSignal;
   /** Opens a client of a seller's marketplace for `work`, and closes it afterwards. */
@@ -41,24 +43,24 @@ export async function openApp(
   const applicationName = `seller-mirror ${command}`.slice(0, 63);
   const { databaseUrl, dataDir } = config;
   const database = await openDatabase({ databaseUrl, dataDir, applicationName, signal });
-  const store = openStore(database.url, applicationName);
+  const db = openDb(database.url, applicationName);
   return {
     config,
     database,
-    store,
+    db,
     signal,
     async withMarketplace(seller, options, work) {
       let calls = 0;
-      const written = progressWriter(store);
-      const counter = requestCounter(store, seller.name);
-      const marketplace = await openMarketplace(config, seller, store, (call) => {
+      const written = progressWriter(db);
+      const counter = requestCounter((count) => addRequests(db, seller.name, count));
+      const marketplace = await openMarketplace(config, seller, db, (call) => {
         calls += 1 + call.redirects;
         counter.add(1 + call.redirects);
         events.onCall?.(seller.name, call);
       });
       try {
         return await work({
-          store,
+          db,
           marketplace,
           sellerId: seller.name,
           removalGuard: config.removalGuard,
@@ -87,7 +89,7 @@ export async function openApp(
     async close() {
       // In reverse order. The database is closed even if closing the store fails.
       try {
-        await store.close();
+        await db.close();
       } finally {
         await database.close();
       }
@@ -102,7 +104,7 @@ export async function openApp(
 async function openMarketplace(
   config: Config,
   seller: SellerConfig,
-  store: Store,
+  db: Db,
   onCall: (call: CallRecord) => void,
 ): Promise<Marketplace> {
   const { createMarketplace } = await import('./marketplace/client.js');
@@ -111,7 +113,7 @@ async function openMarketplace(
     key: seller.key,
     carriage: seller.carriage,
     allowPlainHttp: config.allowPlainHttp,
-    budget: store.budget(hostName(seller.url), seller.requestsPerMinute),
+    budget: storedBudget(db, hostName(seller.url), seller.requestsPerMinute),
     onCall,
   });
 }
@@ -120,25 +122,25 @@ async function openMarketplace(
 const WRITE_COUNTS_EVERY_MS = 5_000;
 
 /** Counts a seller's requests in the store, for display. Never waits or fails: lost counts don't matter. */
-export function requestCounter(
-  { requests }: Pick<Store, 'requests'>,
-  sellerId: string,
-): { add(count: number): void; close(): void } {
+export function requestCounter(write: (count: number) => Promise<void>): {
+  add(count: number): void;
+  close(): void;
+} {
   let unwritten = 0;
   let timer: NodeJS.Timeout | null = null;
-  const write = (): void => {
+  const writeCount = (): void => {
     if (timer !== null) clearTimeout(timer);
     timer = null;
     const count = unwritten;
     unwritten = 0;
-    if (count > 0) void requests.add(sellerId, count).catch(() => undefined);
+    if (count > 0) void write(count).catch(() => undefined);
   };
   return {
     add(count) {
       unwritten += count;
-      timer ??= setTimeout(write, WRITE_COUNTS_EVERY_MS).unref();
+      timer ??= setTimeout(writeCount, WRITE_COUNTS_EVERY_MS).unref();
     },
-    close: write,
+    close: writeCount,
   };
 }
 
@@ -149,9 +151,7 @@ const WRITE_PROGRESS_EVERY_MS = 1_000;
  * Returns listeners that write the progress of runs into the store, for other processes to show. They
  * never throw and never block the run.
  */
-function progressWriter({
-  runs,
-}: Pick<Store, 'runs'>): Required<Pick<RunDeps, 'onRun' | 'onProgress'>> {
+function progressWriter(db: Db): Required<Pick<RunDeps, 'onRun' | 'onProgress'>> {
   let runId: bigint | null = null;
   let wroteAt = 0;
   let isWriting = false;
@@ -164,8 +164,7 @@ function progressWriter({
       if (runId === null || isWriting || Date.now() - wroteAt < WRITE_PROGRESS_EVERY_MS) return;
       wroteAt = Date.now();
       isWriting = true;
-      void runs
-        .progress(runId, stepOf(progress))
+      void writeRunProgress(db, runId, stepOf(progress))
         .catch(() => undefined)
         .finally(() => (isWriting = false));
     },

@@ -34,6 +34,8 @@ import { useFolder } from './config/folder.js';
 import { readCompose, variablesIn } from './support/compose.js';
 import { startServer } from './support/http-server.js';
 import { KEY, never, useMirror } from './support/mirror.js';
+import { beginAudit } from '../src/store/audits/loader.js';
+import { requestFeedViews, markFeedStale } from '../src/store/feeds.js';
 import { parseExposition } from './service/exposition.js';
 
 const whole = await program();
@@ -344,7 +346,7 @@ describe('alerts in README', () => {
     const server = await startServer({ status: 204 });
     const target = { url: new Secret(server.url.href), secret: new Secret(SECRET) };
     const channel = createWebhook({ ...target, format: 'standard' });
-    const deps = { store: mirror().store, channel, dashboardUrl: null };
+    const deps = { db: mirror().db, channel, dashboardUrl: null };
     const outcome = await deliverAlert(deps, alert, 'a-job', never);
     expect(outcome).toMatchObject({ result: { delivered: 204 } });
     const [request] = server.requests;
@@ -362,10 +364,16 @@ describe('alerts in README', () => {
   }
 
   async function finishedAudit(sellerId: string): Promise<string> {
-    const { audits } = mirror().store;
+    const { db } = mirror();
     const [layout, columns] = [{}, []];
     const rest = { maxAgeSeconds: null, canary: null, chunkSize: 1 };
-    const loader = await audits.begin({ sellerId, source: 'arguments', layout, columns, ...rest });
+    const loader = await beginAudit(db, {
+      sellerId,
+      source: 'arguments',
+      layout,
+      columns,
+      ...rest,
+    });
     return String((await loader.finish()).auditId);
   }
 
@@ -389,8 +397,8 @@ describe('alerts in README', () => {
       'feed-stale': { kind: 'feed-stale', feed: 'bi', since: since.toISOString() },
       'feed-recovered': { kind: 'feed-recovered', feed: 'bi', since: since.toISOString() },
     };
-    await mirror().store.feeds.request('bi', ['items']);
-    await mirror().store.feeds.markStale('bi', since);
+    await requestFeedViews(mirror().db, 'bi', ['items']);
+    await markFeedStale(mirror().db, 'bi', since);
     const messages: Message[] = [];
     for (const alert of Object.values(alerts)) messages.push(await sent(alert));
     expect(messages.map(({ type }) => type)).toEqual(firstCells('Type'));

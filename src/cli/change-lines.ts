@@ -15,9 +15,9 @@ import {
 } from '../domain/changes.js';
 import { moment } from '../domain/moment.js';
 import { csvNumber, type CsvDialect } from '../domain/csv.js';
-import type { ItemChange, RunField } from '../store/item-changes.js';
-import type { Store } from '../store/store.js';
+import { type ItemChange, type RunField, readRunFields } from '../store/item-changes.js';
 import type { CsvCell } from './output/formats.js';
+import type { Db } from '../store/db.js';
 import { count, cut, type Look, pad, paint, safeLine, type Style, width } from './output/text.js';
 
 /** Old and new text are cut to this many characters, or fewer on a narrow terminal. */
@@ -186,18 +186,18 @@ export interface FoldedChanges {
 
 /** Finds the folds of runs, and remembers them. */
 export class FoldFinder {
-  readonly #store: Pick<Store, 'runs'>;
+  readonly #db: Db;
   readonly #known = new Map<bigint, readonly ChangeFold[]>();
 
-  constructor(store: Pick<Store, 'runs'>) {
-    this.#store = store;
+  constructor(db: Db) {
+    this.#db = db;
   }
 
   /** Returns the folds of the runs of these changes, without those returned before. */
   async find(changes: readonly ItemChange[]): Promise<readonly ChangeFold[]> {
     const unknown = changes.filter(({ runId }) => !this.#known.has(runId));
     for (const { runId } of unknown) this.#known.set(runId, []);
-    const fields = await this.#store.runs.fields(unknown, FEW_CHANGES);
+    const fields = await readRunFields(this.#db, unknown, FEW_CHANGES);
     const found = fields.flatMap((field) => foldOf(field) ?? []);
     for (const fold of found) {
       this.#known.set(fold.runId, [...(this.#known.get(fold.runId) ?? []), fold]);

@@ -13,8 +13,9 @@ import {
   type ItemList,
   type Marketplace,
 } from '../marketplace/types.js';
-import type { Binding } from '../store/sellers.js';
-import type { Store } from '../store/store.js';
+import { type Binding, readBinding } from '../store/sellers.js';
+import type { Db } from '../store/db.js';
+import { storedBudget } from '../store/budget.js';
 import { count, duration, plural } from './output/text.js';
 
 export interface OpenedAccount {
@@ -41,7 +42,7 @@ interface Findings {
 export async function checkMarketplace(
   config: Config,
   seller: SellerConfig,
-  { store, others }: { readonly store: Store | null; readonly others: readonly OpenedAccount[] },
+  { db, others }: { readonly db: Db | null; readonly others: readonly OpenedAccount[] },
   signal: AbortSignal,
 ) {
   const calls: Findings['calls'][number][] = [];
@@ -50,14 +51,14 @@ export async function checkMarketplace(
     key: seller.key,
     carriage: seller.carriage,
     allowPlainHttp: config.allowPlainHttp,
-    budget: budgetOf(seller, store),
+    budget: budgetOf(seller, db),
     // No retries, because the first failure is the diagnosis.
     retry: { attempts: 1, baseMs: 500, maxMs: 10_000 },
     onCall: (call) => calls.push({ ...call, at: Date.now() }),
   });
   try {
     const examination = await examine(marketplace, signal);
-    const binding = (await store?.sellers.bindingOf(seller.name)) ?? null;
+    const binding = db === null ? null : await readBinding(db, seller.name);
     const checks = checksOf({ seller, calls, examination, binding, others });
     const { account } = examination;
     const { username } = account.kind === 'answered' ? account.data.value : { username: null };
@@ -125,8 +126,8 @@ async function readListStart(reply: Reply<ItemList>, tolerated: Set<string>, sig
   return { records, whole, unreadable, firstId };
 }
 
-function budgetOf({ url, requestsPerMinute }: SellerConfig, store: Store | null): Budget {
-  if (store !== null) return store.budget(hostName(url), requestsPerMinute);
+function budgetOf({ url, requestsPerMinute }: SellerConfig, db: Db | null): Budget {
+  if (db !== null) return storedBudget(db, hostName(url), requestsPerMinute);
   return requestsPerMinute === 0 ? unlimitedBudget : evenlySpacedBudget(requestsPerMinute);
 }
 

@@ -4,6 +4,8 @@ import type { Config, SellerConfig } from '../config/index.js';
 import { readMoment } from '../domain/moment.js';
 import { type CommandError, usageError } from './errors.js';
 import { DECIMAL_COMMA } from './out-file.js';
+import { readBinding } from '../store/sellers.js';
+import { readSellerStatuses } from '../store/status.js';
 import { withRunnableCommands } from './own-command.js';
 
 export interface CommonOptions {
@@ -79,13 +81,13 @@ export function unknownSeller(name: string, known: readonly string[]): CommandEr
 
 /** @throws {CommandError} when a seller is named that is neither configured nor in the store */
 export async function assertSeller(
-  { store, config }: Pick<App, 'store' | 'config'>,
+  { db, config }: Pick<App, 'db' | 'config'>,
   name: string | undefined,
 ): Promise<void> {
   const configured = config.sellers.map((seller) => seller.name);
   if (name === undefined || configured.includes(name)) return;
-  if ((await store.sellers.bindingOf(name)) !== null) return;
-  const stored = (await store.sellers.statuses()).map(({ sellerId }) => sellerId);
+  if ((await readBinding(db, name)) !== null) return;
+  const stored = (await readSellerStatuses(db)).map(({ sellerId }) => sellerId);
   throw unknownSeller(name, [...new Set([...configured, ...stored])]);
 }
 

@@ -7,14 +7,17 @@ import { startDashboard } from '../dashboard/server.js';
 import type { Queues } from '../service/queue/queues.js';
 import { schedulesOf } from '../service/ticks.js';
 import { openMirror } from '../store/mirror.js';
-import type { Store } from '../store/store.js';
 import type { FiredSchedule } from '../store/processes.js';
 import { createMetrics } from '../service/metrics.js';
 import { startHealthServer } from '../service/health.js';
+import type { Db } from '../store/db.js';
+import { readSellerStatuses } from '../store/status.js';
+import { listAuditBacklogs } from '../store/audits/progress.js';
+import { listFeedStates } from '../store/feeds.js';
 import { configFor, openQueuesOf, unlessAborted } from './execute.js';
 
 export interface Serving {
-  readonly store: Store;
+  readonly db: Db;
   /** Null if it serves no dashboard. */
   readonly dashboardUrl: string | null;
   stop(): Promise<void>;
@@ -45,7 +48,7 @@ export async function serve(
       await part.close().catch(() => undefined);
     }
   };
-  let parts: Pick<Serving, 'store' | 'dashboardUrl'>;
+  let parts: Pick<Serving, 'db' | 'dashboardUrl'>;
   try {
     parts = await unlessAborted(open(), signal);
   } catch (error) {
@@ -68,10 +71,10 @@ export async function serve(
     const metrics = createMetrics({
       sellers: sellers.map((seller) => seller.name),
       counts: async () => (queues === null ? null : await queues.counts()),
-      copies: async () => (app === null ? [] : await app.store.sellers.statuses()),
-      audits: async () => (app === null ? [] : await app.store.audits.backlogs()),
+      copies: async () => (app === null ? [] : await readSellerStatuses(app.db)),
+      audits: async () => (app === null ? [] : await listAuditBacklogs(app.db)),
       feeds: config.feeds,
-      feedStates: async () => (app === null ? [] : await app.store.feeds.list()),
+      feedStates: async () => (app === null ? [] : await listFeedStates(app.db)),
     });
     app = await openApp(config, name, signal, metrics);
     opened.push(app);
@@ -95,8 +98,8 @@ export async function serve(
     const activeRoles = Object.entries({ ...roles, dashboard: dashboard !== null })
       .filter(([, isActive]) => isActive)
       .map(([role]) => role);
-    const { processes } = app.store;
-    opened.push({ close: startHeartbeat(processes, activeRoles, log, schedules, dashboardUrl) });
+    const { db } = app;
+    opened.push({ close: startHeartbeat(db, activeRoles, log, schedules, dashboardUrl) });
     log.info('service started', {
       command: name,
       queue: queues.backend,
@@ -104,16 +107,16 @@ export async function serve(
       health: health?.url ?? 'off',
       dashboard: dashboardUrl ?? 'off',
     });
-    return { store: app.store, dashboardUrl };
+    return { db: app.db, dashboardUrl };
   }
 
   async function openDashboard(app: App, queues: Queues) {
-    const { database, store } = app;
+    const { database, db } = app;
     const mirror = await openMirror({ databaseUrl: database.url });
     opened.push(mirror);
     const dashboard = await startDashboard({
       config,
-      store,
+      db,
       database,
       mirror,
       queues,

@@ -16,6 +16,7 @@ import { addRuns } from './pages/runs.js';
 import { addSellers } from './pages/sellers.js';
 import { addSystem } from './pages/system.js';
 import { readForm } from './query.js';
+import { endSession } from '../store/access.js';
 import {
   checkHost,
   checkOrigin,
@@ -56,7 +57,7 @@ const checkMethod: typeof limitLength = async (c, next) =>
 
 /** Builds the dashboard: its security checks first, then its pages. */
 export function dashboardApp(parts: DashboardParts): Dashboard {
-  const { store, endpoint, log } = parts;
+  const { db, endpoint, log } = parts;
   const app: Dashboard = new Hono();
   app.use(setHeaders, checkHost(endpoint), checkMethod, checkOrigin(endpoint));
   for (const asset of Object.values(ASSETS)) {
@@ -74,11 +75,11 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
   // Needs no form token: a tab may still show the session before the last login.
   app.post('/logout', async (c) => {
     const token = sessionCookie(c, endpoint);
-    if (token !== null) await store.access.endSession(tokenHash(token));
+    if (token !== null) await endSession(db, tokenHash(token));
     setSessionCookie(c, endpoint, '');
     return c.redirect('/login', 303);
   });
-  app.use(requireSession(store, endpoint), checkRole, checkForm);
+  app.use(requireSession(db, endpoint), checkRole, checkForm);
   addEvents(app, parts);
   app.use(async (c, next) => {
     if (c.req.method === 'GET') c.set('version', await parts.live.version());

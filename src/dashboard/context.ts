@@ -5,11 +5,11 @@ import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import { maskCode } from '../domain/secret.js';
 import type { Queues } from '../service/queue/queues.js';
-import type { DashboardSession } from '../store/access.js';
-import { ALIVE_MS, isAlive } from '../store/processes.js';
+import { type DashboardSession, logAction } from '../store/access.js';
+import { ALIVE_MS, isAlive, listLiveProcesses } from '../store/processes.js';
 import type { Mirror } from '../store/mirror.js';
 import type { Database } from '../store/open.js';
-import type { Store } from '../store/store.js';
+import type { Db } from '../store/db.js';
 import type { LiveProgress } from './live.js';
 
 /** Values that middleware adds to a request. */
@@ -39,7 +39,7 @@ export interface Endpoint {
 /** What the dashboard needs to run. */
 export interface DashboardParts {
   readonly config: Config;
-  readonly store: Store;
+  readonly db: Db;
   readonly database: Pick<Database, 'url' | 'location'>;
   /** Read-only client of the tables and reporting views. */
   readonly mirror: Mirror;
@@ -97,18 +97,18 @@ export function sellerNotFound(): Problem {
 /** Runs an action of the user and records it with its outcome in the action log. */
 export async function runAction<T>(
   c: DashboardContext,
-  { store }: Pick<DashboardParts, 'store'>,
+  { db }: Pick<DashboardParts, 'db'>,
   what: { readonly action: string; readonly target: string | null },
   work: () => Promise<T>,
 ): Promise<T> {
   const { who } = c.get('session');
   try {
     const result = await work();
-    await store.access.log({ who, ...what, outcome: 'done' });
+    await logAction(db, { who, ...what, outcome: 'done' });
     return result;
   } catch (error) {
     const outcome = error instanceof Problem ? error.message : 'failed';
-    await store.access.log({ who, ...what, outcome });
+    await logAction(db, { who, ...what, outcome });
     throw error;
   }
 }
@@ -123,7 +123,7 @@ export async function enqueueSync(
 }
 
 /** The notice to show after a job was queued. Warns when no worker is running. */
-export async function queueNotice({ processes }: Store): Promise<'queued' | 'no-worker'> {
-  const workers = await processes.live(ALIVE_MS, 'worker');
+export async function queueNotice(db: Db): Promise<'queued' | 'no-worker'> {
+  const workers = await listLiveProcesses(db, ALIVE_MS, 'worker');
   return workers.some(isAlive) ? 'queued' : 'no-worker';
 }

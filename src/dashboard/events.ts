@@ -1,13 +1,14 @@
 import { streamSSE } from 'hono/streaming';
 import { maskLikelyCodes } from '../domain/secret.js';
 import { type Dashboard, type DashboardParts, isViewer } from './context.js';
+import { findSession } from '../store/access.js';
 import { sessionCookie, tokenHash } from './security.js';
 
 /** How often an open stream checks its session (ms). */
 const SESSION_CHECK_MS = 5_000;
 
 /** `/events`: streams live progress to browsers. All streams share one query a second. */
-export function addEvents(app: Dashboard, { store, endpoint, live }: DashboardParts): void {
+export function addEvents(app: Dashboard, { db, endpoint, live }: DashboardParts): void {
   app.get('/events', (c) => {
     // A HEAD response has no reader that could end the stream.
     if (c.req.method === 'HEAD') return c.body(null);
@@ -31,7 +32,7 @@ export function addEvents(app: Dashboard, { store, endpoint, live }: DashboardPa
           });
           if (Date.now() - checkedAt < SESSION_CHECK_MS) continue;
           checkedAt = Date.now();
-          if ((await store.access.session(tokenHash(token), false)) === null) return;
+          if ((await findSession(db, tokenHash(token), false)) === null) return;
         }
       } finally {
         watch.end();

@@ -9,10 +9,17 @@ import {
 } from './security.js';
 import { Document, Mark, message, respond } from './layout.js';
 import { isPassword, isUserName } from './passwords.js';
+import {
+  useLoginLink,
+  readPasswordHash,
+  endSession,
+  startSession,
+  logAction,
+} from '../store/access.js';
 import { localPath, readForm } from './query.js';
 
 /** `/login`: log in with a one-time link, or with name and password. */
-export function addLogin(app: Dashboard, { store, endpoint, log }: DashboardParts): void {
+export function addLogin(app: Dashboard, { db, endpoint, log }: DashboardParts): void {
   // For passwords only. A link's token has 256 bits: a limit would protect nothing, and any web page could
   // use it up with images of `/login?token=x`.
   const passwords = new LoginLimit();
@@ -23,7 +30,7 @@ export function addLogin(app: Dashboard, { store, endpoint, log }: DashboardPart
     if (token === undefined || c.req.method === 'HEAD') {
       return loginPage(c, { to: c.req.query('to') });
     }
-    const madeBy = await store.access.useLink(tokenHash(token));
+    const madeBy = await useLoginLink(db, tokenHash(token));
     if (madeBy === null) {
       return message(
         c,
@@ -56,7 +63,7 @@ export function addLogin(app: Dashboard, { store, endpoint, log }: DashboardPart
     }
     const { name, password, to } = await readForm(c);
     if (typeof name !== 'string' || typeof password !== 'string') return loginPage(c, { to });
-    const stored = isUserName(name) ? await store.access.passwordHash(name) : null;
+    const stored = isUserName(name) ? await readPasswordHash(db, name) : null;
     if (!(await isPassword(password, stored))) {
       log.warn('dashboard: login refused: wrong name or password');
       return loginPage(c, { to, name, error: 'Wrong name or password.' });
@@ -70,11 +77,11 @@ export function addLogin(app: Dashboard, { store, endpoint, log }: DashboardPart
     of: { readonly userName: string } | { readonly madeBy: string },
   ): Promise<void> {
     const previous = sessionCookie(c, endpoint);
-    if (previous !== null) await store.access.endSession(tokenHash(previous));
+    if (previous !== null) await endSession(db, tokenHash(previous));
     const token = newToken();
-    await store.access.openSession(tokenHash(token), of);
+    await startSession(db, tokenHash(token), of);
     const who = 'userName' in of ? of.userName : of.madeBy;
-    await store.access.log({ who, action: 'log in', target: null, outcome: 'done' });
+    await logAction(db, { who, action: 'log in', target: null, outcome: 'done' });
     setSessionCookie(c, endpoint, token);
   }
 }

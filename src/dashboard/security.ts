@@ -2,10 +2,11 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { MiddlewareHandler } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
-import type { Store } from '../store/store.js';
 import { prefer } from '../service/listen.js';
 import type { DashboardContext, DashboardEnv, Endpoint } from './context.js';
 import { message } from './layout.js';
+import type { Db } from '../store/db.js';
+import { findSession } from '../store/access.js';
 import { pageBefore } from './query.js';
 
 const CONTENT_POLICY = [
@@ -135,12 +136,12 @@ export function sessionCookie(c: DashboardContext, endpoint: Endpoint): string |
 const REFRESH_HEADER = 'x-refresh';
 
 /** Loads the session. Without one, pages redirect to the login; forms get a link to it. */
-export function requireSession(store: Store, endpoint: Endpoint): MiddlewareHandler<DashboardEnv> {
+export function requireSession(db: Db, endpoint: Endpoint): MiddlewareHandler<DashboardEnv> {
   return async (c, next) => {
     const token = sessionCookie(c, endpoint);
     // Browsers reconnect to the event stream by themselves, and can't send the header with it.
     const isUse = c.req.header(REFRESH_HEADER) === undefined && c.req.path !== '/events';
-    const session = token === null ? null : await store.access.session(tokenHash(token), isUse);
+    const session = token === null ? null : await findSession(db, tokenHash(token), isUse);
     if (session !== null && token !== null) {
       c.set('session', session);
       c.set('token', formToken(token));

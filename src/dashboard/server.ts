@@ -3,6 +3,8 @@ import { isLoopback } from '../domain/address.js';
 import { DASHBOARD, LIMITS, ListenError, serve, type WebServer } from '../service/listen.js';
 import { dashboardApp } from './app.js';
 import type { DashboardParts } from './context.js';
+import { listUsers } from '../store/access.js';
+import { readRunning } from '../store/overview.js';
 import { LiveProgress } from './live.js';
 
 const DASHBOARD_LIMITS = {
@@ -28,7 +30,7 @@ const MAX_LIST_BYTES = 512 * 1024 * 1024;
 export async function startDashboard(
   parts: Omit<DashboardParts, 'endpoint' | 'live' | 'uploads'>,
 ): Promise<WebServer | null> {
-  const { config, store, log } = parts;
+  const { config, db, log } = parts;
   const { listen, hosts, url, tls, isBehindProxy } = config.dashboard;
   if (listen === null) return null;
   const isLocal = isLoopback(listen.host);
@@ -38,13 +40,13 @@ export async function startDashboard(
       'set DASHBOARD_TLS_CERT_FILE and DASHBOARD_TLS_KEY_FILE, or DASHBOARD_BEHIND_PROXY=true behind a proxy with TLS',
     );
   }
-  if (!isLocal && (await store.access.users()).length === 0) {
+  if (!isLocal && (await listUsers(db)).length === 0) {
     throw new ListenError(
       `other machines could reach the dashboard at ${listen.host}, but nobody has an account`,
       'add one with `seller-mirror users add NAME --role operator`',
     );
   }
-  const live = new LiveProgress(() => store.overview.running());
+  const live = new LiveProgress(() => readRunning(db));
   // Host names are compared without the brackets of IPv6 addresses.
   const urlHosts = url === null ? [] : [new URL(url).hostname.replace(/^\[|\]$/g, '')];
   const endpoint = {

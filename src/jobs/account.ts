@@ -3,6 +3,7 @@ import type { Account } from '../domain/item.js';
 import type { Sourced } from '../marketplace/types.js';
 import { problemOf, RunProblem } from './problem.js';
 import { noteTolerated, performRun, type RunContext } from './run.js';
+import { bindSeller, saveAccount } from '../store/sellers.js';
 import type { RunDeps, RunReport } from './types.js';
 
 export type AccountDetails = Sourced<Account>;
@@ -36,7 +37,7 @@ async function checkBinding(run: RunContext, username: string): Promise<void> {
     }
   }
   const isBound = binding.username === username && binding.marketplace === host;
-  if (!isBound) await deps.store.sellers.bind(deps.sellerId, { username, marketplace: host });
+  if (!isBound) await bindSeller(deps.db, deps.sellerId, { username, marketplace: host });
 }
 
 function accountChanged(sellerId: string, message: string, otherwise: string): RunProblem {
@@ -54,20 +55,20 @@ export async function syncAccount(
   const report = await performRun(deps, 'account', signal, async (run) => {
     deps.onProgress?.({ phase: 'account' });
     account = await verifyAccount(run);
-    await saveAccount(run, account);
+    await mirrorAccount(run, account);
     return 'succeeded';
   });
   return { report, account };
 }
 
-async function saveAccount(run: RunContext, account: AccountDetails): Promise<void> {
+async function mirrorAccount(run: RunContext, account: AccountDetails): Promise<void> {
   noteTolerated(run, account.tolerated);
   const unreadable = account.tolerated.filter((name) => name.endsWith('.unreadable'));
   if (unreadable.length > 0) {
     const fields = unreadable.map((name) => name.slice(0, -'.unreadable'.length)).join(', ');
     run.warnings.push(`could not be read, and are kept unchanged in "extra": ${fields}`);
   }
-  const change = await run.deps.store.sellers.saveAccount(run.lock, run.stamp, account);
+  const change = await saveAccount(run.lock, run.stamp, account);
   run.counts.listed = 1;
   if (change === 'added') run.counts.added = 1;
   else if (change === 'changed') run.counts.changed = 1;

@@ -1,11 +1,18 @@
 import { checkDecision, type Decision } from '../domain/removals.js';
-import type { HeldItemStates, HeldRunRecord } from '../store/decisions.js';
-import type { SellerLock } from '../store/locks.js';
-import type { Store } from '../store/store.js';
+import {
+  type HeldItemStates,
+  type HeldRunRecord,
+  recordDecision,
+  readHeldRun,
+} from '../store/decisions.js';
+import { type SellerLock, lockSeller } from '../store/locks.js';
+import type { Db } from '../store/db.js';
+import { startRun, finishRun } from '../store/runs.js';
+import { ItemSession } from '../store/session.js';
 import { storeProblem } from './problem.js';
 
 interface DecisionDeps {
-  readonly store: Store;
+  readonly db: Db;
   /** Host and process, shown to whoever finds the lock held. */
   readonly holder: string;
   /** Name of the person who decides. */
@@ -36,19 +43,19 @@ export class DecisionRefused extends Error {
  * @throws {SellerBusyError} while another run of the seller is in progress
  */
 export async function decideRemovals(deps: DecisionDeps, runId: bigint, decision: Decision) {
-  const { store, by } = deps;
-  const { sellerId } = (await readHeldRun(store, runId, decision)).run;
-  const lock = await store.sellers.lock(sellerId);
+  const { db, by } = deps;
+  const { sellerId } = (await requireHeldRun(db, runId, decision)).run;
+  const lock = await lockSeller(db, sellerId);
   try {
     // Read again: it may have changed before the lock was taken.
-    const { run, already } = await readHeldRun(store, runId, decision);
+    const { run, already } = await requireHeldRun(db, runId, decision);
     let done: Approved = { removed: 0, left: null };
     if (!already && decision === 'approved') done = await approve(deps, lock, run);
     if (!already && decision === 'rejected') {
       const { approvalRunId } = run;
-      await store.runs.decide(lock, runId, { decision, by, approvalRunId });
+      await recordDecision(lock, runId, { decision, by, approvalRunId });
     }
-    const { run: after } = await readHeldRun(store, runId, decision);
+    const { run: after } = await requireHeldRun(db, runId, decision);
     const { decidedAt, decidedBy, items, missing, approvalRunId } = after;
     return {
       runId,
@@ -72,12 +79,12 @@ export async function decideRemovals(deps: DecisionDeps, runId: bigint, decision
 }
 
 /** @throws {DecisionRefused} when the decision can't be made */
-async function readHeldRun(
-  store: Store,
+async function requireHeldRun(
+  db: Db,
   runId: bigint,
   decision: Decision,
 ): Promise<{ readonly run: HeldRunRecord; readonly already: boolean }> {
-  const run = await store.runs.held(runId);
+  const run = await readHeldRun(db, runId);
   if (run === null) {
     throw new DecisionRefused(`there is no run ${runId}`, '`seller-mirror runs` lists them');
   }
@@ -93,12 +100,12 @@ interface Approved {
 }
 
 async function approve(
-  { store, holder, by }: DecisionDeps,
+  { db, holder, by }: DecisionDeps,
   lock: SellerLock,
   { runId, sellerId }: HeldRunRecord,
 ): Promise<Approved> {
-  const approval = await store.runs.start(lock, 'approval', holder, null);
-  const session = await store.items.begin(lock, { sellerId, ...approval });
+  const approval = await startRun(lock, 'approval', holder, null);
+  const session = await ItemSession.begin(lock, { sellerId, ...approval });
   try {
     const { gone: remove, ...left } = await session.heldItemStates(runId);
     const removed = await session.remove({ remove, missing: [] });
@@ -117,7 +124,7 @@ async function approve(
     const { code: problemCode, message: problem } = storeProblem(error);
     const end = { state: 'failed', warnings: [], problemCode, problem } as const;
     // Best effort. If the store fails here, the next run marks this one.
-    await store.runs.finish(approval.runId, end, {}).catch(() => undefined);
+    await finishRun(db.pool, approval.runId, end, {}).catch(() => undefined);
     throw error;
   }
 }

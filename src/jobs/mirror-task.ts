@@ -4,6 +4,8 @@ import { syncAccount, type AccountDetails } from './account.js';
 import { AlreadyDoneError } from './run.js';
 import { syncItems } from './sync-items.js';
 import { syncItem } from './sync-item.js';
+import { readParking, parkSeller } from '../store/sellers.js';
+import { getRun } from '../store/runs.js';
 import type { Alert, RunDeps, JobOutcome, Problem, RunReport } from './types.js';
 
 /** Asks for a run; `sync` asks for two: of the account, then of the items. */
@@ -55,13 +57,13 @@ async function perform(
   signal: AbortSignal,
 ): Promise<JobOutcome> {
   signal.throwIfAborted();
-  const parked = request.byHand ? null : await deps.store.sellers.parkingOf(deps.sellerId);
+  const parked = request.byHand ? null : await readParking(deps.db, deps.sellerId);
   if (parked !== null) {
     const { code, since, runId } = parked;
     const result = { parked: { code, since: since.toISOString(), run: runId && String(runId) } };
     if (runId === null) return { kind: 'done', result, alert: null };
     // If this job parked the seller, its first attempt may have been killed before it sent the alert.
-    const parker = (await deps.store.runs.get(runId))?.run.jobId ?? null;
+    const parker = (await getRun(deps.db, runId))?.run.jobId ?? null;
     const isOwn = parker !== null && parker === deps.jobId;
     return { kind: 'done', result, alert: isOwn ? parkedAlert(deps, runId) : null };
   }
@@ -116,7 +118,7 @@ async function afterFailure(
       // A mistyped item id is no incident.
       return { kind: 'give-up', problem, alert: code === 'not-found' ? null : alert };
     case 'park': {
-      const isFirst = await deps.store.sellers.park(deps.sellerId, {
+      const isFirst = await parkSeller(deps.db, deps.sellerId, {
         code,
         reason: message,
         runId,

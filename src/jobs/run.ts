@@ -1,9 +1,15 @@
 import type { RowStamp } from '../store/item-rows.js';
-import type { SellerLock } from '../store/locks.js';
-import type { RunCounts, RunKind } from '../store/runs.js';
-import type { Binding } from '../store/sellers.js';
+import { type SellerLock, lockSeller } from '../store/locks.js';
+import {
+  type RunCounts,
+  type RunKind,
+  findFinishedRun,
+  startRun,
+  finishRun,
+} from '../store/runs.js';
+import { type Binding, ensureSeller } from '../store/sellers.js';
 import type { HeldItems } from '../store/decisions.js';
-import type { ItemSession } from '../store/session.js';
+import { ItemSession } from '../store/session.js';
 import { INTERRUPTED_PROBLEM, RunProblem, storeProblem } from './problem.js';
 import type { RunDeps, Problem, RunEvent, RunReport } from './types.js';
 
@@ -50,15 +56,14 @@ export async function performRun(
   work: Work,
 ): Promise<RunReport> {
   signal.throwIfAborted();
-  const binding = await deps.store.sellers.ensure(deps.sellerId, deps.marketplace.host);
-  const lock = await deps.store.sellers.lock(deps.sellerId);
+  const binding = await ensureSeller(deps.db, deps.sellerId, deps.marketplace.host);
+  const lock = await lockSeller(deps.db, deps.sellerId);
   try {
     const { skipIfDoneSince: since = null, jobId = null } = deps;
     // Checked under the lock, so that only one of two equal jobs does the work.
-    const done =
-      since === null ? null : await deps.store.runs.findFinished(lock, { kind, since, jobId });
+    const done = since === null ? null : await findFinishedRun(lock, { kind, since, jobId });
     if (done !== null) throw new AlreadyDoneError(done.runId, done.state);
-    const { runId, at } = await deps.store.runs.start(lock, kind, deps.holder, jobId);
+    const { runId, at } = await startRun(lock, kind, deps.holder, jobId);
     const run: RunContext = {
       deps,
       lock,
@@ -90,7 +95,12 @@ async function workAndRecord(run: RunContext, kind: RunKind, work: Work): Promis
     counts.apiCalls = deps.callCount() - callsBefore;
     counts.tolerated = Object.fromEntries(run.tolerated);
     const [problemCode, message] = [problem?.code ?? null, problem?.message ?? null];
-    await deps.store.runs.finish(runId, { state, warnings, problemCode, problem: message }, counts);
+    await finishRun(
+      deps.db.pool,
+      runId,
+      { state, warnings, problemCode, problem: message },
+      counts,
+    );
   };
   const emitEnd = (ending: Ending): void => {
     const durationMs = performance.now() - startedAt;
@@ -155,7 +165,7 @@ export async function inSession<T>(
   run: RunContext,
   work: (session: ItemSession) => Promise<T>,
 ): Promise<T> {
-  const session = await run.deps.store.items.begin(run.lock, run.stamp);
+  const session = await ItemSession.begin(run.lock, run.stamp);
   try {
     const result = await work(session);
     await session.commit();

@@ -4,6 +4,7 @@ import { describeFailure } from '../domain/reply.js';
 import { problemOf, RunProblem } from './problem.js';
 import { verifyAccount } from './account.js';
 import { inSession, noteTolerated, performRun, type RunContext } from './run.js';
+import { findOtherLiveItem } from '../store/removals.js';
 import type { RunDeps, RunReport } from './types.js';
 
 /**
@@ -55,7 +56,7 @@ async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
 
 /** @throws {RunProblem} when another live item can't be looked up; without another, when the key is bad */
 async function checkWitness(run: RunContext, id: number): Promise<void> {
-  const witness = await run.deps.store.items.otherLive(run.lock, id);
+  const witness = await findOtherLiveItem(run.lock, id);
   if (witness === null) return void (await verifyAccount(run));
   const reply = await run.deps.marketplace.item(witness, { signal: run.signal });
   if (reply.kind === 'answered') return;

@@ -1,11 +1,11 @@
 import type { RemovalGuard } from '../domain/removals.js';
 import type { Marketplace } from '../marketplace/types.js';
 import type { HeldItems } from '../store/decisions.js';
+import type { Db } from '../store/db.js';
 import type { RunCounts, RunKind } from '../store/runs.js';
-import type { Store } from '../store/store.js';
 
 export interface RunDeps {
-  readonly store: Store;
+  readonly db: Db;
   readonly marketplace: Marketplace;
   readonly sellerId: string;
   readonly removalGuard: RemovalGuard;

@@ -2,10 +2,12 @@ import type { Json } from '../domain/item.js';
 import { completeMedia, prepareAnswer } from '../domain/prepare-item.js';
 import { planRemovals, type LookupOutcome } from '../domain/removals.js';
 import { describeFailure } from '../domain/reply.js';
-import type { LookupChoice } from '../store/removals.js';
+import { type LookupChoice, chooseLookups } from '../store/removals.js';
 import type { ItemSession, Staged } from '../store/session.js';
 import { RunProblem, retryTime, describeHeld } from './problem.js';
 import { verifyAccount } from './account.js';
+import { readDecisions } from '../store/decisions.js';
+import { publishUndecided } from '../store/history.js';
 import { inSession, noteTolerated, type RunContext } from './run.js';
 
 export interface Unlisted {
@@ -36,7 +38,7 @@ export async function resolveUnlisted(
   const { deps, lock, warnings, counts } = run;
   try {
     // Look items up even if the run will be held: a person can then approve the removal.
-    const choice = await deps.store.items.chooseLookups(lock, ids, deps.lookupsPerRun);
+    const choice = await chooseLookups(lock, ids, deps.lookupsPerRun);
     const lookups = new Lookups(run, unlisted, choice);
     await lookups.perform();
     const { outcomes, notBefore, hasWitness: witnessed } = lookups;
@@ -47,7 +49,7 @@ export async function resolveUnlisted(
       const remedy = 'nothing was changed; try again later';
       throw new RunProblem('unavailable', message, remedy, notBefore);
     }
-    const [guard, decided] = [deps.removalGuard, await deps.store.runs.decisionsOn(lock, ids)];
+    const [guard, decided] = [deps.removalGuard, await readDecisions(lock, ids)];
     const outcome = { unlisted: ids, lookups: outcomes, witnessed };
     const plan = planRemovals({ present, ...outcome, guard, decided });
     const missing = plan.missing.length;
@@ -70,7 +72,7 @@ export async function resolveUnlisted(
     return plan.held ? 'held' : 'succeeded';
   } catch (error) {
     // Best effort. If the store fails here, the next run publishes them.
-    if (delisted > 0) await deps.store.items.publishUndecided(lock).catch(() => undefined);
+    if (delisted > 0) await publishUndecided(lock).catch(() => undefined);
     throw error;
   }
 }

@@ -10,10 +10,17 @@ import { parseCron } from './cron.js';
 import type { Queues } from './queue/queues.js';
 import type { FeedTask } from './queue/tasks.js';
 import type { JobHandler } from './queue/worker.js';
-import type { FeedOutcome } from '../store/feeds.js';
+import {
+  type FeedOutcome,
+  readFeedRequestTime,
+  recordDelivery,
+  requestFeedViews,
+  listFeedStates,
+} from '../store/feeds.js';
+import type { Db } from '../store/db.js';
 import { runEvery, type StopWatch } from './watches.js';
 
-type FeedApp = Pick<App, 'config' | 'database' | 'store'>;
+type FeedApp = Pick<App, 'config' | 'database' | 'db'>;
 
 /** Backoff after consecutive failures: doubles from the first delay to the longest. */
 const FIRST_DELAY_MS = 30_000;
@@ -24,21 +31,20 @@ const CHECK_EVERY_MS = 15_000;
 const CATCH_UP_MS = 7 * 86_400_000;
 
 /** Delivers a feed until no newer request is left. If the target fails, the job is retried with backoff. */
-export function feedHandler({ config, database, store }: FeedApp): JobHandler<FeedTask> {
+export function feedHandler({ config, database, db }: FeedApp): JobHandler<FeedTask> {
   return async ({ feed: name }, { signal, log }): Promise<JobOutcome> => {
     const feed = config.feeds.find((one) => one.name === name);
     if (feed === undefined) {
       const problem = 'this feed is not configured for this worker';
       return { kind: 'retry', problem, notBefore: null };
     }
-    const { feeds } = store;
     for (let rows = 0; ;) {
-      const askedAt = await feeds.askedAt(name);
+      const askedAt = await readFeedRequestTime(db, name);
       try {
         const reports = await runFeed(database.url, feed, { signal });
         rows += reports.reduce((sum, view) => sum + view.rows, 0);
         const { problem, views } = deliveryOutcome(reports);
-        await feeds.recordDelivery(name, { problem, views, askedAt });
+        await recordDelivery(db, name, { problem, views, askedAt });
         if (problem !== null) {
           log.warn('could not deliver a view of the feed', { feed: name, problem });
           return { kind: 'done', result: { feed: name, rows, problem } };
@@ -47,11 +53,11 @@ export function feedHandler({ config, database, store }: FeedApp): JobHandler<Fe
         if (signal.aborted || !(error instanceof TargetError)) throw error;
         const outcome = failedDelivery(feed, error);
         const { problem } = outcome;
-        const failures = await feeds.recordDelivery(name, { ...outcome, askedAt });
+        const failures = await recordDelivery(db, name, { ...outcome, askedAt });
         log.warn('could not deliver the feed', { feed: name, problem, failures });
         return { kind: 'later', reason: problem, delayMs: retryDelay(failures) };
       }
-      const again = await feeds.askedAt(name);
+      const again = await readFeedRequestTime(db, name);
       if (again === null || askedAt === null || again <= askedAt) {
         log.info('feed delivered', { feed: name, rows });
         return { kind: 'done', result: { feed: name, rows } };
@@ -82,12 +88,12 @@ export function retryDelay(failures: number): number {
 
 /** Requests delivery of the feeds without a cron expression. Logs failures; never throws. */
 export async function requestFeeds(
-  { config, store }: FeedApp,
+  { config, db }: FeedApp,
   queues: Pick<Queues, 'addFeed'>,
   log: Log,
 ): Promise<void> {
   for (const feed of config.feeds.filter(({ cron }) => cron === null)) {
-    await requestFeed(feed, store, queues).catch((error: unknown) =>
+    await requestFeed(feed, db, queues).catch((error: unknown) =>
       log.warn('could not enqueue the feed', { feed: feed.name, error }),
     );
   }
@@ -95,10 +101,10 @@ export async function requestFeeds(
 
 async function requestFeed(
   { name, views }: FeedConfig,
-  { feeds }: FeedApp['store'],
+  db: Db,
   queues: Pick<Queues, 'addFeed'>,
 ): Promise<void> {
-  const failures = await feeds.request(name, views);
+  const failures = await requestFeedViews(db, name, views);
   // After a failure the queue may hold a delayed job. Start it now if `feed run` has succeeded meanwhile.
   await queues.addFeed(name, { promote: failures === 0 });
 }
@@ -115,7 +121,7 @@ export function watchFeeds(
   return runEvery(
     CHECK_EVERY_MS,
     async () => {
-      const states = new Map((await app.store.feeds.list()).map((state) => [state.feed, state]));
+      const states = new Map((await listFeedStates(app.db)).map((state) => [state.feed, state]));
       for (const feed of feeds) {
         const { askedAt = null, deliveredAt = null, failedAt = null } = states.get(feed.name) ?? {};
         const since = new Date(
@@ -124,7 +130,7 @@ export function watchFeeds(
         const isDue =
           feed.cron !== null &&
           lastTick(parseCron(feed.cron), feed.timeZone, new Date(), since) !== null;
-        if (isDue) await requestFeed(feed, app.store, queues);
+        if (isDue) await requestFeed(feed, app.db, queues);
         else if (
           askedAt !== null &&
           isBefore(deliveredAt, askedAt) &&

@@ -118,7 +118,7 @@ export function alertHandler(
       const problem = `this worker has no ${by} settings; set ${CHANNEL_SETTINGS[by]}`;
       return { kind: 'retry', notBefore: null, problem };
     }
-    const deps = { store: app.store, channel, dashboardUrl };
+    const deps = { db: app.db, channel, dashboardUrl };
     return await deliverAlert(deps, alert, context.jobId, context.signal);
   };
 }

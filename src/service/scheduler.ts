@@ -1,6 +1,5 @@
 import type { Log } from '../domain/log.js';
 import type { ScheduleKey, ScheduleState, TickRecord } from '../store/schedules.js';
-import type { Store } from '../store/store.js';
 import { forEachConcurrently, withTimeout } from './queue/concurrency.js';
 import { parseCron, startCronTimer } from './cron.js';
 import { errorText, OutageLog } from './queue/errors.js';
@@ -22,10 +21,16 @@ export interface ScheduledTask extends ScheduleKey {
   readonly askedAt: string;
 }
 
+/** The database's record of ticks: see `readSchedules` and `recordTicks`. */
+export interface TickRecords {
+  readonly read: (keys: readonly ScheduleKey[]) => Promise<ScheduleState[]>;
+  readonly record: (done: readonly TickRecord[], credibleUntil: Date) => Promise<void>;
+}
+
 export interface SchedulerOptions {
   /** At most one of each kind for a seller. */
   readonly schedules: readonly SellerSchedule[];
-  readonly store: Pick<Store, 'schedules'>;
+  readonly ticks: TickRecords;
   /** Adds a job unless the queue has one with this id. */
   readonly enqueue: (task: ScheduledTask, jobId: string) => Promise<{ readonly added: boolean }>;
   readonly log: Log;
@@ -146,7 +151,7 @@ export class Scheduler {
     const now = this.#now();
     const candidates = this.#schedules.filter((schedule) => mayBeDue(schedule, now));
     if (candidates.length === 0) return;
-    const states = await withTimeout(ANSWER_MS, this.#options.store.schedules.read(candidates));
+    const states = await withTimeout(ANSWER_MS, this.#options.ticks.read(candidates));
     this.#warnOfFutureTicks(states, now);
     const { catchUp } = this.#options;
     const completed: CompletedPlan[] = [];
@@ -202,7 +207,7 @@ export class Scheduler {
       const lastTick = plan.handledUntil;
       return { seller, kind, marketplace, cron, timeZone, lastTick, enqueuedAt };
     });
-    await withTimeout(ANSWER_MS, this.#options.store.schedules.record(rows, latestCredible(now)));
+    await withTimeout(ANSWER_MS, this.#options.ticks.record(rows, latestCredible(now)));
     for (const { schedule, plan } of completed) {
       schedule.handledUntil = plan.handledUntil;
       if (plan.kind === 'enqueue') continue;
@@ -231,11 +236,11 @@ export class Scheduler {
    * copy. Adds nothing if the queue still has the job, waiting, active or finished. Never throws.
    */
   async addLostJobs(): Promise<void> {
-    const { schedules, store, keepJobsDays } = this.#options;
+    const { schedules, ticks, keepJobsDays } = this.#options;
     if (keepJobsDays === undefined) return;
     const now = this.#now();
     try {
-      const states = await store.schedules.read(schedules.filter(({ kind }) => kind !== 'recheck'));
+      const states = await ticks.read(schedules.filter(({ kind }) => kind !== 'recheck'));
       await forEachConcurrently(states, CONCURRENCY, async (state) => {
         const tick = tickWithoutRun(state, now, keepJobsDays);
         if (tick === null || this.#stopped) return;

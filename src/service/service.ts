@@ -15,8 +15,15 @@ import { feedHandler, watchFeeds } from './feeds.js';
 import { alertHandler, auditHandler, mirrorHandler, type OnVerdict } from './handlers.js';
 import { schedulesOf } from './ticks.js';
 import { watchAudits, watchFeedLag, watchRetention, watchStaleCopies } from './watches.js';
-import { HEARTBEAT_MS, type FiredSchedule } from '../store/processes.js';
-import type { Store } from '../store/store.js';
+import { assertWritable } from '../store/pools.js';
+import type { Db } from '../store/db.js';
+import { readSchedules, recordTicks } from '../store/schedules.js';
+import {
+  HEARTBEAT_MS,
+  recordHeartbeat,
+  removeProcess,
+  type FiredSchedule,
+} from '../store/processes.js';
 
 /** What a process does: fire schedules, run jobs, serve the dashboard. */
 export interface Roles {
@@ -117,7 +124,10 @@ function startScheduler(app: App, queues: Queues, log: Log): Scheduler {
   const { sellers, catchUp, keepJobsDays } = app.config;
   return new Scheduler({
     schedules: schedulesOf(sellers),
-    store: app.store,
+    ticks: {
+      read: (keys) => readSchedules(app.db, keys),
+      record: (done, credible) => recordTicks(app.db, done, credible),
+    },
     enqueue: ({ kind, ...task }, jobId) =>
       kind === 'recheck'
         ? queues.add('audits', { kind, ...task }, jobId)
@@ -147,7 +157,7 @@ export function healthChecks(
       name: 'running',
       check: () => Promise.resolve(isStopping() ? 'the process is stopping' : undefined),
     },
-    { name: 'store', check: () => app.store.ping() },
+    { name: 'store', check: () => assertWritable(app.db) },
     {
       name: 'schema',
       check: async () => {
@@ -168,7 +178,7 @@ export function healthChecks(
  * @returns stops the heartbeat and removes the process from the store; never throws
  */
 export function startHeartbeat(
-  processes: Pick<Store['processes'], 'heartbeat' | 'remove'>,
+  db: Db,
   roles: readonly string[],
   log: Log,
   schedules: readonly FiredSchedule[] = [],
@@ -177,7 +187,7 @@ export function startHeartbeat(
   const self = { host: hostname(), pid: process.pid, startedAt: new Date() };
   const info = { processId: randomUUID(), roles, schedules, dashboardUrl, ...self };
   const sendHeartbeat = (): Promise<void> =>
-    processes.heartbeat(info).catch((error: unknown) => {
+    recordHeartbeat(db, info).catch((error: unknown) => {
       log.debug('could not send a heartbeat to the store', { error });
     });
   let lastHeartbeat = sendHeartbeat();
@@ -188,6 +198,6 @@ export function startHeartbeat(
   return async () => {
     clearInterval(timer);
     await lastHeartbeat;
-    await processes.remove(info.processId).catch(() => undefined);
+    await removeProcess(db, info.processId).catch(() => undefined);
   };
 }

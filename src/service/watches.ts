@@ -1,10 +1,13 @@
 import type { App } from '../app.js';
+import { readSellerStatuses } from '../store/status.js';
 import type { Log } from '../domain/log.js';
 import { DAY_MS } from '../domain/schedule.js';
 import { alertJobs, findFeedAlerts, findStaleSellers } from './alerts/alerts.js';
 import { enqueueNext } from '../jobs/codes/perform-chunk.js';
 import type { Queues } from './queue/queues.js';
-import { keepsEverything, planRetention, PruneBusyError } from '../store/prune.js';
+import { markFeedStale } from '../store/feeds.js';
+import { listAudits } from '../store/audits/progress.js';
+import { keepsEverything, planRetention, PruneBusyError, prune } from '../store/prune.js';
 
 /** Stops a watch. Does not wait for a check that is running. */
 export type StopWatch = () => void;
@@ -43,7 +46,7 @@ export function runEvery(
 
 /** Sends an alert when a copy becomes stale. The queue drops duplicates. */
 export function watchStaleCopies(
-  { config, store }: Pick<App, 'config' | 'store'>,
+  { config, db }: Pick<App, 'config' | 'db'>,
   queues: Pick<Queues, 'add'>,
   log: Log,
 ): StopWatch {
@@ -51,7 +54,12 @@ export function watchStaleCopies(
   return runEvery(
     MINUTE_MS,
     async (signal) => {
-      const stale = await findStaleSellers(store, names, config.staleAfterHours, new Date());
+      const stale = findStaleSellers(
+        await readSellerStatuses(db),
+        names,
+        config.staleAfterHours,
+        new Date(),
+      );
       for (const { id, task } of stale.flatMap((alert) => alertJobs(config, alert))) {
         if (signal.aborted) return;
         await queues.add('alerts', task, id);
@@ -64,7 +72,7 @@ export function watchStaleCopies(
 
 /** Sends an alert when a feed's target becomes stale, and when it recovers. @returns null without feeds */
 export function watchFeedLag(
-  { config, store }: Pick<App, 'config' | 'store'>,
+  { config, db }: Pick<App, 'config' | 'db'>,
   queues: Pick<Queues, 'add'>,
   log: Log,
 ): StopWatch | null {
@@ -73,13 +81,13 @@ export function watchFeedLag(
   return runEvery(
     MINUTE_MS,
     async (signal) => {
-      for (const alert of await findFeedAlerts(store, feeds, feedStaleAfterHours, new Date())) {
+      for (const alert of await findFeedAlerts(db, feeds, feedStaleAfterHours, new Date())) {
         for (const { id, task } of alertJobs(config, alert)) {
           if (signal.aborted) return;
           await queues.add('alerts', task, id);
         }
         // After the alert is in the queue: if the process is killed before, its next start sends it.
-        if (alert.kind === 'feed-recovered') await store.feeds.markStale(alert.feed, null);
+        if (alert.kind === 'feed-recovered') await markFeedStale(db, alert.feed, null);
       }
     },
     (error) => log.debug('could not check for stale feeds', { error }),
@@ -95,7 +103,7 @@ const LATEST_AUDITS = 500;
  * lost its jobs, or after a process was killed before it enqueued a chunk.
  */
 export function watchAudits(
-  { config, store }: Pick<App, 'config' | 'store'>,
+  { config, db }: Pick<App, 'config' | 'db'>,
   queues: Pick<Queues, 'addChunk'>,
   log: Log,
 ): StopWatch {
@@ -103,10 +111,10 @@ export function watchAudits(
   return runEvery(
     MINUTE_MS,
     async (signal) => {
-      const audits = await store.audits.list({ sellerIds, limit: LATEST_AUDITS });
+      const audits = await listAudits(db, { sellerIds, limit: LATEST_AUDITS });
       for (const { auditId, sellerId, state } of audits) {
         if (signal.aborted) return;
-        if (state === 'running') await enqueueNext(store, auditId, chunkEnqueuer(queues, sellerId));
+        if (state === 'running') await enqueueNext(db, auditId, chunkEnqueuer(queues, sellerId));
       }
     },
     (error) => log.debug('could not check for running audits', { error }),
@@ -130,7 +138,7 @@ export function chunkEnqueuer(
  * processes do it, a lock lets one at a time. @returns null when everything is kept for ever
  */
 export function watchRetention(
-  { config, store }: Pick<App, 'config' | 'store'>,
+  { config, db }: Pick<App, 'config' | 'db'>,
   log: Log,
 ): StopWatch | null {
   if (keepsEverything(config.retention)) return null;
@@ -140,7 +148,7 @@ export function watchRetention(
     async (signal) => {
       const now = new Date();
       if (now.getTime() - doneAt < DAY_MS - HOUR_MS / 2) return;
-      const pruned = await store.prune(planRetention(config.retention, now), { signal });
+      const pruned = await prune(db, planRetention(config.retention, now), { signal });
       doneAt = now.getTime();
       const rows = pruned.reduce((sum, one) => sum + one.rows, 0);
       if (rows > 0) log.info('deleted rows older than the KEEP_… settings allow', { rows });

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
+import type { Db } from './db.js';
 import { BudgetPaused, spacingOf, type Budget, type Priority } from '../domain/budget.js';
 
 /** How long a waiting mirror request blocks audit requests (ms). It renews this each time it tries. */
@@ -14,7 +15,11 @@ const PAUSE_CHECK_MS = 1_000;
  * Requests are evenly spaced by the database's clock.
  * @param requestsPerMinute 0: unlimited; only pauses that the marketplace requested hold requests back
  */
-export function storedBudget(pool: Pool, host: string, requestsPerMinute: number): Budget {
+export function storedBudget(
+  { pool }: Pick<Db, 'pool'>,
+  host: string,
+  requestsPerMinute: number,
+): Budget {
   const isUnlimited = requestsPerMinute === 0;
   const spacingMs = spacingOf(requestsPerMinute);
   let unpausedAt = -Infinity;

@@ -1,6 +1,7 @@
 import type { Pool, PoolClient } from 'pg';
 import type { Decision, HeldRun, RemovalPlan } from '../domain/removals.js';
 import type { RowStamp } from './item-rows.js';
+import type { Db } from './db.js';
 import type { SellerLock } from './locks.js';
 
 export interface NamedItem {
@@ -62,7 +63,7 @@ export async function readHeldItems(
  * The latest decision on each item that has stayed missing since it was held. If an item was found in
  * the meantime, its row has the greater run id of a later run.
  */
-export async function decisionsOn(
+export async function readDecisions(
   { client, sellerId }: SellerLock,
   ids: readonly number[],
 ): Promise<Map<number, Decision>> {
@@ -86,11 +87,8 @@ export interface HeldRunRecord extends HeldRun {
 }
 
 /** Reads a run with its decision, if any, and the states of its held items; null if there is no such run. */
-export async function readHeldRun(
-  client: Pool | PoolClient,
-  runId: bigint,
-): Promise<HeldRunRecord | null> {
-  const { rows } = await client.query<
+export async function readHeldRun({ pool }: Db, runId: bigint): Promise<HeldRunRecord | null> {
+  const { rows } = await pool.query<
     Omit<HeldRunRecord, 'newerHeld'> & {
       newerHeld: { runId: string; decision: Decision | null } | null;
     }

@@ -1,5 +1,5 @@
-import type { Pool } from 'pg';
 import { LONGEST_TEXT, storable } from './audits/columns.js';
+import type { Db } from './db.js';
 import type { Feed, FeedView } from './generated/prisma/client.js';
 
 type FeedViewState = Pick<FeedView, 'view' | 'waitingSince' | 'deliveredAt' | 'problem'>;
@@ -23,7 +23,7 @@ export interface FeedOutcome {
 }
 
 /** All feeds that were ever requested, by name. */
-export async function list(pool: Pool): Promise<FeedState[]> {
+export async function listFeedStates({ pool }: Db): Promise<FeedState[]> {
   const { rows: feeds } = await pool.query<Omit<FeedState, 'views'>>(
     `SELECT feed, asked_at AS "askedAt", delivered_at AS "deliveredAt", failures, problem,
             failed_at AS "failedAt", stale_since AS "staleSince"
@@ -44,7 +44,11 @@ export async function list(pool: Pool): Promise<FeedState[]> {
  * Records a request to deliver the current state of a feed's views.
  * @returns its number of consecutive failures
  */
-export async function request(pool: Pool, feed: string, views: readonly string[]): Promise<number> {
+export async function requestFeedViews(
+  { pool }: Db,
+  feed: string,
+  views: readonly string[],
+): Promise<number> {
   const { rows } = await pool.query<{ failures: number }>(
     `WITH requested AS (
        INSERT INTO mirror.feeds (feed, asked_at) VALUES ($1, clock_timestamp())
@@ -62,7 +66,7 @@ export async function request(pool: Pool, feed: string, views: readonly string[]
 }
 
 /** When a feed was last requested; null: never. */
-export async function askedAt(pool: Pool, feed: string): Promise<Date | null> {
+export async function readFeedRequestTime({ pool }: Db, feed: string): Promise<Date | null> {
   const { rows } = await pool.query<{ at: Date }>(
     'SELECT asked_at AS at FROM mirror.feeds WHERE feed = $1',
     [feed],
@@ -72,7 +76,7 @@ export async function askedAt(pool: Pool, feed: string): Promise<Date | null> {
 
 /** Records the result of a delivery. @returns the feed's number of consecutive failures */
 export async function recordDelivery(
-  pool: Pool,
+  { pool }: Db,
   feed: string,
   { problem, views, askedAt: requestedAt }: FeedOutcome,
 ): Promise<number> {
@@ -115,6 +119,6 @@ function storableText(problem: string | null): string | null {
 }
 
 /** Records since when a feed has been stale; null: it is up to date. */
-export async function markStale(pool: Pool, feed: string, since: Date | null): Promise<void> {
+export async function markFeedStale({ pool }: Db, feed: string, since: Date | null): Promise<void> {
   await pool.query('UPDATE mirror.feeds SET stale_since = $2 WHERE feed = $1', [feed, since]);
 }

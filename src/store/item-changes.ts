@@ -1,5 +1,5 @@
-import type { Pool } from 'pg';
 import type { ChangeClass, ChangeFold } from '../domain/changes.js';
+import type { Db } from './db.js';
 import type { FieldValue } from '../domain/item.js';
 
 export interface ItemChange {
@@ -84,7 +84,7 @@ function jsonOf(value: FieldValue): string | null {
  * @param filter `limit` keeps the first changes, or the last ones with `newest`
  */
 export async function readChanges(
-  pool: Pool,
+  { pool }: Db,
   filter: ChangeFilter & { readonly limit: number; readonly newest?: boolean },
 ): Promise<ItemChange[]> {
   const { limit, newest = false } = filter;
@@ -125,7 +125,7 @@ export interface ChangeCount {
   readonly items: number;
 }
 
-export async function countChanges(pool: Pool, filter: ChangeFilter): Promise<ChangeCount[]> {
+export async function countChanges({ pool }: Db, filter: ChangeFilter): Promise<ChangeCount[]> {
   const values: unknown[] = [];
   const { rows } = await pool.query<ChangeCount>(
     `SELECT seller_id AS "sellerId", class, field, count(*)::int AS changes,
@@ -163,7 +163,7 @@ export interface RunField {
  * @param changes their runs are searched
  */
 export async function readRunFields(
-  pool: Pool,
+  { pool }: Db,
   changes: readonly Pick<ItemChange, 'runId' | 'changedAt'>[],
   least: number,
 ): Promise<RunField[]> {
@@ -216,7 +216,7 @@ export async function readRunFields(
  * The last number in use. A reader that has the mirror's current contents continues after it. First lists
  * count too: they have a number (`mirror.sellers.loaded_seq`) but no changes.
  */
-export async function lastChangeNumber(pool: Pool): Promise<bigint> {
+export async function readLastChangeNumber({ pool }: Db): Promise<bigint> {
   const { rows } = await pool.query<{ seq: bigint }>(
     `SELECT greatest((SELECT max(seq) FROM mirror.item_changes),
                      (SELECT max(loaded_seq) FROM mirror.sellers), 0) AS seq`,
@@ -225,7 +225,7 @@ export async function lastChangeNumber(pool: Pool): Promise<bigint> {
 }
 
 /** The greatest number ever given to a change. A greater cursor is from another store. */
-export async function greatestChangeNumber(pool: Pool): Promise<bigint> {
+export async function readGreatestChangeNumber({ pool }: Db): Promise<bigint> {
   const { rows } = await pool.query<{ seq: bigint }>(
     'SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq FROM mirror.item_changes_seq_seq',
   );

@@ -2,6 +2,7 @@ import { escapeLiteral, type Pool } from 'pg';
 import { ITEM_FIELDS, type ItemState } from '../domain/item.js';
 import type { Item } from './generated/prisma/client.js';
 import { queryColumns, type QueryColumn } from './read-only.js';
+import type { Db } from './db.js';
 import { AS_TEXT, type TextRow } from './text-cursor.js';
 
 interface ItemFilter {
@@ -60,9 +61,9 @@ export function itemsStatement(columns: readonly string[], filter: ItemFilter): 
  * Where each seller's history begins: with its first list, or later if old states were pruned. Null
  * until a list was read. Rounded to milliseconds, like the timestamps that runs write.
  */
-export async function historyStarts(
-  pool: Pool,
-): Promise<{ readonly sellerId: string; readonly since: Date | null }[]> {
+export async function readHistoryStarts({
+  pool,
+}: Db): Promise<{ readonly sellerId: string; readonly since: Date | null }[]> {
   const { rows } = await pool.query<{ sellerId: string; since: Date | null }>(
     `SELECT s.seller_id AS "sellerId",
             greatest(s.history_since, coalesce(
@@ -81,8 +82,8 @@ export interface TextRows {
 }
 
 /** Each seller's item with this id, with undocumented fields and the record as received. */
-export function itemsWithId(
-  pool: Pool,
+export function readItemsWithId(
+  { pool }: Db,
   itemId: number,
   sellerId: string | null,
 ): Promise<TextRows> {
@@ -101,7 +102,11 @@ export function itemsWithId(
 }
 
 /** The prices of an item with their dates, the current one last. */
-export function priceHistory(pool: Pool, sellerId: string, itemId: number): Promise<TextRows> {
+export function readPriceHistory(
+  { pool }: Db,
+  sellerId: string,
+  itemId: number,
+): Promise<TextRows> {
   return textRows(
     pool,
     `SELECT valid_from, price_regular, price_extended, currency
@@ -144,7 +149,11 @@ export interface ItemsOfDay {
  * The last days of a seller in `reporting.items_daily`, newest first. The view adds up all state changes
  * ever; this query starts from the current counts and subtracts the changes of these days.
  */
-export async function lastDays(pool: Pool, sellerId: string, days: number): Promise<ItemsOfDay[]> {
+export async function readItemDays(
+  { pool }: Db,
+  sellerId: string,
+  days: number,
+): Promise<ItemsOfDay[]> {
   const { rows } = await pool.query<ItemsOfDay>(
     `WITH seller AS (
        SELECT s.live_items, s.missing_items, coalesce(r.added, 0) AS first_items,
@@ -209,7 +218,7 @@ const SORTS = {
   changed: 'changed_at DESC, seller_id, item_id',
 } as const;
 
-export async function searchItems(pool: Pool, search: ItemSearch): Promise<ListedItem[]> {
+export async function searchItems({ pool }: Db, search: ItemSearch): Promise<ListedItem[]> {
   const { text, state, sellerId, asOf, sort, limit, offset } = search;
   // Compares ids as numbers: for ids as text the planner expects one match in 200 items and walks the
   // key, which takes twice as long as a parallel scan. No item has id 0, but without a comparison the

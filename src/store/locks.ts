@@ -3,6 +3,7 @@ import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool, PoolClient, QueryConfig } from 'pg';
 import { StoreConnectionError } from './errors.js';
+import type { Db } from './db.js';
 import { onlyRow } from './only-row.js';
 
 export interface WatchTimes {
@@ -13,14 +14,6 @@ export interface WatchTimes {
 }
 
 export const WATCH_TIMES: WatchTimes = { silentMs: 30_000, probeMs: 10_000 };
-
-export interface LockPools {
-  /** Connections that hold locks, and that run long statements. */
-  readonly locks: Pool;
-  /** Connections for everything else. */
-  readonly general: Pool;
-  readonly times: WatchTimes;
-}
 
 /** A connection whose statements may take any time, and whose loss is noticed. */
 export interface LongConnection {
@@ -60,11 +53,7 @@ const PREPARE = `
     FROM pg_stat_activity WHERE pid = pg_backend_pid()`;
 
 /** Opens a connection whose statements may take any time. */
-export async function openLongConnection({
-  locks,
-  general,
-  times,
-}: LockPools): Promise<LongConnection> {
+export async function openLongConnection({ locks, pool, times }: Db): Promise<LongConnection> {
   const client = await locks.connect();
   const loss = new AbortController();
   const onLoss = (): void => loss.abort(lostConnection('was cut'));
@@ -79,7 +68,7 @@ export async function openLongConnection({
     // The connection may have died while idle, and is not watched yet.
     const prepare: BoundedQuery = { text: PREPARE, query_timeout: times.silentMs };
     const backend = onlyRow(await client.query<Backend>(prepare));
-    watch = watchConnection(client, backend, general, times);
+    watch = watchConnection(client, backend, pool, times);
   } catch (error) {
     release(false);
     throw error;
@@ -102,11 +91,11 @@ function lostConnection(what: string): StoreConnectionError {
  * @param busy returns the error to throw if another session holds it
  */
 export async function tryLock(
-  pools: LockPools,
+  db: Db,
   name: string,
   busy: (client: PoolClient) => Error | Promise<Error>,
 ): Promise<AdvisoryLock> {
-  const { client, lost, release } = await openLongConnection(pools);
+  const { client, lost, release } = await openLongConnection(db);
   let refusal: Error | null;
   try {
     const { rows } = await client.query<{ locked: boolean }>(
@@ -170,8 +159,8 @@ export const sellerIsLocked = (seller: string): string => `
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))) IS TRUE`;
 
 /** @throws {SellerBusyError} if another run holds the lock */
-export async function lockSeller(pools: LockPools, sellerId: string): Promise<SellerLock> {
-  const lock = await tryLock(pools, LOCK_PREFIX + sellerId, (client) => busy(client, sellerId));
+export async function lockSeller(db: Db, sellerId: string): Promise<SellerLock> {
+  const lock = await tryLock(db, LOCK_PREFIX + sellerId, (client) => busy(client, sellerId));
   return { sellerId, ...lock };
 }
 

@@ -1,6 +1,6 @@
-import type { Pool } from 'pg';
 import { sellerIsLocked } from './locks.js';
 import { onlyRow } from './only-row.js';
+import type { Db } from './db.js';
 import type { RunProgress } from './runs.js';
 
 /** The best result of a seller's item runs on one day. */
@@ -12,8 +12,8 @@ export interface Night {
 }
 
 /** Run results of the last `days` days, in the database's time zone. */
-export async function nights(
-  pool: Pool,
+export async function readNights(
+  { pool }: Db,
   sellerIds: readonly string[],
   days: number,
 ): Promise<Night[]> {
@@ -43,7 +43,7 @@ export interface ChangeSummary {
 }
 
 /** Summarizes the changes since a time. Items of a seller's first list don't count as added. */
-export async function changesSince(pool: Pool, since: Date): Promise<ChangeSummary> {
+export async function summarizeChanges({ pool }: Db, since: Date): Promise<ChangeSummary> {
   const [changes, codes, balances] = await Promise.all([
     pool.query<Omit<ChangeSummary, 'newlyInvalid' | 'balances'>>(
       `SELECT (count(*) FILTER (WHERE class = 'added'))::int AS added,
@@ -105,7 +105,7 @@ export interface Running {
 }
 
 /** Running runs and audits, without runs whose process died (it no longer holds the seller's lock). */
-export async function running(pool: Pool): Promise<Running> {
+export async function readRunning({ pool }: Db): Promise<Running> {
   const result = await pool.query<Running>(
     `SELECT
        (SELECT coalesce(jsonb_agg(jsonb_build_object('runId', r.run_id::text,
@@ -141,7 +141,11 @@ export interface PriceMove {
 }
 
 /** The largest price changes, up or down, since a time. */
-export async function priceMoves(pool: Pool, since: Date, limit: number): Promise<PriceMove[]> {
+export async function listPriceMoves(
+  { pool }: Db,
+  since: Date,
+  limit: number,
+): Promise<PriceMove[]> {
   const { rows } = await pool.query<PriceMove>(
     `SELECT seller_id AS "sellerId", item_id::text AS "itemId", item_name AS "itemName", price,
             old_price AS "oldPrice", old_currency AS "oldCurrency", new_price AS "newPrice", currency,

@@ -1,9 +1,9 @@
 import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Pool, TypeOverrides, types, type PoolClient, type PoolConfig } from 'pg';
-import { type LockPools, WATCH_TIMES, type WatchTimes } from './locks.js';
+import { WATCH_TIMES, type WatchTimes } from './locks.js';
 import { StoreReadOnlyError } from './errors.js';
-import type { PrismaClient } from './generated/prisma/client.js';
+import type { Db } from './db.js';
 
 /** Timeouts (ms). */
 export interface StoreTimes {
@@ -24,15 +24,12 @@ export const STORE_TIMES: StoreTimes = {
 /** Each run and chunk holds one connection. Far more than one process works on at a time. */
 const MAX_LOCKS = 1_000;
 
-/** The connections of a store, opened on first use. */
-export interface Pools extends LockPools {
-  /** Closes all connections; those that don't close within `closeMs` are cut off. */
-  end(): Promise<void>;
-}
-
-/** With Prisma Client on `general`. */
-export interface Connections extends LockPools {
-  readonly prisma: PrismaClient;
+/** The pools of a database, opened on first use. */
+interface Pools {
+  /** For ordinary statements. */
+  readonly general: EndablePool;
+  /** For locks and long statements. */
+  readonly locks: EndablePool;
 }
 
 /** Reads int8 as bigint, as Prisma Client does. The driver's default is text. */
@@ -49,15 +46,9 @@ export function createPools(url: string, applicationName: string, times: StoreTi
       types: TYPE_PARSERS,
       ...config,
     });
-  const general = create({ max: 10, query_timeout: times.queryMs });
-  const locks = create({ max: MAX_LOCKS });
   return {
-    locks: locks.pool,
-    general: general.pool,
-    times: times.watch,
-    async end() {
-      await Promise.all([locks.end(times.closeMs), general.end(times.closeMs)]);
-    },
+    general: create({ max: 10, query_timeout: times.queryMs }),
+    locks: create({ max: MAX_LOCKS }),
   };
 }
 
@@ -200,7 +191,7 @@ export async function openOwnClient(
  * @param settings SET statements for this transaction
  */
 export async function inTransaction<T>(
-  pool: Pool,
+  { pool }: Db,
   work: (client: PoolClient) => Promise<T>,
   settings = '',
 ): Promise<T> {
@@ -222,7 +213,7 @@ export async function inTransaction<T>(
  * refuse them.
  * @throws {StoreReadOnlyError} if it refuses them; the driver's error if there is no reply
  */
-export async function assertWritable(pool: Pool): Promise<void> {
+export async function assertWritable({ pool }: Pick<Db, 'pool'>): Promise<void> {
   const { rows } = await pool.query<{ transaction_read_only: string }>(
     'SHOW transaction_read_only',
   );

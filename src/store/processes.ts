@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
-import type { Pool } from 'pg';
 import type { Process } from './generated/prisma/client.js';
+import type { Db } from './db.js';
 import type { ScheduleKey, ScheduleRecord } from './schedules.js';
 
 /** A schedule in the process that fires it. */
@@ -28,20 +28,20 @@ const HEARTBEAT = `
   ON CONFLICT (process_id) DO UPDATE SET roles = excluded.roles, seen_at = excluded.seen_at`;
 
 /** Records a heartbeat, and deletes processes without one for a day. */
-export async function heartbeat(pool: Pool, info: ProcessInfo): Promise<void> {
+export async function recordHeartbeat({ pool }: Db, info: ProcessInfo): Promise<void> {
   const { processId, roles, host, pid, startedAt, schedules, dashboardUrl = null } = info;
   const values = [processId, roles, host, pid, startedAt, JSON.stringify(schedules), dashboardUrl];
   await pool.query(HEARTBEAT, values);
 }
 
 /** Removes a process that ends, so that others don't wait for it. */
-export async function removeProcess(pool: Pool, processId: string): Promise<void> {
+export async function removeProcess({ pool }: Db, processId: string): Promise<void> {
   await pool.query('DELETE FROM mirror.processes WHERE process_id = $1', [processId]);
 }
 
 /** Processes with a heartbeat within this time, newest heartbeat first. */
-export async function liveProcesses(
-  pool: Pool,
+export async function listLiveProcesses(
+  { pool }: Db,
   withinMs: number,
   role?: string,
 ): Promise<LiveProcess[]> {

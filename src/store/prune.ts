@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PoolClient } from 'pg';
-import { itemsLockSql, type LockPools, openLongConnection, tryLock } from './locks.js';
+import type { Db } from './db.js';
+import { itemsLockSql, openLongConnection, tryLock } from './locks.js';
 
 /** Parts of the store with a retention time each. `raw`: records as received. */
 type RetentionPart = 'raw' | 'runs' | 'versions' | 'audits';
@@ -60,11 +61,11 @@ export interface PruneOptions {
 
 /** Counts the rows that `prune` would delete. Changes nothing. @throws the abort reason of `signal` */
 export async function measurePrune(
-  pools: LockPools,
+  db: Db,
   plan: RetentionPlan,
   { sellerIds, signal }: PruneOptions,
 ): Promise<Pruned[]> {
-  const { client, release } = await openLongConnection(pools);
+  const { client, release } = await openLongConnection(db);
   try {
     const measured = await eachStep(client, plan, sellerIds, async (step, sellerId, before) => {
       signal.throwIfAborted();
@@ -91,11 +92,11 @@ export async function measurePrune(
  * @throws the abort reason of `signal`, between two transactions
  */
 export async function prune(
-  pools: LockPools,
+  db: Db,
   plan: RetentionPlan,
   { sellerIds, signal, onProgress, lockWaitMs = LOCK_WAIT_MS }: PruneOptions,
 ): Promise<Pruned[]> {
-  const lock = await tryLock(pools, 'seller-mirror/prune', () => new PruneBusyError());
+  const lock = await tryLock(db, 'seller-mirror/prune', () => new PruneBusyError());
   let all = 0;
   try {
     return await eachStep(lock.client, plan, sellerIds, async (step, sellerId, before) => {

@@ -173,7 +173,7 @@ const REMOVED = stateChange(
 );
 
 /** Another live item of the seller; null if there is none. */
-export async function otherLiveItem(
+export async function findOtherLiveItem(
   { client, sellerId }: SellerLock,
   id: number,
 ): Promise<number | null> {

@@ -1,6 +1,7 @@
-import { type Client, escapeLiteral, type Pool } from 'pg';
+import { type Client, escapeLiteral } from 'pg';
 import type { ExportColumn, Exported } from './exports.js';
 import { inTransaction, withOwnClient } from './pools.js';
+import type { Db } from './db.js';
 import { AS_TEXT, openTextCursor } from './text-cursor.js';
 
 /** A report. Its chart, table, downloads and copied SQL all come from one statement. */
@@ -108,10 +109,10 @@ export interface ReportFigures extends Readonly<Record<ReportName, readonly Repo
 const READ_ONLY = `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
   SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'`;
 
-export function figures(pool: Pool, sellerId: string | null): Promise<ReportFigures> {
+export function readReportFigures(db: Db, sellerId: string | null): Promise<ReportFigures> {
   const at = new Date();
   return inTransaction(
-    pool,
+    db,
     async (client) => {
       const rows = async (sql: string): Promise<ReportRow[]> => {
         const query = { text: sql, types: AS_TEXT };
@@ -140,9 +141,9 @@ export interface ReportOf {
 }
 
 /** The number of rows of a report. */
-export function rows(pool: Pool, { report, sellerId }: ReportOf): Promise<number> {
+export function countReportRows(db: Db, { report, sellerId }: ReportOf): Promise<number> {
   return inTransaction(
-    pool,
+    db,
     async (client) => {
       const counted = await client.query<{ rows: number }>(
         `SELECT count(*)::float8 AS rows FROM (${unordered(report, sellerId)}) AS report`,
@@ -157,8 +158,8 @@ export function rows(pool: Pool, { report, sellerId }: ReportOf): Promise<number
  * Passes all rows of a report, from one snapshot, to `consume`, in bounded memory. Uses its own connection.
  * `signal` ends it.
  */
-export function download<T>(
-  url: string,
+export function downloadReport<T>(
+  { url }: Db,
   { report, sellerId }: ReportOf,
   signal: AbortSignal,
   consume: (rows: Pick<Exported, 'columns' | 'batches'>) => Promise<T>,

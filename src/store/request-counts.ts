@@ -1,10 +1,10 @@
-import type { Pool } from 'pg';
+import type { Db } from './db.js';
 
 /** Requests are counted in slots of this many minutes. */
 const SLOT_MINUTES = 5;
 
 /** Adds to the request count of the current slot, and deletes slots older than a day. */
-export async function addRequests(pool: Pool, sellerId: string, requests: number): Promise<void> {
+export async function addRequests({ pool }: Db, sellerId: string, requests: number): Promise<void> {
   await pool.query(
     `WITH old AS (DELETE FROM mirror.request_counts
                    WHERE seller_id = $1 AND slot < now() - interval '1 day')
@@ -25,7 +25,10 @@ export interface RequestSlot {
 }
 
 /** The slots of the last hour, oldest first, including the current one. */
-export async function lastHour(pool: Pool, sellerId: string): Promise<RequestSlot[]> {
+export async function readRequestsOfLastHour(
+  { pool }: Db,
+  sellerId: string,
+): Promise<RequestSlot[]> {
   const { rows } = await pool.query<RequestSlot>(
     `SELECT slot AS at, coalesce(sum(c.requests) FILTER (WHERE c.seller_id = $1), 0)::int AS own,
             coalesce(sum(c.requests), 0)::int AS all

@@ -6,7 +6,7 @@ import type { RunKind, RunState } from './generated/prisma/enums.js';
 import { publishUndecided } from './history.js';
 import type { SellerLock } from './locks.js';
 import { onlyRow } from './only-row.js';
-import type { Connections } from './pools.js';
+import type { Db } from './db.js';
 import { PAUSED } from './sellers.js';
 
 export type { Run, RunKind, RunState };
@@ -167,8 +167,8 @@ export interface RunProgress {
 }
 
 /** Saves a run's progress outside of the run's transaction, so that others see it at once. */
-export async function writeProgress(
-  pool: Pool,
+export async function writeRunProgress(
+  { pool }: Db,
   runId: bigint,
   { phase, done, total }: RunProgress,
 ): Promise<void> {
@@ -184,11 +184,12 @@ export async function writeProgress(
  * The newest later run of the same kind that succeeded or was held. Null for runs of one item and
  * approvals, which no other run replaces.
  */
-export async function laterGoodRun(
-  { prisma }: Connections,
+export async function findLaterGoodRun(
+  db: Db,
   { sellerId, kind, runId }: Pick<Run, 'sellerId' | 'kind' | 'runId'>,
 ): Promise<bigint | null> {
   if (kind === 'item' || kind === 'approval') return null;
+  const prisma = await db.prisma();
   const later = await prisma.run.findFirst({
     where: { sellerId, kind, state: { in: ['succeeded', 'held'] }, runId: { gt: runId } },
     orderBy: { runId: 'desc' },
@@ -197,10 +198,11 @@ export async function laterGoodRun(
 }
 
 /** The newest runs, newest first. */
-export function listRuns(
-  { prisma }: Connections,
+export async function listRuns(
+  db: Db,
   filter: { readonly sellerIds?: readonly string[]; readonly limit: number },
 ): Promise<Run[]> {
+  const prisma = await db.prisma();
   return prisma.run.findMany({
     where: filter.sellerIds === undefined ? {} : { sellerId: { in: [...filter.sellerIds] } },
     orderBy: { runId: 'desc' },
@@ -209,7 +211,8 @@ export function listRuns(
 }
 
 /** A run with its quarantined records (the first 100) and its held items; null if there is no such run. */
-export async function getRun({ prisma, general: pool }: Connections, runId: bigint) {
+export async function getRun(db: Db, runId: bigint) {
+  const prisma = await db.prisma();
   const run = await prisma.run.findUnique({ where: { runId } });
   if (run === null) return null;
   const quarantine = await prisma.quarantinedRecord.findMany({
@@ -217,6 +220,6 @@ export async function getRun({ prisma, general: pool }: Connections, runId: bigi
     orderBy: { quarantineId: 'asc' },
     take: 100,
   });
-  const held = run.state === 'held' ? await readHeldItems(pool, runId) : null;
+  const held = run.state === 'held' ? await readHeldItems(db.pool, runId) : null;
   return { run, quarantine, held };
 }

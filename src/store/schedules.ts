@@ -1,4 +1,4 @@
-import type { Pool } from 'pg';
+import type { Db } from './db.js';
 import type { Schedule } from './generated/prisma/client.js';
 
 /** `sync` mirrors account and items, `account` only the account; `recheck` checks known codes again. */
@@ -46,7 +46,7 @@ const READ = `
    ORDER BY requested.place`;
 
 export async function readSchedules(
-  pool: Pool,
+  { pool }: Db,
   keys: readonly ScheduleKey[],
 ): Promise<ScheduleState[]> {
   const sellers = keys.map(({ seller }) => seller);
@@ -88,7 +88,7 @@ const RECORD = `
  * stored one is after `latestValid`, which only a wrong clock can cause.
  */
 export async function recordTicks(
-  pool: Pool,
+  { pool }: Db,
   ticks: readonly TickRecord[],
   latestValid: Date,
 ): Promise<void> {

@@ -1,10 +1,10 @@
-import type { Pool } from 'pg';
 import { ACCOUNT_COLUMNS, ACCOUNT_KEYS, type Account, type Json } from '../domain/item.js';
 import { accountHash, extraHash } from '../domain/prepare-item.js';
 import { storableJson } from '../domain/values.js';
 import type { RowStamp } from './item-rows.js';
 import type { SellerLock } from './locks.js';
-import { type Connections, inTransaction } from './pools.js';
+import type { Db } from './db.js';
+import { inTransaction } from './pools.js';
 
 /** The account that a seller's key first opened, and its marketplace. */
 export interface Binding {
@@ -16,22 +16,22 @@ export interface Binding {
 
 /** Adds a configured seller if it is new; returns its binding. */
 export async function ensureSeller(
-  pool: Pool,
+  db: Db,
   sellerId: string,
   marketplace: string,
 ): Promise<Binding> {
-  const known = await bindingOf(pool, sellerId);
+  const known = await readBinding(db, sellerId);
   if (known !== null) return known;
-  await pool.query(
+  await db.pool.query(
     `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ($1, $2)
      ON CONFLICT (seller_id) DO NOTHING`,
     [sellerId, marketplace],
   );
-  return (await bindingOf(pool, sellerId)) ?? { username: null, marketplace };
+  return (await readBinding(db, sellerId)) ?? { username: null, marketplace };
 }
 
 /** A seller's binding; null if the store does not know the seller. */
-export async function bindingOf(pool: Pool, sellerId: string): Promise<Binding | null> {
+export async function readBinding({ pool }: Db, sellerId: string): Promise<Binding | null> {
   const { rows } = await pool.query<Binding>(
     'SELECT bound_username AS username, marketplace FROM mirror.sellers WHERE seller_id = $1',
     [sellerId],
@@ -41,7 +41,7 @@ export async function bindingOf(pool: Pool, sellerId: string): Promise<Binding |
 
 /** Binds a seller to an account. */
 export async function bindSeller(
-  pool: Pool,
+  { pool }: Db,
   sellerId: string,
   { username, marketplace }: Binding,
 ): Promise<void> {
@@ -83,7 +83,7 @@ export function toParking(row: ParkingRow | null): Parking | null {
 }
 
 /** Why schedules leave a seller alone; null if they don't. */
-export async function parkingOf(pool: Pool, sellerId: string): Promise<Parking | null> {
+export async function readParking({ pool }: Db, sellerId: string): Promise<Parking | null> {
   const { rows } = await pool.query<{ parking: ParkingRow | null }>(
     `SELECT ${PARKING_SQL} AS parking FROM mirror.sellers s WHERE seller_id = $1`,
     [sellerId],
@@ -97,7 +97,11 @@ export async function parkingOf(pool: Pool, sellerId: string): Promise<Parking |
  * @param reason such as `paused by alice`
  * @returns false if it is already paused, or unknown
  */
-export async function pauseSeller(pool: Pool, sellerId: string, reason: string): Promise<boolean> {
+export async function pauseSeller(
+  { pool }: Db,
+  sellerId: string,
+  reason: string,
+): Promise<boolean> {
   const { rowCount } = await pool.query(
     `UPDATE mirror.sellers
         SET parked_at = now(), parked_code = $2, parked_reason = $3, parked_run_id = NULL
@@ -111,7 +115,7 @@ export async function pauseSeller(pool: Pool, sellerId: string, reason: string):
  * Lets schedules mirror a paused or parked seller again.
  * @returns false if it was neither
  */
-export async function resumeSeller(pool: Pool, sellerId: string): Promise<boolean> {
+export async function resumeSeller({ pool }: Db, sellerId: string): Promise<boolean> {
   const { rowCount } = await pool.query(
     `UPDATE mirror.sellers
         SET parked_at = NULL, parked_code = NULL, parked_reason = NULL, parked_run_id = NULL
@@ -127,11 +131,11 @@ export async function resumeSeller(pool: Pool, sellerId: string): Promise<boolea
  * @returns true if this call parked it
  */
 export async function parkSeller(
-  pool: Pool,
+  db: Db,
   sellerId: string,
   { code, reason, runId }: Omit<Parking, 'since'>,
 ): Promise<boolean> {
-  return inTransaction(pool, async (client) => {
+  return inTransaction(db, async (client) => {
     // `finishRun` writes this row too, so the next statement sees what it has written.
     const { rows } = await client.query<{ parked: boolean }>(
       `SELECT parked_at IS NOT NULL AS parked FROM mirror.sellers WHERE seller_id = $1 FOR UPDATE`,
@@ -215,7 +219,8 @@ const UPSERT = `
     content_hash = excluded.content_hash, extra = excluded.extra, raw = excluded.raw`;
 
 /** Deletes a seller with all its data. Only the demo does this, to start over. */
-export async function deleteSeller({ prisma }: Connections, sellerId: string): Promise<void> {
+export async function deleteSeller(db: Db, sellerId: string): Promise<void> {
+  const prisma = await db.prisma();
   const where = { where: { sellerId } };
   await prisma.$transaction([
     prisma.auditEntry.deleteMany(where),

@@ -1,9 +1,9 @@
-import type { Pool } from 'pg';
 import type { WideChange } from '../domain/changes.js';
 import { type HeldItems, readHeldItems } from './decisions.js';
 import type { Run } from './generated/prisma/client.js';
 import { sellerIsLocked } from './locks.js';
 import { PROCESS_DIED } from './runs.js';
+import type { Db } from './db.js';
 import { type Parking, PARKING_SQL, toParking, type ParkingRow, PAUSED } from './sellers.js';
 
 /** The part of a run that a seller's status shows. */
@@ -163,8 +163,8 @@ type StatusRow = Pick<
  * The status of all sellers, by id, or of one. A single statement reads all, so a thousand sellers take
  * about as long as ten.
  */
-export async function sellerStatuses(
-  pool: Pool,
+export async function readSellerStatuses(
+  { pool }: Db,
   sellerId: string | null = null,
 ): Promise<SellerStatus[]> {
   const read = async (): Promise<StatusRow[]> =>

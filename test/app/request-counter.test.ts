@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { requestCounter } from '../../src/app.js';
 import { useMirror } from '../support/mirror.js';
+import { ensureSeller } from '../../src/store/sellers.js';
+import { readRequestsOfLastHour, addRequests } from '../../src/store/request-counts.js';
 import { until } from '../support/until.js';
 
 const mirror = useMirror();
@@ -12,32 +14,32 @@ const sum = (slots: readonly { readonly own: number; readonly all: number }[]) =
 
 describe('request counts', () => {
   it('are kept for the seller and for all sellers on the budget of its marketplace', async () => {
-    const { store } = mirror();
-    for (const name of ['main', 'second']) await store.sellers.ensure(name, 'market.example');
-    await store.sellers.ensure('elsewhere', 'other.example');
+    const { db } = mirror();
+    for (const name of ['main', 'second']) await ensureSeller(db, name, 'market.example');
+    await ensureSeller(db, 'elsewhere', 'other.example');
     for (const [name, requests] of Object.entries({ main: 3, second: 4, elsewhere: 5 })) {
-      const counter = requestCounter(store, name);
+      const counter = requestCounter((count) => addRequests(db, name, count));
       for (let n = 0; n < requests; n++) counter.add(1);
       counter.close();
     }
     await until(
       async () => (await mirror().rows('SELECT FROM mirror.request_counts')).length === 3,
     );
-    const slots = await store.requests.lastHour('main');
+    const slots = await readRequestsOfLastHour(db, 'main');
     expect(slots).toHaveLength(12);
     expect(sum(slots)).toEqual({ own: 3, all: 7 });
     expect(slots.at(-1)?.at.getTime()).toBeGreaterThan(Date.now() - 300_000);
   });
 
   it('are added up, and deleted after a day', async () => {
-    const { store } = mirror();
-    await store.sellers.ensure('main', 'market.example');
+    const { db } = mirror();
+    await ensureSeller(db, 'main', 'market.example');
     await mirror().rows(
       `INSERT INTO mirror.request_counts VALUES ('main', now() - interval '25 hours', 9)`,
     );
-    await store.requests.add('main', 2);
-    await store.requests.add('main', 3);
-    expect(sum(await store.requests.lastHour('main'))).toEqual({ own: 5, all: 5 });
+    await addRequests(db, 'main', 2);
+    await addRequests(db, 'main', 3);
+    expect(sum(await readRequestsOfLastHour(db, 'main'))).toEqual({ own: 5, all: 5 });
     const rows = await mirror().rows(
       'SELECT requests FROM mirror.request_counts WHERE requests = 9',
     );
@@ -45,11 +47,7 @@ describe('request counts', () => {
   });
 
   it('cause no error when the store fails', async () => {
-    const requests = {
-      add: () => Promise.reject(new Error('gone')),
-      lastHour: () => Promise.reject(new Error()),
-    };
-    const counter = requestCounter({ requests }, 'main');
+    const counter = requestCounter(() => Promise.reject(new Error('gone')));
     counter.add(1);
     counter.close();
     await new Promise((resolve) => setImmediate(resolve));

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
+import { ensureSeller } from '../../src/store/sellers.js';
 import {
   cellsOf,
   codesMarket,
@@ -35,7 +36,7 @@ describe('audits', () => {
       unproven: [],
       list: { columns: ['name', 'code'], layout: { lists: [{ format: 'csv', column: 'code' }] } },
     });
-    await mirror().store.sellers.ensure('other', 'other.example');
+    await ensureSeller(mirror().db, 'other', 'other.example');
     expect((await run(['audits', 'show', id, '--seller', 'other'], env)).stderr).toMatch(
       `error: there is no audit ${id} of this seller\n  → \``,
     );

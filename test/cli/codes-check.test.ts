@@ -6,6 +6,8 @@ import { workOnAudit } from '../../src/cli/codes/run-audit.js';
 import { enter } from '../jobs/codes/support.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
+import { withChunk } from '../../src/store/audits/chunks.js';
+import { getAudit } from '../../src/store/audits/progress.js';
 import {
   validatedCodes,
   cellsOf,
@@ -385,17 +387,17 @@ describe('codes check of a code', () => {
   it('waits while another process works on the code', async () => {
     const { sim } = await market();
     const [, good = ''] = codesOf(sim, 2);
-    const { marketplace, callCount, store } = mirror().deps(sim.url);
+    const { marketplace, callCount, db } = mirror().deps(sim.url);
     const auditId = await enter(mirror(), marketplace.host, [good]);
     const events = new EventEmitter();
     const seen = once(events, 'seen');
-    const other = store.audits.withChunk(auditId, 0, () => {
+    const other = withChunk(db, auditId, 0, () => {
       events.emit('held');
       return seen;
     });
     await once(events, 'held');
     const app = {
-      store,
+      db,
       config: { sellers: [{ name: 'main', requestsPerMinute: 0 }] },
       withMarketplace: (_seller: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
         work({ marketplace, callCount }),
@@ -404,7 +406,7 @@ describe('codes check of a code', () => {
     const how = { closing: never, once: true, onBusy };
     await workOnAudit(app, { auditId, sellerId: 'main' }, how, never);
     await other;
-    expect(await store.audits.get(auditId)).toMatchObject({ state: 'finished', valid: 1 });
+    expect(await getAudit(db, auditId)).toMatchObject({ state: 'finished', valid: 1 });
   });
 
   it('prints nothing about how arguments are read', async () => {

@@ -12,6 +12,7 @@ import { describe, expect, it } from 'vitest';
 import type { Simulator } from '../../src/simulator/index.js';
 import { useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
+import { getAudit } from '../../src/store/audits/progress.js';
 import {
   validatedCodes,
   cellsOf,
@@ -269,7 +270,7 @@ describe('the result of an audit that was stopped', () => {
       /→ .*audits resume \d+ {3}\(works on it here, or watches; it writes .*result\.json\)\n/,
     );
     const worker = start(['worker'], { ...env, HEALTH_LISTEN: 'off' });
-    await until(async () => (await mirror().store.audits.get(BigInt(id)))?.state === 'finished');
+    await until(async () => (await getAudit(mirror().db, BigInt(id)))?.state === 'finished');
     worker.process.kill('SIGTERM');
     await worker.ended;
     const shown = await run(['audits', 'show', id], env);

@@ -46,7 +46,7 @@ async function checks(
   others: readonly OpenedAccount[] = [],
 ): Promise<string[]> {
   const own = configOf(url, more);
-  const asked = { store: mirror().store, others };
+  const asked = { db: mirror().db, others };
   const found = await checkMarketplace(own, own.sellers[0] as SellerConfig, asked, never);
   for (const { remedy } of found.checks) {
     expect(remedy ?? '', 'the reader is running doctor already').not.toMatch(/doctor/);

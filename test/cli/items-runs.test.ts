@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
+import { ensureSeller } from '../../src/store/sellers.js';
+import { lockSeller } from '../../src/store/locks.js';
 import { marketOf, printed, run } from './support.js';
 
 const mirror = useMirror();
@@ -73,7 +75,7 @@ describe('items', () => {
 
   it('warn about a seller that was added later, and list the others', async () => {
     const moment = await history();
-    await mirror().store.sellers.ensure('second', 'market.example');
+    await ensureSeller(mirror().db, 'second', 'market.example');
     const { code, stderr, stdout } = await items('--as-of', moment, '--json');
     expect(stderr).toBe('warning: no list of seller "second" has been mirrored yet\n');
     expect(code).toBe(0);
@@ -241,7 +243,7 @@ describe('a held run', () => {
 
   it('can’t be decided while another run of the seller is under way', async () => {
     const { env, id } = await held();
-    const lock = await mirror().store.sellers.lock('main');
+    const lock = await lockSeller(mirror().db, 'main');
     const { code, stderr } = await run(['runs', 'approve', id], env);
     await lock.release();
     expect(stderr).toMatch(/^error: seller "main" is already being mirrored by .*\n {2}→ /);

@@ -11,6 +11,9 @@ import type { Simulator } from '../../src/simulator/index.js';
 import type { FiredSchedule } from '../../src/store/processes.js';
 import { never, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
+import { readSellerStatuses } from '../../src/store/status.js';
+import { lockSeller } from '../../src/store/locks.js';
+import { pauseSeller } from '../../src/store/sellers.js';
 import { marketOf, printed, run, settings, start } from './support.js';
 
 const mirror = useMirror();
@@ -30,7 +33,7 @@ async function park(sim: Simulator, deps: RunDeps): Promise<void> {
 }
 
 async function report(now = new Date()) {
-  const [stored] = await mirror().store.sellers.statuses();
+  const [stored] = await readSellerStatuses(mirror().db);
   const expectation = { configured: true, staleAfterHours: 26, schedules: [], processes: [] };
   return sellerReport('main', expectation, stored ?? null, now);
 }
@@ -73,7 +76,7 @@ describe('the verdict on a copy', () => {
     );
     const died = { state: 'interrupted', problem: 'the process ended before the run did' };
     expect(await report()).toMatchObject({ verdict: 'current', running: null, lastProblem: died });
-    const lock = await mirror().store.sellers.lock('main');
+    const lock = await lockSeller(mirror().db, 'main');
     const during = await report();
     await lock.release();
     expect(during).toMatchObject({
@@ -141,9 +144,9 @@ describe('the next times of a schedule', () => {
 
   it.each(['paused', 'parked'] as const)('are not shown for a %s seller', async (obstacle) => {
     const { sim, deps } = await mirrored();
-    if (obstacle === 'paused') await mirror().store.sellers.pause('main', 'paused by ada');
+    if (obstacle === 'paused') await pauseSeller(mirror().db, 'main', 'paused by ada');
     else await park(sim, deps);
-    const [stored] = await mirror().store.sellers.statuses();
+    const [stored] = await readSellerStatuses(mirror().db);
     const processes = [process(3, ['scheduler', 'worker'], [fired])];
     const expectation = { configured: true, staleAfterHours: 26, schedules: [schedule], processes };
     const { schedules } = sellerReport('main', expectation, stored ?? null, new Date());
@@ -192,7 +195,7 @@ describe('status', () => {
 
   it('shows who paused a seller and how to resume it; --check ignores the seller', async () => {
     const { env } = await mirrored();
-    await mirror().store.sellers.pause('main', 'paused by ada');
+    await pauseSeller(mirror().db, 'main', 'paused by ada');
     await mirror().rows(`UPDATE mirror.runs SET finished_at = now() - interval '27 hours'`);
     const stdout = await printed(['status', '--check'], env);
     expect(stdout).toMatch(/^– main · paused, items mirrored 27 h ago/);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { KEY, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
+import { lockSeller } from '../../src/store/locks.js';
 import { marketOf, run, start, twoSellers } from './support.js';
 
 const mirror = useMirror();
@@ -13,7 +14,7 @@ describe('sync', () => {
   it('mirrors the other sellers when another process already mirrors one', async () => {
     const { sim } = await market();
     const env = twoSellers(mirror().databaseUrl, sim.url);
-    const lock = await mirror().store.sellers.lock('first');
+    const lock = await lockSeller(mirror().db, 'first');
     try {
       const { code, stdout, stderr } = await run(['sync', '--json'], env);
       expect(stderr).toMatch(

@@ -1,10 +1,11 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
+import { ensureSeller } from '../../src/store/sellers.js';
 import { run } from './support.js';
 
 const mirror = useMirror();
 beforeEach(async () => {
-  await mirror().store.sellers.ensure('main', 'market.example');
+  await ensureSeller(mirror().db, 'main', 'market.example');
 });
 
 /** Expects an exit code and an error on stderr: one line, mostly with a remedy in a second one. */

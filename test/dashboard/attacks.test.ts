@@ -1,6 +1,8 @@
 import { parse } from 'csv-parse/sync';
 import { describe, expect, it } from 'vitest';
 import { hashPassword } from '../../src/dashboard/passwords.js';
+import { createUser } from '../../src/store/access.js';
+import { ensureSeller } from '../../src/store/sellers.js';
 import {
   expectNothingQueued,
   formTokenIn,
@@ -17,7 +19,7 @@ import {
 const { mirror, dashboard } = useDashboard();
 
 async function addAccount(name: string, passwordHash = PASSWORD_HASH): Promise<void> {
-  await mirror().store.access.addUser({ name, role: 'viewer', passwordHash });
+  await createUser(mirror().db, { name, role: 'viewer', passwordHash });
 }
 
 const post = (
@@ -100,7 +102,7 @@ describe('another method', () => {
   });
 
   it('HEAD does not use up a login link, since messengers preview links', async () => {
-    const path = await loginLink(mirror().store);
+    const path = await loginLink(mirror().db);
     const preview = await dashboard().request(path, { method: 'HEAD' });
     expect(preview.headers.get('set-cookie')).toBeNull();
     expect((await dashboard().request(path)).status).toBe(303);
@@ -161,7 +163,7 @@ describe('a form with unusual values', () => {
   it.each(['1.5', '-15', '15e0', '1 5', '0x0f', '15.0', '', '15'])(
     'does not approve removals with the wrong number %j',
     async (items) => {
-      await mirror().store.sellers.ensure('main', 'm');
+      await ensureSeller(mirror().db, 'main', 'm');
       const [{ id } = { id: '' }] = await mirror().rows<{ id: string }>(
         `WITH run AS (
            INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at)
@@ -192,7 +194,7 @@ describe('a session', () => {
 
   it('ends when the same browser logs in again', async () => {
     const first = await dashboard().login();
-    const link = await loginLink(mirror().store);
+    const link = await loginLink(mirror().db);
     await dashboard().request(link, { headers: { cookie: first.cookie } });
     expect((await first.get('/')).status).toBe(303);
   });
@@ -304,7 +306,7 @@ describe('guessing names and passwords', () => {
   });
 
   it('a login link works after any number of wrong ones, since any web page can embed those', async () => {
-    const path = await loginLink(mirror().store);
+    const path = await loginLink(mirror().db);
     for (let n = 0; n < 40; n++) {
       expect((await dashboard().request('/login?token=x')).status).toBe(410);
     }

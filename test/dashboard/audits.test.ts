@@ -13,6 +13,9 @@ import { inline, workbookFiles, workbookOf, zipOf } from '../intake/zip.js';
 import { KEY } from '../support/mirror.js';
 import { until } from '../support/until.js';
 import { formTokenIn, HOST, type Visitor } from './dashboard.js';
+import { listAudits, cancelAudit } from '../../src/store/audits/progress.js';
+import { recordHeartbeat } from '../../src/store/processes.js';
+import { listActions } from '../../src/store/access.js';
 import { useShop } from './shop.js';
 
 const { mirror, shop, dashboard, operator, finish, env } = useShop();
@@ -109,7 +112,7 @@ async function start(url: string, fields: Record<string, string> = {}): Promise<
 async function expectRefused(url: string, fields: Record<string, string> = {}): Promise<string> {
   const reply = await postStart(url, fields);
   expect(reply.status).toBe(422);
-  expect(await mirror().store.audits.list({ limit: 1 })).toEqual([]);
+  expect(await listAudits(mirror().db, { limit: 1 })).toEqual([]);
   return reply.text();
 }
 
@@ -146,7 +149,7 @@ describe('an uploaded list', () => {
     const out = join(folder(), 'result.csv');
     expect((await run(['audits', 'export', String(auditId), '--out', out], env())).code).toBe(0);
     expect(downloaded.equals(readFileSync(out))).toBe(true);
-    const results = await resultsOf(mirror().store.audits, auditId);
+    const results = await resultsOf(mirror().db, auditId);
     const verdicts = results.flatMap(({ code, verdict }) =>
       code === null ? [] : [[code, verdict]],
     );
@@ -240,7 +243,7 @@ describe('an uploaded list', () => {
     const address = await sendReadable(new Uint8Array(bytes), { name: 'codes.xlsx', fields });
     expect(await operator().page(address)).toContain('sheet &quot;New&quot;, as requested');
     await start(address, { yes: 'yes' });
-    expect((await mirror().store.audits.list({ limit: 1 }))[0]).toMatchObject({ codes: 2 });
+    expect((await listAudits(mirror().db, { limit: 1 }))[0]).toMatchObject({ codes: 2 });
     const reply = await send(new Uint8Array(bytes), { fields: { sheet: 'None' } });
     expect(await reply.text()).toContain('Choose one with the field Sheet');
   });
@@ -275,7 +278,7 @@ describe('an uploaded list', () => {
   it('is audited although this machine can’t reach the marketplace: a worker may', async () => {
     shop().sim.faults.always('account', { kind: 'reply', status: 503, body: 'down' });
     const address = await sendCodes(3);
-    await mirror().store.processes.heartbeat({
+    await recordHeartbeat(mirror().db, {
       processId: randomUUID(),
       roles: ['worker'],
       host: 'elsewhere',
@@ -288,7 +291,7 @@ describe('an uploaded list', () => {
     expect(await operator().page(await waitFor(address))).toContain(
       'so the worker will check the API key',
     );
-    expect(await mirror().store.audits.list({ limit: 2 })).toHaveLength(1);
+    expect(await listAudits(mirror().db, { limit: 2 })).toHaveLength(1);
   });
 
   it.each([
@@ -381,7 +384,7 @@ describe('an uploaded list', () => {
         expect(await operator().page(address)).toContain('Starting the audit');
       });
       await until(async () => (await operator().get(address)).status === 303);
-      expect(await mirror().store.audits.list({ sellerIds: ['main'], limit: 5 })).toHaveLength(1);
+      expect(await listAudits(mirror().db, { sellerIds: ['main'], limit: 5 })).toHaveLength(1);
       // Logged just after the redirect is known.
       await until(async () => (await operator().page('/system')).includes('start audit'));
     } finally {
@@ -403,7 +406,7 @@ describe('the pages of audits', () => {
     const codes = listOf(shop(), 3);
     const auditId = await enter(mirror(), shop().marketplace.host, codes);
     const other = await enter(mirror(), shop().marketplace.host, codes, { sellerId: 'other' });
-    await mirror().store.audits.cancel(other);
+    await cancelAudit(mirror().db, other);
     const running = await operator().page('/audits?state=running');
     expect(running).toContain(`href="/audits/${auditId}"`);
     expect(running).not.toContain(`href="/audits/${other}"`);
@@ -429,7 +432,7 @@ describe('the pages of audits', () => {
     for (const action of ['cancel', 'resume']) {
       expect((await operator().post(`/audits/${auditId}/${action}`)).status).toBe(409);
     }
-    const logged = (await mirror().store.access.actions(10)).map(({ action }) => action);
+    const logged = (await listActions(mirror().db, 10)).map(({ action }) => action);
     expect(logged).toContain('cancel audit');
     expect(logged).toContain('resume audit');
   });

@@ -13,6 +13,8 @@ import {
 import { KEY, useMirror } from '../support/mirror.js';
 import { formTokenIn, PASSWORD } from './dashboard.js';
 import { serveProduct, type Served } from './served.js';
+import { logAction } from '../../src/store/access.js';
+import { ensureSeller } from '../../src/store/sellers.js';
 import { showcase } from './showcase.js';
 
 const mirror = useMirror();
@@ -239,7 +241,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
   async function causeUpdate(page: Page): Promise<void> {
     await page.evaluate(`document.querySelector('main').dataset.old = ''`);
     const action = { who: 'ada', action: 'sync now', target: null, outcome: 'done' };
-    await mirror().store.access.log(action);
+    await logAction(mirror().db, action);
   }
   const isUpdated = (page: Page) => page.locator('main[data-old]').waitFor({ state: 'detached' });
 
@@ -426,7 +428,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     shop.sim.seller(KEY).account = { ...shop.sim.seller(KEY).account, heading: HOSTILE.join('') };
     await shop.syncAccount();
     const { runId } = await shop.sync();
-    await mirror().store.sellers.ensure('n'.repeat(63), new URL(shop.sim.url).host);
+    await ensureSeller(mirror().db, 'n'.repeat(63), new URL(shop.sim.url).host);
     await enter(mirror(), new URL(shop.sim.url).host, ['0'.repeat(36)], {
       source: HOSTILE.join('').slice(0, 200),
     });

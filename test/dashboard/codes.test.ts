@@ -3,6 +3,7 @@ import { maskCode } from '../../src/domain/secret.js';
 import { run } from '../cli/support.js';
 import { auditDeps, enter, listOf, workThrough } from '../jobs/codes/support.js';
 import { KEY } from '../support/mirror.js';
+import { listAudits } from '../../src/store/audits/progress.js';
 import { useShop } from './shop.js';
 
 const { mirror, shop, dashboard, operator, isFinished, finish, env } = useShop();
@@ -43,7 +44,7 @@ describe('the page of a code', () => {
         // A single denial is not a verdict.
         expect(page).toMatch(/>denied<\/span>/);
         expect(page).not.toContain('unproven');
-        const [{ auditId } = { auditId: 0n }] = await mirror().store.audits.list({ limit: 1 });
+        const [{ auditId } = { auditId: 0n }] = await listAudits(mirror().db, { limit: 1 });
         const result = await (await operator().get(`/audits/${auditId}/result.csv`)).text();
         expect(result).toContain(sentence);
       }
@@ -63,7 +64,7 @@ describe('the page of a code', () => {
     const { valid } = await auditCodes();
     const path = await pathOf(valid);
     await operator().post(`${path}/check`);
-    const [newest] = await mirror().store.audits.list({ limit: 1 });
+    const [newest] = await listAudits(mirror().db, { limit: 1 });
     expect(newest).toMatchObject({ codes: 1, source: 'arguments', state: 'running' });
     expect(await operator().page(path)).toContain(`data-live="audit ${newest?.auditId}"`);
     await finish(newest?.auditId ?? 0n);

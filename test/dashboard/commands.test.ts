@@ -6,6 +6,13 @@ import { isPassword } from '../../src/dashboard/passwords.js';
 import { folder, MAIN, run, start } from '../cli/support.js';
 import { useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
+import {
+  readPasswordHash,
+  listUsers,
+  createUser,
+  startSession,
+  findSession,
+} from '../../src/store/access.js';
 import { PASSWORD, PASSWORD_HASH } from './dashboard.js';
 
 const mirror = useMirror();
@@ -20,8 +27,7 @@ beforeEach(() => {
   };
 });
 
-const storedHash = (name: string): Promise<string | null> =>
-  mirror().store.access.passwordHash(name);
+const storedHash = (name: string): Promise<string | null> => readPasswordHash(mirror().db, name);
 
 describe('seller-mirror users', () => {
   it('takes Ctrl-D at the prompt as an empty password', async () => {
@@ -66,7 +72,7 @@ describe('seller-mirror users', () => {
     const { code, stderr } = await run(['users', ...args], env, { stdin });
     expect(code).toBe(2);
     expect(stderr).toMatch(problem);
-    expect(await mirror().store.access.users()).toEqual([]);
+    expect(await listUsers(mirror().db)).toEqual([]);
   });
 
   it('refuses a taken name without changing its account', async () => {
@@ -82,16 +88,16 @@ describe('seller-mirror users', () => {
     ['remove', ['remove', 'alice']],
     ['password', ['password', 'alice']],
   ])('%s ends only the sessions of the account', async (_, args) => {
-    const { access } = mirror().store;
+    const { db } = mirror();
     for (const name of ['alice', 'bob']) {
-      await access.addUser({ name, role: 'viewer', passwordHash: PASSWORD_HASH });
+      await createUser(db, { name, role: 'viewer', passwordHash: PASSWORD_HASH });
     }
     const [alices, bobs] = [tokenHash(newToken()), tokenHash(newToken())];
-    await access.openSession(alices, { userName: 'alice' });
-    await access.openSession(bobs, { userName: 'bob' });
+    await startSession(db, alices, { userName: 'alice' });
+    await startSession(db, bobs, { userName: 'bob' });
     expect((await run(['users', ...args], env, { stdin: 'another password' })).code).toBe(0);
-    expect(await access.session(alices)).toBeNull();
-    expect(await access.session(bobs)).toMatchObject({ who: 'bob' });
+    expect(await findSession(db, alices)).toBeNull();
+    expect(await findSession(db, bobs)).toMatchObject({ who: 'bob' });
   });
 });
 

@@ -8,10 +8,11 @@ import { LiveProgress } from '../../src/dashboard/live.js';
 import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import { silentLog } from '../../src/domain/log.js';
 import type { Queues } from '../../src/service/queue/queues.js';
-import type { Role } from '../../src/store/access.js';
-import type { Store } from '../../src/store/store.js';
+import { type Role, createUser, addLoginLink } from '../../src/store/access.js';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
+import { readRunning } from '../../src/store/overview.js';
+import type { Db } from '../../src/store/db.js';
 import { KEY, never, useMirror, type Mirror } from '../support/mirror.js';
 
 export const HOST = 'http://127.0.0.1:8791';
@@ -68,11 +69,11 @@ export async function openDashboard(
   endpoint: Partial<Endpoint> = {},
   { settings = {}, maxBytes = 1024 ** 2 }: DashboardOptions = {},
 ): Promise<TestDashboard> {
-  const { store, databaseUrl } = mirror;
+  const { db, databaseUrl } = mirror;
   const env = { DATABASE_URL: databaseUrl, ...settings };
   const config = readConfig(env, { cwd: '/', needs: 'store', cronFault: () => null });
   const queues = await mirror.queues();
-  const live = new LiveProgress(() => store.overview.running());
+  const live = new LiveProgress(() => readRunning(db));
   const ended = new AbortController();
   let jobs: Promise<App> | null = null;
   const withMarketplace: App['withMarketplace'] = async (...work) => {
@@ -81,7 +82,7 @@ export async function openDashboard(
   };
   const app = dashboardApp({
     config,
-    store,
+    db,
     queues,
     live,
     log: silentLog,
@@ -118,8 +119,8 @@ export async function openDashboard(
     config,
     request,
     async login(role) {
-      if (role === undefined) return visit(await request(await loginLink(store)));
-      await store.access.addUser({ name: role, role, passwordHash: PASSWORD_HASH });
+      if (role === undefined) return visit(await request(await loginLink(db)));
+      await createUser(db, { name: role, role, passwordHash: PASSWORD_HASH });
       return visit(await logIn(request, role, PASSWORD));
     },
     async close() {
@@ -133,9 +134,9 @@ export async function openDashboard(
 }
 
 /** The path of a new login link. */
-export async function loginLink({ access }: Store, createdBy = 'a test'): Promise<string> {
+export async function loginLink(db: Db, createdBy = 'a test'): Promise<string> {
   const token = newToken();
-  await access.addLink(tokenHash(token), createdBy);
+  await addLoginLink(db, tokenHash(token), createdBy);
   return `/login?token=${token}`;
 }
 

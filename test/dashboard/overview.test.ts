@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { enter } from '../jobs/codes/support.js';
 import { KEY, never } from '../support/mirror.js';
+import { ensureSeller, pauseSeller } from '../../src/store/sellers.js';
+import { failAudit } from '../../src/store/audits/progress.js';
 import { mirrorSeller, openDashboard, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
@@ -24,9 +26,9 @@ describe('the overview', () => {
 
   it('counts copies by the states of `status`', async () => {
     await mirrorSeller(mirror());
-    const { sellers } = mirror().store;
-    for (const name of ['new', 'resting']) await sellers.ensure(name, 'm');
-    await sellers.pause('resting', 'paused by ada');
+    const { db } = mirror();
+    for (const name of ['new', 'resting']) await ensureSeller(db, name, 'm');
+    await pauseSeller(db, 'resting', 'paused by ada');
     const visitor = await dashboard().login();
     expect(await visitor.page('/')).toContain('1 copy current, 1 never mirrored, 1 paused, the');
     await mirror().rows(
@@ -138,9 +140,9 @@ describe('Needs you', () => {
   });
 
   it('starts with held runs, before stale copies', async () => {
-    const { store } = mirror();
-    for (let n = 0; n < 30; n++) await store.sellers.ensure(`never-mirrored-${n}`, 'm');
-    await store.sellers.ensure('zoe', 'm');
+    const { db } = mirror();
+    for (let n = 0; n < 30; n++) await ensureSeller(db, `never-mirrored-${n}`, 'm');
+    await ensureSeller(db, 'zoe', 'm');
     await mirror().rows(
       `INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at)
        VALUES ('zoe', 'items', 'held', 'x', now())`,
@@ -152,7 +154,7 @@ describe('Needs you', () => {
 
   it('contains failed audits', async () => {
     const auditId = await enter(mirror(), 'm', ['0'.repeat(36)], { source: 'list.csv' });
-    await mirror().store.audits.fail(auditId, 'the key was refused');
+    await failAudit(mirror().db, auditId, 'the key was refused');
     const text = await (await dashboard().login()).page('/');
     expect(text).toContain(`Audit ${auditId} failed`);
     expect(text).toContain('the key was refused');

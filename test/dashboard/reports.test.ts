@@ -8,6 +8,7 @@ import { auditDeps, enter, workThrough } from '../jobs/codes/support.js';
 import { openMarket } from '../jobs/market.js';
 import { KEY } from '../support/mirror.js';
 import { until } from '../support/until.js';
+import { ensureSeller } from '../../src/store/sellers.js';
 import { textOf, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
@@ -65,7 +66,7 @@ describe('/reports', () => {
 
   it('can be filtered by seller; an unknown seller gets 404', async () => {
     await sellItems();
-    await mirror().store.sellers.ensure('other', 'other.example');
+    await ensureSeller(mirror().db, 'other', 'other.example');
     const visitor = await dashboard().login();
     expect(textOf(await visitor.page('/reports?seller=main'))).toContain('30.50 USD');
     expect(textOf(await visitor.page('/reports?seller=other'))).toContain(

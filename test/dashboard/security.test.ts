@@ -1,4 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { changePassword, deleteUser, listActions } from '../../src/store/access.js';
 import {
   expectNothingQueued,
   formTokenIn,
@@ -25,7 +26,7 @@ describe('login and sessions', () => {
   });
 
   it('a login link works once', async () => {
-    const path = await loginLink(mirror().store);
+    const path = await loginLink(mirror().db);
     const first = await dashboard().request(path);
     expect(first.status).toBe(303);
     expect(first.headers.get('location')).toBe('/');
@@ -35,13 +36,13 @@ describe('login and sessions', () => {
   });
 
   it('a login link expires', async () => {
-    const path = await loginLink(mirror().store);
+    const path = await loginLink(mirror().db);
     await mirror().rows(`UPDATE mirror.login_links SET expires_at = now() - interval '1 second'`);
     expect((await dashboard().request(path)).status).toBe(410);
   });
 
   it('the database contains hashes, but no tokens or passwords', async () => {
-    const [, token = ''] = (await loginLink(mirror().store)).split('=');
+    const [, token = ''] = (await loginLink(mirror().db)).split('=');
     const { cookie } = await dashboard().login('viewer');
     for (const table of ['users', 'sessions', 'login_links', 'actions']) {
       const text = JSON.stringify(await mirror().rows(`SELECT t::text FROM mirror.${table} t`));
@@ -57,11 +58,8 @@ describe('login and sessions', () => {
       'after twelve hours without use',
       () => mirror().rows(`UPDATE mirror.sessions SET seen_at = now() - interval '721 minutes'`),
     ],
-    [
-      'when the password changes',
-      () => mirror().store.access.setPassword('operator', PASSWORD_HASH),
-    ],
-    ['when its account is removed', () => mirror().store.access.removeUser('operator')],
+    ['when the password changes', () => changePassword(mirror().db, 'operator', PASSWORD_HASH)],
+    ['when its account is removed', () => deleteUser(mirror().db, 'operator')],
   ])('a session ends %s', async (_, change) => {
     const visitor = await dashboard().login('operator');
     expect((await visitor.get('/')).status).toBe(200);
@@ -217,7 +215,11 @@ describe('responses', () => {
     ['an outage', new Error('Connection terminated'), 503, 'did not respond'],
   ])('name the cause of %s', async (_, error, status, text) => {
     const visitor = await dashboard().login();
-    const read = vi.spyOn(mirror().store.overview, 'running').mockRejectedValue(error);
+    const { pool } = mirror().db;
+    const query = pool.query.bind(pool);
+    const failing = (...given: Parameters<typeof query>): unknown =>
+      String(given.at(0)).includes('mirror.sellers') ? Promise.reject(error) : query(...given);
+    const read = vi.spyOn(pool, 'query').mockImplementation(failing);
     onTestFinished(() => read.mockRestore());
     const reply = await visitor.get('/');
     expect(reply.status).toBe(status);
@@ -248,7 +250,7 @@ describe('responses', () => {
   });
 
   it('the cookie is hidden from scripts and other sites', async () => {
-    const reply = await dashboard().request(await loginLink(mirror().store));
+    const reply = await dashboard().request(await loginLink(mirror().db));
     const cookie = reply.headers.get('set-cookie');
     expect(cookie).toMatch(/; HttpOnly/);
     expect(cookie).toMatch(/; SameSite=Strict/);
@@ -256,7 +258,7 @@ describe('responses', () => {
 
   it('on TLS the cookie is bound to the host', async () => {
     const secure = await openDashboard(mirror(), { isSecure: true });
-    const reply = await secure.request(await loginLink(mirror().store));
+    const reply = await secure.request(await loginLink(mirror().db));
     expect(reply.headers.get('set-cookie')).toMatch(/^__Host-seller-mirror=.*; Path=\/.*; Secure/);
   });
 });
@@ -280,7 +282,7 @@ describe('viewers and the action log', () => {
   it('the action log records who did what, and the outcome', async () => {
     const operator = await dashboard().login('operator');
     await operator.post('/sync', { seller: 'nobody' });
-    expect(await mirror().store.access.actions(10)).toMatchObject([
+    expect(await listActions(mirror().db, 10)).toMatchObject([
       { who: 'operator', action: 'sync now', target: 'nobody', outcome: 'Seller not found' },
       { who: 'operator', action: 'log in', target: null, outcome: 'done' },
     ]);

@@ -1,6 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { never } from '../support/mirror.js';
+import { recordHeartbeat } from '../../src/store/processes.js';
+import { addRequests } from '../../src/store/request-counts.js';
+import { ensureSeller, readParking } from '../../src/store/sellers.js';
+import { listActions } from '../../src/store/access.js';
 import { mirrorSeller, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
@@ -10,7 +14,7 @@ function addProcess(
   roles: readonly string[],
   kinds: readonly ('sync' | 'account' | 'recheck')[] = [],
 ) {
-  return mirror().store.processes.heartbeat({
+  return recordHeartbeat(mirror().db, {
     processId: crypto.randomUUID(),
     roles,
     host: 'elsewhere',
@@ -25,7 +29,7 @@ function addProcess(
 describe('the page of a seller', () => {
   it('shows account, items, requests, charts with tables, and the latest runs', async () => {
     await mirrorSeller(mirror());
-    await mirror().store.requests.add('main', 17);
+    await addRequests(mirror().db, 'main', 17);
     const visitor = await dashboard().login();
     const text = await visitor.page('/sellers/main');
     expect(text).toContain('ada');
@@ -45,7 +49,7 @@ describe('the page of a seller', () => {
   });
 
   it('says what fills each section before the first sync', async () => {
-    await mirror().store.sellers.ensure('main', 'market.example');
+    await ensureSeller(mirror().db, 'main', 'market.example');
     const text = await (await dashboard().login()).page('/sellers/main');
     for (const empty of [
       'Press Sync now',
@@ -89,7 +93,7 @@ describe('the page of a seller', () => {
   });
 
   it('queues one job and warns when no worker is running', async () => {
-    await mirror().store.sellers.ensure('main', 'market.example');
+    await ensureSeller(mirror().db, 'main', 'market.example');
     const visitor = await dashboard().login();
     const reply = await visitor.post('/sellers/main/sync');
     expect(reply.headers.get('location')).toBe('/sellers/main?notice=no-worker');
@@ -131,7 +135,7 @@ describe('Pause and Resume', () => {
     expect(resumed.headers.get('location')).toBe('/sellers/main?notice=resumed');
     await tick();
     expect(sim.log.length).toBeGreaterThan(requests);
-    expect(await mirror().store.access.actions(10)).toMatchObject([
+    expect(await listActions(mirror().db, 10)).toMatchObject([
       { who: 'operator', action: 'resume', target: 'main', outcome: 'done' },
       { who: 'operator', action: 'pause', target: 'main', outcome: 'done' },
       { action: 'log in' },
@@ -170,6 +174,6 @@ describe('Pause and Resume', () => {
     expect(text).toContain('refused the API key');
     expect(text).toContain('fix the key, then <code>seller-mirror sync --seller main</code>');
     await visitor.post('/sellers/main/resume');
-    expect(await mirror().store.sellers.parkingOf('main')).toBeNull();
+    expect(await readParking(mirror().db, 'main')).toBeNull();
   });
 });

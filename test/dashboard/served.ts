@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { serve } from '../../src/cli/serve.js';
 import { readConfig } from '../../src/config/index.js';
-import type { Role } from '../../src/store/access.js';
+import { type Role, createUser } from '../../src/store/access.js';
 import type { Mirror } from '../support/mirror.js';
 import { loginLink, PASSWORD_HASH } from './dashboard.js';
 
@@ -26,7 +26,7 @@ interface ServedSeller {
 
 /** Starts the product. @param settings further settings, such as `REQUESTS_PER_MINUTE` */
 export async function serveProduct(
-  { databaseUrl, store }: Mirror,
+  { databaseUrl, db }: Mirror,
   sellers: readonly ServedSeller[],
   settings: Readonly<Record<string, string>> = {},
 ): Promise<Served> {
@@ -58,9 +58,9 @@ export async function serveProduct(
   if (dashboardUrl === null) throw new Error('the dashboard is off');
   return {
     url: dashboardUrl,
-    link: async () => dashboardUrl + (await loginLink(store, 'ada@laptop')),
+    link: async () => dashboardUrl + (await loginLink(db, 'ada@laptop')),
     async addUser(role) {
-      await store.access.addUser({ name: role, role, passwordHash: PASSWORD_HASH });
+      await createUser(db, { name: role, role, passwordHash: PASSWORD_HASH });
     },
     async stop() {
       await service.stop();

@@ -14,6 +14,7 @@ import { silentLog, type Log } from '../../src/domain/log.js';
 import { ListenError, type WebServer } from '../../src/service/listen.js';
 import { selfSigned } from '../support/certificate.js';
 import { useMirror } from '../support/mirror.js';
+import { createUser, endSession } from '../../src/store/access.js';
 import { formTokenIn, loginLink, PASSWORD_HASH } from './dashboard.js';
 
 const mirror = useMirror();
@@ -28,12 +29,12 @@ async function serve(
   settings: Readonly<Record<string, string>> = {},
   log: Log = silentLog,
 ): Promise<WebServer> {
-  const { store, databaseUrl } = mirror();
+  const { db, databaseUrl } = mirror();
   const env = { DATABASE_URL: databaseUrl, DASHBOARD_LISTEN: '127.0.0.1:0', ...settings };
   const config = readConfig(env, { cwd: '/', needs: 'store', cronFault: () => null });
   const server = await startDashboard({
     config,
-    store,
+    db,
     database: { url: databaseUrl, location: null },
     log,
     queues: await mirror().queues(),
@@ -47,7 +48,7 @@ async function serve(
 
 async function addAccount(): Promise<void> {
   const account = { name: 'alice', role: 'operator', passwordHash: PASSWORD_HASH } as const;
-  await mirror().store.access.addUser(account);
+  await createUser(mirror().db, account);
 }
 
 interface Reply {
@@ -79,7 +80,7 @@ async function send(url: string, options: SendOptions = {}): Promise<Reply> {
 
 /** Logs an operator in. @returns the cookie */
 async function logIn(url: string, options: SendOptions = {}): Promise<string> {
-  const path = await loginLink(mirror().store);
+  const path = await loginLink(mirror().db);
   const { headers } = await send(url, { ...options, path });
   return headers['set-cookie']?.[0]?.split(';')[0] ?? '';
 }
@@ -371,7 +372,7 @@ describe('the event stream', () => {
     const cookie = await logIn(url);
     const { messages, ended } = await watch(url, cookie);
     await expect.poll(() => messages.length, { timeout: 20_000 }).toBeGreaterThan(0);
-    await mirror().store.access.endSession(tokenHash(cookie.split('=')[1] ?? ''));
+    await endSession(mirror().db, tokenHash(cookie.split('=')[1] ?? ''));
     await ended;
   });
 

@@ -29,7 +29,7 @@ export function useShop() {
   /** Runs a worker until the audit has finished. */
   async function finish(auditId: bigint): Promise<void> {
     const app = {
-      store: mirror().store,
+      db: mirror().db,
       config: {
         sellers: [{ name: 'main', requestsPerMinute: 0, auditCron: null, timeZone: 'UTC' }],
         alerts: null,

@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/until.js';
+import { recordHeartbeat } from '../../src/store/processes.js';
+import { requestFeedViews, readFeedRequestTime, recordDelivery } from '../../src/store/feeds.js';
+import { listActions } from '../../src/store/access.js';
 import { useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
@@ -51,7 +54,7 @@ describe('the system page', () => {
       [11, '00000000-0000-4000-8000-000000000011'],
       [12, '00000000-0000-4000-8000-000000000012'],
     ] as const) {
-      await mirror().store.processes.heartbeat({ ...base, pid, processId });
+      await recordHeartbeat(mirror().db, { ...base, pid, processId });
     }
     await mirror().rows(
       `UPDATE mirror.processes SET seen_at = now() - interval '5 minutes' WHERE pid = 12`,
@@ -62,18 +65,18 @@ describe('the system page', () => {
   });
 
   it('shows the state of feeds, and why one fails', async () => {
-    const { feeds } = mirror().store;
+    const { db } = mirror();
     const problem = 'MySQL at db: connect ECONNREFUSED';
-    await feeds.request('lake', ['items']);
-    const askedAt = await feeds.askedAt('lake');
-    await feeds.recordDelivery('lake', {
+    await requestFeedViews(db, 'lake', ['items']);
+    const askedAt = await readFeedRequestTime(db, 'lake');
+    await recordDelivery(db, 'lake', {
       problem: null,
       views: [{ view: 'items', problem: null }],
       askedAt,
     });
-    await feeds.request('warehouse', ['items', 'purchases']);
+    await requestFeedViews(db, 'warehouse', ['items', 'purchases']);
     const views = ['items', 'purchases'].map((view) => ({ view, problem }));
-    await feeds.recordDelivery('warehouse', { problem, views, askedAt });
+    await recordDelivery(db, 'warehouse', { problem, views, askedAt });
     const visitor = await dashboard().login('viewer');
     const text = await visitor.page('/system');
     expect(text).toMatch(/<td>lake<\/td>.*?<span class="state good">ok<\/span>/);
@@ -103,7 +106,7 @@ describe('Retry', () => {
     const reply = await operator.post('/system/retry', { queue: 'mirror', job });
     expect(reply.headers.get('location')).toBe('/system?notice=retried');
     expect(await dashboard().queues.counts()).toMatchObject({ mirror: { waiting: 1, failed: 0 } });
-    expect(await mirror().store.access.actions(1)).toMatchObject([
+    expect(await listActions(mirror().db, 1)).toMatchObject([
       { who: 'operator', action: 'retry job', target: job, outcome: 'done' },
     ]);
   });

@@ -1,19 +1,21 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openStore, type Store } from '../../src/store/store.js';
 import { at, invalid, load, pending, purchaseOf, valid } from '../store/audits/support.js';
 import { HistoryBook } from '../store/history-book.js';
+import { type Db, openDb } from '../../src/store/db.js';
+import { ensureSeller } from '../../src/store/sellers.js';
+import { recordResults } from '../../src/store/audits/record.js';
 import { exportView, linesOf } from './support.js';
 
 /** An advisory lock that stops writers after they have drawn their numbers, before they commit. */
 const PAUSE = 4711;
 
 let book: HistoryBook;
-let store: Store;
+let db: Db;
 let holder: pg.Client;
 beforeAll(async () => {
   book = await HistoryBook.open();
-  store = openStore(book.url, 'test');
+  db = openDb(book.url, 'test');
   holder = new pg.Client(book.url);
   await holder.connect();
   await book.pool.query(`
@@ -26,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await holder.end();
-  await store.close();
+  await db.close();
   await book.close();
 });
 
@@ -68,13 +70,13 @@ describe('rows that are numbered but not committed when an export starts', () =>
   });
 
   it('are in that export or the next one: purchases', async () => {
-    await store.sellers.ensure('main', 'x');
+    await ensureSeller(db, 'main', 'x');
     const audit = async (n: number, isValid: boolean): Promise<unknown> => {
-      const { auditId } = await load(store.audits, ['P'], { sellerId: 'main' });
-      const results = (await pending(store.audits, auditId)).map((place) =>
+      const { auditId } = await load(db, ['P'], { sellerId: 'main' });
+      const results = (await pending(db, auditId)).map((place) =>
         isValid ? valid(place, at(n), purchaseOf(place.code)) : invalid(place, at(n)),
       );
-      return store.audits.record(auditId, results, results.length);
+      return recordResults(db, auditId, results, results.length);
     };
     await audit(1, true);
     const lines = await exportDuring('purchases', () => audit(2, false));

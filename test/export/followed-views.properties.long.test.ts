@@ -4,7 +4,6 @@ import initSqlJs from 'sql.js';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ChangeCursor } from '../../src/domain/change-cursor.js';
 import { FOLLOWED_VIEWS, followRule } from '../../src/store/followed-views.js';
-import { openStore, type Store } from '../../src/store/store.js';
 import { HistoryBook } from '../store/history-book.js';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.js';
 import {
@@ -16,16 +15,17 @@ import {
   SELLERS,
   type Valued,
 } from './sequences.js';
+import { type Db, openDb } from '../../src/store/db.js';
 import { documented, exportView, linesOf } from './support.js';
 
 let book: HistoryBook;
-let store: Store;
+let db: Db;
 let other: TestDatabase;
 let target: pg.Pool;
 let SQL: Awaited<ReturnType<typeof initSqlJs>>;
 beforeAll(async () => {
   book = await HistoryBook.open();
-  store = openStore(book.url, 'test');
+  db = openDb(book.url, 'test');
   other = await createTestDatabase({ empty: true });
   target = new pg.Pool({ connectionString: other.url, max: 1 });
   target.on('error', () => undefined);
@@ -34,7 +34,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await target.end();
   await other.drop();
-  await store.close();
+  await db.close();
   await book.close();
 });
 
@@ -152,7 +152,7 @@ it('copies in PostgreSQL and SQLite equal the views after any sequence of nights
       for (const [n, step] of sequence.entries()) {
         if (step.kind === 'night') {
           await mirrorNight(book, n, step, () => followBoth(step.followed));
-        } else if (step.kind === 'audit') await auditCodes(store, n, step);
+        } else if (step.kind === 'audit') await auditCodes(db, n, step);
         else await followBoth(step.views);
       }
       for (const seller of SELLERS) await book.settle(seller);

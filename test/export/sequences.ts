@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import type { Json } from '../../src/domain/item.js';
 import { FOLLOWED_VIEWS } from '../../src/store/followed-views.js';
-import type { Store } from '../../src/store/store.js';
 import { at, invalid, load, pending, purchaseOf, valid } from '../store/audits/support.js';
+import type { Db } from '../../src/store/db.js';
+import { ensureSeller } from '../../src/store/sellers.js';
+import { recordResults } from '../../src/store/audits/record.js';
 import type { HistoryBook } from '../store/history-book.js';
 
 /** The sellers of the steps. */
@@ -80,15 +82,11 @@ export async function mirrorNight(
 }
 
 /** Records an audit with the step's results. */
-export async function auditCodes(
-  store: Store,
-  n: number,
-  step: Valued<typeof audit>,
-): Promise<void> {
-  await store.sellers.ensure(step.seller, 'x');
+export async function auditCodes(db: Db, n: number, step: Valued<typeof audit>): Promise<void> {
+  await ensureSeller(db, step.seller, 'x');
   const names = step.codes.map(({ code }) => code);
-  const { auditId } = await load(store.audits, names, { sellerId: step.seller });
-  const asked = await pending(store.audits, auditId);
+  const { auditId } = await load(db, names, { sellerId: step.seller });
+  const asked = await pending(db, auditId);
   const results = asked.map((place) => {
     const code = step.codes.find(({ code }) => code === place.code);
     if (code?.isValid !== true) return invalid(place, at(n));
@@ -102,5 +100,5 @@ export async function auditCodes(
     const purchase = { licenseType: code.license, supportedUntil: code.supportedUntil };
     return valid(place, at(n), { raw, value: { ...value, ...purchase } });
   });
-  await store.audits.record(auditId, results, results.length);
+  await recordResults(db, auditId, results, results.length);
 }

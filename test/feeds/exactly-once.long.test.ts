@@ -8,7 +8,6 @@ import { deliverFeed, type FeedContent, type ViewReport } from '../../src/feeds/
 import { TargetError } from '../../src/feeds/target.js';
 import { Exports, withExports } from '../../src/store/exports.js';
 import { FOLLOWED_VIEWS, followRule } from '../../src/store/followed-views.js';
-import { openStore, type Store } from '../../src/store/store.js';
 import {
   audit,
   auditCodes,
@@ -19,6 +18,7 @@ import {
   type Valued,
 } from '../export/sequences.js';
 import { HistoryBook } from '../store/history-book.js';
+import { type Db, openDb } from '../../src/store/db.js';
 import {
   FEED,
   openDatabases,
@@ -39,19 +39,19 @@ const VIEWS = [...FOLLOWED_VIEWS, 'sync_runs'];
 const MAX_ADDED_COLUMNS = 4;
 
 let book: HistoryBook;
-let store: Store;
+let db: Db;
 let source: Source;
 let databases: FeedDatabase[];
 beforeAll(async () => {
   book = await HistoryBook.open();
-  store = openStore(book.url, 'test');
+  db = openDb(book.url, 'test');
   source = await Source.open();
   databases = await openDatabases();
 });
 afterAll(async () => {
   for (const database of databases) await database.close();
   await source.close();
-  await store.close();
+  await db.close();
   await book.close();
 });
 
@@ -441,7 +441,7 @@ it('a target always holds what the views showed at its cursor, through kills, ou
       }
       for (const [n, step] of sequence.entries()) {
         if (step.kind === 'night') await mirrorNight(book, n, step, source.record);
-        else if (step.kind === 'audit') await auditCodes(store, n, step);
+        else if (step.kind === 'audit') await auditCodes(db, n, step);
         else if (step.kind === 'add column') await source.addColumn();
         else if (step.kind === 'restore') await source.restore();
         if (step.kind === 'deliver' || step.kind === 'people') {

@@ -13,6 +13,7 @@ import { run } from '../cli/support.js';
 import { openMarket, openSynced } from '../jobs/market.js';
 import { sync } from '../service/queue/support.js';
 import { useMirror } from '../support/mirror.js';
+import { listFeedStates, requestFeedViews } from '../../src/store/feeds.js';
 import { until } from '../support/until.js';
 
 const mirror = useMirror();
@@ -203,7 +204,7 @@ describe('feed', () => {
 describe('feeds of a service', () => {
   it('deliver as jobs after a sync, once even if requested several times', async () => {
     const config = readConfig(env, { cwd: dir, needs: 'store', cronFault: () => null });
-    const app = { config, database: { url: mirror().databaseUrl }, store: mirror().store } as never;
+    const app = { config, database: { url: mirror().databaseUrl }, db: mirror().db } as never;
     const queues = await openQueues({
       target: null,
       databaseUrl: mirror().databaseUrl,
@@ -217,7 +218,7 @@ describe('feeds of a service', () => {
       await requestFeeds(app, queues, silentLog);
       expect((await queues.counts()).feeds.waiting).toBe(1);
       queues.work('feeds', feedHandler(app), { concurrency: 1 });
-      await until(async () => (await mirror().store.feeds.list())[0]?.deliveredAt instanceof Date);
+      await until(async () => (await listFeedStates(mirror().db))[0]?.deliveredAt instanceof Date);
       await until(async () => (await queues.counts()).feeds.active === 0);
       expect((await queues.counts()).feeds).toMatchObject({ waiting: 0, failed: 0 });
       expect((await cli('run')).stdout).toContain('items: no change');
@@ -232,7 +233,7 @@ describe('feeds of a service', () => {
       { name: 'lake', folder: 'lake', format: 'ndjson', views: ['items'] },
     ]);
     const config = readConfig(env, { cwd: dir, needs: 'store', cronFault: () => null });
-    const { store, databaseUrl } = mirror();
+    const { db, databaseUrl } = mirror();
     const market = await openMarket(mirror(), 13);
     const withMarketplace = (_: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
       work(market.deps);
@@ -240,7 +241,7 @@ describe('feeds of a service', () => {
     const app = {
       config: { ...config, sellers },
       database: { url: databaseUrl },
-      store,
+      db,
       withMarketplace,
     } as never;
     const queues = await openQueues({
@@ -252,7 +253,7 @@ describe('feeds of a service', () => {
       log: silentLog,
     });
     const stateOf = async (name: string) =>
-      (await store.feeds.list()).find(({ feed }) => feed === name);
+      (await listFeedStates(db)).find(({ feed }) => feed === name);
     try {
       queues.work('feeds', feedHandler(app), { concurrency: 2 });
       queues.work('mirror', mirrorHandler(app, queues), { concurrency: 1 });
@@ -284,8 +285,8 @@ describe('feeds of a service', () => {
     feeds([{ name: 'lake', folder: 'file/lake', format: 'ndjson', views: ['items'] }]);
     writeFileSync(join(dir, 'file'), 'no folder');
     const config = readConfig(env, { cwd: dir, needs: 'store', cronFault: () => null });
-    const { store, databaseUrl } = mirror();
-    const app = { config, database: { url: databaseUrl }, store } as never;
+    const { db, databaseUrl } = mirror();
+    const app = { config, database: { url: databaseUrl }, db } as never;
     const queues = await openQueues({
       target: null,
       databaseUrl,
@@ -294,7 +295,7 @@ describe('feeds of a service', () => {
       applicationName: 'test',
       log: silentLog,
     });
-    const state = async () => (await store.feeds.list())[0];
+    const state = async () => (await listFeedStates(db))[0];
     try {
       queues.work('feeds', feedHandler(app), { concurrency: 1 });
       await requestFeeds(app, queues, silentLog);
@@ -318,7 +319,7 @@ describe('feeds of a service', () => {
 
   it('get a new job if the queue has lost theirs', async () => {
     const config = readConfig(env, { cwd: dir, needs: 'store', cronFault: () => null });
-    await mirror().store.feeds.request('lake', ['items']);
+    await requestFeedViews(mirror().db, 'lake', ['items']);
     const asked: string[] = [];
     const queues = {
       addFeed: (feed: string) => {
@@ -326,7 +327,7 @@ describe('feeds of a service', () => {
         return Promise.resolve({ jobId: feed, added: true });
       },
     };
-    const stop = watchFeeds({ config, store: mirror().store } as never, queues, silentLog);
+    const stop = watchFeeds({ config, db: mirror().db } as never, queues, silentLog);
     await until(() => Promise.resolve(asked.length > 0));
     stop?.();
     expect(asked).toEqual(['lake']);

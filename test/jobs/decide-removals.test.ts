@@ -3,6 +3,9 @@ import { decideRemovals } from '../../src/jobs/decide-removals.js';
 import { describeAlert } from '../../src/service/alerts/alerts.js';
 import type { RunDeps } from '../../src/jobs/types.js';
 import { useMirror } from '../support/mirror.js';
+import { getRun } from '../../src/store/runs.js';
+import { parkSeller, readParking } from '../../src/store/sellers.js';
+import { readSellerStatuses } from '../../src/store/status.js';
 import { openSynced } from './market.js';
 
 const mirror = useMirror();
@@ -16,7 +19,7 @@ async function held(deps: Partial<RunDeps> = {}) {
 }
 
 const decide = (runId: bigint, decision: 'approved' | 'rejected') =>
-  decideRemovals({ store: mirror().store, holder: 'a test', by: 'ada on a test' }, runId, decision);
+  decideRemovals({ db: mirror().db, holder: 'a test', by: 'ada on a test' }, runId, decision);
 
 async function idsIn(state: string): Promise<number[]> {
   const rows = (await mirror().items()).filter((row) => row.state === state);
@@ -63,9 +66,9 @@ describe('approving', () => {
     });
     expect(sim.log.length).toBe(asked);
     expect(await idsIn('removed')).toEqual(GONE);
-    const run = (await mirror().store.runs.get(done.approvalRunId ?? 0n))?.run;
+    const run = (await getRun(mirror().db, done.approvalRunId ?? 0n))?.run;
     expect(run).toMatchObject({ kind: 'approval', state: 'succeeded', removed: 12 });
-    const decided = (await mirror().store.runs.get(report.runId))?.run;
+    const decided = (await getRun(mirror().db, report.runId))?.run;
     expect(decided).toMatchObject({ decision: 'approved', approvalRunId: done.approvalRunId });
     const removals = (await changes()).filter((row) => row['run'] === String(done.approvalRunId));
     expect(removals).toEqual(
@@ -166,10 +169,10 @@ describe('approving', () => {
 
   it('leaves a parked seller parked', async () => {
     const { report } = await held();
-    const { store } = mirror();
-    await store.sellers.park('main', { code: 'refused', reason: 'x', runId: report.runId });
+    const { db } = mirror();
+    await parkSeller(db, 'main', { code: 'refused', reason: 'x', runId: report.runId });
     await decide(report.runId, 'approved');
-    expect(await store.sellers.parkingOf('main')).not.toBeNull();
+    expect(await readParking(db, 'main')).not.toBeNull();
   });
 
   it('is refused for an unknown run and for a run that was not held', async () => {
@@ -243,14 +246,14 @@ it('a decision about an older held run is refused, naming the newer one', async 
 
 it('a decision clears the problem in the status and drops the alert', async () => {
   const { report } = await held();
-  const { store } = mirror();
+  const { db } = mirror();
   const runId = String(report.runId);
-  expect(await store.sellers.statuses()).toMatchObject([
+  expect(await readSellerStatuses(db)).toMatchObject([
     { lastProblem: { state: 'held' }, held: { items: 12 } },
   ]);
   await decide(report.runId, 'rejected');
-  expect(await store.sellers.statuses()).toMatchObject([{ lastProblem: null, held: null }]);
-  expect(await describeAlert(store, { kind: 'run-held', runId }, new Date())).toEqual({
+  expect(await readSellerStatuses(db)).toMatchObject([{ lastProblem: null, held: null }]);
+  expect(await describeAlert(db, { kind: 'run-held', runId }, new Date())).toEqual({
     dropped: `run ${runId} was rejected`,
   });
 });

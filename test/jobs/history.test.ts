@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { RunDeps } from '../../src/jobs/types.js';
 import { notationQuirks } from '../../src/simulator/index.js';
 import { KEY, useMirror } from '../support/mirror.js';
+import { readChanges, readLastChangeNumber } from '../../src/store/item-changes.js';
+import { listRuns } from '../../src/store/runs.js';
 import { openMarket, openSynced } from './market.js';
 
 const mirror = useMirror();
@@ -22,7 +24,7 @@ async function history(): Promise<unknown[]> {
 }
 
 async function changeLines(): Promise<string[]> {
-  const changes = await mirror().store.items.changes({ limit: 1_000 });
+  const changes = await readChanges(mirror().db, { limit: 1_000 });
   return changes.map((change) => `${change.itemId} ${change.class} ${change.field}`);
 }
 
@@ -88,17 +90,17 @@ describe('history', () => {
 
   it('restarts when the table was emptied, as with a first load', async () => {
     const { sync } = await synced(5);
-    const before = await mirror().store.items.lastChangeNumber();
+    const before = await readLastChangeNumber(mirror().db);
     await mirror().pool.query('TRUNCATE mirror.items');
     await sync();
     expect(await changeLines()).toEqual([]);
-    expect(await mirror().store.items.lastChangeNumber()).toBeGreaterThan(before);
+    expect(await readLastChangeNumber(mirror().db)).toBeGreaterThan(before);
   });
 });
 
 describe('a wide change', () => {
   const marks = async (): Promise<unknown[]> =>
-    (await mirror().store.runs.list({ limit: 10 })).map((run) => run.wideFields).reverse();
+    (await listRuns(mirror().db, { limit: 10 })).map((run) => run.wideFields).reverse();
 
   it('is not recorded when most items only returned unchanged', async () => {
     const { catalogue, sync } = await market(40);

@@ -82,14 +82,14 @@ const SCRIPT = `
   const [dist, url, databaseUrl, key, tuning] = process.argv.slice(1);
   const from = (path) => import(dist + path);
   const { openQueues } = await from('service/queue/queues.js');
-  const { openStore } = await from('store/store.js');
+  const { openDb } = await from('store/db.js');
   const { createMarketplace } = await from('marketplace/client.js');
   const { unlimitedBudget } = await from('marketplace/budget.js');
   const { Secret } = await from('domain/secret.js');
   const { performAuditChunk } = await from('jobs/codes/perform-chunk.js');
   const { chunkEnqueuer } = await from('service/watches.js');
   const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
-  const store = openStore(databaseUrl, 'a worker');
+  const db = openDb(databaseUrl, 'a worker');
   const queues = await openQueues({
     target: null, databaseUrl, prefix: 'p', keepJobsDays: 1, applicationName: 'a worker', log,
     tuning: { ...JSON.parse(tuning), backoff: () => 20 },
@@ -99,7 +99,7 @@ const SCRIPT = `
     baseUrl: new URL(url), key: new Secret(key), budget: unlimitedBudget, retry,
   });
   const deps = {
-    store, marketplace, sellerId: 'main', callCount: () => 0, concurrency: ${CALLS}, spacingMs: 0,
+    db, marketplace, sellerId: 'main', callCount: () => 0, concurrency: ${CALLS}, spacingMs: 0,
     batchStates: new Map(), lookAfterMs: 0, enqueueChunk: chunkEnqueuer(queues, 'main'),
   };
   queues.work('audits', async ({ auditId, chunk }, { signal }) => {
@@ -124,7 +124,7 @@ it('workers killed at any moment lose no code, settle none twice and repeat few 
   const codes = listOf(shop, 1_200, 6);
   const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 100 });
   const queues = await postgresQueueAt(mirror().databaseUrl).open();
-  await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
+  await enqueueNext(mirror().db, auditId, chunkEnqueuer(queues, 'main'));
   // As slow as over a network, so that there is something to kill.
   shop.sim.faults.always('any', { kind: 'stall', ms: 50 });
   const dice = diceOf(4);

@@ -4,9 +4,10 @@ import type { JobOutcome } from '../../src/jobs/types.js';
 import { syncItems } from '../../src/jobs/sync-items.js';
 import type { RunDeps } from '../../src/jobs/types.js';
 import type { Simulator } from '../../src/simulator/index.js';
-import { openStore } from '../../src/store/store.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
+import { lockSeller } from '../../src/store/locks.js';
+import { openDb } from '../../src/store/db.js';
 import { openMarket } from './market.js';
 
 const mirror = useMirror();
@@ -186,19 +187,16 @@ describe('a job that is told to stop', () => {
 
   it('is handed back, not put off, when the seller is busy', async () => {
     const sim = await market();
-    const lock = await mirror().store.sellers.lock('main');
+    const lock = await lockSeller(mirror().db, 'main');
     const stop = new AbortController();
     const deps = mirror().deps(sim.url);
     const busy: RunDeps = {
       ...deps,
-      store: {
-        ...deps.store,
-        sellers: {
-          ...deps.store.sellers,
-          lock: (sellerId) => {
-            stop.abort();
-            return deps.store.sellers.lock(sellerId);
-          },
+      db: {
+        ...deps.db,
+        get locks() {
+          stop.abort();
+          return deps.db.locks;
         },
       },
     };
@@ -239,10 +237,10 @@ describe('a temporary failure', () => {
 
   it('to reach the store is one line without the password', async () => {
     const sim = await market();
-    const store = openStore('postgresql://nobody:pass-word@127.0.0.1:1/none', 'test');
-    const deps = { ...mirror().deps(sim.url), store };
+    const db = openDb('postgresql://nobody:pass-word@127.0.0.1:1/none', 'test');
+    const deps = { ...mirror().deps(sim.url), db };
     const outcome = await performMirrorTask(deps, job(), never);
-    await store.close();
+    await db.close();
     expect(outcome).toMatchObject({ kind: 'retry', alert: null });
     if (outcome.kind !== 'retry') throw new Error('unreachable');
     expect(outcome.problem).toMatch(/connection was refused/);

@@ -19,6 +19,7 @@ import {
 import { describeOnRedis, postgresQueueAt, redisQueue, type TestQueue } from './queue/support.js';
 import { never, useMirror } from '../support/mirror.js';
 import { redisTarget } from '../support/redis.js';
+import { cancelAudit, resumeAudit, listAudits } from '../../src/store/audits/progress.js';
 import { until } from '../support/until.js';
 
 const mirror = useMirror();
@@ -31,9 +32,9 @@ const SELLER = {
 
 /** An app whose seller sells in the shop. */
 function appOf(shop: Shop): App {
-  const { store } = mirror();
+  const { db } = mirror();
   return {
-    store,
+    db,
     config: {
       sellers: [SELLER],
       recheck: { share: 0.5, olderThanDays: 30 },
@@ -67,9 +68,9 @@ function describeWork(title: string, testQueue: () => TestQueue): void {
       const queues = await testQueue().open({ tuning: { commandMs: 10_000, answerMs: 20_000 } });
       const codes = listOf(shop, 160);
       const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 20 });
-      await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
+      await enqueueNext(mirror().db, auditId, chunkEnqueuer(queues, 'main'));
       expect((await queues.counts()).audits.waiting).toBe(1);
-      await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
+      await enqueueNext(mirror().db, auditId, chunkEnqueuer(queues, 'main'));
       expect((await queues.counts()).audits.waiting).toBe(1);
       const handle = auditHandler(appOf(shop), queues);
       let running = 0;
@@ -99,11 +100,11 @@ function describeWork(title: string, testQueue: () => TestQueue): void {
       const shop = await openShop();
       const queues = await testQueue().open();
       const app = appOf(shop);
-      const { audits } = mirror().store;
+      const { db } = mirror();
       const codes = listOf(shop, 120);
       const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 20 });
-      shop.sim.afterRequests(50, () => void audits.cancel(auditId));
-      await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
+      shop.sim.afterRequests(50, () => void cancelAudit(db, auditId));
+      await enqueueNext(mirror().db, auditId, chunkEnqueuer(queues, 'main'));
       const worker = queues.work('audits', auditHandler(app, queues), { concurrency: 2 });
       await until(async () => (await progress(mirror(), auditId)).state === 'cancelled');
       await until(async () => {
@@ -111,7 +112,7 @@ function describeWork(title: string, testQueue: () => TestQueue): void {
         return waiting + active === 0;
       });
       expect((await progress(mirror(), auditId)).pending).toBeGreaterThan(0);
-      await audits.resume(auditId);
+      await resumeAudit(db, auditId);
       // Only the watch enqueues chunks.
       const stopWatch = watchAudits(app, queues, silentLog);
       await until(() => isFinished(auditId));
@@ -128,7 +129,7 @@ function describeWork(title: string, testQueue: () => TestQueue): void {
         const queues = await place.open();
         const codes = listOf(shop, 100);
         const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 50 });
-        await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
+        await enqueueNext(mirror().db, auditId, chunkEnqueuer(queues, 'main'));
         let seen = 0;
         const holder = queues.work(
           'audits',
@@ -147,10 +148,10 @@ function describeWork(title: string, testQueue: () => TestQueue): void {
         await until(() => seen === 1);
         if (jobState === 'delayed') await holder.stop(1_000);
         const others = await place.open();
-        await enqueueNext(mirror().store, auditId, chunkEnqueuer(others, 'main'));
+        await enqueueNext(mirror().db, auditId, chunkEnqueuer(others, 'main'));
         expect((await others.counts()).audits.waiting).toBe(0);
         const again = chunkEnqueuer(others, 'main', { force: true });
-        await enqueueNext(mirror().store, auditId, again);
+        await enqueueNext(mirror().db, auditId, again);
         others.work('audits', auditHandler(appOf(shop), others), { concurrency: 2 });
         await until(() => isFinished(auditId));
         expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
@@ -164,7 +165,7 @@ function describeWork(title: string, testQueue: () => TestQueue): void {
       const codes = listOf(shop, 60);
       const handle = auditHandler(appOf(shop), queues);
       const auditId = await enter(mirror(), shop.marketplace.host, codes);
-      await enqueueNext(mirror().store, auditId, chunkEnqueuer(queues, 'main'));
+      await enqueueNext(mirror().db, auditId, chunkEnqueuer(queues, 'main'));
       const worker = queues.work('audits', handle, { concurrency: 1 });
       await until(() => isFinished(auditId));
       await worker.stop(1_000);
@@ -178,7 +179,7 @@ function describeWork(title: string, testQueue: () => TestQueue): void {
       const first = await handle(task, CONTEXT);
       const again = await handle(task, CONTEXT);
       expect(again).toEqual(first);
-      const [newest, ...others] = await mirror().store.audits.list({ limit: 10 });
+      const [newest, ...others] = await listAudits(mirror().db, { limit: 10 });
       expect(newest).toMatchObject({ source: 'recheck', state: 'running', codes: due.length });
       expect(others.length).toBe(1);
     });

@@ -16,6 +16,7 @@ import {
   type MetricSources,
 } from '../../src/service/metrics.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
+import { readSellerStatuses } from '../../src/store/status.js';
 import { parseExposition, valueOf } from './exposition.js';
 
 const NO_JOBS: QueueCounts = { waiting: 0, active: 0, delayed: 0, completed: 0, failed: 0 };
@@ -328,7 +329,7 @@ describe('on a real store', () => {
   it('shows the events of runs and the state of the database', async () => {
     const catalogue = seededCatalogue({ seed: 7, count: 12 });
     const market = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
-    const metrics = metricsOf({ copies: () => mirror().store.sellers.statuses() });
+    const metrics = metricsOf({ copies: () => readSellerStatuses(mirror().db) });
     const deps = mirror().deps(market.url, {
       onRun: (event) => metrics.onRun('main', event),
       client: { onCall: (call) => metrics.onCall('main', call) },

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { recordHeartbeat, listLiveProcesses, removeProcess } from '../../src/store/processes.js';
 import { useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();
@@ -14,28 +15,28 @@ describe('the list of live processes', () => {
   });
 
   it('has the processes that sent a heartbeat, by role, until they end', async () => {
-    const { processes } = mirror().store;
-    await processes.heartbeat(info(1, 'worker'));
-    await processes.heartbeat(info(2, 'scheduler'));
-    await processes.heartbeat(info(1, 'worker', 'scheduler'));
-    expect(await processes.live(60_000)).toHaveLength(2);
-    expect(await processes.live(60_000, 'worker')).toMatchObject([
+    const { db } = mirror();
+    await recordHeartbeat(db, info(1, 'worker'));
+    await recordHeartbeat(db, info(2, 'scheduler'));
+    await recordHeartbeat(db, info(1, 'worker', 'scheduler'));
+    expect(await listLiveProcesses(db, 60_000)).toHaveLength(2);
+    expect(await listLiveProcesses(db, 60_000, 'worker')).toMatchObject([
       { ...info(1, 'worker', 'scheduler'), seenAt: expect.any(Date) as Date },
     ]);
-    await processes.remove(info(1).processId);
-    expect(await processes.live(60_000, 'worker')).toMatchObject([]);
+    await removeProcess(db, info(1).processId);
+    expect(await listLiveProcesses(db, 60_000, 'worker')).toMatchObject([]);
   });
 
   it('leaves out processes without a recent heartbeat, and deletes them after a day', async () => {
-    const { processes } = mirror().store;
-    await processes.heartbeat(info(1, 'worker'));
-    await processes.heartbeat(info(2, 'worker'));
+    const { db } = mirror();
+    await recordHeartbeat(db, info(1, 'worker'));
+    await recordHeartbeat(db, info(2, 'worker'));
     await mirror().rows(
       `UPDATE mirror.processes
           SET seen_at = now() - CASE pid WHEN 1 THEN interval '25 hours' ELSE interval '2 minutes' END`,
     );
-    expect(await processes.live(60_000, 'worker')).toMatchObject([]);
-    await processes.heartbeat(info(3, 'worker'));
+    expect(await listLiveProcesses(db, 60_000, 'worker')).toMatchObject([]);
+    await recordHeartbeat(db, info(3, 'worker'));
     expect(await mirror().rows('SELECT pid FROM mirror.processes ORDER BY pid')).toEqual([
       ...[{ pid: 2 }, { pid: 3 }],
     ]);

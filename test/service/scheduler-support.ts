@@ -3,8 +3,11 @@ import {
   Scheduler,
   type ScheduledTask,
   type SchedulerOptions,
+  type TickRecords,
 } from '../../src/service/scheduler.js';
 import type { SellerSchedule } from '../../src/service/ticks.js';
+import type { Db } from '../../src/store/db.js';
+import { readSchedules, recordTicks } from '../../src/store/schedules.js';
 import { recordingLog, type LogLine } from './queue/support.js';
 
 export const at = (iso: string): Date => new Date(iso);
@@ -37,6 +40,14 @@ export class FakeQueue {
   }
 }
 
+/** The ticks in a database. */
+export function ticksIn(db: Db): TickRecords {
+  return {
+    read: (keys) => readSchedules(db, keys),
+    record: (done, credible) => recordTicks(db, done, credible),
+  };
+}
+
 export function nightly(more: Partial<SellerSchedule> = {}): SellerSchedule {
   const schedule = { seller: 'acme', marketplace: 'market.example', kind: 'sync' } as const;
   return { ...schedule, cron: '0 2 * * *', timeZone: 'UTC', ...more };
@@ -52,7 +63,7 @@ export interface TestScheduler {
   advanceTo(to: string, stepMs?: number): Promise<void>;
 }
 
-export type TestSchedulerOptions = Pick<SchedulerOptions, 'store'> &
+export type TestSchedulerOptions = Pick<SchedulerOptions, 'ticks'> &
   Partial<SchedulerOptions> & {
     readonly queue: FakeQueue;
     readonly from: string;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Scheduler, type SchedulerOptions } from '../../src/service/scheduler.js';
+import { Scheduler, type TickRecords } from '../../src/service/scheduler.js';
 import { describeSchedule } from '../../src/service/ticks.js';
 import type { ScheduleRecord } from '../../src/store/schedules.js';
 import { useMirror } from '../support/mirror.js';
@@ -8,9 +8,11 @@ import {
   FakeQueue,
   nightly,
   startScheduler,
+  ticksIn,
   type TestScheduler,
   type TestSchedulerOptions,
 } from './scheduler-support.js';
+import { ensureSeller } from '../../src/store/sellers.js';
 import { recordingLog } from './queue/support.js';
 
 const mirror = useMirror();
@@ -19,11 +21,11 @@ function start(
   queue: FakeQueue,
   options: Partial<TestSchedulerOptions> & { readonly from: string },
 ): Promise<TestScheduler> {
-  return startScheduler({ queue, store: mirror().store, ...options });
+  return startScheduler({ queue, ticks: ticksIn(mirror().db), ...options });
 }
 
 async function addRun(kind: 'account' | 'items', startedAt: string): Promise<void> {
-  await mirror().store.sellers.ensure('acme', 'market.example');
+  await ensureSeller(mirror().db, 'acme', 'market.example');
   await mirror().rows(
     `INSERT INTO mirror.runs (seller_id, kind, state, holder, started_at)
      VALUES ('acme', $1::mirror.run_kind, 'succeeded', 'a test', $2)`,
@@ -180,16 +182,14 @@ describe('while a scheduler runs', () => {
 
   it('an outage of the database repeats ticks with the same job id', async () => {
     let isDown = false;
-    const { read, record } = mirror().store.schedules;
-    const store: SchedulerOptions['store'] = {
-      schedules: {
-        read,
-        record: (done, credible) =>
-          isDown ? Promise.reject(new Error('the database is down')) : record(done, credible),
-      },
+    const { read, record } = ticksIn(mirror().db);
+    const ticks: TickRecords = {
+      read,
+      record: (done, credible) =>
+        isDown ? Promise.reject(new Error('the database is down')) : record(done, credible),
     };
     const queue = new FakeQueue();
-    const one = await start(queue, { store, from: '2026-11-20T12:00:00Z', catchUp: false });
+    const one = await start(queue, { ticks, from: '2026-11-20T12:00:00Z', catchUp: false });
     isDown = true;
     await one.checkAt('2026-11-21T02:00:00Z');
     await one.checkAt('2026-11-21T02:00:30Z');
@@ -261,18 +261,16 @@ describe('several schedulers', () => {
 
 describe('a thousand sellers', () => {
   it('cost a few statements and a limited number of calls at a time', async () => {
-    const { read, record } = mirror().store.schedules;
+    const { read, record } = ticksIn(mirror().db);
     let statements = 0;
-    const store: SchedulerOptions['store'] = {
-      schedules: {
-        read: (keys) => {
-          statements += 1;
-          return read(keys);
-        },
-        record: (done, credible) => {
-          statements += 1;
-          return record(done, credible);
-        },
+    const ticks: TickRecords = {
+      read: (keys) => {
+        statements += 1;
+        return read(keys);
+      },
+      record: (done, credible) => {
+        statements += 1;
+        return record(done, credible);
       },
     };
     const schedules = Array.from({ length: 1_000 }, (_, n) => [
@@ -280,7 +278,7 @@ describe('a thousand sellers', () => {
       nightly({ seller: `seller-${n}`, cron: `${n % 60} * * * *`, kind: 'account' }),
     ]).flat();
     const queue = new FakeQueue();
-    const one = await start(queue, { store, from: '2026-11-21T12:00:00Z', schedules });
+    const one = await start(queue, { ticks, from: '2026-11-21T12:00:00Z', schedules });
     expect(queue.jobs.size).toBe(2_000);
     expect(queue.load.most).toBeLessThanOrEqual(16);
     expect(statements).toBe(2);
@@ -305,23 +303,21 @@ describe('a thousand sellers', () => {
 });
 
 /** Records in memory: a real database could not keep up with a fake clock. */
-function memoryStore(): SchedulerOptions['store'] {
+function memoryTicks(): TickRecords {
   const records = new Map<string, ScheduleRecord>();
   return {
-    schedules: {
-      read: (keys) =>
-        Promise.resolve(
-          keys.map(({ seller, kind }) => {
-            const record = records.get(`${kind} ${seller}`) ?? null;
-            return { seller, kind, record, enqueuedAt: null, lastRunAt: null };
-          }),
-        ),
-      record: (done) => {
-        for (const { seller, kind, cron, timeZone, lastTick } of done) {
-          records.set(`${kind} ${seller}`, { cron, timeZone, lastTick });
-        }
-        return Promise.resolve();
-      },
+    read: (keys) =>
+      Promise.resolve(
+        keys.map(({ seller, kind }) => {
+          const record = records.get(`${kind} ${seller}`) ?? null;
+          return { seller, kind, record, enqueuedAt: null, lastRunAt: null };
+        }),
+      ),
+    record: (done) => {
+      for (const { seller, kind, cron, timeZone, lastTick } of done) {
+        records.set(`${kind} ${seller}`, { cron, timeZone, lastTick });
+      }
+      return Promise.resolve();
     },
   };
 }
@@ -336,7 +332,7 @@ async function threeDays(
   const queue = new FakeQueue();
   const scheduler = new Scheduler({
     schedules: [nightly({ cron, timeZone })],
-    store: memoryStore(),
+    ticks: memoryTicks(),
     enqueue: queue.enqueue,
     log: recordingLog().log,
     catchUp: false,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { TickRecord } from '../../src/store/schedules.js';
+import { type TickRecord, recordTicks, readSchedules } from '../../src/store/schedules.js';
+import { ensureSeller } from '../../src/store/sellers.js';
 import { useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();
@@ -20,16 +21,15 @@ function done(seller: string, lastTick: string, more: Partial<TickRecord> = {}):
   };
 }
 
-const record = (...ticks: TickRecord[]): Promise<void> =>
-  mirror().store.schedules.record(ticks, NOW);
+const record = (...ticks: TickRecord[]): Promise<void> => recordTicks(mirror().db, ticks, NOW);
 
 async function recorded(seller: string): Promise<string | undefined> {
-  const [state] = await mirror().store.schedules.read([{ seller, kind: 'sync' }]);
+  const [state] = await readSchedules(mirror().db, [{ seller, kind: 'sync' }]);
   return state?.record?.lastTick.toISOString();
 }
 
 async function addRun(kind: string, state: string, startedAt: string): Promise<void> {
-  await mirror().store.sellers.ensure('acme', 'market.example');
+  await ensureSeller(mirror().db, 'acme', 'market.example');
   await mirror().rows(
     `INSERT INTO mirror.runs (seller_id, kind, state, holder, started_at)
      VALUES ('acme', $1::mirror.run_kind, $2::mirror.run_state, 'a test', $3)`,
@@ -48,7 +48,7 @@ describe('recorded schedules', () => {
     const nothing = { record: null, enqueuedAt: null, lastRunAt: null };
     const lastTick = at('2026-11-21T01:00:00Z');
     const stored = { cron: '0 2 * * *', timeZone: 'Europe/Berlin', lastTick };
-    expect(await mirror().store.schedules.read([other, account, sync])).toEqual([
+    expect(await readSchedules(mirror().db, [other, account, sync])).toEqual([
       { ...other, ...nothing },
       { ...account, ...nothing },
       { ...sync, record: stored, enqueuedAt: NOW, lastRunAt: null },
@@ -56,7 +56,7 @@ describe('recorded schedules', () => {
   });
 
   it('add new sellers, and leave known ones unchanged', async () => {
-    await mirror().store.sellers.ensure('known', 'first.example');
+    await ensureSeller(mirror().db, 'known', 'first.example');
     const account = { kind: 'account' } as const;
     await record(
       done('known', '2026-11-21T01:00:00Z'),
@@ -109,7 +109,7 @@ describe('recorded schedules', () => {
     await addRun('account', 'succeeded', '2026-11-21T02:00:00Z');
     await addRun('account', 'running', '2026-11-21T03:00:00Z');
     await addRun('item', 'succeeded', '2026-11-21T04:00:00Z');
-    const states = await mirror().store.schedules.read([sync, account]);
+    const states = await readSchedules(mirror().db, [sync, account]);
     expect(states.map(({ lastRunAt }) => lastRunAt?.toISOString())).toEqual([
       '2026-11-20T01:00:00.000Z',
       '2026-11-21T02:00:00.000Z',

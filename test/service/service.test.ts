@@ -1,11 +1,13 @@
 import { hostname } from 'node:os';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { App } from '../../src/app.js';
 import { startHeartbeat, startService } from '../../src/service/service.js';
 import { watchStaleCopies } from '../../src/service/watches.js';
 import { type Log, silentLog } from '../../src/domain/log.js';
 import type { Queues } from '../../src/service/queue/queues.js';
 import type { AlertTask } from '../../src/service/queue/tasks.js';
+import { listLiveProcesses } from '../../src/store/processes.js';
+import { openDb } from '../../src/store/db.js';
 import { useMirror } from '../support/mirror.js';
 
 beforeEach(() => {
@@ -37,7 +39,7 @@ function appOfHangingStore(shutdownTimeoutMs: number): App {
       shutdownTimeoutMs,
       retention,
     },
-    store: { schedules: { read: () => new Promise(() => undefined) } },
+    db: { pool: { query: () => new Promise(() => undefined) } },
   } as unknown as App;
 }
 
@@ -63,11 +65,11 @@ const MINUTE = 60_000;
 
 describe('the heartbeat', () => {
   it('lists the process with its roles until it stops', async () => {
-    const { processes } = mirror().store;
-    const heartbeat = startHeartbeat(processes, ['worker', 'scheduler'], silentLog);
+    const { db } = mirror();
+    const heartbeat = startHeartbeat(db, ['worker', 'scheduler'], silentLog);
     const seen = async () => {
       for (;;) {
-        const found = await processes.live(MINUTE, 'worker');
+        const found = await listLiveProcesses(db, MINUTE, 'worker');
         if (found.length > 0) return found;
       }
     };
@@ -75,14 +77,12 @@ describe('the heartbeat', () => {
       { roles: ['worker', 'scheduler'], host: hostname(), pid: process.pid },
     ]);
     await heartbeat();
-    expect(await processes.live(MINUTE)).toEqual([]);
+    expect(await listLiveProcesses(db, MINUTE)).toEqual([]);
   });
 
   it('does not throw when the store is down', async () => {
-    const down = {
-      heartbeat: () => Promise.reject(new Error('the store is down')),
-      remove: () => Promise.reject(new Error('the store is down')),
-    };
+    const down = openDb('postgresql://nobody@127.0.0.1:1/none', 'test');
+    onTestFinished(() => down.close());
     await expect(startHeartbeat(down, ['worker'], silentLog)()).resolves.toBeUndefined();
   });
 });
@@ -99,6 +99,10 @@ function watched(names: readonly string[], addAlert: (alert: AlertTask) => Promi
     knownSince: LONG_AGO,
     itemsMirroredAt: LONG_AGO,
     parked: null,
+    username: null,
+    running: null,
+    lastProblem: null,
+    lastWide: null,
   }));
   const added: AlertTask[] = [];
   const stop = watchStaleCopies(
@@ -109,7 +113,7 @@ function watched(names: readonly string[], addAlert: (alert: AlertTask) => Promi
         alertWebhook: {},
         alertMail: null,
       },
-      store: { sellers: { statuses: () => Promise.resolve(copies) } },
+      db: { pool: { query: () => Promise.resolve({ rows: copies }) } },
     } as unknown as App,
     {
       add: async (_queue, task) => {

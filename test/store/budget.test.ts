@@ -22,7 +22,8 @@ afterAll(async () => {
 });
 
 function budgets(requestsPerMinute: number): [Budget, Budget] {
-  const open = (pool: pg.Pool): Budget => storedBudget(pool, 'market.example', requestsPerMinute);
+  const open = (pool: pg.Pool): Budget =>
+    storedBudget({ pool }, 'market.example', requestsPerMinute);
   return [open(pools[0]), open(pools[1])];
 }
 
@@ -45,7 +46,7 @@ describe('the stored budget', () => {
 
   it('is separate for each host', async () => {
     await budgets(1)[0].acquire('mirror', never);
-    await storedBudget(pools[0], 'other.example', 1).acquire('mirror', never);
+    await storedBudget({ pool: pools[0] }, 'other.example', 1).acquire('mirror', never);
   });
 
   it.each([60_000, 0])('pauses all processes when one is paused (limit %i)', async (limit) => {

@@ -5,9 +5,11 @@ import { performMirrorTask } from '../../src/jobs/mirror-task.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { CopyIn } from '../../src/store/copy.js';
 import { StoreConnectionError } from '../../src/store/errors.js';
-import type { SellerLock } from '../../src/store/locks.js';
-import { openStore, type Store } from '../../src/store/store.js';
+import { type SellerLock, lockSeller } from '../../src/store/locks.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
+import { type Db, openDb } from '../../src/store/db.js';
+import { readBinding } from '../../src/store/sellers.js';
+import { readSellerStatuses } from '../../src/store/status.js';
 import { startProxy, type TcpProxy } from '../support/tcp-proxy.js';
 
 const mirror = useMirror();
@@ -21,7 +23,7 @@ const TIMES = {
 };
 
 let proxy: TcpProxy;
-let store: Store;
+let db: Db;
 /** Different in each test, since the server frees the locks of lost connections a little later. */
 let seller: string;
 
@@ -31,11 +33,11 @@ beforeEach(async () => {
   url.hostname = proxy.host;
   url.port = String(proxy.port);
   seller = `seller-${randomUUID()}`;
-  store = openStore(url.href, 'half-open', TIMES);
+  db = openDb(url.href, 'half-open', TIMES);
 });
 
 afterEach(async () => {
-  await store.close();
+  await db.close();
   await proxy.close();
 });
 
@@ -74,18 +76,15 @@ describe('a run’s connection that dies silently', () => {
       },
     ],
   ])('fails %s', async (_, work) => {
-    const lock = await store.sellers.lock(seller);
+    const lock = await lockSeller(db, seller);
     await expect(work(lock, () => proxy.forget())).rejects.toThrow(StoreConnectionError);
     expect(() => lock.assertHeld()).toThrow(StoreConnectionError);
     await lock.release();
-    expect(await store.sellers.bindingOf('main')).toBeNull();
+    expect(await readBinding(db, 'main')).toBeNull();
   });
 
   it('fails its statement even if no other connection can reach the server, and releasing the lock does not hang', async () => {
-    const [lock, other] = [
-      await store.sellers.lock(seller),
-      await store.sellers.lock(`${seller}-2`),
-    ];
+    const [lock, other] = [await lockSeller(db, seller), await lockSeller(db, `${seller}-2`)];
     await expect(nextStatement(lock, () => proxy.set('swallow'))).rejects.toThrow(
       StoreConnectionError,
     );
@@ -93,7 +92,7 @@ describe('a run’s connection that dies silently', () => {
   });
 
   it('has TCP keepalives that let the server notice and free the lock within two minutes', async () => {
-    const lock = await store.sellers.lock(seller);
+    const lock = await lockSeller(db, seller);
     const { rows } = await lock.client.query<{ name: string; setting: string }>(
       `SELECT name, setting FROM pg_settings WHERE name ~ '^tcp_' ORDER BY name`,
     );
@@ -129,7 +128,7 @@ describe('a run’s connection that is merely silent', () => {
     [
       'it waits for another session’s lock',
       async ({ client }) => {
-        const other = await store.sellers.lock(`${seller}-2`);
+        const other = await lockSeller(db, `${seller}-2`);
         await other.client.query('SELECT pg_advisory_lock(4711)');
         const waiting = client.query('SELECT pg_advisory_lock(4711)');
         await sleep(1_000);
@@ -138,7 +137,7 @@ describe('a run’s connection that is merely silent', () => {
       },
     ],
   ])('is kept while %s', async (_, work) => {
-    const lock = await store.sellers.lock(seller);
+    const lock = await lockSeller(db, seller);
     await work(lock);
     lock.assertHeld();
     await lock.release();
@@ -147,12 +146,12 @@ describe('a run’s connection that is merely silent', () => {
 
 describe('a store that stops responding', () => {
   it('fails ordinary statements after a timeout, and works again once the server responds', async () => {
-    expect(await store.sellers.bindingOf('main')).toBeNull();
+    expect(await readBinding(db, 'main')).toBeNull();
     await proxy.set('swallow');
-    await expect(store.sellers.bindingOf('main')).rejects.toThrow();
-    await expect(store.sellers.statuses()).rejects.toThrow(/timeout/);
+    await expect(readBinding(db, 'main')).rejects.toThrow();
+    await expect(readSellerStatuses(db)).rejects.toThrow(/timeout/);
     await proxy.set('pass');
-    expect(await store.sellers.bindingOf('main')).toBeNull();
+    expect(await readBinding(db, 'main')).toBeNull();
   });
 });
 
@@ -161,7 +160,7 @@ describe('a job whose connection dies while it reads the list', () => {
     const catalogue = seededCatalogue({ seed: 7, count: 400 });
     const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
     sim.faults.next('list', { kind: 'slow', chunkBytes: 20_000, pauseMs: 10 });
-    const deps = { ...mirror().deps(sim.url), store };
+    const deps = { ...mirror().deps(sim.url), db };
     const job = { kind: 'items', askedAt: new Date(), byHand: false } as const;
     const first = performMirrorTask(deps, job, never);
     while (sim.log.length < 2) await sleep(5);

@@ -3,8 +3,9 @@ import type { Item, Json } from '../../src/domain/item.js';
 import { prepareItem, type PreparedItem } from '../../src/domain/prepare-item.js';
 import type { ItemRow } from '../support/mirror.js';
 import { publishUndecided } from '../../src/store/history.js';
-import { lockSeller, type SellerLock, WATCH_TIMES } from '../../src/store/locks.js';
+import { lockSeller, type SellerLock } from '../../src/store/locks.js';
 import { ItemSession } from '../../src/store/session.js';
+import { type Db, openDb } from '../../src/store/db.js';
 import { createTestDatabase, emptyTables } from '../support/postgres.js';
 
 /** What one nightly run finds. */
@@ -38,6 +39,7 @@ export class HistoryBook {
   #runs = 0n;
 
   private constructor(
+    readonly db: Db,
     readonly pool: pg.Pool,
     readonly url: string,
     readonly drop: () => Promise<void>,
@@ -45,9 +47,9 @@ export class HistoryBook {
 
   static async open(): Promise<HistoryBook> {
     const database = await createTestDatabase();
-    const pool = new pg.Pool({ connectionString: database.url, max: 40 }); // one for each seller's lock
+    const pool = new pg.Pool({ connectionString: database.url, max: 4 });
     pool.on('error', () => undefined);
-    return new HistoryBook(pool, database.url, () => database.drop());
+    return new HistoryBook(openDb(database.url, 'test'), pool, database.url, () => database.drop());
   }
 
   async rows<T extends Record<string, unknown>>(sql: string, values: unknown[] = []): Promise<T[]> {
@@ -57,8 +59,7 @@ export class HistoryBook {
   async lock(sellerId: string): Promise<SellerLock> {
     const held = this.#locks.get(sellerId);
     if (held !== undefined) return held;
-    const pools = { locks: this.pool, general: this.pool, times: WATCH_TIMES };
-    const lock = await lockSeller(pools, sellerId);
+    const lock = await lockSeller(this.db, sellerId);
     this.#locks.set(sellerId, lock);
     return lock;
   }
@@ -134,6 +135,7 @@ export class HistoryBook {
 
   async close(): Promise<void> {
     for (const lock of this.#locks.values()) await lock.release();
+    await this.db.close();
     await this.pool.end();
     await this.drop();
   }

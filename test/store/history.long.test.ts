@@ -1,19 +1,20 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Json } from '../../src/domain/item.js';
-import { openStore, type Store } from '../../src/store/store.js';
 import { never } from '../support/mirror.js';
+import { type Db, openDb } from '../../src/store/db.js';
+import { measurePrune, prune } from '../../src/store/prune.js';
 import { HistoryBook, prepared, type Night } from './history-book.js';
 
 let book: HistoryBook;
-let store: Store;
+let db: Db;
 beforeAll(async () => {
   book = await HistoryBook.open();
-  store = openStore(book.url, 'test');
+  db = openDb(book.url, 'test');
 });
 afterEach(() => book.empty());
 afterAll(async () => {
-  await store.close();
+  await db.close();
   await book.close();
 });
 
@@ -112,8 +113,8 @@ describe('the catalogue as of a time', () => {
         const versions = await book.rows('SELECT * FROM mirror.item_versions');
 
         const plan = { raw: cutOff, runs: cutOff, versions: cutOff, audits: cutOff };
-        const measured = await store.measurePrune(plan, { signal: never });
-        expect(await store.prune(plan, { signal: never })).toEqual(measured);
+        const measured = await measurePrune(db, plan, { signal: never });
+        expect(await prune(db, plan, { signal: never })).toEqual(measured);
 
         expect(await states()).toEqual(before);
         const kept = await book.rows<{ valid_to: Date }>('SELECT * FROM mirror.item_versions');

@@ -8,6 +8,7 @@ import { useMirror } from '../support/mirror.js';
 import { databaseAt, query } from '../support/postgres.js';
 import { open, trialDataDir } from './embedded/trial.js';
 import { CONTRACT } from './reporting/contract.js';
+import { ensureSeller } from '../../src/store/sellers.js';
 import { fillStore } from './reporting/data.js';
 
 const SCHEMA = readFileSync(new URL('../../prisma/schema.prisma', import.meta.url), 'utf8');
@@ -68,7 +69,7 @@ describe('openMirror', () => {
   });
 
   it('can’t write, even by methods that its types hide', async () => {
-    await mirror().store.sellers.ensure('main', 'market.example');
+    await ensureSeller(mirror().db, 'main', 'market.example');
     const reads = await openMirror({ databaseUrl: mirror().databaseUrl });
     onTestFinished(() => reads.close());
     const prisma = reads as unknown as PrismaClient;

@@ -6,6 +6,7 @@ import { syncAccount } from '../../src/jobs/account.js';
 import { syncItems } from '../../src/jobs/sync-items.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
+import { readParking, parkSeller, pauseSeller, resumeSeller } from '../../src/store/sellers.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();
@@ -15,7 +16,7 @@ async function market() {
   return mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
 }
 
-const parking = () => mirror().store.sellers.parkingOf('main');
+const parking = () => readParking(mirror().db, 'main');
 
 function job(kind: 'sync' | 'account' | 'items' = 'sync', byHand = false): MirrorRequest {
   return { kind, askedAt: new Date(), byHand };
@@ -30,7 +31,7 @@ async function parked() {
   const outcome = await performMirrorTask(deps, job(), never);
   const stored = await parking();
   if (stored === null) throw new Error('not parked');
-  const parkAgain = () => mirror().store.sellers.park('main', stored);
+  const parkAgain = () => parkSeller(mirror().db, 'main', stored);
   return { sim, deps, outcome, stored, parkAgain };
 }
 
@@ -136,7 +137,7 @@ describe('a seller that a person paused', () => {
     const sim = await market();
     const deps = mirror().deps(sim.url);
     await performMirrorTask(deps, job(), never);
-    expect(await mirror().store.sellers.pause('main', 'paused by ada')).toBe(true);
+    expect(await pauseSeller(mirror().db, 'main', 'paused by ada')).toBe(true);
     return { sim, deps };
   }
   const PAUSE = { code: 'paused', reason: 'paused by ada', runId: null };
@@ -178,14 +179,14 @@ describe('a seller that a person paused', () => {
   it('keeps date and name of the first pause', async () => {
     await paused();
     const before = await parking();
-    expect(await mirror().store.sellers.pause('main', 'paused by grace')).toBe(false);
+    expect(await pauseSeller(mirror().db, 'main', 'paused by grace')).toBe(false);
     expect(await parking()).toEqual(before);
   });
 
   it('is mirrored by schedules again after resuming, and parked if its key is refused then', async () => {
     const { sim, deps } = await paused();
-    expect(await mirror().store.sellers.resume('main')).toBe(true);
-    expect(await mirror().store.sellers.resume('main')).toBe(false);
+    expect(await resumeSeller(mirror().db, 'main')).toBe(true);
+    expect(await resumeSeller(mirror().db, 'main')).toBe(false);
     expect(await performMirrorTask(deps, job(), never)).toMatchObject({
       result: { items: { state: 'succeeded' } },
     });
@@ -197,11 +198,11 @@ describe('a seller that a person paused', () => {
 
   it('may have been parked before: the pause replaces the parking, and resuming ends either', async () => {
     await parked();
-    expect(await mirror().store.sellers.pause('main', 'paused by ada')).toBe(true);
+    expect(await pauseSeller(mirror().db, 'main', 'paused by ada')).toBe(true);
     expect(await parking()).toMatchObject(PAUSE);
     await mirror().reset();
     await parked();
-    expect(await mirror().store.sellers.resume('main')).toBe(true);
+    expect(await resumeSeller(mirror().db, 'main')).toBe(true);
     expect(await parking()).toBeNull();
   });
 });

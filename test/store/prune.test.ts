@@ -9,7 +9,14 @@ import {
   PRUNE_STEPS,
   PruneBusyError,
   type RetentionPlan,
+  prune,
 } from '../../src/store/prune.js';
+import { ensureSeller } from '../../src/store/sellers.js';
+import { lockSeller } from '../../src/store/locks.js';
+import { ItemSession } from '../../src/store/session.js';
+import { beginAudit } from '../../src/store/audits/loader.js';
+import { getAudit, readAuditList } from '../../src/store/audits/progress.js';
+import { readKnownCodes } from '../../src/store/audits/codes.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();
@@ -34,7 +41,7 @@ async function mirrored(count?: number) {
 
 /** Prunes and returns the number of pruned rows of one kind. */
 async function rowsOf(what: string, plan = ALL): Promise<number> {
-  const pruned = await mirror().store.prune(plan, { signal: never });
+  const pruned = await prune(mirror().db, plan, { signal: never });
   return pruned.find((one) => one.what === what)?.rows ?? 0;
 }
 
@@ -72,8 +79,8 @@ describe('records as received', () => {
   });
 
   it('of purchases are pruned without a row in item_changes', async () => {
-    const { store } = mirror();
-    await store.sellers.ensure('main', 'example.com');
+    const { db } = mirror();
+    await ensureSeller(db, 'main', 'example.com');
     await mirror().pool.query(
       `INSERT INTO mirror.purchase_codes (seller_id, code, verdict, purchase_seen_at, raw)
        VALUES ('main', 'a', 'valid', now(), '{"x": 1}')`,
@@ -89,12 +96,12 @@ describe('records as received', () => {
 
   it('are skipped while a run writes items, and the run loses nothing', async () => {
     await mirrored();
-    const { store } = mirror();
-    const lock = await store.sellers.lock('main');
+    const { db } = mirror();
+    const lock = await lockSeller(db, 'main');
     const stamp = { sellerId: 'main', runId: 1n, at: new Date().toISOString() };
-    const session = await store.items.begin(lock, stamp);
+    const session = await ItemSession.begin(lock, stamp);
     const options = { signal: never, lockWaitMs: 0 };
-    const during = await store.prune(ALL, options);
+    const during = await prune(db, ALL, options);
     await session.rollback();
     await lock.release();
     const items = { what: 'items as received', rows: 0, left: ['main'] };
@@ -165,23 +172,23 @@ describe('pruning', () => {
 
   it('deletes nothing without a limit', async () => {
     await mirrored();
-    expect(await mirror().store.prune(NONE, { signal: never })).toEqual([]);
+    expect(await prune(mirror().db, NONE, { signal: never })).toEqual([]);
   });
 
   it('is done by one process at a time', async () => {
     await mirrored();
-    const { store } = mirror();
+    const { db } = mirror();
     let second: Promise<unknown> | undefined;
     const onProgress = (): void => {
-      second ??= store.prune(ALL, { signal: never });
+      second ??= prune(db, ALL, { signal: never });
       second.catch(() => undefined);
     };
-    await store.prune(ALL, { signal: never, onProgress });
+    await prune(db, ALL, { signal: never, onProgress });
     await expect(second).rejects.toBeInstanceOf(PruneBusyError);
   });
 
   it('keeps its progress when interrupted, and continues the next time', async () => {
-    const { store, pool } = mirror();
+    const { db, pool } = mirror();
     await mirrored(1);
     await pool.query(`INSERT INTO mirror.runs (seller_id, kind, state, started_at, finished_at, holder)
       SELECT 'main', 'account', 'succeeded', now(), now(), 'a test' FROM generate_series(1, 5000)`);
@@ -190,9 +197,7 @@ describe('pruning', () => {
       if (rows > 0) stopping.abort(new Error('stop'));
     };
     const plan = { ...NONE, runs: LATER };
-    await expect(store.prune(plan, { signal: stopping.signal, onProgress })).rejects.toThrow(
-      'stop',
-    );
+    await expect(prune(db, plan, { signal: stopping.signal, onProgress })).rejects.toThrow('stop');
     const [left] = await mirror().rows<{ runs: number }>(
       `SELECT count(*)::int AS runs FROM mirror.runs WHERE kind = 'account'`,
     );
@@ -203,9 +208,9 @@ describe('pruning', () => {
 
   it('keeps figures, codes and checks of finished audits, and everything of running ones', async () => {
     await mirrored(1);
-    const { audits } = mirror().store;
+    const { db } = mirror();
     const load = async (codes: readonly string[]): Promise<bigint> => {
-      const loader = await audits.begin({
+      const loader = await beginAudit(db, {
         sellerId: 'main',
         source: 'a test',
         layout: {},
@@ -225,16 +230,16 @@ describe('pruning', () => {
       `UPDATE mirror.audits SET state = 'finished', finished_at = now() WHERE audit_id = $1`,
       [done],
     );
-    const figures = await audits.get(done);
+    const figures = await getAudit(db, done);
     expect(await rowsOf('lists of finished audits')).toBe(3);
-    expect(await audits.get(done)).toEqual(figures);
-    expect((await audits.listOf(done))?.prunedAt).toBeInstanceOf(Date);
-    expect((await audits.listOf(running))?.prunedAt).toBeNull();
+    expect(await getAudit(db, done)).toEqual(figures);
+    expect((await readAuditList(db, done))?.prunedAt).toBeInstanceOf(Date);
+    expect((await readAuditList(db, running))?.prunedAt).toBeNull();
     const left = await mirror().rows<{ audit_id: string }>(
       `SELECT audit_id FROM mirror.audit_entries UNION ALL SELECT audit_id FROM mirror.audit_codes`,
     );
     expect(left.map(({ audit_id }) => BigInt(audit_id))).toEqual(Array(4).fill(running));
-    expect((await audits.knownCodes('main', ['a', 'b', 'c', 'd'])).size).toBe(4);
+    expect((await readKnownCodes(db, 'main', ['a', 'b', 'c', 'd'])).size).toBe(4);
   });
 });
 

@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { openStore } from '../../src/store/store.js';
+import { readSellerStatuses } from '../../src/store/status.js';
+import { ensureSeller } from '../../src/store/sellers.js';
+import { assertWritable } from '../../src/store/pools.js';
+import { openDb } from '../../src/store/db.js';
 import { useMirror } from '../support/mirror.js';
 
 describe('the status of sellers', () => {
@@ -17,9 +20,9 @@ describe('the status of sellers', () => {
   }
 
   it('includes sellers that were never mirrored', async () => {
-    expect(await mirror().store.sellers.statuses()).toEqual([]);
-    await mirror().store.sellers.ensure('main', 'market.example');
-    const [fresh] = await mirror().store.sellers.statuses();
+    expect(await readSellerStatuses(mirror().db)).toEqual([]);
+    await ensureSeller(mirror().db, 'main', 'market.example');
+    const [fresh] = await readSellerStatuses(mirror().db);
     expect(fresh).toEqual({
       sellerId: 'main',
       marketplace: 'market.example',
@@ -38,8 +41,8 @@ describe('the status of sellers', () => {
   });
 
   it('counts held runs as current copies, but not failed or running ones', async () => {
-    const { store } = mirror();
-    for (const name of ['b', 'a']) await store.sellers.ensure(name, 'market.example');
+    const { db } = mirror();
+    for (const name of ['b', 'a']) await ensureSeller(db, name, 'market.example');
     await insertRuns('a', [
       ['account', 'succeeded', '2026-01-01T00:00:00Z'],
       ['items', 'succeeded', '2026-01-01T01:00:00Z'],
@@ -50,7 +53,7 @@ describe('the status of sellers', () => {
     ]);
     await insertRuns('b', [['items', 'interrupted', '2026-01-05T01:00:00Z']]);
     await mirror().pool.query(`UPDATE mirror.sellers SET parked_at = now() WHERE seller_id = 'b'`);
-    expect(await store.sellers.statuses()).toMatchObject([
+    expect(await readSellerStatuses(db)).toMatchObject([
       {
         sellerId: 'a',
         accountMirroredAt: new Date('2026-01-01T00:00:00Z'),
@@ -68,11 +71,11 @@ describe('the status of sellers', () => {
   });
 
   it('is preceded by a ping that refuses a read-only database, such as a standby', async () => {
-    await expect(mirror().store.ping()).resolves.toBeUndefined();
+    await expect(assertWritable(mirror().db)).resolves.toBeUndefined();
     const url = new URL(mirror().databaseUrl);
     url.searchParams.set('options', '-c default_transaction_read_only=on');
-    const store = openStore(url.href, 'test');
-    await expect(store.ping()).rejects.toMatchObject({ code: 'STORE_READ_ONLY' });
-    await store.close();
+    const db = openDb(url.href, 'test');
+    await expect(assertWritable(db)).rejects.toMatchObject({ code: 'STORE_READ_ONLY' });
+    await db.close();
   });
 });

@@ -8,12 +8,12 @@ import { createMarketplace } from '../../src/marketplace/client.js';
 import type { Marketplace, MarketplaceOptions } from '../../src/marketplace/types.js';
 import { openQueues, type Queues } from '../../src/service/queue/queues.js';
 import { openMirror, type Mirror as Reader } from '../../src/store/mirror.js';
-import { openStore, type Store } from '../../src/store/store.js';
 import {
   startSimulator,
   type Simulator,
   type SimulatorOptions,
 } from '../../src/simulator/index.js';
+import { type Db, openDb } from '../../src/store/db.js';
 import { createTestDatabase, emptyTables } from './postgres.js';
 
 export const KEY = 'k3y-0123456789abcdef0123456789abcdef';
@@ -35,7 +35,7 @@ export class Mirror {
   #reader: Promise<Reader> | null = null;
 
   private constructor(
-    readonly store: Store,
+    readonly db: Db,
     readonly pool: pg.Pool,
     readonly databaseUrl: string,
     readonly drop: () => Promise<void>,
@@ -46,7 +46,7 @@ export class Mirror {
     const pool = new pg.Pool({ connectionString: database.url, max: 3 });
     // Dropping the database may cut a connection that is about to end.
     pool.on('error', () => undefined);
-    return new Mirror(openStore(database.url, 'test'), pool, database.url, () => database.drop());
+    return new Mirror(openDb(database.url, 'test'), pool, database.url, () => database.drop());
   }
 
   async simulate(options: SimulatorOptions): Promise<Simulator> {
@@ -71,7 +71,7 @@ export class Mirror {
     });
     this.#opened.push(marketplace);
     return {
-      store: this.store,
+      db: this.db,
       marketplace,
       sellerId: 'main',
       removalGuard: { items: 10, percent: 20 },
@@ -135,7 +135,7 @@ export class Mirror {
     await this.reset();
     await (await this.#queues)?.close();
     await (await this.#reader)?.close();
-    await this.store.close();
+    await this.db.close();
     await this.pool.end();
     await this.drop();
   }

@@ -18,6 +18,9 @@ import { ownCommand, shellWord } from '../own-command.js';
 import { throwKeyFault } from './check-lists.js';
 import { oneSeller, type CheckOptions } from './options.js';
 import { answerJson, answerLines } from './audit-view.js';
+import { getAudit, cancelAudit } from '../../store/audits/progress.js';
+import { readAuditResults } from '../../store/audits/results.js';
+import { readKnownCodes, readCodeChecks } from '../../store/audits/codes.js';
 import { workOnAudit } from './run-audit.js';
 
 /** Checks codes given as arguments and prints the answer about each. */
@@ -29,7 +32,7 @@ export async function answerCodes(
 ): Promise<ExitCode> {
   const { signal } = app;
   const { auditId, ...entered } = await enterCodes(app, seller, codes, options);
-  const { audits } = app.store;
+  const { db } = app;
   const total = entered.codes - entered.reused;
   const lookAfterMs = SHORT_SECOND_LOOK_DELAY_MS;
   await withProgress(
@@ -42,9 +45,9 @@ export async function answerCodes(
     },
     { total },
   );
-  const audit = await audits.get(auditId);
+  const audit = await getAudit(db, auditId);
   // Codes without an answer are reported as unproven. Nobody resumes this audit.
-  if (audit?.state === 'running') await audits.cancel(auditId);
+  if (audit?.state === 'running') await cancelAudit(db, auditId);
   signal.throwIfAborted();
   if (audit === null || audit.state === 'failed') {
     throw new CommandError(
@@ -53,7 +56,7 @@ export async function answerCodes(
     );
   }
   const answers: Answer[] = [];
-  for await (const result of audits.results(auditId)) {
+  for await (const result of readAuditResults(db, auditId)) {
     answers.push(answerFromResult(result, audit.problem));
   }
   const now = new Date();
@@ -76,7 +79,7 @@ async function enterCodes(
 ): Promise<EnteredAudit> {
   const { canary } = options;
   const { signal } = app;
-  return enterLists(app.store, seller, [listOfCodes(codes)], options, {
+  return enterLists(app.db, seller, [listOfCodes(codes)], options, {
     signal,
     async onLoaded(_, loader) {
       if (canary === undefined || codesToCheck(await loader.measure()) === 0) return;
@@ -110,10 +113,10 @@ export async function showCode(
   code: string,
   { seller, json }: CommonOptions,
 ): Promise<ExitCode> {
-  const { store, config } = app;
+  const { db, config } = app;
   await assertSeller(app, seller);
   const sellerId = seller ?? oneSeller(config, undefined).name;
-  const state = (await store.audits.knownCodes(sellerId, [code])).get(code);
+  const state = (await readKnownCodes(db, sellerId, [code])).get(code);
   if (state === undefined) {
     const program = ownCommand();
     // A few digits are probably the id of an audit.
@@ -125,7 +128,7 @@ export async function showCode(
       `\`${program} codes check ${shellWord(code)}\` checks it${audit}`,
     );
   }
-  const checks = await store.audits.checksOf(state.codeId, SHOWN_CHECKS);
+  const checks = await readCodeChecks(db, state.codeId, SHOWN_CHECKS);
   const answer = answerFromChecks(state, checks);
   const now = new Date();
   if (json === true) {

@@ -1,4 +1,3 @@
-import type { App } from '../../app.js';
 import type { AuditCost } from '../../domain/codes/cost.js';
 import { moment } from '../../domain/moment.js';
 import type { AuditProgress, AuditState, UnprovenCount } from '../../store/audits/types.js';
@@ -21,6 +20,8 @@ import { describeVerdict } from '../../domain/codes/evidence.js';
 import { unprovenRemedy, whyUnproven } from '../../domain/codes/outcome.js';
 import { supportAt, type KnownPurchase } from '../../domain/codes/known-code.js';
 import { countRepeated } from '../../jobs/codes/enter-list.js';
+import type { Db } from '../../store/db.js';
+import { countUnproven, countAccountProven } from '../../store/audits/results.js';
 import { resultOf, type Answer } from '../../jobs/codes/audit-result.js';
 
 const STYLES: Readonly<Record<AuditState, Style | null>> = {
@@ -151,11 +152,11 @@ interface SummaryNotes {
 }
 
 export async function summaryNotes(
-  { audits }: App['store'],
+  db: Db,
   { auditId, invalid }: AuditProgress,
 ): Promise<SummaryNotes> {
-  const unproven = await audits.unprovenCounts(auditId);
-  return { unproven, accountProven: invalid === 0 ? 0 : await audits.accountProven(auditId) };
+  const unproven = await countUnproven(db, auditId);
+  return { unproven, accountProven: invalid === 0 ? 0 : await countAccountProven(db, auditId) };
 }
 
 /** Formats the summary of an audit. @param written where its result was written; null if it was not */

@@ -23,6 +23,7 @@ import { costText } from './audit-view.js';
 import type { OpenList } from './lists.js';
 import type { CheckOptions } from './options.js';
 import { checkResultRows, type ResultDestination } from './result-file.js';
+import { readCanaries } from '../../store/audits/codes.js';
 import { runAudit } from './run-audit.js';
 
 /** Creates an audit of the lists and runs it to its end. A dry run only prints its cost. */
@@ -46,7 +47,7 @@ export async function checkLists(
   // be no code to check, and a workbook may be too small for the lists.
   const isKeyCheckedLate = maxAge !== undefined || options.destination?.format === 'xlsx';
   if (dryRun !== true && !isKeyCheckedLate) await checkKey();
-  const known = canary ?? (await app.store.audits.canariesOf(seller.name, 1))[0];
+  const known = canary ?? (await readCanaries(app.db, seller.name, 1))[0];
   if (known === undefined) noteLines([NO_VALID_CODE]);
   const bar = readingBar();
   const reading = { signal, onRead: bar.show };
@@ -57,14 +58,14 @@ export async function checkLists(
     noteLines(loadLines(report, lists.length));
   };
   if (dryRun === true) {
-    const measuring = measureLists(app.store, seller, lists, options, reading);
+    const measuring = measureLists(app.db, seller, lists, options, reading);
     const { report, size } = await measuring.finally(bar.finish);
     reportReading(report);
     const cost = noteSize(seller, size);
     if (json === true) await printJson(dryRunJson(size, cost, report));
     return EXIT.done;
   }
-  const entered = await enterLists(app.store, seller, lists, options, {
+  const entered = await enterLists(app.db, seller, lists, options, {
     ...reading,
     async onLoaded(report, loader) {
       reportReading(report);
@@ -91,12 +92,12 @@ const MAX_KNOWN = 200;
  * @throws {CommandError} when the user declines, or can't be asked
  */
 async function confirmDoubts(
-  { store, signal }: App,
+  { db, signal }: App,
   { name: seller }: SellerConfig,
   lists: readonly OpenList[],
   dryRun: boolean,
 ): Promise<void> {
-  const known = await store.audits.canariesOf(seller, MAX_KNOWN);
+  const known = await readCanaries(db, seller, MAX_KNOWN);
   const doubts = lists.flatMap(({ name, intake }) => {
     const doubt = doubtOf(intake, known);
     return doubt === null ? [] : doubtLines(name, doubt, seller);

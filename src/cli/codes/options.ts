@@ -10,6 +10,7 @@ import type { AuditProgress } from '../../store/audits/types.js';
 import { CommandError, usageError } from '../errors.js';
 import { assertSeller, chosenSellers, type CommonOptions, idParser } from '../options.js';
 import { DECIMAL_COMMA, type OutOptions } from '../out-file.js';
+import { getAudit } from '../../store/audits/progress.js';
 import { ownCommand } from '../own-command.js';
 
 export const RESULT_HELP = `A result is the list in its order, with its own columns and these:
@@ -97,9 +98,9 @@ export async function findAudit(
   auditId: bigint,
   seller: string | undefined,
 ): Promise<AuditProgress> {
-  const { store } = app;
+  const { db } = app;
   await assertSeller(app, seller);
-  const audit = await store.audits.get(auditId);
+  const audit = await getAudit(db, auditId);
   if (audit !== null && (seller === undefined || audit.sellerId === seller)) return audit;
   throw new CommandError(
     `there is no audit ${auditId}${seller === undefined ? '' : ' of this seller'}`,

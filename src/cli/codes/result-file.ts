@@ -82,14 +82,14 @@ export function protectLists(
 
 /** Writes the current result of an audit to stdout, or atomically to a file. @throws {CommandError} */
 export async function writeResult(
-  { store }: App,
+  { db }: App,
   auditId: bigint,
   destination: ResultDestination,
   signal: AbortSignal,
 ): Promise<void> {
   const program = ownCommand();
   const text = await auditResultPieces(
-    store,
+    db,
     auditId,
     destination.format,
     destination.decimalComma ? COMMA_CSV : null,

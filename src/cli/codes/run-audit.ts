@@ -18,6 +18,7 @@ import { alertJobs, alertsAfter } from '../../service/alerts/alerts.js';
 import { paceOf } from '../../jobs/codes/pace.js';
 import type { AuditDeps } from '../../jobs/codes/validate-chunk.js';
 import type { JobOutcome } from '../../jobs/types.js';
+import { setResultFile, markResultWritten, getAudit } from '../../store/audits/progress.js';
 import { usageError } from '../errors.js';
 
 interface RunOptions extends FailOptions {
@@ -34,7 +35,7 @@ interface RunOptions extends FailOptions {
 export async function runAudit(app: App, auditId: bigint, options: RunOptions): Promise<ExitCode> {
   const { destination, detach = false, json = false, force = false } = options;
   if (destination !== null && destination.path !== null) {
-    await app.store.audits.setResultFile(auditId, {
+    await setResultFile(app.db, auditId, {
       ...destination,
       path: resolve(destination.path),
     });
@@ -52,7 +53,7 @@ export async function runAudit(app: App, auditId: bigint, options: RunOptions): 
   const queues = await openQueuesOf(app, 'codes');
   try {
     const addChunk = chunkEnqueuer(queues, audit.sellerId, { force });
-    await enqueueNext(app.store, auditId, addChunk);
+    await enqueueNext(app.db, auditId, addChunk);
   } finally {
     await queues.close();
   }
@@ -178,9 +179,9 @@ async function report(
   const out = destination?.path ?? null;
   // Also for a failed audit: it may have found some verdicts.
   if (destination !== null) await writeResult(app, auditId, destination, app.signal);
-  if (out !== null) await app.store.audits.markResultWritten(auditId);
+  if (out !== null) await markResultWritten(app.db, auditId);
   const audit = destination === null ? ended : await findAudit(app, auditId, undefined);
-  const notes = await summaryNotes(app.store, audit);
+  const notes = await summaryNotes(app.db, audit);
   if (json) await printJson({ audit, ...notes, out });
   else if (destination !== null && out === null) {
     printNote(summaryLines(audit, notes, 'on stdout', stderrLook()));
@@ -222,7 +223,7 @@ export async function workOnAudit(
   { closing, once = false, onBusy, ...how }: WorkOptions,
   signal: AbortSignal,
 ): Promise<void> {
-  const { config, store } = app;
+  const { config, db } = app;
   const seller = config.sellers.find(({ name }) => name === sellerId);
   if (seller === undefined) {
     throw usageError(
@@ -239,7 +240,7 @@ export async function workOnAudit(
 
   await app.withMarketplace(seller, {}, async ({ marketplace, callCount }) => {
     const deps: AuditDeps = {
-      store,
+      db,
       marketplace,
       sellerId,
       callCount,
@@ -284,8 +285,8 @@ export async function workOnAudit(
   /** Adds the next chunk, if there is one. @returns false when the audit has ended */
   async function addNextChunk({ enqueueChunk }: AuditDeps): Promise<boolean> {
     try {
-      await enqueueNext(store, auditId, enqueueChunk);
-      return waiting.size > 0 || (await store.audits.get(auditId))?.state === 'running';
+      await enqueueNext(db, auditId, enqueueChunk);
+      return waiting.size > 0 || (await getAudit(db, auditId))?.state === 'running';
     } catch (error) {
       if (explainDatabaseError(error, '') === null) throw error;
       return true;

@@ -44,6 +44,13 @@ import {
 } from '../options.js';
 import { checkDestination, formatOfFile, destinationOf, STDOUT } from '../out-file.js';
 import { count, safeLine } from '../output/text.js';
+import {
+  listAudits,
+  readAuditList,
+  resumeAudit,
+  cancelAudit,
+} from '../../store/audits/progress.js';
+import { countUnproven } from '../../store/audits/results.js';
 import { ownCommand } from '../own-command.js';
 
 export function add(program: Command): void {
@@ -108,15 +115,15 @@ interface ListOptions extends CommonOptions, TableOptions {
 async function list(app: App, options: ListOptions): Promise<void> {
   const { limit, seller, vertical } = options;
   await assertSeller(app, seller);
-  const audits = await app.store.audits.list({ limit, ...sellerFilter(seller) });
+  const audits = await listAudits(app.db, { limit, ...sellerFilter(seller) });
   const none = `There is no audit yet${sellerSuffix(seller)}.\n`;
   await printList(options, audits, none, (look) => auditsTable(audits, look, vertical));
 }
 
 async function show(app: App, auditId: bigint, options: CommonOptions): Promise<void> {
   const audit = await findAudit(app, auditId, options.seller);
-  const unproven = await app.store.audits.unprovenCounts(auditId);
-  const list = await app.store.audits.listOf(auditId);
+  const unproven = await countUnproven(app.db, auditId);
+  const list = await readAuditList(app.db, auditId);
   await printResult(options, { audit, unproven, list }, () => {
     const notes = {
       unproven,
@@ -166,13 +173,13 @@ async function resume(app: App, auditId: bigint, options: ResumeOptions): Promis
   }
   const destination = newDestination ?? (detach ? null : await savedDestination(audit));
   if (destination !== null) checkResultRows(destination, audit.lines);
-  if (state !== 'running') await app.store.audits.resume(auditId);
+  if (state !== 'running') await resumeAudit(app.db, auditId);
   return runAudit(app, auditId, { json, detach, force: true, destination, failOn });
 }
 
 async function cancel(app: App, auditId: bigint, options: CommonOptions): Promise<void> {
   await findAudit(app, auditId, options.seller);
-  await app.store.audits.cancel(auditId);
+  await cancelAudit(app.db, auditId);
   const audit = await findAudit(app, auditId, options.seller);
   if (audit.state === 'finished') {
     throw new CommandError(
@@ -180,7 +187,7 @@ async function cancel(app: App, auditId: bigint, options: CommonOptions): Promis
       `\`seller-mirror audits export ${auditId}\` writes its result`,
     );
   }
-  const notes = await summaryNotes(app.store, audit);
+  const notes = await summaryNotes(app.db, audit);
   await printResult(options, { audit }, () => summaryLines(audit, notes, null, stdoutLook()));
 }
 

@@ -4,7 +4,14 @@ import type { App } from '../../app.js';
 import { CHANGE_CLASSES, type ChangeClass, type ChangeFold } from '../../domain/changes.js';
 import type { CsvDialect } from '../../domain/csv.js';
 import { explainDatabaseError } from '../../store/errors.js';
-import type { ChangeFilter, ItemChange } from '../../store/item-changes.js';
+import {
+  type ChangeFilter,
+  type ItemChange,
+  readGreatestChangeNumber,
+  readLastChangeNumber,
+  readChanges,
+  countChanges,
+} from '../../store/item-changes.js';
 import {
   CSV_COLUMNS,
   ChangeLines,
@@ -124,7 +131,7 @@ async function changes(app: App, options: ChangesOptions): Promise<void> {
     format,
     dialect: csvDialect(options, format),
     filter: { ...withoutUndefined({ from: since.from, classes, itemId }), ...sellerFilter(seller) },
-    folds: isFolded ? new FoldFinder(app.store) : null,
+    folds: isFolded ? new FoldFinder(app.db) : null,
     lines: new ChangeLines(stdoutLook()),
   };
   if (options.summary === true) await summarize(view);
@@ -145,8 +152,8 @@ interface View {
 }
 
 /** Refuses a number that no change has yet: the changes up to it would be skipped. */
-async function checkNumber({ store }: App, after: bigint): Promise<void> {
-  const highest = await store.items.greatestChangeNumber();
+async function checkNumber({ db }: App, after: bigint): Promise<void> {
+  const highest = await readGreatestChangeNumber(db);
   if (after <= highest) return;
   throw new CommandError(
     `there is no change ${after} yet: the highest number in this store is ${highest}`,
@@ -160,10 +167,10 @@ interface Page extends FoldedChanges {
 }
 
 /** Reads a page of changes. A fold counts as one change, so that it does not fill the page. */
-async function readPage({ app: { store }, options, filter, folds: finder }: View): Promise<Page> {
+async function readPage({ app: { db }, options, filter, folds: finder }: View): Promise<Page> {
   const { since, class: classes } = options;
   // Read first, so that changes committed meanwhile have later numbers.
-  const end = await store.items.lastChangeNumber();
+  const end = await readLastChangeNumber(db);
   const limit = options.limit ?? (since === undefined ? NEWEST : PAGE);
   const after = since?.after ?? 0n;
   const direction = since === undefined ? { newest: true } : { after };
@@ -171,7 +178,7 @@ async function readPage({ app: { store }, options, filter, folds: finder }: View
   let found: readonly ItemChange[] = [];
   // Folding makes room for more changes, and those may need folding too.
   for (let isDone = false; !isDone;) {
-    found = await store.items.changes({ ...filter, ...direction, without, limit: limit + 1 });
+    found = await readChanges(db, { ...filter, ...direction, without, limit: limit + 1 });
     const newFolds = (await finder?.find(found)) ?? [];
     without = [...without, ...newFolds];
     isDone = newFolds.length === 0;
@@ -228,7 +235,7 @@ const COUNTED_BY = ['seller_id', 'class', 'field', 'changes', 'items'] as const;
 
 async function summarize({ app, options, filter, format, dialect }: View): Promise<void> {
   const after = options.since?.after;
-  const found = await app.store.items.changeCounts({ ...filter, ...withoutUndefined({ after }) });
+  const found = await countChanges(app.db, { ...filter, ...withoutUndefined({ after }) });
   const counts = found.map(({ sellerId, class: kind, field, changes, items }) => {
     const shown = field === 'state' ? null : field;
     return { seller_id: sellerId, class: kind, field: shown, changes, items };
@@ -295,7 +302,7 @@ const FOLLOW_PAGE = 500;
  * that died silently.
  */
 async function* followChanges(
-  { app: { store, database, signal }, filter }: View,
+  { app: { db, database, signal }, filter }: View,
   after: bigint,
 ): AsyncGenerator<readonly ItemChange[], void, undefined> {
   let last = after;
@@ -303,7 +310,7 @@ async function* followChanges(
   while (!signal.aborted) {
     let page: readonly ItemChange[] = [];
     try {
-      page = await store.items.changes({ ...filter, after: last, limit: FOLLOW_PAGE });
+      page = await readChanges(db, { ...filter, after: last, limit: FOLLOW_PAGE });
       if (isDown) printNote('the database is back\n');
       isDown = false;
     } catch (error) {

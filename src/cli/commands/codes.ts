@@ -217,7 +217,7 @@ async function recheck(app: App, options: RecheckOptions): Promise<ExitCode | vo
     ),
   );
   const plan = { requestsPerMinute: seller.requestsPerMinute, olderThan, validOnly, limit };
-  const auditId = await beginRecheck(app.store, seller.name, plan, Date.now());
+  const auditId = await beginRecheck(app.db, seller.name, plan, Date.now());
   if (auditId !== null) return runAudit(app, auditId, { json, detach, destination, failOn });
   await printResult(
     options,

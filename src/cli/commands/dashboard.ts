@@ -2,13 +2,14 @@ import { hostname } from 'node:os';
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { newToken, tokenHash } from '../../dashboard/security.js';
-import { ALIVE_MS, isAlive } from '../../store/processes.js';
-import type { Store } from '../../store/store.js';
+import { ALIVE_MS, isAlive, listLiveProcesses } from '../../store/processes.js';
 import { printNote, print, userName } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction, serviceAction } from '../execute.js';
 import { describeCommand } from '../options.js';
 import type { Serving } from '../serve.js';
+import type { Db } from '../../store/db.js';
+import { addLoginLink } from '../../store/access.js';
 import { SERVICE_EXIT_CODES, serveUntil } from './run.js';
 
 /** `dashboard`: serves the pages; `dashboard link`: prints a login link. */
@@ -31,22 +32,22 @@ export function add(program: Command): void {
 
 const DASHBOARD_ONLY = { scheduler: false, worker: false, dashboard: true };
 
-async function onServing({ store, dashboardUrl }: Serving): Promise<void> {
+async function onServing({ db, dashboardUrl }: Serving): Promise<void> {
   if (dashboardUrl === null) {
     throw usageError('the dashboard is turned off', 'unset DASHBOARD_LISTEN');
   }
   await print(`The dashboard is at ${dashboardUrl}\n`);
-  if (process.stdout.isTTY) await print(await linkLines(store, dashboardUrl));
+  if (process.stdout.isTTY) await print(await linkLines(db, dashboardUrl));
   else printNote('`seller-mirror dashboard link` prints a link that logs you in\n');
 }
 
 /** Creates a login link, and formats it for the terminal. */
-export async function linkLines(store: Store, dashboardUrl: string): Promise<string> {
-  return `This link logs you in once, within 10 minutes:\n\n  ${await newLink(store, dashboardUrl)}\n\n`;
+export async function linkLines(db: Db, dashboardUrl: string): Promise<string> {
+  return `This link logs you in once, within 10 minutes:\n\n  ${await newLink(db, dashboardUrl)}\n\n`;
 }
 
-async function printLink({ config, store }: App): Promise<void> {
-  const processes = await store.processes.live(ALIVE_MS, 'dashboard');
+async function printLink({ config, db }: App): Promise<void> {
+  const processes = await listLiveProcesses(db, ALIVE_MS, 'dashboard');
   const served = processes.find(isAlive)?.dashboardUrl ?? null;
   if (served === null && config.dashboard.url === null) {
     throw usageError(
@@ -54,11 +55,11 @@ async function printLink({ config, store }: App): Promise<void> {
       'start one with `seller-mirror dashboard` or `seller-mirror run`, then repeat this command',
     );
   }
-  await print(`${await newLink(store, config.dashboard.url ?? served ?? '')}\n`);
+  await print(`${await newLink(db, config.dashboard.url ?? served ?? '')}\n`);
 }
 
-async function newLink(store: Store, dashboardUrl: string): Promise<string> {
+async function newLink(db: Db, dashboardUrl: string): Promise<string> {
   const token = newToken();
-  await store.access.addLink(tokenHash(token), `${userName()}@${hostname()}`);
+  await addLoginLink(db, tokenHash(token), `${userName()}@${hostname()}`);
   return `${dashboardUrl}/login?token=${token}`;
 }

@@ -29,6 +29,8 @@ import { serveUntil } from './run.js';
 import { count, paint } from '../output/text.js';
 import { ownCommand, quietCommand } from '../own-command.js';
 import { writeRows } from '../rows.js';
+import { deleteSeller } from '../../store/sellers.js';
+import { readChanges } from '../../store/item-changes.js';
 import { SyncProgress, exitCodeOfRuns, runLines } from '../run-report.js';
 
 const ITEMS_QUERY =
@@ -85,12 +87,12 @@ async function serveDemo(config: Config, market: Market, signal: AbortSignal): P
   const roles = { scheduler: true, worker: true, dashboard: true };
   await serveUntil(signal, 'demo', roles, {
     config,
-    async onServing({ store, dashboardUrl }) {
+    async onServing({ db, dashboardUrl }) {
       let night = 0;
       const nights = setInterval(() => changeMarket(market, (night += 1)), NIGHT_MS);
       signal.addEventListener('abort', () => clearInterval(nights), { once: true });
       await heading('The dashboard');
-      if (dashboardUrl !== null) await print(await linkLines(store, dashboardUrl));
+      if (dashboardUrl !== null) await print(await linkLines(db, dashboardUrl));
       await print('Each minute is a night in the marketplace. Ctrl-C ends it.\n');
     },
   });
@@ -118,7 +120,7 @@ const MAX_CHANGES = 100;
 async function mirrorTwice(app: App, market: Market, progress: SyncProgress): Promise<ExitCode> {
   const query = (sql: string): Promise<void> =>
     queryReadOnly(app.database.url, sql, (rows) => writeRows(rows, { pager: false }), app.signal);
-  await app.store.sellers.delete(DEMO_SELLER);
+  await deleteSeller(app.db, DEMO_SELLER);
   await heading('The first mirror');
   const first = await mirror(app, progress);
 
@@ -129,7 +131,7 @@ async function mirrorTwice(app: App, market: Market, progress: SyncProgress): Pr
   const second = await mirror(app, progress);
 
   await heading('What changed');
-  const changes = await app.store.items.changes({ after: 0n, limit: MAX_CHANGES });
+  const changes = await readChanges(app.db, { after: 0n, limit: MAX_CHANGES });
   await print(new ChangeLines(stdoutLook()).format({ changes, folds: [] }));
   await heading('The account');
   await query(ACCOUNT_QUERY);

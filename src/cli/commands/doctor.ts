@@ -18,8 +18,7 @@ import { MarketplaceOptionsError } from '../../marketplace/types.js';
 import { QueueError } from '../../service/queue/errors.js';
 import { assertCanBeMade, describeEmbedded, openEmbedded } from '../../store/embedded/index.js';
 import { shownUrl } from '../../store/errors.js';
-import { ALIVE_MS, isAlive } from '../../store/processes.js';
-import { openStore, type Store } from '../../store/store.js';
+import { ALIVE_MS, isAlive, listLiveProcesses } from '../../store/processes.js';
 import { HEALTH, listen, ListenError } from '../../service/listen.js';
 import { print, printResult, stdoutLook } from '../console.js';
 import { reportError } from '../errors.js';
@@ -27,6 +26,7 @@ import { action, readSettings, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { checkMarketplace, type OpenedAccount } from '../marketplace-checks.js';
 import { paint, plural, safeLine } from '../output/text.js';
+import { openDb, type Db } from '../../store/db.js';
 import { chosenSellers, describeCommand, type CommonOptions } from '../options.js';
 
 /** `doctor`: checks everything that a run needs. */
@@ -82,18 +82,18 @@ async function checkAll(
   await report(settingsChecks(config));
   const sellers = chosenSellers(config, name);
   const database = await unlessAborted(checkStore(config, signal), signal);
-  const store = database.url === null ? null : openStore(database.url, APPLICATION_NAME);
+  const db = database.url === null ? null : openDb(database.url, APPLICATION_NAME);
   let requests = 0;
   try {
     await report(database.checks);
     await report(await unlessAborted(checkQueue(config), signal));
-    await report(await checkHealth(config, store));
+    await report(await checkHealth(config, db));
     if (sendsAlert) await report(await checkAlerts(config, signal));
     const others: OpenedAccount[] = [];
     for (const seller of sellers) {
       signal.throwIfAborted();
       try {
-        const found = await checkMarketplace(config, seller, { store, others }, signal);
+        const found = await checkMarketplace(config, seller, { db, others }, signal);
         requests += found.requests;
         if (found.account !== null) others.push(found.account);
         await report(found.checks);
@@ -104,7 +104,7 @@ async function checkAll(
       }
     }
   } finally {
-    await store?.close();
+    await db?.close();
     await database.close();
   }
   return requests;
@@ -178,7 +178,7 @@ async function checkQueue(config: Config): Promise<readonly Check[]> {
 }
 
 /** Checks that `run` can listen on HEALTH_LISTEN. Without that setting, `run` takes any free port. */
-async function checkHealth({ health }: Config, store: Store | null): Promise<Check[]> {
+async function checkHealth({ health }: Config, db: Db | null): Promise<Check[]> {
   if (health === null || !health.chosen) return [];
   const server = createServer();
   try {
@@ -187,7 +187,7 @@ async function checkHealth({ health }: Config, store: Store | null): Promise<Che
     return [ok('health: HEALTH_LISTEN is free')];
   } catch (error) {
     if (!(error instanceof ListenError)) throw error;
-    const processes = (await store?.processes.live(ALIVE_MS)) ?? [];
+    const processes = db === null ? [] : await listLiveProcesses(db, ALIVE_MS);
     const own = processes.find(
       (one) =>
         one.host === hostname() &&

@@ -7,7 +7,13 @@ import { openTarget, runFeed } from '../../feeds/open.js';
 import { LIST_VIEWS, shapesOf, type ViewReport } from '../../feeds/deliver.js';
 import { TargetError, type Position, type Target } from '../../feeds/target.js';
 import { withExports } from '../../store/exports.js';
-import type { FeedOutcome, FeedState } from '../../store/feeds.js';
+import {
+  type FeedOutcome,
+  type FeedState,
+  readFeedRequestTime,
+  recordDelivery,
+  listFeedStates,
+} from '../../store/feeds.js';
 import { print, printJson, printList, printResult, stdoutLook } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
@@ -110,8 +116,8 @@ async function run(app: App, name: string | undefined, options: CommonOptions): 
 }
 
 /** Delivers a feed and records the outcome in the store, as a worker does. */
-async function deliver({ store, database, signal }: App, feed: FeedConfig) {
-  const askedAt = await store.feeds.askedAt(feed.name);
+async function deliver({ db, database, signal }: App, feed: FeedConfig) {
+  const askedAt = await readFeedRequestTime(db, feed.name);
   let views: readonly ViewReport[] = [];
   let outcome: Omit<FeedOutcome, 'askedAt'>;
   try {
@@ -124,7 +130,7 @@ async function deliver({ store, database, signal }: App, feed: FeedConfig) {
     if (signal.aborted || !(error instanceof TargetError)) throw error;
     outcome = failedDelivery(feed, error);
   }
-  await store.feeds.recordDelivery(feed.name, { ...outcome, askedAt });
+  await recordDelivery(db, feed.name, { ...outcome, askedAt });
   return { problem: outcome.problem, views };
 }
 
@@ -154,8 +160,8 @@ export function feedLines(
   return head + lines.join('');
 }
 
-async function status({ config, store, signal }: App, options: CommonOptions): Promise<ExitCode> {
-  const states = await store.feeds.list();
+async function status({ config, db, signal }: App, options: CommonOptions): Promise<ExitCode> {
+  const states = await listFeedStates(db);
   const now = new Date();
   const found = [];
   for (const feed of config.feeds) {

@@ -1,6 +1,13 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
-import { itemColumns, itemsStatement, type TextRows } from '../../store/items-read.js';
+import {
+  itemColumns,
+  itemsStatement,
+  type TextRows,
+  readHistoryStarts,
+  readItemsWithId,
+  readPriceHistory,
+} from '../../store/items-read.js';
 import { queryReadOnly } from '../../store/read-only.js';
 import { printNote, print, stdoutLook, write } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
@@ -93,7 +100,7 @@ async function items(app: App, options: ItemsOptions): Promise<void> {
  */
 async function countSellers(app: App, { seller, asOf }: ItemsOptions): Promise<number> {
   await assertSeller(app, seller);
-  const all = await app.store.items.historyStarts();
+  const all = await readHistoryStarts(app.db);
   const chosen = all.filter(({ sellerId }) => seller === undefined || sellerId === seller);
   if (asOf === undefined) return chosen.length;
   if (asOf.getTime() > Date.now()) {
@@ -117,8 +124,8 @@ async function countSellers(app: App, { seller, asOf }: ItemsOptions): Promise<n
   return chosen.length;
 }
 
-async function view({ store }: App, id: number, { json, seller }: CommonOptions): Promise<void> {
-  const item = await store.items.withId(id, seller ?? null);
+async function view({ db }: App, id: number, { json, seller }: CommonOptions): Promise<void> {
+  const item = await readItemsWithId(db, id, seller ?? null);
   const sellers = item.rows.map((row) => row[0] ?? '');
   const [sellerId] = sellers;
   if (sellerId === undefined) {
@@ -133,7 +140,7 @@ async function view({ store }: App, id: number, { json, seller }: CommonOptions)
       `name one with --seller: ${sellers.join(', ')}`,
     );
   }
-  const prices = await store.items.priceHistory(sellerId, id);
+  const prices = await readPriceHistory(db, sellerId, id);
   if (json === true) await write(itemJson(item, prices));
   else await print(itemText(item, prices));
 }

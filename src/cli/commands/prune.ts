@@ -1,7 +1,13 @@
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { moment } from '../../domain/moment.js';
-import { keepsEverything, planRetention, type Pruned } from '../../store/prune.js';
+import {
+  keepsEverything,
+  planRetention,
+  type Pruned,
+  measurePrune,
+  prune,
+} from '../../store/prune.js';
 import { printResult, stdoutLook } from '../console.js';
 import { appAction } from '../execute.js';
 import { assertSeller, describeCommand, sellerFilter, type CommonOptions } from '../options.js';
@@ -22,20 +28,20 @@ export function add(program: Command): void {
       '`run` and `scheduler` do this once a day. Ctrl-C stops it; rows deleted until then stay deleted.',
     examples: ['seller-mirror prune --dry-run', 'KEEP_RUNS_DAYS=90 seller-mirror prune'],
     options: ['json', 'seller'],
-  }).action(appAction('store', prune));
+  }).action(appAction('store', pruneStore));
 }
 
-async function prune(app: App, options: PruneOptions): Promise<void> {
-  const { config, store, signal } = app;
+async function pruneStore(app: App, options: PruneOptions): Promise<void> {
+  const { config, db, signal } = app;
   const { retention } = config;
   const { seller, dryRun = false } = options;
   await assertSeller(app, seller);
   const plan = planRetention(retention, new Date());
   const scope = { ...sellerFilter(seller), signal };
   const pruned = await withProgress('prune', (progress) => {
-    if (dryRun) return store.measurePrune(plan, scope);
+    if (dryRun) return measurePrune(db, plan, scope);
     const onProgress = (rows: number, detail: string): void => progress.update(rows, { detail });
-    return store.prune(plan, { ...scope, onProgress });
+    return prune(db, plan, { ...scope, onProgress });
   });
   await printResult(options, { dryRun, keepDays: retention, pruned }, () =>
     keepsEverything(retention) ? KEEPS_ALL : report(pruned, dryRun),

@@ -5,7 +5,7 @@ import { moment } from '../../domain/moment.js';
 import type { Decision } from '../../domain/removals.js';
 import { decideRemovals, type DecisionReport } from '../../jobs/decide-removals.js';
 import { heldRemedy, exampleNames, problemRemedy } from '../../jobs/problem.js';
-import type { Run } from '../../store/runs.js';
+import { type Run, listRuns, getRun } from '../../store/runs.js';
 import { printList, printResult, stdoutLook, userName } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
@@ -90,7 +90,7 @@ export function add(program: Command): void {
 async function list(app: App, options: RunsOptions): Promise<void> {
   const { seller, limit, vertical } = options;
   await assertSeller(app, seller);
-  const runs = await app.store.runs.list({ limit, ...sellerFilter(seller) });
+  const runs = await listRuns(app.db, { limit, ...sellerFilter(seller) });
   const none = `There is no run yet${sellerSuffix(seller)}.\n`;
   await printList(options, runs, none, (look) => runsTable(runs, look, vertical));
 }
@@ -135,7 +135,7 @@ function took({ startedAt, finishedAt }: Run): string {
 async function show(app: App, id: bigint, options: CommonOptions): Promise<void> {
   const { seller } = options;
   await assertSeller(app, seller);
-  const found = await app.store.runs.get(id);
+  const found = await getRun(app.db, id);
   if (found === null || (seller !== undefined && found.run.sellerId !== seller)) {
     throw new CommandError(
       `there is no run ${id}${sellerSuffix(seller)}`,
@@ -149,7 +149,7 @@ async function show(app: App, id: bigint, options: CommonOptions): Promise<void>
   );
 }
 
-type FoundRun = NonNullable<Awaited<ReturnType<App['store']['runs']['get']>>>;
+type FoundRun = NonNullable<Awaited<ReturnType<typeof getRun>>>;
 type QuarantinedRecord = FoundRun['quarantine'][number];
 
 function runDetails(run: Run, quarantine: readonly QuarantinedRecord[], look: Look): string {
@@ -236,10 +236,10 @@ function addDecision(
     more: 'Exit codes: 0 done, or already decided this way; 1 nothing to decide, or a run of the seller is under way; 2 usage',
     options: ['json'],
   }).action(
-    appAction('store', async ({ store }, runId: bigint, options: CommonOptions) => {
+    appAction('store', async ({ db }, runId: bigint, options: CommonOptions) => {
       const holder = `${name} (process ${process.pid} on ${hostname()})`;
       const by = `${userName()} on ${hostname()}`;
-      const report = await decideRemovals({ store, holder, by }, runId, decision);
+      const report = await decideRemovals({ db, holder, by }, runId, decision);
       await printResult(options, report, () => decisionLines(report, stdoutLook()));
     }),
   );

@@ -4,15 +4,16 @@ import { describeWide } from '../../domain/changes.js';
 import { feedDelay } from '../../domain/feeds.js';
 import { parkedRemedy, runProblem, runRemedy } from '../../jobs/problem.js';
 import { describeSchedule, schedulesOf, type SellerSchedule } from '../../service/ticks.js';
-import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
+import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../store/processes.js';
 import { PAUSED, type Parking } from '../../store/sellers.js';
-import { copyState, type SellerStatus } from '../../store/status.js';
+import { copyState, type SellerStatus, readSellerStatuses } from '../../store/status.js';
 import { printResult, stdoutLook } from '../console.js';
 import { action, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { assertSeller, describeCommand, type CommonOptions } from '../options.js';
 import { withRunnableCommands } from '../own-command.js';
 import { pairs } from '../output/table.js';
+import { listFeedStates } from '../../store/feeds.js';
 import { age, count, type Look, paint, safeLine } from '../output/text.js';
 
 interface StatusOptions extends CommonOptions {
@@ -67,10 +68,10 @@ const NO_SELLER =
   'No seller is configured, and none was ever mirrored: set MARKETPLACE_URL and MARKETPLACE_API_KEY, then run `seller-mirror sync`.\n';
 
 /** Reports on configured sellers in their order, then on those that only the store knows. */
-async function sellerReports({ config, store }: App, now: Date): Promise<SellerReport[]> {
+async function sellerReports({ config, db }: App, now: Date): Promise<SellerReport[]> {
   const { sellers, staleAfterHours } = config;
-  const stored = new Map((await store.sellers.statuses()).map((one) => [one.sellerId, one]));
-  const processes = (await store.processes.live(ALIVE_MS)).filter(isAlive);
+  const stored = new Map((await readSellerStatuses(db)).map((one) => [one.sellerId, one]));
+  const processes = (await listLiveProcesses(db, ALIVE_MS)).filter(isAlive);
   const schedules = schedulesOf(sellers);
   const configured = new Set(sellers.map(({ name }) => name));
   return [...new Set([...configured, ...stored.keys()])].map((name) => {
@@ -85,8 +86,8 @@ async function sellerReports({ config, store }: App, now: Date): Promise<SellerR
 }
 
 /** How current the configured feeds are according to the store; connects to no target. */
-async function feedReports({ config, store }: App, now: Date) {
-  const states = config.feeds.length === 0 ? [] : await store.feeds.list();
+async function feedReports({ config, db }: App, now: Date) {
+  const states = config.feeds.length === 0 ? [] : await listFeedStates(db);
   return config.feeds.map(({ name, place, views, sellers }) => {
     const state = states.find(({ feed }) => feed === name);
     const known = state?.views ?? [];

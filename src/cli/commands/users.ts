@@ -4,7 +4,13 @@ import { addAbortSignal, Writable } from 'node:stream';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { hashPassword, isUserName, passwordFault } from '../../dashboard/passwords.js';
-import type { Role } from '../../store/access.js';
+import {
+  type Role,
+  listUsers,
+  createUser,
+  changePassword,
+  deleteUser,
+} from '../../store/access.js';
 import { print, printList } from '../console.js';
 import { type CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
@@ -54,8 +60,8 @@ function userName(name: string): string {
   throw new InvalidArgumentError('a name has 1 to 63 letters, digits and . _ - @');
 }
 
-async function list({ store }: App, options: CommonOptions): Promise<void> {
-  const users = await store.access.users();
+async function list({ db }: App, options: CommonOptions): Promise<void> {
+  const users = await listUsers(db);
   const none = 'There is no account. `seller-mirror users add NAME --role operator` adds one.\n';
   await printList(options, users, none, (look) =>
     table(
@@ -71,12 +77,12 @@ async function list({ store }: App, options: CommonOptions): Promise<void> {
 }
 
 async function addUser(
-  { store, signal }: App,
+  { db, signal }: App,
   name: string,
   { role }: { readonly role: Role },
 ): Promise<void> {
   const passwordHash = await hashPassword(await newPassword(signal));
-  if (!(await store.access.addUser({ name, role, passwordHash }))) {
+  if (!(await createUser(db, { name, role, passwordHash }))) {
     throw usageError(
       `there is already an account "${name}"`,
       '`seller-mirror users password` changes its password',
@@ -85,14 +91,14 @@ async function addUser(
   await print(`${name} may log in as ${role}\n`);
 }
 
-async function setPassword({ store, signal }: App, name: string): Promise<void> {
+async function setPassword({ db, signal }: App, name: string): Promise<void> {
   const passwordHash = await hashPassword(await newPassword(signal));
-  if (!(await store.access.setPassword(name, passwordHash))) throw noUser(name);
+  if (!(await changePassword(db, name, passwordHash))) throw noUser(name);
   await print(`the password of ${name} is set; its sessions have ended\n`);
 }
 
-async function removeUser({ store }: App, name: string): Promise<void> {
-  if (!(await store.access.removeUser(name))) throw noUser(name);
+async function removeUser({ db }: App, name: string): Promise<void> {
+  if (!(await deleteUser(db, name))) throw noUser(name);
   await print(`${name} is removed; its sessions have ended\n`);
 }
 

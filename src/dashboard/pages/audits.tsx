@@ -43,6 +43,9 @@ import {
   TableSection,
   Untrusted,
 } from '../parts.js';
+import { readRunning } from '../../store/overview.js';
+import { readAuditList, cancelAudit, resumeAudit, getAudit } from '../../store/audits/progress.js';
+import { countUnproven } from '../../store/audits/results.js';
 import { oneOf, parseId, parseNumber } from '../query.js';
 
 const PAGE_SIZE = 50;
@@ -50,7 +53,7 @@ const STATES = ['running', 'finished', 'cancelled', 'failed'] as const;
 
 /** `/audits`, `/audits/ID`. */
 export function addAudits(app: Dashboard, parts: DashboardParts): void {
-  const { store, mirror, queues, live } = parts;
+  const { db, mirror, queues, live } = parts;
 
   app.get('/audits', async (c) => {
     const state = oneOf(STATES, c.req.query('state'));
@@ -96,9 +99,9 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
     const { auditId, state, pending, unproven } = audit;
     const isRunning = state === 'running';
     const [running, list, reasons] = await Promise.all([
-      isRunning ? store.overview.running() : null,
-      store.audits.listOf(auditId),
-      unproven > 0 || (!isRunning && pending > 0) ? store.audits.unprovenCounts(auditId) : [],
+      isRunning ? readRunning(db) : null,
+      readAuditList(db, auditId),
+      unproven > 0 || (!isRunning && pending > 0) ? countUnproven(db, auditId) : [],
     ]);
     const isWorkbook = isWorkbookList(list?.layout ?? null);
     const bar =
@@ -193,7 +196,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
     const { auditId, sellerId } = await auditIn(c.req.param('id'));
     const action = { action: 'cancel audit', target: targetOf(auditId, sellerId) };
     await runAction(c, parts, action, async () => {
-      if ((await store.audits.cancel(auditId)) !== 'finished') return;
+      if ((await cancelAudit(db, auditId)) !== 'finished') return;
       throw new Problem(`Audit ${auditId} has already finished`, 'Download its result.', 409);
     });
     return c.redirect(`/audits/${auditId}?notice=cancelled`, 303);
@@ -207,10 +210,10 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
         const remedy = 'To check its codes again, start a new audit.';
         throw new Problem(`Audit ${auditId} has already finished`, remedy, 409);
       }
-      if (state !== 'running') await store.audits.resume(auditId);
-      await enqueueNext(store, auditId, chunkEnqueuer(queues, sellerId, { force: true }));
+      if (state !== 'running') await resumeAudit(db, auditId);
+      await enqueueNext(db, auditId, chunkEnqueuer(queues, sellerId, { force: true }));
     });
-    return c.redirect(`/audits/${auditId}?notice=${await queueNotice(store)}`, 303);
+    return c.redirect(`/audits/${auditId}?notice=${await queueNotice(db)}`, 303);
   });
 
   app.get('/audits/:id/:file{result\\.(?:csv|xlsx)}', async (c) => {
@@ -222,7 +225,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
     const format = c.req.param('file') === 'result.xlsx' ? 'xlsx' : 'csv';
     const pieces = await runAction(c, parts, action, async () => {
       await checkRoom(format, () => lines);
-      const found = await auditResultPieces(store, auditId, format, csvDialectOf(c) ?? null);
+      const found = await auditResultPieces(db, auditId, format, csvDialectOf(c) ?? null);
       if (found !== null) return found;
       throw new Problem(
         `The list of audit ${auditId} was deleted`,
@@ -237,7 +240,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
 
   /** @throws {Problem} (404) when the audit does not exist */
   async function auditIn(text: string): Promise<AuditProgress> {
-    const audit = await store.audits.get(parseId(text));
+    const audit = await getAudit(db, parseId(text));
     if (audit !== null) return audit;
     throw new Problem('Audit not found', 'The Audits page lists all audits.', 404);
   }

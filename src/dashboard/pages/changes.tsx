@@ -1,9 +1,15 @@
 import type { FC } from 'hono/jsx';
+import type { Db } from '../../store/db.js';
 import { describeChange, fieldLabel } from '../../domain/change-text.js';
 import { CHANGE_CLASSES } from '../../domain/changes.js';
 import { csvNumber, PLAIN_CSV, type CsvDialect } from '../../domain/csv.js';
 import { exportChunks } from '../../export/index.js';
-import type { ChangeFilter, ItemChange } from '../../store/item-changes.js';
+import {
+  type ChangeFilter,
+  type ItemChange,
+  readChanges,
+  countChanges,
+} from '../../store/item-changes.js';
 import type { TextRow } from '../../store/text-cursor.js';
 import { type Dashboard, type DashboardContext, type DashboardParts, Problem } from '../context.js';
 import { checkRoom, csvDialectOf, Downloads, formatOf, sendFile } from '../downloads.js';
@@ -32,11 +38,11 @@ const BATCH_SIZE = 2_000;
 const TEXT_WIDTH = 120;
 
 /** `/changes`: changes of items by day, also as downloads. */
-export function addChanges(app: Dashboard, { store }: DashboardParts): void {
+export function addChanges(app: Dashboard, { db }: DashboardParts): void {
   app.get('/changes', async (c) => {
     const filter = filterOf(c);
     const changes = (
-      await store.items.changes({ ...filter, limit: PAGE_SIZE + 1, newest: true })
+      await readChanges(db, { ...filter, limit: PAGE_SIZE + 1, newest: true })
     ).toReversed();
     const { shown, last } = splitPage(changes, PAGE_SIZE);
     const query = without(new URL(c.req.url).searchParams, 'before');
@@ -95,12 +101,12 @@ export function addChanges(app: Dashboard, { store }: DashboardParts): void {
     }
     const filter = filterOf(c);
     await checkRoom(format, async () => {
-      const counts = await store.items.changeCounts(filter);
+      const counts = await countChanges(db, filter);
       return counts.reduce((sum, { changes }) => sum + changes, 0);
     });
     const dialect = csvDialectOf(c) ?? PLAIN_CSV;
     return sendFile(c, 'changes', format, async (write) => {
-      const batches = rowsOf(store, filter, dialect);
+      const batches = rowsOf(db, filter, dialect);
       const chunks = exportChunks({ columns: FILE_COLUMNS, batches }, format, {
         raw: false,
         dialect,
@@ -150,13 +156,13 @@ const FILE_COLUMNS = [
 
 /** Yields all matching changes, newest first, in PostgreSQL's text form. Prices follow the dialect. */
 async function* rowsOf(
-  store: DashboardParts['store'],
+  db: Db,
   filter: ChangeFilter,
   dialect: CsvDialect,
 ): AsyncGenerator<readonly TextRow[], void, undefined> {
   for (let page = filter; ;) {
     const query = { ...page, limit: BATCH_SIZE, newest: true };
-    const batch = (await store.items.changes(query)).toReversed();
+    const batch = (await readChanges(db, query)).toReversed();
     yield batch.map((change) => rowOf(change, dialect));
     const last = batch.at(-1);
     if (last === undefined || batch.length < BATCH_SIZE) return;

@@ -40,6 +40,8 @@ import {
   Token,
   Untrusted,
 } from '../parts.js';
+import { readKnownCodes, readCodeChecks } from '../../store/audits/codes.js';
+import { readRunning } from '../../store/overview.js';
 import { parseCode, parseId } from '../query.js';
 
 /** Checks and transitions on the page of a code. */
@@ -59,7 +61,7 @@ const TRANSITION_COLUMNS: readonly Column<Transition>[] = [
 
 /** `/codes`, `/codes/ID`. URLs never contain purchase codes. */
 export function addCodes(app: Dashboard, parts: DashboardParts): void {
-  const { store, mirror, config, queues, live } = parts;
+  const { db, mirror, config, queues, live } = parts;
 
   app.get('/codes', async (c) => {
     const [sellers, latest] = await Promise.all([
@@ -100,7 +102,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     const sellers = await sellerNames();
     const sellerId = sellers.length === 1 ? sellers[0] : sellers.find((name) => name === seller);
     if (sellerId === undefined) throw new Problem('No seller was chosen', 'Choose a seller.');
-    const state = (await store.audits.knownCodes(sellerId, [code])).get(code);
+    const state = (await readKnownCodes(db, sellerId, [code])).get(code);
     if (state !== undefined) return c.redirect(`/codes/${state.codeId}`, 303);
     const canCheck = isOperator(c) && isConfigured(sellerId);
     return page(
@@ -138,8 +140,8 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
   app.get('/codes/:id', async (c) => {
     const { codeId, sellerId, code } = await codeWith(c.req.param('id'));
     const [states, checks, transitions, bar] = await Promise.all([
-      store.audits.knownCodes(sellerId, [code]),
-      store.audits.checksOf(codeId, MAX_ROWS),
+      readKnownCodes(db, sellerId, [code]),
+      readCodeChecks(db, codeId, MAX_ROWS),
       mirror.codeTransition.findMany({
         where: { codeId },
         orderBy: { seq: 'desc' },
@@ -234,12 +236,12 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     const target = `${sellerId}: ${maskCode(code)}`;
     await runAction(c, parts, { action: 'check code', target }, async () => {
       const signal = AbortSignal.timeout(ENTER_MS);
-      const { auditId } = await enterLists(store, seller, [listOfCodes([code])], {}, { signal });
-      await enqueueNext(store, auditId, chunkEnqueuer(queues, sellerId));
+      const { auditId } = await enterLists(db, seller, [listOfCodes([code])], {}, { signal });
+      await enqueueNext(db, auditId, chunkEnqueuer(queues, sellerId));
     });
-    const known = (await store.audits.knownCodes(sellerId, [code])).get(code);
+    const known = (await readKnownCodes(db, sellerId, [code])).get(code);
     if (known === undefined) throw noCode();
-    return c.redirect(`/codes/${known.codeId}?notice=${await queueNotice(store)}`, 303);
+    return c.redirect(`/codes/${known.codeId}?notice=${await queueNotice(db)}`, 303);
   }
 
   function isConfigured(sellerId: string): boolean {
@@ -266,7 +268,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
 
   /** The progress bar of a running check of this code; null without one. */
   async function barOf(codeId: bigint): Promise<LiveBar | null> {
-    const running = await store.overview.running();
+    const running = await readRunning(db);
     const single = running.audits.filter(({ codes }) => codes === 1);
     if (single.length === 0) return null;
     const ids = single.map(({ auditId }) => BigInt(auditId));

@@ -2,7 +2,7 @@ import { ITEM_STATES } from '../../domain/item.js';
 import { maskCode } from '../../domain/secret.js';
 import { describeRemoval } from '../../domain/removals.js';
 import type { Prisma } from '../../store/mirror.js';
-import type { TextRows } from '../../store/items-read.js';
+import { type TextRows, searchItems, readPriceHistory } from '../../store/items-read.js';
 import { StepChart } from '../charts.js';
 import { type Dashboard, type DashboardParts, isOperator, Problem } from '../context.js';
 import { page } from '../layout.js';
@@ -28,6 +28,7 @@ import {
   WebLink,
 } from '../parts.js';
 import { oneOf, parseDay, parseId, parseNumber } from '../query.js';
+import { readChanges } from '../../store/item-changes.js';
 import { ChangeTable } from './changes.js';
 
 const PAGE_SIZE = 50;
@@ -38,7 +39,7 @@ const MAX_ROWS = 50;
 const MAX_RAW_CHARS = 20_000;
 
 /** `/items`, `/items/SELLER/ID`. */
-export function addItems(app: Dashboard, { store, mirror }: DashboardParts): void {
+export function addItems(app: Dashboard, { db, mirror }: DashboardParts): void {
   app.get('/items', async (c) => {
     const text = (c.req.query('q') ?? '').trim().slice(0, 200);
     const state = oneOf(ITEM_STATES, c.req.query('state')) ?? null;
@@ -47,7 +48,7 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
     const day = c.req.query('as-of') ?? '';
     const asOf = day === '' ? null : endOf(day);
     const from = Number(parseNumber(c.req.query('from')) ?? 0n);
-    const items = await store.items.search({
+    const items = await searchItems(db, {
       text,
       state,
       sellerId,
@@ -142,8 +143,8 @@ export function addItems(app: Dashboard, { store, mirror }: DashboardParts): voi
     const where = { sellerId_itemId: { sellerId, itemId } };
     const [item, prices, changes, purchases, unlisted, lookup] = await Promise.all([
       mirror.item.findUnique({ where }),
-      store.items.priceHistory(sellerId, Number(itemId)),
-      store.items.changes({
+      readPriceHistory(db, sellerId, Number(itemId)),
+      readChanges(db, {
         itemId: Number(itemId),
         sellerIds: [sellerId],
         limit: MAX_ROWS,

@@ -32,6 +32,7 @@ import { expiredForm, page } from '../layout.js';
 import { Empty } from '../parts.js';
 import { oneOf, parseCode } from '../query.js';
 import { isFormToken } from '../security.js';
+import { readCanaries } from '../../store/audits/codes.js';
 import {
   draftPage,
   draftUrl,
@@ -53,7 +54,7 @@ const NO_ANSWER: KeyFault = { message: '', remedy: '', isOutage: true };
 
 /** `/audits/new`: upload a list, see what was read, start the audit. */
 export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
-  const { store, config, queues } = parts;
+  const { db, config, queues } = parts;
   const drafts = new Drafts<ListDraft['list'], ListFacts>(parts.uploads);
 
   app.get('/audits/new', (c) => {
@@ -140,7 +141,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
         try {
           const isKeyChecked = await checkKey(sellerOf(draft), canary, signal);
           const auditId = await startAudit(draft, options, signal, onLines);
-          const queued = await queueNotice(store);
+          const queued = await queueNotice(db);
           const notice = queued === 'queued' && !isKeyChecked ? 'key-untried' : queued;
           draft.startedAs = `/audits/${auditId}?notice=${notice}`;
           await rm(draft.path, { force: true });
@@ -231,10 +232,10 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
   ): Promise<ListFacts> {
     const seller = sellerOf(draft);
     return withList(draft, ended, onLines, async (list, reading) => {
-      const known = await store.audits.canariesOf(seller.name, KNOWN_CODES_SAMPLE);
+      const known = await readCanaries(db, seller.name, KNOWN_CODES_SAMPLE);
       const { requestsPerMinute } = seller;
       const chunkSize = chunkSizeFor(requestsPerMinute);
-      const { report, size } = await measureLists(store, seller, [list], {}, reading);
+      const { report, size } = await measureLists(db, seller, [list], {}, reading);
       return {
         reasons: list.intake.layout.reasons,
         report,
@@ -255,8 +256,8 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
   ): Promise<bigint> {
     const seller = sellerOf(draft);
     return withList(draft, ended, onLines, async (list, reading) => {
-      const { auditId } = await enterLists(store, seller, [list], options, reading);
-      await enqueueNext(store, auditId, chunkEnqueuer(queues, seller.name));
+      const { auditId } = await enterLists(db, seller, [list], options, reading);
+      await enqueueNext(db, auditId, chunkEnqueuer(queues, seller.name));
       return auditId;
     });
   }

@@ -1,8 +1,17 @@
 import type { Child, FC } from 'hono/jsx';
-import type { ChangeSummary, Night, PriceMove, Running } from '../../store/overview.js';
-import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
+import {
+  type ChangeSummary,
+  type Night,
+  type PriceMove,
+  type Running,
+  summarizeChanges,
+  readRunning,
+  listPriceMoves,
+  readNights,
+} from '../../store/overview.js';
+import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../store/processes.js';
 import { PAUSED } from '../../store/sellers.js';
-import { copyState, type SellerStatus } from '../../store/status.js';
+import { copyState, type SellerStatus, readSellerStatuses } from '../../store/status.js';
 import { NightStrip } from '../charts.js';
 import {
   type Dashboard,
@@ -49,14 +58,14 @@ const AUDIT_DAYS = 7;
 
 /** `/`: is my copy current, what happened overnight, what needs me? */
 export function addOverview(app: Dashboard, parts: DashboardParts): void {
-  const { store, mirror, config, live } = parts;
+  const { db, mirror, config, live } = parts;
 
   app.get('/', async (c) => {
     const since = new Date(Date.now() - DAY_MS);
     const [statuses, happened, running, audits, moves, recent] = await Promise.all([
-      store.sellers.statuses(),
-      store.overview.changesSince(since),
-      store.overview.running(),
+      readSellerStatuses(db),
+      summarizeChanges(db, since),
+      readRunning(db),
       mirror.audit.findMany({
         where: {
           OR: [{ state: 'failed' }, { state: 'finished', unproven: { gt: 0 } }],
@@ -65,8 +74,8 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
         orderBy: { auditId: 'desc' },
         take: MAX_AUDIT_CARDS,
       }),
-      store.overview.priceMoves(since, MAX_MOVES),
-      store.processes.live(ALIVE_MS),
+      listPriceMoves(db, since, MAX_MOVES),
+      listLiveProcesses(db, ALIVE_MS),
     ]);
     const now = new Date();
     const sellers = statuses.map((status) => ({
@@ -79,7 +88,8 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
       sellerId.toLowerCase().includes(search.toLowerCase()),
     );
     const shown = found.slice(from, from + PAGE_SIZE);
-    const nights = await store.overview.nights(
+    const nights = await readNights(
+      db,
       shown.map(({ sellerId }) => sellerId),
       NIGHTS,
     );
@@ -159,7 +169,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
     const { seller } = await c.req.parseBody();
     // A configured seller enters the store with its first sync.
     const known = new Set([
-      ...(await store.sellers.statuses()).map(({ sellerId }) => sellerId),
+      ...(await readSellerStatuses(db)).map(({ sellerId }) => sellerId),
       ...config.sellers.map(({ name }) => name),
     ]);
     const sellers = typeof seller === 'string' ? [seller] : [...known];
@@ -170,7 +180,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
         await enqueueSync(parts, name);
       }
     });
-    return c.redirect(`/?notice=${await queueNotice(store)}`, 303);
+    return c.redirect(`/?notice=${await queueNotice(db)}`, 303);
   });
 }
 

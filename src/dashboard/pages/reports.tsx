@@ -7,6 +7,9 @@ import {
   type ReportName,
   type ReportRow,
   reportSql,
+  readReportFigures,
+  countReportRows,
+  downloadReport,
 } from '../../store/reports.js';
 import { FigureCache } from '../figure-cache.js';
 import { BarChart, type ChartBar, Share, StepChart } from '../charts.js';
@@ -34,6 +37,7 @@ import {
   Table,
   Untrusted,
 } from '../parts.js';
+import { readBinding } from '../../store/sellers.js';
 import { oneOf } from '../query.js';
 
 /** With more sellers, the filter is a text field instead of a select. */
@@ -56,15 +60,14 @@ const FIRST_WAIT_MS = 5_000;
 const RELOAD_SECONDS = 2;
 
 /** `/reports`, and each report as a download. */
-export function addReports(app: Dashboard, { store, mirror }: DashboardParts): void {
-  const cache = new FigureCache((sellerId) => store.reports.figures(sellerId));
+export function addReports(app: Dashboard, { db, mirror }: DashboardParts): void {
+  const cache = new FigureCache((sellerId) => readReportFigures(db, sellerId));
   let downloads = 0;
 
   /** The seller of the query; null for all. @throws {Problem} (404) when the seller does not exist */
   async function sellerOf(c: DashboardContext): Promise<string | null> {
     const sellerId = c.req.query('seller') || null;
-    if (sellerId !== null && (await store.sellers.bindingOf(sellerId)) === null)
-      throw sellerNotFound();
+    if (sellerId !== null && (await readBinding(db, sellerId)) === null) throw sellerNotFound();
     return sellerId;
   }
 
@@ -118,13 +121,13 @@ export function addReports(app: Dashboard, { store, mirror }: DashboardParts): v
       throw new Problem('Too many downloads at once', 'Try again in a minute.', 409);
     }
     const sellerId = await sellerOf(c);
-    await checkRoom(format, () => store.reports.rows({ report, sellerId }));
+    await checkRoom(format, () => countReportRows(db, { report, sellerId }));
     const dialect = csvDialectOf(c);
     return sendFile(c, report, format, async (write, gone) => {
       downloads += 1;
       const signal = AbortSignal.any([gone, AbortSignal.timeout(DOWNLOAD_MS)]);
       try {
-        await store.reports.download({ report, sellerId }, signal, async (rows) => {
+        await downloadReport(db, { report, sellerId }, signal, async (rows) => {
           for await (const chunk of exportChunks(rows, format, { raw: false, dialect })) {
             await write(chunk);
           }

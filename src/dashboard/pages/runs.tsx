@@ -4,7 +4,7 @@ import { runRemedy } from '../../jobs/problem.js';
 import { decideRemovals, DecisionRefused } from '../../jobs/decide-removals.js';
 import { SellerBusyError } from '../../store/locks.js';
 import type { Mirror, Prisma } from '../../store/mirror.js';
-import type { Run } from '../../store/runs.js';
+import { type Run, getRun } from '../../store/runs.js';
 import {
   type Dashboard,
   type DashboardParts,
@@ -40,6 +40,8 @@ import {
   Sentence,
 } from '../parts.js';
 import { oneOf, parseId, parseNumber } from '../query.js';
+import { readChanges } from '../../store/item-changes.js';
+import { readHeldItemStates, readHeldRun } from '../../store/decisions.js';
 import { ChangeTable } from './changes.js';
 
 const PAGE_SIZE = 50;
@@ -53,7 +55,7 @@ const KINDS = ['items', 'account', 'item', 'approval'] as const;
 
 /** `/runs`, `/runs/ID`, `/runs/ID/decide`. */
 export function addRuns(app: Dashboard, parts: DashboardParts): void {
-  const { store, mirror } = parts;
+  const { db, mirror } = parts;
 
   app.get('/runs', async (c) => {
     const state = oneOf(STATES, c.req.query('state'));
@@ -87,10 +89,10 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
   });
 
   app.get('/runs/:id', async (c) => {
-    const found = await store.runs.get(parseId(c.req.param('id')));
+    const found = await getRun(db, parseId(c.req.param('id')));
     if (found === null) throw noRun();
     const { run, quarantine, held } = found;
-    const changes = await store.items.changes({
+    const changes = await readChanges(db, {
       sellerIds: [run.sellerId],
       runId: run.runId,
       limit: MAX_ROWS,
@@ -202,7 +204,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
   });
 
   app.post('/runs/:id/again', async (c) => {
-    const found = await store.runs.get(parseId(c.req.param('id')));
+    const found = await getRun(db, parseId(c.req.param('id')));
     if (found === null) throw noRun();
     const { sellerId, kind } = found.run;
     if (kind !== 'items' && kind !== 'account') {
@@ -211,14 +213,14 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
     await runAction(c, parts, { action: 'run again', target: sellerId }, () =>
       enqueueSync(parts, sellerId, kind),
     );
-    return c.redirect(`/?notice=${await queueNotice(store)}`, 303);
+    return c.redirect(`/?notice=${await queueNotice(db)}`, 303);
   });
 
   app.get('/runs/:id/decide', async (c) => {
     const runId = parseId(c.req.param('id'));
     const [found, waiting, items] = await Promise.all([
-      store.runs.get(runId),
-      store.runs.held(runId),
+      getRun(db, runId),
+      readHeldRun(db, runId),
       mirror.heldItem.findMany({
         where: { runId },
         orderBy: [{ confirmed: 'desc' }, { itemId: 'asc' }],
@@ -232,7 +234,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
       select: { itemId: true, name: true, state: true, syncedRunId: true },
     });
     const byId = new Map(named.map((item) => [item.itemId, item]));
-    const { gone } = await store.runs.heldItemStates(run, runId);
+    const { gone } = await readHeldItemStates(db.pool, run, runId);
     const newer = run.decision === null ? (waiting?.newerHeld?.runId ?? null) : null;
     const isOpen = run.decision === null && newer === null;
     const percent = Math.round((100 * held.items) / Math.max(1, held.present));
@@ -311,10 +313,10 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
     if (decision !== 'approved' && decision !== 'rejected') {
       throw new Problem('No decision was made', 'Choose Approve removals or Reject.');
     }
-    const found = await store.runs.get(runId);
+    const found = await getRun(db, runId);
     if (found === null || found.held === null) throw noRun();
     if (decision === 'approved') {
-      const { gone } = await store.runs.heldItemStates(found.run, runId);
+      const { gone } = await readHeldItemStates(db.pool, found.run, runId);
       if (typedNumber(items) !== String(gone.length)) {
         throw new Problem(
           'No decision was made: the number of items does not match',
@@ -328,7 +330,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
     await runAction(c, parts, { action, target: `run ${runId}` }, async () => {
       try {
         const holder = `dashboard (${who})`;
-        await decideRemovals({ store, holder, by: by.slice(0, 500) }, runId, decision);
+        await decideRemovals({ db, holder, by: by.slice(0, 500) }, runId, decision);
       } catch (error) {
         if (error instanceof DecisionRefused) {
           throw new Problem(capital(error.message), error.remedy, 409);

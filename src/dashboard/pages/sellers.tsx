@@ -1,9 +1,9 @@
 import type { FC } from 'hono/jsx';
 import { parkedRemedy, runProblem } from '../../jobs/problem.js';
-import type { RequestSlot } from '../../store/request-counts.js';
-import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
-import { PAUSED } from '../../store/sellers.js';
-import { copyState, type SellerStatus } from '../../store/status.js';
+import { type RequestSlot, readRequestsOfLastHour } from '../../store/request-counts.js';
+import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../store/processes.js';
+import { PAUSED, pauseSeller, resumeSeller, readBinding } from '../../store/sellers.js';
+import { copyState, type SellerStatus, readSellerStatuses } from '../../store/status.js';
 import { BarChart, StepChart } from '../charts.js';
 import {
   type Dashboard,
@@ -33,6 +33,7 @@ import {
   Untrusted,
 } from '../parts.js';
 import { nextTimes, obstacleOf, schedulesOf } from '../seller-state.js';
+import { readItemDays } from '../../store/items-read.js';
 import { newestRuns, RunTable } from './runs.js';
 
 /** Days in the chart of items. */
@@ -45,16 +46,16 @@ const MAX_RUNS = 8;
 
 /** `/sellers/NAME`: a seller's account, schedules, requests and history. */
 export function addSellers(app: Dashboard, parts: DashboardParts): void {
-  const { store, mirror, config } = parts;
+  const { db, mirror, config } = parts;
 
   app.get('/sellers/:name', async (c) => {
     const sellerId = c.req.param('name');
     const [[seller], account, processes, slots, days, balances, runs] = await Promise.all([
-      store.sellers.statuses(sellerId),
+      readSellerStatuses(db, sellerId),
       mirror.account.findUnique({ where: { sellerId } }),
-      store.processes.live(ALIVE_MS),
-      store.requests.lastHour(sellerId),
-      store.items.lastDays(sellerId, MAX_DAYS),
+      listLiveProcesses(db, ALIVE_MS),
+      readRequestsOfLastHour(db, sellerId),
+      readItemDays(db, sellerId, MAX_DAYS),
       mirror.reportingBalanceHistory.findMany({
         where: { sellerId },
         orderBy: { validFrom: 'desc' },
@@ -216,13 +217,13 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
     await runAction(c, parts, { action: 'sync now', target: seller }, () =>
       enqueueSync(parts, seller),
     );
-    return c.redirect(`${path}?notice=${await queueNotice(store)}`, 303);
+    return c.redirect(`${path}?notice=${await queueNotice(db)}`, 303);
   });
 
   app.post('/sellers/:name/pause', async (c) => {
     const { seller, path } = await sellerIn(c, parts);
     await runAction(c, parts, { action: 'pause', target: seller }, () =>
-      store.sellers.pause(seller, `paused by ${c.get('session').who}`),
+      pauseSeller(db, seller, `paused by ${c.get('session').who}`),
     );
     // The page itself says that the seller is paused.
     return c.redirect(path, 303);
@@ -230,9 +231,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
 
   app.post('/sellers/:name/resume', async (c) => {
     const { seller, path } = await sellerIn(c, parts);
-    await runAction(c, parts, { action: 'resume', target: seller }, () =>
-      store.sellers.resume(seller),
-    );
+    await runAction(c, parts, { action: 'resume', target: seller }, () => resumeSeller(db, seller));
     return c.redirect(`${path}?notice=resumed`, 303);
   });
 }
@@ -240,10 +239,10 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
 /** The seller in the URL. @throws {Problem} (404) when the store does not know it */
 async function sellerIn(
   c: DashboardContext,
-  { store }: DashboardParts,
+  { db }: DashboardParts,
 ): Promise<{ seller: string; path: string }> {
   const seller = c.req.param('name') ?? '';
-  if ((await store.sellers.bindingOf(seller)) === null) throw sellerNotFound();
+  if ((await readBinding(db, seller)) === null) throw sellerNotFound();
   return { seller, path: `/sellers/${encodeURIComponent(seller)}` };
 }
 

@@ -13,13 +13,14 @@ import { type EndedJob, type QueueCounts } from '../../service/queue/queues.js';
 import { QUEUE_NAMES, type QueueName } from '../../service/queue/tasks.js';
 import { QueueError } from '../../service/queue/errors.js';
 import { shownUrl, StoreError } from '../../store/errors.js';
-import type { FeedState } from '../../store/feeds.js';
-import { ALIVE_MS, isAlive, type LiveProcess } from '../../store/processes.js';
+import { type FeedState, listFeedStates } from '../../store/feeds.js';
+import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../store/processes.js';
 import { cachedCall } from '../../service/cached-call.js';
 import { type Dashboard, type DashboardParts, isOperator, Problem, runAction } from '../context.js';
 import { printable } from '../format.js';
 import { page } from '../layout.js';
 import { ActionButton, Ago, Moment, Sentence, State, TableSection, Untrusted } from '../parts.js';
+import { listUsers, listActions } from '../../store/access.js';
 import { oneOf } from '../query.js';
 
 const MAX_FAILED_JOBS = 50;
@@ -32,7 +33,7 @@ const CHECKS_MS = 10_000;
 
 /** `/system`: checks, queues, processes, feeds, alerts, accounts and the action log. */
 export function addSystem(app: Dashboard, parts: DashboardParts): void {
-  const { store, queues } = parts;
+  const { db, queues } = parts;
   const checks = cachedCall(
     () => checksOf(parts),
     CHECKS_MS,
@@ -42,11 +43,11 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
   app.get('/system', async (c) => {
     const [jobs, processes, found, users, actions, feeds] = await Promise.all([
       jobsOf(parts),
-      store.processes.live(DAY_MS),
+      listLiveProcesses(db, DAY_MS),
       checks(),
-      store.access.users(),
-      store.access.actions(MAX_ACTIONS),
-      store.feeds.list(),
+      listUsers(db),
+      listActions(db, MAX_ACTIONS),
+      listFeedStates(db),
     ]);
     return page(
       c,

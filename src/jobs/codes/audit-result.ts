@@ -9,8 +9,10 @@ import {
   type ResultFormat,
   type ResultRow,
 } from '../../intake/results.js';
+import type { Db } from '../../store/db.js';
+import { readAuditList } from '../../store/audits/progress.js';
+import { readAuditResults } from '../../store/audits/results.js';
 import type { AuditResult, CodeCheck, CodeState } from '../../store/audits/types.js';
-import type { Store } from '../../store/store.js';
 
 /**
  * Formats the current result of an audit: its list as it was entered, with verdicts.
@@ -18,14 +20,14 @@ import type { Store } from '../../store/store.js';
  * @returns null when its list is no longer kept
  */
 export async function auditResultPieces(
-  { audits }: Pick<Store, 'audits'>,
+  db: Db,
   auditId: bigint,
   format: ResultFormat,
   dialect: CsvDialect | null,
 ): Promise<AsyncGenerator<string | Uint8Array, void, undefined> | null> {
-  const { columns, layout, prunedAt } = (await audits.listOf(auditId)) ?? NO_LIST;
+  const { columns, layout, prunedAt } = (await readAuditList(db, auditId)) ?? NO_LIST;
   if (prunedAt !== null) return null;
-  const rows = resultRows(audits.results(auditId));
+  const rows = resultRows(readAuditResults(db, auditId));
   return resultPieces(format, columns, rows, dialect ?? dialectOf(layout));
 }
 

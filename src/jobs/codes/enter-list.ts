@@ -5,9 +5,10 @@ import { normalizeCode } from '../../domain/codes/code.js';
 import type { Confirm } from '../../domain/codes/second-look.js';
 import type { Json } from '../../domain/item.js';
 import type { Intake } from '../../intake/types.js';
-import type { AuditLoader } from '../../store/audits/loader.js';
+import { type AuditLoader, beginAudit } from '../../store/audits/loader.js';
 import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from '../../store/audits/types.js';
-import type { Store } from '../../store/store.js';
+import type { Db } from '../../store/db.js';
+import { ensureSeller } from '../../store/sellers.js';
 import { chunkSizeFor } from './pace.js';
 
 export interface NamedList {
@@ -61,17 +62,17 @@ interface EnterEvents<List> extends ReadEvents<List> {
  * @throws {FileError} when a list breaks off or can't be read further
  */
 export async function enterLists<List extends NamedList>(
-  { audits, sellers }: Pick<Store, 'audits' | 'sellers'>,
+  db: Db,
   seller: AuditSeller,
   lists: readonly List[],
   options: AuditOptions,
   { signal, onRead, onLoaded }: EnterEvents<List>,
 ): Promise<EnteredAudit> {
-  const loader = await audits.begin(newAudit(seller, lists, options));
+  const loader = await beginAudit(db, newAudit(seller, lists, options));
   try {
     const report = await loadLists(lists, loader, signal, onRead);
     await onLoaded?.(report, loader);
-    await sellers.ensure(seller.name, hostName(seller.url));
+    await ensureSeller(db, seller.name, hostName(seller.url));
     return await loader.finish();
   } finally {
     // A no-op after finish().
@@ -84,13 +85,13 @@ export async function enterLists<List extends NamedList>(
  * @throws {FileError} when a list breaks off or can't be read further
  */
 export async function measureLists<List extends NamedList>(
-  { audits }: Pick<Store, 'audits'>,
+  db: Db,
   seller: AuditSeller,
   lists: readonly List[],
   options: AuditOptions,
   { signal, onRead }: ReadEvents<List>,
 ): Promise<{ readonly report: LoadReport; readonly size: AuditSize }> {
-  const loader = await audits.begin(newAudit(seller, lists, options));
+  const loader = await beginAudit(db, newAudit(seller, lists, options));
   try {
     return {
       report: await loadLists(lists, loader, signal, onRead),

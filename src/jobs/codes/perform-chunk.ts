@@ -3,13 +3,21 @@ import {
   planSecondLook,
   waitBeforeSecondLook,
 } from '../../domain/codes/second-look.js';
-import { AuditNotRunningError, ChunkBusyError } from '../../store/audits/chunks.js';
+import {
+  AuditNotRunningError,
+  ChunkBusyError,
+  findNextChunks,
+  withChunk,
+  readPendingCodes,
+} from '../../store/audits/chunks.js';
 import type { LockedChunk } from '../../store/audits/types.js';
-import type { Store } from '../../store/store.js';
 import { moment } from '../../domain/moment.js';
 import { busyOutcome, errorOutcome } from '../problem.js';
 import type { Alert, JobOutcome } from '../types.js';
 import { describeStop, isKeyNeverGood, nextStep, type ChunkResult } from './chunk-outcome.js';
+import type { Db } from '../../store/db.js';
+import { getAudit, noteAuditProblem, failAudit } from '../../store/audits/progress.js';
+import { readDeniedCodes, findCodesToLookAt, settleDenied } from '../../store/audits/denied.js';
 import { validateChunk, type AuditDeps } from './validate-chunk.js';
 
 interface ChunkJob {
@@ -34,15 +42,15 @@ const LOOK_CHUNK = 20_000;
  * @param from the chunk to search from; wraps around after the last one
  */
 export async function enqueueNext(
-  { audits }: Pick<Store, 'audits'>,
+  db: Db,
   auditId: bigint,
   enqueueChunk: AuditDeps['enqueueChunk'],
   from = 0,
 ): Promise<void> {
-  const [next] = await audits.nextChunks(auditId, from, 1);
-  const [chunk] = next === undefined && from > 0 ? await audits.nextChunks(auditId, 0, 1) : [next];
+  const [next] = await findNextChunks(db, auditId, from, 1);
+  const [chunk] = next === undefined && from > 0 ? await findNextChunks(db, auditId, 0, 1) : [next];
   if (chunk !== undefined) return enqueueChunk(auditId, chunk);
-  const audit = await audits.get(auditId);
+  const audit = await getAudit(db, auditId);
   if (audit?.state === 'running' && audit.denied > 0) await enqueueChunk(auditId, SECOND_LOOK);
 }
 
@@ -56,12 +64,12 @@ export async function performAuditChunk(
   signal: AbortSignal,
 ): Promise<JobOutcome> {
   const { auditId, chunk } = job;
-  const { audits } = deps.store;
+  const { db } = deps;
   try {
     signal.throwIfAborted();
-    return await audits.withChunk(auditId, chunk, async (held) => {
+    return await withChunk(db, auditId, chunk, async (held) => {
       if (chunk === SECOND_LOOK) return takeSecondLook(deps, job, held, signal);
-      const pending = await audits.pendingOf(auditId, chunk, held.chunkSize);
+      const pending = await readPendingCodes(db, auditId, chunk, held.chunkSize);
       const result = await validateChunk(deps, held, pending, held.confirm, signal);
       return (await openCodesOutcome(deps, job, result)) ?? finishChunk(deps, job);
     });
@@ -85,28 +93,29 @@ async function takeSecondLook(
   signal: AbortSignal,
 ): Promise<JobOutcome> {
   const { auditId } = job;
-  const { audits } = deps.store;
+  const { db } = deps;
   for (;;) {
-    const counts = await audits.deniedCodes(auditId);
+    const counts = await readDeniedCodes(db, auditId);
     // Codes that were never validated come first.
     if (counts === null || counts.open > 0 || counts.denied === 0) return finishChunk(deps, job);
     const plan = planSecondLook(counts);
-    const codes = plan.kind === 'look' ? await audits.codesToLookAt(auditId, plan, LOOK_CHUNK) : [];
+    const codes =
+      plan.kind === 'look' ? await findCodesToLookAt(db, auditId, plan, LOOK_CHUNK) : [];
     if (codes.length === 0) {
       const verdict = plan.kind === 'look' ? 'invalid' : 'unproven';
-      const denied = await audits.settleDenied(auditId, verdict);
+      const denied = await settleDenied(db, auditId, verdict);
       for (let i = 0; i < denied; i++) deps.onVerdict?.(verdict);
-      await audits.note(auditId, plan.kind === 'look' ? null : CONTRADICTED);
+      await noteAuditProblem(db, auditId, plan.kind === 'look' ? null : CONTRADICTED);
       return finishChunk(deps, job);
     }
     const { lookAfterMs = SECOND_LOOK_DELAY_MS } = deps;
     const deniedAt = codes.map(({ lastDeniedAt }) => lastDeniedAt?.getTime() ?? 0);
     const delayMs = waitBeforeSecondLook(deniedAt, lookAfterMs, counts.overturned, Date.now());
     if (delayMs > 0) {
-      await audits.note(auditId, waitText(codes.length, new Date(Date.now() + delayMs)));
+      await noteAuditProblem(db, auditId, waitText(codes.length, new Date(Date.now() + delayMs)));
       return { kind: 'later', reason: 'second look', delayMs };
     }
-    await audits.note(auditId, null);
+    await noteAuditProblem(db, auditId, null);
     const result = await validateChunk(deps, held, codes, 'all', signal);
     const outcome = await openCodesOutcome(deps, job, result);
     if (outcome !== null) return outcome;
@@ -123,8 +132,8 @@ function waitText(codes: number, at: Date): string {
 }
 
 async function finishChunk(deps: AuditDeps, { auditId, chunk }: ChunkJob): Promise<JobOutcome> {
-  await enqueueNext(deps.store, auditId, deps.enqueueChunk, chunk + 1);
-  const isFinished = (await deps.store.audits.get(auditId))?.state === 'finished';
+  await enqueueNext(deps.db, auditId, deps.enqueueChunk, chunk + 1);
+  const isFinished = (await getAudit(deps.db, auditId))?.state === 'finished';
   const alert = isFinished ? finishedAlert(auditId) : null;
   return { kind: 'done', result: { audit: String(auditId), chunk }, alert };
 }
@@ -136,10 +145,10 @@ async function openCodesOutcome(
   result: ChunkResult,
 ): Promise<JobOutcome | null> {
   const { stop, state } = result;
-  const { audits } = deps.store;
+  const { db } = deps;
   const next = nextStep(result, Date.now(), Math.random());
   if (next.kind !== 'hand-back') {
-    await audits.note(auditId, next.kind === 'done' ? null : describeStop(stop));
+    await noteAuditProblem(db, auditId, next.kind === 'done' ? null : describeStop(stop));
   }
   if (state !== 'running') return endedOutcome(auditId, state);
   switch (next.kind) {
@@ -150,7 +159,7 @@ async function openCodesOutcome(
     case 'later':
       // Only some codes of this chunk wait; the other chunks need not.
       if (stop === null && chunk !== SECOND_LOOK) {
-        await enqueueNext(deps.store, auditId, deps.enqueueChunk, chunk + 1);
+        await enqueueNext(deps.db, auditId, deps.enqueueChunk, chunk + 1);
       }
       return { kind: 'later', reason: stop?.reason ?? 'some codes', delayMs: next.delayMs };
     case 'blocked': {
@@ -159,7 +168,7 @@ async function openCodesOutcome(
       if (!isLastAttempt && !isKeyNeverGood(result)) {
         return { kind: 'retry', problem, notBefore: next.notBefore, alert: null };
       }
-      await audits.fail(auditId, describeStop(stop) ?? problem);
+      await failAudit(db, auditId, describeStop(stop) ?? problem);
       return { kind: 'give-up', problem, alert: finishedAlert(auditId) };
     }
   }

@@ -1,8 +1,11 @@
-import type { RecheckFilter } from '../../store/audits/codes.js';
-import type { Store } from '../../store/store.js';
+import { type RecheckFilter, findCodesToRecheck } from '../../store/audits/codes.js';
 import type { JobOutcome } from '../types.js';
 import { chunkSizeFor } from './pace.js';
 import { enqueueNext } from './perform-chunk.js';
+import type { Db } from '../../store/db.js';
+import { beginAudit } from '../../store/audits/loader.js';
+import { readParking, ensureSeller } from '../../store/sellers.js';
+import { listAudits } from '../../store/audits/progress.js';
 import type { AuditDeps } from './validate-chunk.js';
 
 export interface RecheckPlan extends RecheckFilter {
@@ -23,15 +26,15 @@ const LATEST_AUDITS = 100;
  * @returns its id; null when no code is due
  */
 export async function beginRecheck(
-  { audits }: Pick<Store, 'audits'>,
+  db: Db,
   sellerId: string,
   plan: RecheckPlan,
   now: number,
 ): Promise<bigint | null> {
   const limit = Math.min(plan.limit, MAX_CODES);
-  const codes = await audits.codesToRecheck(sellerId, { ...plan, limit }, now);
+  const codes = await findCodesToRecheck(db, sellerId, { ...plan, limit }, now);
   if (codes.length === 0) return null;
-  const loader = await audits.begin({
+  const loader = await beginAudit(db, {
     sellerId,
     source: RECHECK_SOURCE,
     layout: {},
@@ -54,18 +57,18 @@ export async function beginRecheck(
  * a parked seller. Repeating it is harmless.
  */
 export async function performRecheck(
-  deps: Pick<AuditDeps, 'store' | 'sellerId' | 'marketplace' | 'enqueueChunk'>,
+  deps: Pick<AuditDeps, 'db' | 'sellerId' | 'marketplace' | 'enqueueChunk'>,
   plan: RecheckPlan,
 ): Promise<JobOutcome> {
-  const { store, sellerId, marketplace } = deps;
-  const parked = await store.sellers.parkingOf(sellerId);
+  const { db, sellerId, marketplace } = deps;
+  const parked = await readParking(db, sellerId);
   if (parked !== null) return { kind: 'done', result: { parked: { code: parked.code } } };
-  await store.sellers.ensure(sellerId, marketplace.host);
-  const latest = await store.audits.list({ sellerIds: [sellerId], limit: LATEST_AUDITS });
+  await ensureSeller(db, sellerId, marketplace.host);
+  const latest = await listAudits(db, { sellerIds: [sellerId], limit: LATEST_AUDITS });
   const running = latest.find(
     ({ source, state }) => source === RECHECK_SOURCE && state === 'running',
   );
-  const auditId = running?.auditId ?? (await beginRecheck(store, sellerId, plan, Date.now()));
-  if (auditId !== null) await enqueueNext(store, auditId, deps.enqueueChunk);
+  const auditId = running?.auditId ?? (await beginRecheck(db, sellerId, plan, Date.now()));
+  if (auditId !== null) await enqueueNext(db, auditId, deps.enqueueChunk);
   return { kind: 'done', result: { audit: auditId && String(auditId) } };
 }

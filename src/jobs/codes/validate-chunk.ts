@@ -19,6 +19,11 @@ import type { RunDeps } from '../types.js';
 import { BatchValidator } from './batch-validator.js';
 import { countsAgainst, isGivenUp, type ChunkResult } from './chunk-outcome.js';
 import type { Pace } from './pace.js';
+import { getAudit } from '../../store/audits/progress.js';
+import { ensureSeller, bindSeller } from '../../store/sellers.js';
+import { recordDeniedCanaries, readDeniedCanaries } from '../../store/audits/denied.js';
+import { readCanaries, countRunningAudits } from '../../store/audits/codes.js';
+import { recordResults } from '../../store/audits/record.js';
 import type { BatchOptions, BatchReport, BatchState, CountedCode, Stop } from './types.js';
 
 /** Known canaries that a chunk may try. */
@@ -29,7 +34,7 @@ const MAX_DENIED_CANARIES = 20;
 const MAX_SHARING_AUDITS = 50;
 
 export interface AuditDeps
-  extends Pace, Pick<RunDeps, 'store' | 'marketplace' | 'sellerId' | 'callCount'> {
+  extends Pace, Pick<RunDeps, 'db' | 'marketplace' | 'sellerId' | 'callCount'> {
   /** How each seller's last chunk ended; all chunks of a process share it. */
   readonly batchStates: Map<string, BatchState>;
   readonly closing?: AbortSignal;
@@ -49,11 +54,11 @@ export async function validateChunk(
   confirm: Confirm,
   signal: AbortSignal,
 ): Promise<ChunkResult> {
-  const { store, sellerId, marketplace, batchStates, onVerdict } = deps;
+  const { db, sellerId, marketplace, batchStates, onVerdict } = deps;
   const { lookAfterMs = SECOND_LOOK_DELAY_MS } = deps;
   const [audit, binding] = await Promise.all([
-    store.audits.get(held.auditId),
-    store.sellers.ensure(sellerId, marketplace.host),
+    getAudit(db, held.auditId),
+    ensureSeller(db, sellerId, marketplace.host),
   ]);
   let done = 0;
   const writer = new ResultWriter(deps, held.auditId, audit?.state ?? 'running');
@@ -98,13 +103,13 @@ export async function validateChunk(
 
   const { report } = validator;
   batchStates.set(sellerId, report.endState);
-  await store.audits.recordDeniedCanaries(sellerId, deniedCanaries, foundCanaries, lookAfterMs);
+  await recordDeniedCanaries(db, sellerId, deniedCanaries, foundCanaries, lookAfterMs);
   const { results, failedRounds } = unprovenResults(report, pendingByCode);
   await record(results);
   await writer.flush();
   if (username === null && report.account !== null) {
     const bound = { username: report.account, marketplace: marketplace.host };
-    await store.sellers.bind(sellerId, bound);
+    await bindSeller(db, sellerId, bound);
   }
   return resultOf(report.stop, failedRounds);
 }
@@ -125,14 +130,14 @@ async function batchOptions(
   held: LockedChunk,
   pendingByCode: ReadonlyMap<string, PendingCode>,
 ): Promise<Omit<BatchOptions, 'account' | 'signal'>> {
-  const { store, sellerId, marketplace, batchStates, concurrency, spacingMs, closing } = deps;
+  const { db, sellerId, marketplace, batchStates, concurrency, spacingMs, closing } = deps;
   const { lookAfterMs = SECOND_LOOK_DELAY_MS } = deps;
-  const known = await store.audits.canariesOf(sellerId, MAX_CANARIES);
+  const known = await readCanaries(db, sellerId, MAX_CANARIES);
   const canaries = [...new Set([...(held.canary === null ? [] : [held.canary]), ...known])];
   // A code can't vouch for itself: prefer canaries that this chunk does not validate.
   const others = canaries.filter((code) => !pendingByCode.has(code));
-  const denied = await store.audits.deniedCanaries(sellerId, lookAfterMs, MAX_DENIED_CANARIES);
-  const sharing = await store.audits.countRunning(marketplace.host);
+  const denied = await readDeniedCanaries(db, sellerId, lookAfterMs, MAX_DENIED_CANARIES);
+  const sharing = await countRunningAudits(db, marketplace.host);
   return {
     codes: [...pendingByCode.keys()],
     extraCodes: denied.filter((code) => !pendingByCode.has(code)),
@@ -216,7 +221,7 @@ const MAX_BUFFERED = 1_000;
  * the last write began.
  */
 class ResultWriter {
-  readonly #deps: Pick<AuditDeps, 'store' | 'callCount'>;
+  readonly #deps: Pick<AuditDeps, 'db' | 'callCount'>;
   readonly #auditId: bigint;
   readonly #auditEnded = new AbortController();
   #buffer: CodeResult[] = [];
@@ -229,7 +234,7 @@ class ResultWriter {
   /** State of the audit at the last write. */
   state: AuditState;
 
-  constructor(deps: Pick<AuditDeps, 'store' | 'callCount'>, auditId: bigint, state: AuditState) {
+  constructor(deps: Pick<AuditDeps, 'db' | 'callCount'>, auditId: bigint, state: AuditState) {
     this.#deps = deps;
     this.#auditId = auditId;
     this.state = state;
@@ -281,11 +286,11 @@ class ResultWriter {
   }
 
   async #write(): Promise<void> {
-    const { store, callCount } = this.#deps;
+    const { db, callCount } = this.#deps;
     const [calls, results] = [callCount(), this.#buffer];
     this.#buffer = [];
     const newCalls = calls - this.#countedCalls;
-    this.state = await store.audits.record(this.#auditId, results, newCalls);
+    this.state = await recordResults(db, this.#auditId, results, newCalls);
     this.#countedCalls = calls;
     if (this.state !== 'running') this.#auditEnded.abort();
   }

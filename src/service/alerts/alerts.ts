@@ -3,12 +3,14 @@ import { feedDelay } from '../../domain/feeds.js';
 import type { Json } from '../../domain/item.js';
 import { displayName } from '../../domain/text.js';
 import type { HeldItems } from '../../store/decisions.js';
-import { PAUSED } from '../../store/sellers.js';
-import type { SellerStatus } from '../../store/status.js';
-import { PROCESS_DIED, type Run } from '../../store/runs.js';
-import type { Store } from '../../store/store.js';
+import { PAUSED, readParking } from '../../store/sellers.js';
+import { type SellerStatus, readSellerStatuses } from '../../store/status.js';
+import { PROCESS_DIED, type Run, getRun, findLaterGoodRun } from '../../store/runs.js';
 import type { AlertChannel, AlertMessage } from './message.js';
 import { auditRemedy, parkedRemedy, runProblem, runRemedy } from '../../jobs/problem.js';
+import type { Db } from '../../store/db.js';
+import { getAudit } from '../../store/audits/progress.js';
+import { listFeedStates, markFeedStale } from '../../store/feeds.js';
 import type { Alert, JobOutcome } from '../../jobs/types.js';
 
 /** Where alerts are sent. Each alert is one job for each channel, since each may fail by itself. */
@@ -74,39 +76,35 @@ type ContentOrDropped = AlertContent | { readonly dropped: string };
  * Writes an alert's text from the current state; drops it when the incident is over. The text holds
  * figures, codes and sentences. From the marketplace's data it takes only names of items that are held back.
  */
-export async function describeAlert(
-  store: Store,
-  alert: Alert,
-  now: Date,
-): Promise<ContentOrDropped> {
+export async function describeAlert(db: Db, alert: Alert, now: Date): Promise<ContentOrDropped> {
   switch (alert.kind) {
     case 'run-failed':
     case 'run-held':
-      return runContent(store, alert.kind, BigInt(alert.runId));
+      return runContent(db, alert.kind, BigInt(alert.runId));
     case 'audit-finished':
-      return auditContent(store, BigInt(alert.auditId), now);
+      return auditContent(db, BigInt(alert.auditId), now);
     case 'seller-parked':
-      return parkedContent(store, alert.seller);
+      return parkedContent(db, alert.seller);
     case 'copy-stale':
-      return staleCopyContent(store, alert, now);
+      return staleCopyContent(db, alert, now);
     case 'feed-stale':
     case 'feed-recovered':
-      return feedContent(store, alert, now);
+      return feedContent(db, alert, now);
   }
 }
 
 async function runContent(
-  store: Store,
+  db: Db,
   kind: 'run-failed' | 'run-held',
   runId: bigint,
 ): Promise<ContentOrDropped> {
-  const entry = await store.runs.get(runId);
+  const entry = await getRun(db, runId);
   if (entry === null) return { dropped: `run ${runId} is no longer in the store` };
   const { run: found, held } = entry;
   if (found.decision !== null) return { dropped: `run ${runId} was ${found.decision}` };
   // It died before it could record its failure, and no later run has marked it yet.
   const run = found.state === 'running' ? { ...found, ...PROCESS_DIED } : found;
-  const later = await store.runs.laterGood(run);
+  const later = await findLaterGoodRun(db, run);
   if (later !== null) return { dropped: `run ${later} has succeeded since` };
   const { sellerId: seller, state, startedAt, finishedAt } = run;
   // The message of an unreadable reply quotes it, and alerts go to third parties.
@@ -154,8 +152,8 @@ function countsOf(run: Run): Json {
   return { ...counts, bytes: Number(run.bytes) };
 }
 
-async function auditContent(store: Store, auditId: bigint, now: Date): Promise<ContentOrDropped> {
-  const audit = await store.audits.get(auditId);
+async function auditContent(db: Db, auditId: bigint, now: Date): Promise<ContentOrDropped> {
+  const audit = await getAudit(db, auditId);
   if (audit === null) return { dropped: `audit ${auditId} is no longer in the store` };
   const { sellerId: seller, source, state, createdAt, finishedAt, problem } = audit;
   if (state === 'running') return { dropped: `audit ${auditId} is running again` };
@@ -184,8 +182,8 @@ async function auditContent(store: Store, auditId: bigint, now: Date): Promise<C
   };
 }
 
-async function parkedContent(store: Store, seller: string): Promise<ContentOrDropped> {
-  const parking = await store.sellers.parkingOf(seller);
+async function parkedContent(db: Db, seller: string): Promise<ContentOrDropped> {
+  const parking = await readParking(db, seller);
   if (parking === null) return { dropped: `seller ${seller} is no longer parked` };
   const { since, code, reason, runId } = parking;
   if (code === PAUSED) return { dropped: `seller ${seller} has been paused since` };
@@ -209,11 +207,11 @@ async function parkedContent(store: Store, seller: string): Promise<ContentOrDro
 type StaleAlert = Extract<Alert, { readonly kind: 'copy-stale' }>;
 
 async function staleCopyContent(
-  store: Store,
+  db: Db,
   { seller, since }: StaleAlert,
   now: Date,
 ): Promise<ContentOrDropped> {
-  const [status] = await store.sellers.statuses(seller);
+  const [status] = await readSellerStatuses(db, seller);
   if (status === undefined) return { dropped: `seller ${seller} is no longer in the store` };
   if (status.parked?.code === PAUSED) return { dropped: `seller ${seller} has been paused since` };
   const last = status.itemsMirroredAt?.toISOString() ?? null;
@@ -241,11 +239,11 @@ function sellerPage(seller: string): AlertContent['page'] {
 type FeedAlert = Extract<Alert, { readonly feed: string }>;
 
 async function feedContent(
-  store: Store,
+  db: Db,
   { kind, feed, since }: FeedAlert,
   now: Date,
 ): Promise<ContentOrDropped> {
-  const state = (await store.feeds.list()).find((one) => one.feed === feed);
+  const state = (await listFeedStates(db)).find((one) => one.feed === feed);
   if (state === undefined) return { dropped: `feed ${feed} is no longer in the store` };
   const { staleSince, deliveredAt } = state;
   const isOver = staleSince?.toISOString() !== since;
@@ -287,7 +285,7 @@ async function feedContent(
  */
 export async function deliverAlert(
   deps: {
-    readonly store: Store;
+    readonly db: Db;
     readonly channel: AlertChannel;
     readonly dashboardUrl: string | null;
   },
@@ -295,7 +293,7 @@ export async function deliverAlert(
   jobId: string,
   signal: AbortSignal,
 ): Promise<JobOutcome> {
-  const content = await describeAlert(deps.store, alert, new Date());
+  const content = await describeAlert(deps.db, alert, new Date());
   if ('dropped' in content) return { kind: 'done', result: content };
   // Alerts are of kind `run-failed`, messages of type `run.failed`.
   const type = alert.kind.replace('-', '.');
@@ -340,15 +338,15 @@ type CopyAge = Pick<SellerStatus, 'sellerId' | 'knownSince' | 'itemsMirroredAt' 
  * the same at each call until the copy is fresh again.
  * @param staleAfterHours largest age of a copy
  */
-export async function findStaleSellers(
-  store: { readonly sellers: { readonly statuses: () => Promise<readonly CopyAge[]> } },
+export function findStaleSellers(
+  statuses: readonly CopyAge[],
   sellers: readonly string[],
   staleAfterHours: number,
   now: Date,
-): Promise<readonly StaleAlert[]> {
+): readonly StaleAlert[] {
   const latest = new Date(now.getTime() - staleAfterHours * 3_600_000);
   // A parked seller has had its own alert; a paused one is stale on purpose.
-  const stale = (await store.sellers.statuses()).filter(
+  const stale = statuses.filter(
     ({ sellerId, parked, itemsMirroredAt, knownSince }) =>
       sellers.includes(sellerId) && parked === null && (itemsMirroredAt ?? knownSince) < latest,
   );
@@ -365,18 +363,18 @@ export async function findStaleSellers(
  * @param feeds the configured feeds
  */
 export async function findFeedAlerts(
-  store: { readonly feeds: Pick<Store['feeds'], 'list' | 'markStale'> },
+  db: Db,
   feeds: readonly { readonly name: string; readonly views: readonly string[] }[],
   staleAfterHours: number,
   now: Date,
 ): Promise<readonly FeedAlert[]> {
   const alerts: FeedAlert[] = [];
-  for (const state of await store.feeds.list()) {
+  for (const state of await listFeedStates(db)) {
     const feed = feeds.find(({ name }) => name === state.feed);
     if (feed === undefined) continue;
     const { ms, since } = feedDelay(state.views, feed.views, now);
     const isStale = since !== null && ms > staleAfterHours * 3_600_000;
-    if (isStale && state.staleSince === null) await store.feeds.markStale(state.feed, since);
+    if (isStale && state.staleSince === null) await markFeedStale(db, state.feed, since);
     const staleSince = state.staleSince ?? (isStale ? since : null);
     if (staleSince === null) continue;
     // Recovered: rows may wait again, but not for long.

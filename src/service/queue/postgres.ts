@@ -31,7 +31,7 @@ export function postgresServer(
     // The pool connects when a query needs it.
     reach: () => Promise.resolve(),
     prepare: () => migrateSchema(pool),
-    ping: () => assertWritable(pool),
+    ping: () => assertWritable({ pool }),
     explain: (error) => explain(url, error),
     close: () => end(commandMs),
   };

@@ -1,6 +1,7 @@
-import type { Pool, PoolClient } from 'pg';
-import { tryLock, type LockPools } from '../locks.js';
+import type { PoolClient } from 'pg';
+import { tryLock } from '../locks.js';
 import { KNOWN } from './columns.js';
+import type { Db } from '../db.js';
 import type { AuditState, LockedChunk, PendingCode } from './types.js';
 
 /** Another process, or another job of this process, works on the chunk. */
@@ -29,8 +30,8 @@ export class AuditNotRunningError extends Error {
 }
 
 /** Numbers of the chunks with pending codes, starting at chunk `from`. */
-export async function nextChunks(
-  pool: Pool,
+export async function findNextChunks(
+  { pool }: Db,
   auditId: bigint,
   from: number,
   limit: number,
@@ -44,8 +45,8 @@ export async function nextChunks(
 }
 
 /** The codes of a chunk that are neither settled nor denied, by position. */
-export async function pendingOf(
-  pool: Pool,
+export async function readPendingCodes(
+  { pool }: Db,
   auditId: bigint,
   chunk: number,
   chunkSize: number,
@@ -69,13 +70,13 @@ export const PENDING_COLUMNS = `
 
 /** Calls `work` while holding the chunk's lock. @throws {ChunkBusyError | AuditNotRunningError} */
 export async function withChunk<T>(
-  pools: LockPools,
+  db: Db,
   auditId: bigint,
   chunk: number,
   work: (locked: LockedChunk) => Promise<T>,
 ): Promise<T> {
   const lock = await tryLock(
-    pools,
+    db,
     `seller-mirror/audit/${auditId}/${chunk}`,
     () => new ChunkBusyError(auditId, chunk),
   );
@@ -91,7 +92,7 @@ export async function withChunk<T>(
     if (rows[0] === undefined) throw new AuditNotRunningError(auditId, null);
     const { state, ...audit } = rows[0];
     if (state !== 'running') throw new AuditNotRunningError(auditId, state);
-    stopProbing = probeRegularly(lock.client, pools.times.silentMs / 2);
+    stopProbing = probeRegularly(lock.client, db.times.silentMs / 2);
     return await work({ ...audit, lost: lock.lost });
   } finally {
     await stopProbing();

@@ -1,5 +1,5 @@
-import type { Pool } from 'pg';
 import { DENIALS, KNOWN } from './columns.js';
+import type { Db } from '../db.js';
 import type { CodeCheck, CodeState } from './types.js';
 
 /** How many of the most recently and of the least recently checked valid codes are considered as canaries. */
@@ -11,7 +11,11 @@ const EACH_END = 500;
  * codes not denied as canaries; codes of live items, since marketplaces deny codes of withdrawn items; one code of each
  * item before a second one; the latest check.
  */
-export async function canariesOf(pool: Pool, sellerId: string, limit: number): Promise<string[]> {
+export async function readCanaries(
+  { pool }: Db,
+  sellerId: string,
+  limit: number,
+): Promise<string[]> {
   const { rows } = await pool.query<{ code: string }>(
     `WITH near AS (
        (SELECT code, item_id, last_checked_at, denied_at FROM mirror.purchase_codes
@@ -44,7 +48,7 @@ export async function canariesOf(pool: Pool, sellerId: string, limit: number): P
 }
 
 /** Number of running audits on a marketplace, over all sellers. @param marketplace host with port */
-export async function countRunning(pool: Pool, marketplace: string): Promise<number> {
+export async function countRunningAudits({ pool }: Db, marketplace: string): Promise<number> {
   const { rows } = await pool.query<{ running: number }>(
     `SELECT count(*)::int AS running FROM mirror.audits a JOIN mirror.sellers s USING (seller_id)
       WHERE a.state = 'running' AND s.marketplace = $1`,
@@ -54,8 +58,8 @@ export async function countRunning(pool: Pool, marketplace: string): Promise<num
 }
 
 /** The known state of codes, by code. Leaves out codes that were never in a list. */
-export async function knownCodes(
-  pool: Pool,
+export async function readKnownCodes(
+  { pool }: Db,
   sellerId: string,
   codes: readonly string[],
 ): Promise<Map<string, CodeState>> {
@@ -73,7 +77,11 @@ export async function knownCodes(
 }
 
 /** The checks of a code, newest first. */
-export async function checksOf(pool: Pool, codeId: bigint, limit: number): Promise<CodeCheck[]> {
+export async function readCodeChecks(
+  { pool }: Db,
+  codeId: bigint,
+  limit: number,
+): Promise<CodeCheck[]> {
   const { rows } = await pool.query<CodeCheck>(
     `SELECT check_id AS "checkId", audit_id AS "auditId", checked_at AS "checkedAt", verdict, reason,
             proof, http_status AS "httpStatus", message, checkpoint_before AS "checkpointBefore",
@@ -97,8 +105,8 @@ export interface RecheckFilter {
  * come first, by that date, since buyers extend support about then. The others follow, oldest check first.
  * @param now milliseconds since 1970
  */
-export async function codesToRecheck(
-  pool: Pool,
+export async function findCodesToRecheck(
+  { pool }: Db,
   sellerId: string,
   { olderThan, validOnly, limit }: RecheckFilter,
   now: number,

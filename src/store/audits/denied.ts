@@ -1,13 +1,14 @@
-import type { Pool, PoolClient } from 'pg';
+import type { PoolClient } from 'pg';
 import type { SecondLookPlan } from '../../domain/codes/second-look.js';
 import { inTransaction } from '../pools.js';
 import { PENDING_COLUMNS } from './chunks.js';
 import { addCounts } from './record.js';
 import { checkpointColumns, LONGEST_TEXT, storable } from './columns.js';
+import type { Db } from '../db.js';
 import type { DeniedCanary, DeniedCodes, PendingCode } from './types.js';
 
 /** Counts that the plan of the second look needs, or null if there is no such audit. */
-export async function deniedCodes(pool: Pool, auditId: bigint): Promise<DeniedCodes | null> {
+export async function readDeniedCodes({ pool }: Db, auditId: bigint): Promise<DeniedCodes | null> {
   const { rows } = await pool.query<DeniedCodes>(
     `SELECT confirm, codes - reused AS checked, denied, valid, overturned, pending - denied AS open
        FROM mirror.audits WHERE audit_id = $1`,
@@ -20,8 +21,8 @@ export async function deniedCodes(pool: Pool, auditId: bigint): Promise<DeniedCo
  * Denied codes of an audit to check again, by position: one pseudo-random code of every `oneIn` (always the same one),
  * and all codes that were valid before.
  */
-export async function codesToLookAt(
-  pool: Pool,
+export async function findCodesToLookAt(
+  { pool }: Db,
   auditId: bigint,
   { denials, oneIn }: Extract<SecondLookPlan, { kind: 'look' }>,
   limit: number,
@@ -48,12 +49,12 @@ const PER_TRANSACTION = 5_000;
 
 /** Gives every denied code of an audit its verdict. @returns the number of codes */
 export async function settleDenied(
-  pool: Pool,
+  db: Db,
   auditId: bigint,
   verdict: 'invalid' | 'unproven',
 ): Promise<number> {
   for (let total = 0; ;) {
-    const settled = await inTransaction(pool, (client) => settleSome(client, auditId, verdict));
+    const settled = await inTransaction(db, (client) => settleSome(client, auditId, verdict));
     total += settled;
     if (settled < PER_TRANSACTION) return total;
   }
@@ -113,7 +114,7 @@ async function settleSome(
  * @param found codes that were denied before and are found now
  */
 export async function recordDeniedCanaries(
-  pool: Pool,
+  { pool }: Db,
   sellerId: string,
   canaries: readonly DeniedCanary[],
   found: readonly string[],
@@ -172,8 +173,8 @@ export async function recordDeniedCanaries(
 }
 
 /** Valid codes that were denied as canaries at least `afterMs` ago, and not found since. */
-export async function deniedCanaries(
-  pool: Pool,
+export async function readDeniedCanaries(
+  { pool }: Db,
   sellerId: string,
   afterMs: number,
   limit: number,

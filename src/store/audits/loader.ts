@@ -1,7 +1,8 @@
 import type { PoolClient } from 'pg';
-import { type LockPools, type LongConnection, openLongConnection } from '../locks.js';
+import { type LongConnection, openLongConnection } from '../locks.js';
 import { BinaryRows, CopyIn } from '../copy.js';
 import { LONGEST_CELL, LONGEST_TEXT, storable, storableJsonText } from './columns.js';
+import type { Db } from '../db.js';
 import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from './types.js';
 
 /** Rows are sent in batches of about this size. Two batches are in memory. */
@@ -13,8 +14,8 @@ const TARGET = 'pg_temp.incoming_entries (entry, line, code, rejected, columns)'
  * Starts loading a list. Its rows go to a temporary table, so that a killed loader leaves nothing. No transaction is
  * open meanwhile, so that a slow list blocks nobody.
  */
-export async function begin(pools: LockPools, audit: NewAudit): Promise<AuditLoader> {
-  const connection = await openLongConnection(pools);
+export async function beginAudit(db: Db, audit: NewAudit): Promise<AuditLoader> {
+  const connection = await openLongConnection(db);
   try {
     const { client } = connection;
     await client.query(

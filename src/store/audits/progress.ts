@@ -1,5 +1,5 @@
-import type { Pool } from 'pg';
 import { LONGEST_TEXT, storable } from './columns.js';
+import type { Db } from '../db.js';
 import type { AuditBacklog, AuditList, AuditProgress, AuditState, ResultFile } from './types.js';
 
 /** The audit's row has all counts, so that progress costs the same for every length of list. */
@@ -13,7 +13,7 @@ type Row = Omit<AuditProgress, 'result'> &
   Omit<ResultFile, 'path'> & { readonly path: string | null };
 
 /** The progress of an audit, or null if there is no such audit. */
-export async function get(pool: Pool, auditId: bigint): Promise<AuditProgress | null> {
+export async function getAudit({ pool }: Db, auditId: bigint): Promise<AuditProgress | null> {
   const { rows } = await pool.query<Row>(
     `SELECT ${PROGRESS} FROM mirror.audits WHERE audit_id = $1`,
     [auditId],
@@ -22,8 +22,8 @@ export async function get(pool: Pool, auditId: bigint): Promise<AuditProgress | 
 }
 
 /** Progress of the latest audits, newest first. @param sellerIds default: all sellers */
-export async function list(
-  pool: Pool,
+export async function listAudits(
+  { pool }: Db,
   { sellerIds, limit }: { readonly sellerIds?: readonly string[]; readonly limit: number },
 ): Promise<AuditProgress[]> {
   const { rows } = await pool.query<Row>(
@@ -36,7 +36,7 @@ export async function list(
 }
 
 /** Running audits and pending codes of each seller with a running audit. */
-export async function backlogs(pool: Pool): Promise<AuditBacklog[]> {
+export async function listAuditBacklogs({ pool }: Db): Promise<AuditBacklog[]> {
   const { rows } = await pool.query<AuditBacklog>(
     `SELECT seller_id AS "sellerId", count(*)::int AS running, sum(pending)::int AS pending
        FROM mirror.audits WHERE state = 'running' GROUP BY seller_id`,
@@ -45,7 +45,7 @@ export async function backlogs(pool: Pool): Promise<AuditBacklog[]> {
 }
 
 /** How the list of an audit was read, or null if there is no such audit. */
-export async function listOf(pool: Pool, auditId: bigint): Promise<AuditList | null> {
+export async function readAuditList({ pool }: Db, auditId: bigint): Promise<AuditList | null> {
   const { rows } = await pool.query<AuditList>(
     `SELECT layout, columns, list_pruned_at AS "prunedAt" FROM mirror.audits WHERE audit_id = $1`,
     [auditId],
@@ -57,23 +57,27 @@ export async function listOf(pool: Pool, auditId: bigint): Promise<AuditList | n
  * Cancels a running or failed audit. Its pending codes stay pending.
  * @returns the audit's state afterwards, or null if there is no such audit
  */
-export async function cancel(pool: Pool, auditId: bigint): Promise<AuditState | null> {
+export async function cancelAudit(db: Db, auditId: bigint): Promise<AuditState | null> {
   const set = `state = 'cancelled', problem = NULL`;
-  return changeState(pool, auditId, set, `state IN ('running', 'failed')`);
+  return changeState(db, auditId, set, `state IN ('running', 'failed')`);
 }
 
 /** Fails a running audit for a problem that needs a person. @returns as `cancel` */
-export async function fail(
-  pool: Pool,
+export async function failAudit(
+  db: Db,
   auditId: bigint,
   problem: string,
 ): Promise<AuditState | null> {
   const text = storable(problem, LONGEST_TEXT);
-  return changeState(pool, auditId, `state = 'failed', problem = $2`, `state = 'running'`, text);
+  return changeState(db, auditId, `state = 'failed', problem = $2`, `state = 'running'`, text);
 }
 
 /** Records why an audit is waiting. @param problem null if it no longer waits */
-export async function note(pool: Pool, auditId: bigint, problem: string | null): Promise<void> {
+export async function noteAuditProblem(
+  { pool }: Db,
+  auditId: bigint,
+  problem: string | null,
+): Promise<void> {
   await pool.query(
     `UPDATE mirror.audits SET problem = $2
       WHERE audit_id = $1 AND state IN ('running', 'finished') AND problem IS DISTINCT FROM $2`,
@@ -83,7 +87,7 @@ export async function note(pool: Pool, auditId: bigint, problem: string | null):
 
 /** Records the file for the result of an audit, as not yet written. */
 export async function setResultFile(
-  pool: Pool,
+  { pool }: Db,
   auditId: bigint,
   { path, format, decimalComma }: Omit<ResultFile, 'writtenAt'>,
 ): Promise<void> {
@@ -96,7 +100,7 @@ export async function setResultFile(
 }
 
 /** Records that the result of a finished audit was written to its file. */
-export async function markResultWritten(pool: Pool, auditId: bigint): Promise<void> {
+export async function markResultWritten({ pool }: Db, auditId: bigint): Promise<void> {
   await pool.query(
     `UPDATE mirror.audits SET result_written_at = clock_timestamp()
       WHERE audit_id = $1 AND state = 'finished' AND result_path IS NOT NULL`,
@@ -105,26 +109,26 @@ export async function markResultWritten(pool: Pool, auditId: bigint): Promise<vo
 }
 
 /** Resumes a cancelled or failed audit. @returns as `cancel` */
-export async function resume(pool: Pool, auditId: bigint): Promise<AuditState | null> {
+export async function resumeAudit(db: Db, auditId: bigint): Promise<AuditState | null> {
   const set = `problem = NULL,
     state = (CASE WHEN pending = 0 THEN 'finished' ELSE 'running' END)::mirror.audit_state,
     finished_at = CASE WHEN pending = 0 THEN clock_timestamp() END`;
-  return changeState(pool, auditId, set, `state IN ('cancelled', 'failed')`);
+  return changeState(db, auditId, set, `state IN ('cancelled', 'failed')`);
 }
 
 /** Updates the audit if `where` allows it. @returns its state afterwards, or null if there is no such audit */
 async function changeState(
-  pool: Pool,
+  db: Db,
   auditId: bigint,
   set: string,
   where: string,
   ...values: readonly string[]
 ): Promise<AuditState | null> {
-  const { rows } = await pool.query<{ state: AuditState }>(
+  const { rows } = await db.pool.query<{ state: AuditState }>(
     `UPDATE mirror.audits SET ${set} WHERE audit_id = $1 AND ${where} RETURNING state`,
     [auditId, ...values],
   );
-  return rows[0]?.state ?? (await get(pool, auditId))?.state ?? null;
+  return rows[0]?.state ?? (await getAudit(db, auditId))?.state ?? null;
 }
 
 function progressIn({ path, format, decimalComma, writtenAt, ...row }: Row): AuditProgress {

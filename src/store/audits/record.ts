@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import type { Pool, PoolClient } from 'pg';
+import type { PoolClient } from 'pg';
 import type { Verdict } from '../../domain/codes/proof.js';
 import {
   updateKnownCode,
@@ -11,6 +11,7 @@ import type { Json } from '../../domain/item.js';
 import { isObject } from '../../domain/values.js';
 import { inTransaction } from '../pools.js';
 import { checkpointColumns, LONGEST_TEXT, storable, storableJsonText, KNOWN } from './columns.js';
+import type { Db } from '../db.js';
 import type { AuditState, CodeResult } from './types.js';
 
 /** Forces index scans. Without statistics of a new list the planner would read all codes for every few results. */
@@ -23,14 +24,14 @@ const INDEX_SCANS_ONLY = 'SET LOCAL enable_seqscan = off';
  * @param apiCalls marketplace calls made for these results, checkpoints included
  * @returns the audit's state afterwards
  */
-export async function record(
-  pool: Pool,
+export async function recordResults(
+  db: Db,
   auditId: bigint,
   results: readonly CodeResult[],
   apiCalls: number,
 ): Promise<AuditState> {
   return inTransaction(
-    pool,
+    db,
     async (client) => {
       const codes = await lockCodes(client, auditId, results);
       const checks = applyResults(codes, results);

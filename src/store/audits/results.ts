@@ -1,6 +1,7 @@
-import type { Pool, QueryResult } from 'pg';
-import { type LockPools, openLongConnection } from '../locks.js';
+import type { QueryResult } from 'pg';
+import { openLongConnection } from '../locks.js';
 import { DENIALS, PURCHASE } from './columns.js';
+import type { Db } from '../db.js';
 import type { AuditResult, UnprovenCount } from './types.js';
 
 /**
@@ -30,11 +31,11 @@ const BATCH_ROWS = 1_000;
  * Yields the records of an audit's list with their results, in list order and bounded memory. All come from one snapshot,
  * however long the caller takes. Uses a connection of its own.
  */
-export async function* results(
-  pools: LockPools,
+export async function* readAuditResults(
+  db: Db,
   auditId: bigint,
 ): AsyncGenerator<AuditResult, void, undefined> {
-  const { client, release } = await openLongConnection(pools);
+  const { client, release } = await openLongConnection(db);
   let isFinished = false;
   const fetch = (): Promise<QueryResult<AuditResult>> => {
     const batch = client.query<AuditResult>(`FETCH ${BATCH_ROWS} FROM results`);
@@ -61,7 +62,7 @@ export async function* results(
 }
 
 /** Number of codes that the audit found invalid with account details as the only proof. */
-export async function accountProven(pool: Pool, auditId: bigint): Promise<number> {
+export async function countAccountProven({ pool }: Db, auditId: bigint): Promise<number> {
   const { rows } = await pool.query<{ codes: number }>(
     `SELECT count(*)::int AS codes
        FROM mirror.audit_codes c JOIN mirror.code_checks k ON k.check_id = c.check_id
@@ -72,7 +73,7 @@ export async function accountProven(pool: Pool, auditId: bigint): Promise<number
 }
 
 /** Why codes of an audit have no verdict, most frequent reason first. */
-export async function unprovenCounts(pool: Pool, auditId: bigint): Promise<UnprovenCount[]> {
+export async function countUnproven({ pool }: Db, auditId: bigint): Promise<UnprovenCount[]> {
   const { rows } = await pool.query<UnprovenCount>(
     `SELECT k.reason, count(*)::int AS codes
        FROM mirror.audit_codes c JOIN mirror.code_checks k ON k.check_id = c.check_id

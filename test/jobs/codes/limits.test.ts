@@ -13,6 +13,7 @@ import type {
 } from '../../../src/jobs/codes/types.js';
 import type { Sourced } from '../../../src/marketplace/types.js';
 import { never, useMirror } from '../../support/mirror.js';
+import { storedBudget } from '../../../src/store/budget.js';
 import {
   validateBatch,
   auditDeps,
@@ -93,9 +94,9 @@ describe('the budget', () => {
     const codes = listOf(shop, 450);
     const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 225 });
     const queue = new ChunkQueue();
-    await enqueueNext(mirror().store, auditId, queue.add);
+    await enqueueNext(mirror().db, auditId, queue.add);
     const worker = async (): Promise<void> => {
-      const budget = mirror().store.budget(shop.marketplace.host, PER_MINUTE);
+      const budget = storedBudget(mirror().db, shop.marketplace.host, PER_MINUTE);
       const deps = auditDeps(mirror(), shop.client({ budget }), {
         ...paceOf(PER_MINUTE),
         enqueueChunk: queue.add,

@@ -4,6 +4,9 @@ import { KEY, never, useMirror } from '../../support/mirror.js';
 import { describeAlert } from '../../../src/service/alerts/alerts.js';
 import { performAuditChunk, SECOND_LOOK } from '../../../src/jobs/codes/perform-chunk.js';
 import type { NewAudit } from '../../../src/store/audits/types.js';
+import { readBinding } from '../../../src/store/sellers.js';
+import { failAudit, resumeAudit, cancelAudit } from '../../../src/store/audits/progress.js';
+import { withChunk, readPendingCodes } from '../../../src/store/audits/chunks.js';
 import {
   auditDeps,
   auditVerdicts,
@@ -85,7 +88,7 @@ it('stores the hash of each raw reply', async () => {
 it('binds the seller to the account of its first account details', async () => {
   const { auditId, deps } = await entered([5]);
   await workThrough(deps, [auditId]);
-  expect(await mirror().store.sellers.bindingOf('main')).toMatchObject({ username: 'ada' });
+  expect(await readBinding(mirror().db, 'main')).toMatchObject({ username: 'ada' });
 });
 
 it('alerts when an audit is finished, also if the worker that finished it was killed', async () => {
@@ -100,11 +103,11 @@ it('alerts when an audit is finished, also if the worker that finished it was ki
 
 it('alerts why an audit failed, until it is resumed', async () => {
   const { auditId } = await entered([5]);
-  const { store } = mirror();
+  const { db } = mirror();
   const alert = { kind: 'audit-finished', auditId: String(auditId) } as const;
-  await store.audits.fail(auditId, 'the marketplace refused the API key');
+  await failAudit(db, auditId, 'the marketplace refused the API key');
   const now = new Date();
-  expect(await describeAlert(store, alert, now)).toMatchObject({
+  expect(await describeAlert(db, alert, now)).toMatchObject({
     data: {
       seller: 'main',
       auditId: String(auditId),
@@ -113,8 +116,8 @@ it('alerts why an audit failed, until it is resumed', async () => {
       problem: { code: 'failed', message: 'the marketplace refused the API key' },
     },
   });
-  await store.audits.resume(auditId);
-  expect(await describeAlert(store, alert, now)).toEqual({
+  await resumeAudit(db, auditId);
+  expect(await describeAlert(db, alert, now)).toEqual({
     dropped: `audit ${auditId} is running again`,
   });
 });
@@ -149,7 +152,7 @@ it('fails at once with a key that never worked, and continues when it is resumed
   });
   expect(shop.sim.requestCount).toBe(2);
   shop.sim.addSeller(owner);
-  await mirror().store.audits.resume(auditId);
+  await resumeAudit(mirror().db, auditId);
   await workThrough(deps, [auditId]);
   expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
 });
@@ -166,7 +169,7 @@ it('fails when the key is still bad at the last attempt', async () => {
 
 it('stops when the audit is cancelled, and repeats little when it is resumed', async () => {
   const { shop, codes, auditId, job } = await entered([400, 100], { chunkSize: 400 });
-  shop.sim.afterRequests(150, () => void mirror().store.audits.cancel(auditId));
+  shop.sim.afterRequests(150, () => void cancelAudit(mirror().db, auditId));
   // The next write notices it, within a second.
   shop.sim.faults.always('any', { kind: 'stall', ms: 20 });
   const deps = auditDeps(mirror(), shop.marketplace, { concurrency: 2 });
@@ -174,7 +177,7 @@ it('stops when the audit is cancelled, and repeats little when it is resumed', a
   expect(outcome).toMatchObject({ kind: 'done', result: { state: 'cancelled' } });
   expect(shop.sim.requestCount).toBeLessThan(400);
   shop.sim.faults.clear();
-  await mirror().store.audits.resume(auditId);
+  await resumeAudit(mirror().db, auditId);
   await workThrough(deps, [auditId]);
   expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
   const twice = codes.filter((code) => shop.timesValidated(code) > 1);
@@ -195,7 +198,7 @@ it('hands a chunk back when the worker stops, with all answers recorded', async 
 
 it('puts off a chunk that another worker performs', async () => {
   const { shop, auditId, deps, job } = await entered([10]);
-  const outcome = await mirror().store.audits.withChunk(auditId, 0, () =>
+  const outcome = await withChunk(mirror().db, auditId, 0, () =>
     performAuditChunk(deps, job, never),
   );
   expect(outcome).toMatchObject({ kind: 'later' });
@@ -213,7 +216,7 @@ it('waits as long as the server asks, and counts it against no code', async () =
   if (outcome.kind === 'later') expect(outcome.delayMs).toBeGreaterThan(3_500_000);
   // Calls in flight.
   expect(shop.sim.requestCount).toBeLessThanOrEqual(30);
-  const pending = await mirror().store.audits.pendingOf(auditId, 0, 100);
+  const pending = await readPendingCodes(mirror().db, auditId, 0, 100);
   expect(pending.length).toBeGreaterThan(25);
   expect(new Set(pending.map(({ attempts }) => attempts))).toEqual(new Set([0]));
 });

@@ -24,6 +24,10 @@ import {
   startSimulator,
 } from '../../../src/simulator/index.js';
 import type { AuditProgress, NewAudit } from '../../../src/store/audits/types.js';
+import { ensureSeller } from '../../../src/store/sellers.js';
+import { beginAudit } from '../../../src/store/audits/loader.js';
+import { getAudit } from '../../../src/store/audits/progress.js';
+import { readAuditResults } from '../../../src/store/audits/results.js';
 import { KEY, type Mirror, never } from '../../support/mirror.js';
 
 /** How many seeded purchases a seller of these tests has. */
@@ -210,13 +214,13 @@ export const SELLER = 'main';
 
 /** Enters a list of codes. */
 export async function enter(
-  { store }: Mirror,
+  { db }: Mirror,
   host: string,
   codes: readonly string[],
   options: Partial<NewAudit> = {},
 ): Promise<bigint> {
-  await store.sellers.ensure(options.sellerId ?? SELLER, host);
-  const loader = await store.audits.begin({
+  await ensureSeller(db, options.sellerId ?? SELLER, host);
+  const loader = await beginAudit(db, {
     sellerId: SELLER,
     source: 'arguments',
     layout: {},
@@ -249,12 +253,12 @@ export class ChunkQueue {
 }
 
 export function auditDeps(
-  { store }: Mirror,
+  { db }: Mirror,
   marketplace: Marketplace,
   options: Partial<AuditDeps> = {},
 ): AuditDeps {
   return {
-    store,
+    db,
     marketplace,
     sellerId: SELLER,
     callCount: () => 0,
@@ -279,7 +283,7 @@ export async function workThrough(
 ): Promise<ChunkQueue> {
   const queue = new ChunkQueue();
   const working = { ...deps, enqueueChunk: queue.add };
-  for (const auditId of audits) await enqueueNext(deps.store, auditId, queue.add);
+  for (const auditId of audits) await enqueueNext(deps.db, auditId, queue.add);
   for (let next = queue.take(); next !== undefined; next = queue.take()) {
     const outcome = await performAuditChunk(working, { ...next, isLastAttempt: false }, signal);
     if (outcome.kind === 'done' || outcome.kind === 'give-up') continue;
@@ -289,19 +293,19 @@ export async function workThrough(
   return queue;
 }
 
-export async function progress({ store }: Mirror, auditId: bigint): Promise<AuditProgress> {
-  const audit = await store.audits.get(auditId);
+export async function progress({ db }: Mirror, auditId: bigint): Promise<AuditProgress> {
+  const audit = await getAudit(db, auditId);
   if (audit === null) throw new Error(`there is no audit ${auditId}`);
   return audit;
 }
 
 /** The audit's verdict on each code. */
 export async function auditVerdicts(
-  { store }: Mirror,
+  { db }: Mirror,
   auditId: bigint,
 ): Promise<Record<string, string | null>> {
   const verdicts: Record<string, string | null> = {};
-  for await (const { code, verdict } of store.audits.results(auditId)) {
+  for await (const { code, verdict } of readAuditResults(db, auditId)) {
     if (code !== null) verdicts[code] = verdict;
   }
   return verdicts;

@@ -15,6 +15,14 @@ import { syncItems } from '../../../src/jobs/sync-items.js';
 import { createWebhook } from '../../../src/service/alerts/webhook.js';
 import { startServer, type Script } from '../../support/http-server.js';
 import { KEY, never, useMirror } from '../../support/mirror.js';
+import { pauseSeller, parkSeller } from '../../../src/store/sellers.js';
+import {
+  readFeedRequestTime,
+  recordDelivery,
+  requestFeedViews,
+  markFeedStale,
+} from '../../../src/store/feeds.js';
+import { readSellerStatuses } from '../../../src/store/status.js';
 import { openMarket } from '../../jobs/market.js';
 
 const mirror = useMirror();
@@ -26,7 +34,7 @@ async function receiver(script: Script = { status: 204 }) {
   const server = await startServer(script);
   const url = new Secret(server.url.href);
   const deps = {
-    store: mirror().store,
+    db: mirror().db,
     channel: createWebhook({ url, format: 'standard', secret: new Secret(SECRET) }, 5_000),
     dashboardUrl: null,
   };
@@ -162,7 +170,7 @@ describe('an alert', () => {
     const { deps } = await market();
     await syncItems(deps, never);
     const later = new Date(Date.now() + 27 * 3_600_000);
-    const [alert] = await findStaleSellers(mirror().store, ['main'], 26, later);
+    const [alert] = findStaleSellers(await readSellerStatuses(mirror().db), ['main'], 26, later);
     if (alert === undefined) throw new Error('not stale');
     expect(await messagesOf(alert)).toMatchObject([
       { type: 'copy.stale', data: { seller: 'main', lastSuccess: alert.since } },
@@ -244,7 +252,7 @@ describe('an outdated alert', () => {
 
   it('is dropped when a person has paused the seller', async () => {
     const { alert } = await failedMarket('key-refused');
-    await mirror().store.sellers.pause('main', 'paused by ada');
+    await pauseSeller(mirror().db, 'main', 'paused by ada');
     expect(await dropped(alert)).toMatch(/has been paused since/);
     expect(await dropped({ kind: 'copy-stale', seller: 'main', since: null })).toMatch(
       /has been paused/,
@@ -263,11 +271,11 @@ describe('an outdated alert', () => {
 describe('stale feeds', () => {
   const hours = (number: number): Date => new Date(Date.now() + number * 3_600_000);
   const bi = { name: 'bi', views: ['items', 'purchases'] };
-  const find = (at: Date) => findFeedAlerts(mirror().store, [bi], 3, at);
+  const find = (at: Date) => findFeedAlerts(mirror().db, [bi], 3, at);
   const note = async (problem: string | null, views = bi.views): Promise<unknown> => {
-    const { feeds } = mirror().store;
-    const askedAt = await feeds.askedAt('bi');
-    return feeds.recordDelivery('bi', {
+    const { db } = mirror();
+    const askedAt = await readFeedRequestTime(db, 'bi');
+    return recordDelivery(db, 'bi', {
       problem,
       views: views.map((view) => ({ view, problem })),
       askedAt,
@@ -275,50 +283,50 @@ describe('stale feeds', () => {
   };
 
   it('have one alert while their target lacks rows, and one when it has caught up', async () => {
-    const { feeds } = mirror().store;
-    await feeds.request('bi', bi.views);
-    await feeds.request('bi', bi.views);
+    const { db } = mirror();
+    await requestFeedViews(db, 'bi', bi.views);
+    await requestFeedViews(db, 'bi', bi.views);
     await note('PostgreSQL at db: connect ECONNREFUSED');
     expect(await find(hours(2.9))).toEqual([]);
     const [stale] = await find(hours(3.1));
     expect(stale).toMatchObject({ kind: 'feed-stale', feed: 'bi' });
     if (stale === undefined) return;
-    await feeds.request('bi', bi.views);
+    await requestFeedViews(db, 'bi', bi.views);
     await note('PostgreSQL at db: the disk is full');
     expect(await find(hours(5))).toEqual([stale]);
-    const message = await describeAlert(mirror().store, stale, hours(5));
+    const message = await describeAlert(mirror().db, stale, hours(5));
     expect(message).toMatchObject({ data: { views: bi.views } });
     expect(message).toMatchObject({ text: expect.stringContaining('the disk is full') as string });
     await note(null);
     const [over] = await find(hours(6));
     expect(over).toEqual({ ...stale, kind: 'feed-recovered' });
-    await feeds.markStale('bi', null);
+    await markFeedStale(db, 'bi', null);
     expect(await find(hours(7))).toEqual([]);
     expect(
-      await describeAlert(mirror().store, { ...stale, kind: 'feed-recovered' }, hours(7)),
+      await describeAlert(mirror().db, { ...stale, kind: 'feed-recovered' }, hours(7)),
     ).toEqual(expect.objectContaining({ tone: 'good', title: 'Feed bi delivers again' }));
-    expect(await describeAlert(mirror().store, stale, hours(7))).toEqual({
+    expect(await describeAlert(mirror().db, stale, hours(7))).toEqual({
       dropped: 'feed bi has delivered since',
     });
   });
 
   it('include feeds with one failing view, although the others are delivered', async () => {
-    await mirror().store.feeds.request('bi', bi.views);
+    await requestFeedViews(mirror().db, 'bi', bi.views);
     await note(null, ['purchases']);
     await note('column name is date', ['items']);
     const [stale] = await find(hours(4));
     expect(stale?.kind).toBe('feed-stale');
     if (stale === undefined) return;
-    expect(await describeAlert(mirror().store, stale, hours(4))).toMatchObject({
+    expect(await describeAlert(mirror().db, stale, hours(4))).toMatchObject({
       data: { views: ['items'] },
     });
   });
 
   it('exclude feeds that have nothing to deliver or are no longer configured', async () => {
-    const { feeds } = mirror().store;
-    await feeds.request('bi', bi.views);
+    const { db } = mirror();
+    await requestFeedViews(db, 'bi', bi.views);
     await note(null);
-    await feeds.request('old', ['items']);
+    await requestFeedViews(db, 'old', ['items']);
     expect(await find(hours(9))).toEqual([]);
   });
 });
@@ -329,7 +337,8 @@ describe('stale sellers', () => {
   it('are those whose items are too old, with the same alert each time', async () => {
     const { deps } = await market();
     await syncItems(deps, never);
-    const at = (number: number) => findStaleSellers(mirror().store, ['main'], 26, hours(number));
+    const at = async (number: number) =>
+      findStaleSellers(await readSellerStatuses(mirror().db), ['main'], 26, hours(number));
     expect(await at(25.9)).toEqual([]);
     const stale = await at(26.1);
     expect(stale).toEqual([{ kind: 'copy-stale', seller: 'main', since: iso }]);
@@ -340,23 +349,24 @@ describe('stale sellers', () => {
     const { sim, deps } = await market();
     sim.faults.always('any', { kind: 'server-error' });
     await syncAccount(deps, never);
-    const { store } = mirror();
-    expect(await findStaleSellers(store, ['main'], 26, hours(1))).toEqual([]);
-    expect(await findStaleSellers(store, ['main'], 26, hours(27))).toEqual([
+    const { db } = mirror();
+    expect(findStaleSellers(await readSellerStatuses(db), ['main'], 26, hours(1))).toEqual([]);
+    expect(findStaleSellers(await readSellerStatuses(db), ['main'], 26, hours(27))).toEqual([
       { kind: 'copy-stale', seller: 'main', since: null },
     ]);
-    expect(await findStaleSellers(store, ['other'], 26, hours(27))).toEqual([]);
+    expect(findStaleSellers(await readSellerStatuses(db), ['other'], 26, hours(27))).toEqual([]);
   });
 
   it('exclude parked and paused sellers', async () => {
     const { deps } = await market();
-    const { store } = mirror();
+    const { db } = mirror();
     const { runId } = await syncItems(deps, never);
-    const find = () => findStaleSellers(store, ['main'], 26, hours(27));
+    const find = async () =>
+      findStaleSellers(await readSellerStatuses(db), ['main'], 26, hours(27));
     expect(await find()).toHaveLength(1);
-    await store.sellers.park('main', { code: 'refused', reason: 'x', runId });
+    await parkSeller(db, 'main', { code: 'refused', reason: 'x', runId });
     expect(await find()).toEqual([]);
-    await store.sellers.pause('main', 'paused by ada');
+    await pauseSeller(db, 'main', 'paused by ada');
     expect(await find()).toEqual([]);
   });
 });

@@ -151,19 +151,24 @@ describeOnRedis('on Redis', (redis) => {
 
 /** A scheduler in its own process. It checks at the times it reads, and kills itself at a given tick. */
 const SCHEDULER = `
-  const [queues, options, scheduler, store, death] = process.argv.slice(1);
+  const [queues, options, scheduler, db, schedules, death] = process.argv.slice(1);
   const { openQueues } = await import(queues);
   const { Scheduler } = await import(scheduler);
-  const { openStore } = await import(store);
+  const { openDb } = await import(db);
+  const { readSchedules, recordTicks } = await import(schedules);
   const silent = { debug() {}, info() {}, warn() {}, error() {}, child: () => silent };
   const given = JSON.parse(options);
   const jobs = await openQueues({ ...given, log: silent });
+  const store = openDb(given.databaseUrl, 'a scheduler');
   let now = new Date('2026-11-20T12:00:00Z');
   const dieWhen = (what, tick) => death === what + ' ' + tick && process.kill(process.pid, 'SIGKILL');
   const schedule = { seller: 'acme', marketplace: 'market.example', kind: 'sync' };
   const one = new Scheduler({
     schedules: [{ ...schedule, cron: '0 2 * * *', timeZone: 'UTC' }],
-    store: openStore(given.databaseUrl, 'a scheduler'),
+    ticks: {
+      read: (keys) => readSchedules(store, keys),
+      record: (done, credible) => recordTicks(store, done, credible),
+    },
     async enqueue(task, id) {
       dieWhen('before', task.tick);
       const added = await jobs.add('mirror', task, id);
@@ -188,7 +193,7 @@ describe('when one of three schedulers is killed', () => {
     async (when) => {
       const testQueue = await postgresQueue();
       const nights = ['21', '22', '23'].map((day) => `2026-11-${day}T02:00:00.000Z`);
-      const files = [builtFile('queue/scheduler.js'), builtFile('store/store.js')];
+      const files = ['queue/scheduler.js', 'store/db.js', 'store/schedules.js'].map(builtFile);
       const all = [`${when} ${nights[1]}`, 'never', 'never'].map((death) =>
         startScript(SCHEDULER, testQueue, INDEX, ...files, death),
       );

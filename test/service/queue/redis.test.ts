@@ -24,7 +24,8 @@ import {
   startRedis,
 } from '../../support/redis.js';
 import { until } from '../../support/until.js';
-import { nightly } from '../scheduler-support.js';
+import { nightly, ticksIn } from '../scheduler-support.js';
+import { recordTicks } from '../../../src/store/schedules.js';
 import { recordingLog, redisQueue, SHORT, sync, succeeds } from './support.js';
 
 const mirror = useMirror();
@@ -207,11 +208,11 @@ describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
     const tick = new Date(Math.floor(Date.now() / 60_000) * 60_000);
     const schedule = nightly({ seller: 'main' });
     const done = { ...schedule, lastTick: tick, enqueuedAt: new Date() };
-    await mirror().store.schedules.record([done], new Date(Date.now() + 86_400_000));
+    await recordTicks(mirror().db, [done], new Date(Date.now() + 86_400_000));
     const { log, lines } = recordingLog();
     const scheduler = new Scheduler({
       schedules: [schedule],
-      store: mirror().store,
+      ticks: ticksIn(mirror().db),
       enqueue: ({ seller, askedAt }, jobId) =>
         queues.add('mirror', { kind: 'sync', seller, tick: null, askedAt }, jobId),
       log,

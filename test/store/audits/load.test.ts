@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { mergePurchase } from '../../../src/domain/codes/known-code.js';
-import type { Store } from '../../../src/store/store.js';
 import { useMirror } from '../../support/mirror.js';
+import type { Db } from '../../../src/store/db.js';
+import { recordResults } from '../../../src/store/audits/record.js';
+import { getAudit, readAuditList, listAudits } from '../../../src/store/audits/progress.js';
+import { findNextChunks, readPendingCodes } from '../../../src/store/audits/chunks.js';
+import { beginAudit } from '../../../src/store/audits/loader.js';
+import { deleteSeller } from '../../../src/store/sellers.js';
 import {
   at,
   AUDIT,
@@ -34,37 +39,37 @@ async function rowCounts(): Promise<Record<string, unknown>> {
 const NOTHING = { audits: 0, entries: 0, codes: 0, chunks: 0, known: 0 };
 
 /** Records a valid code with a check at the database's time plus `seconds`. */
-async function prove(audits: Store['audits'], code: string, seconds: number): Promise<void> {
-  const { auditId, codes } = await loadPending(audits, code);
+async function prove(db: Db, code: string, seconds: number): Promise<void> {
+  const { auditId, codes } = await loadPending(db, code);
   const [row] = await mirror().rows<{ at: Date }>(`SELECT now() + $1 * interval '1 second' AS at`, [
     seconds,
   ]);
-  await audits.record(auditId, [valid(codes[0], row?.at as Date, purchaseOf(code))], 1);
+  await recordResults(db, auditId, [valid(codes[0], row?.at as Date, purchaseOf(code))], 1);
 }
 
 describe('a list', () => {
   it('has each code once, and a result for each line', async () => {
-    const audits = await enterSeller(mirror());
-    const { auditId, ...size } = await load(audits, ['B', null, 'A', 'B', 'a', 'C'], {
+    const db = await enterSeller(mirror());
+    const { auditId, ...size } = await load(db, ['B', null, 'A', 'B', 'a', 'C'], {
       chunkSize: 3,
     });
     expect(size).toEqual({ lines: 6, rejected: 1, codes: 4, reused: 0, chunks: 2 });
-    expect(await audits.get(auditId)).toMatchObject({
+    expect(await getAudit(db, auditId)).toMatchObject({
       ...{ auditId, sellerId: SELLER, state: 'running', source: 'customers.csv', chunkSize: 3 },
       ...{ lines: 6, rejected: 1, codes: 4, reused: 0, pending: 4, valid: 0, apiCalls: 0 },
       ...{ problem: null, finishedAt: null },
     });
     const { layout, columns } = AUDIT;
-    expect(await audits.listOf(auditId)).toEqual({ layout, columns, prunedAt: null });
-    expect(await audits.nextChunks(auditId, 0, 10)).toEqual([0, 1]);
-    expect((await audits.pendingOf(auditId, 0, 3)).map(({ code }) => code)).toEqual([
+    expect(await readAuditList(db, auditId)).toEqual({ layout, columns, prunedAt: null });
+    expect(await findNextChunks(db, auditId, 0, 10)).toEqual([0, 1]);
+    expect((await readPendingCodes(db, auditId, 0, 3)).map(({ code }) => code)).toEqual([
       'B',
       'A',
       'a',
     ]);
-    expect((await audits.pendingOf(auditId, 1, 3)).map(({ code }) => code)).toEqual(['C']);
-    const [b] = await audits.pendingOf(auditId, 0, 3);
-    if (b !== undefined) await audits.record(auditId, [valid(b, at(1), purchaseOf('B'))], 1);
+    expect((await readPendingCodes(db, auditId, 1, 3)).map(({ code }) => code)).toEqual(['C']);
+    const [b] = await readPendingCodes(db, auditId, 0, 3);
+    if (b !== undefined) await recordResults(db, auditId, [valid(b, at(1), purchaseOf('B'))], 1);
     const reply = { httpStatus: null, message: null };
     const unchecked = { checkedAt: null, reason: null, proof: null, ...reply, purchase: null };
     const open = { rejected: null, verdict: null, reused: false, denials: null, ...unchecked };
@@ -76,7 +81,7 @@ describe('a list', () => {
       purchase: mergePurchase(null, purchaseOf('B')),
     };
     const rejected = 'the code is empty';
-    expect(await resultsOf(audits, auditId)).toEqual([
+    expect(await resultsOf(db, auditId)).toEqual([
       { line: 2, code: 'B', columns: ['B', 'customer 0'], ...found },
       { line: 3, code: null, columns: ['', 'customer 1'], ...open, rejected },
       { line: 4, code: 'A', columns: ['A', 'customer 2'], ...open },
@@ -87,8 +92,8 @@ describe('a list', () => {
   });
 
   it('may have many records on one line, and may be added in any number of batches', async () => {
-    const audits = await enterSeller(mirror());
-    const loader = await audits.begin({ ...AUDIT, chunkSize: 1_000 });
+    const db = await enterSeller(mirror());
+    const loader = await beginAudit(db, { ...AUDIT, chunkSize: 1_000 });
     const filler = 'ü'.repeat(300);
     const rows = Array.from({ length: 5_000 }, (_, n) => ({
       line: 1,
@@ -98,74 +103,78 @@ describe('a list', () => {
     for (let n = 0; n < rows.length; n += 700) await loader.add(rows.slice(n, n + 700));
     const { auditId, ...size } = await loader.finish();
     expect(size).toEqual({ lines: 5_000, rejected: 0, codes: 3_000, reused: 0, chunks: 3 });
-    const results = await resultsOf(audits, auditId);
+    const results = await resultsOf(db, auditId);
     expect(results.map(({ columns: [n], line, code }) => [n, line, code])).toEqual(
       rows.map(({ columns: [n], line, code }) => [n, line, code]),
     );
-    expect((await pending(audits, auditId)).map(({ code }) => code)).toEqual(
+    expect((await pending(db, auditId)).map(({ code }) => code)).toEqual(
       rows.slice(0, 3_000).map(({ code }) => code),
     );
   });
 
   it('without codes to check is finished at once', async () => {
-    const audits = await enterSeller(mirror());
+    const db = await enterSeller(mirror());
     for (const codes of [[], [null, null]]) {
-      const { auditId, ...size } = await load(audits, codes);
+      const { auditId, ...size } = await load(db, codes);
       expect(size).toMatchObject({ lines: codes.length, rejected: codes.length, chunks: 0 });
-      expect(await audits.get(auditId)).toMatchObject({
+      expect(await getAudit(db, auditId)).toMatchObject({
         state: 'finished',
         pending: 0,
         finishedAt: expect.any(Date) as Date,
       });
-      expect(await audits.nextChunks(auditId, 0, 1)).toEqual([]);
+      expect(await findNextChunks(db, auditId, 0, 1)).toEqual([]);
     }
   });
 
   it('reuses fresh verdicts, also of a clock that is ahead, and puts the rest into full chunks', async () => {
-    const audits = await enterSeller(mirror());
+    const db = await enterSeller(mirror());
     const checks = { young: -50, old: -70, ahead: 50, 'far ahead': 70 };
-    for (const [code, seconds] of Object.entries(checks)) await prove(audits, code, seconds);
+    for (const [code, seconds] of Object.entries(checks)) await prove(db, code, seconds);
     const codes = ['young', 'new', 'ahead', 'old', 'far ahead', 'newer'];
-    const { auditId, ...size } = await load(audits, codes, { maxAgeSeconds: 60, chunkSize: 2 });
+    const { auditId, ...size } = await load(db, codes, { maxAgeSeconds: 60, chunkSize: 2 });
     expect(size).toEqual({ lines: 6, rejected: 0, codes: 6, reused: 2, chunks: 2 });
     const counts = { valid: 2, invalid: 0, pending: 4, reused: 2, state: 'running' };
-    expect(await audits.get(auditId)).toMatchObject(counts);
-    expect(await audits.pendingOf(auditId, 0, 2)).toMatchObject([
+    expect(await getAudit(db, auditId)).toMatchObject(counts);
+    expect(await readPendingCodes(db, auditId, 0, 2)).toMatchObject([
       { code: 'new', position: 0, known: null },
       { code: 'old', position: 1, known: { verdict: 'valid' } },
     ]);
-    const rest = (await audits.pendingOf(auditId, 1, 2)).map(({ code }) => code);
+    const rest = (await readPendingCodes(db, auditId, 1, 2)).map(({ code }) => code);
     expect(rest).toEqual(['far ahead', 'newer']);
-    expect(await audits.pendingOf(auditId, 2, 2)).toEqual([]);
-    const [young] = await resultsOf(audits, auditId);
+    expect(await readPendingCodes(db, auditId, 2, 2)).toEqual([]);
+    const [young] = await resultsOf(db, auditId);
     expect(young).toMatchObject({ verdict: 'valid', reused: true, proof: 'purchase' });
   });
 
   it('with only fresh codes is finished at once, and without a maximum age checks all', async () => {
-    const audits = await enterSeller(mirror());
-    await prove(audits, 'A', 0);
-    const all = await load(audits, ['A'], { maxAgeSeconds: 3_600 });
+    const db = await enterSeller(mirror());
+    await prove(db, 'A', 0);
+    const all = await load(db, ['A'], { maxAgeSeconds: 3_600 });
     expect(all).toMatchObject({ codes: 1, reused: 1, chunks: 0 });
-    expect(await audits.get(all.auditId)).toMatchObject({ state: 'finished', valid: 1, reused: 1 });
+    expect(await getAudit(db, all.auditId)).toMatchObject({
+      state: 'finished',
+      valid: 1,
+      reused: 1,
+    });
     for (const maxAgeSeconds of [0, null]) {
-      expect(await load(audits, ['A'], { maxAgeSeconds })).toMatchObject({ reused: 0, chunks: 1 });
+      expect(await load(db, ['A'], { maxAgeSeconds })).toMatchObject({ reused: 0, chunks: 1 });
     }
   });
 
   it('never sees the codes of another seller', async () => {
-    const audits = await enterSeller(mirror());
-    await prove(audits, 'A', 0);
+    const db = await enterSeller(mirror());
+    await prove(db, 'A', 0);
     await enterSeller(mirror(), 'other');
-    const size = await load(audits, ['A'], { sellerId: 'other', maxAgeSeconds: 3_600 });
+    const size = await load(db, ['A'], { sellerId: 'other', maxAgeSeconds: 3_600 });
     expect(size).toMatchObject({ codes: 1, reused: 0 });
-    expect((await pending(audits, size.auditId))[0]?.known).toBeNull();
+    expect((await pending(db, size.auditId))[0]?.known).toBeNull();
   });
 
   it('can be measured before it is entered', async () => {
-    const audits = await enterSeller(mirror());
-    await prove(audits, 'A', 0);
+    const db = await enterSeller(mirror());
+    await prove(db, 'A', 0);
     const before = await rowCounts();
-    const loader = await audits.begin({ ...AUDIT, maxAgeSeconds: 60, chunkSize: 2 });
+    const loader = await beginAudit(db, { ...AUDIT, maxAgeSeconds: 60, chunkSize: 2 });
     await loader.add(rowsOf(['A', 'B', null, 'C', 'D', 'B']));
     const size = { lines: 6, rejected: 1, codes: 4, reused: 1, chunks: 2 };
     expect(await loader.measure()).toEqual(size);
@@ -176,9 +185,9 @@ describe('a list', () => {
 
 describe('a hostile list', () => {
   it('has long cells cut, and characters replaced that PostgreSQL can’t hold', async () => {
-    const audits = await enterSeller(mirror());
+    const db = await enterSeller(mirror());
     const cells = ['a\0b', '\ud800 and \udc00', '🐘'.repeat(40_000), '', "'; DROP TABLE x; --\\"];
-    const loader = await audits.begin({
+    const loader = await beginAudit(db, {
       ...AUDIT,
       source: `list\0.csv${'x'.repeat(10_000)}`,
       layout: { delimiter: '\0', '\ud800': 1 },
@@ -189,7 +198,7 @@ describe('a hostile list', () => {
       { line: 2, rejected: 'the code \0 is broken', columns: [] },
     ]);
     const { auditId } = await loader.finish();
-    const [first, second] = await resultsOf(audits, auditId);
+    const [first, second] = await resultsOf(db, auditId);
     const [nul, half, long, ...rest] = first?.columns ?? [];
     expect([nul, half, ...rest]).toEqual(['a\ufffdb', '\ufffd and \ufffd', ...cells.slice(3)]);
     expect(long).toMatch(/^🐘+…$/u);
@@ -199,18 +208,18 @@ describe('a hostile list', () => {
       code: null,
       rejected: 'the code \ufffd is broken',
     });
-    expect(await audits.listOf(auditId)).toEqual({
+    expect(await readAuditList(db, auditId)).toEqual({
       layout: { delimiter: '\ufffd', '\ufffd': 1 },
       columns: ['code', 'bad\ufffdname'],
       prunedAt: null,
     });
-    expect((await audits.get(auditId))?.source).toMatch(/^list\ufffd\.csvx+…$/u);
+    expect((await getAudit(db, auditId))?.source).toMatch(/^list\ufffd\.csvx+…$/u);
   });
 
   it('is refused if a code could only be stored changed', async () => {
-    const audits = await enterSeller(mirror());
+    const db = await enterSeller(mirror());
     for (const code of ['', 'a\0', '\ud800']) {
-      const loader = await audits.begin(AUDIT);
+      const loader = await beginAudit(db, AUDIT);
       await expect(loader.add([{ line: 1, code, columns: [] }])).rejects.toThrow(RangeError);
       await loader.abort();
     }
@@ -220,10 +229,10 @@ describe('a hostile list', () => {
 
 describe('a list that is loading', () => {
   it('leaves nothing when it is aborted, and may be aborted twice', async () => {
-    const audits = await enterSeller(mirror());
-    const loader = await audits.begin(AUDIT);
+    const db = await enterSeller(mirror());
+    const loader = await beginAudit(db, AUDIT);
     await loader.add(rowsOf(['A', 'B']));
-    expect(await audits.list({ limit: 10 })).toEqual([]);
+    expect(await listAudits(db, { limit: 10 })).toEqual([]);
     await loader.abort();
     await loader.abort();
     await expect(loader.add([])).rejects.toThrow('finished or aborted');
@@ -233,8 +242,8 @@ describe('a list that is loading', () => {
   it.each(['while rows are added', 'before it is entered'])(
     'leaves nothing when its connection is killed %s, and the next list loads',
     async (when) => {
-      const audits = await enterSeller(mirror());
-      const loader = await audits.begin(AUDIT);
+      const db = await enterSeller(mirror());
+      const loader = await beginAudit(db, AUDIT);
       const many = rowsOf(Array.from({ length: 20_000 }, (_, n) => `code ${n}`));
       await loader.add(many);
       await mirror().rows(
@@ -249,50 +258,50 @@ describe('a list that is loading', () => {
       await expect(next).rejects.toThrow();
       await loader.abort();
       expect(await rowCounts()).toEqual(NOTHING);
-      expect(await load(audits, ['A'])).toMatchObject({ codes: 1 });
+      expect(await load(db, ['A'])).toMatchObject({ codes: 1 });
     },
   );
 
   it('takes the next audit number only when it is entered: a dry run or an aborted list takes none', async () => {
-    const audits = await enterSeller(mirror());
-    const { auditId: before } = await load(audits, ['A']);
-    const [dry, cut, slow] = await Promise.all([1, 2, 3].map(() => audits.begin(AUDIT)));
+    const db = await enterSeller(mirror());
+    const { auditId: before } = await load(db, ['A']);
+    const [dry, cut, slow] = await Promise.all([1, 2, 3].map(() => beginAudit(db, AUDIT)));
     for (const loader of [dry, cut, slow]) await loader?.add(rowsOf(['A', 'B']));
     await dry?.measure();
     await dry?.abort();
     await cut?.abort();
-    const { auditId: next } = await load(audits, ['A', 'C']);
+    const { auditId: next } = await load(db, ['A', 'C']);
     const last = await slow?.finish();
     expect([next, last?.auditId]).toEqual([before + 1n, before + 2n]);
   });
 
   it('leaves nothing when it can’t be entered, for example for an unknown seller', async () => {
-    const { audits } = mirror().store;
-    await expect(load(audits, ['A'], { sellerId: 'nobody' })).rejects.toThrow(/foreign key/);
+    const { db } = mirror();
+    await expect(load(db, ['A'], { sellerId: 'nobody' })).rejects.toThrow(/foreign key/);
     expect(await rowCounts()).toEqual(NOTHING);
   });
 
   it('may be entered together with others that share its codes; each code is stored once', async () => {
-    const audits = await enterSeller(mirror());
+    const db = await enterSeller(mirror());
     const codes = Array.from({ length: 500 }, (_, n) => `code ${n}`);
     const lists = [codes, [...codes].reverse(), codes.slice(250), ['other', ...codes]];
-    const sizes = await Promise.all(lists.map((list) => load(audits, list)));
+    const sizes = await Promise.all(lists.map((list) => load(db, list)));
     expect(sizes.map((size) => size.codes)).toEqual([500, 500, 250, 501]);
     expect(await rowCounts()).toMatchObject({ audits: 4, entries: 1_751, known: 501 });
-    const first = await pending(audits, sizes[1]?.auditId ?? 0n);
+    const first = await pending(db, sizes[1]?.auditId ?? 0n);
     expect(first.map(({ code }) => code)).toEqual([...codes].reverse());
   });
 });
 
 it('forgetting a seller deletes its audits and keeps those of others', async () => {
-  const audits = await enterSeller(mirror());
+  const db = await enterSeller(mirror());
   await enterSeller(mirror(), 'other');
   for (const sellerId of [SELLER, 'other']) {
-    const { auditId } = await load(audits, ['A', 'B', null], { sellerId });
-    const [a] = await pending(audits, auditId);
-    if (a !== undefined) await audits.record(auditId, [invalid(a, at(1))], 1);
+    const { auditId } = await load(db, ['A', 'B', null], { sellerId });
+    const [a] = await pending(db, auditId);
+    if (a !== undefined) await recordResults(db, auditId, [invalid(a, at(1))], 1);
   }
-  await mirror().store.sellers.delete(SELLER);
+  await deleteSeller(mirror().db, SELLER);
   expect(await rowCounts()).toEqual({ audits: 1, entries: 3, codes: 2, chunks: 1, known: 2 });
-  expect(await audits.list({ limit: 9 })).toMatchObject([{ sellerId: 'other' }]);
+  expect(await listAudits(db, { limit: 9 })).toMatchObject([{ sellerId: 'other' }]);
 });

@@ -1,7 +1,11 @@
 import pg from 'pg';
 import { expect, it } from 'vitest';
-import { openStore, type Store } from '../../../src/store/store.js';
 import { useMirror } from '../../support/mirror.js';
+import { type Db, openDb } from '../../../src/store/db.js';
+import { findNextChunks, withChunk, readPendingCodes } from '../../../src/store/audits/chunks.js';
+import { recordResults } from '../../../src/store/audits/record.js';
+import { readCodeChecks, readKnownCodes, readCanaries } from '../../../src/store/audits/codes.js';
+import { getAudit, listAudits } from '../../../src/store/audits/progress.js';
 import { at, enterSeller, invalid, load, purchaseOf, SELLER, unproven, valid } from './support.js';
 
 const mirror = useMirror();
@@ -25,15 +29,15 @@ async function scans(): Promise<Record<string, number>> {
 }
 
 /** Works in new sessions and waits until they have ended, since sessions report their statistics at their end. */
-async function inNewSessions<T>(work: (store: Store, pool: pg.Pool) => Promise<T>): Promise<T> {
+async function inNewSessions<T>(work: (db: Db, pool: pg.Pool) => Promise<T>): Promise<T> {
   const name = 'plans';
-  const store = openStore(mirror().databaseUrl, name);
+  const db = openDb(mirror().databaseUrl, name);
   const pool = new pg.Pool({ connectionString: mirror().databaseUrl, application_name: name });
   let result: T;
   try {
-    result = await work(store, pool);
+    result = await work(db, pool);
   } finally {
-    await Promise.all([store.close(), pool.end()]);
+    await Promise.all([db.close(), pool.end()]);
   }
   const open = (): Promise<unknown> =>
     mirror().rows(
@@ -48,8 +52,8 @@ async function inNewSessions<T>(work: (store: Store, pool: pg.Pool) => Promise<T
 /** Loads a list of which every third code is known to be valid. */
 function loadMany(): Promise<bigint> {
   const codes = Array.from({ length: CODES }, (_, n) => `code ${n}`);
-  return inNewSessions(async ({ audits }, pool) => {
-    const { auditId } = await load(audits, codes, { chunkSize: 20 });
+  return inNewSessions(async (db, pool) => {
+    const { auditId } = await load(db, codes, { chunkSize: 20 });
     await pool.query(
       `INSERT INTO mirror.code_checks (seller_id, code_id, checked_at, verdict, reason, proof)
        SELECT seller_id, code_id, $1, 'valid', 'answered', 'purchase'
@@ -66,22 +70,23 @@ function loadMany(): Promise<bigint> {
 }
 
 /** Calls what workers and commands call while an audit runs. */
-async function workOn({ audits }: Store, auditId: bigint, round: number): Promise<void> {
+async function workOn(db: Db, auditId: bigint, round: number): Promise<void> {
   const minute = 10 * round;
-  const [chunk = -1] = await audits.nextChunks(auditId, 2_000 * round, 1);
-  await audits.withChunk(auditId, chunk, async ({ chunkSize }) => {
-    const [first, second, ...rest] = await audits.pendingOf(auditId, chunk, chunkSize);
+  const [chunk = -1] = await findNextChunks(db, auditId, 2_000 * round, 1);
+  await withChunk(db, auditId, chunk, async ({ chunkSize }) => {
+    const [first, second, ...rest] = await readPendingCodes(db, auditId, chunk, chunkSize);
     if (first === undefined || second === undefined) throw new Error('nothing is pending');
-    for (const n of [1, 2, 3]) await audits.record(auditId, [unproven(second, at(minute + n))], 1);
+    for (const n of [1, 2, 3])
+      await recordResults(db, auditId, [unproven(second, at(minute + n))], 1);
     const found = valid(first, at(minute), purchaseOf(first.code));
-    await audits.record(auditId, [found, ...rest.map((code) => invalid(code, at(minute)))], 50);
-    await audits.checksOf(first.codeId, 10);
-    await audits.knownCodes(SELLER, [first.code, second.code]);
+    await recordResults(db, auditId, [found, ...rest.map((code) => invalid(code, at(minute)))], 50);
+    await readCodeChecks(db, first.codeId, 10);
+    await readKnownCodes(db, SELLER, [first.code, second.code]);
   });
-  await audits.canariesOf(SELLER, 3);
-  await audits.get(auditId);
-  await audits.list({ limit: 20 });
-  await audits.list({ sellerIds: [SELLER], limit: 20 });
+  await readCanaries(db, SELLER, 3);
+  await getAudit(db, auditId);
+  await listAudits(db, { limit: 20 });
+  await listAudits(db, { sellerIds: [SELLER], limit: 20 });
 }
 
 it(`no statement of a running audit scans all of ${CODES} codes, with or without table statistics`, async () => {
@@ -90,7 +95,7 @@ it(`no statement of a running audit scans all of ${CODES} codes, with or without
   for (const [index, hasStatistics] of [false, true].entries()) {
     if (hasStatistics) await inNewSessions((_, pool) => pool.query('ANALYZE'));
     const before = await scans();
-    await inNewSessions((store) => workOn(store, auditId, index + 1));
+    await inNewSessions((db) => workOn(db, auditId, index + 1));
     expect(await scans()).toEqual(before);
   }
 });

@@ -24,12 +24,12 @@ async function planOf(sql: string, value: bigint): Promise<string> {
 it.each(['right after a load', 'of an audit that is newer than the statistics'])(
   'results are looked up by key %s (comparing each of 30,000 records with each code took four minutes)',
   async (when) => {
-    const audits = await enterSeller(mirror());
+    const db = await enterSeller(mirror());
     const codes = Array.from({ length: 30_000 }, (_, n) => `code ${n}`);
-    let { auditId } = await load(audits, codes);
+    let { auditId } = await load(db, codes);
     if (when !== 'right after a load') {
       await mirror().rows('ANALYZE');
-      ({ auditId } = await load(audits, codes));
+      ({ auditId } = await load(db, codes));
     }
     const plan = await planOf(RESULTS, auditId);
     expect(plan).toContain('audit_codes');

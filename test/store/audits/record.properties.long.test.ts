@@ -5,9 +5,12 @@ import {
   type CodeTransition,
   type KnownCode,
 } from '../../../src/domain/codes/known-code.js';
-import type { Store } from '../../../src/store/store.js';
 import type { CodeResult, PendingCode } from '../../../src/store/audits/types.js';
 import { useMirror } from '../../support/mirror.js';
+import type { Db } from '../../../src/store/db.js';
+import { readKnownCodes } from '../../../src/store/audits/codes.js';
+import { getAudit } from '../../../src/store/audits/progress.js';
+import { recordResults } from '../../../src/store/audits/record.js';
 import { at, enterSeller, invalid, load, pending, purchaseOf, unproven, valid } from './support.js';
 
 const mirror = useMirror();
@@ -117,11 +120,11 @@ function replay(ledger: readonly Check[]): Model {
   return { known, transitions, ledger };
 }
 
-async function loadBoth(audits: Store['audits'], sellerId: string): Promise<Loaded[]> {
+async function loadBoth(db: Db, sellerId: string): Promise<Loaded[]> {
   const loaded: Loaded[] = [];
   for (const list of LISTS) {
-    const { auditId } = await load(audits, list, { sellerId, chunkSize: 3 });
-    loaded.push({ auditId, codes: await pending(audits, auditId) });
+    const { auditId } = await load(db, list, { sellerId, chunkSize: 3 });
+    loaded.push({ auditId, codes: await pending(db, auditId) });
   }
   return loaded;
 }
@@ -137,8 +140,8 @@ async function storedLedger(sellerId: string): Promise<string[]> {
 
 /** Expects everything in the store to follow from the ledger. */
 async function expectState(sellerId: string, loaded: readonly Loaded[], model: Model) {
-  const { audits } = mirror().store;
-  const states = await audits.knownCodes(sellerId, NAMES);
+  const { db } = mirror();
+  const states = await readKnownCodes(db, sellerId, NAMES);
   const transitions = await mirror().rows<{ code: string; kind: string; from: string; to: string }>(
     `SELECT c.code, t.kind, t.old_value AS "from", t.new_value AS "to"
        FROM mirror.code_transitions t JOIN mirror.purchase_codes c USING (code_id)
@@ -166,8 +169,8 @@ async function expectAudit(auditId: bigint, { ledger }: Model): Promise<void> {
     codes: 4,
     pending: 4 - of('valid', 'invalid', 'given-up'),
   };
-  const { audits } = mirror().store;
-  expect(await audits.get(auditId)).toMatchObject({
+  const { db } = mirror();
+  expect(await getAudit(db, auditId)).toMatchObject({
     ...counts,
     state: counts.pending === 0 ? 'finished' : 'running',
   });
@@ -196,12 +199,12 @@ it('any sequence of batches of results, with repeats, ends like the same sequenc
   await fc.assert(
     fc.asyncProperty(calls, async (sequence) => {
       const sellerId = `sequence-${sellers++}`;
-      const audits = await enterSeller(mirror(), sellerId);
-      const loaded = await loadBoth(audits, sellerId);
+      const db = await enterSeller(mirror(), sellerId);
+      const loaded = await loadBoth(db, sellerId);
       for (const [index, call] of sequence.entries()) {
         const results = checksOf(call, index, loaded).map(({ result }) => result);
         const { auditId } = loaded[call.audit] as Loaded;
-        await audits.record(auditId, results, 1);
+        await recordResults(db, auditId, results, 1);
       }
       const all = sequence.flatMap((call, index) => checksOf(call, index, loaded));
       const model = replay(accepted(all));
@@ -216,15 +219,15 @@ it('concurrent writers in any order end as the ledger says, and every answer tha
   await fc.assert(
     fc.asyncProperty(calls, fc.integer({ min: 2, max: 4 }), async (sequence, workers) => {
       const sellerId = `at-once-${sellers++}`;
-      const audits = await enterSeller(mirror(), sellerId);
-      const loaded = await loadBoth(audits, sellerId);
+      const db = await enterSeller(mirror(), sellerId);
+      const loaded = await loadBoth(db, sellerId);
       // Every worker records all calls, each starting at another one.
       const work = async (worker: number): Promise<void> => {
         const from = Math.floor((worker * sequence.length) / workers);
         const calls = [...sequence.entries()];
         for (const [index, call] of [...calls.slice(from), ...calls.slice(0, from)]) {
           const results = checksOf(call, index, loaded).map(({ result }) => result);
-          await audits.record((loaded[call.audit] as Loaded).auditId, results, 1);
+          await recordResults(db, (loaded[call.audit] as Loaded).auditId, results, 1);
         }
       };
       await Promise.all(Array.from({ length: workers }, (_, worker) => work(worker)));

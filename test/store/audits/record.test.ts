@@ -4,8 +4,18 @@ import { mergePurchase, type PurchaseReading } from '../../../src/domain/codes/k
 import { decodeItem } from '../../../src/domain/decode.js';
 import type { PurchasedItem } from '../../../src/domain/item.js';
 import type { PendingCode } from '../../../src/store/audits/types.js';
-import { openStore } from '../../../src/store/store.js';
 import { useMirror } from '../../support/mirror.js';
+import { recordResults } from '../../../src/store/audits/record.js';
+import {
+  getAudit,
+  cancelAudit,
+  resumeAudit,
+  failAudit,
+  readAuditList,
+} from '../../../src/store/audits/progress.js';
+import { findNextChunks } from '../../../src/store/audits/chunks.js';
+import { readKnownCodes, readCodeChecks } from '../../../src/store/audits/codes.js';
+import { openDb } from '../../../src/store/db.js';
 import {
   at,
   enterSeller,
@@ -40,20 +50,20 @@ const transitions = (): Promise<Record<string, unknown>[]> =>
 
 describe('recording results', () => {
   it('writes checks, codes, transitions, audit and counts together', async () => {
-    const audits = await enterSeller(mirror());
-    const { auditId, codes } = await loadPending(audits, 'A', 'B', 'C');
+    const db = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(db, 'A', 'B', 'C');
     const [a, b, c] = codes;
     const first = [valid(a, at(1), purchaseOf('A')), invalid(b, at(2)), unproven(c, at(3))];
-    expect(await audits.record(auditId, first, 5)).toBe('running');
-    expect(await audits.get(auditId)).toMatchObject({
+    expect(await recordResults(db, auditId, first, 5)).toBe('running');
+    expect(await getAudit(db, auditId)).toMatchObject({
       ...{ valid: 1, invalid: 1, unproven: 0, pending: 1 },
       ...{ apiCalls: 5, state: 'running' },
     });
-    expect(await pending(audits, auditId)).toMatchObject([{ code: 'C', attempts: 1, known: null }]);
+    expect(await pending(db, auditId)).toMatchObject([{ code: 'C', attempts: 1, known: null }]);
     const last = [unproven(c, at(4), true)];
-    expect(await audits.record(auditId, last, 1)).toBe('finished');
-    expect(await audits.record(auditId, last, 0), 'repeated').toBe('finished');
-    expect(await audits.get(auditId)).toMatchObject({
+    expect(await recordResults(db, auditId, last, 1)).toBe('finished');
+    expect(await recordResults(db, auditId, last, 0), 'repeated').toBe('finished');
+    expect(await getAudit(db, auditId)).toMatchObject({
       ...{ valid: 1, invalid: 1, unproven: 1, pending: 0 },
       ...{ apiCalls: 6, state: 'finished', finishedAt: expect.any(Date) as Date },
     });
@@ -69,12 +79,12 @@ describe('recording results', () => {
       { ...row, code: 'C', ...failed, checked_at: at(4) },
     ]);
     expect(await transitions()).toEqual([]);
-    expect(await audits.nextChunks(auditId, 0, 10)).toEqual([]);
+    expect(await findNextChunks(db, auditId, 0, 10)).toEqual([]);
   });
 
   it('returns a purchase exactly as recorded, to the microsecond', async () => {
-    const audits = await enterSeller(mirror());
-    const { auditId, codes } = await loadPending(audits, 'A');
+    const db = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(db, 'A');
     const [code] = codes;
     const purchase: PurchaseReading = {
       value: {
@@ -88,8 +98,8 @@ describe('recording results', () => {
       },
       raw: { purchase_code: 'a' },
     };
-    await audits.record(auditId, [valid(code, at(1), purchase)], 1);
-    const state = (await audits.knownCodes(SELLER, ['A', 'nobody’s'])).get('A');
+    await recordResults(db, auditId, [valid(code, at(1), purchase)], 1);
+    const state = (await readKnownCodes(db, SELLER, ['A', 'nobody’s'])).get('A');
     expect(state).toEqual({
       codeId: code.codeId,
       code: 'A',
@@ -112,23 +122,23 @@ describe('recording results', () => {
     { ...ITEM, id: null, name: null },
     { ...ITEM, full: FULL },
   ])('returns an item as recorded: %j', async (item) => {
-    const audits = await enterSeller(mirror());
-    const { auditId, codes } = await loadPending(audits, 'A');
-    await audits.record(auditId, [valid(codes[0], at(1), purchaseOf('A', item))], 1);
-    const known = (await audits.knownCodes(SELLER, ['A'])).get('A')?.known;
+    const db = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(db, 'A');
+    await recordResults(db, auditId, [valid(codes[0], at(1), purchaseOf('A', item))], 1);
+    const known = (await readKnownCodes(db, SELLER, ['A'])).get('A')?.known;
     expect(known?.purchase?.item).toEqual({ ...item, full: item.full !== null });
   });
 
   it('keeps the purchase of a code that became invalid, and records since when', async () => {
-    const audits = await enterSeller(mirror());
+    const db = await enterSeller(mirror());
     const turns = [true, false, false, true];
     const since = [0, 1, 1, 3].map(at);
     for (const [n, isValid] of turns.entries()) {
-      const { auditId, codes } = await loadPending(audits, 'A');
+      const { auditId, codes } = await loadPending(db, 'A');
       const [code] = codes;
       const result = isValid ? valid(code, at(n), purchaseOf('A')) : invalid(code, at(n));
-      await audits.record(auditId, [result], 1);
-      const state = (await audits.knownCodes(SELLER, ['A'])).get('A');
+      await recordResults(db, auditId, [result], 1);
+      const state = (await readKnownCodes(db, SELLER, ['A'])).get('A');
       expect(state).toMatchObject({
         firstCheckedAt: at(0),
         verdictSince: since[n],
@@ -143,7 +153,7 @@ describe('recording results', () => {
   });
 
   it('merges a reduced answer into a full one without losing fields', async () => {
-    const audits = await enterSeller(mirror());
+    const db = await enterSeller(mirror());
     const full = purchaseOf('A');
     const item: PurchasedItem = { ...ITEM, full: FULL };
     const reduced: PurchaseReading = {
@@ -161,11 +171,11 @@ describe('recording results', () => {
     };
     const readings = [{ ...full, value: { ...full.value, item } }, reduced];
     for (const [n, reading] of readings.entries()) {
-      const { auditId, codes } = await loadPending(audits, 'A');
+      const { auditId, codes } = await loadPending(db, 'A');
       const [code] = codes;
-      await audits.record(auditId, [valid(code, at(n), reading)], 1);
+      await recordResults(db, auditId, [valid(code, at(n), reading)], 1);
     }
-    const known = (await audits.knownCodes(SELLER, ['A'])).get('A')?.known;
+    const known = (await readKnownCodes(db, SELLER, ['A'])).get('A')?.known;
     expect(known?.purchase).toEqual({
       ...full.value,
       item: {
@@ -177,12 +187,13 @@ describe('recording results', () => {
   });
 
   it('stores the raw answer without an item that the mirror has, and no answer that is too large', async () => {
-    const audits = await enterSeller(mirror());
-    const { auditId, codes } = await loadPending(audits, 'A', 'B', 'C');
+    const db = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(db, 'A', 'B', 'C');
     const [a, b, c] = codes;
     const { value } = purchaseOf('A');
     const raw = { a: '\0\ud800', 'k\0': 1e308, item: { id: 7 } };
-    await audits.record(
+    await recordResults(
+      db,
       auditId,
       [
         valid(a, at(1), { value, raw }),
@@ -199,39 +210,39 @@ describe('recording results', () => {
   });
 
   it('cuts a long server message, and replaces characters that PostgreSQL can’t hold', async () => {
-    const audits = await enterSeller(mirror());
-    const { auditId, codes } = await loadPending(audits, 'A');
+    const db = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(db, 'A');
     const [code] = codes;
     const message = `no\0 such \udfff${'🐘'.repeat(3_000)}`;
-    await audits.record(auditId, [{ ...invalid(code, at(1)), message }], 1);
-    const [check] = await audits.checksOf(code.codeId, 1);
+    await recordResults(db, auditId, [{ ...invalid(code, at(1)), message }], 1);
+    const [check] = await readCodeChecks(db, code.codeId, 1);
     expect(check?.message).toMatch(/^no\ufffd such \ufffd🐘+…$/u);
     expect(check?.message?.length).toBeLessThanOrEqual(2_000);
   });
 
   it('refuses a result whose position holds another code, and writes nothing', async () => {
-    const audits = await enterSeller(mirror());
-    const { auditId, codes } = await loadPending(audits, 'A', 'B');
+    const db = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(db, 'A', 'B');
     const [a, b] = codes;
     const mixed = { position: b.position, codeId: a.codeId };
     const results = [invalid(a, at(1)), invalid(mixed, at(1))];
-    await expect(audits.record(auditId, results, 1)).rejects.toThrow('does not hold code');
-    await expect(audits.record(999_999n, [], 1)).rejects.toThrow('there is no audit 999999');
+    await expect(recordResults(db, auditId, results, 1)).rejects.toThrow('does not hold code');
+    await expect(recordResults(db, 999_999n, [], 1)).rejects.toThrow('there is no audit 999999');
     expect(await ledger()).toEqual([]);
-    expect(await audits.get(auditId)).toMatchObject({ pending: 2, apiCalls: 0 });
+    expect(await getAudit(db, auditId)).toMatchObject({ pending: 2, apiCalls: 0 });
   });
 
   it('records every verdict once while connections are killed', async () => {
-    const audits = await enterSeller(mirror());
+    const db = await enterSeller(mirror());
     const names = Array.from({ length: 60 }, (_, n) => `code ${n}`);
-    const { auditId } = await load(audits, names);
-    const codes = await pending(audits, auditId);
-    const doomed = openStore(mirror().databaseUrl, 'doomed');
+    const { auditId } = await load(db, names);
+    const codes = await pending(db, auditId);
+    const doomed = openDb(mirror().databaseUrl, 'doomed');
     let recorded = 0;
     const recordAll = async (pendingCodes: readonly PendingCode[]): Promise<void> => {
       for (const code of pendingCodes) {
         const record = () =>
-          doomed.audits.record(auditId, [invalid(code, at(1))], 1).catch(() => null);
+          recordResults(doomed, auditId, [invalid(code, at(1))], 1).catch(() => null);
         while ((await record()) === null);
         recorded++;
       }
@@ -257,35 +268,39 @@ describe('recording results', () => {
     const proven = (await ledger()).map(({ code }) => code);
     expect(proven).toHaveLength(names.length);
     expect(new Set(proven)).toEqual(new Set(names));
-    expect(await audits.get(auditId)).toMatchObject({ invalid: 60, pending: 0, state: 'finished' });
+    expect(await getAudit(db, auditId)).toMatchObject({
+      invalid: 60,
+      pending: 0,
+      state: 'finished',
+    });
   });
 });
 
 describe('a stopped audit', () => {
   it('keeps its pending codes, counts late results, and continues after a resume', async () => {
-    const audits = await enterSeller(mirror());
-    const { auditId, codes } = await loadPending(audits, 'A', 'B');
+    const db = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(db, 'A', 'B');
     const [a, b] = codes;
-    expect(await audits.cancel(auditId)).toBe('cancelled');
-    expect(await audits.cancel(auditId)).toBe('cancelled');
-    expect(await audits.record(auditId, [invalid(a, at(1))], 1)).toBe('cancelled');
-    expect(await audits.get(auditId)).toMatchObject({ state: 'cancelled', pending: 1 });
-    expect(await audits.resume(auditId)).toBe('running');
-    expect(await audits.record(auditId, [invalid(b, at(1))], 1)).toBe('finished');
-    expect(await audits.resume(auditId)).toBe('finished');
-    expect(await audits.cancel(auditId)).toBe('finished');
-    expect(await audits.fail(auditId, 'too late')).toBe('finished');
+    expect(await cancelAudit(db, auditId)).toBe('cancelled');
+    expect(await cancelAudit(db, auditId)).toBe('cancelled');
+    expect(await recordResults(db, auditId, [invalid(a, at(1))], 1)).toBe('cancelled');
+    expect(await getAudit(db, auditId)).toMatchObject({ state: 'cancelled', pending: 1 });
+    expect(await resumeAudit(db, auditId)).toBe('running');
+    expect(await recordResults(db, auditId, [invalid(b, at(1))], 1)).toBe('finished');
+    expect(await resumeAudit(db, auditId)).toBe('finished');
+    expect(await cancelAudit(db, auditId)).toBe('finished');
+    expect(await failAudit(db, auditId, 'too late')).toBe('finished');
   });
 
   it('is finished by a resume if its last code was settled meanwhile', async () => {
-    const audits = await enterSeller(mirror());
-    const { auditId, codes } = await loadPending(audits, 'A');
+    const db = await enterSeller(mirror());
+    const { auditId, codes } = await loadPending(db, 'A');
     const [code] = codes;
-    expect(await audits.fail(auditId, 'the key was refused')).toBe('failed');
-    expect(await audits.get(auditId)).toMatchObject({ problem: 'the key was refused' });
-    await audits.record(auditId, [invalid(code, at(1))], 1);
-    expect(await audits.resume(auditId)).toBe('finished');
-    expect(await audits.get(auditId)).toMatchObject({
+    expect(await failAudit(db, auditId, 'the key was refused')).toBe('failed');
+    expect(await getAudit(db, auditId)).toMatchObject({ problem: 'the key was refused' });
+    await recordResults(db, auditId, [invalid(code, at(1))], 1);
+    expect(await resumeAudit(db, auditId)).toBe('finished');
+    expect(await getAudit(db, auditId)).toMatchObject({
       state: 'finished',
       problem: null,
       finishedAt: expect.any(Date) as Date,
@@ -293,10 +308,10 @@ describe('a stopped audit', () => {
   });
 
   it('returns null for an audit that does not exist', async () => {
-    const audits = await enterSeller(mirror());
-    expect(await audits.get(4711n)).toBeNull();
-    expect(await audits.cancel(4711n)).toBeNull();
-    expect(await audits.resume(4711n)).toBeNull();
-    expect(await audits.listOf(4711n)).toBeNull();
+    const db = await enterSeller(mirror());
+    expect(await getAudit(db, 4711n)).toBeNull();
+    expect(await cancelAudit(db, 4711n)).toBeNull();
+    expect(await resumeAudit(db, 4711n)).toBeNull();
+    expect(await readAuditList(db, 4711n)).toBeNull();
   });
 });

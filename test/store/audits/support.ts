@@ -3,7 +3,6 @@ import type { PurchaseReading } from '../../../src/domain/codes/known-code.js';
 import type { Checkpoints } from '../../../src/domain/codes/proof.js';
 import type { Denial } from '../../../src/domain/codes/evidence.js';
 import type { PurchasedItem } from '../../../src/domain/item.js';
-import type { Store } from '../../../src/store/store.js';
 import type {
   AuditResult,
   AuditRow,
@@ -12,6 +11,12 @@ import type {
   NewAudit,
   PendingCode,
 } from '../../../src/store/audits/types.js';
+import type { Db } from '../../../src/store/db.js';
+import { ensureSeller } from '../../../src/store/sellers.js';
+import { beginAudit } from '../../../src/store/audits/loader.js';
+import { getAudit } from '../../../src/store/audits/progress.js';
+import { findNextChunks, readPendingCodes } from '../../../src/store/audits/chunks.js';
+import { readAuditResults } from '../../../src/store/audits/results.js';
 import type { Mirror } from '../../support/mirror.js';
 
 export const SELLER = 'main';
@@ -30,9 +35,9 @@ export const AUDIT: NewAudit = {
 export const at = (n: number): Date => new Date(Date.UTC(2026, 0, 1) + n * 60_000);
 
 /** Creates the seller of the audits. */
-export async function enterSeller({ store }: Mirror, sellerId = SELLER): Promise<Store['audits']> {
-  await store.sellers.ensure(sellerId, 'example.com');
-  return store.audits;
+export async function enterSeller({ db }: Mirror, sellerId = SELLER): Promise<Db> {
+  await ensureSeller(db, sellerId, 'example.com');
+  return db;
 }
 
 /** Rows of a list with the code in the first of two columns. Null: a line without a code. */
@@ -45,37 +50,37 @@ export function rowsOf(codes: readonly (string | null)[]): AuditRow[] {
 }
 
 export async function load(
-  audits: Store['audits'],
+  db: Db,
   codes: readonly (string | null)[],
   options: Partial<NewAudit> = {},
 ): Promise<EnteredAudit> {
-  const loader = await audits.begin({ ...AUDIT, ...options });
+  const loader = await beginAudit(db, { ...AUDIT, ...options });
   await loader.add(rowsOf(codes));
   return loader.finish();
 }
 
-export async function pending(audits: Store['audits'], auditId: bigint): Promise<PendingCode[]> {
+export async function pending(db: Db, auditId: bigint): Promise<PendingCode[]> {
   const out: PendingCode[] = [];
-  const chunkSize = (await audits.get(auditId))?.chunkSize ?? 0;
-  for (const chunk of await audits.nextChunks(auditId, 0, 1_000_000)) {
-    out.push(...(await audits.pendingOf(auditId, chunk, chunkSize)));
+  const chunkSize = (await getAudit(db, auditId))?.chunkSize ?? 0;
+  for (const chunk of await findNextChunks(db, auditId, 0, 1_000_000)) {
+    out.push(...(await readPendingCodes(db, auditId, chunk, chunkSize)));
   }
   return out;
 }
 
-export async function resultsOf(audits: Store['audits'], auditId: bigint): Promise<AuditResult[]> {
+export async function resultsOf(db: Db, auditId: bigint): Promise<AuditResult[]> {
   const out: AuditResult[] = [];
-  for await (const row of audits.results(auditId)) out.push(row);
+  for await (const row of readAuditResults(db, auditId)) out.push(row);
   return out;
 }
 
 /** Loads a list of unknown codes. @returns the pending codes in list order */
 export async function loadPending<const N extends readonly string[]>(
-  audits: Store['audits'],
+  db: Db,
   ...names: N
 ): Promise<{ readonly auditId: bigint; readonly codes: { [K in keyof N]: PendingCode } }> {
-  const { auditId } = await load(audits, names);
-  const codes = await pending(audits, auditId);
+  const { auditId } = await load(db, names);
+  const codes = await pending(db, auditId);
   return { auditId, codes: codes as { [K in keyof N]: PendingCode } };
 }
 

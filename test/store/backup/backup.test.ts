@@ -6,11 +6,18 @@ import { syncAccount } from '../../../src/jobs/account.js';
 import { syncItems } from '../../../src/jobs/sync-items.js';
 import { seededCatalogue } from '../../../src/simulator/index.js';
 import { BackupError } from '../../../src/store/backup/format.js';
-import { openStore } from '../../../src/store/store.js';
 import { KEY, never, useMirror } from '../../support/mirror.js';
 import { query } from '../../support/postgres.js';
 import { at, invalid, load, pending, purchaseOf, unproven, valid } from '../audits/support.js';
 import { prepared } from '../history-book.js';
+import { ensureSeller } from '../../../src/store/sellers.js';
+import { lockSeller } from '../../../src/store/locks.js';
+import { startRun } from '../../../src/store/runs.js';
+import { ItemSession } from '../../../src/store/session.js';
+import { recordResults } from '../../../src/store/audits/record.js';
+import { openDb } from '../../../src/store/db.js';
+import { getAudit } from '../../../src/store/audits/progress.js';
+import { readSellerStatuses } from '../../../src/store/status.js';
 import { backupOf, database, restoreInto, rowsIn } from './support.js';
 
 const mirror = useMirror();
@@ -33,11 +40,11 @@ describe('a backup', () => {
     await fc.assert(
       fc.asyncProperty(records, async (list) => {
         await mirror().reset();
-        const { store, databaseUrl } = mirror();
-        await store.sellers.ensure('main', 'example.com');
-        const lock = await store.sellers.lock('main');
-        const { runId, at: began } = await store.runs.start(lock, 'items', 'a test', null);
-        const session = await store.items.begin(lock, { sellerId: 'main', runId, at: began });
+        const { db, databaseUrl } = mirror();
+        await ensureSeller(db, 'main', 'example.com');
+        const lock = await lockSeller(db, 'main');
+        const { runId, at: began } = await startRun(lock, 'items', 'a test', null);
+        const session = await ItemSession.begin(lock, { sellerId: 'main', runId, at: began });
         await session.insert(list.map((record) => prepared(record)));
         await session.commit();
         await lock.release();
@@ -55,10 +62,10 @@ describe('a backup', () => {
     const deps = mirror().deps(sim.url);
     await syncAccount(deps, never);
     await syncItems(deps, never);
-    const { store, databaseUrl } = mirror();
+    const { db, databaseUrl } = mirror();
     const names = Array.from({ length: 400 }, (_, n) => `code-${n}`);
-    const { auditId } = await load(store.audits, names);
-    const codes = await pending(store.audits, auditId);
+    const { auditId } = await load(db, names);
+    const codes = await pending(db, auditId);
     let isOver = false;
     const nights = (async () => {
       for (let night = 1; !isOver; night++) {
@@ -74,7 +81,7 @@ describe('a backup', () => {
           invalid(code, at(n)),
           unproven(code, at(n), true),
         ];
-        await store.audits.record(auditId, results.slice(n % 3, (n % 3) + 1), 1);
+        await recordResults(db, auditId, results.slice(n % 3, (n % 3) + 1), 1);
       }
     })();
     const backups: Buffer[] = [];
@@ -88,27 +95,27 @@ describe('a backup', () => {
       await restoreInto(target.url, bytes, { replace: true });
       expect(await query(target.url, INCONSISTENCIES)).toEqual([]);
     }
-    const restored = openStore(target.url, 'test');
+    const restored = openDb(target.url, 'test');
     try {
       const settled = async (): Promise<number> => {
-        const audit = await restored.audits.get(auditId);
+        const audit = await getAudit(restored, auditId);
         return (audit?.codes ?? 0) - (audit?.pending ?? 0);
       };
       const before = await settled();
-      const left = await pending(restored.audits, auditId);
+      const left = await pending(restored, auditId);
       expect(left).toHaveLength(names.length - before);
       const [first] = left;
       if (first !== undefined) {
-        await restored.audits.record(auditId, [invalid(first, at(9999))], 1);
+        await recordResults(restored, auditId, [invalid(first, at(9999))], 1);
         expect(await settled()).toBe(before + 1);
       }
-      const again = { ...mirror().deps(sim.url), store: restored };
+      const again = { ...mirror().deps(sim.url), db: restored };
       expect((await syncItems(again, never)).state).toBe('succeeded');
       const once = await query(target.url, 'SELECT * FROM mirror.item_changes ORDER BY seq');
       await syncItems(again, never);
       const twice = await query(target.url, 'SELECT * FROM mirror.item_changes ORDER BY seq');
       expect(twice).toEqual(once);
-      expect((await restored.sellers.statuses())[0]?.items.live).toBe(60);
+      expect((await readSellerStatuses(restored))[0]?.items.live).toBe(60);
     } finally {
       await restored.close();
     }
@@ -121,7 +128,7 @@ describe('a backup', () => {
       `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('main', 'x')`,
       `SELECT setval('mirror.item_changes_seq_seq', 5000)`,
     );
-    await mirror().store.sellers.ensure('main', 'example.com');
+    await ensureSeller(mirror().db, 'main', 'example.com');
     await restoreInto(target.url, await backupOf(mirror().databaseUrl), { replace: true });
     const next = `SELECT nextval('mirror.item_changes_seq_seq') AS next`;
     expect(await query(target.url, next)).toEqual([{ next: '5001' }]);

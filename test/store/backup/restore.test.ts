@@ -16,9 +16,11 @@ import {
   type TarFile,
 } from '../../../src/store/backup/format.js';
 import { checkBackup, restore } from '../../../src/store/backup/restore.js';
-import { openStore } from '../../../src/store/store.js';
 import { never } from '../../support/mirror.js';
 import { createTestDatabase, query } from '../../support/postgres.js';
+import { openDb } from '../../../src/store/db.js';
+import { assertWritable } from '../../../src/store/pools.js';
+import { recordHeartbeat } from '../../../src/store/processes.js';
 import { backupOf, database, fileOf, restoreInto, rowsIn } from './support.js';
 
 const FILL = [
@@ -69,13 +71,13 @@ describe('restoring', () => {
 
   it('refuses a store that other processes use, even if they are not connected just now', async () => {
     const { url } = await database();
-    const store = openStore(url, 'seller-mirror worker');
-    await store.ping();
+    const db = openDb(url, 'seller-mirror worker');
+    await assertWritable(db);
     await expect(restoreInto(url, bytes)).rejects.toThrow('in use by seller-mirror worker');
     const processId = '5f0c5e6e-7d0e-4a3e-9b57-0f0e0c0d0b0a';
     const self = { roles: ['worker'], host: 'box', pid: 7, startedAt: new Date(), schedules: [] };
-    await store.processes.heartbeat({ processId, ...self });
-    await store.close();
+    await recordHeartbeat(db, { processId, ...self });
+    await db.close();
     await expect(restoreInto(url, bytes)).rejects.toThrow('in use by worker (process 7 on box)');
     expect((await rowsIn(url))['sellers']).toEqual([]);
   });

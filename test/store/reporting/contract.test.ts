@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Mirror } from '../../support/mirror.js';
 import { CONTRACT, offered } from './contract.js';
+import { ensureSeller } from '../../../src/store/sellers.js';
 import { fillStore } from './data.js';
 
 let mirror: Mirror;
@@ -54,7 +55,7 @@ describe('schema reporting, the contract', () => {
   });
 
   it('lets the planner know how common a state is, though its text has no index', async () => {
-    await mirror.store.sellers.ensure('main', 'market.example');
+    await ensureSeller(mirror.db, 'main', 'market.example');
     await mirror.pool.query(
       `INSERT INTO mirror.items (seller_id, item_id, name, state, first_seen_at, changed_at, valid_from,
          synced_run_id, content_hash, extra_hash, wire_hash, extra, raw)

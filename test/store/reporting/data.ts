@@ -5,8 +5,9 @@ import { syncAccount } from '../../../src/jobs/account.js';
 import { syncItems } from '../../../src/jobs/sync-items.js';
 import { syncItem } from '../../../src/jobs/sync-item.js';
 import { seededCatalogue } from '../../../src/simulator/index.js';
-import type { Store } from '../../../src/store/store.js';
 import { KEY, never, type Mirror } from '../../support/mirror.js';
+import type { Db } from '../../../src/store/db.js';
+import { recordResults } from '../../../src/store/audits/record.js';
 import { at, invalid, ITEM, load, pending, unproven, valid } from '../audits/support.js';
 
 const ADA = { key: KEY, username: 'ada' };
@@ -151,30 +152,26 @@ const FOUND: Readonly<Record<string, readonly (Partial<Purchase> | Denial)[]>> =
 
 type Denial = 'invalid' | 'unproven';
 
-async function auditCodes({ store: { audits } }: Mirror): Promise<void> {
-  await audit(audits, 'main', FOUND);
+async function auditCodes({ db }: Mirror): Promise<void> {
+  await audit(db, 'main', FOUND);
   const odd = { item: item(1001), price: '7.77', currency: ODD_CURRENCY };
-  await audit(audits, 'second', { P1: [odd] });
+  await audit(db, 'second', { P1: [odd] });
 }
 
 /** Records what is found of each code, a minute between two answers. */
-async function audit(
-  audits: Store['audits'],
-  sellerId: string,
-  found: typeof FOUND,
-): Promise<void> {
+async function audit(db: Db, sellerId: string, found: typeof FOUND): Promise<void> {
   for (let round = 0; round < 2; round++) {
     const asked = Object.entries(found).filter(([, answers]) => answers.length > round);
     const names = asked.map(([code]) => code);
     if (names.length === 0) continue;
-    const { auditId } = await load(audits, names, { sellerId });
-    const results = (await pending(audits, auditId)).map((code, n) => {
+    const { auditId } = await load(db, names, { sellerId });
+    const results = (await pending(db, auditId)).map((code, n) => {
       const moment = at(round * 60 + n);
       const answer = found[code.code]?.[round];
       if (answer === 'invalid') return invalid(code, moment);
       if (answer === 'unproven') return unproven(code, moment, true);
       return valid(code, moment, purchase(code.code, answer));
     });
-    await audits.record(auditId, results, results.length);
+    await recordResults(db, auditId, results, results.length);
   }
 }

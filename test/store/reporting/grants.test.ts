@@ -4,6 +4,7 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { Mirror } from '../../support/mirror.js';
 import { databaseAt } from '../../support/postgres.js';
+import { ensureSeller } from '../../../src/store/sellers.js';
 import { CONTRACT } from './contract.js';
 
 const SCRIPT = new URL('../../../prisma/grants.sql', import.meta.url);
@@ -15,7 +16,7 @@ let script: string;
 let admin: Client;
 beforeAll(async () => {
   mirror = await Mirror.open();
-  await mirror.store.sellers.ensure('main', 'market.example');
+  await ensureSeller(mirror.db, 'main', 'market.example');
   script = (await readFile(SCRIPT, 'utf8')).replaceAll('reporting_reader', READER);
   const database = new URL(mirror.databaseUrl).pathname.slice(1);
   admin = new Client(databaseAt(inject('testServer').adminUrl, database));

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Mirror } from '../../support/mirror.js';
+import { ensureSeller } from '../../../src/store/sellers.js';
 import { fillStore, ODD_CURRENCY } from './data.js';
 
 let mirror: Mirror;
@@ -300,7 +301,7 @@ describe('reporting.items_daily', () => {
   });
 
   it('has nothing of sellers whose list was never taken in', async () => {
-    await mirror.store.sellers.ensure('new', 'market.example');
+    await ensureSeller(mirror.db, 'new', 'market.example');
     const rows = await table(`SELECT FROM reporting.items_daily WHERE seller_id = 'new'`);
     await mirror.pool.query(`DELETE FROM mirror.sellers WHERE seller_id = 'new'`);
     expect(rows).toEqual([]);
@@ -323,7 +324,7 @@ describe('reporting.freshness', () => {
   });
 
   it('has a seller that was never mirrored, with nothing', async () => {
-    await mirror.store.sellers.ensure('new', 'market.example');
+    await ensureSeller(mirror.db, 'new', 'market.example');
     const rows = await table(`SELECT * FROM reporting.freshness WHERE seller_id = 'new'`);
     await mirror.pool.query(`DELETE FROM mirror.sellers WHERE seller_id = 'new'`);
     expect(rows).toEqual([

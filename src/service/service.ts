@@ -15,8 +15,7 @@ import { feedHandler, watchFeeds } from './feeds.js';
 import { alertHandler, auditHandler, mirrorHandler, type OnVerdict } from './handlers.js';
 import { schedulesOf } from './ticks.js';
 import { watchAudits, watchFeedLag, watchRetention, watchStaleCopies } from './watches.js';
-import { assertWritable } from '../store/pools.js';
-import type { Db } from '../store/db.js';
+import { type Db, assertWritable } from '../store/db.js';
 import { readSchedules, recordTicks } from '../store/schedules.js';
 import {
   HEARTBEAT_MS,

@@ -1,7 +1,7 @@
-import type { Pool } from 'pg';
+import type { Pool, PoolClient } from 'pg';
+import { StoreReadOnlyError } from './errors.js';
 import type { PrismaClient } from './generated/prisma/client.js';
-import type { WatchTimes } from './locks.js';
-import { createPools, STORE_TIMES, type StoreTimes } from './pools.js';
+import { createPools, STORE_TIMES, type StoreTimes, type WatchTimes } from './pools.js';
 
 /** The mirror's database. The functions that read and write it take it as their first argument. */
 export interface Db {
@@ -42,4 +42,43 @@ export function openDb(url: string, applicationName: string, times: StoreTimes =
 async function loadPrisma(pool: Pool): Promise<PrismaClient> {
   const { openPrisma } = await import('./prisma.js');
   return openPrisma(pool);
+}
+
+/**
+ * Runs `work` in one transaction. If it fails, the connection is closed, which rolls back. The isolation
+ * level is READ COMMITTED, whatever the server's default.
+ * @param settings SET statements for this transaction
+ */
+export async function inTransaction<T>(
+  { pool }: Db,
+  work: (client: PoolClient) => Promise<T>,
+  settings = '',
+): Promise<T> {
+  const client = await pool.connect();
+  try {
+    await client.query(`BEGIN ISOLATION LEVEL READ COMMITTED;${settings}`);
+    const result = await work(client);
+    await client.query('COMMIT');
+    client.release();
+    return result;
+  } catch (error) {
+    client.release(true);
+    throw error;
+  }
+}
+
+/**
+ * Checks that the database accepts writes. After a failover, the former primary may be reachable and
+ * refuse them.
+ * @throws {StoreReadOnlyError} if it refuses them; the driver's error if there is no reply
+ */
+export async function assertWritable({ pool }: Pick<Db, 'pool'>): Promise<void> {
+  const { rows } = await pool.query<{ transaction_read_only: string }>(
+    'SHOW transaction_read_only',
+  );
+  if (rows[0]?.transaction_read_only !== 'on') return;
+  throw new StoreReadOnlyError(
+    'the database takes no writes',
+    'Point DATABASE_URL to the primary, and check default_transaction_read_only on the server.',
+  );
 }

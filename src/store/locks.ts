@@ -5,15 +5,7 @@ import type { Pool, PoolClient, QueryConfig } from 'pg';
 import { StoreConnectionError } from './errors.js';
 import type { Db } from './db.js';
 import { onlyRow } from './only-row.js';
-
-export interface WatchTimes {
-  /** A statement is probed after this long (ms) without a byte in either direction. */
-  readonly silentMs: number;
-  /** Timeout of one probe, and the time between two probes (ms). */
-  readonly probeMs: number;
-}
-
-export const WATCH_TIMES: WatchTimes = { silentMs: 30_000, probeMs: 10_000 };
+import type { WatchTimes } from './pools.js';
 
 /** A connection whose statements may take any time, and whose loss is noticed. */
 export interface LongConnection {

@@ -1,9 +1,16 @@
 import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, Pool, TypeOverrides, types, type PoolClient, type PoolConfig } from 'pg';
-import { WATCH_TIMES, type WatchTimes } from './locks.js';
-import { StoreReadOnlyError } from './errors.js';
-import type { Db } from './db.js';
+import { Client, Pool, TypeOverrides, types, type PoolConfig } from 'pg';
+
+/** When a long statement on a connection counts as dead. */
+export interface WatchTimes {
+  /** A statement is probed after this long (ms) without a byte in either direction. */
+  readonly silentMs: number;
+  /** Timeout of one probe, and the time between two probes (ms). */
+  readonly probeMs: number;
+}
+
+export const WATCH_TIMES: WatchTimes = { silentMs: 30_000, probeMs: 10_000 };
 
 /** Timeouts (ms). */
 export interface StoreTimes {
@@ -183,43 +190,4 @@ export async function openOwnClient(
       await client.end().catch(() => undefined);
     },
   };
-}
-
-/**
- * Runs `work` in one transaction. If it fails, the connection is closed, which rolls back. The isolation
- * level is READ COMMITTED, whatever the server's default.
- * @param settings SET statements for this transaction
- */
-export async function inTransaction<T>(
-  { pool }: Db,
-  work: (client: PoolClient) => Promise<T>,
-  settings = '',
-): Promise<T> {
-  const client = await pool.connect();
-  try {
-    await client.query(`BEGIN ISOLATION LEVEL READ COMMITTED;${settings}`);
-    const result = await work(client);
-    await client.query('COMMIT');
-    client.release();
-    return result;
-  } catch (error) {
-    client.release(true);
-    throw error;
-  }
-}
-
-/**
- * Checks that the database accepts writes. After a failover, the former primary may be reachable and
- * refuse them.
- * @throws {StoreReadOnlyError} if it refuses them; the driver's error if there is no reply
- */
-export async function assertWritable({ pool }: Pick<Db, 'pool'>): Promise<void> {
-  const { rows } = await pool.query<{ transaction_read_only: string }>(
-    'SHOW transaction_read_only',
-  );
-  if (rows[0]?.transaction_read_only !== 'on') return;
-  throw new StoreReadOnlyError(
-    'the database takes no writes',
-    'Point DATABASE_URL to the primary, and check default_transaction_read_only on the server.',
-  );
 }

@@ -1,7 +1,7 @@
 import { type Client, escapeLiteral } from 'pg';
 import type { ExportColumn, Exported } from './exports.js';
-import { inTransaction, withOwnClient } from './pools.js';
-import type { Db } from './db.js';
+import { withOwnClient } from './pools.js';
+import { type Db, inTransaction } from './db.js';
 import { AS_TEXT, openTextCursor } from './text-cursor.js';
 
 /** A report. Its chart, table, downloads and copied SQL all come from one statement. */

@@ -3,8 +3,7 @@ import { accountHash, extraHash } from '../domain/prepare-item.js';
 import { storableJson } from '../domain/values.js';
 import type { RowStamp } from './item-rows.js';
 import type { SellerLock } from './locks.js';
-import type { Db } from './db.js';
-import { inTransaction } from './pools.js';
+import { type Db, inTransaction } from './db.js';
 
 /** The account that a seller's key first opened, and its marketplace. */
 export interface Binding {

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { readSellerStatuses } from '../../src/store/status.js';
 import { ensureSeller } from '../../src/store/sellers.js';
-import { assertWritable } from '../../src/store/pools.js';
-import { openDb } from '../../src/store/db.js';
+import { openDb, assertWritable } from '../../src/store/db.js';
 import { useMirror } from '../support/mirror.js';
 
 describe('the status of sellers', () => {

@@ -8,7 +8,8 @@ import {
   SchemaVersionMismatchError,
 } from 'bullmq';
 import { explainDatabaseError, shownUrl } from '../../store/errors.js';
-import { assertWritable, createQueuePool, type EndablePool } from '../../store/pools.js';
+import { createQueuePool, type EndablePool } from '../../store/pools.js';
+import { assertWritable } from '../../store/db.js';
 import { commandError, type QueueSettings, type Server } from './connection.js';
 import { QueueError } from './errors.js';
 

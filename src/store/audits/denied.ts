@@ -1,10 +1,9 @@
 import type { PoolClient } from 'pg';
 import type { SecondLookPlan } from '../../domain/codes/second-look.js';
-import { inTransaction } from '../pools.js';
 import { PENDING_COLUMNS } from './chunks.js';
 import { addCounts } from './record.js';
 import { checkpointColumns, LONGEST_TEXT, storable } from './columns.js';
-import type { Db } from '../db.js';
+import { type Db, inTransaction } from '../db.js';
 import type { DeniedCanary, DeniedCodes, PendingCode } from './types.js';
 
 /** Counts that the plan of the second look needs, or null if there is no such audit. */

@@ -9,9 +9,8 @@ import {
 } from '../../domain/codes/known-code.js';
 import type { Json } from '../../domain/item.js';
 import { isObject } from '../../domain/values.js';
-import { inTransaction } from '../pools.js';
 import { checkpointColumns, LONGEST_TEXT, storable, storableJsonText, KNOWN } from './columns.js';
-import type { Db } from '../db.js';
+import { type Db, inTransaction } from '../db.js';
 import type { AuditState, CodeResult } from './types.js';
 
 /** Forces index scans. Without statistics of a new list the planner would read all codes for every few results. */

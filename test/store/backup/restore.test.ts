@@ -18,8 +18,7 @@ import {
 import { checkBackup, restore } from '../../../src/store/backup/restore.js';
 import { never } from '../../support/mirror.js';
 import { createTestDatabase, query } from '../../support/postgres.js';
-import { openDb } from '../../../src/store/db.js';
-import { assertWritable } from '../../../src/store/pools.js';
+import { openDb, assertWritable } from '../../../src/store/db.js';
 import { recordHeartbeat } from '../../../src/store/processes.js';
 import { backupOf, database, fileOf, restoreInto, rowsIn } from './support.js';
 

@@ -2,4 +2,4 @@
 import { execSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
-if (existsSync('node_modules/rolldown')) execSync('npm run --silent build', { stdio: 'inherit' });
+if (existsSync('node_modules/prisma')) execSync('npm run --silent build', { stdio: 'inherit' });

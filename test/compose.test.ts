@@ -393,7 +393,8 @@ describe('Dockerfile', () => {
       bin: Record<string, string>;
     };
     const last = dockerfile.slice(dockerfile.lastIndexOf('FROM '));
-    expect(last).toContain(`ENTRYPOINT ["node", "${manifest.bin['seller-mirror']}"]`);
+    const installed = 'node_modules/seller-mirror/';
+    expect(last).toContain(`ENTRYPOINT ["node", "${installed}${manifest.bin['seller-mirror']}"]`);
     expect(last).toMatch(/^USER node$/m);
     expect(last).toContain('CMD ["run"]');
     expect(whole.commands.map((command) => command.name())).toContain('run');

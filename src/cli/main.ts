@@ -1,6 +1,5 @@
-#!/usr/bin/env node
 // The rest loads after the check of Node's version, because old versions can't parse it.
-import '../../check-node.cjs'; // oxlint-disable-line import/no-unassigned-import
+import '../../bin/check-node.cjs'; // oxlint-disable-line import/no-unassigned-import
 import { describeLoadError } from './open-files.js';
 
 import('./program.js')

@@ -2,7 +2,6 @@ import { Command, Help, type CommanderError } from 'commander';
 import { nearest } from '../config/nearest.js';
 import { VERSION } from '../version.js';
 import { EXIT } from './exit-codes.js';
-import { addOutline, type Outline, writtenOutlines } from './outline.js';
 import { guardStdout } from './output/write.js';
 
 /** The summary of a command, and its module, which is loaded on demand: loading all takes half a second. */
@@ -73,23 +72,18 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
 export async function runProgram(argv: readonly string[]): Promise<void> {
   guardStdout();
   const words = argv.slice(2);
-  const outlines = asksForHelp(words) ? writtenOutlines() : [];
-  const command = await program(commandsFor(words[0] ?? '--help'), outlines);
+  const command = await program(commandsFor(words));
   refuseFormerNames(command, words);
   refuseUnknown(command, words);
   showHelp(command, words);
   await command.parseAsync(withStatement(argv));
 }
 
-/** True for a plain request for help, such as `codes check --help` or `help codes check`. */
-function asksForHelp(words: readonly string[]): boolean {
-  return /^(?:help(?: [a-z]+)*|(?:[a-z]+ )+(?:-h|--help))$/.test(words.join(' '));
-}
-
-/** Returns the commands to load, by the first word of the command line. */
-function commandsFor(word: string): readonly string[] {
+/** Returns the commands to load, by the first word of the command line, or the second one after `help`. */
+function commandsFor([first = '--help', second = '--help']: readonly string[]): readonly string[] {
+  const word = first === 'help' ? second : first;
   if (/^(?:-h|--help|-V|--version)$/.test(word)) return [];
-  // `help` and unknown words may refer to any command, and `completion` needs all.
+  // Unknown words may refer to any command, and `completion` needs all.
   const isOne = Object.hasOwn(COMMANDS, word) && word !== 'completion';
   return isOne ? [word] : Object.keys(COMMANDS);
 }
@@ -103,11 +97,9 @@ function withStatement(argv: readonly string[]): readonly string[] {
 /**
  * Builds the command line.
  * @param loaded names of the commands to load; the others get only a name and a summary
- * @param outlines used instead of loading their commands
  */
 export async function program(
   loaded: readonly string[] = Object.keys(COMMANDS),
-  outlines: readonly Outline[] = [],
 ): Promise<Command> {
   const command = new Command('seller-mirror')
     .description('Mirrors a marketplace seller’s account and items into PostgreSQL.')
@@ -122,9 +114,7 @@ export async function program(
       '\nExample:\n  $ seller-mirror demo\n\nSettings are read from the environment and .env; see docs/settings.md.',
     );
   for (const [name, [summary, load]] of Object.entries(COMMANDS)) {
-    const outline = outlines.find((one) => one.name === name);
-    if (outline !== undefined) addOutline(command, outline);
-    else if (loaded.includes(name)) (await load()).add(command);
+    if (loaded.includes(name)) (await load()).add(command);
     else command.command(name);
     command.commands.at(-1)?.summary(summary);
   }

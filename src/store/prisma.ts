@@ -2,8 +2,7 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import { PrismaClient } from './generated/prisma/client.js';
 
 /**
- * Creates a Prisma Client. Loading this module takes 0.1 s, so import it only when needed. The build
- * bundles Prisma's code into it, so that the installed product needs none of Prisma's packages.
+ * Creates a Prisma Client. Loading this module takes 0.1 s, so import it only when needed.
  * @param database a pool or connection options
  */
 export function openPrisma(database: ConstructorParameters<typeof PrismaPg>[0]): PrismaClient {

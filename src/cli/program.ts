@@ -98,9 +98,7 @@ function withStatement(argv: readonly string[]): readonly string[] {
  * Builds the command line.
  * @param loaded names of the commands to load; the others get only a name and a summary
  */
-export async function program(
-  loaded: readonly string[] = Object.keys(COMMANDS),
-): Promise<Command> {
+export async function program(loaded: readonly string[] = Object.keys(COMMANDS)): Promise<Command> {
   const command = new Command('seller-mirror')
     .description('Mirrors a marketplace seller’s account and items into PostgreSQL.')
     .version(VERSION)

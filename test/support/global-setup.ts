@@ -129,7 +129,8 @@ async function isBuilt(): Promise<boolean> {
     (name) => !name.startsWith(join('store', 'generated')) && !name.endsWith('.d.ts'),
   );
   for (const name of ours.filter((entry) => /\.(?:tsx?|css)$/.test(entry))) {
-    if (!(await isNewer(join('dist', name.replace(/tsx?$/, 'js')), join('src', name)))) return false;
+    if (!(await isNewer(join('dist', name.replace(/tsx?$/, 'js')), join('src', name))))
+      return false;
   }
   return isNewer('dist/store/generated/prisma/client.js', 'prisma/schema.prisma');
 }

@@ -4,7 +4,6 @@ import { MarketplaceOptionsError } from '../marketplace/types.js';
 import { explainDatabaseError } from '../store/errors.js';
 import { SellerBusyError } from '../store/locks.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
-import { describeOutOfFiles } from './open-files.js';
 
 export class CommandError extends Error {
   override readonly name = 'CommandError';
@@ -51,8 +50,6 @@ function explain(
   error: unknown,
   databaseUrl: string | null,
 ): readonly [problem: string, remedy: string | null, exitCode?: ExitCode] {
-  const outOfFiles = describeOutOfFiles(error);
-  if (outOfFiles !== null) return outOfFiles;
   if (error instanceof CommandError) return [error.message, error.remedy, error.exitCode];
   if (error instanceof FileError) return [error.message, error.remedy, EXIT.usage];
   if (error instanceof MarketplaceOptionsError) return [error.message, null, EXIT.usage];

@@ -1,9 +1,6 @@
-import { lstat, mkdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Command } from 'commander';
 import { loadConfig, processEnvironment, type Config } from '../config/index.js';
 import { silentLog, type Log } from '../domain/log.js';
-import { writeWhole } from '../intake/write-whole.js';
 import { cronFault } from '../service/cron.js';
 import type { Queues } from '../service/queue/queues.js';
 import { openApp, type App, type AppEvents } from '../app.js';
@@ -91,10 +88,9 @@ export function readSettings(needs: 'store' | 'sellers'): Config {
 const MAX_WARNINGS = 20;
 
 /** Reads the settings and prints their warnings. @throws ConfigError that lists all problems */
-export async function configFor(needs: 'store' | 'sellers'): Promise<Config> {
+export function configFor(needs: 'store' | 'sellers'): Config {
   const config = readSettings(needs);
-  const exposed = needs === 'sellers' && (await isNewWarning(config)) ? config.exposedSecrets : [];
-  const warnings = [...config.warnings, ...exposed];
+  const { warnings } = config;
   for (const warning of warnings.slice(0, MAX_WARNINGS)) {
     printNote(`warning: ${safeLine(warning)}\n`);
   }
@@ -102,33 +98,6 @@ export async function configFor(needs: 'store' | 'sellers'): Promise<Config> {
   if (more > 0) printNote(`warning: ${plural(more, 'more warning')} not shown\n`);
   databaseUrl = config.databaseUrl?.reveal() ?? null;
   return config;
-}
-
-const DAY_MS = 86_400_000;
-
-/**
- * True unless the same warning about exposed secrets was printed within a day. A file in DATA_DIR keeps the
- * last warning; if it can't be written, the warning is printed each time. A link in its place is replaced.
- */
-async function isNewWarning({ dataDir, databaseUrl, exposedSecrets }: Config): Promise<boolean> {
-  if (exposedSecrets.length === 0) return false;
-  const path = join(dataDir, 'exposed-secrets.txt');
-  const text = exposedSecrets.map((sentence) => `${sentence}\n`).join('');
-  try {
-    const found = await lstat(path);
-    const isRecent = found.isFile() && Math.abs(Date.now() - found.mtimeMs) < DAY_MS;
-    if (isRecent && (await readFile(path, 'utf8')) === text) return false;
-  } catch {
-    // Not printed yet.
-  }
-  try {
-    // The embedded server creates DATA_DIR itself, as the user that it runs as.
-    if (databaseUrl !== null) await mkdir(dataDir, { recursive: true });
-    await writeWhole(path, [text]);
-  } catch {
-    // The next command prints it again.
-  }
-  return true;
 }
 
 /** Opens the app, and closes it after the work, also after an error. */
@@ -139,7 +108,7 @@ export async function withApp<T>(
   work: (app: App) => Promise<T>,
   events?: AppEvents,
 ): Promise<T> {
-  const config = await configFor(needs);
+  const config = configFor(needs);
   // Preloads the client while the store is opened.
   if (needs === 'sellers') void import('../marketplace/client.js');
   const app = await unlessAborted(openApp(config, command, signal, events), signal);
@@ -156,11 +125,8 @@ export async function withApp<T>(
 }
 
 /** Returns the options for opening the store alone. @param name of the command, shown as the session name */
-export async function databaseOptions(
-  name: string,
-  signal: AbortSignal,
-): Promise<Required<DatabaseOptions>> {
-  const { databaseUrl, dataDir } = await configFor('store');
+export function databaseOptions(name: string, signal: AbortSignal): Required<DatabaseOptions> {
+  const { databaseUrl, dataDir } = configFor('store');
   return { databaseUrl, dataDir, applicationName: `seller-mirror ${name}`, signal };
 }
 

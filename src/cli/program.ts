@@ -1,5 +1,4 @@
 import { Command, Help, type CommanderError } from 'commander';
-import { nearest } from '../config/nearest.js';
 import { VERSION } from '../version.js';
 import { EXIT } from './exit-codes.js';
 import { guardStdout } from './output/write.js';
@@ -62,30 +61,15 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   ],
   simulate: ['run a simulated marketplace on a port', () => import('./commands/simulate.js')],
   demo: ['try it on a simulated marketplace', () => import('./commands/demo.js')],
-  completion: [
-    'print a script that completes commands in a shell',
-    () => import('./commands/completion.js'),
-  ],
 };
 
 /** Runs a command line. @param argv starts with the paths of Node and the script */
 export async function runProgram(argv: readonly string[]): Promise<void> {
   guardStdout();
-  const words = argv.slice(2);
-  const command = await program(commandsFor(words));
-  refuseFormerNames(command, words);
-  refuseUnknown(command, words);
-  showHelp(command, words);
+  const [first = '', second = ''] = argv.slice(2);
+  const named = first === 'help' ? second : first;
+  const command = await program(Object.hasOwn(COMMANDS, named) ? [named] : []);
   await command.parseAsync(withStatement(argv));
-}
-
-/** Returns the commands to load, by the first word of the command line, or the second one after `help`. */
-function commandsFor([first = '--help', second = '--help']: readonly string[]): readonly string[] {
-  const word = first === 'help' ? second : first;
-  if (/^(?:-h|--help|-V|--version)$/.test(word)) return [];
-  // Unknown words may refer to any command, and `completion` needs all.
-  const isOne = Object.hasOwn(COMMANDS, word) && word !== 'completion';
-  return isOne ? [word] : Object.keys(COMMANDS);
 }
 
 /** Puts a blank before SQL that starts with a comment, which Commander would read as an option. */
@@ -129,69 +113,4 @@ function subcommandTerm(this: Help, command: Command): string {
 /** Wrong usage exits with 2 (Commander's default is 1), help and version with 0. */
 function exitAsDocumented(error: CommanderError): never {
   process.exit(error.exitCode === 0 ? EXIT.done : EXIT.usage);
-}
-
-/** Former names of commands, and names that people try, with the actual names. */
-const FORMER_NAMES: Readonly<Record<string, string>> = {
-  approve: 'runs approve',
-  reject: 'runs reject',
-  'codes list': 'audits list',
-  'codes resume': 'audits resume',
-  'codes cancel': 'audits cancel',
-  'codes export': 'audits export',
-};
-
-/** Ends with an error that names the actual command if a former name was used. */
-function refuseFormerNames(program: Command, [first = '', second = '']: readonly string[]): void {
-  const former = [first, `${first} ${second}`].find((name) => Object.hasOwn(FORMER_NAMES, name));
-  if (former === undefined) return;
-  program.error(`error: unknown command '${former}'; it is called '${FORMER_NAMES[former]}'`);
-}
-
-/** Ends with an error for an unknown subcommand. Commander would only say that there are too many arguments. */
-function refuseUnknown(program: Command, [first = '', second = '']: readonly string[]): void {
-  const parent = childOf(program, first);
-  const takesWords = parent === undefined || parent.registeredArguments.length > 0;
-  if (takesWords || parent.commands.length === 0 || !/^[a-z]/i.test(second)) return;
-  if (second !== 'help' && childOf(parent, second) === undefined)
-    failUnknownCommand(program, parent, second);
-}
-
-/**
- * Prints help for `help codes check` and `codes help check`, and ends the process. For an unknown command,
- * Commander would print the help of another one.
- * @param words of the command line; without `help` among them, nothing happens
- */
-function showHelp(program: Command, words: readonly string[]): void {
-  const place = words.indexOf('help');
-  const before = words.slice(0, Math.max(place, 0));
-  const parent = before.reduce<Command | undefined>(childOf, program);
-  if (place < 0 || parent === undefined || parent.commands.length === 0) return;
-  let command = parent;
-  for (const word of words.slice(place + 1).filter((one) => !one.startsWith('-'))) {
-    // The remaining words are arguments of a command without subcommands.
-    if (command.commands.length === 0) break;
-    command = childOf(command, word) ?? failUnknownCommand(program, command, word);
-  }
-  command.help();
-}
-
-function childOf(parent: Command | undefined, name: string): Command | undefined {
-  return parent?.commands.find((one) => one.name() === name);
-}
-
-function failUnknownCommand(program: Command, parent: Command, word: string): never {
-  const path = pathOf(parent);
-  const near = nearest(
-    word,
-    parent.commands.map((one) => one.name()),
-    1 / 3,
-  );
-  const meant = near === null ? '' : `\n(Did you mean ${path}${near}?)`;
-  return program.error(`error: unknown command '${path}${word}'${meant}`);
-}
-
-/** The full name of a command with a blank after it, such as `codes check `. Empty for the program itself. */
-function pathOf(command: Command): string {
-  return command.parent === null ? '' : `${pathOf(command.parent)}${command.name()} `;
 }

@@ -37,8 +37,9 @@ export async function serve(
   customConfig: Config | null = null,
 ): Promise<Serving> {
   const isDashboardOnly = !roles.scheduler && !roles.worker;
-  const config = customConfig ?? (await configFor(isDashboardOnly ? 'store' : 'sellers'));
+  const config = customConfig ?? configFor(isDashboardOnly ? 'store' : 'sellers');
   const log = logFor(config);
+  for (const warning of config.exposedSecrets) log.warn(warning);
   const opened: { close(): Promise<void> }[] = [];
   let stopping = false;
   const close = async (): Promise<void> => {

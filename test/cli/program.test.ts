@@ -1,15 +1,6 @@
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import {
-  copyFileSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
@@ -68,8 +59,7 @@ describe('help', () => {
     'of %s loads no command, because loading all takes a second',
     (words) => {
       const env = { NODE_DEBUG: 'esm' };
-      const args = [MAIN, ...words.split(' ')];
-      const { status, stderr } = spawnSync(process.execPath, args, { env });
+      const { status, stderr } = spawnSync(process.execPath, [MAIN, words], { env });
       expect(status).toBe(0);
       const loaded = String(stderr).match(/(?<=Translating \w+ file:\/\/)\S+/g) ?? [];
       expect(loaded.length).toBeGreaterThan(5); // or nothing is looked at
@@ -80,7 +70,7 @@ describe('help', () => {
   it.each([
     [['help'], 'Usage: seller-mirror [options]'],
     [['help', 'sync'], 'Usage: seller-mirror sync'],
-    [['help', 'codes', 'check'], 'Usage: seller-mirror codes check'],
+    [['codes', 'check', '--help'], 'Usage: seller-mirror codes check'],
     [['codes', 'help'], 'Usage: seller-mirror codes [options]'],
     [['codes', 'help', 'check'], 'Usage: seller-mirror codes check'],
   ])('is printed by %j', async (args, usage) => {
@@ -121,37 +111,6 @@ describe('an unsuitable machine', () => {
     expect(engines.node).toBe('^20.19.0 || >=22.12.0');
   });
 
-  it.each([['sync'], ['run'], ['demo']])(
-    'gets a remedy if too few open files are allowed: %s',
-    async (command) => {
-      const child = spawn(
-        '/bin/sh',
-        ['-c', 'ulimit -n 40; exec "$@"', 'sh', process.execPath, MAIN, command],
-        { cwd: folder(), env: { PATH: process.env['PATH'] } },
-      );
-      const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, 'close')]);
-      expect({ code: code as unknown, lines: stderr.split('\n') }).toEqual({
-        code: 1,
-        lines: [
-          'error: too few open files are allowed (ulimit -n 40); seller-mirror needs at least 256',
-          expect.stringMatching(/^ {2}→ raise the limit: /),
-          '',
-        ],
-      });
-    },
-  );
-
-  it('gets the same remedy if files run out later, also for inner errors', () => {
-    const emfile = Object.assign(new Error('too many'), { code: 'EMFILE' });
-    const within = new Error('no connection', { cause: new AggregateError([emfile], 'tried') });
-    for (const error of [emfile, within]) {
-      expect(reportError(error, null)).toMatchObject({
-        lines: [expect.stringMatching(/^too few open files are allowed/), expect.any(String)],
-        exitCode: 1,
-      });
-    }
-  });
-
   it('of a full disk exits with 1, because the file’s name was right', async () => {
     const full = new FileError('x.csv: the disk is full', 'Free some space.');
     const error: unknown = await writtenOrFailed(Promise.reject(full)).catch(
@@ -160,97 +119,12 @@ describe('an unsuitable machine', () => {
     const lines = ['x.csv: the disk is full', '→ Free some space.'];
     expect(reportError(error, null)).toEqual({ lines, exitCode: 1 });
   });
-
-  it('gets the missing module of an incomplete installation, without a stack', async () => {
-    const own = join(folder(), 'broken');
-    for (const path of ['bin', 'dist/cli']) mkdirSync(join(own, path), { recursive: true });
-    for (const file of [
-      'package.json',
-      'bin/check-node.cjs',
-      'dist/cli/main.js',
-      'dist/cli/open-files.js',
-    ]) {
-      copyFileSync(new URL(`../../${file}`, import.meta.url), join(own, file));
-    }
-    const child = spawn(process.execPath, [join(own, 'dist/cli/main.js')]);
-    const [stderr, [code]] = await Promise.all([text(child.stderr), once(child, 'close')]);
-    expect(code).toBe(1);
-    expect(stderr).toMatch(
-      /^error: the program can’t be loaded: .*program\.js.*\n  → install it again \(npm ci\)/,
-    );
-    expect(stderr).not.toMatch(/^\s+at /m);
-  });
-});
-
-async function scriptOf(shell: string): Promise<string> {
-  const { code, stdout } = await run(['completion', shell], {});
-  expect(code).toBe(0);
-  return stdout;
-}
-
-const hasShell = (shell: string): boolean => spawnSync(shell, ['-c', 'true']).status === 0;
-
-/** Returns what a real bash completes for the last word of a line. */
-function completed(script: string, line: string): string[] {
-  const words = line.split(' ').map((word) => `'${word}'`);
-  const probe = `${script}
-    COMP_WORDS=(${words.join(' ')}); COMP_CWORD=${words.length - 1}
-    _seller_mirror; printf '%s\\n' "\${COMPREPLY[@]}"`;
-  const { stdout, stderr, status } = spawnSync('bash', ['--norc', '-u', '-c', probe], {
-    cwd: folder(),
-    encoding: 'utf8',
-  });
-  expect({ stderr, status }).toEqual({ stderr: '', status: 0 });
-  return stdout.split('\n').filter((word) => word !== '');
-}
-
-describe('completion in bash', () => {
-  it('completes commands, options, their values and files', async () => {
-    const script = await scriptOf('bash');
-    writeFileSync(join(folder(), 'codes.csv'), '');
-    mkdirSync(join(folder(), 'codes of May'));
-    expect(completed(script, 'seller-mirror s')).toEqual(
-      expect.arrayContaining(['sync', 'status', 'sql', 'scheduler', 'simulate']),
-    );
-    expect(completed(script, 'seller-mirror approv'), 'a former name').toEqual([]);
-    expect(completed(script, 'seller-mirror audits re')).toEqual(['resume']);
-    expect(completed(script, 'seller-mirror audits list --li')).toEqual(['--limit']);
-    expect(completed(script, 'seller-mirror items --limit 5 --st')).toEqual(['--state']);
-    expect(completed(script, 'seller-mirror items --state m')).toEqual(['missing']);
-    expect(completed(script, 'seller-mirror sync a')).toEqual(['account']);
-    expect(completed(script, 'seller-mirror items --limit ')).toEqual([]);
-    expect(completed(script, 'seller-mirror codes check co').sort()).toEqual([
-      'codes of May',
-      'codes.csv',
-    ]);
-    expect(completed(script, 'seller-mirror audits export 7 --out codes.')).toEqual(['codes.csv']);
-    expect(completed(script, 'seller-mirror --ver')).toEqual(['--version']);
-  });
 });
 
 /** Returns all commands with their names from the top. */
 function all(command: Command, path: readonly string[] = []): [readonly string[], Command][] {
   return [[path, command], ...command.commands.flatMap((one) => all(one, [...path, one.name()]))];
 }
-
-describe.each(['bash', 'zsh', 'fish'])('completion in %s', (shell) => {
-  it('has every command and option that help shows', async () => {
-    const script = await scriptOf(shell);
-    expect(script, 'modifiers in zsh, such as $word:a').not.toMatch(/\$\w+:[a-z]/);
-    for (const [path, command] of all(whole)) {
-      for (const word of path) expect(script).toContain(word);
-      for (const { long } of command.options) {
-        if (long !== undefined && long !== null) expect(script).toContain(long.replace(/^--/, ''));
-      }
-    }
-  });
-
-  it.skipIf(!hasShell(shell))(`is a script that ${shell} can read (needs ${shell})`, async () => {
-    const script = await scriptOf(shell);
-    const { status, stderr } = spawnSync(shell, ['-n'], { input: script, encoding: 'utf8' });
-    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-  });
-});
 
 const mirror = useMirror();
 /** Matches commands in messages, with up to two words. */

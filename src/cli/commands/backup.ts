@@ -41,7 +41,7 @@ async function backupTo(signal: AbortSignal, file: string, options: CommonOption
   }
   await assertWritable(file);
   const started = performance.now();
-  const database = await databaseOptions('backup', signal);
+  const database = databaseOptions('backup', signal);
   // Not migrated, so that the store can be backed up before this version migrates it.
   const store = await unlessAborted(openUnmigrated(database), signal);
   if (store === null) {
@@ -110,7 +110,7 @@ async function restoreFrom(
     throw new CommandError(`${safeLine(file)} is not a seller-mirror backup`, NAME_A_BACKUP);
   });
   if (!check) {
-    const opening = openDatabase(await databaseOptions('restore', signal));
+    const opening = openDatabase(databaseOptions('restore', signal));
     const database = await unlessAborted(opening, signal);
     try {
       await withProgress('restore', (progress) => {

@@ -50,7 +50,7 @@ export function add(program: Command): void {
 }
 
 async function embeddedConfig(): Promise<Config> {
-  const config = await configFor('store');
+  const config = configFor('store');
   if (config.databaseUrl === null) return config;
   throw usageError(
     'DATABASE_URL is set, so there is no embedded server to manage',

@@ -23,7 +23,7 @@ export function add(program: Command): void {
 }
 
 async function migrate(signal: AbortSignal, options: MigrateOptions): Promise<void> {
-  const store = await databaseOptions('migrate', signal);
+  const store = databaseOptions('migrate', signal);
   if (options.status === true) {
     const state = await unlessAborted(schemaState(store), signal);
     await printResult(options, state ?? NO_STATE, () => stateText(state));

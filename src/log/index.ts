@@ -1,15 +1,15 @@
 import { pino, stdTimeFunctions } from 'pino';
 import { isColorSupported, prettyFactory } from 'pino-pretty';
 import type { Log, LogFields } from '../domain/log.js';
-import type { Secret } from '../domain/secret.js';
-import { createMask, escapeInvisible, LineValues, UNREADABLE } from './line-values.js';
+import { Redactor } from '../domain/redact.js';
+import { MASK, maskCode, maskLikelyCodes, type Secret } from '../domain/secret.js';
 
 export interface LogOptions {
   /** Lines below this level are dropped. */
   readonly level: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
   /** `json`: one object per line, for machines. `pretty`: one line of text, for people. */
   readonly format: 'json' | 'pretty';
-  /** Masked in every line, in any spelling. */
+  /** Masked in every line. */
   readonly secrets: readonly Secret[];
   /** Receives each line with its line end. Default: write to standard output. */
   readonly write?: (line: string) => void;
@@ -17,45 +17,79 @@ export interface LogOptions {
   readonly colors?: boolean;
 }
 
-/** Maximum bytes of JSON for message and fields. With the rest, a line stays below 16 KiB. */
-const MAX_BYTES = { json: 15 * 1024, pretty: 10 * 1024 } as const;
-/** Maximum bytes buffered while standard output does not accept writes. Further lines are lost. */
+/** Bytes of a line. Longer ones are cut: they would push others out of a terminal or a log collector. */
+const MAX_BYTES = 16 * 1024;
+/** Characters of the message of a line that is too long. */
+const MAX_MESSAGE = 2_000;
+/** Bytes buffered while standard output does not accept writes. Further lines are lost. */
 const MAX_BUFFERED_BYTES = 1024 * 1024;
-/** Names that the log itself writes. A field with one of these names gets a `_` appended. */
-const OWN_NAMES: ReadonlySet<string> = new Set(['level', 'time', 'msg', 'pid']);
+
+const CODE_FIELDS = ['code', 'codes', 'purchaseCode', 'purchase_code'];
+const SECRET_FIELDS = [
+  'apiKey',
+  'api_key',
+  'password',
+  'secret',
+  'token',
+  'authorization',
+  'cookie',
+];
+
+/** User name and password in a URL. */
+const LOGIN = /([a-z][a-z0-9+.-]{0,20}:\/\/)[^\s/@]{1,1000}@/gi;
 /** The level and time at the start of a line. They contain no text from outside. */
 const HEAD = /^\{"level":"[a-z]+","time":"[^"]+"/;
+const JSON_TEXT = /"(?:[^"\\]|\\.)*"/g;
+/** Control, format and separator characters. They can end a line, drive a terminal or reverse text. */
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /**
  * Creates the log of a long-running process. Each line has `level`, `time` (ISO 8601), `pid`, the fields
- * and `msg`, in at most 16 KiB. Logging never throws. No line contains a secret, a purchase code or a
- * terminal control character.
+ * and `msg`. Logging never throws. No line contains a secret, a purchase code or a terminal control
+ * character.
  */
 export function createLog({ level, format, secrets, write, colors }: LogOptions): Log {
-  const mask = createMask(secrets);
+  const mask = maskOf(secrets);
   const render = format === 'pretty' ? createPretty(colors) : (json: string) => `${json}\n`;
   const output = write ?? openStdout();
-  const writeLine = (line: string): void => {
-    const head = HEAD.exec(line)?.[0] ?? '';
-    try {
-      // The whole line is masked once more, in case a value got past LineValues.
-      output(render(escapeInvisible(head + mask.line(line.slice(head.length).trimEnd()))));
-    } catch {
-      // There is nowhere to report it, and the work must not fail because of the log.
-    }
-  };
+  const withStack = level === 'debug' || level === 'trace';
   const logger = pino(
     {
       level,
       base: null,
       timestamp: stdTimeFunctions.isoTime,
       formatters: { level: (name) => ({ level: name }) },
+      serializers: { error: (error: unknown) => errorMembers(error, withStack) },
+      redact: {
+        paths: [...CODE_FIELDS, ...SECRET_FIELDS],
+        censor: (value, [name = '']) =>
+          CODE_FIELDS.includes(name) ? maskCode(String(value)) : MASK,
+      },
     },
-    { write: writeLine },
+    {
+      write(line) {
+        const head = HEAD.exec(line)?.[0] ?? '';
+        // Texts only: a number that looks like a key is still valid JSON.
+        const rest = line.slice(head.length).trimEnd().replaceAll(JSON_TEXT, mask);
+        output(render(fitting(escapeInvisible(head + rest))));
+      },
+    },
   );
-  const withStacks = level === 'debug' || level === 'trace';
-  const newLine = () => new LineValues(mask, withStacks, MAX_BYTES[format]);
-  return logOn(logger, { pid: process.pid }, newLine);
+  return logOn(logger, { pid: process.pid });
+}
+
+/** Masks the given secrets, logins in URLs, and anything that looks like a purchase code. */
+function maskOf(secrets: readonly Secret[]): (text: string) => string {
+  const redactor = new Redactor(secrets);
+  return (text) => maskLikelyCodes(redactor.text(text).replaceAll(LOGIN, '$1…@'));
+}
+
+/** Cuts a line that is too long to its level, time and the beginning of its message. */
+function fitting(line: string): string {
+  if (Buffer.byteLength(line) <= MAX_BYTES) return line;
+  const { level, time, pid, msg } = JSON.parse(line) as Record<string, unknown>;
+  const text = String(msg).slice(0, MAX_MESSAGE).toWellFormed();
+  return escapeInvisible(JSON.stringify({ level, time, pid, msg: `${text}…`, isCut: true }));
 }
 
 /** Writes to standard output synchronously, so that no line is lost when the process exits. */
@@ -67,37 +101,55 @@ function openStdout(): (line: string) => void {
 }
 
 /** @param fields added to every line */
-function logOn(logger: pino.Logger, fields: LogFields, newLine: () => LineValues): Log {
+function logOn(logger: pino.Logger, fields: LogFields): Log {
   const at =
     (level: 'debug' | 'info' | 'warn' | 'error') =>
     (message: string, own: LogFields = {}): void => {
-      if (!logger.isLevelEnabled(level)) return;
-      const values = newLine();
-      // The message goes first, so that fields can't use up its bytes.
-      const text = values.text(message);
-      logger[level](values.members({ ...fields, ...copyFields(own) }), text);
+      try {
+        logger[level]({ ...fields, ...own }, message);
+      } catch {
+        // There is nowhere to report it, and the work must not fail because of the log.
+      }
     };
   return {
     debug: at('debug'),
     info: at('info'),
     warn: at('warn'),
     error: at('error'),
-    child: (more) => logOn(logger, { ...fields, ...copyFields(more) }, newLine),
+    child: (more) => logOn(logger, { ...fields, ...more }),
   };
 }
 
-/** Copies the current values of the fields and renames those in OWN_NAMES. Getters may throw. */
-function copyFields(fields: LogFields): LogFields {
-  const out: [string, unknown][] = [];
-  for (const name of Object.keys(fields)) {
-    const shownName = OWN_NAMES.has(name) ? `${name}_` : name;
-    try {
-      out.push([shownName, fields[name]]);
-    } catch {
-      out.push([shownName, UNREADABLE]);
-    }
-  }
-  return Object.fromEntries(out);
+/** Causes and inner errors are shown up to this depth. */
+const MAX_ERROR_DEPTH = 4;
+
+/** The members of an error to log. Others may hold whole requests. */
+function errorMembers(error: unknown, withStack: boolean, depth = 0): unknown {
+  if (!(error instanceof Error) || depth > MAX_ERROR_DEPTH) return String(error);
+  const { code } = error as NodeJS.ErrnoException;
+  const inner: unknown[] = error instanceof AggregateError ? error.errors : [];
+  const members = (one: unknown): unknown => errorMembers(one, withStack, depth + 1);
+  return {
+    type: error.name === 'Error' ? error.constructor.name : error.name,
+    message: error.message,
+    code,
+    // The first lines of a stack repeat the message.
+    stack: withStack ? error.stack?.match(/(?<=^ +)at .*/gm) : undefined,
+    cause: error.cause === undefined ? undefined : members(error.cause),
+    errors: inner.length === 0 ? undefined : inner.map(members),
+  };
+}
+
+/**
+ * Replaces invisible characters by JSON escapes, so that text from outside can't forge a log line or
+ * control a terminal. JSON keeps its meaning.
+ */
+function escapeInvisible(text: string): string {
+  return text.replaceAll(INVISIBLE, (character) => {
+    if (character === '\n') return String.raw`\n`;
+    const units = character.split('').map((unit) => unit.charCodeAt(0));
+    return units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`).join('');
+  });
 }
 
 /** Converts a line of JSON to text for people: time, level, message, then the fields as `name=value`. */
@@ -109,10 +161,11 @@ function createPretty(colors: boolean = isColorSupported): (json: string) => str
     // The fields are formatted below: pino-pretty would print some, such as stack, on extra lines.
     include: 'level,time',
     messageFormat(line, messageKey, _level, extras) {
-      const shown = Object.entries(line)
-        .filter(([name]) => !OWN_NAMES.has(name))
-        .map(([name, value]) => `${plainOrJson(name)}=${plainOrJson(value)}`);
-      const text = escapeInvisible(String(line[messageKey]));
+      const { level: _l, time: _t, pid: _p, [messageKey]: message, ...fields } = line;
+      const shown = Object.entries(fields).map(
+        ([name, value]) => `${plainOrJson(name)}=${plainOrJson(value)}`,
+      );
+      const text = escapeInvisible(String(message));
       return shown.length === 0 ? text : `${text} ${extras.colors.gray(shown.join(' '))}`;
     },
   });

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { hostName } from '../domain/address.js';
 import { BudgetPaused, type Priority } from '../domain/budget.js';
-import { KeyRedactor } from '../domain/redact.js';
+import { Redactor } from '../domain/redact.js';
 import type { Failure, Reply } from '../domain/reply.js';
 import { evenlySpacedBudget } from './budget.js';
 import {
@@ -55,7 +55,7 @@ export function createMarketplace(
   const { now = Date.now, random = Math.random, sleep = abortableSleep } = dependencies;
   const { retry = DEFAULT_RETRY, onCall } = options;
   const budget = options.budget ?? evenlySpacedBudget(DEFAULT_REQUESTS_PER_MINUTE);
-  const redactor = new KeyRedactor(key);
+  const redactor = new Redactor([key]);
   const transport = new Transport(dependencies.connect);
   const build = requestBuilder(key, carriage);
   const sender = new RequestSender({

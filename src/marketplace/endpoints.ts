@@ -18,16 +18,11 @@ export interface Endpoint {
 }
 
 export interface RecordEndpoint<T> extends Endpoint {
-  /** Paths of the documented numbers. They are not masked even if they equal the key. */
-  readonly numbers: readonly string[];
   decode(json: Json): Decoding<T>;
   /** Says why a decoded record is not the requested one; null if it is. */
   mismatch(value: T): string | null;
   substance(value: T): Substance;
 }
-
-/** Paths of an item's documented numbers (API 2.3). */
-export const ITEM_NUMBERS = ['id', 'price.regular', 'price.extended'];
 
 export interface FoundData {
   readonly json: Json;
@@ -43,7 +38,6 @@ export const accountEndpoint: RecordEndpoint<Account> = {
   parameters: {},
   errorText: 'Invalid request',
   find: (envelope) => objectAt(envelope, 'data'),
-  numbers: ['balance'],
   decode: decodeAccount,
   mismatch: () => null,
   substance: accountSubstance,
@@ -74,7 +68,6 @@ export function itemEndpoint(id: number): RecordEndpoint<Item> {
     parameters: { item_id: String(id) },
     errorText: 'Item Not Found',
     find: (envelope) => objectAt(envelope, 'item'),
-    numbers: ITEM_NUMBERS,
     decode: decodeItem,
     mismatch: (item) =>
       item.id === id ? null : `the answer is item ${item.id}, but item ${id} was requested`,
@@ -91,7 +84,6 @@ export function validationEndpoint(code: string): RecordEndpoint<Purchase> {
     parameters: { purchase_code: code },
     errorText: 'Invalid purchase code',
     find: findPurchase,
-    numbers: ['price', ...ITEM_NUMBERS.map((path) => `item.${path}`)],
     decode: decodePurchase,
     mismatch: ({ purchaseCode }) =>
       purchaseCode === null || purchaseCode.trim() === '' || isSameCode(purchaseCode, code)

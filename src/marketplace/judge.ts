@@ -1,4 +1,4 @@
-import type { KeyRedactor } from '../domain/redact.js';
+import type { Redactor } from '../domain/redact.js';
 import {
   unavailable,
   type Denied,
@@ -59,7 +59,7 @@ export function judge<T>(
   endpoint: RecordEndpoint<T>,
   httpStatus: number,
   body: Uint8Array,
-  redactor: KeyRedactor,
+  redactor: Redactor,
 ): Reply<Sourced<T>> {
   const reading = readBody(body);
   if (reading.kind === 'object' && isSuccess(httpStatus)) {
@@ -76,7 +76,7 @@ export function judgeFailure(
   endpoint: Endpoint,
   httpStatus: number,
   reading: BodyReading,
-  redactor: KeyRedactor,
+  redactor: Redactor,
 ): Failure {
   const asUnreadable = (detail: string): Unreadable =>
     unreadable(httpStatus, detail, reading, redactor);
@@ -134,7 +134,7 @@ function judgeError(
   endpoint: Endpoint,
   httpStatus: number,
   reading: BodyReading,
-  redactor: KeyRedactor,
+  redactor: Redactor,
 ): Denied | Refused | Unreadable | null {
   if (reading.kind !== 'object') return null;
   const { status, msg } = reading.value;
@@ -161,7 +161,7 @@ function accept<T>(
   reading: BodyReading & { kind: 'object' },
   found: FoundData,
   said: Said,
-  redactor: KeyRedactor,
+  redactor: Redactor,
 ): Reply<Sourced<T>> {
   const asUnreadable = (detail: string): Unreadable =>
     unreadable(httpStatus, excerpt(detail, redactor), reading, redactor);
@@ -171,7 +171,7 @@ function accept<T>(
   if (mismatch !== null) return { ...asUnreadable(mismatch), isAboutAnother: true };
 
   const isClean = !redactor.mayChange(reading.text);
-  const raw = isClean ? found.json : redactor.json(found.json, endpoint.numbers);
+  const raw = isClean ? found.json : redactor.json(found.json);
   const decoding = raw === found.json ? received : endpoint.decode(raw);
   if (!decoding.ok) {
     return asUnreadable(`the ${endpoint.operation} answer can’t be read: ${decoding.reason}`);
@@ -193,7 +193,7 @@ export function envelopeQuirks(envelope: JsonObject): string[] {
   return envelope['status'] === 'success' ? [] : ['envelope.status'];
 }
 
-function refused(httpStatus: number, message: string, redactor: KeyRedactor): Refused {
+function refused(httpStatus: number, message: string, redactor: Redactor): Refused {
   const text = excerpt(message, redactor);
   const isKeyMissing = isAboutKey(message) && httpStatus !== 401 && httpStatus !== 403;
   const hint =
@@ -205,13 +205,13 @@ function unreadable(
   httpStatus: number,
   detail: string,
   reading: BodyReading,
-  redactor: KeyRedactor,
+  redactor: Redactor,
 ): Unreadable {
   return { kind: 'unreadable', httpStatus, detail, excerpt: safeExcerpt(reading, redactor) };
 }
 
 /** An excerpt of the body. Of a debug response with exception or trace, only its message. */
-function safeExcerpt(reading: BodyReading, redactor: KeyRedactor): string {
+function safeExcerpt(reading: BodyReading, redactor: Redactor): string {
   if (!/"(?:exception|trace)"\s*:/.test(reading.text)) return excerpt(reading.text, redactor);
   return reading.kind === 'object' ? excerpt(laravelMessage(reading.value), redactor) : '';
 }

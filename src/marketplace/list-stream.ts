@@ -1,9 +1,7 @@
-import { decodeItem } from '../domain/decode.js';
 import { wireHash } from '../domain/prepare-item.js';
-import type { Json } from '../domain/item.js';
-import type { KeyRedactor } from '../domain/redact.js';
+import type { Redactor } from '../domain/redact.js';
 import { unavailable, type Failure, type Reply } from '../domain/reply.js';
-import { ITEM_NUMBERS, listEndpoint } from './endpoints.js';
+import { listEndpoint } from './endpoints.js';
 import {
   asBuffer,
   excerpt,
@@ -39,7 +37,7 @@ const BEGINNING_BYTES = 16 * 1024;
 export async function openList(
   response: HttpResponse,
   limits: ListLimits,
-  redactor: KeyRedactor,
+  redactor: Redactor,
   signal: AbortSignal,
 ): Promise<Reply<ItemList>> {
   const stream = new ListStream(response, limits, redactor, signal);
@@ -63,7 +61,7 @@ class ListStream implements ItemList {
   constructor(
     private readonly response: HttpResponse,
     private readonly limits: ListLimits,
-    private readonly redactor: KeyRedactor,
+    private readonly redactor: Redactor,
     private readonly signal: AbortSignal,
   ) {
     this.#scanner = new ListScanner(limits.maxRecordBytes);
@@ -225,13 +223,10 @@ class Element implements ListElement {
 
   constructor(
     private readonly found: FoundRecord,
-    private readonly redactor: KeyRedactor,
+    private readonly redactor: Redactor,
   ) {
-    const { idHint, unfit } = found;
-    this.unfit = unfit;
-    // An item's id may equal the key by chance. In a record that is no item, such a number is the key.
-    const isItem = idHint === null || !redactor.isNumber(idHint) || this.#isItem();
-    this.idHint = isItem ? idHint : null;
+    this.unfit = found.unfit;
+    this.idHint = found.idHint;
   }
 
   get bytes(): Uint8Array {
@@ -243,23 +238,13 @@ class Element implements ListElement {
     return wireHash(this.found.bytes);
   }
 
-  #isItem(): boolean {
-    const json = parse(asBuffer(this.found.bytes).toString());
-    return this.unfit === null && json !== undefined && decodeItem(json).ok;
-  }
-
   #masked(): Uint8Array {
     const received = asBuffer(this.found.bytes);
     if (!this.redactor.mayChange(received.toString('latin1'))) return received;
     const text = received.toString();
     const json = this.unfit === null ? parse(text) : undefined;
-    const masked = json === undefined ? this.redactor.text(text) : this.#maskedJson(text, json);
-    return masked === text ? received : Buffer.from(masked);
-  }
-
-  #maskedJson(text: string, json: Json): string {
-    const item = this.redactor.json(json, ITEM_NUMBERS);
-    const masked = decodeItem(item).ok ? item : this.redactor.json(json);
-    return masked === json ? text : JSON.stringify(masked);
+    if (json === undefined) return Buffer.from(this.redactor.text(text));
+    const masked = this.redactor.json(json);
+    return masked === json ? received : Buffer.from(JSON.stringify(masked));
   }
 }

@@ -1,6 +1,6 @@
 import { isSafeForKey, withoutWww } from '../domain/address.js';
 import type { Budget, Priority } from '../domain/budget.js';
-import type { KeyRedactor } from '../domain/redact.js';
+import type { Redactor } from '../domain/redact.js';
 import { unavailable, type Failure } from '../domain/reply.js';
 import type { Endpoint } from './endpoints.js';
 import { isSuccess, judgeHead } from './judge.js';
@@ -23,7 +23,7 @@ interface SenderOptions {
   readonly build: BuildRequest;
   readonly transport: Transport;
   readonly budget: Budget;
-  readonly redactor: KeyRedactor;
+  readonly redactor: Redactor;
   readonly now: () => number;
 }
 

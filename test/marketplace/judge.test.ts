@@ -8,12 +8,12 @@ import {
   type RecordEndpoint,
   validationEndpoint,
 } from '../../src/marketplace/endpoints.js';
-import { KeyRedactor } from '../../src/domain/redact.js';
+import { Redactor } from '../../src/domain/redact.js';
 import type { HeaderMap } from '../../src/marketplace/rate-limit.js';
 import { ACCOUNT, accountBody, KEY, PURCHASE, wireItem, like } from './support.js';
 
 const NOW = 1_700_000_000_000;
-const redactor = new KeyRedactor(new Secret(KEY));
+const redactor = new Redactor([new Secret(KEY)]);
 const endpoints: Record<string, RecordEndpoint<unknown>> = {
   account: accountEndpoint,
   item: itemEndpoint(7),

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { KeyRedactor } from '../../src/domain/redact.js';
+import { Redactor } from '../../src/domain/redact.js';
 import { Secret } from '../../src/domain/secret.js';
 import {
   accountEndpoint,
@@ -13,7 +13,7 @@ import { startServer } from '../support/http-server.js';
 import { ACCOUNT, client, drain, KEY, PURCHASE, wireItem } from './support.js';
 
 const CODE = 'c0de-1';
-const redactor = new KeyRedactor(new Secret(KEY));
+const redactor = new Redactor([new Secret(KEY)]);
 
 function kindOf(endpoint: RecordEndpoint<unknown>, body: unknown, status = 200): string {
   return judge(endpoint, status, Buffer.from(JSON.stringify(body)), redactor).kind;

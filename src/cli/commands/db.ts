@@ -49,7 +49,7 @@ export function add(program: Command): void {
   }).action(action(status));
 }
 
-async function embeddedConfig(): Promise<Config> {
+function embeddedConfig(): Config {
   const config = configFor('store');
   if (config.databaseUrl === null) return config;
   throw usageError(
@@ -59,7 +59,7 @@ async function embeddedConfig(): Promise<Config> {
 }
 
 async function start(signal: AbortSignal, options: CommonOptions): Promise<void> {
-  const { dataDir } = await embeddedConfig();
+  const { dataDir } = embeddedConfig();
   const held = await hold({ dataDir, applicationName: 'seller-mirror db', signal });
   const { url, location, port, startedHere } = held;
   await migrate(url);
@@ -86,7 +86,7 @@ async function start(signal: AbortSignal, options: CommonOptions): Promise<void>
 }
 
 async function stop(_: AbortSignal, { now = false }: { readonly now?: boolean }): Promise<void> {
-  const { dataDir } = await embeddedConfig();
+  const { dataDir } = embeddedConfig();
   const server = (await release(dataDir, { now }))?.server ?? null;
   const users = server === null ? '' : usersOf(server.sessions);
   if (server === null) await print('The embedded server is not running.\n');
@@ -112,7 +112,7 @@ function usersOf(sessions: Sessions): string {
 }
 
 async function printUrl(): Promise<void> {
-  const { dataDir } = await embeddedConfig();
+  const { dataDir } = embeddedConfig();
   const { server = null, held = false } = (await describeEmbedded(dataDir)) ?? {};
   if (server === null) {
     throw new CommandError(
@@ -129,7 +129,7 @@ async function printUrl(): Promise<void> {
 }
 
 async function status(_: AbortSignal, options: CommonOptions): Promise<void> {
-  const { dataDir } = await embeddedConfig();
+  const { dataDir } = embeddedConfig();
   const found = await describeEmbedded(dataDir);
   const { location = null, held = false, server = null } = found ?? {};
   // The address is left out: it holds the password.

@@ -60,9 +60,8 @@ interface ItemField<Type extends FieldType = FieldType> {
 }
 
 /**
- * Every canonical field of an item. Other fields are stored but never count as a change. Append new fields at
- * the end, which also raises `DECODER_VERSION`. Don't reorder: the hash of an item depends on the order, so
- * all items would look changed.
+ * Every canonical field of an item. Other fields are stored but never count as a change. A new field raises
+ * `DECODER_VERSION`, so that the next run decodes every record again.
  */
 const FIELDS: { readonly [K in ItemKey]: ItemField<TypeOf<Item[K]>> } = {
   name: { column: 'name', type: 'text', class: 'text' },
@@ -109,10 +108,7 @@ export interface Account {
   readonly registeredAt: Timestamp | null;
 }
 
-/**
- * Each field of an account with its column in `mirror.accounts`. Add a field at the end and don't reorder:
- * the hash of an account depends on this order.
- */
+/** Each field of an account with its column in `mirror.accounts`. */
 export const ACCOUNT_COLUMNS: Readonly<Record<keyof Account, string>> = {
   username: 'username',
   firstname: 'firstname',

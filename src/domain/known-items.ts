@@ -4,12 +4,12 @@ import { WIRE_HASH_BYTES } from './prepare-item.js';
 const STATE_CODES: Readonly<Record<ItemState, number>> = { live: 1, missing: 2, removed: 3 };
 const NEW = 4;
 const STATE_MASK = 7;
-const SEEN = 8;
-/** The stored row equals one of the item's records in the list. */
-const STORED_IS_LISTED = 16;
-const UNREADABLE = 32;
-/** The wire hash belongs to a record of this list that differs from the stored row. */
-const DIFFERING = 64;
+/** The list has a readable record of the item. */
+const LISTED = 8;
+/** The list has a record of the item that can't be read. */
+const UNREADABLE = 16;
+/** The item's last record was staged, so the stored row no longer says what the list says. */
+const STAGED = 32;
 
 const SEGMENT_BITS = 14;
 const SEGMENT_ITEMS = 1 << SEGMENT_BITS;
@@ -42,9 +42,10 @@ export class KnownItems {
     this.#append(id, wireHash, STATE_CODES[state]);
   }
 
-  /** Adds an item that is new in this run. It counts as seen, and its row as listed. */
-  addNew(id: number, wireHash: Uint8Array): void {
-    this.#append(id, wireHash, NEW | SEEN | STORED_IS_LISTED);
+  /** Adds an item that is new in this run. @returns its slot */
+  addNew(id: number, wireHash: Uint8Array): number {
+    this.#append(id, wireHash, NEW | LISTED);
+    return this.#size - 1;
   }
 
   /** The slot of an id, or -1. */
@@ -56,36 +57,28 @@ export class KnownItems {
     return (this.#flagsAt(slot) & STATE_MASK) === STATE_CODES.live;
   }
 
-  isSeen(slot: number): boolean {
-    return (this.#flagsAt(slot) & SEEN) !== 0;
+  isNew(slot: number): boolean {
+    return (this.#flagsAt(slot) & STATE_MASK) === NEW;
   }
 
-  markSeen(slot: number): void {
-    this.#addFlag(slot, SEEN);
+  isListed(slot: number): boolean {
+    return (this.#flagsAt(slot) & LISTED) !== 0;
   }
 
-  /** Marks an item whose record in the list can't be read. */
+  markListed(slot: number): void {
+    this.#addFlag(slot, LISTED);
+  }
+
+  isStaged(slot: number): boolean {
+    return (this.#flagsAt(slot) & STAGED) !== 0;
+  }
+
+  markStaged(slot: number): void {
+    this.#addFlag(slot, LISTED | STAGED);
+  }
+
   markUnreadable(slot: number): void {
-    this.#addFlag(slot, SEEN | UNREADABLE);
-  }
-
-  /** True if the stored row equals one of the item's records in the list. */
-  isStoredListed(slot: number): boolean {
-    return (this.#flagsAt(slot) & STORED_IS_LISTED) !== 0;
-  }
-
-  markStoredListed(slot: number): void {
-    this.#addFlag(slot, STORED_IS_LISTED);
-  }
-
-  /** Keeps the wire hash of a record that differs from the stored row, to recognise its duplicates. */
-  markDiffering(slot: number, wireHash: Uint8Array): void {
-    this.#segmentOf(slot).hashes.set(wireHash, (slot & SEGMENT_MASK) * WIRE_HASH_BYTES);
-    this.#addFlag(slot, DIFFERING);
-  }
-
-  isDiffering(slot: number): boolean {
-    return (this.#flagsAt(slot) & DIFFERING) !== 0;
+    this.#addFlag(slot, UNREADABLE);
   }
 
   hasWireHash(slot: number, wireHash: Uint8Array): boolean {
@@ -98,21 +91,20 @@ export class KnownItems {
   }
 
   /** Ids of items that were live or missing and are not in the list. */
-  unseen(): number[] {
+  unlisted(): number[] {
     const ids: number[] = [];
     for (let slot = 0; slot < this.#size; slot++) {
-      if (this.#isPresent(slot) && !this.isSeen(slot)) ids.push(this.#idAt(slot));
+      if (this.#isPresent(slot) && !this.#isNamed(slot)) ids.push(this.#idAt(slot));
     }
     return ids;
   }
 
   /** The id of a listed item, preferably one with a readable record; null if the list is empty. */
-  anySeen(): number | null {
+  anyListed(): number | null {
     let unreadable: number | null = null;
     for (let slot = 0; slot < this.#size; slot++) {
-      if (!this.isSeen(slot)) continue;
-      if ((this.#flagsAt(slot) & UNREADABLE) === 0) return this.#idAt(slot);
-      unreadable ??= this.#idAt(slot);
+      if (this.isListed(slot)) return this.#idAt(slot);
+      if (this.#isNamed(slot)) unreadable ??= this.#idAt(slot);
     }
     return unreadable;
   }
@@ -131,6 +123,10 @@ export class KnownItems {
   presentCount(): number {
     const { live, missing } = this.stateCounts();
     return live + missing;
+  }
+
+  #isNamed(slot: number): boolean {
+    return (this.#flagsAt(slot) & (LISTED | UNREADABLE)) !== 0;
   }
 
   #isPresent(slot: number): boolean {

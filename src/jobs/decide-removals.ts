@@ -105,7 +105,7 @@ async function approve(
   { runId, sellerId }: HeldRunRecord,
 ): Promise<Approved> {
   const approval = await startRun(lock, 'approval', holder, null);
-  const session = await ItemSession.begin(lock, { sellerId, ...approval });
+  const session = new ItemSession(lock, { sellerId, ...approval });
   try {
     const { gone: remove, ...left } = await session.heldItemStates(runId);
     const removed = await session.remove({ remove, missing: [] });
@@ -120,7 +120,7 @@ async function approve(
     await session.commit();
     return { removed, left };
   } catch (error) {
-    await session.rollback();
+    await session.discard();
     const { code: problemCode, message: problem } = storeProblem(error);
     const end = { state: 'failed', warnings: [], problemCode, problem } as const;
     // Best effort. If the store fails here, the next run marks this one.

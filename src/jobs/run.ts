@@ -25,7 +25,7 @@ export interface RunContext {
   readonly warnings: string[];
   /** Items that the removal guard held back; null: none. */
   held: HeldItems | null;
-  /** True once a part of the run is committed: a later failure must keep its counts. */
+  /** True once the run is committed: a later failure must keep its counts. */
   committed: boolean;
 }
 
@@ -160,19 +160,18 @@ function noCounts(): RunContext['counts'] {
   };
 }
 
-/** Calls `work` within one transaction; rolls it back on errors. */
+/** Calls `work` and commits what it wrote; on errors, nothing is written. */
 export async function inSession<T>(
   run: RunContext,
   work: (session: ItemSession) => Promise<T>,
 ): Promise<T> {
-  const session = await ItemSession.begin(run.lock, run.stamp);
+  const session = new ItemSession(run.lock, run.stamp);
   try {
     const result = await work(session);
     await session.commit();
     return result;
-  } catch (error) {
-    await session.rollback();
-    throw error;
+  } finally {
+    await session.discard();
   }
 }
 

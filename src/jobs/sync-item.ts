@@ -40,17 +40,13 @@ async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
     const preparation = prepareAnswer(completeMedia(raw, stored));
     if (!preparation.ok) throw new Error(`a decoded item can’t be prepared: ${preparation.reason}`);
     counts.listed = 1;
-    if (stored === undefined) {
-      await session.insert([preparation.prepared]);
-      counts.added = 1;
-      return;
-    }
-    await session.stage([{ prepared: preparation.prepared, rival: false }]);
+    await session.stageItems([preparation.prepared]);
     const applied = await session.apply();
+    counts.added = applied.added;
     counts.changed = applied.changed;
     counts.extraChanged = applied.extraChanged;
     counts.restored = applied.restored;
-    counts.unchanged = applied.changed + applied.extraChanged === 0 ? 1 : 0;
+    counts.unchanged = applied.added + applied.changed + applied.extraChanged === 0 ? 1 : 0;
   });
 }
 

@@ -1,13 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeWide, type WideChange } from '../domain/changes.js';
-import { ListBroken } from '../marketplace/types.js';
-import type { ItemList } from '../marketplace/types.js';
+import { describeWide, wideChanges } from '../domain/changes.js';
+import { planRemovals, type RemovalPlan } from '../domain/removals.js';
 import { isTransient } from '../marketplace/retry.js';
-import { ListWriter, ListedTwice } from './list-writer.js';
+import { ListBroken, type ItemList } from '../marketplace/types.js';
+import { readDecisions } from '../store/decisions.js';
+import { ItemSession } from '../store/session.js';
 import { syncAccount, verifyAccount, type AccountDetails } from './account.js';
-import { problemOf, RunProblem } from './problem.js';
-import { inSession, performRun, resetCounts, type RunContext } from './run.js';
-import { resolveUnlisted, type Unlisted } from './unlisted.js';
+import { ListWriter } from './list-writer.js';
+import { lookUp, type Lookups, type Unlisted } from './unlisted.js';
+import { describeHeld, problemOf, RunProblem } from './problem.js';
+import { performRun, resetCounts, type RunContext } from './run.js';
 import type { RunDeps, RunReport } from './types.js';
 
 /** Requests for a list that breaks off, in one run. */
@@ -18,8 +20,9 @@ const NO_ITEMS =
   'the marketplace lists no items, which it also does for an account with exactly one item; so known items are looked up one by one, and a single item can be mirrored with `seller-mirror sync item ID`';
 
 /**
- * Mirrors the items. Verifies the key, stores the list in one transaction, which also marks unlisted
- * items as missing, and then looks those up. A list that breaks off or can't be read changes nothing.
+ * Mirrors the items. Verifies the key, reads the list, looks up the items that it lacks, and stores all of
+ * it in one transaction. So a reader sees the copy before the run or the one after it. A run that ends
+ * before that changes nothing.
  * @param account account details, if the caller has just verified them
  */
 export function syncItems(
@@ -32,7 +35,7 @@ export function syncItems(
       deps.onProgress?.({ phase: 'account' });
       await verifyAccount(run);
     }
-    return resolveUnlisted(run, await mirrorList(run));
+    return mirrorItems(run);
   });
 }
 
@@ -45,82 +48,74 @@ export async function* syncSeller(deps: RunDeps, signal: AbortSignal): AsyncGene
   }
 }
 
-/** Requests the list and stores it; repeats both when the list breaks off. */
-async function mirrorList(run: RunContext): Promise<Unlisted> {
-  let mayApplyEarly = true;
-  let brokenLists = 0;
-  for (;;) {
-    const reply = await run.deps.marketplace.items({ signal: run.signal });
-    if (reply.kind === 'denied') {
-      // A key that was just revoked gets the same answer.
-      await verifyAccount(run);
-      run.warnings.push(NO_ITEMS);
-      return storeList(run, null, false);
-    }
-    if (reply.kind !== 'answered') throw problemOf(reply, true);
+/** Repeats everything when the list breaks off. */
+async function mirrorItems(run: RunContext): Promise<'succeeded' | 'held'> {
+  for (let attempt = 1; ; attempt++) {
+    const list = await requestList(run);
+    const session = new ItemSession(run.lock, run.stamp);
     try {
-      return await storeList(run, reply.data, mayApplyEarly);
+      resetCounts(run);
+      run.tolerated.clear();
+      const unlisted = await readList(run, session, list);
+      const lookups = await lookUp(run, unlisted);
+      run.deps.onProgress?.({ phase: 'write' });
+      return await store(run, session, unlisted, lookups);
     } catch (error) {
-      if (error instanceof ListedTwice) {
-        // Happens once at most and is no failure.
-        mayApplyEarly = false;
-        continue;
-      }
       if (!(error instanceof ListBroken)) throw error;
-      brokenLists++;
-      if (brokenLists === LIST_ATTEMPTS || !isTransient(error.failure)) {
+      if (attempt === LIST_ATTEMPTS || !isTransient(error.failure)) {
         throw problemOf(error.failure, true);
       }
+    } finally {
+      await session.discard();
     }
-    const pauseMs = (run.deps.listPauseMs ?? LIST_PAUSE_MS) * brokenLists * (0.5 + Math.random());
+    const pauseMs = (run.deps.listPauseMs ?? LIST_PAUSE_MS) * attempt * (0.5 + Math.random());
     await sleep(pauseMs, undefined, { signal: run.signal });
   }
 }
 
-/** Stores a list, or the fact that there was none, in one transaction. */
-async function storeList(
-  run: RunContext,
-  list: ItemList | null,
-  mayApplyEarly: boolean,
-): Promise<Unlisted> {
-  resetCounts(run);
-  run.tolerated.clear();
-  let wideChanges: readonly WideChange[] = [];
-  const unlisted = await inSession(run, async (session) => {
-    const known = await session.loadKnown();
-    const present = known.presentCount();
-    let delisted = 0;
-    if (list !== null) {
-      const writer = new ListWriter(run, session, known, mayApplyEarly);
-      try {
-        await readList(run, list, writer, present);
-      } finally {
-        // No write may outlive the transaction.
-        await writer.writesEnded();
-      }
-      ({ wideChanges } = writer);
-      await session.markWideFields(wideChanges);
-      ({ delisted, missing: run.counts.missing } = await session.delist(known.unseen()));
-      if (known.anySeen() !== null) session.markListLoaded();
-    }
-    const { apiCalls: _calls, tolerated: _tolerated, ...counts } = run.counts;
-    await session.saveCounts(counts);
-    run.signal.throwIfAborted();
-    run.committed = true;
-    const witness = known.anySeen();
-    return { ids: known.unseen(), delisted, present, hadList: list !== null, witness };
-  });
-  for (const wide of wideChanges) run.warnings.push(describeWide(wide));
-  return unlisted;
+/** Null if the marketplace says that there are no items. */
+async function requestList(run: RunContext): Promise<ItemList | null> {
+  const reply = await run.deps.marketplace.items({ signal: run.signal });
+  if (reply.kind === 'answered') return reply.data;
+  if (reply.kind !== 'denied') throw problemOf(reply, true);
+  // A key that was just revoked gets the same answer.
+  await verifyAccount(run);
+  run.warnings.push(NO_ITEMS);
+  return null;
 }
 
+/** Stages the list. @returns the known items that it does not name */
 async function readList(
   run: RunContext,
+  session: ItemSession,
+  list: ItemList | null,
+): Promise<Unlisted> {
+  const known = await session.loadKnown();
+  const present = known.presentCount();
+  if (list !== null) {
+    const writer = new ListWriter(run, session, known);
+    try {
+      await readBatches(run, list, writer, present);
+      await writer.finish();
+    } catch (error) {
+      await writer.abandon();
+      throw error;
+    }
+    checkQuarantined(run, writer.firstReason);
+    noteDuplicates(run);
+    for (const name of list.tolerated()) run.tolerated.set(name, 1);
+    if (known.anyListed() !== null) session.markListLoaded();
+  }
+  const [ids, witness] = [known.unlisted(), known.anyListed()];
+  return { ids, present, hadList: list !== null, witness };
+}
+
+async function readBatches(
+  { deps, lock, counts, signal }: RunContext,
   list: ItemList,
   writer: ListWriter,
   present: number,
 ): Promise<void> {
-  const { deps, lock, counts, signal } = run;
   const expected = present === 0 ? null : present;
   for await (const batch of list.batches) {
     signal.throwIfAborted();
@@ -130,15 +125,11 @@ async function readList(
     const { listed: records, bytes } = counts;
     deps.onProgress?.({ phase: 'list', records, bytes, expected });
   }
-  deps.onProgress?.({ phase: 'write' });
-  await writer.finish();
-  checkQuarantined(run, writer.firstReason);
-  for (const name of list.tolerated()) run.tolerated.set(name, 1);
 }
 
 /** If most records can't be read, the list has another format: fail instead of storing a few items. */
-function checkQuarantined(run: RunContext, reason: string | null): void {
-  const { quarantined, listed } = run.counts;
+function checkQuarantined({ counts, warnings }: RunContext, reason: string | null): void {
+  const { quarantined, listed } = counts;
   if (quarantined === 0) return;
   const which = `${quarantined} of ${listed} records`;
   const why = `the first because: ${reason ?? 'unknown'}`;
@@ -147,5 +138,62 @@ function checkQuarantined(run: RunContext, reason: string | null): void {
     const remedy = 'run `seller-mirror doctor`; the copy is unchanged';
     throw new RunProblem('unreadable', message, remedy);
   }
-  run.warnings.push(`${which} could not be read and are in mirror.quarantine, ${why}`);
+  warnings.push(`${which} could not be read and are in mirror.quarantine, ${why}`);
+}
+
+function noteDuplicates({ counts, warnings }: RunContext): void {
+  const { duplicates } = counts;
+  if (duplicates === 0) return;
+  const which = duplicates === 1 ? '1 record repeats' : `${duplicates} records repeat`;
+  warnings.push(`${which} an item of the list; the last record of an item counts`);
+}
+
+/** Stores the list, the results of look-ups, and what follows from both, in one transaction. */
+async function store(
+  run: RunContext,
+  session: ItemSession,
+  unlisted: Unlisted,
+  lookups: Lookups,
+): Promise<'succeeded' | 'held'> {
+  const { counts, warnings, deps, lock, signal } = run;
+  const { ids, present } = unlisted;
+  const { outcomes } = lookups;
+  const decided = await readDecisions(lock, ids);
+  const found = { unlisted: ids, lookups: outcomes, witnessed: lookups.hasWitness };
+  const plan = planRemovals({ present, ...found, guard: deps.removalGuard, decided });
+
+  await lookups.stageFound(run, session);
+  const applied = await session.apply();
+  counts.added = applied.added;
+  counts.changed = applied.changed;
+  counts.extraChanged = applied.extraChanged;
+  counts.restored = applied.restored;
+  counts.unchanged += applied.unchanged;
+  const compared = counts.listed - counts.duplicates - counts.quarantined - counts.added;
+  const wide = wideChanges(applied.fields, compared);
+  await session.markWideFields(wide);
+
+  await session.recordLookups(outcomes);
+  counts.removed = await session.remove(plan);
+  counts.missing = plan.missing.length;
+  if (plan.held) run.held = await session.holdItems(plan, present);
+  const { apiCalls: _calls, tolerated: _tolerated, ...saved } = counts;
+  await session.saveCounts(saved);
+  signal.throwIfAborted();
+  await session.commit();
+  run.committed = true;
+  for (const one of wide) warnings.push(describeWide(one));
+  warnOfUnlisted(run, plan);
+  return plan.held ? 'held' : 'succeeded';
+}
+
+function warnOfUnlisted({ held, warnings }: RunContext, plan: RemovalPlan): void {
+  const unproven = plan.missing.length - plan.rejected.length;
+  if (held !== null) {
+    // First, since it needs a person.
+    warnings.unshift(`held: ${describeHeld(held)}`);
+  } else if (unproven > 0) {
+    const which = unproven === 1 ? '1 unlisted item is' : `${unproven} unlisted items are`;
+    warnings.push(`${which} kept as missing: not proven to be gone`);
+  }
 }

@@ -1,20 +1,16 @@
 import type { Json } from '../domain/item.js';
-import { completeMedia, prepareAnswer } from '../domain/prepare-item.js';
-import { planRemovals, type LookupOutcome } from '../domain/removals.js';
+import { completeMedia, prepareAnswer, type PreparedItem } from '../domain/prepare-item.js';
+import type { LookupOutcome } from '../domain/removals.js';
 import { describeFailure } from '../domain/reply.js';
-import { type LookupChoice, chooseLookups } from '../store/removals.js';
-import type { ItemSession, Staged } from '../store/session.js';
-import { RunProblem, retryTime, describeHeld } from './problem.js';
+import { chooseLookups, recordLookups, type LookupChoice } from '../store/removals.js';
+import type { ItemSession } from '../store/session.js';
+import { RunProblem, retryTime } from './problem.js';
 import { verifyAccount } from './account.js';
-import { readDecisions } from '../store/decisions.js';
-import { publishUndecided } from '../store/history.js';
-import { inSession, noteTolerated, type RunContext } from './run.js';
+import { noteTolerated, type RunContext } from './run.js';
 
 export interface Unlisted {
   /** Present items that the list does not name. */
   readonly ids: readonly number[];
-  /** How many of them became missing with this list. */
-  readonly delisted: number;
   /** How many items were present before. */
   readonly present: number;
   /** False when the marketplace sent "no items" instead of a list. */
@@ -24,103 +20,64 @@ export interface Unlisted {
 }
 
 /**
- * Looks up each item that the list does not name. Removes those proven to be gone, or holds the run if
- * they are more than the removal guard allows, or if no item was listed or found. Items without an answer
- * stay `missing`. The stored list is kept whatever happens here.
+ * Looks up each item that the list does not name, also if the run will be held: a person can then approve
+ * the removal. Items proven to be gone are recorded at once, so that an interruption loses at most one batch;
+ * nothing else is written.
  * @throws {RunProblem} when there was no list, and look-ups could not prove that the items are gone
  */
-export async function resolveUnlisted(
-  run: RunContext,
-  unlisted: Unlisted,
-): Promise<'succeeded' | 'held'> {
-  const { ids, delisted, present, hadList } = unlisted;
-  if (ids.length === 0) return 'succeeded';
-  const { deps, lock, warnings, counts } = run;
-  try {
-    // Look items up even if the run will be held: a person can then approve the removal.
-    const choice = await chooseLookups(lock, ids, deps.lookupsPerRun);
-    const lookups = new Lookups(run, unlisted, choice);
-    await lookups.perform();
-    const { outcomes, notBefore, hasWitness: witnessed } = lookups;
-    const unknown = [...outcomes.values()].filter((is) => is !== 'found' && is !== 'gone').length;
-    if (!hadList && unknown > 0) {
-      const why = warnings.splice(0).at(-1) ?? '';
-      const message = `the marketplace lists no items, and it is not proven that ${unknown} known ones are gone: ${why}`;
-      const remedy = 'nothing was changed; try again later';
-      throw new RunProblem('unavailable', message, remedy, notBefore);
-    }
-    const [guard, decided] = [deps.removalGuard, await readDecisions(lock, ids)];
-    const outcome = { unlisted: ids, lookups: outcomes, witnessed };
-    const plan = planRemovals({ present, ...outcome, guard, decided });
-    const missing = plan.missing.length;
-    await inSession(run, async (session) => {
-      await lookups.save(session);
-      const removed = await session.remove(plan);
-      Object.assign(counts, { removed, missing });
-      await session.saveCounts({ removed, missing });
-      if (plan.held) run.held = await session.holdItems(plan, present);
-      if (delisted > 0) await session.publishUndecided();
-    });
-    const unproven = missing - plan.rejected.length;
-    if (run.held !== null) {
-      // First, since it needs a person.
-      warnings.unshift(`held: ${describeHeld(run.held)}`);
-    } else if (unproven > 0) {
-      const which = unproven === 1 ? '1 unlisted item is' : `${unproven} unlisted items are`;
-      warnings.push(`${which} kept as missing: not proven to be gone`);
-    }
-    return plan.held ? 'held' : 'succeeded';
-  } catch (error) {
-    // Best effort. If the store fails here, the next run publishes them.
-    if (delisted > 0) await publishUndecided(lock).catch(() => undefined);
-    throw error;
+export async function lookUp(run: RunContext, unlisted: Unlisted): Promise<Lookups> {
+  const { deps, lock, warnings } = run;
+  const { ids, hadList } = unlisted;
+  const chosen = await chooseLookups(lock, ids, deps.lookupsPerRun);
+  const lookups = new Lookups(run, unlisted, chosen);
+  await lookups.perform();
+  const { outcomes, notBefore } = lookups;
+  const unknown = [...outcomes.values()].filter((is) => is !== 'found' && is !== 'gone').length;
+  if (!hadList && unknown > 0) {
+    const why = warnings.splice(0).at(-1) ?? '';
+    const message = `the marketplace lists no items, and it is not proven that ${unknown} known ones are gone: ${why}`;
+    throw new RunProblem('unavailable', message, 'nothing was changed; try again later', notBefore);
   }
+  return lookups;
 }
 
-/** Items looked up, confirmed and saved together. An interruption loses at most one batch. */
+/** Items looked up and confirmed together. */
 const BATCH_ITEMS = 25;
 /** Extra requests of a batch: one for the witness, one for the account. */
 const PROOFS_PER_BATCH = 2;
 /** Stop looking up after this many failures in a row. */
 const MAX_FAILURES_IN_ROW = 3;
 
-/** The look-ups of one run. Outcomes that an interrupted run saved in the last hour are reused. */
-class Lookups {
+/** The look-ups of one run. What an interrupted run proved in the last hour is reused. */
+export class Lookups {
   readonly outcomes: Map<number, LookupOutcome>;
   /** When the marketplace allows a retry, milliseconds since 1970; null when it did not say. */
   notBefore: number | null = null;
   readonly #run: RunContext;
   readonly #ids: readonly number[];
-  readonly #hadList: boolean;
-  readonly #total: number;
   readonly #leastMs: number | null;
   /** True once this run makes no more look-ups. */
   #isOver = false;
   /** False once this run can't confirm further denials. */
   #canConfirm = true;
-  /** Records of found items that are not saved yet. */
+  /** Records of found items. */
   readonly #found = new Map<number, Json>();
   #witness: { readonly id: number; readonly why: string } | null;
-  readonly #unsaved = new Set<number>();
   /** Items that need no second look-up if the run is interrupted now. */
   #saved: number;
+  readonly #total: number;
   #failuresInRow = 0;
 
-  constructor(
-    run: RunContext,
-    { witness, hadList }: Unlisted,
-    { ids, kept, foundBefore }: LookupChoice,
-  ) {
+  constructor(run: RunContext, { witness }: Unlisted, { ids, gone }: LookupChoice) {
     this.#run = run;
     this.#ids = ids;
-    this.#hadList = hadList;
-    this.outcomes = new Map(kept);
-    this.#saved = kept.size;
-    this.#total = kept.size + ids.length;
+    this.outcomes = new Map(gone.map((id) => [id, 'gone']));
+    this.#saved = gone.length;
+    this.#total = gone.length + ids.length;
     this.#witness = witness === null ? null : { id: witness, why: 'is listed' };
-    // Assume that items found last time are found again, and that the others are denied: two requests.
+    // If all items are denied, each takes two requests.
     const batches = Math.ceil(ids.length / BATCH_ITEMS);
-    const requests = 2 * ids.length - foundBefore + PROOFS_PER_BATCH * batches;
+    const requests = 2 * ids.length + PROOFS_PER_BATCH * batches;
     const rate = run.deps.requestsPerMinute;
     this.#leastMs = rate === 0 ? null : (requests * 60_000) / rate;
   }
@@ -130,52 +87,34 @@ class Lookups {
     return this.#witness !== null || [...this.outcomes.values()].includes('found');
   }
 
-  /** Looks up, confirms and saves batch by batch. */
+  /** Looks up and confirms batch by batch. */
   async perform(): Promise<void> {
     for (let at = 0; at < this.#ids.length && !this.#isOver; at += BATCH_ITEMS) {
       const ids = this.#ids.slice(at, at + BATCH_ITEMS);
       await this.#lookUp(ids, 0);
       await this.#confirmDenials(ids);
-      const mustSave = this.#hadList || ids.some((id) => this.outcomes.get(id) !== 'found');
-      if (mustSave) await inSession(this.#run, (session) => this.save(session, this.#hadList));
+      await this.#saveDenials();
       this.#saved += ids.length;
     }
   }
 
-  /** @param withFound false: keep found items back, since a run without a list may still fail */
-  async save(session: ItemSession, withFound = true): Promise<void> {
-    const outcomes = new Map<number, LookupOutcome>();
-    for (const id of this.#unsaved) {
-      const outcome = this.outcomes.get(id) ?? 'unanswered';
-      if (withFound || outcome !== 'found') outcomes.set(id, outcome);
-    }
-    await session.recordLookups(outcomes);
-    for (const id of outcomes.keys()) this.#unsaved.delete(id);
-    if (withFound && this.#found.size > 0) await this.#saveFound(session);
+  /** Found items are left out: their content is stored at the end of the run. */
+  async #saveDenials(): Promise<void> {
+    const denials = [...this.outcomes].filter(([, outcome]) => outcome !== 'found');
+    await recordLookups(this.#run.lock.client, this.#run.stamp, new Map(denials));
   }
 
-  /** Marks found items as live again and updates their content. */
-  async #saveFound(session: ItemSession): Promise<void> {
-    const { counts } = this.#run;
-    const ids = [...this.#found.keys()];
-    const noLongerMissing = await session.undoDelisting(ids);
-    const stored = await session.rawRecords(ids);
-    const staged: Staged[] = [];
+  /** Stages the records of found items. */
+  async stageFound(run: RunContext, session: ItemSession): Promise<void> {
+    const stored = await session.rawRecords([...this.#found.keys()]);
+    const items: PreparedItem[] = [];
     for (const [id, raw] of this.#found) {
       const preparation = prepareAnswer(completeMedia(raw, stored.get(id)));
       if (!preparation.ok) continue;
-      noteTolerated(this.#run, preparation.tolerated);
-      staged.push({ prepared: preparation.prepared, rival: false });
+      noteTolerated(run, preparation.tolerated);
+      items.push(preparation.prepared);
     }
-    await session.stage(staged);
-    const applied = await session.apply();
-    counts.changed += applied.changed;
-    counts.extraChanged += applied.extraChanged;
-    counts.restored += applied.restored;
-    counts.missing = Math.max(0, counts.missing - noLongerMissing - applied.foundAgain);
-    const { changed, extraChanged, restored, missing } = counts;
-    await session.saveCounts({ changed, extraChanged, restored, missing });
-    this.#found.clear();
+    await session.stageItems(items);
   }
 
   /**
@@ -189,13 +128,13 @@ class Lookups {
       this.#reportProgress(done + n / 2);
       const reply = await deps.marketplace.item(id, { signal });
       if (reply.kind === 'answered') {
-        this.#setOutcome(id, 'found');
+        this.outcomes.set(id, 'found');
         this.#found.set(id, reply.data.raw);
         this.#witness ??= { id, why: 'was found a moment ago' };
         this.#failuresInRow = 0;
         continue;
       }
-      this.#setOutcome(id, reply.kind === 'denied' ? 'denied' : 'unanswered');
+      this.outcomes.set(id, reply.kind === 'denied' ? 'denied' : 'unanswered');
       this.#failuresInRow = reply.kind === 'denied' ? 0 : this.#failuresInRow + 1;
       const isPointless = reply.kind === 'refused' || reply.kind === 'limited';
       if (isPointless || this.#failuresInRow === MAX_FAILURES_IN_ROW) {
@@ -217,7 +156,7 @@ class Lookups {
     if (denied.length === 0 || !this.#canConfirm || this.notBefore !== null) return;
     if (!(await this.#isWitnessFound())) return;
     // If the second look-up does not reach an item, it is not known to be gone.
-    for (const id of denied) this.#setOutcome(id, 'unanswered');
+    for (const id of denied) this.outcomes.set(id, 'unanswered');
     await this.#lookUp(denied, ids.length - denied.length / 2);
     const wrong = denied.find((id) => this.outcomes.get(id) === 'found');
     if (wrong !== undefined) {
@@ -226,7 +165,7 @@ class Lookups {
     }
     const deniedAgain = denied.filter((id) => this.outcomes.get(id) === 'denied');
     if (deniedAgain.length === 0 || !(await this.#isKeyGood())) return;
-    for (const id of deniedAgain) this.#setOutcome(id, 'gone');
+    for (const id of deniedAgain) this.outcomes.set(id, 'gone');
   }
 
   /** Looks up the witness; without one, checks the key. */
@@ -258,7 +197,7 @@ class Lookups {
   /** Look-ups deny items that exist, so earlier denials prove nothing either. */
   #discardDenials(reason: string): void {
     for (const [id, outcome] of this.outcomes) {
-      if (outcome === 'gone') this.#setOutcome(id, 'denied');
+      if (outcome === 'gone') this.outcomes.set(id, 'denied');
     }
     this.#stopConfirming(reason, null);
   }
@@ -270,11 +209,6 @@ class Lookups {
     this.#canConfirm = false;
     this.notBefore = notBefore;
     if (notBefore !== null) this.#isOver = true;
-  }
-
-  #setOutcome(id: number, outcome: LookupOutcome): void {
-    this.outcomes.set(id, outcome);
-    this.#unsaved.add(id);
   }
 
   #reportProgress(done: number): void {

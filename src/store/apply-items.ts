@@ -6,7 +6,8 @@ import { KnownItems } from '../domain/known-items.js';
 import { NO_WIRE_HASH } from '../domain/prepare-item.js';
 import { COPY_HEADER } from './copy.js';
 import { CHANGE_COLUMNS, NEXT_VALID_FROM, rowAt, saveVersionsSql } from './history.js';
-import { ITEM_VALUE_COLUMNS, type RowStamp } from './item-rows.js';
+import { ITEM_COLUMNS, ITEM_VALUE_COLUMNS, type RowStamp } from './item-rows.js';
+import { onlyRow } from './only-row.js';
 
 /** int16 field count, then length and value of an int8, an 8-byte bytea and an int2. */
 const KNOWN_ROW_BYTES = 2 + (4 + 8) + (4 + 8) + (4 + 2);
@@ -50,62 +51,45 @@ export async function loadKnownItems(
   return { items, loaded: loaded && items.size > 0 };
 }
 
-/** What `applyStage` changed, in numbers of items. */
+/** What `applyStage` wrote, in numbers of items. Items that this run had written before don't count. */
 export interface Applied {
+  readonly added: number;
   readonly changed: number;
   readonly extraChanged: number;
   readonly restored: number;
-  /** Items that were missing and are otherwise unchanged. */
-  readonly foundAgain: number;
+  /** Listed items whose content is the same, also if they were missing. */
+  readonly unchanged: number;
   /** Items that were missing or removed. */
   readonly returned: number;
-  /** All written items, including restored ones. */
-  readonly written: number;
   /** Column → number of items in which it changed. */
   readonly fields: ReadonlyMap<string, number>;
 }
 
 export const NOTHING_APPLIED: Applied = {
+  added: 0,
   changed: 0,
   extraChanged: 0,
   restored: 0,
-  foundAgain: 0,
+  unchanged: 0,
   returned: 0,
-  written: 0,
   fields: new Map(),
 };
 
-/** Adds up the counts of two calls of `applyStage`. */
-export function addApplied(a: Applied, b: Applied): Applied {
-  const fields = new Map(a.fields);
-  for (const [field, items] of b.fields) fields.set(field, (fields.get(field) ?? 0) + items);
-  return {
-    changed: a.changed + b.changed,
-    extraChanged: a.extraChanged + b.extraChanged,
-    restored: a.restored + b.restored,
-    foundAgain: a.foundAgain + b.foundAgain,
-    returned: a.returned + b.returned,
-    written: a.written + b.written,
-    fields,
-  };
-}
-
 /**
- * Applies the staged records to `mirror.items`: saves the superseded states, stages the changes, and
- * empties the stage. Of several copies of an item, the one with the greatest hash wins; for rivals, the
- * stored row is one of the copies. The rule is arbitrary but independent of the list's order, so a
- * contradictory list does not cause a change every night.
+ * Applies the staged records to `mirror.items`: inserts new items, saves the superseded states of others,
+ * and stages the changes. Of several records of an item, the last one counts.
+ * @param publishesAdded whether new items are changes
  */
-export async function applyStage(client: PoolClient, stamp: RowStamp): Promise<Applied> {
-  const { rows } = await client.query<
+export async function applyStage(
+  client: PoolClient,
+  stamp: RowStamp,
+  publishesAdded: boolean,
+): Promise<Applied> {
+  const result = await client.query<
     Omit<Applied, 'fields'> & { readonly fields: Record<string, number> | null }
-  >(APPLY, [stamp.sellerId, stamp.runId, stamp.at]);
-  // Keeps the table for the next records.
-  await client.query('TRUNCATE pg_temp.incoming_items');
-  const [applied] = rows;
-  if (applied === undefined)
-    throw new Error('the database returned no counts of the applied records');
-  return { ...applied, fields: new Map(Object.entries(applied.fields ?? {})) };
+  >(APPLY, [stamp.sellerId, stamp.runId, stamp.at, publishesAdded]);
+  const { fields, ...counts } = onlyRow(result);
+  return { ...counts, fields: new Map(Object.entries(fields ?? {})) };
 }
 
 /** All compared fields. The state comes first; its class is `restored` for items that were removed. */
@@ -132,42 +116,48 @@ const NO_WIRE_HASH_SQL = `'\\x${Buffer.from(NO_WIRE_HASH).toString('hex')}'::byt
 
 /**
  * All parts see the rows as they were before the statement. Changes of unknown fields make no history.
- * Nor does overwriting a row that this run wrote (the list has the item twice): nobody could see it.
+ * Nor does overwriting a row that this run wrote (a first list has the item twice): nobody could see it.
  */
 const APPLY = `
-  WITH winners AS (
-    -- One staged record of each item.
-    SELECT DISTINCT ON (item_id) ctid AS place, item_id, content_hash, extra_hash, wire_hash, rival
-      FROM pg_temp.incoming_items
-     ORDER BY item_id, content_hash DESC, extra_hash DESC
+  WITH last_records AS (
+    -- The last staged record of each item.
+    SELECT DISTINCT ON (item_id) ctid AS place, item_id
+      FROM pg_temp.incoming_items ORDER BY item_id, ctid DESC
   ), compared AS (
-    -- The winners with the stored rows of their items, by hash.
-    SELECT w.place, i.ctid AS old_place, i.content_hash <> w.content_hash AS content_differs,
-           i.extra_hash <> w.extra_hash AS extra_differs, i.state AS old_state,
-           i.synced_run_id <> $2 AS is_earlier,
-           NOT w.rival OR (w.content_hash, w.extra_hash) > (i.content_hash, i.extra_hash) AS wins,
+    -- These with the stored rows of their items. A field is given by its number.
+    SELECT r.place, i.ctid AS old_place, i.item_id IS NULL AS is_new, i.state AS old_state,
+           i.synced_run_id <> $2 AS is_earlier, i.extra <> w.extra AS extra_differs,
+           w.wire_hash <> ${NO_WIRE_HASH_SQL} AS is_listed,
            CASE WHEN w.wire_hash NOT IN (i.wire_hash, ${NO_WIRE_HASH_SQL}) THEN w.wire_hash END
-             AS new_wire_hash
-      FROM winners w
-     CROSS JOIN LATERAL (SELECT ctid, content_hash, extra_hash, wire_hash, state, synced_run_id
-                           FROM mirror.items
-                          WHERE seller_id = $1 AND item_id = w.item_id OFFSET 0) i
+             AS new_wire_hash,
+           CASE WHEN i.item_id IS NULL THEN '{}' ELSE array_remove(ARRAY[${eachField(
+             (column, n) => `CASE WHEN i.${column} IS DISTINCT FROM w.${column} THEN ${n} END`,
+             ', ',
+           )}], NULL) END AS fields
+      FROM last_records r CROSS JOIN ${rowAt('pg_temp.incoming_items', 'r.place')} w
+      LEFT JOIN LATERAL (SELECT ctid, * FROM mirror.items
+                          WHERE seller_id = $1 AND item_id = r.item_id OFFSET 0) i ON true
+  ), inserted AS (
+    INSERT INTO mirror.items (${ITEM_COLUMNS.join(', ')})
+    SELECT ${ITEM_COLUMNS.map((column) => `w.${column}`).join(', ')}
+      FROM compared c CROSS JOIN ${rowAt('pg_temp.incoming_items', 'c.place')} w WHERE c.is_new
+    RETURNING item_id
   ), differences AS (
     -- The rows to write. If the stored state was seen before this run, the new one supersedes it.
-    SELECT *, is_earlier AND (content_differs OR old_state <> 'live') AS supersedes
-      FROM compared
-     WHERE old_state <> 'live' OR ((content_differs OR extra_differs) AND wins)
+    SELECT *, fields <> '{}' AND fields <> '{1}' AS content_differs,
+           is_earlier AND fields <> '{}' AS supersedes
+      FROM compared WHERE NOT is_new AND (fields <> '{}' OR extra_differs)
   ), rehashed AS (
     -- The same content in other bytes. The next list is likely to have these bytes again.
     UPDATE mirror.items i SET wire_hash = c.new_wire_hash
       FROM compared c
-     WHERE i.ctid = c.old_place AND c.old_state = 'live' AND c.wins
-       AND NOT c.content_differs AND NOT c.extra_differs AND c.new_wire_hash IS NOT NULL
+     WHERE i.ctid = c.old_place AND c.fields = '{}' AND NOT c.extra_differs
+       AND c.new_wire_hash IS NOT NULL
   ), kept AS (
     -- The superseded states go to the history.
     ${saveVersionsSql('differences', 'd.supersedes')}
   ), changes AS (
-    -- One change for each field that differs; n is its number. Only these values are converted to JSON.
+    -- One change for each field that differs. Only these values are converted to JSON.
     INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
     SELECT i.item_id,
            CASE WHEN n = 1 AND i.state = 'removed' THEN 'restored'
@@ -178,12 +168,11 @@ const APPLY = `
       FROM differences d
      CROSS JOIN ${rowAt('mirror.items', 'd.old_place')} i
      CROSS JOIN ${rowAt('pg_temp.incoming_items', 'd.place')} w
-     CROSS JOIN LATERAL unnest(array_remove(ARRAY[${eachField(
-       (column, n) => `CASE WHEN i.${column} IS DISTINCT FROM w.${column} THEN ${n} END`,
-       ', ',
-     )}]::int[], NULL)) AS n
+     CROSS JOIN LATERAL unnest(d.fields) AS n
      WHERE d.supersedes
-    RETURNING field
+     UNION ALL
+    SELECT item_id, 'added', 'state', NULL, '"live"' FROM inserted WHERE $4
+    RETURNING field, class
   ), written AS (
     -- The stored rows get the new values.
     UPDATE mirror.items i
@@ -195,15 +184,16 @@ const APPLY = `
                              THEN $3::timestamptz ELSE i.changed_at END
       FROM differences d CROSS JOIN ${rowAt('pg_temp.incoming_items', 'd.place')} w
      WHERE i.ctid = d.old_place
-    RETURNING d.content_differs, d.extra_differs, d.old_state, d.is_earlier
   )
-  SELECT count(*) FILTER (WHERE content_differs)::int AS changed,
+  SELECT count(*) FILTER (WHERE is_new)::int AS added,
+         count(*) FILTER (WHERE content_differs)::int AS changed,
          count(*) FILTER (WHERE extra_differs AND NOT content_differs)::int AS "extraChanged",
          count(*) FILTER (WHERE old_state = 'removed')::int AS restored,
-         count(*) FILTER (WHERE old_state = 'missing' AND NOT content_differs
-                            AND NOT extra_differs)::int AS "foundAgain",
+         count(*) FILTER (WHERE is_listed AND old_state <> 'removed' AND NOT extra_differs
+                            AND NOT content_differs)::int AS unchanged,
          count(*) FILTER (WHERE old_state <> 'live')::int AS returned,
-         count(*)::int AS written,
          (SELECT jsonb_object_agg(field, items)
-            FROM (SELECT field, count(*) AS items FROM changes GROUP BY field) AS f) AS fields
-    FROM written WHERE is_earlier`;
+            FROM (SELECT field, count(*) AS items FROM changes WHERE class <> 'added'
+                   GROUP BY field) AS f) AS fields
+    FROM (SELECT *, fields <> '{}' AND fields <> '{1}' AS content_differs FROM compared) AS c
+   WHERE is_new OR is_earlier`;

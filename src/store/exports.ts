@@ -303,7 +303,7 @@ function rowsSql(
 ): string {
   const names = columns.map(({ name }) => name).filter((name) => name !== DELETED);
   const isWhole = since === null || rule === null || isUnchanged;
-  const all = rule?.allRows?.(names) ?? `reporting."${view}"`;
+  const all = `reporting."${view}"`;
   const source = isWhole
     ? `SELECT *, false AS ${DELETED} FROM ${all} AS v`
     : withCursor(rule.since(names), since);

@@ -6,25 +6,18 @@ export interface FollowRule {
   readonly byTime: string | null;
   /** SQL of the rows changed after the cursor, with `_deleted`. `columns` are the view's columns. */
   readonly since: (columns: readonly string[]) => string;
-  /** SQL of all rows, if an export must differ from the view. */
-  readonly allRows?: (columns: readonly string[]) => string;
 }
 
 const FIRST_LISTS = `
   SELECT i.seller_id, i.item_id, 0 AS run_id
     FROM mirror.items i JOIN mirror.sellers s ON s.seller_id = i.seller_id WHERE s.loaded_seq > $1`;
 
-/** Items whose state changed without a row in `item_changes`: undecided ones, and those found again. */
-const UNPUBLISHED_STATES = `
-  SELECT seller_id, item_id, run_id FROM mirror.undecided_items WHERE seq > $1
-  UNION ALL SELECT seller_id, item_id, run_id FROM mirror.item_lookups WHERE found_seq > $1`;
-
 /** SQL of the items that changed after the cursor, each with the first run that changed it. */
 function changedItems(which = 'true'): string {
   return `
   SELECT seller_id, item_id, min(run_id) AS run_id
     FROM (SELECT seller_id, item_id, run_id FROM mirror.item_changes WHERE seq > $1 AND ${which}
-          UNION ALL ${FIRST_LISTS} UNION ALL ${UNPUBLISHED_STATES}) AS t
+          UNION ALL ${FIRST_LISTS}) AS t
    GROUP BY seller_id, item_id`;
 }
 
@@ -34,23 +27,6 @@ function rowsOfItems(view: string, items: string, where = 'true'): string {
     SELECT v.*, false AS _deleted
       FROM changed_items t JOIN ${view} v ON v.seller_id = t.seller_id AND v.item_id = t.item_id
      WHERE ${where}`;
-}
-
-/**
- * SQL of the item history without undecided states: a look-up may still undo that an item is missing,
- * and exported history rows are never deleted.
- */
-function decidedHistory(columns: readonly string[]): string {
-  const ends = new Set(['valid_to', 'superseded_run_id']);
-  const values = columns.map((name) =>
-    ends.has(name) ? `CASE WHEN u.item_id IS NULL THEN h.${name} END AS ${name}` : `h.${name}`,
-  );
-  return `(
-    SELECT ${values.join(', ')}
-      FROM reporting.item_history h
-      LEFT JOIN mirror.undecided_items u ON u.seller_id = h.seller_id AND u.item_id = h.item_id
-        AND (h.valid_to IS NULL OR h.superseded_run_id = u.run_id)
-     WHERE u.item_id IS NULL OR h.valid_to IS NOT NULL)`;
 }
 
 /** Purchases show the names and states of items. */
@@ -83,10 +59,9 @@ const RULES: Readonly<Record<string, FollowRule>> = {
   item_history: {
     key: ['seller_id', 'item_id', 'valid_from'],
     byTime: null,
-    allRows: decidedHistory,
-    since: (columns) =>
+    since: () =>
       rowsOfItems(
-        decidedHistory(columns),
+        'reporting.item_history',
         changedItems(),
         'v.valid_to IS NULL OR v.superseded_run_id >= t.run_id',
       ),

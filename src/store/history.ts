@@ -1,6 +1,4 @@
-import { escapeLiteral } from 'pg';
 import { ITEM_FIELDS } from '../domain/item.js';
-import type { SellerLock } from './locks.js';
 
 /** Columns of `mirror.items` that a version keeps. */
 const STATE_COLUMNS = [
@@ -52,30 +50,3 @@ export const LOCK_CHANGE_NUMBERS = `SELECT pg_advisory_xact_lock(hashtextextende
 
 /** SQL of the next change number, for events that followers must see but that are no change. */
 export const NEXT_CHANGE_NUMBER = `nextval('mirror.item_changes_seq_seq')`;
-
-/** Publishes items as missing that a killed run left undecided. The caller holds the seller's lock. */
-export async function publishUndecided({
-  client,
-  sellerId,
-}: Pick<SellerLock, 'client' | 'sellerId'>): Promise<void> {
-  const { rowCount } = await client.query(
-    'SELECT FROM mirror.sellers WHERE seller_id = $1 AND undecided_run_id IS NOT NULL',
-    [sellerId],
-  );
-  if (rowCount === 0) return;
-  const seller = escapeLiteral(sellerId);
-  // One message is one transaction.
-  await client.query(
-    `${LOCK_CHANGE_NUMBERS};
-     INSERT INTO mirror.item_changes (seller_id, run_id, changed_at, ${CHANGE_COLUMNS})
-     SELECT seller_id, run_id, since, item_id, 'missing', 'state', '"live"', '"missing"'
-       FROM mirror.undecided_items WHERE seller_id = ${seller};
-     ${clearUndecidedSql(seller)}`,
-  );
-}
-
-/** SQL that records that no items of a seller are undecided. @param seller SQL literal */
-export function clearUndecidedSql(seller: string): string {
-  return `UPDATE mirror.sellers SET undecided_run_id = NULL, undecided_seq = NULL
-           WHERE seller_id = ${seller}`;
-}

@@ -39,8 +39,6 @@ const WRITERS: Readonly<Record<FieldType, (key: keyof Item) => WriteField>> = {
 /** The columns of `mirror.items` that differ between items. */
 const VALUES: Readonly<Record<string, WriteField>> = {
   ...Object.fromEntries(ITEM_FIELDS.map(({ key, column, type }) => [column, WRITERS[type](key)])),
-  content_hash: (row, { contentHash }) => row.bytes(contentHash),
-  extra_hash: (row, { extraHash }) => row.bytes(extraHash),
   wire_hash: (row, { wireHash }) => row.bytes(wireHash),
   extra: (row, { extra }) => row.jsonb(jsonOf(extra)),
   raw: (row, { raw }) => row.jsonb(raw),
@@ -75,8 +73,6 @@ function jsonOf(extra: PreparedItem['extra']): Uint8Array {
 export class ItemRows extends BinaryRows {
   /** The encoded fields of `STAMPED`. */
   readonly #stamped: Uint8Array;
-  /** Ids of the items added since `clear`. */
-  ids: number[] = [];
 
   constructor(stamp: RowStamp) {
     super();
@@ -85,18 +81,11 @@ export class ItemRows extends BinaryRows {
     this.#stamped = stamped.data();
   }
 
-  /** Adds a live row with `ITEM_COLUMNS`, and the column `rival` if given. */
-  add(prepared: PreparedItem, rival?: boolean): void {
-    this.startRow(ITEM_COLUMNS.length + (rival === undefined ? 0 : 1));
+  /** Adds a live row with `ITEM_COLUMNS`. */
+  add(prepared: PreparedItem): void {
+    this.startRow(ITEM_COLUMNS.length);
     this.append(this.#stamped);
     this.bigint(prepared.item.id);
     for (const write of WRITE_VALUES) write(this, prepared);
-    if (rival !== undefined) this.boolean(rival);
-    this.ids.push(prepared.item.id);
-  }
-
-  override clear(): void {
-    super.clear();
-    this.ids = [];
   }
 }

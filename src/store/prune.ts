@@ -353,8 +353,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     what: 'times of look-ups',
     part: 'runs',
     table: 'mirror.item_lookups',
-    // The next list or readers of the item changes still need the others.
-    where: 't.looked_up_at < $2 AND NOT t.unlisted AND t.found_seq IS NULL',
+    where: 't.looked_up_at < $2',
     key: { item_id: 'bigint' },
   },
   {

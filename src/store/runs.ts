@@ -3,7 +3,6 @@ import type { WideChange } from '../domain/changes.js';
 import { readHeldItems } from './decisions.js';
 import type { Run } from './generated/prisma/client.js';
 import type { RunKind, RunState } from './generated/prisma/enums.js';
-import { publishUndecided } from './history.js';
 import type { SellerLock } from './locks.js';
 import { onlyRow } from './only-row.js';
 import type { Db } from './db.js';
@@ -44,7 +43,7 @@ export const PROCESS_DIED = {
 
 /**
  * Records a new run. The caller holds the seller's lock, so any run of the seller with state `running`
- * belongs to a dead process. It is marked as interrupted, and its undecided items are published as missing.
+ * belongs to a dead process, and is marked as interrupted.
  */
 export async function startRun(
   { client, sellerId }: Pick<SellerLock, 'client' | 'sellerId'>,
@@ -57,7 +56,6 @@ export async function startRun(
       WHERE seller_id = $1 AND state = 'running'`,
     [sellerId, PROCESS_DIED.state, PROCESS_DIED.problemCode, PROCESS_DIED.problem],
   );
-  await publishUndecided({ client, sellerId });
   const started = await client.query<{ runId: bigint; startedAt: Date }>(
     `INSERT INTO mirror.runs (seller_id, kind, state, holder, job_id)
      VALUES ($1, $2, 'running', $3, $4) RETURNING run_id AS "runId", started_at AS "startedAt"`,

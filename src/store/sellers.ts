@@ -1,8 +1,8 @@
 import { ACCOUNT_COLUMNS, ACCOUNT_KEYS, type Account, type Json } from '../domain/item.js';
-import { accountHash, extraHash } from '../domain/prepare-item.js';
 import { storableJson } from '../domain/values.js';
 import type { RowStamp } from './item-rows.js';
 import type { SellerLock } from './locks.js';
+import { onlyRow } from './only-row.js';
 import { type Db, inTransaction } from './db.js';
 
 /** The account that a seller's key first opened, and its marketplace. */
@@ -165,57 +165,54 @@ type AccountChange = 'added' | 'changed' | 'extra-changed' | 'unchanged';
 /** Saves the account if it changed, and the stored one as a version. */
 export async function saveAccount(
   { client }: SellerLock,
-  stamp: RowStamp,
-  record: AccountRecord,
+  { sellerId, at, runId }: RowStamp,
+  { value, extra, raw }: AccountRecord,
 ): Promise<AccountChange> {
-  const { value } = record;
-  const contentHash = Buffer.from(accountHash(value));
-  const stored = await client.query<{ content_hash: Buffer; extra: { [path: string]: Json } }>(
-    'SELECT content_hash, extra FROM mirror.accounts WHERE seller_id = $1',
-    [stamp.sellerId],
-  );
-  const before = stored.rows[0];
-  const sameContent = before?.content_hash.equals(contentHash) ?? false;
-  const sameExtra =
-    before !== undefined && extraHash(before.extra).equals(Buffer.from(extraHash(record.extra)));
-  if (sameContent && sameExtra) return 'unchanged';
-  await client.query(UPSERT, [
-    ...[stamp.sellerId, stamp.at, stamp.runId, contentHash, JSON.stringify(record.extra)],
-    JSON.stringify(storableJson(record.raw)),
-    ...ACCOUNT_KEYS.map((key) =>
-      key === 'socialLinks' ? JSON.stringify(value.socialLinks) : value[key],
-    ),
+  const columns = Object.fromEntries(ACCOUNT_KEYS.map((key) => [ACCOUNT_COLUMNS[key], value[key]]));
+  const row = JSON.stringify({ ...columns, extra });
+  const result = await client.query<{ change: AccountChange }>(SAVE_ACCOUNT, [
+    ...[sellerId, at, runId, row, JSON.stringify(storableJson(raw))],
   ]);
-  if (before === undefined) return 'added';
-  return sameContent ? 'extra-changed' : 'changed';
+  return onlyRow(result).change;
 }
 
-const COLUMNS = Object.values(ACCOUNT_COLUMNS);
+const COLUMNS = Object.values(ACCOUNT_COLUMNS).join(', ');
+const columnsOf = (table: string): string =>
+  Object.values(ACCOUNT_COLUMNS)
+    .map((column) => `${table}.${column}`)
+    .join(', ');
 
 /** Always increases, even if a clock goes back, so that no two states of an account overlap in time. */
-const NEXT_CHANGED_AT = `greatest($2::timestamptz, accounts.changed_at + interval '1 microsecond')`;
+const NEXT_CHANGED_AT = `greatest($2::timestamptz, s.changed_at + interval '1 microsecond')`;
 
 /** Saves a version only if canonical fields change; unknown fields have no history. */
-const UPSERT = `
-  WITH kept AS (
+const SAVE_ACCOUNT = `
+  WITH compared AS (
+    SELECT CASE WHEN s.seller_id IS NULL THEN 'added'
+                WHEN (${columnsOf('s')}) IS DISTINCT FROM (${columnsOf('n')}) THEN 'changed'
+                WHEN s.extra <> n.extra THEN 'extra-changed'
+                ELSE 'unchanged' END AS change
+      FROM jsonb_populate_record(NULL::mirror.accounts, $4::jsonb) n
+      LEFT JOIN mirror.accounts s ON s.seller_id = $1
+  ), kept AS (
     INSERT INTO mirror.account_versions
-      (seller_id, ${COLUMNS.join(', ')}, first_seen_at,
-       synced_run_id, valid_from, valid_to, superseded_run_id)
-    SELECT seller_id, ${COLUMNS.join(', ')}, first_seen_at,
-           synced_run_id, changed_at, ${NEXT_CHANGED_AT}, $3
-      FROM mirror.accounts WHERE seller_id = $1 AND content_hash <> $4
+      (seller_id, ${COLUMNS}, first_seen_at, synced_run_id, valid_from, valid_to, superseded_run_id)
+    SELECT seller_id, ${COLUMNS}, first_seen_at, synced_run_id, changed_at, ${NEXT_CHANGED_AT}, $3
+      FROM mirror.accounts s WHERE seller_id = $1 AND (SELECT change FROM compared) = 'changed'
+  ), saved AS (
+    INSERT INTO mirror.accounts
+      (seller_id, ${COLUMNS}, first_seen_at, changed_at, synced_run_id, extra, raw)
+    SELECT $1, ${columnsOf('n')}, coalesce(s.first_seen_at, $2),
+           CASE change WHEN 'added' THEN $2 WHEN 'changed' THEN ${NEXT_CHANGED_AT} ELSE s.changed_at END,
+           CASE change WHEN 'extra-changed' THEN s.synced_run_id ELSE $3 END, n.extra, $5
+      FROM compared, jsonb_populate_record(NULL::mirror.accounts, $4::jsonb) n
+      LEFT JOIN mirror.accounts s ON s.seller_id = $1
+     WHERE change <> 'unchanged'
+    ON CONFLICT (seller_id) DO UPDATE
+      SET (${COLUMNS}, changed_at, synced_run_id, extra, raw)
+        = (${columnsOf('excluded')}, excluded.changed_at, excluded.synced_run_id, excluded.extra, excluded.raw)
   )
-  INSERT INTO mirror.accounts
-    (seller_id, first_seen_at, changed_at, synced_run_id, content_hash, extra, raw,
-     ${COLUMNS.join(', ')})
-  VALUES ($1, $2, $2, $3, $4, $5, $6, ${COLUMNS.map((_, n) => `$${n + 7}`).join(', ')})
-  ON CONFLICT (seller_id) DO UPDATE SET
-    ${COLUMNS.map((column) => `${column} = excluded.${column}`).join(', ')},
-    synced_run_id = CASE WHEN accounts.content_hash <> excluded.content_hash
-                         THEN excluded.synced_run_id ELSE accounts.synced_run_id END,
-    changed_at = CASE WHEN accounts.content_hash <> excluded.content_hash
-                      THEN ${NEXT_CHANGED_AT} ELSE accounts.changed_at END,
-    content_hash = excluded.content_hash, extra = excluded.extra, raw = excluded.raw`;
+  SELECT change FROM compared`;
 
 /** Deletes a seller with all its data. Only the demo does this, to start over. */
 export async function deleteSeller(db: Db, sellerId: string): Promise<void> {

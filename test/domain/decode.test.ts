@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decodeAccount, decodeItem, decodePurchase } from '../../src/domain/decode.js';
 import type { Account, Decoded, Decoding, Item, Json, Purchase } from '../../src/domain/item.js';
-import { accountHash, extraHash, fieldsHash, itemHash } from '../../src/domain/prepare-item.js';
 
 const ITEM = {
   id: 42,
@@ -209,13 +208,6 @@ describe('the account', () => {
     expect(decodeAccount({ ...ACCOUNT, username: ' ' })).toMatchObject({ ok: false });
     expect(decodeAccount([])).toMatchObject({ ok: false });
   });
-
-  it('has the same hash for any order of the networks', () => {
-    const links = (social_links: Json): Buffer =>
-      accountHash(decodedAccount({ ...ACCOUNT, profile: { social_links } }).value);
-    expect(links({ x: '1', facebook: '2' })).toEqual(links({ facebook: '2', x: '1' }));
-    expect(links({ x: '1' })).not.toEqual(links({ x: '2' }));
-  });
 });
 
 const PURCHASE: { [key: string]: Json } = {
@@ -344,95 +336,5 @@ describe('a purchase', () => {
 
   it('is refused if its code can’t be read', () => {
     expect(decodePurchase({ ...PURCHASE, purchase_code: ['abc-123'] }).ok).toBe(false);
-  });
-});
-
-function item(json: Json): Item {
-  const decoding = decodeItem(json);
-  if (!decoding.ok) throw new Error(decoding.reason);
-  return decoding.decoded.value;
-}
-
-const BASE = {
-  id: 1,
-  name: 'A',
-  tags: ['x', 'y'],
-  price: { regular: 21.1, extended: 50 },
-  published_at: '2024-01-02T03:04:05Z',
-};
-
-describe('itemHash', () => {
-  it('is the same for another notation, so that quirks don’t look like changes', () => {
-    const other = {
-      published_at: '2024-01-02T03:04:05.000000Z',
-      price: { extended: '50', regular: 21.099999999999998 },
-      tags: 'x,y',
-      options: [],
-      version: null,
-      name: 'A',
-      id: '1',
-    };
-    expect(itemHash(item(other))).toEqual(itemHash(item(BASE)));
-  });
-
-  it('depends on every field', () => {
-    const changed: { [key: string]: Json } = {
-      name: 'B',
-      description: 'd',
-      category: 'c',
-      sub_category: 's',
-      options: ['o'],
-      version: '2',
-      demo_link: 'l',
-      tags: ['x'],
-      currency: 'EUR',
-      published_at: '2024-01-02T03:04:06Z',
-    };
-    const base = itemHash(item(BASE));
-    for (const [field, value] of Object.entries(changed)) {
-      expect(itemHash(item({ ...BASE, [field]: value })), field).not.toEqual(base);
-    }
-    for (const field of ['thumbnail', 'preview_image', 'preview_video', 'preview_audio']) {
-      expect(itemHash(item({ ...BASE, media: { [field]: 'u' } })), field).not.toEqual(base);
-    }
-    expect(itemHash(item({ ...BASE, media: { screenshots: ['u'] } }))).not.toEqual(base);
-    expect(itemHash(item({ ...BASE, price: { regular: 21.1, extended: 51 } }))).not.toEqual(base);
-  });
-
-  it('matches existing databases; otherwise all their items would look changed', () => {
-    expect(itemHash(item(BASE)).toString('hex')).toMatch(/^d7c23e6929f0a6edf1aa562a39f0116c/);
-  });
-
-  it('ignores fields added later at the end that have no value, but not those of the first version', () => {
-    const hashOf = (...values: unknown[]): string => fieldsHash(values, 2).toString('hex');
-    expect(hashOf('a', null, null, [], null)).toBe(hashOf('a', null));
-    expect(hashOf('a', null, 12, null)).toBe(hashOf('a', null, 12));
-    const different = [
-      ['a', null],
-      ['a'],
-      ['a', null, 12],
-      ['a', null, null, 12],
-      ['a', null, ['']],
-    ];
-    expect(new Set(different.map((values) => hashOf(...values))).size).toBe(different.length);
-  });
-
-  it('separates adjacent texts', () => {
-    expect(itemHash(item({ ...BASE, tags: ['x,y'] }))).not.toEqual(itemHash(item(BASE)));
-  });
-});
-
-describe('extraHash', () => {
-  it('does not depend on the order of keys at any depth', () => {
-    fc.assert(
-      fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (extra) => {
-        const reversed = Object.fromEntries(Object.entries(extra).reverse());
-        expect(extraHash(reversed as { [k: string]: Json })).toEqual(
-          extraHash(extra as { [k: string]: Json }),
-        );
-      }),
-    );
-    expect(extraHash({ a: { b: 1, c: 2 } })).toEqual(extraHash({ a: { c: 2, b: 1 } }));
-    expect(extraHash({ a: { b: 1 } })).not.toEqual(extraHash({ a: { b: 2 } }));
   });
 });

@@ -27,14 +27,14 @@ describe('KnownItems', () => {
         const known = all.filter((_, i) => i % 2 === 0);
         const fresh = all.filter((_, i) => i % 2 === 1);
         for (const id of known) table.addKnown(id, hashOf(id), state);
-        for (const id of known.filter((_, i) => i % 3 === 0)) table.markSeen(table.find(id));
+        for (const id of known.filter((_, i) => i % 3 === 0)) table.markListed(table.find(id));
         for (const id of fresh) table.addNew(id, hashOf(id));
         for (const id of all) {
           expect(table.hasWireHash(table.find(id), hashOf(id))).toBe(true);
           expect(table.hasWireHash(table.find(id), hashOf(id + 1))).toBe(false);
         }
-        const unseen = state === 'removed' ? [] : known.filter((_, i) => i % 3 !== 0);
-        expect(new Set(table.unseen())).toEqual(new Set(unseen));
+        const unlisted = state === 'removed' ? [] : known.filter((_, i) => i % 3 !== 0);
+        expect(new Set(table.unlisted())).toEqual(new Set(unlisted));
         expect(table.presentCount()).toBe(state === 'removed' ? 0 : known.length);
         expect(table.size).toBe(all.length);
         const unknown = all.reduce((a, b) => Math.max(a, b), 0) + 1;
@@ -50,7 +50,7 @@ describe('KnownItems', () => {
     table.addKnown(2, hashOf(2), 'missing');
     table.addKnown(3, hashOf(3), 'removed');
     expect([1, 2, 3].map((id) => table.isLive(table.find(id)))).toEqual([true, false, false]);
-    expect(table.unseen()).toEqual([1, 2]);
+    expect(table.unlisted()).toEqual([1, 2]);
   });
 });
 

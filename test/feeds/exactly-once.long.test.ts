@@ -14,7 +14,6 @@ import {
   emptyBook,
   mirrorNight,
   night,
-  SELLERS,
   type Valued,
 } from '../export/sequences.js';
 import { HistoryBook } from '../store/history-book.js';
@@ -450,8 +449,7 @@ it('a target always holds what the views showed at its cursor, through kills, ou
           await (step.kind === 'people' ? copy.change(step.what) : deliverDisrupted(copy, step));
         } else await source.record();
       }
-      for (const seller of SELLERS) await book.settle(seller);
-      await source.record();
+          await source.record();
       for (const copy of copies) {
         await copy.deliverAll();
         const again = await copy.deliver();
@@ -518,9 +516,6 @@ it('kill -9 at any moment of a delivery neither loses nor repeats a row', async 
     while (worker.exitCode === null && worker.signalCode === null && !worker.killed) {
       const step = events?.[(nights += 1) % 40];
       if (step === undefined) continue;
-      // A run first settles what a killed run left undecided. That is a state of its own.
-      await book.settle(step.seller);
-      await source.record();
       await mirrorNight(book, nights, step, source.record);
       await source.record();
     }
@@ -528,7 +523,6 @@ it('kill -9 at any moment of a delivery neither loses nor repeats a row', async 
     expect(await ended).toEqual([null, 'SIGKILL']);
     for (const copy of copies) await copy.expectExact();
   }
-  for (const seller of SELLERS) await book.settle(seller);
   await source.record();
   for (const copy of copies) await copy.deliverAll();
 });

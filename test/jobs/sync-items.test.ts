@@ -216,75 +216,52 @@ describe('odd records', () => {
     expect((await sync()).counts).toMatchObject({ unchanged: 5, duplicates: 1, changed: 0 });
   });
 
-  it('of contradicting copies the same one counts in any order, and the item is counted once', async () => {
+  it('of several records of an item the last one counts, whatever was stored before, and the run says so', async () => {
     const { catalogue, sync } = await market(5);
-    catalogue.duplicate(1002, { name: 'Other' });
-    catalogue.duplicate(1002, { name: 'Third' });
-    const first = { listed: 7, added: 5, changed: 0, unchanged: 0, duplicates: 2 };
-    expect((await sync()).counts).toMatchObject(first);
+    catalogue.duplicate(1002, { name: 'Second' });
+    catalogue.duplicate(1002, { name: 'Last' });
+    const nameOf = async (): Promise<unknown> => (await mirror().items())[1]?.['name'];
+    const first = await sync();
+    expect(first.counts).toMatchObject({ listed: 7, added: 5, changed: 0, duplicates: 2 });
+    expect(first.warnings).toEqual([
+      '2 records repeat an item of the list; the last record of an item counts',
+    ]);
+    expect(await nameOf()).toBe('Last');
     const settled = await mirror().items();
-    expect(settled).toHaveLength(5);
-    for (const seed of [1, 2, 3, 4]) {
-      catalogue.shuffle(seed);
-      const again = { listed: 7, added: 0, changed: 0, unchanged: 5, duplicates: 2 };
-      expect((await sync()).counts).toMatchObject(again);
-      expect(await mirror().items()).toEqual(settled);
-    }
+    // The first record differs from the stored row, and the last one is that row.
+    const same = { listed: 7, changed: 0, unchanged: 5, duplicates: 2 };
+    expect((await sync()).counts).toMatchObject(same);
+    expect((await mirror().items()).map(contentOf)).toEqual(settled.map(contentOf));
+    catalogue.duplicate(1002, { name: 'Newer' });
+    const changed = { listed: 8, added: 0, changed: 1, unchanged: 4, duplicates: 3 };
+    expect((await sync()).counts).toMatchObject(changed);
+    expect(await nameOf()).toBe('Newer');
+    expect(await mirror().rows('SELECT old_value, new_value FROM mirror.item_changes')).toEqual([
+      { old_value: 'Last', new_value: 'Newer' },
+    ]);
+  });
+
+  it('a new item that is listed twice is one new item, with its last record', async () => {
+    const { catalogue, sync } = await synced(5);
+    catalogue.add({ ...catalogue.original(0), id: 7, name: 'First' });
+    catalogue.duplicate(7, { name: 'Last' });
+    expect((await sync()).counts).toMatchObject({ added: 1, unchanged: 5, duplicates: 1 });
+    expect((await mirror().items())[0]).toMatchObject({ item_id: '7', name: 'Last' });
+    expect(await mirror().rows('SELECT class FROM mirror.item_changes')).toEqual([
+      { class: 'added' },
+    ]);
   });
 });
 
-describe('a list with mostly changed records is applied while it is read', () => {
-  /** Enough for one application before the list's end. */
-  const ITEMS = 2_700;
-
-  /** The data that a run leaves: current rows, versions and changes, without the run's id. */
-  const outcome = async (): Promise<readonly object[]> => [
-    ...(await mirror().rows(
-      `SELECT item_id, i.name, i.price_regular, i.state, count(v.valid_to)::int AS versions,
-              bool_and(v.valid_to = i.valid_from) AS joined
-         FROM mirror.items i LEFT JOIN mirror.item_versions v USING (seller_id, item_id)
-        GROUP BY seller_id, item_id ORDER BY item_id`,
-    )),
-    ...(await mirror().rows(
-      `SELECT item_id, field, class, old_value, new_value FROM mirror.item_changes
-        ORDER BY run_id, item_id, field`,
-    )),
-  ];
-
-  it('with the same result as at the end, also when an item is listed twice', async () => {
-    const outcomes = [];
-    for (const order of ['late', 'early']) {
-      await mirror().reset();
-      const { sim, catalogue, sync } = await synced(ITEMS);
-      catalogue.touchShare(100, 'price');
-      const counts = { listed: ITEMS, changed: ITEMS, unchanged: 0, duplicates: 0, apiCalls: 2 };
-      expect((await sync()).counts).toMatchObject(counts);
-      catalogue.touchShare(100, 'price');
-      catalogue.duplicate(3_690, { name: 'Other' });
-      catalogue.duplicate(3_691);
-      // A copy at the start of the list prevents early application.
-      if (order === 'early') catalogue.duplicate(1_002);
-      else {
-        sim.faults.next('list', { kind: 'stall', ms: 1 });
-        sim.faults.next('list', { kind: 'truncate', how: 'clean', fraction: 0.5 }, 2);
-      }
-      const { counts: twice } = await sync();
-      expect(twice).toMatchObject({ changed: ITEMS, unchanged: 0 });
-      // The list is requested again, with all its attempts when it then breaks off.
-      if (order === 'late') expect(twice).toHaveProperty('apiCalls', 5);
-      outcomes.push(await outcome());
-    }
-    expect(outcomes[1]).toEqual(outcomes[0]);
-  });
-
-  it('and changes nothing when it breaks off', async () => {
-    const { sim, catalogue, sync } = await synced(ITEMS);
-    const before = await outcome();
-    catalogue.touchShare(100, 'price');
-    sim.faults.always('list', { kind: 'truncate', how: 'clean', fraction: 0.98 });
-    expect((await sync()).state).toBe('failed');
-    expect(await outcome()).toEqual(before);
-  });
+it('a list whose records have all changed changes nothing when it breaks off', async () => {
+  const { sim, catalogue, sync } = await synced(2_700);
+  const before = await mirror().items();
+  catalogue.touchShare(100, 'price');
+  sim.faults.always('list', { kind: 'truncate', how: 'clean', fraction: 0.98 });
+  expect((await sync()).state).toBe('failed');
+  expect(await mirror().items()).toEqual(before);
+  sim.faults.clear();
+  expect((await sync()).counts).toMatchObject({ changed: 2_700, unchanged: 0, apiCalls: 2 });
 });
 
 describe('an incomplete list changes nothing', () => {

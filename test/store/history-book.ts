@@ -2,7 +2,6 @@ import pg from 'pg';
 import type { Item, Json } from '../../src/domain/item.js';
 import { prepareItem, type PreparedItem } from '../../src/domain/prepare-item.js';
 import type { ItemRow } from '../support/mirror.js';
-import { publishUndecided } from '../../src/store/history.js';
 import { lockSeller, type SellerLock } from '../../src/store/locks.js';
 import { ItemSession } from '../../src/store/session.js';
 import { type Db, openDb } from '../../src/store/db.js';
@@ -16,9 +15,9 @@ export interface Night {
   readonly missing?: readonly number[];
   readonly removed?: readonly number[];
   readonly found?: readonly number[];
-  /** Called between the list and the look-ups. */
+  /** Called during the look-ups, before anything is stored. */
   readonly meanwhile?: () => Promise<void>;
-  /** Whether the process is killed before the look-ups. */
+  /** Whether the process is killed during the look-ups. */
   readonly isKilled?: boolean;
 }
 
@@ -71,50 +70,35 @@ export class HistoryBook {
       [sellerId],
     );
     const lock = await this.lock(sellerId);
-    const { rowCount } = await this.pool.query(
+    await this.pool.query(
       `INSERT INTO mirror.runs (run_id, seller_id, kind, state, holder, started_at)
        VALUES ($1, $2, 'items', 'running', 'a test', $3) ON CONFLICT DO NOTHING`,
       [runId, sellerId, at],
     );
-    if (rowCount === 1) await publishUndecided(lock);
-    return ItemSession.begin(lock, { sellerId, runId, at });
+    return new ItemSession(lock, { sellerId, runId, at });
   }
 
-  /** Writes a night as runs do: one transaction for the list and one for the look-ups. */
+  /** Writes a night as runs do: in one transaction, after the look-ups. */
   async night(at: string, night: Night, sellerId = 'main'): Promise<void> {
-    const runId = ++this.#runs;
-    const begin = (): Promise<ItemSession> => this.begin(at, sellerId, runId);
     const { missing = [], removed: remove = [], found = [] } = night;
-    await this.write(await begin(), async (session) => {
-      await readList(session, night.listed);
-      await session.delist([...missing, ...remove, ...found]);
-    });
-    await night.meanwhile?.();
-    if (night.isKilled === true) return;
-    await this.write(await begin(), async (session) => {
+    const session = await this.begin(at, sellerId);
+    await this.write(session, async () => {
+      await stageList(session, night.listed);
+      await night.meanwhile?.();
+      if (night.isKilled === true) return session.discard();
+      await session.apply();
       await session.recordLookups(new Map(found.map((id) => [id, 'found'])));
-      await session.undoDelisting(found);
       await session.remove({ remove, missing });
-      await session.publishUndecided();
+      await session.commit();
     });
   }
 
-  /** Does what a run does first after a killed one. */
-  async settle(sellerId: string): Promise<void> {
-    await publishUndecided(await this.lock(sellerId));
-  }
-
-  /** Commits after `work`, or rolls back, so that a failed test holds no locks. */
-  async write(
-    session: ItemSession,
-    work: (session: ItemSession) => Promise<unknown>,
-  ): Promise<void> {
+  /** Discards the session after `work`, so that a failed test holds no locks. */
+  async write(session: ItemSession, work: () => Promise<unknown>): Promise<void> {
     try {
-      await work(session);
-      await session.commit();
-    } catch (error) {
-      await session.rollback();
-      throw error;
+      await work();
+    } finally {
+      await session.discard();
     }
   }
 
@@ -141,13 +125,9 @@ export class HistoryBook {
   }
 }
 
-/** Reads a list, up to the commit. */
-export async function readList(session: ItemSession, listed: readonly Json[]): Promise<void> {
-  const known = await session.loadKnown();
-  for (const record of listed.map(prepared)) {
-    if (known.find(record.item.id) >= 0) await session.stage([{ prepared: record, rival: false }]);
-    else await session.insert([record]);
-  }
-  await session.apply();
+/** Stages a list. */
+export async function stageList(session: ItemSession, listed: readonly Json[]): Promise<void> {
+  await session.loadKnown();
+  await session.stageItems(listed.map(prepared));
   if (listed.length > 0) session.markListLoaded();
 }

@@ -99,10 +99,11 @@ describe('records as received', () => {
     const { db } = mirror();
     const lock = await lockSeller(db, 'main');
     const stamp = { sellerId: 'main', runId: 1n, at: new Date().toISOString() };
-    const session = await ItemSession.begin(lock, stamp);
+    const session = new ItemSession(lock, stamp);
+    await session.saveCounts({ listed: 1 });
     const options = { signal: never, lockWaitMs: 0 };
     const during = await prune(db, ALL, options);
-    await session.rollback();
+    await session.discard();
     await lock.release();
     const items = { what: 'items as received', rows: 0, left: ['main'] };
     expect(during).toContainEqual(expect.objectContaining(items));

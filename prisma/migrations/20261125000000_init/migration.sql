@@ -34,8 +34,6 @@ CREATE TABLE mirror.sellers (
     loaded_run_id bigint,
     loaded_seq bigint,
     history_since timestamptz(6),
-    undecided_run_id bigint,
-    undecided_seq bigint,
     live_items integer NOT NULL DEFAULT 0,
     missing_items integer NOT NULL DEFAULT 0,
     removed_items integer NOT NULL DEFAULT 0
@@ -44,8 +42,6 @@ CREATE TABLE mirror.sellers (
 COMMENT ON COLUMN mirror.sellers.loaded_run_id IS 'The run that took in the first list. Its items are not told one by one in item_changes.';
 COMMENT ON COLUMN mirror.sellers.loaded_seq IS 'The place of that first list among the numbers of item_changes: who has read up to a smaller number knows none of its items.';
 COMMENT ON COLUMN mirror.sellers.history_since IS 'Superseded states that ended by this moment may have been deleted: from it on, history and what was as of a moment are whole. Null: nothing was deleted.';
-COMMENT ON COLUMN mirror.sellers.undecided_run_id IS 'The run whose list no longer named items that were live, until its look-ups have decided what became of them; see undecided_items. Null when nothing is undecided.';
-COMMENT ON COLUMN mirror.sellers.undecided_seq IS 'The place of that list among the numbers of item_changes, which do not tell yet that these items are missing.';
 COMMENT ON COLUMN mirror.sellers.live_items IS 'Number of items that are live, as the last run left them; missing_items and removed_items likewise.';
 
 CREATE TABLE mirror.runs (
@@ -125,7 +121,6 @@ CREATE TABLE mirror.accounts (
     first_seen_at timestamptz(6) NOT NULL,
     changed_at timestamptz(6) NOT NULL,
     synced_run_id bigint NOT NULL,
-    content_hash bytea NOT NULL,
     extra jsonb NOT NULL,
     raw jsonb NOT NULL
 );
@@ -183,8 +178,6 @@ CREATE TABLE mirror.items (
     changed_at timestamptz(6) NOT NULL,
     removed_at timestamptz(6),
     synced_run_id bigint NOT NULL,
-    content_hash bytea NOT NULL,
-    extra_hash bytea NOT NULL,
     wire_hash bytea NOT NULL,
     extra jsonb NOT NULL,
     raw jsonb NOT NULL,
@@ -272,20 +265,11 @@ CREATE TABLE mirror.item_lookups (
     item_id bigint NOT NULL,
     looked_up_at timestamptz(6) NOT NULL,
     outcome text NOT NULL,
-    found_seq bigint,
-    run_id bigint,
-    unlisted boolean NOT NULL DEFAULT true,
+    run_id bigint NOT NULL,
     PRIMARY KEY (seller_id, item_id)
 );
 
 COMMENT ON COLUMN mirror.item_lookups.outcome IS 'found; gone: denied twice, between proofs of the key and after an item that is there was found; denied: not proven; unanswered.';
-COMMENT ON COLUMN mirror.item_lookups.found_seq IS 'The place among the numbers of item_changes at which an undecided item was found: it is live as before, which is no change.';
-COMMENT ON COLUMN mirror.item_lookups.run_id IS 'The run that asked. Null for look-ups from before this was kept.';
-COMMENT ON COLUMN mirror.item_lookups.unlisted IS 'Whether the newest list does not name the item. An item that is live nevertheless was found by its look-up.';
-
-CREATE INDEX item_lookups_found_seq_idx
-    ON mirror.item_lookups (found_seq)
-    WHERE found_seq IS NOT NULL;
 
 CREATE TABLE mirror.held_items (
     run_id bigint NOT NULL REFERENCES mirror.runs ON DELETE CASCADE ON UPDATE CASCADE,
@@ -644,20 +628,6 @@ CREATE TRIGGER keep_checked_code BEFORE DELETE ON mirror.purchase_codes
 
 -- Views of schema mirror
 
-CREATE VIEW mirror.undecided_items AS
-SELECT
-    i.seller_id,
-    i.item_id,
-    s.undecided_run_id AS run_id,
-    s.undecided_seq AS seq,
-    date_trunc('milliseconds', r.started_at) AS since
-FROM mirror.sellers AS s
-JOIN mirror.runs AS r ON r.run_id = s.undecided_run_id
-JOIN mirror.items AS i
-  ON i.seller_id = s.seller_id AND i.state = 'missing' AND i.synced_run_id = s.undecided_run_id;
-
-COMMENT ON VIEW mirror.undecided_items IS 'Items that a list no longer names and whose look-ups are not done: they are missing since that run began, which item_changes do not tell yet. A look-up that finds one takes that back.';
-
 -- items_daily adds these up. The dashboard adds up the last days only.
 CREATE VIEW mirror.state_changes AS
 -- All that one run found has the run's moment, so that days are made of few rows.
@@ -675,14 +645,9 @@ SELECT
              WHEN c.old_value = '"missing"' THEN -1 ELSE 0 END) AS missing_change
 FROM mirror.item_changes AS c
 WHERE c.field = 'state'
-GROUP BY c.seller_id, c.changed_at
-UNION ALL
--- Missing already, and told when look-ups have decided.
-SELECT u.seller_id, u.since, 0, 0, 0, -count(*), count(*)
-FROM mirror.undecided_items AS u
-GROUP BY u.seller_id, u.since;
+GROUP BY c.seller_id, c.changed_at;
 
-COMMENT ON VIEW mirror.state_changes IS 'By run: items that became live, missing or removed, also those that item_changes do not tell yet; see undecided_items.';
+COMMENT ON VIEW mirror.state_changes IS 'By run: items that became live, missing or removed.';
 
 -- Two parts because of the two indexes, purchase_codes_sales_idx and purchase_codes_odd_sales_idx.
 CREATE VIEW mirror.sales AS

@@ -44,8 +44,9 @@ describe('a backup', () => {
         await ensureSeller(db, 'main', 'example.com');
         const lock = await lockSeller(db, 'main');
         const { runId, at: began } = await startRun(lock, 'items', 'a test', null);
-        const session = await ItemSession.begin(lock, { sellerId: 'main', runId, at: began });
-        await session.insert(list.map((record) => prepared(record)));
+        const session = new ItemSession(lock, { sellerId: 'main', runId, at: began });
+        await session.stageItems(list.map((record) => prepared(record)));
+        await session.apply();
         await session.commit();
         await lock.release();
         await restoreInto(target.url, await backupOf(databaseUrl), { replace: true });

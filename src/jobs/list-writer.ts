@@ -125,7 +125,11 @@ export class ListWriter {
     this.#sent.catch(() => undefined);
   }
 
-  async #send(rows: ItemRows, isDirect: boolean, broken: readonly QuarantineEntry[]): Promise<void> {
+  async #send(
+    rows: ItemRows,
+    isDirect: boolean,
+    broken: readonly QuarantineEntry[],
+  ): Promise<void> {
     if (isDirect) await this.#session.insert(rows);
     else await this.#session.stage(rows);
     await this.#session.stageBroken(broken);

@@ -449,7 +449,7 @@ it('a target always holds what the views showed at its cursor, through kills, ou
           await (step.kind === 'people' ? copy.change(step.what) : deliverDisrupted(copy, step));
         } else await source.record();
       }
-          await source.record();
+      await source.record();
       for (const copy of copies) {
         await copy.deliverAll();
         const again = await copy.deliver();

@@ -29,8 +29,7 @@ it(`a reader sees each night whole: of ${NIGHTS} nights, the state before the ru
     { removalGuard: { items: 100, percent: 100 }, lookupsPerRun: 3 },
   );
   let random = 7;
-  const chance = (of: number): boolean =>
-    (random = (random * 48_271) % 2_147_483_647) % of === 0;
+  const chance = (of: number): boolean => (random = (random * 48_271) % 2_147_483_647) % of === 0;
   const ids = Array.from({ length: ITEMS }, (_, n) => 1_001 + n);
   sim.faults.always('item', { kind: 'stall', ms: 3 });
   for (let night = 1; night <= NIGHTS; night++) {

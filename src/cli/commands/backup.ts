@@ -5,8 +5,8 @@ import { errorCode } from '../../domain/error-code.js';
 import { moment } from '../../domain/moment.js';
 import { bytes } from '../../domain/units.js';
 import { assertWritable, writeWhole } from '../../intake/write-whole.js';
-import { NotABackupError, type BackupManifest } from '../../store/backup/format.js';
-import { checkBackup, restore } from '../../store/backup/restore.js';
+import { type BackupManifest, NotABackupError } from '../../store/backup/format.js';
+import { checkBackup, readManifest, restore } from '../../store/backup/restore.js';
 import { backUp } from '../../store/backup/write.js';
 import { openDatabase, openUnmigrated } from '../../store/open.js';
 import { printResult } from '../console.js';
@@ -21,7 +21,7 @@ export function add(program: Command): void {
   const command = program.command('backup').argument('<file>', 'the file; an old one is replaced');
   describeCommand(command, {
     about:
-      'Writes the whole store, as of one moment, into one compressed file. Syncs and audits go on meanwhile. The file appears only when it is complete. Only its owner can read it, since it holds whole purchase codes; it holds no API keys. `restore` reads it, also into another kind of store.',
+      'Writes the whole store, as of one moment, into one compressed file. Syncs and audits go on meanwhile. The file appears only when it is complete. Only its owner can read it, since it holds whole purchase codes; it holds no API keys. `restore` reads it, also into another kind of store, with the same version of this program.',
     notes:
       'For a large store on your own database server, its tools (pg_dump, replicas) are faster; this command works too.',
     examples: [
@@ -54,9 +54,9 @@ async function backupTo(signal: AbortSignal, file: string, options: CommonOption
   try {
     manifest = await withProgress('backup', async (progress) => {
       const onProgress = (rows: number, total: number): void => progress.update(rows, { total });
-      const backup = backUp(store.url, { signal, onProgress });
-      await writtenOrFailed(writeWhole(file, backup.bytes, signal));
-      return backup.manifest();
+      const write = (pieces: AsyncIterable<Uint8Array>): Promise<void> =>
+        writtenOrFailed(writeWhole(file, pieces, signal));
+      return backUp(store.url, write, { signal, onProgress });
     });
   } finally {
     await store.close();
@@ -86,7 +86,7 @@ export function addRestore(program: Command): void {
     .addOption(check.conflicts('replace'));
   describeCommand(command, {
     about:
-      'Restores a backup into an empty store or, with --replace, over the contents of one. It checks the whole file first, then changes everything or nothing. No other process may use the store meanwhile.',
+      'Restores a backup into an empty store or, with --replace, over the contents of one. It changes everything or nothing. No other process may use the store meanwhile.',
     notes:
       'Then `sync` brings the copy up to date, and `run` or `audits resume` continues audits that were running. Readers that continue after a change number must start over.',
     examples: [
@@ -105,17 +105,18 @@ async function restoreFrom(
   const { replace = false, check = false } = options;
   await assertReadable(file);
   const open = () => createReadStream(file, { highWaterMark: 1 << 18 });
-  const manifest = await checkBackup(open, signal).catch((error: unknown) => {
+  const manifest = await readManifest(open).catch((error: unknown) => {
     if (!(error instanceof NotABackupError)) throw error;
     throw new CommandError(`${safeLine(file)} is not a seller-mirror backup`, NAME_A_BACKUP);
   });
+  if (check) await checkBackup(open, signal);
   if (!check) {
     const opening = openDatabase(databaseOptions('restore', signal));
     const database = await unlessAborted(opening, signal);
     try {
       await withProgress('restore', (progress) => {
         const onProgress = (rows: number, total: number): void => progress.update(rows, { total });
-        return restore(database.url, open, manifest, { replace, signal, onProgress });
+        return restore(database.url, open, { replace, signal, onProgress });
       });
     } finally {
       await database.close();
@@ -155,13 +156,12 @@ const COUNTED: Readonly<Record<string, string>> = {
 /** Summary of a backup: `the state of 2026-11-21 02:00:12Z: 1 seller · 100 items`. */
 function contentsText({ createdAt, tables }: BackupManifest): string {
   const parts = Object.entries(COUNTED).flatMap(([table, noun]) => {
-    const rows = tables.find(({ name }) => name === table)?.rows ?? 0;
+    const rows = tables[table] ?? 0;
     return rows === 0 ? [] : [plural(rows, noun)];
   });
   return `the state of ${moment(new Date(createdAt))}: ${parts.join(' · ') || 'no rows'}`;
 }
 
 function contentsJson({ createdAt, migrations, tables }: BackupManifest): object {
-  const rows = Object.fromEntries(tables.map((table) => [table.name, table.rows]));
-  return { createdAt, migrations, rows };
+  return { createdAt, migrations, rows: tables };
 }

@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest';
 import type { BackupManifest } from '../../../src/store/backup/format.js';
-import { checkBackup, restore, type OpenFile } from '../../../src/store/backup/restore.js';
+import { restore, type OpenFile } from '../../../src/store/backup/restore.js';
 import { backUp } from '../../../src/store/backup/write.js';
 import { never } from '../../support/mirror.js';
 import { createTestDatabase, query, type TestDatabase } from '../../support/postgres.js';
@@ -8,7 +8,10 @@ import { createTestDatabase, query, type TestDatabase } from '../../support/post
 /** A backup in memory. */
 export async function backupOf(url: string): Promise<Buffer> {
   const pieces: Uint8Array[] = [];
-  for await (const piece of backUp(url, { signal: never }).bytes) pieces.push(piece);
+  const write = async (bytes: AsyncIterable<Uint8Array>): Promise<void> => {
+    for await (const piece of bytes) pieces.push(piece);
+  };
+  await backUp(url, write, { signal: never });
   return Buffer.concat(pieces);
 }
 
@@ -26,10 +29,7 @@ export async function restoreInto(
   bytes: Uint8Array,
   { replace = false, signal = never } = {},
 ): Promise<BackupManifest> {
-  const file = fileOf(bytes);
-  const manifest = await checkBackup(file, signal);
-  await restore(url, file, manifest, { replace, signal });
-  return manifest;
+  return await restore(url, fileOf(bytes), { replace, signal });
 }
 
 /** A database that is dropped after the test. */

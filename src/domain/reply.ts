@@ -39,6 +39,7 @@ export interface Limited {
 export type UnavailableReason =
   | 'network' // refused, reset, DNS, TLS
   | 'plain-http' // https to a port without TLS
+  | 'malformed' // the host answered, but not in valid HTTP
   | 'timeout'
   | 'server-error' // 5xx
   | 'maintenance' // 503

@@ -44,6 +44,7 @@ const REMEDIES: Readonly<
   network: 'check the network, and the host in MARKETPLACE_URL',
   'plain-http':
     'correct the port in MARKETPLACE_URL; if there is none with TLS, write http:// and set ALLOW_PLAIN_HTTP=true, which sends the key unencrypted',
+  malformed: `${CHECK_ADDRESS}, or ask the marketplace to correct what its server or proxy sends`,
   timeout: LATER,
   'server-error': LATER,
   maintenance: LATER,

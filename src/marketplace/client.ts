@@ -20,7 +20,8 @@ import { serverFacts } from './rate-limit.js';
 import { checkOptions, requestBuilder } from './request.js';
 import { DEFAULT_RETRY, pauseAfter } from './retry.js';
 import { RequestSender, type Call } from './sender.js';
-import { Transport, TransportError, type Connect, type HttpResponse } from './transport.js';
+import { Transport, type Connect, type HttpResponse } from './transport.js';
+import { TransportError } from './transport-error.js';
 import type {
   CallOptions,
   Marketplace,
@@ -56,7 +57,7 @@ export function createMarketplace(
   const { retry = DEFAULT_RETRY, onCall } = options;
   const budget = options.budget ?? evenlySpacedBudget(DEFAULT_REQUESTS_PER_MINUTE);
   const redactor = new Redactor([key]);
-  const transport = new Transport(dependencies.connect);
+  const transport = new Transport(redactor, dependencies.connect);
   const build = requestBuilder(key, carriage);
   const sender = new RequestSender({
     baseUrl,

@@ -49,9 +49,12 @@ function readLeniently(body: Uint8Array): BodyReading {
   const whole = parse(text);
   if (whole !== undefined) return reading(whole, text, bom);
   // Objects inside a damaged envelope are not the answer.
-  for (const start of text.startsWith('{') ? [] : objectStarts(text)) {
-    const value = parse(text.slice(start));
-    if (isObject(value)) return reading(value, text, [...bom, 'envelope.preamble']);
+  for (const start of text.startsWith('{') ? [0] : objectStarts(text)) {
+    const found = parseFrom(text, start);
+    if (found === null) continue;
+    const preamble = start === 0 ? [] : ['envelope.preamble'];
+    const trailer = found.isFollowed ? ['envelope.trailer'] : [];
+    return reading(found.value, text, [...bom, ...preamble, ...trailer]);
   }
   const cutOff = endsEarly(text);
   if (text.startsWith('<') && !cutOff) return { kind: 'html', text };
@@ -129,6 +132,22 @@ export function parse(text: string): Json | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Parses the object that starts here. What follows it must be neither another object nor a closing tag. */
+function parseFrom(
+  text: string,
+  start: number,
+): { readonly value: JsonObject; readonly isFollowed: boolean } | null {
+  const bytes = Buffer.from(text.slice(start));
+  const walk = new ValueWalk(MAX_DEPTH);
+  walk.begin(OPEN_BRACE);
+  const end = walk.walk(bytes, 1);
+  if (end === INCOMPLETE) return null;
+  const after = bytes.toString('utf8', end).trim();
+  if (/\{\s*"/.test(after) || after.startsWith('</')) return null;
+  const value = parse(bytes.toString('utf8', 0, end));
+  return isObject(value) ? { value, isFollowed: after !== '' } : null;
 }
 
 function objectStarts(text: string): number[] {

@@ -52,6 +52,8 @@ export class ListScanner {
   /** Why the body is not a valid list. Completes a sentence that begins with "the answer". */
   problem: string | null = null;
   preambleBytes = 0;
+  /** True if the envelope is followed by more than white space. */
+  hasTrailer = false;
   itemsIsObject = false;
   records = 0;
   pendingBytes = 0;
@@ -63,6 +65,8 @@ export class ListScanner {
   #state: State = 'preamble';
   #inItems = false;
   #name = '';
+  /** In the trailer: true if a brace was the last character other than white space. */
+  #braceEnds = false;
   #offset: number;
   /** Parts of the current name or value from earlier chunks. */
   #parts: Buffer[] = [];
@@ -162,9 +166,16 @@ export class ListScanner {
       case 'value':
         return this.#beginValue(chunk, at);
       default:
-        this.problem = 'continues after its end';
-        return at + 1;
+        return this.#trailer(chunk, at);
     }
+  }
+
+  /** Text after the envelope doesn't matter, but a second object may contradict the first. */
+  #trailer(chunk: Buffer, at: number): number {
+    this.hasTrailer = true;
+    if (this.#braceEnds && chunk[at] === QUOTE) this.problem = 'continues after its end';
+    this.#braceEnds = chunk[at] === OPEN_BRACE;
+    return at + 1;
   }
 
   #afterValue(byte: number, at: number): number {

@@ -14,7 +14,8 @@ import {
 import { envelopeQuirks, judgeFailure } from './judge.js';
 import { ListScanner, type FoundRecord } from './list-scanner.js';
 import { saidBy } from './success.js';
-import { TransportError, type HttpResponse } from './transport.js';
+import type { HttpResponse } from './transport.js';
+import { TransportError } from './transport-error.js';
 import { ListBroken } from './types.js';
 import type { ItemList, ListElement } from './types.js';
 
@@ -79,6 +80,7 @@ class ListStream implements ItemList {
     if (before.startsWith('\uFEFF')) quirks.push('envelope.bom');
     if (before.replace('\uFEFF', '').trim() !== '') quirks.push('envelope.preamble');
     if (this.#scanner.itemsIsObject) quirks.push('envelope.items-object');
+    if (this.#scanner.hasTrailer) quirks.push('envelope.trailer');
     const envelope = this.#scanner.finished ? this.#scanner.envelope() : null;
     return envelope === null ? quirks : [...quirks, ...envelopeQuirks(envelope)];
   }
@@ -92,7 +94,10 @@ class ListStream implements ItemList {
       if (this.#scanner.records > 0) break;
     }
     this.#opening = null;
-    if (this.#scanner.records > 0 || this.#scanner.finished) return this.#judgeEnvelope();
+    const { records, finished, started, hasTrailer } = this.#scanner;
+    // An object within other text, without a list, is rather a part of a web page.
+    const isEnvelope = finished && (started || !hasTrailer);
+    if (records > 0 || isEnvelope) return this.#judgeEnvelope();
     return this.#judgeBeginning();
   }
 

@@ -61,8 +61,9 @@ export function hasFacts(json: Json | undefined): boolean {
   return !!json;
 }
 
-/** Notations of nothing, with anything but letters and digits around them. */
-const NOTHING = /^[^\p{L}\p{N}]*(?:0[0.,]*|false|null|none|nil|undefined|n\/a)?[^\p{L}\p{N}]*$/iu;
+/** Notations of nothing: zeros and punctuation, or one of these words between punctuation. */
+const NOTHING =
+  /^(?:[^\p{L}\p{N}]|0)*$|^[^\p{L}\p{N}]*(?:false|null|none|nil|undefined|n\/a)[^\p{L}\p{N}]*$/iu;
 
 /** False for blanks, zeros, punctuation, and words such as `null`. */
 function isFact(text: string | null): boolean {

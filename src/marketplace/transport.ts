@@ -1,21 +1,22 @@
-import type { Socket } from 'node:net';
-import { pipeline, Readable, type Duplex } from 'node:stream';
-import { createBrotliDecompress, createGunzip } from 'node:zlib';
 import type { Agent, Dispatcher } from 'undici';
-import symbols from 'undici/lib/core/symbols.js';
 import UndiciAgent from 'undici/lib/dispatcher/agent.js';
-import { errorCode } from '../domain/error-code.js';
-import { unavailable, type Failure, type UnavailableReason } from '../domain/reply.js';
+import type { Redactor } from '../domain/redact.js';
+import { unavailable } from '../domain/reply.js';
+import { compressionOf, decompress } from './decompress.js';
+import { excerpt } from './envelope.js';
 import { isSuccess } from './judge.js';
 import type { Head, HeaderMap } from './rate-limit.js';
 import type { HttpRequest } from './request.js';
+import { describeError, TransportError, unreadableBody } from './transport-error.js';
+import { resumeParserAtEnd } from './undici-end.js';
 
 /** Undici's own option for how connections are made. */
 export type Connect = NonNullable<Agent.Options['connect']>;
 
 const CONNECT_TIMEOUT_MS = 10_000;
-const DECOMPRESSED_CHUNK_BYTES = 256 * 1024;
 const MAX_HEADER_BYTES = 64 * 1024;
+/** Characters to show of a response that is not HTTP. */
+const MAX_SHOWN = 80;
 /** Read no more than this of an error's body: the message is at its beginning. */
 const MAX_ERROR_BYTES = 1024 * 1024;
 /** Stop reading from the socket once this much of a body waits for the reader. */
@@ -25,7 +26,11 @@ const MAX_BUFFERED_BYTES = 256 * 1024;
 export class Transport {
   readonly #agent: Agent;
 
-  constructor(connect: Connect = { timeout: CONNECT_TIMEOUT_MS }) {
+  /** @param redactor masks the key in text of malformed responses */
+  constructor(
+    private readonly redactor: Redactor,
+    connect: Connect = { timeout: CONNECT_TIMEOUT_MS },
+  ) {
     this.#agent = new UndiciAgent({
       // The watchdog does this instead. Unlike undici, it doesn't count the time that our reader takes.
       headersTimeout: 0,
@@ -51,7 +56,7 @@ export class Transport {
       signal.throwIfAborted();
       const { query, method, headers, body } = request;
       const options = { origin: url.origin, path: url.pathname + query, method, headers, body };
-      const response = new HttpResponse(url, timeouts, signal, { resolve, reject });
+      const response = new HttpResponse(url, timeouts, signal, this.redactor, { resolve, reject });
       this.#agent.dispatch(options, response);
     });
   }
@@ -59,36 +64,6 @@ export class Transport {
   async close(): Promise<void> {
     await this.#agent.destroy();
   }
-}
-
-/** The internals of an undici client that `resumeParserAtEnd` needs. */
-interface ClientInternals {
-  readonly [symbols.kSocket]: Socket & { [symbols.kParser]?: Parser | null };
-}
-
-interface Parser {
-  paused: boolean;
-  readonly ptr: number;
-  readonly llhttp: { readonly llhttp_resume: (ptr: number) => void };
-  readonly resume: () => void;
-}
-
-/**
- * Works around undici 7: it throws an uncatchable error if a connection ends while its parser is paused
- * (https://github.com/nodejs/undici/issues/5360). That happens whenever a list is read more slowly than it
- * arrives from a server that closes connections. So resume the parser before undici handles the end.
- * undici 8 has no such bug, but needs Node 22.
- */
-function resumeParserAtEnd(client: unknown): void {
-  const socket = (client as ClientInternals)[symbols.kSocket];
-  socket.prependListener('end', () => {
-    const parser = socket[symbols.kParser];
-    // All bytes have arrived. This delivers those that the parser still holds, which may pause it again.
-    parser?.resume();
-    if (parser?.paused !== true) return;
-    parser.llhttp.llhttp_resume(parser.ptr);
-    parser.paused = false;
-  });
 }
 
 /** The promise that `send` returned. */
@@ -107,6 +82,7 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
   readonly #url: URL;
   readonly #silenceMs: number;
   readonly #signal: AbortSignal;
+  readonly #redactor: Redactor;
   readonly #watchdog: Watchdog;
   #controller: Dispatcher.DispatchController | null = null;
   readonly #pending: PendingResponse;
@@ -121,9 +97,11 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
     url: URL,
     { headersMs, silenceMs, totalMs }: Timeouts,
     signal: AbortSignal,
+    redactor: Redactor,
     pending: PendingResponse,
   ) {
     this.#url = url;
+    this.#redactor = redactor;
     this.#silenceMs = silenceMs;
     this.#signal = signal;
     this.#pending = pending;
@@ -156,12 +134,13 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
 
   /** Fast path for most small bodies: already complete, and not compressed. Null for all others. */
   #takeWhole(maxBytes: number): Buffer | null {
-    const isPlain = isIdentity(this.headers['content-encoding'] ?? '');
-    if (this.#state !== 'complete' || !isPlain || this.#bufferedBytes > maxBytes) return null;
+    if (this.#state !== 'complete' || this.#bufferedBytes > maxBytes) return null;
     this.#signal.throwIfAborted();
     const chunks = this.#buffered;
+    const whole = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+    if (compressionOf(whole, this.#encoding) !== null) return null;
     this.#buffered = [];
-    return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+    return whole;
   }
 
   /**
@@ -172,7 +151,7 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
     const { httpStatus } = this;
     let size = 0;
     try {
-      for await (const chunk of this.#decompressed()) {
+      for await (const chunk of decompress(this.#received(), this.#encoding, httpStatus)) {
         this.#signal.throwIfAborted();
         size += chunk.length;
         if (size > maxBytes) {
@@ -232,11 +211,8 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
     this.#fail(error);
   }
 
-  #decompressed(): AsyncIterable<Buffer> {
-    const encoding = this.headers['content-encoding'] ?? '';
-    if (isIdentity(encoding)) return this.#received();
-    const decompressor = decompressorFor(encoding, this.httpStatus);
-    return pipeline(Readable.from(this.#received()), decompressor, () => {});
+  get #encoding(): string {
+    return this.headers['content-encoding'] ?? '';
   }
 
   async *#received(): AsyncGenerator<Buffer, void, undefined> {
@@ -271,7 +247,10 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
     if (this.#signal.aborted) return this.#signal.reason;
     const httpStatus = this.httpStatus === 0 ? null : this.httpStatus;
     const { timeout } = this.#watchdog;
-    if (timeout === null) return describeError(error, this.#url.host, httpStatus);
+    if (timeout === null) {
+      const mask = (text: string): string => excerpt(text, this.#redactor, MAX_SHOWN);
+      return describeError(error, this.#url.host, httpStatus, mask);
+    }
     return new TransportError(unavailable(httpStatus, 'timeout', timeout));
   }
 
@@ -290,25 +269,6 @@ function joinRepeated(
     if (value !== undefined) joined[name] = typeof value === 'string' ? value : value.join(', ');
   }
   return joined;
-}
-
-/** True if the body is not compressed. */
-function isIdentity(encoding: string): boolean {
-  return encoding === '' || /^\s*(?:identity\s*)?$/i.test(encoding);
-}
-
-/** @throws {TransportError} for an encoding that was not requested */
-function decompressorFor(encoding: string, httpStatus: number): Duplex {
-  const options = { chunkSize: DECOMPRESSED_CHUNK_BYTES };
-  switch (encoding.trim().toLowerCase()) {
-    case 'gzip':
-    case 'x-gzip':
-      return createGunzip(options);
-    case 'br':
-      return createBrotliDecompress(options);
-    default:
-      throw unreadableBody(httpStatus, 'the answer uses a compression that was not requested');
-  }
 }
 
 export interface Timeouts {
@@ -377,45 +337,4 @@ class Watchdog {
     this.timeout = `the marketplace ${this.#isServersTurn ? problem : 'took too long'}`;
     this.#onEnd();
   }
-}
-
-/** A request failed. Internal: the client returns `failure` as the reply. */
-export class TransportError extends Error {
-  override name = 'TransportError';
-  constructor(readonly failure: Failure) {
-    super('the request failed');
-  }
-}
-
-function unreadableBody(httpStatus: number, detail: string): TransportError {
-  return new TransportError({ kind: 'unreadable', httpStatus, detail, excerpt: '' });
-}
-
-/** Errors of various OpenSSL versions for a response that is not TLS. */
-const PLAIN_HTTP_CODES = new Set([
-  'ERR_SSL_WRONG_VERSION_NUMBER',
-  'ERR_SSL_PACKET_LENGTH_TOO_LONG',
-]);
-
-/**
- * The failure behind an error of undici or Node. Uses only its code: its message may contain the key.
- * @param httpStatus null before the response headers
- */
-function describeError(error: unknown, host: string, httpStatus: number | null): TransportError {
-  if (error instanceof TransportError) return error;
-  const code = errorCode(error) || 'unknown error';
-  const failed = (reason: UnavailableReason, detail: string): TransportError =>
-    new TransportError(unavailable(httpStatus, reason, detail));
-  if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') {
-    return failed('timeout', `connecting to ${host} timed out (${code})`);
-  }
-  if (PLAIN_HTTP_CODES.has(code)) {
-    return failed('plain-http', `${host} is set to https, but this port speaks plain http`);
-  }
-  if (code === 'EMFILE' || code === 'ENFILE') {
-    const remedy = 'raise the limit of open files (ulimit -n)';
-    return failed('network', `can’t open a connection to ${host} (${code}): ${remedy}`);
-  }
-  if (httpStatus === null) return failed('network', `${host} can’t be reached (${code})`);
-  return failed('cut-off', `the answer from ${host} ended early or is damaged (${code})`);
 }

@@ -162,7 +162,7 @@ describe('splitting a list into records', () => {
     ['{"items":[1],}', 'a comma before the end'],
     ['{"items" [1]}', 'no colon'],
     ['{"items":[1]]', 'a bracket for a brace'],
-    ['{"items":[1]} x', 'something after the end'],
+    ['{"items":[1]} x { "', 'another object after the end'],
     ['{"items":[1]}{"items":[2]}', 'a second envelope'],
     ['{"items":[1],"items":[2]}', 'two lists'],
     ['{"items":{"name":1}}', 'an object that is not a list'],

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { brotliCompressSync, gzipSync } from 'node:zlib';
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { describe, expect, it, vi } from 'vitest';
 import type { MarketplaceOptions } from '../../src/marketplace/types.js';
 import { selfSigned } from '../support/certificate.js';
 import { startServer, type Answer } from '../support/http-server.js';
-import { accountBody, client, connectTo, head, KEY, raw, like } from './support.js';
+import { ACCOUNT, accountBody, client, connectTo, head, KEY, raw, like } from './support.js';
 
 const BODY = accountBody();
 
@@ -21,6 +21,12 @@ const encoded = (encoding: string, body: Buffer): Answer => ({
   headers: { 'content-encoding': encoding },
   body,
 });
+/** A copy whose byte at this place is changed. */
+function damaged(bytes: Buffer, place: number): Buffer {
+  const copy = Buffer.from(bytes);
+  copy.writeUInt8((copy.at(place) as number) ^ 1, copy.length + place);
+  return copy;
+}
 const failed = (reason: string) => ({ kind: 'unavailable', reason });
 
 describe('compressed responses', () => {
@@ -42,14 +48,80 @@ describe('compressed responses', () => {
   it.each([
     ['gzip', gzipSync(BODY).subarray(0, -9)],
     ['br', brotliCompressSync(BODY).subarray(0, -2)],
-    ['gzip', Buffer.from(BODY)],
+    ['gzip', damaged(gzipSync(BODY), -6)],
   ])('are cut off if they end early or are damaged (%s)', async (encoding, body) => {
     expect(await ask(encoded(encoding, body))).toMatchObject(failed('cut-off'));
   });
 
-  it('are unreadable in an encoding that was not requested', async () => {
-    expect(await ask(encoded('zstd', Buffer.from(BODY)))).toMatchObject({ kind: 'unreadable' });
+  it.each(['', 'none', 'UTF-8', 'identity', 'gzip', 'br', 'deflate', 'zstd', 'gzip, br', 'x'])(
+    'are read without decompression if they are text, whatever their header says: %j',
+    async (encoding) => {
+      expect(await ask(encoded(encoding, Buffer.from(BODY)))).toMatchObject({ kind: 'answered' });
+    },
+  );
+
+  const long = JSON.stringify({
+    status: 'success',
+    data: ACCOUNT,
+    x: randomBytes(400_000).toString('hex'),
   });
+
+  it.each([
+    ['gzip', gzipSync],
+    ['deflate', deflateSync],
+    ['br', brotliCompressSync],
+    ['raw deflate', deflateRawSync],
+    ['gzip in gzip', (text: string) => gzipSync(gzipSync(text))],
+    ['br in gzip', (text: string) => gzipSync(brotliCompressSync(text))],
+  ])('are recognized by their bytes: %s', async (name, compress: (text: string) => Buffer) => {
+    const encodings =
+      name === 'raw deflate' ? ['deflate'] : ['', 'none', 'UTF-8', 'identity', name];
+    for (const encoding of encodings) {
+      for (const text of [BODY, long, `\uFEFF${BODY}`, `<br />\n<b>Warnung</b> für x\n${BODY}`]) {
+        expect(await ask(encoded(encoding, compress(text)))).toMatchObject({ kind: 'answered' });
+      }
+    }
+  });
+
+  it('may be followed by anything', async () => {
+    for (const compress of [gzipSync, brotliCompressSync, deflateSync]) {
+      for (const trailer of ['junk', '\0\0\0', '<!-- cached -->', '\x1f', 'x'.repeat(200_000)]) {
+        for (const text of [BODY, long]) {
+          const body = Buffer.concat([compress(text), Buffer.from(trailer)]);
+          expect(await ask(encoded('', body))).toMatchObject({ kind: 'answered' });
+        }
+      }
+    }
+  });
+
+  it('may have every part of a gzip header, and arrive byte by byte', async () => {
+    const plain = gzipSync(BODY);
+    const flags = Buffer.from([0x1f, 0x8b, 8, 2 + 4 + 8 + 16, 0, 0, 0, 0, 0, 3]);
+    const optional = Buffer.from('\x03\0abcname.json\0a comment\0\x12\x34', 'latin1');
+    const body = Buffer.concat([flags, optional, plain.subarray(10)]);
+    const answer: Answer = {
+      raw: (socket) => {
+        socket.setNoDelay(true);
+        socket.write(head('connection: close'));
+        for (const byte of body) socket.write(Buffer.of(byte));
+        socket.end();
+      },
+    };
+    expect(await ask(answer)).toMatchObject({ kind: 'answered' });
+  });
+
+  it.each([
+    ['', randomBytes(5_000)],
+    ['zstd', Buffer.from('28b52ffd0458', 'hex')],
+    ['none', Buffer.from([0, 1, 2, 3])],
+  ])(
+    'are unreadable if they are neither text nor compressed in a known way (%s)',
+    async (encoding, body) => {
+      expect(await ask(encoded(encoding, Buffer.concat([Buffer.of(0xff), body])))).toMatchObject({
+        kind: 'unreadable',
+      });
+    },
+  );
 
   it.each([
     ['gzip', gzipSync(Buffer.alloc(64 * 1024 * 1024))],
@@ -95,7 +167,44 @@ describe('the size of a response', () => {
 
   it('is limited for headers too', async () => {
     const answer = raw(head(`x: ${'x'.repeat(100_000)}`, 'content-length: 0'));
-    expect(await ask(answer)).toMatchObject(failed('network'));
+    expect(await ask(answer)).toMatchObject(failed('malformed'));
+  });
+});
+
+describe('a head that is not HTTP', () => {
+  const ok = 'HTTP/1.1 200 OK';
+  const length = `content-length: ${BODY.length}`;
+
+  it.each([
+    ['lines that end with LF alone', `${ok}\n${length}\n\n${BODY}`, /Missing expected CR/],
+    ['one such line', `${ok}\r\nx: y\n${length}\r\n\r\n${BODY}`, /Missing expected CR/],
+    ['a folded header', `${ok}\r\nx: y\r\n z\r\n${length}\r\n\r\n${BODY}`, /whitespace/i],
+    ['two lengths', head(length, 'content-length: 3') + BODY, /Content-Length/],
+    ['a length and chunks', head(length, 'transfer-encoding: chunked') + BODY, /Content-Length/],
+    ['no length', head('content-length: many') + BODY, /Content-Length/],
+    ['oversized headers', head(`x: ${'x'.repeat(100_000)}`, length) + BODY, /too large/],
+    ['a space in a name', head('x y: z', length) + BODY, /token/],
+    ['a status that is no number', `HTTP/1.1 OK\r\n${length}\r\n\r\n${BODY}`, /status/],
+    [
+      'an answer to no question',
+      `HTTP/1.1 100 Continue\r\n\r\n${head(length)}${BODY}`,
+      /below 200/,
+    ],
+    ['the body alone', BODY, /begins with "\{"status":"success"/],
+    ['another protocol', 'SSH-2.0-OpenSSH_9.6\r\n', /begins with "SSH-2\.0-OpenSSH_9\.6"/],
+    ['the key', `${KEY}\r\n`, /begins with "\[secret\]"/],
+  ])('shows that the host answered, and with what: %s', async (_, bytes, what) => {
+    const reply = await ask(raw(bytes));
+    expect(reply).toMatchObject({
+      ...failed('malformed'),
+      detail: like(/^127\.0\.0\.1:\d+ answered, but not in valid HTTP: /),
+    });
+    expect(reply).toMatchObject({ detail: like(what) });
+  });
+
+  it('is not one if bytes follow a complete body', async () => {
+    const answer = raw(`${head(length)}${BODY}<!-- served from cache -->`);
+    expect(await ask(answer)).toMatchObject({ kind: 'answered' });
   });
 });
 
@@ -103,7 +212,6 @@ describe('incomplete responses', () => {
   it.each([
     ['a reset connection', raw('', 'reset'), 'network'],
     ['a closed connection', raw('', 'end'), 'network'],
-    ['not HTTP', raw('hello\r\n\r\n'), 'network'],
     ['truncated headers', raw('HTTP/1.1 200 OK\r\ncontent-le'), 'network'],
     ['a body shorter than announced', raw(head('content-length: 500') + BODY), 'cut-off'],
     ['a body reset in the middle', raw(head('content-length: 500') + BODY, 'reset'), 'cut-off'],
@@ -111,6 +219,13 @@ describe('incomplete responses', () => {
     ['a truncated chunk', raw(`${head('transfer-encoding: chunked')}ff\r\n{"sta`), 'cut-off'],
   ])('are unavailable, not unreadable: %s', async (_, answer, reason) => {
     expect(await ask(answer)).toMatchObject(failed(reason));
+  });
+
+  it.each([
+    ['', /closed the connection without an answer/],
+    ['HTTP/1.1 200 OK\r\ncontent-le', /closed the connection in the middle of the headers/],
+  ])('say how far they got: %j', async (bytes, detail) => {
+    expect(await ask(raw(bytes))).toMatchObject({ detail: like(detail) });
   });
 
   it('name the host if it can’t be reached', async () => {

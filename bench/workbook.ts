@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { ResultRow } from '#product/intake/results.js';
+import type { ResultRow } from '#product/codes/lists/result.js';
 import { measureJob } from './children.js';
 import { count, information, usage, type Line } from './table.js';
 
@@ -35,7 +35,7 @@ export interface WriteInput {
 
 /** Writes a result of 14 columns. @returns milliseconds */
 export async function writeResult({ file, format, rows }: WriteInput): Promise<number> {
-  const { resultPieces } = await import('#product/intake/results.js');
+  const { resultPieces } = await import('#product/codes/lists/result.js');
   const started = performance.now();
   const pieces = resultPieces(format, ['name', 'purchase code', 'bought'], resultRows(rows));
   await pipeline(Readable.from(pieces), createWriteStream(file));
@@ -65,11 +65,10 @@ const RESULT: ResultRow['result'] = {
 
 /** Reads a list of codes. @returns milliseconds */
 export async function readList({ file }: { readonly file: string }): Promise<number> {
-  const { readCodes } = await import('#product/intake/read-codes.js');
-  const { openSource } = await import('#product/intake/source.js');
+  const { readList: read } = await import('#product/codes/lists/read-list.js');
+  const { openFile, readBytes } = await import('#product/codes/lists/bytes.js');
   const started = performance.now();
-  const intake = await readCodes(await openSource(file), { name: file });
-  for await (const _ of intake.rows);
-  await intake.close();
+  const { bytes } = await openFile(file);
+  await read(await readBytes(bytes), { name: file });
   return performance.now() - started;
 }

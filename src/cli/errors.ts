@@ -1,5 +1,5 @@
 import { ConfigError } from '../config/index.js';
-import { FileError } from '../intake/types.js';
+import { FileError } from '../listing/file-error.js';
 import { MarketplaceOptionsError } from '../marketplace/types.js';
 import { explainDatabaseError } from '../store/errors.js';
 import { SellerBusyError } from '../store/locks.js';

@@ -1,7 +1,7 @@
 import { Option } from 'commander';
 import { COMMA_CSV, PLAIN_CSV, type CsvDialect } from '../domain/csv.js';
-import { roomFault } from '../intake/types.js';
-import { assertWritable } from '../intake/write-whole.js';
+import { roomFault } from '../listing/file-error.js';
+import { assertWritable } from '../listing/write-file.js';
 import { usageError } from './errors.js';
 
 export interface CsvOptions {

@@ -1,6 +1,6 @@
 import type { FC } from 'hono/jsx';
 import { COMMA_CSV, type CsvDialect } from '../domain/csv.js';
-import { roomFault } from '../intake/types.js';
+import { roomFault } from '../listing/file-error.js';
 import { type DashboardContext, Problem } from './context.js';
 import { capital } from './format.js';
 import { oneOf } from './query.js';

@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { errorCode } from '../domain/error-code.js';
 import { cursorText, parseCursor, type ChangeCursor } from '../domain/change-cursor.js';
-import { FileError } from '../intake/types.js';
-import { writeWhole } from '../intake/write-whole.js';
+import { FileError } from '../listing/file-error.js';
+import { writeWhole } from '../listing/write-file.js';
 
 /** The rows that a cursor applies to. */
 interface CursorScope {

@@ -8,7 +8,7 @@ import {
 } from '../domain/csv.js';
 import { parquetChunks } from './parquet.js';
 import { isNumeric, isoMoment, kindOf, rowEncoder } from './values.js';
-import type { WorkbookColumn } from '../intake/write-workbook.js';
+import type { WorkbookColumn } from '../listing/write-workbook.js';
 import type { ExportColumn, Exported } from '../store/exports.js';
 import type { QueryColumn } from '../store/read-only.js';
 import type { TextRow } from '../store/text-cursor.js';
@@ -36,7 +36,7 @@ export async function* exportChunks(
   }
   if (format === 'xlsx') {
     // Loaded on demand: only workbooks need its library.
-    const { workbookChunks } = await import('../intake/write-workbook.js');
+    const { workbookChunks } = await import('../listing/write-workbook.js');
     yield* workbookChunks(columns.map(sheetColumn), sheetRows(columns, batches));
     return;
   }

@@ -3,14 +3,13 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { layoutLines, loadLines, sizeLine } from '../../src/cli/codes/check-lists.js';
-import { closeLists, openLists, classifyArguments } from '../../src/cli/codes/lists.js';
+import { readLists, classifyArguments } from '../../src/cli/codes/lists.js';
 import { protectLists } from '../../src/cli/codes/result-file.js';
 import { destinationOf } from '../../src/cli/out-file.js';
-import { RESULT_FORMATS } from '../../src/intake/results.js';
+import { RESULT_FORMATS } from '../../src/codes/lists/result.js';
 import { dialectOf } from '../../src/jobs/codes/audit-result.js';
-import { layoutJson, loadLists, SHOWN_REJECTED } from '../../src/jobs/codes/enter-list.js';
-import type { AuditRow } from '../../src/store/audits/types.js';
-import { inline, workbookOf } from '../intake/zip.js';
+import { layoutJson, reportOf, SHOWN_REJECTED } from '../../src/jobs/codes/enter-list.js';
+import { inline, workbookOf } from '../codes/lists/zip.js';
 import { never } from '../support/mirror.js';
 import { folder } from './support.js';
 
@@ -103,20 +102,12 @@ function file(name: string, text: string | Uint8Array): string {
   return path;
 }
 
-const open = (paths: string[], column?: string) =>
-  openLists(paths, { keys: [], ...(column === undefined ? {} : { column }) }, never);
+const read = (paths: string[], column?: string) =>
+  readLists(paths, { keys: [], ...(column === undefined ? {} : { column }) }, never);
 
 async function load(paths: string[], column?: string) {
-  const lists = await open(paths, column);
-  const rows: AuditRow[] = [];
-  const loader = {
-    add: (batch: readonly AuditRow[]) => {
-      rows.push(...batch);
-      return Promise.resolve();
-    },
-  };
-  const report = await loadLists(lists, loader, never);
-  return { lists, rows, report };
+  const lists = await read(paths, column);
+  return { lists, report: reportOf(lists), rows: lists.flatMap(({ entries }) => entries) };
 }
 
 describe('loading lists', () => {
@@ -147,11 +138,10 @@ describe('loading lists', () => {
     });
   });
 
-  it('numbers the lines of several lists consecutively', async () => {
+  it('names rejected lines of several lists by list and line', async () => {
     const first = file('first.txt', 'abc-1\nabc-2\n');
     const second = file('second.txt', `\nabc-1\n\n${'x'.repeat(256)}\n`);
-    const { rows, report } = await load([first, second]);
-    expect(rows.map(({ line }) => line)).toEqual([1, 2, 4, 6]);
+    const { report } = await load([first, second]);
     expect(loadLines(report, 2)).toEqual([
       '  2 blank lines skipped',
       '  1 line can’t be checked:',
@@ -166,11 +156,11 @@ describe('loading lists', () => {
     expect(loadLines(none, 1)).toEqual([]);
   });
 
-  it('numbers records if several share a line', async () => {
+  it('numbers the values of JSON, where several may share a line', async () => {
     const path = file('one-line.json', '["abc-1", "", "abc-2", ""]');
     const { rows, report } = await load([path]);
     expect(rows.map(({ line }) => line)).toEqual([1, 2, 3, 4]);
-    expect(report.firstRejected.map(({ place }) => place)).toEqual(['record 2', 'record 4']);
+    expect(report.firstRejected.map(({ place }) => place)).toEqual(['value 2', 'value 4']);
   });
 
   it('reports only the first rejected lines', async () => {
@@ -184,15 +174,9 @@ describe('loading lists', () => {
   it('requires the same columns in all lists', async () => {
     const first = file('a.csv', 'name,code\nAda,abc-1\n');
     const second = file('b.csv', 'code,name\nabc-1,Ada\n');
-    await expect(open([first, second], 'code')).rejects.toThrow(
+    await expect(read([first, second], 'code')).rejects.toThrow(
       '"b.csv" has other columns than "a.csv"',
     );
-  });
-
-  it('can be skipped: lists are closed without reading them', async () => {
-    const lists = await open([file('unread.txt', 'abc-1\n')]);
-    await closeLists(lists);
-    expect(lists[0]?.intake.tally.rows).toBe(0);
   });
 });
 
@@ -212,9 +196,8 @@ describe('the result of lists', () => {
     ['of text with one', { 'k.txt': '\uFEFFabc-1\nabc-2\n' }, true],
     ['of a workbook', { 'k.xlsx': WORKBOOK }, true],
   ])('starts with a byte order mark if Excel needs one: %s', async (_what, files, bom) => {
-    const lists = await open(Object.entries(files).map(([name, text]) => file(name, text)));
+    const lists = await read(Object.entries(files).map(([name, text]) => file(name, text)));
     expect(dialectOf(layoutJson(lists)).bom).toBe(bom);
-    await closeLists(lists);
   });
 });
 

@@ -12,7 +12,7 @@ import {
 import { ownCommand } from '../../src/cli/own-command.js';
 import { auditCost } from '../../src/domain/codes/cost.js';
 import type { KnownPurchase } from '../../src/domain/codes/known-code.js';
-import { RESULT_COLUMNS } from '../../src/intake/results.js';
+import { RESULT_COLUMNS } from '../../src/codes/lists/result.js';
 import { resultOf, type Answer } from '../../src/jobs/codes/audit-result.js';
 import type { AuditProgress } from '../../src/store/audits/types.js';
 

@@ -6,7 +6,7 @@ import type { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { reportError, writtenOrFailed } from '../../src/cli/errors.js';
 import { program } from '../../src/cli/program.js';
-import { FileError } from '../../src/intake/types.js';
+import { FileError } from '../../src/listing/file-error.js';
 import { useMirror } from '../support/mirror.js';
 import { type Ended, folder, MAIN, run } from './support.js';
 

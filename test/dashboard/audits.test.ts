@@ -9,7 +9,7 @@ import { maskCode } from '../../src/domain/secret.js';
 import { resultsOf } from '../store/audits/support.js';
 import { folder, run } from '../cli/support.js';
 import { enter, listOf, progress, truthOf } from '../jobs/codes/support.js';
-import { inline, workbookFiles, workbookOf, zipOf } from '../intake/zip.js';
+import { inline, workbookFiles, workbookOf, zipOf } from '../codes/lists/zip.js';
 import { KEY } from '../support/mirror.js';
 import { until } from '../support/until.js';
 import { formTokenIn, HOST, type Visitor } from './dashboard.js';

@@ -81,8 +81,8 @@ async function enterCodes(
   const { signal } = app;
   return enterLists(app.db, seller, [listOfCodes(codes)], options, {
     signal,
-    async onLoaded(_, loader) {
-      if (canary === undefined || codesToCheck(await loader.measure()) === 0) return;
+    async onLoaded(size) {
+      if (canary === undefined || codesToCheck(size) === 0) return;
       throwKeyFault(
         await app.withMarketplace(seller, {}, ({ marketplace }) =>
           verifyCanary(marketplace, canary, signal),

@@ -3,12 +3,14 @@ import { createInterface } from 'node:readline/promises';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
 import { auditCost, type AuditCost } from '../../domain/codes/cost.js';
-import { doubtOf, type Doubt } from '../../intake/columns.js';
+import { doubtOf, type Doubt } from '../../codes/lists/doubt.js';
+import type { List } from '../../codes/lists/types.js';
 import {
   enterLists,
   measureLists,
   countRepeated,
   codesToCheck,
+  reportOf,
   type LoadReport,
 } from '../../jobs/codes/enter-list.js';
 import { chunkSizeFor } from '../../jobs/codes/pace.js';
@@ -20,58 +22,56 @@ import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Progress } from '../output/progress.js';
 import { count, plural, safeLine } from '../output/text.js';
 import { costText } from './audit-view.js';
-import type { OpenList } from './lists.js';
 import type { CheckOptions } from './options.js';
 import { checkResultRows, type ResultDestination } from './result-file.js';
 import { readCanaries } from '../../store/audits/codes.js';
 import { runAudit } from './run-audit.js';
 
+interface ListSource {
+  /** True if a list came from stdin, so that it can't answer questions. */
+  readonly usesStdin: boolean;
+}
+
 /** Creates an audit of the lists and runs it to its end. A dry run only prints its cost. */
 export async function checkLists(
   app: App,
   seller: SellerConfig,
-  lists: readonly OpenList[],
-  options: CheckOptions & { readonly destination: ResultDestination | null },
+  lists: readonly List[],
+  options: CheckOptions & ListSource & { readonly destination: ResultDestination | null },
 ): Promise<ExitCode> {
-  const { dryRun, json, maxAge, yes, canary } = options;
+  const { dryRun, json, maxAge, yes, canary, destination } = options;
   const { signal } = app;
   noteLines(layoutLines(lists));
-  if (yes !== true) await confirmDoubts(app, seller, lists, dryRun === true);
+  const report = reportOf(lists);
+  noteLines(loadLines(report, lists.length));
+  const lines = lists.reduce((sum, { entries }) => sum + entries.length, 0);
+  if (destination !== null) checkResultRows(destination, lines);
+  if (yes !== true) await confirmDoubts(app, seller, lists, options);
   const checkKey = async (): Promise<void> =>
     throwKeyFault(
       await app.withMarketplace(seller, {}, ({ marketplace }) =>
         verifyKey(marketplace, canary, signal),
       ),
     );
-  // Normally the key is checked before the lists are read, which may take long. But with --max-age there may
-  // be no code to check, and a workbook may be too small for the lists.
-  const isKeyCheckedLate = maxAge !== undefined || options.destination?.format === 'xlsx';
-  if (dryRun !== true && !isKeyCheckedLate) await checkKey();
+  // With --max-age there may be no code to check.
+  if (dryRun !== true && maxAge === undefined) await checkKey();
   const known = canary ?? (await readCanaries(app.db, seller.name, 1))[0];
   if (known === undefined) noteLines([NO_VALID_CODE]);
-  const bar = readingBar();
-  const reading = { signal, onRead: bar.show };
-  const reportReading = (report: LoadReport): void => {
-    bar.finish();
-    const rows = lists.reduce((sum, { intake }) => sum + intake.tally.rows, 0);
-    if (options.destination !== null) checkResultRows(options.destination, rows);
-    noteLines(loadLines(report, lists.length));
-  };
+  const bar = new Progress('saving the list', { total: lines });
+  const loading = { signal, onSaved: (saved: number) => bar.update(saved) };
   if (dryRun === true) {
-    const measuring = measureLists(app.db, seller, lists, options, reading);
-    const { report, size } = await measuring.finally(bar.finish);
-    reportReading(report);
+    const measuring = measureLists(app.db, seller, lists, options, loading);
+    const size = await measuring.finally(() => bar.finish());
     const cost = noteSize(seller, size);
     if (json === true) await printJson(dryRunJson(size, cost, report));
     return EXIT.done;
   }
   const entered = await enterLists(app.db, seller, lists, options, {
-    ...reading,
-    async onLoaded(report, loader) {
-      reportReading(report);
-      if (isKeyCheckedLate && codesToCheck(await loader.measure()) > 0) await checkKey();
-    },
-  }).finally(bar.finish);
+    ...loading,
+    ...(maxAge === undefined
+      ? {}
+      : { onLoaded: async (size) => (codesToCheck(size) > 0 ? checkKey() : undefined) }),
+  }).finally(() => bar.finish());
   noteSize(seller, entered);
   return runAudit(app, entered.auditId, options);
 }
@@ -94,17 +94,18 @@ const MAX_KNOWN = 200;
 async function confirmDoubts(
   { db, signal }: App,
   { name: seller }: SellerConfig,
-  lists: readonly OpenList[],
-  dryRun: boolean,
+  lists: readonly List[],
+  { dryRun, usesStdin }: Pick<CheckOptions, 'dryRun'> & ListSource,
 ): Promise<void> {
   const known = await readCanaries(db, seller, MAX_KNOWN);
-  const doubts = lists.flatMap(({ name, intake }) => {
-    const doubt = doubtOf(intake, known);
-    return doubt === null ? [] : doubtLines(name, doubt, seller);
+  const doubts = lists.flatMap((list) => {
+    const doubt = doubtOf(list, known);
+    return doubt === null ? [] : doubtLines(list.name, doubt, seller);
   });
   if (doubts.length === 0) return;
   noteLines(doubts);
-  if (dryRun || (canAsk(lists) && (await isConfirmed(signal)))) return;
+  const canAsk = process.stdin.isTTY && process.stderr.isTTY && !usesStdin;
+  if (dryRun === true || (canAsk && (await isConfirmed(signal)))) return;
   throw usageError(
     'this does not look like a list of purchase codes; no code was checked',
     'name the right file, or the right column with --column; --yes checks the list anyway',
@@ -124,11 +125,6 @@ function doubtLines(name: string, doubt: Doubt, seller: string): readonly string
   ];
 }
 
-function canAsk(lists: readonly OpenList[]): boolean {
-  const isTerminal = process.stdin.isTTY && process.stderr.isTTY;
-  return isTerminal && lists.every(({ isStdin }) => !isStdin);
-}
-
 async function isConfirmed(signal: AbortSignal): Promise<boolean> {
   // With terminal: true, readline would catch Ctrl-C.
   const prompt = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
@@ -141,30 +137,10 @@ async function isConfirmed(signal: AbortSignal): Promise<boolean> {
   }
 }
 
-/** Shows the progress of reading each list. */
-function readingBar() {
-  let shown: { readonly list: OpenList; readonly bar: Progress } | null = null;
-  const finish = (): void => {
-    shown?.bar.finish();
-    shown = null;
-  };
-  return {
-    show: (list: OpenList): void => {
-      if (shown?.list !== list) {
-        finish();
-        const bar = new Progress(`reading ${list.name}`, { unit: 'bytes', total: list.size });
-        shown = { list, bar };
-      }
-      shown?.bar.update(list.read(), { detail: plural(list.intake.tally.rows, 'line') });
-    },
-    finish,
-  };
-}
-
 /** Formats how each list is read, and why. */
-export function layoutLines(lists: readonly OpenList[]): readonly string[] {
-  return lists.flatMap(({ name, intake }) => {
-    const reasons = intake.layout.reasons.map((reason) => `  ${safeLine(reason)}`);
+export function layoutLines(lists: readonly List[]): readonly string[] {
+  return lists.flatMap(({ name, layout }) => {
+    const reasons = layout.reasons.map((reason) => `  ${safeLine(reason)}`);
     return reasons.length === 0 ? [] : [`${safeLine(name)}:`, ...reasons];
   });
 }

@@ -1,15 +1,13 @@
-import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { addAbortSignal } from 'node:stream';
 import { describeCodeFault, readCode } from '../../domain/codes/code.js';
-import type { Secret } from '../../domain/secret.js';
-import { readCodes } from '../../intake/read-codes.js';
-import { openSource } from '../../intake/source.js';
-import type { Format } from '../../intake/types.js';
-import { listOfCodes, type NamedList } from '../../jobs/codes/enter-list.js';
+import { openFile, readBytes } from '../../codes/lists/bytes.js';
+import { readList } from '../../codes/lists/read-list.js';
+import type { List, ListOptions } from '../../codes/lists/types.js';
 import { usageError } from '../errors.js';
+import { Progress } from '../output/progress.js';
 
-const STDIN = '-';
+export const STDIN = '-';
 
 export type CheckInput =
   /** Paths of files, and `-` for stdin, in their order. */
@@ -67,74 +65,50 @@ function parseCodes(args: readonly string[]): readonly string[] {
 
 const EXAMPLE = 'for example: `seller-mirror codes check customers.csv --column code`';
 
-/** An open list with a known layout. Its rows are not read yet. */
-export interface OpenList extends NamedList {
-  readonly isStdin: boolean;
-  /** Size of the file in bytes; null if unknown. */
-  readonly size: number | null;
-  /** Returns the number of bytes read so far. */
-  readonly read: () => number;
-}
-
-export interface ListOptions {
-  readonly format?: Format;
-  readonly column?: string;
-  readonly sheet?: string;
-  readonly keys: readonly Secret[];
-}
-
 /**
- * Opens lists that make one audit, and detects their layouts.
+ * Reads lists that make one audit, and detects their layouts.
  * @throws {FileError} when one can't be read
  * @throws {CommandError} when they have different columns: their result has one header
  */
-export async function openLists(
+export async function readLists(
   paths: readonly string[],
-  options: ListOptions,
+  options: Omit<ListOptions, 'name'>,
   signal: AbortSignal,
-): Promise<readonly OpenList[]> {
-  const lists: OpenList[] = [];
-  try {
-    for (const path of paths) {
-      lists.push(await openList(path, options, signal));
-      checkColumns(lists);
-    }
-    return lists;
-  } catch (error) {
-    await closeLists(lists);
-    throw error;
+): Promise<readonly List[]> {
+  const lists: List[] = [];
+  for (const path of paths) {
+    lists.push(await readOne(path, options, signal));
+    checkColumns(lists);
   }
+  return lists;
 }
 
-async function openList(
+async function readOne(
   path: string,
-  options: ListOptions,
+  options: Omit<ListOptions, 'name'>,
   signal: AbortSignal,
-): Promise<OpenList> {
+): Promise<List> {
   const isStdin = path === STDIN;
   const name = isStdin ? 'stdin' : basename(path);
-  const source = isStdin ? addAbortSignal(signal, process.stdin) : await openSource(path);
+  const { bytes, size } = isStdin
+    ? { bytes: addAbortSignal(signal, process.stdin), size: null }
+    : await openFile(path, signal);
   if (isStdin && process.stdin.isTTY) process.stderr.write(TYPE_CODES);
-  const file = isStdin ? null : await stat(path);
-  let read = 0;
-  async function* counted(): AsyncGenerator<Uint8Array, void, undefined> {
-    for await (const chunk of source as AsyncIterable<Uint8Array>) {
-      read += chunk.length;
-      yield chunk;
-    }
+  const bar = new Progress(`reading ${name}`, { unit: 'bytes', total: size });
+  try {
+    const content = await readBytes(bytes, (read) => bar.update(read));
+    return await readList(content, { ...options, name, signal });
+  } finally {
+    bar.finish();
   }
-  const intake = await readCodes(counted(), { name, ...options });
-  // Pipes and devices have no size.
-  const size = file?.isFile() ? file.size : null;
-  return { name, intake, isStdin, size, read: () => read };
 }
 
 const TYPE_CODES = 'reading codes from the terminal, one per line; end with Ctrl-D\n';
 
-function checkColumns(lists: readonly OpenList[]): void {
+function checkColumns(lists: readonly List[]): void {
   const [first, last] = [lists[0], lists.at(-1)];
   if (first === undefined || last === undefined) return;
-  const [expected, columns] = [first.intake.layout.columns, last.intake.layout.columns];
+  const [expected, columns] = [first.layout.columns, last.layout.columns];
   const same =
     columns.length === expected.length && columns.every((name, i) => name === expected[i]);
   if (same) return;
@@ -142,13 +116,4 @@ function checkColumns(lists: readonly OpenList[]): void {
     `${JSON.stringify(last.name)} has other columns than ${JSON.stringify(first.name)}`,
     'several lists make one result, so their columns must be the same; check the lists one by one',
   );
-}
-
-/** Makes a list of codes that were given as arguments. */
-export function listFromArguments(codes: readonly string[]): OpenList {
-  return { ...listOfCodes(codes), isStdin: false, size: null, read: () => 0 };
-}
-
-export async function closeLists(lists: readonly OpenList[]): Promise<void> {
-  for (const { intake } of lists) await intake.close();
 }

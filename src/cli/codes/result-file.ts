@@ -1,9 +1,9 @@
 import { existsSync, realpathSync } from 'node:fs';
 import type { App } from '../../app.js';
 import { COMMA_CSV } from '../../domain/csv.js';
-import { RESULT_FORMATS, type ResultFormat } from '../../intake/results.js';
-import { FileError } from '../../intake/types.js';
-import { assertWritable, writeWhole } from '../../intake/write-whole.js';
+import { RESULT_FORMATS, type ResultFormat } from '../../codes/lists/result.js';
+import { FileError } from '../../listing/file-error.js';
+import { assertWritable, writeWhole } from '../../listing/write-file.js';
 import { auditResultPieces } from '../../jobs/codes/audit-result.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { CommandError, usageError } from '../errors.js';

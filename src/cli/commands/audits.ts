@@ -1,7 +1,7 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { auditCost } from '../../domain/codes/cost.js';
-import { RESULT_FORMATS } from '../../intake/results.js';
+import { RESULT_FORMATS } from '../../codes/lists/result.js';
 import { describeReading } from '../../jobs/codes/audit-result.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import {

@@ -4,7 +4,7 @@ import { Option, type Command } from 'commander';
 import { errorCode } from '../../domain/error-code.js';
 import { moment } from '../../domain/moment.js';
 import { bytes } from '../../domain/units.js';
-import { assertWritable, writeWhole } from '../../intake/write-whole.js';
+import { assertWritable, writeWhole } from '../../listing/write-file.js';
 import { type BackupManifest, NotABackupError } from '../../store/backup/format.js';
 import { checkBackup, readManifest, restore } from '../../store/backup/restore.js';
 import { backUp } from '../../store/backup/write.js';

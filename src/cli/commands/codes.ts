@@ -6,18 +6,13 @@ import { normalizeCode } from '../../domain/codes/code.js';
 import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
 import { cellMasker } from '../../domain/redact.js';
 import type { Secret } from '../../domain/secret.js';
-import { FORMATS } from '../../intake/types.js';
+import { FORMATS } from '../../codes/lists/types.js';
+import { listOfCodes } from '../../jobs/codes/enter-list.js';
 import { verifyKey } from '../../jobs/codes/verify-key.js';
 import { beginRecheck } from '../../jobs/codes/recheck.js';
 import { answerCodes, showCode } from '../codes/answer.js';
 import { checkLists, throwKeyFault } from '../codes/check-lists.js';
-import {
-  closeLists,
-  listFromArguments,
-  openLists,
-  classifyArguments,
-  type CheckInput,
-} from '../codes/lists.js';
+import { readLists, STDIN, classifyArguments, type CheckInput } from '../codes/lists.js';
 import {
   RESULT_HELP,
   VERDICT_EXIT_CODES,
@@ -146,20 +141,19 @@ async function check(
   }
   const lists =
     input.kind === 'codes'
-      ? [listFromArguments(codes)]
-      : await openLists(
+      ? [listOfCodes(codes)]
+      : await readLists(
           input.paths,
           { ...withoutUndefined({ column, sheet, format }), keys },
           signal,
         );
-  try {
-    return await withApp('codes check', 'sellers', signal, (app) => {
-      const seller = oneSeller(app.config, options.seller);
-      return checkLists(app, seller, lists, { ...options, destination });
-    });
-  } finally {
-    await closeLists(lists);
-  }
+  const usesStdin = input.kind === 'lists' && input.paths.includes(STDIN);
+  return withApp('codes check', 'sellers', signal, (app) => {
+    const seller = oneSeller(app.config, options.seller);
+    // Codes given one by one are meant as codes, whatever they look like.
+    const meant = input.kind === 'codes' ? { yes: true as const } : {};
+    return checkLists(app, seller, lists, { ...options, ...meant, usesStdin, destination });
+  });
 }
 
 /** The API keys of all sellers; none if the settings can't be read, which the command reports later. */

@@ -6,7 +6,7 @@ import { cursorText, parseCursor, type ChangeCursor } from '../../domain/change-
 import { bytes as bytesText } from '../../domain/units.js';
 import { readCursorFile, writeCursorFile } from '../../export/cursor-file.js';
 import { EXPORT_FORMATS, exportChunks, type ExportFormat } from '../../export/index.js';
-import { assertWritable, writeWhole } from '../../intake/write-whole.js';
+import { assertWritable, writeWhole } from '../../listing/write-file.js';
 import {
   type Exported,
   type ExportableView,

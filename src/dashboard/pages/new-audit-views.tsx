@@ -1,6 +1,6 @@
 import type { FC } from 'hono/jsx';
 import type { AuditCost } from '../../domain/codes/cost.js';
-import type { Doubt } from '../../intake/columns.js';
+import type { Doubt } from '../../codes/lists/doubt.js';
 import { countRepeated, codesToCheck, type LoadReport } from '../../jobs/codes/enter-list.js';
 import type { AuditSize } from '../../store/audits/types.js';
 import { type DashboardContext, Problem } from '../context.js';

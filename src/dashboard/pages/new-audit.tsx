@@ -4,17 +4,18 @@ import type { SellerConfig } from '../../config/index.js';
 import { auditCost } from '../../domain/codes/cost.js';
 import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
 import { maskCode } from '../../domain/secret.js';
-import { doubtOf } from '../../intake/columns.js';
-import { readCodes } from '../../intake/read-codes.js';
-import { openSource } from '../../intake/source.js';
-import { FileError } from '../../intake/types.js';
+import { doubtOf } from '../../codes/lists/doubt.js';
+import { openFile, readBytes } from '../../codes/lists/bytes.js';
+import { readList } from '../../codes/lists/read-list.js';
+import type { List } from '../../codes/lists/types.js';
+import { FileError } from '../../listing/file-error.js';
 import { verifyKey, type KeyFault } from '../../jobs/codes/verify-key.js';
 import {
   enterLists,
   measureLists,
   codesToCheck,
+  reportOf,
   type AuditOptions,
-  type NamedList,
 } from '../../jobs/codes/enter-list.js';
 import { chunkSizeFor } from '../../jobs/codes/pace.js';
 import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
@@ -197,73 +198,60 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     throw new Problem(capital(fault.message), `${capital(fault.remedy)}.`);
   }
 
-  /** Opens the uploaded file for `work`, and reports the lines read. */
-  async function withList<T>(
-    draft: ListDraft,
-    ended: AbortSignal,
-    onLines: (lines: number) => void,
-    work: (list: NamedList, reading: Reading) => Promise<T>,
-  ): Promise<T> {
+  /** Reads the uploaded file. */
+  async function readDraft(draft: ListDraft, signal: AbortSignal): Promise<List> {
     const { name, column, sheet } = draft.list;
-    const intake = await readCodes(await openSource(draft.path), {
+    const { bytes } = await openFile(draft.path, signal);
+    return readList(await readBytes(bytes), {
       name,
+      signal,
       keys: config.sellers.map(({ key }) => key),
       ...(column === null ? {} : { column }),
       ...(sheet === null ? {} : { sheet }),
     });
-    try {
-      return await work(
-        { name, intake },
-        {
-          signal: AbortSignal.any([ended, AbortSignal.timeout(READ_MS)]),
-          onRead: ({ intake: read }) => onLines(read.tally.rows),
-        },
-      );
-    } finally {
-      await intake.close();
-    }
   }
+
+  const untilReadEnds = (ended: AbortSignal): AbortSignal =>
+    AbortSignal.any([ended, AbortSignal.timeout(READ_MS)]);
 
   /** Reads a list as `codes check --dry-run` does. */
-  function readFacts(
+  async function readFacts(
     draft: ListDraft,
     ended: AbortSignal,
-    onLines: (lines: number) => void,
+    onSaved: (lines: number) => void,
   ): Promise<ListFacts> {
     const seller = sellerOf(draft);
-    return withList(draft, ended, onLines, async (list, reading) => {
-      const known = await readCanaries(db, seller.name, KNOWN_CODES_SAMPLE);
-      const { requestsPerMinute } = seller;
-      const chunkSize = chunkSizeFor(requestsPerMinute);
-      const { report, size } = await measureLists(db, seller, [list], {}, reading);
-      return {
-        reasons: list.intake.layout.reasons,
-        report,
-        size,
-        requestsPerMinute,
-        cost: auditCost({ toCheck: codesToCheck(size), requestsPerMinute, chunkSize }, Date.now()),
-        doubt: doubtOf(list.intake, known),
-        isValidCodeKnown: known.length > 0,
-      };
-    });
+    const { requestsPerMinute } = seller;
+    const signal = untilReadEnds(ended);
+    const list = await readDraft(draft, signal);
+    const known = await readCanaries(db, seller.name, KNOWN_CODES_SAMPLE);
+    const size = await measureLists(db, seller, [list], {}, { signal, onSaved });
+    const chunkSize = chunkSizeFor(requestsPerMinute);
+    return {
+      reasons: list.layout.reasons,
+      report: reportOf([list]),
+      size,
+      requestsPerMinute,
+      cost: auditCost({ toCheck: codesToCheck(size), requestsPerMinute, chunkSize }, Date.now()),
+      doubt: doubtOf(list, known),
+      isValidCodeKnown: known.length > 0,
+    };
   }
 
-  function startAudit(
+  async function startAudit(
     draft: ListDraft,
     options: AuditOptions,
     ended: AbortSignal,
-    onLines: (lines: number) => void,
+    onSaved: (lines: number) => void,
   ): Promise<bigint> {
     const seller = sellerOf(draft);
-    return withList(draft, ended, onLines, async (list, reading) => {
-      const { auditId } = await enterLists(db, seller, [list], options, reading);
-      await enqueueNext(db, auditId, chunkEnqueuer(queues, seller.name));
-      return auditId;
-    });
+    const signal = untilReadEnds(ended);
+    const list = await readDraft(draft, signal);
+    const { auditId } = await enterLists(db, seller, [list], options, { signal, onSaved });
+    await enqueueNext(db, auditId, chunkEnqueuer(queues, seller.name));
+    return auditId;
   }
 }
-
-type Reading = Parameters<typeof measureLists>[4];
 
 /** @throws why the list could not be read */
 function factsOf({ facts, problem }: ListDraft): ListFacts {

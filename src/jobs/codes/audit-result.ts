@@ -8,7 +8,7 @@ import {
   type Result,
   type ResultFormat,
   type ResultRow,
-} from '../../intake/results.js';
+} from '../../codes/lists/result.js';
 import type { Db } from '../../store/db.js';
 import { readAuditList } from '../../store/audits/progress.js';
 import { readAuditResults } from '../../store/audits/results.js';

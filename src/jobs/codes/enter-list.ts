@@ -1,20 +1,13 @@
-import { Readable } from 'node:stream';
-import { setFlagsFromString } from 'node:v8';
 import { hostName } from '../../domain/address.js';
 import { normalizeCode } from '../../domain/codes/code.js';
 import type { Confirm } from '../../domain/codes/second-look.js';
 import type { Json } from '../../domain/item.js';
-import type { Intake } from '../../intake/types.js';
+import type { Format, List } from '../../codes/lists/types.js';
 import { type AuditLoader, beginAudit } from '../../store/audits/loader.js';
-import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from '../../store/audits/types.js';
+import type { AuditSize, EnteredAudit, NewAudit } from '../../store/audits/types.js';
 import type { Db } from '../../store/db.js';
 import { ensureSeller } from '../../store/sellers.js';
 import { chunkSizeFor } from './pace.js';
-
-export interface NamedList {
-  readonly name: string;
-  readonly intake: Intake;
-}
 
 export interface AuditOptions {
   /** Milliseconds. */
@@ -31,14 +24,14 @@ interface AuditSeller {
 
 function newAudit(
   { name, requestsPerMinute }: AuditSeller,
-  lists: readonly NamedList[],
+  lists: readonly List[],
   { maxAge, canary, confirm = 'auto' }: AuditOptions,
 ): NewAudit {
   return {
     sellerId: name,
     source: lists.map((list) => list.name).join(', '),
     layout: layoutJson(lists),
-    columns: lists[0]?.intake.layout.columns ?? [],
+    columns: lists[0]?.layout.columns ?? [],
     chunkSize: chunkSizeFor(requestsPerMinute),
     maxAgeSeconds: maxAge === undefined ? null : Math.floor(maxAge / 1000),
     canary: canary ?? null,
@@ -46,32 +39,26 @@ function newAudit(
   };
 }
 
-interface ReadEvents<List> {
+interface EnterEvents {
   readonly signal: AbortSignal;
-  /** Called after each batch of rows. */
-  readonly onRead?: (list: List) => void;
+  /** Called with the number of entries that were sent to the store so far. */
+  readonly onSaved?: (entries: number) => void;
+  /** Called when all entries are in the store. If it throws, nothing is kept. */
+  readonly onLoaded?: (size: AuditSize) => Promise<void>;
 }
 
-interface EnterEvents<List> extends ReadEvents<List> {
-  /** Called when all lists are read. If it throws, nothing is kept. */
-  readonly onLoaded?: (report: LoadReport, loader: AuditLoader) => Promise<void> | void;
-}
-
-/**
- * Creates an audit of lists, which are read as one. Does not start it.
- * @throws {FileError} when a list breaks off or can't be read further
- */
-export async function enterLists<List extends NamedList>(
+/** Creates an audit of lists, which become one. Does not start it. */
+export async function enterLists(
   db: Db,
   seller: AuditSeller,
   lists: readonly List[],
   options: AuditOptions,
-  { signal, onRead, onLoaded }: EnterEvents<List>,
+  { signal, onSaved, onLoaded }: EnterEvents,
 ): Promise<EnteredAudit> {
   const loader = await beginAudit(db, newAudit(seller, lists, options));
   try {
-    const report = await loadLists(lists, loader, signal, onRead);
-    await onLoaded?.(report, loader);
+    await load(lists, loader, signal, onSaved);
+    if (onLoaded !== undefined) await onLoaded(await loader.measure());
     await ensureSeller(db, seller.name, hostName(seller.url));
     return await loader.finish();
   } finally {
@@ -80,34 +67,27 @@ export async function enterLists<List extends NamedList>(
   }
 }
 
-/**
- * Reads lists as `enterLists` does, and keeps nothing.
- * @throws {FileError} when a list breaks off or can't be read further
- */
-export async function measureLists<List extends NamedList>(
+/** Measures lists as `enterLists` would enter them, and keeps nothing. */
+export async function measureLists(
   db: Db,
   seller: AuditSeller,
   lists: readonly List[],
   options: AuditOptions,
-  { signal, onRead }: ReadEvents<List>,
-): Promise<{ readonly report: LoadReport; readonly size: AuditSize }> {
+  { signal, onSaved }: Omit<EnterEvents, 'onLoaded'>,
+): Promise<AuditSize> {
   const loader = await beginAudit(db, newAudit(seller, lists, options));
   try {
-    return {
-      report: await loadLists(lists, loader, signal, onRead),
-      size: await loader.measure(),
-    };
+    await load(lists, loader, signal, onSaved);
+    return await loader.measure();
   } finally {
     await loader.abort();
   }
 }
 
 /** Makes a list of codes given as arguments. */
-export function listOfCodes(codes: readonly string[]): NamedList {
-  const rows = codes.map((text, index) => {
-    return { line: index + 1, code: normalizeCode(text), columns: [text] };
-  });
-  const intake: Intake = {
+export function listOfCodes(codes: readonly string[]): List {
+  return {
+    name: 'arguments',
     layout: {
       format: 'json',
       encoding: 'utf-8',
@@ -119,19 +99,19 @@ export function listOfCodes(codes: readonly string[]): NamedList {
       codeColumn: 0,
       reasons: [],
     },
-    first: [],
-    rows: Readable.from([rows]),
-    tally: { rows: rows.length, rejected: 0, blankLines: 0, notes: [] },
-    close: () => Promise.resolve(),
+    entries: codes.map((text, index) => {
+      return { line: index + 1, code: normalizeCode(text), columns: [text] };
+    }),
+    rejected: 0,
+    blankLines: 0,
+    notes: [],
   };
-  return { name: 'arguments', intake };
 }
 
 /** The layouts of the lists, in the form that the audit stores. */
-export function layoutJson(lists: readonly NamedList[]): Json {
+export function layoutJson(lists: readonly List[]): Json {
   return {
-    lists: lists.map(({ name, intake }) => {
-      const { columns, codeColumn, reasons, ...layout } = intake.layout;
+    lists: lists.map(({ name, layout: { columns, codeColumn, reasons, ...layout } }) => {
       return { name, ...layout, column: columns[codeColumn] ?? null, reasons: [...reasons] };
     }),
   };
@@ -139,7 +119,7 @@ export function layoutJson(lists: readonly NamedList[]): Json {
 
 interface RejectedLine {
   readonly list: string;
-  /** `line 5`; in a workbook `row 5`; `record 3` where several share a line. */
+  /** `line 5`; in a workbook `row 5`, in JSON `value 5`. */
   readonly place: string;
   readonly why: string;
 }
@@ -156,51 +136,53 @@ export interface LoadReport {
 /** Rejected lines shown to a person. */
 export const SHOWN_REJECTED = 20;
 
-/**
- * Loads all lists into the store as one: the second list's line numbers continue the first's. Each
- * record gets its own number, even if several share a line, as in JSON.
- * @param onRead called after each batch of rows
- * @throws {FileError} when a list breaks off or can't be read further
- */
-export async function loadLists<List extends NamedList>(
+/** Collects what was tolerated or skipped while the lists were read, and their entries without a code. */
+export function reportOf(lists: readonly List[]): LoadReport {
+  const firstRejected: RejectedLine[] = [];
+  for (const { name, layout, entries } of lists) {
+    const unit = PLACES[layout.format] ?? 'line';
+    for (const entry of entries) {
+      if (firstRejected.length >= SHOWN_REJECTED) break;
+      if (!('rejected' in entry)) continue;
+      firstRejected.push({ list: name, place: `${unit} ${entry.line}`, why: entry.rejected });
+    }
+  }
+  return {
+    rejected: lists.reduce((sum, { rejected }) => sum + rejected, 0),
+    blankLines: lists.reduce((sum, { blankLines }) => sum + blankLines, 0),
+    firstRejected,
+    notes: lists.flatMap(({ name, notes }) =>
+      notes.map((note) => (lists.length === 1 ? note : `${name}: ${note}`)),
+    ),
+  };
+}
+
+const PLACES: Partial<Record<Format, string>> = { xlsx: 'row', json: 'value' };
+
+/** Entries that are sent to the store at once. */
+const BATCH = 1_000;
+
+/** Loads all lists into the store as one: the second list's line numbers continue the first's. */
+async function load(
   lists: readonly List[],
   loader: Pick<AuditLoader, 'add'>,
   signal: AbortSignal,
-  onRead: (list: List) => void = () => undefined,
-): Promise<LoadReport> {
-  // Without this, V8 starts to allocate rows in the old generation, where 70 MB of dead rows wait for
-  // a full collection.
-  setFlagsFromString('--no-allocation-site-pretenuring');
-  const firstRejected: RejectedLine[] = [];
-  let last = 0;
-  for (const list of lists) {
-    const before = last;
-    for await (const batch of list.intake.rows) {
+  onSaved: (entries: number) => void = () => undefined,
+): Promise<void> {
+  let saved = 0;
+  let before = 0;
+  for (const { entries } of lists) {
+    for (let at = 0; at < entries.length; at += BATCH) {
       signal.throwIfAborted();
-      const rows: AuditRow[] = [];
-      for (const row of batch) {
-        last = Math.max(last + 1, before + row.line);
-        rows.push(row.line === last ? row : { ...row, line: last });
-        if ('rejected' in row && firstRejected.length < SHOWN_REJECTED) {
-          const number = last - before;
-          const line = list.intake.layout.format === 'xlsx' ? 'row' : 'line';
-          const place = number === row.line ? `${line} ${number}` : `record ${number}`;
-          firstRejected.push({ list: list.name, place, why: row.rejected });
-        }
-      }
-      await loader.add(rows);
-      onRead(list);
+      const batch = entries.slice(at, at + BATCH);
+      await loader.add(
+        before === 0 ? batch : batch.map((entry) => ({ ...entry, line: before + entry.line })),
+      );
+      saved += batch.length;
+      onSaved(saved);
     }
+    before += entries.at(-1)?.line ?? 0;
   }
-  const tallies = lists.map(({ intake }) => intake.tally);
-  return {
-    rejected: tallies.reduce((sum, tally) => sum + tally.rejected, 0),
-    blankLines: tallies.reduce((sum, tally) => sum + tally.blankLines, 0),
-    firstRejected,
-    notes: lists.flatMap(({ name, intake }) =>
-      intake.tally.notes.map((note) => (lists.length === 1 ? note : `${name}: ${note}`)),
-    ),
-  };
 }
 
 /** Counts codes without a fresh verdict. */

@@ -1,24 +1,19 @@
 import { posix } from 'node:path';
-import { StringDecoder } from 'node:string_decoder';
+import { setImmediate } from 'node:timers/promises';
+import { buffer } from 'node:stream/consumers';
 import sax from 'sax';
-import { fromBufferPromise, type Entry, type ZipFile } from 'yauzl';
-import { FileError, TO_CSV } from './types.js';
+import { fromBufferPromise, type Entry as ZipEntry, type ZipFile } from 'yauzl';
+import { FileError } from '../../listing/file-error.js';
+import { UNSOLVED, type CellKind } from './columns.js';
+import { MOST_BYTES, roomCounter, TO_CSV, tooLarge, type Row } from './types.js';
 
 /*
- * Reads an Excel workbook (.xlsx; ECMA-376): XML files in a ZIP archive. Libraries for this hold a whole sheet in memory,
- * and decompress without a limit. This reader streams rows, and no part can exceed the bounds below.
+ * Reads an Excel workbook (.xlsx; ECMA-376): XML files in a ZIP archive. Libraries for this don't tell a number from a
+ * code that Excel converted, nor a formula without its result from an empty cell, and decompress without a limit.
  */
 
 /** Limits of a workbook. Excel itself limits only rows, columns and characters of a cell. */
-export const WORKBOOK_BOUNDS = {
-  /** Size of the file in bytes. It is in memory while it is read. */
-  file: 128 * 1024 ** 2,
-  /** Decompressed size of a sheet in bytes. */
-  sheet: 2 * 1024 ** 3,
-  /** Decompressed size of all shared strings in bytes. They are in memory. */
-  strings: 256 * 1024 ** 2,
-  /** Decompressed size of any other part in bytes. */
-  other: 16 * 1024 ** 2,
+const BOUNDS = {
   parts: 10_000,
   rows: 1_048_576,
   columns: 16_384,
@@ -26,39 +21,19 @@ export const WORKBOOK_BOUNDS = {
   depth: 50,
 } as const;
 
-/** A cell that is not empty. */
-export interface SheetCell {
-  /** From 0. */
-  readonly column: number;
-  /** Text unchanged, a number with Excel's 15 digits, or a date such as `2026-11-23 14:05:00`. */
-  readonly text: string;
-  /** `unsolved`: a formula without its result. */
-  readonly kind: 'text' | 'number' | 'date' | 'boolean' | 'error' | 'unsolved';
-}
-
-export interface SheetRow {
-  /** Row number in Excel, from 1. */
-  readonly number: number;
-  /** From left to right. */
-  readonly cells: readonly SheetCell[];
-  /** True if its text is longer than a record may be. The text is cut then. */
-  readonly tooLong: boolean;
-}
-
 export interface Sheet {
   readonly name: string;
   readonly hidden: boolean;
-  /** Reads rows on demand, in batches that may be empty. @throws FileError when the sheet is damaged or too large */
-  rows(): AsyncGenerator<readonly SheetRow[], void, undefined>;
+  /** Reads all rows, empty ones left out. @throws FileError when the sheet is damaged or too large */
+  rows(): Promise<readonly Row[]>;
 }
 
 /**
  * Opens a workbook.
- * @param maxLength longest row, in UTF-16 units
  * @returns its sheets in order, without chart sheets
  * @throws FileError when it is damaged, too large, has a password, or is no workbook
  */
-export async function openWorkbook(bytes: Buffer, maxLength: number): Promise<readonly Sheet[]> {
+export async function openWorkbook(bytes: Buffer): Promise<readonly Sheet[]> {
   const parts = await openParts(bytes);
   const root = await relationsOf(parts, '');
   const path = root.find(({ type }) => type === 'officeDocument')?.path ?? 'xl/workbook.xml';
@@ -68,12 +43,12 @@ export async function openWorkbook(bytes: Buffer, maxLength: number): Promise<re
   const { sheets, from1904 } = await readSheetList(parts, path);
   const relations = await relationsOf(parts, path);
   const target = (type: string) => relations.find((relation) => relation.type === type)?.path;
-  const strings = await readSharedStrings(parts, target('sharedStrings'), maxLength);
+  const strings = await readSharedStrings(parts, target('sharedStrings'));
   const dateStyles = await readDateStyles(parts, target('styles'));
   return sheets.flatMap(({ name, hidden, relationId }) => {
     const found = relations.find(({ id, type }) => id === relationId && type === 'worksheet');
     if (found === undefined) return [];
-    const rows = () => readRows(parts, found.path, { strings, dateStyles, from1904, maxLength });
+    const rows = () => readRows(parts, found.path, { strings, dateStyles, from1904 });
     return [{ name, hidden, rows }];
   });
 }
@@ -82,15 +57,17 @@ const AS_XLSX = 'Save it in Excel as an ordinary workbook (.xlsx) or as CSV (UTF
 
 interface Parts {
   readonly zip: ZipFile;
-  readonly entries: ReadonlyMap<string, Entry>;
+  readonly entries: ReadonlyMap<string, ZipEntry>;
 }
 
 async function openParts(bytes: Buffer): Promise<Parts> {
-  const entries = new Map<string, Entry>();
+  const entries = new Map<string, ZipEntry>();
   try {
     const zip = await fromBufferPromise(bytes);
     for await (const entry of zip.eachEntry()) {
-      if (entries.size >= WORKBOOK_BOUNDS.parts) throw tooLarge('parts');
+      if (entries.size >= BOUNDS.parts) {
+        throw new FileError(`the workbook has more than ${BOUNDS.parts} parts`, TO_CSV);
+      }
       // Ignore a second part of the same name. Programs differ in which one they read.
       const name = entry.fileName.toLowerCase();
       if (!entries.has(name)) entries.set(name, entry);
@@ -101,8 +78,24 @@ async function openParts(bytes: Buffer): Promise<Parts> {
   }
 }
 
-/** Bytes parsed at once. Few, since each cell of some 20 bytes may refer to a string of any length. */
-const PIECE_BYTES = 4096;
+/** Decompresses a part. @throws FileError when it is missing, too large or has a password */
+async function readPart({ zip, entries }: Parts, path: string): Promise<string> {
+  const entry = entries.get(path.toLowerCase());
+  if (entry === undefined) throw damaged(new Error(`it has no part ${path}`));
+  if (entry.isEncrypted()) {
+    const remedy = 'Remove the password in Excel, or save it as CSV (UTF-8).';
+    throw new FileError('the workbook has a password', remedy);
+  }
+  // yauzl fails if a part is larger than the size in its header.
+  if (entry.uncompressedSize > MOST_BYTES) {
+    throw new FileError('the workbook has a part that is too large', TO_CSV);
+  }
+  try {
+    return (await buffer(await zip.openReadStreamPromise(entry))).toString('utf8');
+  } catch (error) {
+    throw damaged(error);
+  }
+}
 
 /** Called for each element and text. Names have no namespace prefix. */
 interface Handlers {
@@ -111,24 +104,15 @@ interface Handlers {
   readonly close?: (name: string) => void;
 }
 
-/** Parses a part. Yields after each piece, so that the caller can use the rows so far. */
-async function* parseInPieces(
-  { zip, entries }: Parts,
-  path: string,
-  maxBytes: number,
-  { open, text, close }: Handlers,
-): AsyncGenerator<void, void, undefined> {
-  const entry = entries.get(path.toLowerCase());
-  if (entry === undefined) throw damaged(new Error(`it has no part ${path}`));
-  if (entry.isEncrypted()) throw new FileError('the workbook has a password', REMOVE_PASSWORD);
-  // yauzl fails if a part is larger than the size in its header.
-  if (entry.uncompressedSize > maxBytes) throw tooLarge('bytes');
-  // sax limits text, names and attributes to 64 KiB a piece, and reads no external entities. A document type, which could
-  // define others, is refused below.
+/** Characters after which other work of the process gets a turn. */
+const TURN_CHARACTERS = 1024 * 1024;
+
+/** Parses a part. sax reads no external entities. A document type, which could define others, is refused. */
+async function parsePart(parts: Parts, path: string, { open, text, close }: Handlers) {
+  const xml = await readPart(parts, path);
   const parser = sax.parser(true, { strictEntities: true, position: false } as sax.SAXOptions);
   let depth = 0;
   Object.assign(parser, {
-    position: 0,
     onerror(error: Error) {
       throw error;
     },
@@ -136,7 +120,7 @@ async function* parseInPieces(
       throw new Error('it has a document type');
     },
     onopentag({ name, attributes }: sax.Tag) {
-      if (++depth > WORKBOOK_BOUNDS.depth) throw new Error('its elements are nested too deeply');
+      if (++depth > BOUNDS.depth) throw new Error('its elements are nested too deeply');
       open(localName(name), attributes);
     },
     onclosetag(name: string) {
@@ -146,31 +130,14 @@ async function* parseInPieces(
     ...(text === undefined ? {} : { ontext: text, oncdata: text }),
   });
   try {
-    const stream = await zip.openReadStreamPromise(entry);
-    try {
-      const decoder = new StringDecoder('utf8');
-      for await (const piece of stream as AsyncIterable<Buffer>) {
-        for (let at = 0; at < piece.length; at += PIECE_BYTES) {
-          const text = decoder.write(piece.subarray(at, at + PIECE_BYTES));
-          // The 64 KiB limit needs `position`. If sax counted it, that would take a quarter of the parse time.
-          parser.position += text.length;
-          parser.write(text);
-          yield;
-        }
-      }
-      parser.close();
-    } finally {
-      stream.destroy();
+    for (let at = 0; at < xml.length; at += TURN_CHARACTERS) {
+      parser.write(xml.slice(at, at + TURN_CHARACTERS));
+      await setImmediate();
     }
+    parser.close();
   } catch (error) {
     throw damaged(error);
   }
-  yield;
-}
-
-/** Parses a whole part. */
-async function parse(parts: Parts, path: string, maxBytes: number, to: Handlers): Promise<void> {
-  for await (const _ of parseInPieces(parts, path, maxBytes, to));
 }
 
 function localName(name: string): string {
@@ -190,7 +157,7 @@ async function relationsOf(parts: Parts, path: string): Promise<readonly Relatio
   const listed = posix.join(dir, '_rels', `${base}.rels`);
   const relations: Relation[] = [];
   if (!parts.entries.has(listed.toLowerCase())) return relations;
-  await parse(parts, listed, WORKBOOK_BOUNDS.other, {
+  await parsePart(parts, listed, {
     open(name, { Id = '', Type = '', Target = '', TargetMode }) {
       // Never open anything outside the workbook.
       if (name !== 'Relationship' || TargetMode === 'External') return;
@@ -206,7 +173,7 @@ async function readSheetList(parts: Parts, path: string) {
   let from1904 = false;
   let isWorkbook = false;
   if (!parts.entries.has(path.toLowerCase())) throw noWorkbook();
-  await parse(parts, path, WORKBOOK_BOUNDS.other, {
+  await parsePart(parts, path, {
     open(name, attributes) {
       if (name === 'workbook') isWorkbook = true;
       if (name === 'workbookPr') from1904 = /^(?:1|true)$/.test(attributes['date1904'] ?? '');
@@ -221,53 +188,24 @@ async function readSheetList(parts: Parts, path: string) {
   return { sheets, from1904 };
 }
 
-/** Strings as consecutive bytes, which take a third of the memory of a million strings. */
-class SharedStrings {
-  #bytes = Buffer.alloc(64 * 1024);
-  #ends: number[] = [];
-
-  add(text: string): void {
-    const start = this.#ends.at(-1) ?? 0;
-    const end = start + Buffer.byteLength(text);
-    if (end > this.#bytes.length) {
-      const more = Buffer.alloc(Math.max(end, this.#bytes.length * 2));
-      this.#bytes.copy(more, 0, 0, start);
-      this.#bytes = more;
-    }
-    this.#bytes.write(text, start);
-    this.#ends.push(end);
-  }
-
-  get(index: number): string | null {
-    const end = this.#ends[index];
-    return end === undefined ? null : this.#bytes.toString('utf8', this.#ends[index - 1] ?? 0, end);
-  }
-}
-
 /** Reads the strings that cells refer to by number. Joins formatted runs and leaves out phonetic text. */
-async function readSharedStrings(
-  parts: Parts,
-  path: string | undefined,
-  maxLength: number,
-): Promise<SharedStrings> {
-  const strings = new SharedStrings();
+async function readSharedStrings(parts: Parts, path: string | undefined): Promise<string[]> {
+  const strings: string[] = [];
   if (path === undefined) return strings;
   let text = '';
   let inText = false;
   let isPhonetic = false;
-  await parse(parts, path, WORKBOOK_BOUNDS.strings, {
+  await parsePart(parts, path, {
     open(name) {
       if (name === 'si') text = '';
       if (name === 'rPh') isPhonetic = true;
       inText = name === 't' && !isPhonetic;
     },
     text(piece) {
-      if (!inText) return;
-      text += piece;
-      if (text.length > maxLength) throw tooLarge('text');
+      if (inText) text += piece;
     },
     close(name) {
-      if (name === 'si') strings.add(unescaped(text));
+      if (name === 'si') strings.push(unescaped(text));
       if (name === 'rPh') isPhonetic = false;
       inText = false;
     },
@@ -281,7 +219,7 @@ async function readDateStyles(parts: Parts, path: string | undefined): Promise<b
   const styles: boolean[] = [];
   if (path === undefined) return styles;
   let inCellStyles = false;
-  await parse(parts, path, WORKBOOK_BOUNDS.other, {
+  await parsePart(parts, path, {
     open(name, { numFmtId = '', formatCode = '' }) {
       if (name === 'numFmt') custom.set(numFmtId, isDateFormat(formatCode));
       if (name === 'cellXfs') inCellStyles = true;
@@ -307,42 +245,34 @@ function isDateFormat(code: string): boolean {
 
 /** The facts about a workbook that its cells depend on. */
 interface CellContext {
-  readonly strings: SharedStrings;
+  readonly strings: readonly string[];
   readonly dateStyles: readonly boolean[];
   /** True if days count from 1904, as in old workbooks from a Mac. */
   readonly from1904: boolean;
-  readonly maxLength: number;
 }
 
-async function* readRows(
-  parts: Parts,
-  path: string,
-  context: CellContext,
-): AsyncGenerator<readonly SheetRow[], void, undefined> {
-  const { maxLength } = context;
-  let rows: SheetRow[] = [];
-  let cells: SheetCell[] = [];
+async function readRows(parts: Parts, path: string, context: CellContext): Promise<Row[]> {
+  const rows: Row[] = [];
+  const count = roomCounter();
+  let cells: string[] = [];
+  let kinds = '';
   let number = 0;
   let column = -1;
-  let size = 0;
   let characters = 0;
   let cell = { type: 'n', style: 0, text: '', hasFormula: false };
   let inValue = false;
   let isPhonetic = false;
-  const parsing = parseInPieces(parts, path, WORKBOOK_BOUNDS.sheet, {
+  await parsePart(parts, path, {
     open(name, { r, t = 'n', s = '0' }) {
       if (name === 'row') {
         const next = r === undefined ? number + 1 : Number(r);
-        if (!(next > number && next <= WORKBOOK_BOUNDS.rows)) throw new Error('its rows overlap');
+        if (!(next > number && next <= BOUNDS.rows)) throw new Error('its rows overlap');
         number = next;
         column = -1;
-        size = 0;
-        cells = [];
+        [cells, kinds] = [[], ''];
       } else if (name === 'c') {
         const next = r === undefined ? column + 1 : columnOf(r);
-        if (!(next > column && next < WORKBOOK_BOUNDS.columns)) {
-          throw new Error('its cells overlap');
-        }
+        if (!(next > column && next < BOUNDS.columns)) throw new Error('its cells overlap');
         column = next;
         cell = { type: t, style: Number(s), text: '', hasFormula: false };
       } else if (name === 'f') cell.hasFormula = true;
@@ -350,43 +280,27 @@ async function* readRows(
       inValue = name === 'v' || (name === 't' && !isPhonetic);
     },
     text(piece) {
-      if (inValue && cell.text.length <= maxLength) cell.text += piece;
+      if (inValue) cell.text += piece;
     },
     close(name) {
       inValue = false;
       if (name === 'rPh') isPhonetic = false;
       if (name === 'c') {
         const value = valueOf(cell, context);
-        const room = maxLength - size;
-        if (value !== null) {
-          size += value.text.length + 1;
-          const text = value.text.slice(0, Math.max(0, room));
-          if (text !== '' || value.text === '') cells.push({ column, kind: value.kind, text });
-        }
+        if (value === null) return;
+        // Many cells may refer to the same long string.
+        if ((characters += value.text.length) > MOST_BYTES) throw tooLarge('128 MB of text');
+        while (cells.length < column) cells.push('');
+        cells.push(value.text);
+        kinds = kinds.padEnd(column, 't') + value.kind;
       }
       if (name !== 'row') return;
-      rows.push({ number, cells, tooLong: size > maxLength });
-      characters += Math.min(size, maxLength);
-      cells = [];
+      count(cells.length);
+      rows.push(/[^t]/.test(kinds) ? { line: number, cells, kinds } : { line: number, cells });
     },
   });
-  let pieces = 0;
-  for await (const _ of parsing) {
-    const isFull = rows.length >= BATCH_ROWS || characters >= BATCH_CHARACTERS;
-    if (!isFull && ++pieces < BATCH_PIECES) continue;
-    const batch = rows;
-    rows = [];
-    characters = 0;
-    pieces = 0;
-    yield batch;
-  }
-  yield rows;
+  return rows;
 }
-
-/** A batch ends after about this many rows or characters, or after this many pieces without them. */
-const BATCH_ROWS = 500;
-const BATCH_CHARACTERS = 1024 * 1024;
-const BATCH_PIECES = 256;
 
 /** `B5` → 1. */
 function columnOf(reference: string): number {
@@ -396,35 +310,41 @@ function columnOf(reference: string): number {
   return column - 1;
 }
 
+interface CellValue {
+  /** Text unchanged, a number with Excel's 15 digits, or a date such as `2026-11-23 14:05:00`. */
+  readonly text: string;
+  readonly kind: CellKind;
+}
+
 /** The value of a cell, or null if it is empty. */
 function valueOf(
   cell: { type: string; style: number; text: string; hasFormula: boolean },
   { strings, dateStyles, from1904 }: CellContext,
-): Omit<SheetCell, 'column'> | null {
+): CellValue | null {
   const { type, text } = cell;
-  if (text === '') return cell.hasFormula ? { kind: 'unsolved', text } : null;
+  if (text === '') return cell.hasFormula ? { kind: UNSOLVED, text } : null;
   switch (type) {
     case 's': {
-      const shared = strings.get(Number(text));
-      if (shared === null) throw new Error('a cell refers to a missing string');
-      return shared === '' ? null : { kind: 'text', text: shared };
+      const shared = strings[Number(text)];
+      if (shared === undefined) throw new Error('a cell refers to a missing string');
+      return shared === '' ? null : { kind: 't', text: shared };
     }
     case 'str':
     case 'inlineStr':
-      return { kind: 'text', text: unescaped(text) };
+      return { kind: 't', text: unescaped(text) };
     case 'b':
-      return { kind: 'boolean', text: text.trim() === '1' ? 'TRUE' : 'FALSE' };
+      return { kind: 'b', text: text.trim() === '1' ? 'TRUE' : 'FALSE' };
     case 'e':
-      return { kind: 'error', text };
+      return { kind: 'e', text };
     case 'd':
-      return { kind: 'date', text };
+      return { kind: 'd', text };
     default: {
       const value = Number(text);
       if (!Number.isFinite(value)) throw new Error('a number can’t be parsed');
       const date = dateStyles[cell.style] === true ? dateText(value, from1904) : null;
-      if (date !== null) return { kind: 'date', text: date };
+      if (date !== null) return { kind: 'd', text: date };
       // Excel computes with 17 digits, but shows and accepts 15.
-      return { kind: 'number', text: String(Number(value.toPrecision(15))) };
+      return { kind: 'n', text: String(Number(value.toPrecision(15))) };
     }
   }
 }
@@ -451,17 +371,6 @@ function dateText(days: number, from1904: boolean): string | null {
   const iso = new Date(Date.UTC(1899, 11, 30) + ms).toISOString();
   if (days < 1) return iso.slice(11, 19);
   return ms % DAY_MS === 0 ? iso.slice(0, 10) : `${iso.slice(0, 10)} ${iso.slice(11, 19)}`;
-}
-
-const REMOVE_PASSWORD = 'Remove the password in Excel, or save it as CSV (UTF-8).';
-
-function tooLarge(what: 'parts' | 'bytes' | 'text'): FileError {
-  const problem = {
-    parts: `has more than ${WORKBOOK_BOUNDS.parts} parts`,
-    bytes: 'has a part that is too large',
-    text: 'has text that is longer than a record may be',
-  }[what];
-  return new FileError(`the workbook ${problem}`, TO_CSV);
 }
 
 function noWorkbook(): FileError {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { doubtOf } from '../../src/intake/columns.js';
-import { readCodes } from '../../src/intake/read-codes.js';
-import { code, codesOf, pieces, refusal } from './support.js';
+import { doubtOf } from '../../../src/codes/lists/doubt.js';
+import { readList } from '../../../src/codes/lists/read-list.js';
+import { code, codesOf, refusal } from './support.js';
 
 const hex = (n: number): string => n.toString(16).padStart(37, 'a1b2c3d4e5f60718');
 const many = <T>(count: number, of: (n: number) => T): T[] =>
@@ -9,7 +9,7 @@ const many = <T>(count: number, of: (n: number) => T): T[] =>
 const lines = (count: number, of: (n: number) => string): string => many(count, of).join('\n');
 
 async function doubt(text: string, known: readonly string[] = [], name = 'list.txt') {
-  return doubtOf(await readCodes(pieces(Buffer.from(text)), { name }), known);
+  return doubtOf(await readList(Buffer.from(text), { name }), known);
 }
 
 describe('a list', () => {
@@ -116,10 +116,5 @@ describe('a table without codes', () => {
     expect(await refusal('1;2\n3;4\n', { name: 'a.csv' })).toContain(
       'The list has no header: set --column to a number from 1 to 2.',
     );
-  });
-
-  it('is refused if all lines are too long', async () => {
-    const message = await refusal('x'.repeat(2_000_000), { name: 'a.csv' });
-    expect(message).toContain('the first lines are longer than a record may be');
   });
 });

@@ -7,8 +7,8 @@ import {
   PLAIN_CSV,
   uniqueNames,
   type CsvDialect,
-} from '../domain/csv.js';
-import type { WorkbookColumn } from './write-workbook.js';
+} from '../../domain/csv.js';
+import type { WorkbookColumn } from '../../listing/write-workbook.js';
 
 export const RESULT_FORMATS = ['csv', 'json', 'ndjson', 'xlsx'] as const;
 export type ResultFormat = (typeof RESULT_FORMATS)[number];
@@ -92,7 +92,7 @@ async function* sheetPieces(
   rows: Rows,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   // Loaded on demand: only workbooks need its library.
-  const { workbookChunks } = await import('./write-workbook.js');
+  const { workbookChunks } = await import('../../listing/write-workbook.js');
   const columns = [
     ...listNames.map((name) => ({ name, kind: 'text' as const })),
     ...RESULT_COLUMNS.map((column, at) => ({

@@ -6,8 +6,8 @@ import {
   resultPieces,
   type ResultFormat,
   type ResultRow,
-} from '../../src/intake/results.js';
-import { COMMA_CSV, PLAIN_CSV, type CsvDialect } from '../../src/domain/csv.js';
+} from '../../../src/codes/lists/result.js';
+import { COMMA_CSV, PLAIN_CSV, type CsvDialect } from '../../../src/domain/csv.js';
 import { readAll } from './support.js';
 
 const VALID: ResultRow['result'] = {

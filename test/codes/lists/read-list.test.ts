@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { Secret } from '../../src/domain/secret.js';
-import type { IntakeOptions } from '../../src/intake/types.js';
+import { Secret } from '../../../src/domain/secret.js';
+import type { ListOptions } from '../../../src/codes/lists/types.js';
 import { code, codesOf, readAll, refusal } from './support.js';
 
 describe('a list of one code a line', () => {
   it('may have any line ends, and none after the last line', async () => {
     const text = 'one-code\r\ntwo-code\rthree-code\n\nfour-code';
-    const { rows, layout } = await readAll(text, { sizes: [1] });
+    const { rows, layout } = await readAll(text);
     expect(layout).toMatchObject({ format: 'txt', header: false, columns: ['code'] });
     expect(rows).toEqual([
       { line: 1, code: 'one-code', columns: ['one-code'] },
@@ -38,17 +38,6 @@ describe('a list of one code a line', () => {
     ]);
   });
 
-  it('has a line that is too long cut, and the next one read', async () => {
-    const long = 'x'.repeat(50_000);
-    const options = { format: 'txt', maxRecordBytes: 1000, sizes: [999, 1, 7] } as const;
-    const { rows } = await readAll(`a\r\n${long}\r\n${long}\rb`, options);
-    expect(rows.map(({ line }) => line)).toEqual([1, 2, 3, 4]);
-    const rejected = 'is longer than the 1000 characters a line may have';
-    expect(rows[1]).toMatchObject({ rejected });
-    expect(rows[1]?.columns[0]?.length).toBeLessThan(300);
-    expect(rows[3]).toMatchObject({ code: 'b' });
-  });
-
   it('may have a header', async () => {
     const options = { column: 'purchase code' };
     const { layout, rows } = await readAll(`Purchase code\n${code(1)}\n`, options);
@@ -66,7 +55,7 @@ describe('a list of one code a line', () => {
 const KEY = 'c0ffee00deadbeef0123456789abcdefc0ffee00deadbeef0123456789abcdef';
 const SHORT = 'Abc-1234';
 const keys = [new Secret(KEY), new Secret(SHORT)];
-const read = (text: string, options: Partial<IntakeOptions> = {}) =>
+const read = (text: string, options: Partial<ListOptions> = {}) =>
   readAll(text, { keys, ...options });
 
 describe('an API key in a list', () => {
@@ -102,7 +91,7 @@ describe('an API key in a list', () => {
     expect(await codesOf(`x${SHORT}\n${SHORT}9\n`, { keys })).toEqual([`x${SHORT}`, `${SHORT}9`]);
   });
 
-  it.each<[string, string, Partial<IntakeOptions>]>([
+  it.each<[string, string, Partial<ListOptions>]>([
     ['a header', `${KEY},code\nx,${code(1)}\n`, { name: 'a.csv' }],
     ['a name in JSON', `[{"${KEY}":"x","code":"${code(1)}"}]`, {}],
     ['the name of a list in JSON', `{"${KEY}":["${code(1)}"]}`, { format: 'json' }],
@@ -111,7 +100,7 @@ describe('an API key in a list', () => {
     expect(JSON.stringify(layout)).not.toContain(KEY.slice(0, 20));
   });
 
-  it.each<[string, string, Partial<IntakeOptions>]>([
+  it.each<[string, string, Partial<ListOptions>]>([
     ['no column of codes', `${KEY},name\n1,x\n2,y\n`, {}],
     ['no such column', `code,name\n${code(1)},x\n`, { column: KEY }],
     ['two lists', `{"${KEY}":["a"],"b":["c"]}`, { format: 'json' }],

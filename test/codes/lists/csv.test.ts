@@ -1,12 +1,11 @@
 import { stringify } from 'csv-stringify/sync';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { unescapeFormula } from '../../src/domain/csv.js';
-import { planCsv } from '../../src/intake/csv-list.js';
-import type { IntakeOptions } from '../../src/intake/types.js';
-import { code, codesOf, readAll, readInPieces, refusal, utf16be } from './support.js';
+import { unescapeFormula } from '../../../src/domain/csv.js';
+import type { ListOptions } from '../../../src/codes/lists/types.js';
+import { code, codesOf, readAll, refusal, utf16be } from './support.js';
 
-type Options = Partial<IntakeOptions>;
+type Options = Partial<ListOptions>;
 const named = { name: 'a.csv' };
 const many = <T>(count: number, of: (n: number) => T): T[] =>
   Array.from({ length: count }, (_, n) => of(n));
@@ -105,7 +104,7 @@ describe('an invalid CSV record', () => {
       'The quote that opens in line 2 is never closed: it is read as a character, and each line as a record.',
     ]);
     const text = `${header}a,"${code(1)},x\nb,${code(2)},"y\n${'c,d,e\n'.repeat(20)}f,${code(3)},"z\n`;
-    const { tally } = await readAll(text, { ...named, maxRecordBytes: 100 });
+    const { tally } = await readAll(text, named);
     expect(tally.notes[0]).toMatch(/^3 quotes are never closed, the first opens in line 2: they /);
   });
 
@@ -117,15 +116,9 @@ describe('an invalid CSV record', () => {
       ['line 2: has 4 cells instead of 3 and extends to line 3: is a quote left open?', code(2)],
     ],
     [
-      'is rejected if it is too long, and the next one is read',
-      `a,${code(1)},${'x'.repeat(5000)}\nb,${code(2)},c\n`,
-      { maxRecordBytes: 1000 },
-      ['line 2: is longer than the 1000 characters a record may have', code(2)],
-    ],
-    [
-      'is split into lines if a quoted cell is too long',
-      `a,${code(1)},"${'a line of the book\n'.repeat(100)}"\nb,${code(2)},c\n`,
-      { maxRecordBytes: 500 },
+      'is split into lines if a quoted cell is longer than a megabyte',
+      `a,${code(1)},"${`a line of the book${'.'.repeat(20_000)}\n`.repeat(100)}"\nb,${code(2)},c\n`,
+      {},
       [code(1), ...many(99, (n) => `line ${n + 3}: ends before the column of codes`), code(2)],
     ],
   ])('%s', async (_what, text, options, codes) => {
@@ -148,7 +141,7 @@ const buyers = `purchase_code,buyer,country\n${three}`;
 const formulas = '="2026-01-02",="ab-123456",="12.5000"\n="2026-01-03",="cd-567890",="9.00"';
 
 describe('the header and the column of codes', () => {
-  it.each<[string, IntakeOptions['column'], string, string]>([
+  it.each<[string, ListOptions['column'], string, string]>([
     [`${A};19,90\n${B};5,00`, undefined, 'csv ";" none 0', 'separated by semicolons'],
     [`name\tcode\nA\t${A}`, undefined, 'csv "\\t" header 1', 'separated by tabs'],
     [`purchase_code,buyer\n${dated}`, undefined, 'csv "," header 0', 'by its name'],
@@ -245,7 +238,6 @@ describe('any table', () => {
     quoted: fc.boolean(),
     end: fc.constantFrom('\r\n', '\n', '\r'),
     lastEnd: fc.boolean(),
-    sizes: fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 5 }),
     encode: fc.constantFrom<(text: string) => Uint8Array>(
       (text) => Buffer.from(text),
       (text) => Buffer.from(`\uFEFF${text}`),
@@ -254,14 +246,14 @@ describe('any table', () => {
     ),
   });
 
-  it('is read cell by cell, whatever its delimiter, quotes, line ends, encoding and pieces', async () => {
+  it('is read cell by cell, whatever its delimiter, quotes, line ends and encoding', async () => {
     await fc.assert(
-      fc.asyncProperty(table, style, async (records, { sizes, encode, end, lastEnd, ...csv }) => {
+      fc.asyncProperty(table, style, async (records, { encode, end, lastEnd, ...csv }) => {
         const names = (records[0] ?? []).slice(1).map((_, n) => `column ${n}`);
         const header = ['purchase_code', ...names];
         const ends = { record_delimiter: end, eof: lastEnd, quote_record_delimiter: true };
         const text = stringify([header, ...records], { ...csv, ...ends });
-        const { rows, layout } = await readAll(encode(text), { sizes });
+        const { rows, layout } = await readAll(encode(text));
         const { delimiter } = csv;
         expect(layout).toMatchObject({ delimiter, header: true, columns: header, codeColumn: 0 });
         let line = 2;
@@ -276,19 +268,16 @@ describe('any table', () => {
     );
   });
 
-  it('is read to its end, and the same in pieces, whatever its characters', async () => {
+  it('is read to its end, whatever its characters', async () => {
     const junk = fc.string({
       unit: fc.constantFrom(...['"', ',', '\n', '\r', 'a', '1', "'", ' ']),
       minLength: 1,
     });
     await fc.assert(
-      fc.asyncProperty(junk, fc.integer({ min: 1, max: 9 }), async (rest, size) => {
+      fc.asyncProperty(junk, async (rest) => {
         const text = `code,b,c\n${code(1)},x,y\n${rest}`;
         const { rows } = await readAll(text, { name: 'a.csv' });
         expect(rows[0]).toMatchObject({ line: 2, code: code(1) });
-        const sample = { text, whole: true, column: undefined, maxLength: 30 };
-        const plan = planCsv({ ...sample, mask: (cell) => cell });
-        expect(readInPieces(plan, text, size)).toEqual(readInPieces(plan, text, Infinity));
       }),
       { numRuns: 500 },
     );

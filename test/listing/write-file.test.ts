@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { assertWritable, writeWhole } from '../../src/intake/write-whole.js';
+import { assertWritable, writeWhole } from '../../src/listing/write-file.js';
 
 let folder: string;
 let path: string;

@@ -2,11 +2,12 @@ import fc from 'fast-check';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readCodes } from '../../src/intake/read-codes.js';
-import { openSource } from '../../src/intake/source.js';
-import { codesOf, pieces, readAll, refusal, utf16be } from './support.js';
+import { openFile, readBytes } from '../../../src/codes/lists/bytes.js';
+import { MOST_BYTES, MOST_LINES } from '../../../src/codes/lists/types.js';
+import { codesOf, readAll, refusal, utf16be } from './support.js';
 
 let folder: string;
 beforeAll(async () => {
@@ -18,10 +19,9 @@ describe('a file', () => {
   it('is read from its path', async () => {
     const path = join(folder, 'codes.txt');
     await writeFile(path, 'a-code\nb-code\n');
-    const intake = await readCodes(await openSource(path), { name: path });
-    const texts: unknown[] = [];
-    for await (const batch of intake.rows) texts.push(...batch);
-    expect(texts).toHaveLength(2);
+    const { bytes, size } = await openFile(path);
+    expect((await readBytes(bytes)).toString()).toBe('a-code\nb-code\n');
+    expect(size).toBe(14);
   });
 
   it.each([
@@ -30,13 +30,13 @@ describe('a file', () => {
     ['codes.txt/x', 'there is no such file'],
   ])('that can’t be read is reported: %s', async (name, problem) => {
     await writeFile(join(folder, 'codes.txt'), 'a');
-    await expect(openSource(join(folder, name))).rejects.toThrow(problem);
+    await expect(openFile(join(folder, name))).rejects.toThrow(problem);
   });
 });
 
 describe('a compressed list', () => {
   it('is recognized by its first bytes, and its format by the name without .gz', async () => {
-    const { layout, rows } = await readAll(gzipSync('code\nx\n'), { name: 'a.csv.gz', sizes: [5] });
+    const { layout, rows } = await readAll(gzipSync('code\nx\n'), { name: 'a.csv.gz' });
     expect(layout).toMatchObject({ compressed: true, format: 'csv' });
     expect(rows).toEqual([{ line: 2, code: 'x', columns: ['x'] }]);
   });
@@ -47,10 +47,8 @@ describe('a compressed list', () => {
   });
 
   it('is refused if it expands to more than the limit', async () => {
-    const bomb = gzipSync('x'.repeat(999) + '\n' + 'y\n'.repeat(2_000_000));
-    expect(await refusal(bomb, { maxUnpackedBytes: 1_000_000 })).toContain(
-      'expands to more than 1000000 bytes',
-    );
+    const bomb = gzipSync(Buffer.alloc(MOST_BYTES + 1, 'code-123\n'));
+    expect(await refusal(bomb)).toContain('a list may have at most 128 MB, decompressed');
   });
 
   it('is refused if it is cut off or damaged', async () => {
@@ -80,63 +78,6 @@ describe('a file that is no list', () => {
   });
 });
 
-describe('a source', () => {
-  /** A source that records how it is used. */
-  function observed(text: string, times: number) {
-    const use = { pieces: 0, closed: false };
-    async function* source(): AsyncGenerator<Uint8Array, void, undefined> {
-      try {
-        for (; use.pieces < times; use.pieces++) {
-          yield Buffer.from(text);
-          await Promise.resolve();
-        }
-      } finally {
-        use.closed = true;
-      }
-    }
-    return { use, source: source() };
-  }
-
-  it('is read on demand', async () => {
-    const { use, source } = observed('code-123\n'.repeat(10_000), 1000);
-    const intake = await readCodes(source, { name: 'stdin' });
-    const rows = intake.rows[Symbol.asyncIterator]();
-    await rows.next();
-    expect(use.pieces).toBeLessThan(10);
-    await rows.return?.();
-    expect(use.closed).toBe(true);
-  });
-
-  it('is closed when its beginning is refused', async () => {
-    const { use, source } = observed('\0\x01\x02', 1_000_000);
-    await expect(readCodes(source, { name: 'stdin' })).rejects.toThrow('binary');
-    expect(use.closed).toBe(true);
-  });
-
-  it('is closed by `close`, compressed or not', async () => {
-    const plain = observed('code-123\n'.repeat(10_000), 1000);
-    const intake = await readCodes(plain.source, { name: 'stdin' });
-    await intake.close();
-    expect(plain.use.closed).toBe(true);
-    const packed = pieces(gzipSync('a\nb\n'.repeat(1e6)), [100]);
-    const compressed = await readCodes(packed, { name: 'stdin' });
-    await compressed.close();
-    await compressed.close();
-  });
-
-  it('passes on its own error', async () => {
-    async function* failing(): AsyncGenerator<Uint8Array, void, undefined> {
-      yield Buffer.from('code-123\n'.repeat(50_000));
-      await Promise.resolve();
-      throw new Error('the disk is gone');
-    }
-    const intake = await readCodes(failing(), { name: 'stdin' });
-    await expect(async () => {
-      for await (const _ of intake.rows);
-    }).rejects.toThrow('the disk is gone');
-  });
-});
-
 const TEXT = 'naïve-ключ-鍵-1\ncode-two\n';
 const CODES = ['naïve-ключ-鍵-1', 'code-two'];
 const LATIN = Buffer.from('Müller;€-code-1\nMeyer;code-2\n'.replace('€', '\x80'), 'latin1');
@@ -149,12 +90,10 @@ describe('the encoding', () => {
     ['utf-16be', utf16be(`\uFEFF${TEXT}`)],
     ['utf-16le', Buffer.from(`${TEXT}and-more-ascii\n`.repeat(3), 'utf16le')],
     ['utf-16be', utf16be(`${TEXT}and-more-ascii\n`.repeat(3))],
-  ] as const)('is recognized as %s, in pieces of any size', async (encoding, bytes) => {
-    for (const size of [1, 2, 3, 7, 1000]) {
-      const { layout, rows } = await readAll(bytes, { sizes: [size] });
-      expect(layout.encoding).toBe(encoding);
-      expect(rows.slice(0, 2).map(({ columns }) => columns[0])).toEqual(CODES);
-    }
+  ] as const)('is recognized as %s', async (encoding, bytes) => {
+    const { layout, rows } = await readAll(bytes);
+    expect(layout.encoding).toBe(encoding);
+    expect(rows.slice(0, 2).map(({ columns }) => columns[0])).toEqual(CODES);
   });
 
   it('is windows-1252 if the bytes are not valid utf-8, with a reason', async () => {
@@ -164,40 +103,54 @@ describe('the encoding', () => {
     expect(rows[0]?.columns).toEqual(['Müller', '€-code-1']);
   });
 
-  it('switches to windows-1252 at the first invalid byte if everything before it is ASCII', async () => {
+  it('is windows-1252 even if the first invalid byte comes late', async () => {
     const many = 'Smith;code-123\n'.repeat(40_000);
     const bytes = Buffer.concat([Buffer.from(many), LATIN]);
-    const { layout, rows, tally } = await readAll(bytes, { column: '2', sizes: [4096] });
-    expect(layout.encoding).toBe('utf-8');
+    const { layout, rows } = await readAll(bytes, { column: '2' });
+    expect(layout.encoding).toBe('windows-1252');
     expect(rows[40_000]?.columns).toEqual(['Müller', '€-code-1']);
-    expect(tally.notes).toEqual([expect.stringContaining('windows-1252')]);
   });
 
   it('may be mixed: a row with invalid bytes in its code is rejected', async () => {
     const many = 'Müller;code-123\n'.repeat(40_000);
     const bytes = Buffer.concat([Buffer.from(many), LATIN]);
-    const { rows, tally } = await readAll(bytes, { column: '2', sizes: [4096] });
+    const { rows, tally } = await readAll(bytes, { column: '2' });
     expect(rows[40_000]).toMatchObject({ line: 40_001, rejected: expect.stringContaining('read') });
     expect(rows[40_001]).toMatchObject({ code: 'code-2' });
     expect(tally).toMatchObject({ rejected: 1 });
     expect(tally.notes).toEqual([expect.stringContaining('utf-8')]);
   });
 
-  it('does not change the rows, however the pieces are cut', async () => {
+  it('does not change the rows', async () => {
     const lines = fc.array(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 }), {
       minLength: 1,
       maxLength: 10,
     });
-    const sizes = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 5 });
     await fc.assert(
-      fc.asyncProperty(lines, sizes, async (rest, sizes) => {
+      fc.asyncProperty(lines, async (rest) => {
         const text = `\uFEFF${['x-1', ...rest].join('\n')}`;
-        const options = { format: 'txt', sizes } as const;
+        const options = { format: 'txt' } as const;
         const plain = await codesOf(text, options);
         expect(await codesOf(Buffer.from(text, 'utf16le'), options)).toEqual(plain);
         expect(await codesOf(utf16be(text), options)).toEqual(plain);
-        expect(await codesOf(text, { format: 'txt' })).toEqual(plain);
       }),
     );
+  });
+});
+
+describe('a list that is too large', () => {
+  it.each([
+    [
+      'bytes',
+      () => readBytes(Readable.from([Buffer.alloc(MOST_BYTES), Buffer.from('x')])),
+      '128 MB',
+    ],
+    ['lines', () => readAll('1\n'.repeat(MOST_LINES + 1)), '4,000,000 lines'],
+    ['cells', () => readAll(`code${',x'.repeat(99)}\n`.repeat(160_001)), '16,000,000 cells'],
+  ])('is refused with the remedy: too many %s', async (_, read, most) => {
+    await expect(read()).rejects.toMatchObject({
+      message: `a list may have at most ${most}`,
+      remedy: expect.stringContaining('Split it into several lists') as string,
+    });
   });
 });

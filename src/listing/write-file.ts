@@ -4,7 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { errorCode } from '../domain/error-code.js';
-import { fileError, type FileProblems } from './types.js';
+import { fileError, type FileProblems } from './file-error.js';
 
 /** Results hold purchase codes, which are as good as keys: only the owner may read the file. */
 const MODE = 0o600;

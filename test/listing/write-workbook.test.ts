@@ -3,9 +3,9 @@ import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { readSheet } from 'read-excel-file/node';
 import { describe, expect, it } from 'vitest';
-import { resultPieces, type ResultRow } from '../../src/intake/results.js';
-import { workbookChunks, type WorkbookColumn } from '../../src/intake/write-workbook.js';
-import { code, readAll } from './support.js';
+import { resultPieces, type ResultRow } from '../../src/codes/lists/result.js';
+import { workbookChunks, type WorkbookColumn } from '../../src/listing/write-workbook.js';
+import { code, readAll } from '../codes/lists/support.js';
 
 type Kind = WorkbookColumn['kind'];
 

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { ZipFile } from 'yazl';
 import { isNumberText } from '../domain/csv.js';
-import { FileError, MOST_SHEET_ROWS } from './types.js';
+import { FileError, MOST_SHEET_ROWS } from './file-error.js';
 
 const MOST_SHEET_COLUMNS = 16_384;
 /** Most UTF-16 units of a cell. */

@@ -1,0 +1,243 @@
+import { setImmediate } from 'node:timers/promises';
+import { describeCodeFault, readCode } from '../../domain/codes/code.js';
+import { unescapeFormula } from '../../domain/csv.js';
+import { cellMasker } from '../../domain/redact.js';
+import { MASK } from '../../domain/secret.js';
+import { FileError, quoted } from '../../listing/file-error.js';
+import { gunzipped, isGzip } from './bytes.js';
+import { cellFault, isShortenedNumber, SHORTENED_NUMBER } from './columns.js';
+import { hasCells, readCsv } from './csv.js';
+import { decode } from './encoding.js';
+import { jsonKind, readJson } from './json.js';
+import { isWorkbook, refuseBinary } from './kinds.js';
+import { blank, isBlank, isEmpty, isRepeatedHeader, planTable } from './table.js';
+import {
+  roomCounter,
+  wrongFile,
+  type Entry,
+  type Format,
+  type List,
+  type ListOptions,
+  type Reading,
+  type Row,
+} from './types.js';
+
+type Mask = (cell: string) => string;
+
+/**
+ * Finds out how a list is written, and reads it.
+ * @param bytes the whole file
+ * @throws FileError when it is not a list of codes, it is too large, or the column of codes is unclear
+ */
+export async function readList(bytes: Buffer, options: ListOptions): Promise<List> {
+  const { name, format, sheet, keys = [], signal } = options;
+  const mask = cellMasker(keys);
+  const compressed = isGzip(bytes);
+  const content = compressed ? await gunzipped(bytes) : bytes;
+  const wanted = {
+    column: options.column === undefined ? undefined : mask(options.column),
+    sheet,
+    mask,
+  };
+  const isBook = isWorkbook(content) && (format === undefined || format === 'xlsx');
+  const reading = isBook
+    ? // Loaded on demand: only workbooks need its libraries.
+      await (await import('./xlsx.js')).readXlsx(content, wanted)
+    : readText(content, options, wanted);
+  if (sheet !== undefined && !isBook) {
+    throw new FileError(
+      `there is no sheet in a list that is read as ${reading.layout.format}`,
+      'Leave --sheet out, or name an Excel workbook (.xlsx).',
+    );
+  }
+  const { reasons } = reading.layout;
+  return {
+    name,
+    layout: {
+      ...reading.layout,
+      compressed,
+      reasons: compressed ? ['It is compressed with gzip.', ...reasons] : reasons,
+    },
+    ...(await entriesOf(reading, keys.length === 0 ? null : mask, signal)),
+  };
+}
+
+function readText(
+  bytes: Buffer,
+  options: ListOptions,
+  { column, mask }: { readonly column: string | undefined; readonly mask: Mask },
+): Reading {
+  const { text, encoding, bom, reason, notes } = decode(bytes);
+  refuseBinary(bytes, encoding);
+  if (text.trim() === '') throw wrongFile('the list is empty');
+  const found = findFormat(text, options.name, options.format);
+  const { format } = found;
+  const layout = { format, encoding, bom, delimiter: null };
+  const reasons = [found.reason, reason];
+  if (format === 'json' || format === 'ndjson') {
+    const json = readJson(text, format === 'ndjson', { column, mask });
+    return {
+      ...json,
+      layout: { ...layout, ...json.layout, reasons: [...reasons, ...json.layout.reasons] },
+      plan: { headerCells: null, start: 0 },
+      notes: [...notes, ...json.notes],
+    };
+  }
+  const csv = format === 'csv' ? readCsv(text) : { ...readLines(text), delimiter: null, notes: [] };
+  const only = format === 'txt' ? { onlyName: 'code' } : {};
+  const { headerCells, start, ...table } = planTable(csv.rows, { column, mask, ...only });
+  return {
+    layout: {
+      ...layout,
+      ...table,
+      delimiter: csv.delimiter,
+      reasons: [...reasons, csv.reason, ...table.reasons],
+    },
+    plan: { headerCells, start },
+    rows: csv.rows,
+    notes: [...notes, ...csv.notes],
+  };
+}
+
+function readLines(text: string) {
+  const count = roomCounter();
+  const rows: Row[] = [];
+  for (const line of text.split(/\r\n?|\n/)) {
+    count(1);
+    rows.push({ line: rows.length + 1, cells: [line] });
+  }
+  // A line end at the end of the list begins no line.
+  if (rows.at(-1)?.cells[0] === '') rows.pop();
+  return { rows, reason: 'Every line is a code.' };
+}
+
+/** Rows after which other work of the process gets a turn. */
+const TURN_ROWS = 20_000;
+
+async function entriesOf(
+  { layout, plan, rows, blankLines = 0, notes }: Reading,
+  mask: Mask | null,
+  signal: AbortSignal | undefined,
+): Promise<Pick<List, 'entries' | 'rejected' | 'blankLines' | 'notes'>> {
+  const width = layout.columns.length;
+  const isJson = layout.format === 'json' || layout.format === 'ndjson';
+  const count = roomCounter();
+  const entries: Entry[] = [];
+  let [rejected, blanks, short, repeated] = [0, blankLines, 0, 0];
+  for (const [index, row] of rows.entries()) {
+    if (index % TURN_ROWS === 0) {
+      await setImmediate();
+      signal?.throwIfAborted();
+    }
+    if (!isJson && isBlank(row)) blanks++;
+    else if (index >= plan.start) {
+      if (plan.headerCells !== null && isRepeatedHeader(row.cells, plan.headerCells)) {
+        repeated++;
+        continue;
+      }
+      count(width);
+      const entry = entryOf(row, layout, mask);
+      if ('rejected' in entry) rejected++;
+      else if (row.cells.length < width) short++;
+      entries.push(entry);
+    }
+  }
+  const more = [
+    ...(short > 0 && layout.format === 'csv'
+      ? [`${short} of the records have fewer cells than others: the last cells are empty.`]
+      : []),
+    ...(repeated > 0
+      ? [`The header is repeated ${repeated} times: these lines are left out.`]
+      : []),
+  ];
+  return { entries, rejected, blankLines: blanks, notes: [...notes, ...more] };
+}
+
+/** Reads the code of a row, and masks API keys in its cells. */
+function entryOf(row: Row, layout: Reading['layout'], mask: Mask | null): Entry {
+  const { line, kinds } = row;
+  const { codeColumn, format } = layout;
+  const isCsv = format === 'csv';
+  const isGuarded = isCsv && row.cells.some((cell) => cell.startsWith("'"));
+  const given = isGuarded ? row.cells.map(unescapeFormula) : row.cells;
+  const fitted = fitToWidth(given, layout);
+  const columns = mask === null ? fitted : fitted.map(mask);
+  const reject = (rejected: string): Entry => ({ line, rejected, columns });
+  const fault = row.fault ?? widthFault(row, given, layout);
+  if (fault !== null) return reject(fault);
+  const cell = row.cells[codeColumn] ?? '';
+  const wrong = cellFault(kinds?.[codeColumn], cell);
+  if (wrong !== null) return reject(wrong);
+  // An apostrophe does not guard a formula if another one ends the cell: `readCode` removes such quotes.
+  const read = readCode(isCsv && !/'\s*$/.test(cell) ? unescapeFormula(cell) : cell);
+  if (!('code' in read)) return reject(`the code ${describeCodeFault(read.reason)}`);
+  const { code } = read;
+  // `readCode` removes quotes around a key, while the cell still has them.
+  if (mask !== null && (mask(code) !== code || columns[codeColumn] !== fitted[codeColumn])) {
+    const hidden = columns.map((text, index) => (index === codeColumn ? MASK : text));
+    return { line, rejected: 'the code is an API key, which is masked here', columns: hidden };
+  }
+  return isShortenedNumber(code) ? reject(SHORTENED_NUMBER) : { line, code, columns };
+}
+
+function widthFault(row: Row, cells: readonly string[], layout: Reading['layout']): string | null {
+  if (layout.format !== 'csv') return null;
+  const width = layout.columns.length;
+  const extent =
+    row.lastLine === undefined ? '' : ` and extends to line ${row.lastLine}: is a quote left open?`;
+  // An extra separator may have moved the code to another column.
+  if (!isEmpty(cells.slice(width))) return `has ${cells.length} cells instead of ${width}${extent}`;
+  return layout.codeColumn < cells.length ? null : `ends before the column of codes${extent}`;
+}
+
+/** Exactly one cell a column: adds empty ones, or joins surplus cells into the last one, so that no text is lost. */
+function fitToWidth(cells: readonly string[], layout: Reading['layout']): readonly string[] {
+  const width = layout.columns.length;
+  if (cells.length === width || cells.length === 0) return cells;
+  if (cells.length < width) return [...cells, ...blank(width - cells.length)];
+  const end = isEmpty(cells.slice(width)) ? width : cells.length;
+  return [...cells.slice(0, width - 1), cells.slice(width - 1, end).join(layout.delimiter ?? ' ')];
+}
+
+type TextFormat = Exclude<Format, 'xlsx'>;
+
+const BY_EXTENSION: Readonly<Record<string, TextFormat>> = {
+  csv: 'csv',
+  tsv: 'csv',
+  tab: 'csv',
+  psv: 'csv',
+  json: 'json',
+  ndjson: 'ndjson',
+  jsonl: 'ndjson',
+  jsonlines: 'ndjson',
+};
+
+/** The requested format, or that of the content, or that of the name. Excel saves tables as `.txt`. */
+function findFormat(
+  text: string,
+  name: string,
+  requested: Format | undefined,
+): { format: TextFormat; reason: string } {
+  if (requested === 'xlsx') {
+    throw new FileError('this is not an Excel workbook', 'Leave --input-format out.');
+  }
+  if (requested !== undefined) {
+    return { format: requested, reason: `Read as ${requested}, as requested.` };
+  }
+  if (/^\s*<(?:!doctype|html|\?xml)/i.test(text)) {
+    return { format: 'txt', reason: 'Read as txt, because it is a web page or XML.' };
+  }
+  const extension = /\.([a-z]+)$/i.exec(name.replace(/\.gz$/i, ''))?.[1]?.toLowerCase() ?? '';
+  const named = BY_EXTENSION[extension] ?? null;
+  const json = jsonKind(text, named);
+  if (json !== null && json !== named) {
+    return { format: json, reason: `Read as ${json}, because its beginning is ${json}.` };
+  }
+  if (named !== null) {
+    const reason = `Read as ${named}, because its name ends in ${quoted(extension)}.`;
+    return { format: named, reason };
+  }
+  return hasCells(text)
+    ? { format: 'csv', reason: 'Read as csv, because its lines have several cells.' }
+    : { format: 'txt', reason: 'Read as txt, because its lines have a single value.' };
+}

@@ -1,0 +1,204 @@
+import { unescapeFormula, uniqueNames } from '../../domain/csv.js';
+import { chooseColumn, isTypicalCode, kindOf, nameRank, plainName, UNSOLVED } from './columns.js';
+import { wrongFile, type Layout, type Row } from './types.js';
+
+type Cells = readonly string[];
+
+/** Records at the beginning that decide header and columns. */
+const SAMPLE_RECORDS = 1000;
+/** Most lines above a header. */
+export const MOST_TITLES = 20;
+
+export interface TablePlan extends Pick<Layout, 'header' | 'columns' | 'codeColumn' | 'reasons'> {
+  /** The header's cells; null without a header. */
+  readonly headerCells: Cells | null;
+  /** Index of the first row below the header, or 0. */
+  readonly start: number;
+}
+
+export interface TableOptions {
+  /** The requested column: name or number. */
+  readonly column: string | undefined;
+  /** Masks API keys in a cell. */
+  readonly mask: (cell: string) => string;
+  /** The name of the only column, if it has no header. */
+  readonly onlyName?: string;
+  /** Number of columns, if the longest record decides. Default: as many as the header or most records have. */
+  readonly width?: number;
+}
+
+/**
+ * Finds the header, which may stand below some lines of titles, and the column of codes.
+ * @throws FileError when there is no record, or the column of codes is unclear
+ */
+export function planTable(
+  rows: readonly Row[],
+  { column, mask, onlyName, width: given }: TableOptions,
+): TablePlan {
+  const sample = firstRecords(rows, mask);
+  const records = sample.map(({ cells }) => cells);
+  const header = findHeader(records, column);
+  const below = records.slice(header === null ? 0 : header.at + 1);
+  if (below.length === 0) {
+    throw wrongFile(header === null ? 'the list is empty' : 'the list has only a header');
+  }
+  const found = header === null ? null : (records[header.at] ?? []);
+  const width = given ?? found?.length ?? mostFrequent(records.map(({ length }) => length));
+  const names = found === null ? null : [...found, ...blank(width - found.length)];
+  const columns =
+    names === null && width === 1 && onlyName !== undefined
+      ? [onlyName]
+      : uniqueNames((names ?? blank(width)).map((name) => name.trim()));
+  const [first = []] = records;
+  const table = {
+    columns: names ?? columns,
+    named: names !== null || onlyName === columns[0],
+    records: below,
+    likelyNames: areNames(first) ? first : undefined,
+  };
+  const { index, reason } = chooseColumn(table, column);
+  const headerRow = header === null ? null : sample[header.at];
+  return {
+    header: names !== null,
+    columns,
+    codeColumn: index,
+    headerCells: names,
+    start: headerRow === null || headerRow === undefined ? 0 : headerRow.index + 1,
+    reasons: [
+      header === null || headerRow === null || headerRow === undefined
+        ? 'The first line is not a header: it looks like the others.'
+        : headerReason(header, headerRow.line),
+      reason,
+    ],
+  };
+}
+
+interface SampleRecord {
+  /** Index of the row. */
+  readonly index: number;
+  readonly line: number;
+  readonly cells: Cells;
+}
+
+/** The first records that are not empty. */
+function firstRecords(rows: readonly Row[], mask: TableOptions['mask']): SampleRecord[] {
+  const found: SampleRecord[] = [];
+  for (const [index, row] of rows.entries()) {
+    if (found.length >= SAMPLE_RECORDS) break;
+    if (isBlank(row)) continue;
+    const { line, cells } = row;
+    found.push({ index, line, cells: cells.map((cell) => mask(unescapeFormula(cell))) });
+  }
+  return found;
+}
+
+interface Header {
+  /** Index among the records. */
+  readonly at: number;
+  readonly why: string;
+}
+
+function headerReason({ at, why }: Header, line: number): string {
+  if (at === 0) return `The first line is a header: ${why}.`;
+  const above = at === 1 ? 'line above it is' : `${at} lines above it are`;
+  return `Line ${line} is the header: ${why}. The ${above} left out.`;
+}
+
+function findHeader(records: readonly Cells[], column: string | undefined): Header | null {
+  const wanted = column?.trim().toLowerCase();
+  const isWanted = (cell: string): boolean =>
+    cell.trim().toLowerCase() === wanted && kindOf(cell) === 'text';
+  for (const [at, cells] of records.slice(0, MOST_TITLES).entries()) {
+    if (cells.some(isTypicalCode)) break;
+    const isNamed = cells.some(isWanted);
+    const ranks = cells.map(nameRank);
+    const isLikely = ranks.some(
+      (rank, index) =>
+        rank !== null && (at === 0 || rank < 2 || holds(records.slice(at + 1), index, 'code')),
+    );
+    if ((!isNamed && !isLikely) || !areTitles(records.slice(0, at), cells)) continue;
+    return { at, why: `it names ${isNamed ? 'the requested column' : 'a column of codes'}` };
+  }
+  return headerOfWords(records);
+}
+
+/** True if the lines above a header that names a column of codes may be titles: no line holds a code. */
+function areTitles(above: readonly Cells[], header: Cells): boolean {
+  return above.every(
+    (cells) =>
+      filled(cells) <= filled(header) &&
+      (filled(header) > 1 || cells.every((cell) => kindOf(cell) !== 'code')),
+  );
+}
+
+/** Finds a header by the words that it has where the records below have codes or addresses. */
+function headerOfWords(records: readonly Cells[]): Header | null {
+  const width = mostFrequent(records.map(({ length }) => length));
+  for (let index = 0; index < width; index++) {
+    for (const kind of ['code', 'email', 'link'] as const) {
+      const top = records.findIndex((cells) => kindOf(cells[index] ?? '') === kind);
+      if (top <= 0 || top > MOST_TITLES || !holds(records.slice(top), index, kind)) continue;
+      const above = records.slice(0, top);
+      const most = above.reduce((max, cells) => Math.max(max, filled(cells)), 0);
+      const fits = (cells: Cells): boolean =>
+        filled(cells) === most && isName(cells[index] ?? '') && areNames(cells);
+      // In a single column, titles look like the header, and so may codes of words.
+      const at = width > 1 ? above.findIndex(fits) : above.findLastIndex(fits);
+      if (at < 0 || (at > 0 && width === 1 && !isTypicalCode(records[top]?.[index] ?? '')))
+        continue;
+      const others = kind === 'code' ? 'codes' : 'addresses';
+      return { at, why: `it has a word where the others have ${others}` };
+    }
+  }
+  return null;
+}
+
+function areNames(cells: Cells): boolean {
+  const named = cells.filter((cell) => kindOf(cell) !== 'empty');
+  const differ = new Set(named.map(plainName)).size === named.length;
+  return named.length > 0 && differ && named.every(isName);
+}
+
+function isName(cell: string): boolean {
+  return kindOf(cell) === 'text' && cell.trim().length <= 64 && !/[\r\n]/.test(cell.trim());
+}
+
+/** True if most values are of this kind. Numbers or dates are not asked for: a wrong header would lose a code. */
+function holds(records: readonly Cells[], index: number, kind: 'code' | 'email' | 'link'): boolean {
+  const kinds = records.map((cells) => kindOf(cells[index] ?? '')).filter((k) => k !== 'empty');
+  return kinds.length > 0 && kinds.filter((one) => one === kind).length * 2 > kinds.length;
+}
+
+/** True for the header, where it is repeated further down, as in joined exports. */
+export function isRepeatedHeader(cells: Cells, header: Cells): boolean {
+  return (
+    cells.length >= header.length &&
+    header.every((name, index) => plainName(name) === plainName(cells[index] ?? ''))
+  );
+}
+
+/** The most frequent number, or the largest of several. */
+export function mostFrequent(numbers: readonly number[]): number {
+  const counts = new Map<number, number>();
+  for (const n of numbers) counts.set(n, (counts.get(n) ?? 0) + 1);
+  const [best] = [...counts].sort(([a, timesA], [b, timesB]) => timesB - timesA || b - a);
+  return best?.[0] ?? 0;
+}
+
+/** True for records without text, such as `;;;`, which spreadsheets write for cleared rows. */
+export function isEmpty(cells: Cells): boolean {
+  return cells.every((cell) => cell.trim() === '');
+}
+
+/** True for a row without values. A formula without its result has no text, but may be a code. */
+export function isBlank({ cells, kinds }: Row): boolean {
+  return isEmpty(cells) && kinds?.includes(UNSOLVED) !== true;
+}
+
+function filled(cells: Cells): number {
+  return cells.filter((cell) => cell.trim() !== '').length;
+}
+
+export function blank(cells: number): string[] {
+  return Array.from({ length: cells }, () => '');
+}

@@ -1,0 +1,129 @@
+import type { Secret } from '../../domain/secret.js';
+import { FileError } from '../../listing/file-error.js';
+
+export const FORMATS = ['txt', 'csv', 'json', 'ndjson', 'xlsx'] as const;
+export type Format = (typeof FORMATS)[number];
+
+export type Encoding = 'utf-8' | 'utf-16le' | 'utf-16be' | 'windows-1252';
+
+export interface ListOptions {
+  /** File name, or `stdin`. Its extension is a hint about the format. */
+  readonly name: string;
+  readonly format?: Format;
+  /** The column of codes: its name (any letter case) or its number from 1. */
+  readonly column?: string;
+  /** The sheet of an Excel workbook: its name (any letter case) or its number from 1. */
+  readonly sheet?: string;
+  /** API keys to mask in cells and messages, and to reject as codes. Default: none. */
+  readonly keys?: readonly Secret[];
+  /** Stops reading when it aborts. */
+  readonly signal?: AbortSignal;
+}
+
+/** A list of codes, read whole. */
+export interface List {
+  readonly name: string;
+  readonly layout: Layout;
+  /** In the order of the list. */
+  readonly entries: readonly Entry[];
+  /** Number of entries without a usable code. */
+  readonly rejected: number;
+  /** Number of empty lines, which are left out. */
+  readonly blankLines: number;
+  /** Sentences about tolerated faults. */
+  readonly notes: readonly string[];
+}
+
+/** A record of a list: its code, or why it has none. */
+export type Entry = CodeEntry | RejectedEntry;
+
+interface CodeEntry {
+  /** The line where the record begins, from 1; in a workbook its row, in JSON the number of the value. */
+  readonly line: number;
+  /** The record's cells, one for each column of the layout. */
+  readonly columns: readonly string[];
+  /** Normalized. */
+  readonly code: string;
+}
+
+interface RejectedEntry {
+  readonly line: number;
+  /** Its readable cells, at most as many as the layout has columns. */
+  readonly columns: readonly string[];
+  /** The reason, to follow "line 5: ". Never quotes the record. */
+  readonly rejected: string;
+}
+
+/** How a list is written. */
+export interface Layout {
+  readonly format: Format;
+  readonly encoding: Encoding;
+  /** True if the text begins with a byte order mark. */
+  readonly bom: boolean;
+  readonly compressed: boolean;
+  /** Null except for CSV. */
+  readonly delimiter: string | null;
+  /** True if a line names the columns. */
+  readonly header: boolean;
+  /** Unique names of the columns: the list's own, or `column_1` and so on. */
+  readonly columns: readonly string[];
+  /** Index in `columns` of the column with the codes. */
+  readonly codeColumn: number;
+  /** Sentences that explain each choice. Names from the list are shortened and safe to print. */
+  readonly reasons: readonly string[];
+}
+
+/** A record as its format has it, before its code is read. */
+export interface Row {
+  readonly line: number;
+  /** The last line of the record, if it has several. */
+  readonly lastLine?: number;
+  readonly cells: readonly string[];
+  /** A letter for each cell, if not all are text: see `cellFault`. */
+  readonly kinds?: string;
+  /** Why the whole record can't be read. */
+  readonly fault?: string;
+}
+
+/** A list of known format, before its codes are read. */
+export interface Reading {
+  readonly layout: Omit<Layout, 'compressed'>;
+  readonly plan: {
+    /** The header's cells; null without a header. */
+    readonly headerCells: readonly string[] | null;
+    /** Index of the first row below the header. */
+    readonly start: number;
+  };
+  readonly rows: readonly Row[];
+  readonly blankLines?: number;
+  readonly notes: readonly string[];
+}
+
+/** Most bytes of a list, also once it is decompressed. Some 3 million codes. */
+export const MOST_BYTES = 128 * 1024 ** 2;
+/** Most lines, and most cells. More would not fit into the memory that Node takes by default. */
+export const MOST_LINES = 4_000_000;
+export const MOST_CELLS = 16_000_000;
+
+const SPLIT = 'Split it into several lists, and check them one after the other.';
+
+/** @param what such as `4,000,000 lines` */
+export function tooLarge(what: string): FileError {
+  return new FileError(`a list may have at most ${what}`, SPLIT);
+}
+
+/** Counts the lines and cells of a list. @throws FileError when there are too many */
+export function roomCounter(): (cells: number) => void {
+  let [lines, all] = [0, 0];
+  return (cells) => {
+    if (++lines > MOST_LINES) throw tooLarge(`${MOST_LINES.toLocaleString('en')} lines`);
+    if ((all += cells) > MOST_CELLS) throw tooLarge(`${MOST_CELLS.toLocaleString('en')} cells`);
+  };
+}
+
+export const TO_CSV = 'Save it as CSV (UTF-8) and check that file.';
+
+/** The error for a file that is probably not the one that the user meant. */
+export function wrongFile(problem: string): FileError {
+  return new FileError(problem, 'Check that you exported the right file.');
+}

@@ -1,0 +1,121 @@
+import { FileError, quoted } from '../../listing/file-error.js';
+import { kindOf, nameRank } from './columns.js';
+import { planTable, type TableOptions, type TablePlan } from './table.js';
+import { TO_CSV, type Reading, type Row } from './types.js';
+import { openWorkbook, type Sheet } from './workbook.js';
+
+type XlsxOptions = TableOptions & {
+  /** The requested sheet: name or number. */
+  readonly sheet: string | undefined;
+};
+
+/**
+ * Reads one sheet of an Excel workbook as a list: the requested one, the first with a column of codes, or the first.
+ * @throws FileError when the workbook is damaged or has no such sheet, or the column of codes is unclear
+ */
+export async function readXlsx(bytes: Buffer, options: XlsxOptions): Promise<Reading> {
+  const sheets = await openWorkbook(bytes);
+  const { found, reason } = await chooseSheet(sheets, options);
+  const { headerCells, start, ...table } = found.plan;
+  return {
+    layout: {
+      ...table,
+      format: 'xlsx',
+      encoding: 'utf-8',
+      bom: false,
+      delimiter: null,
+      reasons: [reason, ...table.reasons],
+    },
+    plan: { headerCells, start },
+    rows: found.rows,
+    notes: [],
+  };
+}
+
+interface PlannedSheet {
+  readonly sheet: Sheet;
+  readonly rows: readonly Row[];
+  readonly plan: TablePlan;
+}
+
+/** Sheets that are searched for codes, and named in messages. */
+const MOST_SHEETS = 20;
+
+async function chooseSheet(sheets: readonly Sheet[], options: XlsxOptions) {
+  const visible = sheets.filter(({ hidden }) => !hidden);
+  const [first, second] = visible;
+  if (options.sheet !== undefined) {
+    const found = await planSheet(sheetNamed(sheets, options, options.sheet), options);
+    return { found, reason: `The list is ${sheetName(found.sheet, options)}, as requested.` };
+  }
+  if (first === undefined) {
+    const problem = sheets.length === 0 ? 'has no sheet with cells' : 'has only hidden sheets';
+    throw new FileError(`the workbook ${problem}`, listSheets(sheets, options));
+  }
+  let firstError: FileError | null = null;
+  let fallback: PlannedSheet | null = null;
+  const chosen = (found: PlannedSheet, why: string) => {
+    const reason = second === undefined ? 'the only sheet' : why;
+    return { found, reason: `The list is ${sheetName(found.sheet, options)}, ${reason}.` };
+  };
+  for (const sheet of visible.slice(0, MOST_SHEETS)) {
+    try {
+      const found = await planSheet(sheet, options);
+      if (hasCodes(found)) {
+        return chosen(found, sheet === first ? 'the first' : 'the first with a column of codes');
+      }
+      fallback ??= found;
+    } catch (error) {
+      if (!(error instanceof FileError)) throw error;
+      firstError ??= error;
+    }
+  }
+  if (fallback !== null) return chosen(fallback, 'the first that may be a list');
+  if (firstError === null) throw new Error('no sheet was read');
+  if (second === undefined) throw firstError;
+  const problem = `${sheetName(first, options)}: ${firstError.message}`;
+  throw new FileError(problem, `${firstError.remedy} ${listSheets(sheets, options)}`);
+}
+
+/** Most columns of a list. Each entry has a cell for every column, so more would cost too much memory. */
+const MOST_COLUMNS = 1000;
+
+async function planSheet(sheet: Sheet, options: XlsxOptions): Promise<PlannedSheet> {
+  const rows = await sheet.rows();
+  const width = rows.reduce((most, { cells }) => Math.max(most, cells.length), 0);
+  if (width > MOST_COLUMNS) {
+    const problem = `a list may have at most ${MOST_COLUMNS} columns, and this one has ${width}`;
+    throw new FileError(problem, TO_CSV);
+  }
+  return { sheet, rows, plan: planTable(rows, { ...options, width }) };
+}
+
+/** False for a single column without a code or a name of one, such as a cover sheet with a title. */
+function hasCodes({ plan, rows }: PlannedSheet): boolean {
+  const { header, columns, codeColumn, start } = plan;
+  if (columns.length > 1 || (header && nameRank(columns[0] ?? '') !== null)) return true;
+  return rows.slice(start).some(({ cells }) => kindOf(cells[codeColumn] ?? '') === 'code');
+}
+
+function sheetName({ name }: Sheet, { mask }: XlsxOptions): string {
+  return `sheet ${quoted(mask(name))}`;
+}
+
+function listSheets(sheets: readonly Sheet[], { mask }: XlsxOptions): string {
+  if (sheets.length === 0) return TO_CSV;
+  const names = sheets.slice(0, MOST_SHEETS).map(({ name }) => quoted(mask(name)));
+  const more = sheets.length > MOST_SHEETS ? ` and ${sheets.length - MOST_SHEETS} more` : '';
+  return `The sheets are ${names.join(', ')}${more}. Choose one with --sheet.`;
+}
+
+/** Finds a sheet by its exact name, else by its name in another letter case, else by its number. */
+function sheetNamed(sheets: readonly Sheet[], options: XlsxOptions, name: string): Sheet {
+  const lower = name.trim().toLowerCase();
+  const found =
+    sheets.find((sheet) => sheet.name === name) ??
+    sheets.find((sheet) => sheet.name.trim().toLowerCase() === lower) ??
+    (/^\d+$/.test(lower) ? sheets[Number(lower) - 1] : undefined);
+  if (found !== undefined) return found;
+  const problem = `there is no sheet ${quoted(options.mask(name))}`;
+  throw new FileError(problem, listSheets(sheets, options));
+}

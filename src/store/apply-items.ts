@@ -179,6 +179,7 @@ const APPLY = `
        SET ${ITEM_VALUE_COLUMNS.map((column) => `${column} = w.${column}`).join(', ')},
            state = 'live', removed_at = NULL,
            synced_run_id = CASE WHEN d.supersedes THEN $2 ELSE i.synced_run_id END,
+           extra_run_id = CASE WHEN d.extra_differs THEN $2 ELSE i.extra_run_id END,
            valid_from = CASE WHEN d.supersedes THEN ${NEXT_VALID_FROM} ELSE i.valid_from END,
            changed_at = CASE WHEN d.content_differs OR d.old_state = 'removed'
                              THEN $3::timestamptz ELSE i.changed_at END

@@ -12,12 +12,17 @@ const FIRST_LISTS = `
   SELECT i.seller_id, i.item_id, 0 AS run_id
     FROM mirror.items i JOIN mirror.sellers s ON s.seller_id = i.seller_id WHERE s.loaded_seq > $1`;
 
+/** Items of which only `extra` changed, which makes no change. Purchases and prices don't show it. */
+const CHANGED_EXTRAS = `
+  SELECT i.seller_id, i.item_id, r.run_id
+    FROM mirror.runs r JOIN mirror.items i ON i.extra_run_id = r.run_id WHERE r.extra_seq > $1`;
+
 /** SQL of the items that changed after the cursor, each with the first run that changed it. */
-function changedItems(which = 'true'): string {
+function changedItems(which = 'true', others?: string): string {
   return `
   SELECT seller_id, item_id, min(run_id) AS run_id
     FROM (SELECT seller_id, item_id, run_id FROM mirror.item_changes WHERE seq > $1 AND ${which}
-          UNION ALL ${FIRST_LISTS}) AS t
+          UNION ALL ${FIRST_LISTS}${others === undefined ? '' : ` UNION ALL ${others}`}) AS t
    GROUP BY seller_id, item_id`;
 }
 
@@ -53,7 +58,7 @@ const RULES: Readonly<Record<string, FollowRule>> = {
   items: {
     key: ['seller_id', 'item_id'],
     byTime: null,
-    since: () => rowsOfItems('reporting.items', changedItems()),
+    since: () => rowsOfItems('reporting.items', changedItems('true', CHANGED_EXTRAS)),
   },
   // A seller's runs are sequential, so states that an earlier run superseded were exported before.
   item_history: {
@@ -62,7 +67,7 @@ const RULES: Readonly<Record<string, FollowRule>> = {
     since: () =>
       rowsOfItems(
         'reporting.item_history',
-        changedItems(),
+        changedItems('true', CHANGED_EXTRAS),
         'v.valid_to IS NULL OR v.superseded_run_id >= t.run_id',
       ),
   },

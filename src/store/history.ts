@@ -3,7 +3,7 @@ import { ITEM_FIELDS } from '../domain/item.js';
 /** Columns of `mirror.items` that a version keeps. */
 const STATE_COLUMNS = [
   ...['seller_id', 'item_id', ...ITEM_FIELDS.map(({ column }) => column)],
-  ...['state', 'first_seen_at', 'changed_at', 'removed_at', 'synced_run_id', 'valid_from'],
+  ...['state', 'first_seen_at', 'changed_at', 'removed_at', 'synced_run_id', 'valid_from', 'extra'],
 ];
 
 /*

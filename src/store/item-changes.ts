@@ -214,12 +214,13 @@ export async function readRunFields(
 
 /**
  * The last number in use. A reader that has the mirror's current contents continues after it. First lists
- * count too: they have a number (`mirror.sellers.loaded_seq`) but no changes.
+ * and runs that changed `extra` alone count too: they have a number but no changes.
  */
 export async function readLastChangeNumber({ pool }: Db): Promise<bigint> {
   const { rows } = await pool.query<{ seq: bigint }>(
     `SELECT greatest((SELECT max(seq) FROM mirror.item_changes),
-                     (SELECT max(loaded_seq) FROM mirror.sellers), 0) AS seq`,
+                     (SELECT max(loaded_seq) FROM mirror.sellers),
+                     (SELECT max(extra_seq) FROM mirror.runs), 0) AS seq`,
   );
   return rows[0]?.seq ?? 0n;
 }

@@ -74,6 +74,8 @@ export class ItemSession {
   #added = 0;
   /** Whether the state of a known item changed. */
   #statesChanged = false;
+  /** Whether only `extra` changed in some items, which is no change in `item_changes`. */
+  #extraChanged = false;
   /** False while the first list is read: its items are not published as changes. */
   #publishesAdded = true;
   /** Whether the seller's first list was read. */
@@ -160,6 +162,7 @@ export class ItemSession {
       const client = await this.#transaction(CHANGES);
       applied = await applyStage(client, this.#stamp, this.#publishesAdded);
       if (applied.returned > 0) this.#statesChanged = true;
+      if (applied.extraChanged > 0) this.#extraChanged = true;
     }
     if (this.#tables.has(BROKEN)) await this.#quarantine();
     this.#added += applied.added;
@@ -241,6 +244,11 @@ export class ItemSession {
       publications.push(
         `UPDATE mirror.sellers SET loaded_run_id = ${runId}, loaded_seq = ${NEXT_CHANGE_NUMBER}
           WHERE seller_id = ${this.#seller}`,
+      );
+    }
+    if (this.#extraChanged) {
+      publications.push(
+        `UPDATE mirror.runs SET extra_seq = ${NEXT_CHANGE_NUMBER} WHERE run_id = ${runId}`,
       );
     }
     if (publications.length > 0) publications.unshift(LOCK_CHANGE_NUMBERS);

@@ -118,7 +118,7 @@ describe('the answer about a code', () => {
 
   it('shows the proof of an invalid code, and its purchase if it was valid before', () => {
     const text = answerLines(invalid, now, look);
-    expect(text).toMatch(/^✗ .* · invalid\n {2}was +valid before; probably refunded/);
+    expect(text).toMatch(/^✗ .* · invalid\n {2}was +valid; no longer valid: refunded, reversed/);
     expect(text).toContain('item        1042');
     expect(text).not.toContain('support');
     expect(text).toContain(`${EVIDENCE} (404 "Invalid purchase code")`);

@@ -39,10 +39,10 @@ CREATE TABLE mirror.sellers (
     removed_items integer NOT NULL DEFAULT 0
 );
 
-COMMENT ON COLUMN mirror.sellers.loaded_run_id IS 'The run that took in the first list. Its items are not told one by one in item_changes.';
-COMMENT ON COLUMN mirror.sellers.loaded_seq IS 'The place of that first list among the numbers of item_changes: who has read up to a smaller number knows none of its items.';
-COMMENT ON COLUMN mirror.sellers.history_since IS 'Superseded states that ended by this moment may have been deleted: from it on, history and what was as of a moment are whole. Null: nothing was deleted.';
-COMMENT ON COLUMN mirror.sellers.live_items IS 'Number of items that are live, as the last run left them; missing_items and removed_items likewise.';
+COMMENT ON COLUMN mirror.sellers.loaded_run_id IS 'The run that read the first list. Its items make no rows in item_changes.';
+COMMENT ON COLUMN mirror.sellers.loaded_seq IS 'Number of that first list among those of item_changes. A reader with a smaller number has none of its items.';
+COMMENT ON COLUMN mirror.sellers.history_since IS 'Old states that ended before this time may have been deleted. History is complete since then. Null if nothing was deleted.';
+COMMENT ON COLUMN mirror.sellers.live_items IS 'Number of live items after the last run; likewise missing_items and removed_items.';
 
 CREATE TABLE mirror.runs (
     run_id bigserial PRIMARY KEY,
@@ -76,16 +76,19 @@ CREATE TABLE mirror.runs (
     decided_by text,
     decision mirror.decision,
     present integer,
-    wide_items integer[] DEFAULT ARRAY[]::integer[]
+    wide_items integer[] DEFAULT ARRAY[]::integer[],
+    extra_seq bigint
 );
 
-COMMENT ON COLUMN mirror.runs.wide_fields IS 'Fields that changed in all or nearly all items at once, such as price_regular or currency.';
-COMMENT ON COLUMN mirror.runs.approval_run_id IS 'The run that removed the items once a person approved.';
-COMMENT ON COLUMN mirror.runs.compared IS 'Of a run with wide_fields: items that the list named and the mirror held before.';
-COMMENT ON COLUMN mirror.runs.decision IS 'What a person decided about the removals that the removal guard held back.';
-COMMENT ON COLUMN mirror.runs.present IS 'Of a run that was held: items that the mirror held as live or missing before it.';
-COMMENT ON COLUMN mirror.runs.wide_items IS 'In how many of the compared items each field of wide_fields changed, in its order.';
+COMMENT ON COLUMN mirror.runs.wide_fields IS 'Fields that changed in nearly all items at once, such as price_regular or currency.';
+COMMENT ON COLUMN mirror.runs.approval_run_id IS 'The run that removed the items after the approval.';
+COMMENT ON COLUMN mirror.runs.compared IS 'For a run with wide_fields: listed items that the mirror already had.';
+COMMENT ON COLUMN mirror.runs.decision IS 'Decision about the removals that the removal guard held back.';
+COMMENT ON COLUMN mirror.runs.present IS 'For a held run: items that were live or missing before it.';
+COMMENT ON COLUMN mirror.runs.extra_seq IS 'Number among those of item_changes under which followers find items whose extra alone changed in this run. Null if there are none.';
+COMMENT ON COLUMN mirror.runs.wide_items IS 'In how many of the compared items each field of wide_fields changed, in the same order.';
 
+CREATE INDEX runs_extra_seq_idx ON mirror.runs (extra_seq) WHERE extra_seq IS NOT NULL;
 CREATE INDEX runs_running_idx
     ON mirror.runs (run_id)
     WHERE state = 'running';
@@ -149,7 +152,7 @@ CREATE TABLE mirror.account_versions (
     PRIMARY KEY (seller_id, valid_from)
 );
 
-COMMENT ON TABLE mirror.account_versions IS 'Superseded states of accounts: what accounts said from valid_from until just before valid_to. The present state is in accounts.';
+COMMENT ON TABLE mirror.account_versions IS 'Old states of accounts, valid from valid_from until just before valid_to. The current state is in accounts.';
 
 -- Most rows are just above the 2 KB from which PostgreSQL compresses. Compression took a quarter of the time of a COPY
 -- and saved a sixth of the space.
@@ -182,11 +185,14 @@ CREATE TABLE mirror.items (
     extra jsonb NOT NULL,
     raw jsonb NOT NULL,
     valid_from timestamptz(6) NOT NULL,
+    extra_run_id bigint,
     PRIMARY KEY (seller_id, item_id)
 ) WITH (toast_tuple_target = 4080);
 
-COMMENT ON COLUMN mirror.items.valid_from IS 'Since when the row says what it says now, in its canonical fields and its state.';
+COMMENT ON COLUMN mirror.items.extra_run_id IS 'The run that last changed extra. Null if it never changed.';
+COMMENT ON COLUMN mirror.items.valid_from IS 'When the current state began: documented fields and state.';
 
+CREATE INDEX items_extra_run_id_idx ON mirror.items (extra_run_id) WHERE extra_run_id IS NOT NULL;
 -- The dashboard sorts items by price: with the price in this index, it need not read all items. An index of its own
 -- would add 6 % to a first load, which writes this one in its order.
 CREATE INDEX items_seller_id_state_changed_at_idx
@@ -222,12 +228,13 @@ CREATE TABLE mirror.item_versions (
     valid_from timestamptz(6) NOT NULL,
     valid_to timestamptz(6) NOT NULL,
     superseded_run_id bigint NOT NULL,
+    extra jsonb NOT NULL,
     PRIMARY KEY (seller_id, item_id, valid_from)
 );
 
-COMMENT ON TABLE mirror.item_versions IS 'Superseded states of items: what items said from valid_from until just before valid_to. The present state is in items.';
+COMMENT ON TABLE mirror.item_versions IS 'Old states of items, valid from valid_from until just before valid_to. The current state is in items.';
 COMMENT ON COLUMN mirror.item_versions.synced_run_id IS 'The run that wrote this state.';
-COMMENT ON COLUMN mirror.item_versions.superseded_run_id IS 'The run that wrote the next one.';
+COMMENT ON COLUMN mirror.item_versions.superseded_run_id IS 'The run that wrote the next state.';
 
 CREATE INDEX item_versions_valid_to_valid_from_idx ON mirror.item_versions (valid_to, valid_from);
 -- Without it, the planner would take any state for rare, because it knows nothing of the text of an enum.
@@ -245,8 +252,8 @@ CREATE TABLE mirror.item_changes (
     new_value jsonb
 );
 
-COMMENT ON TABLE mirror.item_changes IS 'What changed about items, field by field. Numbers grow in the order of commits: who has read up to a number misses nothing by going on from there.';
-COMMENT ON COLUMN mirror.item_changes.field IS 'A column of items. State is told too: null to live is an item that is new.';
+COMMENT ON TABLE mirror.item_changes IS 'Changes of items, field by field. Numbers grow in the order of commits, so a reader that continues after the last number it has seen misses nothing.';
+COMMENT ON COLUMN mirror.item_changes.field IS 'A column of items. It is state for new items, from null to live.';
 
 CREATE INDEX item_changes_changed_at_idx ON mirror.item_changes USING brin (changed_at);
 CREATE INDEX item_changes_class_seq_idx ON mirror.item_changes (class, seq);
@@ -279,8 +286,8 @@ CREATE TABLE mirror.held_items (
     PRIMARY KEY (run_id, item_id)
 );
 
-COMMENT ON TABLE mirror.held_items IS 'The items that a run would have removed, or may have, had the removal guard not held it.';
-COMMENT ON COLUMN mirror.held_items.confirmed IS 'The run looked the item up, and it was denied between two proofs of the key; otherwise it is only not listed.';
+COMMENT ON TABLE mirror.held_items IS 'Items whose removal the removal guard held back.';
+COMMENT ON COLUMN mirror.held_items.confirmed IS 'True if the run looked the item up and it was denied between two proofs of the key. False if it was only not in the list.';
 
 CREATE INDEX held_items_seller_id_item_id_idx ON mirror.held_items (seller_id, item_id);
 
@@ -328,11 +335,11 @@ CREATE TABLE mirror.purchase_codes (
 );
 
 COMMENT ON TABLE mirror.purchase_codes IS 'Every purchase code of a list, with the newest proven verdict and the purchase as last answered.';
-COMMENT ON COLUMN mirror.purchase_codes.verdict IS 'valid or invalid, or null when the code was never proven to be either.';
+COMMENT ON COLUMN mirror.purchase_codes.verdict IS 'valid or invalid. Null if it was never proven to be either.';
 COMMENT ON COLUMN mirror.purchase_codes.first_checked_at IS 'When a verdict was first proven.';
 COMMENT ON COLUMN mirror.purchase_codes.last_checked_at IS 'When the verdict was last proven.';
-COMMENT ON COLUMN mirror.purchase_codes.purchase_seen_at IS 'When the marketplace last told the purchase, which is kept when the code becomes invalid.';
-COMMENT ON COLUMN mirror.purchase_codes.changed_seq IS 'The place of the last write among the numbers of item_changes. Null when none was made since there are feeds, or nothing is known of the code.';
+COMMENT ON COLUMN mirror.purchase_codes.purchase_seen_at IS 'When the marketplace last sent the purchase. The purchase is kept when the code becomes invalid.';
+COMMENT ON COLUMN mirror.purchase_codes.changed_seq IS 'Number of the last write among those of item_changes. Null if nothing is known of the code.';
 COMMENT ON COLUMN mirror.purchase_codes.denied_at IS 'When a code that is still held valid was first denied as a canary; null when it was found since.';
 
 CREATE INDEX purchase_codes_changed_seq_idx
@@ -454,7 +461,7 @@ CREATE TABLE mirror.audit_entries (
     PRIMARY KEY (audit_id, entry)
 );
 
-COMMENT ON TABLE mirror.audit_entries IS 'The lists as they came, a row for each record.';
+COMMENT ON TABLE mirror.audit_entries IS 'The lists as they came. One row for each record.';
 
 CREATE TABLE mirror.audit_codes (
     audit_id bigint NOT NULL,
@@ -506,7 +513,7 @@ CREATE TABLE mirror.processes (
     dashboard_url text
 );
 
-COMMENT ON TABLE mirror.processes IS 'Processes that work for the mirror, and when they last said so.';
+COMMENT ON TABLE mirror.processes IS 'Running processes, with the time of their last heartbeat.';
 
 CREATE TABLE mirror.request_budgets (
     host text PRIMARY KEY,
@@ -598,7 +605,7 @@ CREATE TRIGGER enter_purchase_feed BEFORE INSERT OR UPDATE ON mirror.purchase_co
 -- For writers that do not number their rows themselves, which is cheaper.
 CREATE FUNCTION mirror.number_purchase() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    NEW."changed_seq" := nextval('"mirror"."item_changes_seq_seq"');
+    NEW.changed_seq := nextval('mirror.item_changes_seq_seq');
     RETURN NEW;
 END $$;
 
@@ -615,9 +622,9 @@ CREATE TRIGGER number_updated_purchase BEFORE UPDATE ON mirror.purchase_codes
 -- the writer has locked that code. So only the other end is checked: a code with a history is not deleted.
 CREATE FUNCTION mirror.keep_checked_code() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (SELECT FROM "mirror"."code_checks" WHERE "code_id" = OLD."code_id")
-       OR EXISTS (SELECT FROM "mirror"."code_transitions" WHERE "code_id" = OLD."code_id") THEN
-        RAISE EXCEPTION 'code % has rows in mirror.code_checks or mirror.code_transitions', OLD."code_id"
+    IF EXISTS (SELECT FROM mirror.code_checks WHERE code_id = OLD.code_id)
+       OR EXISTS (SELECT FROM mirror.code_transitions WHERE code_id = OLD.code_id) THEN
+        RAISE EXCEPTION 'code % has rows in mirror.code_checks or mirror.code_transitions', OLD.code_id
             USING ERRCODE = 'foreign_key_violation';
     END IF;
     RETURN OLD;
@@ -691,7 +698,7 @@ SELECT
 FROM mirror.purchase_codes
 WHERE verdict = 'valid' AND octet_length(coalesce(currency, '')) > 64;
 
-COMMENT ON VIEW mirror.sales IS 'The rows of purchase_codes whose verdict is valid, by way of indexes made for reports.';
+COMMENT ON VIEW mirror.sales IS 'The rows of purchase_codes whose verdict is valid. Reads indexes made for reports.';
 
 -- One purchase has several rows if lists spell its code in different letter cases: each is answered with the
 -- marketplace's spelling. Sums count it once.
@@ -709,7 +716,7 @@ WHERE r.verdict = 'valid' AND r.answered_code <> r.code
                   AND o.verdict = 'valid' AND o.answered_code <> o.code
                   AND o.code_id < r.code_id));
 
-COMMENT ON VIEW mirror.repeated_sales IS 'Rows of sales whose purchase another row is for: the one with the marketplace’s spelling of the code, else the first.';
+COMMENT ON VIEW mirror.repeated_sales IS 'Rows of sales that repeat the purchase of another row. That row has the marketplace’s spelling of the code; otherwise it is the first.';
 
 -- Views of schema reporting, the contract for BI tools. They read with their owner's rights and name every column.
 -- Columns are only ever added, at the end. Enums are text in them.
@@ -736,25 +743,25 @@ SELECT
     synced_run_id
 FROM mirror.accounts;
 
-COMMENT ON VIEW reporting.accounts IS 'The account of each seller as it was last read.';
-COMMENT ON COLUMN reporting.accounts.seller_id IS 'Name of the seller, as the settings call it.';
+COMMENT ON VIEW reporting.accounts IS 'The account of each seller, as last read.';
+COMMENT ON COLUMN reporting.accounts.seller_id IS 'Name of the seller in the settings.';
 COMMENT ON COLUMN reporting.accounts.username IS 'Name of the account on the marketplace.';
-COMMENT ON COLUMN reporting.accounts.firstname IS 'First name. Null when not told.';
-COMMENT ON COLUMN reporting.accounts.lastname IS 'Last name. Null when not told.';
-COMMENT ON COLUMN reporting.accounts.full_name IS 'Full name. Null when not told.';
-COMMENT ON COLUMN reporting.accounts.email IS 'E-mail address of the account. Null when not told.';
-COMMENT ON COLUMN reporting.accounts.balance IS 'Balance, in whole units of currency with two decimals; may be negative. Null when not told.';
-COMMENT ON COLUMN reporting.accounts.currency IS 'Currency of balance, as the marketplace writes it, such as USD. Null when not told.';
-COMMENT ON COLUMN reporting.accounts.heading IS 'Heading of the public profile. Null when not told.';
-COMMENT ON COLUMN reporting.accounts.description IS 'Text of the public profile, which may hold HTML. Null when not told.';
-COMMENT ON COLUMN reporting.accounts.contact_email IS 'E-mail address of the public profile. Null when not told.';
-COMMENT ON COLUMN reporting.accounts.social_links IS 'Links of the public profile, as a JSON object of network to address; empty when there are none.';
-COMMENT ON COLUMN reporting.accounts.avatar_url IS 'Address of the avatar. Null when not told.';
-COMMENT ON COLUMN reporting.accounts.cover_url IS 'Address of the cover image. Null when not told.';
-COMMENT ON COLUMN reporting.accounts.registered_at IS 'When the account was registered; timestamptz, shown in the time zone of the session. Null when not told.';
-COMMENT ON COLUMN reporting.accounts.first_seen_at IS 'When the run began that first saw the account; timestamptz, shown in the time zone of the session.';
-COMMENT ON COLUMN reporting.accounts.changed_at IS 'When the run began that last found a change of the columns above; timestamptz, shown in the time zone of the session.';
-COMMENT ON COLUMN reporting.accounts.synced_run_id IS 'The run that wrote this state; run_id of sync_runs. Runs that found nothing new are not noted here.';
+COMMENT ON COLUMN reporting.accounts.firstname IS 'First name. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.accounts.lastname IS 'Last name. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.accounts.full_name IS 'Full name. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.accounts.email IS 'E-mail address of the account. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.accounts.balance IS 'Balance, in whole units of currency with two decimals; may be negative. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.accounts.currency IS 'Currency of balance, as the marketplace writes it, such as USD. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.accounts.heading IS 'Heading of the public profile. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.accounts.description IS 'Text of the public profile, which may contain HTML. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.accounts.contact_email IS 'E-mail address of the public profile. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.accounts.social_links IS 'Links of the public profile, as a JSON object of network to address; empty if there are none.';
+COMMENT ON COLUMN reporting.accounts.avatar_url IS 'Address of the avatar. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.accounts.cover_url IS 'Address of the cover image. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.accounts.registered_at IS 'When the account was registered, as timestamptz in the time zone of the session. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.accounts.first_seen_at IS 'Start of the run that first saw the account, as timestamptz in the time zone of the session.';
+COMMENT ON COLUMN reporting.accounts.changed_at IS 'Start of the run that last found a change of the columns above, as timestamptz in the time zone of the session.';
+COMMENT ON COLUMN reporting.accounts.synced_run_id IS 'The run that wrote this state; run_id of sync_runs. A run that found no change does not appear here.';
 
 CREATE VIEW reporting.account_history AS
 SELECT
@@ -803,27 +810,27 @@ SELECT
     superseded_run_id
 FROM mirror.account_versions;
 
-COMMENT ON VIEW reporting.account_history IS 'Every state of every account, the present one included: the row held from valid_from until just before valid_to, which is null for the present state.';
-COMMENT ON COLUMN reporting.account_history.seller_id IS 'Name of the seller, as the settings call it.';
+COMMENT ON VIEW reporting.account_history IS 'Every state of every account, including the current one. A state was valid from valid_from until just before valid_to, which is null for the current state.';
+COMMENT ON COLUMN reporting.account_history.seller_id IS 'Name of the seller in the settings.';
 COMMENT ON COLUMN reporting.account_history.username IS 'Name of the account on the marketplace.';
-COMMENT ON COLUMN reporting.account_history.firstname IS 'First name. Null when not told.';
-COMMENT ON COLUMN reporting.account_history.lastname IS 'Last name. Null when not told.';
-COMMENT ON COLUMN reporting.account_history.full_name IS 'Full name. Null when not told.';
-COMMENT ON COLUMN reporting.account_history.email IS 'E-mail address of the account. Null when not told.';
-COMMENT ON COLUMN reporting.account_history.balance IS 'Balance, in whole units of currency with two decimals; may be negative. Null when not told.';
-COMMENT ON COLUMN reporting.account_history.currency IS 'Currency of balance, as the marketplace writes it, such as USD. Null when not told.';
-COMMENT ON COLUMN reporting.account_history.heading IS 'Heading of the public profile. Null when not told.';
-COMMENT ON COLUMN reporting.account_history.description IS 'Text of the public profile, which may hold HTML. Null when not told.';
-COMMENT ON COLUMN reporting.account_history.contact_email IS 'E-mail address of the public profile. Null when not told.';
-COMMENT ON COLUMN reporting.account_history.social_links IS 'Links of the public profile, as a JSON object of network to address; empty when there are none.';
-COMMENT ON COLUMN reporting.account_history.avatar_url IS 'Address of the avatar. Null when not told.';
-COMMENT ON COLUMN reporting.account_history.cover_url IS 'Address of the cover image. Null when not told.';
-COMMENT ON COLUMN reporting.account_history.registered_at IS 'When the account was registered; timestamptz, shown in the time zone of the session. Null when not told.';
-COMMENT ON COLUMN reporting.account_history.first_seen_at IS 'When the run began that first saw the account; timestamptz, shown in the time zone of the session.';
+COMMENT ON COLUMN reporting.account_history.firstname IS 'First name. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.account_history.lastname IS 'Last name. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.account_history.full_name IS 'Full name. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.account_history.email IS 'E-mail address of the account. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.account_history.balance IS 'Balance, in whole units of currency with two decimals; may be negative. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.account_history.currency IS 'Currency of balance, as the marketplace writes it, such as USD. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.account_history.heading IS 'Heading of the public profile. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.account_history.description IS 'Text of the public profile, which may contain HTML. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.account_history.contact_email IS 'E-mail address of the public profile. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.account_history.social_links IS 'Links of the public profile, as a JSON object of network to address; empty if there are none.';
+COMMENT ON COLUMN reporting.account_history.avatar_url IS 'Address of the avatar. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.account_history.cover_url IS 'Address of the cover image. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.account_history.registered_at IS 'When the account was registered, as timestamptz in the time zone of the session. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.account_history.first_seen_at IS 'Start of the run that first saw the account, as timestamptz in the time zone of the session.';
 COMMENT ON COLUMN reporting.account_history.synced_run_id IS 'The run that wrote this state; run_id of sync_runs.';
-COMMENT ON COLUMN reporting.account_history.valid_from IS 'Since when it said so; timestamptz, shown in the time zone of the session.';
-COMMENT ON COLUMN reporting.account_history.valid_to IS 'Until just before when it said so; timestamptz, shown in the time zone of the session. Null for the present state.';
-COMMENT ON COLUMN reporting.account_history.superseded_run_id IS 'The run that wrote the next state; run_id of sync_runs. Null for the present state.';
+COMMENT ON COLUMN reporting.account_history.valid_from IS 'When this state began, as timestamptz in the time zone of the session.';
+COMMENT ON COLUMN reporting.account_history.valid_to IS 'When this state ended, as timestamptz in the time zone of the session. Null for the current state.';
+COMMENT ON COLUMN reporting.account_history.superseded_run_id IS 'The run that wrote the next state; run_id of sync_runs. Null for the current state.';
 
 CREATE VIEW reporting.balance_history AS
 SELECT
@@ -848,13 +855,13 @@ FROM (
 ) AS b
 WHERE b.place = 1 OR (b.balance, b.currency) IS DISTINCT FROM (b.old_balance, b.old_currency);
 
-COMMENT ON VIEW reporting.balance_history IS 'Every balance of every account, the present one included: it held from valid_from until just before valid_to. Changes of the profile make no row.';
-COMMENT ON COLUMN reporting.balance_history.seller_id IS 'Name of the seller, as the settings call it.';
-COMMENT ON COLUMN reporting.balance_history.balance IS 'Balance, in whole units of currency with two decimals; may be negative. Null when not told.';
-COMMENT ON COLUMN reporting.balance_history.currency IS 'Currency of balance. Null when not told.';
-COMMENT ON COLUMN reporting.balance_history.change IS 'By how much it differs from the balance before, in whole units of currency with two decimals. Null for the first balance, where one of them is null, and where the currency changed.';
-COMMENT ON COLUMN reporting.balance_history.valid_from IS 'When the run began that first saw this balance; timestamptz, shown in the time zone of the session.';
-COMMENT ON COLUMN reporting.balance_history.valid_to IS 'When the run began that saw the next balance; timestamptz, shown in the time zone of the session. Null for the present balance.';
+COMMENT ON VIEW reporting.balance_history IS 'Every balance of every account, including the current one. It was valid from valid_from until just before valid_to. Changes of the profile make no row.';
+COMMENT ON COLUMN reporting.balance_history.seller_id IS 'Name of the seller in the settings.';
+COMMENT ON COLUMN reporting.balance_history.balance IS 'Balance, in whole units of currency with two decimals; may be negative. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.balance_history.currency IS 'Currency of balance. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.balance_history.change IS 'Difference from the previous balance, in whole units of currency with two decimals. Null for the first balance, if either balance is null, and if the currency changed.';
+COMMENT ON COLUMN reporting.balance_history.valid_from IS 'Start of the run that first saw this balance, as timestamptz in the time zone of the session.';
+COMMENT ON COLUMN reporting.balance_history.valid_to IS 'Start of the run that saw the next balance, as timestamptz in the time zone of the session. Null for the current balance.';
 
 CREATE VIEW reporting.items AS
 SELECT
@@ -881,34 +888,36 @@ SELECT
     first_seen_at,
     changed_at,
     removed_at,
-    synced_run_id
+    synced_run_id,
+    extra
 FROM mirror.items;
 
-COMMENT ON VIEW reporting.items IS 'Every item ever seen, one row for each seller and item. Column state tells live, missing (not listed, not confirmed gone) and removed (confirmed gone).';
-COMMENT ON COLUMN reporting.items.seller_id IS 'Name of the seller, as the settings call it.';
+COMMENT ON VIEW reporting.items IS 'Every item ever seen. One row for each seller and item. state is live, missing (not in the list, but not proven to be gone) or removed (proven to be gone).';
+COMMENT ON COLUMN reporting.items.seller_id IS 'Name of the seller in the settings.';
 COMMENT ON COLUMN reporting.items.item_id IS 'Number of the item on the marketplace; unique only together with seller_id.';
 COMMENT ON COLUMN reporting.items.name IS 'Name of the item.';
-COMMENT ON COLUMN reporting.items.description IS 'Description as the marketplace tells it, which may hold HTML. Null when not told.';
-COMMENT ON COLUMN reporting.items.category IS 'Category. Null when not told.';
-COMMENT ON COLUMN reporting.items.sub_category IS 'Category below category. Null when not told.';
-COMMENT ON COLUMN reporting.items.options IS 'Options of the item, in the order told; empty when there are none.';
-COMMENT ON COLUMN reporting.items.version IS 'Version of the newest release, as the seller wrote it. Null when not told.';
-COMMENT ON COLUMN reporting.items.demo_link IS 'Address of the demo. Null when not told.';
-COMMENT ON COLUMN reporting.items.tags IS 'Tags, in the order told; empty when there are none.';
-COMMENT ON COLUMN reporting.items.thumbnail_url IS 'Address of the thumbnail. Null when not told.';
-COMMENT ON COLUMN reporting.items.preview_image_url IS 'Address of the preview image. Null when not told.';
-COMMENT ON COLUMN reporting.items.preview_video_url IS 'Address of the preview video. Null when not told.';
-COMMENT ON COLUMN reporting.items.preview_audio_url IS 'Address of the preview audio. Null when not told.';
-COMMENT ON COLUMN reporting.items.screenshots IS 'Addresses of the screenshots, in the order told; empty when there are none.';
-COMMENT ON COLUMN reporting.items.price_regular IS 'Price of the regular licence, in whole units of currency with two decimals. Null when not told.';
-COMMENT ON COLUMN reporting.items.price_extended IS 'Price of the extended licence, in whole units of currency with two decimals. Null when not told.';
-COMMENT ON COLUMN reporting.items.currency IS 'Currency of both prices, as the marketplace writes it, such as USD. Null when not told.';
-COMMENT ON COLUMN reporting.items.published_at IS 'When the item was published; timestamptz, shown in the time zone of the session. Null when not told.';
-COMMENT ON COLUMN reporting.items.state IS 'live: listed, or found when looked up by itself. missing: not listed, and not proven to be gone. removed: proven to be gone.';
-COMMENT ON COLUMN reporting.items.first_seen_at IS 'When the run began that first saw the item; timestamptz, shown in the time zone of the session.';
-COMMENT ON COLUMN reporting.items.changed_at IS 'When the run began that last found a change of the columns above, a removal or a return; timestamptz, shown in the time zone of the session.';
-COMMENT ON COLUMN reporting.items.removed_at IS 'When the run began that found the item removed; timestamptz, shown in the time zone of the session. Null unless state is removed.';
-COMMENT ON COLUMN reporting.items.synced_run_id IS 'The run that wrote this state; run_id of sync_runs. Runs that found nothing new are not noted here.';
+COMMENT ON COLUMN reporting.items.description IS 'Description as the marketplace sends it, which may contain HTML. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.items.category IS 'Category. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.items.sub_category IS 'Category below category. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.items.options IS 'Options of the item, in the order of the marketplace; empty if there are none.';
+COMMENT ON COLUMN reporting.items.version IS 'Version of the newest release, as the seller wrote it. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.items.demo_link IS 'Address of the demo. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.items.tags IS 'Tags, in the order of the marketplace; empty if there are none.';
+COMMENT ON COLUMN reporting.items.thumbnail_url IS 'Address of the thumbnail. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.items.preview_image_url IS 'Address of the preview image. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.items.preview_video_url IS 'Address of the preview video. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.items.preview_audio_url IS 'Address of the preview audio. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.items.screenshots IS 'Addresses of the screenshots, in the order of the marketplace; empty if there are none.';
+COMMENT ON COLUMN reporting.items.price_regular IS 'Price of the regular licence, in whole units of currency with two decimals. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.items.price_extended IS 'Price of the extended licence, in whole units of currency with two decimals. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.items.currency IS 'Currency of both prices, as the marketplace writes it, such as USD. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.items.published_at IS 'When the item was published, as timestamptz in the time zone of the session. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.items.state IS 'live: in the list, or found when it was looked up. missing: not in the list, but not proven to be gone. removed: proven to be gone.';
+COMMENT ON COLUMN reporting.items.first_seen_at IS 'Start of the run that first saw the item, as timestamptz in the time zone of the session.';
+COMMENT ON COLUMN reporting.items.changed_at IS 'Start of the run that last found a change of the columns above, a removal or a return, as timestamptz in the time zone of the session.';
+COMMENT ON COLUMN reporting.items.removed_at IS 'Start of the run that found the item removed, as timestamptz in the time zone of the session. Null unless state is removed.';
+COMMENT ON COLUMN reporting.items.synced_run_id IS 'The run that wrote this state; run_id of sync_runs. A run that found no change does not appear here.';
+COMMENT ON COLUMN reporting.items.extra IS 'Fields that the marketplace sends beyond its documentation, as a JSON object by path, such as {"rating": 4.5}; empty if there are none.';
 
 CREATE VIEW reporting.item_history AS
 SELECT
@@ -938,7 +947,8 @@ SELECT
     synced_run_id,
     valid_from,
     NULL::timestamptz AS valid_to,
-    NULL::bigint AS superseded_run_id
+    NULL::bigint AS superseded_run_id,
+    extra
 FROM mirror.items
 UNION ALL
 SELECT
@@ -968,37 +978,39 @@ SELECT
     synced_run_id,
     valid_from,
     valid_to,
-    superseded_run_id
+    superseded_run_id,
+    extra
 FROM mirror.item_versions;
 
-COMMENT ON VIEW reporting.item_history IS 'Every state of every item, the present one included: the row held from valid_from until just before valid_to, which is null for the present state.';
-COMMENT ON COLUMN reporting.item_history.seller_id IS 'Name of the seller, as the settings call it.';
+COMMENT ON VIEW reporting.item_history IS 'Every state of every item, including the current one. A state was valid from valid_from until just before valid_to, which is null for the current state.';
+COMMENT ON COLUMN reporting.item_history.seller_id IS 'Name of the seller in the settings.';
 COMMENT ON COLUMN reporting.item_history.item_id IS 'Number of the item on the marketplace; unique only together with seller_id.';
 COMMENT ON COLUMN reporting.item_history.name IS 'Name of the item.';
-COMMENT ON COLUMN reporting.item_history.description IS 'Description as the marketplace tells it, which may hold HTML. Null when not told.';
-COMMENT ON COLUMN reporting.item_history.category IS 'Category. Null when not told.';
-COMMENT ON COLUMN reporting.item_history.sub_category IS 'Category below category. Null when not told.';
-COMMENT ON COLUMN reporting.item_history.options IS 'Options of the item, in the order told; empty when there are none.';
-COMMENT ON COLUMN reporting.item_history.version IS 'Version of the newest release, as the seller wrote it. Null when not told.';
-COMMENT ON COLUMN reporting.item_history.demo_link IS 'Address of the demo. Null when not told.';
-COMMENT ON COLUMN reporting.item_history.tags IS 'Tags, in the order told; empty when there are none.';
-COMMENT ON COLUMN reporting.item_history.thumbnail_url IS 'Address of the thumbnail. Null when not told.';
-COMMENT ON COLUMN reporting.item_history.preview_image_url IS 'Address of the preview image. Null when not told.';
-COMMENT ON COLUMN reporting.item_history.preview_video_url IS 'Address of the preview video. Null when not told.';
-COMMENT ON COLUMN reporting.item_history.preview_audio_url IS 'Address of the preview audio. Null when not told.';
-COMMENT ON COLUMN reporting.item_history.screenshots IS 'Addresses of the screenshots, in the order told; empty when there are none.';
-COMMENT ON COLUMN reporting.item_history.price_regular IS 'Price of the regular licence, in whole units of currency with two decimals. Null when not told.';
-COMMENT ON COLUMN reporting.item_history.price_extended IS 'Price of the extended licence, in whole units of currency with two decimals. Null when not told.';
-COMMENT ON COLUMN reporting.item_history.currency IS 'Currency of both prices, as the marketplace writes it, such as USD. Null when not told.';
-COMMENT ON COLUMN reporting.item_history.published_at IS 'When the item was published; timestamptz, shown in the time zone of the session. Null when not told.';
-COMMENT ON COLUMN reporting.item_history.state IS 'live: listed, or found when looked up by itself. missing: not listed, and not proven to be gone. removed: proven to be gone.';
-COMMENT ON COLUMN reporting.item_history.first_seen_at IS 'When the run began that first saw the item; timestamptz, shown in the time zone of the session.';
-COMMENT ON COLUMN reporting.item_history.changed_at IS 'As changed_at of items was while this state held; timestamptz, shown in the time zone of the session.';
-COMMENT ON COLUMN reporting.item_history.removed_at IS 'As removed_at of items was while this state held; timestamptz, shown in the time zone of the session. Null unless state is removed.';
+COMMENT ON COLUMN reporting.item_history.description IS 'Description as the marketplace sends it, which may contain HTML. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.item_history.category IS 'Category. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.item_history.sub_category IS 'Category below category. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.item_history.options IS 'Options of the item, in the order of the marketplace; empty if there are none.';
+COMMENT ON COLUMN reporting.item_history.version IS 'Version of the newest release, as the seller wrote it. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.item_history.demo_link IS 'Address of the demo. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.item_history.tags IS 'Tags, in the order of the marketplace; empty if there are none.';
+COMMENT ON COLUMN reporting.item_history.thumbnail_url IS 'Address of the thumbnail. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.item_history.preview_image_url IS 'Address of the preview image. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.item_history.preview_video_url IS 'Address of the preview video. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.item_history.preview_audio_url IS 'Address of the preview audio. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.item_history.screenshots IS 'Addresses of the screenshots, in the order of the marketplace; empty if there are none.';
+COMMENT ON COLUMN reporting.item_history.price_regular IS 'Price of the regular licence, in whole units of currency with two decimals. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.item_history.price_extended IS 'Price of the extended licence, in whole units of currency with two decimals. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.item_history.currency IS 'Currency of both prices, as the marketplace writes it, such as USD. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.item_history.published_at IS 'When the item was published, as timestamptz in the time zone of the session. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.item_history.state IS 'live: in the list, or found when it was looked up. missing: not in the list, but not proven to be gone. removed: proven to be gone.';
+COMMENT ON COLUMN reporting.item_history.first_seen_at IS 'Start of the run that first saw the item, as timestamptz in the time zone of the session.';
+COMMENT ON COLUMN reporting.item_history.changed_at IS 'Value of items.changed_at during this state, as timestamptz in the time zone of the session.';
+COMMENT ON COLUMN reporting.item_history.removed_at IS 'Value of items.removed_at during this state, as timestamptz in the time zone of the session. Null unless state is removed.';
 COMMENT ON COLUMN reporting.item_history.synced_run_id IS 'The run that wrote this state; run_id of sync_runs.';
-COMMENT ON COLUMN reporting.item_history.valid_from IS 'Since when it said so; timestamptz, shown in the time zone of the session.';
-COMMENT ON COLUMN reporting.item_history.valid_to IS 'Until just before when it said so; timestamptz, shown in the time zone of the session. Null for the present state.';
-COMMENT ON COLUMN reporting.item_history.superseded_run_id IS 'The run that wrote the next state; run_id of sync_runs. Null for the present state.';
+COMMENT ON COLUMN reporting.item_history.valid_from IS 'When this state began, as timestamptz in the time zone of the session.';
+COMMENT ON COLUMN reporting.item_history.valid_to IS 'When this state ended, as timestamptz in the time zone of the session. Null for the current state.';
+COMMENT ON COLUMN reporting.item_history.superseded_run_id IS 'The run that wrote the next state; run_id of sync_runs. Null for the current state.';
+COMMENT ON COLUMN reporting.item_history.extra IS 'Fields beyond the documentation, as a JSON object; as they were at the end of this state, because their changes alone make no new state.';
 
 CREATE VIEW reporting.item_changes AS
 SELECT
@@ -1013,16 +1025,16 @@ SELECT
     new_value
 FROM mirror.item_changes;
 
-COMMENT ON VIEW reporting.item_changes IS 'What changed about items, field by field, in the order in which it was written. What a first list holds is no change, and neither are undocumented fields. Who has read up to a seq misses nothing by going on from there.';
-COMMENT ON COLUMN reporting.item_changes.seq IS 'Place of the change in the order of all changes; later ones are greater, with gaps.';
-COMMENT ON COLUMN reporting.item_changes.seller_id IS 'Name of the seller, as the settings call it.';
+COMMENT ON VIEW reporting.item_changes IS 'Changes of items, field by field, in the order in which they were written. A seller’s first list makes no changes, and undocumented fields make none. A reader that continues after the last seq it has seen misses nothing.';
+COMMENT ON COLUMN reporting.item_changes.seq IS 'Number of the change. Later changes have greater numbers, with gaps.';
+COMMENT ON COLUMN reporting.item_changes.seller_id IS 'Name of the seller in the settings.';
 COMMENT ON COLUMN reporting.item_changes.item_id IS 'Number of the item on the marketplace.';
 COMMENT ON COLUMN reporting.item_changes.run_id IS 'The run that found the change; run_id of sync_runs.';
-COMMENT ON COLUMN reporting.item_changes.changed_at IS 'When that run began; timestamptz, shown in the time zone of the session.';
-COMMENT ON COLUMN reporting.item_changes.class IS 'price, release (versions and dates of publication), text, media, added (listed for the first time), missing (no longer listed, or found after all), removed or restored.';
-COMMENT ON COLUMN reporting.item_changes.field IS 'Column of items that changed. Of items that are new, missing, removed or restored it is state.';
-COMMENT ON COLUMN reporting.item_changes.old_value IS 'Value before, as JSON: amounts and moments (UTC) are text, lists are arrays. Null when there was none; a state that is null before is that of a new item.';
-COMMENT ON COLUMN reporting.item_changes.new_value IS 'Value after, as JSON like old_value. Null when there is none.';
+COMMENT ON COLUMN reporting.item_changes.changed_at IS 'Start of that run, as timestamptz in the time zone of the session.';
+COMMENT ON COLUMN reporting.item_changes.class IS 'price, release (versions and dates of publication), text, media, added (listed for the first time), missing (no longer in the list, or found again), removed or restored.';
+COMMENT ON COLUMN reporting.item_changes.field IS 'Name of the column that changed. It is state for items that are new, missing, removed or restored.';
+COMMENT ON COLUMN reporting.item_changes.old_value IS 'Old value, as JSON: amounts and times (UTC) are text, lists are arrays. Null if there was none; the state of a new item was null.';
+COMMENT ON COLUMN reporting.item_changes.new_value IS 'New value, as JSON like old_value. Null if there is none.';
 
 CREATE VIEW reporting.price_changes AS
 SELECT
@@ -1057,19 +1069,19 @@ FROM mirror.item_changes AS c
 LEFT JOIN mirror.items AS i ON i.seller_id = c.seller_id AND i.item_id = c.item_id
 WHERE c.class = 'price' AND c.field IN ('price_regular', 'price_extended');
 
-COMMENT ON VIEW reporting.price_changes IS 'Changes of amounts: one row for each price of an item that changed. An item whose currency changed and whose amounts did not is in item_changes only, with field currency.';
-COMMENT ON COLUMN reporting.price_changes.seq IS 'Place of the change in item_changes; later ones are greater, with gaps.';
-COMMENT ON COLUMN reporting.price_changes.seller_id IS 'Name of the seller, as the settings call it.';
+COMMENT ON VIEW reporting.price_changes IS 'Changes of prices. One row for each changed price of an item. If only the currency changed, the change is in item_changes alone, with field currency.';
+COMMENT ON COLUMN reporting.price_changes.seq IS 'Number of the change in item_changes. Later changes have greater numbers, with gaps.';
+COMMENT ON COLUMN reporting.price_changes.seller_id IS 'Name of the seller in the settings.';
 COMMENT ON COLUMN reporting.price_changes.item_id IS 'Number of the item on the marketplace.';
-COMMENT ON COLUMN reporting.price_changes.item_name IS 'Present name of the item.';
+COMMENT ON COLUMN reporting.price_changes.item_name IS 'Current name of the item.';
 COMMENT ON COLUMN reporting.price_changes.run_id IS 'The run that found the change; run_id of sync_runs.';
-COMMENT ON COLUMN reporting.price_changes.changed_at IS 'When that run began; timestamptz, shown in the time zone of the session.';
+COMMENT ON COLUMN reporting.price_changes.changed_at IS 'Start of that run, as timestamptz in the time zone of the session.';
 COMMENT ON COLUMN reporting.price_changes.price IS 'Which price: regular or extended.';
-COMMENT ON COLUMN reporting.price_changes.old_price IS 'Amount before, in whole units of old_currency with two decimals. Null when there was none.';
-COMMENT ON COLUMN reporting.price_changes.new_price IS 'Amount after, in whole units of currency with two decimals. Null when there is none any more.';
-COMMENT ON COLUMN reporting.price_changes.old_currency IS 'Currency before the change. Null when not told.';
-COMMENT ON COLUMN reporting.price_changes.currency IS 'Currency after the change. Null when not told.';
-COMMENT ON COLUMN reporting.price_changes.percent IS 'By how many percent of the amount before it rose, rounded to two decimals; negative when it fell. Null when one of the amounts is null, that before is 0, or the currency changed in the same run.';
+COMMENT ON COLUMN reporting.price_changes.old_price IS 'Old price, in whole units of old_currency with two decimals. Null if there was none.';
+COMMENT ON COLUMN reporting.price_changes.new_price IS 'New price, in whole units of currency with two decimals. Null if there is none any more.';
+COMMENT ON COLUMN reporting.price_changes.old_currency IS 'Currency before the change. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.price_changes.currency IS 'Currency after the change. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.price_changes.percent IS 'Rise in percent of the old price, rounded to two decimals; negative for a fall. Null if either price is null, the old price is 0, or the currency changed in the same run.';
 
 CREATE VIEW reporting.items_daily AS
 WITH first_lists AS MATERIALIZED (
@@ -1129,16 +1141,16 @@ LEFT JOIN (
 WINDOW later AS (PARTITION BY d.seller_id ORDER BY d.day
                    ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING);
 
-COMMENT ON VIEW reporting.items_daily IS 'Numbers of items day by day in UTC, one row for each seller and each day from its first list to today, those without a run included: their figures of change are 0 and their numbers of items are those of the day before. What a run found counts for the day on which it began.';
-COMMENT ON COLUMN reporting.items_daily.seller_id IS 'Name of the seller, as the settings call it.';
+COMMENT ON VIEW reporting.items_daily IS 'Numbers of items for each day in UTC. One row for each seller and day, from the first list to today. A day without a run has no changes and the numbers of the day before. What a run found counts for the day on which it began.';
+COMMENT ON COLUMN reporting.items_daily.seller_id IS 'Name of the seller in the settings.';
 COMMENT ON COLUMN reporting.items_daily.day IS 'Day in UTC. The row of today counts what has happened so far.';
 COMMENT ON COLUMN reporting.items_daily.live IS 'Live items at the end of the day.';
-COMMENT ON COLUMN reporting.items_daily.missing IS 'Missing items at the end of the day: not listed, not proven to be gone.';
+COMMENT ON COLUMN reporting.items_daily.missing IS 'Missing items at the end of the day: not in the list, but not proven to be gone.';
 COMMENT ON COLUMN reporting.items_daily.added IS 'Items that were new on that day; on the first day also those of the first list.';
-COMMENT ON COLUMN reporting.items_daily.restored IS 'Removed items that were back on that day.';
-COMMENT ON COLUMN reporting.items_daily.removed IS 'Items found removed on that day.';
-COMMENT ON COLUMN reporting.items_daily.changed IS 'Items whose fields were found changed on that day, each counted once for every run that found it so.';
-COMMENT ON COLUMN reporting.items_daily.runs IS 'Runs that mirrored all items on that day (succeeded or held), as far as they are kept (KEEP_RUNS_DAYS). 0 tells a day on which nobody looked or, before the runs that are kept, on which nothing was found changed.';
+COMMENT ON COLUMN reporting.items_daily.restored IS 'Removed items that came back on that day.';
+COMMENT ON COLUMN reporting.items_daily.removed IS 'Items that were proven to be gone on that day.';
+COMMENT ON COLUMN reporting.items_daily.changed IS 'Items that changed on that day. An item that changed in two runs counts twice.';
+COMMENT ON COLUMN reporting.items_daily.runs IS 'Runs that mirrored all items on that day (succeeded or held). 0 means that there was no run, or that its row was deleted (KEEP_RUNS_DAYS).';
 
 CREATE VIEW reporting.purchases AS
 SELECT
@@ -1166,24 +1178,24 @@ SELECT
 FROM mirror.sales AS p
 LEFT JOIN mirror.items AS i ON i.seller_id = p.seller_id AND i.item_id = p.item_id;
 
-COMMENT ON VIEW reporting.purchases IS 'Purchases whose code is known to be valid, one row for each code. Codes are shown whole, so that they can be joined with tables of yours: whoever may read this view can read every code.';
+COMMENT ON VIEW reporting.purchases IS 'Purchases whose code is valid. One row for each code. Codes are shown whole, so that you can join them with your own tables. Everybody who may read this view can read every code.';
 COMMENT ON COLUMN reporting.purchases.code_id IS 'Number of the code in this database.';
-COMMENT ON COLUMN reporting.purchases.seller_id IS 'Name of the seller, as the settings call it.';
-COMMENT ON COLUMN reporting.purchases.code IS 'The purchase code, whole, as it was listed to be checked; unique only together with seller_id.';
-COMMENT ON COLUMN reporting.purchases.item_id IS 'Number of the purchased item on the marketplace. Null when the marketplace did not tell it.';
-COMMENT ON COLUMN reporting.purchases.item_name IS 'Present name of the item, or the name that the purchase told where the mirror does not hold the item.';
-COMMENT ON COLUMN reporting.purchases.item_state IS 'live, missing or removed, as in items. Null when the mirror does not hold the item.';
-COMMENT ON COLUMN reporting.purchases.license_type IS 'Licence, as the marketplace writes it. Null when not told.';
-COMMENT ON COLUMN reporting.purchases.price IS 'What was paid, in whole units of currency with two decimals. Null when not told.';
-COMMENT ON COLUMN reporting.purchases.currency IS 'Currency of price. Null when not told.';
-COMMENT ON COLUMN reporting.purchases.purchased_at IS 'When it was bought; timestamptz, shown in the time zone of the session. Null when not told.';
-COMMENT ON COLUMN reporting.purchases.supported_until IS 'When support ends or ended; timestamptz, shown in the time zone of the session. Null when no end of support is known.';
-COMMENT ON COLUMN reporting.purchases.support IS 'active: supported_until is still to come. expired: it has passed. none: no end of support is known. As of now.';
-COMMENT ON COLUMN reporting.purchases.downloaded IS 'Whether the buyer has downloaded the item. Null when not told.';
-COMMENT ON COLUMN reporting.purchases.valid_since IS 'When the check was made since which the code is known to be valid without a break; timestamptz, shown in the time zone of the session.';
-COMMENT ON COLUMN reporting.purchases.first_checked_at IS 'When it was first proven to be valid or invalid; timestamptz, shown in the time zone of the session.';
-COMMENT ON COLUMN reporting.purchases.last_checked_at IS 'When it was last proven to be valid; timestamptz, shown in the time zone of the session.';
-COMMENT ON COLUMN reporting.purchases.answered_code IS 'The code as the marketplace spells it. Null when not told.';
+COMMENT ON COLUMN reporting.purchases.seller_id IS 'Name of the seller in the settings.';
+COMMENT ON COLUMN reporting.purchases.code IS 'The whole purchase code, as it stood in a list; unique only together with seller_id.';
+COMMENT ON COLUMN reporting.purchases.item_id IS 'Number of the purchased item on the marketplace. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.purchases.item_name IS 'Current name of the item. If the mirror does not have the item, its name in the purchase.';
+COMMENT ON COLUMN reporting.purchases.item_state IS 'live, missing or removed, as in items. Null if the mirror does not have the item.';
+COMMENT ON COLUMN reporting.purchases.license_type IS 'Licence, as the marketplace writes it. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.purchases.price IS 'What was paid, in whole units of currency with two decimals. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.purchases.currency IS 'Currency of price. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.purchases.purchased_at IS 'When it was bought, as timestamptz in the time zone of the session. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.purchases.supported_until IS 'When support ends or ended, as timestamptz in the time zone of the session. Null if no end of support is known.';
+COMMENT ON COLUMN reporting.purchases.support IS 'active: supported_until is in the future. expired: it is in the past. none: no end of support is known. Compared with the current time.';
+COMMENT ON COLUMN reporting.purchases.downloaded IS 'Whether the buyer has downloaded the item. Null if the marketplace does not say.';
+COMMENT ON COLUMN reporting.purchases.valid_since IS 'When the code was first found valid, since it was last invalid, as timestamptz in the time zone of the session.';
+COMMENT ON COLUMN reporting.purchases.first_checked_at IS 'When it was first proven to be valid or invalid, as timestamptz in the time zone of the session.';
+COMMENT ON COLUMN reporting.purchases.last_checked_at IS 'When it was last proven to be valid, as timestamptz in the time zone of the session.';
+COMMENT ON COLUMN reporting.purchases.answered_code IS 'The code as the marketplace spells it. Null if the marketplace does not say.';
 
 CREATE VIEW reporting.purchase_transitions AS
 SELECT
@@ -1201,17 +1213,17 @@ FROM mirror.code_transitions AS t
 LEFT JOIN mirror.purchase_codes AS p ON p.code_id = t.code_id
 LEFT JOIN mirror.items AS i ON i.seller_id = p.seller_id AND i.item_id = p.item_id;
 
-COMMENT ON VIEW reporting.purchase_transitions IS 'What happened to purchase codes between two checks, in the order in which it was written. Codes are shown whole.';
-COMMENT ON COLUMN reporting.purchase_transitions.seq IS 'Place in the order of all transitions; later ones are greater, with gaps.';
-COMMENT ON COLUMN reporting.purchase_transitions.seller_id IS 'Name of the seller, as the settings call it.';
-COMMENT ON COLUMN reporting.purchase_transitions.code_id IS 'Number of the code in this database; code_id of purchases as long as the code is valid.';
-COMMENT ON COLUMN reporting.purchase_transitions.code IS 'The purchase code, whole, as it was listed to be checked.';
-COMMENT ON COLUMN reporting.purchase_transitions.item_id IS 'Number of the item of the purchase, as last told. Null when the marketplace never told it.';
-COMMENT ON COLUMN reporting.purchase_transitions.item_name IS 'Present name of the item, or the name that the purchase told where the mirror does not hold the item.';
-COMMENT ON COLUMN reporting.purchase_transitions.happened_at IS 'When the check was made that found it; timestamptz, shown in the time zone of the session.';
-COMMENT ON COLUMN reporting.purchase_transitions.kind IS 'became-invalid (was valid: probably refunded), became-valid, license-changed, price-changed, item-changed, support-extended, support-shortened or support-expired. A first verdict is no transition.';
-COMMENT ON COLUMN reporting.purchase_transitions.old_value IS 'Value before, as text: verdict, licence, amount and currency, item number, end of support (UTC), or state of support, by kind. Null when there was none.';
-COMMENT ON COLUMN reporting.purchase_transitions.new_value IS 'Value after, as text like old_value. Null when there is none.';
+COMMENT ON VIEW reporting.purchase_transitions IS 'Changes of purchase codes between two checks, in the order in which they were written. Codes are shown whole.';
+COMMENT ON COLUMN reporting.purchase_transitions.seq IS 'Number of the transition. Later ones have greater numbers, with gaps.';
+COMMENT ON COLUMN reporting.purchase_transitions.seller_id IS 'Name of the seller in the settings.';
+COMMENT ON COLUMN reporting.purchase_transitions.code_id IS 'Number of the code in this database; code_id of purchases while the code is valid.';
+COMMENT ON COLUMN reporting.purchase_transitions.code IS 'The whole purchase code, as it stood in a list.';
+COMMENT ON COLUMN reporting.purchase_transitions.item_id IS 'Number of the purchased item, as last sent by the marketplace. Null if it never sent one.';
+COMMENT ON COLUMN reporting.purchase_transitions.item_name IS 'Current name of the item. If the mirror does not have the item, its name in the purchase.';
+COMMENT ON COLUMN reporting.purchase_transitions.happened_at IS 'Time of the check that found it, as timestamptz in the time zone of the session.';
+COMMENT ON COLUMN reporting.purchase_transitions.kind IS 'became-invalid (no longer valid: refunded, reversed, or the buyer’s account is closed), became-valid, license-changed, price-changed, item-changed, support-extended, support-shortened or support-expired. A first verdict is no transition.';
+COMMENT ON COLUMN reporting.purchase_transitions.old_value IS 'Old value, as text: verdict, licence, amount and currency, item number, end of support (UTC), or state of support, depending on kind. Null if there was none.';
+COMMENT ON COLUMN reporting.purchase_transitions.new_value IS 'New value, as text like old_value. Null if there is none.';
 
 CREATE VIEW reporting.support_calendar AS
 SELECT
@@ -1225,12 +1237,12 @@ WHERE p.supported_until IS NOT NULL
   AND NOT EXISTS (SELECT FROM mirror.repeated_sales AS s WHERE s.code_id = p.code_id)
 GROUP BY 1, 2;
 
-COMMENT ON VIEW reporting.support_calendar IS 'How many valid purchases lose their support in each month, past and to come. Months without any have no row; purchases whose end of support is not known are not counted.';
-COMMENT ON COLUMN reporting.support_calendar.seller_id IS 'Name of the seller, as the settings call it.';
-COMMENT ON COLUMN reporting.support_calendar.month IS 'First day of the month in UTC in which support ends.';
-COMMENT ON COLUMN reporting.support_calendar.purchases IS 'Valid purchases whose support ends in that month; active + expired. One whose code was audited in several spellings counts once.';
-COMMENT ON COLUMN reporting.support_calendar.active IS 'Those of them that are supported now.';
-COMMENT ON COLUMN reporting.support_calendar.expired IS 'Those of them whose support has ended by now.';
+COMMENT ON VIEW reporting.support_calendar IS 'How many valid purchases lose their support in each month, past and future. Months without any have no row. Purchases without a known end of support are not counted.';
+COMMENT ON COLUMN reporting.support_calendar.seller_id IS 'Name of the seller in the settings.';
+COMMENT ON COLUMN reporting.support_calendar.month IS 'First day, in UTC, of the month in which support ends.';
+COMMENT ON COLUMN reporting.support_calendar.purchases IS 'Number of valid purchases whose support ends in that month: active + expired. A purchase whose code was checked in several spellings counts once.';
+COMMENT ON COLUMN reporting.support_calendar.active IS 'How many of them are supported now.';
+COMMENT ON COLUMN reporting.support_calendar.expired IS 'How many of them are no longer supported.';
 
 CREATE VIEW reporting.revenue_by_item AS
 SELECT
@@ -1262,16 +1274,16 @@ FROM (
 ) AS r
 LEFT JOIN mirror.items AS i ON i.seller_id = r.seller_id AND i.item_id = r.item_id;
 
-COMMENT ON VIEW reporting.revenue_by_item IS 'Valid purchases that audits know, and what was paid for them, by item and currency. What was never audited is not in it, and neither are refunded purchases.';
-COMMENT ON COLUMN reporting.revenue_by_item.seller_id IS 'Name of the seller, as the settings call it.';
+COMMENT ON VIEW reporting.revenue_by_item IS 'Checked purchases that are valid, and what was paid for them, by item and currency. Purchases whose code was never checked are not included, nor those that are no longer valid: refunded, reversed, or the buyer’s account is closed.';
+COMMENT ON COLUMN reporting.revenue_by_item.seller_id IS 'Name of the seller in the settings.';
 COMMENT ON COLUMN reporting.revenue_by_item.item_id IS 'Number of the item on the marketplace. Null for purchases whose item is not known.';
-COMMENT ON COLUMN reporting.revenue_by_item.item_name IS 'Present name of the item, or the name that a purchase told last where the mirror does not hold the item. Null when item_id is.';
-COMMENT ON COLUMN reporting.revenue_by_item.currency IS 'Currency of the prices; different ones are never added. Null for purchases whose currency is not known.';
-COMMENT ON COLUMN reporting.revenue_by_item.purchases IS 'Valid purchases. One whose code was audited in several spellings counts once.';
-COMMENT ON COLUMN reporting.revenue_by_item.without_price IS 'Those of them whose price is not known; revenue leaves them out.';
-COMMENT ON COLUMN reporting.revenue_by_item.revenue IS 'Sum of their prices, what buyers paid, in whole units of currency with two decimals. Null when none of them has a price.';
-COMMENT ON COLUMN reporting.revenue_by_item.first_purchased_at IS 'When the first of them was bought; timestamptz, shown in the time zone of the session. Null when told of none.';
-COMMENT ON COLUMN reporting.revenue_by_item.last_purchased_at IS 'When the last of them was bought; timestamptz, shown in the time zone of the session. Null when told of none.';
+COMMENT ON COLUMN reporting.revenue_by_item.item_name IS 'Current name of the item. If the mirror does not have the item, its name in the newest purchase. Null if item_id is null.';
+COMMENT ON COLUMN reporting.revenue_by_item.currency IS 'Currency of the prices; different currencies have rows of their own. Null for purchases whose currency is not known.';
+COMMENT ON COLUMN reporting.revenue_by_item.purchases IS 'Number of valid purchases. A purchase whose code was checked in several spellings counts once.';
+COMMENT ON COLUMN reporting.revenue_by_item.without_price IS 'How many of them have no known price; revenue does not include these.';
+COMMENT ON COLUMN reporting.revenue_by_item.revenue IS 'What buyers paid for them, in whole units of currency with two decimals. Null if none has a known price.';
+COMMENT ON COLUMN reporting.revenue_by_item.first_purchased_at IS 'Date of the first of these purchases, as timestamptz in the time zone of the session. Null if no date is known.';
+COMMENT ON COLUMN reporting.revenue_by_item.last_purchased_at IS 'Date of the last of these purchases, as timestamptz in the time zone of the session. Null if no date is known.';
 
 CREATE VIEW reporting.revenue_by_month AS
 SELECT
@@ -1285,13 +1297,13 @@ FROM mirror.sales AS p
 WHERE NOT EXISTS (SELECT FROM mirror.repeated_sales AS s WHERE s.code_id = p.code_id)
 GROUP BY 1, 2, 3;
 
-COMMENT ON VIEW reporting.revenue_by_month IS 'Valid purchases that audits know, and what was paid for them, by month of purchase and currency. What was never audited is not in it, and neither are refunded purchases. Months without any have no row.';
-COMMENT ON COLUMN reporting.revenue_by_month.seller_id IS 'Name of the seller, as the settings call it.';
-COMMENT ON COLUMN reporting.revenue_by_month.month IS 'First day of the month in UTC in which they were bought. Null for purchases of which the marketplace does not tell when.';
-COMMENT ON COLUMN reporting.revenue_by_month.currency IS 'Currency of the prices; different ones are never added. Null for purchases whose currency is not known.';
-COMMENT ON COLUMN reporting.revenue_by_month.purchases IS 'Valid purchases. One whose code was audited in several spellings counts once.';
-COMMENT ON COLUMN reporting.revenue_by_month.without_price IS 'Those of them whose price is not known; revenue leaves them out.';
-COMMENT ON COLUMN reporting.revenue_by_month.revenue IS 'Sum of their prices, what buyers paid, in whole units of currency with two decimals. Null when none of them has a price.';
+COMMENT ON VIEW reporting.revenue_by_month IS 'Checked purchases that are valid, and what was paid for them, by month of purchase and currency. Purchases whose code was never checked are not included, nor those that are no longer valid: refunded, reversed, or the buyer’s account is closed. Months without purchases have no row.';
+COMMENT ON COLUMN reporting.revenue_by_month.seller_id IS 'Name of the seller in the settings.';
+COMMENT ON COLUMN reporting.revenue_by_month.month IS 'First day, in UTC, of the month in which they were bought. Null for purchases without a known date.';
+COMMENT ON COLUMN reporting.revenue_by_month.currency IS 'Currency of the prices; different currencies have rows of their own. Null for purchases whose currency is not known.';
+COMMENT ON COLUMN reporting.revenue_by_month.purchases IS 'Number of valid purchases. A purchase whose code was checked in several spellings counts once.';
+COMMENT ON COLUMN reporting.revenue_by_month.without_price IS 'How many of them have no known price; revenue does not include these.';
+COMMENT ON COLUMN reporting.revenue_by_month.revenue IS 'What buyers paid for them, in whole units of currency with two decimals. Null if none has a known price.';
 
 CREATE VIEW reporting.sync_runs AS
 SELECT
@@ -1326,36 +1338,36 @@ SELECT
     approval_run_id
 FROM mirror.runs;
 
-COMMENT ON VIEW reporting.sync_runs IS 'One row for each run: what it did, what it met, how it ended.';
+COMMENT ON VIEW reporting.sync_runs IS 'One row for each run: what it did, what it found, how it ended.';
 COMMENT ON COLUMN reporting.sync_runs.run_id IS 'Number of the run; later runs have greater numbers.';
-COMMENT ON COLUMN reporting.sync_runs.seller_id IS 'Name of the seller, as the settings call it.';
+COMMENT ON COLUMN reporting.sync_runs.seller_id IS 'Name of the seller in the settings.';
 COMMENT ON COLUMN reporting.sync_runs.kind IS 'account: the account alone. items: all items. item: one item. approval: removal of items of a held run that a person approved.';
 COMMENT ON COLUMN reporting.sync_runs.state IS 'running, succeeded, failed, held (the removal guard keeps items that would be removed) or interrupted.';
-COMMENT ON COLUMN reporting.sync_runs.started_at IS 'When the run began; timestamptz, shown in the time zone of the session. What it found counts from this moment.';
-COMMENT ON COLUMN reporting.sync_runs.finished_at IS 'When the run ended; timestamptz, shown in the time zone of the session. Null while it is running.';
-COMMENT ON COLUMN reporting.sync_runs.holder IS 'Host and process that did the run.';
+COMMENT ON COLUMN reporting.sync_runs.started_at IS 'When the run began, as timestamptz in the time zone of the session. What the run found counts from this time.';
+COMMENT ON COLUMN reporting.sync_runs.finished_at IS 'When the run ended, as timestamptz in the time zone of the session. Null while it runs.';
+COMMENT ON COLUMN reporting.sync_runs.holder IS 'Host and process of the run.';
 COMMENT ON COLUMN reporting.sync_runs.listed IS 'Records that the marketplace listed.';
 COMMENT ON COLUMN reporting.sync_runs.added IS 'Items or accounts that were new.';
-COMMENT ON COLUMN reporting.sync_runs.changed IS 'Items or accounts whose known fields had changed.';
-COMMENT ON COLUMN reporting.sync_runs.extra_changed IS 'Items or accounts of which only undocumented fields had changed; these have no history.';
-COMMENT ON COLUMN reporting.sync_runs.unchanged IS 'Items or accounts that were as before.';
-COMMENT ON COLUMN reporting.sync_runs.restored IS 'Removed items that were back.';
-COMMENT ON COLUMN reporting.sync_runs.missing IS 'Items that were not listed, and not proven to be gone.';
-COMMENT ON COLUMN reporting.sync_runs.removed IS 'Items that were proven to be gone, and marked as removed.';
-COMMENT ON COLUMN reporting.sync_runs.quarantined IS 'Records that could not be read, and were put aside.';
-COMMENT ON COLUMN reporting.sync_runs.duplicates IS 'Records whose item the same list held already.';
+COMMENT ON COLUMN reporting.sync_runs.changed IS 'Items or accounts whose documented fields changed.';
+COMMENT ON COLUMN reporting.sync_runs.extra_changed IS 'Items or accounts whose undocumented fields (extra) changed, and nothing else; these changes have no history.';
+COMMENT ON COLUMN reporting.sync_runs.unchanged IS 'Items or accounts without a change.';
+COMMENT ON COLUMN reporting.sync_runs.restored IS 'Removed items that came back.';
+COMMENT ON COLUMN reporting.sync_runs.missing IS 'Items that were not in the list, but not proven to be gone.';
+COMMENT ON COLUMN reporting.sync_runs.removed IS 'Items that were proven to be gone and marked as removed.';
+COMMENT ON COLUMN reporting.sync_runs.quarantined IS 'Records that could not be read and were put aside.';
+COMMENT ON COLUMN reporting.sync_runs.duplicates IS 'Records of items that the same list named before.';
 COMMENT ON COLUMN reporting.sync_runs.api_calls IS 'Requests sent to the marketplace, repetitions included.';
 COMMENT ON COLUMN reporting.sync_runs.bytes IS 'Size of the list as received, in bytes after decompression.';
-COMMENT ON COLUMN reporting.sync_runs.tolerated IS 'Oddities of the answers that were read as what they mean, as a JSON object of name to number of records.';
-COMMENT ON COLUMN reporting.sync_runs.warnings IS 'Sentences for a person; empty when there are none.';
-COMMENT ON COLUMN reporting.sync_runs.problem_code IS 'Why it did not succeed, in a word for programs. Null when it succeeded or is running.';
-COMMENT ON COLUMN reporting.sync_runs.problem IS 'Why it did not succeed, in a sentence. Null when it succeeded or is running.';
-COMMENT ON COLUMN reporting.sync_runs.job_id IS 'Job of the queue that did the run. Null for a run by hand.';
-COMMENT ON COLUMN reporting.sync_runs.wide_fields IS 'Columns of items that changed in nine of ten items or more at once, such as price_regular; empty when none did.';
-COMMENT ON COLUMN reporting.sync_runs.decision IS 'What a person decided about the removals that the removal guard held back: approved or rejected. Null when nothing was held, or nobody has decided.';
-COMMENT ON COLUMN reporting.sync_runs.decided_at IS 'When that was decided; timestamptz, shown in the time zone of the session. Null as long as decision is.';
-COMMENT ON COLUMN reporting.sync_runs.decided_by IS 'Who decided it, as the command found them. Null as long as decision is.';
-COMMENT ON COLUMN reporting.sync_runs.approval_run_id IS 'The run that removed the items once that was approved; run_id of sync_runs. Null when there is none.';
+COMMENT ON COLUMN reporting.sync_runs.tolerated IS 'Deviations from the documentation that were understood, as a JSON object of name to number of records.';
+COMMENT ON COLUMN reporting.sync_runs.warnings IS 'Sentences for a person; empty if there are none.';
+COMMENT ON COLUMN reporting.sync_runs.problem_code IS 'Code of the problem, for programs. Null if the run succeeded or is running.';
+COMMENT ON COLUMN reporting.sync_runs.problem IS 'The problem in a sentence. Null if the run succeeded or is running.';
+COMMENT ON COLUMN reporting.sync_runs.job_id IS 'Job of the run in the queue. Null if it was started by a command.';
+COMMENT ON COLUMN reporting.sync_runs.wide_fields IS 'Columns of items that changed in nine of ten items or more at once, such as price_regular; empty if none did.';
+COMMENT ON COLUMN reporting.sync_runs.decision IS 'Decision about the removals that the removal guard held back: approved or rejected. Null if nothing was held back or nobody has decided.';
+COMMENT ON COLUMN reporting.sync_runs.decided_at IS 'Time of the decision, as timestamptz in the time zone of the session. Null if decision is null.';
+COMMENT ON COLUMN reporting.sync_runs.decided_by IS 'Who decided: a user of the dashboard, or the account and host of the command. Null if decision is null.';
+COMMENT ON COLUMN reporting.sync_runs.approval_run_id IS 'The run that removed the items after the approval; run_id of sync_runs. Null if there is none.';
 
 CREATE VIEW reporting.freshness AS
 SELECT
@@ -1391,18 +1403,18 @@ LEFT JOIN (
     GROUP BY 1
 ) AS i ON i.seller_id = s.seller_id;
 
-COMMENT ON VIEW reporting.freshness IS 'How current the copy of each seller is, and how large, one row for each seller.';
-COMMENT ON COLUMN reporting.freshness.seller_id IS 'Name of the seller, as the settings call it.';
-COMMENT ON COLUMN reporting.freshness.marketplace IS 'The marketplace that the seller is on.';
-COMMENT ON COLUMN reporting.freshness.account_mirrored_at IS 'When the last run ended that mirrored the account; timestamptz, shown in the time zone of the session. Null when there was none.';
-COMMENT ON COLUMN reporting.freshness.account_age_seconds IS 'Seconds that have passed since then. Null when there was none.';
-COMMENT ON COLUMN reporting.freshness.items_mirrored_at IS 'When the last run ended that mirrored all items (succeeded or held); timestamptz, shown in the time zone of the session. Null when there was none.';
-COMMENT ON COLUMN reporting.freshness.items_age_seconds IS 'Seconds that have passed since then. Null when there was none.';
+COMMENT ON VIEW reporting.freshness IS 'How current the copy of each seller is, and how large. One row for each seller.';
+COMMENT ON COLUMN reporting.freshness.seller_id IS 'Name of the seller in the settings.';
+COMMENT ON COLUMN reporting.freshness.marketplace IS 'The seller’s marketplace.';
+COMMENT ON COLUMN reporting.freshness.account_mirrored_at IS 'When the last run that mirrored the account ended, as timestamptz in the time zone of the session. Null if there was none.';
+COMMENT ON COLUMN reporting.freshness.account_age_seconds IS 'Seconds since then. Null if there was none.';
+COMMENT ON COLUMN reporting.freshness.items_mirrored_at IS 'When the last run that mirrored all items ended (succeeded or held), as timestamptz in the time zone of the session. Null if there was none.';
+COMMENT ON COLUMN reporting.freshness.items_age_seconds IS 'Seconds since then. Null if there was none.';
 COMMENT ON COLUMN reporting.freshness.live_items IS 'Live items.';
-COMMENT ON COLUMN reporting.freshness.missing_items IS 'Missing items: not listed, not proven to be gone.';
+COMMENT ON COLUMN reporting.freshness.missing_items IS 'Missing items: not in the list, but not proven to be gone.';
 COMMENT ON COLUMN reporting.freshness.removed_items IS 'Removed items.';
-COMMENT ON COLUMN reporting.freshness.parked_at IS 'Since when schedules leave the seller alone, until a person has mended what went wrong or resumes it; timestamptz, shown in the time zone of the session. Null when they do not.';
-COMMENT ON COLUMN reporting.freshness.parked_code IS 'Why they do: paused when a person asked for it, otherwise the code of the problem, such as refused or account-changed. Null when they do not.';
+COMMENT ON COLUMN reporting.freshness.parked_at IS 'When the seller’s schedules were stopped. They resume when somebody has fixed the cause or resumes them, as timestamptz in the time zone of the session. Null if they are not stopped.';
+COMMENT ON COLUMN reporting.freshness.parked_code IS 'Why the schedules are stopped: paused if somebody paused them, otherwise the code of the problem, such as refused or account-changed. Null if they are not stopped.';
 
 -- Functions of schema reporting. They read views, so whoever may read the views may call them. Each is one query, so
 -- conditions on what they return reach the indexes.
@@ -1432,40 +1444,42 @@ RETURNS TABLE (
     first_seen_at timestamptz,
     changed_at timestamptz,
     removed_at timestamptz,
-    synced_run_id bigint
+    synced_run_id bigint,
+    extra jsonb
 )
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT
-        h."seller_id",
-        h."item_id",
-        h."name",
-        h."description",
-        h."category",
-        h."sub_category",
-        h."options",
-        h."version",
-        h."demo_link",
-        h."tags",
-        h."thumbnail_url",
-        h."preview_image_url",
-        h."preview_video_url",
-        h."preview_audio_url",
-        h."screenshots",
-        h."price_regular",
-        h."price_extended",
-        h."currency",
-        h."published_at",
-        h."state",
-        h."first_seen_at",
-        h."changed_at",
-        h."removed_at",
-        h."synced_run_id"
-    FROM "reporting"."item_history" AS h
-    WHERE h."valid_from" <= "moment" AND (h."valid_to" > "moment" OR h."valid_to" IS NULL)
-    $$;
+SELECT
+    h.seller_id,
+    h.item_id,
+    h.name,
+    h.description,
+    h.category,
+    h.sub_category,
+    h.options,
+    h.version,
+    h.demo_link,
+    h.tags,
+    h.thumbnail_url,
+    h.preview_image_url,
+    h.preview_video_url,
+    h.preview_audio_url,
+    h.screenshots,
+    h.price_regular,
+    h.price_extended,
+    h.currency,
+    h.published_at,
+    h.state,
+    h.first_seen_at,
+    h.changed_at,
+    h.removed_at,
+    h.synced_run_id,
+    h.extra
+FROM reporting.item_history AS h
+WHERE h.valid_from <= moment AND (h.valid_to > moment OR h.valid_to IS NULL)
+$$;
 
-COMMENT ON FUNCTION reporting.items_as_of(timestamptz) IS 'The rows of reporting.items as they were at a moment. What a run found counts from the moment when the run began. Where superseded states are deleted after a time (KEEP_VERSIONS_DAYS), it is whole for moments since then only: mirror.sellers.history_since.';
+COMMENT ON FUNCTION reporting.items_as_of(timestamptz) IS 'The rows of reporting.items at a time. What a run found counts from the start of the run. If old states are deleted (KEEP_VERSIONS_DAYS), the result is complete only for times after mirror.sellers.history_since.';
 
 CREATE FUNCTION reporting.accounts_as_of(moment timestamptz)
 RETURNS TABLE (
@@ -1491,26 +1505,26 @@ RETURNS TABLE (
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
 SELECT
-    h."seller_id",
-    h."username",
-    h."firstname",
-    h."lastname",
-    h."full_name",
-    h."email",
-    h."balance",
-    h."currency",
-    h."heading",
-    h."description",
-    h."contact_email",
-    h."social_links",
-    h."avatar_url",
-    h."cover_url",
-    h."registered_at",
-    h."first_seen_at",
-    h."valid_from",
-    h."synced_run_id"
-FROM "reporting"."account_history" AS h
-WHERE h."valid_from" <= "moment" AND (h."valid_to" > "moment" OR h."valid_to" IS NULL)
+    h.seller_id,
+    h.username,
+    h.firstname,
+    h.lastname,
+    h.full_name,
+    h.email,
+    h.balance,
+    h.currency,
+    h.heading,
+    h.description,
+    h.contact_email,
+    h.social_links,
+    h.avatar_url,
+    h.cover_url,
+    h.registered_at,
+    h.first_seen_at,
+    h.valid_from,
+    h.synced_run_id
+FROM reporting.account_history AS h
+WHERE h.valid_from <= moment AND (h.valid_to > moment OR h.valid_to IS NULL)
 $$;
 
-COMMENT ON FUNCTION reporting.accounts_as_of(timestamptz) IS 'The rows of reporting.accounts as they were at a moment. What a run found counts from the moment when the run began. Where superseded states are deleted after a time (KEEP_VERSIONS_DAYS), it is whole for moments since then only: mirror.sellers.history_since.';
+COMMENT ON FUNCTION reporting.accounts_as_of(timestamptz) IS 'The rows of reporting.accounts at a time. What a run found counts from the start of the run. If old states are deleted (KEEP_VERSIONS_DAYS), the result is complete only for times after mirror.sellers.history_since.';

@@ -290,7 +290,12 @@ function detailsOf(answer: Answer, now: Date): (readonly [string, TableCell])[] 
           ['what to do', unprovenRemedy(reason)],
         ]
       : [
-          ['was', wasValid ? 'valid before; probably refunded or cancelled' : null],
+          [
+            'was',
+            wasValid
+              ? 'valid; no longer valid: refunded, reversed, or the buyer’s account is closed'
+              : null,
+          ],
           ...bought,
           ['proof', `${describeVerdict(answer)}${verdict === 'invalid' ? replyText(answer) : ''}`],
           ['note', answer.proof === 'account' ? WEAK_PROOF : null],

@@ -193,7 +193,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
           title="Purchase"
           note={
             verdict === 'invalid' && purchase !== null
-              ? 'from when the code was valid; probably refunded or cancelled since'
+              ? 'from when the code was valid; no longer valid: refunded, reversed, or the buyer’s account is closed'
               : undefined
           }
         >

@@ -58,9 +58,9 @@ describe('schema reporting, the contract', () => {
     await ensureSeller(mirror.db, 'main', 'market.example');
     await mirror.pool.query(
       `INSERT INTO mirror.items (seller_id, item_id, name, state, first_seen_at, changed_at, valid_from,
-         synced_run_id, content_hash, extra_hash, wire_hash, extra, raw)
+         synced_run_id, wire_hash, extra, raw)
        SELECT 'main', n, 'x', (CASE n % 10 WHEN 0 THEN 'removed' ELSE 'live' END)::mirror.item_state,
-              now(), now(), now(), 1, '', '', '', '{}', '{}' FROM generate_series(1, 1000) AS n`,
+              now(), now(), now(), 1, '', '{}', '{}' FROM generate_series(1, 1000) AS n`,
     );
     await mirror.pool.query('ANALYZE mirror.items');
     const estimates = await Promise.all(

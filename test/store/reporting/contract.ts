@@ -14,6 +14,9 @@ const ITEM = columns(`
   published_at timestamptz, state text, first_seen_at timestamptz, changed_at timestamptz,
   removed_at timestamptz, synced_run_id bigint`);
 
+/** Fields beyond the marketplace's documentation. */
+const EXTRA = 'extra jsonb';
+
 const ACCOUNT = columns(`
   seller_id text, username text, firstname text, lastname text, full_name text, email text,
   balance numeric(14,2), currency text, heading text, description text, contact_email text,
@@ -29,9 +32,9 @@ const PERIOD = columns('valid_from timestamptz, valid_to timestamptz, superseded
  * in order. Columns may be added at the end of a view; anything else breaks somebody's report.
  */
 export const CONTRACT: Readonly<Record<string, readonly string[]>> = {
-  items: ITEM,
-  item_history: [...ITEM, ...PERIOD],
-  'items_as_of(timestamptz)': plain(ITEM),
+  items: [...ITEM, EXTRA],
+  item_history: [...ITEM, ...PERIOD, EXTRA],
+  'items_as_of(timestamptz)': plain([...ITEM, EXTRA]),
   item_changes: columns(`
     seq bigint, seller_id text, item_id bigint, run_id bigint, changed_at timestamptz, class text,
     field text, old_value jsonb, new_value jsonb`),

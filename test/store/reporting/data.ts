@@ -26,6 +26,7 @@ async function mirrorNights(mirror: Mirror): Promise<void> {
   for (let id = 1001; id <= 1006; id++) {
     main.change(id, { priceRegularCents: 1000, priceExtendedCents: 5000, currency: 'USD' });
   }
+  main.change(1004, { extra: { rating: 4.5 } }); // as a fork of the marketplace sends it
   const second = seededCatalogue({ seed: 4, count: 2 });
   second.change(1002, { priceRegularCents: 1000, currency: 'EUR' });
   const sim = await mirror.simulate({

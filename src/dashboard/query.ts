@@ -1,5 +1,5 @@
 import type { Config } from '../config/index.js';
-import { describeCodeFault, readCode } from '../domain/codes/code.js';
+import { readCode } from '../domain/codes/code.js';
 import { cellMasker } from '../domain/redact.js';
 import { type DashboardContext, Problem } from './context.js';
 
@@ -63,7 +63,7 @@ export function parseCode(
   const reading = readCode(typeof input === 'string' ? input : '');
   if ('reason' in reading) {
     const remedy = 'Copy the code exactly as the buyer sent it.';
-    throw new Problem(`${label} ${describeCodeFault(reading.reason)}`, remedy);
+    throw new Problem(`${label} ${reading.fault}`, remedy);
   }
   const mask = cellMasker(sellers.map(({ key }) => key));
   if (mask(reading.code) === reading.code) return reading.code;

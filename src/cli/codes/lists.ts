@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { addAbortSignal } from 'node:stream';
-import { describeCodeFault, readCode } from '../../domain/codes/code.js';
+import { readCode } from '../../domain/codes/code.js';
 import { openFile, readBytes } from '../../codes/lists/bytes.js';
 import { readList } from '../../codes/lists/read-list.js';
 import type { List, ListOptions } from '../../codes/lists/types.js';
@@ -58,7 +58,7 @@ function parseCodes(args: readonly string[]): readonly string[] {
     const read = readCode(text);
     if ('code' in read) return read.code;
     const subject = args.length === 1 ? 'the code' : `code ${index + 1}`;
-    throw usageError(`${subject} ${describeCodeFault(read.reason)}`, EXAMPLE);
+    throw usageError(`${subject} ${read.fault}`, EXAMPLE);
   });
   return [...new Set(codes)];
 }

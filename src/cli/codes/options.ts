@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from 'commander';
 import type { App } from '../../app.js';
 import type { Config, SellerConfig } from '../../config/index.js';
-import { describeCodeFault, readCode } from '../../domain/codes/code.js';
+import { readCode } from '../../domain/codes/code.js';
 import { parseDuration } from '../../domain/moment.js';
 import type { Confirm } from '../../domain/codes/second-look.js';
 import { RESULT_FORMATS, type ResultFormat } from '../../codes/lists/result.js';
@@ -85,7 +85,7 @@ export function parseAge(text: string): number {
 export function parsePurchaseCode(text: string): string {
   const read = readCode(text);
   if ('code' in read) return read.code;
-  throw new InvalidArgumentError(`It ${describeCodeFault(read.reason)}.`);
+  throw new InvalidArgumentError(`It ${read.fault}.`);
 }
 
 export const parseAuditId = idParser(

@@ -1,4 +1,4 @@
-import { LONGEST_CODE, normalizeCode } from '../../domain/codes/code.js';
+import { isTypicalCode, LONGEST_CODE, normalizeCode } from '../../domain/codes/code.js';
 import { FileError, quoted } from '../../listing/file-error.js';
 
 interface Table {
@@ -89,7 +89,7 @@ function columnsLikeCodes({ columns, records }: Table): number[] {
       const varied = new Set(values).size >= values.length * 0.5;
       return values.length > 0 && like && varied ? [index] : [];
     });
-  const typical = where(isTypicalCode);
+  const typical = where(isTypicalCell);
   return typical.length > 0 ? typical : where((value) => kindOf(value) === 'code');
 }
 
@@ -158,12 +158,9 @@ function looksLikeCode(text: string): boolean {
   return /\d/.test(text.replace(/[ _-]?\d{1,2}$/, ''));
 }
 
-/** A UUID or many hex digits, like the codes of most marketplaces. */
-export function isTypicalCode(value: string): boolean {
-  const text = normalizeCode(value);
-  return (
-    /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/i.test(text) || /^[\da-f]{32,128}$/i.test(text)
-  );
+/** True if the cell holds a UUID or many hex digits, like the codes of most marketplaces. */
+export function isTypicalCell(value: string): boolean {
+  return isTypicalCode(normalizeCode(value));
 }
 
 /** Why a row is rejected whose code is such a number. */

@@ -1,7 +1,7 @@
-import { LONGEST_CODE, normalizeCode } from '../../domain/codes/code.js';
+import { isTypicalCode, LONGEST_CODE, normalizeCode } from '../../domain/codes/code.js';
 import { maskCode } from '../../domain/secret.js';
 import { quoted } from '../../listing/file-error.js';
-import { isShortenedNumber, isTypicalCode, kindOf } from './columns.js';
+import { isShortenedNumber, kindOf } from './columns.js';
 import type { List } from './types.js';
 
 /** Prose, markup, a date, an amount or an address: hardly a code of any marketplace. */

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { describeCodeFault, readCode } from '../../domain/codes/code.js';
+import { countCodes, readCode, severalCodes } from '../../domain/codes/code.js';
 import { unescapeFormula } from '../../domain/csv.js';
 import { cellMasker } from '../../domain/redact.js';
 import { MASK } from '../../domain/secret.js';
@@ -142,15 +142,55 @@ async function entriesOf(
       entries.push(entry);
     }
   }
+  rejected += rejectSeveral(entries);
   const more = [
     ...(short > 0 && layout.format === 'csv'
       ? [`${short} of the records have fewer cells than others: the last cells are empty.`]
       : []),
-    ...(repeated > 0
-      ? [`The header is repeated ${repeated} times: these lines are left out.`]
-      : []),
+    ...(repeated > 0 ? [repeatedNote(repeated)] : []),
   ];
   return { entries, rejected, blankLines: blanks, notes: [...notes, ...more] };
+}
+
+function repeatedNote(times: number): string {
+  return times === 1
+    ? 'The header is repeated once: that line is left out.'
+    : `The header is repeated ${times} times: these lines are left out.`;
+}
+
+/** Codes at the beginning that show what the codes of a list look like, and how many must look alike. */
+const SAMPLE_CODES = 1_000;
+const ENOUGH_ALIKE = 3;
+
+/**
+ * Rejects entries that hold several codes of the shape that most codes of the list have.
+ * @returns how many were rejected
+ */
+function rejectSeveral(entries: Entry[]): number {
+  const shapes = new Map<string, number>();
+  for (const entry of entries.slice(0, SAMPLE_CODES)) {
+    if (!('code' in entry)) continue;
+    const shape = shapeOf(entry.code);
+    shapes.set(shape, (shapes.get(shape) ?? 0) + 1);
+  }
+  const sampled = [...shapes.values()].reduce((sum, n) => sum + n, 0);
+  const [[usual, times] = ['', 0]] = [...shapes].sort(([, a], [, b]) => b - a);
+  if (times < ENOUGH_ALIKE || times * 2 < sampled) return 0;
+  let rejected = 0;
+  for (const [index, entry] of entries.entries()) {
+    if (!('code' in entry) || entry.code.length <= 2 * usual.length) continue;
+    const codes = countCodes(entry.code, (part) => shapeOf(part) === usual);
+    if (codes === 1) continue;
+    const { line, columns } = entry;
+    entries[index] = { line, columns, rejected: severalCodes(codes) };
+    rejected++;
+  }
+  return rejected;
+}
+
+/** `ENV-7Q2K` → `xxx-xxxx`. */
+function shapeOf(code: string): string {
+  return code.replaceAll(/[\p{L}\p{N}]/gu, 'x');
 }
 
 /** Reads the code of a row, and masks API keys in its cells. */
@@ -170,7 +210,8 @@ function entryOf(row: Row, layout: Reading['layout'], mask: Mask | null): Entry 
   if (wrong !== null) return reject(wrong);
   // An apostrophe does not guard a formula if another one ends the cell: `readCode` removes such quotes.
   const read = readCode(isCsv && !/'\s*$/.test(cell) ? unescapeFormula(cell) : cell);
-  if (!('code' in read)) return reject(`the code ${describeCodeFault(read.reason)}`);
+  if (!('code' in read))
+    return reject(read.reason === 'several-codes' ? read.fault : `the code ${read.fault}`);
   const { code } = read;
   // `readCode` removes quotes around a key, while the cell still has them.
   if (mask !== null && (mask(code) !== code || columns[codeColumn] !== fitted[codeColumn])) {

@@ -1,5 +1,5 @@
 import { unescapeFormula, uniqueNames } from '../../domain/csv.js';
-import { chooseColumn, isTypicalCode, kindOf, nameRank, plainName, UNSOLVED } from './columns.js';
+import { chooseColumn, isTypicalCell, kindOf, nameRank, plainName, UNSOLVED } from './columns.js';
 import { wrongFile, type Layout, type Row } from './types.js';
 
 type Cells = readonly string[];
@@ -109,7 +109,7 @@ function findHeader(records: readonly Cells[], column: string | undefined): Head
   const isWanted = (cell: string): boolean =>
     cell.trim().toLowerCase() === wanted && kindOf(cell) === 'text';
   for (const [at, cells] of records.slice(0, MOST_TITLES).entries()) {
-    if (cells.some(isTypicalCode)) break;
+    if (cells.some(isTypicalCell)) break;
     const isNamed = cells.some(isWanted);
     const ranks = cells.map(nameRank);
     const isLikely = ranks.some(
@@ -144,7 +144,7 @@ function headerOfWords(records: readonly Cells[]): Header | null {
         filled(cells) === most && isName(cells[index] ?? '') && areNames(cells);
       // In a single column, titles look like the header, and so may codes of words.
       const at = width > 1 ? above.findIndex(fits) : above.findLastIndex(fits);
-      if (at < 0 || (at > 0 && width === 1 && !isTypicalCode(records[top]?.[index] ?? '')))
+      if (at < 0 || (at > 0 && width === 1 && !isTypicalCell(records[top]?.[index] ?? '')))
         continue;
       const others = kind === 'code' ? 'codes' : 'addresses';
       return { at, why: `it has a word where the others have ${others}` };

@@ -31,7 +31,7 @@ describe('a list of one code a line', () => {
     const text = `a\nb\0c\n${'x'.repeat(256)}\n${'y'.repeat(255)}\n""\n`;
     expect(await codesOf(text, { format: 'txt' })).toEqual([
       'a',
-      expect.stringMatching(/^line 2: .*control/),
+      expect.stringMatching(/^line 2: .*null character/),
       expect.stringMatching(/^line 3: .*longer than 255/),
       'y'.repeat(255),
       expect.stringMatching(/^line 5: .*empty/),
@@ -49,6 +49,50 @@ describe('a list of one code a line', () => {
     expect(await refusal('abc\ndef', { format: 'txt', column: 'email' })).toContain(
       'there is no column "email"',
     );
+  });
+});
+
+describe('a cell that no customer was given', () => {
+  it('is rejected with the character that nobody sees, and its place', async () => {
+    const text = `code,name\n${code(1)},x\n86781236\u200b-23d0-4b3c,y\n8678\u00ad1236,z\n`;
+    expect(await codesOf(text, { name: 'a.csv' })).toEqual([
+      code(1),
+      'line 3: the code has U+200B zero width space after character 8',
+      'line 4: the code has U+00AD soft hyphen after character 4',
+    ]);
+  });
+
+  it.each([
+    ['a comma', `"${code(1)}, ${code(2)}"`],
+    ['a line end', `"${code(1)}\n${code(2)}"`],
+    ['a word', `${code(1)} and ${code(2)}`],
+    ['a blank', `${code(1)} ${code(2)}`],
+  ])('is rejected if it holds several codes: %s', async (_what, cell) => {
+    const text = `code;name\n${cell};x\n${code(3)};y\n`;
+    const rejected = 'line 2: holds 2 codes: give each its own line';
+    expect((await codesOf(text, { name: 'a.csv' }))[0]).toBe(rejected);
+  });
+
+  it('is compared with the other codes, since codes have no fixed format', async () => {
+    const own = (n: number): string => `ENV-${1000 + n}-X${n}`;
+    const list = [own(1), own(2), `${own(3)}, ${own(4)}`, `${own(5)}/${own(6)}/${own(7)}`, own(8)];
+    expect(await codesOf(list.join('\n'), { format: 'txt' })).toEqual([
+      own(1),
+      own(2),
+      'line 3: holds 2 codes: give each its own line',
+      'line 4: holds 3 codes: give each its own line',
+      own(8),
+    ]);
+    const { tally } = await readAll(list.join('\n'), { format: 'txt' });
+    expect(tally).toMatchObject({ rows: 5, rejected: 2 });
+  });
+
+  it.each([
+    ['AB CD', 'EF GH', 'IJ KL MN OP'],
+    ['a/1', 'b/2', 'c/3/d/4'],
+    ['x', 'y', 'x y'],
+  ])('is a code if the parts look unlike the others: %s, %s, %s', async (...list) => {
+    expect(await codesOf(list.join('\n'), { format: 'txt' })).toEqual(list);
   });
 });
 

@@ -43,7 +43,7 @@ describe('the arguments of codes check', () => {
     [['customers.csv', 'customers.csv'], 'a list is named twice'],
     [['-', '-'], 'a list is named twice'],
     [[' '], 'the code is empty'],
-    [['abc', 'a\u0000c'], 'code 2 has control characters within'],
+    [['abc', 'a\u0000c'], 'code 2 has U+0000 null character after character 1'],
   ])('are an error: %j', (given, message) => {
     expect(() => sorted(...given)).toThrow(message);
   });

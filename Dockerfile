@@ -14,7 +14,7 @@ ENV NODE_ENV=production
 WORKDIR /app
 COPY --from=build /app/seller-mirror-*.tgz ./
 RUN npm install --omit=optional --no-audit --no-fund ./seller-mirror-*.tgz && npm cache clean --force
-RUN mkdir data && chown node:node data
+RUN mkdir data feeds && chown node:node data feeds
 USER node
 # Checks that the process is alive, not ready: a worker that waits for its database must not be restarted.
 # One-time commands end before the first check.

@@ -12,7 +12,7 @@ import {
 import { createServer } from 'node:http';
 import { createServer as createNetServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { program } from '../src/cli/program.js';
 import { defaultOf, readConfig, SETTINGS, type Config } from '../src/config/index.js';
@@ -120,11 +120,13 @@ describe('docker-compose.yml', () => {
     },
   );
 
-  it('allows any number of workers, without ports or writable volumes', () => {
+  it('allows any number of workers, without ports, and with one writable volume, for feeds', () => {
     const worker = serviceOf('worker');
     expect(worker.ports).toBeUndefined();
-    // Several workers would share a writable volume.
-    expect(worker.volumes?.every((volume) => volume.endsWith(':ro'))).toBe(true);
+    // Workers share it. Only one of them delivers a feed at a time.
+    const writable = worker.volumes?.filter((volume) => !volume.endsWith(':ro'));
+    expect(writable?.map((volume) => interpolate(volume, {}))).toEqual(['feeds:/app/feeds']);
+    expect(dockerfile).toMatch(/^RUN mkdir .*\bfeeds\b.* && chown node:node .*\bfeeds\b/m);
   });
 
   it('opens no port to other machines by default', () => {
@@ -136,6 +138,7 @@ describe('docker-compose.yml', () => {
   it('declares exactly the volumes, secrets and configs that it uses', () => {
     const named = services
       .flatMap(([, service]) => service.volumes ?? [])
+      .map((volume) => interpolate(volume, {}))
       .filter((volume) => !volume.startsWith('.'))
       .map((volume) => volume.split(':')[0]);
     expect(new Set(named)).toEqual(new Set(Object.keys(compose.volumes)));
@@ -153,7 +156,10 @@ describe('docker-compose.yml', () => {
       const scripts = configs.map(({ source }) => compose.configs[source]?.content);
       const words = JSON.stringify([environment, command, healthcheck ?? null, scripts]);
       const named = [...words.matchAll(/\/run\/secrets\/([\w.]+)/g)].map(([, secret]) => secret);
-      expect(new Set(named.filter((one) => one !== 'sellers')), name).toEqual(new Set(secrets));
+      const folders = ['sellers', 'feeds'];
+      expect(new Set(named.filter((one) => !folders.includes(one ?? ''))), name).toEqual(
+        new Set(secrets),
+      );
     }
   });
 
@@ -176,9 +182,6 @@ describe('docker-compose.yml', () => {
       SHUTDOWN_TIMEOUT: 'stop_grace_period is made for the default',
       QUEUE_PREFIX: 'the Redis is its own',
       LOG_FORMAT: 'no terminal, so JSON',
-      FEEDS_FILE: 'its file and passwords need mounts of their own',
-      FEED_STALE_AFTER_HOURS: 'goes with FEEDS_FILE',
-      DASHBOARD_HOSTS: 'DASHBOARD_URL names the host, and Caddy answers for that one only',
       DASHBOARD_TLS_CERT_FILE: 'Caddy has the certificate',
       DASHBOARD_TLS_KEY_FILE: 'Caddy has the key',
     };
@@ -194,21 +197,27 @@ describe('docker-compose.yml', () => {
     expect(Object.keys(serviceOf('migrate').environment ?? {})).toEqual(['DATABASE_URL_FILE']);
   });
 
-  it('uses variables that are settings, and three of its own', () => {
+  it('uses variables that are settings, and four of its own', () => {
     const own = variablesIn(text).filter((name) => !settings.includes(name));
-    expect(new Set(own)).toEqual(new Set(['HEALTH_HOST', 'POSTGRES_PORT', 'DASHBOARD_ADDRESS']));
+    expect(new Set(own)).toEqual(
+      new Set(['HEALTH_HOST', 'POSTGRES_PORT', 'DASHBOARD_ADDRESS', 'FEEDS_FOLDER']),
+    );
   });
 });
 
-/** A folder set up by the instructions in the file. */
+const SETUP = 'scripts/compose-setup.sh';
+
+function runSetup(folder: string, input: string, address = 'https://market.example') {
+  return spawnSync('sh', [SETUP, address], { cwd: folder, input, encoding: 'utf8' });
+}
+
+/** A folder that was set up as the file's instructions say. */
 function setUp(): string {
   const folder = mkdtempSync(join(tmpdir(), 'compose-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const lines = text.split('\n');
-  const head = lines.slice(0, lines.indexOf('# Then:'));
-  const script = head.filter((line) => line.startsWith('#   ')).map((line) => line.slice(4));
-  expect(script.length).toBeGreaterThan(5);
-  execFileSync('sh', ['-euc', script.join('\n')], { cwd: folder });
+  expect(text).toContain(`sh ${SETUP} https://market.example `);
+  for (const file of ['docker-compose.yml', SETUP]) cpSync(new URL(file, root), join(folder, file));
+  expect(runSetup(folder, 'your API key\n')).toMatchObject({ status: 0, stderr: '' });
   return folder;
 }
 
@@ -221,7 +230,7 @@ function configOf(folder: string, name: string, dotEnv: Readonly<Record<string, 
     const file = interpolate(compose.secrets[secret]?.file ?? '', dotEnv);
     if (file !== '/dev/null') cpSync(join(folder, file), join(mounted, secret));
   }
-  for (const volume of volumes) {
+  for (const volume of volumes.filter((one) => one.endsWith(':ro'))) {
     const [from = '', to = ''] = volume.split(':');
     cpSync(join(folder, from), join(mounted, basename(to)), { recursive: true });
   }
@@ -233,8 +242,23 @@ function configOf(folder: string, name: string, dotEnv: Readonly<Record<string, 
   return readConfig(env, { cwd: mounted, needs: 'sellers', cronFault });
 }
 
-describe('the instructions in docker-compose.yml', () => {
-  it('create every required secret, in a private folder', () => {
+describe('the set-up of docker-compose.yml', () => {
+  it('keeps what exists when it runs again, prints no secret, and refuses a missing address or key', () => {
+    const folder = setUp();
+    const files = Object.values(compose.secrets).map(({ file }) => interpolate(file, {}));
+    const contents = () =>
+      [...files, '.env'].map((file) => readFileSync(resolve(folder, file), 'utf8'));
+    const before = contents();
+    const { status, stdout } = runSetup(folder, 'another key\n');
+    expect(status).toBe(0);
+    expect(contents()).toEqual(before);
+    for (const secret of before.filter((one) => one !== '')) expect(stdout).not.toContain(secret);
+    expect(runSetup(folder, '', 'market.example').stderr).toMatch(/^error: give the address/);
+    rmSync(join(folder, 'secrets/marketplace_api_key'));
+    expect(runSetup(folder, '').stderr).toBe('error: the API key is empty\n');
+  });
+
+  it('creates every required secret, in a private folder', () => {
     const folder = setUp();
     const mode = (path: string): number => statSync(join(folder, path)).mode & 0o777;
     expect(mode('secrets')).toBe(0o700);
@@ -245,7 +269,7 @@ describe('the instructions in docker-compose.yml', () => {
   });
 
   it.each(['scheduler', 'worker', 'dashboard'])(
-    'give %s a valid and consistent configuration',
+    'gives %s a valid and consistent configuration',
     (name) => {
       const folder = setUp();
       const dotEnv = readFileSync(join(folder, '.env'), 'utf8').trim().split('=', 2);
@@ -269,18 +293,25 @@ describe('the instructions in docker-compose.yml', () => {
     },
   );
 
-  it('allow several sellers, alerts and other settings', () => {
+  it('allows several sellers, feeds, alerts and other settings', () => {
     const folder = setUp();
     const seller = { name: 'second', url: 'https://market.example', keyFile: 'second.key' };
+    const views = ['items'];
+    const bi = { name: 'bi', target: 'postgresql://bi@pg.example/bi', passwordFile: 'bi.password' };
+    const feed = { ...bi, views };
+    const lake = { name: 'lake', folder: '/app/feeds/lake', views };
     const script = `
       printf '%s' '${JSON.stringify({ sellers: [seller] })}' > secrets/sellers/sellers.json
       printf 'k3y-of-the-second' > secrets/sellers/second.key
+      printf '%s' '${JSON.stringify({ feeds: [feed, lake] })}' > secrets/feeds/feeds.json
+      printf 'of-the-feed' > secrets/feeds/bi.password
       printf 'https://hooks.example/x' > hook_url
       printf 'whsec_%s' "$(openssl rand -base64 32)" > hook_secret
       printf 'smtps://me%%40shop.example:pass-word@mail.example' > smtp`;
     execFileSync('sh', ['-euc', script], { cwd: folder });
     const config = configOf(folder, 'worker', {
       SELLERS_FILE: './secrets/sellers/sellers.json',
+      FEEDS_FILE: './secrets/feeds/feeds.json',
       ALERT_WEBHOOK_URL_FILE: './hook_url',
       ALERT_WEBHOOK_SECRET_FILE: './hook_secret',
       ALERT_EMAIL: 'you@shop.example',
@@ -290,6 +321,7 @@ describe('the instructions in docker-compose.yml', () => {
       HEALTH_HOST: '0.0.0.0',
     });
     expect(config.sellers.map(({ name }) => name)).toEqual(['second']);
+    expect(config.feeds.map(({ name }) => name)).toEqual(['bi', 'lake']);
     expect(config.alertWebhook?.url.reveal()).toBe('https://hooks.example/x');
     expect(config.alertMail).toMatchObject({ from: 'me@shop.example', to: ['you@shop.example'] });
     expect(config.dashboard.url).toBe('https://mirror.example');

@@ -35,7 +35,7 @@ describe('the package, installed into an empty project', () => {
     );
     expect([...folders].sort()).toEqual(
       [
-        ...['LICENSE', 'README.md', 'bin', 'docs', 'package.json'],
+        ...['LICENSE', 'README.md', 'bin', 'docs', 'examples', 'package.json'],
         ...built.flatMap((path) =>
           path.endsWith('.js') ? [path, path.replace('.js', '.d.ts')] : [path],
         ),

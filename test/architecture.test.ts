@@ -324,9 +324,9 @@ describe('the process', () => {
     expect(users(/^process\.(?:env|loadEnvFile|…)$/, allowed)).toEqual([]);
   });
 
-  it('is ended, and its streams are used, only by the command line and the supervisor', () => {
+  it('is ended, and its streams are used, only by the command line and the watcher', () => {
     const names = /^(?:console\..*|process\.(?:stdin|stdout|stderr|exit|exitCode|argv|…))$/;
-    expect(users(names, /^cli\/|^store\/embedded\/supervisor\.ts$/)).toEqual([]);
+    expect(users(names, /^cli\/|^store\/embedded\/watcher\.ts$/)).toEqual([]);
   });
 
   it('has a clock and random numbers that the domain does not use, so that its rules can be tested', () => {

@@ -143,7 +143,7 @@ describe('db', () => {
 
     const started = await run(['db', 'start'], env);
     expect(started.code).toBe(0);
-    const psql = /^ {2}psql "\$\((.* db url)\)"$/m.exec(started.stdout)?.[1] ?? '';
+    const psql = /^ {2}psql "\$\((.* db url --read-only)\)"$/m.exec(started.stdout)?.[1] ?? '';
     expect(psql).toMatch(/^DATA_DIR=\S*data \S/);
 
     const { stdout } = await run(['db', 'url'], env);
@@ -155,6 +155,25 @@ describe('db', () => {
     expect(await query(stdout.trim(), 'SELECT count(*)::int AS n FROM reporting.items')).toEqual([
       { n: 0 },
     ]);
+
+    // The address for BI tools reads reports, and nothing else.
+    const reader = (await run(['db', 'url', '--read-only'], env)).stdout.trim();
+    expect(started.stdout).toMatch(/^ {2}user +reporting_reader$/m);
+    expect(started.stdout).not.toContain(new URL(reader).password);
+    expect(await query(reader, 'SELECT count(*)::int AS n FROM reporting.items')).toEqual([
+      { n: 0 },
+    ]);
+    for (const statement of [
+      'SELECT FROM mirror.items',
+      'CREATE TABLE mine (n int)',
+      'SET default_transaction_read_only = off; CREATE TABLE public.mine (n int)',
+      'SET default_transaction_read_only = off; DELETE FROM reporting.items',
+      'CREATE ROLE other',
+    ]) {
+      await expect(query(reader, statement), statement).rejects.toThrow(
+        /permission denied|read-only transaction/,
+      );
+    }
 
     const asked = await run(['sql', '--format', 'ndjson', 'select current_user as role'], env);
     expect(asked.stdout).toMatch(/^\{"role":"mirror_reader_\d+"\}\n$/);

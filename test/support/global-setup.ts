@@ -99,7 +99,7 @@ function isAlive(pid: number): boolean {
 }
 
 /**
- * Compiles src/ to dist/ if dist/ is older. The supervisor of the embedded server and the commands that tests
+ * Compiles src/ to dist/ if dist/ is older. The watcher of the embedded server and the commands that tests
  * start run from dist/. Replaces dist/ by renaming, so that parallel test runs never see a partial one.
  */
 async function ensureBuild(): Promise<void> {

@@ -6,6 +6,7 @@ import {
   release,
   type EmbeddedDescription,
 } from '../../store/embedded/index.js';
+import { grantReports } from '../../store/grants.js';
 import { migrate } from '../../store/migrate.js';
 import { printNote, print, printResult, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
@@ -21,7 +22,7 @@ export function add(program: Command): void {
       'The embedded PostgreSQL runs only while a command needs it. These commands keep it running for psql and BI tools, and show how to connect. They don’t manage your own server (DATABASE_URL).',
     examples: [
       'seller-mirror db start',
-      'psql "$(seller-mirror db url)" -c "select * from reporting.items"',
+      'psql "$(seller-mirror db url --read-only)" -c "select * from reporting.items"',
     ],
   });
   describeCommand(db.command('start'), {
@@ -38,10 +39,15 @@ export function add(program: Command): void {
       examples: ['seller-mirror db stop --now'],
     },
   ).action(action(stop));
-  describeCommand(db.command('url'), {
-    summary: 'print the address of the running server, password included',
-    examples: ['psql "$(seller-mirror db url)"'],
-  }).action(action(printUrl));
+  describeCommand(
+    db
+      .command('url')
+      .option('--read-only', 'of a user who may only read schema reporting, for BI tools'),
+    {
+      summary: 'print the address of the running server, password included',
+      examples: ['psql "$(seller-mirror db url --read-only)"'],
+    },
+  ).action(action(printUrl));
   describeCommand(db.command('status'), {
     summary: 'show where the data is, whether the server runs, and who is connected',
     examples: ['seller-mirror db status'],
@@ -61,24 +67,26 @@ function embeddedConfig(): Config {
 async function start(signal: AbortSignal, options: CommonOptions): Promise<void> {
   const { dataDir } = embeddedConfig();
   const held = await hold({ dataDir, applicationName: 'seller-mirror db', signal });
-  const { url, location, port, startedHere } = held;
+  const { url, readOnlyUrl, location, port, startedHere } = held;
   await migrate(url);
-  const { hostname: host, pathname, username } = new URL(url);
-  const [database, user] = [pathname.slice(1), decodeURIComponent(username)];
-  await printResult(options, { host, port, database, user, location, startedHere }, () => {
+  await grantReports(url, signal);
+  const { hostname: host, pathname, username: owner } = new URL(url);
+  const { username: user } = new URL(readOnlyUrl);
+  const database = pathname.slice(1);
+  await printResult(options, { host, port, database, user, owner, location, startedHere }, () => {
     const command = ownCommand();
     const connection = [
       ['host', host],
       ['port', port],
       ['database', database],
       ['user', user],
-      ['password', `part of the address that \`${command} db url\` prints`],
-      ['schema', 'reporting'],
+      ['password', `part of the address that \`${command} db url --read-only\` prints`],
+      ['schema', 'reporting, which is all that this user may read'],
       ['data', location],
     ] as const;
     return [
       `The embedded PostgreSQL ${startedHere ? 'has started' : 'is running'} and keeps running until \`${command} db stop\`.\n\n`,
-      `  psql "$(${quietCommand()} db url)"\n\n`,
+      `  psql "$(${quietCommand()} db url --read-only)"\n\n`,
       'For BI tools and other programs:\n',
       pairs(connection, stdoutLook(), '  '),
     ].join('');
@@ -101,6 +109,10 @@ async function stop(_: AbortSignal, { now = false }: { readonly now?: boolean })
 
 type Sessions = NonNullable<EmbeddedDescription['server']>['sessions'];
 
+interface UrlOptions {
+  readonly readOnly?: boolean;
+}
+
 /** The connected programs, each with the number of its sessions. */
 function usersOf(sessions: Sessions): string {
   const counts = new Map<string, number>();
@@ -111,7 +123,7 @@ function usersOf(sessions: Sessions): string {
   return [...counts].map(([name, count]) => `${name} (${plural(count, 'session')})`).join(', ');
 }
 
-async function printUrl(): Promise<void> {
+async function printUrl(_: AbortSignal, { readOnly = false }: UrlOptions): Promise<void> {
   const { dataDir } = embeddedConfig();
   const { server = null, held = false } = (await describeEmbedded(dataDir)) ?? {};
   if (server === null) {
@@ -125,7 +137,7 @@ async function printUrl(): Promise<void> {
       'warning: the server stops as soon as no command needs it; `seller-mirror db start` keeps it running\n',
     );
   }
-  await print(`${server.url}\n`);
+  await print(`${readOnly ? server.readOnlyUrl : server.url}\n`);
 }
 
 async function status(_: AbortSignal, options: CommonOptions): Promise<void> {

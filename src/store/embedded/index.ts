@@ -1,18 +1,6 @@
 import { lstat, mkdtemp, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { assertPlatform } from './binaries.js';
-import { SYSTEM_FALLBACK, binaryFolders, createPlace, type Fallback } from './cluster.js';
-import {
-  addressOf,
-  connect,
-  type Credentials,
-  findPostmaster,
-  isTransient,
-  readCredentials,
-  stopPostmaster,
-  SUPERVISOR_NAME,
-  waitUntilGone,
-} from './server.js';
+import { copiesFolder, createPlace, SYSTEM_FOLDER } from './create.js';
 import {
   exists,
   explainFileError,
@@ -23,8 +11,20 @@ import {
   unlessMissing,
   writePrivate,
 } from './place.js';
-import { keepLease, leaseServer } from './lease.js';
+import { assertPlatform } from './programs.js';
+import {
+  addressOf,
+  connect,
+  type Credentials,
+  findPostmaster,
+  isTransient,
+  readCredentials,
+  stopPostmaster,
+  waitUntilGone,
+  WATCHER_NAME,
+} from './server.js';
 import { findServiceUser } from './service-user.js';
+import { keepSession, openSession } from './session.js';
 
 interface EmbeddedOptions {
   /** The data folder, which holds the database in `postgres`. */
@@ -33,8 +33,8 @@ interface EmbeddedOptions {
   readonly signal?: AbortSignal;
   /** False if commits need not survive a power cut. For tests. Default: true. */
   readonly durable?: boolean;
-  /** Folders that root uses when the service account can't reach `dataDir`. For tests. */
-  readonly fallback?: Fallback;
+  /** The folder that root uses when the service account can't reach `dataDir`. For tests. */
+  readonly systemFolder?: string;
   /** Longest wait while no server process runs (ms). For tests. Default: a minute. */
   readonly startTimeoutMs?: number;
 }
@@ -44,6 +44,8 @@ export interface EmbeddedDatabase {
   readonly url: string;
   /** Connection string of the superuser, who may create roles. */
   readonly adminUrl: string;
+  /** Connection string of a role that may read schema `reporting` only, for BI tools. */
+  readonly readOnlyUrl: string;
   /** The folder with the data: `dataDir/postgres`, or the folder that it links to. */
   readonly location: string;
   readonly port: number;
@@ -67,7 +69,8 @@ export interface EmbeddedDescription {
     readonly pid: number;
     readonly port: number;
     readonly url: string;
-    /** All connections except the supervisor's and this call's own. */
+    readonly readOnlyUrl: string;
+    /** All connections except the watcher's and this call's own. */
     readonly sessions: readonly EmbeddedSession[];
   } | null;
 }
@@ -79,22 +82,25 @@ export interface EmbeddedDescription {
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
   const { dataDir, applicationName, signal, startTimeoutMs } = options;
-  const { durable = true, fallback = SYSTEM_FALLBACK } = options;
+  const { durable = true, systemFolder = SYSTEM_FOLDER } = options;
   signal?.throwIfAborted();
-  const place = (await findPlace(dataDir)) ?? (await createPlace(dataDir, fallback, durable));
+  const place = (await findPlace(dataDir)) ?? (await createPlace(dataDir, systemFolder, durable));
   try {
     const credentials = await readCredentials(place.location);
-    const folders = binaryFolders(dataDir, fallback);
-    const settings = { applicationName, durable, binaryFolders: folders, startTimeoutMs };
-    const first = await leaseServer(place, credentials, { ...settings, signal });
-    const { port, startedHere } = first;
+    const copyTo = copiesFolder(dataDir, systemFolder);
+    const settings = { applicationName, durable, copyTo, startTimeoutMs };
+    const { client, port, startedHere } = await openSession(place, credentials, {
+      ...settings,
+      signal,
+    });
     return {
       url: addressOf(credentials, port, 'app'),
       adminUrl: addressOf(credentials, port, 'admin'),
+      readOnlyUrl: addressOf(credentials, port, 'reader'),
       location: place.location,
       port,
       startedHere,
-      close: keepLease(first, () => leaseServer(place, credentials, settings)),
+      close: keepSession(client, () => openSession(place, credentials, settings)),
     };
   } catch (error) {
     if (signal?.aborted === true) throw error;
@@ -106,7 +112,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDa
 export async function hold(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
   const database = await openEmbedded(options);
   try {
-    // Written while we hold a lease: the supervisor checks for it after the last lease ends, before it stops.
+    // Written while we are connected: the watcher looks for it before it stops the server.
     await writePrivate(files.held(database.location), '');
     return database;
   } catch (error) {
@@ -177,7 +183,9 @@ async function describeServer(location: string): Promise<EmbeddedDescription['se
   if (port === null) return null;
   const credentials = await readCredentials(location);
   const sessions = await sessionsOn(credentials, port);
-  return sessions && { pid, port, url: addressOf(credentials, port, 'app'), sessions };
+  const url = addressOf(credentials, port, 'app');
+  const readOnlyUrl = addressOf(credentials, port, 'reader');
+  return sessions && { pid, port, url, readOnlyUrl, sessions };
 }
 
 /** Null while the server starts or stops. */
@@ -195,7 +203,7 @@ async function sessionsOn(
            AND datname IS NOT NULL -- null while a connection is logging in
            AND NOT starts_with(application_name, $1)
          ORDER BY backend_start`,
-        [SUPERVISOR_NAME],
+        [WATCHER_NAME],
       );
       return rows;
     } finally {

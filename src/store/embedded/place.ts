@@ -27,7 +27,7 @@ export const files = {
   log: (location: string) => join(location, 'server.log'),
   /** While this file exists, the server keeps running with nobody connected. */
   held: (location: string) => join(location, 'held'),
-  /** The last port. It is reused if free, so that connections saved in BI tools stay valid. */
+  /** The last port, for `watcher.ts`. */
   port: (location: string) => join(location, 'port'),
 };
 
@@ -45,10 +45,9 @@ export async function findPlace(dataDir: string): Promise<Place | null> {
     const found = await unlessMissing(lstat(pointer));
     if (found === null) return null;
     // Trust a link only if root or we own it: another user's could lead anywhere.
-    if (!found.isSymbolicLink() || found.uid !== 0) assertOwner(found.uid, pointer);
+    if (!found.isSymbolicLink() || found.uid !== 0) await assertOwner(found.uid, pointer);
     const location = await followPointer(pointer);
-    const owner = await stat(location);
-    assertOwner(owner.uid, location);
+    await assertOwner((await stat(location)).uid, location);
     if (!(await exists(files.data(location)))) {
       if ((await readdir(location)).length === 0) return null;
       throw new EmbeddedStartError(
@@ -86,13 +85,14 @@ async function followPointer(pointer: string): Promise<string> {
 }
 
 /** Refuses another user's folder: its owner could add a link for us to write through, and PostgreSQL refuses too. */
-function assertOwner(uid: number, path: string): void {
+async function assertOwner(uid: number, path: string): Promise<void> {
   const own = process.geteuid?.() ?? -1;
   if (uid === own) return;
-  const changeOwner = `; or stop it and change the owner: sudo chown -R ${userName(own)} ${quoted(path)}/`;
+  const [owner, user] = [await userName(uid), await userName(own)];
+  const changeOwner = `; or stop it and change the owner: sudo chown -R ${user} ${quoted(path)}/`;
   throw new EmbeddedStartError(
-    `the database in ${path} belongs to user ${userName(uid)}, and this command runs as ${userName(own)}`,
-    `Run the command as ${userName(uid)}${own === 0 ? '.' : changeOwner}`,
+    `the database in ${path} belongs to user ${owner}, and this command runs as ${user}`,
+    `Run the command as ${owner}${own === 0 ? '.' : changeOwner}`,
   );
 }
 
@@ -100,7 +100,7 @@ function assertOwner(uid: number, path: string): void {
 async function ownerOfData(location: string): Promise<ServiceUser | null> {
   const { uid, gid } = await lstat(files.data(location));
   if (!isRoot()) {
-    assertOwner(uid, location);
+    await assertOwner(uid, location);
     return null;
   }
   if (uid !== 0) return { uid, gid };

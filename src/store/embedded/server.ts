@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { errorCode } from '../../domain/error-code.js';
 import { EmbeddedStartError } from '../errors.js';
 import { files, type Place, readSmall } from './place.js';
-import { runAs } from './service-user.js';
+import { shellAs } from './service-user.js';
 
 /** A running server, as its lock file `postmaster.pid` describes it. */
 interface Postmaster {
@@ -56,7 +56,7 @@ export async function stopPostmaster(
   signal: 'INT' | 'QUIT',
 ): Promise<void> {
   if (user !== null) {
-    await runAs(user, '/bin/sh', ['-c', 'kill -s "$1" "$2"', 'sh', signal, String(pid)]);
+    await shellAs(user, 'kill -s "$1" "$2"', signal, String(pid));
     return;
   }
   try {
@@ -106,7 +106,7 @@ export async function logSince(location: string, since: number): Promise<string>
 /** The last three error lines of a log, or its last three lines, joined for a message. */
 export function lastErrors(log: string): string {
   const lines = log.split('\n');
-  const errors = lines.filter((line) => /(FATAL|PANIC|ERROR|HINT|supervisor):/.test(line));
+  const errors = lines.filter((line) => /(FATAL|PANIC|ERROR|HINT|watcher):/.test(line));
   return (errors.length > 0 ? errors : lines).slice(-3).join(' | ');
 }
 
@@ -117,25 +117,21 @@ export async function rotateLog(location: string): Promise<void> {
   await truncate(files.log(location), 0);
 }
 
-/**
- * Advisory lock in database `postgres`. Every process that needs the server holds it, shared. The supervisor takes it
- * exclusively before it stops the server.
- */
-export const LEASE_LOCK = '21325, 1';
-/** Advisory lock in database `postgres`, held by the supervisor, so that there is only one. */
-export const SUPERVISOR_LOCK = '21325, 2';
+/** Advisory lock in database `postgres`, held by the watcher, so that there is only one. */
+export const WATCHER_LOCK = '21325, 2';
+/** Application name of the watcher. Its PID follows, and ` closing` once it has decided to stop the server. */
+export const WATCHER_NAME = 'seller-mirror watcher';
 
-/** A server setting with a random value that tells which process started the server. */
-export const START_MARK = 'seller_mirror.start_mark';
+/** `app` owns the database. `reader` may read schema `reporting`, once `prisma/grants.sql` has run. */
+export const ROLES = {
+  admin: 'seller_mirror_admin',
+  app: 'seller_mirror',
+  reader: 'reporting_reader',
+} as const;
+type Role = keyof typeof ROLES;
 
-/** Application name of the supervisor's connection. Its PID follows. */
-export const SUPERVISOR_NAME = 'seller-mirror supervisor';
-
-export const ADMIN_ROLE = 'seller_mirror_admin';
-export const APP_ROLE = 'seller_mirror';
-
-/** Passwords of the two roles. They are base64url, so SQL and URLs need no escaping. */
-const CREDENTIALS = z.object({ admin: z.string(), app: z.string() });
+/** Passwords of the roles. They are base64url, so SQL and URLs need no escaping. */
+const CREDENTIALS = z.object({ admin: z.string(), app: z.string(), reader: z.string() });
 export type Credentials = z.infer<typeof CREDENTIALS>;
 
 export async function readCredentials(location: string): Promise<Credentials> {
@@ -155,18 +151,17 @@ export async function readCredentials(location: string): Promise<Credentials> {
 export function addressOf(
   credentials: Credentials,
   port: number,
-  role: keyof Credentials,
-  database: string = APP_ROLE,
+  role: Role,
+  database: string = ROLES.app,
 ): string {
-  const name = role === 'admin' ? ADMIN_ROLE : APP_ROLE;
-  return `postgresql://${name}:${credentials[role]}@127.0.0.1:${port}/${database}`;
+  return `postgresql://${ROLES[role]}:${credentials[role]}@127.0.0.1:${port}/${database}`;
 }
 
 /** Connects to database `postgres`. Ignores `error` events, since `end` reports a lost connection too. */
 export async function connect(
   credentials: Credentials,
   port: number,
-  role: keyof Credentials,
+  role: Role,
   applicationName: string,
 ): Promise<Client> {
   const client = new Client({

@@ -1,24 +1,17 @@
-import { execFile, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { errorCode } from '../../domain/error-code.js';
 import { EmbeddedStartError } from '../errors.js';
 
-/** An account of the operating system that PostgreSQL runs as. */
+/** An account of the operating system that PostgreSQL runs as, because it refuses to run as root. */
 export interface ServiceUser {
   readonly uid: number;
   readonly gid: number;
 }
 
-export interface Outcome {
-  readonly code: number | null;
-  readonly output: string;
-}
-
 /** macOS names it `_postgres`. `nobody` exists everywhere and owns nothing of value. */
 const CANDIDATES = ['postgres', '_postgres', 'nobody'];
 
-/** PostgreSQL refuses to run as root, so root starts it under another account. */
 export function isRoot(): boolean {
   return process.geteuid?.() === 0;
 }
@@ -27,8 +20,8 @@ export function isRoot(): boolean {
 export async function findServiceUser(): Promise<ServiceUser | null> {
   if (!isRoot()) return null;
   for (const name of CANDIDATES) {
-    const user = await lookUpAccount(name);
-    if (user !== null && user.uid !== 0) return user;
+    const [uid, gid] = [await id('-u', name), await id('-g', name)];
+    if (Number(uid) > 0) return { uid: Number(uid), gid: Number(gid) };
   }
   throw new EmbeddedStartError(
     'PostgreSQL does not run as root, and this system has no user postgres or nobody to run it as',
@@ -36,25 +29,14 @@ export async function findServiceUser(): Promise<ServiceUser | null> {
   );
 }
 
-export function userName(uid: number): string {
-  try {
-    const lines = readFileSync('/etc/passwd', 'utf8').split('\n');
-    const entries = lines.map((line) => line.split(':'));
-    return entries.find((entry) => entry[2] === String(uid))?.[0] ?? String(uid);
-  } catch {
-    return String(uid);
-  }
+export async function userName(uid: number): Promise<string> {
+  return (await id('-nu', String(uid))) ?? String(uid);
 }
 
-/** Uses `id`, since the system may know accounts that /etc/passwd doesn't list. @returns null if there is none */
-async function lookUpAccount(name: string): Promise<ServiceUser | null> {
-  const readId = async (flag: string) =>
-    Number((await promisify(execFile)('id', [flag, name])).stdout) >>> 0;
-  try {
-    return { uid: await readId('-u'), gid: await readId('-g') };
-  } catch {
-    return null;
-  }
+/** Asks `id`, since the system may know accounts that /etc/passwd doesn't list. */
+async function id(flag: string, user: string): Promise<string | null> {
+  const { code, output } = await runAs(null, 'id', [flag, user]);
+  return code === 0 ? output.trim() : null;
 }
 
 /**
@@ -70,49 +52,50 @@ export function plainEnvironment(): Record<string, string> {
   return kept;
 }
 
-/** Spawn options that run a child as `user`. libuv drops the supplementary groups. */
-export function asUser(user: ServiceUser | null): { uid?: number; gid?: number } {
-  return user === null ? {} : { uid: user.uid, gid: user.gid };
+/** Spawn options of a child that runs as `user`. libuv drops the supplementary groups. */
+export function childOptions(user: ServiceUser | null) {
+  const account = user === null ? {} : { uid: user.uid, gid: user.gid };
+  return { ...account, cwd: '/', env: plainEnvironment() };
 }
 
-/** Runs a program to its end. @throws EmbeddedStartError when the system does not let us change user */
+/**
+ * Runs a program to its end. @returns its exit code (null: it could not run) and what it printed
+ * @throws EmbeddedStartError when the system does not let us change user
+ */
 export async function runAs(
   user: ServiceUser | null,
   file: string,
   args: readonly string[],
   input = '',
-): Promise<Outcome> {
-  return await new Promise((resolve, reject) => {
-    const child = spawn(file, args, {
-      ...asUser(user),
-      cwd: '/',
-      env: plainEnvironment(),
-      stdio: ['pipe', 'pipe', 'pipe'],
-    });
-    child.once('error', (error) => {
-      const code = errorCode(error);
-      if (user !== null && ['EPERM', 'EINVAL'].includes(code)) reject(cannotChangeUser(error));
-      else if (['EMFILE', 'ENFILE'].includes(code)) reject(error);
-      else resolve({ code: null, output: error.message });
-    });
-    // Without free file descriptors there are no streams, whatever the types say.
-    const streams: Partial<typeof child> = child;
-    let output = '';
-    const collect = (part: Buffer) => (output = (output + part.toString('utf8')).slice(-16_384));
-    streams.stdout?.on('data', collect);
-    streams.stderr?.on('data', collect);
-    streams.stdin?.on('error', () => {}); // the child may end without reading; its exit code decides
-    child.once('close', (code) => {
-      resolve({ code, output });
-    });
-    streams.stdin?.end(input);
-  });
+): Promise<{ readonly code: number | null; readonly output: string }> {
+  const running = promisify(execFile)(file, args, { ...childOptions(user), maxBuffer: 1 << 26 });
+  // The child may end without reading; its exit code decides.
+  running.child.stdin?.on('error', () => {}).end(input);
+  try {
+    const { stdout, stderr } = await running;
+    return { code: 0, output: stdout + stderr };
+  } catch (error) {
+    const code = errorCode(error);
+    if (user !== null && ['EPERM', 'EINVAL'].includes(code)) {
+      throw new EmbeddedStartError(
+        'PostgreSQL does not run as root, and this system does not let root start it as another user',
+        'Run as an ordinary user, or set DATABASE_URL.',
+        { cause: error },
+      );
+    }
+    if (['EMFILE', 'ENFILE'].includes(code)) throw error;
+    const ended = error as Error & { code?: unknown; stdout?: string; stderr?: string };
+    const isExit = typeof ended.code === 'number';
+    const output = isExit ? `${ended.stdout ?? ''}${ended.stderr ?? ''}` : ended.message;
+    return { code: isExit ? Number(ended.code) : null, output };
+  }
 }
 
-function cannotChangeUser(cause: Error): EmbeddedStartError {
-  return new EmbeddedStartError(
-    'PostgreSQL does not run as root, and this system does not let root start it as another user',
-    'Run as an ordinary user, or set DATABASE_URL.',
-    { cause },
-  );
+/** Runs a shell script as `user`, with arguments `$1` and so on. @returns whether it succeeded */
+export async function shellAs(
+  user: ServiceUser | null,
+  script: string,
+  ...args: string[]
+): Promise<boolean> {
+  return (await runAs(user, '/bin/sh', ['-c', script, 'sh', ...args])).code === 0;
 }

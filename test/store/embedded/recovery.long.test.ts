@@ -9,7 +9,7 @@ import { openEmbedded, release } from '../../../src/store/embedded/index.js';
 import { files } from '../../../src/store/embedded/place.js';
 import { isRoot } from '../../../src/store/embedded/service-user.js';
 import { query } from '../../support/postgres.js';
-import { supervisorPids, open, serverPid, startCommand, trialDataDir } from './trial.js';
+import { watcherPids, open, serverPid, startCommand, trialDataDir } from './trial.js';
 
 const PATIENT = { timeout: 30_000 };
 
@@ -37,22 +37,22 @@ describe('committed data survives when', () => {
       process.kill(-(command.process.pid ?? 0), signal); // the process group, as a terminal does
       await command.end();
       expect(await serverPid(location)).toBe(pid);
-      await expect.poll(() => serverPid(location), PATIENT).toBeNull(); // the lease ended with the command
+      await expect.poll(() => serverPid(location), PATIENT).toBeNull(); // its session ended with the command
       expect(await query((await open(dataDir)).url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
     },
   );
 
-  it('the supervisor is killed; the next command starts a new one, which later stops the server', async () => {
+  it('the watcher is killed; the next command starts a new one, which later stops the server', async () => {
     const dataDir = await trialDataDir();
     const first = await open(dataDir);
     await query(first.url, 'CREATE TABLE kept AS SELECT 1 AS n');
-    await expect.poll(() => supervisorPids(first.location), PATIENT).toHaveLength(1);
-    const [supervisor] = await supervisorPids(first.location);
-    process.kill(supervisor ?? 0, 'SIGKILL');
-    await expect.poll(() => supervisorPids(first.location), PATIENT).toEqual([]);
+    await expect.poll(() => watcherPids(first.location), PATIENT).toHaveLength(1);
+    const [watcher] = await watcherPids(first.location);
+    process.kill(watcher ?? 0, 'SIGKILL');
+    await expect.poll(() => watcherPids(first.location), PATIENT).toEqual([]);
     const second = await open(dataDir);
     expect(second.startedHere).toBe(false);
-    await expect.poll(() => supervisorPids(first.location), PATIENT).toHaveLength(1);
+    await expect.poll(() => watcherPids(first.location), PATIENT).toHaveLength(1);
     expect(await query(second.url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
     await first.close();
     await second.close();
@@ -75,14 +75,14 @@ describe('committed data survives when', () => {
     await busy;
   });
 
-  it('server, supervisor and command are killed together, as in a power cut', async () => {
+  it('server, watcher and command are killed together, as in a power cut', async () => {
     const dataDir = await trialDataDir();
     const command = startCommand(dataDir);
     const { url, location } = await command.opened;
     await query(url, 'CREATE TABLE kept AS SELECT 1 AS n');
-    await expect.poll(() => supervisorPids(location), PATIENT).toHaveLength(1);
-    const [supervisor] = await supervisorPids(location);
-    for (const pid of [supervisor, await serverPid(location), command.process.pid]) {
+    await expect.poll(() => watcherPids(location), PATIENT).toHaveLength(1);
+    const [watcher] = await watcherPids(location);
+    for (const pid of [watcher, await serverPid(location), command.process.pid]) {
       process.kill(pid ?? 0, 'SIGKILL');
     }
     expect(await query((await open(dataDir)).url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);

@@ -4,7 +4,7 @@ import { chmod, chown, cp, lstat, mkdir, readdir, readlink, rm, stat } from 'nod
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { makeUsable } from '../../../src/store/embedded/binaries.js';
+import { makeUsable } from '../../../src/store/embedded/programs.js';
 import { hold, openEmbedded, release } from '../../../src/store/embedded/index.js';
 import { isRoot, findServiceUser, runAs } from '../../../src/store/embedded/service-user.js';
 import { query } from '../../support/postgres.js';
@@ -24,13 +24,12 @@ function isOpenToOthers(): boolean {
   }
 }
 
-/** A folder that only root can enter, and fallback folders outside it. */
+/** A folder that only root can enter, and a system folder outside it. */
 async function closedFolder() {
   const folder = await trialFolder('closed');
   const closed = join(folder, 'closed');
   await mkdir(closed, { mode: 0o700 });
-  const fallback = { data: [join(folder, 'lib')], binaries: [join(folder, 'cache')] };
-  return { closed, dataDir: join(closed, 'data'), fallback };
+  return { closed, dataDir: join(closed, 'data'), systemFolder: join(folder, 'lib') };
 }
 
 describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
@@ -44,33 +43,34 @@ describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
   });
 
   it('if the account can’t reach the data folder, the data is elsewhere and the folder links to it', async () => {
-    const { dataDir, fallback } = await closedFolder();
-    const database = await open(dataDir, { fallback });
-    expect(dirname(database.location)).toBe(fallback.data[0]);
+    const { dataDir, systemFolder } = await closedFolder();
+    const database = await open(dataDir, { systemFolder });
+    expect(dirname(database.location)).toBe(systemFolder);
     expect(await readlink(join(dataDir, 'postgres'))).toBe(database.location);
     await query(database.url, 'CREATE TABLE kept AS SELECT 1 AS n');
     await database.close();
     await release(dataDir, { now: true });
-    const again = await open(dataDir, { fallback });
+    const again = await open(dataDir, { systemFolder });
     expect(again.location).toBe(database.location);
     expect(await query(again.url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
     await release(dataDir, { now: true });
   });
 
   it('concurrent starts in such a folder create one database', async () => {
-    const { dataDir, fallback } = await closedFolder();
-    const databases = await Promise.all([1, 2, 3].map(() => open(dataDir, { fallback })));
+    const { dataDir, systemFolder } = await closedFolder();
+    const databases = await Promise.all([1, 2, 3].map(() => open(dataDir, { systemFolder })));
     expect(new Set(databases.map(({ location }) => location)).size).toBe(1);
-    expect(await readdir(fallback.data[0] ?? '')).toHaveLength(1);
+    const made = (await readdir(systemFolder)).filter((name) => /^[0-9a-f]{16}$/.test(name));
+    expect(made).toHaveLength(1);
     await release(dataDir, { now: true });
   });
 
   it('deleting the data folder gives a new database and stops the held server', async () => {
-    const { dataDir, fallback } = await closedFolder();
-    const first = await hold({ dataDir, applicationName: 'test', fallback });
+    const { dataDir, systemFolder } = await closedFolder();
+    const first = await hold({ dataDir, applicationName: 'test', systemFolder });
     await query(first.url, 'CREATE TABLE old AS SELECT 1 AS n');
     await rm(dataDir, { recursive: true });
-    const second = await open(dataDir, { fallback });
+    const second = await open(dataDir, { systemFolder });
     expect(second.location).not.toBe(first.location);
     await expect(query(second.url, 'SELECT n FROM old')).rejects.toThrow(/does not exist/);
     await expect.poll(() => serverPid(first.location), { timeout: 30_000 }).toBeNull();
@@ -79,46 +79,33 @@ describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
 
   it('a start fails with a clear error if the account can use no folder', async () => {
     const { closed, dataDir } = await closedFolder();
-    const fallback = { data: [join(closed, 'lib')], binaries: [join(closed, 'cache')] };
+    const systemFolder = join(closed, 'lib');
     await expect(
-      openEmbedded({ dataDir, applicationName: 'test', fallback }),
+      openEmbedded({ dataDir, applicationName: 'test', systemFolder }),
     ).rejects.toMatchObject({ message: expect.stringContaining('does not run as root') as string });
     expect(await readdir(closed)).not.toContain('postgres');
   });
 
-  it('a fallback folder that others may write to is not used', async () => {
-    const { dataDir, fallback } = await closedFolder();
-    await mkdir(fallback.data[0] ?? '');
-    await chmod(fallback.data[0] ?? '', 0o777);
-    await expect(openEmbedded({ dataDir, applicationName: 'test', fallback })).rejects.toThrow(
+  it('a system folder that others may write to is not used', async () => {
+    const { dataDir, systemFolder } = await closedFolder();
+    await mkdir(systemFolder);
+    await chmod(systemFolder, 0o777);
+    await expect(openEmbedded({ dataDir, applicationName: 'test', systemFolder })).rejects.toThrow(
       /does not run as root/,
     );
   });
 
   it('programs that the account can’t reach are copied once, so that it can run but not change them', async () => {
-    const { closed, fallback } = await closedFolder();
+    const { closed, systemFolder } = await closedFolder();
     const native = join(closed, 'native');
     await cp(packageFolder(), native, { recursive: true, filter: withoutLinks });
     const user = await findServiceUser();
-    const usable = await Promise.all(
-      [1, 2].map(() => makeUsable(native, 'postgres-test', user, fallback.binaries)),
-    );
-    const copy = join(fallback.binaries[0] ?? '', 'postgres-test');
+    const copy = join(systemFolder, 'postgres-test');
+    const usable = await Promise.all([1, 2].map(() => makeUsable(native, copy, user)));
     expect(usable).toEqual([copy, copy]);
     const { code } = await runAs(user, '/bin/sh', ['-c', ': > "$1/bin/postgres"', 'sh', copy]);
     expect(code).not.toBe(0);
-    expect(await readdir(fallback.binaries[0] ?? '')).toEqual(['postgres-test']);
-  });
-
-  it('an incomplete copy of the programs is replaced', async () => {
-    const { closed, fallback } = await closedFolder();
-    const native = join(closed, 'native');
-    await cp(packageFolder(), native, { recursive: true });
-    const copy = join(fallback.binaries[0] ?? '', 'postgres-test');
-    await mkdir(join(copy, 'bin'), { recursive: true });
-    expect(
-      await makeUsable(native, 'postgres-test', await findServiceUser(), fallback.binaries),
-    ).toBe(copy);
+    expect(await readdir(systemFolder)).toEqual(['postgres-test']);
   });
 
   it.runIf(isOpenToOthers())(
@@ -163,9 +150,8 @@ describe('the programs', () => {
       await cp(packageFolder(), native, { recursive: true, filter: withoutLinks });
       await chmod(join(native, 'lib'), 0o555);
       const cache = join(folder, 'cache');
-      expect(await makeUsable(native, 'postgres-test', null, [cache])).toBe(
-        join(cache, 'postgres-test'),
-      );
+      const copy = join(cache, 'postgres-test');
+      expect(await makeUsable(native, copy, null)).toBe(copy);
       await chmod(join(native, 'lib'), 0o755);
     },
   );

@@ -2,7 +2,7 @@ import { readdir, rm, stat } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { describeEmbedded, hold, release } from '../../../src/store/embedded/index.js';
 import { query } from '../../support/postgres.js';
-import { supervisorPids, open, serverPid, startCommand, trialDataDir } from './trial.js';
+import { watcherPids, open, serverPid, startCommand, trialDataDir } from './trial.js';
 
 describe('the embedded server is shared', () => {
   it('by four commands that start at the same time: one creates it, all use it', async () => {
@@ -10,10 +10,9 @@ describe('the embedded server is shared', () => {
     const commands = [1, 2, 3, 4].map(() => startCommand(dataDir));
     const opened = await Promise.all(commands.map((command) => command.opened));
     expect(new Set(opened.map(({ url }) => url)).size).toBe(1);
-    expect(opened.filter(({ startedHere }) => startedHere)).toHaveLength(1);
     expect(await readdir(dataDir)).toEqual(['postgres']); // the slower commands left no drafts
     await expect
-      .poll(() => supervisorPids(opened[0]?.location ?? ''), { timeout: 30_000 })
+      .poll(() => watcherPids(opened[0]?.location ?? ''), { timeout: 30_000 })
       .toHaveLength(1);
   });
 
@@ -62,6 +61,22 @@ describe('the embedded database', () => {
     await first.close();
     await release(dataDir, { now: true });
     expect((await open(dataDir)).url).toBe(first.url);
+  });
+});
+
+describe('a command that meets a stopping server', () => {
+  it('gets it started again, and is never cut off', async () => {
+    const dataDir = await trialDataDir();
+    await (await open(dataDir)).close();
+    // The server stops two to three seconds after its last session.
+    for (let pause = 2_000; pause <= 3_000; pause += 100) {
+      await new Promise((resolve) => setTimeout(resolve, pause));
+      const database = await open(dataDir);
+      for (let n = 0; n < 20; n++) {
+        expect(await query(database.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
+      }
+      await database.close();
+    }
   });
 });
 

@@ -9,8 +9,8 @@ import { onTestFinished } from 'vitest';
 import {
   connect,
   findPostmaster,
-  SUPERVISOR_NAME,
   readCredentials,
+  WATCHER_NAME,
 } from '../../../src/store/embedded/server.js';
 import { openEmbedded, release, type EmbeddedDatabase } from '../../../src/store/embedded/index.js';
 
@@ -52,16 +52,16 @@ export async function serverPid(location: string): Promise<number | null> {
   return (await findPostmaster(location))?.pid ?? null;
 }
 
-/** PIDs of the supervisors that watch the server on `location`. */
-export async function supervisorPids(location: string): Promise<number[]> {
+/** PIDs of the watchers that watch the server on `location`. */
+export async function watcherPids(location: string): Promise<number[]> {
   const port = (await findPostmaster(location))?.port ?? 0;
   const client = await connect(await readCredentials(location), port, 'admin', 'test');
   try {
     const { rows } = await client.query<{ name: string }>(
       'SELECT application_name AS name FROM pg_stat_activity WHERE starts_with(application_name, $1)',
-      [SUPERVISOR_NAME],
+      [WATCHER_NAME],
     );
-    return rows.map(({ name }) => Number(name.slice(SUPERVISOR_NAME.length)));
+    return rows.map(({ name }) => Number.parseInt(name.slice(WATCHER_NAME.length), 10));
   } finally {
     await client.end();
   }

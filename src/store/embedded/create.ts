@@ -3,8 +3,6 @@ import { chmod, chown, lstat, mkdir, readdir, rename, rm, rmdir, symlink } from 
 import { basename, dirname, join } from 'node:path';
 import { errorCode } from '../../domain/error-code.js';
 import { EmbeddedStartError } from '../errors.js';
-import { type Binaries, findBinaries } from './binaries.js';
-import { ADMIN_ROLE, APP_ROLE, type Credentials } from './server.js';
 import {
   diskFull,
   exists,
@@ -18,18 +16,12 @@ import {
   syncFolder,
   writePrivate,
 } from './place.js';
-import { findServiceUser, isRoot, runAs, type ServiceUser } from './service-user.js';
+import { findPrograms } from './programs.js';
+import { type Credentials, ROLES } from './server.js';
+import { findServiceUser, isRoot, runAs, shellAs, type ServiceUser } from './service-user.js';
 
-/** Folders that root uses when the service account can't reach the project's folders. */
-export interface Fallback {
-  readonly data: readonly string[];
-  readonly binaries: readonly string[];
-}
-
-export const SYSTEM_FALLBACK: Fallback = {
-  data: ['/var/lib/seller-mirror', '/srv/seller-mirror', '/opt/seller-mirror'],
-  binaries: ['/var/cache/seller-mirror', '/var/lib/seller-mirror', '/opt/seller-mirror'],
-};
+/** Holds what root can't have in its own folders, because the account that runs PostgreSQL can't enter them. */
+export const SYSTEM_FOLDER = '/var/lib/seller-mirror';
 
 /**
  * Settings of a new database. initdb writes them to postgresql.conf, where users may change them. Settings that
@@ -46,29 +38,29 @@ const SETTINGS = {
   log_timezone: 'UTC',
 };
 
-export function binaryFolders(dataDir: string, fallback: Fallback): readonly string[] {
-  return isRoot() ? fallback.binaries : [join(dirname(pointerOf(dataDir)), '.postgres-programs')];
+/** Where copies of PostgreSQL's programs go. */
+export function copiesFolder(dataDir: string, systemFolder: string): string {
+  return isRoot() ? systemFolder : join(dirname(pointerOf(dataDir)), '.postgres-programs');
 }
 
 /**
- * Creates the database of `dataDir` as a draft beside its final path, then publishes it with one rename. If
- * another process publishes first, its database is used.
+ * Creates the database of `dataDir` as a draft, then publishes it with one rename. If another process publishes
+ * first, its database is used.
  */
 export async function createPlace(
   dataDir: string,
-  fallback: Fallback,
+  systemFolder: string,
   durable: boolean,
 ): Promise<Place> {
   const pointer = pointerOf(dataDir);
   const user = await findServiceUser();
   try {
     await makeFolders(dirname(pointer));
-    const binaries = await findBinaries(user, binaryFolders(dataDir, fallback));
-    for (const base of [dirname(pointer), ...(user === null ? [] : fallback.data)]) {
-      const draft = await makeDraft(base, user, base === dirname(pointer));
+    for (const folder of [dirname(pointer), ...(user === null ? [] : [systemFolder])]) {
+      const draft = await makeDraft(folder, user, folder !== dirname(pointer));
       if (draft === null) continue;
       try {
-        await initialize(draft, user, binaries, durable);
+        await initialize(draft, user, copiesFolder(dataDir, systemFolder), durable);
         await publish(draft, pointer, user);
       } finally {
         await removeDraft(draft);
@@ -80,20 +72,21 @@ export async function createPlace(
     throw explainFileError(error, dirname(pointer));
   }
   throw new EmbeddedStartError(
-    `PostgreSQL does not run as root, and no folder is usable by another account: neither ${dirname(pointer)} nor ${fallback.data.join(', ')}`,
+    `PostgreSQL does not run as root, and another account can use neither ${dirname(pointer)} nor ${systemFolder}`,
     'Run as an ordinary user, set DATA_DIR to a folder that others may enter, or set DATABASE_URL.',
   );
 }
 
-/** Runs initdb in the draft, and creates the program's role and database. */
+/** Runs initdb in the draft, and creates the program's roles and database. */
 async function initialize(
   draft: string,
   user: ServiceUser | null,
-  binaries: Binaries,
+  copies: string,
   durable: boolean,
 ): Promise<void> {
+  const programs = await findPrograms(user, copies);
   const password = () => randomBytes(24).toString('base64url');
-  const credentials: Credentials = { admin: password(), app: password() };
+  const credentials: Credentials = { admin: password(), app: password(), reader: password() };
   const passwordFile = join(draft, 'initdb-password');
   await writePrivate(files.credentials(draft), JSON.stringify(credentials));
   await writePrivate(files.hba(draft), 'host all all 127.0.0.1/32 scram-sha-256\n');
@@ -104,20 +97,21 @@ async function initialize(
   const format = ['-E', 'UTF8', '-A', 'scram-sha-256', '--data-checksums'];
   // Sorts text in the same order on every system, whatever its C library and locales.
   const locale = ['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'];
-  const owner = ['-U', ADMIN_ROLE, `--pwfile=${passwordFile}`];
+  const owner = ['-U', ROLES.admin, `--pwfile=${passwordFile}`];
   const initdb = ['-D', files.data(draft), ...owner, ...format, ...locale, ...settings];
-  if (!durable) initdb.push('--no-sync');
-  await runTool(draft, user, binaries.initdb, initdb);
+  await runTool(draft, user, programs.initdb, durable ? initdb : [...initdb, '--no-sync']);
   await rm(passwordFile);
-  // In single-user mode, so that nobody can connect before role and database exist.
+  // In single-user mode, so that nobody can connect before roles and database exist.
   const statements = [
-    `CREATE ROLE ${APP_ROLE} LOGIN PASSWORD '${credentials.app}'`,
-    `CREATE DATABASE ${APP_ROLE} OWNER ${APP_ROLE}`,
+    `CREATE ROLE ${ROLES.app} LOGIN PASSWORD '${credentials.app}'`,
+    `CREATE ROLE ${ROLES.reader} LOGIN PASSWORD '${credentials.reader}'`,
+    `ALTER ROLE ${ROLES.reader} SET default_transaction_read_only = on`,
+    `CREATE DATABASE ${ROLES.app} OWNER ${ROLES.app}`,
   ];
   const singleUser = ['--single', '-c', 'exit_on_error=on', '-c', 'log_min_messages=fatal'];
   const sync = durable ? [] : ['-c', 'fsync=off'];
   const args = [...singleUser, ...sync, '-D', files.data(draft), 'postgres'];
-  await runTool(draft, user, binaries.postgres, args, `${statements.join('\n')}\n`);
+  await runTool(draft, user, programs.postgres, args, `${statements.join('\n')}\n`);
 }
 
 async function runTool(
@@ -141,26 +135,20 @@ const DRAFT = '.postgres-new-';
 /** A draft takes seconds. One older than this (ms) was left by a killed process. */
 const MAX_DRAFT_AGE_MS = 15 * 60_000;
 
-/** Makes an empty draft in `base`. @returns null if `user` can't write to it */
+/** Makes an empty draft in `folder`. @returns null if `user` can't write to it */
 async function makeDraft(
-  base: string,
+  folder: string,
   user: ServiceUser | null,
-  own: boolean,
+  isSystem: boolean,
 ): Promise<string | null> {
-  const draft = join(base, `${DRAFT}${randomBytes(6).toString('hex')}`);
-  try {
-    if (!own && !(await makeOwnFolder(base))) return null;
-    await mkdir(draft);
-    await chmod(draft, user === null ? 0o700 : 0o711);
-    await mkdir(files.data(draft), { mode: 0o700 });
-    if (user === null) return draft;
-    await chown(files.data(draft), user.uid, user.gid);
-    const script = 'cd "$1" && : > probe && rm probe';
-    const tried = await runAs(user, '/bin/sh', ['-c', script, 'sh', files.data(draft)]);
-    if (tried.code === 0) return draft;
-  } catch (error) {
-    if (user === null || errorCode(error) === 'ENOSPC') throw error;
-  }
+  if (isSystem && !(await makeOwnFolder(folder).catch(() => false))) return null;
+  const draft = join(folder, `${DRAFT}${randomBytes(6).toString('hex')}`);
+  await mkdir(draft);
+  await chmod(draft, user === null ? 0o700 : 0o711);
+  await mkdir(files.data(draft), { mode: 0o700 });
+  if (user === null) return draft;
+  await chown(files.data(draft), user.uid, user.gid);
+  if (await shellAs(user, 'cd "$1" && : > probe && rm probe', files.data(draft))) return draft;
   await removeDraft(draft);
   return null;
 }
@@ -200,8 +188,7 @@ async function removeDraft(draft: string): Promise<void> {
  */
 async function removeTree(location: string, user: ServiceUser | null): Promise<void> {
   if (user !== null) {
-    const script = 'cd "$1" && find . -mindepth 1 -delete';
-    await runAs(user, '/bin/sh', ['-c', script, 'sh', files.data(location)]);
+    await shellAs(user, 'cd "$1" && find . -mindepth 1 -delete', files.data(location));
     await rmdir(files.data(location)).catch(() => {});
     if (await exists(files.data(location))) return;
   }
@@ -212,9 +199,10 @@ async function removeTree(location: string, user: ServiceUser | null): Promise<v
 export async function sweepDrafts(folder: string): Promise<void> {
   for (const name of await readdir(folder).catch(() => [])) {
     if (!name.startsWith(DRAFT)) continue;
-    const draft = join(folder, name);
-    const found = await lstat(draft).catch(() => null);
+    const found = await lstat(join(folder, name)).catch(() => null);
     const isOurs = found?.isDirectory() === true && found.uid === process.geteuid?.();
-    if (isOurs && Date.now() - found.mtimeMs > MAX_DRAFT_AGE_MS) await removeDraft(draft);
+    if (isOurs && Date.now() - found.mtimeMs > MAX_DRAFT_AGE_MS) {
+      await removeDraft(join(folder, name));
+    }
   }
 }

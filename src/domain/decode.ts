@@ -14,7 +14,7 @@ import {
   storableText,
   type FieldReader,
   type JsonObject,
-  type Tolerated,
+  Tolerated,
 } from './values.js';
 
 /** Reads the fields of an object by name. Fields that are never read count as unknown. */
@@ -76,10 +76,12 @@ function decode<T>(
   json: Json,
   unreadable: Map<string, Json> | null,
   read: (fields: Fields) => T,
+  mayBeUnstorable = true,
 ): Decoding<T> {
   if (!isObject(json))
     return { ok: false, reason: `is not an object: ${shownJson(json)}`, id: null };
-  const tolerated: Tolerated = new Set();
+  const tolerated = new Tolerated();
+  tolerated.mayBeUnstorable = mayBeUnstorable;
   const fields = new Fields(json, tolerated, unreadable);
   try {
     const value = read(fields);
@@ -97,10 +99,11 @@ function decode<T>(
  * Reads an item (API 2.3, 2.4) in any notation (servers: values). Only `id` and `name` are required,
  * because reduced shapes leave out the rest. One unreadable field makes the whole record unreadable: null
  * would record a state that never existed.
+ * @param mayBeUnstorable false if the record's JSON text has no escape like `\u0000`
  */
-export function decodeItem(json: Json): Decoding<Item> {
+export function decodeItem(json: Json, mayBeUnstorable = true): Decoding<Item> {
   let id: number | null = null;
-  const decoding = decode(json, null, (fields): Item => {
+  const read = (fields: Fields): Item => {
     id = fields.require('id', readId);
     const media = fields.part('media');
     const price = fields.part('price');
@@ -124,7 +127,8 @@ export function decodeItem(json: Json): Decoding<Item> {
       currency: fields.text('currency'),
       publishedAt: fields.read('published_at', readTimestamp),
     };
-  });
+  };
+  const decoding = decode(json, null, read, mayBeUnstorable);
   return decoding.ok ? decoding : { ...decoding, id };
 }
 

@@ -2,13 +2,13 @@ import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { decodeItem } from './decode.js';
 import { ITEM_FIELDS, type Item, type Json } from './item.js';
-import { isObject, storableJson } from './values.js';
+import { isObject, mayLoseDigits, parseJson, storableJson } from './values.js';
 
 export interface PreparedItem {
   readonly item: Item;
   readonly extra: { readonly [path: string]: Json };
   readonly wireHash: Uint8Array;
-  /** The record as JSON text in UTF-8 that PostgreSQL's jsonb accepts. */
+  /** The record as JSON text in UTF-8, as received if PostgreSQL can read it. */
   readonly raw: Uint8Array;
 }
 
@@ -16,18 +16,9 @@ type Preparation =
   | { readonly ok: true; readonly prepared: PreparedItem; readonly tolerated: readonly string[] }
   | { readonly ok: false; readonly reason: string; readonly id: number | null };
 
-/**
- * Valid JSON that jsonb may refuse: NUL and surrogate escapes, huge exponents, too many digits. Such a
- * record is serialized again.
- */
-const RISKY_JSON = /\\u(?:0000|[dD][89a-fA-F])|\d[eE][-+]?\d{3}/;
-const MANY_DIGITS = /\d{400}/;
-/** A record of up to this many bytes can't exceed jsonb's limit of 16,383 digits after the point. */
-const ANY_DIGITS_BYTES = 16_000;
-
-function isRisky(text: string): boolean {
-  return RISKY_JSON.test(text) || (text.length > ANY_DIGITS_BYTES && MANY_DIGITS.test(text));
-}
+/** Valid JSON whose texts or numbers PostgreSQL can't read: NUL, lone surrogates, huge exponents. */
+const UNREADABLE_TEXT = /\\u(?:0000|[dD][89a-fA-F])/;
+const UNREADABLE_NUMBER = /\d[eE][-+]?\d{3}/;
 
 /** Decodes and hashes a record. @param wire the record's wire hash, if the caller has it already */
 export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes)): Preparation {
@@ -35,14 +26,19 @@ export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes
   const text = buffer.toString('utf8');
   let json: Json;
   try {
-    json = JSON.parse(text) as Json;
+    json = parseJson(text);
   } catch (error) {
     const problem = (error as Error).message.slice(0, 200);
     return { ok: false, reason: `is not JSON: ${problem}`, id: null };
   }
-  const decoding = decodeItem(json);
+  const hasEscapes = text.includes('\\u');
+  const decoding = decodeItem(json, hasEscapes);
   if (!decoding.ok) return decoding;
   const { value, extra, tolerated } = decoding.decoded;
+  const isReadable =
+    isUtf8(buffer) &&
+    !(hasEscapes && UNREADABLE_TEXT.test(text)) &&
+    !(mayLoseDigits(text) && UNREADABLE_NUMBER.test(text));
   return {
     ok: true,
     tolerated,
@@ -50,8 +46,7 @@ export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes
       item: value,
       extra,
       wireHash: wire,
-      raw:
-        isUtf8(buffer) && !isRisky(text) ? buffer : Buffer.from(JSON.stringify(storableJson(json))),
+      raw: isReadable ? buffer : Buffer.from(JSON.stringify(storableJson(json))),
     },
   };
 }

@@ -8,7 +8,13 @@ export class FieldError extends Error {
 }
 
 /** Names of the quirks found while reading a record. */
-export type Tolerated = Set<string>;
+export class Tolerated extends Set<string> {
+  /**
+   * False if the record's JSON has no escape like `\u0000`: then none of its texts needs a test. Such a test
+   * of each text takes as long as parsing.
+   */
+  mayBeUnstorable = true;
+}
 
 /** @param json undefined if the field is absent @throws {FieldError} if it can't be read */
 export type FieldReader<T> = (json: Json | undefined, path: string, tolerated: Tolerated) => T;
@@ -28,14 +34,52 @@ export function shownJson(json: Json | undefined): string {
 const UNSTORABLE = /[\0\p{Cs}]/u;
 
 /** Replaces NUL characters and lone surrogates by U+FFFD: PostgreSQL refuses them. */
-export function storableText(text: string, tolerated: Tolerated = new Set()): string {
-  if (!UNSTORABLE.test(text)) return text;
+export function storableText(text: string, tolerated: Tolerated = new Tolerated()): string {
+  if (!tolerated.mayBeUnstorable || !UNSTORABLE.test(text)) return text;
   tolerated.add('text.unstorable-characters');
   return text.toWellFormed().replaceAll('\0', '\uFFFD');
 }
 
+/** May match a number that a double does not hold exactly. */
+const LONG_NUMBER = /[\d.]{17}|\d[eE][-+]?\d{3}/;
+/** Texts, which may hold digits, and numbers. */
+const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
+
+/** Whether `JSON.parse` may lose digits of a number in this text. */
+export function mayLoseDigits(text: string): boolean {
+  return LONG_NUMBER.test(text);
+}
+
+/**
+ * Parses JSON. A number that a double does not hold, such as 12345678901234567890, becomes a text with all
+ * its digits.
+ * @throws {SyntaxError} if the text is not JSON
+ */
+export function parseJson(text: string): Json {
+  if (!mayLoseDigits(text)) return JSON.parse(text) as Json;
+  // First as it is: what is not JSON must not become JSON.
+  const json = JSON.parse(text) as Json;
+  let changed = false;
+  const exact = text.replace(TOKENS, (token) => {
+    if (token.startsWith('"') || isExact(token)) return token;
+    changed = true;
+    return `"${token}"`;
+  });
+  return changed ? (JSON.parse(exact) as Json) : json;
+}
+
+/** Whether the double of a number has the same significant digits, apart from zeros at the end. */
+function isExact(token: string): boolean {
+  return significant(token) === significant(String(Number(token)));
+}
+
+function significant(number: string): string {
+  const digits = (number.split(/[eE]/)[0] ?? '').replace(/[-.]/g, '');
+  return digits.replace(/^0+|0+$/g, '') || (/[1-9I]/.test(number) ? number : '');
+}
+
 /** Makes every string of a JSON value storable, including keys. */
-export function storableJson(json: Json, tolerated: Tolerated = new Set()): Json {
+export function storableJson(json: Json, tolerated: Tolerated = new Tolerated()): Json {
   if (typeof json === 'string') return storableText(json, tolerated);
   if (typeof json === 'number') return Number.isFinite(json) ? json : String(json);
   if (typeof json !== 'object' || json === null) return json;
@@ -152,7 +196,7 @@ export const readTimestamp: FieldReader<Timestamp | null> = (json, path, tolerat
 /** True if `readTimestamp` can read it, even as null. */
 export function readsAsTimestamp(json: Json | undefined): boolean {
   try {
-    readTimestamp(json, '', new Set());
+    readTimestamp(json, '', new Tolerated());
     return true;
   } catch (error) {
     if (error instanceof FieldError) return false;

@@ -1,6 +1,6 @@
 import type { Json } from '../domain/item.js';
 import type { Redactor } from '../domain/redact.js';
-import { isObject, type JsonObject } from '../domain/values.js';
+import { isObject, parseJson, type JsonObject } from '../domain/values.js';
 import { INCOMPLETE, OPEN_BRACE, ValueWalk } from './value-walk.js';
 
 /** A response body, parsed as leniently as possible without guessing. */
@@ -128,7 +128,7 @@ function endsEarly(text: string): boolean {
 
 export function parse(text: string): Json | undefined {
   try {
-    return JSON.parse(text) as Json;
+    return parseJson(text);
   } catch {
     return undefined;
   }

@@ -51,8 +51,7 @@ export const COPY_HEADER = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'la
 /** A field count of -1. */
 export const COPY_TRAILER = Buffer.from([0xff, 0xff]);
 const TEXT_OID = 25;
-/** PostgreSQL's epoch, 2000-01-01, in milliseconds since 1970. */
-const EPOCH_MS = 946_684_800_000;
+const TWO_32 = 2 ** 32;
 
 /**
  * Encodes rows of a binary COPY, which go between header and trailer. Write the fields of a row in the
@@ -63,8 +62,6 @@ export class BinaryRows {
   /** A view of the same memory. Its writes are several times faster than the buffer's. */
   #view: DataView;
   #length = 0;
-  #lastTimestamp = '';
-  #lastMicros = 0n;
   rows = 0;
 
   constructor(initialBytes = 1 << 20) {
@@ -123,7 +120,7 @@ export class BinaryRows {
   bigint(value: number | null): void {
     if (value === null) return this.null();
     this.#int32(8);
-    this.#int64(BigInt(value));
+    this.#int64(value);
   }
 
   textArray(values: readonly string[]): void {
@@ -143,13 +140,16 @@ export class BinaryRows {
   /** @param value ISO 8601 in UTC with at most six digits of fraction */
   timestamp(value: string | null): void {
     if (value === null) return this.null();
-    // Most rows of a run have the same timestamp: the run's start.
-    if (value !== this.#lastTimestamp) {
-      this.#lastTimestamp = value;
-      this.#lastMicros = postgresMicros(value);
-    }
     this.#int32(8);
-    this.#int64(this.#lastMicros);
+    this.#reserve(8);
+    // Microseconds since 2000 may exceed 2^53: 15,625 × 64 is a million, and the first product never does.
+    const product = secondsSince2000(value) * 15_625;
+    let high = Math.floor(product / 2 ** 26);
+    let low = (product - high * 2 ** 26) * 64 + micros(value);
+    if (low >= TWO_32) [high, low] = [high + 1, low - TWO_32];
+    this.#view.setInt32(this.#length, high);
+    this.#view.setUint32(this.#length + 4, low);
+    this.#length += 8;
   }
 
   /** @param value decimal text with two decimals */
@@ -194,9 +194,12 @@ export class BinaryRows {
     this.#length += 4;
   }
 
-  #int64(value: bigint): void {
+  /** @param value a safe integer */
+  #int64(value: number): void {
+    const high = Math.floor(value / TWO_32);
     this.#reserve(8);
-    this.#view.setBigInt64(this.#length, value);
+    this.#view.setInt32(this.#length, high);
+    this.#view.setUint32(this.#length + 4, value - high * TWO_32);
     this.#length += 8;
   }
 
@@ -210,9 +213,26 @@ export class BinaryRows {
   }
 }
 
-/** Microseconds since 2000-01-01 of an ISO 8601 timestamp in UTC. */
-function postgresMicros(timestamp: string): bigint {
-  const [seconds = '', fraction] = timestamp.slice(0, -1).split('.');
-  const micros = BigInt(Date.parse(`${seconds}Z`) - EPOCH_MS) * 1000n;
-  return fraction === undefined ? micros : micros + BigInt(fraction.padEnd(6, '0'));
+/** Seconds of `2024-01-02T03:04:05…` since 2000-01-01. Twenty times as fast as `Date.parse`. */
+function secondsSince2000(time: string): number {
+  const month = twoDigits(time, 5);
+  // Years begin in March, so that the day that leap years add is their last one.
+  const year = twoDigits(time, 0) * 100 + twoDigits(time, 2) - (month <= 2 ? 1 : 0);
+  const dayOfYear = Math.floor((153 * ((month + 9) % 12) + 2) / 5) + twoDigits(time, 8) - 1;
+  const leapDays = Math.floor(year / 4) - Math.floor(year / 100) + Math.floor(year / 400);
+  const days = year * 365 + leapDays + dayOfYear - DAYS_BEFORE_2000;
+  return ((days * 24 + twoDigits(time, 11)) * 60 + twoDigits(time, 14)) * 60 + twoDigits(time, 17);
+}
+
+/** Days from the March of the year 0 to 2000-01-01. */
+const DAYS_BEFORE_2000 = 730_425;
+
+function twoDigits(text: string, at: number): number {
+  return text.charCodeAt(at) * 10 + text.charCodeAt(at + 1) - 48 * 11;
+}
+
+/** Microseconds of a time's fraction. */
+function micros(time: string): number {
+  if (time.length === '2024-01-02T03:04:05Z'.length) return 0;
+  return Number(time.slice('2024-01-02T03:04:05.'.length, -1).padEnd(6, '0'));
 }

@@ -41,7 +41,7 @@ const VALUES: Readonly<Record<string, WriteField>> = {
   ...Object.fromEntries(ITEM_FIELDS.map(({ key, column, type }) => [column, WRITERS[type](key)])),
   wire_hash: (row, { wireHash }) => row.bytes(wireHash),
   extra: (row, { extra }) => row.jsonb(jsonOf(extra)),
-  raw: (row, { raw }) => row.jsonb(raw),
+  raw: (row, { raw }) => row.bytes(raw),
 };
 
 /** The columns with the same value in all rows of a run. */

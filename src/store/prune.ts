@@ -288,8 +288,8 @@ const HISTORY_SINCE = `
  * stored record. Without them the item would seem to have changed.
  */
 const MEDIA_OF_RAW = `
-  CASE WHEN jsonb_typeof(t.raw -> 'media') = 'object'
-       THEN jsonb_build_object('media', t.raw -> 'media') ELSE '{}'::jsonb END`;
+  CASE WHEN json_typeof(t.raw -> 'media') = 'object'
+       THEN json_build_object('media', t.raw -> 'media') ELSE '{}' END`;
 
 const IN_OLD_AUDIT = `
   EXISTS (SELECT FROM mirror.audits a
@@ -377,7 +377,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     what: 'accounts as received',
     part: 'raw',
     table: 'mirror.accounts',
-    where: `t.changed_at < $2 AND t.raw <> '{}'`,
+    where: `t.changed_at < $2 AND t.raw::text <> '{}'`,
     set: `raw = '{}'`,
     bytes: 'pg_column_size(t.raw)',
     key: { username: 'text' },
@@ -386,7 +386,7 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     what: 'items as received',
     part: 'raw',
     table: 'mirror.items',
-    where: `greatest(t.changed_at, t.valid_from) < $2 AND t.raw <> ${MEDIA_OF_RAW}`,
+    where: `greatest(t.changed_at, t.valid_from) < $2 AND t.raw::text <> (${MEDIA_OF_RAW})::text`,
     set: `raw = ${MEDIA_OF_RAW}`,
     bytes: `pg_column_size(t.raw) - pg_column_size(${MEDIA_OF_RAW})`,
     key: { item_id: 'bigint' },

@@ -209,6 +209,26 @@ describe('odd records', () => {
     expect((await sync()).counts).toMatchObject({ added: 3, quarantined: 0 });
   });
 
+  it('numbers that a double does not hold keep every digit, from the list and from a look-up', async () => {
+    const { catalogue, sync, syncItem } = await market(3);
+    const numbers =
+      '"big":12345678901234567890,"in":{"fine":0.12345678901234567890123},"ok":[1.50,21.099999999999998]';
+    catalogue.breakRecord(1002, `{"id":1002,"name":"x 12345678901234567890",${numbers}}`);
+    expect((await sync()).counts).toMatchObject({ added: 3, quarantined: 0 });
+    const extra = {
+      big: '12345678901234567890',
+      in: { fine: '0.12345678901234567890123' },
+      ok: [1.5, 21.099999999999998],
+    };
+    const stored = 'SELECT name, extra, raw::text FROM mirror.items WHERE item_id = 1002';
+    const name = 'x 12345678901234567890';
+    expect(await mirror().rows(stored)).toMatchObject([
+      { name, extra, raw: expect.stringContaining(numbers) as string },
+    ]);
+    expect((await syncItem(1002)).counts).toMatchObject({ unchanged: 1 });
+    expect(await mirror().rows(stored)).toMatchObject([{ name, extra }]);
+  });
+
   it('a copy of a record in the list is counted and changes nothing', async () => {
     const { catalogue, sync } = await market(5);
     catalogue.duplicate(1002);

@@ -125,7 +125,7 @@ CREATE TABLE mirror.accounts (
     changed_at timestamptz(6) NOT NULL,
     synced_run_id bigint NOT NULL,
     extra jsonb NOT NULL,
-    raw jsonb NOT NULL
+    raw json NOT NULL
 );
 
 CREATE TABLE mirror.account_versions (
@@ -183,7 +183,7 @@ CREATE TABLE mirror.items (
     synced_run_id bigint NOT NULL,
     wire_hash bytea NOT NULL,
     extra jsonb NOT NULL,
-    raw jsonb NOT NULL,
+    raw json NOT NULL,
     valid_from timestamptz(6) NOT NULL,
     extra_run_id bigint,
     PRIMARY KEY (seller_id, item_id)

@@ -210,8 +210,8 @@ const MORE = [
      FROM generate_series(60, 0, -1) AS d, unnest('{items,account}'::text[]) AS k,
           generate_series(1, ${SELLERS - 2}) AS n`,
   `INSERT INTO mirror.accounts (seller_id, username, balance, currency, social_links, first_seen_at,
-                                changed_at, synced_run_id, content_hash, extra, raw)
-   SELECT 'shop-' || n, 'shop-' || n, 1000, 'USD', '{}', now(), now(), 1, '', '{}', '{}'
+                                changed_at, synced_run_id, extra, raw)
+   SELECT 'shop-' || n, 'shop-' || n, 1000, 'USD', '{}', now(), now(), 1, '{}', '{}'
      FROM generate_series(1, ${SELLERS - 2}) AS n`,
   `WITH run AS (
      INSERT INTO mirror.runs (seller_id, kind, state, started_at, finished_at, holder, listed, problem)

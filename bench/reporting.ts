@@ -155,8 +155,8 @@ export function dataStatements(items: number, codes = Math.ceil(items * 3.3)): s
       ORDER BY d, k DESC, s`,
 
     `INSERT INTO mirror.accounts (seller_id, username, balance, currency, social_links, first_seen_at,
-                                  changed_at, synced_run_id, content_hash, extra, raw)
-     SELECT s, s, 1000, 'USD', '{}', now() - interval '${DAYS} days', now(), 1, '', '{}', '{}'
+                                  changed_at, synced_run_id, extra, raw)
+     SELECT s, s, 1000, 'USD', '{}', now() - interval '${DAYS} days', now(), 1, '{}', '{}'
        FROM unnest('{large,small}'::text[]) AS s`,
 
     `INSERT INTO mirror.account_versions (seller_id, username, balance, currency, social_links, first_seen_at,
@@ -167,14 +167,13 @@ export function dataStatements(items: number, codes = Math.ceil(items * 3.3)): s
 
     `INSERT INTO mirror.items (seller_id, item_id, name, description, category, options, version, tags,
         screenshots, price_regular, price_extended, currency, published_at, state, first_seen_at,
-        changed_at, removed_at, synced_run_id, valid_from, content_hash, extra_hash, wire_hash, extra, raw)
+        changed_at, removed_at, synced_run_id, valid_from, wire_hash, extra, raw)
      SELECT ${SELLER('n')}, n, 'Item ' || n, ${TEXT('n', 12)}, 'Category ' || n % 20, '{}',
             '1.' || n % 30, ARRAY['tag ' || n % 500, 'tag ' || n % 37, 'all'], '{}', 5 + n % 95, 100 + n % 900, 'USD',
             now() - interval '1 minute' * n, state::mirror.item_state, now() - interval '${DAYS} days',
             now() - interval '1 minute' * n, CASE state WHEN 'removed' THEN now() END, 1,
-            now() - interval '1 minute' * n, decode(md5(n::text) || md5(n::text), 'hex'),
-            decode(md5(n::text) || md5(n::text), 'hex'), '\\x0011223344556677', '{}',
-            jsonb_build_object('id', n, 'description', ${TEXT('n', 25)})
+            now() - interval '1 minute' * n, '\\x0011223344556677', '{}',
+            json_build_object('id', n, 'description', ${TEXT('n', 25)})
        FROM generate_series(1, ${items}) AS n,
             LATERAL (SELECT CASE WHEN n % 40 = 0 THEN 'removed' WHEN n % 500 = 1 THEN 'missing'
                                  ELSE 'live' END AS state) AS s`,

@@ -12,7 +12,7 @@ import { openDb, type Db } from '#product/store/db.js';
 import { readRunning } from '#product/store/overview.js';
 import { addLoginLink } from '#product/store/access.js';
 import { readSellerStatuses } from '#product/store/status.js';
-import { recordTicks, readSchedules } from '#product/store/schedules.js';
+import { takeTurn } from '#product/store/schedules.js';
 import { bounded, milliseconds, type Line } from './table.js';
 
 /** Maximum server time of a page (ms). */
@@ -114,16 +114,20 @@ async function sellerLines(db: Db, client: Client, times: number): Promise<Line[
   const line = async (what: string, work: () => Promise<unknown>): Promise<Line> =>
     bounded(`${SELLERS} sellers: ${what}`, await least(times, work), STATEMENT_MS, milliseconds);
   const sellers = (await readSellerStatuses(db)).map(({ sellerId }) => sellerId);
-  const ticks = sellers.flatMap((seller) =>
+  const nextAt = new Date();
+  const schedules = sellers.flatMap((name) =>
     (['sync', 'account'] as const).map((kind) => {
-      const timetable = { marketplace: 'market.example', cron: '0 3 * * *', timeZone: 'UTC' };
-      return { seller, kind, ...timetable, lastTick: new Date(), enqueuedAt: new Date() };
+      return { kind, name, cron: '0 3 * * *', timeZone: 'UTC', nextAt, lastAt: null };
     }),
   );
   const lines = [
     await line('status', () => readSellerStatuses(db)),
-    await line('ticks of two schedules each recorded', () => recordTicks(db, ticks, new Date())),
-    await line('two schedules each looked up', () => readSchedules(db, ticks)),
+    await line('two schedules each stored', () =>
+      takeTurn(db, () => Promise.resolve({ put: schedules, remove: [] })),
+    ),
+    await line('two schedules each read', () =>
+      takeTurn(db, () => Promise.resolve({ put: [], remove: [] })),
+    ),
   ];
   await client.query(
     `INSERT INTO mirror.runs (seller_id, kind, state, started_at, holder)

@@ -372,12 +372,12 @@ describe('a walk of docs/architecture.md', () => {
   it.each([
     ['An item', 22],
     ['A purchase code', 46],
-    ['A tick', 15],
+    ['A scheduled job', 12],
   ])('%s: has the right number of files, at most %i', (thing, most) => {
     const [title = '', ...lines] =
       walks.find((text) => text.startsWith(`${thing}: `))?.split('\n') ?? [];
     const named = [...lines.join('\n').matchAll(/`([\w/-]+\.ts)`/g)].map(([, file = '']) => file);
-    // A tick passes through only one of the two queue backends.
+    // A job passes through only one of the two queue backends.
     const passed = new Set(named.filter((file) => file !== 'service/queue/redis.ts'));
     expect(title).toBe(`${thing}: ${passed.size} files`);
     expect(passed.size).toBeLessThanOrEqual(most);

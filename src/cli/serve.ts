@@ -5,9 +5,7 @@ import type { Log } from '../domain/log.js';
 import { createLog } from '../log/index.js';
 import { startDashboard } from '../dashboard/server.js';
 import type { Queues } from '../service/queue/queues.js';
-import { schedulesOf } from '../service/ticks.js';
 import { openMirror } from '../store/mirror.js';
-import type { FiredSchedule } from '../store/processes.js';
 import { createMetrics } from '../service/metrics.js';
 import { startHealthServer } from '../service/health.js';
 import type { Db } from '../store/db.js';
@@ -92,15 +90,11 @@ export async function serve(
     opened.push({ close: () => service.stop() });
     const dashboard = roles.dashboard ? await openDashboard(app, queues) : null;
     // Started after the service, so stopped before it: a worker that takes no new jobs must not look alive.
-    const schedules: FiredSchedule[] = schedulesOf(roles.scheduler ? sellers : []).map(
-      ({ seller, kind, cron, timeZone }) => ({ seller, kind, cron, timeZone }),
-    );
     const dashboardUrl = dashboard?.url ?? null;
     const activeRoles = Object.entries({ ...roles, dashboard: dashboard !== null })
       .filter(([, isActive]) => isActive)
       .map(([role]) => role);
-    const { db } = app;
-    opened.push({ close: startHeartbeat(db, activeRoles, log, schedules, dashboardUrl) });
+    opened.push({ close: startHeartbeat(app.db, activeRoles, log, dashboardUrl) });
     log.info('service started', {
       command: name,
       queue: queues.backend,

@@ -1,17 +1,16 @@
-import { describeSchedule } from '../service/ticks.js';
-import type { FiredSchedule, LiveProcess } from '../store/processes.js';
+import type { LiveProcess } from '../store/processes.js';
+import type { StoredSchedule } from '../store/schedules.js';
 import { PAUSED } from '../store/sellers.js';
 import type { SellerStatus } from '../store/status.js';
 
-/** A seller's distinct schedules in the running processes. */
+/** A seller's schedules; none if no scheduler is running. */
 export function schedulesOf(
   sellerId: string,
+  schedules: readonly StoredSchedule[],
   processes: readonly LiveProcess[],
-): readonly FiredSchedule[] {
-  const own = processes.flatMap(({ schedules }) =>
-    schedules.filter(({ seller }) => seller === sellerId),
-  );
-  return [...new Map(own.map((one) => [`${one.kind} ${one.cron} ${one.timeZone}`, one])).values()];
+): readonly StoredSchedule[] {
+  if (!processes.some(({ roles }) => roles.includes('scheduler'))) return [];
+  return schedules.filter(({ kind, name }) => kind !== 'feed' && name === sellerId);
 }
 
 /** Why a seller's schedules would not run now; null when they would. */
@@ -23,9 +22,4 @@ export function obstacleOf(
     return `not while ${parked.code === PAUSED ? PAUSED : 'parked'}`;
   }
   return processes.some(({ roles }) => roles.includes('worker')) ? null : 'no worker is running';
-}
-
-/** The next three times a schedule fires. */
-export function nextTimes(schedule: FiredSchedule): readonly Date[] {
-  return describeSchedule({ ...schedule, marketplace: '' }, new Date()).next;
 }

@@ -1,5 +1,4 @@
-import { createTask, parse, schedule, validateDetailed } from 'node-cron';
-import { HORIZON_DAYS, nextTicks, type CronPattern } from '../domain/schedule.js';
+import { createTask, validateDetailed, type ScheduledTask } from 'node-cron';
 
 /** Characters of an expression. A list of all possible values is shorter. */
 const MAX_LENGTH = 500;
@@ -71,80 +70,94 @@ export function cronFault(expression: string): string | null {
     const shown = value.length > 12 ? 'a long value' : JSON.stringify(value);
     return `has ${shown} as ${name}; allowed: ${allowed}`;
   }
-  const runs = isValid(fields) && nextTicks(read(text), 'UTC', new Date(0), 1).length > 0;
-  return runs ? null : 'never runs: there is no such day';
+  return everRuns(text) ? null : 'never runs: there is no such day';
 }
 
 function isValid(fields: readonly string[]): boolean {
   return validateDetailed(fields.join(' ')).valid;
 }
 
-/** @throws {TypeError} when `cronFault` finds a fault */
-export function parseCron(expression: string): CronPattern {
-  const fault = cronFault(expression);
-  if (fault !== null) throw new TypeError(`cron expression "${expression}" ${fault}`);
-  return read(tidy(expression));
+function everRuns(text: string): boolean {
+  try {
+    const task = createTask(text, () => undefined, { timezone: 'UTC' });
+    void task.destroy(); // the library would keep it
+    return task.getNextRuns(1).length > 0;
+  } catch {
+    return false; // it looks for a hundred years
+  }
 }
+
+/** When clocks change, both searches below differ by less than this. A greater gap is a skipped time. */
+const SKIPPED_MS = 2 * 3_600_000;
 
 /**
- * Calls `onTime` at about the times of a cron expression. A call is only a hint, and the caller must check which
- * ticks are due: the library may skip or repeat a time when clocks change, and misses times while the process is
- * suspended.
- * @param onTime must not throw
- * @returns stops the timer
+ * The next times of a cron expression, in order. A time that clocks skip when they go forward comes up to two hours
+ * later or earlier; one that they repeat comes once.
+ * @param after exclusive; by the database's clock
+ * @throws {RangeError} if the zone does not exist, or this machine's clock is more than a day ahead of `after`
  */
-export function startCronTimer(
-  expression: string,
-  timeZone: string,
-  onTime: () => void,
-): () => void {
-  const task = schedule(tidy(expression), onTime, { timezone: timeZone, logger: SILENT });
-  task.on('execution:missed', onTime);
-  return () => void task.destroy();
+export function nextTimes(
+  { cron, timeZone }: { readonly cron: string; readonly timeZone: string },
+  after: Date,
+  count = 1,
+): Date[] {
+  const text = tidy(cron);
+  const times: Date[] = [];
+  for (let last = after; times.length < count;) {
+    const next = nextOf(taskOf(text, timeZone), last);
+    // node-cron leaves out a time that clocks skip. In a zone whose clocks never change it has one.
+    const unskipped = nextOf(taskOf(text, fixedZone(timeZone, last)), last);
+    last = next.getTime() - unskipped.getTime() >= SKIPPED_MS ? unskipped : next;
+    times.push(last);
+  }
+  return times;
 }
 
-/** Replaces the library's logger, which would write to the terminal. */
-const SILENT = {
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  debug: () => undefined,
-};
+const DAY_MS = 86_400_000;
 
-function read(text: string): CronPattern {
-  const fields = parse(text);
-  const days = [fields.dayOfMonth, fields.month, fields.dayOfWeek].map((field) => field.join(','));
-  return {
-    seconds: ascending(fields.second),
-    minutes: ascending(fields.minute),
-    hours: ascending(fields.hour),
-    matchesDay: dayMatcher(days.join(' ')),
-  };
+/**
+ * The next time of a task. node-cron counts from this machine's clock: if that is ahead, the times between are found by
+ * trying each minute (or second); if it is behind, by asking for more times.
+ */
+function nextOf(task: ScheduledTask, after: Date): Date {
+  const here = Date.now();
+  const stepMs = task.getPattern().split(' ').length === 6 ? 1_000 : 60_000;
+  const first = Math.floor(after.getTime() / stepMs) * stepMs + stepMs;
+  if (here - first > DAY_MS) {
+    const days = Math.floor((here - first) / DAY_MS);
+    throw new RangeError(
+      `this machine’s clock is ${days} days ahead of the database’s: correct the wrong one`,
+    );
+  }
+  for (let at = first; at <= here; at += stepMs) {
+    if (task.match(new Date(at))) return new Date(at);
+  }
+  for (let count = 1; ; count *= 2) {
+    const next = task.getNextRuns(count).find((at) => at > after);
+    if (next !== undefined) return next;
+  }
 }
 
-function ascending(values: readonly number[]): number[] {
-  return [...new Set(values)].sort((a, b) => a - b);
+/** Tasks that only compute times, by expression and zone: making one takes longer than using it. */
+const tasks = new Map<string, ScheduledTask>();
+
+function taskOf(text: string, timeZone: string): ScheduledTask {
+  const key = `${text} ${timeZone}`;
+  const known = tasks.get(key);
+  if (known !== undefined) return known;
+  const task = createTask(text, () => undefined, { timezone: timeZone });
+  tasks.set(key, task);
+  return task;
 }
 
-/** Day matchers by expression. Most schedules share one: they differ only in their times. */
-const matchers = new Map<string, CronPattern['matchesDay']>();
-
-/** Lets the library match days, so that it alone interprets L, # and W. */
-function dayMatcher(days: string): CronPattern['matchesDay'] {
-  const existing = matchers.get(days);
-  if (existing !== undefined) return existing;
-  const task = createTask(`0 0 12 ${days}`, () => undefined, { timezone: 'UTC' });
-  void task.destroy();
-  const cache = new Map<number, boolean>();
-  const matcher: CronPattern['matchesDay'] = (year, month, day) => {
-    const noon = Date.UTC(year, month - 1, day, 12);
-    const matches = cache.get(noon) ?? task.match(new Date(noon));
-    if (cache.size > 2 * HORIZON_DAYS) cache.clear();
-    cache.set(noon, matches);
-    return matches;
-  };
-  matchers.set(days, matcher);
-  return matcher;
+/** The zone without clock changes whose time is that of `timeZone` at an instant, or up to an hour ahead. */
+function fixedZone(timeZone: string, at: Date): string {
+  const format = new Intl.DateTimeFormat('en-US', { timeZone, timeZoneName: 'longOffset' });
+  const name = format.formatToParts(at).find(({ type }) => type === 'timeZoneName')?.value ?? '';
+  const [, sign = '+', hours = '0', minutes = '0'] = /([+-])(\d\d):(\d\d)/.exec(name) ?? [];
+  const offset = Math.ceil((Number(hours) + Number(minutes) / 60) * (sign === '-' ? -1 : 1));
+  // The names in the database of time zones have the sign of UTC minus local time.
+  return `Etc/GMT${offset > 0 ? `-${offset}` : offset < 0 ? `+${-offset}` : ''}`;
 }
 
 function tidy(expression: string): string {

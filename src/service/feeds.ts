@@ -1,12 +1,10 @@
 import type { App } from '../app.js';
 import type { FeedConfig } from '../config/index.js';
 import type { Log } from '../domain/log.js';
-import { lastTick } from '../domain/schedule.js';
 import type { ViewReport } from '../feeds/deliver.js';
 import { runFeed } from '../feeds/open.js';
 import { TargetError } from '../feeds/target.js';
 import type { JobOutcome } from '../jobs/types.js';
-import { parseCron } from './cron.js';
 import type { Queues } from './queue/queues.js';
 import type { FeedTask } from './queue/tasks.js';
 import type { JobHandler } from './queue/worker.js';
@@ -25,10 +23,8 @@ type FeedApp = Pick<App, 'config' | 'database' | 'db'>;
 /** Backoff after consecutive failures: doubles from the first delay to the longest. */
 const FIRST_DELAY_MS = 30_000;
 const MAX_DELAY_MS = 3_600_000;
-/** Interval of checking the schedules of feeds. */
+/** Interval of checks for lost jobs. */
 const CHECK_EVERY_MS = 15_000;
-/** Ticks missed while no process ran are caught up on within this time. */
-const CATCH_UP_MS = 7 * 86_400_000;
 
 /** Delivers a feed until no newer request is left. If the target fails, the job is retried with backoff. */
 export function feedHandler({ config, database, db }: FeedApp): JobHandler<FeedTask> {
@@ -99,7 +95,8 @@ export async function requestFeeds(
   }
 }
 
-async function requestFeed(
+/** Requests delivery of a feed. */
+export async function requestFeed(
   { name, views }: FeedConfig,
   db: Db,
   queues: Pick<Queues, 'addFeed'>,
@@ -109,7 +106,7 @@ async function requestFeed(
   await queues.addFeed(name, { promote: failures === 0 });
 }
 
-/** Requests feeds with a cron expression at their ticks, and enqueues lost jobs of requested feeds again. */
+/** Adds a requested feed’s job again when the queue has lost it. @returns null without feeds */
 export function watchFeeds(
   app: FeedApp,
   queues: Pick<Queues, 'addFeed'>,
@@ -117,30 +114,17 @@ export function watchFeeds(
 ): StopWatch | null {
   const { feeds } = app.config;
   if (feeds.length === 0) return null;
-  const startedAt = Date.now();
   return runEvery(
     CHECK_EVERY_MS,
     async () => {
-      const states = new Map((await listFeedStates(app.db)).map((state) => [state.feed, state]));
-      for (const feed of feeds) {
-        const { askedAt = null, deliveredAt = null, failedAt = null } = states.get(feed.name) ?? {};
-        const since = new Date(
-          Math.max((askedAt?.getTime() ?? startedAt) + 1, Date.now() - CATCH_UP_MS),
-        );
-        const isDue =
-          feed.cron !== null &&
-          lastTick(parseCron(feed.cron), feed.timeZone, new Date(), since) !== null;
-        if (isDue) await requestFeed(feed, app.db, queues);
-        else if (
-          askedAt !== null &&
-          isBefore(deliveredAt, askedAt) &&
-          isBefore(failedAt, askedAt)
-        ) {
-          await queues.addFeed(feed.name);
+      for (const { feed, askedAt, deliveredAt, failedAt } of await listFeedStates(app.db)) {
+        if (askedAt === null || !feeds.some(({ name }) => name === feed)) continue;
+        if (isBefore(deliveredAt, askedAt) && isBefore(failedAt, askedAt)) {
+          await queues.addFeed(feed);
         }
       }
     },
-    (error) => log.warn('could not check the schedules of feeds', { error }),
+    (error) => log.warn('could not check for requested feeds', { error }),
     { atOnce: true },
   );
 }

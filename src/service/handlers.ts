@@ -2,7 +2,6 @@ import type { App, MirrorRunOptions } from '../app.js';
 import type { Config, SellerConfig } from '../config/index.js';
 import type { Verdict } from '../domain/codes/proof.js';
 import type { Log } from '../domain/log.js';
-import { DAY_MS, nextTicks } from '../domain/schedule.js';
 import { alertJobs, alertsAfter, deliverAlert, type AlertChannelName } from './alerts/alerts.js';
 import { paceOf } from '../jobs/codes/pace.js';
 import { performAuditChunk } from '../jobs/codes/perform-chunk.js';
@@ -11,7 +10,7 @@ import { performRecheck, type RecheckPlan } from '../jobs/codes/recheck.js';
 import type { BatchState } from '../jobs/codes/types.js';
 import { performMirrorTask } from '../jobs/mirror-task.js';
 import type { JobOutcome, RunEvent } from '../jobs/types.js';
-import { parseCron } from './cron.js';
+import { nextTimes } from './cron.js';
 import type { Queues } from './queue/queues.js';
 import type { AlertTask, AuditTask, MirrorTask } from './queue/tasks.js';
 import type { JobContext, JobHandler } from './queue/worker.js';
@@ -67,7 +66,7 @@ export function auditHandler(
         onVerdict: (verdict) => onVerdict(seller.name, verdict),
       };
       if (task.kind === 'recheck') {
-        const plan = recheckPlan(app.config.recheck, seller, task.tick);
+        const plan = recheckPlan(app.config.recheck, seller, new Date());
         return performRecheck(deps, plan);
       }
       const { auditId, chunk } = task;
@@ -81,15 +80,16 @@ export function auditHandler(
   };
 }
 
-/** Plans as many calls as the share of the budget allows until the next tick, or in a day without a tick. */
+const DAY_MS = 86_400_000;
+
+/** Plans as many calls as the share of the budget allows until the next scheduled time, or in a day without one. */
 export function recheckPlan(
   { share, olderThanDays }: Config['recheck'],
-  { requestsPerMinute, auditCron, timeZone }: SellerConfig,
-  tick: string | null,
+  { requestsPerMinute, auditCron: cron, timeZone }: SellerConfig,
+  now: Date,
 ): RecheckPlan {
-  const from = tick === null || auditCron === null ? null : new Date(tick);
-  const [next] = from === null ? [] : nextTicks(parseCron(auditCron ?? ''), timeZone, from, 1);
-  const windowMs = from === null || next === undefined ? DAY_MS : next.getTime() - from.getTime();
+  const [next] = cron === null ? [] : nextTimes({ cron, timeZone }, now);
+  const windowMs = next === undefined ? DAY_MS : next.getTime() - now.getTime();
   const calls = Math.floor((requestsPerMinute * share * windowMs) / 60_000);
   return {
     requestsPerMinute,

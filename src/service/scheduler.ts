@@ -1,270 +1,267 @@
 import type { Log } from '../domain/log.js';
-import type { ScheduleKey, ScheduleState, TickRecord } from '../store/schedules.js';
-import { forEachConcurrently, withTimeout } from './queue/concurrency.js';
-import { parseCron, startCronTimer } from './cron.js';
-import { errorText, OutageLog } from './queue/errors.js';
-import { tickId } from './queue/tasks.js';
+import type { Db } from '../store/db.js';
 import {
-  latestCredible,
-  planTick,
-  tickSince,
-  tickWithoutRun,
-  type SellerSchedule,
-  type TickPlan,
-  type Timetable,
-} from './ticks.js';
+  schedulesWithoutRun,
+  takeTurn,
+  type Schedule,
+  type ScheduleChanges,
+  type StoredSchedule,
+} from '../store/schedules.js';
+import { readSellerStatuses } from '../store/status.js';
+import { nextTimes } from './cron.js';
+import { forEachConcurrently, withTimeout } from './queue/concurrency.js';
+import { errorText, OutageLog } from './queue/errors.js';
+import { jobIdOf } from './queue/tasks.js';
 
-/** The task that a tick adds to the queue. */
-export interface ScheduledTask extends ScheduleKey {
-  /** ISO 8601. */
-  readonly tick: string;
-  readonly askedAt: string;
+/** A schedule whose job is due. */
+export interface DueSchedule extends Pick<Schedule, 'kind' | 'name'> {
+  /** The job's id. It holds the schedule and the time, so it is the same in every process. */
+  readonly jobId: string;
+  readonly dueAt: Date;
 }
 
-/** The database's record of ticks: see `readSchedules` and `recordTicks`. */
-export interface TickRecords {
-  readonly read: (keys: readonly ScheduleKey[]) => Promise<ScheduleState[]>;
-  readonly record: (done: readonly TickRecord[], credibleUntil: Date) => Promise<void>;
+/** A seller and its cron expressions; null for no schedule. */
+interface ScheduledSeller {
+  readonly name: string;
+  readonly timeZone: string;
+  readonly syncCron: string | null;
+  readonly accountCron: string | null;
+  readonly auditCron: string | null;
+}
+
+interface ScheduledFeed {
+  readonly name: string;
+  readonly timeZone: string;
+  /** Null: after each sync. */
+  readonly cron: string | null;
+}
+
+/** The schedules that the settings name. */
+export function schedulesOf({
+  sellers,
+  feeds,
+}: {
+  readonly sellers: readonly ScheduledSeller[];
+  readonly feeds: readonly ScheduledFeed[];
+}): Schedule[] {
+  const of = (kind: Schedule['kind'], cron: string | null, name: string, timeZone: string) =>
+    cron === null ? [] : [{ kind, name, cron, timeZone }];
+  return [
+    ...sellers.flatMap(({ name, timeZone, syncCron, accountCron, auditCron }) => [
+      ...of('sync', syncCron, name, timeZone),
+      ...of('account', accountCron, name, timeZone),
+      ...of('recheck', auditCron, name, timeZone),
+    ]),
+    ...feeds.flatMap(({ name, timeZone, cron }) => of('feed', cron, name, timeZone)),
+  ];
 }
 
 export interface SchedulerOptions {
-  /** At most one of each kind for a seller. */
-  readonly schedules: readonly SellerSchedule[];
-  readonly ticks: TickRecords;
+  /** At most one of each kind for a name. */
+  readonly schedules: readonly Schedule[];
+  readonly db: Db;
   /** Adds a job unless the queue has one with this id. */
-  readonly enqueue: (task: ScheduledTask, jobId: string) => Promise<{ readonly added: boolean }>;
+  readonly enqueue: (due: DueSchedule) => Promise<{ readonly added: boolean }>;
   readonly log: Log;
-  /** Adds the newest tick that was missed while no scheduler ran. */
+  /** Adds one job for everything that was missed while no scheduler ran. */
   readonly catchUp: boolean;
-  /** Days that finished jobs are kept. If absent, lost jobs are not looked for. */
-  readonly keepJobsDays?: number;
+  /** Days that finished jobs are kept. Only within them, a job that the queue does not have is a lost one. */
+  readonly keepJobsDays: number;
+  /** Instead of the database’s clock, for tests. */
   readonly now?: () => Date;
-  /** Interval of checks for due ticks, besides the cron timers, in milliseconds. */
-  readonly checkEveryMs?: number;
 }
 
-/** After a late timer, a suspended machine or an outage, a tick is late by at most this. */
+/** Longest pause between two checks: other processes may change schedules, and machines may be suspended. */
 const CHECK_EVERY_MS = 30_000;
-const HOUR_MS = 3_600_000;
+/** Pause after a failed check, and while another process has its turn. */
+const RETRY_MS = 2_000;
+const LOST_JOBS_EVERY_MS = 3_600_000;
 /** Longest wait for the queue or the database. */
 const ANSWER_MS = 20_000;
 /** Jobs added at the same time. */
 const CONCURRENCY = 16;
 /** After this many failures in one check, the queue is down: add no more. */
 const MAX_FAILURES = 16;
-
-interface WatchedSchedule extends Timetable {
-  /** Ticks up to this one are handled; null before the first check. */
-  handledUntil: Date | null;
-}
-
-/** A plan that was carried out and must be recorded. */
-interface CompletedPlan {
-  readonly schedule: WatchedSchedule;
-  readonly plan: Exclude<TickPlan, { kind: 'nothing' }>;
-}
+/** Without catch-up, a job that is this late was missed. */
+const MISSED_MS = 60_000;
 
 /**
- * Fires schedules until it is stopped. Each tick adds one job, however many schedulers share the queue and the
- * database. After an outage or a suspension, only the newest tick is added.
+ * Adds a job at each time of each schedule. The database stores when each schedule is due next; the first process that
+ * finds it due adds the job and stores the next time, in one transaction. So each time has one job however many
+ * schedulers run, and downtime is caught up with one.
  */
 export class Scheduler {
   readonly #options: SchedulerOptions;
-  readonly #log: Log;
   readonly #outages: OutageLog;
-  readonly #schedules: readonly WatchedSchedule[];
-  readonly #startedAt: Date;
-  readonly #stopCronTimers: readonly (() => void)[];
-  readonly #intervals: readonly NodeJS.Timeout[];
+  readonly #keys: ReadonlySet<string>;
+  readonly #lostJobs: NodeJS.Timeout;
+  #timer: NodeJS.Timeout | undefined;
   #checking: Promise<void> | null = null;
-  #checkAgain = false;
+  #hasSettled = false;
   #stopped = false;
-  #warnedOfClock = false;
 
-  /**
-   * @throws {TypeError} when a cron expression is invalid
-   * @throws {RangeError} when a time zone is unknown
-   */
   constructor(options: SchedulerOptions) {
-    const { log, schedules, catchUp, keepJobsDays, checkEveryMs = CHECK_EVERY_MS } = options;
     this.#options = options;
-    this.#log = log;
-    this.#outages = new OutageLog(log, {
-      lost: 'schedules are paused until the queue and the database can be reached',
+    this.#keys = new Set(options.schedules.map(keyOf));
+    this.#outages = new OutageLog(options.log, {
+      lost: 'schedules are paused',
       stillLost: null,
       back: 'schedules resumed',
     });
-    this.#startedAt = this.#now();
-    this.#schedules = schedules.map((schedule) => ({
-      ...schedule,
-      pattern: parseCron(schedule.cron),
-      handledUntil: null,
-    }));
-    const check = (): void => void this.check();
-    // Schedules with the same times share a timer.
-    const timers = new Map(schedules.map((each) => [`${each.timeZone} ${each.cron}`, each]));
-    this.#stopCronTimers = [...timers.values()].map(({ cron, timeZone }) =>
-      startCronTimer(cron, timeZone, check),
-    );
-    const addLost = (): void => void this.addLostJobs();
-    this.#intervals = [setInterval(check, checkEveryMs), setInterval(addLost, HOUR_MS)];
-    check();
-    if (catchUp && keepJobsDays !== undefined) addLost();
+    this.#lostJobs = setInterval(() => void this.addLostJobs(), LOST_JOBS_EVERY_MS);
+    void this.check();
+    if (options.catchUp) void this.addLostJobs();
   }
 
-  /** Checks for due ticks now. Resolves when that is done, even if it failed. */
+  /** Adds the jobs that are due. Never rejects. */
   check(): Promise<void> {
-    if (!this.#stopped) {
-      this.#checkAgain = true;
-      this.#checking ??= this.#checkWhileRequested();
-    }
-    return this.#checking ?? Promise.resolve();
+    this.#checking ??= this.#check().finally(() => (this.#checking = null));
+    return this.#checking;
   }
 
   /** Starts nothing new. Resolves when the current check has ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    for (const interval of this.#intervals) clearInterval(interval);
-    for (const stop of this.#stopCronTimers) stop();
+    clearTimeout(this.#timer);
+    clearInterval(this.#lostJobs);
     await this.#checking;
   }
 
-  #now(): Date {
-    return this.#options.now?.() ?? new Date();
-  }
-
-  /** Timers that fire during a check request another one. */
-  async #checkWhileRequested(): Promise<void> {
-    while (this.#checkAgain && !this.#stopped) {
-      this.#checkAgain = false;
-      try {
-        await this.#checkOnce();
-        this.#outages.succeeded();
-      } catch (error) {
-        if (!this.#stopped) this.#outages.failed(errorText(error));
-      }
+  async #check(): Promise<void> {
+    if (this.#stopped || this.#options.schedules.length === 0) return;
+    clearTimeout(this.#timer);
+    let pauseMs = RETRY_MS;
+    try {
+      pauseMs = await withTimeout(2 * ANSWER_MS, this.#takeTurn());
+      this.#outages.succeeded();
+    } catch (error) {
+      if (!this.#stopped) this.#outages.failed(errorText(error));
     }
-    this.#checking = null;
+    if (!this.#stopped) this.#timer = setTimeout(() => void this.check(), pauseMs);
   }
 
-  async #checkOnce(): Promise<void> {
-    const now = this.#now();
-    const candidates = this.#schedules.filter((schedule) => mayBeDue(schedule, now));
-    if (candidates.length === 0) return;
-    const states = await withTimeout(ANSWER_MS, this.#options.ticks.read(candidates));
-    this.#warnOfFutureTicks(states, now);
-    const { catchUp } = this.#options;
-    const completed: CompletedPlan[] = [];
+  /** @returns the pause (ms) before the next turn */
+  async #takeTurn(): Promise<number> {
+    let pauseMs = RETRY_MS;
     const failures: unknown[] = [];
-    // Add jobs first, then record ticks: after a crash in between, the same job id is added again.
-    await forEachConcurrently([...candidates.entries()], CONCURRENCY, async ([n, schedule]) => {
-      const state = states[n] ?? { record: null, lastRunAt: null };
-      // After the first check, every new tick is due, even if the clock went back before the start.
-      const watchedSince = schedule.handledUntil === null ? this.#startedAt : new Date(0);
-      const plan = planTick(schedule, state, { now, watchedSince, catchUp });
-      if (plan.kind === 'nothing') {
-        schedule.handledUntil = plan.handledUntil;
-        return;
-      }
-      if (plan.kind === 'enqueue') {
+    const hadTurn = await takeTurn(this.#options.db, async (stored, databaseTime) => {
+      const now = this.#options.now?.() ?? databaseTime;
+      const settled = await this.#settle(stored, now);
+      const current = new Map([...stored, ...settled.put].map((one) => [keyOf(one), one]));
+      const own = [...current.values()].filter((one) => this.#keys.has(keyOf(one)));
+      const fired: StoredSchedule[] = [];
+      const due = own.filter(({ nextAt }) => nextAt <= now);
+      await forEachConcurrently(due, CONCURRENCY, async (schedule) => {
         if (this.#stopped || failures.length >= MAX_FAILURES) return;
         try {
-          await this.#addTick(schedule, plan.tick, now);
+          const nextAt = firstTime(schedule, now);
+          await this.#addJob(schedule, schedule.nextAt);
+          fired.push({ ...schedule, nextAt, lastAt: schedule.nextAt });
         } catch (error) {
           failures.push(error);
-          return;
         }
-      }
-      completed.push({ schedule, plan });
+      });
+      const done = new Set(fired.map(keyOf));
+      const waiting = [...own.filter((one) => !done.has(keyOf(one))), ...fired];
+      pauseMs = waiting.reduce(
+        (least, { nextAt }) => Math.min(least, Math.max(0, nextAt.getTime() - now.getTime())),
+        CHECK_EVERY_MS,
+      );
+      return {
+        put: [...settled.put.filter((one) => !done.has(keyOf(one))), ...fired],
+        remove: settled.remove,
+      };
     });
-    if (completed.length > 0) await this.#record(completed, now);
+    if (hadTurn) this.#hasSettled = true;
     if (failures.length > 0) throw failures[0];
-  }
-
-  async #addTick(schedule: WatchedSchedule, tick: Date, now: Date): Promise<void> {
-    const { seller, kind } = schedule;
-    const { job, added } = await this.#enqueue(schedule, tick, now);
-    const facts = { seller, kind, tick: tick.toISOString(), job };
-    if (added) this.#log.info('a schedule is due: its job is in the queue', facts);
-    else this.#log.debug('a schedule is due: its job was in the queue already', facts);
-  }
-
-  async #enqueue(
-    { kind, seller }: ScheduleKey,
-    tick: Date,
-    now: Date,
-  ): Promise<{ job: string; added: boolean }> {
-    const job = tickId(kind, seller, tick);
-    const task = { kind, seller, tick: tick.toISOString(), askedAt: now.toISOString() };
-    const { added } = await withTimeout(ANSWER_MS, this.#options.enqueue(task, job));
-    return { job, added };
-  }
-
-  async #record(completed: readonly CompletedPlan[], now: Date): Promise<void> {
-    const rows = completed.map(({ schedule, plan }): TickRecord => {
-      const { seller, kind, marketplace, cron, timeZone } = schedule;
-      const enqueuedAt = plan.kind === 'enqueue' ? now : null;
-      const lastTick = plan.handledUntil;
-      return { seller, kind, marketplace, cron, timeZone, lastTick, enqueuedAt };
-    });
-    await withTimeout(ANSWER_MS, this.#options.ticks.record(rows, latestCredible(now)));
-    for (const { schedule, plan } of completed) {
-      schedule.handledUntil = plan.handledUntil;
-      if (plan.kind === 'enqueue') continue;
-      const { seller, kind, cron } = schedule;
-      const missed = plan.missed?.toISOString() ?? null;
-      this.#log.info(SKIPPED[plan.why], { seller, kind, cron, missed });
-    }
-  }
-
-  /** Warns once if recorded ticks lie in the future. */
-  #warnOfFutureTicks(states: readonly ScheduleState[], now: Date): void {
-    const [first, ...others] = states.flatMap(({ record }) =>
-      record !== null && record.lastTick > latestCredible(now) ? [record.lastTick] : [],
-    );
-    if (first === undefined || this.#warnedOfClock) return;
-    this.#warnedOfClock = true;
-    this.#log.warn('recorded ticks lie in the future: a clock is or was wrong', {
-      schedules: 1 + others.length,
-      recorded: first.toISOString(),
-      now: now.toISOString(),
-    });
+    return pauseMs;
   }
 
   /**
-   * Adds the job of a tick again if no run followed the tick: a Redis that lost its data must not cost a night's
-   * copy. Adds nothing if the queue still has the job, waiting, active or finished. Never throws.
+   * What the settings of this process change in the stored schedules. They apply once, at its start, so that the
+   * process that was started last decides. Later, only schedules that are missing are added.
+   */
+  async #settle(stored: readonly StoredSchedule[], now: Date): Promise<ScheduleChanges> {
+    const { schedules, db } = this.#options;
+    const known = new Map(stored.map((one) => [keyOf(one), one]));
+    const missing = schedules.filter((one) => !known.has(keyOf(one)));
+    if (this.#hasSettled && missing.length === 0) return { put: [], remove: [] };
+    const mirrored = new Set(
+      (missing.length === 0 ? [] : await readSellerStatuses(db)).flatMap((seller) => [
+        ...(seller.itemsMirroredAt === null ? [] : [`sync ${seller.sellerId}`]),
+        ...(seller.accountMirroredAt === null ? [] : [`account ${seller.sellerId}`]),
+      ]),
+    );
+    const put = (this.#hasSettled ? missing : schedules).map((schedule): StoredSchedule => {
+      const old = known.get(keyOf(schedule));
+      if (old !== undefined) {
+        return { ...schedule, lastAt: old.lastAt, nextAt: this.#nextOf(schedule, old, now) };
+      }
+      const isRun = schedule.kind === 'sync' || schedule.kind === 'account';
+      const isFirst = this.#options.catchUp && isRun && !mirrored.has(keyOf(schedule));
+      return { ...schedule, lastAt: null, nextAt: isFirst ? now : firstTime(schedule, now) };
+    });
+    const remove = this.#hasSettled ? [] : stored.filter((one) => !this.#keys.has(keyOf(one)));
+    return { put, remove };
+  }
+
+  /** When a stored schedule is due next under the settings of this process. */
+  #nextOf(schedule: Schedule, old: StoredSchedule, now: Date): Date {
+    const next = firstTime(schedule, now);
+    const lateMs = now.getTime() - old.nextAt.getTime();
+    if (lateMs < 0) {
+      const isSame = old.cron === schedule.cron && old.timeZone === schedule.timeZone;
+      // Never later than the next time: the database's clock may have been wrong by years.
+      return isSame && old.nextAt < next ? old.nextAt : next;
+    }
+    // A job that is due stays due, even if the schedule was changed meanwhile.
+    if (this.#options.catchUp || lateMs < MISSED_MS) return old.nextAt;
+    const facts = { kind: schedule.kind, name: schedule.name, missed: old.nextAt.toISOString() };
+    this.#options.log.info('a schedule was missed while no scheduler ran; CATCH_UP is off', facts);
+    return next;
+  }
+
+  async #addJob({ kind, name }: Schedule, dueAt: Date): Promise<boolean> {
+    const { enqueue, log } = this.#options;
+    const jobId = jobIdOf(kind, name, dueAt);
+    const { added } = await withTimeout(ANSWER_MS, enqueue({ kind, name, jobId, dueAt }));
+    log.debug('a schedule is due', { kind, name, job: jobId, added });
+    return added;
+  }
+
+  /**
+   * Adds the job of a schedule again if no run followed it: a Redis that lost its data must not cost a night's copy.
+   * Adds nothing if the queue still has the job, waiting, active or finished. Never rejects.
    */
   async addLostJobs(): Promise<void> {
-    const { schedules, ticks, keepJobsDays } = this.#options;
-    if (keepJobsDays === undefined) return;
-    const now = this.#now();
+    const { db, keepJobsDays, log } = this.#options;
     try {
-      const states = await ticks.read(schedules.filter(({ kind }) => kind !== 'recheck'));
-      await forEachConcurrently(states, CONCURRENCY, async (state) => {
-        const tick = tickWithoutRun(state, now, keepJobsDays);
-        if (tick === null || this.#stopped) return;
-        const { job, added } = await this.#enqueue(state, tick, now);
-        if (!added) return;
-        const facts = { seller: state.seller, job };
-        this.#log.warn('the queue had lost the job of a schedule; it was added again', facts);
+      const lost = (await schedulesWithoutRun(db, keepJobsDays)).filter((one) =>
+        this.#keys.has(keyOf(one)),
+      );
+      await forEachConcurrently(lost, CONCURRENCY, async (schedule) => {
+        if (this.#stopped || schedule.lastAt === null) return;
+        if (!(await this.#addJob(schedule, schedule.lastAt))) return;
+        const { kind, name } = schedule;
+        log.warn('the queue had lost the job of a schedule; it was added again', { kind, name });
       });
     } catch (error) {
-      // The next call tries again. The checks for due ticks log outages.
-      this.#log.debug('could not look for lost jobs', { error });
+      // The next call tries again. The checks log outages.
+      log.debug('could not look for lost jobs', { error });
     }
   }
 }
 
-const SKIPPED = {
-  changed: 'a schedule was changed',
-  covered: 'a schedule missed a tick, but a run since then makes up for it',
-  'no-catch-up': 'a schedule missed a tick while no scheduler ran; catch-up is off',
-} as const;
+/** The next three times of a schedule. */
+export function nextThree(schedule: StoredSchedule, now = new Date()): readonly Date[] {
+  const { nextAt } = schedule;
+  return [nextAt, ...nextTimes(schedule, nextAt > now ? nextAt : now, 2)];
+}
 
-/** Decides without the store, where other schedulers may have recorded later ticks. */
-function mayBeDue(schedule: WatchedSchedule, now: Date): boolean {
-  const { handledUntil } = schedule;
-  if (handledUntil === null || handledUntil > latestCredible(now)) return true;
-  return tickSince(schedule, now, handledUntil) !== null;
+function keyOf({ kind, name }: Pick<Schedule, 'kind' | 'name'>): string {
+  return `${kind} ${name}`;
+}
+
+function firstTime(schedule: Schedule, after: Date): Date {
+  return nextTimes(schedule, after)[0] ?? after;
 }

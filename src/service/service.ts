@@ -6,23 +6,16 @@ import { withTimeout } from './queue/concurrency.js';
 import type { AlertChannelName } from './alerts/alerts.js';
 import type { Queues } from './queue/queues.js';
 import type { JobEvent, QueueWorker } from './queue/worker.js';
-import { Scheduler } from './scheduler.js';
+import { Scheduler, schedulesOf } from './scheduler.js';
 import { migrationState } from '../store/migrate.js';
 import { createMail } from './alerts/mail.js';
 import type { AlertChannel } from './alerts/message.js';
 import { createWebhook } from './alerts/webhook.js';
-import { feedHandler, watchFeeds } from './feeds.js';
+import { feedHandler, requestFeed, watchFeeds } from './feeds.js';
 import { alertHandler, auditHandler, mirrorHandler, type OnVerdict } from './handlers.js';
-import { schedulesOf } from './ticks.js';
 import { watchAudits, watchFeedLag, watchRetention, watchStaleCopies } from './watches.js';
 import { type Db, assertWritable } from '../store/db.js';
-import { readSchedules, recordTicks } from '../store/schedules.js';
-import {
-  HEARTBEAT_MS,
-  recordHeartbeat,
-  removeProcess,
-  type FiredSchedule,
-} from '../store/processes.js';
+import { HEARTBEAT_MS, recordHeartbeat, removeProcess } from '../store/processes.js';
 
 /** What a process does: fire schedules, run jobs, serve the dashboard. */
 export interface Roles {
@@ -119,18 +112,23 @@ function startWorkers(
   return workers;
 }
 
-function startScheduler(app: App, queues: Queues, log: Log): Scheduler {
-  const { sellers, catchUp, keepJobsDays } = app.config;
+function startScheduler({ config, db }: App, queues: Queues, log: Log): Scheduler {
+  const { sellers, feeds, catchUp, keepJobsDays } = config;
   return new Scheduler({
-    schedules: schedulesOf(sellers),
-    ticks: {
-      read: (keys) => readSchedules(app.db, keys),
-      record: (done, credible) => recordTicks(app.db, done, credible),
+    schedules: schedulesOf({ sellers, feeds }),
+    db,
+    async enqueue({ kind, name, jobId, dueAt }) {
+      if (kind === 'feed') {
+        const feed = feeds.find((one) => one.name === name);
+        if (feed !== undefined) await requestFeed(feed, db, queues);
+        return { added: true };
+      }
+      const tick = dueAt.toISOString();
+      const task = { seller: name, tick, askedAt: new Date().toISOString() };
+      return kind === 'recheck'
+        ? await queues.add('audits', { kind, ...task }, jobId)
+        : await queues.add('mirror', { kind, ...task }, jobId);
     },
-    enqueue: ({ kind, ...task }, jobId) =>
-      kind === 'recheck'
-        ? queues.add('audits', { kind, ...task }, jobId)
-        : queues.add('mirror', { kind, ...task }, jobId),
     log,
     catchUp,
     keepJobsDays,
@@ -172,7 +170,6 @@ export function healthChecks(
 /**
  * Sends heartbeats of this process to the store, now and every `HEARTBEAT_MS`.
  * @param roles such as `worker` and `scheduler`
- * @param schedules that this process fires
  * @param dashboardUrl null when this process serves no dashboard
  * @returns stops the heartbeat and removes the process from the store; never throws
  */
@@ -180,11 +177,10 @@ export function startHeartbeat(
   db: Db,
   roles: readonly string[],
   log: Log,
-  schedules: readonly FiredSchedule[] = [],
   dashboardUrl: string | null = null,
 ): () => Promise<void> {
   const self = { host: hostname(), pid: process.pid, startedAt: new Date() };
-  const info = { processId: randomUUID(), roles, schedules, dashboardUrl, ...self };
+  const info = { processId: randomUUID(), roles, dashboardUrl, ...self };
   const sendHeartbeat = (): Promise<void> =>
     recordHeartbeat(db, info).catch((error: unknown) => {
       log.debug('could not send a heartbeat to the store', { error });

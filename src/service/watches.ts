@@ -1,7 +1,6 @@
 import type { App } from '../app.js';
 import { readSellerStatuses } from '../store/status.js';
 import type { Log } from '../domain/log.js';
-import { DAY_MS } from '../domain/schedule.js';
 import { alertJobs, findFeedAlerts, findStaleSellers } from './alerts/alerts.js';
 import { enqueueNext } from '../jobs/codes/perform-chunk.js';
 import type { Queues } from './queue/queues.js';
@@ -14,6 +13,7 @@ export type StopWatch = () => void;
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 
 /**
  * Runs a check at an interval, skipping ticks while the last check still runs.

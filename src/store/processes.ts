@@ -1,16 +1,10 @@
 import { hostname } from 'node:os';
 import type { Process } from './generated/prisma/client.js';
 import type { Db } from './db.js';
-import type { ScheduleKey, ScheduleRecord } from './schedules.js';
-
-/** A schedule in the process that fires it. */
-export type FiredSchedule = ScheduleKey & Pick<ScheduleRecord, 'cron' | 'timeZone'>;
 
 interface ProcessInfo extends Pick<Process, 'processId' | 'host' | 'pid' | 'startedAt'> {
   /** Such as `worker` and `scheduler`. */
   readonly roles: readonly string[];
-  /** Schedules that this process fires. */
-  readonly schedules: readonly FiredSchedule[];
   readonly dashboardUrl?: Process['dashboardUrl'];
 }
 
@@ -23,14 +17,14 @@ export const ALIVE_MS = 3.5 * HEARTBEAT_MS;
 
 const HEARTBEAT = `
   WITH dead AS (DELETE FROM mirror.processes WHERE seen_at < now() - interval '1 day')
-  INSERT INTO mirror.processes AS p (process_id, roles, host, pid, started_at, schedules, dashboard_url, seen_at)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, now())
+  INSERT INTO mirror.processes AS p (process_id, roles, host, pid, started_at, dashboard_url, seen_at)
+  VALUES ($1, $2, $3, $4, $5, $6, now())
   ON CONFLICT (process_id) DO UPDATE SET roles = excluded.roles, seen_at = excluded.seen_at`;
 
 /** Records a heartbeat, and deletes processes without one for a day. */
 export async function recordHeartbeat({ pool }: Db, info: ProcessInfo): Promise<void> {
-  const { processId, roles, host, pid, startedAt, schedules, dashboardUrl = null } = info;
-  const values = [processId, roles, host, pid, startedAt, JSON.stringify(schedules), dashboardUrl];
+  const { processId, roles, host, pid, startedAt, dashboardUrl = null } = info;
+  const values = [processId, roles, host, pid, startedAt, dashboardUrl];
   await pool.query(HEARTBEAT, values);
 }
 
@@ -47,7 +41,7 @@ export async function listLiveProcesses(
 ): Promise<LiveProcess[]> {
   const { rows } = await pool.query<LiveProcess>(
     `SELECT process_id AS "processId", roles, host, pid, started_at AS "startedAt", seen_at AS "seenAt",
-            schedules, dashboard_url AS "dashboardUrl"
+            dashboard_url AS "dashboardUrl"
        FROM mirror.processes
       WHERE seen_at > now() - $1::double precision * interval '1 ms'
         AND ($2::text IS NULL OR $2 = ANY(roles))

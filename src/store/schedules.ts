@@ -1,96 +1,105 @@
-import type { Db } from './db.js';
-import type { Schedule } from './generated/prisma/client.js';
-
-/** `sync` mirrors account and items, `account` only the account; `recheck` checks known codes again. */
-type ScheduleKind = 'sync' | 'account' | 'recheck';
-
-export interface ScheduleKey {
-  readonly seller: string;
-  readonly kind: ScheduleKind;
-}
-
-/** A schedule at its last update: all ticks up to `lastTick` are handled. */
-export type ScheduleRecord = Pick<Schedule, 'cron' | 'timeZone' | 'lastTick'>;
-
-export interface ScheduleState extends ScheduleKey {
-  /** Null if none of its ticks was ever handled. */
-  readonly record: ScheduleRecord | null;
-  /** When a tick was last enqueued; null: never. */
-  readonly enqueuedAt: Date | null;
-  /** Start of the newest run that did the schedule's work; null if there is none. */
-  readonly lastRunAt: Date | null;
-}
-
-/** A schedule whose ticks up to `lastTick` are handled. */
-export interface TickRecord extends ScheduleKey, ScheduleRecord {
-  /** Host of the seller's marketplace, to add a new seller. */
-  readonly marketplace: string;
-  /** When the tick was enqueued; null if it was skipped. */
-  readonly enqueuedAt: Date | null;
-}
-
-/** A held run counts as a success, since it mirrored everything that is listed. */
-const READ = `
-  SELECT requested.seller, requested.kind, s.cron, s.time_zone AS "timeZone",
-         s.last_tick AS "lastTick", nullif(s.enqueued_at, 'epoch') AS "enqueuedAt",
-         run.started_at AS "lastRunAt"
-    FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS requested (seller, kind, place)
-    LEFT JOIN mirror.schedules s ON s.seller_id = requested.seller AND s.kind = requested.kind
-    LEFT JOIN LATERAL (
-      SELECT r.started_at FROM mirror.runs r
-       WHERE requested.kind <> 'recheck' AND r.seller_id = requested.seller
-         AND r.state IN ('succeeded', 'held')
-         AND r.kind = (CASE requested.kind WHEN 'sync' THEN 'items' ELSE 'account' END)::mirror.run_kind
-       ORDER BY r.run_id DESC LIMIT 1
-    ) run ON true
-   ORDER BY requested.place`;
-
-export async function readSchedules(
-  { pool }: Db,
-  keys: readonly ScheduleKey[],
-): Promise<ScheduleState[]> {
-  const sellers = keys.map(({ seller }) => seller);
-  const kinds = keys.map(({ kind }) => kind);
-  const { rows } = await pool.query<
-    Omit<ScheduleState, 'record'> & {
-      [Field in keyof ScheduleRecord]: ScheduleRecord[Field] | null;
-    }
-  >(READ, [sellers, kinds]);
-  return rows.map(({ cron, timeZone, lastTick, ...state }) => ({
-    ...state,
-    record:
-      cron === null || timeZone === null || lastTick === null ? null : { cron, timeZone, lastTick },
-  }));
-}
-
-/** Rows are written in a fixed order, so that concurrent schedulers never deadlock. 'epoch' means never. */
-const RECORD = `
-  WITH done AS (
-    SELECT * FROM json_to_recordset($1) AS done (
-      seller text, marketplace text, kind text, cron text, "timeZone" text,
-      "lastTick" timestamptz, "enqueuedAt" timestamptz)
-  ), entered AS (
-    INSERT INTO mirror.sellers (seller_id, marketplace)
-    SELECT DISTINCT ON (seller) seller, marketplace FROM done ORDER BY seller
-    ON CONFLICT (seller_id) DO NOTHING
-  )
-  INSERT INTO mirror.schedules AS s (seller_id, kind, cron, time_zone, last_tick, enqueued_at)
-  SELECT seller, kind, cron, "timeZone", "lastTick", coalesce("enqueuedAt", 'epoch')
-    FROM done ORDER BY seller, kind
-  ON CONFLICT (seller_id, kind) DO UPDATE
-     SET cron = EXCLUDED.cron, time_zone = EXCLUDED.time_zone,
-         last_tick = CASE WHEN s.last_tick > $2 THEN EXCLUDED.last_tick
-                          ELSE greatest(s.last_tick, EXCLUDED.last_tick) END,
-         enqueued_at = greatest(s.enqueued_at, EXCLUDED.enqueued_at)`;
+import { type Db, inTransaction } from './db.js';
+import { onlyRow } from './only-row.js';
 
 /**
- * Records handled ticks in one statement, and adds new sellers. `lastTick` never goes back, unless the
- * stored one is after `latestValid`, which only a wrong clock can cause.
+ * `sync` mirrors account and items, `account` only the account, `recheck` checks known codes again, and `feed` delivers
+ * a feed.
  */
-export async function recordTicks(
-  { pool }: Db,
-  ticks: readonly TickRecord[],
-  latestValid: Date,
-): Promise<void> {
-  await pool.query(RECORD, [JSON.stringify(ticks), latestValid]);
+export type ScheduleKind = 'sync' | 'account' | 'recheck' | 'feed';
+
+export interface Schedule {
+  readonly kind: ScheduleKind;
+  /** Name of the seller, or of the feed. */
+  readonly name: string;
+  readonly cron: string;
+  /** IANA name of the time zone of `cron`. */
+  readonly timeZone: string;
+}
+
+export interface StoredSchedule extends Schedule {
+  /** When its next job is due. */
+  readonly nextAt: Date;
+  /** When the job was due that was last added to the queue; null if none was. */
+  readonly lastAt: Date | null;
+}
+
+const COLUMNS =
+  'kind, name, cron, time_zone AS "timeZone", next_at AS "nextAt", last_at AS "lastAt"';
+
+/** All schedules, as the scheduler that was started last read them from its settings. */
+export async function listSchedules({ pool }: Db): Promise<StoredSchedule[]> {
+  const { rows } = await pool.query<StoredSchedule>(
+    `SELECT ${COLUMNS} FROM mirror.schedules ORDER BY kind, name`,
+  );
+  return rows;
+}
+
+/** Rows to write, and rows to delete. */
+export interface ScheduleChanges {
+  readonly put: readonly StoredSchedule[];
+  readonly remove: readonly StoredSchedule[];
+}
+
+const LOCK = `
+  SELECT pg_try_advisory_xact_lock(hashtextextended('seller-mirror/schedules', 0)) AS "isFree",
+         date_trunc('milliseconds', clock_timestamp()) AS now`;
+
+const PUT = `
+  INSERT INTO mirror.schedules (kind, name, cron, time_zone, next_at, last_at)
+  SELECT kind, name, cron, "timeZone", "nextAt", "lastAt" FROM json_to_recordset($1) AS put (
+    kind text, name text, cron text, "timeZone" text, "nextAt" timestamptz, "lastAt" timestamptz)
+  ON CONFLICT (kind, name) DO UPDATE
+     SET cron = excluded.cron, time_zone = excluded.time_zone,
+         next_at = excluded.next_at, last_at = excluded.last_at`;
+
+const REMOVE = `
+  DELETE FROM mirror.schedules s USING json_to_recordset($1) AS gone (kind text, name text)
+   WHERE s.kind = gone.kind AND s.name = gone.name`;
+
+/** A process that stops responding (suspended, for example) loses its turn after this time. */
+const LONGEST_TURN = '60s';
+
+/**
+ * Reads the schedules, calls `change` and writes what it returns, all in one transaction. Only one process at a time
+ * has such a turn.
+ * @param change receives the database's time, which all processes share
+ * @returns false if another process has its turn now
+ */
+export async function takeTurn(
+  db: Db,
+  change: (stored: readonly StoredSchedule[], now: Date) => Promise<ScheduleChanges>,
+): Promise<boolean> {
+  return await inTransaction(
+    db,
+    async (client) => {
+      const { isFree, now } = onlyRow(await client.query<{ isFree: boolean; now: Date }>(LOCK));
+      if (!isFree) return false;
+      const { rows } = await client.query<StoredSchedule>(
+        `SELECT ${COLUMNS} FROM mirror.schedules`,
+      );
+      const { put, remove } = await change(rows, now);
+      if (put.length > 0) await client.query(PUT, [JSON.stringify(put)]);
+      if (remove.length > 0) await client.query(REMOVE, [JSON.stringify(remove)]);
+      return true;
+    },
+    `SET LOCAL idle_in_transaction_session_timeout = '${LONGEST_TURN}'`,
+  );
+}
+
+/**
+ * Schedules of runs whose last job was due within `days` and was followed by no run. A held run counts, since it
+ * mirrored everything that is listed.
+ */
+export async function schedulesWithoutRun({ pool }: Db, days: number): Promise<StoredSchedule[]> {
+  const { rows } = await pool.query<StoredSchedule>(
+    `SELECT ${COLUMNS} FROM mirror.schedules s
+      WHERE kind IN ('sync', 'account') AND last_at > now() - $1 * interval '1 day'
+        AND NOT EXISTS (
+          SELECT FROM mirror.runs r
+           WHERE r.seller_id = s.name AND r.state IN ('succeeded', 'held')
+             AND r.kind = (CASE s.kind WHEN 'sync' THEN 'items' ELSE 'account' END)::mirror.run_kind
+             AND r.started_at >= s.last_at)`,
+    [days],
+  );
+  return rows;
 }

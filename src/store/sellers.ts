@@ -231,7 +231,7 @@ export async function deleteSeller(db: Db, sellerId: string): Promise<void> {
     prisma.itemVersion.deleteMany(where),
     prisma.accountVersion.deleteMany(where),
     prisma.quarantinedRecord.deleteMany(where),
-    prisma.schedule.deleteMany(where),
+    prisma.schedule.deleteMany({ where: { name: sellerId, kind: { not: 'feed' } } }),
     prisma.requestCount.deleteMany(where),
     prisma.run.deleteMany(where),
     prisma.item.deleteMany(where),

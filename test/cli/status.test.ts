@@ -8,7 +8,6 @@ import { syncItems } from '../../src/jobs/sync-items.js';
 import { syncItem } from '../../src/jobs/sync-item.js';
 import type { RunDeps } from '../../src/jobs/types.js';
 import type { Simulator } from '../../src/simulator/index.js';
-import type { FiredSchedule } from '../../src/store/processes.js';
 import { never, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
 import { readSellerStatuses } from '../../src/store/status.js';
@@ -34,7 +33,13 @@ async function park(sim: Simulator, deps: RunDeps): Promise<void> {
 
 async function report(now = new Date()) {
   const [stored] = await readSellerStatuses(mirror().db);
-  const expectation = { configured: true, staleAfterHours: 26, schedules: [], processes: [] };
+  const expectation = {
+    configured: true,
+    staleAfterHours: 26,
+    schedules: [],
+    scheduled: [],
+    processes: [],
+  };
   return sellerReport('main', expectation, stored ?? null, now);
 }
 
@@ -90,12 +95,12 @@ describe('the verdict on a copy', () => {
 
 describe('the next times of a schedule', () => {
   const cron = { cron: '0 2 * * *', timeZone: 'UTC' };
-  const schedule = { seller: 'main', marketplace: 'm.example', kind: 'sync', ...cron } as const;
-  const fired = { seller: 'main', kind: 'sync', ...cron } as const;
-  const process = (pid: number, roles: string[], schedules: FiredSchedule[] = []) => ({
+  const schedule = { name: 'main', kind: 'sync', ...cron } as const;
+  const nextAt = new Date('2030-11-22T02:00:00Z');
+  const stored = { ...schedule, nextAt, lastAt: null };
+  const process = (pid: number, roles: string[]) => ({
     processId: `00000000-0000-4000-8000-00000000000${pid}`,
     roles,
-    schedules,
     host: 'elsewhere',
     pid,
     startedAt: new Date(),
@@ -104,25 +109,35 @@ describe('the next times of a schedule', () => {
   const worker = process(1, ['worker']);
 
   it.each([
-    ['nothing runs', [], 'no-scheduler'],
-    ['only workers run', [worker], 'no-scheduler'],
-    ['the scheduler has other sellers', [worker, process(2, ['scheduler'])], 'not-scheduled'],
+    ['nothing runs', [], [stored], 'no-scheduler'],
+    ['only workers run', [worker], [stored], 'no-scheduler'],
+    ['the scheduler has other sellers', [worker, process(2, ['scheduler'])], [], 'not-scheduled'],
     [
       'the scheduler was started with another schedule',
-      [worker, process(2, ['scheduler'], [{ ...fired, cron: '0 3 * * *' }])],
+      [worker, process(2, ['scheduler'])],
+      [{ ...stored, cron: '0 3 * * *' }],
       'not-scheduled',
     ],
-    ['no worker runs', [process(2, ['scheduler'], [fired])], 'no-worker'],
-    ['scheduler and workers run', [worker, process(2, ['scheduler'], [fired])], null],
-    ['`run` runs', [process(3, ['scheduler', 'worker'], [fired])], null],
-  ] as const)('are shown only if some process keeps them: %s', (_, processes, obstacle) => {
-    const expectation = { configured: true, staleAfterHours: 26, schedules: [schedule], processes };
-    const { schedules } = sellerReport('main', expectation, null, new Date('2026-11-21T12:00:00Z'));
-    const times = ['22', '23', '24'].map((day) => new Date(`2026-11-${day}T02:00:00Z`));
-    expect(schedules).toEqual([
-      { kind: 'sync', ...cron, next: obstacle === null ? times : [], obstacle },
-    ]);
-  });
+    ['no worker runs', [process(2, ['scheduler'])], [stored], 'no-worker'],
+    ['scheduler and workers run', [worker, process(2, ['scheduler'])], [stored], null],
+    ['`run` runs', [process(3, ['scheduler', 'worker'])], [stored], null],
+  ] as const)(
+    'are shown only if some process keeps them: %s',
+    (_, processes, scheduled, obstacle) => {
+      const given = { configured: true, staleAfterHours: 26, schedules: [schedule] };
+      const expectation = { ...given, processes, scheduled };
+      const { schedules } = sellerReport(
+        'main',
+        expectation,
+        null,
+        new Date('2030-11-21T12:00:00Z'),
+      );
+      const times = ['22', '23', '24'].map((day) => new Date(`2030-11-${day}T02:00:00Z`));
+      expect(schedules).toEqual([
+        { kind: 'sync', ...cron, next: obstacle === null ? times : [], obstacle },
+      ]);
+    },
+  );
 
   it('are shown while `run` runs, and no longer once it is killed', async () => {
     const { sim } = await mirrored();
@@ -146,10 +161,11 @@ describe('the next times of a schedule', () => {
     const { sim, deps } = await mirrored();
     if (obstacle === 'paused') await pauseSeller(mirror().db, 'main', 'paused by ada');
     else await park(sim, deps);
-    const [stored] = await readSellerStatuses(mirror().db);
-    const processes = [process(3, ['scheduler', 'worker'], [fired])];
-    const expectation = { configured: true, staleAfterHours: 26, schedules: [schedule], processes };
-    const { schedules } = sellerReport('main', expectation, stored ?? null, new Date());
+    const [status] = await readSellerStatuses(mirror().db);
+    const given = { configured: true, staleAfterHours: 26, schedules: [schedule] };
+    const processes = [process(3, ['scheduler', 'worker'])];
+    const expectation = { ...given, processes, scheduled: [stored] };
+    const { schedules } = sellerReport('main', expectation, status ?? null, new Date());
     expect(schedules).toMatchObject([{ obstacle, next: [] }]);
   });
 });
@@ -157,9 +173,14 @@ describe('the next times of a schedule', () => {
 describe('status', () => {
   it('wraps lines once, with the command as it must be typed', () => {
     const cron = { cron: '0 2 * * *', timeZone: 'America/Argentina/Buenos_Aires' };
-    const schedule = { seller: 'main', marketplace: 'm.example', kind: 'sync', ...cron } as const;
+    const schedule = { name: 'main', kind: 'sync', ...cron } as const;
     const expectation = { configured: true, staleAfterHours: 26, schedules: [schedule] };
-    const report = sellerReport('main', { ...expectation, processes: [] }, null, new Date());
+    const report = sellerReport(
+      'main',
+      { ...expectation, scheduled: [], processes: [] },
+      null,
+      new Date(),
+    );
     const lines = statusLines(report, new Date(), { columns: 80, colour: false });
     expect(lines).toMatch(/running;\n {12}start `.+ run`\n/);
     expect(wrap(withRunnableCommands(lines), 80)).toBe(lines);

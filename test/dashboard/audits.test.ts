@@ -284,7 +284,6 @@ describe('an uploaded list', () => {
       host: 'elsewhere',
       pid: 1,
       startedAt: new Date(),
-      schedules: [],
     });
     await postStart(address);
     // Retries may take longer than the request waits.

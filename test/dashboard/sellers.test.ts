@@ -5,24 +5,27 @@ import { recordHeartbeat } from '../../src/store/processes.js';
 import { addRequests } from '../../src/store/request-counts.js';
 import { ensureSeller, readParking } from '../../src/store/sellers.js';
 import { listActions } from '../../src/store/access.js';
+import { takeTurn } from '../../src/store/schedules.js';
 import { mirrorSeller, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
 
-/** Records a running process with these schedules. */
-function addProcess(
+/** Records a running process, and schedules of a seller. */
+async function addProcess(
   roles: readonly string[],
   kinds: readonly ('sync' | 'account' | 'recheck')[] = [],
 ) {
-  return recordHeartbeat(mirror().db, {
+  const nextAt = new Date(Date.now() + 86_400_000);
+  const put = kinds.map((kind) => {
+    return { name: 'main', kind, cron: '0 2 * * *', timeZone: 'UTC', nextAt, lastAt: null };
+  });
+  await takeTurn(mirror().db, () => Promise.resolve({ put, remove: [] }));
+  await recordHeartbeat(mirror().db, {
     processId: crypto.randomUUID(),
     roles,
     host: 'elsewhere',
     pid: 7,
     startedAt: new Date(),
-    schedules: kinds.map((kind) => {
-      return { seller: 'main', kind, cron: '0 2 * * *', timeZone: 'UTC' };
-    }),
   });
 }
 

@@ -208,14 +208,16 @@ it('retries the job of an unknown seller: other workers may already have the new
   expect(await mirrorHandler(app, {} as Queues)(sync, CONTEXT)).toMatchObject(left);
 });
 
-it('plans rechecks for the time until the next tick', () => {
+it('plans rechecks for the time until the next scheduled one', () => {
+  vi.useFakeTimers();
   const seller = { ...SELLER, requestsPerMinute: 60, auditCron: '0 4 * * 1' };
   const settings = { share: 0.25, olderThanDays: 30 };
-  const tick = '2026-11-16T04:00:00.000Z';
-  const plan = recheckPlan(settings, seller as Parameters<typeof recheckPlan>[1], tick);
+  const now = new Date('2026-11-16T04:00:00.000Z');
+  vi.setSystemTime(now);
+  const plan = recheckPlan(settings, seller as Parameters<typeof recheckPlan>[1], now);
   expect(plan).toMatchObject({ limit: 0.25 * 7 * 1_440 * 60, requestsPerMinute: 60 });
   const unlimited = { ...seller, requestsPerMinute: 0 } as Parameters<typeof recheckPlan>[1];
-  expect(recheckPlan(settings, unlimited, tick).limit).toBe(Infinity);
+  expect(recheckPlan(settings, unlimited, now).limit).toBe(Infinity);
 });
 
 afterEach(() => vi.useRealTimers());

@@ -11,7 +11,6 @@ describe('the list of live processes', () => {
     host: 'a host',
     pid: n,
     startedAt: new Date(Date.UTC(2026, 0, n)),
-    schedules: [],
   });
 
   it('has the processes that sent a heartbeat, by role, until they end', async () => {

@@ -493,13 +493,13 @@ CREATE TABLE mirror.audit_chunks (
 COMMENT ON TABLE mirror.audit_chunks IS 'Ranges of positions that are worked on as one.';
 
 CREATE TABLE mirror.schedules (
-    seller_id text NOT NULL REFERENCES mirror.sellers ON DELETE RESTRICT ON UPDATE CASCADE,
     kind text NOT NULL,
+    name text NOT NULL,
     cron text NOT NULL,
     time_zone text NOT NULL,
-    last_tick timestamptz(6) NOT NULL,
-    enqueued_at timestamptz(6) NOT NULL,
-    PRIMARY KEY (seller_id, kind)
+    next_at timestamptz(6) NOT NULL,
+    last_at timestamptz(6),
+    PRIMARY KEY (kind, name)
 );
 
 CREATE TABLE mirror.processes (
@@ -509,7 +509,6 @@ CREATE TABLE mirror.processes (
     pid integer NOT NULL,
     started_at timestamptz(6) NOT NULL,
     seen_at timestamptz(6) NOT NULL,
-    schedules jsonb NOT NULL DEFAULT '[]',
     dashboard_url text
 );
 

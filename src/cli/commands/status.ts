@@ -3,8 +3,9 @@ import type { App } from '../../app.js';
 import { describeWide } from '../../domain/changes.js';
 import { feedDelay } from '../../domain/feeds.js';
 import { parkedRemedy, runProblem, runRemedy } from '../../jobs/problem.js';
-import { describeSchedule, schedulesOf, type SellerSchedule } from '../../service/ticks.js';
+import { nextThree, schedulesOf } from '../../service/scheduler.js';
 import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../store/processes.js';
+import { listSchedules, type Schedule, type StoredSchedule } from '../../store/schedules.js';
 import { PAUSED, type Parking } from '../../store/sellers.js';
 import { copyState, type SellerStatus, readSellerStatuses } from '../../store/status.js';
 import { printResult, stdoutLook } from '../console.js';
@@ -72,13 +73,15 @@ async function sellerReports({ config, db }: App, now: Date): Promise<SellerRepo
   const { sellers, staleAfterHours } = config;
   const stored = new Map((await readSellerStatuses(db)).map((one) => [one.sellerId, one]));
   const processes = (await listLiveProcesses(db, ALIVE_MS)).filter(isAlive);
-  const schedules = schedulesOf(sellers);
+  const scheduled = await listSchedules(db);
+  const schedules = schedulesOf({ sellers, feeds: [] });
   const configured = new Set(sellers.map(({ name }) => name));
   return [...new Set([...configured, ...stored.keys()])].map((name) => {
     const expectation = {
       configured: configured.has(name),
       staleAfterHours,
-      schedules: schedules.filter(({ seller }) => seller === name),
+      schedules: schedules.filter((one) => one.name === name),
+      scheduled,
       processes,
     };
     return sellerReport(name, expectation, stored.get(name) ?? null, now);
@@ -137,7 +140,9 @@ interface Expectation {
   /** False: only the store knows the seller. */
   readonly configured: boolean;
   readonly staleAfterHours: number;
-  readonly schedules: readonly SellerSchedule[];
+  readonly schedules: readonly Schedule[];
+  /** What the running schedulers go by. */
+  readonly scheduled: readonly StoredSchedule[];
   /** Only processes that are alive. */
   readonly processes: readonly LiveProcess[];
 }
@@ -148,7 +153,7 @@ type ScheduleReport = SellerReport['schedules'][number];
 /** The state of one seller's copy, with the names of `reporting.sync_runs`. @param stored null: never mirrored */
 export function sellerReport(
   sellerId: string,
-  { configured, staleAfterHours, schedules, processes }: Expectation,
+  { configured, staleAfterHours, schedules, scheduled, processes }: Expectation,
   stored: SellerStatus | null,
   now: Date,
 ) {
@@ -203,33 +208,36 @@ export function sellerReport(
       held,
     },
     schedules: schedules.map((schedule) => {
-      const { kind, cron, timeZone, next } = describeSchedule(schedule, now);
-      const obstacle = obstacleTo(schedule, processes, parking);
-      return { kind, cron, timeZone, next: obstacle === null ? next : [], obstacle };
+      const { kind, cron, timeZone } = schedule;
+      const active = scheduled.find((one) => isSame(one, schedule));
+      const obstacle = obstacleTo(active, processes, parking);
+      if (active === undefined || obstacle !== null) {
+        return { kind, cron, timeZone, next: [], obstacle };
+      }
+      return { kind, cron, timeZone, next: nextThree(active, now), obstacle };
     }),
   };
 }
 
-/** Why a schedule does not run; null when it does. */
+function isSame(one: Schedule, other: Schedule): boolean {
+  return (
+    one.kind === other.kind &&
+    one.name === other.name &&
+    one.cron === other.cron &&
+    one.timeZone === other.timeZone
+  );
+}
+
+/** Why a schedule does not run; null when it does. @param active undefined: no scheduler knows it */
 function obstacleTo(
-  { seller, kind, cron, timeZone }: SellerSchedule,
+  active: StoredSchedule | undefined,
   processes: readonly LiveProcess[],
   parking: Parking | null,
 ): keyof typeof OBSTACLES | null {
-  const schedulers = processes.filter(({ roles }) => roles.includes('scheduler'));
-  if (schedulers.length === 0) return 'no-scheduler';
-  // A scheduler runs the schedules of the settings that it was started with.
-  const isScheduled = schedulers
-    .flatMap(({ schedules }) => schedules)
-    .some(
-      (one) =>
-        one.seller === seller &&
-        one.kind === kind &&
-        one.cron === cron &&
-        one.timeZone === timeZone,
-    );
-  if (!isScheduled) return 'not-scheduled';
-  if (!processes.some(({ roles }) => roles.includes('worker'))) return 'no-worker';
+  const has = (role: string): boolean => processes.some(({ roles }) => roles.includes(role));
+  if (!has('scheduler')) return 'no-scheduler';
+  if (active === undefined) return 'not-scheduled';
+  if (!has('worker')) return 'no-worker';
   if (parking === null) return null;
   return parking.code === PAUSED ? 'paused' : 'parked';
 }
@@ -299,7 +307,12 @@ function detailsOf(report: SellerReport, now: Date): Readonly<Record<string, str
   };
 }
 
-const LABELS = { sync: 'schedule', account: 'account only', recheck: 'codes again' } as const;
+const LABELS = {
+  sync: 'schedule',
+  account: 'account only',
+  recheck: 'codes again',
+  feed: 'feed',
+} as const;
 
 const OBSTACLES = {
   'no-scheduler': 'no scheduler is running; start `seller-mirror run`',

@@ -10,6 +10,7 @@ import {
   readNights,
 } from '../../store/overview.js';
 import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../store/processes.js';
+import { listSchedules, type StoredSchedule } from '../../store/schedules.js';
 import { PAUSED } from '../../store/sellers.js';
 import { copyState, type SellerStatus, readSellerStatuses } from '../../store/status.js';
 import { NightStrip } from '../charts.js';
@@ -44,7 +45,7 @@ import {
   Untrusted,
 } from '../parts.js';
 import { parseNumber } from '../query.js';
-import { nextTimes, obstacleOf, schedulesOf } from '../seller-state.js';
+import { obstacleOf, schedulesOf } from '../seller-state.js';
 import { NeedsYou, type Seller } from './needs.js';
 
 const NIGHTS = 30;
@@ -62,7 +63,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
 
   app.get('/', async (c) => {
     const since = new Date(Date.now() - DAY_MS);
-    const [statuses, happened, running, audits, moves, recent] = await Promise.all([
+    const [statuses, happened, running, audits, moves, recent, schedules] = await Promise.all([
       readSellerStatuses(db),
       summarizeChanges(db, since),
       readRunning(db),
@@ -76,6 +77,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
       }),
       listPriceMoves(db, since, MAX_MOVES),
       listLiveProcesses(db, ALIVE_MS),
+      listSchedules(db),
     ]);
     const now = new Date();
     const sellers = statuses.map((status) => ({
@@ -138,6 +140,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
           <SellerTable
             sellers={shown}
             nights={nights}
+            schedules={schedules}
             processes={recent.filter(isAlive)}
             empty={
               hasSellers ? (
@@ -303,9 +306,10 @@ const LastDay: FC<{ happened: ChangeSummary }> = ({ happened }) => (
 const SellerTable: FC<{
   sellers: readonly Seller[];
   nights: readonly Night[];
+  schedules: readonly StoredSchedule[];
   processes: readonly LiveProcess[];
   empty: Child;
-}> = ({ sellers, nights, processes, empty }) => (
+}> = ({ sellers, nights, schedules, processes, empty }) => (
   <Table
     caption="Sellers"
     flows
@@ -352,15 +356,19 @@ const SellerTable: FC<{
       {
         name: 'Next run',
         isLabelled: true,
-        cell: (seller) => <Ago at={nextRunOf(seller, processes)} none="–" />,
+        cell: (seller) => <Ago at={nextRunOf(seller, schedules, processes)} none="–" />,
       },
     ]}
   />
 );
 
 /** When a schedule mirrors the seller's items next; null when none will. */
-function nextRunOf(seller: SellerStatus, processes: readonly LiveProcess[]): Date | null {
+function nextRunOf(
+  seller: SellerStatus,
+  schedules: readonly StoredSchedule[],
+  processes: readonly LiveProcess[],
+): Date | null {
   if (obstacleOf(seller, processes) !== null) return null;
-  const syncs = schedulesOf(seller.sellerId, processes).filter(({ kind }) => kind === 'sync');
-  return earliest(syncs.flatMap(nextTimes));
+  const own = schedulesOf(seller.sellerId, schedules, processes);
+  return own.find(({ kind }) => kind === 'sync')?.nextAt ?? null;
 }

@@ -2,6 +2,7 @@ import type { FC } from 'hono/jsx';
 import { parkedRemedy, runProblem } from '../../jobs/problem.js';
 import { type RequestSlot, readRequestsOfLastHour } from '../../store/request-counts.js';
 import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../store/processes.js';
+import { listSchedules, type StoredSchedule } from '../../store/schedules.js';
 import { PAUSED, pauseSeller, resumeSeller, readBinding } from '../../store/sellers.js';
 import { copyState, type SellerStatus, readSellerStatuses } from '../../store/status.js';
 import { BarChart, StepChart } from '../charts.js';
@@ -32,7 +33,8 @@ import {
   TableSection,
   Untrusted,
 } from '../parts.js';
-import { nextTimes, obstacleOf, schedulesOf } from '../seller-state.js';
+import { nextThree } from '../../service/scheduler.js';
+import { obstacleOf, schedulesOf } from '../seller-state.js';
 import { readItemDays } from '../../store/items-read.js';
 import { newestRuns, RunTable } from './runs.js';
 
@@ -50,19 +52,21 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
 
   app.get('/sellers/:name', async (c) => {
     const sellerId = c.req.param('name');
-    const [[seller], account, processes, slots, days, balances, runs] = await Promise.all([
-      readSellerStatuses(db, sellerId),
-      mirror.account.findUnique({ where: { sellerId } }),
-      listLiveProcesses(db, ALIVE_MS),
-      readRequestsOfLastHour(db, sellerId),
-      readItemDays(db, sellerId, MAX_DAYS),
-      mirror.reportingBalanceHistory.findMany({
-        where: { sellerId },
-        orderBy: { validFrom: 'desc' },
-        take: MAX_BALANCES,
-      }),
-      newestRuns(mirror, { sellerId }, MAX_RUNS),
-    ]);
+    const [[seller], account, schedules, processes, slots, days, balances, runs] =
+      await Promise.all([
+        readSellerStatuses(db, sellerId),
+        mirror.account.findUnique({ where: { sellerId } }),
+        listSchedules(db),
+        listLiveProcesses(db, ALIVE_MS),
+        readRequestsOfLastHour(db, sellerId),
+        readItemDays(db, sellerId, MAX_DAYS),
+        mirror.reportingBalanceHistory.findMany({
+          where: { sellerId },
+          orderBy: { validFrom: 'desc' },
+          take: MAX_BALANCES,
+        }),
+        newestRuns(mirror, { sellerId }, MAX_RUNS),
+      ]);
     if (seller === undefined) throw sellerNotFound();
     const path = `/sellers/${encodeURIComponent(sellerId)}`;
     const token = c.get('token');
@@ -132,7 +136,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
             />
           )}
         </Section>
-        <Schedules seller={seller} processes={processes.filter(isAlive)} />
+        <Schedules seller={seller} schedules={schedules} processes={processes.filter(isAlive)} />
         <Requests slots={slots} seller={seller} perMinute={configured?.requestsPerMinute ?? null} />
         <Section title="Items over time" note={`last ${MAX_DAYS} days (UTC)`}>
           {days.length === 0 ? (
@@ -303,13 +307,15 @@ const TASKS = {
   sync: 'mirror account and items',
   account: 'mirror account',
   recheck: 're-check known codes',
+  feed: 'deliver the feed',
 } as const;
 
-const Schedules: FC<{ seller: SellerStatus; processes: readonly LiveProcess[] }> = ({
-  seller,
-  processes,
-}) => {
-  const fired = schedulesOf(seller.sellerId, processes);
+const Schedules: FC<{
+  seller: SellerStatus;
+  schedules: readonly StoredSchedule[];
+  processes: readonly LiveProcess[];
+}> = ({ seller, schedules, processes }) => {
+  const fired = schedulesOf(seller.sellerId, schedules, processes);
   const obstacle = obstacleOf(seller, processes);
   return (
     <TableSection
@@ -331,10 +337,9 @@ const Schedules: FC<{ seller: SellerStatus; processes: readonly LiveProcess[] }>
           isLabelled: true,
           cell: (schedule) =>
             obstacle ??
-            (nextTimes(schedule)
+            nextThree(schedule)
               .map((at) => moment(at).slice(0, 16))
-              .join(', ') ||
-              'never'),
+              .join(', '),
         },
       ]}
     />

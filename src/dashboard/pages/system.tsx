@@ -264,7 +264,6 @@ const Processes: FC<{ processes: readonly LiveProcess[] }> = ({ processes }) => 
       },
       { name: 'Last seen', isLabelled: true, cell: ({ seenAt }) => <Ago at={seenAt} /> },
       { name: 'Started', isLabelled: true, cell: ({ startedAt }) => <Ago at={startedAt} /> },
-      { name: 'Schedules', count: ({ schedules }) => schedules.length },
     ]}
   />
 );

@@ -12,7 +12,7 @@ const instant = z.iso.datetime().max(40);
 const feed = z.string().min(1).max(63);
 const bigId = z.string().regex(/^\d{1,19}$/);
 
-/** The tick of the schedule that added the job, ISO 8601; null if a person did. */
+/** The time of the schedule that added the job, ISO 8601; null if a person did. */
 const tick = instant.nullable();
 /** When the job was requested, ISO 8601. It is not needed if a run that began later succeeded. */
 const askedAt = instant;
@@ -98,9 +98,9 @@ function stamp(time: Date): string {
   return time.toISOString().replaceAll(/[-:]|\.\d+/g, '');
 }
 
-/** The id of a tick's job, such as `sync.acme.20261121T020000Z`. All schedulers compute the same. */
-export function tickId(kind: string, seller: string, tick: Date): string {
-  return `${kind}.${seller}.${stamp(tick)}`;
+/** The id of a schedule's job, such as `sync.acme.20261121T020000Z`. All schedulers compute the same. */
+export function jobIdOf(kind: string, name: string, dueAt: Date): string {
+  return `${kind}.${name}.${stamp(dueAt)}`;
 }
 
 /** A new id for a job that a person requested, such as `sync.acme.asked-20261121T020000Z-4f1c…`. */

@@ -24,8 +24,8 @@ import {
   startRedis,
 } from '../../support/redis.js';
 import { until } from '../../support/until.js';
-import { nightly, ticksIn } from '../scheduler-support.js';
-import { recordTicks } from '../../../src/store/schedules.js';
+import { nightly } from '../scheduler-support.js';
+import { takeTurn } from '../../../src/store/schedules.js';
 import { recordingLog, redisQueue, SHORT, sync, succeeds } from './support.js';
 
 const mirror = useMirror();
@@ -194,7 +194,7 @@ describe('a warning about a Redis server', () => {
 });
 
 describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
-  it('gets the job of the last tick again, once', async () => {
+  it('gets the last job of a schedule again, once', async () => {
     const redis = await startRedis();
     const target = parseRedisUrl(`redis://127.0.0.1:${redis.port}`);
     const queues = await openQueues({
@@ -205,16 +205,18 @@ describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
       applicationName: 'test',
       log: silentLog,
     });
-    const tick = new Date(Math.floor(Date.now() / 60_000) * 60_000);
-    const schedule = nightly({ seller: 'main' });
-    const done = { ...schedule, lastTick: tick, enqueuedAt: new Date() };
-    await recordTicks(mirror().db, [done], new Date(Date.now() + 86_400_000));
+    const lastAt = new Date(Math.floor(Date.now() / 60_000) * 60_000);
+    const schedule = nightly({ name: 'main' });
+    const done = { ...schedule, lastAt, nextAt: new Date(Date.now() + 86_400_000) };
+    await takeTurn(mirror().db, () => Promise.resolve({ put: [done], remove: [] }));
     const { log, lines } = recordingLog();
     const scheduler = new Scheduler({
       schedules: [schedule],
-      ticks: ticksIn(mirror().db),
-      enqueue: ({ seller, askedAt }, jobId) =>
-        queues.add('mirror', { kind: 'sync', seller, tick: null, askedAt }, jobId),
+      db: mirror().db,
+      enqueue: ({ name: seller, jobId }) => {
+        const askedAt = new Date().toISOString();
+        return queues.add('mirror', { kind: 'sync', seller, tick: null, askedAt }, jobId);
+      },
       log,
       catchUp: false,
       keepJobsDays: 7,

@@ -225,7 +225,9 @@ export class Scheduler {
     const { enqueue, log } = this.#options;
     const jobId = jobIdOf(kind, name, dueAt);
     const { added } = await withTimeout(ANSWER_MS, enqueue({ kind, name, jobId, dueAt }));
-    log.debug('a schedule is due', { kind, name, job: jobId, added });
+    const facts = { kind, name, due: dueAt.toISOString(), job: jobId };
+    if (added) log.info('a schedule is due: its job is in the queue', facts);
+    else log.debug('a schedule is due: its job was in the queue already', facts);
     return added;
   }
 

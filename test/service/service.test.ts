@@ -39,7 +39,12 @@ function appOfHangingStore(shutdownTimeoutMs: number): App {
       shutdownTimeoutMs,
       retention,
     },
-    db: { pool: { query: () => new Promise(() => undefined) } },
+    db: {
+      pool: {
+        query: () => new Promise(() => undefined),
+        connect: () => new Promise(() => undefined),
+      },
+    },
   } as unknown as App;
 }
 

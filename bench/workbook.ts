@@ -51,6 +51,7 @@ async function* resultRows(rows: number): AsyncGenerator<ResultRow, void, undefi
 
 const RESULT: ResultRow['result'] = {
   verdict: 'valid',
+  reason: 'the marketplace answered with the purchase',
   license_type: 'Regular License',
   item_id: 4711,
   item_name: 'Aurora',
@@ -59,7 +60,9 @@ const RESULT: ResultRow['result'] = {
   purchased_at: '2024-01-02T03:04:05Z',
   supported_until: '2024-07-02T03:04:05Z',
   support: 'expired',
+  listed: 1,
   proof: 'purchase',
+  evidence: 'the marketplace answered with the purchase at 2026-11-01 00:00:00Z',
   checked_at: '2026-11-01T00:00:00Z',
 };
 

@@ -127,7 +127,7 @@ const HOMES: readonly (readonly [RegExp, string])[] = [
   [/^(?:d3-\w+|@fastify\/busboy)$/, 'dashboard'],
   [/^(?:standardwebhooks|nodemailer)$/, 'service'],
   [/^(?:sax|yauzl)$/, 'codes'],
-  [/^yazl$/, 'listing'],
+  [/^yazl$/, 'codes or listing'],
   [/^hyparquet(?:-writer)?$/, 'export'],
   [/^(?:pino|pino-pretty)$/, 'log'],
 ];

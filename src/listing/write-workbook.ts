@@ -80,24 +80,34 @@ function tooMuch(what: string): FileError {
 }
 
 /** 0 → A, 26 → AA. */
-function lettersOf(column: number): string {
+export function lettersOf(column: number): string {
   const last = String.fromCharCode(65 + (column % 26));
   return column < 26 ? last : lettersOf(Math.floor(column / 26) - 1) + last;
 }
 
-/** @param place such as `B5` */
-function cellOf(place: string, value: Value, kind: WorkbookColumn['kind']): string {
+/** Numbers of the cell styles of a workbook. */
+export type CellStyles = Readonly<
+  Record<'general' | 'text' | 'moment' | 'date' | 'hundredths' | 'header', number>
+>;
+
+/** XML of a cell. @param place such as `B5` */
+export function cellOf(
+  place: string,
+  value: Value,
+  kind: WorkbookColumn['kind'],
+  styles: CellStyles = STYLE,
+): string {
   if (value === null || value === '') return '';
   const text = String(value);
   if (kind === 'number' && isNumberText(text) && text.replaceAll(/\D/g, '').length <= 15) {
-    const style = /\.\d\d$/.test(text) ? STYLE.hundredths : STYLE.general;
+    const style = /\.\d\d$/.test(text) ? styles.hundredths : styles.general;
     return `<c r="${place}" s="${style}"><v>${Number(text)}</v></c>`;
   }
   const days = kind === 'moment' || kind === 'date' ? excelDays(text) : null;
   if (days !== null) {
-    return `<c r="${place}" s="${kind === 'date' ? STYLE.date : STYLE.moment}"><v>${days}</v></c>`;
+    return `<c r="${place}" s="${kind === 'date' ? styles.date : styles.moment}"><v>${days}</v></c>`;
   }
-  return textCell(place, text, STYLE.text);
+  return textCell(place, text, styles.text);
 }
 
 const ISO = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))?$/;
@@ -115,7 +125,8 @@ function excelDays(text: string): number | null {
 
 const CUT = `… (cut: a cell of Excel holds ${MOST_CHARACTERS} characters)`;
 
-function textCell(place: string, text: string, style: number): string {
+/** XML of a text cell, which Excel neither runs as a formula nor converts. */
+export function textCell(place: string, text: string, style: number): string {
   const whole = text.toWellFormed();
   const fitting =
     whole.length <= MOST_CHARACTERS
@@ -140,7 +151,7 @@ function escaped(text: string): string {
   );
 }
 
-const STYLE = { general: 0, text: 1, moment: 2, date: 3, hundredths: 4, header: 5 };
+const STYLE: CellStyles = { general: 0, text: 1, moment: 2, date: 3, hundredths: 4, header: 5 };
 
 const HEAD = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n';
 const MAIN = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"';

@@ -328,6 +328,13 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     before: MARK_PRUNED_LIST,
   },
   {
+    what: 'workbooks of finished audits',
+    part: 'audits',
+    table: 'mirror.audit_workbooks',
+    where: IN_OLD_AUDIT,
+    key: { audit_id: 'bigint' },
+  },
+  {
     what: 'codes in lists of finished audits',
     part: 'audits',
     table: 'mirror.audit_codes',

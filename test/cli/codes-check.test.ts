@@ -102,15 +102,18 @@ describe('codes check of a list', () => {
     expect(code, stderr).toBe(0);
 
     const [header, ...rows] = cellsOf(readFileSync(out, 'utf8'));
-    expect(header?.slice(0, 4)).toEqual(['customer', 'code', 'verdict', 'license_type']);
+    expect(header?.slice(0, 5)).toEqual(['customer', 'code', 'verdict', 'reason', 'license_type']);
     expect(rows.map(([customer, asked]) => `${customer},${asked}`)).toEqual([
       ...lines,
       `again,${codes[1]}`,
     ]);
-    for (const [, asked = '', verdict, licence] of rows) {
+    for (const cells of rows) {
+      const [, asked = '', verdict, , licence] = cells;
       const truth = isValid(sim, asked) ? 'valid' : 'invalid';
       expect(verdict, asked).toBe(asked === '' ? 'rejected' : truth);
       expect(licence !== '', asked).toBe(verdict === 'valid');
+      const listed = asked === '' ? '' : asked === codes[1] ? '2' : '1';
+      expect(cells[header?.indexOf('listed') ?? 0], asked).toBe(listed);
     }
 
     const asked = validatedCodes(sim);

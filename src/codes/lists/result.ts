@@ -17,6 +17,7 @@ const ROWS_PER_CHUNK = 500;
 
 export const RESULT_COLUMNS = [
   'verdict',
+  'reason',
   'license_type',
   'item_id',
   'item_name',
@@ -26,7 +27,9 @@ export const RESULT_COLUMNS = [
   'supported_until',
   'support',
   'checked_at',
+  'listed',
   'proof',
+  'evidence',
 ] as const;
 
 /** The values of these columns. Null: unknown, written as an empty cell or as `null` in JSON. */
@@ -38,16 +41,23 @@ export interface ResultRow {
   readonly result: Result;
 }
 
-type Rows = Iterable<ResultRow> | AsyncIterable<ResultRow>;
-type Cell = string | number | null;
-
 /** Columns of `RESULT_COLUMNS` that are not text. */
 const KINDS: Partial<Record<keyof Result, WorkbookColumn['kind']>> = {
   price: 'number',
+  listed: 'number',
   purchased_at: 'moment',
   supported_until: 'moment',
   checked_at: 'moment',
 };
+
+/** The columns that a result adds to a workbook. */
+export const ADDED_COLUMNS: readonly WorkbookColumn[] = RESULT_COLUMNS.map((name) => ({
+  name,
+  kind: KINDS[name] ?? 'text',
+}));
+
+type Rows = Iterable<ResultRow> | AsyncIterable<ResultRow>;
+type Cell = string | number | null;
 
 /**
  * A result in any format, in pieces: the columns of the list, then `RESULT_COLUMNS`. A second `verdict` becomes

@@ -32,6 +32,8 @@ export interface List {
   readonly blankLines: number;
   /** Sentences about tolerated faults. */
   readonly notes: readonly string[];
+  /** For a result that keeps the workbook as it came. Null for other lists, and if it holds an API key. */
+  readonly workbook: KeptWorkbook | null;
 }
 
 /** A record of a list: its code, or why it has none. */
@@ -73,6 +75,15 @@ export interface Layout {
   readonly reasons: readonly string[];
 }
 
+/** The file of an Excel workbook, and where the list is in it. */
+export interface KeptWorkbook {
+  readonly bytes: Buffer;
+  /** The sheet's part of the archive, such as `xl/worksheets/sheet1.xml`. */
+  readonly sheet: string;
+  /** The row of the header, from 1; null without a header. */
+  readonly headerRow: number | null;
+}
+
 /** A record as its format has it, before its code is read. */
 export interface Row {
   readonly line: number;
@@ -97,6 +108,7 @@ export interface Reading {
   readonly rows: readonly Row[];
   readonly blankLines?: number;
   readonly notes: readonly string[];
+  readonly workbook?: KeptWorkbook | null;
 }
 
 /** Most bytes of a list, also once it is decompressed. Some 3 million codes. */

@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { buffer } from 'node:stream/consumers';
 import sax from 'sax';
 import { fromBufferPromise, type Entry as ZipEntry, type ZipFile } from 'yauzl';
+import type { Secret } from '../../domain/secret.js';
 import { FileError } from '../../listing/file-error.js';
 import { UNSOLVED, type CellKind } from './columns.js';
 import { MOST_BYTES, roomCounter, TO_CSV, tooLarge, type Row } from './types.js';
@@ -23,6 +24,8 @@ const BOUNDS = {
 
 export interface Sheet {
   readonly name: string;
+  /** Its part of the archive. */
+  readonly path: string;
   readonly hidden: boolean;
   /** Reads all rows, empty ones left out. @throws FileError when the sheet is damaged or too large */
   rows(): Promise<readonly Row[]>;
@@ -49,18 +52,19 @@ export async function openWorkbook(bytes: Buffer): Promise<readonly Sheet[]> {
     const found = relations.find(({ id, type }) => id === relationId && type === 'worksheet');
     if (found === undefined) return [];
     const rows = () => readRows(parts, found.path, { strings, dateStyles, from1904 });
-    return [{ name, hidden, rows }];
+    return [{ name, path: found.path, hidden, rows }];
   });
 }
 
 const AS_XLSX = 'Save it in Excel as an ordinary workbook (.xlsx) or as CSV (UTF-8).';
 
-interface Parts {
+export interface Parts {
   readonly zip: ZipFile;
   readonly entries: ReadonlyMap<string, ZipEntry>;
 }
 
-async function openParts(bytes: Buffer): Promise<Parts> {
+/** Opens the archive of a workbook. @throws FileError when it is damaged */
+export async function openParts(bytes: Buffer): Promise<Parts> {
   const entries = new Map<string, ZipEntry>();
   try {
     const zip = await fromBufferPromise(bytes);
@@ -79,7 +83,7 @@ async function openParts(bytes: Buffer): Promise<Parts> {
 }
 
 /** Decompresses a part. @throws FileError when it is missing, too large or has a password */
-async function readPart({ zip, entries }: Parts, path: string): Promise<string> {
+export async function readPart({ zip, entries }: Parts, path: string): Promise<string> {
   const entry = entries.get(path.toLowerCase());
   if (entry === undefined) throw damaged(new Error(`it has no part ${path}`));
   if (entry.isEncrypted()) {
@@ -95,6 +99,22 @@ async function readPart({ zip, entries }: Parts, path: string): Promise<string> 
   } catch (error) {
     throw damaged(error);
   }
+}
+
+/** True if any part of a workbook holds one of the secrets, or is too large to be searched. */
+export async function mentions(bytes: Buffer, secrets: readonly Secret[]): Promise<boolean> {
+  const parts = await openParts(bytes);
+  const size = [...parts.entries.values()].reduce((sum, part) => sum + part.uncompressedSize, 0);
+  if (size > 2 * MOST_BYTES) return true;
+  const wanted = secrets.flatMap((secret) => {
+    const text = secret.reveal().trim().toLowerCase();
+    return text === '' ? [] : [text, text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')];
+  });
+  for (const path of wanted.length === 0 ? [] : parts.entries.keys()) {
+    const text = (await readPart(parts, path)).toLowerCase();
+    if (wanted.some((secret) => text.includes(secret))) return true;
+  }
+  return false;
 }
 
 /** Called for each element and text. Names have no namespace prefix. */
@@ -140,7 +160,7 @@ async function parsePart(parts: Parts, path: string, { open, text, close }: Hand
   }
 }
 
-function localName(name: string): string {
+export function localName(name: string): string {
   return name.slice(name.indexOf(':') + 1);
 }
 
@@ -152,7 +172,7 @@ interface Relation {
 }
 
 /** The parts that a part refers to. @param path the part, or '' for the whole workbook */
-async function relationsOf(parts: Parts, path: string): Promise<readonly Relation[]> {
+export async function relationsOf(parts: Parts, path: string): Promise<readonly Relation[]> {
   const { dir, base } = posix.parse(path);
   const listed = posix.join(dir, '_rels', `${base}.rels`);
   const relations: Relation[] = [];
@@ -303,7 +323,7 @@ async function readRows(parts: Parts, path: string, context: CellContext): Promi
 }
 
 /** `B5` → 1. */
-function columnOf(reference: string): number {
+export function columnOf(reference: string): number {
   const letters = /^[A-Z]{1,3}(?=\d)/.exec(reference)?.[0] ?? '';
   let column = 0;
   for (const letter of letters) column = column * 26 + letter.charCodeAt(0) - 64;

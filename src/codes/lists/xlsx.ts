@@ -1,12 +1,14 @@
+import type { Secret } from '../../domain/secret.js';
 import { FileError, quoted } from '../../listing/file-error.js';
 import { kindOf, nameRank } from './columns.js';
 import { planTable, type TableOptions, type TablePlan } from './table.js';
 import { TO_CSV, type Reading, type Row } from './types.js';
-import { openWorkbook, type Sheet } from './workbook.js';
+import { mentions, openWorkbook, type Sheet } from './workbook.js';
 
 type XlsxOptions = TableOptions & {
   /** The requested sheet: name or number. */
   readonly sheet: string | undefined;
+  readonly keys: readonly Secret[];
 };
 
 /**
@@ -17,6 +19,8 @@ export async function readXlsx(bytes: Buffer, options: XlsxOptions): Promise<Rea
   const sheets = await openWorkbook(bytes);
   const { found, reason } = await chooseSheet(sheets, options);
   const { headerCells, start, ...table } = found.plan;
+  const headerRow = start === 0 ? null : (found.rows[start - 1]?.line ?? null);
+  const holdsKey = await mentions(bytes, options.keys);
   return {
     layout: {
       ...table,
@@ -28,9 +32,13 @@ export async function readXlsx(bytes: Buffer, options: XlsxOptions): Promise<Rea
     },
     plan: { headerCells, start },
     rows: found.rows,
-    notes: [],
+    notes: holdsKey ? [HOLDS_KEY] : [],
+    workbook: holdsKey ? null : { bytes, sheet: found.sheet.path, headerRow },
   };
 }
+
+const HOLDS_KEY =
+  'The workbook holds an API key: its result is a new workbook, with the key masked, not a copy of this one.';
 
 interface PlannedSheet {
   readonly sheet: Sheet;

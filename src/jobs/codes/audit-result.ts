@@ -4,6 +4,8 @@ import { supportAt } from '../../domain/codes/known-code.js';
 import { whyUnproven } from '../../domain/codes/outcome.js';
 import type { Json } from '../../domain/item.js';
 import {
+  ADDED_COLUMNS,
+  RESULT_COLUMNS,
   resultPieces,
   type Result,
   type ResultFormat,
@@ -11,7 +13,8 @@ import {
 } from '../../codes/lists/result.js';
 import type { Db } from '../../store/db.js';
 import { readAuditList } from '../../store/audits/progress.js';
-import { readAuditResults } from '../../store/audits/results.js';
+import { readAuditResults, readRepeated } from '../../store/audits/results.js';
+import { readAuditWorkbook } from '../../store/audits/workbook.js';
 import type { AuditResult, CodeCheck, CodeState } from '../../store/audits/types.js';
 
 /**
@@ -27,7 +30,13 @@ export async function auditResultPieces(
 ): Promise<AsyncGenerator<string | Uint8Array, void, undefined> | null> {
   const { columns, layout, prunedAt } = (await readAuditList(db, auditId)) ?? NO_LIST;
   if (prunedAt !== null) return null;
-  const rows = resultRows(readAuditResults(db, auditId));
+  const rows = resultRows(readAuditResults(db, auditId), await readRepeated(db, auditId));
+  const workbook = format === 'xlsx' ? await readAuditWorkbook(db, auditId) : null;
+  if (workbook !== null) {
+    // Loaded on demand: only workbooks need its libraries.
+    const { annotatedWorkbook } = await import('../../codes/lists/annotate-workbook.js');
+    return annotatedWorkbook(workbook, columns, ADDED_COLUMNS, addedRows(rows));
+  }
   return resultPieces(format, columns, rows, dialect ?? dialectOf(layout));
 }
 
@@ -36,10 +45,19 @@ const NO_LIST = { columns: [], layout: null, prunedAt: null };
 /** Result rows, with the support state of this moment. */
 async function* resultRows(
   results: AsyncIterable<AuditResult>,
-): AsyncGenerator<ResultRow, void, undefined> {
+  repeated: ReadonlyMap<number, number>,
+): AsyncGenerator<ResultRow & { readonly line: number }, void, undefined> {
   const now = Date.now();
   for await (const row of results) {
-    yield { columns: row.columns, result: resultOf(factsOf(row), now) };
+    const { line, columns, position } = row;
+    const listed = position === null ? null : (repeated.get(position) ?? 1);
+    yield { line, columns, result: { ...resultOf(factsOf(row), now), listed } };
+  }
+}
+
+async function* addedRows(rows: ReturnType<typeof resultRows>) {
+  for await (const { line, result } of rows) {
+    yield { line, values: RESULT_COLUMNS.map((name) => result[name]) };
   }
 }
 
@@ -59,20 +77,18 @@ export function factsOf(result: AuditResult): RecordFacts {
 /**
  * Makes the result columns of a record.
  *
- * - Without a verdict: `proof` is `none: ` and the reason, and the purchase is empty.
- * - For an invalid code: `proof` explains the verdict, and the purchase is the last known one, without
- *   support.
+ * `reason` says in up to 60 characters why, `proof` is one word, and `evidence` is the whole sentence. Without a verdict
+ * the purchase is empty. For an invalid code it is the last known one, without support.
  *
  * @param now for the support state, milliseconds since 1970
  */
-export function resultOf(facts: RecordFacts, now: number): Result {
-  const { verdict, reason, denials, checkedAt } = facts;
+export function resultOf(facts: RecordFacts, now: number): Omit<Result, 'listed'> {
+  const { verdict, checkedAt } = facts;
   const isProven = verdict === 'valid' || verdict === 'invalid';
   const purchase = isProven ? facts.purchase : null;
-  const proof = denials === null ? facts.proof : `${facts.proof}: ${describeVerdict(facts)}`;
-  const none = verdict === 'pending' ? null : `none: ${whyUnproven(reason)}`;
   return {
     verdict,
+    reason: shortReason(facts),
     license_type: purchase?.licenseType ?? null,
     item_id: purchase?.item?.id ?? null,
     item_name: purchase?.item?.name ?? null,
@@ -82,8 +98,23 @@ export function resultOf(facts: RecordFacts, now: number): Result {
     supported_until: purchase?.supportedUntil ?? null,
     support: purchase !== null && verdict === 'valid' ? supportAt(purchase, now) : null,
     checked_at: checkedAt?.toISOString() ?? null,
-    proof: isProven ? proof : none,
+    proof: isProven ? facts.proof : 'none',
+    evidence: describeVerdict(facts),
   };
+}
+
+const LONGEST_REASON = 60;
+
+/** Why a record has its verdict, in up to 60 characters. */
+export function shortReason({ verdict, reason, denials }: RecordFacts): string {
+  if (verdict === 'valid') return 'the marketplace answered with the purchase';
+  if (verdict === 'pending') return 'not checked yet';
+  if (verdict === 'invalid') {
+    const times = denials === null ? '' : denials.times === 1 ? ' once' : ` ${denials.times} times`;
+    return `denied${times} while the API key was proven`;
+  }
+  const why = verdict === 'unproven' ? whyUnproven(reason) : reason;
+  return why.length <= LONGEST_REASON ? why : `${why.slice(0, LONGEST_REASON - 1).trimEnd()}…`;
 }
 
 /**

@@ -6,6 +6,7 @@ import type { Format, List } from '../../codes/lists/types.js';
 import { type AuditLoader, beginAudit } from '../../store/audits/loader.js';
 import type { AuditSize, EnteredAudit, NewAudit } from '../../store/audits/types.js';
 import type { Db } from '../../store/db.js';
+import { keepAuditWorkbook } from '../../store/audits/workbook.js';
 import { ensureSeller } from '../../store/sellers.js';
 import { chunkSizeFor } from './pace.js';
 
@@ -60,7 +61,16 @@ export async function enterLists(
     await load(lists, loader, signal, onSaved);
     if (onLoaded !== undefined) await onLoaded(await loader.measure());
     await ensureSeller(db, seller.name, hostName(seller.url));
-    return await loader.finish();
+    const entered = await loader.finish();
+    const [list, other] = lists;
+    if (list?.workbook && other === undefined) {
+      await keepAuditWorkbook(
+        db,
+        { auditId: entered.auditId, sellerId: seller.name },
+        list.workbook,
+      );
+    }
+    return entered;
   } finally {
     // A no-op after finish().
     await loader.abort();
@@ -105,6 +115,7 @@ export function listOfCodes(codes: readonly string[]): List {
     rejected: 0,
     blankLines: 0,
     notes: [],
+    workbook: null,
   };
 }
 

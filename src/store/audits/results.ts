@@ -11,7 +11,7 @@ import type { AuditResult, UnprovenCount } from './types.js';
  * expect a handful of codes, and compare each record with all of them.
  */
 export const RESULTS = `
-  SELECT e.line, e.columns, e.rejected, p.code, c.verdict, coalesce(c.reused, false) AS reused,
+  SELECT e.line, e.position, e.columns, e.rejected, p.code, c.verdict, coalesce(c.reused, false) AS reused,
          k.checked_at AS "checkedAt", k.proof,
          CASE WHEN c.verdict = 'invalid' THEN 'denied' ELSE k.reason END AS reason,
          k.http_status AS "httpStatus", k.message, n.denials, ${PURCHASE} AS purchase
@@ -59,6 +59,16 @@ export async function* readAuditResults(
     // If the caller stopped early, a fetch may be under way: close the connection then.
     release(isFinished);
   }
+}
+
+/** How often the list has each code that it repeats, by the code's position in the audit. */
+export async function readRepeated({ pool }: Db, auditId: bigint): Promise<Map<number, number>> {
+  const { rows } = await pool.query<{ position: number; times: number }>(
+    `SELECT position, count(*)::int AS times FROM mirror.audit_entries
+      WHERE audit_id = $1 AND position IS NOT NULL GROUP BY position HAVING count(*) > 1`,
+    [auditId],
+  );
+  return new Map(rows.map(({ position, times }) => [position, times]));
 }
 
 /** Number of codes that the audit found invalid with account details as the only proof. */

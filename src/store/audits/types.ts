@@ -124,6 +124,8 @@ export interface AuditList {
 /** A record of the list with the result of its code. */
 export interface AuditResult {
   readonly line: number;
+  /** The code's position in the audit; null if the record was rejected. */
+  readonly position: number | null;
   readonly columns: readonly string[];
   /** Null if the record was rejected. */
   readonly code: string | null;

@@ -12,6 +12,7 @@ import { readAll } from './support.js';
 
 const VALID: ResultRow['result'] = {
   verdict: 'valid',
+  reason: 'why',
   license_type: 'Regular',
   item_id: 4711,
   item_name: 'Widget, large',
@@ -21,7 +22,9 @@ const VALID: ResultRow['result'] = {
   supported_until: null,
   support: 'expired',
   checked_at: '2026-11-01T00:00:00Z',
-  proof: 'answered',
+  listed: 1,
+  proof: 'purchase',
+  evidence: 'because',
 };
 
 function row(columns: readonly string[], result: Partial<ResultRow['result']> = {}): ResultRow {
@@ -45,8 +48,8 @@ describe('a result', () => {
     const columns = ['code', '=cmd()', 'n'];
     const text = await written('csv', columns, [row(['=1+1', 'x\ny', '-5'], { item_name: '@x' })]);
     expect(text).toBe(
-      "code,'=cmd(),n,verdict,license_type,item_id,item_name,price,currency,purchased_at,supported_until,support,checked_at,proof\r\n" +
-        '\'=1+1,"x\ny",-5,valid,Regular,4711,\'@x,19.90,EUR,2024-01-02T03:04:05Z,,expired,2026-11-01T00:00:00Z,answered\r\n',
+      "code,'=cmd(),n,verdict,reason,license_type,item_id,item_name,price,currency,purchased_at,supported_until,support,checked_at,listed,proof,evidence\r\n" +
+        '\'=1+1,"x\ny",-5,valid,why,Regular,4711,\'@x,19.90,EUR,2024-01-02T03:04:05Z,,expired,2026-11-01T00:00:00Z,1,purchase,because\r\n',
     );
   });
 
@@ -61,7 +64,9 @@ describe('a result', () => {
     const rows = [row(['-1.234,50', '19.90'])];
     const text = await written('csv', ['refund', 'code'], rows, COMMA_CSV);
     expect(text).toMatch(/^\uFEFFrefund;code;verdict;/);
-    expect(text).toContain('\r\n"-1.234,50";19.90;valid;Regular;4711;"Widget, large";19,90;EUR;');
+    expect(text).toContain(
+      '\r\n"-1.234,50";19.90;valid;why;Regular;4711;"Widget, large";19,90;EUR;',
+    );
   });
 
   it('of a result keeps the old columns, and numbers the new ones', async () => {
@@ -69,7 +74,7 @@ describe('a result', () => {
     const columns = header.trimEnd().split(',');
     expect(columns.slice(0, 4)).toEqual(['code', 'verdict', 'proof', 'proof_2']);
     expect(columns).toContain('verdict_2');
-    expect(columns.at(-1)).toBe('proof_3');
+    expect(columns.at(-2)).toBe('proof_3');
     expect(new Set(columns).size).toBe(columns.length);
   });
 

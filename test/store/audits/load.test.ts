@@ -82,12 +82,12 @@ describe('a list', () => {
     };
     const rejected = 'the code is empty';
     expect(await resultsOf(db, auditId)).toEqual([
-      { line: 2, code: 'B', columns: ['B', 'customer 0'], ...found },
-      { line: 3, code: null, columns: ['', 'customer 1'], ...open, rejected },
-      { line: 4, code: 'A', columns: ['A', 'customer 2'], ...open },
-      { line: 5, code: 'B', columns: ['B', 'customer 3'], ...found },
-      { line: 6, code: 'a', columns: ['a', 'customer 4'], ...open },
-      { line: 7, code: 'C', columns: ['C', 'customer 5'], ...open },
+      { line: 2, position: 0, code: 'B', columns: ['B', 'customer 0'], ...found },
+      { line: 3, position: null, code: null, columns: ['', 'customer 1'], ...open, rejected },
+      { line: 4, position: 1, code: 'A', columns: ['A', 'customer 2'], ...open },
+      { line: 5, position: 0, code: 'B', columns: ['B', 'customer 3'], ...found },
+      { line: 6, position: 2, code: 'a', columns: ['a', 'customer 4'], ...open },
+      { line: 7, position: 3, code: 'C', columns: ['C', 'customer 5'], ...open },
     ]);
   });
 

@@ -238,7 +238,7 @@ describe('the checks of the store', () => {
     ['FILE/data', /^store: the data folder .* cannot be used: a part of the path is a file/],
     [
       '/proc/zzz',
-      /^store: the data folder \/proc\/zzz cannot be used: it does not exist and can’t be created/,
+      /^store: the data folder \/proc\/zzz cannot be used: ENOENT: no such file or directory/,
     ],
   ])('fail DATA_DIR %s with the same message as a command that uses it', async (path, text) => {
     const file = join(folder(), 'FILE');

@@ -139,8 +139,9 @@ export function explainFileError(error: unknown, path: string): StoreError {
   if (code === 'ENOSPC' || code === 'EDQUOT') return diskFull(path, error);
   // Leave out the path of the error, which may be an internal one.
   const reason = error instanceof Error ? error.message.replace(/, \w+ '.*$/s, '') : String(error);
+  const isFile = code === 'ENOTDIR' || code === 'EEXIST';
   return new EmbeddedStartError(
-    `the data folder ${path} cannot be used: ${reason}`,
+    `the data folder ${path} cannot be used: ${isFile ? 'a part of the path is a file, not a folder' : reason}`,
     'Set DATA_DIR to a folder that this user can write to, or set DATABASE_URL.',
     { cause: error },
   );

@@ -195,11 +195,7 @@ describe('a start reports in one line, with a remedy, that', () => {
         await symlink('/nowhere/at/all', join(dataDir, 'postgres'));
       },
     ],
-    [
-      'the data folder is a file',
-      /cannot be used: E\w+: (?:not a directory|file already exists)/,
-      (dataDir) => writeFile(dataDir, ''),
-    ],
+    ['the data folder is a file', /file, not a folder/, (dataDir) => writeFile(dataDir, '')],
     [
       'another major version made the database',
       /initialized by PostgreSQL version 15, which is not compatible with this version 18/,

@@ -26,9 +26,8 @@ export function postgresServer(
   return {
     backend: 'postgres',
     connection: pool,
-    // Drop the third argument: it would rename the sessions of workers.
-    factory: (name, options) =>
-      createPostgresBackend(name, options as Parameters<typeof createPostgresBackend>[1]),
+    // Names the session in which a worker waits for jobs after its queue, so that `getWorkers` finds it.
+    factory: createPostgresBackend as Server['factory'],
     // The pool connects when a query needs it.
     reach: () => Promise.resolve(),
     prepare: () => migrateSchema(pool),

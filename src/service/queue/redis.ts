@@ -18,8 +18,9 @@ export function redisServer(
   const client = openClient(target, applicationName, tuning);
   // BullMQ's workers wait for jobs on copies of the client. A command there may take `blockMs` longer.
   const blockingTuning = { ...tuning, commandMs: tuning.blockMs + tuning.commandMs };
-  const duplicate = (): Redis | Cluster => {
-    const copy = openClient(target, applicationName, blockingTuning);
+  // Their name, which BullMQ chooses, is how `getWorkers` finds them.
+  const duplicate = ({ connectionName = applicationName }: Options = {}): Redis | Cluster => {
+    const copy = openClient(target, connectionName, blockingTuning);
     copy.on('error', () => undefined); // the client's own listener logs the same error
     return copy;
   };

@@ -31,6 +31,13 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
       await untilCounts(queues, { completed: 1 });
     });
 
+    it('lists its workers, as dashboards for BullMQ show them', async () => {
+      const bull = await test.bull();
+      expect(await bull.getWorkersCount()).toBe(0);
+      work(queues);
+      await until(async () => (await bull.getWorkersCount()) === 1);
+    });
+
     it('has a separate queue for alerts, so that they never wait for runs', async () => {
       const { seen } = work(queues, ({ signal }) =>
         aborted(signal).then(() => ({ kind: 'hand-back' })),

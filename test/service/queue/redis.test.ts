@@ -30,7 +30,7 @@ import { recordingLog, redisQueue, SHORT, sync, succeeds } from './support.js';
 
 const mirror = useMirror();
 
-const INDEX = fileURLToPath(new URL('../../../dist/queue/queues.js', import.meta.url));
+const INDEX = fileURLToPath(new URL('../../../dist/service/queue/queues.js', import.meta.url));
 
 describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
   let redis: RedisProcess;

@@ -126,7 +126,7 @@ export interface TestQueue {
   /** Opens the queue like another process would. Closed after the test. */
   open(more?: Partial<QueueOptions>): Promise<Queues>;
   /** BullMQ's own object for queue `mirror`. */
-  bull(): Promise<Pick<Queue, 'add' | 'getJob' | 'getJobState'>>;
+  bull(): Promise<Pick<Queue, 'add' | 'getJob' | 'getJobState' | 'getWorkersCount'>>;
   /** Gives the lock of a job of `mirror` to another worker. */
   readonly steal: (jobId: string) => Promise<void>;
   /** Number of events that the queue keeps. */
@@ -210,7 +210,10 @@ export function describeOnRedis(
 }
 
 interface DirectAccess extends Pick<TestQueue, 'steal' | 'events'> {
-  readonly bull: () => Pick<Queue, 'add' | 'getJob' | 'getJobState' | 'close'> & {
+  readonly bull: () => Pick<
+    Queue,
+    'add' | 'getJob' | 'getJobState' | 'getWorkersCount' | 'close'
+  > & {
     waitUntilReady(): Promise<unknown>;
   };
 }

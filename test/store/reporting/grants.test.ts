@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { Client } from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { Mirror } from '../../support/mirror.js';
 import { databaseAt } from '../../support/postgres.js';
 import { ensureSeller } from '../../../src/store/sellers.js';
@@ -102,5 +102,38 @@ describe('the script of grants', () => {
         attempt.startsWith('DROP') ? expect.stringContaining('must be owner') : denied,
       );
     }
+  });
+});
+
+describe('a role for an assistant, as docs/operations.md creates it', () => {
+  it('reads reports, but no purchase code and nobody’s address', async () => {
+    const docs = await readFile(new URL('../../../docs/operations.md', import.meta.url), 'utf8');
+    const [, statements = ''] = /```sql assistant\n(.*?)```/s.exec(docs) ?? [];
+    const role = `assistant_${randomBytes(6).toString('hex')}`;
+    const sql = statements.replaceAll(/\bassistant\b/g, role).replace("'…'", "'secret'");
+    await admin.query(sql);
+    onTestFinished(async () => {
+      await admin.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
+    });
+    const columns = await mirror.rows<{ view: string; column: string; readable: boolean }>(
+      `SELECT c.relname AS view, a.attname AS column,
+              has_column_privilege('${role}', c.oid, a.attnum, 'SELECT') AS readable
+         FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+        WHERE c.relnamespace = 'reporting'::regnamespace`,
+    );
+    const readable = columns
+      .filter((one) => one.readable)
+      .map((one) => `${one.view}.${one.column}`);
+    expect(readable).toEqual(
+      expect.arrayContaining(['items.name', 'purchases.price', 'freshness.live_items']),
+    );
+    expect(
+      readable.filter((name) => /\.(?:code|answered_code|email|contact_email)$/.test(name)),
+    ).toEqual([]);
+    const tables = await mirror.rows(
+      `SELECT relname FROM pg_class WHERE relnamespace = 'mirror'::regnamespace AND relkind IN ('r', 'v')
+          AND has_table_privilege('${role}', oid, 'SELECT')`,
+    );
+    expect(tables).toEqual([]);
   });
 });

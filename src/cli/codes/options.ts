@@ -15,14 +15,18 @@ import { ownCommand } from '../own-command.js';
 
 export const RESULT_HELP = `A result is the list in its order, with its own columns and these:
   verdict          valid, invalid, unproven; pending: not checked yet; rejected: the line has no code
+  reason           why, in at most 60 characters
   license_type, item_id, item_name, price, currency, purchased_at, supported_until
                    of the purchase; for an invalid code, from the time when it was valid
   support          active, expired or none, at the time of writing
   checked_at       when the code was checked
-  proof            purchase, canary or account; without a verdict \`none:\` and the reason
+  listed           how often the list has the code
+  proof            purchase, canary or account; none without a verdict
+  evidence         the whole reason, with the times of denials and proofs
 CSV has the delimiter of the list, and an apostrophe before cells that a spreadsheet would run as
-formulas. It starts with a byte order mark if the list did, or was not UTF-8: Excel needs it. In xlsx,
-prices are numbers, times are dates in UTC, and all other cells are text.`;
+formulas. It starts with a byte order mark if the list did, or was not UTF-8: Excel needs it. The result of
+an Excel workbook is the workbook as it came, with these columns added; prices are numbers, times are
+dates in UTC.`;
 
 export type ResultOptions = OutOptions<ResultFormat>;
 

@@ -127,8 +127,9 @@ async function sale({ listUrl, databaseUrl, file }: SaleInput): Promise<number> 
 
 /** Upserts rows one by one with Prisma, from memory into the empty table. */
 async function upsert(input: { databaseUrl: string; rows: number }): Promise<number> {
-  const { openPrisma } = await import('#product/store/prisma.js');
-  const prisma = openPrisma({ connectionString: input.databaseUrl });
+  const { openDb } = await import('#product/store/db.js');
+  const db = openDb(input.databaseUrl, 'bench');
+  const prisma = await db.prisma();
   const rows = await prisma.item.findMany({ take: input.rows });
   await prisma.$executeRawUnsafe('TRUNCATE mirror.items');
   const started = performance.now();
@@ -139,7 +140,7 @@ async function upsert(input: { databaseUrl: string; rows: number }): Promise<num
     await prisma.item.upsert({ where, create: data, update: data });
   }
   const ms = performance.now() - started;
-  await prisma.$disconnect();
+  await db.close();
   return ms;
 }
 

@@ -319,8 +319,9 @@ describe('imports', () => {
 
 describe('the process', () => {
   it('gives its environment only to the configuration, which checks settings', () => {
-    // service-user.ts passes PATH and the like to the database server. It reads no setting.
-    const allowed = /^config\/|^store\/embedded\/service-user\.ts$/;
+    // service-user.ts passes PATH and the like to the database server, and connection.ts hides PG* variables
+    // from the driver. They read no setting.
+    const allowed = /^config\/|^store\/(?:embedded\/service-user|connection)\.ts$/;
     expect(users(/^process\.(?:env|loadEnvFile|…)$/, allowed)).toEqual([]);
   });
 

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { Client, escapeIdentifier } from 'pg';
+import { type Client, escapeIdentifier } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import {
   KEEP_ALIVE_MS,
@@ -10,6 +10,7 @@ import {
   ServerConnection,
   connectionError,
 } from './server-connection.js';
+import { DbClient } from '../store/connection.js';
 import { standardSql, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
 import { LineSource } from './lines.js';
 import { sqlTarget } from './sql-target.js';
@@ -59,10 +60,8 @@ export async function postgresTarget(
   try {
     await server.awaitLogin(client.connect());
     await connection.query(
-      `SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'; SET client_encoding = 'UTF8';
-       SET lock_timeout = '${LOCK_SECONDS}s'; SET statement_timeout = 0;
-       SET idle_in_transaction_session_timeout = 0; SET search_path = ${escapeIdentifier(schema)};
-       SET default_transaction_isolation = 'read committed'`,
+      `SET lock_timeout = '${LOCK_SECONDS}s'; SET statement_timeout = 0;
+       SET idle_in_transaction_session_timeout = 0; SET search_path = ${escapeIdentifier(schema)}`,
     );
     return sqlTarget(connection, dialectOf(connection, schema), feed);
   } catch (error) {
@@ -74,7 +73,7 @@ export async function postgresTarget(
 /** @throws {TargetError} if a certificate file named in the address can't be read */
 function clientOf(url: URL, feed: string, what: string): Client {
   try {
-    return new Client({
+    return new DbClient({
       connectionString: url.href,
       application_name: `seller-mirror feed ${feed}`.slice(0, 63),
       keepAlive: true,

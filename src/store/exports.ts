@@ -191,7 +191,6 @@ const DELETED_COLUMN: ExportColumn = { name: DELETED, type: 'boolean' };
  * for a night's changes would take seconds; running it takes milliseconds.
  */
 const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-  SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL extra_float_digits = 1;
   SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
   SET LOCAL jit = off`;
 

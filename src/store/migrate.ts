@@ -2,8 +2,9 @@ import { createHash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { errorCode } from '../domain/error-code.js';
+import { DbClient } from './connection.js';
 import {
   assertServerVersion,
   explainDatabaseError,
@@ -145,7 +146,7 @@ function sha256(sql: string): string {
 
 /** Runs `work` on its own connection, which also holds the lock. */
 async function withConnection<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({
+  const client = new DbClient({
     connectionString: url,
     application_name: 'seller-mirror migrate',
     connectionTimeoutMillis: 30_000,

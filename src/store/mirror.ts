@@ -1,6 +1,8 @@
-import { StoreError } from './errors.js';
+import type { Pool } from 'pg';
+import { explainDatabaseError, shownUrl, StoreError } from './errors.js';
 import { describeEmbedded, openEmbedded } from './embedded/index.js';
 import type { PrismaClient, Prisma } from './generated/prisma/client.js';
+import { createReadOnlyPool } from './pools.js';
 import { openPrisma } from './prisma.js';
 
 export type { Prisma };
@@ -40,33 +42,61 @@ class NoMirrorError extends StoreError {
   readonly code = 'NO_MIRROR';
 }
 
+/** `databaseUrl` is not the address of a PostgreSQL server. */
+class DatabaseUrlError extends StoreError {
+  readonly code = 'DATABASE_URL';
+}
+
 /**
  * Opens the mirror for programs that read it. PostgreSQL refuses every write. This creates and migrates
  * nothing: run a command such as `sync` or `migrate` first.
- * @throws {StoreError} if there is no embedded mirror under `dataDir`, or it can't be started
+ * @throws {StoreError} if `databaseUrl` is no address, the server can't be reached, or there is no mirror
  */
 export async function openMirror(options: MirrorOptions = {}): Promise<Mirror> {
   const { databaseUrl, dataDir = './data' } = options;
+  if (databaseUrl !== undefined && !/^postgres(?:ql)?:\/\//.test(databaseUrl)) {
+    throw new DatabaseUrlError(
+      databaseUrl === '' ? 'databaseUrl is empty' : 'databaseUrl is not an address of PostgreSQL',
+      'Give one such as postgresql://user:password@host:5432/database, or leave databaseUrl out to use the embedded server under dataDir.',
+    );
+  }
   const embedded = databaseUrl === undefined ? await useEmbedded(dataDir) : null;
-  const prisma = openPrisma({
-    connectionString: databaseUrl ?? embedded?.url,
-    application_name: APPLICATION_NAME,
-    connectionTimeoutMillis: 30_000,
-    // As a statement, since connection poolers refuse or ignore connection options.
-    // oxlint-disable-next-line typescript/no-misused-promises -- pg-pool awaits it, but its types don't say so
-    onConnect: async (client) => {
-      await client.query('SET default_transaction_read_only = on');
-    },
-  });
+  const url = databaseUrl ?? embedded?.url ?? '';
+  const { pool, end } = createReadOnlyPool(url, APPLICATION_NAME);
+  const close = async (): Promise<void> => {
+    await end(CLOSE_MS);
+    await embedded?.close();
+  };
+  try {
+    await assertMirror(pool, url);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  const prisma = openPrisma(pool);
   return Object.assign(prisma, {
     close: async () => {
       await prisma.$disconnect();
-      await embedded?.close();
+      await close();
     },
   });
 }
 
 const APPLICATION_NAME = 'seller-mirror library';
+const CLOSE_MS = 5_000;
+
+async function assertMirror(pool: Pool, url: string): Promise<void> {
+  const { rows } = await pool
+    .query<{ exists: boolean }>(`SELECT to_regnamespace('reporting') IS NOT NULL AS exists`)
+    .catch((error: unknown) => {
+      throw explainDatabaseError(error, url) ?? error;
+    });
+  if (rows[0]?.exists === true) return;
+  throw new NoMirrorError(
+    `there is no mirror in ${shownUrl(url)}`,
+    'Set databaseUrl to an existing mirror, or run `seller-mirror sync` first.',
+  );
+}
 
 async function useEmbedded(dataDir: string): ReturnType<typeof openEmbedded> {
   if ((await describeEmbedded(dataDir)) === null) {

@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, Pool, TypeOverrides, types, type PoolConfig } from 'pg';
+import { type Client, Pool, TypeOverrides, types, type PoolConfig } from 'pg';
+import { DbClient } from './connection.js';
 
 /** When a long statement on a connection counts as dead. */
 export interface WatchTimes {
@@ -68,7 +69,7 @@ export interface EndablePool {
 /** A pool that survives broken connections: only the next statement fails. */
 function createPool(config: PoolConfig): EndablePool {
   const sockets = new Set<{ destroy(): void }>();
-  const pool = new Pool({ keepAlive: true, ...config });
+  const pool = new Pool({ keepAlive: true, Client: DbClient, ...config });
   // The pool replaces a broken idle connection. Without a listener its error would end the process.
   pool.on('error', () => undefined);
   pool.on('connect', (client) => {
@@ -87,6 +88,19 @@ function createPool(config: PoolConfig): EndablePool {
       await Promise.race([pool.end(), timeout]).finally(() => ended.abort());
     },
   };
+}
+
+/** Connections on which the server refuses every write. */
+export function createReadOnlyPool(url: string, applicationName: string): EndablePool {
+  return createPool({
+    connectionString: url,
+    application_name: applicationName,
+    connectionTimeoutMillis: STORE_TIMES.connectMs,
+    // oxlint-disable-next-line typescript/no-misused-promises -- the pool awaits it, but its types don't say so
+    onConnect: async (client) => {
+      await client.query('SET default_transaction_read_only = on');
+    },
+  });
 }
 
 interface QueuePoolOptions {
@@ -119,7 +133,6 @@ export function createQueuePool(url: string, options: QueuePoolOptions): Endable
     query_timeout: queryMs,
     // Lets a connection that only listens notice within minutes that its server is gone.
     keepAliveInitialDelayMillis: 10_000,
-    // Not as startup options: those in the URL would win, and pgbouncer refuses them.
     // oxlint-disable-next-line typescript/no-misused-promises -- the pool awaits it, but its types don't say so
     onConnect: async (client) => {
       await client.query(
@@ -165,7 +178,7 @@ export async function openOwnClient(
 ): Promise<OwnClient> {
   signal.throwIfAborted();
   const socket = new Socket();
-  const client = new Client({
+  const client = new DbClient({
     connectionString: url,
     application_name: `seller-mirror ${name}`,
     connectionTimeoutMillis: 30_000,

@@ -105,9 +105,7 @@ export interface ReportFigures extends Readonly<Record<ReportName, readonly Repo
   readonly moveWeeks: readonly ReportRow[];
 }
 
-/** A snapshot with standard value formats. */
-const READ_ONLY = `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
-  SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'`;
+const READ_ONLY = 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY';
 
 export function readReportFigures(db: Db, sellerId: string | null): Promise<ReportFigures> {
   const at = new Date();

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { Client } from 'pg';
 import { readSheet } from 'read-excel-file/node';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { maskCode } from '../../src/domain/secret.js';
@@ -16,6 +15,7 @@ import { formTokenIn, HOST, type Visitor } from './dashboard.js';
 import { listAudits, cancelAudit } from '../../src/store/audits/progress.js';
 import { recordHeartbeat } from '../../src/store/processes.js';
 import { listActions } from '../../src/store/access.js';
+import { DbClient } from '../../src/store/connection.js';
 import { useShop } from './shop.js';
 
 const { mirror, shop, dashboard, operator, finish, env } = useShop();
@@ -357,7 +357,7 @@ describe('an uploaded list', () => {
     const list = listOf(shop(), 3).join('\n');
     // Read first: the page that has the token reads the locked table.
     const token = await tokenOf(operator());
-    const client = new Client(mirror().databaseUrl);
+    const client = new DbClient(mirror().databaseUrl);
     await client.connect();
     const whileLocked = async <T>(work: () => Promise<T>): Promise<T> => {
       await client.query('BEGIN; LOCK TABLE mirror.purchase_codes');

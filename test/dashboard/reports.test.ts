@@ -1,5 +1,4 @@
 import { parquetReadObjects } from 'hyparquet';
-import { Client } from 'pg';
 import { readSheet } from 'read-excel-file/node';
 import { describe, expect, it } from 'vitest';
 import { REPORTS, reportSql } from '../../src/store/reports.js';
@@ -9,6 +8,7 @@ import { openMarket } from '../jobs/market.js';
 import { KEY } from '../support/mirror.js';
 import { until } from '../support/until.js';
 import { ensureSeller } from '../../src/store/sellers.js';
+import { DbClient } from '../../src/store/connection.js';
 import { textOf, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
@@ -78,7 +78,7 @@ describe('/reports', () => {
 
   it('responds while the first figures are still being computed', async () => {
     const visitor = await dashboard().login();
-    const client = new Client(mirror().databaseUrl);
+    const client = new DbClient(mirror().databaseUrl);
     await client.connect();
     await client.query('BEGIN; LOCK TABLE mirror.purchase_codes');
     const reply = await visitor.get('/reports');

@@ -1,10 +1,11 @@
-import pg from 'pg';
+import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { at, invalid, load, pending, purchaseOf, valid } from '../store/audits/support.js';
 import { HistoryBook } from '../store/history-book.js';
 import { type Db, openDb } from '../../src/store/db.js';
 import { ensureSeller } from '../../src/store/sellers.js';
 import { recordResults } from '../../src/store/audits/record.js';
+import { DbClient } from '../../src/store/connection.js';
 import { exportView, linesOf } from './support.js';
 
 /** An advisory lock that stops writers after they have drawn their numbers, before they commit. */
@@ -16,7 +17,7 @@ let holder: pg.Client;
 beforeAll(async () => {
   book = await HistoryBook.open();
   db = openDb(book.url, 'test');
-  holder = new pg.Client(book.url);
+  holder = new DbClient(book.url);
   await holder.connect();
   await book.pool.query(`
     CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -8,6 +8,7 @@ import { HistoryBook } from '../store/history-book.js';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.js';
 import { auditCodes, audit, emptyBook, mirrorNight, night, type Valued } from './sequences.js';
 import { type Db, openDb } from '../../src/store/db.js';
+import { DbClient } from '../../src/store/connection.js';
 import { documented, exportView, linesOf } from './support.js';
 
 let book: HistoryBook;
@@ -19,7 +20,7 @@ beforeAll(async () => {
   book = await HistoryBook.open();
   db = openDb(book.url, 'test');
   other = await createTestDatabase({ empty: true });
-  target = new pg.Pool({ connectionString: other.url, max: 1 });
+  target = new pg.Pool({ Client: DbClient, connectionString: other.url, max: 1 });
   target.on('error', () => undefined);
   SQL = await initSqlJs();
 });

@@ -1,9 +1,10 @@
 import { parquetMetadata, parquetReadObjects } from 'hyparquet';
-import pg from 'pg';
+import type pg from 'pg';
 import { from } from 'pg-copy-streams';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { unescapeFormula } from '../../src/domain/csv.js';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.js';
+import { DbClient } from '../../src/store/connection.js';
 import { exportView, linesOf } from './support.js';
 
 let database: TestDatabase;
@@ -17,7 +18,7 @@ const VALUES = `SELECT * FROM (VALUES
 ) AS v (id, price, at, list, data, yes, day, text, "empty", large, digits)`;
 beforeAll(async () => {
   database = await createTestDatabase();
-  client = new pg.Client(database.url);
+  client = new DbClient(database.url);
   await client.connect();
   await client.query(
     `CREATE VIEW reporting.kinds AS

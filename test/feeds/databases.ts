@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'libsql';
 import { createConnection } from 'mysql2/promise';
-import { Client } from 'pg';
 import { Secret } from '../../src/domain/secret.js';
 import { kindOf } from '../../src/export/values.js';
 import { openTarget } from '../../src/feeds/open.js';
@@ -12,6 +11,7 @@ import type { ExportColumn, Exports } from '../../src/store/exports.js';
 import { textsOf } from '../../src/store/read-only.js';
 import { startMariaDb } from '../support/mariadb.js';
 import { createTestDatabase } from '../support/postgres.js';
+import { DbClient } from '../../src/store/connection.js';
 import { startProxy, type TcpProxy } from '../support/tcp-proxy.js';
 
 /** Name of the feed in the tests. */
@@ -66,7 +66,7 @@ export async function openDatabases(): Promise<FeedDatabase[]> {
 
 async function openPostgres(): Promise<FeedDatabase> {
   const database = await createTestDatabase({ empty: true });
-  const client = new Client(database.url);
+  const client = new DbClient(database.url);
   await client.connect();
   await client.query(`SET search_path = shop; SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'`);
   const url = new URL(database.url);

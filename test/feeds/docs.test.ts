@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { createConnection } from 'mysql2/promise';
-import { Client } from 'pg';
 import { expect, inject, it, onTestFinished } from 'vitest';
 import { deliverFeed, shapesOf } from '../../src/feeds/deliver.js';
 import { mysqlTarget } from '../../src/feeds/mysql.js';
@@ -10,6 +9,7 @@ import { withExports } from '../../src/store/exports.js';
 import { openSynced } from '../jobs/market.js';
 import { hasMariaDb, startMariaDb } from '../support/mariadb.js';
 import { never, useMirror } from '../support/mirror.js';
+import { DbClient } from '../../src/store/connection.js';
 import { createTestDatabase, databaseAt } from '../support/postgres.js';
 
 const mirror = useMirror();
@@ -92,7 +92,7 @@ it('the Grafana example works as documented, also for a view that is added later
   await openSynced(mirror(), 5);
   const database = await createTestDatabase({ empty: true });
   const name = new URL(database.url).pathname.slice(1);
-  const admin = new Client(databaseAt(inject('testServer').adminUrl, name));
+  const admin = new DbClient(databaseAt(inject('testServer').adminUrl, name));
   await admin.connect();
   // Users belong to the whole server, so the page's users get names unique to this test.
   const [bi, grafana] = [`bi_${process.pid}`, `grafana_${process.pid}`];
@@ -101,7 +101,7 @@ it('the Grafana example works as documented, also for a view that is added later
   onTestFinished(async () => {
     await admin.end();
     await database.drop();
-    const last = new Client(inject('testServer').adminUrl);
+    const last = new DbClient(inject('testServer').adminUrl);
     await last.connect();
     await last.query(`DROP USER IF EXISTS ${bi}, ${grafana}`);
     await last.end();
@@ -114,7 +114,7 @@ it('the Grafana example works as documented, also for a view that is added later
     'items',
     'item_history',
   ]);
-  const reader = new Client(as(grafana).href);
+  const reader = new DbClient(as(grafana).href);
   await reader.connect();
   const [sql = ''] = statements('grafana');
   const { rows } = await reader.query(

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { deliverFeed, type FeedContent, type ViewReport } from '../../src/feeds/deliver.js';
 import { TargetError } from '../../src/feeds/target.js';
@@ -18,6 +18,7 @@ import {
 } from '../export/sequences.js';
 import { HistoryBook } from '../store/history-book.js';
 import { type Db, openDb } from '../../src/store/db.js';
+import { DbClient } from '../../src/store/connection.js';
 import {
   FEED,
   openDatabases,
@@ -70,7 +71,7 @@ class Source {
   }
 
   static async open(): Promise<Source> {
-    const client = new Client(book.url);
+    const client = new DbClient(book.url);
     await client.connect();
     return new Source(client);
   }

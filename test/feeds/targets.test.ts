@@ -2,7 +2,6 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
-import { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { deliverFeed, type FeedContent, type ViewReport } from '../../src/feeds/deliver.js';
 import { mysqlTarget } from '../../src/feeds/mysql.js';
@@ -15,6 +14,7 @@ import { withExports } from '../../src/store/exports.js';
 import { hasMariaDb, startMariaDb, type TestMariaDb } from '../support/mariadb.js';
 import { useMirror, never } from '../support/mirror.js';
 import { createTestDatabase } from '../support/postgres.js';
+import { DbClient } from '../../src/store/connection.js';
 import { openSynced, type Market } from '../jobs/market.js';
 
 const mirror = useMirror();
@@ -52,7 +52,7 @@ function deliver(target: Target, content: Partial<FeedContent> = {}): Promise<Vi
 
 async function postgres(): Promise<Reader> {
   const database = await createTestDatabase();
-  const client = new Client(database.url);
+  const client = new DbClient(database.url);
   await client.connect();
   return {
     open: () => postgresTarget(new URL(database.url), 'shop', 'test', never),

@@ -2,6 +2,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { BudgetPaused, type Budget } from '../../src/domain/budget.js';
 import { storedBudget } from '../../src/store/budget.js';
+import { DbClient } from '../../src/store/connection.js';
 import { createTestDatabase } from '../support/postgres.js';
 
 const never = new AbortController().signal;
@@ -12,7 +13,8 @@ let drop: () => Promise<void>;
 beforeAll(async () => {
   const database = await createTestDatabase();
   drop = () => database.drop();
-  const open = (): pg.Pool => new pg.Pool({ connectionString: database.url, max: 4 });
+  const open = (): pg.Pool =>
+    new pg.Pool({ Client: DbClient, connectionString: database.url, max: 4 });
   pools = [open(), open()];
 });
 beforeEach(() => pools[0].query('TRUNCATE mirror.request_budgets'));

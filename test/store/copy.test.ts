@@ -5,6 +5,7 @@ import { from as copyFrom } from 'pg-copy-streams';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { BinaryRows, COPY_HEADER, COPY_TRAILER, CopyIn } from '../../src/store/copy.js';
 import { openTextCursor } from '../../src/store/text-cursor.js';
+import { DbClient } from '../../src/store/connection.js';
 import { createTestDatabase } from '../support/postgres.js';
 
 let pool: pg.Pool;
@@ -14,7 +15,7 @@ let drop: () => Promise<void>;
 beforeEach(async () => {
   const database = await createTestDatabase({ empty: true });
   drop = () => database.drop();
-  pool = new pg.Pool({ connectionString: database.url });
+  pool = new pg.Pool({ Client: DbClient, connectionString: database.url });
   pool.on('error', () => undefined);
   client = await pool.connect();
   client.on('error', () => undefined);

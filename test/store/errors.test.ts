@@ -1,4 +1,3 @@
-import { Client } from 'pg';
 import { describe, expect, inject, it } from 'vitest';
 import {
   OLDEST_SERVER,
@@ -6,11 +5,12 @@ import {
   assertServerVersion,
   explainDatabaseError,
 } from '../../src/store/errors.js';
+import { DbClient } from '../../src/store/connection.js';
 import { databaseAt } from '../support/postgres.js';
 
 /** The error of connecting to `url`, as shown to users. */
 async function connectionError(url: string): Promise<StoreError> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 20_000 });
+  const client = new DbClient({ connectionString: url, connectionTimeoutMillis: 20_000 });
   client.on('error', () => {});
   const error: unknown = await client.connect().then(
     () => client.query('SELECT 1'),

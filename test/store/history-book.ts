@@ -5,6 +5,7 @@ import type { ItemRow } from '../support/mirror.js';
 import { lockSeller, type SellerLock } from '../../src/store/locks.js';
 import { ItemSession } from '../../src/store/session.js';
 import { type Db, openDb } from '../../src/store/db.js';
+import { DbClient } from '../../src/store/connection.js';
 import { createTestDatabase, emptyTables } from '../support/postgres.js';
 
 /** What one nightly run finds. */
@@ -46,7 +47,7 @@ export class HistoryBook {
 
   static async open(): Promise<HistoryBook> {
     const database = await createTestDatabase();
-    const pool = new pg.Pool({ connectionString: database.url, max: 4 });
+    const pool = new pg.Pool({ Client: DbClient, connectionString: database.url, max: 4 });
     pool.on('error', () => undefined);
     return new HistoryBook(openDb(database.url, 'test'), pool, database.url, () => database.drop());
   }

@@ -2,12 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { openEmbedded, release } from '../../src/store/embedded/index.js';
 import { migrate } from '../../src/store/migrate.js';
 import { PowerfulRoleError, queryReadOnly, readOnlyUrl } from '../../src/store/read-only.js';
 import { never } from '../support/mirror.js';
+import { DbClient } from '../../src/store/connection.js';
 import { databaseAt } from '../support/postgres.js';
 
 /** A store to attack. */
@@ -34,7 +35,7 @@ const file = join(folder, 'made');
 undo.push(() => Promise.resolve(rmSync(folder, { recursive: true, force: true })));
 
 async function connect(url: string): Promise<Client> {
-  const client = new Client(url);
+  const client = new DbClient(url);
   client.on('error', () => undefined);
   await client.connect();
   undo.push(() => client.end());

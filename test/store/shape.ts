@@ -6,12 +6,13 @@ import { bindMigrationAwareSqlAdapterFactory } from '@prisma/driver-adapter-util
 import type { SchemaEngine } from '@prisma/schema-engine-wasm/schema_engine_bg';
 import { Pool } from 'pg';
 import { onTestFinished } from 'vitest';
+import { DbClient } from '../../src/store/connection.js';
 import { createTestDatabase } from '../support/postgres.js';
 
 /** A test's own database. */
 export async function poolOf(options?: { empty: boolean }): Promise<Pool> {
   const database = await createTestDatabase(options);
-  const pool = new Pool({ connectionString: database.url, max: 1 });
+  const pool = new Pool({ Client: DbClient, connectionString: database.url, max: 1 });
   onTestFinished(async () => {
     await pool.end();
     await database.drop();

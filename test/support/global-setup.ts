@@ -38,8 +38,10 @@ async function startServer(project: TestProject): Promise<Undo> {
   const database = await openEmbedded(options);
   await migrate(database.url);
   const credentials = await readCredentials(database.location);
+  const adminUrl = addressOf(credentials, database.port, 'admin', 'postgres');
+  await makeOdd(adminUrl, new URL(database.url).username);
   project.provide('testServer', {
-    adminUrl: addressOf(credentials, database.port, 'admin', 'postgres'),
+    adminUrl,
     userUrl: database.url,
     template: 'seller_mirror',
     // Takes half the processor time of a copy by WAL. The only strategy of PostgreSQL 14.
@@ -75,7 +77,32 @@ async function ordinaryUser(url: string, name: string): Promise<URL> {
   user.username = name;
   user.password = randomBytes(12).toString('hex');
   await query(url, `CREATE ROLE ${name} LOGIN PASSWORD '${user.password}'`);
+  await makeOdd(url, name);
   return user;
+}
+
+/** What a role may have set and the product must not depend on. */
+const ODD_SETTINGS = {
+  TimeZone: 'Asia/Tokyo',
+  DateStyle: 'German, DMY',
+  IntervalStyle: 'sql_standard',
+  bytea_output: 'escape',
+  extra_float_digits: '-5',
+  standard_conforming_strings: 'off',
+  array_nulls: 'off',
+  quote_all_identifiers: 'on',
+  search_path: 'nowhere',
+  default_transaction_isolation: 'serializable',
+  default_transaction_deferrable: 'on',
+  client_encoding: 'LATIN1',
+};
+
+async function makeOdd(adminUrl: string, role: string): Promise<void> {
+  const settings = Object.entries(ODD_SETTINGS);
+  await query(
+    adminUrl,
+    ...settings.map(([name, value]) => `ALTER ROLE "${role}" SET ${name} = '${value}'`),
+  );
 }
 
 /** Removes folders that killed test runs left behind. Their servers have stopped by themselves. */

@@ -14,6 +14,7 @@ import {
   type SimulatorOptions,
 } from '../../src/simulator/index.js';
 import { type Db, openDb } from '../../src/store/db.js';
+import { DbClient } from '../../src/store/connection.js';
 import { createTestDatabase, emptyTables } from './postgres.js';
 
 export const KEY = 'k3y-0123456789abcdef0123456789abcdef';
@@ -43,7 +44,7 @@ export class Mirror {
 
   static async open(): Promise<Mirror> {
     const database = await createTestDatabase();
-    const pool = new pg.Pool({ connectionString: database.url, max: 3 });
+    const pool = new pg.Pool({ Client: DbClient, connectionString: database.url, max: 3 });
     // Dropping the database may cut a connection that is about to end.
     pool.on('error', () => undefined);
     return new Mirror(openDb(database.url, 'test'), pool, database.url, () => database.drop());

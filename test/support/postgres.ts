@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { Client } from 'pg';
+import { DbClient } from '../../src/store/connection.js';
 import { inject } from 'vitest';
 
 declare module 'vitest' {
@@ -99,7 +99,7 @@ export async function query(
   url: string,
   ...statements: readonly string[]
 ): Promise<Record<string, unknown>[]> {
-  const client = new Client(url);
+  const client = new DbClient(url);
   client.on('error', () => undefined); // the current statement reports it
   await client.connect();
   try {

@@ -1,5 +1,6 @@
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { z } from 'zod';
+import { DbClient } from '../connection.js';
 import { StoreError } from '../errors.js';
 
 export const MANIFEST_FILE = 'manifest.json';
@@ -65,19 +66,16 @@ export async function migrationsOf(client: Client): Promise<string[]> {
   return rows.map(({ migration }) => migration);
 }
 
-/** Connects with settings under which values as text mean the same everywhere. */
+/** Connects, without timeouts for statements. */
 export async function connect(url: string, applicationName: string): Promise<Client> {
-  const client = new Client({
+  const client = new DbClient({
     connectionString: url,
     application_name: applicationName,
     keepAlive: true,
   });
   client.on('error', () => undefined); // the current statement fails too
   await client.connect();
-  await client.query(
-    `SET TimeZone = 'UTC'; SET DateStyle = 'ISO, YMD'; SET client_encoding = 'UTF8';
-     SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0`,
-  );
+  await client.query('SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0');
   return client;
 }
 

@@ -1,7 +1,8 @@
 import { copyFile, open, readlink, realpath, stat, truncate } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
-import { Client } from 'pg';
+import type { Client } from 'pg';
+import { DbClient } from '../connection.js';
 import { z } from 'zod';
 import { errorCode } from '../../domain/error-code.js';
 import { EmbeddedStartError } from '../errors.js';
@@ -149,7 +150,7 @@ export async function connect(
   role: Role,
   applicationName: string,
 ): Promise<Client> {
-  const client = new Client({
+  const client = new DbClient({
     connectionString: addressOf(credentials, port, role, 'postgres'),
     application_name: applicationName,
     connectionTimeoutMillis: 10_000,

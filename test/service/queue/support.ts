@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { createPostgresBackend, Queue } from 'bullmq';
 import { Cluster, Redis } from 'ioredis';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import type { Log, LogFields } from '../../../src/domain/log.js';
 import type { RedisTarget } from '../../../src/domain/redis-target.js';
@@ -22,6 +22,7 @@ import type {
 } from '../../../src/service/queue/worker.js';
 import { createTestDatabase } from '../../support/postgres.js';
 import { hasRedis, type RedisProcess, redisTitle, startRedis } from '../../support/redis.js';
+import { DbClient } from '../../../src/store/connection.js';
 import { until } from '../../support/until.js';
 
 /** Short times for fast tests. No test asserts them. */
@@ -160,7 +161,7 @@ export function postgresQueueAt(url: string, direct = url): TestQueue {
 }
 
 export async function withClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client(url);
+  const client = new DbClient(url);
   await client.connect();
   try {
     return await work(client);

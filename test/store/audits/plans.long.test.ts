@@ -6,6 +6,7 @@ import { findNextChunks, withChunk, readPendingCodes } from '../../../src/store/
 import { recordResults } from '../../../src/store/audits/record.js';
 import { readCodeChecks, readKnownCodes, readCanaries } from '../../../src/store/audits/codes.js';
 import { getAudit, listAudits } from '../../../src/store/audits/progress.js';
+import { DbClient } from '../../../src/store/connection.js';
 import { at, enterSeller, invalid, load, purchaseOf, SELLER, unproven, valid } from './support.js';
 
 const mirror = useMirror();
@@ -32,7 +33,11 @@ async function scans(): Promise<Record<string, number>> {
 async function inNewSessions<T>(work: (db: Db, pool: pg.Pool) => Promise<T>): Promise<T> {
   const name = 'plans';
   const db = openDb(mirror().databaseUrl, name);
-  const pool = new pg.Pool({ connectionString: mirror().databaseUrl, application_name: name });
+  const pool = new pg.Pool({
+    Client: DbClient,
+    connectionString: mirror().databaseUrl,
+    application_name: name,
+  });
   let result: T;
   try {
     result = await work(db, pool);

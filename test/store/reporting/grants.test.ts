@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { Mirror } from '../../support/mirror.js';
 import { databaseAt } from '../../support/postgres.js';
 import { ensureSeller } from '../../../src/store/sellers.js';
+import { DbClient } from '../../../src/store/connection.js';
 import { CONTRACT } from './contract.js';
 
 const SCRIPT = new URL('../../../prisma/grants.sql', import.meta.url);
@@ -19,7 +20,7 @@ beforeAll(async () => {
   await ensureSeller(mirror.db, 'main', 'market.example');
   script = (await readFile(SCRIPT, 'utf8')).replaceAll('reporting_reader', READER);
   const database = new URL(mirror.databaseUrl).pathname.slice(1);
-  admin = new Client(databaseAt(inject('testServer').adminUrl, database));
+  admin = new DbClient(databaseAt(inject('testServer').adminUrl, database));
   await admin.connect();
 });
 afterAll(async () => {

@@ -1,3 +1,4 @@
+import { callbackify } from 'node:util';
 import { Client, type ClientConfig } from 'pg';
 
 /**
@@ -26,13 +27,8 @@ export class DbClient extends Client {
   override connect(): Promise<Client>;
   override connect(done: (error: Error | null) => void): void;
   override connect(done?: (error: Error | null) => void): Promise<Client> | void {
-    const ready = this.#connect();
-    if (done === undefined) return ready;
-    const failure = ready.then(
-      () => null,
-      (error: unknown) => error as Error,
-    );
-    void failure.then(done);
+    if (done === undefined) return this.#connect();
+    callbackify(() => this.#connect())(done);
   }
 
   async #connect(): Promise<Client> {

@@ -1,20 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto';
-import {
-  access,
-  constants,
-  mkdir,
-  open,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  stat,
-} from 'node:fs/promises';
+import { access, constants, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 import { errorCode } from '../domain/error-code.js';
 import { exportChunks, type ExportFormat } from '../export/index.js';
+import { makeFolders } from '../store/embedded/place.js';
 import type { TextRow } from '../store/text-cursor.js';
 import { rowsOf, nullIfEmpty } from './lines.js';
 import {
@@ -215,7 +206,7 @@ class FolderTarget implements Target {
 
   /** Runs `work` while no other process can change the view's state. @throws {MovedError} */
   async #withPosition<T>(view: string, { token }: Position, work: () => Promise<T>): Promise<T> {
-    await mkdir(join(this.folder, view), { recursive: true });
+    await makeFolders(join(this.folder, view));
     const lock = join(this.folder, view, '.lock');
     while (!(await takeLock(lock))) await pause(LOCK_RETRY_MS);
     try {
@@ -258,7 +249,7 @@ class FolderTarget implements Target {
   /** Replaces a file atomically: readers see the old one or the new one. */
   async #replace(view: string, name: string, content: object): Promise<void> {
     const path = join(this.folder, view, name);
-    await mkdir(dirname(path), { recursive: true });
+    await makeFolders(dirname(path));
     await writeDraft(path, async (draft) => {
       const file = await open(draft, 'w', 0o644);
       try {
@@ -302,7 +293,7 @@ class FolderTarget implements Target {
     const nonEmpty = await nullIfEmpty(lines);
     if (nonEmpty === null) return null;
     const place = join(view, new Date().toISOString().slice(0, 10));
-    await mkdir(join(this.folder, place), { recursive: true });
+    await makeFolders(join(this.folder, place));
     const name = `part-${String(number).padStart(6, '0')}`;
     const shown = key === null ? columns : [...columns, { name: DELETED, type: 'boolean' }];
     const part = await writeDraft(join(this.folder, place, `.${name}`), async (draft) => {

@@ -8,6 +8,7 @@ import {
   explainFileError,
   files,
   findPlace,
+  makeFolders,
   makeOwnFolder,
   type Place,
   pointerOf,
@@ -52,7 +53,7 @@ export async function createPlace(
   const pointer = pointerOf(dataDir);
   const user = await findServiceUser();
   try {
-    await mkdir(dirname(pointer), { recursive: true });
+    await makeFolders(dirname(pointer));
     for (const folder of [dirname(pointer), ...(user === null ? [] : [systemFolder])]) {
       const draft = await makeDraft(folder, user, folder !== dirname(pointer));
       if (draft === null) continue;

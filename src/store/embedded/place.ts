@@ -9,7 +9,7 @@ import {
   stat,
   writeFile,
 } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { errorCode } from '../../domain/error-code.js';
 import { DiskFullError, EmbeddedStartError, StoreError } from '../errors.js';
 import { isRoot, type ServiceUser, userName } from './service-user.js';
@@ -125,10 +125,28 @@ export async function writePrivate(path: string, text: string): Promise<void> {
   await writeFile(path, text, { mode: 0o600, flush: true });
 }
 
+/**
+ * Creates a folder and its parents. Node's `recursive` never returns in a folder that can't have new entries, such as
+ * `/proc`.
+ * @returns false if the folder existed
+ */
+export async function makeFolders(path: string): Promise<boolean> {
+  const isFolder = async (): Promise<boolean> =>
+    (await unlessMissing(stat(path)))?.isDirectory() === true;
+  if (await isFolder()) return false;
+  if (dirname(path) !== path) await makeFolders(dirname(path));
+  try {
+    await mkdir(path);
+    return true;
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST' && (await isFolder())) return false;
+    throw error;
+  }
+}
+
 /** Creates a folder that only we can change. @returns false if it exists and somebody else can change it */
 export async function makeOwnFolder(path: string): Promise<boolean> {
-  const made = await mkdir(path, { recursive: true });
-  if (made !== undefined) await chmod(path, 0o755);
+  if (await makeFolders(path)) await chmod(path, 0o755);
   const found = await lstat(path);
   return found.isDirectory() && found.uid === process.geteuid?.() && (found.mode & 0o022) === 0;
 }

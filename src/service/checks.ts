@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import type { Config } from '../config/index.js';
 import { bytes } from '../domain/units.js';
 import { migrationState, type MigrationState } from '../store/migrate.js';
-import { describeDatabase, type DatabaseInfo } from '../store/open.js';
+import { describeDatabase, findRefusedWrite, type DatabaseInfo } from '../store/open.js';
 import { storeRole } from '../store/read-only.js';
 
 /** The result of one check of `doctor`. */
@@ -51,7 +51,7 @@ export function settingsProblem(text: string): Check {
 }
 
 /**
- * Checks a database without changing it.
+ * Checks a database. Tries writes, but rolls them back.
  * @param shown its address or folder, without its password
  * @returns the checks, and whether the database can be used without a migration
  * @throws the driver's error when the database can't be queried
@@ -66,13 +66,21 @@ export async function databaseChecks(
   const state = await migrationState(url);
   const look = await describeDatabase(url, signal);
   const { isPowerful } = await storeRole(url, signal);
+  const isUsable = state.pending.length + state.unknown.length === 0;
+  const rights = rightsCheck(look, state, config);
+  const refused = isUsable && rights === null ? await findRefusedWrite(url, signal) : null;
   const checks = [
     ok(`store: ${shown}, PostgreSQL ${look.version}, ${bytes(look.bytes)}`),
     isPowerful ? powerfulRole(look) : null,
-    rightsCheck(look, state, config),
+    rights,
+    refused &&
+      failed(
+        `store: its role ${look.role} may not ${refused.what} (${refused.why})`,
+        'grant it, or use the role that owns the database in DATABASE_URL',
+      ),
     schemaCheck(state),
   ].filter((check) => check !== null);
-  return { checks, isUsable: state.pending.length + state.unknown.length === 0 };
+  return { checks, isUsable };
 }
 
 function powerfulRole({ role }: DatabaseInfo): Check {

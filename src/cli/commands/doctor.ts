@@ -34,7 +34,7 @@ export function add(program: Command): void {
   const alert = new Option('--alert', 'also send a test alert through each configured channel');
   describeCommand(program.command('doctor'), {
     about:
-      'Checks everything that a run needs, and says how to solve each problem. It changes nothing. It makes at most three requests to each seller’s marketplace: account, beginning of the list, one item.',
+      'Checks everything that a run needs, and says how to solve each problem. It leaves nothing behind. It makes at most three requests to each seller’s marketplace: account, beginning of the list, one item.',
     examples: ['seller-mirror doctor --seller main', 'seller-mirror doctor --alert'],
     more: 'Exit codes: 0 no check failed, 1 a check failed, 2 the configuration is invalid',
     options: ['json', 'seller', alert],
@@ -121,7 +121,7 @@ interface StoreFound {
   close(): Promise<void>;
 }
 
-/** Checks the store without changing it: does not create a missing database. */
+/** Checks the store. Does not create a missing database. */
 export async function checkStore(config: Config, signal: AbortSignal): Promise<StoreFound> {
   const { databaseUrl, dataDir } = config;
   let url = databaseUrl?.reveal() ?? null;
@@ -151,7 +151,7 @@ export async function checkStore(config: Config, signal: AbortSignal): Promise<S
   }
 }
 
-/** Checks the queue and its server's settings. Writes a key that expires in a minute. */
+/** Checks that the queue can work, by one write of each kind, and its server’s settings. */
 async function checkQueue(config: Config): Promise<readonly Check[]> {
   if (config.redis === null) return [ok('queue: in the database; REDIS_URL is not set')];
   const warnings: string[] = [];
@@ -168,7 +168,7 @@ async function checkQueue(config: Config): Promise<readonly Check[]> {
   try {
     await queues.ping();
     const advice = warnings.map((text) => warning(`queue: ${text}`, 'see redis.conf'));
-    return [ok('queue: Redis answers'), ...advice];
+    return [ok('queue: Redis answers, and its user may do what a queue needs'), ...advice];
   } catch (error) {
     if (!(error instanceof QueueError)) throw error;
     return [failed(`queue: ${error.message}`, error.remedy)];

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
 import { createRedisBackend } from 'bullmq';
 import type { RedisTarget } from '../../domain/redis-target.js';
@@ -18,9 +19,14 @@ export function redisServer(
   const client = openClient(target, applicationName, tuning);
   // BullMQ's workers wait for jobs on copies of the client. A command there may take `blockMs` longer.
   const blockingTuning = { ...tuning, commandMs: tuning.blockMs + tuning.commandMs };
-  // Their name, which BullMQ chooses, is how `getWorkers` finds them.
-  const duplicate = ({ connectionName = applicationName }: Options = {}): Redis | Cluster => {
-    const copy = openClient(target, connectionName, blockingTuning);
+  // They have a name by which `getWorkers` finds them; a cluster gets its options second.
+  const duplicate = (
+    options?: { readonly connectionName?: string },
+    cluster?: { readonly redisOptions?: { readonly connectionName?: string } },
+  ): Redis | Cluster => {
+    const { connectionName } = { ...options, ...cluster?.redisOptions };
+    const name = connectionName ?? applicationName;
+    const copy = openClient(target, name, blockingTuning);
     copy.on('error', () => undefined); // the client's own listener logs the same error
     return copy;
   };
@@ -51,6 +57,7 @@ export function redisServer(
       if (!(await becomesReady(client, tuning.connectMs))) throw unreachable();
     },
     prepare: async () => {
+      await tryCommands(client, prefix, where);
       for (const warning of await warningsOf(client)) log.warn(`${where}: ${warning}`);
     },
     // Writes, because a full server, a replica and any node of a cluster would answer PING.
@@ -125,10 +132,11 @@ const keepName: NonNullable<ClusterOptions['dnsLookup']> = (host, callback) => {
 };
 
 function nodeOptions(
-  { username, password, tls }: RedisTarget,
+  { mode, username, password, tls }: RedisTarget,
   applicationName: string,
   { connectMs, commandMs }: Tuning,
 ): Options {
+  const isSentinel = mode === 'sentinel';
   return {
     ...(username === null ? {} : { username }),
     ...(password === null ? {} : { password: password.reveal() }),
@@ -136,6 +144,9 @@ function nodeOptions(
     connectionName: applicationName.replaceAll(/\s+/g, '-'),
     connectTimeout: connectMs,
     keepAlive: 10_000,
+    // The check asks INFO, and the driver prints to the terminal if the user may not run it. Sentinels need it, to
+    // recognise a master. While a server loads its data, commands fail and are repeated.
+    enableReadyCheck: isSentinel,
     // Drop the connection if the server stops answering. A command that waits for a connection fails a bit later.
     socketTimeout: commandMs,
     commandTimeout: commandMs + 500,
@@ -159,6 +170,40 @@ function sentinelOptions(
     // No `failoverDetector`: with it, the client gives up for good if a failover is announced while it looks
     // for the master. Timeouts and the check of the master's role detect failovers too.
   };
+}
+
+/**
+ * Runs each kind of command that BullMQ needs on keys of our own, and removes them. A server that answers PING may refuse
+ * some to its user.
+ * @throws {QueueError} that names the refused command
+ */
+async function tryCommands(client: Redis | Cluster, prefix: string, where: string): Promise<void> {
+  const id = randomUUID();
+  const keys = ['key', 'stream', 'set'].map((name) => `{${prefix}}:doctor:${id}:${name}`);
+  const [key = '', stream = '', set = ''] = keys;
+  const kinds: readonly (readonly [string, () => Promise<unknown>])[] = [
+    ['write keys (SET)', () => client.set(key, '1', 'EX', 60)],
+    ['run scripts (EVAL)', () => client.eval('return redis.call("GET", KEYS[1])', 1, key)],
+    ['add to streams (XADD)', () => client.xadd(stream, '*', 'field', 'value')],
+    ['add to sorted sets (ZADD)', () => client.zadd(set, 0, 'member')],
+    ['wait for jobs (BZPOPMIN)', () => client.bzpopmin(set, 1)],
+    ['delete keys (DEL)', () => client.del(keys)],
+  ];
+  try {
+    for (const [what, run] of kinds) {
+      await run().catch((error: unknown) => {
+        const reason = errorText(error);
+        if (!/^(?:NOPERM|ERR unknown command|ERR .*not allowed)/.test(reason)) throw error;
+        throw new QueueError(
+          `${where}: its user may not ${what}`,
+          `Allow it, for example with ACL SETUSER the_user +@all ~{${prefix}}:*`,
+        );
+      });
+    }
+  } catch (error) {
+    await client.del(keys).catch(() => undefined);
+    throw error;
+  }
 }
 
 /** The oldest Redis with all commands that BullMQ uses. */
@@ -186,9 +231,15 @@ export function warningsIn(info: string): string[] {
   return warnings;
 }
 
-/** The warnings about all masters. A master that doesn't answer INFO causes none. */
+/** The warnings about all masters. */
 async function warningsOf(client: Redis | Cluster): Promise<string[]> {
   const nodes = client instanceof Cluster ? client.nodes('master') : [client];
-  const infos = await Promise.all(nodes.map((node) => node.info().catch(() => '')));
-  return [...new Set(infos.flatMap(warningsIn))];
+  const warnings = await Promise.all(nodes.map((node) => node.info().then(warningsIn, unchecked)));
+  return [...new Set(warnings.flat())];
+}
+
+function unchecked(error: unknown): string[] {
+  return [
+    `its version and settings can’t be checked, because INFO failed (${errorText(error)}); version ${OLDEST_VERSION}, maxmemory-policy noeviction and appendonly yes are needed`,
+  ];
 }

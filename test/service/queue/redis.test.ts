@@ -92,8 +92,8 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
     onTestFinished(() => own.dispose());
     await own.command('ACL', 'SETUSER', 'weak', 'on', '>word', ...rules.split(' '));
     const target = redisTarget(own, { username: 'weak', password: new Secret('word') });
-    const { open } = redisQueue(target);
-    await expect((await open()).ping()).rejects.toThrow(`its user may not ${what}`);
+    const queues = await redisQueue(target).open();
+    await expect(queues.ping()).rejects.toThrow(`its user may not ${what}`);
     expect(await own.command('KEYS', '*')).toMatch(/^$|doctor.*:key$/);
   });
 

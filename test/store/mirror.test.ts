@@ -115,3 +115,12 @@ describe('openMirror', () => {
     expect(existsSync(dataDir)).toBe(false);
   });
 });
+
+describe('docs/prisma.md', () => {
+  it('shows a view as schema.prisma has it, because people copy it', () => {
+    const docs = readFileSync(new URL('../../docs/prisma.md', import.meta.url), 'utf8');
+    const [view = ''] = /^view .*?^}$/ms.exec(docs) ?? [];
+    expect(view).toContain('ReportingPriceChanges');
+    expect(SCHEMA).toContain(view);
+  });
+});

@@ -109,7 +109,7 @@ export const SETTINGS = {
   LOOKUPS_PER_RUN: wholeNumber(0, MAX_ITEMS)
     .prefault('100')
     .describe(
-      'Maximum unlisted items looked up in one run, twice if denied; 0: none, so nothing is removed',
+      'Maximum unlisted items looked up in one run; 0: none, so nothing is removed',
     ),
   SYNC_CRON: cron
     .prefault('0 2 * * *')

@@ -99,14 +99,22 @@ export class KnownItems {
     return ids;
   }
 
-  /** The id of a listed item, preferably one with a readable record; null if the list is empty. */
-  anyListed(): number | null {
-    let unreadable: number | null = null;
-    for (let slot = 0; slot < this.#size; slot++) {
-      if (this.isListed(slot)) return this.#idAt(slot);
-      if (this.#isNamed(slot)) unreadable ??= this.#idAt(slot);
+  /** Whether the list names any item. */
+  isAnyNamed(): boolean {
+    return this.listedIds(1).length > 0;
+  }
+
+  /** Ids of up to `most` listed items, from all parts of the list; those with a readable record come first. */
+  listedIds(most: number): number[] {
+    const [readable, others]: [number[], number[]] = [[], []];
+    const step = Math.max(1, Math.floor(this.#size / most / 2));
+    for (let start = 0; start < step && readable.length < most; start++) {
+      for (let slot = start; slot < this.#size && readable.length < most; slot += step) {
+        if (this.isListed(slot)) readable.push(this.#idAt(slot));
+        else if (this.#isNamed(slot) && others.length < most) others.push(this.#idAt(slot));
+      }
     }
-    return unreadable;
+    return [...readable, ...others].slice(0, most);
   }
 
   /** Items by their state before this run. */

@@ -7,10 +7,26 @@ export interface RemovalGuard {
   readonly percent: number;
 }
 
+/*
+ * What becomes of a known item. Absence from the list is the first sign that it is gone, a denial in a proven
+ * window the second.
+ *
+ * | In tonight's list | Its look-up              | The removal guard | A person | State   |
+ * | ----------------- | ------------------------ | ----------------- | -------- | ------- |
+ * | yes               | not made                 |                   |          | live    |
+ * | no                | found                    |                   |          | live    |
+ * | no                | denied in a window: gone | allows it         |          | removed |
+ * | no                | gone                     | holds the run     | none yet | missing |
+ * | no                | gone                     |                   | approves | removed |
+ * | no                | gone                     |                   | rejects  | missing |
+ * | no                | anything else, or none   |                   |          | missing |
+ *
+ * A removed item is not looked up. It is live again when a list or `sync item` has it.
+ */
+
 /**
- * The outcome of looking up one unlisted item. Only a `gone` item may be removed: it was denied twice, the
- * second time after a witness was found if there is any, and the key was proven before and after. A `denied` item was
- * denied without all of this.
+ * The outcome of looking up one item. `gone`: denied between two proofs of the key. `denied`: without such
+ * proof, or for the first time after look-ups had found it. Only an item that is gone may be removed.
  */
 export type LookupOutcome = 'found' | 'gone' | 'denied' | 'unanswered';
 

@@ -1,46 +1,47 @@
 import type { Json } from '../domain/item.js';
-import { completeMedia, prepareAnswer } from '../domain/prepare-item.js';
-import { describeFailure } from '../domain/reply.js';
-import { problemOf, RunProblem } from './problem.js';
+import { findOtherLiveItems } from '../store/removals.js';
 import { verifyAccount } from './account.js';
-import { inSession, noteTolerated, performRun, type RunContext } from './run.js';
-import { findOtherLiveItem } from '../store/removals.js';
+import { problemOf, RunProblem } from './problem.js';
+import { inSession, performRun, type RunContext } from './run.js';
+import { stageFound } from './sync-items.js';
 import type { RunDeps, RunReport } from './types.js';
+import { lookUp } from './unlisted.js';
 
 /**
- * Mirrors one item. Removes a known item only if it is denied twice between two checks of the key, with
- * another known item found in between. An item that was never mirrored is reported as not found.
+ * Mirrors one item. Removes a known item only if it is denied, and denied again in a proven window. An item
+ * that was never mirrored is reported as not found.
  */
 export function syncItem(deps: RunDeps, id: number, signal: AbortSignal): Promise<RunReport> {
   return performRun(deps, 'item', signal, async (run) => {
     deps.onProgress?.({ phase: 'account' });
-    await verifyAccount(run);
-    let reply = await deps.marketplace.item(id, { signal });
-    if (reply.kind === 'denied') {
-      await checkWitness(run, id);
-      reply = await deps.marketplace.item(id, { signal });
-    }
-    if (reply.kind === 'answered') {
-      noteTolerated(run, reply.data.tolerated);
-      await saveItem(run, id, reply.data.raw);
-    } else if (reply.kind === 'denied') {
-      await verifyAccount(run);
-      await removeItem(run, id);
-    } else {
-      throw problemOf(reply);
-    }
+    const { value } = await verifyAccount(run);
+    const reply = await deps.marketplace.item(id, { signal });
+    if (reply.kind === 'answered') await saveItem(run, id, reply.data.raw);
+    else if (reply.kind === 'denied') await lookAgain(run, id, value.username);
+    else throw problemOf(reply);
     return 'succeeded';
   });
+}
+
+async function lookAgain(run: RunContext, id: number, account: string): Promise<void> {
+  const witnesses = await findOtherLiveItems(run.lock, id);
+  const choice = { ids: [id], gone: [], hidden: [] };
+  const lookups = await lookUp(run, { ...choice, account, witnesses });
+  const { outcomes, found, warnings, failure } = lookups;
+  const raw = found.get(id);
+  if (raw !== undefined) return saveItem(run, id, raw);
+  if (outcomes.get(id) === 'gone') return removeItem(run, id);
+  if (failure !== null && failure.kind !== 'denied') throw problemOf(failure);
+  const message = `item ${id} was denied, which proves nothing: ${warnings.at(-1) ?? 'no answer'}`;
+  const remedy = 'mirror the whole catalogue with `seller-mirror sync items`; nothing was removed';
+  throw new RunProblem('unavailable', message, remedy);
 }
 
 async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
   const { counts } = run;
   await inSession(run, async (session) => {
-    const stored = (await session.rawRecords([id])).get(id);
-    const preparation = prepareAnswer(completeMedia(raw, stored));
-    if (!preparation.ok) throw new Error(`a decoded item can’t be prepared: ${preparation.reason}`);
     counts.listed = 1;
-    await session.stageItems([preparation.prepared]);
+    await stageFound(run, session, new Map([[id, raw]]));
     const applied = await session.apply();
     counts.added = applied.added;
     counts.changed = applied.changed;
@@ -48,20 +49,6 @@ async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
     counts.restored = applied.restored;
     counts.unchanged = applied.added + applied.changed + applied.extraChanged === 0 ? 1 : 0;
   });
-}
-
-/** @throws {RunProblem} when another live item can't be looked up; without another, when the key is bad */
-async function checkWitness(run: RunContext, id: number): Promise<void> {
-  const witness = await findOtherLiveItem(run.lock, id);
-  if (witness === null) return void (await verifyAccount(run));
-  const reply = await run.deps.marketplace.item(witness, { signal: run.signal });
-  if (reply.kind === 'answered') return;
-  if (reply.kind !== 'denied') throw problemOf(reply);
-  throw new RunProblem(
-    'unavailable',
-    `item ${id} was denied, but so was item ${witness}, which was live: ${describeFailure(reply)}`,
-    'mirror the whole catalogue with `seller-mirror sync items`; nothing was removed',
-  );
 }
 
 async function removeItem(run: RunContext, id: number): Promise<void> {

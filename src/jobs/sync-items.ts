@@ -1,20 +1,26 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeWide, wideChanges } from '../domain/changes.js';
+import type { Json } from '../domain/item.js';
 import { planRemovals, type RemovalPlan } from '../domain/removals.js';
 import { isTransient } from '../marketplace/retry.js';
 import { ListBroken, type ItemList } from '../marketplace/types.js';
+import { completeMedia, prepareAnswer, type PreparedItem } from '../domain/prepare-item.js';
 import { readDecisions } from '../store/decisions.js';
+import { chooseLookups } from '../store/removals.js';
 import { ItemSession } from '../store/session.js';
 import { syncAccount, verifyAccount, type AccountDetails } from './account.js';
 import { ListWriter } from './list-writer.js';
-import { lookUp, type Lookups, type Unlisted } from './unlisted.js';
+import { lookUp, type Lookups } from './unlisted.js';
 import { describeHeld, problemOf, RunProblem } from './problem.js';
-import { performRun, resetCounts, type RunContext } from './run.js';
+import { noteTolerated, performRun, resetCounts, type RunContext } from './run.js';
 import type { RunDeps, RunReport } from './types.js';
 
 /** Requests for a list that breaks off, in one run. */
 const LIST_ATTEMPTS = 3;
 const LIST_PAUSE_MS = 1_000;
+
+/** Listed items that serve as witnesses, in turn. */
+const WITNESSES = 20;
 
 const NO_ITEMS =
   'the marketplace lists no items, which it also does for an account with exactly one item; so known items are looked up one by one, and a single item can be mirrored with `seller-mirror sync item ID`';
@@ -31,11 +37,9 @@ export function syncItems(
   account: AccountDetails | null = null,
 ): Promise<RunReport> {
   return performRun(deps, 'items', signal, async (run) => {
-    if (account === null) {
-      deps.onProgress?.({ phase: 'account' });
-      await verifyAccount(run);
-    }
-    return mirrorItems(run);
+    if (account === null) deps.onProgress?.({ phase: 'account' });
+    const { value } = account ?? (await verifyAccount(run));
+    return mirrorItems(run, value.username);
   });
 }
 
@@ -49,7 +53,7 @@ export async function* syncSeller(deps: RunDeps, signal: AbortSignal): AsyncGene
 }
 
 /** Repeats everything when the list breaks off. */
-async function mirrorItems(run: RunContext): Promise<'succeeded' | 'held'> {
+async function mirrorItems(run: RunContext, account: string): Promise<'succeeded' | 'held'> {
   for (let attempt = 1; ; attempt++) {
     const list = await requestList(run);
     const session = new ItemSession(run.lock, run.stamp);
@@ -57,7 +61,7 @@ async function mirrorItems(run: RunContext): Promise<'succeeded' | 'held'> {
       resetCounts(run);
       run.tolerated.clear();
       const unlisted = await readList(run, session, list);
-      const lookups = await lookUp(run, unlisted);
+      const lookups = await lookUpUnlisted(run, unlisted, account);
       run.deps.onProgress?.({ phase: 'write' });
       return await store(run, session, unlisted, lookups);
     } catch (error) {
@@ -71,6 +75,18 @@ async function mirrorItems(run: RunContext): Promise<'succeeded' | 'held'> {
     const pauseMs = (run.deps.listPauseMs ?? LIST_PAUSE_MS) * attempt * (0.5 + Math.random());
     await sleep(pauseMs, undefined, { signal: run.signal });
   }
+}
+
+/** What the list says about known items. */
+interface Unlisted {
+  /** Present items that the list does not name. */
+  readonly ids: readonly number[];
+  /** How many items were present before. */
+  readonly present: number;
+  /** False when the marketplace sent "no items" instead of a list. */
+  readonly hadList: boolean;
+  /** Items that the list names. */
+  readonly witnesses: readonly number[];
 }
 
 /** Null if the marketplace says that there are no items. */
@@ -104,10 +120,32 @@ async function readList(
     checkQuarantined(run, writer.firstReason);
     noteDuplicates(run);
     for (const name of list.tolerated()) run.tolerated.set(name, 1);
-    if (known.anyListed() !== null) session.markListLoaded();
+    if (known.isAnyNamed()) session.markListLoaded();
   }
-  const [ids, witness] = [known.unlisted(), known.anyListed()];
-  return { ids, present, hadList: list !== null, witness };
+  const witnesses = known.listedIds(WITNESSES);
+  return { ids: known.unlisted(), present, hadList: list !== null, witnesses };
+}
+
+/**
+ * Looks items up even if the run will be held: a person can then approve the removal.
+ * @throws {RunProblem} when there was no list, and look-ups could not prove that the items are gone
+ */
+async function lookUpUnlisted(
+  run: RunContext,
+  { ids, hadList, witnesses }: Unlisted,
+  account: string,
+): Promise<Lookups> {
+  const choice = await chooseLookups(run.lock, ids, run.deps.lookupsPerRun);
+  const lookups = await lookUp(run, { ...choice, account, witnesses });
+  const { outcomes, warnings, notBefore } = lookups;
+  run.warnings.push(...warnings);
+  const unknown = ids.filter((id) => !['found', 'gone'].includes(outcomes.get(id) ?? ''));
+  if (!hadList && unknown.length > 0) {
+    const why = run.warnings.splice(0).at(-1) ?? '';
+    const message = `the marketplace lists no items, and it is not proven that ${unknown.length} known ones are gone: ${why}`;
+    throw new RunProblem('unavailable', message, 'nothing was changed; try again later', notBefore);
+  }
+  return lookups;
 }
 
 async function readBatches(
@@ -159,10 +197,11 @@ async function store(
   const { ids, present } = unlisted;
   const { outcomes } = lookups;
   const decided = await readDecisions(lock, ids);
-  const found = { unlisted: ids, lookups: outcomes, witnessed: lookups.hasWitness };
-  const plan = planRemovals({ present, ...found, guard: deps.removalGuard, decided });
+  const { witnessed } = lookups;
+  const found = { unlisted: ids, lookups: outcomes, witnessed, decided };
+  const plan = planRemovals({ present, ...found, guard: deps.removalGuard });
 
-  await lookups.stageFound(run, session);
+  await stageFound(run, session, lookups.found);
   const applied = await session.apply();
   counts.added = applied.added;
   counts.changed = applied.changed;
@@ -185,6 +224,23 @@ async function store(
   for (const one of wide) warnings.push(describeWide(one));
   warnOfUnlisted(run, plan);
   return plan.held ? 'held' : 'succeeded';
+}
+
+/** Stages records that look-ups found. */
+export async function stageFound(
+  run: RunContext,
+  session: ItemSession,
+  found: ReadonlyMap<number, Json>,
+): Promise<void> {
+  const stored = await session.rawRecords([...found.keys()]);
+  const items: PreparedItem[] = [];
+  for (const [id, raw] of found) {
+    const preparation = prepareAnswer(completeMedia(raw, stored.get(id)));
+    if (!preparation.ok) throw new Error(`a decoded item can’t be prepared: ${preparation.reason}`);
+    noteTolerated(run, preparation.tolerated);
+    items.push(preparation.prepared);
+  }
+  await session.stageItems(items);
 }
 
 function warnOfUnlisted({ held, warnings }: RunContext, plan: RemovalPlan): void {

@@ -1,219 +1,219 @@
-import type { Json } from '../domain/item.js';
-import { completeMedia, prepareAnswer, type PreparedItem } from '../domain/prepare-item.js';
+import type { Item, Json } from '../domain/item.js';
+import { spacingOf } from '../domain/budget.js';
 import type { LookupOutcome } from '../domain/removals.js';
-import { describeFailure } from '../domain/reply.js';
-import { chooseLookups, recordLookups, type LookupChoice } from '../store/removals.js';
-import type { ItemSession } from '../store/session.js';
-import { RunProblem, retryTime } from './problem.js';
-import { verifyAccount } from './account.js';
-import { noteTolerated, type RunContext } from './run.js';
+import { describeFailure, type Failure, type Reply } from '../domain/reply.js';
+import type { BadProof, GoodProof, KeyHolder, Witness } from '../marketplace/prove-key.js';
+import { checksPerWindow, provenWindow, type WindowFault } from '../marketplace/proven-window.js';
+import type { CallOptions, Sourced } from '../marketplace/types.js';
+import { recordLookups, type LookupChoice } from '../store/removals.js';
+import { retryTime } from './problem.js';
+import type { RunContext } from './run.js';
 
-export interface Unlisted {
-  /** Present items that the list does not name. */
-  readonly ids: readonly number[];
-  /** How many items were present before. */
-  readonly present: number;
-  /** False when the marketplace sent "no items" instead of a list. */
-  readonly hadList: boolean;
-  /** An item that the list names; null: none. Its look-up must succeed, or denials prove nothing. */
-  readonly witness: number | null;
+/** What look-ups found out. */
+export interface Lookups {
+  /** Items that were not asked have none. */
+  readonly outcomes: ReadonlyMap<number, LookupOutcome>;
+  /** Records of found items. */
+  readonly found: ReadonlyMap<number, Json>;
+  /** Whether any item was found, or is listed. */
+  readonly witnessed: boolean;
+  /** Why some items are not proven to be gone; the last one is the most telling. */
+  readonly warnings: readonly string[];
+  /** The reply that ended the look-ups early; null: none did. */
+  readonly failure: Failure | null;
+  /** When the marketplace allows a retry, milliseconds since 1970; null when it did not say. */
+  readonly notBefore: number | null;
+}
+
+interface LookupInput extends LookupChoice {
+  /** User name of the account that the run's key opened. */
+  readonly account: string;
+  /** Items that the marketplace must find, or denials prove nothing: listed ones. */
+  readonly witnesses: readonly number[];
 }
 
 /**
- * Looks up each item that the list does not name, also if the run will be held: a person can then approve
- * the removal. Items proven to be gone are recorded at once, so that an interruption loses at most one batch;
- * nothing else is written.
- * @throws {RunProblem} when there was no list, and look-ups could not prove that the items are gone
+ * Looks up items in proven windows: only a denial between two proofs of the key says that an item is gone.
+ * Proven denials are recorded at once, so that an interruption loses at most one window; nothing else is
+ * written.
  */
-export async function lookUp(run: RunContext, unlisted: Unlisted): Promise<Lookups> {
-  const { deps, lock, warnings } = run;
-  const { ids, hadList } = unlisted;
-  const chosen = await chooseLookups(lock, ids, deps.lookupsPerRun);
-  const lookups = new Lookups(run, unlisted, chosen);
+export async function lookUp(run: RunContext, input: LookupInput): Promise<Lookups> {
+  const lookups = new LookupsOfRun(run, input);
   await lookups.perform();
-  const { outcomes, notBefore } = lookups;
-  const unknown = [...outcomes.values()].filter((is) => is !== 'found' && is !== 'gone').length;
-  if (!hadList && unknown > 0) {
-    const why = warnings.splice(0).at(-1) ?? '';
-    const message = `the marketplace lists no items, and it is not proven that ${unknown} known ones are gone: ${why}`;
-    throw new RunProblem('unavailable', message, 'nothing was changed; try again later', notBefore);
-  }
   return lookups;
 }
 
-/** Items looked up and confirmed together. */
-const BATCH_ITEMS = 25;
-/** Extra requests of a batch: one for the witness, one for the account. */
-const PROOFS_PER_BATCH = 2;
-/** Stop looking up after this many failures in a row. */
+/** Stop asking after this many failures in a row. */
 const MAX_FAILURES_IN_ROW = 3;
+/** A window in which the key came into doubt is made once more: the doubt may have been a passing one. */
+const ATTEMPTS = 2;
+/** Requests for two proofs, each of account details and a witness. */
+const REQUESTS_FOR_PROOFS = 4;
 
-/** The look-ups of one run. What an interrupted run proved in the last hour is reused. */
-export class Lookups {
+type ItemReply = Reply<Sourced<Item>>;
+
+class LookupsOfRun implements Lookups {
   readonly outcomes: Map<number, LookupOutcome>;
-  /** When the marketplace allows a retry, milliseconds since 1970; null when it did not say. */
+  readonly found = new Map<number, Json>();
+  readonly warnings: string[] = [];
+  failure: Failure | null = null;
   notBefore: number | null = null;
   readonly #run: RunContext;
-  readonly #ids: readonly number[];
+  readonly #input: LookupInput;
+  readonly #hidden: ReadonlySet<number>;
+  readonly #witnesses: number[];
+  #nextWitness = 0;
+  readonly #spacingMs: number;
+  readonly #total: number;
   readonly #leastMs: number | null;
-  /** True once this run makes no more look-ups. */
-  #isOver = false;
-  /** False once this run can't confirm further denials. */
-  #canConfirm = true;
-  /** Records of found items. */
-  readonly #found = new Map<number, Json>();
-  #witness: { readonly id: number; readonly why: string } | null;
   /** Items that need no second look-up if the run is interrupted now. */
   #saved: number;
-  readonly #total: number;
-  #failuresInRow = 0;
+  #asked = 0;
+  #failures: Failure[] = [];
 
-  constructor(run: RunContext, { witness }: Unlisted, { ids, gone }: LookupChoice) {
+  constructor(run: RunContext, input: LookupInput) {
+    const { ids, gone, hidden, witnesses } = input;
     this.#run = run;
-    this.#ids = ids;
+    this.#input = input;
+    this.#hidden = new Set(hidden);
+    this.#witnesses = [...witnesses];
     this.outcomes = new Map(gone.map((id) => [id, 'gone']));
     this.#saved = gone.length;
     this.#total = gone.length + ids.length;
-    this.#witness = witness === null ? null : { id: witness, why: 'is listed' };
-    // If all items are denied, each takes two requests.
-    const batches = Math.ceil(ids.length / BATCH_ITEMS);
-    const requests = 2 * ids.length + PROOFS_PER_BATCH * batches;
     const rate = run.deps.requestsPerMinute;
+    this.#spacingMs = rate === 0 ? 0 : spacingOf(rate);
+    const windows = Math.ceil(ids.length / checksPerWindow(this.#spacingMs));
+    const requests = ids.length + REQUESTS_FOR_PROOFS * windows;
     this.#leastMs = rate === 0 ? null : (requests * 60_000) / rate;
   }
 
-  /** Whether an item was listed or found. */
-  get hasWitness(): boolean {
-    return this.#witness !== null || [...this.outcomes.values()].includes('found');
+  get witnessed(): boolean {
+    return this.#witnesses.length > 0;
   }
 
-  /** Looks up and confirms batch by batch. */
   async perform(): Promise<void> {
-    for (let at = 0; at < this.#ids.length && !this.#isOver; at += BATCH_ITEMS) {
-      const ids = this.#ids.slice(at, at + BATCH_ITEMS);
-      await this.#lookUp(ids, 0);
-      await this.#confirmDenials(ids);
-      await this.#saveDenials();
-      this.#saved += ids.length;
+    const { ids } = this.#input;
+    const size = checksPerWindow(this.#spacingMs);
+    let opening: GoodProof | null = null;
+    for (let at = 0; at < ids.length; at += size) {
+      const asked = ids.slice(at, at + size);
+      for (let attempt = 1; ; attempt++) {
+        const { fault, after } = await this.#window(asked, opening);
+        opening = after;
+        const [first] = this.#failures;
+        if (this.#failures.length >= MAX_FAILURES_IN_ROW && first !== undefined) {
+          return this.#endEarly(describeFailure(first), first);
+        }
+        if (fault === null) break;
+        const isPassing = fault.kind === 'slow' || fault.kind === 'doubt' || isDenial(fault);
+        if (!isPassing || attempt === ATTEMPTS) {
+          const reply = failureOf(fault) ?? first ?? null;
+          return this.#endEarly(describeFault(fault, reply), reply);
+        }
+      }
+      this.#saved += asked.length;
     }
   }
 
-  /** Found items are left out: their content is stored at the end of the run. */
-  async #saveDenials(): Promise<void> {
-    const denials = [...this.outcomes].filter(([, outcome]) => outcome !== 'found');
-    await recordLookups(this.#run.lock.client, this.#run.stamp, new Map(denials));
-  }
-
-  /** Stages the records of found items. */
-  async stageFound(run: RunContext, session: ItemSession): Promise<void> {
-    const stored = await session.rawRecords([...this.#found.keys()]);
-    const items: PreparedItem[] = [];
-    for (const [id, raw] of this.#found) {
-      const preparation = prepareAnswer(completeMedia(raw, stored.get(id)));
-      if (!preparation.ok) continue;
-      noteTolerated(run, preparation.tolerated);
-      items.push(preparation.prepared);
-    }
-    await session.stageItems(items);
-  }
-
-  /**
-   * Looks items up one by one and records the outcomes.
-   * @param done items of the batch that are done; one look-up counts as half an item
-   */
-  async #lookUp(ids: readonly number[], done: number): Promise<void> {
-    const { deps, lock, signal, warnings } = this.#run;
-    for (const [n, id] of ids.entries()) {
-      lock.assertHeld();
-      this.#reportProgress(done + n / 2);
-      const reply = await deps.marketplace.item(id, { signal });
+  /** Asks for those items of a window that were neither found nor proven to be gone. */
+  async #window(
+    ids: readonly number[],
+    opening: GoodProof | null,
+  ): Promise<{ readonly fault: WindowFault | null; readonly after: GoodProof | null }> {
+    const { deps, signal } = this.#run;
+    this.#asked = 0;
+    const open = ids.filter((id) => !this.found.has(id) && this.outcomes.get(id) !== 'gone');
+    const checks = open.map((id) => ({ id, ask: (options: CallOptions) => this.#ask(id, options) }));
+    const options = { signal, opening, spacingMs: this.#spacingMs };
+    const window = await provenWindow<Sourced<Item>, (typeof checks)[number]>(
+      deps.marketplace,
+      checks,
+      this.#holder(),
+      options,
+    );
+    for (const { check, reply } of window.answers) {
       if (reply.kind === 'answered') {
-        this.outcomes.set(id, 'found');
-        this.#found.set(id, reply.data.raw);
-        this.#witness ??= { id, why: 'was found a moment ago' };
-        this.#failuresInRow = 0;
-        continue;
-      }
-      this.outcomes.set(id, reply.kind === 'denied' ? 'denied' : 'unanswered');
-      this.#failuresInRow = reply.kind === 'denied' ? 0 : this.#failuresInRow + 1;
-      const isPointless = reply.kind === 'refused' || reply.kind === 'limited';
-      if (isPointless || this.#failuresInRow === MAX_FAILURES_IN_ROW) {
-        warnings.push(`look-ups ended early: ${describeFailure(reply)}`);
-        this.notBefore = retryTime(reply);
-        this.#isOver = true;
-        return;
+        this.outcomes.set(check.id, 'found');
+        this.found.set(check.id, reply.data.raw);
+        this.#witnesses.push(check.id);
+      } else if (reply.kind === 'denied') {
+        const counts = window.fault === null && !this.#hidden.has(check.id);
+        this.outcomes.set(check.id, counts ? 'gone' : 'denied');
+      } else {
+        this.outcomes.set(check.id, 'unanswered');
       }
     }
+    // Found items are left out: their content is stored at the end of the run.
+    const denials = open.flatMap((id): [number, LookupOutcome][] => {
+      const outcome = this.outcomes.get(id);
+      return outcome === undefined || outcome === 'found' ? [] : [[id, outcome]];
+    });
+    await recordLookups(this.#run.lock.client, this.#run.stamp, new Map(denials));
+    return window;
   }
 
-  /**
-   * Marks denied items as gone if the witness is found, the items are denied again, and the key is
-   * still good. So a key that was bad for a while removes nothing.
-   */
-  async #confirmDenials(ids: readonly number[]): Promise<void> {
-    const denied = ids.filter((id) => this.outcomes.get(id) === 'denied');
-    // With `notBefore`, the server has asked for a pause.
-    if (denied.length === 0 || !this.#canConfirm || this.notBefore !== null) return;
-    if (!(await this.#isWitnessFound())) return;
-    // If the second look-up does not reach an item, it is not known to be gone.
-    for (const id of denied) this.outcomes.set(id, 'unanswered');
-    await this.#lookUp(denied, ids.length - denied.length / 2);
-    const wrong = denied.find((id) => this.outcomes.get(id) === 'found');
-    if (wrong !== undefined) {
-      this.#discardDenials(`item ${wrong} was denied, and found a moment later`);
-      return;
-    }
-    const deniedAgain = denied.filter((id) => this.outcomes.get(id) === 'denied');
-    if (deniedAgain.length === 0 || !(await this.#isKeyGood())) return;
-    for (const id of deniedAgain) this.outcomes.set(id, 'gone');
+  async #ask(id: number, options: CallOptions): Promise<ItemReply> {
+    const [last] = this.#failures;
+    // The marketplace is down: what is left of the window needs no request.
+    if (this.#failures.length >= MAX_FAILURES_IN_ROW && last !== undefined) return last;
+    this.#run.lock.assertHeld();
+    this.#reportProgress(this.#asked++);
+    const reply = await this.#run.deps.marketplace.item(id, options);
+    const isFailure = reply.kind !== 'answered' && reply.kind !== 'denied';
+    this.#failures = isFailure ? [reply, ...this.#failures] : [];
+    return reply;
   }
 
-  /** Looks up the witness; without one, checks the key. */
-  async #isWitnessFound(): Promise<boolean> {
-    if (this.#witness === null) return this.#isKeyGood();
-    const { id, why } = this.#witness;
-    const reply = await this.#run.deps.marketplace.item(id, { signal: this.#run.signal });
-    if (reply.kind === 'answered') return true;
-    const reason = `item ${id}, which ${why}, can’t be looked up either: ${describeFailure(reply)}`;
-    if (reply.kind === 'denied') this.#discardDenials(reason);
-    else this.#stopConfirming(reason, retryTime(reply));
-    return false;
+  #holder(): KeyHolder {
+    return { account: this.#input.account, nextWitness: () => this.#witness() };
   }
 
-  async #isKeyGood(): Promise<boolean> {
-    try {
-      await verifyAccount(this.#run);
-      return true;
-    } catch (error) {
-      if (!(error instanceof RunProblem)) throw error;
-      const reason = `the API key failed its second check: ${error.message}`;
-      this.#stopConfirming(reason, error.problem.notBefore);
-      // With a refused key, every further look-up would be denied.
-      if (error.problem.permanent) this.#isOver = true;
-      return false;
-    }
+  /** Another one each time, so that no cache vouches for everything. */
+  #witness(): Witness | null {
+    const { length } = this.#witnesses;
+    const id = this.#witnesses[this.#nextWitness++ % Math.max(1, length)];
+    const { marketplace } = this.#run.deps;
+    return id === undefined ? null : { ask: (options) => marketplace.item(id, options) };
   }
 
-  /** Look-ups deny items that exist, so earlier denials prove nothing either. */
-  #discardDenials(reason: string): void {
-    for (const [id, outcome] of this.outcomes) {
-      if (outcome === 'gone') this.outcomes.set(id, 'denied');
-    }
-    this.#stopConfirming(reason, null);
-  }
-
-  #stopConfirming(reason: string, notBefore: number | null): void {
+  #endEarly(why: string, reply: Failure | null): void {
     const isAnyGone = [...this.outcomes.values()].includes('gone');
-    const effect = isAnyGone ? 'some denied items were not removed' : 'nothing was removed';
-    this.#run.warnings.push(`${effect}, since ${reason}`);
-    this.#canConfirm = false;
-    this.notBefore = notBefore;
-    if (notBefore !== null) this.#isOver = true;
+    const effect = isAnyGone ? 'some unlisted items were not removed' : 'nothing was removed';
+    this.warnings.push(`look-ups ended early and ${effect}: ${why}`);
+    this.failure = reply;
+    this.notBefore = reply === null ? null : retryTime(reply);
   }
 
   #reportProgress(done: number): void {
     const [saved, total, leastMs] = [this.#saved, this.#total, this.#leastMs];
-    const progress = { done: Math.floor(saved + done), total, saved, leastMs };
-    this.#run.deps.onProgress?.({ phase: 'look-up', ...progress });
+    this.#run.deps.onProgress?.({ phase: 'look-up', done: saved + done, total, saved, leastMs });
   }
+}
+
+function isDenial(fault: WindowFault): boolean {
+  return fault.kind === 'proof' && fault.proof.reason === 'witness-denied';
+}
+
+/** The reply to a proof; null if it was about an item, or an answer. */
+function failureOf(fault: WindowFault): Failure | null {
+  const reply = fault.kind === 'proof' ? fault.proof.reply : null;
+  return reply === null || reply.kind === 'answered' ? null : reply;
+}
+
+const DOUBTS: Readonly<Record<BadProof['reason'], string>> = {
+  'witness-denied': 'listed items can’t be looked up either',
+  refused: 'the marketplace refused the API key',
+  'no-api': 'the marketplace sent a page instead of an answer',
+  'another-account': 'the API key opened another account',
+  'mixed-up': 'an answer was about another item',
+  limited: 'the marketplace asked for a pause',
+  unavailable: 'the marketplace did not answer',
+  unreadable: 'an answer could not be read',
+};
+
+function describeFault(fault: WindowFault, reply: Failure | null): string {
+  if (fault.kind === 'slow') return 'the look-ups between two proofs of the API key took too long';
+  if (reply !== null && !isDenial(fault)) return describeFailure(reply);
+  if (fault.kind === 'pause') return DOUBTS.limited;
+  return fault.kind === 'doubt' ? DOUBTS[fault.reason] : DOUBTS[fault.proof.reason];
 }

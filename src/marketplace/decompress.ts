@@ -79,12 +79,15 @@ function isGzip(bytes: Buffer): boolean {
   return bytes[0] === 0x1f && bytes[1] === 0x8b;
 }
 
-/** True for UTF-8 without control characters. The last character may be cut. */
+/**
+ * True for UTF-8 without control characters, or with some after the beginning of JSON or a page: one broken
+ * record must not hide the others. The last character may be cut.
+ */
 function isText(bytes: Buffer): boolean {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: true });
     // eslint-disable-next-line no-control-regex
-    return !/[\x01-\x08\x0e-\x1f]/.test(text);
+    return /^\s*[{[<]\s*["<!\w]/.test(text) || !/[\x01-\x08\x0e-\x1f]/.test(text);
   } catch {
     return false;
   }

@@ -10,6 +10,11 @@ export interface LookupChoice {
   readonly ids: readonly number[];
   /** Proven to be gone by a run that was interrupted within the last hour. */
   readonly gone: readonly number[];
+  /**
+   * Those of `ids` that their last look-up found. The list has lacked them before, so their absence is no news,
+   * and one denial is not enough.
+   */
+  readonly hidden: readonly number[];
 }
 
 /** Chooses at most `limit` unlisted items to look up, so that every item gets its turn. */
@@ -18,24 +23,28 @@ export async function chooseLookups(
   ids: readonly number[],
   limit: number,
 ): Promise<LookupChoice> {
-  const { rows } = await client.query<{ id: number; gone: boolean }>(
+  const { rows } = await client.query<{ id: number; gone: boolean; hidden: boolean }>(
     `WITH unlisted AS (
-       SELECT id, l.looked_up_at,
+       SELECT id, l.looked_up_at, coalesce(l.outcome = 'found', false) AS hidden,
               coalesce(l.outcome = 'gone' AND l.looked_up_at > now() - interval '1 hour'
                 AND l.run_id > coalesce((SELECT max(r.run_id) FROM mirror.runs r
                       WHERE r.seller_id = $1 AND r.kind = 'items'
                         AND r.state IN ('succeeded', 'held')), 0), false) AS gone
          FROM unnest($2::bigint[]) AS id
          LEFT JOIN mirror.item_lookups l ON l.seller_id = $1 AND l.item_id = id)
-     SELECT id::float8, gone FROM unlisted WHERE gone
+     SELECT id::float8, gone, hidden FROM unlisted WHERE gone
      UNION ALL
-     (SELECT id::float8, gone FROM unlisted WHERE NOT gone
+     (SELECT id::float8, gone, hidden FROM unlisted WHERE NOT gone
        ORDER BY looked_up_at NULLS FIRST, unlisted.id LIMIT $3)`,
     [sellerId, ids, limit],
   );
-  const where = (gone: boolean): number[] =>
-    rows.filter((row) => row.gone === gone).map(({ id }) => id);
-  return { ids: where(false), gone: where(true) };
+  const idsOf = (which: (row: (typeof rows)[number]) => boolean): number[] =>
+    rows.filter(which).map(({ id }) => id);
+  return {
+    ids: idsOf(({ gone }) => !gone),
+    gone: idsOf(({ gone }) => gone),
+    hidden: idsOf(({ hidden }) => hidden),
+  };
 }
 
 /** Records the time, run and outcome of look-ups. */
@@ -94,15 +103,15 @@ const REMOVED = stateChange(
   'removed_at = $3, changed_at = $3::timestamptz,',
 );
 
-/** Another live item of the seller; null if there is none. */
-export async function findOtherLiveItem(
+/** A few other live items of the seller. */
+export async function findOtherLiveItems(
   { client, sellerId }: SellerLock,
   id: number,
-): Promise<number | null> {
+): Promise<number[]> {
   const { rows } = await client.query<{ id: number }>(
     `SELECT item_id::float8 AS id FROM mirror.items
-      WHERE seller_id = $1 AND item_id <> $2 AND state = 'live' LIMIT 1`,
+      WHERE seller_id = $1 AND item_id <> $2 AND state = 'live' LIMIT 3`,
     [sellerId, id],
   );
-  return rows[0]?.id ?? null;
+  return rows.map((row) => row.id);
 }

@@ -41,7 +41,7 @@ describe('history', () => {
 
   it('returns the catalogue as of each run, after changes, removals and returns', async () => {
     const { catalogue, sync } = await market(20);
-    const truth: { moment: unknown; state: unknown[] }[] = [];
+    const truth: { moment: unknown; state: Record<string, unknown>[] }[] = [];
     const night = async (): Promise<void> => {
       const { runId } = await sync();
       const [run] = await mirror().rows('SELECT started_at FROM mirror.runs WHERE run_id = $1', [
@@ -64,7 +64,9 @@ describe('history', () => {
       const then = await mirror().rows('SELECT * FROM reporting.items_as_of($1) ORDER BY item_id', [
         moment,
       ]);
-      expect(then).toEqual(state);
+      // Changes of unknown fields make no history: extra is the present one.
+      const known = (rows: typeof then) => rows.map(({ extra: _extra, ...row }) => row);
+      expect(known(then)).toEqual(known(state));
     }
     expect(await changeLines()).toEqual([
       '1001 text name',

@@ -276,7 +276,7 @@ CREATE TABLE mirror.item_lookups (
     PRIMARY KEY (seller_id, item_id)
 );
 
-COMMENT ON COLUMN mirror.item_lookups.outcome IS 'found; gone: denied twice, between proofs of the key and after an item that is there was found; denied: not proven; unanswered.';
+COMMENT ON COLUMN mirror.item_lookups.outcome IS 'found; gone: denied between two proofs of the key; denied: without such proof, or for the first time after look-ups had found it; unanswered.';
 
 CREATE TABLE mirror.held_items (
     run_id bigint NOT NULL REFERENCES mirror.runs ON DELETE CASCADE ON UPDATE CASCADE,

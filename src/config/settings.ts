@@ -108,9 +108,7 @@ export const SETTINGS = {
     ),
   LOOKUPS_PER_RUN: wholeNumber(0, MAX_ITEMS)
     .prefault('100')
-    .describe(
-      'Maximum unlisted items looked up in one run; 0: none, so nothing is removed',
-    ),
+    .describe('Maximum unlisted items looked up in one run; 0: none, so nothing is removed'),
   SYNC_CRON: cron
     .prefault('0 2 * * *')
     .describe('Cron expression for mirroring account and items; off: no schedule'),

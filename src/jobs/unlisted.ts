@@ -123,7 +123,10 @@ class LookupsOfRun implements Lookups {
     const { deps, signal } = this.#run;
     this.#asked = 0;
     const open = ids.filter((id) => !this.found.has(id) && this.outcomes.get(id) !== 'gone');
-    const checks = open.map((id) => ({ id, ask: (options: CallOptions) => this.#ask(id, options) }));
+    const checks = open.map((id) => ({
+      id,
+      ask: (options: CallOptions) => this.#ask(id, options),
+    }));
     const options = { signal, opening, spacingMs: this.#spacingMs };
     const window = await provenWindow<Sourced<Item>, (typeof checks)[number]>(
       deps.marketplace,

@@ -203,7 +203,12 @@ describe('a denial that an interrupted run has confirmed', () => {
     );
     const before = all.asks().length;
     expect(await removedOf(all)).toBe(40);
-    expect(all.asks().slice(before).filter((id) => GONE.includes(id))).toHaveLength(40);
+    expect(
+      all
+        .asks()
+        .slice(before)
+        .filter((id) => GONE.includes(id)),
+    ).toHaveLength(40);
   });
 
   it('counts only for the next run: after one has ended, all items are looked up again', async () => {

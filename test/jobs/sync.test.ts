@@ -198,7 +198,12 @@ describe('one item', () => {
     return { kind: 'reply', status, body: JSON.stringify({ status: 'error', msg }) };
   };
   it.each<[string, Fault, string, RegExp]>([
-    ['is denied too', { kind: 'key-refused' }, 'unavailable', /item 1002 was denied, .* listed items can’t be looked up either/],
+    [
+      'is denied too',
+      { kind: 'key-refused' },
+      'unavailable',
+      /item 1002 was denied, .* listed items can’t be looked up either/,
+    ],
     ['can’t be looked up now', reply(503, 'Down'), 'unavailable', /503/],
     ['is refused', reply(401, 'Unauthenticated'), 'refused', /401/],
   ])('stays when another item %s', async (_, fault, code, message) => {

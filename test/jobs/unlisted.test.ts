@@ -190,7 +190,14 @@ describe('look-ups', () => {
     const asked = sim.log
       .flatMap(({ operation, parameters }) => (operation === 'item' ? parameters['item_id'] : []))
       .filter((id) => Number(id) <= 1006);
-    expect(asked.toSorted((a, b) => Number(a) - Number(b))).toEqual(['1001', '1002', '1003', '1004', '1005', '1006']);
+    expect(asked.toSorted((a, b) => Number(a) - Number(b))).toEqual([
+      '1001',
+      '1002',
+      '1003',
+      '1004',
+      '1005',
+      '1006',
+    ]);
   });
 
   it.each([

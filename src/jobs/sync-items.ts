@@ -138,7 +138,7 @@ async function lookUpUnlisted(
   const choice = await chooseLookups(run.lock, ids, run.deps.lookupsPerRun);
   const lookups = await lookUp(run, { ...choice, account, witnesses });
   const { outcomes, warnings, notBefore } = lookups;
-  run.warnings.push(...warnings);
+  for (const warning of warnings) run.warnings.push(warning);
   const unknown = ids.filter((id) => !['found', 'gone'].includes(outcomes.get(id) ?? ''));
   if (!hadList && unknown.length > 0) {
     const why = run.warnings.splice(0).at(-1) ?? '';

@@ -56,6 +56,15 @@ describe('the verdict on a copy', () => {
     expect(await report(hours(26.1))).toMatchObject({ verdict: 'stale', current: false });
   });
 
+  it('is marked, with a hint, if the list named no item: it does not name the only item of an account', async () => {
+    const { sync } = await marketOf(mirror(), 1, { profile: 'field-2' });
+    await sync();
+    const now = new Date();
+    const lines = statusLines(await report(now), now, { columns: 200, colour: false });
+    expect(lines).toMatch(/^! main · current, items mirrored/);
+    expect(lines).toMatch(/if there is one, run `.*seller-mirror sync item ID`/);
+  });
+
   it('is “failing” when the newest run failed, with the reason and a remedy', async () => {
     const { sim, deps } = await mirrored();
     sim.faults.always('list', { kind: 'html', status: 200 });

@@ -82,6 +82,15 @@ describe('the overview', () => {
 });
 
 describe('Needs you', () => {
+  it('names a seller without items, since a list does not name the only item of an account', async () => {
+    await mirrorSeller(mirror());
+    await mirror().rows('DELETE FROM mirror.items');
+    await mirror().rows('UPDATE mirror.sellers SET live_items = 0');
+    const text = await (await dashboard().login()).page('/');
+    expect(text).toContain('main: no items');
+    expect(text).toContain('sync item ID');
+  });
+
   it('says how many items a held run lacks, and links to the decision', async () => {
     const { sim, deps } = await mirrorSeller(mirror());
     for (let id = 1_001; id <= 1_004; id++) sim.seller(KEY).catalogue.remove(id);

@@ -7,7 +7,13 @@ import { nextThree, schedulesOf } from '../../service/scheduler.js';
 import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../store/processes.js';
 import { listSchedules, type Schedule, type StoredSchedule } from '../../store/schedules.js';
 import { PAUSED, type Parking } from '../../store/sellers.js';
-import { copyState, type SellerStatus, readSellerStatuses } from '../../store/status.js';
+import {
+  copyState,
+  mayLackOnlyItem,
+  ONLY_ITEM_HINT,
+  type SellerStatus,
+  readSellerStatuses,
+} from '../../store/status.js';
 import { printResult, stdoutLook } from '../console.js';
 import { action, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -256,10 +262,16 @@ const MARKS = {
 export function statusLines(report: SellerReport, now: Date, look: Look): string {
   const { configured, verdict, sellerId, lastProblem } = report;
   const awaitsDecision = verdict === 'current' && lastProblem?.state === 'held';
-  const [mark, colour] = MARKS[awaitsDecision ? 'stale' : verdict];
+  const isDoubtful = awaitsDecision || (verdict === 'current' && isEmpty(report));
+  const [mark, colour] = MARKS[isDoubtful ? 'stale' : verdict];
   const known = configured ? '' : ' (in the store, not configured)';
   const head = `${paint(colour, mark, look)} ${safeLine(sellerId)} · ${verdictText(report, now)}${known}\n`;
   return head + details(detailsOf(report, now), look);
+}
+
+function isEmpty({ itemsMirroredAt, liveItems, missingItems, removedItems }: SellerReport): boolean {
+  const items = { live: liveItems, missing: missingItems, removed: removedItems };
+  return mayLackOnlyItem({ itemsMirroredAt, items });
 }
 
 function verdictText({ running, itemsMirroredAt, verdict }: SellerReport, now: Date): string {
@@ -288,6 +300,7 @@ function detailsOf(report: SellerReport, now: Date): Readonly<Record<string, str
     items:
       marketplace &&
       `${count(liveItems)} live · ${count(missingItems)} missing · ${count(removedItems)} removed${unreadable}`,
+    note: isEmpty(report) ? ONLY_ITEM_HINT : null,
     changed:
       lastWide &&
       `${ago(lastWide.at)}, run ${lastWide.runId}: ${lastWide.changes.map(describeWide).join(', ')}`,

@@ -2,7 +2,12 @@ import type { FC } from 'hono/jsx';
 import { runRemedy } from '../../jobs/problem.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { PAUSED } from '../../store/sellers.js';
-import type { CopyState, SellerStatus } from '../../store/status.js';
+import {
+  type CopyState,
+  mayLackOnlyItem,
+  ONLY_ITEM_HINT,
+  type SellerStatus,
+} from '../../store/status.js';
 import { capital, count, plural } from '../format.js';
 import { ActionButton, Ago, Card, Empty, Section, Sentence, Untrusted } from '../parts.js';
 
@@ -13,15 +18,17 @@ const MAX_CARDS = 12;
 export type Seller = SellerStatus & { readonly copy: CopyState };
 
 /** Most urgent first: a held run must not disappear behind a thousand stale copies. */
-const URGENCY = ['held', 'parked', 'failed', 'stale'] as const;
+const URGENCY = ['held', 'parked', 'failed', 'stale', 'empty'] as const;
 type NeedKind = (typeof URGENCY)[number];
 
-function needOf({ copy, lastProblem }: Seller): NeedKind | null {
+function needOf(seller: Seller): NeedKind | null {
+  const { copy, lastProblem } = seller;
   if (copy === 'parked') return 'parked';
   if (lastProblem?.state === 'held') return 'held';
   if (copy === PAUSED) return null;
   if (lastProblem !== null) return 'failed';
-  return copy === 'stale' || copy === 'never' ? 'stale' : null;
+  if (copy === 'stale' || copy === 'never') return 'stale';
+  return mayLackOnlyItem(seller) ? 'empty' : null;
 }
 
 type AuditRow = Pick<AuditProgress, 'auditId' | 'source' | 'state' | 'unproven' | 'problem'>;
@@ -110,6 +117,13 @@ const SellerCard: FC<{ kind: NeedKind; seller: Seller; token: string; mayAct: bo
       <Card tone="bad" title={`${sellerId}: the last run failed`} actions={sync}>
         {run}: <Untrusted text={problem?.problem ?? 'no reason was recorded'} />.{' '}
         {problem === null ? null : <Sentence text={`${capital(runRemedy(problem))}.`} />}
+      </Card>
+    );
+  }
+  if (kind === 'empty') {
+    return (
+      <Card tone="warn" title={`${sellerId}: no items`}>
+        <Sentence text={`${capital(ONLY_ITEM_HINT)}.`} />
       </Card>
     );
   }

@@ -269,7 +269,12 @@ export function statusLines(report: SellerReport, now: Date, look: Look): string
   return head + details(detailsOf(report, now), look);
 }
 
-function isEmpty({ itemsMirroredAt, liveItems, missingItems, removedItems }: SellerReport): boolean {
+function isEmpty({
+  itemsMirroredAt,
+  liveItems,
+  missingItems,
+  removedItems,
+}: SellerReport): boolean {
   const items = { live: liveItems, missing: missingItems, removed: removedItems };
   return mayLackOnlyItem({ itemsMirroredAt, items });
 }

@@ -6,8 +6,8 @@ export const EXIT = {
   held: 3,
   /** Finished, but some codes are neither proven valid nor proven invalid, or no line has a code. */
   unproven: 4,
-  /** Finished, and some codes are invalid. Only with `--fail-on invalid`. */
-  invalid: 5,
+  /** Finished, and a condition of `--fail-on` holds for some codes. */
+  refused: 5,
   interrupted: 130,
 } as const;
 

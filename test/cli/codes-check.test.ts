@@ -42,7 +42,7 @@ const check = (
   how?: Parameters<typeof run>[2],
 ) => run(['codes', 'check', ...args], env, how);
 
-describe('codes check --fail-on invalid', () => {
+describe('codes check --fail-on', () => {
   it('exits with 5 if any code is invalid, for codes, lists and resumed audits', async () => {
     const { sim, env } = await market();
     const [refunded = '', good = ''] = codesOf(sim, 2);
@@ -60,6 +60,29 @@ describe('codes check --fail-on invalid', () => {
     expect((await run(resume, env)).code).toBe(5);
   });
 
+  it('exits with 5 if support is over, or the code is for another item, for codes and lists', async () => {
+    const { sim, env } = await market();
+    const { purchases, catalogue } = sim.seller(KEY);
+    const [, expired = '', active = ''] = codesOf(sim, 3);
+    purchases.change(expired, { supportedUntil: '2020-01-01T00:00:00Z' });
+    purchases.change(active, { supportedUntil: '2099-01-01T00:00:00Z' });
+    const item = String(purchases.find(active, catalogue)?.itemId);
+    for (const of of [(code: string) => code, (code: string) => fileWith(`code\n${code}`)]) {
+      const ends = async (code: string, ...args: string[]): Promise<number | null> =>
+        (await check([of(code), ...args], env)).code;
+      expect(await ends(expired, '--fail-on', 'invalid')).toBe(0);
+      expect(await ends(expired, '--fail-on', 'invalid,expired')).toBe(5);
+      expect(await ends(active, '--fail-on', 'invalid, expired')).toBe(0);
+      expect(await ends(active, '--fail-on', 'other-item', '--item', item)).toBe(0);
+      expect(await ends(active, '--fail-on', 'other-item', '--item', '1')).toBe(5);
+    }
+    const other = await check([active, '--item', '1'], env);
+    expect(other.stdout).toContain('this is not item 1');
+    expect(other.code).toBe(0);
+    const json = await check([active, '--item', '1', '--json'], env);
+    expect(JSON.parse(json.stdout)).toMatchObject([{ item_matches: false }]);
+  });
+
   it('checks a code that looks like an option if it stands after --', async () => {
     const { env } = await market();
     const { stdout, code } = await check(['--fail-on', 'invalid', '--', '-h'], env);
@@ -72,13 +95,17 @@ describe('codes check --fail-on invalid', () => {
     ];
     for (const name of documents) {
       const text = readFileSync(new URL(name, import.meta.url), 'utf8');
-      expect(text, name).toContain('codes check --fail-on invalid -- "$CODE"');
+      expect(text, name).toMatch(
+        /codes check --fail-on invalid,expired(?:,other-item --item 4711)? -- "\$CODE"/,
+      );
       expect(text, name).not.toContain('check "$CODE"');
     }
   });
 
   it.each([
-    [['--fail-on', 'inalid'], /'inalid' is invalid\. Allowed choices are invalid\./],
+    [['--fail-on', 'inalid'], /"inalid" is no condition\. The conditions are invalid, unproven/],
+    [['--fail-on', 'other-item'], /--fail-on other-item needs --item/],
+    [['--item', 'Flat Theme'], /Items are numbered/],
     [['--fail-on', 'invalid', '--detach'], /cannot be used with .*--detach/],
     [['--fail-on', 'invalid', '--dry-run'], /cannot be used with .*--dry-run/],
   ])('can’t be combined with options that make it useless: %j', async (args, why) => {

@@ -296,8 +296,8 @@ it('the exit code is 0 only if every code has a verdict', () => {
   );
   expect(exitCodeOfAudit({ ...none, rejected: 0 }), 'an empty list').toBe(0);
   const good = { ...finished, invalid: 0, unproven: 0 };
-  expect(exitCodeOfAudit(good, 'invalid'), 'some lines were rejected').toBe(4);
-  expect(exitCodeOfAudit({ ...good, rejected: 0 }, 'invalid')).toBe(0);
+  expect(exitCodeOfAudit(good, ['invalid']), 'some lines were rejected').toBe(4);
+  expect(exitCodeOfAudit({ ...good, rejected: 0 }, ['invalid'])).toBe(0);
 });
 
 describe('audits for people', () => {

@@ -16,6 +16,7 @@ import { table } from '../output/table.js';
 import { type Look, plural } from '../output/text.js';
 import { ownCommand, shellWord } from '../own-command.js';
 import { throwKeyFault } from './check-lists.js';
+import { failsOn } from './conditions.js';
 import { oneSeller, type CheckOptions } from './options.js';
 import { answerJson, answerLines } from './audit-view.js';
 import { getAudit, cancelAudit } from '../../store/audits/progress.js';
@@ -61,13 +62,14 @@ export async function answerCodes(
   }
   const now = new Date();
   if (options.json === true) {
-    await printJson(answers.map((answer) => answerJson(answer, now)));
+    await printJson(answers.map((answer) => answerJson(answer, now, options.item)));
   } else {
-    await print(answers.map((answer) => answerLines(answer, now, stdoutLook())).join('\n'));
+    await print(
+      answers.map((answer) => answerLines(answer, now, stdoutLook(), options.item)).join('\n'),
+    );
   }
-  const verdicts = new Set(answers.map(({ verdict }) => verdict));
-  if (options.failOn === 'invalid' && verdicts.has('invalid')) return EXIT.invalid;
-  return verdicts.has('unproven') ? EXIT.unproven : EXIT.done;
+  if (answers.some((answer) => failsOn(options, answer, now.getTime()))) return EXIT.refused;
+  return answers.some(({ verdict }) => verdict === 'unproven') ? EXIT.unproven : EXIT.done;
 }
 
 /** Creates an audit of the codes, unless the marketplace denies the canary. */

@@ -15,7 +15,7 @@ import {
   type Style,
 } from '../output/text.js';
 import { withRunnableCommands, ownCommand } from '../own-command.js';
-import type { FailOptions } from './options.js';
+import { isForItem, type FailOptions } from './conditions.js';
 import { describeVerdict } from '../../domain/codes/evidence.js';
 import { unprovenRemedy, whyUnproven } from '../../domain/codes/outcome.js';
 import { supportAt, type KnownPurchase } from '../../domain/codes/known-code.js';
@@ -224,7 +224,6 @@ export function exitCodeOfAudit(
   failOn?: FailOptions['failOn'],
 ): ExitCode {
   if (state !== 'finished') return EXIT.failed;
-  if (failOn === 'invalid' && invalid > 0) return EXIT.invalid;
   // Without --fail-on, some rejected lines are usual: a list may have a title or a total.
   const lacksVerdicts = rejected > 0 && (failOn !== undefined || valid + invalid === 0);
   return unproven > 0 || lacksVerdicts ? EXIT.unproven : EXIT.done;
@@ -264,22 +263,23 @@ const VERDICT_MARKS = {
 } as const;
 
 /** Formats the answer about one code for people. */
-export function answerLines(answer: Answer, now: Date, look: Look): string {
+export function answerLines(answer: Answer, now: Date, look: Look, item?: string): string {
   const { verdict, code } = answer;
   const [mark, colour] = VERDICT_MARKS[verdict];
   const head = `${paint(colour, mark, look)} ${safeLine(code)} · ${paint(colour, verdict, look)}\n`;
-  return head + pairs(detailsOf(answer, now), look, '  ');
+  return head + pairs(detailsOf(answer, now, item), look, '  ');
 }
 
 /** Formats an answer for `--json`: the columns of a result, reason, evidence, and the server's reply. */
-export function answerJson(answer: Answer, now: Date): object {
+export function answerJson(answer: Answer, now: Date, item?: string): object {
   const { code, reason, httpStatus, message, proof, denials } = answer;
   const evidence = denials === null ? null : describeVerdict(answer);
   const result = { ...resultOf(answer, now.getTime()), proof };
-  return { code, ...result, reason, evidence, http_status: httpStatus, message };
+  const matches = item === undefined ? {} : { item_matches: isForItem(answer.purchase, item) };
+  return { code, ...result, ...matches, reason, evidence, http_status: httpStatus, message };
 }
 
-function detailsOf(answer: Answer, now: Date): (readonly [string, TableCell])[] {
+function detailsOf(answer: Answer, now: Date, item?: string): (readonly [string, TableCell])[] {
   const { verdict, reason, purchase, checkedAt } = answer;
   const bought = purchase === null ? [] : purchaseDetails(purchase, verdict, now);
   const wasValid = verdict === 'invalid' && bought.length > 0;
@@ -299,6 +299,7 @@ function detailsOf(answer: Answer, now: Date): (readonly [string, TableCell])[] 
           ...bought,
           ['proof', `${describeVerdict(answer)}${verdict === 'invalid' ? replyText(answer) : ''}`],
           ['note', answer.proof === 'account' ? WEAK_PROOF : null],
+          ['note', isForItem(purchase, item) === false ? `this is not item ${item}` : null],
         ];
   const checked = checkedAt === null ? null : `${moment(checkedAt)}, ${age(checkedAt, now)}`;
   return [...why, ['checked', checked] as const].filter(([, value]) => value !== null);

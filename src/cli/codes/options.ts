@@ -8,6 +8,7 @@ import { RESULT_FORMATS, type ResultFormat } from '../../codes/lists/result.js';
 import type { Format } from '../../codes/lists/types.js';
 import type { AuditProgress } from '../../store/audits/types.js';
 import { CommandError, usageError } from '../errors.js';
+import { FAIL_OPTIONS, type FailOptions } from './conditions.js';
 import { assertSeller, chosenSellers, type CommonOptions, idParser } from '../options.js';
 import { DECIMAL_COMMA, type OutOptions } from '../out-file.js';
 import { getAudit } from '../../store/audits/progress.js';
@@ -30,16 +31,9 @@ dates in UTC.`;
 
 export type ResultOptions = OutOptions<ResultFormat>;
 
-/** Verdicts with their own exit code. */
-const FAIL_ON = ['invalid'] as const;
-
-export interface FailOptions {
-  readonly failOn?: (typeof FAIL_ON)[number] | undefined;
-}
-
 /** Exit codes of commands that wait for verdicts. */
 export const VERDICT_EXIT_CODES =
-  'Exit codes: 0 all codes have a verdict, 1 failed, 2 usage, 4 some are unproven, or no line has a code (with --fail-on: some lines have none), 5 some are invalid (with --fail-on invalid), 130 interrupted';
+  'Exit codes: 0 all codes have a verdict, 1 failed, 2 usage, 4 some are unproven, or no line has a code (with --fail-on: some lines have none), 5 a condition of --fail-on holds for some, 130 interrupted';
 
 export interface CheckOptions extends CommonOptions, ResultOptions, FailOptions {
   readonly column?: string;
@@ -56,9 +50,7 @@ export interface CheckOptions extends CommonOptions, ResultOptions, FailOptions 
 
 /** Options of commands that wait for verdicts. */
 export const VERDICT_OPTIONS: readonly Option[] = [
-  new Option('--fail-on <verdict>', 'end with exit code 5 when any code is invalid')
-    .choices(FAIL_ON)
-    .conflicts(['detach', 'dryRun']),
+  ...FAIL_OPTIONS,
   new Option('--out <file>', 'write the result to this file at the end; - is stdout'),
   new Option(
     '--format <format>',

@@ -12,13 +12,15 @@ import { Progress } from '../output/progress.js';
 import { count, safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
 import { exitCodeOfAudit, summaryNotes, summaryLines, verdictCounts } from './audit-view.js';
-import { findAudit, type FailOptions } from './options.js';
+import { failsOn, type FailOptions } from './conditions.js';
+import { findAudit } from './options.js';
 import { type ResultDestination, writeResult } from './result-file.js';
 import { alertJobs, alertsAfter } from '../../service/alerts/alerts.js';
 import { paceOf } from '../../jobs/codes/pace.js';
 import type { AuditDeps } from '../../jobs/codes/validate-chunk.js';
 import type { JobOutcome } from '../../jobs/types.js';
 import { setResultFile, markResultWritten, getAudit } from '../../store/audits/progress.js';
+import { readAuditResults } from '../../store/audits/results.js';
 import { usageError } from '../errors.js';
 
 interface RunOptions extends FailOptions {
@@ -173,7 +175,7 @@ function auditBar(audit: AuditProgress) {
 async function report(
   app: App,
   ended: AuditProgress,
-  { json = false, destination, failOn }: RunOptions,
+  { json = false, destination, failOn, item }: RunOptions,
 ): Promise<ExitCode> {
   const { auditId } = ended;
   const out = destination?.path ?? null;
@@ -186,7 +188,27 @@ async function report(
   else if (destination !== null && out === null) {
     printNote(summaryLines(audit, notes, 'on stdout', stderrLook()));
   } else await print(summaryLines(audit, notes, out, stdoutLook()));
-  return exitCodeOfAudit(audit, failOn);
+  const exitCode = exitCodeOfAudit(audit, failOn);
+  return exitCode !== EXIT.failed && (await isRefused(app, audit, { failOn, item }))
+    ? EXIT.refused
+    : exitCode;
+}
+
+/** True if a condition of `--fail-on` holds for any code of the audit. */
+async function isRefused(
+  { db }: App,
+  { auditId, invalid, unproven, pending }: AuditProgress,
+  options: FailOptions,
+): Promise<boolean> {
+  const { failOn = [] } = options;
+  if (failOn.includes('invalid') && invalid > 0) return true;
+  if (failOn.includes('unproven') && unproven + pending > 0) return true;
+  if (!failOn.includes('expired') && !failOn.includes('other-item')) return false;
+  const now = Date.now();
+  for await (const result of readAuditResults(db, auditId)) {
+    if (result.code !== null && failsOn(options, result, now)) return true;
+  }
+  return false;
 }
 
 /** Attempts at a chunk that keeps failing: about twelve hours, with the delays. */

@@ -17,10 +17,10 @@ import {
   VERDICT_EXIT_CODES,
   parseAuditId,
   findAudit,
-  type FailOptions,
   VERDICT_OPTIONS,
   type ResultOptions,
 } from '../codes/options.js';
+import { checkConditions, type FailOptions } from '../codes/conditions.js';
 import { runAudit } from '../codes/run-audit.js';
 import {
   checkResultRows,
@@ -160,7 +160,8 @@ interface ResumeOptions extends CommonOptions, ResultOptions, FailOptions {
 }
 
 async function resume(app: App, auditId: bigint, options: ResumeOptions): Promise<ExitCode> {
-  const { seller, json = false, detach = false, failOn } = options;
+  const { seller, json = false, detach = false, failOn, item } = options;
+  checkConditions(options);
   const newDestination = resultDestination(options);
   await checkDestination(newDestination);
   const audit = await findAudit(app, auditId, seller);
@@ -174,7 +175,7 @@ async function resume(app: App, auditId: bigint, options: ResumeOptions): Promis
   const destination = newDestination ?? (detach ? null : await savedDestination(audit));
   if (destination !== null) checkResultRows(destination, audit.lines);
   if (state !== 'running') await resumeAudit(app.db, auditId);
-  return runAudit(app, auditId, { json, detach, force: true, destination, failOn });
+  return runAudit(app, auditId, { json, detach, force: true, destination, failOn, item });
 }
 
 async function cancel(app: App, auditId: bigint, options: CommonOptions): Promise<void> {

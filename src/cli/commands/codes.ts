@@ -20,11 +20,11 @@ import {
   oneSeller,
   parsePurchaseCode,
   type CheckOptions,
-  type FailOptions,
   VERDICT_OPTIONS,
   type ResultOptions,
 } from '../codes/options.js';
 import { protectLists, resultDestination } from '../codes/result-file.js';
+import { checkConditions, type FailOptions } from '../codes/conditions.js';
 import { runAudit } from '../codes/run-audit.js';
 import { printResult } from '../console.js';
 import { usageError } from '../errors.js';
@@ -74,7 +74,7 @@ export function add(program: Command): void {
     notes: RESULT_HELP,
     examples: [
       'seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece',
-      'seller-mirror codes check --fail-on invalid -- "$CODE" && activate "$CODE"',
+      'seller-mirror codes check --fail-on invalid,expired,other-item --item 4711 -- "$CODE" && activate "$CODE"',
       'seller-mirror codes check customers.csv --column code --out result.csv',
       'seller-mirror codes check customers.xlsx --sheet 2026 --out result.xlsx',
       'seller-mirror codes check customers.csv --max-age 7d --dry-run',
@@ -126,6 +126,7 @@ async function check(
 ): Promise<ExitCode> {
   const keys = configuredKeys();
   refuseKeys([...words, options.canary ?? ''], keys);
+  checkConditions(options);
   const input = classifyArguments(words, existsSync);
   const destination = resultDestination(options);
   refuseListOptions(input, options);
@@ -200,7 +201,8 @@ interface RecheckOptions extends CommonOptions, ResultOptions, FailOptions {
 }
 
 async function recheck(app: App, options: RecheckOptions): Promise<ExitCode | void> {
-  const { json = false, detach = false, failOn, olderThan, validOnly = false } = options;
+  checkConditions(options);
+  const { json = false, detach = false, failOn, item, olderThan, validOnly = false } = options;
   const { limit = Infinity } = options;
   const destination = resultDestination(options);
   await checkDestination(destination);
@@ -212,7 +214,7 @@ async function recheck(app: App, options: RecheckOptions): Promise<ExitCode | vo
   );
   const plan = { requestsPerMinute: seller.requestsPerMinute, olderThan, validOnly, limit };
   const auditId = await beginRecheck(app.db, seller.name, plan, Date.now());
-  if (auditId !== null) return runAudit(app, auditId, { json, detach, destination, failOn });
+  if (auditId !== null) return runAudit(app, auditId, { json, detach, destination, failOn, item });
   await printResult(
     options,
     { audit: null },

@@ -249,8 +249,8 @@ SECOND_KEY=${KEY}' > .env ;;
       'TEST_DATABASE_URL',
       // Used by tests in a browser.
       'CHROMIUM_PATH',
-      // A variable of psql.
-      'ON_ERROR_STOP',
+      // Variables of psql and of Prisma.
+      ...['ON_ERROR_STOP', 'PRISMA_SCHEMA_ENGINE_BINARY'],
     ]);
     const named = [...readme.matchAll(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g)].map(([name]) => name);
     expect(named.filter((name) => !known.has(name))).toEqual([]);

@@ -5,6 +5,7 @@ import type { Pool, PoolClient, QueryConfig } from 'pg';
 import { StoreConnectionError } from './errors.js';
 import type { Db } from './db.js';
 import { onlyRow } from './only-row.js';
+import { PoolerError } from './requirements.js';
 import type { WatchTimes } from './pools.js';
 
 /** A connection whose statements may take any time, and whose loss is noticed. */
@@ -107,13 +108,28 @@ export async function tryLock(
     client,
     lost,
     assertHeld: () => lost.throwIfAborted(),
-    // If unlocking fails, the connection is closed, which frees the lock too.
-    release: () =>
-      client.query('SELECT pg_advisory_unlock(hashtextextended($1, 0))', [name]).then(
-        () => release(true),
-        () => release(false),
-      ),
+    async release() {
+      const isUnlocked = await unlock(client, name);
+      release(isUnlocked === true);
+      if (isUnlocked === false) throw new PoolerError();
+    },
   };
+}
+
+/**
+ * @returns false if this session does not hold the lock; null if there was no answer: closing the connection frees
+ *   the lock, too
+ */
+async function unlock(client: PoolClient, name: string): Promise<boolean | null> {
+  try {
+    const { rows } = await client.query<{ unlocked: boolean }>(
+      'SELECT pg_advisory_unlock(hashtextextended($1, 0)) AS unlocked',
+      [name],
+    );
+    return rows[0]?.unlocked === true;
+  } catch {
+    return null;
+  }
 }
 
 /** Another run holds the seller's lock. */

@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
 import { errorCode } from '../domain/error-code.js';
 import { DbClient } from './connection.js';
+import { assertUsable } from './requirements.js';
 import {
-  assertServerVersion,
   explainDatabaseError,
   MigrationError,
   SchemaAheadError,
@@ -154,10 +154,7 @@ async function withConnection<T>(url: string, work: (client: Client) => Promise<
   client.on('error', () => undefined); // the current query, or the next one, fails with it
   try {
     await client.connect();
-    const { rows } = await client.query<{ version: number }>(
-      `SELECT current_setting('server_version_num')::int AS version`,
-    );
-    assertServerVersion(rows[0]?.version ?? 0);
+    await assertUsable(client, url);
     await client.query('SET search_path = mirror; SET statement_timeout = 0');
     return await work(client);
   } catch (error) {

@@ -455,7 +455,9 @@ describe('codes check of a code', () => {
     await check([good], env);
     const before = sim.log.length;
     const shown = await run(['codes', 'show', good], env);
-    expect(shown.stdout).toMatch(new RegExp(`^✗ ${good} · invalid\n {2}was +valid before`));
+    expect(shown.stdout).toMatch(
+      new RegExp(`^✗ ${good} · invalid\n {2}was +valid; no longer valid`),
+    );
     expect(shown.stdout).toMatch(
       /\n\nchecked .*\n.* invalid +canary +404 .*\n.* valid +purchase +200\n/,
     );

@@ -19,6 +19,21 @@ interface CsvRecord {
   readonly fault: 'literal' | 'unclosed' | null;
 }
 
+/** Splits a text into lines, which end with LF, CRLF or CR, in any mixture. @throws FileError when there are too many */
+export function linesOf(text: string): string[] {
+  const count = roomCounter();
+  const lineEnd = /\r\n?|\n/g;
+  const lines: string[] = [];
+  let start = 0;
+  for (let found = lineEnd.exec(text); found !== null; found = lineEnd.exec(text)) {
+    count(1);
+    lines.push(text.slice(start, found.index));
+    start = lineEnd.lastIndex;
+  }
+  if (start < text.length) lines.push(text.slice(start));
+  return lines;
+}
+
 /** Splits a text into records. Lines end with LF, CRLF or CR, in any mixture. */
 export function* csvRecords(
   text: string,

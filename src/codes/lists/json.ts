@@ -1,6 +1,7 @@
 import { FileError, quoted } from '../../listing/file-error.js';
 import { chooseColumn } from './columns.js';
-import { roomCounter, wrongFile, type Row } from './types.js';
+import { linesOf } from './csv.js';
+import { assertRoom, roomCounter, wrongFile, type Row } from './types.js';
 
 /** Values that decide the columns. */
 const SAMPLE_VALUES = 1000;
@@ -62,11 +63,10 @@ interface Values {
 
 function valuesOfLines(text: string): Values {
   const values: { line: number; value: Value }[] = [];
-  const lines = text.split(/\r\n?|\n/);
   let blankLines = 0;
-  for (const [index, line] of lines.entries()) {
-    if (line.trim() !== '') values.push({ line: index + 1, value: decodeJson(line) });
-    else if (index < lines.length - 1) blankLines++;
+  for (const [index, line] of linesOf(text).entries()) {
+    if (line.trim() === '') blankLines++;
+    else values.push({ line: index + 1, value: decodeJson(line) });
   }
   return { values, list: null, blankLines };
 }
@@ -74,6 +74,7 @@ function valuesOfLines(text: string): Values {
 function valuesOf(text: string, mask: JsonOptions['mask']): Values {
   const document = parseDocument(text);
   const [list, items] = Array.isArray(document) ? [null, document] : listIn(document, mask);
+  assertRoom(items.length);
   const values = items.map((item, index) => ({ line: index + 1, value: valueOf(item) }));
   return { values, list, blankLines: 0 };
 }

@@ -6,7 +6,7 @@ import { MASK } from '../../domain/secret.js';
 import { FileError, quoted } from '../../listing/file-error.js';
 import { gunzipped, isGzip } from './bytes.js';
 import { cellFault, isShortenedNumber, SHORTENED_NUMBER } from './columns.js';
-import { hasCells, readCsv } from './csv.js';
+import { hasCells, linesOf, readCsv } from './csv.js';
 import { decode } from './encoding.js';
 import { jsonKind, readJson } from './json.js';
 import { isWorkbook, refuseBinary } from './kinds.js';
@@ -101,14 +101,7 @@ function readText(
 }
 
 function readLines(text: string) {
-  const count = roomCounter();
-  const rows: Row[] = [];
-  for (const line of text.split(/\r\n?|\n/)) {
-    count(1);
-    rows.push({ line: rows.length + 1, cells: [line] });
-  }
-  // A line end at the end of the list begins no line.
-  if (rows.at(-1)?.cells[0] === '') rows.pop();
+  const rows = linesOf(text).map((content, index): Row => ({ line: index + 1, cells: [content] }));
   return { rows, reason: 'Every line is a code.' };
 }
 
@@ -266,7 +259,7 @@ function findFormat(
   if (requested !== undefined) {
     return { format: requested, reason: `Read as ${requested}, as requested.` };
   }
-  if (/^\s*<(?:!doctype|html|\?xml)/i.test(text)) {
+  if (/^\s*<(?:!doctype|html|\?xml)/i.test(text.slice(0, 4096))) {
     return { format: 'txt', reason: 'Read as txt, because it is a web page or XML.' };
   }
   const extension = /\.([a-z]+)$/i.exec(name.replace(/\.gz$/i, ''))?.[1]?.toLowerCase() ?? '';

@@ -124,11 +124,16 @@ export function tooLarge(what: string): FileError {
   return new FileError(`a list may have at most ${what}`, SPLIT);
 }
 
+/** @throws FileError when a list has too many lines */
+export function assertRoom(lines: number): void {
+  if (lines > MOST_LINES) throw tooLarge(`${MOST_LINES.toLocaleString('en')} lines`);
+}
+
 /** Counts the lines and cells of a list. @throws FileError when there are too many */
 export function roomCounter(): (cells: number) => void {
   let [lines, all] = [0, 0];
   return (cells) => {
-    if (++lines > MOST_LINES) throw tooLarge(`${MOST_LINES.toLocaleString('en')} lines`);
+    assertRoom(++lines);
     if ((all += cells) > MOST_CELLS) throw tooLarge(`${MOST_CELLS.toLocaleString('en')} cells`);
   };
 }

@@ -145,7 +145,13 @@ describe('a list that is too large', () => {
       () => readBytes(Readable.from([Buffer.alloc(MOST_BYTES), Buffer.from('x')])),
       '128 MB',
     ],
-    ['lines', () => readAll('1\n'.repeat(MOST_LINES + 1)), '4,000,000 lines'],
+    ['lines', () => readAll('\n'.repeat(MOST_BYTES - 1) + 'x'), '4,000,000 lines'],
+    ['values', () => readAll(`[1${',1'.repeat(MOST_LINES)}]`), '4,000,000 lines'],
+    [
+      'records',
+      () => readAll('1\n'.repeat(MOST_BYTES / 2), { name: 'a.ndjson' }),
+      '4,000,000 lines',
+    ],
     ['cells', () => readAll(`code${',x'.repeat(99)}\n`.repeat(160_001)), '16,000,000 cells'],
   ])('is refused with the remedy: too many %s', async (_, read, most) => {
     await expect(read()).rejects.toMatchObject({

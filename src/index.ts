@@ -27,8 +27,8 @@ export type {
   Unreadable,
 } from './domain/reply.js';
 export { Secret } from './domain/secret.js';
-export { checkCodes } from './jobs/codes/library-check.js';
-export type { CheckCodesOptions, CheckedCode } from './jobs/codes/library-check.js';
+export { checkCodes } from './codes/check-codes.js';
+export type { CheckCodesOptions, CheckedCode } from './codes/check-codes.js';
 export { evenlySpacedBudget, unlimitedBudget } from './marketplace/budget.js';
 export { createMarketplace } from './marketplace/client.js';
 export { ListBroken, MarketplaceOptionsError, PlainHttpRefusedError } from './marketplace/types.js';

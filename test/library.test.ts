@@ -15,11 +15,11 @@ import {
   type CheckedCode,
   type MarketplaceOptions,
 } from '../src/index.js';
-import { intercepted, listOf, openShop, truthOf } from './jobs/codes/support.js';
+import { intercepted, listOf, openShop, truthOf } from './codes/support.js';
 import { startServer } from './support/http-server.js';
 import { fillStore } from './store/reporting/data.js';
 import { KEY, Mirror } from './support/mirror.js';
-import type { CodeMarketplace } from '../src/jobs/codes/types.js';
+import type { CodeMarket } from '../src/codes/ask.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const run = promisify(execFile);
@@ -39,16 +39,16 @@ describe('checkCodes', () => {
     const shop = await openShop();
     const codes = listOf(shop, 300);
     const { marketplace, canary } = shop;
-    const list = await all({ marketplace, codes, canaries: [canary], chunkSize: 100 });
+    const list = await all({ marketplace, codes, canaries: [canary] });
     expect(list.length).toBe(codes.length);
     expect(verdicts(list)).toEqual(truthOf(shop, codes));
     for (const { verdict, purchase, raw, proof } of list) {
       expect(purchase !== null && raw !== null).toBe(verdict === 'valid');
       expect(proof).toBe(verdict === 'valid' ? 'purchase' : 'canary');
     }
-    // One per code, the first proofs, two proofs per chunk, two canaries if answers came out of order, and a
-    // second look at 30 denied codes with its proofs.
-    expect(shop.sim.requestCount).toBeLessThanOrEqual(codes.length + 2 + 3 * 2 + 2 + 30 + 2);
+    // One per code, one more per denied code, and proofs.
+    const proofs = 0.12 * 30 + 0.02 * codes.length + 4;
+    expect(shop.sim.requestCount).toBeLessThanOrEqual(codes.length + 30 + proofs);
   });
 
   it.each([
@@ -65,7 +65,7 @@ describe('checkCodes', () => {
       },
     });
     const codes = [...v.slice(0, 2), 'bad-1', 'bad-2', ...v.slice(2)];
-    const list = await all({ marketplace, codes, chunkSize: 2, concurrency: 1 });
+    const list = await all({ marketplace, codes, concurrency: 1 });
     expect(list.map(({ code }) => code).sort()).toEqual(codes.toSorted());
     expect(verdicts(list)).toMatchObject({ [v[0] ?? '']: 'valid' });
   });
@@ -74,7 +74,7 @@ describe('checkCodes', () => {
     const shop = await openShop();
     const codes = listOf(shop, 20);
     const { marketplace } = shop;
-    const list = await all({ marketplace, codes, canaries: ['refunded'], chunkSize: 10 });
+    const list = await all({ marketplace, codes, canaries: ['refunded'] });
     expect(verdicts(list)).toEqual(truthOf(shop, codes));
   });
 
@@ -135,18 +135,18 @@ describe('checkCodes', () => {
       }
     }
     const { marketplace } = shop;
-    const options = { marketplace, codes: codes(), chunkSize: 50, confirmAfterMs: 0 };
+    const options = { marketplace, codes: codes(), confirmAfterMs: 0 };
     for await (const _ of checkCodes(options)) ahead = Math.max(ahead, read - ++seen);
     expect(seen).toBe(1_000);
-    // At most a chunk, and the denied codes that wait for their second look.
-    expect(ahead).toBeLessThanOrEqual(50 + 100);
+    // Codes that are being checked, verdicts that wait, and the denied codes that are to be confirmed.
+    expect(ahead).toBeLessThanOrEqual(3 * 100 + 100);
   });
 
   it('stops when the key is refused, and says so for every code', async () => {
     const shop = await openShop();
     const codes = listOf(shop, 400);
     shop.sim.afterRequests(100, () => shop.sim.revoke(KEY));
-    const list = await all({ marketplace: shop.marketplace, codes, chunkSize: 100 });
+    const list = await all({ marketplace: shop.marketplace, codes });
     expect(list.length).toBe(400);
     expect(list.at(-1)).toMatchObject({ verdict: 'unproven', reason: 'refused', checkedAt: null });
     for (const { code, verdict } of list) {
@@ -222,7 +222,7 @@ describe('checkCodes', () => {
     await expect(checking).rejects.toThrow('enough');
   });
 
-  it.each([{ chunkSize: 0 }, { chunkSize: Number.NaN }, { patienceMs: -1 }])(
+  it.each([{ confirmAfterMs: Number.NaN }, { patienceMs: 0 }, { patienceMs: -1 }])(
     'refuses %j',
     async (options) => {
       const { marketplace } = await openShop();
@@ -324,7 +324,7 @@ describe('checkCodes', () => {
     let asked = 0;
     let held = 0;
     let cut = 0;
-    const marketplace: CodeMarketplace = {
+    const marketplace: CodeMarket = {
       account: (call) => shop.marketplace.account(call),
       validate: (code, call = {}) => {
         if (++asked === 1) return shop.marketplace.validate(code, call);

@@ -6,14 +6,6 @@ import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { program } from '../src/cli/program.js';
 import { SETTINGS } from '../src/config/index.js';
-import { describeDenials } from '../src/domain/codes/evidence.js';
-import { MAX_DENIALS_IN_ROW, MAX_GAP_MS } from '../src/domain/codes/proof.js';
-import {
-  SECOND_LOOK_DELAY_MS,
-  SHORT_SECOND_LOOK_DELAY_MS,
-  MIN_SECOND_LOOKS,
-  SAMPLE_INTERVAL,
-} from '../src/domain/codes/second-look.js';
 import { silentLog } from '../src/domain/log.js';
 import { parseRedisUrl } from '../src/domain/redis-target.js';
 import { Secret } from '../src/domain/secret.js';
@@ -34,7 +26,7 @@ import { useFolder } from './config/folder.js';
 import { readCompose, variablesIn } from './support/compose.js';
 import { startServer } from './support/http-server.js';
 import { KEY, never, useMirror } from './support/mirror.js';
-import { beginAudit } from '../src/store/audits/loader.js';
+import { beginAudit } from '../src/codes/enter-store.js';
 import { requestFeedViews, markFeedStale } from '../src/store/feeds.js';
 import { parseExposition } from './service/exposition.js';
 
@@ -139,32 +131,21 @@ describe('the commands in README', () => {
   });
 });
 
-describe('the explanation of proofs in README', () => {
-  it('is the same as in the code, with the same figures', () => {
+describe('the rules of codes', () => {
+  it('are told in docs/audits.md as in the code', () => {
     const sentences = (text: string): string =>
-      /A wrong key, a switched-off.*never become a verdict\./s.exec(
+      /A wrong key, an outage and a bad code.*never become a verdict\./s.exec(
         text
           .replaceAll(/\n \* |\s+/g, ' ')
           .replaceAll('**', '')
           .replaceAll('’', "'"),
       )?.[0] ?? '';
-    const text = sentences(textOf('README.md'));
-    expect(text).toBe(sentences(textOf('src/domain/codes/proof.ts')));
-    expect([MAX_GAP_MS, SECOND_LOOK_DELAY_MS, SHORT_SECOND_LOOK_DELAY_MS]).toEqual([
-      120_000, 60_000, 5_000,
-    ]);
-    expect(text).toContain('at most two minutes apart');
-    expect(text).toContain(`at most ${MAX_DENIALS_IN_ROW} denials in a row`);
-    expect(text).toContain('a minute later and after every other code (5 s later');
-    const few = MIN_SECOND_LOOKS.toLocaleString('en');
-    expect(text).toContain(`if at most ${few} codes or a tenth`);
-    expect(text).toContain(`one in ${SAMPLE_INTERVAL} is checked again, but at least ${few},`);
-    const [first, last] = [
-      { at: 0, checkpoints: null },
-      { at: 61_000, checkpoints: null },
-    ];
-    const evidence = describeDenials({ times: 2, first, last });
-    expect(text).toContain(`\`${evidence.split(', at ')[0]}\``);
+    const inCode = sentences(textOf('src/codes/rules.ts')).replace(
+      ' (`marketplace/proven-window.ts`)',
+      '',
+    );
+    expect(inCode).not.toBe('');
+    expect(sentences(textOf('docs/audits.md'))).toBe(inCode);
   });
 });
 

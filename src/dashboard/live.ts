@@ -1,3 +1,4 @@
+import { phaseOf } from '../codes/progress.js';
 import { Rate } from '../domain/rate.js';
 import type { Running } from '../store/overview.js';
 import { count, duration, plural } from './format.js';
@@ -109,29 +110,26 @@ export class LiveProgress {
   }
 
   #auditBar(audit: Running['audits'][number]): LiveBar {
-    const { auditId, codes, reused, pending, denied, valid, invalid, unproven, problem } = audit;
-    const [done, total] = [codes - reused - pending, codes - reused];
-    // The second look at denied codes starts after all other codes were checked.
-    const isSecondLook = denied > 0 && denied === pending;
-    const isPaused = isSecondLook || problem !== null;
-    const left = this.#left(auditId, done + denied, total, isPaused);
+    const { auditId, valid, invalid, unproven, problem, resumeAt } = audit;
+    const phase = phaseOf(audit, Date.now());
+    const left = this.#left(`${auditId} ${phase.name}`, phase.done, phase.total, resumeAt !== null);
     const text = [
-      `${count(done)} of ${count(total)}`,
+      phase.text,
       `${count(valid)} valid`,
       `${count(invalid)} invalid`,
       unproven > 0 ? `${count(unproven)} unproven` : '',
-      isSecondLook ? `${count(denied)} denied, second look` : `${count(pending)} waiting`,
       left,
       problem ?? '',
     ];
+    const { done, total } = phase;
     return { id: `audit ${auditId}`, done, total, text: text.filter(Boolean).join(' · ') };
   }
 
   /** Rate and time left; empty while paused or unknown. @param checked codes checked so far */
-  #left(auditId: string, checked: number, total: number, isPaused: boolean): string {
+  #left(work: string, checked: number, total: number, isPaused: boolean): string {
     const now = performance.now();
-    const rate = this.#rates.get(auditId) ?? new Rate(checked, now);
-    this.#rates.set(auditId, rate);
+    const rate = this.#rates.get(work) ?? new Rate(checked, now);
+    this.#rates.set(work, rate);
     rate.note(checked, now);
     if (isPaused) rate.pause(now);
     const perMs = isPaused ? 0 : rate.perMs(now);
@@ -147,7 +145,7 @@ function versionOf({ newest, runs, audits }: Running): string {
   return [minute, newest, ...running].join(' ');
 }
 
-/** An audit's page changes beyond its bar with a new problem, and when the second look starts. */
+/** An audit's page changes beyond its bar with a new problem, and when denied codes begin to be confirmed. */
 function auditVersion({ auditId, problem, pending, denied }: Running['audits'][number]): string {
   return `${auditId}:${problem ?? ''}:${pending === denied}`;
 }

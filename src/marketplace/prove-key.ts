@@ -19,8 +19,8 @@ export interface KeyHolder {
   /** User name of the seller's account; null: take it from the first account details. */
   readonly account: string | null;
   /**
-   * The next record to ask for; null: none is known, and account details alone must do. Return another one each
-   * time, so that neither a cache nor one lucky record vouches for everything.
+   * The next record to ask for; null: none is known (account details alone must do), or none is left after a denial.
+   * Return another one each time, so that neither a cache nor one lucky record vouches for everything.
    */
   nextWitness(): Witness | null;
   /** Called with each reply about a witness. A denied witness may be gone: check it like any other record. */

@@ -20,6 +20,8 @@ const MIN_WINDOW_CALLS = 10;
 const PROOF_CALLS = 4;
 /** The second proof of a window is the first of the next one if that begins within this time, milliseconds. */
 const MAX_OPENING_AGE_MS = 10_000;
+/** Or within this many calls, with a small budget. */
+const MAX_OPENING_AGE_CALLS = 4;
 
 /** One question to the marketplace: is this code valid, does this item exist? */
 export interface WindowCheck<T> {
@@ -61,6 +63,8 @@ export interface WindowOptions extends CallOptions {
   readonly opening?: GoodProof | null;
   /** Milliseconds that the budget puts between two calls; default 0. */
   readonly spacingMs?: number;
+  /** Once aborted, no further check is made; the second proof still is. */
+  readonly closing?: AbortSignal | undefined;
 }
 
 /** How many checks fit into one window with this budget. @param spacingMs between two calls */
@@ -93,16 +97,16 @@ export async function provenWindow<T, C extends WindowCheck<T>>(
   market: KeyMarket,
   checks: readonly C[],
   holder: KeyHolder,
-  { concurrency = 1, opening = null, spacingMs = 0, ...options }: WindowOptions = {},
+  { concurrency = 1, opening = null, spacingMs = 0, closing, ...options }: WindowOptions = {},
 ): Promise<ProvenWindow<T, C>> {
   if (checks.length > MAX_WINDOW_CHECKS) {
     throw new RangeError(`a window has at most ${MAX_WINDOW_CHECKS} checks, not ${checks.length}`);
   }
-  const before = isFresh(opening) ? opening : await proveKey(market, holder, options);
+  const before = isFresh(opening, spacingMs) ? opening : await proveKey(market, holder, options);
   if (!before.isGood) {
     return { answers: [], fault: { kind: 'proof', proof: before }, before: null, after: null };
   }
-  const { answers, interruption } = await askAll<T, C>(checks, concurrency, options);
+  const { answers, interruption } = await askAll<T, C>(checks, concurrency, options, closing);
   if (interruption !== null || answers.every(({ reply }) => reply.kind !== 'denied')) {
     return { answers, fault: interruption, before, after: null };
   }
@@ -123,8 +127,9 @@ export function faultOf(after: KeyProof, tookMs: number, limitMs: number): Windo
   return tookMs > limitMs ? { kind: 'slow' } : null;
 }
 
-function isFresh(opening: GoodProof | null): opening is GoodProof {
-  return opening !== null && performance.now() - opening.beganAt <= MAX_OPENING_AGE_MS;
+function isFresh(opening: GoodProof | null, spacingMs: number): opening is GoodProof {
+  const mostMs = Math.max(MAX_OPENING_AGE_MS, MAX_OPENING_AGE_CALLS * spacingMs);
+  return opening !== null && performance.now() - opening.beganAt <= mostMs;
 }
 
 function bound(holder: KeyHolder): Omit<KeyHolder, 'account'> {
@@ -139,13 +144,15 @@ async function askAll<T, C extends WindowCheck<T>>(
   checks: readonly C[],
   concurrency: number,
   options: CallOptions,
+  closing: AbortSignal | undefined,
 ): Promise<{ answers: WindowAnswer<T, C>[]; interruption: WindowFault | null }> {
   const answers: WindowAnswer<T, C>[] = [];
   let interruption: WindowFault | null = null;
   const waiting = [...checks];
   const lane = async (): Promise<void> => {
     for (;;) {
-      const check = interruption === null ? waiting.shift() : undefined;
+      const isOver = interruption !== null || closing?.aborted === true;
+      const check = isOver ? undefined : waiting.shift();
       if (check === undefined) return;
       const reply = await check.ask(options);
       answers.push({ check, reply, at: Date.now() });

@@ -1,13 +1,12 @@
 import type { App, MirrorRunOptions } from '../app.js';
 import type { Config, SellerConfig } from '../config/index.js';
-import type { Verdict } from '../domain/codes/proof.js';
+import type { Verdict } from '../codes/rules.js';
 import type { Log } from '../domain/log.js';
 import { alertJobs, alertsAfter, deliverAlert, type AlertChannelName } from './alerts/alerts.js';
-import { paceOf } from '../jobs/codes/pace.js';
-import { performAuditChunk } from '../jobs/codes/perform-chunk.js';
-import type { AuditDeps } from '../jobs/codes/validate-chunk.js';
-import { performRecheck, type RecheckPlan } from '../jobs/codes/recheck.js';
-import type { BatchState } from '../jobs/codes/types.js';
+import { paceOf } from '../codes/pace.js';
+import { performAuditPiece, type AuditDeps } from '../codes/audit-job.js';
+import type { WorkMemory } from '../codes/memory.js';
+import { performRecheck, type RecheckPlan } from '../codes/recheck.js';
 import { performMirrorTask } from '../jobs/mirror-task.js';
 import type { JobOutcome, RunEvent } from '../jobs/types.js';
 import { nextTimes } from './cron.js';
@@ -16,7 +15,6 @@ import type { AlertTask, AuditTask, MirrorTask } from './queue/tasks.js';
 import type { JobContext, JobHandler } from './queue/worker.js';
 import type { AlertChannel } from './alerts/message.js';
 import { requestFeeds } from './feeds.js';
-import { chunkEnqueuer } from './watches.js';
 
 /**
  * The outcome of a job for a seller that is not configured here. Another worker may know the seller: a new
@@ -52,7 +50,7 @@ export function auditHandler(
   queues: Queues,
   onVerdict: OnVerdict = () => undefined,
 ): JobHandler<AuditTask> {
-  const batchStates = new Map<string, BatchState>();
+  const memories = new Map<bigint, WorkMemory>();
   return async (task, context): Promise<JobOutcome> => {
     const seller = app.config.sellers.find(({ name }) => name === task.seller);
     if (seller === undefined) return UNKNOWN_SELLER;
@@ -60,18 +58,19 @@ export function auditHandler(
     const outcome = await app.withMarketplace(seller, { jobId }, (runDeps) => {
       const deps: AuditDeps = {
         ...runDeps,
-        batchStates,
+        memories,
         ...paceOf(seller.requestsPerMinute),
-        enqueueChunk: chunkEnqueuer(queues, seller.name),
+        closing,
         onVerdict: (verdict) => onVerdict(seller.name, verdict),
       };
       if (task.kind === 'recheck') {
         const plan = recheckPlan(app.config.recheck, seller, new Date());
-        return performRecheck(deps, plan);
+        return performRecheck(deps, plan, async (auditId) => {
+          await queues.addAudit(seller.name, auditId);
+        });
       }
-      const { auditId, chunk } = task;
-      const job = { auditId: BigInt(auditId), chunk, isLastAttempt: attempt >= attempts };
-      return performAuditChunk({ ...deps, closing }, job, signal);
+      const job = { auditId: BigInt(task.auditId), isLastAttempt: attempt >= attempts };
+      return performAuditPiece(deps, job, signal);
     });
     await queueAlerts(app, queues, outcome, context);
     const isFinished = outcome.kind === 'done' && outcome.alert?.kind === 'audit-finished';
@@ -92,7 +91,6 @@ export function recheckPlan(
   const windowMs = next === undefined ? DAY_MS : next.getTime() - now.getTime();
   const calls = Math.floor((requestsPerMinute * share * windowMs) / 60_000);
   return {
-    requestsPerMinute,
     olderThan: olderThanDays * DAY_MS,
     validOnly: false,
     limit: requestsPerMinute === 0 ? Infinity : calls,

@@ -1,12 +1,12 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { Verdict } from '../domain/codes/proof.js';
+import type { Verdict } from '../codes/rules.js';
 import { ITEM_STATES } from '../domain/item.js';
 import type { RunEvent } from '../jobs/types.js';
 import type { CallRecord } from '../marketplace/types.js';
 import type { QueueCounts } from './queue/queues.js';
 import type { QueueName } from './queue/tasks.js';
 import type { JobEvent } from './queue/worker.js';
-import type { AuditBacklog } from '../store/audits/types.js';
+import type { AuditBacklog } from '../codes/types.js';
 import { feedDelay } from '../domain/feeds.js';
 import type { FeedState } from '../store/feeds.js';
 import { PAUSED } from '../store/sellers.js';

@@ -2,10 +2,9 @@ import type { App } from '../app.js';
 import { readSellerStatuses } from '../store/status.js';
 import type { Log } from '../domain/log.js';
 import { alertJobs, findFeedAlerts, findStaleSellers } from './alerts/alerts.js';
-import { enqueueNext } from '../jobs/codes/perform-chunk.js';
 import type { Queues } from './queue/queues.js';
 import { markFeedStale } from '../store/feeds.js';
-import { listAudits } from '../store/audits/progress.js';
+import { listAudits } from '../codes/audits-store.js';
 import { keepsEverything, planRetention, PruneBusyError, prune } from '../store/prune.js';
 
 /** Stops a watch. Does not wait for a check that is running. */
@@ -99,12 +98,12 @@ export function watchFeedLag(
 const LATEST_AUDITS = 500;
 
 /**
- * Enqueues the next chunk of every running audit, now and every minute. So audits continue after the queue
- * lost its jobs, or after a process was killed before it enqueued a chunk.
+ * Enqueues every running audit, now and every minute. So audits continue after the queue lost its jobs. A delayed job
+ * starts now: if the clock was set back, its time would come much too late.
  */
 export function watchAudits(
   { config, db }: Pick<App, 'config' | 'db'>,
-  queues: Pick<Queues, 'addChunk'>,
+  queues: Pick<Queues, 'addAudit'>,
   log: Log,
 ): StopWatch {
   const sellerIds = config.sellers.map(({ name }) => name);
@@ -112,25 +111,16 @@ export function watchAudits(
     MINUTE_MS,
     async (signal) => {
       const audits = await listAudits(db, { sellerIds, limit: LATEST_AUDITS });
-      for (const { auditId, sellerId, state } of audits) {
+      for (const { auditId, sellerId, state, problem } of audits) {
         if (signal.aborted) return;
-        if (state === 'running') await enqueueNext(db, auditId, chunkEnqueuer(queues, sellerId));
+        // A pause that the marketplace asked for is waited out.
+        const promote = problem === null;
+        if (state === 'running') await queues.addAudit(sellerId, auditId, { promote });
       }
     },
     (error) => log.debug('could not check for running audits', { error }),
     { atOnce: true },
   );
-}
-
-/** Returns a function that enqueues a chunk of the seller's audits. @param options of `addChunk` */
-export function chunkEnqueuer(
-  queues: Pick<Queues, 'addChunk'>,
-  sellerId: string,
-  options: { readonly force?: boolean } = {},
-): (auditId: bigint, chunk: number) => Promise<void> {
-  return async (auditId, chunk) => {
-    await queues.addChunk(sellerId, auditId, chunk, options);
-  };
 }
 
 /**

@@ -1,4 +1,4 @@
-import { LONGEST_TEXT, storable } from './audits/columns.js';
+import { LONGEST_TEXT, storable } from './stored-text.js';
 import type { Db } from './db.js';
 import type { Feed, FeedView } from './generated/prisma/client.js';
 

@@ -95,6 +95,10 @@ export interface Running {
     readonly reused: number;
     readonly pending: number;
     readonly denied: number;
+    readonly confirmed: number;
+    readonly overturned: number;
+    /** Milliseconds since 1970; null while it is worked on. */
+    readonly resumeAt: number | null;
     readonly valid: number;
     readonly invalid: number;
     readonly unproven: number;
@@ -118,7 +122,8 @@ export async function readRunning({ pool }: Db): Promise<Running> {
        (SELECT coalesce(jsonb_agg(jsonb_build_object('auditId', audit_id::text,
                  'sellerId', seller_id, 'source', source, 'codes', codes, 'reused', reused,
                  'pending', pending, 'denied', denied, 'valid', valid, 'invalid', invalid,
-                 'unproven', unproven, 'problem', problem) ORDER BY audit_id), '[]')
+                 'unproven', unproven, 'confirmed', confirmed, 'overturned', overturned,
+                 'resumeAt', floor(extract(epoch FROM resume_at) * 1000), 'problem', problem) ORDER BY audit_id), '[]')
           FROM mirror.audits WHERE state = 'running') AS audits,
        concat_ws('/', (SELECT max(run_id) FROM mirror.runs), (SELECT max(audit_id) FROM mirror.audits),
                  (SELECT max(action_id) FROM mirror.actions)) AS newest`,

@@ -342,13 +342,6 @@ export const PRUNE_STEPS: readonly PruneStep[] = [
     key: { audit_id: 'bigint', position: 'int' },
   },
   {
-    what: 'chunks of finished audits',
-    part: 'audits',
-    table: 'mirror.audit_chunks',
-    where: IN_OLD_AUDIT,
-    key: { audit_id: 'bigint', chunk: 'int' },
-  },
-  {
     what: 'runs',
     part: 'runs',
     table: 'mirror.runs',

@@ -221,7 +221,6 @@ export async function deleteSeller(db: Db, sellerId: string): Promise<void> {
   await prisma.$transaction([
     prisma.auditEntry.deleteMany(where),
     prisma.auditCode.deleteMany(where),
-    prisma.auditChunk.deleteMany(where),
     prisma.audit.deleteMany(where),
     prisma.codeTransition.deleteMany(where),
     prisma.codeCheck.deleteMany(where),

@@ -12,7 +12,7 @@ import { describe, expect, it } from 'vitest';
 import type { Simulator } from '../../src/simulator/index.js';
 import { useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { getAudit } from '../../src/store/audits/progress.js';
+import { getAudit } from '../../src/codes/audits-store.js';
 import {
   validatedCodes,
   cellsOf,

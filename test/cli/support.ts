@@ -47,7 +47,7 @@ type Environment = Readonly<Record<string, string>>;
 
 /** Starts the built program in a separate process, with these settings only. */
 export function start(args: readonly string[], env: Environment, cwd = folder()): Running {
-  const child = spawn(process.execPath, [installed(), ...unconfirmed(args)], {
+  const child = spawn(process.execPath, [installed(), ...confirmedSoon(args)], {
     cwd,
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
   });
@@ -85,17 +85,19 @@ export async function run(
 ): Promise<Ended> {
   const { stdin = '', cwd = folder(), spawned = 'NODE_OPTIONS' in env } = options;
   if (!spawned && !SEPARATE.includes(args[0] ?? '')) {
-    return checked(await oneAtATime(() => runHere(unconfirmed(args), env, options)));
+    return checked(await oneAtATime(() => runHere(confirmedSoon(args), env, options)));
   }
   const running = start(args, env, cwd);
   running.process.stdin.end(stdin);
   return running.ended;
 }
 
-/** Turns off the second look, which takes a minute, unless the test has set --confirm. */
-function unconfirmed(args: readonly string[]): readonly string[] {
-  const isCheck = args[0] === 'codes' && args[1] === 'check' && !args.includes('--confirm');
-  return isCheck ? ['codes', 'check', '--confirm', 'none', ...args.slice(2)] : args;
+/** Confirms denied codes at once, not a minute later, unless the test has set --confirm-after. */
+function confirmedSoon(args: readonly string[]): readonly string[] {
+  const [first = '', second = ''] = args;
+  const isCheck = ['codes check', 'codes recheck', 'audits resume'].includes(`${first} ${second}`);
+  const isQuick = isCheck && !args.includes('--confirm-after');
+  return isQuick ? [first, second, '--confirm-after', '0s', ...args.slice(2)] : args;
 }
 
 function checked(ended: Ended): Ended {

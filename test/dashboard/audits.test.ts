@@ -5,14 +5,14 @@ import { gzipSync } from 'node:zlib';
 import { readSheet } from 'read-excel-file/node';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { maskCode } from '../../src/domain/secret.js';
-import { resultsOf } from '../store/audits/support.js';
+import { resultsOf } from '../codes/store-support.js';
 import { folder, run } from '../cli/support.js';
-import { enter, listOf, progress, truthOf } from '../jobs/codes/support.js';
+import { enter, listOf, progress, truthOf } from '../codes/support.js';
 import { inline, workbookFiles, workbookOf, zipOf } from '../codes/lists/zip.js';
 import { KEY } from '../support/mirror.js';
 import { until } from '../support/until.js';
 import { formTokenIn, HOST, type Visitor } from './dashboard.js';
-import { listAudits, cancelAudit } from '../../src/store/audits/progress.js';
+import { listAudits, cancelAudit } from '../../src/codes/audits-store.js';
 import { recordHeartbeat } from '../../src/store/processes.js';
 import { listActions } from '../../src/store/access.js';
 import { DbClient } from '../../src/store/connection.js';
@@ -100,7 +100,7 @@ const postStart = (url: string, fields: Record<string, string> = {}, visitor = o
 
 /** Starts the audit of a list that was read. @returns its id */
 async function start(url: string, fields: Record<string, string> = {}): Promise<bigint> {
-  const reply = await postStart(url, { confirm: 'none', ...fields });
+  const reply = await postStart(url, fields);
   expect(reply.status, await reply.clone().text()).toBe(303);
   const to = await waitFor(reply.headers.get('location') ?? '');
   const [, id = ''] = /^\/audits\/(\d+)/.exec(to) ?? [];
@@ -418,9 +418,7 @@ describe('the pages of audits', () => {
   });
 
   it('cancel an audit and resume it', async () => {
-    const auditId = await enter(mirror(), shop().marketplace.host, listOf(shop(), 10), {
-      confirm: 'none',
-    });
+    const auditId = await enter(mirror(), shop().marketplace.host, listOf(shop(), 10), {});
     expect(await operator().page(`/audits/${auditId}`)).toContain('Cancel');
     await operator().post(`/audits/${auditId}/cancel`);
     expect((await progress(mirror(), auditId)).state).toBe('cancelled');

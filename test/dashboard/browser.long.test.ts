@@ -1,6 +1,6 @@
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { enter } from '../jobs/codes/support.js';
+import { enter } from '../codes/support.js';
 import { openMarket, type Market } from '../jobs/market.js';
 import {
   axeFaults,

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { maskCode } from '../../src/domain/secret.js';
 import { run } from '../cli/support.js';
-import { auditDeps, enter, listOf, workThrough } from '../jobs/codes/support.js';
+import { auditDeps, enter, listOf, workThrough } from '../codes/support.js';
 import { KEY } from '../support/mirror.js';
-import { listAudits } from '../../src/store/audits/progress.js';
+import { listAudits } from '../../src/codes/audits-store.js';
 import { useShop } from './shop.js';
 
 const { mirror, shop, dashboard, operator, isFinished, finish, env } = useShop();
@@ -11,7 +11,7 @@ const { mirror, shop, dashboard, operator, isFinished, finish, env } = useShop()
 /** Audits codes. @returns a valid and an invalid one */
 async function auditCodes(): Promise<{ valid: string; invalid: string }> {
   const codes = listOf(shop(), 30);
-  const auditId = await enter(mirror(), shop().marketplace.host, codes, { confirm: 'all' });
+  const auditId = await enter(mirror(), shop().marketplace.host, codes);
   await workThrough(auditDeps(mirror(), shop().marketplace), [auditId]);
   expect(await isFinished(auditId)).toBe(true);
   const valid = codes.find((code) => shop().truth(code) === 'valid') ?? '';

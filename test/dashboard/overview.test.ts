@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { performMirrorTask } from '../../src/jobs/mirror-task.js';
-import { enter } from '../jobs/codes/support.js';
+import { enter } from '../codes/support.js';
 import { KEY, never } from '../support/mirror.js';
 import { ensureSeller, pauseSeller } from '../../src/store/sellers.js';
-import { failAudit } from '../../src/store/audits/progress.js';
+import { failAudit } from '../../src/codes/audits-store.js';
 import { mirrorSeller, openDashboard, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();

@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { it } from 'vitest';
-import { enter } from '../jobs/codes/support.js';
+import { enter } from '../codes/support.js';
 import { startBrowser } from '../support/browser.js';
 import { useMirror } from '../support/mirror.js';
 import { serveProduct } from './served.js';

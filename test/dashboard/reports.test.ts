@@ -3,7 +3,7 @@ import { readSheet } from 'read-excel-file/node';
 import { describe, expect, it } from 'vitest';
 import { REPORTS, reportSql } from '../../src/store/reports.js';
 import { seededPurchases } from '../../src/simulator/index.js';
-import { auditDeps, enter, workThrough } from '../jobs/codes/support.js';
+import { auditDeps, enter, workThrough } from '../codes/support.js';
 import { openMarket } from '../jobs/market.js';
 import { KEY } from '../support/mirror.js';
 import { until } from '../support/until.js';

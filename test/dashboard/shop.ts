@@ -1,7 +1,7 @@
 import { beforeEach } from 'vitest';
 import type { App } from '../../src/app.js';
 import { auditHandler } from '../../src/service/handlers.js';
-import { auditDeps, openShop, progress, type Shop } from '../jobs/codes/support.js';
+import { auditDeps, openShop, progress, type Shop } from '../codes/support.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
 import { closeDashboards, openDashboard, type TestDashboard, type Visitor } from './dashboard.js';

@@ -2,7 +2,7 @@ import { Secret } from '../../src/domain/secret.js';
 import { syncAccount } from '../../src/jobs/account.js';
 import { syncItems } from '../../src/jobs/sync-items.js';
 import { seededCatalogue, seededPurchases, type Simulator } from '../../src/simulator/index.js';
-import { auditDeps, enter, workThrough } from '../jobs/codes/support.js';
+import { auditDeps, enter, workThrough } from '../codes/support.js';
 import { never, type Mirror } from '../support/mirror.js';
 
 const NIGHTS = 30;

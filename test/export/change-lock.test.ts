@@ -1,10 +1,17 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { at, invalid, load, pending, purchaseOf, valid } from '../store/audits/support.js';
+import {
+  at,
+  invalid,
+  load,
+  pending,
+  recordResults,
+  purchaseOf,
+  valid,
+} from '../codes/store-support.js';
 import { HistoryBook } from '../store/history-book.js';
 import { type Db, openDb } from '../../src/store/db.js';
 import { ensureSeller } from '../../src/store/sellers.js';
-import { recordResults } from '../../src/store/audits/record.js';
 import { DbClient } from '../../src/store/connection.js';
 import { exportView, linesOf } from './support.js';
 

@@ -1,10 +1,17 @@
 import fc from 'fast-check';
 import type { Json } from '../../src/domain/item.js';
 import { FOLLOWED_VIEWS } from '../../src/store/followed-views.js';
-import { at, invalid, load, pending, purchaseOf, valid } from '../store/audits/support.js';
+import {
+  at,
+  invalid,
+  load,
+  pending,
+  recordResults,
+  purchaseOf,
+  valid,
+} from '../codes/store-support.js';
 import type { Db } from '../../src/store/db.js';
 import { ensureSeller } from '../../src/store/sellers.js';
-import { recordResults } from '../../src/store/audits/record.js';
 import type { HistoryBook } from '../store/history-book.js';
 
 /** The sellers of the steps. */

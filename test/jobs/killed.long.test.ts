@@ -4,14 +4,12 @@ import { tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
-import { chunkEnqueuer } from '../../src/service/watches.js';
-import { enqueueNext } from '../../src/jobs/codes/perform-chunk.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
-import { diceOf } from '../domain/codes/support.js';
+import { diceOf } from '../codes/dice.js';
 import { postgresQueueAt, SHORT } from '../service/queue/support.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { auditVerdicts, enter, listOf, openShop, progress, truthOf } from './codes/support.js';
+import { auditVerdicts, enter, listOf, openShop, progress, truthOf } from '../codes/support.js';
 
 const mirror = useMirror();
 const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
@@ -77,7 +75,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const CALLS = 4;
 const CHUNKS = 2;
 
-/** A worker for audit chunks, wired as in the product but with short pauses. */
+/** A worker for audits, wired as in the product but with short pauses. */
 const SCRIPT = `
   const [dist, url, databaseUrl, key, tuning] = process.argv.slice(1);
   const from = (path) => import(dist + path);
@@ -86,8 +84,7 @@ const SCRIPT = `
   const { createMarketplace } = await from('marketplace/client.js');
   const { unlimitedBudget } = await from('marketplace/budget.js');
   const { Secret } = await from('domain/secret.js');
-  const { performAuditChunk } = await from('jobs/codes/perform-chunk.js');
-  const { chunkEnqueuer } = await from('service/watches.js');
+  const { performAuditPiece } = await from('codes/audit-job.js');
   const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
   const db = openDb(databaseUrl, 'a worker');
   const queues = await openQueues({
@@ -100,12 +97,12 @@ const SCRIPT = `
   });
   const deps = {
     db, marketplace, sellerId: 'main', callCount: () => 0, concurrency: ${CALLS}, spacingMs: 0,
-    batchStates: new Map(), lookAfterMs: 0, enqueueChunk: chunkEnqueuer(queues, 'main'),
+    memories: new Map(), confirmAfterMs: 0, proveAgainAfterMs: 20,
   };
-  queues.work('audits', async ({ auditId, chunk }, { signal }) => {
-    const job = { auditId: BigInt(auditId), chunk, isLastAttempt: false };
-    const outcome = await performAuditChunk(deps, job, signal);
-    return outcome.kind === 'later' ? { ...outcome, delayMs: 20 } : outcome;
+  queues.work('audits', async ({ auditId }, { signal }) => {
+    const job = { auditId: BigInt(auditId), isLastAttempt: false };
+    const outcome = await performAuditPiece(deps, job, signal);
+    return outcome.kind === 'later' ? { ...outcome, delayMs: Math.min(20, outcome.delayMs) } : outcome;
   }, { concurrency: ${CHUNKS} });
   console.log('works');
 `;
@@ -122,9 +119,9 @@ function startWorker(url: string): ChildProcess {
 it('workers killed at any moment lose no code, settle none twice and repeat few calls', async () => {
   const shop = await openShop();
   const codes = listOf(shop, 1_200, 6);
-  const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 100 });
+  const auditId = await enter(mirror(), shop.marketplace.host, codes);
   const queues = await postgresQueueAt(mirror().databaseUrl).open();
-  await enqueueNext(mirror().db, auditId, chunkEnqueuer(queues, 'main'));
+  await queues.addAudit('main', auditId);
   // As slow as over a network, so that there is something to kill.
   shop.sim.faults.always('any', { kind: 'stall', ms: 50 });
   const dice = diceOf(4);

@@ -1,9 +1,8 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { App } from '../../src/app.js';
 import { auditHandler, mirrorHandler, recheckPlan, runLog } from '../../src/service/handlers.js';
-import { chunkEnqueuer, watchAudits } from '../../src/service/watches.js';
+import { watchAudits } from '../../src/service/watches.js';
 import { silentLog, type Log } from '../../src/domain/log.js';
-import { enqueueNext } from '../../src/jobs/codes/perform-chunk.js';
 import type { Queues } from '../../src/service/queue/queues.js';
 import type { JobContext } from '../../src/service/queue/worker.js';
 import {
@@ -15,11 +14,11 @@ import {
   progress,
   type Shop,
   truthOf,
-} from '../jobs/codes/support.js';
+} from '../codes/support.js';
 import { describeOnRedis, postgresQueueAt, redisQueue, type TestQueue } from './queue/support.js';
 import { never, useMirror } from '../support/mirror.js';
 import { redisTarget } from '../support/redis.js';
-import { cancelAudit, resumeAudit, listAudits } from '../../src/store/audits/progress.js';
+import { cancelAudit, resumeAudit, listAudits } from '../../src/codes/audits-store.js';
 import { until } from '../support/until.js';
 
 const mirror = useMirror();
@@ -62,15 +61,15 @@ async function isFinished(auditId: bigint): Promise<boolean> {
 
 function describeWork(title: string, testQueue: () => TestQueue): void {
   describe(title, () => {
-    it('completes an audit chunk by chunk, with one chunk in the queue at a time, and alerts at its end', async () => {
+    it('completes an audit piece by piece, with one job in the queue, and alerts at its end', async () => {
       const shop = await openShop();
       // Counting jobs all the time slows the queue down.
       const queues = await testQueue().open({ tuning: { commandMs: 10_000, answerMs: 20_000 } });
       const codes = listOf(shop, 160);
-      const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 20 });
-      await enqueueNext(mirror().db, auditId, chunkEnqueuer(queues, 'main'));
+      const auditId = await enter(mirror(), shop.marketplace.host, codes);
+      await queues.addAudit('main', auditId);
       expect((await queues.counts()).audits.waiting).toBe(1);
-      await enqueueNext(mirror().db, auditId, chunkEnqueuer(queues, 'main'));
+      await queues.addAudit('main', auditId);
       expect((await queues.counts()).audits.waiting).toBe(1);
       const handle = auditHandler(appOf(shop), queues);
       let running = 0;
@@ -86,13 +85,12 @@ function describeWork(title: string, testQueue: () => TestQueue): void {
         mostQueued = Math.max(mostQueued, waiting + active + delayed);
         return isFinished(auditId);
       });
-      expect(mostQueued).toBeLessThanOrEqual(4);
-      // Two, because a chunk enqueues the next one before its own job has ended.
-      expect(mostRunning).toBeLessThanOrEqual(2);
+      expect(mostQueued).toBeLessThanOrEqual(1);
+      expect(mostRunning).toBe(1);
       expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
       await until(async () => (await queues.counts()).alerts.waiting === 1);
       await until(async () => (await queues.counts()).audits.active === 0);
-      // The queue keeps no finished chunks.
+      // The queue keeps no finished audits.
       expect((await queues.counts()).audits).toMatchObject({ completed: 0, failed: 0 });
     });
 
@@ -102,9 +100,9 @@ function describeWork(title: string, testQueue: () => TestQueue): void {
       const app = appOf(shop);
       const { db } = mirror();
       const codes = listOf(shop, 120);
-      const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 20 });
+      const auditId = await enter(mirror(), shop.marketplace.host, codes);
       shop.sim.afterRequests(50, () => void cancelAudit(db, auditId));
-      await enqueueNext(mirror().db, auditId, chunkEnqueuer(queues, 'main'));
+      await queues.addAudit('main', auditId);
       const worker = queues.work('audits', auditHandler(app, queues), { concurrency: 2 });
       await until(async () => (await progress(mirror(), auditId)).state === 'cancelled');
       await until(async () => {
@@ -113,7 +111,7 @@ function describeWork(title: string, testQueue: () => TestQueue): void {
       });
       expect((await progress(mirror(), auditId)).pending).toBeGreaterThan(0);
       await resumeAudit(db, auditId);
-      // Only the watch enqueues chunks.
+      // Only the watch enqueues audits.
       const stopWatch = watchAudits(app, queues, silentLog);
       await until(() => isFinished(auditId));
       stopWatch();
@@ -128,13 +126,13 @@ function describeWork(title: string, testQueue: () => TestQueue): void {
         const place = testQueue();
         const queues = await place.open();
         const codes = listOf(shop, 100);
-        const auditId = await enter(mirror(), shop.marketplace.host, codes, { chunkSize: 50 });
-        await enqueueNext(mirror().db, auditId, chunkEnqueuer(queues, 'main'));
+        const auditId = await enter(mirror(), shop.marketplace.host, codes);
+        await queues.addAudit('main', auditId);
         let seen = 0;
         const holder = queues.work(
           'audits',
           async (task, { signal }) => {
-            if (task.kind !== 'chunk' || task.auditId !== String(auditId)) {
+            if (task.kind !== 'audit' || task.auditId !== String(auditId)) {
               return { kind: 'done', result: {} };
             }
             seen++;
@@ -148,10 +146,9 @@ function describeWork(title: string, testQueue: () => TestQueue): void {
         await until(() => seen === 1);
         if (jobState === 'delayed') await holder.stop(1_000);
         const others = await place.open();
-        await enqueueNext(mirror().db, auditId, chunkEnqueuer(others, 'main'));
+        await others.addAudit('main', auditId);
         expect((await others.counts()).audits.waiting).toBe(0);
-        const again = chunkEnqueuer(others, 'main', { force: true });
-        await enqueueNext(mirror().db, auditId, again);
+        await others.addAudit('main', auditId, { force: true });
         others.work('audits', auditHandler(appOf(shop), others), { concurrency: 2 });
         await until(() => isFinished(auditId));
         expect(await auditVerdicts(mirror(), auditId)).toEqual(truthOf(shop, codes));
@@ -165,7 +162,7 @@ function describeWork(title: string, testQueue: () => TestQueue): void {
       const codes = listOf(shop, 60);
       const handle = auditHandler(appOf(shop), queues);
       const auditId = await enter(mirror(), shop.marketplace.host, codes);
-      await enqueueNext(mirror().db, auditId, chunkEnqueuer(queues, 'main'));
+      await queues.addAudit('main', auditId);
       const worker = queues.work('audits', handle, { concurrency: 1 });
       await until(() => isFinished(auditId));
       await worker.stop(1_000);
@@ -196,7 +193,7 @@ it('retries the job of an unknown seller: other workers may already have the new
   const app = {
     config: { sellers: [SELLER], alertWebhook: null, alertMail: null },
   } as unknown as App;
-  const chunk = { kind: 'chunk', seller: 'grace', auditId: '1', chunk: 0 } as const;
+  const chunk = { kind: 'audit', seller: 'grace', auditId: '1' } as const;
   const sync = {
     kind: 'sync',
     seller: 'grace',
@@ -215,7 +212,7 @@ it('plans rechecks for the time until the next scheduled one', () => {
   const now = new Date('2026-11-16T04:00:00.000Z');
   vi.setSystemTime(now);
   const plan = recheckPlan(settings, seller as Parameters<typeof recheckPlan>[1], now);
-  expect(plan).toMatchObject({ limit: 0.25 * 7 * 1_440 * 60, requestsPerMinute: 60 });
+  expect(plan).toMatchObject({ limit: 0.25 * 7 * 1_440 * 60 });
   const unlimited = { ...seller, requestsPerMinute: 0 } as Parameters<typeof recheckPlan>[1];
   expect(recheckPlan(settings, unlimited, now).limit).toBe(Infinity);
 });

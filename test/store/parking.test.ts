@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { performRecheck } from '../../src/jobs/codes/recheck.js';
+import { performRecheck } from '../../src/codes/recheck.js';
 import { performMirrorTask, type MirrorRequest } from '../../src/jobs/mirror-task.js';
 import { syncAccount } from '../../src/jobs/account.js';
 import { syncItems } from '../../src/jobs/sync-items.js';
@@ -152,9 +152,9 @@ describe('a seller that a person paused', () => {
         alert: null,
       });
     }
-    const recheck = { ...deps, enqueueChunk: () => Promise.reject(new Error('nothing to do')) };
-    const plan = { requestsPerMinute: 60, limit: 9, olderThan: 0, validOnly: false };
-    expect(await performRecheck(recheck, plan)).toMatchObject({
+    const enqueue = () => Promise.reject(new Error('nothing to do'));
+    const plan = { limit: 9, olderThan: 0, validOnly: false };
+    expect(await performRecheck(deps, plan, enqueue)).toMatchObject({
       kind: 'done',
       result: { parked: { code: 'paused' } },
     });

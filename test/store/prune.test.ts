@@ -14,9 +14,9 @@ import {
 import { ensureSeller } from '../../src/store/sellers.js';
 import { lockSeller } from '../../src/store/locks.js';
 import { ItemSession } from '../../src/store/session.js';
-import { beginAudit } from '../../src/store/audits/loader.js';
-import { getAudit, readAuditList } from '../../src/store/audits/progress.js';
-import { readKnownCodes } from '../../src/store/audits/codes.js';
+import { beginAudit } from '../../src/codes/enter-store.js';
+import { getAudit, readAuditList } from '../../src/codes/audits-store.js';
+import { readKnownCodes } from '../../src/codes/codes-store.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();
@@ -218,7 +218,6 @@ describe('pruning', () => {
         columns: ['code'],
         maxAgeSeconds: null,
         canary: null,
-        chunkSize: 10,
       });
       await loader.add(
         codes.map((code, line) => ({ line, code, rejected: null, columns: [code] })),

@@ -330,8 +330,7 @@ CREATE TABLE mirror.purchase_codes (
     downloaded boolean,
     purchased_at timestamptz(6),
     raw jsonb,
-    changed_seq bigint,
-    denied_at timestamptz(6)
+    changed_seq bigint
 );
 
 COMMENT ON TABLE mirror.purchase_codes IS 'Every purchase code of a list, with the newest proven verdict and the purchase as last answered.';
@@ -340,14 +339,10 @@ COMMENT ON COLUMN mirror.purchase_codes.first_checked_at IS 'When a verdict was 
 COMMENT ON COLUMN mirror.purchase_codes.last_checked_at IS 'When the verdict was last proven.';
 COMMENT ON COLUMN mirror.purchase_codes.purchase_seen_at IS 'When the marketplace last sent the purchase. The purchase is kept when the code becomes invalid.';
 COMMENT ON COLUMN mirror.purchase_codes.changed_seq IS 'Number of the last write among those of item_changes. Null if nothing is known of the code.';
-COMMENT ON COLUMN mirror.purchase_codes.denied_at IS 'When a code that is still held valid was first denied as a canary; null when it was found since.';
 
 CREATE INDEX purchase_codes_changed_seq_idx
     ON mirror.purchase_codes (changed_seq)
     WHERE changed_seq IS NOT NULL;
-CREATE INDEX purchase_codes_denied_idx
-    ON mirror.purchase_codes (seller_id, denied_at)
-    WHERE denied_at IS NOT NULL;
 -- An index can't hold a text of any length, and a currency is what the marketplace says it is. So valid purchases are
 -- in two indexes, odd_sales and sales, the first of which is nearly always empty. The view mirror.sales joins them.
 CREATE INDEX purchase_codes_odd_sales_idx
@@ -380,13 +375,13 @@ CREATE TABLE mirror.code_checks (
     http_status integer,
     message text,
     raw_hash bytea,
-    checkpoint_before timestamptz(6),
-    checkpoint_after timestamptz(6)
+    proven_before timestamptz(6),
+    proven_after timestamptz(6)
 );
 
 COMMENT ON TABLE mirror.code_checks IS 'The ledger: every answer about a code with its evidence. Rows are only ever added.';
-COMMENT ON COLUMN mirror.code_checks.checkpoint_before IS 'When the checkpoint before a denial was complete; null for other answers, and in rows of older versions.';
-COMMENT ON COLUMN mirror.code_checks.checkpoint_after IS 'When the checkpoint after a denial was complete; null for other answers, and in rows of older versions.';
+COMMENT ON COLUMN mirror.code_checks.proven_before IS 'When the API key was proven before a denial that counts; null for other answers.';
+COMMENT ON COLUMN mirror.code_checks.proven_after IS 'When the API key was proven after a denial that counts; null for other answers.';
 
 CREATE INDEX code_checks_code_id_check_id_idx ON mirror.code_checks (code_id, check_id);
 
@@ -416,7 +411,6 @@ CREATE TABLE mirror.audits (
     columns text[],
     max_age_seconds integer,
     canary text,
-    chunk_size integer NOT NULL,
     lines integer NOT NULL,
     rejected integer NOT NULL,
     codes integer NOT NULL,
@@ -429,9 +423,10 @@ CREATE TABLE mirror.audits (
     created_at timestamptz(6) NOT NULL DEFAULT CURRENT_TIMESTAMP,
     finished_at timestamptz(6),
     problem text,
+    resume_at timestamptz(6),
     list_pruned_at timestamptz(6),
-    confirm text NOT NULL DEFAULT 'auto',
     denied integer NOT NULL DEFAULT 0,
+    confirmed integer NOT NULL DEFAULT 0,
     overturned integer NOT NULL DEFAULT 0,
     result_format text,
     result_path text,
@@ -441,9 +436,10 @@ CREATE TABLE mirror.audits (
 
 COMMENT ON TABLE mirror.audits IS 'Lists of codes that are or were checked. codes = valid + invalid + unproven + pending.';
 COMMENT ON COLUMN mirror.audits.list_pruned_at IS 'When the deletion of the list began, audit_entries and audit_codes. The figures of the audit, its codes and its checks stay.';
-COMMENT ON COLUMN mirror.audits.confirm IS 'Which denied codes are asked for again before they are invalid: auto, all or none.';
-COMMENT ON COLUMN mirror.audits.denied IS 'Of the pending codes, those denied at least once and waiting to be asked for again.';
-COMMENT ON COLUMN mirror.audits.overturned IS 'Codes that were denied at first and found when they were asked for again.';
+COMMENT ON COLUMN mirror.audits.denied IS 'Codes that were denied and have no verdict yet: a second denial must confirm the first. Known valid codes that were denied as proofs are among them.';
+COMMENT ON COLUMN mirror.audits.confirmed IS 'Counted denials of these codes.';
+COMMENT ON COLUMN mirror.audits.overturned IS 'Codes that were denied and then found.';
+COMMENT ON COLUMN mirror.audits.resume_at IS 'When it goes on; null while it is worked on.';
 
 CREATE INDEX audits_running_idx
     ON mirror.audits (audit_id)
@@ -483,25 +479,17 @@ CREATE TABLE mirror.audit_codes (
     check_id bigint,
     reused boolean NOT NULL,
     attempts integer NOT NULL DEFAULT 0,
-    denials integer NOT NULL DEFAULT 0,
-    last_denied_at timestamptz(6),
+    counted integer NOT NULL DEFAULT 0,
+    denied_at timestamptz(6),
     PRIMARY KEY (audit_id, position)
 );
 
 COMMENT ON TABLE mirror.audit_codes IS 'The distinct codes of each list, with what the audit found.';
 COMMENT ON COLUMN mirror.audit_codes.verdict IS 'What this audit found, unproven when it gave up, null when not settled.';
 COMMENT ON COLUMN mirror.audit_codes.reused IS 'The verdict was fresh, and was taken over without asking.';
-COMMENT ON COLUMN mirror.audit_codes.denials IS 'Times it was denied between two checkpoints.';
-
-CREATE TABLE mirror.audit_chunks (
-    audit_id bigint NOT NULL REFERENCES mirror.audits ON DELETE RESTRICT ON UPDATE CASCADE,
-    chunk integer NOT NULL,
-    seller_id text NOT NULL,
-    pending integer NOT NULL,
-    PRIMARY KEY (audit_id, chunk)
-);
-
-COMMENT ON TABLE mirror.audit_chunks IS 'Ranges of positions that are worked on as one.';
+COMMENT ON COLUMN mirror.audit_codes.position IS 'In list order from 0. Negative for a known valid code that was denied as a proof and is checked like a code of the list.';
+COMMENT ON COLUMN mirror.audit_codes.denied_at IS 'When it was last denied; null: never.';
+COMMENT ON COLUMN mirror.audit_codes.counted IS 'Denials that count, each between two proofs of the API key.';
 
 CREATE TABLE mirror.schedules (
     kind text NOT NULL,

@@ -1,12 +1,13 @@
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
-import { isUnconfirmedDenial, whyUnproven } from '../../domain/codes/outcome.js';
-import { SHORT_SECOND_LOOK_DELAY_MS } from '../../domain/codes/second-look.js';
+import { isDenial } from '../../codes/evidence.js';
+import { whyUnproven } from '../../codes/reasons.js';
+import { CONFIRM_SOON_MS } from '../../codes/rules.js';
 import { moment } from '../../domain/moment.js';
-import { answerFromChecks, type Answer } from '../../jobs/codes/audit-result.js';
-import { enterLists, listOfCodes, codesToCheck } from '../../jobs/codes/enter-list.js';
-import { verifyCanary } from '../../jobs/codes/verify-key.js';
-import type { AuditResult, CodeCheck, EnteredAudit } from '../../store/audits/types.js';
+import { answerFromChecks, type Answer } from '../../codes/audit-result.js';
+import { enterLists, listOfCodes, codesToCheck } from '../../codes/enter-list.js';
+import { verifyCanary } from '../../codes/verify-key.js';
+import type { AuditResult, CodeCheck, EnteredAudit } from '../../codes/types.js';
 import { print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -19,9 +20,9 @@ import { throwKeyFault } from './check-lists.js';
 import { failsOn } from './conditions.js';
 import { oneSeller, type CheckOptions } from './options.js';
 import { answerJson, answerLines } from './audit-view.js';
-import { getAudit, cancelAudit } from '../../store/audits/progress.js';
-import { readAuditResults } from '../../store/audits/results.js';
-import { readKnownCodes, readCodeChecks } from '../../store/audits/codes.js';
+import { getAudit, cancelAudit } from '../../codes/audits-store.js';
+import { readAuditResults } from '../../codes/results-store.js';
+import { readKnownCodes, readCodeChecks } from '../../codes/codes-store.js';
 import { workOnAudit } from './run-audit.js';
 
 /** Checks codes given as arguments and prints the answer about each. */
@@ -35,13 +36,18 @@ export async function answerCodes(
   const { auditId, ...entered } = await enterCodes(app, seller, codes, options);
   const { db } = app;
   const total = entered.codes - entered.reused;
-  const lookAfterMs = SHORT_SECOND_LOOK_DELAY_MS;
   await withProgress(
     `checking ${plural(total, 'code')}`,
     async (bar) => {
       let done = 0;
       const onVerdict = (): void => bar.update(++done);
-      const how = { closing: signal, once: true, lookAfterMs, onVerdict };
+      const onWait = (denied: number, delayMs: number): void => {
+        const codes = total === 1 ? 'denied' : `${plural(denied, 'code')} denied`;
+        bar.note(`${codes}; confirming in ${Math.ceil(delayMs / 1000)} s`);
+      };
+      const { confirmAfter: confirmAfterMs = CONFIRM_SOON_MS } = options;
+      const isBrief = { isBrief: true, confirmAfterMs } as const;
+      const how = { closing: signal, ...isBrief, onVerdict, onWait };
       await workOnAudit(app, { auditId, sellerId: seller.name }, how, signal);
     },
     { total },
@@ -152,16 +158,14 @@ function checksTable(checks: readonly CodeCheck[], look: Look): string {
       { header: 'audit', value: ({ auditId }) => auditId },
       {
         header: 'verdict',
-        value: (check) => (isUnconfirmedDenial(check) ? 'denied' : check.verdict),
+        value: (check) => (isDenial(check) ? 'denied' : check.verdict),
       },
       { header: 'proof', value: ({ proof }) => proof },
       { header: 'status', value: ({ httpStatus }) => httpStatus },
       {
         header: 'reason',
         value: (check) =>
-          check.verdict === 'unproven' && !isUnconfirmedDenial(check)
-            ? whyUnproven(check.reason)
-            : '',
+          check.verdict === 'unproven' && !isDenial(check) ? whyUnproven(check.reason) : '',
       },
       { header: 'reply', value: ({ message }) => message ?? '' },
     ],

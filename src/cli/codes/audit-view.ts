@@ -1,6 +1,6 @@
-import type { AuditCost } from '../../domain/codes/cost.js';
+import type { AuditCost } from '../../codes/cost.js';
 import { moment } from '../../domain/moment.js';
-import type { AuditProgress, AuditState, UnprovenCount } from '../../store/audits/types.js';
+import type { AuditProgress, AuditState, UnprovenCount } from '../../codes/types.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { pairs, sections, sellerColumn, table, type TableCell } from '../output/table.js';
 import {
@@ -16,13 +16,13 @@ import {
 } from '../output/text.js';
 import { withRunnableCommands, ownCommand } from '../own-command.js';
 import { isForItem, type FailOptions } from './conditions.js';
-import { describeVerdict } from '../../domain/codes/evidence.js';
-import { unprovenRemedy, whyUnproven } from '../../domain/codes/outcome.js';
-import { supportAt, type KnownPurchase } from '../../domain/codes/known-code.js';
-import { countRepeated } from '../../jobs/codes/enter-list.js';
+import { describeVerdict } from '../../codes/evidence.js';
+import { unprovenRemedy, whyUnproven } from '../../codes/reasons.js';
+import { supportAt, type KnownPurchase } from '../../codes/known-code.js';
+import { countRepeated } from '../../codes/enter-list.js';
 import type { Db } from '../../store/db.js';
-import { countUnproven, countAccountProven } from '../../store/audits/results.js';
-import { resultOf, type Answer } from '../../jobs/codes/audit-result.js';
+import { countUnproven, countAccountProven } from '../../codes/results-store.js';
+import { resultOf, type Answer } from '../../codes/audit-result.js';
 
 const STYLES: Readonly<Record<AuditState, Style | null>> = {
   running: null,
@@ -243,7 +243,7 @@ export function verdictCounts(audit: AuditProgress): string {
  */
 export function costText(cost: AuditCost, requestsPerMinute: number, codes: number): string {
   if (codes === 0) return 'nothing to check: no line has a code';
-  if (cost.codeCalls === 0) return 'nothing to check: every verdict is known';
+  if (cost.calls === 0) return 'nothing to check: every verdict is known';
   const pace = requestsPerMinute === 0 ? 'without a limit' : `at ${requestsPerMinute} a minute`;
   const proofs =
     cost.proofCalls === 0 ? '' : ` (${plural(cost.proofCalls, 'proof')} of the API key included)`;
@@ -253,7 +253,8 @@ export function costText(cost: AuditCost, requestsPerMinute: number, codes: numb
     return `${calls}; the time left is shown while they run`;
   }
   const until = moment(new Date(cost.finishAt));
-  return `${calls}: about ${duration(cost.leastMs)}, until ${until}; up to one more call for each denied code`;
+  const more = `${cost.callsPerDenied.toFixed(2)} more calls for each denied code`;
+  return `${calls}: about ${duration(cost.leastMs)}, until ${until}; with denied codes at least ${duration(cost.confirmAfterMs)} more, and ${more}`;
 }
 
 const VERDICT_MARKS = {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
-import { auditCost, type AuditCost } from '../../domain/codes/cost.js';
+import { auditCost, type AuditCost } from '../../codes/cost.js';
 import { doubtOf, type Doubt } from '../../codes/lists/doubt.js';
 import type { List } from '../../codes/lists/types.js';
 import {
@@ -12,10 +12,9 @@ import {
   codesToCheck,
   reportOf,
   type LoadReport,
-} from '../../jobs/codes/enter-list.js';
-import { chunkSizeFor } from '../../jobs/codes/pace.js';
-import { verifyKey, type KeyFault } from '../../jobs/codes/verify-key.js';
-import type { AuditSize } from '../../store/audits/types.js';
+} from '../../codes/enter-list.js';
+import { verifyKey, type KeyFault } from '../../codes/verify-key.js';
+import type { AuditSize } from '../../codes/types.js';
 import { printNote, printJson } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -24,7 +23,7 @@ import { count, plural, safeLine } from '../output/text.js';
 import { costText } from './audit-view.js';
 import type { CheckOptions } from './options.js';
 import { checkResultRows, type ResultDestination } from './result-file.js';
-import { readCanaries } from '../../store/audits/codes.js';
+import { readCanaries } from '../../codes/codes-store.js';
 import { runAudit } from './run-audit.js';
 
 interface ListSource {
@@ -165,8 +164,7 @@ export function loadLines(report: LoadReport, lists: number): readonly string[] 
 
 function noteSize(seller: SellerConfig, size: AuditSize): AuditCost {
   const { requestsPerMinute } = seller;
-  const [toCheck, chunkSize] = [codesToCheck(size), chunkSizeFor(requestsPerMinute)];
-  const cost = auditCost({ toCheck, requestsPerMinute, chunkSize }, Date.now());
+  const cost = auditCost({ toCheck: codesToCheck(size), requestsPerMinute }, Date.now());
   noteLines([sizeLine(size), costText(cost, requestsPerMinute, size.codes)]);
   return cost;
 }

@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander';
-import type { KnownPurchase } from '../../domain/codes/known-code.js';
-import { supportAt } from '../../domain/codes/known-code.js';
+import type { KnownPurchase } from '../../codes/known-code.js';
+import { supportAt } from '../../codes/known-code.js';
 import { usageError } from '../errors.js';
 
 /** What a script may refuse, besides a failed command. */

@@ -3,15 +3,14 @@ import type { App } from '../../app.js';
 import type { Config, SellerConfig } from '../../config/index.js';
 import { readCode } from '../../domain/codes/code.js';
 import { parseDuration } from '../../domain/moment.js';
-import type { Confirm } from '../../domain/codes/second-look.js';
 import { RESULT_FORMATS, type ResultFormat } from '../../codes/lists/result.js';
 import type { Format } from '../../codes/lists/types.js';
-import type { AuditProgress } from '../../store/audits/types.js';
+import type { AuditProgress } from '../../codes/types.js';
 import { CommandError, usageError } from '../errors.js';
 import { FAIL_OPTIONS, type FailOptions } from './conditions.js';
 import { assertSeller, chosenSellers, type CommonOptions, idParser } from '../options.js';
 import { DECIMAL_COMMA, type OutOptions } from '../out-file.js';
-import { getAudit } from '../../store/audits/progress.js';
+import { getAudit } from '../../codes/audits-store.js';
 import { ownCommand } from '../own-command.js';
 
 export const RESULT_HELP = `A result is the list in its order, with its own columns and these:
@@ -35,14 +34,19 @@ export type ResultOptions = OutOptions<ResultFormat>;
 export const VERDICT_EXIT_CODES =
   'Exit codes: 0 all codes have a verdict, 1 failed, 2 usage, 4 some are unproven, or no line has a code (with --fail-on: some lines have none), 5 a condition of --fail-on holds for some, 130 interrupted';
 
-export interface CheckOptions extends CommonOptions, ResultOptions, FailOptions {
+/** How long to wait before denied codes are checked again. Hidden: a shorter time proves less. */
+export interface ConfirmOptions {
+  /** Milliseconds. */
+  readonly confirmAfter?: number | undefined;
+}
+
+export interface CheckOptions extends CommonOptions, ResultOptions, FailOptions, ConfirmOptions {
   readonly column?: string;
   readonly sheet?: string;
   readonly inputFormat?: Format;
   /** Milliseconds. */
   readonly maxAge?: number;
   readonly canary?: string;
-  readonly confirm?: Confirm;
   readonly dryRun?: true;
   readonly yes?: true;
   readonly detach?: true;
@@ -51,6 +55,7 @@ export interface CheckOptions extends CommonOptions, ResultOptions, FailOptions 
 /** Options of commands that wait for verdicts. */
 export const VERDICT_OPTIONS: readonly Option[] = [
   ...FAIL_OPTIONS,
+  new Option('--confirm-after <time>').argParser(parseAge).hideHelp(),
   new Option('--out <file>', 'write the result to this file at the end; - is stdout'),
   new Option(
     '--format <format>',

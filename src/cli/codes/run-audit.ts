@@ -1,29 +1,35 @@
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../app.js';
-import { chunkEnqueuer } from '../../service/watches.js';
-import { enqueueNext, performAuditChunk, SECOND_LOOK } from '../../jobs/codes/perform-chunk.js';
-import type { AuditProgress } from '../../store/audits/types.js';
+import { performAuditPiece, type AuditDeps } from '../../codes/audit-job.js';
+import { phaseOf } from '../../codes/progress.js';
+import type { AuditProgress } from '../../codes/types.js';
 import { explainDatabaseError } from '../../store/errors.js';
 import { printNote, print, printJson, stderrLook, stdoutLook } from '../console.js';
 import { openQueuesOf } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Progress } from '../output/progress.js';
-import { count, safeLine } from '../output/text.js';
+import { safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
 import { exitCodeOfAudit, summaryNotes, summaryLines, verdictCounts } from './audit-view.js';
 import { failsOn, type FailOptions } from './conditions.js';
-import { findAudit } from './options.js';
+import { findAudit, type ConfirmOptions } from './options.js';
 import { type ResultDestination, writeResult } from './result-file.js';
 import { alertJobs, alertsAfter } from '../../service/alerts/alerts.js';
-import { paceOf } from '../../jobs/codes/pace.js';
-import type { AuditDeps } from '../../jobs/codes/validate-chunk.js';
+import { paceOf } from '../../codes/pace.js';
 import type { JobOutcome } from '../../jobs/types.js';
-import { setResultFile, markResultWritten, getAudit } from '../../store/audits/progress.js';
-import { readAuditResults } from '../../store/audits/results.js';
+import {
+  getAudit,
+  markResultWritten,
+  noteAuditWait,
+  setResultFile,
+} from '../../codes/audits-store.js';
+import type { WorkMemory } from '../../codes/memory.js';
+import { moment } from '../../domain/moment.js';
+import { readAuditResults } from '../../codes/results-store.js';
 import { usageError } from '../errors.js';
 
-interface RunOptions extends FailOptions {
+interface RunOptions extends FailOptions, ConfirmOptions {
   readonly json?: boolean;
   /** Leave the work to other processes. */
   readonly detach?: boolean;
@@ -49,13 +55,12 @@ export async function runAudit(app: App, auditId: bigint, options: RunOptions): 
   const resume = `${ownCommand()} audits resume ${auditId}${onStdout}`;
   if (audit.state !== 'running') return report(app, audit, options);
   if (!detach) {
-    const ended = await workOrWatch(app, audit, resume);
+    const ended = await workOrWatch(app, audit, resume, options);
     return ended === null ? EXIT.interrupted : report(app, ended, options);
   }
   const queues = await openQueuesOf(app, 'codes');
   try {
-    const addChunk = chunkEnqueuer(queues, audit.sellerId, { force });
-    await enqueueNext(app.db, auditId, addChunk);
+    await queues.addAudit(audit.sellerId, auditId, { force });
   } finally {
     await queues.close();
   }
@@ -87,6 +92,7 @@ async function workOrWatch(
   app: App,
   audit: AuditProgress,
   resume: string,
+  { confirmAfter: confirmAfterMs }: ConfirmOptions,
 ): Promise<AuditProgress | null> {
   const { signal } = app;
   const [closing, cutOff] = [new AbortController(), new AbortController()];
@@ -98,7 +104,11 @@ async function workOrWatch(
   const onBusy = (isBusy: boolean): void => {
     state.isWatching = isBusy;
   };
-  const how = { closing: closing.signal, onBusy };
+  const how = {
+    closing: closing.signal,
+    onBusy,
+    ...(confirmAfterMs === undefined ? {} : { confirmAfterMs }),
+  };
   const ended = workOnAudit(app, audit, how, cutOff.signal).catch((error: unknown) => {
     Object.assign(state, { hasFailed: true, error });
   });
@@ -140,26 +150,19 @@ async function workOrWatch(
 }
 
 function auditBar(audit: AuditProgress) {
-  // Reused verdicts don't count as work. Denied codes count as done: they only wait for the second look.
-  const doneOf = ({ codes, reused, pending, denied }: AuditProgress): number =>
-    codes - reused - pending + denied;
-  const total = audit.codes - audit.reused;
-  const bar = new Progress(`audit ${audit.auditId}`, { total, from: doneOf(audit) });
+  const { done, total } = phaseOf(audit, Date.now());
+  const bar = new Progress(`audit ${audit.auditId}`, { total, from: done });
   let shownProblem: string | null = null;
   let isWatchingShown = false;
   return {
     show(now: AuditProgress, isWatching: boolean): void {
-      const { denied, pending, problem } = now;
-      // All denied codes get their verdicts at the end of the second look.
-      const isSecondLook = denied > 0 && pending === denied;
-      const parts = [
-        verdictCounts(now),
-        isSecondLook ? `${count(denied)} denied, second look` : '',
-      ];
-      const detail = parts.filter((part) => part !== '').join(' · ');
-      bar.update(doneOf(now), { detail, paused: problem !== null || isSecondLook });
+      const { problem, resumeAt } = now;
+      const phase = phaseOf(now, Date.now());
+      const detail = [phase.text, verdictCounts(now)].filter((part) => part !== '').join(' · ');
+      bar.update(phase.done, { total: phase.total, detail, paused: resumeAt !== null });
       if (problem !== null && problem !== shownProblem) {
-        bar.note(`${isSecondLook ? 'second look' : 'paused'}: ${problem}`);
+        const until = resumeAt === null ? '' : ` until ${moment(resumeAt)}`;
+        bar.note(`paused${until}: ${problem}`);
       }
       shownProblem = problem;
       if (isWatching && !isWatchingShown && now.state === 'running') {
@@ -211,38 +214,34 @@ async function isRefused(
   return false;
 }
 
-/** Attempts at a chunk that keeps failing: about twelve hours, with the delays. */
+/** Attempts at an audit that keeps failing: about twelve hours, with the delays. */
 const ATTEMPTS = 80;
 /** Backoff between attempts: doubles from the first delay to the longest. */
 const FIRST_DELAY_MS = 5_000;
 const MAX_DELAY_MS = 10 * 60_000;
-/** Delay before the next attempt at a chunk that another process works on. */
+/** Delay before the next attempt at an audit that another process works on. */
 const BUSY_MS = 2_000;
 /** Time for the last proofs after an interruption. */
 const CLOSING_MS = 10_000;
 
-interface WaitingChunk {
-  readonly chunk: number;
-  /** Milliseconds since 1970. */
-  readonly notBefore: number;
-  /** Number of failed attempts. */
-  readonly failed: number;
-}
-
-interface WorkOptions extends Pick<AuditDeps, 'lookAfterMs' | 'onVerdict'> {
+interface WorkOptions extends Pick<AuditDeps, 'confirmAfterMs' | 'isBrief' | 'onVerdict'> {
   /** Ends the work in order: checks no more codes, but proves and records the answers received. */
   readonly closing: AbortSignal;
-  /** Tries each chunk once, and sends no alerts. Default: works until the audit has ended. */
-  readonly once?: boolean;
-  /** Called after each attempt. `isBusy` is true if another process works on the chunk. */
+  /** Called after each piece. `isBusy` is true if another process works on the audit. */
   readonly onBusy?: (isBusy: boolean) => void;
+  /** Called before a wait for the second check of denied codes. */
+  readonly onWait?: (denied: number, delayMs: number) => void;
 }
 
-/** Works on an audit in this process, chunk by chunk, without the queue. @param signal ends the work at once */
+/**
+ * Works on an audit in this process, piece by piece, without the queue, until it has ended. If somebody waits
+ * (`isBrief`), it ends at the first fault, and sends no alerts.
+ * @param signal ends the work at once
+ */
 export async function workOnAudit(
   app: App,
   { auditId, sellerId }: Pick<AuditProgress, 'auditId' | 'sellerId'>,
-  { closing, once = false, onBusy, ...how }: WorkOptions,
+  { closing, onBusy, onWait, ...how }: WorkOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const { config, db } = app;
@@ -253,66 +252,51 @@ export async function workOnAudit(
       'configure the seller, then resume the audit',
     );
   }
-  const waiting = new Map<number, WaitingChunk>();
-  const add = (waitingChunk: WaitingChunk): void => {
-    if (!waiting.has(waitingChunk.chunk)) waiting.set(waitingChunk.chunk, waitingChunk);
-  };
-  const waitUntil = (time: number): Promise<void> =>
-    sleep(Math.max(0, time - Date.now()), undefined, { signal: closing }).catch(() => undefined);
-
+  const wait = (ms: number): Promise<void> =>
+    sleep(ms, undefined, { signal: closing }).catch(() => undefined);
   await app.withMarketplace(seller, {}, async ({ marketplace, callCount }) => {
+    const pace = paceOf(seller.requestsPerMinute);
+    const memories = new Map<bigint, WorkMemory>();
     const deps: AuditDeps = {
       db,
       marketplace,
       sellerId,
       callCount,
-      ...paceOf(seller.requestsPerMinute),
+      ...pace,
       ...how,
-      batchStates: new Map(),
+      memories,
       closing,
-      enqueueChunk: (_, chunk) => {
-        add({ chunk, notBefore: 0, failed: 0 });
-        return Promise.resolve();
-      },
     };
-    for (let attempts = 0; !closing.aborted; attempts++) {
-      const [next] = [...waiting.values()].sort((a, b) => a.notBefore - b.notBefore);
-      if (next === undefined) {
-        if ((once && attempts > 0) || !(await addNextChunk(deps))) return;
-        if (waiting.size === 0) await waitUntil(Date.now() + BUSY_MS);
-        continue;
-      }
-      await waitUntil(next.notBefore);
-      if (closing.aborted) return;
-      const { chunk, failed } = next;
-      waiting.delete(chunk);
-      const job = { auditId, chunk, isLastAttempt: once || failed + 1 >= ATTEMPTS };
-      const outcome = await performAuditChunk(deps, job, signal);
-      const now = Date.now();
-      const isBusy = outcome.kind === 'later' && outcome.isBusy === true;
-      onBusy?.(isBusy);
-      const isWaiting = isBusy || (outcome.kind === 'later' && chunk === SECOND_LOOK);
-      if (once && !isWaiting) continue;
+    const isBrief = how.isBrief === true;
+    for (let failed = 0; !closing.aborted;) {
+      const job = { auditId, isLastAttempt: isBrief || failed + 1 >= ATTEMPTS };
+      const outcome = await performAuditPiece(deps, job, signal);
+      onBusy?.(outcome.kind === 'later' && outcome.isBusy === true);
+      if (!isBrief) await sendAlerts(app, outcome);
       if (outcome.kind === 'later') {
-        add({ chunk, notBefore: now + (isBusy ? BUSY_MS : outcome.delayMs), failed });
+        failed = 0;
+        const { reason, delayMs, isBusy } = outcome;
+        if (isBrief && isBusy !== true && delayMs > 0 && reason !== 'confirm') return;
+        if (reason === 'confirm') onWait?.((await getAudit(db, auditId))?.denied ?? 0, delayMs);
+        if (delayMs > 0) await wait(isBusy === true ? BUSY_MS : delayMs);
       } else if (outcome.kind === 'retry') {
-        const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failed);
-        const notBefore = Math.max(now + delayMs, outcome.notBefore ?? 0);
-        add({ chunk, notBefore, failed: failed + 1 });
-      }
-      if (!once) await sendAlerts(app, outcome);
+        const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failed++);
+        const notBeforeMs = (outcome.notBefore ?? 0) - Date.now();
+        const waitMs = Math.max(delayMs, notBeforeMs);
+        await noteNextTry(app, auditId, waitMs);
+        await wait(waitMs);
+      } else return;
     }
   });
+}
 
-  /** Adds the next chunk, if there is one. @returns false when the audit has ended */
-  async function addNextChunk({ enqueueChunk }: AuditDeps): Promise<boolean> {
-    try {
-      await enqueueNext(db, auditId, enqueueChunk);
-      return waiting.size > 0 || (await getAudit(db, auditId))?.state === 'running';
-    } catch (error) {
-      if (explainDatabaseError(error, '') === null) throw error;
-      return true;
-    }
+/** Records when an audit that a person must see to is tried again, so that the terminal can say it. */
+async function noteNextTry({ db }: App, auditId: bigint, waitMs: number): Promise<void> {
+  try {
+    const problem = (await getAudit(db, auditId))?.problem ?? null;
+    await noteAuditWait(db, auditId, problem, Date.now() + waitMs);
+  } catch (error) {
+    if (explainDatabaseError(error, '') === null) throw error;
   }
 }
 

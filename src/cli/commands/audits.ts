@@ -1,9 +1,9 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
-import { auditCost } from '../../domain/codes/cost.js';
+import { auditCost } from '../../codes/cost.js';
 import { RESULT_FORMATS } from '../../codes/lists/result.js';
-import { describeReading } from '../../jobs/codes/audit-result.js';
-import type { AuditProgress } from '../../store/audits/types.js';
+import { describeReading } from '../../codes/audit-result.js';
+import type { AuditProgress } from '../../codes/types.js';
 import {
   auditDetails,
   auditsTable,
@@ -19,6 +19,7 @@ import {
   findAudit,
   VERDICT_OPTIONS,
   type ResultOptions,
+  type ConfirmOptions,
 } from '../codes/options.js';
 import { checkConditions, type FailOptions } from '../codes/conditions.js';
 import { runAudit } from '../codes/run-audit.js';
@@ -44,13 +45,8 @@ import {
 } from '../options.js';
 import { checkDestination, formatOfFile, destinationOf, STDOUT } from '../out-file.js';
 import { count, safeLine } from '../output/text.js';
-import {
-  listAudits,
-  readAuditList,
-  resumeAudit,
-  cancelAudit,
-} from '../../store/audits/progress.js';
-import { countUnproven } from '../../store/audits/results.js';
+import { listAudits, readAuditList, resumeAudit, cancelAudit } from '../../codes/audits-store.js';
+import { countUnproven } from '../../codes/results-store.js';
 import { ownCommand } from '../own-command.js';
 
 export function add(program: Command): void {
@@ -136,11 +132,11 @@ async function show(app: App, auditId: bigint, options: CommonOptions): Promise<
 }
 
 /** The cost of the codes that are left; null when none is left, or the seller is not configured here. */
-function costLeft({ config }: App, { sellerId, pending, chunkSize }: AuditProgress): string | null {
+function costLeft({ config }: App, { sellerId, pending, denied }: AuditProgress): string | null {
   const seller = config.sellers.find(({ name }) => name === sellerId);
   if (pending === 0 || seller === undefined) return null;
   const { requestsPerMinute } = seller;
-  const cost = auditCost({ toCheck: pending, requestsPerMinute, chunkSize }, Date.now());
+  const cost = auditCost({ toCheck: pending - denied, denied, requestsPerMinute }, Date.now());
   return costText(cost, requestsPerMinute, pending);
 }
 
@@ -155,12 +151,12 @@ function nextCommands(audit: AuditProgress): readonly string[] {
   ];
 }
 
-interface ResumeOptions extends CommonOptions, ResultOptions, FailOptions {
+interface ResumeOptions extends CommonOptions, ResultOptions, FailOptions, ConfirmOptions {
   readonly detach?: boolean;
 }
 
 async function resume(app: App, auditId: bigint, options: ResumeOptions): Promise<ExitCode> {
-  const { seller, json = false, detach = false, failOn, item } = options;
+  const { seller, json = false, detach = false, failOn, item, confirmAfter } = options;
   checkConditions(options);
   const newDestination = resultDestination(options);
   await checkDestination(newDestination);
@@ -175,7 +171,15 @@ async function resume(app: App, auditId: bigint, options: ResumeOptions): Promis
   const destination = newDestination ?? (detach ? null : await savedDestination(audit));
   if (destination !== null) checkResultRows(destination, audit.lines);
   if (state !== 'running') await resumeAudit(app.db, auditId);
-  return runAudit(app, auditId, { json, detach, force: true, destination, failOn, item });
+  return runAudit(app, auditId, {
+    json,
+    detach,
+    force: true,
+    destination,
+    failOn,
+    item,
+    confirmAfter,
+  });
 }
 
 async function cancel(app: App, auditId: bigint, options: CommonOptions): Promise<void> {

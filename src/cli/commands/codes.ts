@@ -3,13 +3,12 @@ import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { ConfigError } from '../../config/index.js';
 import { normalizeCode } from '../../domain/codes/code.js';
-import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
 import { cellMasker } from '../../domain/redact.js';
 import type { Secret } from '../../domain/secret.js';
 import { FORMATS } from '../../codes/lists/types.js';
-import { listOfCodes } from '../../jobs/codes/enter-list.js';
-import { verifyKey } from '../../jobs/codes/verify-key.js';
-import { beginRecheck } from '../../jobs/codes/recheck.js';
+import { listOfCodes } from '../../codes/enter-list.js';
+import { verifyKey } from '../../codes/verify-key.js';
+import { beginRecheck } from '../../codes/recheck.js';
 import { answerCodes, showCode } from '../codes/answer.js';
 import { checkLists, throwKeyFault } from '../codes/check-lists.js';
 import { readLists, STDIN, classifyArguments, type CheckInput } from '../codes/lists.js';
@@ -22,6 +21,7 @@ import {
   type CheckOptions,
   VERDICT_OPTIONS,
   type ResultOptions,
+  type ConfirmOptions,
 } from '../codes/options.js';
 import { protectLists, resultDestination } from '../codes/result-file.js';
 import { checkConditions, type FailOptions } from '../codes/conditions.js';
@@ -41,16 +41,12 @@ import { checkDestination } from '../out-file.js';
 export function add(program: Command): void {
   const codes = describeCommand(program.command('codes'), {
     about:
-      'Checks purchase codes, one or a million. A code is invalid only if the marketplace denied it between two proofs of the API key; a code that can’t be proven either way is unproven. Answers are kept, so a resumed audit does not check them again. `audits` lists, resumes and exports audits.',
+      'Checks purchase codes, one or a million. Every code is checked once; those that were denied are checked again a minute later, between two proofs of the API key, before they are invalid. A code that can’t be proven either way is unproven. Answers are kept, so a resumed audit does not check them again. `audits` lists, resumes and exports audits.',
     examples: [
       'seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece',
       'seller-mirror codes check customers.csv --column code --out result.csv',
     ],
   });
-  const confirm = new Option(
-    '--confirm <which>',
-    'which denied codes to check again, a minute later (5 s for up to 25 codes given as arguments without --out or --detach), before they are invalid; auto: all of at most 1,000 or a tenth of the list, otherwise one in 12 and at least 1,000',
-  );
   const dryRun = new Option('--dry-run', 'only show what it would cost; keeps nothing');
   const command = codes
     .command('check')
@@ -65,7 +61,6 @@ export function add(program: Command): void {
       parsePurchaseCode,
     )
     .option('--yes', 'check lists even if most lines do not look like codes')
-    .addOption(confirm.choices(CONFIRM_MODES).default('auto'))
     .addOption(dryRun.conflicts(['detach', 'out']));
   describeCommand(command, {
     summary: 'check codes, or lists of codes',
@@ -192,7 +187,7 @@ function refuseListOptions(input: CheckInput, options: CheckOptions): void {
   );
 }
 
-interface RecheckOptions extends CommonOptions, ResultOptions, FailOptions {
+interface RecheckOptions extends CommonOptions, ResultOptions, FailOptions, ConfirmOptions {
   /** Milliseconds. */
   readonly olderThan: number;
   readonly validOnly?: boolean;
@@ -203,7 +198,7 @@ interface RecheckOptions extends CommonOptions, ResultOptions, FailOptions {
 async function recheck(app: App, options: RecheckOptions): Promise<ExitCode | void> {
   checkConditions(options);
   const { json = false, detach = false, failOn, item, olderThan, validOnly = false } = options;
-  const { limit = Infinity } = options;
+  const { limit = Infinity, confirmAfter } = options;
   const destination = resultDestination(options);
   await checkDestination(destination);
   const seller = oneSeller(app.config, options.seller);
@@ -212,9 +207,10 @@ async function recheck(app: App, options: RecheckOptions): Promise<ExitCode | vo
       verifyKey(marketplace, undefined, app.signal),
     ),
   );
-  const plan = { requestsPerMinute: seller.requestsPerMinute, olderThan, validOnly, limit };
+  const plan = { olderThan, validOnly, limit };
   const auditId = await beginRecheck(app.db, seller.name, plan, Date.now());
-  if (auditId !== null) return runAudit(app, auditId, { json, detach, destination, failOn, item });
+  if (auditId !== null)
+    return runAudit(app, auditId, { json, detach, destination, failOn, item, confirmAfter });
   await printResult(
     options,
     { audit: null },

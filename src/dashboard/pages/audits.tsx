@@ -1,14 +1,12 @@
 import type { FC } from 'hono/jsx';
-import { chunkEnqueuer } from '../../service/watches.js';
-import { unprovenRemedy, whyUnproven } from '../../domain/codes/outcome.js';
+import { unprovenRemedy, whyUnproven } from '../../codes/reasons.js';
 import {
   auditResultPieces,
   describeReading,
   isWorkbookList,
-} from '../../jobs/codes/audit-result.js';
-import { countRepeated } from '../../jobs/codes/enter-list.js';
-import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
-import type { AuditProgress, UnprovenCount } from '../../store/audits/types.js';
+} from '../../codes/audit-result.js';
+import { countRepeated } from '../../codes/enter-list.js';
+import type { AuditProgress, UnprovenCount } from '../../codes/types.js';
 import {
   type Dashboard,
   type DashboardParts,
@@ -44,8 +42,8 @@ import {
   Untrusted,
 } from '../parts.js';
 import { readRunning } from '../../store/overview.js';
-import { readAuditList, cancelAudit, resumeAudit, getAudit } from '../../store/audits/progress.js';
-import { countUnproven } from '../../store/audits/results.js';
+import { readAuditList, cancelAudit, resumeAudit, getAudit } from '../../codes/audits-store.js';
+import { countUnproven } from '../../codes/results-store.js';
 import { oneOf, parseId, parseNumber } from '../query.js';
 
 const PAGE_SIZE = 50;
@@ -165,7 +163,8 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
               {
                 label: 'Waiting',
                 value: count(pending),
-                note: audit.denied > 0 ? `${count(audit.denied)} denied, second look` : undefined,
+                note:
+                  audit.denied > 0 ? `${count(audit.denied)} denied, to be confirmed` : undefined,
               },
               { label: 'Calls', value: count(audit.apiCalls) },
             ]}
@@ -211,7 +210,7 @@ export function addAudits(app: Dashboard, parts: DashboardParts): void {
         throw new Problem(`Audit ${auditId} has already finished`, remedy, 409);
       }
       if (state !== 'running') await resumeAudit(db, auditId);
-      await enqueueNext(db, auditId, chunkEnqueuer(queues, sellerId, { force: true }));
+      await queues.addAudit(sellerId, auditId, { force: true });
     });
     return c.redirect(`/audits/${auditId}?notice=${await queueNotice(db)}`, 303);
   });

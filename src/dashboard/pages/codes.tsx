@@ -1,13 +1,11 @@
 import type { FC } from 'hono/jsx';
-import { chunkEnqueuer } from '../../service/watches.js';
-import { describeVerdict } from '../../domain/codes/evidence.js';
-import { isUnconfirmedDenial, unprovenRemedy } from '../../domain/codes/outcome.js';
-import { supportAt, type KnownPurchase } from '../../domain/codes/known-code.js';
+import { describeCheck, describeVerdict, isDenial } from '../../codes/evidence.js';
+import { unprovenRemedy } from '../../codes/reasons.js';
+import { supportAt, type KnownPurchase } from '../../codes/known-code.js';
 import { maskCode } from '../../domain/secret.js';
-import { answerFromChecks } from '../../jobs/codes/audit-result.js';
-import { enterLists, listOfCodes } from '../../jobs/codes/enter-list.js';
-import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
-import type { CodeCheck } from '../../store/audits/types.js';
+import { answerFromChecks } from '../../codes/audit-result.js';
+import { enterLists, listOfCodes } from '../../codes/enter-list.js';
+import type { CodeCheck } from '../../codes/types.js';
 import {
   type Dashboard,
   type DashboardContext,
@@ -40,7 +38,7 @@ import {
   Token,
   Untrusted,
 } from '../parts.js';
-import { readKnownCodes, readCodeChecks } from '../../store/audits/codes.js';
+import { readKnownCodes, readCodeChecks } from '../../codes/codes-store.js';
 import { readRunning } from '../../store/overview.js';
 import { parseCode, parseId } from '../query.js';
 
@@ -237,7 +235,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     await runAction(c, parts, { action: 'check code', target }, async () => {
       const signal = AbortSignal.timeout(ENTER_MS);
       const { auditId } = await enterLists(db, seller, [listOfCodes([code])], {}, { signal });
-      await enqueueNext(db, auditId, chunkEnqueuer(queues, sellerId));
+      await queues.addAudit(sellerId, auditId);
     });
     const known = (await readKnownCodes(db, sellerId, [code])).get(code);
     if (known === undefined) throw noCode();
@@ -337,7 +335,7 @@ const CheckTable: FC<{ checks: readonly CodeCheck[]; mask: (text: string) => str
       { name: 'Checked', cell: ({ checkedAt }) => <Moment at={checkedAt} /> },
       {
         name: 'Verdict',
-        cell: (check) => <State of={isUnconfirmedDenial(check) ? 'denied' : check.verdict} />,
+        cell: (check) => <State of={isDenial(check) ? 'denied' : check.verdict} />,
       },
       { name: 'Proof', cell: (check) => <Untrusted text={describeCheck(check)} /> },
       {
@@ -360,17 +358,6 @@ const CheckTable: FC<{ checks: readonly CodeCheck[]; mask: (text: string) => str
     ]}
   />
 );
-
-/** What one check alone proves. */
-function describeCheck(check: CodeCheck): string {
-  const { verdict, reason, proof, checkedAt, checkpointBefore, checkpointAfter } = check;
-  const [before, after] = [checkpointBefore?.getTime(), checkpointAfter?.getTime()];
-  const checkpoints = before === undefined || after === undefined ? null : { before, after };
-  const denial = { at: checkedAt.getTime(), checkpoints };
-  const denials = checkpoints === null ? null : { times: 1, first: denial, last: denial };
-  const facts = { reason, proof, denials, checkedAt: null };
-  return describeVerdict({ ...facts, verdict: isUnconfirmedDenial(check) ? 'invalid' : verdict });
-}
 
 function purchaseFacts(
   purchase: KnownPurchase,

@@ -1,6 +1,6 @@
 import type { FC } from 'hono/jsx';
 import { runRemedy } from '../../jobs/problem.js';
-import type { AuditProgress } from '../../store/audits/types.js';
+import type { AuditProgress } from '../../codes/types.js';
 import { PAUSED } from '../../store/sellers.js';
 import {
   type CopyState,

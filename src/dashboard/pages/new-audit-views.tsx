@@ -1,8 +1,8 @@
 import type { FC } from 'hono/jsx';
-import type { AuditCost } from '../../domain/codes/cost.js';
+import type { AuditCost } from '../../codes/cost.js';
 import type { Doubt } from '../../codes/lists/doubt.js';
-import { countRepeated, codesToCheck, type LoadReport } from '../../jobs/codes/enter-list.js';
-import type { AuditSize } from '../../store/audits/types.js';
+import { countRepeated, codesToCheck, type LoadReport } from '../../codes/enter-list.js';
+import type { AuditSize } from '../../codes/types.js';
 import { type DashboardContext, Problem } from '../context.js';
 import type { Draft } from '../drafts.js';
 import { count, duration, plural } from '../format.js';
@@ -216,14 +216,6 @@ const StartForm: FC<{ draftId: string; seller: string; facts: ListFacts; token: 
       <Finish leastMs={cost.leastMs} />
     </p>
     <label>
-      Check denied codes a second time
-      <select name="confirm">
-        <option value="auto">Automatic: all of a few, a sample of many</option>
-        <option value="all">All: safest, up to twice the calls</option>
-        <option value="none">None: one denial is enough</option>
-      </select>
-    </label>
-    <label>
       A code you know is valid (optional)
       <input
         name="canary"
@@ -256,8 +248,8 @@ const Finish: FC<{ leastMs: number | null }> = ({ leastMs }) =>
     <>Finishes as soon as the marketplace has answered every call.</>
   ) : (
     <>
-      Finishes in about {duration(leastMs)}, at <Moment at={new Date(Date.now() + leastMs)} />, if
-      few codes are denied.
+      Finishes in about {duration(leastMs)}, at <Moment at={new Date(Date.now() + leastMs)} />, and
+      a minute or more later if codes are denied.
     </>
   );
 

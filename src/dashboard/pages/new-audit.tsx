@@ -1,24 +1,20 @@
 import { rm } from 'node:fs/promises';
-import { chunkEnqueuer } from '../../service/watches.js';
 import type { SellerConfig } from '../../config/index.js';
-import { auditCost } from '../../domain/codes/cost.js';
-import { CONFIRM_MODES } from '../../domain/codes/second-look.js';
+import { auditCost } from '../../codes/cost.js';
 import { maskCode } from '../../domain/secret.js';
 import { doubtOf } from '../../codes/lists/doubt.js';
 import { openFile, readBytes } from '../../codes/lists/bytes.js';
 import { readList } from '../../codes/lists/read-list.js';
 import type { List } from '../../codes/lists/types.js';
 import { FileError } from '../../listing/file-error.js';
-import { verifyKey, type KeyFault } from '../../jobs/codes/verify-key.js';
+import { verifyKey, type KeyFault } from '../../codes/verify-key.js';
 import {
   enterLists,
   measureLists,
   codesToCheck,
   reportOf,
   type AuditOptions,
-} from '../../jobs/codes/enter-list.js';
-import { chunkSizeFor } from '../../jobs/codes/pace.js';
-import { enqueueNext } from '../../jobs/codes/perform-chunk.js';
+} from '../../codes/enter-list.js';
 import {
   type Dashboard,
   type DashboardParts,
@@ -31,9 +27,9 @@ import { Drafts } from '../drafts.js';
 import { capital } from '../format.js';
 import { expiredForm, page } from '../layout.js';
 import { Empty } from '../parts.js';
-import { oneOf, parseCode } from '../query.js';
+import { parseCode } from '../query.js';
 import { isFormToken } from '../security.js';
-import { readCanaries } from '../../store/audits/codes.js';
+import { readCanaries } from '../../codes/codes-store.js';
 import {
   draftPage,
   draftUrl,
@@ -126,7 +122,6 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     if (draft.linesDone !== null) return c.redirect(draftUrl(draft), 303);
     const facts = factsOf(draft);
     const canary = canaryOf(form['canary']);
-    const confirm = oneOf(CONFIRM_MODES, form['confirm']) ?? 'auto';
     const action = { action: 'start audit', target: `${list.seller}: ${maskCode(list.name)}` };
     await drafts.work(draft, (signal, onLines) =>
       runAction(c, parts, action, async () => {
@@ -138,7 +133,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
         }
         if (codesToCheck(facts.size) === 0)
           throw new Problem('There is nothing to check', NO_CODES);
-        const options = { confirm, ...(canary === null ? {} : { canary }) };
+        const options = canary === null ? {} : { canary };
         try {
           const isKeyChecked = await checkKey(sellerOf(draft), canary, signal);
           const auditId = await startAudit(draft, options, signal, onLines);
@@ -226,13 +221,12 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     const list = await readDraft(draft, signal);
     const known = await readCanaries(db, seller.name, KNOWN_CODES_SAMPLE);
     const size = await measureLists(db, seller, [list], {}, { signal, onSaved });
-    const chunkSize = chunkSizeFor(requestsPerMinute);
     return {
       reasons: list.layout.reasons,
       report: reportOf([list]),
       size,
       requestsPerMinute,
-      cost: auditCost({ toCheck: codesToCheck(size), requestsPerMinute, chunkSize }, Date.now()),
+      cost: auditCost({ toCheck: codesToCheck(size), requestsPerMinute }, Date.now()),
       doubt: doubtOf(list, known),
       isValidCodeKnown: known.length > 0,
     };
@@ -248,7 +242,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     const signal = untilReadEnds(ended);
     const list = await readDraft(draft, signal);
     const { auditId } = await enterLists(db, seller, [list], options, { signal, onSaved });
-    await enqueueNext(db, auditId, chunkEnqueuer(queues, seller.name));
+    await queues.addAudit(seller.name, auditId);
     return auditId;
   }
 }

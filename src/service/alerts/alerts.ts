@@ -9,7 +9,7 @@ import { PROCESS_DIED, type Run, getRun, findLaterGoodRun } from '../../store/ru
 import type { AlertChannel, AlertMessage } from './message.js';
 import { auditRemedy, parkedRemedy, runProblem, runRemedy } from '../../jobs/problem.js';
 import type { Db } from '../../store/db.js';
-import { getAudit } from '../../store/audits/progress.js';
+import { getAudit } from '../../codes/audits-store.js';
 import { listFeedStates, markFeedStale } from '../../store/feeds.js';
 import type { Alert, JobOutcome } from '../../jobs/types.js';
 

@@ -4,13 +4,13 @@ import { errorText, OutageLog } from './errors.js';
 import { postgresServer } from './postgres.js';
 import { redisServer } from './redis.js';
 import {
+  auditJobId,
   checkJobId,
-  chunkId,
   payloadOf,
   readPayload,
   QUEUE_NAMES,
   requestedJobId,
-  secondChunkId,
+  secondAuditJobId,
   type AuditTask,
   type QueueName,
   type TaskOf,
@@ -107,26 +107,32 @@ export class Queues {
   }
 
   /**
-   * Adds a job for a chunk of an audit unless the queue has one. The job is deleted when it ends: the store knows
-   * what is left of the chunk, which may have to be added again.
-   * @param force adds a second job if the first one is active (its worker may be gone) or delayed. Two jobs for
-   *   one chunk do no harm
+   * Adds the job of an audit unless the queue has one. It is deleted when the audit has ended.
+   * @param force adds a second job if the first one is active (its worker may be gone). Two jobs for one audit do no
+   *   harm
+   * @param promote starts a delayed job now; it finds out by itself whether something is due
    */
-  async addChunk(
+  async addAudit(
     seller: string,
     auditId: bigint,
-    chunk: number,
-    { force = false } = {},
+    { force = false, promote = false } = {},
   ): Promise<AddedJob> {
-    const task: AuditTask = { kind: 'chunk', seller, auditId: String(auditId), chunk };
-    const jobId = chunkId(auditId, chunk);
-    const job = await this.#add('audits', task, jobId, REMOVE_AT_END);
-    if (!force || job.added) return job;
-    const state = await this.#connection.use(async ({ audits }) =>
-      (await audits.getJob(jobId))?.getState(),
-    );
-    if (state !== 'active' && state !== 'delayed') return job;
-    return this.#add('audits', task, secondChunkId(auditId, chunk), REMOVE_AT_END);
+    const task: AuditTask = { kind: 'audit', seller, auditId: String(auditId) };
+    const jobId = auditJobId(auditId);
+    const added = await this.#add('audits', task, jobId, REMOVE_AT_END);
+    if (added.added || (!force && !promote)) return added;
+    const state = await this.#connection.use(async ({ audits }) => {
+      const job = await audits.getJob(jobId);
+      const is = await job?.getState();
+      if (is === 'delayed') {
+        await job?.promote().catch((error: unknown) => {
+          if (!isRefused(error)) throw error;
+        });
+      }
+      return is;
+    });
+    if (!force || state !== 'active') return added;
+    return this.#add('audits', task, secondAuditJobId(auditId), REMOVE_AT_END);
   }
 
   /**

@@ -29,8 +29,8 @@ const MIRROR = z.discriminatedUnion('kind', [
 ]);
 
 const AUDIT = z.discriminatedUnion('kind', [
-  /** Checks the codes of one chunk of an audit, which the store knows. */
-  z.object({ kind: z.literal('chunk'), seller, auditId: bigId, chunk: z.int().min(-1) }),
+  /** Does a piece of work on an audit, again and again until it has ended. */
+  z.object({ kind: z.literal('audit'), seller, auditId: bigId }),
   /** Checks known codes again. */
   z.object({ kind: z.literal('recheck'), seller, tick, askedAt }),
 ]);
@@ -112,14 +112,14 @@ export function requestedJobId(
   return `${kind}.${seller}.asked-${stamp(now)}-${randomBytes(6).toString('hex')}`;
 }
 
-/** The id of a chunk's job. Keeps a chunk from being in the queue twice. */
-export function chunkId(auditId: bigint, chunk: number): string {
-  return `chunk.${auditId}.${chunk}`;
+/** The id of an audit's job. Keeps an audit from being in the queue twice. */
+export function auditJobId(auditId: bigint): string {
+  return `audit.${auditId}`;
 }
 
-/** A new id for a second job of a chunk. */
-export function secondChunkId(auditId: bigint, chunk: number): string {
-  return `${chunkId(auditId, chunk)}.again-${randomBytes(6).toString('hex')}`;
+/** A new id for a second job of an audit. */
+export function secondAuditJobId(auditId: bigint): string {
+  return `${auditJobId(auditId)}.again-${randomBytes(6).toString('hex')}`;
 }
 
 const MAX_ID_LENGTH = 200;

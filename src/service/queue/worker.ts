@@ -326,7 +326,10 @@ export class QueueWorker<N extends QueueName = QueueName> {
         const delayMs = Math.max(1, outcome.delayMs);
         return {
           record: () => job.moveToDelayed(Date.now() + delayMs, token),
-          log: () => log.info('job delayed', { reason, again: timeAfter(delayMs) }),
+          log: () => {
+            // Without a delay, it only lets other jobs take their turn.
+            if (outcome.delayMs > 0) log.info('job delayed', { reason, again: timeAfter(delayMs) });
+          },
         };
       }
       case 'give-up': {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { RESULTS } from '../../../src/store/audits/results.js';
+import { RESULTS } from '../../../src/codes/results-store.js';
 import { useMirror } from '../../support/mirror.js';
-import { enterSeller, load } from './support.js';
+import { enterSeller, load } from '../../codes/store-support.js';
 
 const mirror = useMirror();
 

@@ -8,15 +8,23 @@ import { seededCatalogue } from '../../../src/simulator/index.js';
 import { BackupError } from '../../../src/store/backup/format.js';
 import { KEY, never, useMirror } from '../../support/mirror.js';
 import { query } from '../../support/postgres.js';
-import { at, invalid, load, pending, purchaseOf, unproven, valid } from '../audits/support.js';
+import {
+  at,
+  invalid,
+  load,
+  pending,
+  recordResults,
+  purchaseOf,
+  unproven,
+  valid,
+} from '../../codes/store-support.js';
 import { prepared } from '../history-book.js';
 import { ensureSeller } from '../../../src/store/sellers.js';
 import { lockSeller } from '../../../src/store/locks.js';
 import { startRun } from '../../../src/store/runs.js';
 import { ItemSession } from '../../../src/store/session.js';
-import { recordResults } from '../../../src/store/audits/record.js';
 import { openDb } from '../../../src/store/db.js';
-import { getAudit } from '../../../src/store/audits/progress.js';
+import { getAudit } from '../../../src/codes/audits-store.js';
 import { readSellerStatuses } from '../../../src/store/status.js';
 import { backupOf, database, restoreInto, rowsIn } from './support.js';
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { PurchaseReading } from '../../../src/domain/codes/known-code.js';
+import type { PurchaseReading } from '../../../src/codes/known-code.js';
 import type { Purchase, PurchasedItem } from '../../../src/domain/item.js';
 import { syncAccount } from '../../../src/jobs/account.js';
 import { syncItems } from '../../../src/jobs/sync-items.js';
@@ -7,8 +7,16 @@ import { syncItem } from '../../../src/jobs/sync-item.js';
 import { seededCatalogue } from '../../../src/simulator/index.js';
 import { KEY, never, type Mirror } from '../../support/mirror.js';
 import type { Db } from '../../../src/store/db.js';
-import { recordResults } from '../../../src/store/audits/record.js';
-import { at, invalid, ITEM, load, pending, unproven, valid } from '../audits/support.js';
+import {
+  at,
+  invalid,
+  ITEM,
+  load,
+  pending,
+  recordResults,
+  unproven,
+  valid,
+} from '../../codes/store-support.js';
 
 const ADA = { key: KEY, username: 'ada' };
 

@@ -1,0 +1,160 @@
+import { LONGEST_TEXT, storable } from '../store/stored-text.js';
+import type { Db } from '../store/db.js';
+import type { AuditBacklog, AuditList, AuditProgress, AuditState, ResultFile } from './types.js';
+
+/** The audit's row has all counts, so that progress costs the same for every length of list. */
+const PROGRESS = `
+  audit_id AS "auditId", seller_id AS "sellerId", state, source, created_at AS "createdAt",
+  finished_at AS "finishedAt", lines, rejected, codes, reused, valid, invalid, unproven, pending, denied, confirmed, overturned,
+  api_calls AS "apiCalls", problem, resume_at AS "resumeAt", result_path AS path,
+  result_format AS format, result_decimal_comma AS "decimalComma", result_written_at AS "writtenAt"`;
+
+type Row = Omit<AuditProgress, 'result'> &
+  Omit<ResultFile, 'path'> & { readonly path: string | null };
+
+/** The progress of an audit, or null if there is no such audit. */
+export async function getAudit({ pool }: Db, auditId: bigint): Promise<AuditProgress | null> {
+  const { rows } = await pool.query<Row>(
+    `SELECT ${PROGRESS} FROM mirror.audits WHERE audit_id = $1`,
+    [auditId],
+  );
+  return rows[0] === undefined ? null : progressIn(rows[0]);
+}
+
+/** Progress of the latest audits, newest first. @param sellerIds default: all sellers */
+export async function listAudits(
+  { pool }: Db,
+  { sellerIds, limit }: { readonly sellerIds?: readonly string[]; readonly limit: number },
+): Promise<AuditProgress[]> {
+  const { rows } = await pool.query<Row>(
+    `SELECT ${PROGRESS} FROM mirror.audits
+      WHERE $1::text[] IS NULL OR seller_id = ANY($1::text[])
+      ORDER BY audit_id DESC LIMIT $2`,
+    [sellerIds ?? null, limit],
+  );
+  return rows.map(progressIn);
+}
+
+/** Running audits and pending codes of each seller with a running audit. */
+export async function listAuditBacklogs({ pool }: Db): Promise<AuditBacklog[]> {
+  const { rows } = await pool.query<AuditBacklog>(
+    `SELECT seller_id AS "sellerId", count(*)::int AS running, sum(pending)::int AS pending
+       FROM mirror.audits WHERE state = 'running' GROUP BY seller_id`,
+  );
+  return rows;
+}
+
+/** How the list of an audit was read, or null if there is no such audit. */
+export async function readAuditList({ pool }: Db, auditId: bigint): Promise<AuditList | null> {
+  const { rows } = await pool.query<AuditList>(
+    `SELECT layout, columns, list_pruned_at AS "prunedAt" FROM mirror.audits WHERE audit_id = $1`,
+    [auditId],
+  );
+  return rows[0] ?? null;
+}
+
+/**
+ * Cancels a running or failed audit. Its pending codes stay pending.
+ * @returns the audit's state afterwards, or null if there is no such audit
+ */
+export async function cancelAudit(db: Db, auditId: bigint): Promise<AuditState | null> {
+  const set = `state = 'cancelled', problem = NULL, resume_at = NULL`;
+  return changeState(db, auditId, set, `state IN ('running', 'failed')`);
+}
+
+/** Fails a running audit for a problem that needs a person. @returns as `cancel` */
+export async function failAudit(
+  db: Db,
+  auditId: bigint,
+  problem: string,
+): Promise<AuditState | null> {
+  const text = storable(problem, LONGEST_TEXT);
+  return changeState(
+    db,
+    auditId,
+    `state = 'failed', problem = $2, resume_at = NULL`,
+    `state = 'running'`,
+    text,
+  );
+}
+
+/**
+ * Records why an audit waits, and until when.
+ * @param problem null if nothing is wrong @param resumeAt milliseconds since 1970; null: it is worked on
+ */
+export async function noteAuditWait(
+  { pool }: Db,
+  auditId: bigint,
+  problem: string | null,
+  resumeAt: number | null,
+): Promise<void> {
+  await pool.query(
+    `UPDATE mirror.audits SET problem = $2, resume_at = $3
+      WHERE audit_id = $1 AND state IN ('running', 'finished')
+        AND (problem, resume_at) IS DISTINCT FROM ($2, $3::timestamptz)`,
+    [
+      auditId,
+      problem === null ? null : storable(problem, LONGEST_TEXT),
+      resumeAt === null ? null : new Date(resumeAt),
+    ],
+  );
+}
+
+/** Records the file for the result of an audit, as not yet written. */
+export async function setResultFile(
+  { pool }: Db,
+  auditId: bigint,
+  { path, format, decimalComma }: Omit<ResultFile, 'writtenAt'>,
+): Promise<void> {
+  await pool.query(
+    `UPDATE mirror.audits
+        SET result_path = $2, result_format = $3, result_decimal_comma = $4, result_written_at = NULL
+      WHERE audit_id = $1`,
+    [auditId, path, format, decimalComma],
+  );
+}
+
+/** Records that the result of a finished audit was written to its file. */
+export async function markResultWritten({ pool }: Db, auditId: bigint): Promise<void> {
+  await pool.query(
+    `UPDATE mirror.audits SET result_written_at = clock_timestamp()
+      WHERE audit_id = $1 AND state = 'finished' AND result_path IS NOT NULL`,
+    [auditId],
+  );
+}
+
+/** Resumes a cancelled or failed audit. @returns as `cancel` */
+export async function resumeAudit(db: Db, auditId: bigint): Promise<AuditState | null> {
+  const set = `problem = NULL, resume_at = NULL,
+    state = (CASE WHEN pending = 0 THEN 'finished' ELSE 'running' END)::mirror.audit_state,
+    finished_at = CASE WHEN pending = 0 THEN clock_timestamp() END`;
+  return changeState(db, auditId, set, `state IN ('cancelled', 'failed')`);
+}
+
+/** Updates the audit if `where` allows it. @returns its state afterwards, or null if there is no such audit */
+async function changeState(
+  db: Db,
+  auditId: bigint,
+  set: string,
+  where: string,
+  ...values: readonly string[]
+): Promise<AuditState | null> {
+  const { rows } = await db.pool.query<{ state: AuditState }>(
+    `UPDATE mirror.audits SET ${set} WHERE audit_id = $1 AND ${where} RETURNING state`,
+    [auditId, ...values],
+  );
+  return rows[0]?.state ?? (await getAudit(db, auditId))?.state ?? null;
+}
+
+function progressIn({ path, format, decimalComma, writtenAt, ...row }: Row): AuditProgress {
+  return { ...row, result: path === null ? null : { path, format, decimalComma, writtenAt } };
+}
+
+/** The code that the user said is valid, or null. */
+export async function readAuditCanary({ pool }: Db, auditId: bigint): Promise<string | null> {
+  const { rows } = await pool.query<{ canary: string | null }>(
+    'SELECT canary FROM mirror.audits WHERE audit_id = $1',
+    [auditId],
+  );
+  return rows[0]?.canary ?? null;
+}

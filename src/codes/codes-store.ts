@@ -1,0 +1,126 @@
+import { DENIALS, KNOWN } from './columns.js';
+import type { Db } from '../store/db.js';
+import type { CodeCheck, CodeState } from './types.js';
+
+/** How many of the most recently and of the least recently checked valid codes are considered as canaries. */
+const EACH_END = 500;
+
+/**
+ * Valid codes of a seller to use as canaries, those most likely still valid first. Considers the most and the least
+ * recently checked valid codes, since codes of one list may be refunded together, and a code of each live item. Order:
+ * codes of live items, since marketplaces deny codes of withdrawn items; one code of each
+ * item before a second one; the latest check.
+ */
+export async function readCanaries(
+  { pool }: Db,
+  sellerId: string,
+  limit: number,
+): Promise<string[]> {
+  const { rows } = await pool.query<{ code: string }>(
+    `WITH near AS (
+       (SELECT code, item_id, last_checked_at FROM mirror.purchase_codes
+         WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL
+         ORDER BY last_checked_at DESC LIMIT $3)
+       UNION
+       (SELECT code, item_id, last_checked_at FROM mirror.purchase_codes
+         WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL
+         ORDER BY last_checked_at LIMIT $3)
+       UNION
+       (SELECT sold.code, sold.item_id, sold.last_checked_at
+          FROM mirror.items i
+          CROSS JOIN LATERAL (
+            SELECT code, item_id, last_checked_at FROM mirror.purchase_codes p
+             WHERE p.seller_id = i.seller_id AND p.item_id = i.item_id AND p.verdict = 'valid'
+               AND octet_length(coalesce(p.currency, '')) <= 64 LIMIT 1) sold
+         WHERE i.seller_id = $1 AND i.state = 'live' LIMIT $2)
+     ), rated AS (
+       SELECT n.code, n.last_checked_at,
+              CASE i.state WHEN 'live' THEN 0 WHEN 'missing' THEN 2 WHEN 'removed' THEN 3 ELSE 1 END AS rate,
+              row_number() OVER (PARTITION BY n.item_id ORDER BY n.last_checked_at DESC) AS turn
+         FROM near n LEFT JOIN mirror.items i ON i.seller_id = $1 AND i.item_id = n.item_id
+     )
+     SELECT code FROM rated
+      ORDER BY rate, turn, last_checked_at DESC, code LIMIT $2`,
+    [sellerId, limit, EACH_END],
+  );
+  return rows.map(({ code }) => code);
+}
+
+/** Number of running audits on a marketplace, over all sellers. @param marketplace host with port */
+export async function countRunningAudits({ pool }: Db, marketplace: string): Promise<number> {
+  const { rows } = await pool.query<{ running: number }>(
+    `SELECT count(*)::int AS running FROM mirror.audits a JOIN mirror.sellers s USING (seller_id)
+      WHERE a.state = 'running' AND s.marketplace = $1`,
+    [marketplace],
+  );
+  return rows[0]?.running ?? 0;
+}
+
+/** The known state of codes, by code. Leaves out codes that were never in a list. */
+export async function readKnownCodes(
+  { pool }: Db,
+  sellerId: string,
+  codes: readonly string[],
+): Promise<Map<string, CodeState>> {
+  const { rows } = await pool.query<CodeState>(
+    `SELECT p.code_id AS "codeId", p.code, ${KNOWN} AS known, p.proof, p.last_check_id AS "lastCheckId",
+            p.verdict_since AS "verdictSince", p.first_checked_at AS "firstCheckedAt",
+            n.denials
+       FROM mirror.purchase_codes p
+       LEFT JOIN mirror.code_checks k ON k.check_id = p.last_check_id
+       LEFT JOIN LATERAL (${DENIALS}) n ON p.verdict = 'invalid'
+      WHERE p.seller_id = $1 AND p.code = ANY($2::text[])`,
+    [sellerId, codes],
+  );
+  return new Map(rows.map((row) => [row.code, row]));
+}
+
+/** The checks of a code, newest first. */
+export async function readCodeChecks(
+  { pool }: Db,
+  codeId: bigint,
+  limit: number,
+): Promise<CodeCheck[]> {
+  const { rows } = await pool.query<CodeCheck>(
+    `SELECT check_id AS "checkId", audit_id AS "auditId", checked_at AS "checkedAt", verdict, reason,
+            proof, http_status AS "httpStatus", message, proven_before AS "provenBefore",
+            proven_after AS "provenAfter", encode(raw_hash, 'hex') AS "rawHash"
+       FROM mirror.code_checks WHERE code_id = $1 ORDER BY check_id DESC LIMIT $2`,
+    [codeId, limit],
+  );
+  return rows;
+}
+
+export interface RecheckFilter {
+  /** Only codes whose last check is at least this old (ms). */
+  readonly olderThan: number;
+  readonly validOnly: boolean;
+  /** Most codes to return. */
+  readonly limit: number;
+}
+
+/**
+ * Known codes of a seller to check again. Valid codes whose support ended since the last check or ends within 14 days
+ * come first, by that date, since buyers extend support about then. The others follow, oldest check first.
+ * @param now milliseconds since 1970
+ */
+export async function findCodesToRecheck(
+  { pool }: Db,
+  sellerId: string,
+  { olderThan, validOnly, limit }: RecheckFilter,
+  now: number,
+): Promise<string[]> {
+  const { rows } = await pool.query<{ readonly code: string }>(
+    `SELECT code
+       FROM mirror.purchase_codes,
+            LATERAL (SELECT CASE WHEN verdict = 'valid' AND supported_until > last_checked_at
+                                  AND supported_until <= $3::timestamptz + interval '14 days'
+                                 THEN supported_until END AS support_ends) AS s
+      WHERE seller_id = $1 AND (verdict = 'valid' OR verdict = 'invalid' AND NOT $2)
+        AND last_checked_at <= $4
+      ORDER BY support_ends, last_checked_at, code COLLATE "C"
+      LIMIT $5`,
+    [sellerId, validOnly, new Date(now), new Date(now - olderThan), limit],
+  );
+  return rows.map(({ code }) => code);
+}

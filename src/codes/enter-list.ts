@@ -1,0 +1,205 @@
+import { hostName } from '../domain/address.js';
+import { normalizeCode } from '../domain/codes/code.js';
+import type { Json } from '../domain/item.js';
+import type { Format, List } from './lists/types.js';
+import { type AuditLoader, beginAudit } from './enter-store.js';
+import type { AuditSize, EnteredAudit, NewAudit } from './types.js';
+import type { Db } from '../store/db.js';
+import { keepAuditWorkbook } from './workbook-store.js';
+import { ensureSeller } from '../store/sellers.js';
+
+export interface AuditOptions {
+  /** Milliseconds. */
+  readonly maxAge?: number;
+  readonly canary?: string;
+}
+
+interface AuditSeller {
+  readonly name: string;
+  readonly url: URL;
+}
+
+function newAudit(
+  { name }: AuditSeller,
+  lists: readonly List[],
+  { maxAge, canary }: AuditOptions,
+): NewAudit {
+  return {
+    sellerId: name,
+    source: lists.map((list) => list.name).join(', '),
+    layout: layoutJson(lists),
+    columns: lists[0]?.layout.columns ?? [],
+    maxAgeSeconds: maxAge === undefined ? null : Math.floor(maxAge / 1000),
+    canary: canary ?? null,
+  };
+}
+
+interface EnterEvents {
+  readonly signal: AbortSignal;
+  /** Called with the number of entries that were sent to the store so far. */
+  readonly onSaved?: (entries: number) => void;
+  /** Called when all entries are in the store. If it throws, nothing is kept. */
+  readonly onLoaded?: (size: AuditSize) => Promise<void>;
+}
+
+/** Creates an audit of lists, which become one. Does not start it. */
+export async function enterLists(
+  db: Db,
+  seller: AuditSeller,
+  lists: readonly List[],
+  options: AuditOptions,
+  { signal, onSaved, onLoaded }: EnterEvents,
+): Promise<EnteredAudit> {
+  const loader = await beginAudit(db, newAudit(seller, lists, options));
+  try {
+    await load(lists, loader, signal, onSaved);
+    if (onLoaded !== undefined) await onLoaded(await loader.measure());
+    await ensureSeller(db, seller.name, hostName(seller.url));
+    const entered = await loader.finish();
+    const [list, other] = lists;
+    if (list?.workbook && other === undefined) {
+      await keepAuditWorkbook(
+        db,
+        { auditId: entered.auditId, sellerId: seller.name },
+        list.workbook,
+      );
+    }
+    return entered;
+  } finally {
+    // A no-op after finish().
+    await loader.abort();
+  }
+}
+
+/** Measures lists as `enterLists` would enter them, and keeps nothing. */
+export async function measureLists(
+  db: Db,
+  seller: AuditSeller,
+  lists: readonly List[],
+  options: AuditOptions,
+  { signal, onSaved }: Omit<EnterEvents, 'onLoaded'>,
+): Promise<AuditSize> {
+  const loader = await beginAudit(db, newAudit(seller, lists, options));
+  try {
+    await load(lists, loader, signal, onSaved);
+    return await loader.measure();
+  } finally {
+    await loader.abort();
+  }
+}
+
+/** Makes a list of codes given as arguments. */
+export function listOfCodes(codes: readonly string[]): List {
+  return {
+    name: 'arguments',
+    layout: {
+      format: 'json',
+      encoding: 'utf-8',
+      bom: false,
+      compressed: false,
+      delimiter: null,
+      header: false,
+      columns: ['code'],
+      codeColumn: 0,
+      reasons: [],
+    },
+    entries: codes.map((text, index) => {
+      return { line: index + 1, code: normalizeCode(text), columns: [text] };
+    }),
+    rejected: 0,
+    blankLines: 0,
+    notes: [],
+    workbook: null,
+  };
+}
+
+/** The layouts of the lists, in the form that the audit stores. */
+export function layoutJson(lists: readonly List[]): Json {
+  return {
+    lists: lists.map(({ name, layout: { columns, codeColumn, reasons, ...layout } }) => {
+      return { name, ...layout, column: columns[codeColumn] ?? null, reasons: [...reasons] };
+    }),
+  };
+}
+
+interface RejectedLine {
+  readonly list: string;
+  /** `line 5`; in a workbook `row 5`, in JSON `value 5`. */
+  readonly place: string;
+  readonly why: string;
+}
+
+export interface LoadReport {
+  readonly rejected: number;
+  readonly blankLines: number;
+  /** The first `SHOWN_REJECTED`; the result has all of them. */
+  readonly firstRejected: readonly RejectedLine[];
+  /** Oddities that were tolerated, as sentences. */
+  readonly notes: readonly string[];
+}
+
+/** Rejected lines shown to a person. */
+export const SHOWN_REJECTED = 20;
+
+/** Collects what was tolerated or skipped while the lists were read, and their entries without a code. */
+export function reportOf(lists: readonly List[]): LoadReport {
+  const firstRejected: RejectedLine[] = [];
+  for (const { name, layout, entries } of lists) {
+    const unit = PLACES[layout.format] ?? 'line';
+    for (const entry of entries) {
+      if (firstRejected.length >= SHOWN_REJECTED) break;
+      if (!('rejected' in entry)) continue;
+      firstRejected.push({ list: name, place: `${unit} ${entry.line}`, why: entry.rejected });
+    }
+  }
+  return {
+    rejected: lists.reduce((sum, { rejected }) => sum + rejected, 0),
+    blankLines: lists.reduce((sum, { blankLines }) => sum + blankLines, 0),
+    firstRejected,
+    notes: lists.flatMap(({ name, notes }) =>
+      notes.map((note) => (lists.length === 1 ? note : `${name}: ${note}`)),
+    ),
+  };
+}
+
+const PLACES: Partial<Record<Format, string>> = { xlsx: 'row', json: 'value' };
+
+/** Entries that are sent to the store at once. */
+const BATCH = 1_000;
+
+/** Loads all lists into the store as one: the second list's line numbers continue the first's. */
+async function load(
+  lists: readonly List[],
+  loader: Pick<AuditLoader, 'add'>,
+  signal: AbortSignal,
+  onSaved: (entries: number) => void = () => undefined,
+): Promise<void> {
+  let saved = 0;
+  let before = 0;
+  for (const { entries } of lists) {
+    for (let at = 0; at < entries.length; at += BATCH) {
+      signal.throwIfAborted();
+      const batch = entries.slice(at, at + BATCH);
+      await loader.add(
+        before === 0 ? batch : batch.map((entry) => ({ ...entry, line: before + entry.line })),
+      );
+      saved += batch.length;
+      onSaved(saved);
+    }
+    before += entries.at(-1)?.line ?? 0;
+  }
+}
+
+/** Counts codes without a fresh verdict. */
+export function codesToCheck({ codes, reused }: Pick<AuditSize, 'codes' | 'reused'>): number {
+  return codes - reused;
+}
+
+/** Counts records that repeat the code of an earlier record. */
+export function countRepeated({
+  lines,
+  rejected,
+  codes,
+}: Pick<AuditSize, 'lines' | 'rejected' | 'codes'>): number {
+  return lines - rejected - codes;
+}

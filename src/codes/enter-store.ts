@@ -1,0 +1,245 @@
+import type { PoolClient } from 'pg';
+import { type LongConnection, openLongConnection } from '../store/locks.js';
+import { BinaryRows, CopyIn } from '../store/copy.js';
+import { LONGEST_CELL, LONGEST_TEXT, storable, storableJsonText } from '../store/stored-text.js';
+import type { Db } from '../store/db.js';
+import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from './types.js';
+
+/** Rows are sent in batches of about this size. Two batches are in memory. */
+const BATCH_BYTES = 1 << 18;
+
+const TARGET = 'pg_temp.incoming_entries (entry, line, code, rejected, columns)';
+
+/**
+ * Starts loading a list. Its rows go to a temporary table, so that a killed loader leaves nothing. No transaction is
+ * open meanwhile, so that a slow list blocks nobody.
+ */
+export async function beginAudit(db: Db, audit: NewAudit): Promise<AuditLoader> {
+  const connection = await openLongConnection(db);
+  try {
+    const { client } = connection;
+    await client.query(
+      `CREATE TEMP TABLE incoming_entries (
+         entry bigint NOT NULL, line bigint NOT NULL, code text COLLATE "C", rejected text,
+         columns text[] NOT NULL)`,
+    );
+    return new AuditLoader(audit, connection);
+  } catch (error) {
+    connection.release(false);
+    throw error;
+  }
+}
+
+/** Loads a list into the store. Nothing is visible, and the audit has no number, until `finish`. */
+export class AuditLoader {
+  readonly #audit: NewAudit;
+  readonly #connection: LongConnection;
+  #filling = new BinaryRows(BATCH_BYTES * 2);
+  #spare = new BinaryRows(BATCH_BYTES * 2);
+  #sending: Promise<void> = Promise.resolve();
+  #lines = 0;
+  #rejected = 0;
+  #isClosed = false;
+
+  constructor(audit: NewAudit, connection: LongConnection) {
+    this.#audit = audit;
+    this.#connection = connection;
+  }
+
+  /** Adds the next rows of the list. Resolves when it can take more. */
+  async add(rows: readonly AuditRow[]): Promise<void> {
+    this.#assertOpen();
+    for (const row of rows) {
+      this.#addRow(row);
+      if (this.#filling.size >= BATCH_BYTES) await this.#send();
+    }
+  }
+
+  /** The counts as if the list ended here. */
+  async measure(): Promise<AuditSize> {
+    this.#assertOpen();
+    await this.#send();
+    await this.#sending;
+    const { sellerId, maxAgeSeconds } = this.#audit;
+    const { rows } = await this.#connection.client.query<Pick<AuditSize, 'codes' | 'reused'>>(
+      `SELECT count(*)::int AS codes, count(*) FILTER (WHERE ${FRESH})::int AS reused
+         FROM (SELECT DISTINCT code FROM pg_temp.incoming_entries WHERE code IS NOT NULL) l
+         LEFT JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = l.code`,
+      [sellerId, maxAgeSeconds],
+    );
+    return this.#size(rows[0] ?? { codes: 0, reused: 0 });
+  }
+
+  /** Creates the audit: running, or finished if there are no codes to check. */
+  async finish(): Promise<EnteredAudit> {
+    this.#assertOpen();
+    this.#isClosed = true;
+    const { client } = this.#connection;
+    try {
+      await this.#send();
+      await this.#sending;
+      const counts = { lines: this.#lines, rejected: this.#rejected };
+      const { auditId, ...codes } = await enterList(client, this.#audit, counts);
+      this.#connection.release(true);
+      return { auditId, ...this.#size(codes) };
+    } catch (error) {
+      // Closing the connection discards the transaction and the temporary table.
+      this.#connection.release(false);
+      throw error;
+    }
+  }
+
+  /** Discards the list. Does nothing after `finish` or `abort`. */
+  async abort(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    await this.#sending.catch(() => undefined);
+    this.#connection.release(false);
+  }
+
+  #size({ codes, reused }: Pick<AuditSize, 'codes' | 'reused'>): AuditSize {
+    return { lines: this.#lines, rejected: this.#rejected, codes, reused };
+  }
+
+  #assertOpen(): void {
+    if (this.#isClosed) throw new Error('the list is finished or aborted');
+  }
+
+  #addRow(row: AuditRow): void {
+    const rows = this.#filling;
+    rows.startRow(5);
+    rows.bigint(++this.#lines);
+    rows.bigint(row.line);
+    if ('code' in row) {
+      rows.text(storableCode(row.code));
+      rows.null();
+    } else {
+      this.#rejected++;
+      rows.null();
+      rows.text(storable(row.rejected, LONGEST_TEXT));
+    }
+    rows.textArray(row.columns.map((cell) => storable(cell, LONGEST_CELL)));
+  }
+
+  /** Sends the current batch once the previous one has arrived. Doesn't wait for its own arrival. */
+  async #send(): Promise<void> {
+    await this.#sending;
+    if (this.#filling.rows === 0) return;
+    const rows = this.#filling;
+    [this.#filling, this.#spare] = [this.#spare, rows];
+    this.#sending = copy(this.#connection.client, rows);
+    // The next send throws this error. Until then it must not count as unhandled.
+    this.#sending.catch(() => undefined);
+  }
+}
+
+async function copy(client: PoolClient, rows: BinaryRows): Promise<void> {
+  const into = new CopyIn(client, TARGET);
+  await into.write(rows.data());
+  await into.end();
+  rows.clear();
+}
+
+/** Returns the code unchanged, since a code must be sent exactly as it is in the list. @throws RangeError */
+function storableCode(code: string): string {
+  if (code === '' || code.includes('\0') || !code.isWellFormed()) {
+    throw new RangeError('the text can’t be a code: it is empty or has invalid characters');
+  }
+  return code;
+}
+
+/**
+ * SQL: whether the verdict of `mirror.purchase_codes p` is younger than $2 seconds (null: never). A check in the future,
+ * by another machine's clock, must be equally close.
+ */
+const FRESH = `coalesce(p.last_checked_at > now() - $2::int * interval '1 s'
+                          AND p.last_checked_at < now() + $2::int * interval '1 s', false)`;
+
+/**
+ * Creates the audit from `incoming_entries` in one transaction. A lock makes the lists of a seller wait for each other:
+ * locking each code would take far longer.
+ */
+async function enterList(
+  client: PoolClient,
+  audit: NewAudit,
+  { lines, rejected }: Pick<AuditSize, 'lines' | 'rejected'>,
+): Promise<Pick<EnteredAudit, 'auditId' | 'codes' | 'reused'>> {
+  const { sellerId, maxAgeSeconds } = audit;
+  await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
+  // 64 MB suffice for joins of a million codes. JIT compilation takes longer than it saves.
+  await client.query(`SELECT set_config('work_mem', '64MB', true), set_config('jit', 'off', true)`);
+  await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [
+    `seller-mirror/codes/${sellerId}`,
+  ]);
+  // Without statistics the planner assumes tiny tables and uses nested loops.
+  await client.query('ANALYZE pg_temp.incoming_entries (code)');
+  // The distinct codes of the list. New ones get the next ids. Codes to check get the first positions.
+  await client.query(
+    `CREATE TEMP TABLE placed_codes ON COMMIT DROP AS
+     SELECT code, code_id IS NULL AS is_new,
+            coalesce(code_id, nextval('mirror.purchase_codes_code_id_seq')) AS code_id, fresh,
+            CASE WHEN fresh THEN verdict END AS verdict,
+            CASE WHEN fresh THEN last_check_id END AS check_id,
+            (row_number() OVER (ORDER BY fresh, entry) - 1)::int AS position
+       FROM (SELECT l.code, l.entry, p.code_id, p.verdict, p.last_check_id, ${FRESH} AS fresh
+               FROM (SELECT code, min(entry) AS entry FROM pg_temp.incoming_entries
+                      WHERE code IS NOT NULL GROUP BY code) l
+               LEFT JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = l.code) codes`,
+    [sellerId, maxAgeSeconds],
+  );
+  await client.query('ANALYZE pg_temp.placed_codes (code)');
+  // By position, so that codes checked one after another are stored together. Sorted by code, this insert takes half the
+  // time, but recording results more than twice.
+  await client.query(
+    `INSERT INTO mirror.purchase_codes (code_id, seller_id, code)
+     SELECT code_id, $1, code FROM pg_temp.placed_codes WHERE is_new`,
+    [sellerId],
+  );
+  const { rows } = await client.query<Record<'codes' | 'reused' | 'valid' | 'invalid', number>>(
+    `SELECT count(*)::int AS codes, count(*) FILTER (WHERE fresh)::int AS reused,
+            count(*) FILTER (WHERE verdict = 'valid')::int AS valid,
+            count(*) FILTER (WHERE verdict = 'invalid')::int AS invalid
+       FROM pg_temp.placed_codes`,
+  );
+  const { codes = 0, reused = 0, valid = 0, invalid = 0 } = rows[0] ?? {};
+  const pending = codes - reused;
+  const entered = await client.query<{ auditId: bigint }>(
+    `INSERT INTO mirror.audits (seller_id, state, source, layout, columns, max_age_seconds, canary,
+                                lines, rejected, codes, reused, valid, invalid, unproven,
+                                pending, finished_at)
+     SELECT $1, CASE WHEN $13::int = 0 THEN 'finished' ELSE 'running' END::mirror.audit_state,
+            $2, $3::jsonb, $4::text[], $5, $6, $7, $8, $9, $10, $11, $12, 0, $13,
+            CASE WHEN $13::int = 0 THEN clock_timestamp() END
+     RETURNING audit_id AS "auditId"`,
+    [
+      sellerId,
+      storable(audit.source, LONGEST_TEXT),
+      storableJsonText(audit.layout),
+      audit.columns.map((name) => storable(name, LONGEST_TEXT)),
+      maxAgeSeconds,
+      audit.canary === null ? null : storable(audit.canary, LONGEST_TEXT),
+      lines,
+      rejected,
+      codes,
+      reused,
+      valid,
+      invalid,
+      pending,
+    ],
+  );
+  const auditId = entered.rows[0]?.auditId ?? 0n;
+  await client.query(
+    `INSERT INTO mirror.audit_codes (audit_id, position, seller_id, code_id, verdict, check_id, reused)
+     SELECT $1, position, $2, code_id, verdict, check_id, fresh FROM pg_temp.placed_codes`,
+    [auditId, sellerId],
+  );
+  await client.query(
+    `INSERT INTO mirror.audit_entries (audit_id, entry, seller_id, line, position, rejected, columns)
+     SELECT $1, i.entry, $2, i.line, c.position, i.rejected, i.columns
+       FROM pg_temp.incoming_entries i LEFT JOIN pg_temp.placed_codes c ON c.code = i.code`,
+    [auditId, sellerId],
+  );
+  await client.query('DROP TABLE pg_temp.incoming_entries');
+  await client.query('COMMIT');
+  return { auditId, codes, reused };
+}

@@ -1,0 +1,87 @@
+import { moment } from '../domain/moment.js';
+import type { KnownPurchase } from './known-code.js';
+import { whyUnproven } from './reasons.js';
+
+/** The denials that made a code invalid. Times are milliseconds since 1970. */
+export interface Denials {
+  /** At least 1. */
+  readonly times: number;
+  readonly first: number;
+  readonly last: number;
+  /** When the key was proven before and after the last one; null: it was denied once more, and was invalid before. */
+  readonly before: number | null;
+  readonly after: number | null;
+}
+
+/** The outcome of a record of a list. */
+export interface RecordFacts {
+  /** `rejected`: the record holds no code. `pending`: the code was not checked yet. */
+  readonly verdict: 'valid' | 'invalid' | 'unproven' | 'rejected' | 'pending';
+  /** One word, for programs; for a rejected record, a sentence. */
+  readonly reason: string;
+  /** `purchase`, `canary`, `account` or `none`. */
+  readonly proof: string;
+  /** The denials that prove an invalid code; null if unknown. */
+  readonly denials: Denials | null;
+  /** The last known purchase. For an invalid code, it dates from when the code was valid. */
+  readonly purchase: KnownPurchase | null;
+  readonly checkedAt: Date | null;
+}
+
+/** Explains a verdict, or why there is none, in one sentence. Times are in UTC. */
+export function describeVerdict(facts: Omit<RecordFacts, 'purchase'>): string {
+  const { verdict, reason, proof, denials, checkedAt } = facts;
+  if (verdict === 'rejected') return reason;
+  if (verdict === 'pending') return 'it was not checked yet';
+  if (verdict === 'unproven') return whyUnproven(reason);
+  if (proof === 'purchase') {
+    const at = checkedAt === null ? '' : ` at ${moment(checkedAt)}`;
+    return `the marketplace answered with the purchase${at}`;
+  }
+  const denied = denials === null ? 'denied' : describeDenials(denials);
+  return proof === 'account' ? `${denied}; no valid code was known to try` : denied;
+}
+
+/**
+ * Describes when a code was denied: `denied at 2026-11-25 10:00:02Z and again at 10:01:04Z; your API key was tested
+ * before and after (10:01:03Z, 10:01:06Z)`.
+ */
+export function describeDenials({ times, first, last, before, after }: Denials): string {
+  const start = moment(new Date(first));
+  const day = start.slice(0, 'YYYY-MM-DD '.length);
+  const time = (ms: number): string => moment(new Date(ms)).replace(day, '');
+  const tested =
+    before === null || after === null
+      ? ''
+      : `; your API key was tested before and after (${time(before)}, ${time(after)})`;
+  if (times < 2) return `denied at ${start}${tested === '' ? ', as before' : tested}`;
+  const again =
+    times === 2 ? `again at ${time(last)}` : `${times - 1} more times until ${time(last)}`;
+  return `denied at ${start} and ${again}${tested}`;
+}
+
+interface CheckFacts {
+  readonly verdict: RecordFacts['verdict'];
+  readonly reason: string;
+  readonly proof: string;
+  readonly checkedAt: Date;
+  readonly provenBefore: Date | null;
+  readonly provenAfter: Date | null;
+}
+
+/** True for a denial that did not decide on a verdict by itself. */
+export function isDenial({ verdict, reason }: Pick<CheckFacts, 'verdict' | 'reason'>): boolean {
+  return verdict === 'unproven' && reason === 'denied';
+}
+
+/** What one check alone says. */
+export function describeCheck(check: CheckFacts): string {
+  const { verdict, reason, proof, checkedAt, provenBefore, provenAfter } = check;
+  if (!isDenial(check) && verdict !== 'invalid') {
+    return describeVerdict({ verdict, reason, proof, denials: null, checkedAt: null });
+  }
+  if (provenBefore === null || provenAfter === null) return 'denied';
+  const at = checkedAt.getTime();
+  const [before, after] = [provenBefore.getTime(), provenAfter.getTime()];
+  return describeDenials({ times: 1, first: at, last: at, before, after });
+}

@@ -1,0 +1,98 @@
+import type { QueryResult } from 'pg';
+import { openLongConnection } from '../store/locks.js';
+import { DENIALS, PURCHASE } from './columns.js';
+import type { Db } from '../store/db.js';
+import type { AuditResult, UnprovenCount } from './types.js';
+
+/**
+ * The reason of an invalid code is always `denied`: its last check may have another reason.
+ *
+ * `OFFSET 0` makes PostgreSQL look up the code of each record by its key. Without statistics of a new audit it would
+ * expect a handful of codes, and compare each record with all of them.
+ */
+export const RESULTS = `
+  SELECT e.line, e.position, e.columns, e.rejected, p.code, c.verdict, coalesce(c.reused, false) AS reused,
+         k.checked_at AS "checkedAt",
+         CASE WHEN c.verdict = 'invalid' AND k.proof = 'none' THEN p.proof ELSE k.proof END AS proof,
+         CASE WHEN c.verdict = 'invalid' THEN 'denied' ELSE k.reason END AS reason,
+         k.http_status AS "httpStatus", k.message, n.denials, ${PURCHASE} AS purchase
+    FROM mirror.audit_entries e
+    LEFT JOIN LATERAL (
+      SELECT * FROM mirror.audit_codes
+       WHERE audit_id = e.audit_id AND position = e.position OFFSET 0) c ON true
+    LEFT JOIN mirror.purchase_codes p ON p.code_id = c.code_id
+    LEFT JOIN mirror.code_checks k ON k.check_id = c.check_id
+    LEFT JOIN LATERAL (${DENIALS}) n ON c.verdict = 'invalid'
+   WHERE e.audit_id = $1 ORDER BY e.entry`;
+
+/** Records fetched at once. The next batch is fetched while the caller handles this one. */
+const BATCH_ROWS = 1_000;
+
+/**
+ * Yields the records of an audit's list with their results, in list order and bounded memory. All come from one snapshot,
+ * however long the caller takes. Uses a connection of its own.
+ */
+export async function* readAuditResults(
+  db: Db,
+  auditId: bigint,
+): AsyncGenerator<AuditResult, void, undefined> {
+  const { client, release } = await openLongConnection(db);
+  let isFinished = false;
+  const fetch = (): Promise<QueryResult<AuditResult>> => {
+    const batch = client.query<AuditResult>(`FETCH ${BATCH_ROWS} FROM results`);
+    // The loop below throws this error. A caller that stops early never awaits it.
+    batch.catch(() => undefined);
+    return batch;
+  };
+  try {
+    await client.query('BEGIN TRANSACTION READ ONLY');
+    await client.query(`DECLARE results NO SCROLL CURSOR FOR ${RESULTS}`, [auditId]);
+    let batch = fetch();
+    for (;;) {
+      const { rows } = await batch;
+      if (rows.length === 0) break;
+      batch = fetch();
+      yield* rows;
+    }
+    await client.query('COMMIT');
+    isFinished = true;
+  } finally {
+    // If the caller stopped early, a fetch may be under way: close the connection then.
+    release(isFinished);
+  }
+}
+
+/** How often the list has each code that it repeats, by the code's position in the audit. */
+export async function readRepeated({ pool }: Db, auditId: bigint): Promise<Map<number, number>> {
+  const { rows } = await pool.query<{ position: number; times: number }>(
+    `SELECT position, count(*)::int AS times FROM mirror.audit_entries
+      WHERE audit_id = $1 AND position IS NOT NULL GROUP BY position HAVING count(*) > 1`,
+    [auditId],
+  );
+  return new Map(rows.map(({ position, times }) => [position, times]));
+}
+
+/** Number of codes that the audit found invalid with account details as the only proof. */
+export async function countAccountProven({ pool }: Db, auditId: bigint): Promise<number> {
+  const { rows } = await pool.query<{ codes: number }>(
+    `SELECT count(*)::int AS codes
+       FROM mirror.audit_codes c JOIN mirror.code_checks k ON k.check_id = c.check_id
+       JOIN mirror.purchase_codes p ON p.code_id = c.code_id
+      WHERE c.audit_id = $1 AND c.verdict = 'invalid'
+        AND 'account' = CASE WHEN k.proof = 'none' THEN p.proof ELSE k.proof END`,
+    [auditId],
+  );
+  return rows[0]?.codes ?? 0;
+}
+
+/** Why codes of an audit have no verdict, most frequent reason first. */
+export async function countUnproven({ pool }: Db, auditId: bigint): Promise<UnprovenCount[]> {
+  const { rows } = await pool.query<UnprovenCount>(
+    `SELECT k.reason, count(*)::int AS codes
+       FROM mirror.audit_codes c JOIN mirror.code_checks k ON k.check_id = c.check_id
+      WHERE c.audit_id = $1 AND (c.verdict = 'unproven' OR c.verdict IS NULL)
+      GROUP BY k.reason ORDER BY codes DESC, k.reason`,
+    [auditId],
+  );
+  return rows;
+}

@@ -1,0 +1,119 @@
+import type { Verdict } from './rules.js';
+import type { Denials } from './evidence.js';
+import type { KnownCode, KnownPurchase } from './known-code.js';
+import type { Json } from '../domain/item.js';
+import type { Audit, CodeCheck as Row, PurchaseCode } from '../store/generated/prisma/client.js';
+
+/** A list that is still loading has no audit, and so no state. */
+export type AuditState = 'running' | 'finished' | 'cancelled' | 'failed';
+
+export interface NewAudit {
+  readonly sellerId: string;
+  /** A file's name, `stdin`, `arguments` or `recheck`. */
+  readonly source: string;
+  readonly layout: Json;
+  readonly columns: readonly string[];
+  /** Verdicts younger than this are reused without a call. Null: check every code. */
+  readonly maxAgeSeconds: number | null;
+  /** A code that the user says is valid. */
+  readonly canary: string | null;
+}
+
+export type AuditRow =
+  | { readonly line: number; readonly code: string; readonly columns: readonly string[] }
+  | { readonly line: number; readonly rejected: string; readonly columns: readonly string[] };
+
+/** Counts of a loaded list. */
+export type AuditSize = Pick<Audit, 'lines' | 'rejected' | 'codes' | 'reused'>;
+
+export interface EnteredAudit extends AuditSize {
+  readonly auditId: bigint;
+}
+
+/** The file for the result of an audit. */
+export interface ResultFile {
+  /** Absolute path. */
+  readonly path: string;
+  readonly format: 'csv' | 'json' | 'ndjson' | 'xlsx';
+  /** CSV with decimal commas, for an Excel that writes 19,90. */
+  readonly decimalComma: boolean;
+  /** When the final result was written. Null: not yet. */
+  readonly writtenAt: Date | null;
+}
+
+/** Progress of an audit. `codes` = `valid` + `invalid` + `unproven` + `pending`. */
+export interface AuditProgress
+  extends
+    Pick<Audit, 'auditId' | 'sellerId' | 'state' | 'source' | 'createdAt' | 'finishedAt'>,
+    Pick<Audit, 'lines' | 'rejected' | 'codes' | 'reused' | 'valid' | 'invalid' | 'unproven'>,
+    Pick<
+      Audit,
+      'pending' | 'denied' | 'confirmed' | 'overturned' | 'apiCalls' | 'problem' | 'resumeAt'
+    > {
+  /** Null if no file was chosen. */
+  readonly result: ResultFile | null;
+}
+
+export interface AuditList {
+  readonly layout: Json;
+  readonly columns: readonly string[];
+  /** When its records were deleted. Null: they are stored. */
+  readonly prunedAt: Date | null;
+}
+
+/** A record of the list with the result of its code. */
+export interface AuditResult {
+  readonly line: number;
+  /** The code's position in the audit; null if the record was rejected. */
+  readonly position: number | null;
+  readonly columns: readonly string[];
+  /** Null if the record was rejected. */
+  readonly code: string | null;
+  /** Why the record was rejected. */
+  readonly rejected: string | null;
+  /** The verdict of this audit. Null: not settled (yet). */
+  readonly verdict: Verdict | null;
+  /** True if the audit reused an earlier verdict. */
+  readonly reused: boolean;
+  /** The audit's last check: time, reason, proof and reply. Null before the first. */
+  readonly checkedAt: Date | null;
+  readonly reason: string | null;
+  readonly proof: string | null;
+  readonly httpStatus: number | null;
+  readonly message: string | null;
+  /** The denials that made an invalid code invalid. */
+  readonly denials: Denials | null;
+  /** The last purchase known today. A code that became invalid keeps it. */
+  readonly purchase: KnownPurchase | null;
+}
+
+/** The work left in a seller's running audits. */
+export interface AuditBacklog {
+  readonly sellerId: string;
+  /** Running audits. */
+  readonly running: number;
+  /** Their unsettled codes. */
+  readonly pending: number;
+}
+
+/** Number of codes without a verdict for one reason. */
+export type UnprovenCount = { readonly reason: string; readonly codes: number };
+
+export interface CodeState extends Pick<
+  PurchaseCode,
+  'codeId' | 'code' | 'proof' | 'lastCheckId' | 'verdictSince' | 'firstCheckedAt'
+> {
+  /** Null if it was never proven. */
+  readonly known: KnownCode | null;
+  /** The denials that made an invalid code invalid. */
+  readonly denials: Denials | null;
+}
+
+/** One check of a code. */
+export interface CodeCheck
+  extends
+    Pick<Row, 'checkId' | 'auditId' | 'checkedAt' | 'provenBefore' | 'provenAfter'>,
+    Pick<Row, 'verdict' | 'reason' | 'proof' | 'httpStatus' | 'message'> {
+  /** As in `CodeResult`. */
+  readonly rawHash: string | null;
+}

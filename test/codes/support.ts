@@ -1,0 +1,261 @@
+import { hash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { onTestFinished } from 'vitest';
+import type { Unavailable } from '../../src/domain/reply.js';
+import { Secret } from '../../src/domain/secret.js';
+import { checkCodes, type CheckCodesOptions } from '../../src/codes/check-codes.js';
+import { performAuditPiece, type AuditDeps } from '../../src/codes/audit-job.js';
+import type { CodeMarket } from '../../src/codes/ask.js';
+import type { JobOutcome } from '../../src/jobs/types.js';
+import { unlimitedBudget } from '../../src/marketplace/budget.js';
+import { createMarketplace } from '../../src/marketplace/client.js';
+import type { Marketplace, MarketplaceOptions } from '../../src/marketplace/types.js';
+import {
+  Purchases,
+  seededCatalogue,
+  type Simulator,
+  type SimulatorOptions,
+  startSimulator,
+} from '../../src/simulator/index.js';
+import type { AuditProgress, NewAudit } from '../../src/codes/types.js';
+import { ensureSeller } from '../../src/store/sellers.js';
+import { beginAudit } from '../../src/codes/enter-store.js';
+import { getAudit } from '../../src/codes/audits-store.js';
+import { readAuditResults } from '../../src/codes/results-store.js';
+import { KEY, type Mirror, never } from '../support/mirror.js';
+
+/** How many seeded purchases a seller of these tests has. */
+export const SOLD = 5_000;
+/** Index of a purchase that is in no list of these tests. */
+export const CANARY = 4_999;
+
+/** A simulated seller with purchases, and a client. */
+export interface Shop {
+  readonly sim: Simulator;
+  readonly purchases: Purchases;
+  readonly marketplace: Marketplace;
+  readonly canary: string;
+  client(options?: Partial<MarketplaceOptions>): Marketplace;
+  /** The verdict of the marketplace, given a good key. */
+  truth(code: string): 'valid' | 'invalid';
+  /** Validations of this code so far. */
+  timesValidated(code: string): number;
+}
+
+/** Opens a shop and closes it when the test ends. */
+export async function openShop(options: Partial<SimulatorOptions> = {}): Promise<Shop> {
+  const purchases = new Purchases({ seed: 11, count: SOLD });
+  const catalogue = seededCatalogue({ seed: 3, count: 20, descriptionBytes: 40 });
+  const sellers = [{ key: KEY, username: 'ada', catalogue, purchases }];
+  const sim = await startSimulator({ sellers, ...options });
+  const opened: Marketplace[] = [];
+  onTestFinished(async () => {
+    await Promise.all(opened.map((one) => one.close()));
+    await sim.close();
+  });
+  const client = (more: Partial<MarketplaceOptions> = {}): Marketplace => {
+    const marketplace = createMarketplace({
+      baseUrl: new URL(sim.url),
+      key: new Secret(KEY),
+      retry: { attempts: 2, baseMs: 1, maxMs: 20 },
+      budget: unlimitedBudget,
+      ...more,
+    });
+    opened.push(marketplace);
+    return marketplace;
+  };
+  return {
+    sim,
+    purchases,
+    marketplace: client(),
+    canary: purchases.codeAt(CANARY),
+    client,
+    truth: (code) => (purchases.find(code, catalogue)?.state === 'valid' ? 'valid' : 'invalid'),
+    timesValidated: (code) =>
+      sim.log.filter(({ parameters }) => parameters['purchase_code'] === code).length,
+  };
+}
+
+/** The shop, with some calls of its marketplace replaced. */
+export function intercepted(shop: Shop, calls: Partial<CodeMarket>): Shop {
+  const real = shop.marketplace;
+  const marketplace: Marketplace = Object.create(real);
+  marketplace.account = calls.account ?? ((options) => real.account(options));
+  marketplace.validate = calls.validate ?? ((code, options) => real.validate(code, options));
+  return { ...shop, marketplace };
+}
+
+/** The shop, whose marketplace always fails on some codes. */
+export function failingOn(shop: Shop, codes: Iterable<string>): Shop {
+  const failing = new Set(codes);
+  const failure: Unavailable = {
+    kind: 'unavailable',
+    httpStatus: 500,
+    reason: 'server-error',
+    detail: 'failed',
+    retryAt: null,
+  };
+  return intercepted(shop, {
+    validate: (code, options) =>
+      failing.has(code) ? Promise.resolve(failure) : shop.marketplace.validate(code, options),
+  });
+}
+
+/** The shop, which records each validated code in `sent`. */
+export function recording(shop: Shop, sent: string[]): Shop {
+  return intercepted(shop, {
+    validate: (code, options) => {
+      sent.push(code);
+      return shop.marketplace.validate(code, options);
+    },
+  });
+}
+
+/**
+ * The shop behind a cache with the replies to these codes. It sends each reply `at once`, or those to all
+ * calls in flight `together`.
+ */
+export async function cached(
+  shop: Shop,
+  codes: readonly string[],
+  manner: 'at once' | 'together',
+): Promise<Shop> {
+  const account = await shop.marketplace.account();
+  const known = [...codes, shop.canary].map(
+    async (code) => [code, await shop.marketplace.validate(code)] as const,
+  );
+  const replies = new Map(await Promise.all(known));
+  let next: Promise<void> | null = null;
+  const arrival = (): Promise<void> | null => {
+    if (manner === 'together') next ??= sleep(1).then(() => void (next = null));
+    return next;
+  };
+  return intercepted(shop, {
+    account: async () => {
+      await arrival();
+      return account;
+    },
+    validate: async (code) => {
+      await arrival();
+      return replies.get(code) as Awaited<ReturnType<Marketplace['validate']>>;
+    },
+  });
+}
+
+/** A list of `count` codes; every `nth` is invalid. @param nth at least 2 */
+export function listOf({ purchases }: Shop, count: number, nth = 10): string[] {
+  return Array.from({ length: count }, (_, i) =>
+    i % nth === nth - 1 ? `nobody-bought-${i}` : purchases.codeAt(i),
+  );
+}
+
+/** Codes that are all invalid. */
+export function invalidCodes(count: number): string[] {
+  return Array.from({ length: count }, (_, i) => `nobody-bought-${i}`);
+}
+
+/** Shuffles the codes, the same way each time. */
+export function shuffled(codes: readonly string[]): string[] {
+  const place = (code: string): string => hash('sha1', code);
+  return [...codes].sort((a, b) => (place(a) < place(b) ? -1 : 1));
+}
+
+/** Checks codes without a database, with little patience. @returns the verdict on each */
+export async function checkAll(
+  { marketplace, canary }: Shop,
+  codes: readonly string[],
+  options: Partial<CheckCodesOptions> = {},
+): Promise<Record<string, string>> {
+  const verdicts: Record<string, string> = {};
+  const common = { account: 'ada', canaries: [canary], confirmAfterMs: 0, patienceMs: 200 };
+  for await (const one of checkCodes({ ...common, marketplace, codes, ...options })) {
+    verdicts[one.code] = one.verdict;
+  }
+  return verdicts;
+}
+
+/** The true verdicts. */
+export function truthOf(shop: Shop, codes: readonly string[]): Record<string, string> {
+  return Object.fromEntries(codes.map((code) => [code, shop.truth(code)]));
+}
+
+export const SELLER = 'main';
+
+/** Enters a list of codes. */
+export async function enter(
+  { db }: Mirror,
+  host: string,
+  codes: readonly string[],
+  options: Partial<NewAudit> = {},
+): Promise<bigint> {
+  await ensureSeller(db, options.sellerId ?? SELLER, host);
+  const loader = await beginAudit(db, {
+    sellerId: SELLER,
+    source: 'arguments',
+    layout: {},
+    columns: ['code'],
+    maxAgeSeconds: null,
+    canary: null,
+    ...options,
+  });
+  await loader.add(codes.map((code, i) => ({ line: i + 1, code, columns: [code] })));
+  return (await loader.finish()).auditId;
+}
+
+export function auditDeps(
+  { db }: Mirror,
+  marketplace: Marketplace,
+  options: Partial<AuditDeps> = {},
+): AuditDeps {
+  return {
+    db,
+    marketplace,
+    sellerId: SELLER,
+    callCount: () => 0,
+    concurrency: 8,
+    spacingMs: 0,
+    memories: new Map(),
+    confirmAfterMs: 0,
+    proveAgainAfterMs: 1,
+    ...options,
+  };
+}
+
+/** Called with the outcome of each piece that must run again later. */
+export type OnOutcome = (outcome: JobOutcome) => Promise<void> | void;
+
+/** Works on audits in turn, piece by piece and without pauses, until all have ended. */
+export async function workThrough(
+  deps: AuditDeps,
+  audits: readonly bigint[],
+  onOutcome: OnOutcome = () => undefined,
+  signal = never,
+): Promise<void> {
+  const waiting = [...audits];
+  for (let auditId = waiting.shift(); auditId !== undefined; auditId = waiting.shift()) {
+    const outcome = await performAuditPiece(deps, { auditId, isLastAttempt: false }, signal);
+    if (outcome.kind === 'done' || outcome.kind === 'give-up') continue;
+    const isNext = outcome.kind === 'later' && outcome.delayMs === 0;
+    if (!isNext) await onOutcome(outcome);
+    for (const memory of deps.memories.values()) memory.retryAt = 0;
+    waiting.push(auditId);
+  }
+}
+
+export async function progress({ db }: Mirror, auditId: bigint): Promise<AuditProgress> {
+  const audit = await getAudit(db, auditId);
+  if (audit === null) throw new Error(`there is no audit ${auditId}`);
+  return audit;
+}
+
+/** The audit's verdict on each code. */
+export async function auditVerdicts(
+  { db }: Mirror,
+  auditId: bigint,
+): Promise<Record<string, string | null>> {
+  const verdicts: Record<string, string | null> = {};
+  for await (const { code, verdict } of readAuditResults(db, auditId)) {
+    if (code !== null) verdicts[code] = verdict;
+  }
+  return verdicts;
+}

@@ -1,10 +1,6 @@
 import type { FC } from 'hono/jsx';
 import { unprovenRemedy, whyUnproven } from '../../codes/reasons.js';
-import {
-  auditResultPieces,
-  describeReading,
-  isWorkbookList,
-} from '../../codes/audit-result.js';
+import { auditResultPieces, describeReading, isWorkbookList } from '../../codes/audit-result.js';
 import { countRepeated } from '../../codes/enter-list.js';
 import type { AuditProgress, UnprovenCount } from '../../codes/types.js';
 import {

@@ -4,7 +4,7 @@ import type { Config } from '../config/index.js';
 import { bytes } from '../domain/units.js';
 import { migrationState, type MigrationState } from '../store/migrate.js';
 import { describeDatabase, findRefusedWrite, type DatabaseInfo } from '../store/open.js';
-import { storeRole } from '../store/read-only.js';
+import { readStoreRole } from '../store/read-only.js';
 
 /** The result of one check of `doctor`. */
 export interface Check {
@@ -65,7 +65,7 @@ export async function databaseChecks(
   // First, because it reports a server that is too old.
   const state = await migrationState(url);
   const look = await describeDatabase(url, signal);
-  const { isPowerful } = await storeRole(url, signal);
+  const { isPowerful } = await readStoreRole(url, signal);
   const isUsable = state.pending.length + state.unknown.length === 0;
   const rights = rightsCheck(look, state, config);
   const refused = isUsable && rights === null ? await findRefusedWrite(url, signal) : null;

@@ -6,7 +6,6 @@ import { pipeline } from 'node:stream/promises';
 import { from as copyFrom } from 'pg-copy-streams';
 import { explainDatabaseError } from './errors.js';
 import { withOwnClient } from './pools.js';
-import { readOnlyUrl } from './read-only.js';
 import { onlyRow } from './only-row.js';
 
 export interface DatabaseOptions {
@@ -25,8 +24,6 @@ export interface Database {
   readonly location: string | null;
   /** Migrations that were applied on opening. */
   readonly applied: readonly string[];
-  /** URL for statements written by users; see `readOnlyUrl`. */
-  readOnlyUrl(signal: AbortSignal): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -36,14 +33,13 @@ export interface Database {
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const server = await openServer(options);
-  const { url, location, adminUrl } = server;
+  const { url, location } = server;
   try {
     const { applied } = await migrate(url);
     return {
       url,
       location,
       applied,
-      readOnlyUrl: (forQuery) => readOnlyUrl(url, forQuery, adminUrl),
       close: () => server.close(),
     };
   } catch (error) {
@@ -52,7 +48,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   }
 }
 
-type Server = Pick<Database, 'url' | 'location' | 'close'> & { readonly adminUrl?: string };
+type Server = Pick<Database, 'url' | 'location' | 'close'>;
 
 async function openServer({ databaseUrl, ...embedded }: DatabaseOptions): Promise<Server> {
   if (databaseUrl === null) return openEmbedded(embedded);

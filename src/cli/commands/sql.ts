@@ -2,7 +2,7 @@ import { addAbortSignal } from 'node:stream';
 import type { Command } from 'commander';
 import { errorCode } from '../../domain/error-code.js';
 import { explainDatabaseError } from '../../store/errors.js';
-import { queryReadOnly } from '../../store/read-only.js';
+import { assertOrdinaryRole, queryReadOnly } from '../../store/read-only.js';
 import { NoRowsError } from '../../store/text-cursor.js';
 import { CommandError, usageError } from '../errors.js';
 import { action, withApp } from '../execute.js';
@@ -34,8 +34,8 @@ async function sql(
   options: TableOptions & FormatOptions,
 ): Promise<void> {
   const statement = argument === '-' ? await readStdin(signal) : argument;
-  await withApp('sql', 'store', signal, async ({ database }) => {
-    const url = await database.readOnlyUrl(signal);
+  await withApp('sql', 'store', signal, async ({ database: { url } }) => {
+    await assertOrdinaryRole(url, signal);
     try {
       await queryReadOnly(url, statement, (answer) => writeRows(answer, options), signal);
     } catch (error) {
@@ -103,6 +103,5 @@ const VIEWS = 'views are in schema reporting, such as reporting.items; tables in
 const REMEDIES: Readonly<Record<string, string>> = {
   '42P01': VIEWS,
   '3F000': VIEWS,
-  '42501': 'this command reads only schemas reporting and mirror',
   '57014': 'the server cancelled it; ask for fewer rows at a time',
 };

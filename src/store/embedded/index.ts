@@ -42,8 +42,6 @@ interface EmbeddedOptions {
 export interface EmbeddedDatabase {
   /** Connection string with the password. Don't log it. */
   readonly url: string;
-  /** Connection string of the superuser, who may create roles. */
-  readonly adminUrl: string;
   /** Connection string of a role that may read schema `reporting` only, for BI tools. */
   readonly readOnlyUrl: string;
   /** The folder with the data: `dataDir/postgres`, or the folder that it links to. */
@@ -95,7 +93,6 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDa
     });
     return {
       url: addressOf(credentials, port, 'app'),
-      adminUrl: addressOf(credentials, port, 'admin'),
       readOnlyUrl: addressOf(credentials, port, 'reader'),
       location: place.location,
       port,

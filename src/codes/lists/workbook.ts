@@ -16,6 +16,8 @@ import { MOST_BYTES, roomCounter, TO_CSV, tooLarge, type Row } from './types.js'
 /** Limits of a workbook. Excel itself limits only rows, columns and characters of a cell. */
 const BOUNDS = {
   parts: 10_000,
+  /** Decompressed bytes of a part. Most of them are markup. */
+  part: 2 * MOST_BYTES,
   rows: 1_048_576,
   columns: 16_384,
   /** Nesting of elements. */
@@ -91,7 +93,7 @@ export async function readPart({ zip, entries }: Parts, path: string): Promise<s
     throw new FileError('the workbook has a password', remedy);
   }
   // yauzl fails if a part is larger than the size in its header.
-  if (entry.uncompressedSize > MOST_BYTES) {
+  if (entry.uncompressedSize > BOUNDS.part) {
     throw new FileError('the workbook has a part that is too large', TO_CSV);
   }
   try {
@@ -105,7 +107,7 @@ export async function readPart({ zip, entries }: Parts, path: string): Promise<s
 export async function mentions(bytes: Buffer, secrets: readonly Secret[]): Promise<boolean> {
   const parts = await openParts(bytes);
   const size = [...parts.entries.values()].reduce((sum, part) => sum + part.uncompressedSize, 0);
-  if (size > 2 * MOST_BYTES) return true;
+  if (size > 2 * BOUNDS.part) return true;
   const wanted = secrets.flatMap((secret) => {
     const text = secret.reveal().trim().toLowerCase();
     return text === '' ? [] : [text, text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')];

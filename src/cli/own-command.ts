@@ -42,7 +42,7 @@ function program(): string {
     return event === 'start' ? 'npm start --' : `npm run ${shellWord(event)} --`;
   }
   const script = process.argv[1] ?? '';
-  const installed = basename(script).startsWith('seller-mirror');
+  const installed = basename(script) === 'seller-mirror';
   if (installed && basename(dirname(script)) !== '.bin') return 'seller-mirror';
   const byNpm = event !== undefined && resolve('.') === resolve(PACKAGE);
   return installed || byNpm ? 'npx seller-mirror' : `node ${shellWord(shorterPath(script))}`;

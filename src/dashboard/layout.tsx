@@ -166,7 +166,7 @@ export const Mark: FC = () => (
 /** Messages shown after an action, selected by the `notice` parameter of the URL. */
 const NOTICES: Readonly<Record<string, string>> = {
   queued: 'Queued. The job starts as soon as a worker is free.',
-  'no-worker': 'Queued, but no worker is running. Start one with `seller-mirror run`.',
+  'no-worker': 'Queued, but no worker is running. Start one with `npx seller-mirror run`.',
   approved: 'Removals approved.',
   rejected: 'Removals rejected. The items stay missing.',
   resumed: 'Resumed. Schedules mirror this seller again.',

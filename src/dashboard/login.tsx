@@ -36,7 +36,7 @@ export function addLogin(app: Dashboard, { db, endpoint, log }: DashboardParts):
         c,
         410,
         'This login link has expired',
-        'A link works once, within 10 minutes. Run `seller-mirror dashboard link` for a new one.',
+        'A link works once, within 10 minutes. Run `npx seller-mirror dashboard link` for a new one.',
       );
     }
     await openSession(c, { madeBy });
@@ -128,7 +128,8 @@ function loginPage(
           <button class="main">Log in</button>
         </form>
         <p class="muted">
-          No account? Run <code>seller-mirror dashboard link</code> on the server for a login link.
+          No account? Run <code>npx seller-mirror dashboard link</code> on the server for a login
+          link.
         </p>
       </main>
     </Document>,

@@ -341,12 +341,14 @@ export const Untrusted: FC<{ text: string | null; none?: string; isWhole?: boole
   return <bdi class="untrusted">{printable(shown)}</bdi>;
 };
 
-/** A sentence whose text in backticks is shown as code. */
+/** A sentence whose text in backticks is shown as code. `npx` finds the program in a checkout and in a project. */
 export const Sentence: FC<{ text: string }> = ({ text }) => (
   <>
     {printable(text)
       .split('`')
-      .map((part, n) => (n % 2 === 1 ? <code>{part}</code> : part))}
+      .map((part, n) =>
+        n % 2 === 1 ? <code>{part.replace(/^seller-mirror /, 'npx $&')}</code> : part,
+      )}
   </>
 );
 

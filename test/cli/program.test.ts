@@ -162,6 +162,9 @@ describe('a remedy', () => {
     expect(await stderrOf('dist/cli/main.js', UNKNOWN_RUN, {}, ROOT)).toContain(
       remedy('node dist/cli/main.js'),
     );
+    expect(await stderrOf('bin/seller-mirror.js', UNKNOWN_RUN, {}, ROOT)).toContain(
+      remedy('node bin/seller-mirror.js'),
+    );
     expect(await stderrOf(local, UNKNOWN_RUN, script)).toContain(remedy('npm run mirror --'));
   });
 

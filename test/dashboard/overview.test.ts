@@ -143,7 +143,7 @@ describe('Needs you', () => {
   it('is replaced by a first step while no seller was mirrored', async () => {
     const text = await (await dashboard().login()).page('/');
     expect(text).toContain('No copy yet.');
-    expect(text).toContain('<code>seller-mirror sync</code>');
+    expect(text).toContain('<code>npx seller-mirror sync</code>');
     expect(text).not.toContain('Nothing needs you');
     expect(text).not.toContain('Last 24 hours');
   });

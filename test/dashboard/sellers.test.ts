@@ -56,7 +56,7 @@ describe('the page of a seller', () => {
     const text = await (await dashboard().login()).page('/sellers/main');
     for (const empty of [
       'Press Sync now',
-      'start <code>seller-mirror run</code>',
+      'start <code>npx seller-mirror run</code>',
       'Syncs and audits make them',
       'starts with the first sync of the items',
       'starts with the first sync of the account',
@@ -101,7 +101,7 @@ describe('the page of a seller', () => {
     const reply = await visitor.post('/sellers/main/sync');
     expect(reply.headers.get('location')).toBe('/sellers/main?notice=no-worker');
     const text = await visitor.page('/sellers/main?notice=no-worker');
-    expect(text).toContain('Start one with <code>seller-mirror run</code>.');
+    expect(text).toContain('Start one with <code>npx seller-mirror run</code>.');
     expect(await dashboard().queues.counts()).toMatchObject({ mirror: { waiting: 1 } });
   });
 
@@ -175,7 +175,7 @@ describe('Pause and Resume', () => {
     const visitor = await dashboard().login();
     const text = await visitor.page('/sellers/main');
     expect(text).toContain('refused the API key');
-    expect(text).toContain('fix the key, then <code>seller-mirror sync --seller main</code>');
+    expect(text).toContain('fix the key, then <code>npx seller-mirror sync --seller main</code>');
     await visitor.post('/sellers/main/resume');
     expect(await readParking(mirror().db, 'main')).toBeNull();
   });

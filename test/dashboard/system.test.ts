@@ -34,7 +34,7 @@ describe('the system page', () => {
     expect(text).toContain('queue: in the database');
     expect(text).toContain('configuration: no seller to mirror');
     expect(text).toContain('set MARKETPLACE_URL');
-    expect(text).toContain('Start <code>seller-mirror run</code>');
+    expect(text).toContain('Start <code>npx seller-mirror run</code>');
     expect(text).toContain('No failed jobs.');
     expect(text).toContain('No alerts yet.');
     expect(text).toContain('<td>operator</td>');

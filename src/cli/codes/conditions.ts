@@ -36,7 +36,7 @@ function parseConditions(text: string): readonly Condition[] {
 
 function parseItem(text: string): string {
   if (/^\d+$/.test(text.trim())) return text.trim();
-  throw new InvalidArgumentError('Items are numbered; `seller-mirror items list` shows them.');
+  throw new InvalidArgumentError('Items are numbered; `seller-mirror items` shows them.');
 }
 
 /** @throws {CommandError} when a condition lacks what it compares with */

@@ -314,7 +314,7 @@ const AuditTable: FC<{ audits: readonly AuditRow[]; isFiltered: boolean }> = ({
         'No audit matches the filter.'
       ) : (
         <>
-          No audit yet. Press New audit or run <code>seller-mirror codes check LIST</code>.
+          No audit yet. Press New audit or run <code>npx seller-mirror codes check LIST</code>.
         </>
       )
     }

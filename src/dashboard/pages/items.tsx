@@ -94,7 +94,8 @@ export function addItems(app: Dashboard, { db, mirror }: DashboardParts): void {
           empty={
             text === '' && state === null && asOf === null && !sellerId ? (
               <>
-                No item yet. Press Sync now on the overview or run <code>seller-mirror sync</code>.
+                No item yet. Press Sync now on the overview or run{' '}
+                <code>npx seller-mirror sync</code>.
               </>
             ) : (
               'No item matches the filter.'

@@ -138,7 +138,7 @@ const SellerCard: FC<{ kind: NeedKind; seller: Seller; token: string; mayAct: bo
           Last mirrored <Ago at={itemsMirroredAt} />.
         </>
       )}{' '}
-      Check that <code>seller-mirror run</code> is running.
+      Check that <code>npx seller-mirror run</code> is running.
     </Card>
   );
 };

@@ -76,7 +76,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
       },
       config.sellers.length === 0 ? (
         <Empty>
-          No seller is configured for this dashboard. See <code>seller-mirror config</code>.
+          No seller is configured for this dashboard. See <code>npx seller-mirror config</code>.
         </Empty>
       ) : (
         <ListForm token={token} sellers={config.sellers.map(({ name }) => name)} />

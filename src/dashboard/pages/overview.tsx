@@ -151,7 +151,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
                   {config.sellers.length > 0
                     ? 'Press Sync now or run'
                     : 'Configure a seller, then run'}{' '}
-                  <code>seller-mirror sync</code>.
+                  <code>npx seller-mirror sync</code>.
                 </>
               )
             }

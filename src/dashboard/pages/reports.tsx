@@ -204,7 +204,7 @@ interface ReportProps {
 const NO_PURCHASE = (
   <>
     No purchase is known yet. To find purchases, <a href="/audits/new">audit a list</a> of codes or
-    run <code>seller-mirror codes check FILE</code>.
+    run <code>npx seller-mirror codes check FILE</code>.
   </>
 );
 
@@ -381,7 +381,7 @@ const CatalogueSize: FC<ReportProps> = ({ figures, sellerId }) => {
       empty={
         <>
           No items were mirrored yet. Press Sync now on the overview or run{' '}
-          <code>seller-mirror sync</code>.
+          <code>npx seller-mirror sync</code>.
         </>
       }
       chart={

@@ -417,8 +417,8 @@ export const RunTable: FC<{ runs: readonly Run[]; isFiltered?: boolean }> = ({
         'No run matches the filter.'
       ) : (
         <>
-          There is no run yet. Press Sync now on the overview or run <code>seller-mirror sync</code>
-          .
+          There is no run yet. Press Sync now on the overview or run{' '}
+          <code>npx seller-mirror sync</code>.
         </>
       )
     }

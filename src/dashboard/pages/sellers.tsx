@@ -325,7 +325,7 @@ const Schedules: FC<{
       empty={
         <>
           No running scheduler mirrors this seller. Set <code>SYNC_CRON</code> and start{' '}
-          <code>seller-mirror run</code>.
+          <code>npx seller-mirror run</code>.
         </>
       }
       columns={[

@@ -57,7 +57,7 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
           title="Checks"
           note={
             <>
-              <code>seller-mirror doctor</code> also checks marketplaces and API keys
+              <code>npx seller-mirror doctor</code> also checks marketplaces and API keys
             </>
           }
           flows
@@ -131,8 +131,9 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
           rows={users}
           empty={
             <>
-              No accounts yet. Add one with <code>seller-mirror users add NAME --role viewer</code>,
-              or log in with <code>seller-mirror dashboard link</code>.
+              No accounts yet. Add one with{' '}
+              <code>npx seller-mirror users add NAME --role viewer</code>, or log in with{' '}
+              <code>npx seller-mirror dashboard link</code>.
             </>
           }
           columns={[
@@ -251,7 +252,7 @@ const Processes: FC<{ processes: readonly LiveProcess[] }> = ({ processes }) => 
     rows={processes}
     empty={
       <>
-        No process is running. Start <code>seller-mirror run</code>.
+        No process is running. Start <code>npx seller-mirror run</code>.
       </>
     }
     columns={[
@@ -289,7 +290,7 @@ const Feeds: FC<{ configured: readonly FeedConfig[]; states: readonly FeedState[
     title="Feeds"
     note={
       <>
-        <code>seller-mirror feed status</code> also checks the targets
+        <code>npx seller-mirror feed status</code> also checks the targets
       </>
     }
     flows

@@ -9,9 +9,9 @@ import { openQueues } from '#product/service/queue/queues.js';
 import { openMirror } from '#product/store/mirror.js';
 import { withFilledStore } from './reporting.js';
 import { openDb, type Db } from '#product/store/db.js';
-import { readRunning } from '#product/store/overview.js';
+import { readRunning } from '#product/catalogue/overview.js';
 import { addLoginLink } from '#product/store/access.js';
-import { readSellerStatuses } from '#product/store/status.js';
+import { readSellerStatuses } from '#product/catalogue/status.js';
 import { takeTurn } from '#product/store/schedules.js';
 import { bounded, milliseconds, type Line } from './table.js';
 

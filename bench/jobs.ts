@@ -15,7 +15,7 @@ import type { WriteInput } from './workbook.js';
 async function items(): Promise<number> {
   const { openApp } = await import('#product/app.js');
   const { loadConfig } = await import('#product/config/index.js');
-  const { syncItems } = await import('#product/jobs/sync-items.js');
+  const { syncItems } = await import('#product/catalogue/sync-items.js');
   const { signal } = new AbortController();
   const config = loadConfig('sellers', () => null);
   const [seller] = config.sellers;

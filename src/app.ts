@@ -1,13 +1,13 @@
 import { hostname } from 'node:os';
 import type { Config, SellerConfig } from './config/index.js';
-import type { RunDeps, Progress, RunEvent } from './jobs/types.js';
+import type { RunDeps, Progress, RunEvent } from './catalogue/types.js';
 import { hostName } from './domain/address.js';
 import type { CallRecord, Marketplace } from './marketplace/types.js';
 import { openDatabase, type Database } from './store/open.js';
 import { type Db, openDb } from './store/db.js';
 import { storedBudget } from './store/budget.js';
 import { addRequests } from './store/request-counts.js';
-import { type RunProgress, writeRunProgress } from './store/runs.js';
+import { type RunProgress, writeRunProgress } from './catalogue/runs.js';
 
 export interface AppEvents {
   readonly onCall?: (seller: string, call: CallRecord) => void;

@@ -10,8 +10,8 @@ import { silentLog } from '../src/domain/log.js';
 import { parseRedisUrl } from '../src/domain/redis-target.js';
 import { Secret } from '../src/domain/secret.js';
 import { deliverAlert } from '../src/service/alerts/alerts.js';
-import type { Alert } from '../src/jobs/types.js';
-import { performMirrorTask } from '../src/jobs/mirror-task.js';
+import type { Alert } from '../src/catalogue/types.js';
+import { performMirrorTask } from '../src/catalogue/mirror-task.js';
 import {
   accountEndpoint,
   itemEndpoint,

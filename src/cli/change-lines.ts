@@ -3,7 +3,7 @@ import {
   fieldLabel,
   percentChange,
   type ChangeText,
-} from '../domain/change-text.js';
+} from '../catalogue/change-text.js';
 import {
   FEW_CHANGES,
   groupChanges,
@@ -12,10 +12,10 @@ import {
   type ChangeFold,
   type ItemGroup,
   type PlacedChange,
-} from '../domain/changes.js';
+} from '../catalogue/changes.js';
 import { moment } from '../domain/moment.js';
 import { csvNumber, type CsvDialect } from '../domain/csv.js';
-import { type ItemChange, type RunField, readRunFields } from '../store/item-changes.js';
+import { type ItemChange, type RunField, readRunFields } from '../catalogue/item-changes.js';
 import type { CsvCell } from './output/formats.js';
 import type { Db } from '../store/db.js';
 import { count, cut, type Look, pad, paint, safeLine, type Style, width } from './output/text.js';

@@ -1,5 +1,5 @@
-import { heldRemedy } from '../jobs/problem.js';
-import type { Progress as JobProgress, RunReport } from '../jobs/types.js';
+import { heldRemedy } from '../catalogue/problem.js';
+import type { Progress as JobProgress, RunReport } from '../catalogue/types.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import { Progress } from './output/progress.js';
 import { bytes } from '../domain/units.js';

@@ -9,7 +9,7 @@ import { openMirror } from '../store/mirror.js';
 import { createMetrics } from '../service/metrics.js';
 import { startHealthServer } from '../service/health.js';
 import type { Db } from '../store/db.js';
-import { readSellerStatuses } from '../store/status.js';
+import { readSellerStatuses } from '../catalogue/status.js';
 import { listAuditBacklogs } from '../codes/audits-store.js';
 import { listFeedStates } from '../store/feeds.js';
 import { configFor, openQueuesOf, unlessAborted } from './execute.js';

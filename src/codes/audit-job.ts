@@ -1,9 +1,9 @@
 import { sameHost } from '../domain/address.js';
 import { moment } from '../domain/moment.js';
-import { busyOutcome, errorOutcome } from '../jobs/problem.js';
-import type { Alert, JobOutcome, RunDeps } from '../jobs/types.js';
+import { busyOutcome, errorOutcome } from '../catalogue/problem.js';
+import type { Alert, JobOutcome, RunDeps } from '../catalogue/types.js';
 import { tryLock } from '../store/locks.js';
-import { bindSeller, ensureSeller } from '../store/sellers.js';
+import { bindSeller, ensureSeller } from '../catalogue/sellers.js';
 import { failAudit, getAudit, noteAuditWait, readAuditCanary } from './audits-store.js';
 import { countRunningAudits } from './codes-store.js';
 import { StoredLedger } from './ledger-store.js';

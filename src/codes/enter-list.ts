@@ -6,7 +6,7 @@ import { type AuditLoader, beginAudit } from './enter-store.js';
 import type { AuditSize, EnteredAudit, NewAudit } from './types.js';
 import type { Db } from '../store/db.js';
 import { keepAuditWorkbook } from './workbook-store.js';
-import { ensureSeller } from '../store/sellers.js';
+import { ensureSeller } from '../catalogue/sellers.js';
 
 export interface AuditOptions {
   /** Milliseconds. */

@@ -1,7 +1,7 @@
 import { describeFailure } from '../domain/reply.js';
 import { maskCode } from '../domain/secret.js';
 import { isOutage } from '../marketplace/retry.js';
-import { failureRemedy } from '../jobs/problem.js';
+import { failureRemedy } from '../catalogue/problem.js';
 import type { CodeMarket } from './ask.js';
 
 /** Why an audit must not start, and what to do. */

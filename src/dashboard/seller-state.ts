@@ -1,7 +1,7 @@
 import type { LiveProcess } from '../store/processes.js';
 import type { StoredSchedule } from '../store/schedules.js';
-import { PAUSED } from '../store/sellers.js';
-import type { SellerStatus } from '../store/status.js';
+import { PAUSED } from '../catalogue/sellers.js';
+import type { SellerStatus } from '../catalogue/status.js';
 
 /** A seller's schedules; none if no scheduler is running. */
 export function schedulesOf(

@@ -4,7 +4,7 @@ import { DASHBOARD, LIMITS, ListenError, serve, type WebServer } from '../servic
 import { dashboardApp } from './app.js';
 import type { DashboardParts } from './context.js';
 import { listUsers } from '../store/access.js';
-import { readRunning } from '../store/overview.js';
+import { readRunning } from '../catalogue/overview.js';
 import { LiveProgress } from './live.js';
 
 const DASHBOARD_LIMITS = {

@@ -1,4 +1,4 @@
-import { wireHash } from '../domain/prepare-item.js';
+import { wireHash } from '../domain/wire-hash.js';
 import type { Redactor } from '../domain/redact.js';
 import { unavailable, type Failure, type Reply } from '../domain/reply.js';
 import { listEndpoint } from './endpoints.js';

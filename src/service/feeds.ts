@@ -4,7 +4,7 @@ import type { Log } from '../domain/log.js';
 import type { ViewReport } from '../feeds/deliver.js';
 import { runFeed } from '../feeds/open.js';
 import { TargetError } from '../feeds/target.js';
-import type { JobOutcome } from '../jobs/types.js';
+import type { JobOutcome } from '../catalogue/types.js';
 import type { Queues } from './queue/queues.js';
 import type { FeedTask } from './queue/tasks.js';
 import type { JobHandler } from './queue/worker.js';

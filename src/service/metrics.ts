@@ -1,7 +1,7 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Verdict } from '../codes/rules.js';
 import { ITEM_STATES } from '../domain/item.js';
-import type { RunEvent } from '../jobs/types.js';
+import type { RunEvent } from '../catalogue/types.js';
 import type { CallRecord } from '../marketplace/types.js';
 import type { QueueCounts } from './queue/queues.js';
 import type { QueueName } from './queue/tasks.js';
@@ -9,8 +9,8 @@ import type { JobEvent } from './queue/worker.js';
 import type { AuditBacklog } from '../codes/types.js';
 import { feedDelay } from '../domain/feeds.js';
 import type { FeedState } from '../store/feeds.js';
-import { PAUSED } from '../store/sellers.js';
-import type { SellerStatus } from '../store/status.js';
+import { PAUSED } from '../catalogue/sellers.js';
+import type { SellerStatus } from '../catalogue/status.js';
 import { VERSION } from '../version.js';
 import { cachedCall } from './cached-call.js';
 

@@ -7,7 +7,7 @@ import {
   type ScheduleChanges,
   type StoredSchedule,
 } from '../store/schedules.js';
-import { readSellerStatuses } from '../store/status.js';
+import { readSellerStatuses } from '../catalogue/status.js';
 import { nextTimes } from './cron.js';
 import { forEachConcurrently, withTimeout } from './queue/concurrency.js';
 import { errorText, OutageLog } from './queue/errors.js';

@@ -1,5 +1,5 @@
 import type { App } from '../app.js';
-import { readSellerStatuses } from '../store/status.js';
+import { readSellerStatuses } from '../catalogue/status.js';
 import type { Log } from '../domain/log.js';
 import { alertJobs, findFeedAlerts, findStaleSellers } from './alerts/alerts.js';
 import type { Queues } from './queue/queues.js';

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { syncAccount } from '../../src/jobs/account.js';
+import { syncAccount } from '../../src/catalogue/account.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { query } from '../support/postgres.js';
 import { database, rowsIn } from '../store/backup/support.js';

@@ -9,7 +9,7 @@ import {
 } from '../../src/cli/marketplace-checks.js';
 import { readConfig, type Config, type SellerConfig } from '../../src/config/index.js';
 import { Secret } from '../../src/domain/secret.js';
-import { syncAccount } from '../../src/jobs/account.js';
+import { syncAccount } from '../../src/catalogue/account.js';
 import {
   notationQuirks,
   type Fault,

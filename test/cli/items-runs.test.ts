@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
-import { ensureSeller } from '../../src/store/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers.js';
 import { lockSeller } from '../../src/store/locks.js';
 import { marketOf, printed, run } from './support.js';
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { width } from '../../src/cli/output/text.js';
-import { syncAccount } from '../../src/jobs/account.js';
+import { syncAccount } from '../../src/catalogue/account.js';
 import { never, useMirror } from '../support/mirror.js';
 import {
   codesMarket,

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, vi } from 'vitest';
-import { syncItems } from '../../src/jobs/sync-items.js';
+import { syncItems } from '../../src/catalogue/sync-items.js';
 import {
   seededCatalogue,
   seededPurchases,

@@ -4,7 +4,7 @@ import { KEY, never, useMirror } from '../support/mirror.js';
 import { describeAlert } from '../../src/service/alerts/alerts.js';
 import { performAuditPiece } from '../../src/codes/audit-job.js';
 import type { NewAudit } from '../../src/codes/types.js';
-import { readBinding } from '../../src/store/sellers.js';
+import { readBinding } from '../../src/catalogue/sellers.js';
 import { failAudit, resumeAudit, cancelAudit } from '../../src/codes/audits-store.js';
 import { tryLock } from '../../src/store/locks.js';
 import {

@@ -9,7 +9,7 @@ import {
   findCodesToRecheck,
   readKnownCodes,
 } from '../../src/codes/codes-store.js';
-import { ensureSeller } from '../../src/store/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers.js';
 import { cancelAudit, getAudit } from '../../src/codes/audits-store.js';
 import { countUnproven, readAuditResults } from '../../src/codes/results-store.js';
 import {

@@ -4,7 +4,7 @@ import { useMirror } from '../support/mirror.js';
 import type { Db } from '../../src/store/db.js';
 import { getAudit, readAuditList, listAudits } from '../../src/codes/audits-store.js';
 import { beginAudit } from '../../src/codes/enter-store.js';
-import { deleteSeller } from '../../src/store/sellers.js';
+import { deleteSeller } from '../../src/catalogue/sellers.js';
 import {
   at,
   AUDIT,

@@ -6,7 +6,7 @@ import type { AuditState } from '../../src/codes/types.js';
 import type { PurchasedItem } from '../../src/domain/item.js';
 import type { AuditResult, AuditRow, EnteredAudit, NewAudit } from '../../src/codes/types.js';
 import type { Db } from '../../src/store/db.js';
-import { ensureSeller } from '../../src/store/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers.js';
 import { beginAudit } from '../../src/codes/enter-store.js';
 import { readAuditResults } from '../../src/codes/results-store.js';
 import type { Mirror } from '../support/mirror.js';

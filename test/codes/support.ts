@@ -6,7 +6,7 @@ import { Secret } from '../../src/domain/secret.js';
 import { checkCodes, type CheckCodesOptions } from '../../src/codes/check-codes.js';
 import { performAuditPiece, type AuditDeps } from '../../src/codes/audit-job.js';
 import type { CodeMarket } from '../../src/codes/ask.js';
-import type { JobOutcome } from '../../src/jobs/types.js';
+import type { JobOutcome } from '../../src/catalogue/types.js';
 import { unlimitedBudget } from '../../src/marketplace/budget.js';
 import { createMarketplace } from '../../src/marketplace/client.js';
 import type { Marketplace, MarketplaceOptions } from '../../src/marketplace/types.js';
@@ -18,7 +18,7 @@ import {
   startSimulator,
 } from '../../src/simulator/index.js';
 import type { AuditProgress, NewAudit } from '../../src/codes/types.js';
-import { ensureSeller } from '../../src/store/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers.js';
 import { beginAudit } from '../../src/codes/enter-store.js';
 import { getAudit } from '../../src/codes/audits-store.js';
 import { readAuditResults } from '../../src/codes/results-store.js';

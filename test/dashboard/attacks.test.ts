@@ -2,7 +2,7 @@ import { parse } from 'csv-parse/sync';
 import { describe, expect, it } from 'vitest';
 import { hashPassword } from '../../src/dashboard/passwords.js';
 import { createUser } from '../../src/store/access.js';
-import { ensureSeller } from '../../src/store/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers.js';
 import {
   expectNothingQueued,
   formTokenIn,

@@ -1,7 +1,7 @@
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { enter } from '../codes/support.js';
-import { openMarket, type Market } from '../jobs/market.js';
+import { openMarket, type Market } from '../catalogue/market.js';
 import {
   axeFaults,
   browserTitle,
@@ -14,7 +14,7 @@ import { KEY, useMirror } from '../support/mirror.js';
 import { formTokenIn, PASSWORD } from './dashboard.js';
 import { serveProduct, type Served } from './served.js';
 import { logAction } from '../../src/store/access.js';
-import { ensureSeller } from '../../src/store/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers.js';
 import { showcase } from './showcase.js';
 
 const mirror = useMirror();

@@ -9,9 +9,9 @@ import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import { silentLog } from '../../src/domain/log.js';
 import type { Queues } from '../../src/service/queue/queues.js';
 import { type Role, createUser, addLoginLink } from '../../src/store/access.js';
-import { performMirrorTask } from '../../src/jobs/mirror-task.js';
+import { performMirrorTask } from '../../src/catalogue/mirror-task.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
-import { readRunning } from '../../src/store/overview.js';
+import { readRunning } from '../../src/catalogue/overview.js';
 import type { Db } from '../../src/store/db.js';
 import { KEY, never, useMirror, type Mirror } from '../support/mirror.js';
 

@@ -4,10 +4,10 @@ import { describe, expect, it } from 'vitest';
 import { REPORTS, reportSql } from '../../src/store/reports.js';
 import { seededPurchases } from '../../src/simulator/index.js';
 import { auditDeps, enter, workThrough } from '../codes/support.js';
-import { openMarket } from '../jobs/market.js';
+import { openMarket } from '../catalogue/market.js';
 import { KEY } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { ensureSeller } from '../../src/store/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers.js';
 import { DbClient } from '../../src/store/connection.js';
 import { textOf, useDashboard } from './dashboard.js';
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { performMirrorTask } from '../../src/jobs/mirror-task.js';
+import { performMirrorTask } from '../../src/catalogue/mirror-task.js';
 import { never } from '../support/mirror.js';
 import { recordHeartbeat } from '../../src/store/processes.js';
 import { addRequests } from '../../src/store/request-counts.js';
-import { ensureSeller, readParking } from '../../src/store/sellers.js';
+import { ensureSeller, readParking } from '../../src/catalogue/sellers.js';
 import { listActions } from '../../src/store/access.js';
 import { takeTurn } from '../../src/store/schedules.js';
 import { mirrorSeller, useDashboard } from './dashboard.js';

@@ -1,6 +1,6 @@
 import { Secret } from '../../src/domain/secret.js';
-import { syncAccount } from '../../src/jobs/account.js';
-import { syncItems } from '../../src/jobs/sync-items.js';
+import { syncAccount } from '../../src/catalogue/account.js';
+import { syncItems } from '../../src/catalogue/sync-items.js';
 import { seededCatalogue, seededPurchases, type Simulator } from '../../src/simulator/index.js';
 import { auditDeps, enter, workThrough } from '../codes/support.js';
 import { never, type Mirror } from '../support/mirror.js';

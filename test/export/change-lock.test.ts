@@ -9,9 +9,9 @@ import {
   purchaseOf,
   valid,
 } from '../codes/store-support.js';
-import { HistoryBook } from '../store/history-book.js';
+import { HistoryBook } from '../catalogue/history-book.js';
 import { type Db, openDb } from '../../src/store/db.js';
-import { ensureSeller } from '../../src/store/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers.js';
 import { DbClient } from '../../src/store/connection.js';
 import { exportView, linesOf } from './support.js';
 

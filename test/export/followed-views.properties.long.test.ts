@@ -4,7 +4,7 @@ import initSqlJs from 'sql.js';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ChangeCursor } from '../../src/domain/change-cursor.js';
 import { FOLLOWED_VIEWS, followRule } from '../../src/store/followed-views.js';
-import { HistoryBook } from '../store/history-book.js';
+import { HistoryBook } from '../catalogue/history-book.js';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.js';
 import { auditCodes, audit, emptyBook, mirrorNight, night, type Valued } from './sequences.js';
 import { type Db, openDb } from '../../src/store/db.js';

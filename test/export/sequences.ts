@@ -11,8 +11,8 @@ import {
   valid,
 } from '../codes/store-support.js';
 import type { Db } from '../../src/store/db.js';
-import { ensureSeller } from '../../src/store/sellers.js';
-import type { HistoryBook } from '../store/history-book.js';
+import { ensureSeller } from '../../src/catalogue/sellers.js';
+import type { HistoryBook } from '../catalogue/history-book.js';
 
 /** The sellers of the steps. */
 export const SELLERS = ['ada', 'bob'];

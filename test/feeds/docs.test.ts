@@ -6,7 +6,7 @@ import { mysqlTarget } from '../../src/feeds/mysql.js';
 import { postgresTarget } from '../../src/feeds/postgres.js';
 import type { Target } from '../../src/feeds/target.js';
 import { withExports } from '../../src/store/exports.js';
-import { openSynced } from '../jobs/market.js';
+import { openSynced } from '../catalogue/market.js';
 import { hasMariaDb, startMariaDb } from '../support/mariadb.js';
 import { never, useMirror } from '../support/mirror.js';
 import { DbClient } from '../../src/store/connection.js';

@@ -16,7 +16,7 @@ import {
   night,
   type Valued,
 } from '../export/sequences.js';
-import { HistoryBook } from '../store/history-book.js';
+import { HistoryBook } from '../catalogue/history-book.js';
 import { type Db, openDb } from '../../src/store/db.js';
 import { DbClient } from '../../src/store/connection.js';
 import {

@@ -10,7 +10,7 @@ import { silentLog } from '../../src/domain/log.js';
 import { folderTarget } from '../../src/feeds/folder.js';
 import { openQueues } from '../../src/service/queue/queues.js';
 import { run } from '../cli/support.js';
-import { openMarket, openSynced } from '../jobs/market.js';
+import { openMarket, openSynced } from '../catalogue/market.js';
 import { sync } from '../service/queue/support.js';
 import { useMirror } from '../support/mirror.js';
 import { listFeedStates, requestFeedViews } from '../../src/store/feeds.js';

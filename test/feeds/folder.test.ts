@@ -6,7 +6,7 @@ import { deliverFeed, type ViewReport } from '../../src/feeds/deliver.js';
 import { folderTarget } from '../../src/feeds/folder.js';
 import { TargetError } from '../../src/feeds/target.js';
 import { withExports } from '../../src/store/exports.js';
-import { openSynced, type Market } from '../jobs/market.js';
+import { openSynced, type Market } from '../catalogue/market.js';
 import { never, useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();

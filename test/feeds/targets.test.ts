@@ -15,7 +15,7 @@ import { hasMariaDb, startMariaDb, type TestMariaDb } from '../support/mariadb.j
 import { useMirror, never } from '../support/mirror.js';
 import { createTestDatabase } from '../support/postgres.js';
 import { DbClient } from '../../src/store/connection.js';
-import { openSynced, type Market } from '../jobs/market.js';
+import { openSynced, type Market } from '../catalogue/market.js';
 
 const mirror = useMirror();
 

@@ -6,7 +6,7 @@ import { deliverFeed } from '../../src/feeds/deliver.js';
 import { folderTarget } from '../../src/feeds/folder.js';
 import type { Target } from '../../src/feeds/target.js';
 import { withExports, type ExportColumn } from '../../src/store/exports.js';
-import { openSynced, type Market } from '../jobs/market.js';
+import { openSynced, type Market } from '../catalogue/market.js';
 import { hasMariaDb } from '../support/mariadb.js';
 import { never, useMirror } from '../support/mirror.js';
 import { canonical, openDatabases, readView, type FeedDatabase } from './databases.js';

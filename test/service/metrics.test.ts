@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { syncAccount } from '../../src/jobs/account.js';
-import { syncItems } from '../../src/jobs/sync-items.js';
-import type { RunEvent } from '../../src/jobs/types.js';
+import { syncAccount } from '../../src/catalogue/account.js';
+import { syncItems } from '../../src/catalogue/sync-items.js';
+import type { RunEvent } from '../../src/catalogue/types.js';
 import type { CallRecord } from '../../src/marketplace/types.js';
 import { TimeoutError } from '../../src/service/queue/concurrency.js';
 import type { QueueCounts } from '../../src/service/queue/queues.js';
 import type { QueueName } from '../../src/service/queue/tasks.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { cachedCall } from '../../src/service/cached-call.js';
-import { PAUSED } from '../../src/store/sellers.js';
+import { PAUSED } from '../../src/catalogue/sellers.js';
 import {
   type Copy,
   createMetrics,
@@ -16,7 +16,7 @@ import {
   type MetricSources,
 } from '../../src/service/metrics.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
-import { readSellerStatuses } from '../../src/store/status.js';
+import { readSellerStatuses } from '../../src/catalogue/status.js';
 import { parseExposition, valueOf } from './exposition.js';
 
 const NO_JOBS: QueueCounts = { waiting: 0, active: 0, delayed: 0, completed: 0, failed: 0 };

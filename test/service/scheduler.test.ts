@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 
 import { nextTimes } from '../../src/service/cron.js';
 import { Scheduler, schedulesOf } from '../../src/service/scheduler.js';
 import { listSchedules } from '../../src/store/schedules.js';
-import { ensureSeller } from '../../src/store/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers.js';
 import { useMirror } from '../support/mirror.js';
 import { recordingLog } from './queue/support.js';
 import {

@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { performMirrorTask } from '../../src/jobs/mirror-task.js';
+import { performMirrorTask } from '../../src/catalogue/mirror-task.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { CopyIn } from '../../src/store/copy.js';
 import { StoreConnectionError } from '../../src/store/errors.js';
 import { type SellerLock, lockSeller } from '../../src/store/locks.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { type Db, openDb } from '../../src/store/db.js';
-import { readBinding } from '../../src/store/sellers.js';
-import { readSellerStatuses } from '../../src/store/status.js';
+import { readBinding } from '../../src/catalogue/sellers.js';
+import { readSellerStatuses } from '../../src/catalogue/status.js';
 import { startProxy, type TcpProxy } from '../support/tcp-proxy.js';
 
 const mirror = useMirror();

@@ -8,7 +8,7 @@ import { useMirror } from '../support/mirror.js';
 import { databaseAt, query } from '../support/postgres.js';
 import { open, trialDataDir } from './embedded/trial.js';
 import { CONTRACT } from './reporting/contract.js';
-import { ensureSeller } from '../../src/store/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers.js';
 import { fillStore } from './reporting/data.js';
 
 const SCHEMA = readFileSync(new URL('../../prisma/schema.prisma', import.meta.url), 'utf8');

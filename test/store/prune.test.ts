@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { syncAccount } from '../../src/jobs/account.js';
-import { syncItems } from '../../src/jobs/sync-items.js';
-import { syncItem } from '../../src/jobs/sync-item.js';
+import { syncAccount } from '../../src/catalogue/account.js';
+import { syncItems } from '../../src/catalogue/sync-items.js';
+import { syncItem } from '../../src/catalogue/sync-item.js';
 import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
 import {
   keepsEverything,
@@ -11,9 +11,9 @@ import {
   type RetentionPlan,
   prune,
 } from '../../src/store/prune.js';
-import { ensureSeller } from '../../src/store/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers.js';
 import { lockSeller } from '../../src/store/locks.js';
-import { ItemSession } from '../../src/store/session.js';
+import { ItemSession } from '../../src/catalogue/session.js';
 import { beginAudit } from '../../src/codes/enter-store.js';
 import { getAudit, readAuditList } from '../../src/codes/audits-store.js';
 import { readKnownCodes } from '../../src/codes/codes-store.js';

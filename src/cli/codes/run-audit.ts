@@ -17,7 +17,7 @@ import { findAudit, type ConfirmOptions } from './options.js';
 import { type ResultDestination, writeResult } from './result-file.js';
 import { alertJobs, alertsAfter } from '../../service/alerts/alerts.js';
 import { paceOf } from '../../codes/pace.js';
-import type { JobOutcome } from '../../jobs/types.js';
+import type { JobOutcome } from '../../catalogue/types.js';
 import {
   getAudit,
   markResultWritten,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { App } from '../../app.js';
-import { CHANGE_CLASSES, type ChangeClass, type ChangeFold } from '../../domain/changes.js';
+import { CHANGE_CLASSES, type ChangeClass, type ChangeFold } from '../../catalogue/changes.js';
 import type { CsvDialect } from '../../domain/csv.js';
 import { explainDatabaseError } from '../../store/errors.js';
 import {
@@ -11,7 +11,7 @@ import {
   readLastChangeNumber,
   readChanges,
   countChanges,
-} from '../../store/item-changes.js';
+} from '../../catalogue/item-changes.js';
 import {
   CSV_COLUMNS,
   ChangeLines,

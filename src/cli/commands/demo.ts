@@ -7,8 +7,8 @@ import { z } from 'zod';
 import { openApp, type App } from '../../app.js';
 import { readConfig, type Config, type FeedConfig } from '../../config/index.js';
 import { runFeed } from '../../feeds/open.js';
-import { syncSeller } from '../../jobs/sync-items.js';
-import type { RunReport } from '../../jobs/types.js';
+import { syncSeller } from '../../catalogue/sync-items.js';
+import type { RunReport } from '../../catalogue/types.js';
 import { cronFault } from '../../service/cron.js';
 import {
   type Simulator,
@@ -29,8 +29,8 @@ import { serveUntil } from './run.js';
 import { count, paint } from '../output/text.js';
 import { ownCommand, quietCommand } from '../own-command.js';
 import { writeRows } from '../rows.js';
-import { deleteSeller } from '../../store/sellers.js';
-import { readChanges } from '../../store/item-changes.js';
+import { deleteSeller } from '../../catalogue/sellers.js';
+import { readChanges } from '../../catalogue/item-changes.js';
 import { SyncProgress, exitCodeOfRuns, runLines } from '../run-report.js';
 
 const ITEMS_QUERY =

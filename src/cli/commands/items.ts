@@ -7,7 +7,7 @@ import {
   readHistoryStarts,
   readItemsWithId,
   readPriceHistory,
-} from '../../store/items-read.js';
+} from '../../catalogue/items-read.js';
 import { queryReadOnly } from '../../store/read-only.js';
 import { printNote, print, stdoutLook, write } from '../console.js';
 import { CommandError, usageError } from '../errors.js';

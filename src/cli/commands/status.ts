@@ -1,19 +1,19 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
-import { describeWide } from '../../domain/changes.js';
+import { describeWide } from '../../catalogue/changes.js';
 import { feedDelay } from '../../domain/feeds.js';
-import { parkedRemedy, runProblem, runRemedy } from '../../jobs/problem.js';
+import { parkedRemedy, runProblem, runRemedy } from '../../catalogue/problem.js';
 import { nextThree, schedulesOf } from '../../service/scheduler.js';
 import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../store/processes.js';
 import { listSchedules, type Schedule, type StoredSchedule } from '../../store/schedules.js';
-import { PAUSED, type Parking } from '../../store/sellers.js';
+import { PAUSED, type Parking } from '../../catalogue/sellers.js';
 import {
   copyState,
   mayLackOnlyItem,
   ONLY_ITEM_HINT,
   type SellerStatus,
   readSellerStatuses,
-} from '../../store/status.js';
+} from '../../catalogue/status.js';
 import { printResult, stdoutLook } from '../console.js';
 import { action, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';

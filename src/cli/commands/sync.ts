@@ -1,10 +1,10 @@
 import { Argument, Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
-import { syncAccount } from '../../jobs/account.js';
-import { syncItems, syncSeller } from '../../jobs/sync-items.js';
-import { syncItem } from '../../jobs/sync-item.js';
-import type { RunDeps, RunReport } from '../../jobs/types.js';
+import { syncAccount } from '../../catalogue/account.js';
+import { syncItems, syncSeller } from '../../catalogue/sync-items.js';
+import { syncItem } from '../../catalogue/sync-item.js';
+import type { RunDeps, RunReport } from '../../catalogue/types.js';
 import { print, printJson, printResult, stdoutLook } from '../console.js';
 import { reportError, usageError } from '../errors.js';
 import { action, printError, openQueuesOf, withApp } from '../execute.js';

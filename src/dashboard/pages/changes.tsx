@@ -1,7 +1,7 @@
 import type { FC } from 'hono/jsx';
 import type { Db } from '../../store/db.js';
-import { describeChange, fieldLabel } from '../../domain/change-text.js';
-import { CHANGE_CLASSES } from '../../domain/changes.js';
+import { describeChange, fieldLabel } from '../../catalogue/change-text.js';
+import { CHANGE_CLASSES } from '../../catalogue/changes.js';
 import { csvNumber, PLAIN_CSV, type CsvDialect } from '../../domain/csv.js';
 import { exportChunks } from '../../export/index.js';
 import {
@@ -9,7 +9,7 @@ import {
   type ItemChange,
   readChanges,
   countChanges,
-} from '../../store/item-changes.js';
+} from '../../catalogue/item-changes.js';
 import type { TextRow } from '../../store/text-cursor.js';
 import { type Dashboard, type DashboardContext, type DashboardParts, Problem } from '../context.js';
 import { checkRoom, csvDialectOf, Downloads, formatOf, sendFile } from '../downloads.js';

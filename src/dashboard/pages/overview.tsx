@@ -8,11 +8,11 @@ import {
   readRunning,
   listPriceMoves,
   readNights,
-} from '../../store/overview.js';
+} from '../../catalogue/overview.js';
 import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../store/processes.js';
 import { listSchedules, type StoredSchedule } from '../../store/schedules.js';
-import { PAUSED } from '../../store/sellers.js';
-import { copyState, type SellerStatus, readSellerStatuses } from '../../store/status.js';
+import { PAUSED } from '../../catalogue/sellers.js';
+import { copyState, type SellerStatus, readSellerStatuses } from '../../catalogue/status.js';
 import { NightStrip } from '../charts.js';
 import {
   type Dashboard,

@@ -37,7 +37,7 @@ import {
   Table,
   Untrusted,
 } from '../parts.js';
-import { readBinding } from '../../store/sellers.js';
+import { readBinding } from '../../catalogue/sellers.js';
 import { oneOf } from '../query.js';
 
 /** With more sellers, the filter is a text field instead of a select. */

@@ -1,10 +1,10 @@
 import type { FC } from 'hono/jsx';
 import { bytes } from '../../domain/units.js';
-import { runRemedy } from '../../jobs/problem.js';
-import { decideRemovals, DecisionRefused } from '../../jobs/decide-removals.js';
+import { runRemedy } from '../../catalogue/problem.js';
+import { decideRemovals, DecisionRefused } from '../../catalogue/decide-removals.js';
 import { SellerBusyError } from '../../store/locks.js';
 import type { Mirror, Prisma } from '../../store/mirror.js';
-import { type Run, getRun } from '../../store/runs.js';
+import { type Run, getRun } from '../../catalogue/runs.js';
 import {
   type Dashboard,
   type DashboardParts,
@@ -40,8 +40,8 @@ import {
   Sentence,
 } from '../parts.js';
 import { oneOf, parseId, parseNumber } from '../query.js';
-import { readChanges } from '../../store/item-changes.js';
-import { readHeldItemStates, readHeldRun } from '../../store/decisions.js';
+import { readChanges } from '../../catalogue/item-changes.js';
+import { readHeldItemStates, readHeldRun } from '../../catalogue/decisions.js';
 import { ChangeTable } from './changes.js';
 
 const PAGE_SIZE = 50;

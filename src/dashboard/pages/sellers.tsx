@@ -1,10 +1,10 @@
 import type { FC } from 'hono/jsx';
-import { parkedRemedy, runProblem } from '../../jobs/problem.js';
+import { parkedRemedy, runProblem } from '../../catalogue/problem.js';
 import { type RequestSlot, readRequestsOfLastHour } from '../../store/request-counts.js';
 import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../store/processes.js';
 import { listSchedules, type StoredSchedule } from '../../store/schedules.js';
-import { PAUSED, pauseSeller, resumeSeller, readBinding } from '../../store/sellers.js';
-import { copyState, type SellerStatus, readSellerStatuses } from '../../store/status.js';
+import { PAUSED, pauseSeller, resumeSeller, readBinding } from '../../catalogue/sellers.js';
+import { copyState, type SellerStatus, readSellerStatuses } from '../../catalogue/status.js';
 import { BarChart, StepChart } from '../charts.js';
 import {
   type Dashboard,
@@ -35,7 +35,7 @@ import {
 } from '../parts.js';
 import { nextThree } from '../../service/scheduler.js';
 import { obstacleOf, schedulesOf } from '../seller-state.js';
-import { readItemDays } from '../../store/items-read.js';
+import { readItemDays } from '../../catalogue/items-read.js';
 import { newestRuns, RunTable } from './runs.js';
 
 /** Days in the chart of items. */

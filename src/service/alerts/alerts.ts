@@ -2,16 +2,16 @@ import { createHash } from 'node:crypto';
 import { feedDelay } from '../../domain/feeds.js';
 import type { Json } from '../../domain/item.js';
 import { displayName } from '../../domain/text.js';
-import type { HeldItems } from '../../store/decisions.js';
-import { PAUSED, readParking } from '../../store/sellers.js';
-import { type SellerStatus, readSellerStatuses } from '../../store/status.js';
-import { PROCESS_DIED, type Run, getRun, findLaterGoodRun } from '../../store/runs.js';
+import type { HeldItems } from '../../catalogue/decisions.js';
+import { PAUSED, readParking } from '../../catalogue/sellers.js';
+import { type SellerStatus, readSellerStatuses } from '../../catalogue/status.js';
+import { PROCESS_DIED, type Run, getRun, findLaterGoodRun } from '../../catalogue/runs.js';
 import type { AlertChannel, AlertMessage } from './message.js';
-import { auditRemedy, parkedRemedy, runProblem, runRemedy } from '../../jobs/problem.js';
+import { auditRemedy, parkedRemedy, runProblem, runRemedy } from '../../catalogue/problem.js';
 import type { Db } from '../../store/db.js';
 import { getAudit } from '../../codes/audits-store.js';
 import { listFeedStates, markFeedStale } from '../../store/feeds.js';
-import type { Alert, JobOutcome } from '../../jobs/types.js';
+import type { Alert, JobOutcome } from '../../catalogue/types.js';
 
 /** Where alerts are sent. Each alert is one job for each channel, since each may fail by itself. */
 export type AlertChannelName = 'webhook' | 'mail';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import type { Alert } from '../../jobs/types.js';
+import type { Alert } from '../../catalogue/types.js';
 import { errorText } from './errors.js';
 
 /** The queues: mirror runs, audits of purchase codes, alerts to people, deliveries of feeds. */

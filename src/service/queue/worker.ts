@@ -8,8 +8,8 @@ import {
   type JobProgress,
 } from 'bullmq';
 import type { Log } from '../../domain/log.js';
-import { errorOutcome } from '../../jobs/problem.js';
-import type { JobOutcome } from '../../jobs/types.js';
+import { errorOutcome } from '../../catalogue/problem.js';
+import type { JobOutcome } from '../../catalogue/types.js';
 import { pause, withTimeout } from './concurrency.js';
 import type { Connection } from './connection.js';
 import { errorText } from './errors.js';

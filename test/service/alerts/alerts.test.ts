@@ -8,22 +8,22 @@ import {
   findStaleSellers,
   describeAlert,
 } from '../../../src/service/alerts/alerts.js';
-import type { Alert } from '../../../src/jobs/types.js';
-import { performMirrorTask, type MirrorRequest } from '../../../src/jobs/mirror-task.js';
-import { syncAccount } from '../../../src/jobs/account.js';
-import { syncItems } from '../../../src/jobs/sync-items.js';
+import type { Alert } from '../../../src/catalogue/types.js';
+import { performMirrorTask, type MirrorRequest } from '../../../src/catalogue/mirror-task.js';
+import { syncAccount } from '../../../src/catalogue/account.js';
+import { syncItems } from '../../../src/catalogue/sync-items.js';
 import { createWebhook } from '../../../src/service/alerts/webhook.js';
 import { startServer, type Script } from '../../support/http-server.js';
 import { KEY, never, useMirror } from '../../support/mirror.js';
-import { pauseSeller, parkSeller } from '../../../src/store/sellers.js';
+import { pauseSeller, parkSeller } from '../../../src/catalogue/sellers.js';
 import {
   readFeedRequestTime,
   recordDelivery,
   requestFeedViews,
   markFeedStale,
 } from '../../../src/store/feeds.js';
-import { readSellerStatuses } from '../../../src/store/status.js';
-import { openMarket } from '../../jobs/market.js';
+import { readSellerStatuses } from '../../../src/catalogue/status.js';
+import { openMarket } from '../../catalogue/market.js';
 
 const mirror = useMirror();
 const SECRET = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { JobOutcome } from '../../../src/jobs/types.js';
+import type { JobOutcome } from '../../../src/catalogue/types.js';
 import type { QueueCounts, Queues } from '../../../src/service/queue/queues.js';
 import type { JobEvent } from '../../../src/service/queue/worker.js';
 import { until } from '../../support/until.js';

@@ -13,7 +13,7 @@ import {
 } from '../../../src/service/queue/queues.js';
 import type { MirrorTask } from '../../../src/service/queue/tasks.js';
 import type { Tuning } from '../../../src/service/queue/tuning.js';
-import type { JobOutcome } from '../../../src/jobs/types.js';
+import type { JobOutcome } from '../../../src/catalogue/types.js';
 import type {
   JobContext,
   JobHandler,

@@ -2,8 +2,8 @@ import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Json } from '../../../src/domain/item.js';
-import { syncAccount } from '../../../src/jobs/account.js';
-import { syncItems } from '../../../src/jobs/sync-items.js';
+import { syncAccount } from '../../../src/catalogue/account.js';
+import { syncItems } from '../../../src/catalogue/sync-items.js';
 import { seededCatalogue } from '../../../src/simulator/index.js';
 import { BackupError } from '../../../src/store/backup/format.js';
 import { KEY, never, useMirror } from '../../support/mirror.js';
@@ -18,14 +18,14 @@ import {
   unproven,
   valid,
 } from '../../codes/store-support.js';
-import { prepared } from '../history-book.js';
-import { ensureSeller } from '../../../src/store/sellers.js';
+import { prepared } from '../../catalogue/history-book.js';
+import { ensureSeller } from '../../../src/catalogue/sellers.js';
 import { lockSeller } from '../../../src/store/locks.js';
-import { startRun } from '../../../src/store/runs.js';
-import { ItemSession } from '../../../src/store/session.js';
+import { startRun } from '../../../src/catalogue/runs.js';
+import { ItemSession } from '../../../src/catalogue/session.js';
 import { openDb } from '../../../src/store/db.js';
 import { getAudit } from '../../../src/codes/audits-store.js';
-import { readSellerStatuses } from '../../../src/store/status.js';
+import { readSellerStatuses } from '../../../src/catalogue/status.js';
 import { backupOf, database, restoreInto, rowsIn } from './support.js';
 
 const mirror = useMirror();

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Mirror } from '../../support/mirror.js';
 import { CONTRACT, offered } from './contract.js';
-import { ensureSeller } from '../../../src/store/sellers.js';
+import { ensureSeller } from '../../../src/catalogue/sellers.js';
 import { fillStore } from './data.js';
 
 let mirror: Mirror;

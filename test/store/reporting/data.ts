@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { PurchaseReading } from '../../../src/codes/known-code.js';
 import type { Purchase, PurchasedItem } from '../../../src/domain/item.js';
-import { syncAccount } from '../../../src/jobs/account.js';
-import { syncItems } from '../../../src/jobs/sync-items.js';
-import { syncItem } from '../../../src/jobs/sync-item.js';
+import { syncAccount } from '../../../src/catalogue/account.js';
+import { syncItems } from '../../../src/catalogue/sync-items.js';
+import { syncItem } from '../../../src/catalogue/sync-item.js';
 import { seededCatalogue } from '../../../src/simulator/index.js';
 import { KEY, never, type Mirror } from '../../support/mirror.js';
 import type { Db } from '../../../src/store/db.js';

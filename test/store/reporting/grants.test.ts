@@ -4,7 +4,7 @@ import type { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { Mirror } from '../../support/mirror.js';
 import { databaseAt } from '../../support/postgres.js';
-import { ensureSeller } from '../../../src/store/sellers.js';
+import { ensureSeller } from '../../../src/catalogue/sellers.js';
 import { DbClient } from '../../../src/store/connection.js';
 import { CONTRACT } from './contract.js';
 

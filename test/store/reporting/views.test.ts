@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Mirror } from '../../support/mirror.js';
-import { ensureSeller } from '../../../src/store/sellers.js';
+import { ensureSeller } from '../../../src/catalogue/sellers.js';
 import { fillStore, ODD_CURRENCY } from './data.js';
 
 let mirror: Mirror;

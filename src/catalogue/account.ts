@@ -1,0 +1,77 @@
+import { sameHost } from '../domain/address.js';
+import type { Account } from '../domain/item.js';
+import type { Sourced } from '../marketplace/types.js';
+import { problemOf, RunProblem } from './problem.js';
+import { noteTolerated, performRun, type RunContext } from './run.js';
+import { bindSeller, saveAccount } from './sellers.js';
+import type { RunDeps, RunReport } from './types.js';
+
+export type AccountDetails = Sourced<Account>;
+
+/**
+ * Verifies the API key by requesting account details: only they tell a wrong key from an empty answer
+ * (servers: errors). The first success binds the seller to the account. Another account later stops
+ * the run, which would mix two accounts in one copy.
+ * @throws {RunProblem} when the key does not open the seller's account
+ */
+export async function verifyAccount(run: RunContext): Promise<AccountDetails> {
+  const { deps, signal } = run;
+  const reply = await deps.marketplace.account({ signal });
+  if (reply.kind !== 'answered') throw problemOf(reply);
+  await checkBinding(run, reply.data.value.username);
+  return reply.data;
+}
+
+async function checkBinding(run: RunContext, username: string): Promise<void> {
+  const { deps, binding } = run;
+  const { host } = deps.marketplace;
+  if (binding.username !== null && deps.acceptAccount !== true) {
+    const { sellerId } = deps;
+    if (binding.username.toLowerCase() !== username.toLowerCase()) {
+      const message = `the key of seller "${sellerId}" now opens the account "${username}"; its copy is of the account "${binding.username}"`;
+      throw accountChanged(sellerId, message, 'if the account was only renamed');
+    }
+    if (!sameHost(binding.marketplace, host)) {
+      const message = `the copy of seller "${sellerId}" is of the marketplace ${binding.marketplace}, not of ${host}`;
+      throw accountChanged(sellerId, message, 'if the marketplace has only moved');
+    }
+  }
+  const isBound = binding.username === username && binding.marketplace === host;
+  if (!isBound) await bindSeller(deps.db, deps.sellerId, { username, marketplace: host });
+}
+
+function accountChanged(sellerId: string, message: string, otherwise: string): RunProblem {
+  const command = `seller-mirror sync account --seller ${sellerId} --accept-account`;
+  const remedy = `give the other one a seller name of its own; ${otherwise}, run \`${command}\` once`;
+  return new RunProblem('account-changed', message, remedy);
+}
+
+/** Mirrors the account. Returns its details, so that the run of items that follows need not verify the key again. */
+export async function syncAccount(
+  deps: RunDeps,
+  signal: AbortSignal,
+): Promise<{ report: RunReport; account: AccountDetails | null }> {
+  let account: AccountDetails | null = null;
+  const report = await performRun(deps, 'account', signal, async (run) => {
+    deps.onProgress?.({ phase: 'account' });
+    account = await verifyAccount(run);
+    await mirrorAccount(run, account);
+    return 'succeeded';
+  });
+  return { report, account };
+}
+
+async function mirrorAccount(run: RunContext, account: AccountDetails): Promise<void> {
+  noteTolerated(run, account.tolerated);
+  const unreadable = account.tolerated.filter((name) => name.endsWith('.unreadable'));
+  if (unreadable.length > 0) {
+    const fields = unreadable.map((name) => name.slice(0, -'.unreadable'.length)).join(', ');
+    run.warnings.push(`could not be read, and are kept unchanged in "extra": ${fields}`);
+  }
+  const change = await saveAccount(run.lock, run.stamp, account);
+  run.counts.listed = 1;
+  if (change === 'added') run.counts.added = 1;
+  else if (change === 'changed') run.counts.changed = 1;
+  else if (change === 'extra-changed') run.counts.extraChanged = 1;
+  else run.counts.unchanged = 1;
+}

@@ -1,0 +1,104 @@
+import { FIELD_CLASSES, ITEM_FIELDS, type FieldValue } from '../domain/item.js';
+
+/** People and feeds filter changes by these classes. */
+export const CHANGE_CLASSES = [
+  ...FIELD_CLASSES,
+  'added',
+  'missing',
+  'removed',
+  'restored',
+] as const;
+export type ChangeClass = (typeof CHANGE_CLASSES)[number];
+
+/** One line for a field that changed in many items of a run. */
+export interface ChangeFold {
+  readonly runId: bigint;
+  readonly sellerId: string;
+  readonly changedAt: Date;
+  readonly class: ChangeClass;
+  readonly field: string;
+  /** The old and new value, if they are the same for all items; otherwise null. */
+  readonly same: {
+    readonly old: FieldValue;
+    readonly new: FieldValue;
+  } | null;
+  /** Changed items. */
+  readonly items: number;
+  /** All items of the seller. */
+  readonly of: number;
+  /** Number of the last of these changes: the line is shown there. */
+  readonly place: bigint;
+}
+
+/** Up to this many changes are shown one by one. */
+export const FEW_CHANGES = 20;
+
+/** True if a change is shown as one line: it affects more than 20 items, and more than half of all. */
+export function isFolded(items: number, of: number): boolean {
+  return items > FEW_CHANGES && items * 2 > of;
+}
+
+/** If a field changed in this percentage of items, the whole catalogue changed. */
+const WIDE_PERCENT = 90;
+
+/** A field that changed in all or nearly all items at once. */
+export interface WideChange {
+  readonly field: string;
+  readonly items: number;
+  /** Listed items that the mirror already had. */
+  readonly of: number;
+}
+
+/** `price_regular changed in all 225 items`. */
+export function describeWide({ field, items, of }: WideChange): string {
+  const all = new Intl.NumberFormat('en').format(of);
+  return items >= of
+    ? `${field} changed in all ${all} items`
+    : `${field} changed in ${new Intl.NumberFormat('en').format(items)} of ${all} items`;
+}
+
+/** Finds changes such as a new currency, a sale or a new image host. @param compared listed items known before */
+export function wideChanges(changed: ReadonlyMap<string, number>, compared: number): WideChange[] {
+  return ITEM_FIELDS.map(({ column }) => {
+    return { field: column, items: changed.get(column) ?? 0, of: compared };
+  }).filter(({ items }) => items > 1 && items * 100 >= compared * WIDE_PERCENT);
+}
+
+export interface PlacedChange {
+  readonly sellerId: string;
+  readonly runId: bigint;
+  readonly changedAt: Date;
+  readonly itemId: bigint;
+}
+
+export interface ItemGroup<C extends PlacedChange> {
+  readonly itemId: bigint;
+  readonly changes: readonly C[];
+}
+
+/** Groups changes by run, in the given order, and within a run by item, sorted by id. */
+export function groupChanges<C extends PlacedChange>(changes: readonly C[]) {
+  const groups: { readonly first: C; readonly items: Map<bigint, C[]> }[] = [];
+  for (const change of changes) {
+    let group = groups.at(-1);
+    if (group === undefined || !isSameRun(group.first, change)) {
+      group = { first: change, items: new Map() };
+      groups.push(group);
+    }
+    const ofItem = group.items.get(change.itemId);
+    if (ofItem === undefined) group.items.set(change.itemId, [change]);
+    else ofItem.push(change);
+  }
+  return groups.map(({ first: { runId, sellerId, changedAt }, items }) => ({
+    runId,
+    sellerId,
+    changedAt,
+    items: [...items]
+      .map(([itemId, changes]): ItemGroup<C> => ({ itemId, changes }))
+      .sort((a, b) => Number(a.itemId - b.itemId)),
+  }));
+}
+
+export function isSameRun(a: PlacedChange, b: PlacedChange): boolean {
+  return a.runId === b.runId && a.sellerId === b.sellerId;
+}

@@ -1,0 +1,255 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describeWide, wideChanges } from './changes.js';
+import type { Json } from '../domain/item.js';
+import { planRemovals, type RemovalPlan } from './rules.js';
+import { isTransient } from '../marketplace/retry.js';
+import { ListBroken, type ItemList } from '../marketplace/types.js';
+import { completeMedia, prepareAnswer, type PreparedItem } from './prepare-item.js';
+import { readDecisions } from './decisions.js';
+import { chooseLookups } from './removals.js';
+import { ItemSession } from './session.js';
+import { syncAccount, verifyAccount, type AccountDetails } from './account.js';
+import { ListWriter } from './list-writer.js';
+import { lookUp, type Lookups } from './look-up.js';
+import { describeHeld, problemOf, RunProblem } from './problem.js';
+import { noteTolerated, performRun, resetCounts, type RunContext } from './run.js';
+import type { RunDeps, RunReport } from './types.js';
+
+/** Requests for a list that breaks off, in one run. */
+const LIST_ATTEMPTS = 3;
+const LIST_PAUSE_MS = 1_000;
+
+/** Listed items that serve as witnesses, in turn. */
+const WITNESSES = 20;
+
+const NO_ITEMS =
+  'the marketplace lists no items, which it also does for an account with exactly one item; so known items are looked up one by one, and a single item can be mirrored with `seller-mirror sync item ID`';
+
+/**
+ * Mirrors the items. Verifies the key, reads the list, looks up the items that it lacks, and stores all of
+ * it in one transaction. So a reader sees the copy before the run or the one after it. A run that ends
+ * before that changes nothing.
+ * @param account account details, if the caller has just verified them
+ */
+export function syncItems(
+  deps: RunDeps,
+  signal: AbortSignal,
+  account: AccountDetails | null = null,
+): Promise<RunReport> {
+  return performRun(deps, 'items', signal, async (run) => {
+    if (account === null) deps.onProgress?.({ phase: 'account' });
+    const { value } = account ?? (await verifyAccount(run));
+    return mirrorItems(run, value.username);
+  });
+}
+
+/** Mirrors the account and, if that succeeded, the items. */
+export async function* syncSeller(deps: RunDeps, signal: AbortSignal): AsyncGenerator<RunReport> {
+  const { report, account } = await syncAccount(deps, signal);
+  yield report;
+  if (account !== null && report.state === 'succeeded') {
+    yield await syncItems(deps, signal, account);
+  }
+}
+
+/** Repeats everything when the list breaks off. */
+async function mirrorItems(run: RunContext, account: string): Promise<'succeeded' | 'held'> {
+  for (let attempt = 1; ; attempt++) {
+    const list = await requestList(run);
+    const session = new ItemSession(run.lock, run.stamp);
+    try {
+      resetCounts(run);
+      run.tolerated.clear();
+      const unlisted = await readList(run, session, list);
+      const lookups = await lookUpUnlisted(run, unlisted, account);
+      run.deps.onProgress?.({ phase: 'write' });
+      return await store(run, session, unlisted, lookups);
+    } catch (error) {
+      if (!(error instanceof ListBroken)) throw error;
+      if (attempt === LIST_ATTEMPTS || !isTransient(error.failure)) {
+        throw problemOf(error.failure, true);
+      }
+    } finally {
+      await session.discard();
+    }
+    const pauseMs = (run.deps.listPauseMs ?? LIST_PAUSE_MS) * attempt * (0.5 + Math.random());
+    await sleep(pauseMs, undefined, { signal: run.signal });
+  }
+}
+
+/** What the list says about known items. */
+interface Unlisted {
+  /** Present items that the list does not name. */
+  readonly ids: readonly number[];
+  /** How many items were present before. */
+  readonly present: number;
+  /** False when the marketplace sent "no items" instead of a list. */
+  readonly hadList: boolean;
+  /** Items that the list names. */
+  readonly witnesses: readonly number[];
+}
+
+/** Null if the marketplace says that there are no items. */
+async function requestList(run: RunContext): Promise<ItemList | null> {
+  const reply = await run.deps.marketplace.items({ signal: run.signal });
+  if (reply.kind === 'answered') return reply.data;
+  if (reply.kind !== 'denied') throw problemOf(reply, true);
+  // A key that was just revoked gets the same answer.
+  await verifyAccount(run);
+  run.warnings.push(NO_ITEMS);
+  return null;
+}
+
+/** Stages the list. @returns the known items that it does not name */
+async function readList(
+  run: RunContext,
+  session: ItemSession,
+  list: ItemList | null,
+): Promise<Unlisted> {
+  const known = await session.loadKnown();
+  const present = known.presentCount();
+  if (list !== null) {
+    const writer = new ListWriter(run, session, known);
+    try {
+      await readBatches(run, list, writer, present);
+      await writer.finish();
+    } catch (error) {
+      await writer.abandon();
+      throw error;
+    }
+    checkQuarantined(run, writer.firstReason);
+    noteDuplicates(run);
+    for (const name of list.tolerated()) run.tolerated.set(name, 1);
+    if (known.isAnyNamed()) session.markListLoaded();
+  }
+  const witnesses = known.listedIds(WITNESSES);
+  return { ids: known.unlisted(), present, hadList: list !== null, witnesses };
+}
+
+/**
+ * Looks items up even if the run will be held: a person can then approve the removal.
+ * @throws {RunProblem} when there was no list, and look-ups could not prove that the items are gone
+ */
+async function lookUpUnlisted(
+  run: RunContext,
+  { ids, hadList, witnesses }: Unlisted,
+  account: string,
+): Promise<Lookups> {
+  const choice = await chooseLookups(run.lock, ids, run.deps.lookupsPerRun);
+  const lookups = await lookUp(run, { ...choice, account, witnesses });
+  const { outcomes, warnings, notBefore } = lookups;
+  for (const warning of warnings) run.warnings.push(warning);
+  const unknown = ids.filter((id) => !['found', 'gone'].includes(outcomes.get(id) ?? ''));
+  if (!hadList && unknown.length > 0) {
+    const why = run.warnings.splice(0).at(-1) ?? '';
+    const message = `the marketplace lists no items, and it is not proven that ${unknown.length} known ones are gone: ${why}`;
+    throw new RunProblem('unavailable', message, 'nothing was changed; try again later', notBefore);
+  }
+  return lookups;
+}
+
+async function readBatches(
+  { deps, lock, counts, signal }: RunContext,
+  list: ItemList,
+  writer: ListWriter,
+  present: number,
+): Promise<void> {
+  const expected = present === 0 ? null : present;
+  for await (const batch of list.batches) {
+    signal.throwIfAborted();
+    lock.assertHeld();
+    await writer.add(batch);
+    counts.bytes = list.bytes();
+    const { listed: records, bytes } = counts;
+    deps.onProgress?.({ phase: 'list', records, bytes, expected });
+  }
+}
+
+/** If most records can't be read, the list has another format: fail instead of storing a few items. */
+function checkQuarantined({ counts, warnings }: RunContext, reason: string | null): void {
+  const { quarantined, listed } = counts;
+  if (quarantined === 0) return;
+  const which = `${quarantined} of ${listed} records`;
+  const why = `the first because: ${reason ?? 'unknown'}`;
+  if (quarantined * 2 > listed) {
+    const message = `${which} of the list can’t be read, ${why}`;
+    const remedy = 'run `seller-mirror doctor`; the copy is unchanged';
+    throw new RunProblem('unreadable', message, remedy);
+  }
+  warnings.push(`${which} could not be read and are in mirror.quarantine, ${why}`);
+}
+
+function noteDuplicates({ counts, warnings }: RunContext): void {
+  const { duplicates } = counts;
+  if (duplicates === 0) return;
+  const which = duplicates === 1 ? '1 record repeats' : `${duplicates} records repeat`;
+  warnings.push(`${which} an item of the list; the last record of an item counts`);
+}
+
+/** Stores the list, the results of look-ups, and what follows from both, in one transaction. */
+async function store(
+  run: RunContext,
+  session: ItemSession,
+  unlisted: Unlisted,
+  lookups: Lookups,
+): Promise<'succeeded' | 'held'> {
+  const { counts, warnings, deps, lock, signal } = run;
+  const { ids, present } = unlisted;
+  const { outcomes } = lookups;
+  const decided = await readDecisions(lock, ids);
+  const { witnessed } = lookups;
+  const found = { unlisted: ids, lookups: outcomes, witnessed, decided };
+  const plan = planRemovals({ present, ...found, guard: deps.removalGuard });
+
+  await stageFound(run, session, lookups.found);
+  const applied = await session.apply();
+  counts.added = applied.added;
+  counts.changed = applied.changed;
+  counts.extraChanged = applied.extraChanged;
+  counts.restored = applied.restored;
+  counts.unchanged += applied.unchanged;
+  const compared = counts.listed - counts.duplicates - counts.quarantined - counts.added;
+  const wide = wideChanges(applied.fields, compared);
+  await session.markWideFields(wide);
+
+  await session.recordLookups(outcomes);
+  counts.removed = await session.remove(plan);
+  counts.missing = plan.missing.length;
+  if (plan.held) run.held = await session.holdItems(plan, present);
+  const { apiCalls: _calls, tolerated: _tolerated, ...saved } = counts;
+  await session.saveCounts(saved);
+  signal.throwIfAborted();
+  await session.commit();
+  run.committed = true;
+  for (const one of wide) warnings.push(describeWide(one));
+  warnOfUnlisted(run, plan);
+  return plan.held ? 'held' : 'succeeded';
+}
+
+/** Stages records that look-ups found. */
+export async function stageFound(
+  run: RunContext,
+  session: ItemSession,
+  found: ReadonlyMap<number, Json>,
+): Promise<void> {
+  const stored = await session.rawRecords([...found.keys()]);
+  const items: PreparedItem[] = [];
+  for (const [id, raw] of found) {
+    const preparation = prepareAnswer(completeMedia(raw, stored.get(id)));
+    if (!preparation.ok) throw new Error(`a decoded item can’t be prepared: ${preparation.reason}`);
+    noteTolerated(run, preparation.tolerated);
+    items.push(preparation.prepared);
+  }
+  await session.stageItems(items);
+}
+
+function warnOfUnlisted({ held, warnings }: RunContext, plan: RemovalPlan): void {
+  const unproven = plan.missing.length - plan.rejected.length;
+  if (held !== null) {
+    // First, since it needs a person.
+    warnings.unshift(`held: ${describeHeld(held)}`);
+  } else if (unproven > 0) {
+    const which = unproven === 1 ? '1 unlisted item is' : `${unproven} unlisted items are`;
+    warnings.push(`${which} kept as missing: not proven to be gone`);
+  }
+}

@@ -1,0 +1,233 @@
+import { describe, expect, it } from 'vitest';
+import type { RunDeps } from '../../src/catalogue/types.js';
+import { cutLock, useMirror } from '../support/mirror.js';
+import { openSynced } from './market.js';
+
+const mirror = useMirror();
+const market = (count: number, deps: Partial<RunDeps> = {}) =>
+  openSynced(mirror(), count, {}, deps);
+
+describe('the item counts in mirror.sellers', () => {
+  it('equal a count of the items, whatever changed their states', async () => {
+    const { sim, catalogue, sync, syncItem } = await market(20);
+    const add = (id: number): void => catalogue.add({ ...catalogue.original(0), id });
+    const steps: [what: string, act: () => Promise<unknown>, expected: string][] = [
+      ['a first list', () => Promise.resolve(), '20/0/0'],
+      ['new items', () => (add(1), add(2), sync()), '22/0/0'],
+      [
+        'an item that is missing, since its look-up failed',
+        () => {
+          catalogue.remove(1003);
+          sim.faults.next('item', { kind: 'server-error' }, 2);
+          return sync();
+        },
+        '21/1/0',
+      ],
+      [
+        'an item that is found again, with another name',
+        () => {
+          catalogue.restore(1003);
+          catalogue.change(1003, { name: 'Renamed' });
+          return sync();
+        },
+        '22/0/0',
+      ],
+      [
+        'an item that its look-up finds',
+        () => (catalogue.setState(1004, 'unlisted'), sync()),
+        '22/0/0',
+      ],
+      ['a removed item', () => (catalogue.remove(1005), sync()), '21/0/1'],
+      ['a removed item, by itself', () => (catalogue.remove(1006), syncItem(1006)), '20/0/2'],
+      ['a restored item, by itself', () => (catalogue.restore(1006), syncItem(1006)), '21/0/1'],
+      ['a restored item', () => (catalogue.restore(1005), sync()), '22/0/0'],
+      ['a new item, by itself', () => (add(3), syncItem(3)), '23/0/0'],
+      [
+        'a count that is wrong',
+        async () => {
+          await mirror().pool.query('UPDATE mirror.sellers SET live_items = 7');
+          return sync();
+        },
+        '23/0/0',
+      ],
+    ];
+    for (const [what, act, expected] of steps) {
+      await act();
+      const [row] = await mirror().rows(
+        `SELECT concat_ws('/', s.live_items, s.missing_items, s.removed_items) AS kept,
+                (SELECT concat_ws('/', count(*) FILTER (WHERE state = 'live'),
+                                  count(*) FILTER (WHERE state = 'missing'),
+                                  count(*) FILTER (WHERE state = 'removed'))
+                   FROM mirror.items) AS counted
+           FROM mirror.sellers s`,
+      );
+      expect({ what, ...row }).toEqual({ what, kept: expected, counted: expected });
+    }
+  });
+});
+
+/** The changes of state in item_changes, and the states in the history, of one item. */
+async function statesOf(id: number): Promise<{ changes: string[]; history: string[] }> {
+  const changes = await mirror().rows<{ line: string }>(
+    `SELECT concat(old_value #>> '{}', ' → ', new_value #>> '{}') AS line
+       FROM mirror.item_changes WHERE item_id = $1 AND field = 'state' ORDER BY seq`,
+    [id],
+  );
+  const history = await mirror().rows<{ state: string }>(
+    'SELECT state::text FROM reporting.item_history WHERE item_id = $1 ORDER BY valid_from',
+    [id],
+  );
+  return { changes: changes.map(({ line }) => line), history: history.map(({ state }) => state) };
+}
+
+describe('the result of look-ups', () => {
+  it('is published once: found items have no entry, the others only their final state', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    catalogue.setState(1003, 'unlisted');
+    catalogue.setState(1004, 'unlisted');
+    catalogue.change(1004, { name: 'Renamed' });
+    catalogue.remove(1005);
+    catalogue.remove(1002);
+    // Account, list, and the first proof of the key pass.
+    sim.afterRequests(4, () => sim.faults.next('item', { kind: 'server-error' }, 2));
+    expect((await sync()).counts).toMatchObject({ changed: 1, removed: 1, missing: 1 });
+    expect(await statesOf(1003)).toEqual({ changes: [], history: ['live'] });
+    expect(await statesOf(1004)).toEqual({ changes: [], history: ['live', 'live'] });
+    expect(await statesOf(1005)).toEqual({
+      changes: ['live → removed'],
+      history: ['live', 'removed'],
+    });
+    expect(await statesOf(1002)).toEqual({
+      changes: ['live → missing'],
+      history: ['live', 'missing'],
+    });
+  });
+
+  it('writes nothing about an unlisted item that is found each time', async () => {
+    const { catalogue, sync } = await market(20);
+    catalogue.setState(1005, 'unlisted');
+    await sync();
+    const before = await mirror().items();
+    await sync();
+    expect(await mirror().items()).toEqual(before);
+    expect(await statesOf(1005)).toEqual({ changes: [], history: ['live'] });
+  });
+
+  it('is missing from the night on in which nobody found it: old content is never live beside a new list', async () => {
+    const { catalogue, sync } = await openSynced(mirror(), 20, {}, { lookupsPerRun: 1 });
+    for (const id of [1004, 1005]) catalogue.setState(id, 'unlisted');
+    expect((await sync()).counts).toMatchObject({ missing: 1 });
+    expect(await statesOf(1004)).toMatchObject({ history: ['live'] });
+    expect(await statesOf(1005)).toMatchObject({ history: ['live', 'missing'] });
+    expect((await sync()).counts).toMatchObject({ missing: 1 });
+    expect(await statesOf(1004)).toMatchObject({ history: ['live', 'missing'] });
+    expect(await statesOf(1005)).toMatchObject({ history: ['live', 'missing', 'live'] });
+  });
+});
+
+const asked = (log: readonly { operation: string | null; parameters: object }[]): number[] =>
+  log.flatMap(({ operation, parameters }) =>
+    operation === 'item' ? [Number((parameters as { item_id: string }).item_id)] : [],
+  );
+
+const GONE = Array.from({ length: 40 }, (_, n) => 1061 + n);
+
+/** Of 100 items, removes 40 and unlists one that look-ups still find; the guard allows all of it. */
+async function withdrawn(options: Partial<RunDeps> = {}) {
+  const guard = { removalGuard: { items: 100, percent: 100 } };
+  const all = await market(100, { ...guard, ...options });
+  all.catalogue.setState(1001, 'unlisted');
+  all.catalogue.change(1001, { name: 'Renamed' });
+  for (const id of GONE) all.catalogue.remove(id);
+  const before = all.sim.log.length;
+  return { ...all, asks: () => asked(all.sim.log.slice(before)) };
+}
+
+type Withdrawn = Awaited<ReturnType<typeof withdrawn>>;
+
+const ENDS = {
+  /** Ends cleanly. */
+  interrupted: async ({ sim, sync }: Withdrawn, requests: number) => {
+    const ending = new AbortController();
+    sim.afterRequests(requests, () => ending.abort(new Error('interrupted')));
+    await expect(sync(ending.signal)).rejects.toThrow();
+  },
+  /** Leaves its run in state `running`. */
+  killed: async ({ sim, sync }: Withdrawn, requests: number) => {
+    sim.afterRequests(requests, () => void cutLock(mirror()));
+    await expect(sync()).rejects.toThrow();
+    await mirror().rows(
+      `UPDATE mirror.runs SET state = 'running', finished_at = NULL WHERE state = 'interrupted'`,
+    );
+  },
+};
+
+describe.each(['interrupted', 'killed'] as const)('a run that is %s during its look-ups', (how) => {
+  // The first 25 of 41 unlisted items are saved after 2 + 2 + 25 + 2 requests.
+  const IN_SECOND_WINDOW = 38;
+
+  it('changes nothing, and the next run stores list and look-ups together', async () => {
+    const all = await withdrawn();
+    const before = await mirror().items();
+    await ENDS[how](all, IN_SECOND_WINDOW);
+    expect(await mirror().items()).toEqual(before);
+    all.catalogue.restore(1100);
+    expect((await all.sync()).counts).toMatchObject({ removed: 39, missing: 0, unchanged: 60 });
+    expect((await statesOf(1099)).changes).toEqual(['live → removed']);
+    expect((await statesOf(1100)).changes).toEqual([]);
+    expect((await statesOf(1001)).changes).toEqual([]);
+  });
+
+  it('has saved what it proved: the next run does not look those items up again', async () => {
+    const all = await withdrawn();
+    await ENDS[how](all, IN_SECOND_WINDOW);
+    expect((await all.sync()).counts).toMatchObject({ removed: 40, missing: 0 });
+    const counts = new Map<number, number>();
+    for (const id of all.asks()) counts.set(id, (counts.get(id) ?? 0) + 1);
+    const first = [...counts].filter(([id]) => id >= 1061 && id < 1085).map(([, times]) => times);
+    expect(first, 'proven before the run ended').toEqual(Array.from({ length: 24 }, () => 1));
+    expect(counts.get(1001), 'found, but its content was not stored').toBe(2);
+    expect(counts.get(1100), 'not reached before').toBe(1);
+  });
+});
+
+describe('a denial that an interrupted run has confirmed', () => {
+  const IN_SECOND_WINDOW = 38;
+  const removedOf = async ({ sync }: Withdrawn) => (await sync()).counts.removed;
+
+  it('counts for an hour', async () => {
+    const all = await withdrawn();
+    await ENDS.interrupted(all, IN_SECOND_WINDOW);
+    await mirror().rows(
+      `UPDATE mirror.item_lookups SET looked_up_at = looked_up_at - interval '61 minutes'`,
+    );
+    const before = all.asks().length;
+    expect(await removedOf(all)).toBe(40);
+    expect(
+      all
+        .asks()
+        .slice(before)
+        .filter((id) => GONE.includes(id)),
+    ).toHaveLength(40);
+  });
+
+  it('counts only for the next run: after one has ended, all items are looked up again', async () => {
+    const all = await withdrawn({ removalGuard: { items: 1, percent: 1 } });
+    await ENDS.interrupted(all, IN_SECOND_WINDOW);
+    expect((await all.sync()).state).toBe('held');
+    const before = all.asks().length;
+    expect((await all.sync()).state).toBe('held');
+    const again = all.asks().slice(before);
+    expect(again.filter((id) => id >= 1061)).toHaveLength(40);
+  });
+
+  it('does not count if it was not confirmed before the run ended', async () => {
+    const all = await withdrawn();
+    // In the middle of the first window.
+    await ENDS.interrupted(all, 20);
+    const before = all.asks().length;
+    expect(await removedOf(all)).toBe(40);
+    const again = all.asks().slice(before);
+    expect(again.filter((id) => id >= 1061)).toHaveLength(40);
+  });
+});

@@ -1,0 +1,134 @@
+import pg from 'pg';
+import type { Item, Json } from '../../src/domain/item.js';
+import { prepareItem, type PreparedItem } from '../../src/catalogue/prepare-item.js';
+import type { ItemRow } from '../support/mirror.js';
+import { lockSeller, type SellerLock } from '../../src/store/locks.js';
+import { ItemSession } from '../../src/catalogue/session.js';
+import { type Db, openDb } from '../../src/store/db.js';
+import { DbClient } from '../../src/store/connection.js';
+import { createTestDatabase, emptyTables } from '../support/postgres.js';
+
+/** What one nightly run finds. */
+export interface Night {
+  /** Records of the list. */
+  readonly listed: readonly Json[];
+  /** Unlisted items by the result of their look-ups. */
+  readonly missing?: readonly number[];
+  readonly removed?: readonly number[];
+  readonly found?: readonly number[];
+  /** Called during the look-ups, before anything is stored. */
+  readonly meanwhile?: () => Promise<void>;
+  /** Whether the process is killed during the look-ups. */
+  readonly isKilled?: boolean;
+}
+
+export function prepared(record: Json): PreparedItem {
+  const preparation = prepareItem(Buffer.from(JSON.stringify(record)));
+  if (!preparation.ok) throw new Error(preparation.reason);
+  return preparation.prepared;
+}
+
+/** An item in its canonical form. */
+export function canonical(record: Json): Item {
+  return prepared(record).item;
+}
+
+/** A store to which tests write nightly runs directly, without a marketplace. */
+export class HistoryBook {
+  readonly #locks = new Map<string, SellerLock>();
+  #runs = 0n;
+
+  private constructor(
+    readonly db: Db,
+    readonly pool: pg.Pool,
+    readonly url: string,
+    readonly drop: () => Promise<void>,
+  ) {}
+
+  static async open(): Promise<HistoryBook> {
+    const database = await createTestDatabase();
+    const pool = new pg.Pool({ Client: DbClient, connectionString: database.url, max: 4 });
+    pool.on('error', () => undefined);
+    return new HistoryBook(openDb(database.url, 'test'), pool, database.url, () => database.drop());
+  }
+
+  async rows<T extends Record<string, unknown>>(sql: string, values: unknown[] = []): Promise<T[]> {
+    return (await this.pool.query<T>(sql, values)).rows;
+  }
+
+  async lock(sellerId: string): Promise<SellerLock> {
+    const held = this.#locks.get(sellerId);
+    if (held !== undefined) return held;
+    const lock = await lockSeller(this.db, sellerId);
+    this.#locks.set(sellerId, lock);
+    return lock;
+  }
+
+  /** Begins a transaction of a new run with this start time. */
+  async begin(at: string, sellerId = 'main', runId = ++this.#runs): Promise<ItemSession> {
+    await this.pool.query(
+      `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ($1, 'x') ON CONFLICT DO NOTHING`,
+      [sellerId],
+    );
+    const lock = await this.lock(sellerId);
+    await this.pool.query(
+      `INSERT INTO mirror.runs (run_id, seller_id, kind, state, holder, started_at)
+       VALUES ($1, $2, 'items', 'running', 'a test', $3) ON CONFLICT DO NOTHING`,
+      [runId, sellerId, at],
+    );
+    return new ItemSession(lock, { sellerId, runId, at });
+  }
+
+  /** Writes a night as runs do: in one transaction, after the look-ups. */
+  async night(at: string, night: Night, sellerId = 'main'): Promise<void> {
+    const { missing = [], removed: remove = [], found = [] } = night;
+    const session = await this.begin(at, sellerId);
+    await this.write(session, async () => {
+      await stageList(session, night.listed);
+      await night.meanwhile?.();
+      if (night.isKilled === true) return session.discard();
+      await session.apply();
+      await session.recordLookups(new Map(found.map((id) => [id, 'found'])));
+      await session.remove({ remove, missing });
+      await session.commit();
+    });
+  }
+
+  /** Discards the session after `work`, so that a failed test holds no locks. */
+  async write(session: ItemSession, work: () => Promise<unknown>): Promise<void> {
+    try {
+      await work();
+    } finally {
+      await session.discard();
+    }
+  }
+
+  present(): Promise<ItemRow[]> {
+    return this.rows<ItemRow>('SELECT * FROM reporting.items ORDER BY seller_id, item_id');
+  }
+
+  asOf(moment: string): Promise<ItemRow[]> {
+    return this.rows<ItemRow>(
+      'SELECT * FROM reporting.items_as_of($1) ORDER BY seller_id, item_id',
+      [moment],
+    );
+  }
+
+  async empty(): Promise<void> {
+    await emptyTables(this.pool, 'mirror');
+  }
+
+  async close(): Promise<void> {
+    for (const lock of this.#locks.values()) await lock.release();
+    await this.db.close();
+    await this.pool.end();
+    await this.drop();
+  }
+}
+
+/** Stages a list. */
+export async function stageList(session: ItemSession, listed: readonly Json[]): Promise<void> {
+  await session.loadKnown();
+  await session.stageItems(listed.map(prepared));
+  if (listed.length > 0) session.markListLoaded();
+}

@@ -313,7 +313,9 @@ describe('imports', () => {
     const users = sources.filter(({ file, imports }) =>
       imports.some((specifier) => targetOf({ file }, specifier).startsWith(GENERATED)),
     );
-    expect(new Set(users.map(({ file }) => layerOf(file)))).toEqual(new Set(['catalogue', 'codes', 'store']));
+    expect(new Set(users.map(({ file }) => layerOf(file)))).toEqual(
+      new Set(['catalogue', 'codes', 'store']),
+    );
   });
 });
 

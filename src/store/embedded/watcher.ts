@@ -120,11 +120,13 @@ async function startOnce(
  * as the service user, who owns the file.
  */
 async function removeStaleLock({ location, user }: Place): Promise<void> {
-  if ((await findPostmaster(location)) !== null) return;
-  const pid = Number((await readSmall(files.postmaster(location)))?.split('\n')[0]);
+  const lock = files.postmaster(location);
+  const pid = (await readSmall(lock))?.split('\n')[0] ?? '';
   // PostgreSQL itself removes the lock file of a PID that doesn't exist.
-  if (!Number.isInteger(pid) || !(await exists(`/proc/${pid}`))) return;
-  await shellAs(user, 'rm -f -- "$1"', files.postmaster(location));
+  if (!/^\d+$/.test(pid) || !(await exists(`/proc/${pid}`))) return;
+  // Only now, and only this PID's file: another watcher may have started a server meanwhile.
+  if ((await findPostmaster(location)) !== null) return;
+  await shellAs(user, 'test "$(head -n 1 "$1")" = "$2" && rm -f -- "$1"', lock, pid);
 }
 
 /** Watches server `pid` until it stops, or until another watcher is found. */

@@ -46,9 +46,9 @@ describe('restoring', () => {
 
   it('drops paths of result files, which belong to the machine of the backup', async () => {
     const source = await createTestDatabase();
-    const audit = `INSERT INTO mirror.audits (seller_id, state, source, layout, columns, chunk_size, lines,
+    const audit = `INSERT INTO mirror.audits (seller_id, state, source, layout, columns, lines,
         rejected, codes, reused, valid, invalid, unproven, pending, result_path, result_format)
-      VALUES ('main', 'running', 'x', '{}', '{}', 1, 0, 0, 0, 0, 0, 0, 0, 0, '/etc/passwd', 'csv')`;
+      VALUES ('main', 'running', 'x', '{}', '{}', 0, 0, 0, 0, 0, 0, 0, 0, '/etc/passwd', 'csv')`;
     await query(source.url, ...FILL, audit);
     const backup = await backupOf(source.url);
     await source.drop();

@@ -1,3 +1,4 @@
+import { isSameCode } from '../domain/codes/code.js';
 import { PLAIN_CSV, type CsvDialect } from '../domain/csv.js';
 import { describeVerdict, type RecordFacts } from './evidence.js';
 import { supportAt } from './known-code.js';
@@ -51,8 +52,22 @@ async function* resultRows(
   for await (const row of results) {
     const { line, columns, position } = row;
     const listed = position === null ? null : (repeated.get(position) ?? 1);
-    yield { line, columns, result: { ...resultOf(factsOf(row), now), listed } };
+    const result = { ...resultOf(factsOf(row), now), listed };
+    yield { line, columns, result: withFoundForm(result, row) };
   }
+}
+
+/** Says in which form a code was valid, if the marketplace knows another one than the list: see `plainForm`. */
+function withFoundForm(result: Result, { code, verdict, purchase }: AuditResult): Result {
+  const found = purchase?.purchaseCode ?? null;
+  if (verdict !== 'valid' || code === null || found === null || isSameCode(found, code)) {
+    return result;
+  }
+  return {
+    ...result,
+    reason: shortened(`valid as ${found}`),
+    evidence: `${result.evidence}; it knows the code as ${found}, not as it is in the list`,
+  };
 }
 
 async function* addedRows(rows: ReturnType<typeof resultRows>) {
@@ -113,8 +128,11 @@ export function shortReason({ verdict, reason, denials }: RecordFacts): string {
     const times = denials === null ? '' : denials.times === 1 ? ' once' : ` ${denials.times} times`;
     return `denied${times} while the API key was proven`;
   }
-  const why = verdict === 'unproven' ? whyUnproven(reason) : reason;
-  return why.length <= LONGEST_REASON ? why : `${why.slice(0, LONGEST_REASON - 1).trimEnd()}…`;
+  return shortened(verdict === 'unproven' ? whyUnproven(reason) : reason);
+}
+
+function shortened(text: string): string {
+  return text.length <= LONGEST_REASON ? text : `${text.slice(0, LONGEST_REASON - 1).trimEnd()}…`;
 }
 
 /**

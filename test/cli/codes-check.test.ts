@@ -155,6 +155,17 @@ describe('codes check of a list', () => {
     for (const text of [stdout, stderr]) expect(text).not.toContain(codes[3]);
   });
 
+  it('says which form of a code was valid, if look-alike characters were denied', async () => {
+    const { sim, env } = await market();
+    const [, good = ''] = codesOf(sim, 2);
+    const fullwidth = String.fromCharCode(good.charCodeAt(0) + 0xfee0) + good.slice(1);
+    const out = freePath('csv');
+    const { code, stderr } = await check([fileWith(`code\n${fullwidth}`), '--out', out], env);
+    expect(code, stderr).toBe(0);
+    const [, row] = cellsOf(readFileSync(out, 'utf8'));
+    expect(row?.slice(0, 3)).toEqual([fullwidth, 'valid', `valid as ${good}`]);
+  });
+
   it('warns if no valid code is known, and counts the verdicts proven by account details alone', async () => {
     const { sim, env } = await market();
     const list = fileWith('code\nmade-up-1\nmade-up-2');

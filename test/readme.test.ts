@@ -359,9 +359,33 @@ describe('alerts in README', () => {
     return String((await loader.finish()).auditId);
   }
 
+  /** An audit in which a code stopped being valid, and an account whose balance changed. */
+  async function auditWithNews(): Promise<string> {
+    const auditId = await finishedAudit('main');
+    await mirror().rows(
+      `WITH code AS (
+         INSERT INTO mirror.purchase_codes (seller_id, code) VALUES ('main', 'a-code')
+         RETURNING code_id
+       ), checked AS (
+         INSERT INTO mirror.code_checks (seller_id, code_id, audit_id, verdict, checked_at, reason, proof)
+         SELECT 'main', code_id, $1, 'invalid', now(), 'denied', 'account' FROM code
+         RETURNING check_id, code_id
+       )
+       INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
+       SELECT 'main', code_id, check_id, now(), 'became-invalid', 'valid', 'invalid' FROM checked`,
+      [auditId],
+    );
+    return auditId;
+  }
+
   it('have the listed types, and look like the example', async () => {
     const catalogue = seededCatalogue({ seed: 7, count: 3 });
     const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+    const account = { kind: 'account', askedAt: new Date(0), byHand: false } as const;
+    await performMirrorTask(mirror().deps(sim.url), account, never);
+    sim.addSeller({ key: KEY, username: 'ada', catalogue, account: { balanceCents: 4711 } });
+    const again = { ...account, askedAt: new Date() };
+    await performMirrorTask(mirror().deps(sim.url), again, never);
     sim.faults.always('any', { kind: 'key-refused' });
     const job = { kind: 'sync', askedAt: new Date(), byHand: false } as const;
     const outcome = await performMirrorTask(mirror().deps(sim.url), job, never);
@@ -378,6 +402,9 @@ describe('alerts in README', () => {
       'copy-stale': { kind: 'copy-stale', seller, since: null },
       'feed-stale': { kind: 'feed-stale', feed: 'bi', since: since.toISOString() },
       'feed-recovered': { kind: 'feed-recovered', feed: 'bi', since: since.toISOString() },
+      'codes-no_longer_valid': { kind: 'codes-no_longer_valid', auditId: await auditWithNews() },
+      'balance-changed': { kind: 'balance-changed', seller, runId },
+      'items-removed': { kind: 'items-removed', seller, runId },
     };
     await requestFeedViews(mirror().db, 'bi', ['items']);
     await markFeedStale(mirror().db, 'bi', since);

@@ -101,7 +101,12 @@ export type RunEvent =
 /** An alert, by ids: its text is written when it is delivered. */
 export type Alert =
   | { readonly kind: 'run-failed' | 'run-held'; readonly runId: string }
-  | { readonly kind: 'audit-finished'; readonly auditId: string }
+  | { readonly kind: 'audit-finished' | 'codes-no_longer_valid'; readonly auditId: string }
+  | {
+      readonly kind: 'items-removed' | 'balance-changed';
+      readonly seller: string;
+      readonly runId: string;
+    }
   | { readonly kind: 'seller-parked'; readonly seller: string; readonly runId: string | null }
   | {
       readonly kind: 'copy-stale';

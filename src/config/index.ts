@@ -104,6 +104,10 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
     alertWebhook: readAlertWebhook(reader),
     /** Null: alerts are not mailed. */
     alertMail: readAlertMail(reader),
+    /** Types of alerts that nobody wants. */
+    alertsOff: reader.value('ALERTS_OFF') ?? [],
+    /** Null: no monitor is told of scheduled syncs. */
+    pingUrl: readPingUrl(reader),
     feeds: readFeeds(reader),
     feedStaleAfterHours: reader.value('FEED_STALE_AFTER_HOURS'),
     logLevel: reader.value('LOG_LEVEL'),
@@ -220,6 +224,17 @@ function readAlertWebhook(reader: Reader) {
   return { url, format, secret: isSigned ? secret : null };
 }
 
+function readPingUrl(reader: Reader) {
+  const url = reader.value('PING_URL');
+  if (url !== null && !isSafeForKey(new URL(url.reveal()), reader.value('ALLOW_PLAIN_HTTP'))) {
+    reader.findings.problem(
+      placeOf(reader, 'PING_URL') ?? '',
+      `would be sent unencrypted: ${UNENCRYPTED_REMEDY}`,
+    );
+  }
+  return url;
+}
+
 function readAlertMail(reader: Reader) {
   const { findings } = reader;
   const [to, server] = [reader.value('ALERT_EMAIL'), reader.value('SMTP_URL')];
@@ -251,7 +266,7 @@ function readAlertMail(reader: Reader) {
 /** The name of the setting or of its file setting, whichever is set, even if its value can't be read. */
 function placeOf(
   reader: Reader,
-  name: 'ALERT_WEBHOOK_URL' | 'ALERT_WEBHOOK_SECRET' | 'ALERT_EMAIL' | 'SMTP_URL',
+  name: 'ALERT_WEBHOOK_URL' | 'ALERT_WEBHOOK_SECRET' | 'ALERT_EMAIL' | 'SMTP_URL' | 'PING_URL',
 ): string | undefined {
   const file = name === 'ALERT_EMAIL' ? null : reader.raw(`${name}_FILE`);
   return (reader.raw(name) ?? file)?.where;

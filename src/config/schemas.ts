@@ -1,3 +1,4 @@
+import { ALERT_TYPES, type AlertType } from '../domain/alert-types.js';
 import { accessSync, constants, realpathSync } from 'node:fs';
 import { z } from 'zod';
 import {
@@ -185,6 +186,17 @@ export function tokensIn(address: string): readonly string[] {
   const parts = [address, url?.href ?? ''].flatMap((whole) => whole.split(/[/?&=#:@]+/));
   return parts.filter((part) => part.length >= 8 && part.toLowerCase() !== url?.hostname);
 }
+
+/** Types of alerts, comma-separated. */
+export const alertTypes = z.string().transform((text, context): readonly AlertType[] => {
+  const names = text.split(',').map((name) => name.trim());
+  const unknown = names.find((name) => !ALERT_TYPES.some((type) => type === name));
+  if (unknown === undefined) return ALERT_TYPES.filter((type) => names.includes(type));
+  return refuse(
+    context,
+    `has ${JSON.stringify(unknown.slice(0, 40))}, which is no type of alert: choose from ${ALERT_TYPES.join(', ')}`,
+  );
+});
 
 const MAIL_ADDRESS = /^[\w!#$%&'*+/=?^`{|}~.-]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?$/i;
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import {
+  alertTypes,
   apiKey,
   cron,
   databaseUrl,
@@ -41,6 +42,7 @@ export const SECRETS = {
     parts: (secret) => [secret.replace(/^whsec_/, '')],
   },
   SMTP_URL: { what: 'the address of the mail server', parts: passwordsIn },
+  PING_URL: { what: 'the address of the monitor', parts: tokensIn },
 } as const satisfies Readonly<
   Record<string, { what: string; parts: (text: string) => readonly string[] }>
 >;
@@ -198,6 +200,13 @@ export const SETTINGS = {
     'Mail server for alerts: smtps://user:password@host or smtp:// (STARTTLS); ?from= sets the sender',
   ),
   SMTP_URL_FILE: fileOf('SMTP_URL'),
+  ALERTS_OFF: alertTypes.describe(
+    'Types of alerts that are not sent, comma-separated, such as balance.changed,items.removed',
+  ),
+  PING_URL: webhookUrl.describe(
+    'Address of a monitor that is told of each scheduled sync; {seller} becomes the seller’s name',
+  ),
+  PING_URL_FILE: fileOf('PING_URL'),
   FEEDS_FILE: z
     .string()
     .describe('JSON file with feeds: reporting databases and folders to keep up to date'),

@@ -2,7 +2,7 @@ import type { App, MirrorRunOptions } from '../app.js';
 import type { Config, SellerConfig } from '../config/index.js';
 import type { Verdict } from '../codes/rules.js';
 import type { Log } from '../domain/log.js';
-import { alertJobs, alertsAfter, deliverAlert, type AlertChannelName } from './alerts/alerts.js';
+import { alertsAfter, deliverAlert, type AlertChannelName } from './alerts/alerts.js';
 import { paceOf } from '../codes/pace.js';
 import { performAuditPiece, type AuditDeps } from '../codes/audit-job.js';
 import type { WorkMemory } from '../codes/memory.js';
@@ -14,7 +14,8 @@ import type { Queues } from './queue/queues.js';
 import type { AlertTask, AuditTask, MirrorTask } from './queue/tasks.js';
 import type { JobContext, JobHandler } from './queue/worker.js';
 import type { AlertChannel } from './alerts/message.js';
-import { requestFeeds } from './feeds.js';
+import { ping } from './alerts/ping.js';
+import { queueEffects, type EndedRun } from './effects.js';
 
 /**
  * The outcome of a job for a seller that is not configured here. Another worker may know the seller: a new
@@ -26,18 +27,40 @@ const UNKNOWN_SELLER: JobOutcome = {
   notBefore: null,
 };
 
+function isLastAttempt({ attempt, attempts }: JobContext): boolean {
+  return attempt >= attempts;
+}
+
 export function mirrorHandler(app: App, queues: Queues): JobHandler<MirrorTask> {
   return async (task, context): Promise<JobOutcome> => {
     const seller = app.config.sellers.find(({ name }) => name === task.seller);
     if (seller === undefined) return UNKNOWN_SELLER;
-    const options = { jobId: context.jobId, ...runLog(context.log) };
+    const { pingUrl } = app.config;
+    const isWatched = pingUrl !== null && task.kind === 'sync' && task.tick !== null;
+    const tell = async (state: 'start' | 'success' | 'fail'): Promise<void> => {
+      if (isWatched) await ping(pingUrl, state, seller.name, context.log);
+    };
+    if (context.attempt === 1) await tell('start');
+    const runs: EndedRun[] = [];
+    const lines = runLog(context.log);
+    const onRun: typeof lines.onRun = (event) => {
+      if (event.phase === 'finished') runs.push(event);
+      lines.onRun(event);
+    };
+    const options = { jobId: context.jobId, ...lines, onRun };
     const asked = { askedAt: new Date(task.tick ?? task.askedAt), byHand: task.tick === null };
     const request = task.kind === 'item' ? { ...task, ...asked } : { kind: task.kind, ...asked };
     const outcome = await app.withMarketplace(seller, options, (deps) =>
       performMirrorTask(deps, request, context.signal),
     );
-    await queueAlerts(app, queues, outcome, context);
-    if (outcome.kind === 'done') await requestFeeds(app, queues, context.log);
+    const isDone = outcome.kind === 'done';
+    const alerts = alertsAfter(outcome, context);
+    const ending = { seller: seller.name, alerts, runs, hasNewData: isDone };
+    await queueEffects(app, queues, ending, context.log);
+    const isLast =
+      outcome.kind === 'give-up' || (outcome.kind === 'retry' && isLastAttempt(context));
+    if (isLast || (isDone && 'parked' in outcome.result)) await tell('fail');
+    else if (isDone) await tell('success');
     return outcome;
   };
 }
@@ -72,9 +95,10 @@ export function auditHandler(
       const job = { auditId: BigInt(task.auditId), isLastAttempt: attempt >= attempts };
       return performAuditPiece(deps, job, signal);
     });
-    await queueAlerts(app, queues, outcome, context);
-    const isFinished = outcome.kind === 'done' && outcome.alert?.kind === 'audit-finished';
-    if (isFinished) await requestFeeds(app, queues, context.log);
+    const alerts = alertsAfter(outcome, context);
+    const hasNewData = outcome.kind === 'done' && outcome.alert?.kind === 'audit-finished';
+    const ending = { seller: seller.name, alerts, runs: [], hasNewData };
+    await queueEffects(app, queues, ending, context.log);
     return outcome;
   };
 }
@@ -119,23 +143,6 @@ export function alertHandler(
     const deps = { db: app.db, channel, dashboardUrl };
     return await deliverAlert(deps, alert, context.jobId, context.signal);
   };
-}
-
-/** Enqueues the alerts about an outcome. Logs alerts that it can't enqueue; never throws. */
-async function queueAlerts(
-  { config }: App,
-  queues: Queues,
-  outcome: JobOutcome,
-  context: JobContext,
-): Promise<void> {
-  const jobs = alertsAfter(outcome, context).flatMap((alert) => alertJobs(config, alert));
-  for (const { id, task } of jobs) {
-    try {
-      await queues.add('alerts', task, id);
-    } catch (error) {
-      context.log.warn('could not enqueue an alert', { alert: id, error });
-    }
-  }
 }
 
 /** Interval of log lines about look-ups. */

@@ -4,8 +4,10 @@ import type { SellerConfig } from '../../config/index.js';
 import { syncAccount } from '../../catalogue/account.js';
 import { syncItems, syncSeller } from '../../catalogue/sync-items.js';
 import { syncItem } from '../../catalogue/sync-item.js';
-import type { RunDeps, RunReport } from '../../catalogue/types.js';
-import { print, printJson, printResult, stdoutLook } from '../console.js';
+import type { Alert, RunDeps, RunReport } from '../../catalogue/types.js';
+import { mayHaveEffects, queueEffects } from '../../service/effects.js';
+import { silentLog, type Log } from '../../domain/log.js';
+import { print, printJson, printNote, printResult, stdoutLook } from '../console.js';
 import { reportError, usageError } from '../errors.js';
 import { action, printError, openQueuesOf, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -94,13 +96,16 @@ async function mirror(
   const codes: ExitCode[] = [];
   for (const seller of sellers) {
     try {
+      const own: RunReport[] = [];
       await app.withMarketplace(seller, { acceptAccount }, async (deps) => {
         for await (const report of runsOf(deps, target, app.signal)) {
           progress.finish();
           runs.push(report);
+          own.push(report);
           if (json !== true) await print(runLines(report, stdoutLook()));
         }
       });
+      await followUp(app, seller.name, own);
     } catch (error) {
       if (app.signal.aborted) throw error;
       progress.finish();
@@ -112,6 +117,24 @@ async function mirror(
   if (json === true) await printJson({ runs: runs.map(runJson), problems });
   if (codes.length === 0) return exitCodeOfRuns(runs);
   return codes.every((code) => code === EXIT.usage) ? EXIT.usage : EXIT.failed;
+}
+
+/** Queues what follows runs, as a worker does: alerts, news and feeds. */
+async function followUp(app: App, seller: string, runs: readonly RunReport[]): Promise<void> {
+  const alerts = runs.flatMap(({ runId, state, problem }): readonly Alert[] => {
+    if (state === 'succeeded' || problem?.code === 'interrupted') return [];
+    return [{ kind: state === 'held' ? 'run-held' : 'run-failed', runId: String(runId) }];
+  });
+  const hasNewData = runs.some(({ state }) => state !== 'failed');
+  const ending = { seller, alerts, runs, hasNewData };
+  if (!mayHaveEffects(app, ending)) return;
+  const queues = await openQueuesOf(app, 'sync');
+  try {
+    const log: Log = { ...silentLog, warn: (text) => printNote(`${text}\n`), child: () => log };
+    await queueEffects(app, queues, ending, log);
+  } finally {
+    await queues.close();
+  }
 }
 
 async function* runsOf(

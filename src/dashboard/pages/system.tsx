@@ -115,10 +115,14 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
           flows
           rows={jobs.alerts}
           empty={
-            <>
-              No alerts yet. Set <code>ALERT_WEBHOOK_URL</code> or <code>ALERT_EMAIL</code> to
-              receive them.
-            </>
+            parts.config.alertWebhook !== null || parts.config.alertMail !== null ? (
+              'No alerts yet. They are sent when something needs you.'
+            ) : (
+              <>
+                No alerts yet. Set <code>ALERT_WEBHOOK_URL</code> or <code>ALERT_EMAIL</code> to
+                receive them.
+              </>
+            )
           }
           columns={[
             { name: 'At', cell: ({ endedAt }) => <Ago at={endedAt} /> },

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { AlertType } from '../../domain/alert-types.js';
 import { feedDelay } from '../../domain/feeds.js';
 import type { Json } from '../../domain/item.js';
 import { displayName } from '../../domain/text.js';
@@ -10,6 +11,8 @@ import type { AlertChannel, AlertMessage } from './message.js';
 import { auditRemedy, parkedRemedy, runProblem, runRemedy } from '../../catalogue/problem.js';
 import type { Db } from '../../store/db.js';
 import { getAudit } from '../../codes/audits-store.js';
+import { countNoLongerValid, readBalanceChange } from '../../store/news.js';
+import { readChanges } from '../../catalogue/item-changes.js';
 import { listFeedStates, markFeedStale } from '../../store/feeds.js';
 import type { Alert, JobOutcome } from '../../catalogue/types.js';
 
@@ -18,9 +21,18 @@ export type AlertChannelName = 'webhook' | 'mail';
 
 /** The jobs that deliver an alert: an id and a task for each configured channel. */
 export function alertJobs(
-  { alertWebhook, alertMail }: { readonly alertWebhook: unknown; readonly alertMail: unknown },
+  {
+    alertWebhook,
+    alertMail,
+    alertsOff = [],
+  }: {
+    readonly alertWebhook: unknown;
+    readonly alertMail: unknown;
+    readonly alertsOff?: readonly AlertType[];
+  },
   alert: Alert,
 ): readonly { readonly id: string; readonly task: Alert & { readonly by?: 'mail' } }[] {
+  if (alertsOff.includes(typeOf(alert))) return [];
   const id = alertId(alert);
   return [
     ...(alertWebhook === null ? [] : [{ id, task: alert }]),
@@ -28,13 +40,21 @@ export function alertJobs(
   ];
 }
 
+/** Alerts are of kind `run-failed`, messages of type `run.failed`. */
+function typeOf({ kind }: Alert): AlertType {
+  return kind.replace('-', '.') as AlertType;
+}
+
 /** The same id for the same incident, so that the queue delivers it once. */
 export function alertId(alert: Alert): string {
   switch (alert.kind) {
     case 'run-failed':
     case 'run-held':
+    case 'items-removed':
+    case 'balance-changed':
       return `${alert.kind}.${alert.runId}`;
     case 'audit-finished':
+    case 'codes-no_longer_valid':
       return `${alert.kind}.${alert.auditId}`;
     case 'seller-parked':
       return `${alert.kind}.${alert.seller}.${alert.runId ?? 'unknown'}`;
@@ -83,6 +103,12 @@ export async function describeAlert(db: Db, alert: Alert, now: Date): Promise<Co
       return runContent(db, alert.kind, BigInt(alert.runId));
     case 'audit-finished':
       return auditContent(db, BigInt(alert.auditId), now);
+    case 'codes-no_longer_valid':
+      return noLongerValidContent(db, BigInt(alert.auditId), now);
+    case 'items-removed':
+      return itemsRemovedContent(db, BigInt(alert.runId));
+    case 'balance-changed':
+      return balanceContent(db, alert.seller);
     case 'seller-parked':
       return parkedContent(db, alert.seller);
     case 'copy-stale':
@@ -178,6 +204,74 @@ async function auditContent(db: Db, auditId: bigint, now: Date): Promise<Content
       finishedAt: finishedAt?.toISOString() ?? null,
       counts: { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls },
       problem: problem === null ? null : { code: state, message: problem, remedy },
+    },
+  };
+}
+
+/** Names of items in an alert. */
+const MAX_NAMES = 20;
+
+async function noLongerValidContent(db: Db, auditId: bigint, now: Date): Promise<ContentOrDropped> {
+  const audit = await getAudit(db, auditId);
+  const codes = await countNoLongerValid(db, auditId);
+  if (audit === null || codes === 0) return { dropped: `audit ${auditId} has no such codes now` };
+  const { sellerId: seller, source, finishedAt } = audit;
+  const which = codes === 1 ? '1 code is' : `${codes} codes are`;
+  return {
+    at: finishedAt ?? now,
+    title: `${seller}: ${which} no longer valid`,
+    text: `${source}: ${which} no longer valid: refunded, reversed, or the buyer’s account is closed`,
+    remedy: `\`seller-mirror audits show ${auditId}\` lists them`,
+    tone: 'warn',
+    page: { path: `/audits/${auditId}`, label: `The list in the dashboard` },
+    data: { seller, auditId: String(auditId), source, codes },
+  };
+}
+
+async function itemsRemovedContent(db: Db, runId: bigint): Promise<ContentOrDropped> {
+  const entry = await getRun(db, runId);
+  if (entry === null) return { dropped: `run ${runId} is no longer in the store` };
+  const { sellerId: seller, removed, startedAt, finishedAt } = entry.run;
+  const changes = await readChanges(db, { runId, classes: ['removed'], limit: MAX_NAMES });
+  const items = changes.map(({ itemId, itemName }) => ({
+    itemId: String(itemId),
+    name: displayName(itemName ?? ''),
+  }));
+  const what = removed === 1 ? '1 item was removed' : `${removed} items were removed`;
+  const names = items.map(({ itemId, name }) => `${itemId} ${name}`.trim()).join(', ');
+  const more = removed > items.length ? ` and ${removed - items.length} more` : '';
+  return {
+    at: finishedAt ?? startedAt,
+    title: `${seller}: ${what}`,
+    text: `the marketplace no longer has ${names}${more}`,
+    remedy: null,
+    tone: 'warn',
+    page: { path: `/runs/${runId}`, label: `Run ${runId} in the dashboard` },
+    data: { seller, runId: String(runId), removed, items },
+  };
+}
+
+async function balanceContent(db: Db, seller: string): Promise<ContentOrDropped> {
+  const change = await readBalanceChange(db, seller);
+  if (change === null) return { dropped: `the balance of seller ${seller} is the same` };
+  const { balance, currency, oldBalance, oldCurrency, changedAt } = change;
+  const shown = (amount: string, unit: string | null): string =>
+    [amount, unit ?? ''].join(' ').trim();
+  const text = `the balance is ${shown(balance, currency)}; it was ${shown(oldBalance, oldCurrency)}`;
+  return {
+    at: changedAt,
+    title: `${seller}: the balance changed`,
+    text,
+    remedy: null,
+    tone: 'good',
+    page: sellerPage(seller),
+    data: {
+      seller,
+      balance,
+      currency,
+      oldBalance,
+      oldCurrency,
+      changedAt: changedAt.toISOString(),
     },
   };
 }
@@ -295,9 +389,7 @@ export async function deliverAlert(
 ): Promise<JobOutcome> {
   const content = await describeAlert(deps.db, alert, new Date());
   if ('dropped' in content) return { kind: 'done', result: content };
-  // Alerts are of kind `run-failed`, messages of type `run.failed`.
-  const type = alert.kind.replace('-', '.');
-  const message = toMessage(content, type, jobId, deps.dashboardUrl);
+  const message = toMessage(content, typeOf(alert), jobId, deps.dashboardUrl);
   const reply = await deps.channel.send(message, signal);
   return reply.kind === 'delivered' ? { kind: 'done', result: { delivered: reply.status } } : reply;
 }

@@ -120,6 +120,8 @@ describe('an alert', () => {
       { id: 'mail.run-failed.7', task: { ...alert, by: 'mail' } },
     ]);
     expect(alertJobs({ alertWebhook: null, alertMail: null }, alert)).toEqual([]);
+    const off = { alertWebhook: {}, alertMail: {}, alertsOff: ['run.failed'] as const };
+    expect(alertJobs(off, alert)).toEqual([]);
   });
 
   it('of a held run says how many items are missing and how to decide', async () => {

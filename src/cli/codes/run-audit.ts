@@ -7,6 +7,7 @@ import type { AuditProgress } from '../../codes/types.js';
 import { explainDatabaseError } from '../../store/errors.js';
 import { printNote, print, printJson, stderrLook, stdoutLook } from '../console.js';
 import { openQueuesOf } from '../execute.js';
+import { followUp } from '../follow-up.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Progress } from '../output/progress.js';
 import { safeLine } from '../output/text.js';
@@ -15,7 +16,7 @@ import { exitCodeOfAudit, summaryNotes, summaryLines, verdictCounts } from './au
 import { failsOn, type FailOptions } from './conditions.js';
 import { findAudit, type ConfirmOptions } from './options.js';
 import { type ResultDestination, writeResult } from './result-file.js';
-import { alertJobs, alertsAfter } from '../../service/alerts/alerts.js';
+import { alertsAfter } from '../../service/alerts/alerts.js';
 import { paceOf } from '../../codes/pace.js';
 import type { JobOutcome } from '../../catalogue/types.js';
 import {
@@ -272,7 +273,7 @@ export async function workOnAudit(
       const job = { auditId, isLastAttempt: isBrief || failed + 1 >= ATTEMPTS };
       const outcome = await performAuditPiece(deps, job, signal);
       onBusy?.(outcome.kind === 'later' && outcome.isBusy === true);
-      if (!isBrief) await sendAlerts(app, outcome);
+      if (!isBrief) await sendAlerts(app, sellerId, outcome);
       if (outcome.kind === 'later') {
         failed = 0;
         const { reason, delayMs, isBusy } = outcome;
@@ -300,15 +301,9 @@ async function noteNextTry({ db }: App, auditId: bigint, waitMs: number): Promis
   }
 }
 
-/** Enqueues the alerts about an outcome, as a worker does. */
-async function sendAlerts(app: App, outcome: JobOutcome): Promise<void> {
+/** Queues what follows an audit, as a worker does: alerts, news and feeds. */
+async function sendAlerts(app: App, seller: string, outcome: JobOutcome): Promise<void> {
   const alerts = alertsAfter(outcome, { attempt: ATTEMPTS, attempts: ATTEMPTS });
-  const jobs = alerts.flatMap((alert) => alertJobs(app.config, alert));
-  if (jobs.length === 0) return;
-  const queues = await openQueuesOf(app, 'codes');
-  try {
-    for (const { id, task } of jobs) await queues.add('alerts', task, id);
-  } finally {
-    await queues.close();
-  }
+  const hasNewData = alerts.some(({ kind }) => kind === 'audit-finished');
+  await followUp(app, 'codes', { seller, alerts, runs: [], hasNewData });
 }

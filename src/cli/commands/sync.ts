@@ -5,12 +5,12 @@ import { syncAccount } from '../../catalogue/account.js';
 import { syncItems, syncSeller } from '../../catalogue/sync-items.js';
 import { syncItem } from '../../catalogue/sync-item.js';
 import type { Alert, RunDeps, RunReport } from '../../catalogue/types.js';
-import { mayHaveEffects, queueEffects } from '../../service/effects.js';
-import { silentLog, type Log } from '../../domain/log.js';
-import { print, printJson, printNote, printResult, stdoutLook } from '../console.js';
+import type { Ending } from '../../service/effects.js';
+import { print, printJson, printResult, stdoutLook } from '../console.js';
 import { reportError, usageError } from '../errors.js';
 import { action, printError, openQueuesOf, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
+import { followUp } from '../follow-up.js';
 import { chosenSellers, describeCommand, positiveInteger, type CommonOptions } from '../options.js';
 import { withRunnableCommands } from '../own-command.js';
 import { SyncProgress, exitCodeOfRuns, runJson, runLines } from '../run-report.js';
@@ -105,7 +105,7 @@ async function mirror(
           if (json !== true) await print(runLines(report, stdoutLook()));
         }
       });
-      await followUp(app, seller.name, own);
+      await followUp(app, 'sync', endingOf(seller.name, own));
     } catch (error) {
       if (app.signal.aborted) throw error;
       progress.finish();
@@ -119,22 +119,13 @@ async function mirror(
   return codes.every((code) => code === EXIT.usage) ? EXIT.usage : EXIT.failed;
 }
 
-/** Queues what follows runs, as a worker does: alerts, news and feeds. */
-async function followUp(app: App, seller: string, runs: readonly RunReport[]): Promise<void> {
+/** What runs of a seller ended with. */
+function endingOf(seller: string, runs: readonly RunReport[]): Ending {
   const alerts = runs.flatMap(({ runId, state, problem }): readonly Alert[] => {
     if (state === 'succeeded' || problem?.code === 'interrupted') return [];
     return [{ kind: state === 'held' ? 'run-held' : 'run-failed', runId: String(runId) }];
   });
-  const hasNewData = runs.some(({ state }) => state !== 'failed');
-  const ending = { seller, alerts, runs, hasNewData };
-  if (!mayHaveEffects(app, ending)) return;
-  const queues = await openQueuesOf(app, 'sync');
-  try {
-    const log: Log = { ...silentLog, warn: (text) => printNote(`${text}\n`), child: () => log };
-    await queueEffects(app, queues, ending, log);
-  } finally {
-    await queues.close();
-  }
+  return { seller, alerts, runs, hasNewData: runs.some(({ state }) => state !== 'failed') };
 }
 
 async function* runsOf(

@@ -39,7 +39,7 @@ const MILLION = 1_000_000;
 /** How often a million codes are enqueued; the median counts. */
 const LOADS = 3;
 /** The tables that a list fills, besides a row of `mirror.audits`. */
-const LIST_TABLES = ['purchase_codes', 'audit_codes', 'audit_chunks', 'audit_entries'];
+const LIST_TABLES = ['purchase_codes', 'audit_codes', 'audit_entries'];
 /** Audits of each kind; their median counts. */
 const ROUNDS = 5;
 const LIMITED_CODES = 600;

@@ -223,9 +223,9 @@ const MORE = [
    INSERT INTO mirror.held_items (run_id, item_id, seller_id, confirmed)
    SELECT run_id, item_id, 'large', true FROM run, mirror.items
     WHERE seller_id = 'large' AND state = 'live' ORDER BY item_id LIMIT 20000`,
-  `INSERT INTO mirror.audits (seller_id, state, source, layout, columns, chunk_size, lines, rejected, codes,
+  `INSERT INTO mirror.audits (seller_id, state, source, layout, columns, lines, rejected, codes,
                               reused, valid, invalid, unproven, pending, finished_at)
-   SELECT 'large', 'finished', 'list-' || n || '.csv', '{}', '{code}', 500, 100000, 0, 100000, 0, 90000,
+   SELECT 'large', 'finished', 'list-' || n || '.csv', '{}', '{code}', 100000, 0, 100000, 0, 90000,
           9990, 10, 0, now() FROM generate_series(1, 20) AS n`,
   `INSERT INTO mirror.audit_codes (audit_id, position, seller_id, code_id, verdict, reused)
    SELECT a.audit_id, row_number() OVER (ORDER BY c.code_id) - 1, 'large', c.code_id, c.verdict, false

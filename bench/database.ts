@@ -99,6 +99,13 @@ export class BenchDatabase {
     );
   }
 
+  /** Bytes of WAL that `work` writes. */
+  async walBytes(work: () => Promise<void>): Promise<number> {
+    const { rows } = await this.admin.query<{ lsn: string }>('SELECT pg_current_wal_lsn() AS lsn');
+    await work();
+    return this.#number(`SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '${rows[0]?.lsn}') AS value`);
+  }
+
   /** The number of old versions and changes of items. */
   historyRows(): Promise<number> {
     return this.#number(

@@ -125,19 +125,33 @@ async function sale({ listUrl, databaseUrl, file }: SaleInput): Promise<number> 
   return ms;
 }
 
-/** Upserts rows one by one with Prisma, from memory into the empty table. */
-async function upsert(input: { databaseUrl: string; rows: number }): Promise<number> {
+/**
+ * What a user would write with Prisma, from memory into the empty table: an upsert per row, 100 upserts in a
+ * transaction, or `createMany`, which can't update.
+ */
+async function upsert(input: {
+  databaseUrl: string;
+  rows: number;
+  how: 'single' | 'transaction' | 'createMany';
+}): Promise<number> {
   const { openDb } = await import('#product/store/db.js');
   const db = openDb(input.databaseUrl, 'bench');
   const prisma = await db.prisma();
   const rows = await prisma.item.findMany({ take: input.rows });
   await prisma.$executeRawUnsafe('TRUNCATE mirror.items');
   const started = performance.now();
-  for (const row of rows) {
-    const data = { ...row, extra: row.extra ?? {}, raw: row.raw ?? {} };
-    const { sellerId, itemId } = row;
+  const all = rows.map((row) => ({ ...row, extra: row.extra ?? {}, raw: row.raw ?? {} }));
+  const upsertOf = (data: (typeof all)[number]) => {
+    const { sellerId, itemId } = data;
     const where = { sellerId_itemId: { sellerId, itemId } };
-    await prisma.item.upsert({ where, create: data, update: data });
+    return prisma.item.upsert({ where, create: data, update: data });
+  };
+  if (input.how === 'single') for (const data of all) await upsertOf(data);
+  else if (input.how === 'createMany') await prisma.item.createMany({ data: all });
+  else {
+    for (let at = 0; at < all.length; at += 100) {
+      await prisma.$transaction(all.slice(at, at + 100).map(upsertOf));
+    }
   }
   const ms = performance.now() - started;
   await db.close();

@@ -42,9 +42,13 @@ export class Redactor {
     return text.replaceAll(this.#all, MASK);
   }
 
-  /** Masks each secret in the texts and names of a JSON value. Returns the same value if there is none. */
+  /** Masks each secret in the texts, names and numbers of a JSON value. Returns the same value if there is none. */
   json(json: Json): Json {
     if (typeof json === 'string') return this.text(json);
+    if (typeof json === 'number') {
+      const masked = this.text(String(json));
+      return masked === String(json) ? json : masked;
+    }
     if (typeof json !== 'object' || json === null) return json;
     if (Array.isArray(json)) {
       const out = json.map((value) => this.json(value));

@@ -231,7 +231,9 @@ class Element implements ListElement {
     private readonly redactor: Redactor,
   ) {
     this.unfit = found.unfit;
-    this.idHint = found.idHint;
+    // A key of digits, sent back as an id.
+    const isKey = found.idHint !== null && redactor.mayChange(String(found.idHint));
+    this.idHint = isKey ? null : found.idHint;
   }
 
   get bytes(): Uint8Array {

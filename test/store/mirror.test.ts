@@ -5,7 +5,7 @@ import { openMirror } from '../../src/index.js';
 import type { PrismaClient } from '../../src/store/generated/prisma/client.js';
 import { migrate } from '../../src/store/migrate.js';
 import { useMirror } from '../support/mirror.js';
-import { databaseAt, query } from '../support/postgres.js';
+import { createTestDatabase, databaseAt, query } from '../support/postgres.js';
 import { open, trialDataDir } from './embedded/trial.js';
 import { CONTRACT } from './reporting/contract.js';
 import { ensureSeller } from '../../src/catalogue/sellers.js';
@@ -107,6 +107,31 @@ describe('openMirror', () => {
     const reads = await openMirror({ dataDir });
     expect(await reads.reportingItems.findMany()).toEqual([]);
     await reads.close();
+  });
+
+  it.each([
+    ['', 'DATABASE_URL', /^databaseUrl is empty$/],
+    ['mysql://host/db', 'DATABASE_URL', /^databaseUrl is not an address of PostgreSQL$/],
+    [
+      'postgresql://me:pass-word@127.0.0.1:1/none',
+      'STORE_CONNECTION',
+      /the connection was refused/,
+    ],
+  ])(
+    'refuses the address "%s" at once, in one line without a password',
+    async (databaseUrl, code, message) => {
+      const error = await openMirror({ databaseUrl }).catch((reason: unknown) => reason as Error);
+      expect(error).toMatchObject({ code, message: expect.stringMatching(message) as string });
+      expect(String(error)).not.toMatch(/pass-word|\n/);
+    },
+  );
+
+  it('says that a database has no mirror', async () => {
+    const database = await createTestDatabase({ empty: true });
+    onTestFinished(() => database.drop());
+    await expect(openMirror({ databaseUrl: database.url })).rejects.toMatchObject({
+      code: 'NO_MIRROR',
+    });
   });
 
   it('does not create a database', async () => {

@@ -6,7 +6,6 @@ import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
 import {
   keepsEverything,
   planRetention,
-  PRUNE_STEPS,
   PruneBusyError,
   type RetentionPlan,
   prune,
@@ -101,8 +100,7 @@ describe('records as received', () => {
     const stamp = { sellerId: 'main', runId: 1n, at: new Date().toISOString() };
     const session = new ItemSession(lock, stamp);
     await session.saveCounts({ listed: 1 });
-    const options = { signal: never, lockWaitMs: 0 };
-    const during = await prune(db, ALL, options);
+    const during = await prune(db, ALL, { signal: never });
     await session.discard();
     await lock.release();
     const items = { what: 'items as received', rows: 0, left: ['main'] };
@@ -155,22 +153,6 @@ describe('runs', () => {
 });
 
 describe('pruning', () => {
-  it('reads no row twice: the key of each step is unique', async () => {
-    const unique = await mirror().rows<{ table: string; columns: string[] }>(`
-      SELECT i.indrelid::regclass::text AS table,
-             ARRAY(SELECT a.attname::text FROM pg_attribute a
-                    WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)) AS columns
-        FROM pg_index i WHERE i.indisunique AND i.indpred IS NULL`);
-    for (const { table, key } of PRUNE_STEPS) {
-      const columnsOfKey = new Set(['seller_id', ...Object.keys(key)]);
-      const keys = unique.filter((index) => index.table === table);
-      expect(
-        keys.some(({ columns }) => columns.every((column) => columnsOfKey.has(column))),
-        table,
-      ).toBe(true);
-    }
-  });
-
   it('deletes nothing without a limit', async () => {
     await mirrored();
     expect(await prune(mirror().db, NONE, { signal: never })).toEqual([]);
@@ -192,7 +174,7 @@ describe('pruning', () => {
     const { db, pool } = mirror();
     await mirrored(1);
     await pool.query(`INSERT INTO mirror.runs (seller_id, kind, state, started_at, finished_at, holder)
-      SELECT 'main', 'account', 'succeeded', now(), now(), 'a test' FROM generate_series(1, 5000)`);
+      SELECT 'main', 'account', 'succeeded', now(), now(), 'a test' FROM generate_series(1, 60000)`);
     const stopping = new AbortController();
     const onProgress = (rows: number): void => {
       if (rows > 0) stopping.abort(new Error('stop'));
@@ -203,7 +185,7 @@ describe('pruning', () => {
       `SELECT count(*)::int AS runs FROM mirror.runs WHERE kind = 'account'`,
     );
     expect(left?.runs).toBeGreaterThan(1);
-    expect(left?.runs).toBeLessThan(5000);
+    expect(left?.runs).toBeLessThan(60_000);
     expect(await rowsOf('runs', plan)).toBe((left?.runs ?? 0) - 1);
   });
 

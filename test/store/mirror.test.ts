@@ -122,7 +122,7 @@ describe('openMirror', () => {
     async (databaseUrl, code, message) => {
       const error = await openMirror({ databaseUrl }).catch((reason: unknown) => reason as Error);
       expect(error).toMatchObject({ code, message: expect.stringMatching(message) as string });
-      expect(String(error)).not.toMatch(/pass-word|\n/);
+      expect((error as Error).message).not.toMatch(/pass-word|\n/);
     },
   );
 

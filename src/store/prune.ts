@@ -97,13 +97,13 @@ export async function prune(
     let all = 0;
     for (const { step, before } of await dueSteps(lock.client, plan)) {
       const sum = { rows: 0, bytes: 0 };
-      const left: string[] = [];
+      let left: readonly string[] = [];
       for (const ids of step.locksItems === true ? sellers.map((id) => [id]) : [sellers]) {
         for (let rows = BATCH_ROWS; rows === BATCH_ROWS;) {
           signal.throwIfAborted();
           lock.assertHeld();
           const batch = await pruneBatch(lock.client, step, ids, before);
-          if (batch === null) left.push(...ids);
+          if (batch === null) left = left.concat(ids);
           rows = batch?.rows ?? 0;
           sum.rows += rows;
           sum.bytes += batch?.bytes ?? 0;

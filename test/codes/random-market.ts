@@ -42,9 +42,11 @@ export class RandomMarket implements CodeMarket {
   calls = 0;
   /** Times that each code was asked. */
   readonly asked = new Map<string, number>();
+  readonly #stretches: readonly Stretch[];
   readonly #conditions: readonly Condition[];
   readonly #found = new Set<string>();
-  #swapping: ((isValid: boolean) => void) | null = null;
+  /** The call that waits for a partner: whether its code is valid, and how it gets the partner's reply. */
+  #swapping: { readonly isValid: boolean; readonly give: (isValid: boolean) => void } | null = null;
 
   constructor(
     readonly valid: ReadonlySet<string>,
@@ -53,9 +55,21 @@ export class RandomMarket implements CodeMarket {
     /** The share of calls that are denied on a bad machine. */
     private readonly badShare = 0,
   ) {
+    this.#stretches = stretches;
     this.#conditions = stretches.flatMap(({ calls, condition }) =>
       Array<Condition>(calls).fill(condition),
     );
+  }
+
+  /** A minute passes: a bad stretch is over. */
+  pass(): void {
+    let end = 0;
+    for (const { calls, condition } of this.#stretches) {
+      end += calls;
+      if (end <= this.calls) continue;
+      if (condition !== 'good') this.calls = end;
+      return;
+    }
   }
 
   async account(): Promise<Reply<Sourced<Account>>> {
@@ -86,7 +100,7 @@ export class RandomMarket implements CodeMarket {
     const other = this.#swapping;
     if (other === null) {
       let partner: boolean | null = null;
-      this.#swapping = (is) => (partner = is);
+      this.#swapping = { isValid, give: (is) => (partner = is) };
       const isTaken = (): boolean | null => partner;
       for (let turns = 0; turns < 3 && isTaken() === null; turns++) await turn();
       if (isTaken() === null) {
@@ -96,9 +110,8 @@ export class RandomMarket implements CodeMarket {
       return isTaken() === true ? MIXED_UP : DENIED;
     }
     this.#swapping = null;
-    other(isValid);
-    // The partner was the first caller; what it would have got comes here.
-    return DENIED;
+    other.give(isValid);
+    return other.isValid ? MIXED_UP : DENIED;
   }
 
   async #reach(): Promise<Condition> {

@@ -87,13 +87,13 @@ export async function takeTurn(
 }
 
 /**
- * Schedules of runs whose last job was due within `days` and was followed by no run. A held run counts, since it
+ * Schedules of runs whose last job was due within the last `days` and was followed by no run. A held run counts, since it
  * mirrored everything that is listed.
  */
 export async function schedulesWithoutRun({ pool }: Db, days: number): Promise<StoredSchedule[]> {
   const { rows } = await pool.query<StoredSchedule>(
     `SELECT ${COLUMNS} FROM mirror.schedules s
-      WHERE kind IN ('sync', 'account') AND last_at > now() - $1 * interval '1 day'
+      WHERE kind IN ('sync', 'account') AND last_at BETWEEN now() - $1 * interval '1 day' AND now()
         AND NOT EXISTS (
           SELECT FROM mirror.runs r
            WHERE r.seller_id = s.name AND r.state IN ('succeeded', 'held')

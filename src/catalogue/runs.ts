@@ -195,19 +195,6 @@ export async function findLaterGoodRun(
   return later?.runId ?? null;
 }
 
-/** The newest runs, newest first. */
-export async function listRuns(
-  db: Db,
-  filter: { readonly sellerIds?: readonly string[]; readonly limit: number },
-): Promise<Run[]> {
-  const prisma = await db.prisma();
-  return prisma.run.findMany({
-    where: filter.sellerIds === undefined ? {} : { sellerId: { in: [...filter.sellerIds] } },
-    orderBy: { runId: 'desc' },
-    take: filter.limit,
-  });
-}
-
 /** A run with its quarantined records (the first 100) and its held items; null if there is no such run. */
 export async function getRun(db: Db, runId: bigint) {
   const prisma = await db.prisma();

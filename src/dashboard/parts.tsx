@@ -1,3 +1,4 @@
+import { type Tone, toneOf } from '../listing/listing.js';
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import { count, moment, printable, shortDuration } from './format.js';
 
@@ -25,22 +26,6 @@ export const Moment: FC<{ at: Date | null; none?: string }> = ({ at, none = '–
   ) : (
     <time datetime={at.toISOString()}>{moment(at)}</time>
   );
-
-/** A colour that says how good or bad something is. */
-type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'quiet';
-
-const TONES: Readonly<Record<Tone, readonly string[]>> = {
-  good: ['succeeded', 'valid', 'finished', 'live', 'current', 'ok'],
-  warn: ['held', 'unproven', 'missing', 'stale', 'paused', 'never'],
-  bad: ['failed', 'failing', 'parked', 'invalid', 'denied', 'removed', 'interrupted'],
-  busy: ['running', 'waiting'],
-  quiet: [],
-};
-
-function toneOf(state: string): Tone {
-  const tones = Object.keys(TONES) as Tone[];
-  return tones.find((tone) => TONES[tone].includes(state)) ?? 'quiet';
-}
 
 /** A state as a coloured label. */
 export const State: FC<{ of: string; tone?: Tone }> = ({ of, tone }) => (

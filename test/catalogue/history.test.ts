@@ -3,7 +3,7 @@ import type { RunDeps } from '../../src/catalogue/types.js';
 import { notationQuirks } from '../../src/simulator/index.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { readChanges, readLastChangeNumber } from '../../src/catalogue/item-changes.js';
-import { listRuns } from '../../src/catalogue/runs.js';
+import { RUNS } from '../../src/catalogue/runs-listing.js';
 import { openMarket, openSynced } from './market.js';
 
 const mirror = useMirror();
@@ -102,7 +102,9 @@ describe('history', () => {
 
 describe('a wide change', () => {
   const marks = async (): Promise<unknown[]> =>
-    (await listRuns(mirror().db, { limit: 10 })).map((run) => run.wideFields).reverse();
+    (await RUNS.read(mirror().db, {}, { before: null, limit: 10 }))
+      .map((run) => run.wideFields)
+      .reverse();
 
   it('is not recorded when most items only returned unchanged', async () => {
     const { catalogue, sync } = await market(40);

@@ -142,9 +142,23 @@ describe('runs', () => {
     expect(rest).toEqual([]);
   });
 
+  it('lists the same columns as CSV, and filters as the page does', async () => {
+    const newest = await twoRuns();
+    const [head, first, ...rest] = (await show('runs', 'list', '--format', 'csv', '--limit', '1'))
+      .trimEnd()
+      .split('\r\n');
+    expect(head).toBe(
+      'run,seller,kind,state,started,took,listed,added,changed,removed,calls,problem',
+    );
+    expect(first).toMatch(new RegExp(`^${newest},main,items,succeeded,\\d{4}-`));
+    expect(rest).toEqual([]);
+    expect(await show('runs', '--state', 'failed')).toBe('No runs match the filter.\n');
+    expect(await show('runs', '--kind', 'items', '--limit', '1')).toContain('succeeded');
+  });
+
   it('shows one run: figures, warnings, quirks, and the beginning of unreadable records', async () => {
     const id = await twoRuns();
-    const stdout = await show('runs', String(id));
+    const stdout = await show('runs', 'show', String(id));
     expect(stdout).toContain(`run ${id} · main · items · succeeded`);
     expect(stdout).toMatch(/^listed +12$/m);
     expect(stdout).toMatch(/^quarantined +1$/m);
@@ -152,7 +166,7 @@ describe('runs', () => {
     expect(stdout).toContain('envelope.items-object');
     expect(stdout).toMatch(/item 1003: .*\n {4}\{"id":1003,"name":"","price":"x+…\n/);
     expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThan(400);
-    expect(JSON.parse(await show('runs', String(id), '--json'))).toMatchObject({
+    expect(JSON.parse(await show('runs', 'show', String(id), '--json'))).toMatchObject({
       run: { run_id: Number(id), quarantined: 1 },
       quarantine: [{ item_id: 1003, raw: expect.stringMatching(/^\{"id":1003.*…$/s) as string }],
     });

@@ -63,8 +63,8 @@ it('every command prints JSON by the same rules: snake case, times with Z, money
   await check('status', ['--json'], 'list');
   await check('sync', ['--queue', '--json'], 'list');
 
-  await check('runs', ['--json'], 'list');
   await check('runs list', ['--json'], 'list');
+  await check('runs list', ['--format', 'ndjson'], 'lines');
   await check('runs show', [run3, '--json'], 'object');
   await check('runs approve', [run3, '--json'], 'object');
   await check('runs reject', [run3, '--json'], 'object');

@@ -49,7 +49,7 @@ describe('wrong usage', () => {
     [['changes', '--follow', '--since', '0', '--limit', '3'], /--limit can’t be used with both/],
     [['codes', 'check', 'a', '--dry-run', '--out', 'x.csv'], /'--dry-run' cannot be used with/],
     [['restore', 'x.gz', '--check', '--replace'], /'--check' cannot be used with .*'--replace'/],
-    [['runs', '42', '--limit', '5'], /^error: --limit is for the list of runs\n/],
+    [['runs', '--state', 'lost'], /Allowed choices are .*succeeded/s],
     [['items', '--as-of', '2999-01-01'], /in the future/],
     [['items', '--as-of', 'once'], /"once" is not a date or time/],
     [['items', '--seller', 'nobody'], /no seller "nobody"/],
@@ -87,7 +87,10 @@ describe('wrong usage', () => {
   ])('%j exits with 2 and an error', (args, why) => expectRefusal(args, 2, why));
 
   it.each<[args: string[], why: RegExp]>([
-    [['runs', '4711'], /^error: there is no run 4711\n {2}→ `seller-mirror runs` lists them\n$/],
+    [
+      ['runs', 'show', '4711'],
+      /^error: there is no run 4711\n {2}→ `seller-mirror runs` lists them\n$/,
+    ],
     [['runs', 'approve', '4711'], /there is no run 4711\n {2}→ `seller-mirror runs`/],
     [['items', 'view', '4711'], /^error: there is no item 4711\n {2}→ .*items --state all/],
     [

@@ -5,7 +5,7 @@ import { createQueuePool, withOwnClient } from '../../src/store/pools.js';
 import { createUser, listActions, logAction, startSession } from '../../src/store/access.js';
 import { connect } from '../../src/store/backup/format.js';
 import { DbClient } from '../../src/store/connection.js';
-import { listRuns } from '../../src/catalogue/runs.js';
+import { RUNS } from '../../src/catalogue/runs-listing.js';
 import { syncItems } from '../../src/catalogue/sync-items.js';
 import { openMarket } from '../catalogue/market.js';
 import { never, useMirror } from '../support/mirror.js';
@@ -86,7 +86,7 @@ describe('times on a server in another zone', () => {
   it('are right in runs and in the library', async () => {
     const { deps } = await openMarket(mirror(), 3);
     await syncItems(deps, never);
-    const [run] = await listRuns(mirror().db, { limit: 1 });
+    const [run] = await RUNS.read(mirror().db, {}, { before: null, limit: 1 });
     expect([isNow(run?.startedAt), isNow(run?.finishedAt)]).toEqual([true, true]);
     const reads = await mirror().reader();
     expect(isNow((await reads.reportingSyncRuns.findFirst())?.startedAt)).toBe(true);

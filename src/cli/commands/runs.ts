@@ -1,54 +1,31 @@
 import { hostname } from 'node:os';
-import { Option, type Command } from 'commander';
+import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { moment } from '../../domain/moment.js';
 import type { Decision } from '../../catalogue/rules.js';
 import { decideRemovals, type DecisionReport } from '../../catalogue/decide-removals.js';
 import { heldRemedy, exampleNames, problemRemedy } from '../../catalogue/problem.js';
-import { type Run, listRuns, getRun } from '../../catalogue/runs.js';
-import { printList, printResult, stdoutLook, userName } from '../console.js';
-import { CommandError, usageError } from '../errors.js';
+import { type Run, getRun } from '../../catalogue/runs.js';
+import { RUNS } from '../../catalogue/runs-listing.js';
+import { printResult, stdoutLook, userName } from '../console.js';
+import { CommandError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
   assertSeller,
   describeCommand,
   sellerSuffix,
-  sellerFilter,
-  positiveInteger,
   idParser,
   type CommonOptions,
-  type TableOptions,
 } from '../options.js';
-import { pairs, sections, sellerColumn, table } from '../output/table.js';
+import { describeListing, printListing, styleOf, type ListingOptions } from '../listing.js';
+import { pairs, sections } from '../output/table.js';
 import { bytes } from '../../domain/units.js';
-import {
-  count,
-  cut,
-  duration,
-  type Look,
-  momentCell,
-  paint,
-  plural,
-  safeLine,
-  type Style,
-} from '../output/text.js';
-import { withRunnableCommands } from '../own-command.js';
-
-interface RunsOptions extends CommonOptions, TableOptions {
-  readonly limit: number;
-}
-
-const limit = () =>
-  new Option('--limit <n>', 'how many to list').argParser(positiveInteger).default(20);
+import { count, cut, duration, type Look, paint, plural, safeLine } from '../output/text.js';
 
 const runNumber = idParser('Runs are numbered 1, 2, 3 and so on.');
 
 export function add(program: Command): void {
-  const runs = program
-    .command('runs')
-    .argument('[id]', 'a run’s number, as in `runs show ID`', runNumber)
-    .addOption(limit());
-  describeCommand(runs, {
+  const runs = describeCommand(program.command('runs'), {
     about:
       'Lists the newest runs, or shows one: figures, warnings, problem. `approve` and `reject` decide a run that the removal guard held.',
     examples: [
@@ -56,20 +33,11 @@ export function add(program: Command): void {
       'seller-mirror runs show 42',
       'seller-mirror runs approve 42',
     ],
-    options: ['json', 'seller', 'vertical', 'pager'],
-  }).action(
-    appAction('store', (app, id: bigint | undefined, options: RunsOptions, command: Command) => {
-      if (id === undefined) return list(app, options);
-      if (command.getOptionValueSource('limit') === 'default') return show(app, id, options);
-      throw usageError('--limit is for the list of runs', 'leave out --limit, or the number');
-    }),
-  );
-  const newest = runs.command('list').addOption(limit());
-  describeCommand(newest, {
+  });
+  describeListing(runs.command('list', { isDefault: true }), RUNS, {
     summary: 'list the newest runs',
-    examples: ['seller-mirror runs list --limit 5'],
-    options: ['json', 'seller', 'vertical', 'pager'],
-  }).action(appAction('store', list));
+    examples: ['seller-mirror runs list --limit 5', 'seller-mirror runs list --state failed'],
+  }).action(appAction('store', (app, options: ListingOptions) => printListing(app, RUNS, options)));
   describeCommand(runs.command('show').argument('<id>', 'the run’s number', runNumber), {
     summary: 'show one run: figures, warnings, problem, unreadable records',
     examples: ['seller-mirror runs show 42'],
@@ -85,47 +53,6 @@ export function add(program: Command): void {
     about:
       'Keeps the items that the removal guard held back. They stay missing until they are found again; later runs are held only for other items. `runs approve` can revoke this.',
   });
-}
-
-async function list(app: App, options: RunsOptions): Promise<void> {
-  const { seller, limit, vertical } = options;
-  await assertSeller(app, seller);
-  const runs = await listRuns(app.db, { limit, ...sellerFilter(seller) });
-  const none = `There is no run yet${sellerSuffix(seller)}.\n`;
-  await printList(options, runs, none, (look) => runsTable(runs, look, vertical));
-}
-
-const STYLES: Readonly<Record<Run['state'], Style | null>> = {
-  running: null,
-  succeeded: 'green',
-  held: 'yellow',
-  failed: 'red',
-  interrupted: 'yellow',
-};
-
-function runsTable(runs: readonly Run[], look: Look, vertical?: boolean): string {
-  return table(
-    runs,
-    [
-      { header: 'run', value: (run) => run.runId },
-      ...sellerColumn(runs, look),
-      { header: 'kind', value: (run) => run.kind },
-      { header: 'state', value: (run) => run.state, style: (run) => STYLES[run.state] },
-      { header: 'started', value: ({ startedAt }) => momentCell(startedAt, new Date(), look) },
-      { header: 'took', value: (run) => took(run), align: 'right' },
-      { header: 'listed', value: (run) => run.listed },
-      { header: 'added', value: (run) => run.added },
-      { header: 'changed', value: (run) => run.changed + run.extraChanged },
-      { header: 'removed', value: (run) => run.removed },
-      {
-        header: 'problem',
-        value: (run) => withRunnableCommands(run.problem ?? run.warnings[0] ?? ''),
-        isNote: true,
-      },
-    ],
-    look,
-    { vertical, isWhole: vertical === true },
-  );
 }
 
 function took({ startedAt, finishedAt }: Run): string {
@@ -153,7 +80,7 @@ type FoundRun = NonNullable<Awaited<ReturnType<typeof getRun>>>;
 type QuarantinedRecord = FoundRun['quarantine'][number];
 
 function runDetails(run: Run, quarantine: readonly QuarantinedRecord[], look: Look): string {
-  const style = STYLES[run.state];
+  const style = styleOf(run.state);
   const state = style === null ? run.state : paint(style, run.state, look);
   const parts = {
     problem:

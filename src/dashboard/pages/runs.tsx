@@ -3,8 +3,8 @@ import { bytes } from '../../domain/units.js';
 import { runRemedy } from '../../catalogue/problem.js';
 import { decideRemovals, DecisionRefused } from '../../catalogue/decide-removals.js';
 import { SellerBusyError } from '../../store/locks.js';
-import type { Mirror, Prisma } from '../../store/mirror.js';
 import { type Run, getRun } from '../../catalogue/runs.js';
+import { RUNS } from '../../catalogue/runs-listing.js';
 import {
   type Dashboard,
   type DashboardParts,
@@ -19,19 +19,14 @@ import { capital, count, duration, plural, printable } from '../format.js';
 import {
   ActionButton,
   Ago,
-  Choice,
   type Fact,
   Facts,
   Figures,
-  Filter,
   ItemLink,
   Lines,
   Moment,
-  Pages,
   Section,
-  SellerField,
   SellerLink,
-  splitPage,
   State,
   Table,
   TableSection,
@@ -39,54 +34,22 @@ import {
   Untrusted,
   Sentence,
 } from '../parts.js';
-import { oneOf, parseId, parseNumber } from '../query.js';
+import { addListing } from '../listing.js';
+import { parseId } from '../query.js';
 import { readChanges } from '../../catalogue/item-changes.js';
 import { readHeldItemStates, readHeldRun } from '../../catalogue/decisions.js';
 import { ChangeTable } from './changes.js';
 
-const PAGE_SIZE = 50;
 /** Items and changes on the page of a run. */
 const MAX_ROWS = 200;
 /** Longer quarantined records are cut off. */
 const MAX_RAW_CHARS = 2_000;
 
-const STATES = ['running', 'succeeded', 'held', 'failed', 'interrupted'] as const;
-const KINDS = ['items', 'account', 'item', 'approval'] as const;
-
 /** `/runs`, `/runs/ID`, `/runs/ID/decide`. */
 export function addRuns(app: Dashboard, parts: DashboardParts): void {
   const { db, mirror } = parts;
 
-  app.get('/runs', async (c) => {
-    const state = oneOf(STATES, c.req.query('state'));
-    const kind = oneOf(KINDS, c.req.query('kind'));
-    const seller = c.req.query('seller') || undefined;
-    const before = parseNumber(c.req.query('before'));
-    const runs = await newestRuns(
-      mirror,
-      {
-        ...(state === undefined ? {} : { state }),
-        ...(kind === undefined ? {} : { kind }),
-        ...(seller === undefined ? {} : { sellerId: seller }),
-        ...(before === null ? {} : { runId: { lt: before } }),
-      },
-      PAGE_SIZE + 1,
-    );
-    const { shown, last } = splitPage(runs, PAGE_SIZE);
-    return page(
-      c,
-      { title: 'Runs', lead: 'Every sync of a seller’s account and items.' },
-      <>
-        <Filter>
-          <Choice name="state" label="State" of={STATES} chosen={state} />
-          <Choice name="kind" label="Kind" of={KINDS} chosen={kind} />
-          <SellerField value={seller} />
-        </Filter>
-        <RunTable runs={shown} isFiltered={(state ?? kind ?? seller ?? before) !== null} />
-        <Pages url={c.req.url} by="before" next={last?.runId ?? null} />
-      </>,
-    );
-  });
+  addListing(app, parts, RUNS);
 
   app.get('/runs/:id', async (c) => {
     const found = await getRun(db, parseId(c.req.param('id')));
@@ -345,25 +308,6 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
   });
 }
 
-/**
- * Reads the newest runs, newest first. Reads one seller's runs kind by kind, as they are indexed: a scan
- * from the newest run could pass hundreds of thousands of other sellers' runs.
- */
-export async function newestRuns(
-  mirror: Mirror,
-  where: Prisma.RunWhereInput,
-  take: number,
-): Promise<Run[]> {
-  const newest = (filter: Prisma.RunWhereInput): Promise<Run[]> =>
-    mirror.run.findMany({ where: filter, orderBy: { runId: 'desc' }, take });
-  if (where.sellerId === undefined || where.kind !== undefined) return newest(where);
-  const ofKinds = await Promise.all(KINDS.map((kind) => newest({ ...where, kind })));
-  return ofKinds
-    .flat()
-    .sort((a, b) => Number(b.runId - a.runId))
-    .slice(0, take);
-}
-
 /** @param removable number of items that an approval removes */
 const DecisionForm: FC<{ runId: bigint; removable: number; token: string }> = ({
   runId,
@@ -402,40 +346,6 @@ const DecisionForm: FC<{ runId: bigint; removable: number; token: string }> = ({
 /** The state of a run; for a held one also what a person decided. */
 const RunState: FC<{ of: Pick<Run, 'state' | 'decision'> }> = ({ of: { state, decision } }) =>
   decision === null ? <State of={state} /> : <State of={`${state}, ${decision}`} />;
-
-/** A table of runs. */
-export const RunTable: FC<{ runs: readonly Run[]; isFiltered?: boolean }> = ({
-  runs,
-  isFiltered = false,
-}) => (
-  <Table
-    caption="Runs"
-    flows
-    rows={runs}
-    empty={
-      isFiltered ? (
-        'No run matches the filter.'
-      ) : (
-        <>
-          There is no run yet. Press Sync now on the overview or run{' '}
-          <code>npx seller-mirror sync</code>.
-        </>
-      )
-    }
-    columns={[
-      { name: 'Run', cell: ({ runId }) => <a href={`/runs/${runId}`}>{String(runId)}</a> },
-      { name: 'Seller', cell: ({ sellerId }) => <SellerLink name={sellerId} /> },
-      { name: 'Kind', cell: ({ kind }) => kind },
-      { name: 'State', cell: (run) => <RunState of={run} /> },
-      { name: 'Started', cell: ({ startedAt }) => <Ago at={startedAt} /> },
-      { name: 'Took', isNumber: true, cell: tookOf },
-      { name: 'New', count: ({ added }) => added },
-      { name: 'Changed', count: ({ changed }) => changed },
-      { name: 'Removed', count: ({ removed }) => removed },
-      { name: 'Calls', count: ({ apiCalls }) => apiCalls },
-    ]}
-  />
-);
 
 function tookOf({ startedAt, finishedAt }: Pick<Run, 'startedAt' | 'finishedAt'>): string {
   if (finishedAt === null) return '–';

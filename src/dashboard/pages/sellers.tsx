@@ -36,7 +36,8 @@ import {
 import { nextThree } from '../../service/scheduler.js';
 import { obstacleOf, schedulesOf } from '../seller-state.js';
 import { readItemDays } from '../../catalogue/items-read.js';
-import { newestRuns, RunTable } from './runs.js';
+import { RUNS } from '../../catalogue/runs-listing.js';
+import { ListingTable } from '../listing.js';
 
 /** Days in the chart of items. */
 const MAX_DAYS = 90;
@@ -65,7 +66,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
           orderBy: { validFrom: 'desc' },
           take: MAX_BALANCES,
         }),
-        newestRuns(mirror, { sellerId }, MAX_RUNS),
+        RUNS.read(db, { seller: sellerId }, { before: null, limit: MAX_RUNS }),
       ]);
     if (seller === undefined) throw sellerNotFound();
     const path = `/sellers/${encodeURIComponent(sellerId)}`;
@@ -210,7 +211,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
           title="Latest runs"
           actions={<a href={`/runs?seller=${encodeURIComponent(sellerId)}`}>All runs</a>}
         >
-          <RunTable runs={runs} />
+          <ListingTable listing={RUNS} rows={runs} />
         </Section>
       </>,
     );

@@ -1,0 +1,60 @@
+import type { Listing } from '../listing/listing.js';
+import type { Db } from '../store/db.js';
+import type { Prisma } from '../store/generated/prisma/client.js';
+import { RunKind, RunState } from '../store/generated/prisma/enums.js';
+import type { Run } from './runs.js';
+
+const STATES = Object.values(RunState);
+const KINDS = Object.values(RunKind);
+
+/** Runs of all sellers, as `runs` lists them and the page Runs shows them. */
+export const RUNS: Listing<Run, Db> = {
+  name: 'runs',
+  about: 'Every sync of a seller’s account and items.',
+  none: 'There is no run yet. `npx seller-mirror sync` makes one.',
+  columns: [
+    { name: 'run', type: 'id', value: ({ runId }) => runId },
+    { name: 'seller', type: 'seller', value: ({ sellerId }) => sellerId },
+    { name: 'kind', type: 'word', value: ({ kind }) => kind },
+    {
+      name: 'state',
+      type: 'state',
+      value: ({ state, decision }) => (decision === null ? state : `${state}, ${decision}`),
+    },
+    { name: 'started', type: 'moment', value: ({ startedAt }) => startedAt },
+    {
+      name: 'took',
+      type: 'milliseconds',
+      value: ({ startedAt, finishedAt }) =>
+        finishedAt === null ? null : finishedAt.getTime() - startedAt.getTime(),
+    },
+    { name: 'listed', type: 'count', value: ({ listed }) => listed },
+    { name: 'added', type: 'count', value: ({ added }) => added },
+    { name: 'changed', type: 'count', value: (run) => run.changed + run.extraChanged },
+    { name: 'removed', type: 'count', value: ({ removed }) => removed },
+    { name: 'calls', type: 'count', value: ({ apiCalls }) => apiCalls },
+    { name: 'problem', type: 'sentence', value: (run) => run.problem ?? run.warnings[0] ?? null },
+  ],
+  filters: [
+    { name: 'state', about: 'runs in this state', choices: STATES },
+    { name: 'kind', about: 'runs of this kind', choices: KINDS },
+  ],
+  numberOf: ({ runId }) => runId,
+  async read(db, { seller, state, kind }, { before, limit }) {
+    const prisma = await db.prisma();
+    const where: Prisma.RunWhereInput = {
+      ...(state === undefined ? {} : { state: state as RunState }),
+      ...(kind === undefined ? {} : { kind: kind as RunKind }),
+      ...(seller === undefined ? {} : { sellerId: seller }),
+      ...(before === null ? {} : { runId: { lt: before } }),
+    };
+    const newest = (filter: Prisma.RunWhereInput): Promise<Run[]> =>
+      prisma.run.findMany({ where: filter, orderBy: { runId: 'desc' }, take: limit });
+    if (seller === undefined || kind !== undefined) return newest(where);
+    // One seller's runs are indexed by kind: a scan from the newest run could pass hundreds of thousands of
+    // other sellers' runs.
+    const ofKinds = await Promise.all(KINDS.map((one) => newest({ ...where, kind: one })));
+    const runs = ofKinds.flat().sort((a, b) => Number(b.runId - a.runId));
+    return runs.slice(0, limit);
+  },
+};

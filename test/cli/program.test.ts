@@ -28,7 +28,7 @@ describe('the command line', () => {
       expect(command.description()).not.toBe('');
       if (name !== '') expect(command.summary()).toMatch(/^[a-z]/);
       const shown = [...help.matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)].map(([, long]) => long);
-      const own = command.options.map(({ long }) => long);
+      const own = command.options.filter(({ hidden }) => !hidden).map(({ long }) => long);
       expect(new Set(shown)).toEqual(new Set([...own, '--help']));
     },
   );

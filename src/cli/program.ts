@@ -29,6 +29,11 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     async () => ({ add: (await import('./commands/run.js')).addWorker }),
   ],
   dashboard: ['serve the pages of the dashboard', () => import('./commands/dashboard.js')],
+  api: [
+    'serve the look-up API for your own programs',
+    async () => ({ add: (await import('./commands/run.js')).addApi }),
+  ],
+  tokens: ['manage the tokens of the look-up API', () => import('./commands/tokens.js')],
   users: ['manage accounts of the dashboard', () => import('./commands/users.js')],
   status: ['show whether the copy is current', () => import('./commands/status.js')],
   runs: [

@@ -3,6 +3,7 @@ import { healthChecks, startHeartbeat, startService, type Roles } from '../servi
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import { createLog } from '../log/index.js';
+import { startApi } from '../api/server.js';
 import { startDashboard } from '../dashboard/server.js';
 import type { Queues } from '../service/queue/queues.js';
 import { openMirror } from '../store/mirror.js';
@@ -18,6 +19,8 @@ export interface Serving {
   readonly db: Db;
   /** Null if it serves no dashboard. */
   readonly dashboardUrl: string | null;
+  /** Null if it serves no look-up API. */
+  readonly apiUrl: string | null;
   stop(): Promise<void>;
 }
 
@@ -34,7 +37,7 @@ export async function serve(
   signal: AbortSignal,
   customConfig: Config | null = null,
 ): Promise<Serving> {
-  const isDashboardOnly = !roles.scheduler && !roles.worker;
+  const isDashboardOnly = roles.dashboard && !roles.worker;
   const config = customConfig ?? configFor(isDashboardOnly ? 'store' : 'sellers');
   const log = logFor(config);
   for (const warning of config.exposedSecrets) log.warn(warning);
@@ -47,7 +50,7 @@ export async function serve(
       await part.close().catch(() => undefined);
     }
   };
-  let parts: Pick<Serving, 'db' | 'dashboardUrl'>;
+  let parts: Pick<Serving, 'db' | 'dashboardUrl' | 'apiUrl'>;
   try {
     parts = await unlessAborted(open(), signal);
   } catch (error) {
@@ -80,18 +83,24 @@ export async function serve(
     queues = await openQueuesOf(app, name, log);
     opened.push(queues);
     const checks = healthChecks(app, queues, () => stopping);
-    // A dashboard alone has health endpoints only if HEALTH_LISTEN is set: the default port belongs to `run`.
+    // A dashboard or an API alone has health endpoints only if HEALTH_LISTEN is set: the default port belongs to `run`.
     const health =
-      listen === null || (isDashboardOnly && !listen.chosen)
+      listen === null || (!roles.scheduler && !roles.worker && !listen.chosen)
         ? null
         : await startHealthServer({ listen, checks, metrics: () => metrics.text(), log });
     if (health !== null) opened.push(health);
     const service = startService(app, queues, roles, log, metrics);
     opened.push({ close: () => service.stop() });
     const dashboard = roles.dashboard ? await openDashboard(app, queues) : null;
+    const api = roles.api ? await startApi(app, queues, log, metrics.onAnswer) : null;
+    if (api !== null) opened.push(api);
     // Started after the service, so stopped before it: a worker that takes no new jobs must not look alive.
     const dashboardUrl = dashboard?.url ?? null;
-    const activeRoles = Object.entries({ ...roles, dashboard: dashboard !== null })
+    const activeRoles = Object.entries({
+      ...roles,
+      dashboard: dashboard !== null,
+      api: api !== null,
+    })
       .filter(([, isActive]) => isActive)
       .map(([role]) => role);
     opened.push({ close: startHeartbeat(app.db, activeRoles, log, dashboardUrl) });
@@ -101,8 +110,9 @@ export async function serve(
       sellers: sellers.length === 1 ? sellers[0]?.name : sellers.length,
       health: health?.url ?? 'off',
       dashboard: dashboardUrl ?? 'off',
+      api: api?.url ?? 'off',
     });
-    return { db: app.db, dashboardUrl };
+    return { db: app.db, dashboardUrl, apiUrl: api?.url ?? null };
   }
 
   async function openDashboard(app: App, queues: Queues) {

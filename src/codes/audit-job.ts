@@ -7,10 +7,12 @@ import { bindSeller, ensureSeller } from '../catalogue/sellers.js';
 import { failAudit, getAudit, noteAuditWait, readAuditCanary } from './audits-store.js';
 import { countRunningAudits } from './codes-store.js';
 import { StoredLedger } from './ledger-store.js';
+import { LOOK_UP_SOURCE } from './look-up-store.js';
 import { WorkMemory } from './memory.js';
 import type { Pace } from './pace.js';
 import { whyUnproven } from './reasons.js';
 import { CONFIRM_AFTER_MS, type Verdict } from './rules.js';
+import type { AuditProgress } from './types.js';
 import { workPiece, type PieceEnd, type Stop } from './work.js';
 
 export interface AuditDeps
@@ -78,7 +80,7 @@ async function workUnderLock(
   const { auditId } = job;
   const audit = await getAudit(db, auditId);
   if (audit === null) return { kind: 'done', result: { audit: String(auditId), state: 'gone' } };
-  if (audit.state !== 'running') return ended(deps, auditId, audit.state);
+  if (audit.state !== 'running') return ended(deps, audit, audit.state);
   const binding = await ensureSeller(db, sellerId, marketplace.host);
   if (binding.username !== null && !sameHost(binding.marketplace, marketplace.host)) {
     const detail = `seller "${sellerId}" belongs to the marketplace ${binding.marketplace}, not ${marketplace.host}`;
@@ -118,7 +120,7 @@ async function workUnderLock(
   if (binding.username === null && memory.account !== null) {
     await bindSeller(db, sellerId, { username: memory.account, marketplace: marketplace.host });
   }
-  if (ledger.state !== 'running') return ended(deps, auditId, ledger.state);
+  if (ledger.state !== 'running') return ended(deps, audit, ledger.state);
   return outcomeOf(deps, job, end);
 }
 
@@ -177,10 +179,18 @@ async function blocked(
   return { kind: 'give-up', problem, alert: finishedAlert(auditId) };
 }
 
-/** Alerts again: the worker that finished the audit may have been killed first. Each alert is sent once. */
-function ended({ memories }: AuditDeps, auditId: bigint, state: string): JobOutcome {
+/**
+ * Alerts again: the worker that finished the audit may have been killed first. Each alert is sent once. Look-ups
+ * finish many times a day, which is no news.
+ */
+function ended(
+  { memories }: AuditDeps,
+  { auditId, source }: Pick<AuditProgress, 'auditId' | 'source'>,
+  state: string,
+): JobOutcome {
   memories.delete(auditId);
-  const alert = state === 'finished' ? finishedAlert(auditId) : null;
+  const isNews = state === 'finished' && source !== LOOK_UP_SOURCE;
+  const alert = isNews ? finishedAlert(auditId) : null;
   return { kind: 'done', result: { audit: String(auditId), state }, alert };
 }
 

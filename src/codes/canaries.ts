@@ -44,6 +44,17 @@ export class Canaries {
     this.#known.add(code);
   }
 
+  /**
+   * Asks these codes before the others, because they were denied a while ago, before a restart or by another process. So
+   * the codes that can show that the key is good all the same are still unused then.
+   */
+  askFirst(denied: Iterable<string>): void {
+    for (const code of denied) {
+      const place = this.#unasked.indexOf(code);
+      if (place > 0) this.#unasked.unshift(...this.#unasked.splice(place, 1));
+    }
+  }
+
   /** The next code to ask; null: none is known. */
   next(): string | null {
     const isKeyLikelyBad = this.#isInDoubt && this.#denied.length >= MANY_DENIED;

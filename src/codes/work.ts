@@ -417,6 +417,7 @@ async function confirm(work: Work): Promise<PieceEnd | null> {
   if (needed === null) return settle(work, 'unproven', 'contradicted');
   const denied = await ledger.denied(needed, PIECE_DENIED);
   if (denied.length === 0) return settle(work, 'invalid');
+  memory.canaries.askFirst(denied.map(({ code }) => code));
   const waits = denied.map((code) => ({ code, ms: memory.waitFor(code, confirmAfterMs) }));
   const size = Math.min(memory.windowChecks, checksPerWindow(work.spacingMs), denied.length);
   const due = waits.filter(({ ms }) => ms === 0).map(({ code }) => code);

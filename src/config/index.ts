@@ -100,6 +100,12 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
     /** Null: no endpoints. */
     health: readHealth(reader),
     dashboard: readDashboard(reader),
+    api: {
+      /** Null: no look-up API. */
+      listen: readApiListen(reader),
+      /** Part of the request budget, more than 0 and at most 1. */
+      share: reader.value('API_SHARE') / 100,
+    },
     /** Null: alerts are not posted. */
     alertWebhook: readAlertWebhook(reader),
     /** Null: alerts are not mailed. */
@@ -154,6 +160,11 @@ function readHealth(reader: Reader): ListenAddress | null {
     );
   }
   return health;
+}
+
+function readApiListen(reader: Reader): ListenAddress | null {
+  const listen = reader.value('API_LISTEN');
+  return listen === null || listen === 'off' ? null : listen;
 }
 
 function readDashboard(reader: Reader) {

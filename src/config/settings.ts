@@ -171,6 +171,12 @@ export const SETTINGS = {
   DASHBOARD_LISTEN: listenAddress.describe(
     'Host and port of the dashboard; off: none; not set: 127.0.0.1:8791, or a free port if that is taken',
   ),
+  API_LISTEN: listenAddress.describe(
+    'Host and port of the look-up API for your own programs, such as 127.0.0.1:8792; not set: off',
+  ),
+  API_SHARE: wholeNumber(1, 100)
+    .prefault('25')
+    .describe('Percent of the request budget that look-ups may use'),
   DASHBOARD_HOSTS: hostNames.describe(
     'Host names by which browsers may reach the dashboard, comma-separated; its address and localhost always work',
   ),

@@ -104,6 +104,9 @@ export function createMetrics(sources: MetricSources) {
     onVerdict(seller: string, verdict: Verdict): void {
       if (sellers.has(seller)) series.codes.inc({ seller, verdict });
     },
+    onAnswer(seller: string, verdict: string, asked: boolean): void {
+      if (sellers.has(seller)) series.lookUps.inc({ seller, verdict, asked: String(asked) });
+    },
     /** Returns Prometheus's text format, without the series of sources that don't answer in time. */
     async text(): Promise<string> {
       const [copies, backlogs, states, queues] = await Promise.all([
@@ -204,6 +207,11 @@ function createSeries() {
       'codes_checked',
       ['seller', 'verdict'],
       'Purchase codes that this process checked, by verdict; unproven codes were given up.',
+    ),
+    lookUps: counter(
+      'look_ups',
+      ['seller', 'verdict', 'asked'],
+      'Answers of the look-up API; asked: the marketplace was asked.',
     ),
     scrapeErrors: counter('scrape_errors', ['source'], 'Failed queries of store or queue.'),
   };

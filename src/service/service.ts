@@ -17,11 +17,13 @@ import { watchAudits, watchFeedLag, watchRetention, watchStaleCopies } from './w
 import { type Db, assertWritable } from '../store/db.js';
 import { HEARTBEAT_MS, recordHeartbeat, removeProcess } from '../store/processes.js';
 
-/** What a process does: fire schedules, run jobs, serve the dashboard. */
+/** What a process does: fire schedules, run jobs, serve the dashboard and the look-up API. */
 export interface Roles {
   readonly scheduler: boolean;
   readonly worker: boolean;
   readonly dashboard: boolean;
+  /** Serves the look-up API, if API_LISTEN is set. */
+  readonly api: boolean;
 }
 
 export interface Service {

@@ -52,7 +52,7 @@ export async function serveProduct(
     },
     { cwd: folder, needs: 'sellers', cronFault: () => null },
   );
-  const roles = { scheduler: false, worker: true, dashboard: true };
+  const roles = { scheduler: false, worker: true, dashboard: true, api: false };
   const service = await serve('test', roles, new AbortController().signal, config);
   const { dashboardUrl } = service;
   if (dashboardUrl === null) throw new Error('the dashboard is off');

@@ -51,7 +51,7 @@ function appOfHangingStore(shutdownTimeoutMs: number): App {
 describe('a service', () => {
   it('stops within SHUTDOWN_TIMEOUT although the store hangs', async () => {
     const app = appOfHangingStore(2_000);
-    const roles = { scheduler: true, worker: false, dashboard: false };
+    const roles = { scheduler: true, worker: false, dashboard: false, api: false };
     const service = startService(app, {} as Queues, roles, silentLog, {
       onJob: () => undefined,
       onVerdict: () => undefined,

@@ -575,6 +575,16 @@ CREATE TABLE mirror.login_links (
     expires_at timestamptz(6) NOT NULL
 );
 
+-- Programs that may look up codes over HTTP.
+CREATE TABLE mirror.api_tokens (
+    token_id bigserial PRIMARY KEY,
+    name text NOT NULL UNIQUE,
+    seller_id text,
+    token_hash bytea NOT NULL UNIQUE,
+    created_at timestamptz(6) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    last_used_at timestamptz(6)
+);
+
 CREATE TABLE mirror.actions (
     action_id bigserial PRIMARY KEY,
     at timestamptz(6) NOT NULL DEFAULT CURRENT_TIMESTAMP,

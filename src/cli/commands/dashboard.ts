@@ -30,7 +30,7 @@ export function add(program: Command): void {
   }).action(appAction('store', printLink));
 }
 
-const DASHBOARD_ONLY = { scheduler: false, worker: false, dashboard: true };
+const DASHBOARD_ONLY = { scheduler: false, worker: false, dashboard: true, api: false };
 
 async function onServing({ db, dashboardUrl }: Serving): Promise<void> {
   if (dashboardUrl === null) {

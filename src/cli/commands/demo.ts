@@ -84,7 +84,7 @@ const NIGHT_MS = 60_000;
 
 /** Serves the dashboard on the demo's mirror until Ctrl-C, while its marketplace keeps changing. */
 async function serveDemo(config: Config, market: Market, signal: AbortSignal): Promise<void> {
-  const roles = { scheduler: true, worker: true, dashboard: true };
+  const roles = { scheduler: true, worker: true, dashboard: true, api: false };
   await serveUntil(signal, 'demo', roles, {
     config,
     async onServing({ db, dashboardUrl }) {

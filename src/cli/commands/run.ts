@@ -9,8 +9,8 @@ import type { Serving } from '../serve.js';
 export function add(program: Command): void {
   addService(
     program.command('run'),
-    { scheduler: true, worker: true, dashboard: true },
-    'Runs the schedules (SYNC_CRON, ACCOUNT_CRON, AUDIT_CRON) and does all jobs in the queue, in one process, until SIGINT or SIGTERM. Serves the dashboard at DASHBOARD_LISTEN, health and metrics at HEALTH_LISTEN.',
+    { scheduler: true, worker: true, dashboard: true, api: true },
+    'Runs the schedules (SYNC_CRON, ACCOUNT_CRON, AUDIT_CRON) and does all jobs in the queue, in one process, until SIGINT or SIGTERM. Serves the dashboard at DASHBOARD_LISTEN, health and metrics at HEALTH_LISTEN, and the look-up API at API_LISTEN, if that is set.',
     'SYNC_CRON="30 3 * * *" TZ=Europe/Berlin',
   );
 }
@@ -18,7 +18,7 @@ export function add(program: Command): void {
 export function addScheduler(program: Command): void {
   addService(
     program.command('scheduler'),
-    { scheduler: true, worker: false, dashboard: false },
+    { scheduler: true, worker: false, dashboard: false, api: false },
     'Puts the jobs of each schedule into the queue, for `worker` processes. Any number may run: each tick still becomes one job.',
     'REDIS_URL=redis://queue.example:6379',
   );
@@ -27,7 +27,7 @@ export function addScheduler(program: Command): void {
 export function addWorker(program: Command): void {
   addService(
     program.command('worker'),
-    { scheduler: false, worker: true, dashboard: false },
+    { scheduler: false, worker: true, dashboard: false, api: false },
     'Does the jobs that `scheduler`, `sync --queue`, `codes check --detach` and the dashboard put into the queue, WORKER_CONCURRENCY at a time, and continues interrupted audits. Any number may run, on any number of machines; they share the request budget.',
     'WORKER_CONCURRENCY=8',
   );
@@ -40,6 +40,18 @@ function addService(command: Command, roles: Roles, about: string, settings: str
     examples: [`${settings} seller-mirror ${name}`],
     more: SERVICE_EXIT_CODES,
   }).action(serviceAction((signal) => serveUntil(signal, name, roles)));
+}
+
+/** `api`: serves the look-up API alone. */
+export function addApi(program: Command): void {
+  const command = describeCommand(program.command('api'), {
+    about:
+      'Lets your own programs look up purchase codes over HTTP at API_LISTEN, until SIGINT or SIGTERM. `run` serves it too, if API_LISTEN is set. A `worker` or `run` must be up: it confirms denied codes.',
+    examples: ['API_LISTEN=127.0.0.1:8792 seller-mirror api', 'seller-mirror tokens add helpdesk'],
+    more: SERVICE_EXIT_CODES,
+  });
+  const roles = { scheduler: false, worker: false, dashboard: false, api: true };
+  command.action(serviceAction((signal) => serveUntil(signal, 'api', roles)));
 }
 
 export const SERVICE_EXIT_CODES =

@@ -1,0 +1,274 @@
+import { Hono, type Context } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
+import type { HttpBindings } from '@hono/node-server';
+import type { z } from 'zod';
+import {
+  DEFAULT_MAX_AGE,
+  lookUpNow,
+  lookUpStored,
+  type LookUpDeps,
+  type MaxAge,
+} from '../codes/look-up.js';
+import { readCode } from '../domain/codes/code.js';
+import type { Log } from '../domain/log.js';
+import { assertWritable, type Db } from '../store/db.js';
+import { VERSION } from '../version.js';
+import { Allowance } from './allowance.js';
+import { answerOf, noCode, unproven } from './answers.js';
+import { checkManyRequest, checkRequest, openApi, type Answer } from './schemas.js';
+import { Callers, type Caller } from './tokens-store.js';
+
+/** A seller whose codes can be looked up. */
+export interface ApiSeller extends LookUpDeps {
+  /** Calls a minute that look-ups of this seller may make; Infinity: no limit. */
+  readonly callsPerMinute: number;
+}
+
+export interface ApiParts {
+  readonly db: Db;
+  /** By name. */
+  readonly sellers: ReadonlyMap<string, ApiSeller>;
+  readonly log: Log;
+  /** Aborted when the process ends. */
+  readonly signal: AbortSignal;
+  readonly onAnswer?: (seller: string, verdict: Answer['verdict'], asked: boolean) => void;
+}
+
+/** Largest request bodies, bytes. */
+const MAX_BODY = 4 * 1024;
+const MAX_BODY_OF_MANY = 32 * 1024;
+/** Requests of one token a minute, known codes included. */
+const REQUESTS_PER_MINUTE = 300_000;
+/** Part of the calls that one token may use. */
+const TOKEN_SHARE = 1 / 2;
+/** Codes of one request that are looked up at a time. */
+const CONCURRENCY = 8;
+
+type ApiEnv = { Bindings: HttpBindings; Variables: { caller: Caller } };
+type ApiContext = Context<ApiEnv>;
+
+interface Question {
+  readonly code: string;
+  readonly item: number | null;
+}
+
+/** A request that gets no verdict. */
+class Refusal extends Error {
+  constructor(
+    readonly status: 400 | 401 | 413 | 422 | 429,
+    message: string,
+    readonly retryAfterS: number | null = null,
+  ) {
+    super(message);
+  }
+}
+
+/** The look-up API: `POST /v1/codes/check`, `POST /v1/codes/check-many`, health, and its own description. */
+export function apiApp(parts: ApiParts): Hono<ApiEnv> {
+  const { db, log } = parts;
+  const callers = new Callers(db);
+  const lookUps = new LookUps(parts);
+  const app = new Hono<ApiEnv>();
+  app.use(async (c, next) => {
+    await next();
+    c.res.headers.set('cache-control', 'no-store');
+    c.res.headers.set('x-content-type-options', 'nosniff');
+  });
+  app.get('/v1/health', async (c) => {
+    const isUp = await assertWritable(db).then(
+      () => true,
+      () => false,
+    );
+    return c.json({ status: isUp ? 'ok' : 'the database takes no writes' }, isUp ? 200 : 503);
+  });
+  app.get('/openapi.json', (c) => c.json(openApi(VERSION)));
+  app.use('/v1/codes/*', async (c, next) => {
+    if (c.req.method !== 'POST') return problem(c, 405, 'send a POST request');
+    c.set('caller', await authenticate(c, callers));
+    lookUps.admit(c.var.caller);
+    return next();
+  });
+  const tooLarge = (c: Context): Response => problem(c, 413, 'the request is too large');
+  app.post('/v1/codes/check', bodyLimit({ maxSize: MAX_BODY, onError: tooLarge }), async (c) => {
+    const { code, item, max_age, seller } = await bodyOf(c, checkRequest);
+    const question = { code, item: item ?? null };
+    return c.json(
+      await lookUps.answer(question, sellerFor(parts, c.var.caller, seller), max_age, c.var.caller),
+    );
+  });
+  app.post(
+    '/v1/codes/check-many',
+    bodyLimit({ maxSize: MAX_BODY_OF_MANY, onError: tooLarge }),
+    async (c) => {
+      const { codes, max_age, seller } = await bodyOf(c, checkManyRequest);
+      const questions = codes.map((one): Question =>
+        typeof one === 'string'
+          ? { code: one, item: null }
+          : { code: one.code, item: one.item ?? null },
+      );
+      const of = sellerFor(parts, c.var.caller, seller);
+      return c.json({ results: await lookUps.answerMany(questions, of, max_age, c.var.caller) });
+    },
+  );
+  app.notFound((c) => problem(c, 404, 'there is no such address; /openapi.json lists them'));
+  app.onError((error, c) => {
+    if (error instanceof Refusal) {
+      if (error.retryAfterS !== null) c.header('retry-after', String(error.retryAfterS));
+      if (error.status === 401) c.header('www-authenticate', 'Bearer');
+      return problem(c, error.status, error.message);
+    }
+    log.warn('a look-up failed', { error });
+    c.header('retry-after', '5');
+    return problem(c, 503, 'not available right now; try again');
+  });
+  return app;
+}
+
+function problem(c: Context, status: 400 | 401 | 404 | 405 | 413 | 422 | 429 | 503, error: string) {
+  return c.json({ error }, status);
+}
+
+async function authenticate(c: ApiContext, callers: Callers): Promise<Caller> {
+  const [, token] = /^Bearer +(\S{1,200})$/i.exec(c.req.header('authorization') ?? '') ?? [];
+  const caller = token === undefined ? null : await callers.find(token);
+  if (caller === null) {
+    throw new Refusal(
+      401,
+      'the token is missing, wrong or revoked: send `Authorization: Bearer TOKEN`; `seller-mirror tokens add NAME` makes one',
+    );
+  }
+  return caller;
+}
+
+async function bodyOf<S extends z.ZodType>(c: ApiContext, schema: S): Promise<z.output<S>> {
+  const body: unknown = await c.req.json().catch(() => {
+    throw new Refusal(400, 'the body is no JSON: send {"code": "…"} as application/json');
+  });
+  const read = schema.safeParse(body);
+  if (read.success) return read.data;
+  const faults = read.error.issues.map(
+    ({ path, message }) => `${path.join('.') || 'the body'}: ${message}`,
+  );
+  throw new Refusal(422, faults.slice(0, 5).join('; '));
+}
+
+/** The seller that a request is about. */
+function sellerFor({ sellers }: ApiParts, caller: Caller, asked: string | undefined): ApiSeller {
+  const names = [...sellers.keys()];
+  const name = asked ?? caller.sellerId ?? (names.length === 1 ? names[0] : undefined);
+  if (name === undefined) {
+    throw new Refusal(422, 'seller: there are several; name one, or bind the token to one');
+  }
+  const seller = sellers.get(name);
+  const isAllowed = caller.sellerId === null || caller.sellerId === name;
+  if (seller === undefined || !isAllowed) {
+    throw new Refusal(422, 'seller: this token can’t look up codes of that seller');
+  }
+  return seller;
+}
+
+/** Answers questions within what each token and all tokens together may ask of the marketplace. */
+class LookUps {
+  readonly #parts: ApiParts;
+  readonly #requests = new Map<bigint, Allowance>();
+  readonly #calls = new Map<string, Allowance>();
+  readonly #callsOfToken = new Map<string, Allowance>();
+  /** Calls under way. Callers who ask the same thing share one. */
+  readonly #asking = new Map<string, Promise<Answer>>();
+
+  constructor(parts: ApiParts) {
+    this.#parts = parts;
+  }
+
+  /** @throws {Refusal} 429 */
+  admit({ tokenId }: Caller): void {
+    const waitMs = allowance(this.#requests, tokenId, REQUESTS_PER_MINUTE).take();
+    if (waitMs > 0) throw tooMany(waitMs);
+  }
+
+  /** @throws {Refusal} 429 when the marketplace would have to be asked, and may not be */
+  async answer(
+    { code: text, item }: Question,
+    seller: ApiSeller,
+    maxAge: number | undefined,
+    caller: Caller,
+  ): Promise<Answer> {
+    const read = readCode(text);
+    if (!('code' in read)) return noCode(read.fault);
+    const { code } = read;
+    const { db, signal, onAnswer } = this.#parts;
+    const { sellerId } = seller;
+    const age: MaxAge = maxAge === undefined ? DEFAULT_MAX_AGE : { valid: maxAge, invalid: maxAge };
+    const stored = await lookUpStored(db, sellerId, code, age);
+    let lookUp = stored.answer;
+    if (lookUp === null) {
+      const waitMs = this.#mayCall(seller, caller);
+      if (waitMs > 0 && stored.known === null) throw tooMany(waitMs);
+      lookUp =
+        waitMs > 0
+          ? { kind: 'known', known: stored.known as NonNullable<typeof stored.known>, stale: true }
+          : null;
+    }
+    const asked = lookUp === null;
+    if (lookUp !== null) {
+      const answer = answerOf(lookUp, item, Date.now());
+      onAnswer?.(sellerId, answer.verdict, false);
+      return answer;
+    }
+    const key = `${sellerId}\0${code}\0${item}`;
+    const running = this.#asking.get(key);
+    const asking =
+      running ??
+      lookUpNow(seller, code, stored.known, signal).then((now) => answerOf(now, item, Date.now()));
+    if (running === undefined) {
+      this.#asking.set(key, asking);
+      void asking.catch(() => undefined).finally(() => this.#asking.delete(key));
+    }
+    const answer = await asking;
+    onAnswer?.(sellerId, answer.verdict, asked);
+    return answer;
+  }
+
+  /** Answers in order. Codes that may not be asked now are unproven. */
+  async answerMany(
+    questions: readonly Question[],
+    seller: ApiSeller,
+    maxAge: number | undefined,
+    caller: Caller,
+  ): Promise<Answer[]> {
+    const answers: Answer[] = [];
+    const waiting = [...questions.entries()];
+    const lane = async (): Promise<void> => {
+      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+        const [at, question] = next;
+        answers[at] = await this.answer(question, seller, maxAge, caller).catch(
+          (error: unknown) => {
+            if (!(error instanceof Refusal)) throw error;
+            return unproven(error.message, error.retryAfterS);
+          },
+        );
+      }
+    };
+    await Promise.all(Array.from({ length: CONCURRENCY }, lane));
+    return answers;
+  }
+
+  /** @returns 0, or the milliseconds to wait */
+  #mayCall({ sellerId, callsPerMinute }: ApiSeller, { tokenId }: Caller): number {
+    if (callsPerMinute === Infinity) return 0;
+    const own = Math.max(1, callsPerMinute * TOKEN_SHARE);
+    const waitMs = allowance(this.#callsOfToken, `${tokenId} ${sellerId}`, own).take();
+    return waitMs > 0 ? waitMs : allowance(this.#calls, sellerId, callsPerMinute).take();
+  }
+}
+
+function allowance<K>(of: Map<K, Allowance>, key: K, perMinute: number): Allowance {
+  const found = of.get(key) ?? new Allowance(perMinute);
+  of.set(key, found);
+  return found;
+}
+
+function tooMany(waitMs: number): Refusal {
+  const seconds = Math.ceil(waitMs / 1000);
+  return new Refusal(429, `too many requests: ask again in ${seconds} s`, seconds);
+}

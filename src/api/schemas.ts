@@ -1,0 +1,148 @@
+import { z } from 'zod';
+
+/** Most codes of one request. */
+export const MAX_CODES = 100;
+
+const YEAR_S = 366 * 86_400;
+
+const maxAge = z
+  .int()
+  .min(0)
+  .max(YEAR_S)
+  .describe(
+    'Seconds that the last check may be old. 0: ask the marketplace now. Default: 86400 for a valid code, 3600 for an invalid one.',
+  );
+const item = z
+  .int()
+  .positive()
+  .describe('Id of the item that the code should be for; `item_matches` compares it.');
+const code = z.string().min(1).max(1_000).describe('The purchase code as the customer gave it.');
+const seller = z
+  .string()
+  .min(1)
+  .max(100)
+  .describe('Name of the seller. Needed if there are several and the token is not bound to one.');
+
+export const checkRequest = z
+  .strictObject({
+    code,
+    item: item.optional(),
+    max_age: maxAge.optional(),
+    seller: seller.optional(),
+  })
+  .meta({ id: 'CheckRequest' });
+
+export const checkManyRequest = z
+  .strictObject({
+    codes: z
+      .array(z.union([code, z.strictObject({ code, item: item.optional() })]))
+      .min(1)
+      .max(MAX_CODES),
+    max_age: maxAge.optional(),
+    seller: seller.optional(),
+  })
+  .meta({ id: 'CheckManyRequest' });
+
+export const answer = z
+  .object({
+    verdict: z
+      .enum(['valid', 'invalid', 'no_longer_valid', 'pending', 'unproven'])
+      .describe(
+        'valid: the purchase was found. invalid: denied twice, with proof. no_longer_valid: invalid now, valid before. pending: denied once; ask again after `again_after` seconds. unproven: the marketplace gave no answer; treat the code as you would while the marketplace is down.',
+      ),
+    reason: z.string().nullable().describe('Why there is no verdict, for `unproven`.'),
+    again_after: z
+      .int()
+      .nullable()
+      .describe('Seconds after which to ask again, for `pending`, and for `unproven` if known.'),
+    item_id: z.int().nullable(),
+    item_name: z.string().nullable(),
+    item_matches: z
+      .boolean()
+      .nullable()
+      .describe('Whether the purchase is of the `item` asked for; null: not asked, or unknown.'),
+    license_type: z.string().nullable(),
+    purchased_at: z.string().nullable().describe('UTC, ISO 8601.'),
+    support: z.enum(['active', 'expired', 'none']).nullable(),
+    supported_until: z.string().nullable().describe('UTC, ISO 8601.'),
+    checked_at: z.string().nullable().describe('When the verdict was last proven, UTC, ISO 8601.'),
+    age_s: z.int().nullable().describe('Seconds since then.'),
+    stale: z
+      .boolean()
+      .describe('True: older than asked for, because the marketplace gave no answer.'),
+    explanation: z.string().describe('A sentence to show a customer.'),
+  })
+  .meta({ id: 'Answer' });
+
+export type Answer = z.infer<typeof answer>;
+
+export const answers = z
+  .object({ results: z.array(answer).describe('In the order of `codes`.') })
+  .meta({ id: 'Answers' });
+
+export const problem = z
+  .object({ error: z.string().describe('What is wrong, and what to do.') })
+  .meta({ id: 'Problem' });
+
+/** The API as an OpenAPI 3.1 document, made from the schemas. @param version of the program */
+export function openApi(version: string): object {
+  const schemas = { checkRequest, checkManyRequest, answer, answers, problem };
+  const ref = (of: z.ZodType): object => ({ $ref: `#/components/schemas/${of.meta()?.id}` });
+  const json = (of: z.ZodType): object => ({ 'application/json': { schema: ref(of) } });
+  const failures = Object.fromEntries(
+    Object.entries(FAILURES).map(([status, description]) => [
+      status,
+      { description, content: json(problem) },
+    ]),
+  );
+  const post = (summary: string, request: z.ZodType, response: z.ZodType): object => ({
+    post: {
+      summary,
+      security: [{ token: [] }],
+      requestBody: { required: true, content: json(request) },
+      responses: { 200: { description: 'The verdict.', content: json(response) }, ...failures },
+    },
+  });
+  return {
+    openapi: '3.1.0',
+    info: { title: 'seller-mirror: look up purchase codes', version },
+    paths: {
+      '/v1/codes/check': post('Look up one purchase code', checkRequest, answer),
+      '/v1/codes/check-many': post(
+        `Look up to ${MAX_CODES} purchase codes`,
+        checkManyRequest,
+        answers,
+      ),
+      '/v1/health': {
+        get: {
+          summary: 'Whether codes can be looked up',
+          responses: {
+            200: { description: 'Yes.' },
+            503: { description: 'The database does not answer.' },
+          },
+        },
+      },
+    },
+    components: {
+      securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
+      schemas: Object.fromEntries(
+        Object.values(schemas).map((of) => [of.meta()?.id, withoutDialect(z.toJSONSchema(of))]),
+      ),
+    },
+  };
+}
+
+const FAILURES = {
+  400: 'The request can’t be read.',
+  401: 'The token is missing, wrong or revoked.',
+  413: 'The request is too large.',
+  422: 'A field is wrong.',
+  429: 'Too many requests; `Retry-After` says when to ask again.',
+  503: 'Not available right now.',
+};
+
+function withoutDialect(schema: object): object {
+  return Object.fromEntries(
+    Object.entries(schema).filter(([key]) => key !== '$schema' && key !== 'id'),
+  );
+}

@@ -1,0 +1,89 @@
+import type { App } from '../app.js';
+import type { SellerConfig } from '../config/index.js';
+import { isLoopback } from '../domain/address.js';
+import type { Log } from '../domain/log.js';
+import type { Queues } from '../service/queue/queues.js';
+import { LIMITS, serve, type WebServer } from '../service/listen.js';
+import { ensureSeller } from '../store/sellers.js';
+import { apiApp, type ApiParts, type ApiSeller } from './app.js';
+
+const API = { name: 'the look-up API', setting: 'API_LISTEN' };
+
+const API_LIMITS = {
+  ...LIMITS,
+  /** Programs keep their connections open. */
+  connections: 512,
+  keepAliveMs: 60_000,
+  idleMs: 75_000,
+};
+
+/**
+ * Serves the look-up API at `API_LISTEN`.
+ * @returns null when it is off
+ * @throws {ListenError} when it can't listen on the address
+ */
+export async function startApi(
+  app: App,
+  queues: Queues,
+  log: Log,
+  onAnswer?: ApiParts['onAnswer'],
+): Promise<WebServer | null> {
+  const { config, db, signal } = app;
+  const { listen, share } = config.api;
+  if (listen === null) return null;
+  if (!isLoopback(listen.host)) {
+    log.warn(
+      'the look-up API is open to other machines without TLS: put a proxy with TLS in front of it',
+    );
+  }
+  const ended = new AbortController();
+  const open = await Promise.all(
+    config.sellers.map((seller) => openSeller(app, queues, seller, share, ended.signal)),
+  );
+  const parts: ApiParts = {
+    db,
+    sellers: new Map(open.map(({ seller }) => [seller.sellerId, seller])),
+    log,
+    signal: AbortSignal.any([signal, ended.signal]),
+    ...(onAnswer === undefined ? {} : { onAnswer }),
+  };
+  const server = await serve(() => apiApp(parts), listen, API, API_LIMITS, log);
+  return {
+    url: server.url,
+    async close() {
+      await server.close();
+      ended.abort(new Error('the API is closed'));
+      await Promise.all(open.map(({ closed }) => closed));
+    },
+  };
+}
+
+/** Opens a client of the seller's marketplace, until the signal. */
+async function openSeller(
+  app: App,
+  queues: Queues,
+  { name, requestsPerMinute }: SellerConfig,
+  share: number,
+  signal: AbortSignal,
+): Promise<{ readonly seller: ApiSeller; readonly closed: Promise<void> }> {
+  const config = app.config.sellers.find((seller) => seller.name === name) as SellerConfig;
+  return new Promise((resolve, reject) => {
+    const closed = app.withMarketplace(config, {}, async (deps) => {
+      const { db, sellerId, marketplace, callCount } = deps;
+      await ensureSeller(db, sellerId, marketplace.host);
+      const seller: ApiSeller = {
+        db,
+        sellerId,
+        marketplace,
+        callCount,
+        callsPerMinute: requestsPerMinute === 0 ? Infinity : requestsPerMinute * share,
+        confirm: async (auditId) => void (await queues.addAudit(sellerId, auditId)),
+      };
+      resolve({ seller, closed });
+      await new Promise<void>((done) =>
+        signal.addEventListener('abort', () => done(), { once: true }),
+      );
+    });
+    closed.catch(reject);
+  });
+}

@@ -1,0 +1,89 @@
+import { InvalidArgumentError, type Command } from 'commander';
+import { createToken, listTokens, revokeToken } from '../../api/tokens-store.js';
+import type { App } from '../../app.js';
+import { print, printList, printNote } from '../console.js';
+import { usageError } from '../errors.js';
+import { appAction } from '../execute.js';
+import { describeCommand, type CommonOptions } from '../options.js';
+import { table } from '../output/table.js';
+import { momentCell } from '../output/text.js';
+
+/** `tokens [list|add|revoke]`: manages the programs that may look up codes. */
+export function add(program: Command): void {
+  const tokens = describeCommand(program.command('tokens'), {
+    about:
+      'Manages the tokens of programs that look up purchase codes over HTTP (API_LISTEN, docs/lookup.md).',
+    examples: ['seller-mirror tokens add helpdesk', 'seller-mirror tokens revoke helpdesk'],
+  });
+  describeCommand(tokens.command('list', { isDefault: true }), {
+    summary: 'list the tokens, and when each was last used',
+    examples: ['seller-mirror tokens list'],
+    options: ['json'],
+  }).action(appAction('store', list));
+  const named = (name: string, about: string): Command =>
+    tokens.command(name).argument('<name>', about, tokenName);
+  describeCommand(named('add', 'of the program: letters, digits and . _ -'), {
+    summary: 'make a token, and print it once',
+    about: 'Makes a token and prints it. Only its hash is stored, so it can’t be shown again.',
+    examples: ['seller-mirror tokens add helpdesk', 'seller-mirror tokens add shop --seller main'],
+  })
+    .option('--seller <name>', 'the only seller whose codes it may look up')
+    .action(appAction('sellers', addToken));
+  describeCommand(named('revoke', 'of the program'), {
+    summary: 'make a token useless',
+    examples: ['seller-mirror tokens revoke helpdesk'],
+  }).action(appAction('store', revoke));
+}
+
+function tokenName(name: string): string {
+  if (/^[\w.-]{1,63}$/.test(name)) return name;
+  throw new InvalidArgumentError('a name has 1 to 63 letters, digits and . _ -');
+}
+
+async function list({ db }: App, options: CommonOptions): Promise<void> {
+  const tokens = await listTokens(db);
+  const none = 'There is no token. `seller-mirror tokens add NAME` makes one.\n';
+  await printList(options, tokens, none, (look) =>
+    table(
+      tokens,
+      [
+        { header: 'name', value: ({ name }) => name },
+        { header: 'seller', value: ({ sellerId }) => sellerId ?? 'all' },
+        { header: 'since', value: ({ createdAt }) => momentCell(createdAt, new Date(), look) },
+        {
+          header: 'last used',
+          value: ({ lastUsedAt }) =>
+            lastUsedAt === null ? 'never' : momentCell(lastUsedAt, new Date(), look),
+        },
+      ],
+      look,
+    ),
+  );
+}
+
+async function addToken(
+  { config, db }: App,
+  name: string,
+  { seller }: { readonly seller?: string },
+): Promise<void> {
+  const names = config.sellers.map((one) => one.name);
+  if (seller !== undefined && !names.includes(seller)) {
+    throw usageError(`there is no seller "${seller}"`, `the sellers are ${names.join(', ')}`);
+  }
+  const token = await createToken(db, name, seller ?? null);
+  if (token === null) {
+    throw usageError(
+      `there is already a token "${name}"`,
+      'revoke it first, or choose another name',
+    );
+  }
+  printNote(`The token of ${name}. It is not shown again:\n`);
+  await print(`${token}\n`);
+}
+
+async function revoke({ db }: App, name: string): Promise<void> {
+  if (!(await revokeToken(db, name))) {
+    throw usageError(`there is no token "${name}"`, '`seller-mirror tokens` lists them');
+  }
+  await print(`the token of ${name} is revoked\n`);
+}

@@ -1,0 +1,109 @@
+import { inTransaction, type Db } from '../store/db.js';
+import { KNOWN } from './columns.js';
+import type { KnownCode } from './known-code.js';
+
+/** `source` of the audits that hold codes looked up one at a time. */
+export const LOOK_UP_SOURCE = 'look-ups';
+
+/** What is known about a code that somebody looks up. */
+export interface LookedUp {
+  /** Null if it was never proven to be valid or invalid. */
+  readonly known: KnownCode | null;
+  /** When it was denied and now waits for a second denial, milliseconds since 1970; null: it does not wait. */
+  readonly deniedAt: number | null;
+}
+
+/** A code's place in the look-ups of the day. */
+export interface LookUpPlace {
+  readonly auditId: bigint;
+  readonly position: number;
+}
+
+const READ = {
+  name: 'look-up-read',
+  text: `
+  SELECT ${KNOWN} AS known,
+         (SELECT floor(extract(epoch FROM max(c.denied_at)) * 1000)::float8
+            FROM mirror.audits a JOIN mirror.audit_codes c USING (audit_id)
+           WHERE a.seller_id = $1 AND a.state = 'running' AND a.source = '${LOOK_UP_SOURCE}'
+             AND c.code_id = p.code_id AND c.verdict IS NULL) AS "deniedAt"
+    FROM mirror.purchase_codes p WHERE p.seller_id = $1 AND p.code = $2`,
+};
+
+/** Reads what is known about a code, without a call. */
+export async function readLookUp({ pool }: Db, sellerId: string, code: string): Promise<LookedUp> {
+  const { rows } = await pool.query<LookedUp>(READ, [sellerId, code]);
+  return rows[0] ?? { known: null, deniedAt: null };
+}
+
+/**
+ * Adds a code to the seller's look-ups of today, an audit that runs while any of its codes has no verdict. So a
+ * restart loses nothing, and the denied codes of all callers share proven windows. A code that waits for its verdict
+ * keeps its place.
+ */
+export async function enterLookUp(db: Db, sellerId: string, code: string): Promise<LookUpPlace> {
+  return inTransaction(db, async (client) => {
+    // The lock of lists: two lists, or a list and a look-up, must not add the same new code.
+    await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [
+      `seller-mirror/codes/${sellerId}`,
+    ]);
+    const audits = await client.query<{ auditId: bigint; codes: number }>(
+      `SELECT audit_id AS "auditId", codes FROM mirror.audits
+        WHERE seller_id = $1 AND source = '${LOOK_UP_SOURCE}'
+          AND created_at >= date_trunc('day', now()) AND state IN ('running', 'finished')
+        ORDER BY audit_id DESC LIMIT 1 FOR UPDATE`,
+      [sellerId],
+    );
+    const { auditId, codes } = audits.rows[0] ?? (await beginLookUps(client, sellerId));
+    const found = await client.query<{ codeId: bigint }>(
+      `WITH added AS (
+         INSERT INTO mirror.purchase_codes (seller_id, code) VALUES ($1, $2)
+         ON CONFLICT (seller_id, code) DO NOTHING RETURNING code_id
+       )
+       SELECT code_id AS "codeId" FROM added
+       UNION ALL SELECT code_id FROM mirror.purchase_codes WHERE seller_id = $1 AND code = $2 LIMIT 1`,
+      [sellerId, code],
+    );
+    const codeId = found.rows[0]?.codeId;
+    const waiting = await client.query<{ position: number }>(
+      `SELECT position FROM mirror.audit_codes
+        WHERE audit_id = $1 AND code_id = $2 AND verdict IS NULL AND position >= 0`,
+      [auditId, codeId],
+    );
+    const [first] = waiting.rows;
+    if (first !== undefined) return { auditId, position: first.position };
+    await client.query(
+      `WITH entry AS (
+         INSERT INTO mirror.audit_entries (audit_id, entry, seller_id, line, position, columns)
+         VALUES ($1, $4::int + 1, $2, $4::int + 1, $4, ARRAY[$5])
+       ), code AS (
+         INSERT INTO mirror.audit_codes (audit_id, position, seller_id, code_id, reused)
+         VALUES ($1, $4, $2, $3, false)
+       )
+       UPDATE mirror.audits
+          SET lines = lines + 1, codes = codes + 1, pending = pending + 1,
+              state = 'running', finished_at = NULL
+        WHERE audit_id = $1`,
+      [auditId, sellerId, codeId, codes, code],
+    );
+    return { auditId, position: codes };
+  });
+}
+
+interface Queryable {
+  query(text: string, values: readonly unknown[]): Promise<{ rows: unknown[] }>;
+}
+
+async function beginLookUps(
+  client: Queryable,
+  sellerId: string,
+): Promise<{ auditId: bigint; codes: number }> {
+  const { rows } = await client.query(
+    `INSERT INTO mirror.audits (seller_id, state, source, layout, columns, lines, rejected, codes,
+                                reused, valid, invalid, unproven, pending)
+     VALUES ($1, 'running', '${LOOK_UP_SOURCE}', '{}', ARRAY['code'], 0, 0, 0, 0, 0, 0, 0, 0)
+     RETURNING audit_id AS "auditId", codes`,
+    [sellerId],
+  );
+  return rows[0] as { auditId: bigint; codes: number };
+}

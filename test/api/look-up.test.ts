@@ -1,0 +1,271 @@
+import { expect, it } from 'vitest';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { apiApp, type ApiSeller } from '../../src/api/app.js';
+import { createToken, revokeToken } from '../../src/api/tokens-store.js';
+import { answer, openApi, type Answer } from '../../src/api/schemas.js';
+import { silentLog } from '../../src/domain/log.js';
+import { ensureSeller } from '../../src/store/sellers.js';
+import {
+  auditDeps,
+  intercepted,
+  invalidCodes,
+  openShop,
+  type Shop,
+  workThrough,
+} from '../codes/support.js';
+import { never, useMirror } from '../support/mirror.js';
+
+const mirror = useMirror();
+
+interface Api {
+  readonly token: string;
+  readonly confirmed: bigint[];
+  ask(body: object, token?: string): Promise<Answer>;
+  send(path: string, init?: RequestInit): Promise<Response>;
+}
+
+/** The API on a test's database, called without a socket. */
+async function openLookUps(shop: Shop, options: Partial<ApiSeller> = {}): Promise<Api> {
+  const { db } = mirror();
+  await ensureSeller(db, 'main', shop.marketplace.host);
+  const confirmed: bigint[] = [];
+  const seller: ApiSeller = {
+    db,
+    sellerId: 'main',
+    marketplace: shop.marketplace,
+    callCount: () => shop.sim.requestCount,
+    callsPerMinute: Infinity,
+    confirm: (auditId) => {
+      confirmed.push(auditId);
+      return Promise.resolve();
+    },
+    ...options,
+  };
+  const app = apiApp({ db, sellers: new Map([['main', seller]]), log: silentLog, signal: never });
+  const token = (await createToken(db, 'desk', null)) ?? '';
+  const send = async (path: string, init: RequestInit = {}): Promise<Response> =>
+    app.request(path, init);
+  const post = (path: string, body: unknown, as: string): Promise<Response> =>
+    send(path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${as}`, 'content-type': 'application/json' },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+    });
+  return {
+    token,
+    confirmed,
+    send,
+    async ask(body, as = token) {
+      const path = 'codes' in body ? '/v1/codes/check-many' : '/v1/codes/check';
+      const response = await post(path, body, as);
+      if (response.status !== 200) {
+        throw Object.assign(new Error(await response.text()), { response });
+      }
+      return (await response.json()) as Answer;
+    },
+  };
+}
+
+const statusOf = async (asked: Promise<unknown>): Promise<number | null> =>
+  asked.then(
+    () => 200,
+    (error: { response?: Response }) => error.response?.status ?? null,
+  );
+
+it('answers a valid code with one call, and the next time without any', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const code = shop.purchases.codeAt(0);
+  const first = await api.ask({ code });
+  expect(first).toMatchObject({ verdict: 'valid', stale: false, item_matches: null });
+  expect(first.item_id).toBeTypeOf('number');
+  expect(first.explanation).toMatch(/^This code is valid for /);
+  expect(shop.sim.requestCount).toBe(1);
+  expect(await api.ask({ code: `  ${code}\n`, item: first.item_id })).toMatchObject({
+    verdict: 'valid',
+    item_matches: true,
+  });
+  expect((await api.ask({ code, item: 999_999 })).item_matches).toBe(false);
+  expect(shop.sim.requestCount).toBe(1);
+  await api.ask({ code, max_age: 0 });
+  expect(shop.sim.requestCount).toBe(2);
+});
+
+it('never calls a code invalid at once: a denied code is pending until a second denial is proven', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const [code = '', other = ''] = invalidCodes(2);
+  const pending = await api.ask({ code });
+  expect(pending).toMatchObject({ verdict: 'pending', again_after: 65 });
+  expect(await api.ask({ code: other })).toMatchObject({ verdict: 'pending' });
+  // Both are in one audit, so that they share a window.
+  expect(new Set(api.confirmed).size).toBe(1);
+  const calls = shop.sim.requestCount;
+  expect(await api.ask({ code })).toMatchObject({ verdict: 'pending' });
+  expect(shop.sim.requestCount).toBe(calls);
+  const [auditId = 0n] = api.confirmed;
+  await workThrough(auditDeps(mirror(), shop.marketplace), [auditId]);
+  const known = await api.ask({ code });
+  expect(known).toMatchObject({ verdict: 'invalid', stale: false });
+  expect(await api.ask({ code: other })).toMatchObject({ verdict: 'invalid' });
+  // Asked again later, an invalid code costs one call and stays invalid.
+  expect(await api.ask({ code, max_age: 0 })).toMatchObject({ verdict: 'invalid' });
+});
+
+it('says that a code is no longer valid once that is proven', async () => {
+  const shop = await openShop();
+  const code = shop.purchases.codeAt(7);
+  const api = await openLookUps(shop);
+  await api.ask({ code });
+  const denying = intercepted(shop, {
+    validate: (asked, options) =>
+      shop.marketplace.validate(asked === code ? 'never-sold' : asked, options),
+  });
+  const later = await openApiAgain(denying);
+  await api.ask({ code: shop.purchases.codeAt(8) });
+  expect(await later.ask({ code, max_age: 0 })).toMatchObject({ verdict: 'pending' });
+  await workThrough(auditDeps(mirror(), denying.marketplace), [later.confirmed[0] ?? 0n]);
+  const gone = await later.ask({ code });
+  expect(gone).toMatchObject({ verdict: 'no_longer_valid' });
+  expect(gone.explanation).not.toMatch(/^The purchase was refunded/);
+});
+
+async function openApiAgain(shop: Shop): Promise<Api> {
+  await revokeToken(mirror().db, 'desk');
+  return openLookUps(shop);
+}
+
+it('answers with the last verdict, marked as stale, while the marketplace is down', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const code = shop.purchases.codeAt(1);
+  await api.ask({ code });
+  const down = intercepted(shop, {
+    validate: () =>
+      Promise.resolve({
+        kind: 'unavailable',
+        httpStatus: 503,
+        reason: 'server-error',
+        detail: 'down',
+        retryAt: null,
+      }),
+  });
+  const later = await openApiAgain(down);
+  expect(await later.ask({ code, max_age: 0 })).toMatchObject({ verdict: 'valid', stale: true });
+  expect(await later.ask({ code: shop.purchases.codeAt(2) })).toMatchObject({
+    verdict: 'unproven',
+    stale: false,
+    reason: 'the marketplace was not available',
+  });
+});
+
+it('lets no caller in without a token that is stored, and forgets a revoked one', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const code = shop.purchases.codeAt(3);
+  expect(await statusOf(api.ask({ code }, 'smt_wrong'))).toBe(401);
+  expect(await statusOf(api.ask({ code }, ''))).toBe(401);
+  expect(shop.sim.requestCount).toBe(0);
+  const [stored] = await mirror().rows('SELECT * FROM mirror.api_tokens');
+  expect(JSON.stringify(stored)).not.toContain(api.token);
+  await revokeToken(mirror().db, 'desk');
+  expect(await statusOf(api.ask({ code }))).toBe(401);
+});
+
+it('keeps a token that is bound to a seller away from other sellers', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const bound = (await createToken(mirror().db, 'bound', 'other')) ?? '';
+  const code = shop.purchases.codeAt(3);
+  expect(await statusOf(api.ask({ code }, bound))).toBe(422);
+  expect(await statusOf(api.ask({ code, seller: 'main' }, bound))).toBe(422);
+});
+
+it('refuses unknown codes beyond the share of the budget, and still answers known ones', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop, { callsPerMinute: 4 });
+  const known = shop.purchases.codeAt(0);
+  await api.ask({ code: known });
+  const statuses: (number | null)[] = [];
+  for (const code of invalidCodes(6)) statuses.push(await statusOf(api.ask({ code })));
+  expect(statuses).toContain(429);
+  expect(shop.sim.requestCount).toBeLessThan(4);
+  expect(await api.ask({ code: known })).toMatchObject({ verdict: 'valid', stale: false });
+  expect(await api.ask({ code: known, max_age: 0 })).toMatchObject({
+    verdict: 'valid',
+    stale: true,
+  });
+  const { results } = (await api.ask({
+    codes: [known, { code: invalidCodes(9).at(-1) ?? '' }],
+  })) as unknown as { results: Answer[] };
+  expect(results.map(({ verdict }) => verdict)).toEqual(['valid', 'unproven']);
+});
+
+it('asks once for callers who ask the same thing at the same time', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const code = shop.purchases.codeAt(5);
+  const answers = await Promise.all(Array.from({ length: 50 }, () => api.ask({ code })));
+  expect(new Set(answers.map(({ verdict }) => verdict))).toEqual(new Set(['valid']));
+  expect(shop.sim.requestCount).toBe(1);
+});
+
+it('explains a code that can’t be one in place of asking for it', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const hidden = `${shop.purchases.codeAt(0).slice(0, 8)}\u200B${shop.purchases.codeAt(0).slice(8)}`;
+  const asked = await api.ask({ code: hidden });
+  expect(asked).toMatchObject({ verdict: 'unproven' });
+  expect(asked.reason).toMatch(/zero width space/i);
+  expect(shop.sim.requestCount).toBe(0);
+});
+
+it.each([
+  ['a body that is no JSON', 'nonsense', 400],
+  ['a field that does not exist', { code: 'x', itemid: 5 }, 422],
+  ['no code', {}, 422],
+  ['an item that is no number', { code: 'x', item: 'x' }, 422],
+  ['a body above 4 kB', { code: 'x', seller: 'y'.repeat(5_000) }, 413],
+])('refuses %s', async (_, body, status) => {
+  const api = await openLookUps(await openShop());
+  const response = await api.send('/v1/codes/check', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${api.token}`, 'content-type': 'application/json' },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+  expect(response.status).toBe(status);
+  expect(((await response.json()) as { error: string }).error).not.toBe('');
+});
+
+it('keeps codes out of addresses: only POST is taken', async () => {
+  const api = await openLookUps(await openShop());
+  const response = await api.send('/v1/codes/check?code=x', {
+    headers: { authorization: `Bearer ${api.token}` },
+  });
+  expect(response.status).toBe(405);
+});
+
+it('describes itself as OpenAPI 3.1, and answers as described', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const response = await api.send('/openapi.json');
+  const document = (await response.json()) as ReturnType<typeof openApi> & {
+    components: { schemas: Record<string, object> };
+  };
+  expect(document).toMatchObject({ openapi: '3.1.0' });
+  const validate = new Ajv2020({ strict: false }).compile(
+    document.components.schemas['Answer'] ?? {},
+  );
+  const [denied = ''] = invalidCodes(1);
+  for (const code of [shop.purchases.codeAt(0), denied]) {
+    const given = await api.ask({ code });
+    expect(validate(given), JSON.stringify(validate.errors)).toBe(true);
+    expect(answer.safeParse(given).success).toBe(true);
+  }
+});
+
+it('says whether it can work', async () => {
+  const api = await openLookUps(await openShop());
+  const response = await api.send('/v1/health');
+  expect([response.status, await response.json()]).toEqual([200, { status: 'ok' }]);
+});

@@ -186,22 +186,26 @@ describe('docker-compose.yml', () => {
       DASHBOARD_TLS_CERT_FILE: 'Caddy has the certificate',
       DASHBOARD_TLS_KEY_FILE: 'Caddy has the key',
     };
-    const ofDashboard = ['DASHBOARD_LISTEN', 'DASHBOARD_BEHIND_PROXY'];
+    const ofOne = {
+      dashboard: ['DASHBOARD_LISTEN', 'DASHBOARD_BEHIND_PROXY'],
+      api: ['API_LISTEN'],
+    };
     const expected = settings.filter(
       (name) => !secretSettings.includes(name) && !(name in exceptions),
     );
-    for (const name of ['scheduler', 'worker', 'dashboard']) {
+    for (const name of ['scheduler', 'worker', 'dashboard', 'api']) {
       const given = Object.keys(serviceOf(name).environment ?? {});
-      const own = expected.filter((one) => name === 'dashboard' || !ofDashboard.includes(one));
+      const ofOthers = Object.entries(ofOne).flatMap(([of, names]) => (of === name ? [] : names));
+      const own = expected.filter((one) => !ofOthers.includes(one));
       expect(new Set(given)).toEqual(new Set(own));
     }
     expect(Object.keys(serviceOf('migrate').environment ?? {})).toEqual(['DATABASE_URL_FILE']);
   });
 
-  it('uses variables that are settings, and four of its own', () => {
+  it('uses variables that are settings, and five of its own', () => {
     const own = variablesIn(text).filter((name) => !settings.includes(name));
     expect(new Set(own)).toEqual(
-      new Set(['HEALTH_HOST', 'POSTGRES_PORT', 'DASHBOARD_ADDRESS', 'FEEDS_FOLDER']),
+      new Set(['HEALTH_HOST', 'POSTGRES_PORT', 'DASHBOARD_ADDRESS', 'API_ADDRESS', 'FEEDS_FOLDER']),
     );
   });
 });

@@ -55,7 +55,7 @@ interface Question {
 /** A request that gets no verdict. */
 class Refusal extends Error {
   constructor(
-    readonly status: 400 | 401 | 413 | 422 | 429,
+    readonly status: 400 | 401 | 405 | 413 | 422 | 429,
     message: string,
     readonly retryAfterS: number | null = null,
   ) {
@@ -83,7 +83,7 @@ export function apiApp(parts: ApiParts): Hono<ApiEnv> {
   });
   app.get('/openapi.json', (c) => c.json(openApi(VERSION)));
   app.use('/v1/codes/*', async (c, next) => {
-    if (c.req.method !== 'POST') return problem(c, 405, 'send a POST request');
+    if (c.req.method !== 'POST') throw new Refusal(405, 'send a POST request');
     c.set('caller', await authenticate(c, callers));
     lookUps.admit(c.var.caller);
     return next();

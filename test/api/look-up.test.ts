@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { apiApp, type ApiSeller } from '../../src/api/app.js';
 import { createToken, revokeToken } from '../../src/api/tokens-store.js';
-import { answer, openApi, type Answer } from '../../src/api/schemas.js';
+import { answer, type openApi, type Answer } from '../../src/api/schemas.js';
 import { silentLog } from '../../src/domain/log.js';
 import { ensureSeller } from '../../src/catalogue/sellers.js';
 import {
@@ -69,7 +69,7 @@ async function openLookUps(shop: Shop, options: Partial<ApiSeller> = {}): Promis
 const statusOf = async (asked: Promise<unknown>): Promise<number | null> =>
   asked.then(
     () => 200,
-    (error: { response?: Response }) => error.response?.status ?? null,
+    (error: unknown) => (error as { response?: Response }).response?.status ?? null,
   );
 
 it('answers a valid code with one call, and the next time without any', async () => {

@@ -126,7 +126,10 @@ export function openApi(version: string): object {
     components: {
       securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
       schemas: Object.fromEntries(
-        Object.values(schemas).map((of): [string, object] => [of.meta()?.id ?? '', withoutDialect(z.toJSONSchema(of))]),
+        Object.values(schemas).map((of): [string, object] => [
+          of.meta()?.id ?? '',
+          withoutDialect(z.toJSONSchema(of)),
+        ]),
       ),
     },
   };

@@ -92,7 +92,9 @@ export async function serve(
     const service = startService(app, queues, roles, log, metrics);
     opened.push({ close: () => service.stop() });
     const dashboard = roles.dashboard ? await openDashboard(app, queues) : null;
-    const api = roles.api ? await startApi(app, queues, log, (...given) => metrics.onAnswer(...given)) : null;
+    const api = roles.api
+      ? await startApi(app, queues, log, (...given) => metrics.onAnswer(...given))
+      : null;
     if (api !== null) opened.push(api);
     // Started after the service, so stopped before it: a worker that takes no new jobs must not look alive.
     const dashboardUrl = dashboard?.url ?? null;

@@ -93,7 +93,9 @@ export async function serve(
     opened.push({ close: () => service.stop() });
     const dashboard = roles.dashboard ? await openDashboard(app, queues) : null;
     const api = roles.api
-      ? await startApi(app, queues, log, (...given) => metrics.onAnswer(...given))
+      ? await startApi(app, queues, log, (seller, verdict, asked) => {
+          metrics.onAnswer(seller, verdict, asked);
+        })
       : null;
     if (api !== null) opened.push(api);
     // Started after the service, so stopped before it: a worker that takes no new jobs must not look alive.

@@ -90,7 +90,8 @@ function spellingsOf(character: string): string {
   ].map((text) => text.replaceAll(/[^a-z0-9]/gi, (one) => `\\u${hex(one.charCodeAt(0), 4)}`));
   const encoded = entities.filter((name) => name !== undefined).map((name) => `&${name};`);
   // Longer spellings first, since some begin with the character itself.
-  return `(?:${[...encoded, ...plain.toReversed()].join('|')})`;
+  // Each spelling once: with two equal ones, a long text that nearly matches would be tried in 2^n ways.
+  return `(?:${[...new Set([...encoded, ...plain.toReversed()])].join('|')})`;
 }
 
 /** Characters. Shorter secrets are masked only if they fill a cell: a code may contain them by chance. */

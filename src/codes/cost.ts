@@ -39,10 +39,10 @@ export function auditCost(
   now: number,
 ): AuditCost {
   const spacingMs = requestsPerMinute === 0 ? 0 : 60_000 / requestsPerMinute;
-  const callsPerDenied = 1 + CALLS_PER_PROOF / checksPerWindow(spacingMs);
+  const perWindow = checksPerWindow(spacingMs);
+  const callsPerDenied = 1 + CALLS_PER_PROOF / perWindow;
   const sweepProofs = toCheck < 100 ? 0 : CALLS_PER_PROOF * Math.ceil(toCheck / PIECE);
-  const windowProofs =
-    denied === 0 ? 0 : Math.ceil(denied * (callsPerDenied - 1)) + CALLS_PER_PROOF;
+  const windowProofs = denied === 0 ? 0 : CALLS_PER_PROOF * (Math.ceil(denied / perWindow) + 1);
   const proofCalls = sweepProofs + windowProofs;
   const calls = toCheck + denied + proofCalls;
   // The first call does not wait.

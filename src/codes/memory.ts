@@ -1,12 +1,14 @@
 import { MAX_WINDOW_CHECKS } from '../marketplace/proven-window.js';
 import type { GoodProof } from '../marketplace/prove-key.js';
 import { Canaries } from './canaries.js';
-import type { DeniedCode } from './ledger.js';
+import type { CodeResult, DeniedCode } from './ledger.js';
 import { pauseBeforeConfirm } from './rules.js';
 
 /** What a process remembers of a list between two pieces of work. Without it, work goes on, only slower. */
 export class WorkMemory {
   readonly canaries = new Canaries();
+  /** Purchases found since account details last showed the seller's account; not recorded yet. */
+  readonly found: CodeResult[] = [];
   hasKnownValid = false;
   /** User name of the account that the key opened. */
   account: string | null = null;

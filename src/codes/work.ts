@@ -5,6 +5,7 @@ import {
   MAX_WINDOW_CHECKS,
   provenWindow,
   type ProvenWindow,
+  type WindowFault,
 } from '../marketplace/proven-window.js';
 import {
   proveKey,
@@ -109,6 +110,8 @@ const AFTER_BREAK_MS = 15 * SECOND_MS;
 const AFTER_OUTAGE_MS = 3 * MINUTE_MS;
 /** Times that all known valid codes may be denied before the denied codes are given up. */
 const MAX_LOST_CANARIES = 5;
+/** Purchases found between two looks at account details: with another account's key, they would be another seller's. */
+const FOUND_PER_LOOK = 100;
 /** Codes swept although every known valid code was denied: one of them may turn out valid. */
 const CODES_WITHOUT_CANARY = 100;
 
@@ -190,6 +193,11 @@ async function sweep(work: Work): Promise<PieceEnd | null> {
   const beganAt = performance.now();
   let codes: readonly OpenCode[] = [];
   try {
+    // From a piece that the server's pause ended.
+    if (memory.found.length > 0) {
+      const end = await sweeper.recordFound();
+      if (end !== null) return end;
+    }
     for (let swept = 0; ; swept += codes.length) {
       if (swept >= PIECE_CODES && performance.now() - beganAt >= PIECE_MS) return { kind: 'more' };
       codes = await ledger.open(memory.after, batch);
@@ -211,6 +219,7 @@ class Sweeper {
   #next = 0;
   #end: PieceEnd | null = null;
   #guarding: Promise<GoodProof | null> | null = null;
+  #recording: Promise<void> = Promise.resolve();
   #denialsInRow = 0;
   /** The guard proves the key at this many denials in a row; the next time after twice as many more. */
   #guardAt = FIRST_GUARD;
@@ -242,6 +251,9 @@ class Sweeper {
     const failed = ends.find((end) => end.status === 'rejected');
     if (failed !== undefined) throw failed.reason;
     if (this.#end === null) await this.#recordSilent();
+    // While the server wants a pause, what was found waits in memory.
+    if (this.#end === null || this.#end.kind === 'closed') await this.recordFound();
+    else await this.#recording;
     memory.after = codes[this.#next - 1]?.position ?? memory.after;
     return this.#end;
   }
@@ -279,7 +291,12 @@ class Sweeper {
         this.#denialsInRow = 0;
         this.#guardAt = this.#guardStep = FIRST_GUARD;
         memory.canaries.found(code);
-        return this.#writer.add({ position, code, check, verdict: 'valid' });
+        if (this.#work.isBrief === true) {
+          return this.#writer.add({ position, code, check, verdict: 'valid' });
+        }
+        memory.found.push({ position, code, check, verdict: 'valid' });
+        if (memory.found.length >= FOUND_PER_LOOK) void this.recordFound().catch(() => undefined);
+        return;
       case 'denied': {
         this.#hasAnswers = true;
         memory.noteDenial(false);
@@ -307,6 +324,42 @@ class Sweeper {
     }
   }
 
+  /**
+   * Records the purchases that were found, once account details show that the key still opens the seller's account.
+   * Otherwise their codes stay open.
+   * @returns why the sweep must end; null: it may go on
+   */
+  recordFound(): Promise<PieceEnd | null> {
+    const found = this.#work.memory.found.splice(0);
+    this.#recording = this.#recording.then(() => this.#recordProven(found));
+    return this.#recording.then(() => this.#end);
+  }
+
+  async #recordProven(found: readonly CodeResult[]): Promise<void> {
+    if (found.length === 0) return;
+    const { memory } = this.#work;
+    const { account } = this.#holder;
+    const holder: KeyHolder = { account, nextWitness: () => null };
+    const proof = await this.#proveAgain(holder);
+    if (proof.isGood) {
+      memory.account ??= proof.account;
+      for (const result of found) await this.#writer.add(result);
+      return;
+    }
+    for (const { code } of found) memory.canaries.drop(code);
+    this.#end ??= endByProof(proof, this.#hasAnswers);
+  }
+
+  /** Proves the key, and once more if it was bad. */
+  async #proveAgain(holder: KeyHolder): Promise<KeyProof> {
+    const { market, signal, proveAgainAfterMs = PROVE_AGAIN_AFTER_MS } = this.#work;
+    const options = callOptions(this.#work);
+    const proof = await proveKey(market, holder, options);
+    if (proof.isGood || !isKeyFault(proof)) return proof;
+    await sleep(proveAgainAfterMs, undefined, { signal });
+    return proveKey(market, holder, options);
+  }
+
   async #recordSilent(): Promise<void> {
     for (const result of this.#silent.splice(0)) await this.#writer.add(result);
   }
@@ -324,15 +377,10 @@ class Sweeper {
   }
 
   async #prove(): Promise<GoodProof | null> {
-    const { market, memory, signal } = this.#work;
-    const options = callOptions(this.#work);
+    const { memory } = this.#work;
     this.#guardStep = nextGuard(this.#guardStep);
     this.#guardAt = this.#denialsInRow + this.#guardStep;
-    let proof: KeyProof = await proveKey(market, this.#holder, options);
-    if (!proof.isGood && isKeyFault(proof)) {
-      await sleep(this.#work.proveAgainAfterMs ?? PROVE_AGAIN_AFTER_MS, undefined, { signal });
-      proof = await proveKey(market, this.#holder, options);
-    }
+    const proof = await this.#proveAgain(this.#holder);
     if (proof.isGood) {
       memory.account ??= proof.account;
       return proof;
@@ -487,6 +535,8 @@ function resultsOf(
     const check = checkOf(code, reply, at, proven);
     switch (check.outcome) {
       case 'found':
+        // Another account's purchase says nothing about the seller's.
+        if (isAnotherAccount(fault)) return [];
         memory.canaries.found(code);
         return [{ position, code, check, verdict: 'valid' }];
       case 'denied':
@@ -501,6 +551,10 @@ function resultsOf(
         return isOutage && fault?.kind !== 'doubt' ? [] : [unanswered(denied, check)];
     }
   });
+}
+
+function isAnotherAccount(fault: WindowFault | null): boolean {
+  return fault?.kind === 'proof' && fault.proof.reason === 'another-account';
 }
 
 /** Decides how to go on after a window. @returns null: with the next one */

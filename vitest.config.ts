@@ -25,7 +25,7 @@ export default defineConfig({
       // No tests: makes the pictures of the docs. `npm run pictures`
       project({ name: 'pictures', include: ['test/dashboard/pictures.ts'], testTimeout: 600_000 }),
     ],
-    coverage: { include: ['src/**/*.ts'], exclude: ['src/store/generated/**'] },
+    coverage: { include: ['src/**/*.ts'], exclude: ['src/db/generated/**'] },
   },
 });
 

@@ -6,13 +6,13 @@ import { newToken, tokenHash } from '#product/dashboard/security.js';
 import { LiveProgress } from '#product/dashboard/live.js';
 import { silentLog } from '#product/domain/log.js';
 import { openQueues } from '#product/service/queue/queues.js';
-import { openMirror } from '#product/store/mirror.js';
+import { openMirror } from '#product/db/mirror.js';
 import { withFilledStore } from './reporting.js';
-import { openDb, type Db } from '#product/store/db.js';
-import { readRunning } from '#product/catalogue/overview.js';
-import { addLoginLink } from '#product/store/access.js';
-import { readSellerStatuses } from '#product/catalogue/status.js';
-import { takeTurn } from '#product/store/schedules.js';
+import { openDb, type Db } from '#product/db/db.js';
+import { readRunning } from '#product/catalogue/overview-store.js';
+import { addLoginLink } from '#product/dashboard/access-store.js';
+import { readSellerStatuses } from '#product/catalogue/status-store.js';
+import { takeTurn } from '#product/service/schedules-store.js';
 import { bounded, milliseconds, type Line } from './table.js';
 
 /** Maximum server time of a page (ms). */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { Client } from 'pg';
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
-import { migrate } from '#product/store/migrate.js';
+import { migrate } from '#product/db/migrate.js';
 import { startPostgres, type Postgres } from './servers.js';
 
 /** The embedded PostgreSQL with its usual settings, in a temporary folder. */

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import { pipeline } from 'node:stream/promises';
 import type LibSql from 'libsql';
 import { loadConfig } from '#product/config/index.js';
-import { runFeed } from '#product/feeds/open.js';
+import { runFeed } from '#product/reporting/feeds/open.js';
 import { median } from './table.js';
 
 export interface FeedInput {

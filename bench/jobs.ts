@@ -134,7 +134,7 @@ async function upsert(input: {
   rows: number;
   how: 'single' | 'transaction' | 'createMany';
 }): Promise<number> {
-  const { openDb } = await import('#product/store/db.js');
+  const { openDb } = await import('#product/db/db.js');
   const db = openDb(input.databaseUrl, 'bench');
   const prisma = await db.prisma();
   const rows = await prisma.item.findMany({ take: input.rows });

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { addressOf, readCredentials } from '#product/store/embedded/server.js';
+import { addressOf, readCredentials } from '#product/db/embedded/server.js';
 import { startRedis as startTestRedis } from '../test/support/redis.js';
-import { describeEmbedded, openEmbedded, release } from '#product/store/embedded/index.js';
+import { describeEmbedded, openEmbedded, release } from '#product/db/embedded/index.js';
 
 export type Postgres = Awaited<ReturnType<typeof startPostgres>>;
 export type Redis = Awaited<ReturnType<typeof startRedis>>;

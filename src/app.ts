@@ -3,11 +3,11 @@ import type { Config, SellerConfig } from './config/index.js';
 import type { RunDeps, Progress, RunEvent } from './catalogue/types.js';
 import { hostName } from './domain/address.js';
 import type { CallRecord, Marketplace } from './marketplace/types.js';
-import { openDatabase, type Database } from './store/open.js';
-import { type Db, openDb } from './store/db.js';
-import { storedBudget } from './store/budget.js';
-import { addRequests } from './store/request-counts.js';
-import { type RunProgress, writeRunProgress } from './catalogue/runs.js';
+import { openDatabase, type Database } from './db/open.js';
+import { type Db, openDb } from './db/db.js';
+import { storedBudget } from './db/budget.js';
+import { addRequests } from './db/request-counts.js';
+import { type RunProgress, writeRunProgress } from './catalogue/runs-store.js';
 
 export interface AppEvents {
   readonly onCall?: (seller: string, call: CallRecord) => void;

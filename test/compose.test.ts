@@ -18,10 +18,10 @@ import { program } from '../src/cli/program.js';
 import { defaultOf, readConfig, SETTINGS, type Config } from '../src/config/index.js';
 import { cronFault } from './config/folder.js';
 import { interpolate, readCompose, variablesIn, type ComposeService } from './support/compose.js';
-import { migrate } from '../src/store/migrate.js';
-import { addressOf, readCredentials } from '../src/store/embedded/server.js';
-import { readStoreRole } from '../src/store/read-only.js';
-import { open, trialDataDir } from './store/embedded/trial.js';
+import { migrate } from '../src/db/migrate.js';
+import { addressOf, readCredentials } from '../src/db/embedded/server.js';
+import { readStoreRole } from '../src/db/read-only.js';
+import { open, trialDataDir } from './db/embedded/trial.js';
 import { query } from './support/postgres.js';
 import { hasRedis, redisTitle } from './support/redis.js';
 

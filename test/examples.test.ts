@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { defaultOf } from '../src/config/index.js';
-import { fillStore } from './store/reporting/data.js';
+import { fillStore } from './reporting/data.js';
 import { Mirror } from './support/mirror.js';
 
 const example = (name: string): string =>

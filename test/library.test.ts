@@ -17,7 +17,7 @@ import {
 } from '../src/index.js';
 import { intercepted, listOf, openShop, truthOf } from './codes/support.js';
 import { startServer } from './support/http-server.js';
-import { fillStore } from './store/reporting/data.js';
+import { fillStore } from './reporting/data.js';
 import { KEY, Mirror } from './support/mirror.js';
 import type { CodeMarket } from '../src/codes/ask.js';
 

@@ -27,7 +27,7 @@ import { readCompose, variablesIn } from './support/compose.js';
 import { startServer } from './support/http-server.js';
 import { KEY, never, useMirror } from './support/mirror.js';
 import { beginAudit } from '../src/codes/enter-store.js';
-import { requestFeedViews, markFeedStale } from '../src/store/feeds.js';
+import { requestFeedViews, markFeedStale } from '../src/reporting/feeds-store.js';
 import { parseExposition } from './service/exposition.js';
 
 const whole = await program();

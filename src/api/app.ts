@@ -9,9 +9,9 @@ import {
   type LookUpDeps,
   type MaxAge,
 } from '../codes/look-up.js';
-import { readCode } from '../domain/codes/code.js';
+import { readCode } from '../marketplace/code.js';
 import type { Log } from '../domain/log.js';
-import { assertWritable, type Db } from '../store/db.js';
+import { assertWritable, type Db } from '../db/db.js';
 import { VERSION } from '../version.js';
 import { Allowance } from './allowance.js';
 import { answerOf, noCode, unproven } from './answers.js';

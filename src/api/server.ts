@@ -4,7 +4,7 @@ import { isLoopback } from '../domain/address.js';
 import type { Log } from '../domain/log.js';
 import type { Queues } from '../service/queue/queues.js';
 import { LIMITS, serve, type WebServer } from '../service/listen.js';
-import { ensureSeller } from '../catalogue/sellers.js';
+import { ensureSeller } from '../catalogue/sellers-store.js';
 import { apiApp, type ApiParts, type ApiSeller } from './app.js';
 
 const API = { name: 'the look-up API', setting: 'API_LISTEN' };

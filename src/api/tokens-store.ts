@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import type { Db } from '../store/db.js';
+import type { Db } from '../db/db.js';
 
 /** What people see of a token. The token itself is not stored. */
 export interface TokenRow {

@@ -3,7 +3,7 @@ import type { Account } from '../domain/item.js';
 import type { Sourced } from '../marketplace/types.js';
 import { problemOf, RunProblem } from './problem.js';
 import { noteTolerated, performRun, type RunContext } from './run.js';
-import { bindSeller, saveAccount } from './sellers.js';
+import { bindSeller, saveAccount } from './sellers-store.js';
 import type { RunDeps, RunReport } from './types.js';
 
 export type AccountDetails = Sourced<Account>;

@@ -4,11 +4,11 @@ import {
   type HeldRunRecord,
   recordDecision,
   readHeldRun,
-} from './decisions.js';
-import { type SellerLock, lockSeller } from '../store/locks.js';
-import type { Db } from '../store/db.js';
-import { startRun, finishRun } from './runs.js';
-import { ItemSession } from './session.js';
+} from './decisions-store.js';
+import { type SellerLock, lockSeller } from '../db/locks.js';
+import type { Db } from '../db/db.js';
+import { startRun, finishRun } from './runs-store.js';
+import { ItemSession } from './session-store.js';
 import { storeProblem } from './problem.js';
 
 interface DecisionDeps {

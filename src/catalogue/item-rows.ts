@@ -1,6 +1,6 @@
 import { ITEM_FIELDS, type FieldType, type FieldTypes, type Item } from '../domain/item.js';
 import type { PreparedItem } from './prepare-item.js';
-import { BinaryRows } from '../store/copy.js';
+import { BinaryRows } from '../db/copy.js';
 
 /** Values that a run puts into every row it writes. */
 export interface RowStamp {

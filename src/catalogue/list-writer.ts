@@ -2,7 +2,7 @@ import type { KnownItems } from './known-items.js';
 import { prepareItem, type PreparedItem } from './prepare-item.js';
 import type { ListElement } from '../marketplace/types.js';
 import type { ItemRows } from './item-rows.js';
-import type { ItemSession, QuarantineEntry } from './session.js';
+import type { ItemSession, QuarantineEntry } from './session-store.js';
 import { noteTolerated, type RunContext } from './run.js';
 
 /** Flush after this many bytes. Larger buffers survive V8's young generation and cost a full GC. */

@@ -1,11 +1,11 @@
 import type { Item, Json } from '../domain/item.js';
 import { spacingOf } from '../domain/budget.js';
 import type { LookupOutcome } from './rules.js';
-import { describeFailure, type Failure, type Reply } from '../domain/reply.js';
+import { describeFailure, type Failure, type Reply } from '../marketplace/reply.js';
 import type { BadProof, GoodProof, KeyHolder, Witness } from '../marketplace/prove-key.js';
 import { checksPerWindow, provenWindow, type WindowFault } from '../marketplace/proven-window.js';
 import type { CallOptions, Sourced } from '../marketplace/types.js';
-import { recordLookups, type LookupChoice } from './removals.js';
+import { recordLookups, type LookupChoice } from './removals-store.js';
 import { retryTime } from './problem.js';
 import type { RunContext } from './run.js';
 

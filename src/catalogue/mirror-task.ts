@@ -1,11 +1,11 @@
-import { SellerBusyError } from '../store/locks.js';
+import { SellerBusyError } from '../db/locks.js';
 import { busyOutcome, errorOutcome, problemAction } from './problem.js';
 import { syncAccount, type AccountDetails } from './account.js';
 import { AlreadyDoneError } from './run.js';
 import { syncItems } from './sync-items.js';
 import { syncItem } from './sync-item.js';
-import { readParking, parkSeller } from './sellers.js';
-import { getRun } from './runs.js';
+import { readParking, parkSeller } from './sellers-store.js';
+import { getRun } from './runs-store.js';
 import type { Alert, RunDeps, JobOutcome, Problem, RunReport } from './types.js';
 
 /** Asks for a run; `sync` asks for two: of the account, then of the items. */

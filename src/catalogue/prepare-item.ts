@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
-import { decodeItem } from '../domain/decode.js';
+import { decodeItem } from '../marketplace/decode.js';
 import type { Item, Json } from '../domain/item.js';
 import { isObject, mayLoseDigits, parseJson, storableJson } from '../domain/values.js';
-import { NO_WIRE_HASH, wireHash } from '../domain/wire-hash.js';
+import { NO_WIRE_HASH, wireHash } from '../marketplace/wire-hash.js';
 
 export interface PreparedItem {
   readonly item: Item;

@@ -1,10 +1,10 @@
-import { describeFailure, type Failure, type UnavailableReason } from '../domain/reply.js';
+import { describeFailure, type Failure, type UnavailableReason } from '../marketplace/reply.js';
 import { displayName } from '../domain/text.js';
 import { isOutage } from '../marketplace/retry.js';
-import type { HeldItems, NamedItem } from './decisions.js';
-import { explainDatabaseError } from '../store/errors.js';
-import { PAUSED } from './sellers.js';
-import type { Run } from './runs.js';
+import type { HeldItems, NamedItem } from './decisions-store.js';
+import { explainDatabaseError } from '../db/errors.js';
+import { PAUSED } from './sellers-store.js';
+import type { Run } from './runs-store.js';
 import type { JobOutcome, Problem, ProblemCode } from './types.js';
 
 /** Fails a run. Thrown by the steps of a run, caught by `performRun`. */

@@ -1,9 +1,9 @@
 import type { RowStamp } from './item-rows.js';
-import { type SellerLock, lockSeller } from '../store/locks.js';
-import { type RunCounts, type RunKind, findFinishedRun, startRun, finishRun } from './runs.js';
-import { type Binding, ensureSeller } from './sellers.js';
-import type { HeldItems } from './decisions.js';
-import { ItemSession } from './session.js';
+import { type SellerLock, lockSeller } from '../db/locks.js';
+import { type RunCounts, type RunKind, findFinishedRun, startRun, finishRun } from './runs-store.js';
+import { type Binding, ensureSeller } from './sellers-store.js';
+import type { HeldItems } from './decisions-store.js';
+import { ItemSession } from './session-store.js';
 import { INTERRUPTED_PROBLEM, RunProblem, storeProblem } from './problem.js';
 import type { RunDeps, Problem, RunEvent, RunReport } from './types.js';
 

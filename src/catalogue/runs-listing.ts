@@ -1,8 +1,8 @@
 import type { Listing } from '../listing/listing.js';
-import type { Db } from '../store/db.js';
-import type { Prisma } from '../store/generated/prisma/client.js';
-import { RunKind, RunState } from '../store/generated/prisma/enums.js';
-import type { Run } from './runs.js';
+import type { Db } from '../db/db.js';
+import type { Prisma } from '../db/generated/prisma/client.js';
+import { RunKind, RunState } from '../db/generated/prisma/enums.js';
+import type { Run } from './runs-store.js';
 
 const STATES = Object.values(RunState);
 const KINDS = Object.values(RunKind);

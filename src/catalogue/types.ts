@@ -1,8 +1,8 @@
 import type { RemovalGuard } from './rules.js';
 import type { Marketplace } from '../marketplace/types.js';
-import type { HeldItems } from './decisions.js';
-import type { Db } from '../store/db.js';
-import type { RunCounts, RunKind } from './runs.js';
+import type { HeldItems } from './decisions-store.js';
+import type { Db } from '../db/db.js';
+import type { RunCounts, RunKind } from './runs-store.js';
 
 export interface RunDeps {
   readonly db: Db;

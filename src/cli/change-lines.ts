@@ -15,9 +15,9 @@ import {
 } from '../catalogue/changes.js';
 import { moment } from '../domain/moment.js';
 import { csvNumber, type CsvDialect } from '../domain/csv.js';
-import { type ItemChange, type RunField, readRunFields } from '../catalogue/item-changes.js';
+import { type ItemChange, type RunField, readRunFields } from '../catalogue/item-changes-store.js';
 import type { CsvCell } from './output/formats.js';
-import type { Db } from '../store/db.js';
+import type { Db } from '../db/db.js';
 import { count, cut, type Look, pad, paint, safeLine, type Style, width } from './output/text.js';
 
 /** Old and new text are cut to this many characters, or fewer on a narrow terminal. */

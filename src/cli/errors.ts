@@ -1,8 +1,8 @@
 import { ConfigError } from '../config/index.js';
 import { FileError } from '../listing/file-error.js';
 import { MarketplaceOptionsError } from '../marketplace/types.js';
-import { explainDatabaseError } from '../store/errors.js';
-import { SellerBusyError } from '../store/locks.js';
+import { explainDatabaseError } from '../db/errors.js';
+import { SellerBusyError } from '../db/locks.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 
 export class CommandError extends Error {

@@ -4,7 +4,7 @@ import { silentLog, type Log } from '../domain/log.js';
 import { cronFault } from '../service/cron.js';
 import type { Queues } from '../service/queue/queues.js';
 import { openApp, type App, type AppEvents } from '../app.js';
-import type { DatabaseOptions } from '../store/open.js';
+import type { DatabaseOptions } from '../db/open.js';
 import { pagerHasTerminal, printNote } from './console.js';
 import { reportError } from './errors.js';
 import { EXIT, type ExitCode } from './exit-codes.js';

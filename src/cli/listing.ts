@@ -1,6 +1,6 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../app.js';
-import type { Db } from '../store/db.js';
+import type { Db } from '../db/db.js';
 import { type Listing, type ListingColumn, type Tone, toneOf } from '../listing/listing.js';
 import { print, printJson, printPaged, stdoutLook } from './console.js';
 import {

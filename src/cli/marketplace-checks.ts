@@ -2,7 +2,7 @@ import { failed, ok, warning, type Check } from '../service/checks.js';
 import type { Config, SellerConfig } from '../config/index.js';
 import { hostName, isLoopback, sameHost } from '../domain/address.js';
 import { prepareItem } from '../catalogue/prepare-item.js';
-import { describeFailure, type Failure, type Reply } from '../domain/reply.js';
+import { describeFailure, type Failure, type Reply } from '../marketplace/reply.js';
 import { failureRemedy } from '../catalogue/problem.js';
 import { evenlySpacedBudget, unlimitedBudget } from '../marketplace/budget.js';
 import { createMarketplace } from '../marketplace/client.js';
@@ -13,9 +13,9 @@ import {
   type ItemList,
   type Marketplace,
 } from '../marketplace/types.js';
-import { type Binding, readBinding } from '../catalogue/sellers.js';
-import type { Db } from '../store/db.js';
-import { storedBudget } from '../store/budget.js';
+import { type Binding, readBinding } from '../catalogue/sellers-store.js';
+import type { Db } from '../db/db.js';
+import { storedBudget } from '../db/budget.js';
 import { count, duration, plural } from './output/text.js';
 
 export interface OpenedAccount {

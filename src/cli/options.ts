@@ -4,8 +4,8 @@ import type { Config, SellerConfig } from '../config/index.js';
 import { readMoment } from '../domain/moment.js';
 import { type CommandError, usageError } from './errors.js';
 import { DECIMAL_COMMA } from './out-file.js';
-import { readBinding } from '../catalogue/sellers.js';
-import { readSellerStatuses } from '../catalogue/status.js';
+import { readBinding } from '../catalogue/sellers-store.js';
+import { readSellerStatuses } from '../catalogue/status-store.js';
 import { withRunnableCommands } from './own-command.js';
 
 export interface CommonOptions {

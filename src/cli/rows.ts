@@ -1,7 +1,7 @@
 import { Option } from 'commander';
 import type { CsvDialect } from '../domain/csv.js';
-import { rowEncoder as encoderOf } from '../export/values.js';
-import { textsOf, type QueryResult, type QueryColumn } from '../store/read-only.js';
+import { rowEncoder as encoderOf } from '../reporting/values.js';
+import { textsOf, type QueryResult, type QueryColumn } from '../db/read-only.js';
 import { printPaged, stdoutLook } from './console.js';
 import type { TableOptions } from './options.js';
 import { csvDialect, type CsvOptions } from './out-file.js';

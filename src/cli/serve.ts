@@ -6,13 +6,13 @@ import { createLog } from '../log/index.js';
 import { startApi } from '../api/server.js';
 import { startDashboard } from '../dashboard/server.js';
 import type { Queues } from '../service/queue/queues.js';
-import { openMirror } from '../store/mirror.js';
+import { openMirror } from '../db/mirror.js';
 import { createMetrics } from '../service/metrics.js';
 import { startHealthServer } from '../service/health.js';
-import type { Db } from '../store/db.js';
-import { readSellerStatuses } from '../catalogue/status.js';
+import type { Db } from '../db/db.js';
+import { readSellerStatuses } from '../catalogue/status-store.js';
 import { listAuditBacklogs } from '../codes/audits-store.js';
-import { listFeedStates } from '../store/feeds.js';
+import { listFeedStates } from '../reporting/feeds-store.js';
 import { configFor, openQueuesOf, unlessAborted } from './execute.js';
 
 export interface Serving {

@@ -1,6 +1,6 @@
-import { plainForm } from '../domain/codes/code.js';
+import { plainForm } from '../marketplace/code.js';
 import type { Purchase } from '../domain/item.js';
-import type { Reply } from '../domain/reply.js';
+import type { Reply } from '../marketplace/reply.js';
 import { meaningOf, messageOf } from '../marketplace/reply-meaning.js';
 import type { CallOptions, Marketplace, Sourced } from '../marketplace/types.js';
 import type { CodeCheck, ProvenBetween } from './ledger.js';

@@ -1,4 +1,4 @@
-import { isSameCode } from '../domain/codes/code.js';
+import { isSameCode } from '../marketplace/code.js';
 import { PLAIN_CSV, type CsvDialect } from '../domain/csv.js';
 import { describeVerdict, type RecordFacts } from './evidence.js';
 import { supportAt } from './known-code.js';
@@ -12,7 +12,7 @@ import {
   type ResultFormat,
   type ResultRow,
 } from './lists/result.js';
-import type { Db } from '../store/db.js';
+import type { Db } from '../db/db.js';
 import { readAuditList } from './audits-store.js';
 import { readAuditResults, readRepeated } from './results-store.js';
 import { readAuditWorkbook } from './workbook-store.js';

@@ -1,5 +1,5 @@
-import { LONGEST_TEXT, storable } from '../store/stored-text.js';
-import type { Db } from '../store/db.js';
+import { LONGEST_TEXT, storable } from '../db/stored-text.js';
+import type { Db } from '../db/db.js';
 import type { AuditBacklog, AuditList, AuditProgress, AuditState, ResultFile } from './types.js';
 
 /** The audit's row has all counts, so that progress costs the same for every length of list. */

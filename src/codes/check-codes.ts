@@ -1,6 +1,6 @@
 // Checks codes without a database. Audits do the same work over `ledger-store.ts`.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readCode, type CodeFault } from '../domain/codes/code.js';
+import { readCode, type CodeFault } from '../marketplace/code.js';
 import type { Json, Purchase } from '../domain/item.js';
 import type { CodeMarket } from './ask.js';
 import { Deadline } from './deadline.js';

@@ -1,5 +1,5 @@
 import { DENIALS, KNOWN } from './columns.js';
-import type { Db } from '../store/db.js';
+import type { Db } from '../db/db.js';
 import type { CodeCheck, CodeState } from './types.js';
 
 /** How many of the most recently and of the least recently checked valid codes are considered as canaries. */

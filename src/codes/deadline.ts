@@ -1,4 +1,4 @@
-import { unavailable, type Failure, type Reply } from '../domain/reply.js';
+import { unavailable, type Failure, type Reply } from '../marketplace/reply.js';
 import { MAX_TIMER_MS } from '../marketplace/retry.js';
 import type { CallOptions } from '../marketplace/types.js';
 

@@ -1,12 +1,12 @@
 import { hostName } from '../domain/address.js';
-import { normalizeCode } from '../domain/codes/code.js';
+import { normalizeCode } from '../marketplace/code.js';
 import type { Json } from '../domain/item.js';
 import type { Format, List } from './lists/types.js';
 import { type AuditLoader, beginAudit } from './enter-store.js';
 import type { AuditSize, EnteredAudit, NewAudit } from './types.js';
-import type { Db } from '../store/db.js';
+import type { Db } from '../db/db.js';
 import { keepAuditWorkbook } from './workbook-store.js';
-import { ensureSeller } from '../catalogue/sellers.js';
+import { ensureSeller } from '../catalogue/sellers-store.js';
 
 export interface AuditOptions {
   /** Milliseconds. */

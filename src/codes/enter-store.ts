@@ -1,8 +1,8 @@
 import type { PoolClient } from 'pg';
-import { type LongConnection, openLongConnection } from '../store/locks.js';
-import { BinaryRows, CopyIn } from '../store/copy.js';
-import { LONGEST_CELL, LONGEST_TEXT, storable, storableJsonText } from '../store/stored-text.js';
-import type { Db } from '../store/db.js';
+import { type LongConnection, openLongConnection } from '../db/locks.js';
+import { BinaryRows, CopyIn } from '../db/copy.js';
+import { LONGEST_CELL, LONGEST_TEXT, storable, storableJsonText } from '../db/stored-text.js';
+import type { Db } from '../db/db.js';
 import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from './types.js';
 
 /** Rows are sent in batches of about this size. Two batches are in memory. */

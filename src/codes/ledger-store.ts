@@ -3,10 +3,10 @@ import { hash } from 'node:crypto';
 import type { PoolClient } from 'pg';
 import type { Json } from '../domain/item.js';
 import { isObject } from '../domain/values.js';
-import { inTransaction, type Db } from '../store/db.js';
+import { inTransaction, type Db } from '../db/db.js';
 import { readCanaries } from './codes-store.js';
 import { KNOWN } from './columns.js';
-import { LONGEST_TEXT, storable, storableJsonText } from '../store/stored-text.js';
+import { LONGEST_TEXT, storable, storableJsonText } from '../db/stored-text.js';
 import {
   updateKnownCode,
   type KnownCode,

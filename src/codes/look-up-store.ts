@@ -1,4 +1,4 @@
-import { inTransaction, type Db } from '../store/db.js';
+import { inTransaction, type Db } from '../db/db.js';
 import { KNOWN } from './columns.js';
 import type { KnownCode } from './known-code.js';
 

@@ -1,4 +1,4 @@
-import type { Db } from '../store/db.js';
+import type { Db } from '../db/db.js';
 import { askCode, checkOf, type CodeMarket } from './ask.js';
 import type { KnownCode } from './known-code.js';
 import { StoredLedger } from './ledger-store.js';

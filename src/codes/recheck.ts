@@ -1,8 +1,8 @@
 import { type RecheckFilter, findCodesToRecheck } from './codes-store.js';
 import type { JobOutcome } from '../catalogue/types.js';
-import type { Db } from '../store/db.js';
+import type { Db } from '../db/db.js';
 import { beginAudit } from './enter-store.js';
-import { readParking, ensureSeller } from '../catalogue/sellers.js';
+import { readParking, ensureSeller } from '../catalogue/sellers-store.js';
 import { listAudits } from './audits-store.js';
 import type { AuditDeps } from './audit-job.js';
 

@@ -1,7 +1,7 @@
 import type { QueryResult } from 'pg';
-import { openLongConnection } from '../store/locks.js';
+import { openLongConnection } from '../db/locks.js';
 import { DENIALS, PURCHASE } from './columns.js';
-import type { Db } from '../store/db.js';
+import type { Db } from '../db/db.js';
 import type { AuditResult, UnprovenCount } from './types.js';
 
 /**

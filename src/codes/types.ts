@@ -2,7 +2,7 @@ import type { Verdict } from './rules.js';
 import type { Denials } from './evidence.js';
 import type { KnownCode, KnownPurchase } from './known-code.js';
 import type { Json } from '../domain/item.js';
-import type { Audit, CodeCheck as Row, PurchaseCode } from '../store/generated/prisma/client.js';
+import type { Audit, CodeCheck as Row, PurchaseCode } from '../db/generated/prisma/client.js';
 
 /** A list that is still loading has no audit, and so no state. */
 export type AuditState = 'running' | 'finished' | 'cancelled' | 'failed';

@@ -1,4 +1,4 @@
-import { describeFailure } from '../domain/reply.js';
+import { describeFailure } from '../marketplace/reply.js';
 import { maskCode } from '../domain/secret.js';
 import { isOutage } from '../marketplace/retry.js';
 import { failureRemedy } from '../catalogue/problem.js';

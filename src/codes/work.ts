@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Reply } from '../domain/reply.js';
+import type { Reply } from '../marketplace/reply.js';
 import {
   checksPerWindow,
   MAX_WINDOW_CHECKS,

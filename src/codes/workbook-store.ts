@@ -1,4 +1,4 @@
-import type { Db } from '../store/db.js';
+import type { Db } from '../db/db.js';
 
 /** A list that came as an Excel workbook. */
 export interface AuditWorkbook {

@@ -1,4 +1,4 @@
-import { ALERT_TYPES, type AlertType } from '../domain/alert-types.js';
+import { ALERT_TYPES, type AlertType } from './alert-types.js';
 import { accessSync, constants, realpathSync } from 'node:fs';
 import { z } from 'zod';
 import {

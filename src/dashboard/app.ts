@@ -16,7 +16,7 @@ import { addRuns } from './pages/runs.js';
 import { addSellers } from './pages/sellers.js';
 import { addSystem } from './pages/system.js';
 import { readForm } from './query.js';
-import { endSession } from '../store/access.js';
+import { endSession } from './access-store.js';
 import {
   checkHost,
   checkOrigin,

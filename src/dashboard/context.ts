@@ -5,11 +5,11 @@ import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import { maskCode } from '../domain/secret.js';
 import type { Queues } from '../service/queue/queues.js';
-import { type DashboardSession, logAction } from '../store/access.js';
-import { ALIVE_MS, isAlive, listLiveProcesses } from '../store/processes.js';
-import type { Mirror } from '../store/mirror.js';
-import type { Database } from '../store/open.js';
-import type { Db } from '../store/db.js';
+import { type DashboardSession, logAction } from './access-store.js';
+import { ALIVE_MS, isAlive, listLiveProcesses } from '../service/processes-store.js';
+import type { Mirror } from '../db/mirror.js';
+import type { Database } from '../db/open.js';
+import type { Db } from '../db/db.js';
 import type { LiveProgress } from './live.js';
 
 /** Values that middleware adds to a request. */

@@ -1,7 +1,7 @@
 import { streamSSE } from 'hono/streaming';
 import { maskLikelyCodes } from '../domain/secret.js';
 import { type Dashboard, type DashboardParts, isViewer } from './context.js';
-import { findSession } from '../store/access.js';
+import { findSession } from './access-store.js';
 import { sessionCookie, tokenHash } from './security.js';
 
 /** How often an open stream checks its session (ms). */

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { ReportFigures } from '../store/reports.js';
+import type { ReportFigures } from '../reporting/reports.js';
 
 /** Figures expire after this time (ms), or after this many times as long as they took to compute. */
 const MIN_FRESH_MS = 2_000;

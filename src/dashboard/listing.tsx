@@ -1,9 +1,9 @@
 import type { Child, FC } from 'hono/jsx';
 import { PLAIN_CSV } from '../domain/csv.js';
-import { exportChunks } from '../export/index.js';
+import { exportChunks } from '../reporting/export.js';
 import type { FilterValues, Listing, ListingColumn } from '../listing/listing.js';
-import type { Db } from '../store/db.js';
-import type { TextRow } from '../store/text-cursor.js';
+import type { Db } from '../db/db.js';
+import type { TextRow } from '../db/text-cursor.js';
 import type { Dashboard, DashboardContext, DashboardParts } from './context.js';
 import { csvDialectOf, Downloads, sendFile } from './downloads.js';
 import { capital, count, duration } from './format.js';

@@ -1,6 +1,6 @@
 import { phaseOf } from '../codes/progress.js';
 import { Rate } from '../domain/rate.js';
-import type { Running } from '../catalogue/overview.js';
+import type { Running } from '../catalogue/overview-store.js';
 import { count, duration, plural } from './format.js';
 
 const POLL_MS = 1_000;

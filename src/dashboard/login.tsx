@@ -15,7 +15,7 @@ import {
   endSession,
   startSession,
   logAction,
-} from '../store/access.js';
+} from './access-store.js';
 import { localPath, readForm } from './query.js';
 
 /** `/login`: log in with a one-time link, or with name and password. */

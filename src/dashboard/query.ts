@@ -1,5 +1,5 @@
 import type { Config } from '../config/index.js';
-import { readCode } from '../domain/codes/code.js';
+import { readCode } from '../marketplace/code.js';
 import { cellMasker } from '../domain/redact.js';
 import { type DashboardContext, Problem } from './context.js';
 

@@ -5,8 +5,8 @@ import { getCookie, setCookie } from 'hono/cookie';
 import { prefer } from '../service/listen.js';
 import type { DashboardContext, DashboardEnv, Endpoint } from './context.js';
 import { message } from './layout.js';
-import type { Db } from '../store/db.js';
-import { findSession } from '../store/access.js';
+import type { Db } from '../db/db.js';
+import { findSession } from './access-store.js';
 import { pageBefore } from './query.js';
 
 const CONTENT_POLICY = [

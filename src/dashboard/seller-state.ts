@@ -1,7 +1,7 @@
-import type { LiveProcess } from '../store/processes.js';
-import type { StoredSchedule } from '../store/schedules.js';
-import { PAUSED } from '../catalogue/sellers.js';
-import type { SellerStatus } from '../catalogue/status.js';
+import type { LiveProcess } from '../service/processes-store.js';
+import type { StoredSchedule } from '../service/schedules-store.js';
+import { PAUSED } from '../catalogue/sellers-store.js';
+import type { SellerStatus } from '../catalogue/status-store.js';
 
 /** A seller's schedules; none if no scheduler is running. */
 export function schedulesOf(

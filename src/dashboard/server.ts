@@ -3,8 +3,8 @@ import { isLoopback } from '../domain/address.js';
 import { DASHBOARD, LIMITS, ListenError, serve, type WebServer } from '../service/listen.js';
 import { dashboardApp } from './app.js';
 import type { DashboardParts } from './context.js';
-import { listUsers } from '../store/access.js';
-import { readRunning } from '../catalogue/overview.js';
+import { listUsers } from './access-store.js';
+import { readRunning } from '../catalogue/overview-store.js';
 import { LiveProgress } from './live.js';
 
 const DASHBOARD_LIMITS = {

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { hostName } from '../domain/address.js';
 import { BudgetPaused, type Priority } from '../domain/budget.js';
 import { Redactor } from '../domain/redact.js';
-import type { Failure, Reply } from '../domain/reply.js';
+import type { Failure, Reply } from './reply.js';
 import { evenlySpacedBudget } from './budget.js';
 import {
   accountEndpoint,

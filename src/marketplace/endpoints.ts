@@ -1,5 +1,5 @@
-import { isSameCode } from '../domain/codes/code.js';
-import { decodeAccount, decodeItem, decodePurchase } from '../domain/decode.js';
+import { isSameCode } from './code.js';
+import { decodeAccount, decodeItem, decodePurchase } from './decode.js';
 import type { Account, Decoding, Item, Json, Purchase } from '../domain/item.js';
 import { isObject, type JsonObject } from '../domain/values.js';
 import { accountSubstance, itemSubstance, purchaseSubstance, type Substance } from './success.js';

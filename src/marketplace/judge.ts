@@ -7,7 +7,7 @@ import {
   type Reply,
   type UnavailableReason,
   type Unreadable,
-} from '../domain/reply.js';
+} from './reply.js';
 import type { JsonObject } from '../domain/values.js';
 import type { Endpoint, FoundData, RecordEndpoint } from './endpoints.js';
 import { excerpt, readBody, type BodyReading } from './envelope.js';

@@ -1,6 +1,6 @@
-import { wireHash } from '../domain/wire-hash.js';
+import { wireHash } from './wire-hash.js';
 import type { Redactor } from '../domain/redact.js';
-import { unavailable, type Failure, type Reply } from '../domain/reply.js';
+import { unavailable, type Failure, type Reply } from './reply.js';
 import { listEndpoint } from './endpoints.js';
 import {
   asBuffer,

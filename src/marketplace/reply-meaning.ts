@@ -1,4 +1,4 @@
-import type { Failure, Reply } from '../domain/reply.js';
+import type { Failure, Reply } from './reply.js';
 
 /** A sign that the API key or the address is bad, or that the server mixes up answers. */
 export type DoubtReason =

@@ -1,4 +1,4 @@
-import type { Failure, Reply, UnavailableReason } from '../domain/reply.js';
+import type { Failure, Reply, UnavailableReason } from './reply.js';
 
 /** How to retry after transient failures. All four operations only read, so each may be repeated. */
 export interface RetryPolicy {

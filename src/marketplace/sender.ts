@@ -1,7 +1,7 @@
 import { isSafeForKey, withoutWww } from '../domain/address.js';
 import type { Budget, Priority } from '../domain/budget.js';
 import type { Redactor } from '../domain/redact.js';
-import { unavailable, type Failure } from '../domain/reply.js';
+import { unavailable, type Failure } from './reply.js';
 import type { Endpoint } from './endpoints.js';
 import { isSuccess, judgeHead } from './judge.js';
 import { resumeAt } from './rate-limit.js';

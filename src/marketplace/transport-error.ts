@@ -1,5 +1,5 @@
 import { errorCode } from '../domain/error-code.js';
-import { unavailable, type Failure, type UnavailableReason } from '../domain/reply.js';
+import { unavailable, type Failure, type UnavailableReason } from './reply.js';
 
 /** A request failed. Internal: the client returns `failure` as the reply. */
 export class TransportError extends Error {

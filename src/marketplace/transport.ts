@@ -1,7 +1,7 @@
 import type { Agent, Dispatcher } from 'undici';
 import UndiciAgent from 'undici/lib/dispatcher/agent.js';
 import type { Redactor } from '../domain/redact.js';
-import { unavailable } from '../domain/reply.js';
+import { unavailable } from './reply.js';
 import { compressionOf, decompress } from './decompress.js';
 import { excerpt } from './envelope.js';
 import { isSuccess } from './judge.js';

@@ -2,9 +2,9 @@ import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Config } from '../config/index.js';
 import { bytes } from '../domain/units.js';
-import { migrationState, type MigrationState } from '../store/migrate.js';
-import { describeDatabase, findRefusedWrite, type DatabaseInfo } from '../store/open.js';
-import { readStoreRole } from '../store/read-only.js';
+import { migrationState, type MigrationState } from '../db/migrate.js';
+import { describeDatabase, findRefusedWrite, type DatabaseInfo } from '../db/open.js';
+import { readStoreRole } from '../db/read-only.js';
 
 /** The result of one check of `doctor`. */
 export interface Check {

@@ -1,7 +1,7 @@
 import type { App } from '../app.js';
 import type { Log } from '../domain/log.js';
 import type { Alert, RunEvent } from '../catalogue/types.js';
-import { countNoLongerValid } from '../store/news.js';
+import { countNoLongerValid } from './alerts/news-store.js';
 import { alertJobs } from './alerts/alerts.js';
 import { requestFeeds } from './feeds.js';
 import type { Queues } from './queue/queues.js';

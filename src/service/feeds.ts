@@ -1,9 +1,9 @@
 import type { App } from '../app.js';
 import type { FeedConfig } from '../config/index.js';
 import type { Log } from '../domain/log.js';
-import type { ViewReport } from '../feeds/deliver.js';
-import { runFeed } from '../feeds/open.js';
-import { TargetError } from '../feeds/target.js';
+import type { ViewReport } from '../reporting/feeds/deliver.js';
+import { runFeed } from '../reporting/feeds/open.js';
+import { TargetError } from '../reporting/feeds/target.js';
 import type { JobOutcome } from '../catalogue/types.js';
 import type { Queues } from './queue/queues.js';
 import type { FeedTask } from './queue/tasks.js';
@@ -14,8 +14,8 @@ import {
   recordDelivery,
   requestFeedViews,
   listFeedStates,
-} from '../store/feeds.js';
-import type { Db } from '../store/db.js';
+} from '../reporting/feeds-store.js';
+import type { Db } from '../db/db.js';
 import { runEvery, type StopWatch } from './watches.js';
 
 type FeedApp = Pick<App, 'config' | 'database' | 'db'>;

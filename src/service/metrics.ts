@@ -7,10 +7,10 @@ import type { QueueCounts } from './queue/queues.js';
 import type { QueueName } from './queue/tasks.js';
 import type { JobEvent } from './queue/worker.js';
 import type { AuditBacklog } from '../codes/types.js';
-import { feedDelay } from '../domain/feeds.js';
-import type { FeedState } from '../store/feeds.js';
-import { PAUSED } from '../catalogue/sellers.js';
-import type { SellerStatus } from '../catalogue/status.js';
+import { feedDelay } from '../reporting/feed-state.js';
+import type { FeedState } from '../reporting/feeds-store.js';
+import { PAUSED } from '../catalogue/sellers-store.js';
+import type { SellerStatus } from '../catalogue/status-store.js';
 import { VERSION } from '../version.js';
 import { cachedCall } from './cached-call.js';
 

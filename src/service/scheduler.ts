@@ -1,13 +1,13 @@
 import type { Log } from '../domain/log.js';
-import type { Db } from '../store/db.js';
+import type { Db } from '../db/db.js';
 import {
   schedulesWithoutRun,
   takeTurn,
   type Schedule,
   type ScheduleChanges,
   type StoredSchedule,
-} from '../store/schedules.js';
-import { readSellerStatuses } from '../catalogue/status.js';
+} from './schedules-store.js';
+import { readSellerStatuses } from '../catalogue/status-store.js';
 import { nextTimes } from './cron.js';
 import { forEachConcurrently, withTimeout } from './queue/concurrency.js';
 import { errorText, OutageLog } from './queue/errors.js';

@@ -7,15 +7,15 @@ import type { AlertChannelName } from './alerts/alerts.js';
 import type { Queues } from './queue/queues.js';
 import type { JobEvent, QueueWorker } from './queue/worker.js';
 import { Scheduler, schedulesOf } from './scheduler.js';
-import { migrationState } from '../store/migrate.js';
+import { migrationState } from '../db/migrate.js';
 import { createMail } from './alerts/mail.js';
 import type { AlertChannel } from './alerts/message.js';
 import { createWebhook } from './alerts/webhook.js';
 import { feedHandler, requestFeed, watchFeeds } from './feeds.js';
 import { alertHandler, auditHandler, mirrorHandler, type OnVerdict } from './handlers.js';
 import { watchAudits, watchFeedLag, watchRetention, watchStaleCopies } from './watches.js';
-import { type Db, assertWritable } from '../store/db.js';
-import { HEARTBEAT_MS, recordHeartbeat, removeProcess } from '../store/processes.js';
+import { type Db, assertWritable } from '../db/db.js';
+import { HEARTBEAT_MS, recordHeartbeat, removeProcess } from './processes-store.js';
 
 /** What a process does: fire schedules, run jobs, serve the dashboard and the look-up API. */
 export interface Roles {

@@ -1,11 +1,11 @@
 import type { App } from '../app.js';
-import { readSellerStatuses } from '../catalogue/status.js';
+import { readSellerStatuses } from '../catalogue/status-store.js';
 import type { Log } from '../domain/log.js';
 import { alertJobs, findFeedAlerts, findStaleSellers } from './alerts/alerts.js';
 import type { Queues } from './queue/queues.js';
-import { markFeedStale } from '../store/feeds.js';
+import { markFeedStale } from '../reporting/feeds-store.js';
 import { listAudits } from '../codes/audits-store.js';
-import { keepsEverything, planRetention, PruneBusyError, prune } from '../store/prune.js';
+import { keepsEverything, planRetention, PruneBusyError, prune } from '../db/prune.js';
 
 /** Stops a watch. Does not wait for a check that is running. */
 export type StopWatch = () => void;

@@ -4,7 +4,7 @@ import { apiApp, type ApiSeller } from '../../src/api/app.js';
 import { createToken, revokeToken } from '../../src/api/tokens-store.js';
 import { answer, type openApi, type Answer } from '../../src/api/schemas.js';
 import { silentLog } from '../../src/domain/log.js';
-import { ensureSeller } from '../../src/catalogue/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import {
   auditDeps,
   intercepted,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { requestCounter } from '../../src/app.js';
 import { useMirror } from '../support/mirror.js';
-import { ensureSeller } from '../../src/catalogue/sellers.js';
-import { readRequestsOfLastHour, addRequests } from '../../src/store/request-counts.js';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
+import { readRequestsOfLastHour, addRequests } from '../../src/db/request-counts.js';
 import { until } from '../support/until.js';
 
 const mirror = useMirror();

@@ -3,9 +3,9 @@ import { decideRemovals } from '../../src/catalogue/decide-removals.js';
 import { describeAlert } from '../../src/service/alerts/alerts.js';
 import type { RunDeps } from '../../src/catalogue/types.js';
 import { useMirror } from '../support/mirror.js';
-import { getRun } from '../../src/catalogue/runs.js';
-import { parkSeller, readParking } from '../../src/catalogue/sellers.js';
-import { readSellerStatuses } from '../../src/catalogue/status.js';
+import { getRun } from '../../src/catalogue/runs-store.js';
+import { parkSeller, readParking } from '../../src/catalogue/sellers-store.js';
+import { readSellerStatuses } from '../../src/catalogue/status-store.js';
 import { openSynced } from './market.js';
 
 const mirror = useMirror();

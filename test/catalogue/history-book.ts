@@ -2,10 +2,10 @@ import pg from 'pg';
 import type { Item, Json } from '../../src/domain/item.js';
 import { prepareItem, type PreparedItem } from '../../src/catalogue/prepare-item.js';
 import type { ItemRow } from '../support/mirror.js';
-import { lockSeller, type SellerLock } from '../../src/store/locks.js';
-import { ItemSession } from '../../src/catalogue/session.js';
-import { type Db, openDb } from '../../src/store/db.js';
-import { DbClient } from '../../src/store/connection.js';
+import { lockSeller, type SellerLock } from '../../src/db/locks.js';
+import { ItemSession } from '../../src/catalogue/session-store.js';
+import { type Db, openDb } from '../../src/db/db.js';
+import { DbClient } from '../../src/db/connection.js';
 import { createTestDatabase, emptyTables } from '../support/postgres.js';
 
 /** What one nightly run finds. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { RunDeps } from '../../src/catalogue/types.js';
 import { notationQuirks } from '../../src/simulator/index.js';
 import { KEY, useMirror } from '../support/mirror.js';
-import { readChanges, readLastChangeNumber } from '../../src/catalogue/item-changes.js';
+import { readChanges, readLastChangeNumber } from '../../src/catalogue/item-changes-store.js';
 import { RUNS } from '../../src/catalogue/runs-listing.js';
 import { openMarket, openSynced } from './market.js';
 

@@ -5,8 +5,8 @@ import {
   type ItemChange,
   readChanges,
   readLastChangeNumber,
-} from '../../src/catalogue/item-changes.js';
-import { type Db, openDb } from '../../src/store/db.js';
+} from '../../src/catalogue/item-changes-store.js';
+import { type Db, openDb } from '../../src/db/db.js';
 import { HistoryBook, canonical, stageList } from './history-book.js';
 
 let book: HistoryBook;

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Json } from '../../src/domain/item.js';
 import { never } from '../support/mirror.js';
-import { type Db, openDb } from '../../src/store/db.js';
-import { measurePrune, prune } from '../../src/store/prune.js';
+import { type Db, openDb } from '../../src/db/db.js';
+import { measurePrune, prune } from '../../src/db/prune.js';
 import { HistoryBook, prepared, type Night } from './history-book.js';
 
 let book: HistoryBook;

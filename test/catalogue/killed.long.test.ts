@@ -80,7 +80,7 @@ const SCRIPT = `
   const [dist, url, databaseUrl, key, tuning] = process.argv.slice(1);
   const from = (path) => import(dist + path);
   const { openQueues } = await from('service/queue/queues.js');
-  const { openDb } = await from('store/db.js');
+  const { openDb } = await from('db/db.js');
   const { createMarketplace } = await from('marketplace/client.js');
   const { unlimitedBudget } = await from('marketplace/budget.js');
   const { Secret } = await from('domain/secret.js');

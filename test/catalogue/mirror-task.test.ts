@@ -6,8 +6,8 @@ import type { RunDeps } from '../../src/catalogue/types.js';
 import type { Simulator } from '../../src/simulator/index.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { lockSeller } from '../../src/store/locks.js';
-import { openDb } from '../../src/store/db.js';
+import { lockSeller } from '../../src/db/locks.js';
+import { openDb } from '../../src/db/db.js';
 import { openMarket } from './market.js';
 
 const mirror = useMirror();

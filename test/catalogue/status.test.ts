@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { readSellerStatuses } from '../../src/catalogue/status.js';
-import { ensureSeller } from '../../src/catalogue/sellers.js';
-import { openDb, assertWritable } from '../../src/store/db.js';
+import { readSellerStatuses } from '../../src/catalogue/status-store.js';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
+import { openDb, assertWritable } from '../../src/db/db.js';
 import { useMirror } from '../support/mirror.js';
 
 describe('the status of sellers', () => {

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
-import { ensureSeller } from '../../src/catalogue/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import {
   cellsOf,
   codesMarket,

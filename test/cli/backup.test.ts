@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { syncAccount } from '../../src/catalogue/account.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { query } from '../support/postgres.js';
-import { database, rowsIn } from '../store/backup/support.js';
+import { database, rowsIn } from '../db/backup/support.js';
 import { folder, marketOf, run, settings } from './support.js';
 
 const mirror = useMirror();

@@ -3,7 +3,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { ChangeLines } from '../../src/cli/change-lines.js';
 import { width } from '../../src/cli/output/text.js';
 import type { ChangeClass } from '../../src/catalogue/changes.js';
-import type { ItemChange } from '../../src/catalogue/item-changes.js';
+import type { ItemChange } from '../../src/catalogue/item-changes-store.js';
 import { useMirror } from '../support/mirror.js';
 import { startProxy } from '../support/tcp-proxy.js';
 import { until } from '../support/until.js';

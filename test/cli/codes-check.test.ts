@@ -6,7 +6,7 @@ import { workOnAudit } from '../../src/cli/codes/run-audit.js';
 import { enter } from '../codes/support.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { tryLock } from '../../src/store/locks.js';
+import { tryLock } from '../../src/db/locks.js';
 import { getAudit } from '../../src/codes/audits-store.js';
 import {
   validatedCodes,

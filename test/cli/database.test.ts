@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
-import { trialDataDir } from '../store/embedded/trial.js';
+import { trialDataDir } from '../db/embedded/trial.js';
 import { useMirror } from '../support/mirror.js';
 import { createTestDatabase, databaseAt, query } from '../support/postgres.js';
 import { until } from '../support/until.js';

@@ -16,7 +16,7 @@ import {
   type Simulator,
   type SimulatorOptions,
 } from '../../src/simulator/index.js';
-import { openEmbedded } from '../../src/store/embedded/index.js';
+import { openEmbedded } from '../../src/db/embedded/index.js';
 import { startServer } from '../support/http-server.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { startSmtp } from '../support/smtp-server.js';

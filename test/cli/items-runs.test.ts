@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
-import { ensureSeller } from '../../src/catalogue/sellers.js';
-import { lockSeller } from '../../src/store/locks.js';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
+import { lockSeller } from '../../src/db/locks.js';
 import { marketOf, printed, run } from './support.js';
 
 const mirror = useMirror();

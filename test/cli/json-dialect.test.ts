@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { expect, it } from 'vitest';
 import { program } from '../../src/cli/program.js';
-import { trialDataDir } from '../store/embedded/trial.js';
+import { trialDataDir } from '../db/embedded/trial.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
 import {

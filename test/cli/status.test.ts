@@ -10,9 +10,9 @@ import type { RunDeps } from '../../src/catalogue/types.js';
 import type { Simulator } from '../../src/simulator/index.js';
 import { never, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { readSellerStatuses } from '../../src/catalogue/status.js';
-import { lockSeller } from '../../src/store/locks.js';
-import { pauseSeller } from '../../src/catalogue/sellers.js';
+import { readSellerStatuses } from '../../src/catalogue/status-store.js';
+import { lockSeller } from '../../src/db/locks.js';
+import { pauseSeller } from '../../src/catalogue/sellers-store.js';
 import { marketOf, printed, run, settings, start } from './support.js';
 
 const mirror = useMirror();

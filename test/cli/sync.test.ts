@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { KEY, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { lockSeller } from '../../src/store/locks.js';
+import { lockSeller } from '../../src/db/locks.js';
 import { marketOf, run, start, twoSellers } from './support.js';
 
 const mirror = useMirror();

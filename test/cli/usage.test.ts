@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
-import { ensureSeller } from '../../src/catalogue/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { run } from './support.js';
 
 const mirror = useMirror();

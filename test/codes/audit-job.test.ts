@@ -4,9 +4,9 @@ import { KEY, never, useMirror } from '../support/mirror.js';
 import { describeAlert } from '../../src/service/alerts/alerts.js';
 import { performAuditPiece } from '../../src/codes/audit-job.js';
 import type { NewAudit } from '../../src/codes/types.js';
-import { readBinding } from '../../src/catalogue/sellers.js';
+import { readBinding } from '../../src/catalogue/sellers-store.js';
 import { failAudit, resumeAudit, cancelAudit } from '../../src/codes/audits-store.js';
-import { tryLock } from '../../src/store/locks.js';
+import { tryLock } from '../../src/db/locks.js';
 import {
   auditDeps,
   auditVerdicts,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { CodeResult } from '../../src/codes/ledger.js';
 import { type Mirror, useMirror } from '../support/mirror.js';
-import type { Db } from '../../src/store/db.js';
+import type { Db } from '../../src/db/db.js';
 import {
   readCanaries,
   countRunningAudits,
@@ -9,7 +9,7 @@ import {
   findCodesToRecheck,
   readKnownCodes,
 } from '../../src/codes/codes-store.js';
-import { ensureSeller } from '../../src/catalogue/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { cancelAudit, getAudit } from '../../src/codes/audits-store.js';
 import { countUnproven, readAuditResults } from '../../src/codes/results-store.js';
 import {

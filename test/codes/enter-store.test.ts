@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { mergePurchase } from '../../src/codes/known-code.js';
 import { useMirror } from '../support/mirror.js';
-import type { Db } from '../../src/store/db.js';
+import type { Db } from '../../src/db/db.js';
 import { getAudit, readAuditList, listAudits } from '../../src/codes/audits-store.js';
 import { beginAudit } from '../../src/codes/enter-store.js';
-import { deleteSeller } from '../../src/catalogue/sellers.js';
+import { deleteSeller } from '../../src/catalogue/sellers-store.js';
 import {
   at,
   AUDIT,

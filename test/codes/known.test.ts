@@ -9,7 +9,7 @@ import {
   type KnownCode,
   type KnownPurchase,
 } from '../../src/codes/known-code.js';
-import { decodePurchase } from '../../src/domain/decode.js';
+import { decodePurchase } from '../../src/marketplace/decode.js';
 import type { Json } from '../../src/domain/item.js';
 
 const DAY = 86_400_000;

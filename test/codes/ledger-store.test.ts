@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { mergePurchase, type PurchaseReading } from '../../src/codes/known-code.js';
-import { decodeItem } from '../../src/domain/decode.js';
+import { decodeItem } from '../../src/marketplace/decode.js';
 import type { PurchasedItem } from '../../src/domain/item.js';
 import type { CodeResult } from '../../src/codes/ledger.js';
 import { useMirror } from '../support/mirror.js';
@@ -13,7 +13,7 @@ import {
   readAuditList,
 } from '../../src/codes/audits-store.js';
 import { readKnownCodes, readCodeChecks } from '../../src/codes/codes-store.js';
-import { openDb } from '../../src/store/db.js';
+import { openDb } from '../../src/db/db.js';
 import {
   at,
   enterSeller,

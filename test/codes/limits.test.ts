@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { paceOf } from '../../src/codes/pace.js';
-import { storedBudget } from '../../src/store/budget.js';
+import { storedBudget } from '../../src/db/budget.js';
 import { useMirror } from '../support/mirror.js';
 import {
   auditDeps,

@@ -1,10 +1,10 @@
 import pg from 'pg';
 import { expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
-import { type Db, openDb } from '../../src/store/db.js';
+import { type Db, openDb } from '../../src/db/db.js';
 import { readCodeChecks, readKnownCodes, readCanaries } from '../../src/codes/codes-store.js';
 import { getAudit, listAudits } from '../../src/codes/audits-store.js';
-import { DbClient } from '../../src/store/connection.js';
+import { DbClient } from '../../src/db/connection.js';
 import { StoredLedger } from '../../src/codes/ledger-store.js';
 import {
   at,

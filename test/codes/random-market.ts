@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Account, Purchase } from '../../src/domain/item.js';
-import type { Failure, Reply } from '../../src/domain/reply.js';
+import type { Failure, Reply } from '../../src/marketplace/reply.js';
 import type { CodeMarket } from '../../src/codes/ask.js';
 import type { Sourced } from '../../src/marketplace/types.js';
 

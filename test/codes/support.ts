@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
-import type { Unavailable } from '../../src/domain/reply.js';
+import type { Unavailable } from '../../src/marketplace/reply.js';
 import { Secret } from '../../src/domain/secret.js';
 import { checkCodes, type CheckCodesOptions } from '../../src/codes/check-codes.js';
 import { performAuditPiece, type AuditDeps } from '../../src/codes/audit-job.js';
@@ -18,7 +18,7 @@ import {
   startSimulator,
 } from '../../src/simulator/index.js';
 import type { AuditProgress, NewAudit } from '../../src/codes/types.js';
-import { ensureSeller } from '../../src/catalogue/sellers.js';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { beginAudit } from '../../src/codes/enter-store.js';
 import { getAudit } from '../../src/codes/audits-store.js';
 import { readAuditResults } from '../../src/codes/results-store.js';

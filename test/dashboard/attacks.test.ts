@@ -1,8 +1,8 @@
 import { parse } from 'csv-parse/sync';
 import { describe, expect, it } from 'vitest';
 import { hashPassword } from '../../src/dashboard/passwords.js';
-import { createUser } from '../../src/store/access.js';
-import { ensureSeller } from '../../src/catalogue/sellers.js';
+import { createUser } from '../../src/dashboard/access-store.js';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import {
   expectNothingQueued,
   formTokenIn,

@@ -13,9 +13,9 @@ import { KEY } from '../support/mirror.js';
 import { until } from '../support/until.js';
 import { formTokenIn, HOST, type Visitor } from './dashboard.js';
 import { listAudits, cancelAudit } from '../../src/codes/audits-store.js';
-import { recordHeartbeat } from '../../src/store/processes.js';
-import { listActions } from '../../src/store/access.js';
-import { DbClient } from '../../src/store/connection.js';
+import { recordHeartbeat } from '../../src/service/processes-store.js';
+import { listActions } from '../../src/dashboard/access-store.js';
+import { DbClient } from '../../src/db/connection.js';
 import { useShop } from './shop.js';
 
 const { mirror, shop, dashboard, operator, finish, env } = useShop();

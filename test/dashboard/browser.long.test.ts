@@ -13,8 +13,8 @@ import {
 import { KEY, useMirror } from '../support/mirror.js';
 import { formTokenIn, PASSWORD } from './dashboard.js';
 import { serveProduct, type Served } from './served.js';
-import { logAction } from '../../src/store/access.js';
-import { ensureSeller } from '../../src/catalogue/sellers.js';
+import { logAction } from '../../src/dashboard/access-store.js';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { showcase } from './showcase.js';
 
 const mirror = useMirror();

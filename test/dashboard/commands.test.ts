@@ -12,7 +12,7 @@ import {
   createUser,
   startSession,
   findSession,
-} from '../../src/store/access.js';
+} from '../../src/dashboard/access-store.js';
 import { PASSWORD, PASSWORD_HASH } from './dashboard.js';
 
 const mirror = useMirror();

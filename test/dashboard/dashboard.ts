@@ -8,11 +8,11 @@ import { LiveProgress } from '../../src/dashboard/live.js';
 import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import { silentLog } from '../../src/domain/log.js';
 import type { Queues } from '../../src/service/queue/queues.js';
-import { type Role, createUser, addLoginLink } from '../../src/store/access.js';
+import { type Role, createUser, addLoginLink } from '../../src/dashboard/access-store.js';
 import { performMirrorTask } from '../../src/catalogue/mirror-task.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
-import { readRunning } from '../../src/catalogue/overview.js';
-import type { Db } from '../../src/store/db.js';
+import { readRunning } from '../../src/catalogue/overview-store.js';
+import type { Db } from '../../src/db/db.js';
 import { KEY, never, useMirror, type Mirror } from '../support/mirror.js';
 
 export const HOST = 'http://127.0.0.1:8791';

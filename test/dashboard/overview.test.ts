@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { performMirrorTask } from '../../src/catalogue/mirror-task.js';
 import { enter } from '../codes/support.js';
 import { KEY, never } from '../support/mirror.js';
-import { ensureSeller, pauseSeller } from '../../src/catalogue/sellers.js';
+import { ensureSeller, pauseSeller } from '../../src/catalogue/sellers-store.js';
 import { failAudit } from '../../src/codes/audits-store.js';
 import { mirrorSeller, openDashboard, useDashboard } from './dashboard.js';
 

@@ -1,14 +1,14 @@
 import { parquetReadObjects } from 'hyparquet';
 import { readSheet } from 'read-excel-file/node';
 import { describe, expect, it } from 'vitest';
-import { REPORTS, reportSql } from '../../src/store/reports.js';
+import { REPORTS, reportSql } from '../../src/reporting/reports.js';
 import { seededPurchases } from '../../src/simulator/index.js';
 import { auditDeps, enter, workThrough } from '../codes/support.js';
 import { openMarket } from '../catalogue/market.js';
 import { KEY } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { ensureSeller } from '../../src/catalogue/sellers.js';
-import { DbClient } from '../../src/store/connection.js';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
+import { DbClient } from '../../src/db/connection.js';
 import { textOf, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();

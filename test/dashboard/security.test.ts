@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { changePassword, deleteUser, listActions } from '../../src/store/access.js';
+import { changePassword, deleteUser, listActions } from '../../src/dashboard/access-store.js';
 import {
   expectNothingQueued,
   formTokenIn,

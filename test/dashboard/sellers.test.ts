@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { performMirrorTask } from '../../src/catalogue/mirror-task.js';
 import { never } from '../support/mirror.js';
-import { recordHeartbeat } from '../../src/store/processes.js';
-import { addRequests } from '../../src/store/request-counts.js';
-import { ensureSeller, readParking } from '../../src/catalogue/sellers.js';
-import { listActions } from '../../src/store/access.js';
-import { takeTurn } from '../../src/store/schedules.js';
+import { recordHeartbeat } from '../../src/service/processes-store.js';
+import { addRequests } from '../../src/db/request-counts.js';
+import { ensureSeller, readParking } from '../../src/catalogue/sellers-store.js';
+import { listActions } from '../../src/dashboard/access-store.js';
+import { takeTurn } from '../../src/service/schedules-store.js';
 import { mirrorSeller, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();

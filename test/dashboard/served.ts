@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { serve } from '../../src/cli/serve.js';
 import { readConfig } from '../../src/config/index.js';
-import { type Role, createUser } from '../../src/store/access.js';
+import { type Role, createUser } from '../../src/dashboard/access-store.js';
 import type { Mirror } from '../support/mirror.js';
 import { loginLink, PASSWORD_HASH } from './dashboard.js';
 

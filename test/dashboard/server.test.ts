@@ -14,7 +14,7 @@ import { silentLog, type Log } from '../../src/domain/log.js';
 import { ListenError, type WebServer } from '../../src/service/listen.js';
 import { selfSigned } from '../support/certificate.js';
 import { useMirror } from '../support/mirror.js';
-import { createUser, endSession } from '../../src/store/access.js';
+import { createUser, endSession } from '../../src/dashboard/access-store.js';
 import { formTokenIn, loginLink, PASSWORD_HASH } from './dashboard.js';
 
 const mirror = useMirror();

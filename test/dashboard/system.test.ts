@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/until.js';
-import { recordHeartbeat } from '../../src/store/processes.js';
-import { requestFeedViews, readFeedRequestTime, recordDelivery } from '../../src/store/feeds.js';
-import { listActions } from '../../src/store/access.js';
+import { recordHeartbeat } from '../../src/service/processes-store.js';
+import { requestFeedViews, readFeedRequestTime, recordDelivery } from '../../src/reporting/feeds-store.js';
+import { listActions } from '../../src/dashboard/access-store.js';
 import { useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();

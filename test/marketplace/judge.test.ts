@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Reply } from '../../src/domain/reply.js';
+import type { Reply } from '../../src/marketplace/reply.js';
 import { Secret } from '../../src/domain/secret.js';
 import { judge, judgeHead } from '../../src/marketplace/judge.js';
 import {

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import type { Reply } from '../../src/domain/reply.js';
+import type { Reply } from '../../src/marketplace/reply.js';
 import { ListBroken } from '../../src/marketplace/types.js';
 import type { ItemList, MarketplaceOptions } from '../../src/marketplace/types.js';
 import { startServer, type Answer } from '../support/http-server.js';

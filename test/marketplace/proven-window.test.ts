@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Failure, Reply } from '../../src/domain/reply.js';
+import type { Failure, Reply } from '../../src/marketplace/reply.js';
 import type { GoodProof, KeyHolder, KeyMarket, Witness } from '../../src/marketplace/prove-key.js';
 import { proveKey } from '../../src/marketplace/prove-key.js';
 import {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Failure, Reply, UnavailableReason } from '../../src/domain/reply.js';
+import type { Failure, Reply, UnavailableReason } from '../../src/marketplace/reply.js';
 import { retryAt, serverFacts } from '../../src/marketplace/rate-limit.js';
 import { pauseAfter } from '../../src/marketplace/retry.js';
 

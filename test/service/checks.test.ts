@@ -1,5 +1,5 @@
 import { expect, inject, it, onTestFinished } from 'vitest';
-import { findRefusedWrite } from '../../src/store/open.js';
+import { findRefusedWrite } from '../../src/db/open.js';
 import { never, useMirror } from '../support/mirror.js';
 import { databaseAt, query } from '../support/postgres.js';
 

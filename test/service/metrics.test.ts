@@ -8,7 +8,7 @@ import type { QueueCounts } from '../../src/service/queue/queues.js';
 import type { QueueName } from '../../src/service/queue/tasks.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { cachedCall } from '../../src/service/cached-call.js';
-import { PAUSED } from '../../src/catalogue/sellers.js';
+import { PAUSED } from '../../src/catalogue/sellers-store.js';
 import {
   type Copy,
   createMetrics,
@@ -16,7 +16,7 @@ import {
   type MetricSources,
 } from '../../src/service/metrics.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
-import { readSellerStatuses } from '../../src/catalogue/status.js';
+import { readSellerStatuses } from '../../src/catalogue/status-store.js';
 import { parseExposition, valueOf } from './exposition.js';
 
 const NO_JOBS: QueueCounts = { waiting: 0, active: 0, delayed: 0, completed: 0, failed: 0 };

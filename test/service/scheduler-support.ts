@@ -1,6 +1,6 @@
 import { onTestFinished, vi } from 'vitest';
 import { Scheduler, type DueSchedule, type SchedulerOptions } from '../../src/service/scheduler.js';
-import type { Schedule } from '../../src/store/schedules.js';
+import type { Schedule } from '../../src/service/schedules-store.js';
 import { recordingLog, type LogLine } from './queue/support.js';
 
 export const at = (iso: string): Date => new Date(iso);

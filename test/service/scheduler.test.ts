@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { nextTimes } from '../../src/service/cron.js';
 import { Scheduler, schedulesOf } from '../../src/service/scheduler.js';
-import { listSchedules } from '../../src/store/schedules.js';
-import { ensureSeller } from '../../src/catalogue/sellers.js';
+import { listSchedules } from '../../src/service/schedules-store.js';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { useMirror } from '../support/mirror.js';
 import { recordingLog } from './queue/support.js';
 import {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { listSchedules, schedulesWithoutRun, takeTurn } from '../../src/store/schedules.js';
-import { ensureSeller } from '../../src/catalogue/sellers.js';
+import { listSchedules, schedulesWithoutRun, takeTurn } from '../../src/service/schedules-store.js';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();

@@ -6,8 +6,8 @@ import { watchStaleCopies } from '../../src/service/watches.js';
 import { type Log, silentLog } from '../../src/domain/log.js';
 import type { Queues } from '../../src/service/queue/queues.js';
 import type { AlertTask } from '../../src/service/queue/tasks.js';
-import { listLiveProcesses } from '../../src/store/processes.js';
-import { openDb } from '../../src/store/db.js';
+import { listLiveProcesses } from '../../src/service/processes-store.js';
+import { openDb } from '../../src/db/db.js';
 import { useMirror } from '../support/mirror.js';
 
 beforeEach(() => {

@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { TestProject } from 'vitest/node';
-import { addressOf, readCredentials } from '../../src/store/embedded/server.js';
-import { openEmbedded, release } from '../../src/store/embedded/index.js';
-import { migrate } from '../../src/store/migrate.js';
+import { addressOf, readCredentials } from '../../src/db/embedded/server.js';
+import { openEmbedded, release } from '../../src/db/embedded/index.js';
+import { migrate } from '../../src/db/migrate.js';
 import { databaseAt, query } from './postgres.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -159,7 +159,7 @@ async function isBuilt(): Promise<boolean> {
     if (!(await isNewer(join('dist', name.replace(/tsx?$/, 'js')), join('src', name))))
       return false;
   }
-  return isNewer('dist/store/generated/prisma/client.js', 'prisma/schema.prisma');
+  return isNewer('dist/db/generated/prisma/client.js', 'prisma/schema.prisma');
 }
 
 async function isNewer(built: string, source: string): Promise<boolean> {

@@ -7,14 +7,14 @@ import { unlimitedBudget } from '../../src/marketplace/budget.js';
 import { createMarketplace } from '../../src/marketplace/client.js';
 import type { Marketplace, MarketplaceOptions } from '../../src/marketplace/types.js';
 import { openQueues, type Queues } from '../../src/service/queue/queues.js';
-import { openMirror, type Mirror as Reader } from '../../src/store/mirror.js';
+import { openMirror, type Mirror as Reader } from '../../src/db/mirror.js';
 import {
   startSimulator,
   type Simulator,
   type SimulatorOptions,
 } from '../../src/simulator/index.js';
-import { type Db, openDb } from '../../src/store/db.js';
-import { DbClient } from '../../src/store/connection.js';
+import { type Db, openDb } from '../../src/db/db.js';
+import { DbClient } from '../../src/db/connection.js';
 import { createTestDatabase, emptyTables } from './postgres.js';
 
 export const KEY = 'k3y-0123456789abcdef0123456789abcdef';

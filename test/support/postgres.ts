@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { DbClient } from '../../src/store/connection.js';
+import { DbClient } from '../../src/db/connection.js';
 import { inject } from 'vitest';
 
 declare module 'vitest' {

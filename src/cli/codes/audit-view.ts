@@ -20,7 +20,7 @@ import { describeVerdict } from '../../codes/evidence.js';
 import { unprovenRemedy, whyUnproven } from '../../codes/reasons.js';
 import { supportAt, type KnownPurchase } from '../../codes/known-code.js';
 import { countRepeated } from '../../codes/enter-list.js';
-import type { Db } from '../../store/db.js';
+import type { Db } from '../../db/db.js';
 import { countUnproven, countAccountProven } from '../../codes/results-store.js';
 import { resultOf, type Answer } from '../../codes/audit-result.js';
 

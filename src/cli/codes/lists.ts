@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { addAbortSignal } from 'node:stream';
-import { readCode } from '../../domain/codes/code.js';
+import { readCode } from '../../marketplace/code.js';
 import { openFile, readBytes } from '../../codes/lists/bytes.js';
 import { readList } from '../../codes/lists/read-list.js';
 import type { List, ListOptions } from '../../codes/lists/types.js';

@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from 'commander';
 import type { App } from '../../app.js';
 import type { Config, SellerConfig } from '../../config/index.js';
-import { readCode } from '../../domain/codes/code.js';
+import { readCode } from '../../marketplace/code.js';
 import { parseDuration } from '../../domain/moment.js';
 import { RESULT_FORMATS, type ResultFormat } from '../../codes/lists/result.js';
 import type { Format } from '../../codes/lists/types.js';

@@ -4,7 +4,7 @@ import type { App } from '../../app.js';
 import { performAuditPiece, type AuditDeps } from '../../codes/audit-job.js';
 import { phaseOf } from '../../codes/progress.js';
 import type { AuditProgress } from '../../codes/types.js';
-import { explainDatabaseError } from '../../store/errors.js';
+import { explainDatabaseError } from '../../db/errors.js';
 import { printNote, print, printJson, stderrLook, stdoutLook } from '../console.js';
 import { openQueuesOf } from '../execute.js';
 import { followUp } from '../follow-up.js';

@@ -3,7 +3,7 @@ import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { CHANGE_CLASSES, type ChangeClass, type ChangeFold } from '../../catalogue/changes.js';
 import type { CsvDialect } from '../../domain/csv.js';
-import { explainDatabaseError } from '../../store/errors.js';
+import { explainDatabaseError } from '../../db/errors.js';
 import {
   type ChangeFilter,
   type ItemChange,
@@ -11,7 +11,7 @@ import {
   readLastChangeNumber,
   readChanges,
   countChanges,
-} from '../../catalogue/item-changes.js';
+} from '../../catalogue/item-changes-store.js';
 import {
   CSV_COLUMNS,
   ChangeLines,

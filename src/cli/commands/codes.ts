@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { ConfigError } from '../../config/index.js';
-import { normalizeCode } from '../../domain/codes/code.js';
+import { normalizeCode } from '../../marketplace/code.js';
 import { cellMasker } from '../../domain/redact.js';
 import type { Secret } from '../../domain/secret.js';
 import { FORMATS } from '../../codes/lists/types.js';

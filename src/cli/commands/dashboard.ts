@@ -2,14 +2,14 @@ import { hostname } from 'node:os';
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { newToken, tokenHash } from '../../dashboard/security.js';
-import { ALIVE_MS, isAlive, listLiveProcesses } from '../../store/processes.js';
+import { ALIVE_MS, isAlive, listLiveProcesses } from '../../service/processes-store.js';
 import { printNote, print, userName } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction, serviceAction } from '../execute.js';
 import { describeCommand } from '../options.js';
 import type { Serving } from '../serve.js';
-import type { Db } from '../../store/db.js';
-import { addLoginLink } from '../../store/access.js';
+import type { Db } from '../../db/db.js';
+import { addLoginLink } from '../../dashboard/access-store.js';
 import { SERVICE_EXIT_CODES, serveUntil } from './run.js';
 
 /** `dashboard`: serves the pages; `dashboard link`: prints a login link. */

@@ -5,9 +5,9 @@ import {
   hold,
   release,
   type EmbeddedDescription,
-} from '../../store/embedded/index.js';
-import { grantReports } from '../../store/grants.js';
-import { migrate } from '../../store/migrate.js';
+} from '../../db/embedded/index.js';
+import { grantReports } from '../../db/grants.js';
+import { migrate } from '../../db/migrate.js';
 import { printNote, print, printResult, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { action, configFor } from '../execute.js';

@@ -6,7 +6,7 @@ import { Option, type Command } from 'commander';
 import { z } from 'zod';
 import { openApp, type App } from '../../app.js';
 import { readConfig, type Config, type FeedConfig } from '../../config/index.js';
-import { runFeed } from '../../feeds/open.js';
+import { runFeed } from '../../reporting/feeds/open.js';
 import { syncSeller } from '../../catalogue/sync-items.js';
 import type { RunReport } from '../../catalogue/types.js';
 import { cronFault } from '../../service/cron.js';
@@ -17,7 +17,7 @@ import {
   startSimulator,
   type SimItem,
 } from '../../simulator/index.js';
-import { queryReadOnly } from '../../store/read-only.js';
+import { queryReadOnly } from '../../db/read-only.js';
 import { ChangeLines } from '../change-lines.js';
 import { print, stdoutLook } from '../console.js';
 import { readSettings, serviceAction } from '../execute.js';
@@ -29,8 +29,8 @@ import { serveUntil } from './run.js';
 import { count, paint } from '../output/text.js';
 import { ownCommand, quietCommand } from '../own-command.js';
 import { writeRows } from '../rows.js';
-import { deleteSeller } from '../../catalogue/sellers.js';
-import { readChanges } from '../../catalogue/item-changes.js';
+import { deleteSeller } from '../../catalogue/sellers-store.js';
+import { readChanges } from '../../catalogue/item-changes-store.js';
 import { SyncProgress, exitCodeOfRuns, runLines } from '../run-report.js';
 
 const ITEMS_QUERY =

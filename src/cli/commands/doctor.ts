@@ -16,9 +16,9 @@ import { silentLog, type Log } from '../../domain/log.js';
 import { testAlert } from '../../service/alerts/alerts.js';
 import { MarketplaceOptionsError } from '../../marketplace/types.js';
 import { QueueError } from '../../service/queue/errors.js';
-import { assertCanBeMade, describeEmbedded, openEmbedded } from '../../store/embedded/index.js';
-import { shownUrl } from '../../store/errors.js';
-import { ALIVE_MS, isAlive, listLiveProcesses } from '../../store/processes.js';
+import { assertCanBeMade, describeEmbedded, openEmbedded } from '../../db/embedded/index.js';
+import { shownUrl } from '../../db/errors.js';
+import { ALIVE_MS, isAlive, listLiveProcesses } from '../../service/processes-store.js';
 import { HEALTH, listen, ListenError } from '../../service/listen.js';
 import { print, printResult, stdoutLook } from '../console.js';
 import { reportError } from '../errors.js';
@@ -26,7 +26,7 @@ import { action, readSettings, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { checkMarketplace, type OpenedAccount } from '../marketplace-checks.js';
 import { paint, plural, safeLine } from '../output/text.js';
-import { openDb, type Db } from '../../store/db.js';
+import { openDb, type Db } from '../../db/db.js';
 import { chosenSellers, describeCommand, type CommonOptions } from '../options.js';
 
 /** `doctor`: checks everything that a run needs. */

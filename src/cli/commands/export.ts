@@ -2,18 +2,18 @@ import { rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { nearest } from '../../config/nearest.js';
-import { cursorText, parseCursor, type ChangeCursor } from '../../domain/change-cursor.js';
+import { cursorText, parseCursor, type ChangeCursor } from '../../reporting/change-cursor.js';
 import { bytes as bytesText } from '../../domain/units.js';
-import { readCursorFile, writeCursorFile } from '../../export/cursor-file.js';
-import { EXPORT_FORMATS, exportChunks, type ExportFormat } from '../../export/index.js';
+import { readCursorFile, writeCursorFile } from '../../reporting/cursor-file.js';
+import { EXPORT_FORMATS, exportChunks, type ExportFormat } from '../../reporting/export.js';
 import { assertWritable, writeWhole } from '../../listing/write-file.js';
 import {
   type Exported,
   type ExportableView,
   type Exports,
   withExports,
-} from '../../store/exports.js';
-import { FOLLOWED_VIEWS } from '../../store/followed-views.js';
+} from '../../reporting/exports.js';
+import { FOLLOWED_VIEWS } from '../../reporting/followed-views.js';
 import { printNote, print, printJson, printResult, stdoutLook } from '../console.js';
 import { usageError, writtenOrFailed } from '../errors.js';
 import { action, withApp } from '../execute.js';

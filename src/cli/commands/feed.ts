@@ -1,19 +1,19 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import type { FeedConfig } from '../../config/index.js';
-import { feedDelay } from '../../domain/feeds.js';
+import { feedDelay } from '../../reporting/feed-state.js';
 import { failedDelivery, deliveryOutcome } from '../../service/feeds.js';
-import { openTarget, runFeed } from '../../feeds/open.js';
-import { LIST_VIEWS, shapesOf, type ViewReport } from '../../feeds/deliver.js';
-import { TargetError, type Position, type Target } from '../../feeds/target.js';
-import { withExports } from '../../store/exports.js';
+import { openTarget, runFeed } from '../../reporting/feeds/open.js';
+import { LIST_VIEWS, shapesOf, type ViewReport } from '../../reporting/feeds/deliver.js';
+import { TargetError, type Position, type Target } from '../../reporting/feeds/target.js';
+import { withExports } from '../../reporting/exports.js';
 import {
   type FeedOutcome,
   type FeedState,
   readFeedRequestTime,
   recordDelivery,
   listFeedStates,
-} from '../../store/feeds.js';
+} from '../../reporting/feeds-store.js';
 import { print, printJson, printList, printResult, stdoutLook } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';

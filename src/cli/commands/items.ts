@@ -7,8 +7,8 @@ import {
   readHistoryStarts,
   readItemsWithId,
   readPriceHistory,
-} from '../../catalogue/items-read.js';
-import { queryReadOnly } from '../../store/read-only.js';
+} from '../../catalogue/items-store.js';
+import { queryReadOnly } from '../../db/read-only.js';
 import { printNote, print, stdoutLook, write } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';

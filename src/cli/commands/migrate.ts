@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { migrationState, type MigrationState } from '../../store/migrate.js';
-import { openDatabase, openUnmigrated, type DatabaseOptions } from '../../store/open.js';
+import { migrationState, type MigrationState } from '../../db/migrate.js';
+import { openDatabase, openUnmigrated, type DatabaseOptions } from '../../db/open.js';
 import { printResult } from '../console.js';
 import { action, databaseOptions, unlessAborted } from '../execute.js';
 import { plural } from '../output/text.js';

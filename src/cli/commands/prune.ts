@@ -7,7 +7,7 @@ import {
   type Pruned,
   measurePrune,
   prune,
-} from '../../store/prune.js';
+} from '../../db/prune.js';
 import { printResult, stdoutLook } from '../console.js';
 import { appAction } from '../execute.js';
 import { assertSeller, describeCommand, sellerFilter, type CommonOptions } from '../options.js';

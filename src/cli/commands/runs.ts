@@ -5,7 +5,7 @@ import { moment } from '../../domain/moment.js';
 import type { Decision } from '../../catalogue/rules.js';
 import { decideRemovals, type DecisionReport } from '../../catalogue/decide-removals.js';
 import { heldRemedy, exampleNames, problemRemedy } from '../../catalogue/problem.js';
-import { type Run, getRun } from '../../catalogue/runs.js';
+import { type Run, getRun } from '../../catalogue/runs-store.js';
 import { RUNS } from '../../catalogue/runs-listing.js';
 import { printResult, stdoutLook, userName } from '../console.js';
 import { CommandError } from '../errors.js';

@@ -1,9 +1,9 @@
 import { addAbortSignal } from 'node:stream';
 import type { Command } from 'commander';
 import { errorCode } from '../../domain/error-code.js';
-import { explainDatabaseError } from '../../store/errors.js';
-import { assertOrdinaryRole, queryReadOnly } from '../../store/read-only.js';
-import { NoRowsError } from '../../store/text-cursor.js';
+import { explainDatabaseError } from '../../db/errors.js';
+import { assertOrdinaryRole, queryReadOnly } from '../../db/read-only.js';
+import { NoRowsError } from '../../db/text-cursor.js';
 import { CommandError, usageError } from '../errors.js';
 import { action, withApp } from '../execute.js';
 import { describeCommand, type TableOptions } from '../options.js';

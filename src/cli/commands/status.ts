@@ -1,26 +1,26 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { describeWide } from '../../catalogue/changes.js';
-import { feedDelay } from '../../domain/feeds.js';
+import { feedDelay } from '../../reporting/feed-state.js';
 import { parkedRemedy, runProblem, runRemedy } from '../../catalogue/problem.js';
 import { nextThree, schedulesOf } from '../../service/scheduler.js';
-import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../store/processes.js';
-import { listSchedules, type Schedule, type StoredSchedule } from '../../store/schedules.js';
-import { PAUSED, type Parking } from '../../catalogue/sellers.js';
+import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
+import { listSchedules, type Schedule, type StoredSchedule } from '../../service/schedules-store.js';
+import { PAUSED, type Parking } from '../../catalogue/sellers-store.js';
 import {
   copyState,
   mayLackOnlyItem,
   ONLY_ITEM_HINT,
   type SellerStatus,
   readSellerStatuses,
-} from '../../catalogue/status.js';
+} from '../../catalogue/status-store.js';
 import { printResult, stdoutLook } from '../console.js';
 import { action, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { assertSeller, describeCommand, type CommonOptions } from '../options.js';
 import { withRunnableCommands } from '../own-command.js';
 import { pairs } from '../output/table.js';
-import { listFeedStates } from '../../store/feeds.js';
+import { listFeedStates } from '../../reporting/feeds-store.js';
 import { age, count, type Look, paint, safeLine } from '../output/text.js';
 
 interface StatusOptions extends CommonOptions {

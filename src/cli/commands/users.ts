@@ -10,7 +10,7 @@ import {
   createUser,
   changePassword,
   deleteUser,
-} from '../../store/access.js';
+} from '../../dashboard/access-store.js';
 import { print, printList } from '../console.js';
 import { type CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';

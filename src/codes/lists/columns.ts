@@ -1,4 +1,4 @@
-import { isTypicalCode, LONGEST_CODE, normalizeCode } from '../../domain/codes/code.js';
+import { isTypicalCode, LONGEST_CODE, normalizeCode } from '../../marketplace/code.js';
 import { FileError, quoted } from '../../listing/file-error.js';
 
 interface Table {

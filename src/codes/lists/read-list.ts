@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { countCodes, readCode, severalCodes } from '../../domain/codes/code.js';
+import { countCodes, readCode, severalCodes } from '../../marketplace/code.js';
 import { unescapeFormula } from '../../domain/csv.js';
 import { cellMasker } from '../../domain/redact.js';
 import { MASK } from '../../domain/secret.js';

@@ -37,7 +37,7 @@ import {
   TableSection,
   Untrusted,
 } from '../parts.js';
-import { readRunning } from '../../catalogue/overview.js';
+import { readRunning } from '../../catalogue/overview-store.js';
 import { readAuditList, cancelAudit, resumeAudit, getAudit } from '../../codes/audits-store.js';
 import { countUnproven } from '../../codes/results-store.js';
 import { oneOf, parseId, parseNumber } from '../query.js';

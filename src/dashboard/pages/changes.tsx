@@ -1,16 +1,16 @@
 import type { FC } from 'hono/jsx';
-import type { Db } from '../../store/db.js';
+import type { Db } from '../../db/db.js';
 import { describeChange, fieldLabel } from '../../catalogue/change-text.js';
 import { CHANGE_CLASSES } from '../../catalogue/changes.js';
 import { csvNumber, PLAIN_CSV, type CsvDialect } from '../../domain/csv.js';
-import { exportChunks } from '../../export/index.js';
+import { exportChunks } from '../../reporting/export.js';
 import {
   type ChangeFilter,
   type ItemChange,
   readChanges,
   countChanges,
-} from '../../catalogue/item-changes.js';
-import type { TextRow } from '../../store/text-cursor.js';
+} from '../../catalogue/item-changes-store.js';
+import type { TextRow } from '../../db/text-cursor.js';
 import { type Dashboard, type DashboardContext, type DashboardParts, Problem } from '../context.js';
 import { checkRoom, csvDialectOf, Downloads, formatOf, sendFile } from '../downloads.js';
 import { page } from '../layout.js';

@@ -39,7 +39,7 @@ import {
   Untrusted,
 } from '../parts.js';
 import { readKnownCodes, readCodeChecks } from '../../codes/codes-store.js';
-import { readRunning } from '../../catalogue/overview.js';
+import { readRunning } from '../../catalogue/overview-store.js';
 import { parseCode, parseId } from '../query.js';
 
 /** Checks and transitions on the page of a code. */

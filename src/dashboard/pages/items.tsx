@@ -1,8 +1,8 @@
 import { ITEM_STATES } from '../../domain/item.js';
 import { maskCode } from '../../domain/secret.js';
 import { describeRemoval } from '../../catalogue/rules.js';
-import type { Prisma } from '../../store/mirror.js';
-import { type TextRows, searchItems, readPriceHistory } from '../../catalogue/items-read.js';
+import type { Prisma } from '../../db/mirror.js';
+import { type TextRows, searchItems, readPriceHistory } from '../../catalogue/items-store.js';
 import { StepChart } from '../charts.js';
 import { type Dashboard, type DashboardParts, isOperator, Problem } from '../context.js';
 import { page } from '../layout.js';
@@ -28,7 +28,7 @@ import {
   WebLink,
 } from '../parts.js';
 import { oneOf, parseDay, parseId, parseNumber } from '../query.js';
-import { readChanges } from '../../catalogue/item-changes.js';
+import { readChanges } from '../../catalogue/item-changes-store.js';
 import { ChangeTable } from './changes.js';
 
 const PAGE_SIZE = 50;

@@ -1,13 +1,13 @@
 import type { FC } from 'hono/jsx';
 import { runRemedy } from '../../catalogue/problem.js';
 import type { AuditProgress } from '../../codes/types.js';
-import { PAUSED } from '../../catalogue/sellers.js';
+import { PAUSED } from '../../catalogue/sellers-store.js';
 import {
   type CopyState,
   mayLackOnlyItem,
   ONLY_ITEM_HINT,
   type SellerStatus,
-} from '../../catalogue/status.js';
+} from '../../catalogue/status-store.js';
 import { capital, count, plural } from '../format.js';
 import { ActionButton, Ago, Card, Empty, Section, Sentence, Untrusted } from '../parts.js';
 

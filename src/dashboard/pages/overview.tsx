@@ -8,11 +8,11 @@ import {
   readRunning,
   listPriceMoves,
   readNights,
-} from '../../catalogue/overview.js';
-import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../store/processes.js';
-import { listSchedules, type StoredSchedule } from '../../store/schedules.js';
-import { PAUSED } from '../../catalogue/sellers.js';
-import { copyState, type SellerStatus, readSellerStatuses } from '../../catalogue/status.js';
+} from '../../catalogue/overview-store.js';
+import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
+import { listSchedules, type StoredSchedule } from '../../service/schedules-store.js';
+import { PAUSED } from '../../catalogue/sellers-store.js';
+import { copyState, type SellerStatus, readSellerStatuses } from '../../catalogue/status-store.js';
 import { NightStrip } from '../charts.js';
 import {
   type Dashboard,

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Child, FC } from 'hono/jsx';
-import { exportChunks } from '../../export/index.js';
+import { exportChunks } from '../../reporting/export.js';
 import {
   REPORTS,
   type ReportFigures,
@@ -10,7 +10,7 @@ import {
   readReportFigures,
   countReportRows,
   downloadReport,
-} from '../../store/reports.js';
+} from '../../reporting/reports.js';
 import { FigureCache } from '../figure-cache.js';
 import { BarChart, type ChartBar, Share, StepChart } from '../charts.js';
 import {
@@ -37,7 +37,7 @@ import {
   Table,
   Untrusted,
 } from '../parts.js';
-import { readBinding } from '../../catalogue/sellers.js';
+import { readBinding } from '../../catalogue/sellers-store.js';
 import { oneOf } from '../query.js';
 
 /** With more sellers, the filter is a text field instead of a select. */

@@ -2,8 +2,8 @@ import type { FC } from 'hono/jsx';
 import { bytes } from '../../domain/units.js';
 import { runRemedy } from '../../catalogue/problem.js';
 import { decideRemovals, DecisionRefused } from '../../catalogue/decide-removals.js';
-import { SellerBusyError } from '../../store/locks.js';
-import { type Run, getRun } from '../../catalogue/runs.js';
+import { SellerBusyError } from '../../db/locks.js';
+import { type Run, getRun } from '../../catalogue/runs-store.js';
 import { RUNS } from '../../catalogue/runs-listing.js';
 import {
   type Dashboard,
@@ -36,8 +36,8 @@ import {
 } from '../parts.js';
 import { addListing } from '../listing.js';
 import { parseId } from '../query.js';
-import { readChanges } from '../../catalogue/item-changes.js';
-import { readHeldItemStates, readHeldRun } from '../../catalogue/decisions.js';
+import { readChanges } from '../../catalogue/item-changes-store.js';
+import { readHeldItemStates, readHeldRun } from '../../catalogue/decisions-store.js';
 import { ChangeTable } from './changes.js';
 
 /** Items and changes on the page of a run. */

@@ -1,10 +1,10 @@
 import type { FC } from 'hono/jsx';
 import { parkedRemedy, runProblem } from '../../catalogue/problem.js';
-import { type RequestSlot, readRequestsOfLastHour } from '../../store/request-counts.js';
-import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../store/processes.js';
-import { listSchedules, type StoredSchedule } from '../../store/schedules.js';
-import { PAUSED, pauseSeller, resumeSeller, readBinding } from '../../catalogue/sellers.js';
-import { copyState, type SellerStatus, readSellerStatuses } from '../../catalogue/status.js';
+import { type RequestSlot, readRequestsOfLastHour } from '../../db/request-counts.js';
+import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
+import { listSchedules, type StoredSchedule } from '../../service/schedules-store.js';
+import { PAUSED, pauseSeller, resumeSeller, readBinding } from '../../catalogue/sellers-store.js';
+import { copyState, type SellerStatus, readSellerStatuses } from '../../catalogue/status-store.js';
 import { BarChart, StepChart } from '../charts.js';
 import {
   type Dashboard,
@@ -35,7 +35,7 @@ import {
 } from '../parts.js';
 import { nextThree } from '../../service/scheduler.js';
 import { obstacleOf, schedulesOf } from '../seller-state.js';
-import { readItemDays } from '../../catalogue/items-read.js';
+import { readItemDays } from '../../catalogue/items-store.js';
 import { RUNS } from '../../catalogue/runs-listing.js';
 import { ListingTable } from '../listing.js';
 

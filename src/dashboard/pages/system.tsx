@@ -8,19 +8,19 @@ import {
   settingsChecks,
 } from '../../service/checks.js';
 import type { FeedConfig } from '../../config/index.js';
-import { feedDelay } from '../../domain/feeds.js';
+import { feedDelay } from '../../reporting/feed-state.js';
 import { type EndedJob, type QueueCounts } from '../../service/queue/queues.js';
 import { QUEUE_NAMES, type QueueName } from '../../service/queue/tasks.js';
 import { QueueError } from '../../service/queue/errors.js';
-import { shownUrl, StoreError } from '../../store/errors.js';
-import { type FeedState, listFeedStates } from '../../store/feeds.js';
-import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../store/processes.js';
+import { shownUrl, StoreError } from '../../db/errors.js';
+import { type FeedState, listFeedStates } from '../../reporting/feeds-store.js';
+import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
 import { cachedCall } from '../../service/cached-call.js';
 import { type Dashboard, type DashboardParts, isOperator, Problem, runAction } from '../context.js';
 import { printable } from '../format.js';
 import { page } from '../layout.js';
 import { ActionButton, Ago, Moment, Sentence, State, TableSection, Untrusted } from '../parts.js';
-import { listUsers, listActions } from '../../store/access.js';
+import { listUsers, listActions } from '../access-store.js';
 import { oneOf } from '../query.js';
 
 const MAX_FAILED_JOBS = 50;

@@ -1,19 +1,19 @@
 import { createHash } from 'node:crypto';
-import type { AlertType } from '../../domain/alert-types.js';
-import { feedDelay } from '../../domain/feeds.js';
+import type { AlertType } from '../../config/alert-types.js';
+import { feedDelay } from '../../reporting/feed-state.js';
 import type { Json } from '../../domain/item.js';
 import { displayName } from '../../domain/text.js';
-import type { HeldItems } from '../../catalogue/decisions.js';
-import { PAUSED, readParking } from '../../catalogue/sellers.js';
-import { type SellerStatus, readSellerStatuses } from '../../catalogue/status.js';
-import { PROCESS_DIED, type Run, getRun, findLaterGoodRun } from '../../catalogue/runs.js';
+import type { HeldItems } from '../../catalogue/decisions-store.js';
+import { PAUSED, readParking } from '../../catalogue/sellers-store.js';
+import { type SellerStatus, readSellerStatuses } from '../../catalogue/status-store.js';
+import { PROCESS_DIED, type Run, getRun, findLaterGoodRun } from '../../catalogue/runs-store.js';
 import type { AlertChannel, AlertMessage } from './message.js';
 import { auditRemedy, parkedRemedy, runProblem, runRemedy } from '../../catalogue/problem.js';
-import type { Db } from '../../store/db.js';
+import type { Db } from '../../db/db.js';
 import { getAudit } from '../../codes/audits-store.js';
-import { countNoLongerValid, readBalanceChange } from '../../store/news.js';
-import { readChanges } from '../../catalogue/item-changes.js';
-import { listFeedStates, markFeedStale } from '../../store/feeds.js';
+import { countNoLongerValid, readBalanceChange } from './news-store.js';
+import { readChanges } from '../../catalogue/item-changes-store.js';
+import { listFeedStates, markFeedStale } from '../../reporting/feeds-store.js';
 import type { Alert, JobOutcome } from '../../catalogue/types.js';
 
 /** Where alerts are sent. Each alert is one job for each channel, since each may fail by itself. */

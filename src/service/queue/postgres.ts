@@ -7,9 +7,9 @@ import {
   SchemaMigrationRequiredError,
   SchemaVersionMismatchError,
 } from 'bullmq';
-import { explainDatabaseError, shownUrl } from '../../store/errors.js';
-import { createQueuePool, type EndablePool } from '../../store/pools.js';
-import { assertWritable } from '../../store/db.js';
+import { explainDatabaseError, shownUrl } from '../../db/errors.js';
+import { createQueuePool, type EndablePool } from '../../db/pools.js';
+import { assertWritable } from '../../db/db.js';
 import { commandError, type QueueSettings, type Server } from './connection.js';
 import { QueueError } from './errors.js';
 

@@ -15,14 +15,14 @@ import { syncItems } from '../../../src/catalogue/sync-items.js';
 import { createWebhook } from '../../../src/service/alerts/webhook.js';
 import { startServer, type Script } from '../../support/http-server.js';
 import { KEY, never, useMirror } from '../../support/mirror.js';
-import { pauseSeller, parkSeller } from '../../../src/catalogue/sellers.js';
+import { pauseSeller, parkSeller } from '../../../src/catalogue/sellers-store.js';
 import {
   readFeedRequestTime,
   recordDelivery,
   requestFeedViews,
   markFeedStale,
-} from '../../../src/store/feeds.js';
-import { readSellerStatuses } from '../../../src/catalogue/status.js';
+} from '../../../src/reporting/feeds-store.js';
+import { readSellerStatuses } from '../../../src/catalogue/status-store.js';
 import { openMarket } from '../../catalogue/market.js';
 
 const mirror = useMirror();

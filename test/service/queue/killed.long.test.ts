@@ -189,7 +189,7 @@ describe('when one of three schedulers is killed', () => {
       const testQueue = await postgresQueue();
       // In the future: a clock that is behind the database’s by days does no harm.
       const nights = ['21', '22', '23'].map((day) => `2027-11-${day}T02:00:00.000Z`);
-      const files = ['service/scheduler.js', 'store/db.js'].map(builtFile);
+      const files = ['service/scheduler.js', 'db/db.js'].map(builtFile);
       const all = [`${when} ${nights[1]}`, 'never', 'never'].map((death) =>
         startScript(SCHEDULER, testQueue, INDEX, ...files, '2027-11-20T12:00:00Z', death),
       );

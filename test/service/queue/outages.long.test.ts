@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { Secret } from '../../../src/domain/secret.js';
-import { hold, release } from '../../../src/store/embedded/index.js';
-import { findPostmaster, waitUntilGone } from '../../../src/store/embedded/server.js';
+import { hold, release } from '../../../src/db/embedded/index.js';
+import { findPostmaster, waitUntilGone } from '../../../src/db/embedded/server.js';
 import {
   hasRedis,
   type RedisProcess,

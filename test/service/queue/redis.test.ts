@@ -25,7 +25,7 @@ import {
 } from '../../support/redis.js';
 import { until } from '../../support/until.js';
 import { nightly } from '../scheduler-support.js';
-import { takeTurn } from '../../../src/store/schedules.js';
+import { takeTurn } from '../../../src/service/schedules-store.js';
 import { recordingLog, redisQueue, SHORT, sync, succeeds, untilCounts, work } from './support.js';
 
 const mirror = useMirror();

@@ -22,7 +22,7 @@ import type {
 } from '../../../src/service/queue/worker.js';
 import { createTestDatabase } from '../../support/postgres.js';
 import { hasRedis, type RedisProcess, redisTitle, startRedis } from '../../support/redis.js';
-import { DbClient } from '../../../src/store/connection.js';
+import { DbClient } from '../../../src/db/connection.js';
 import { until } from '../../support/until.js';
 
 /** Short times for fast tests. No test asserts them. */

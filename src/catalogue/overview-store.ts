@@ -1,0 +1,163 @@
+import { sellerIsLocked } from '../db/locks.js';
+import { onlyRow } from '../db/only-row.js';
+import type { Db } from '../db/db.js';
+import type { RunProgress } from './runs-store.js';
+
+/** The best result of a seller's item runs on one day. */
+export interface Night {
+  readonly sellerId: string;
+  /** 0 is today. */
+  readonly daysAgo: number;
+  readonly state: 'good' | 'warn' | 'bad';
+}
+
+/** Run results of the last `days` days, in the database's time zone. */
+export async function readNights(
+  { pool }: Db,
+  sellerIds: readonly string[],
+  days: number,
+): Promise<Night[]> {
+  const { rows } = await pool.query<Night>(
+    `SELECT seller_id AS "sellerId", current_date - started_at::date AS "daysAgo",
+            CASE WHEN bool_or(state = 'succeeded') THEN 'good'
+                 WHEN bool_or(state = 'held') THEN 'warn' ELSE 'bad' END AS state
+       FROM mirror.runs
+      WHERE seller_id = ANY($1) AND kind = 'items' AND state <> 'running'
+        AND started_at >= current_date - ($2::int - 1)
+      GROUP BY 1, 2`,
+    [sellerIds, days],
+  );
+  return rows;
+}
+
+export interface ChangeSummary {
+  readonly added: number;
+  readonly removed: number;
+  readonly missing: number;
+  readonly restored: number;
+  /** Items with any other change. */
+  readonly changed: number;
+  readonly newlyInvalid: number;
+  /** Change of the sum of all balances, by currency. */
+  readonly balances: readonly { readonly currency: string | null; readonly change: string }[];
+}
+
+/** Summarizes the changes since a time. Items of a seller's first list don't count as added. */
+export async function summarizeChanges({ pool }: Db, since: Date): Promise<ChangeSummary> {
+  const [changes, codes, balances] = await Promise.all([
+    pool.query<Omit<ChangeSummary, 'newlyInvalid' | 'balances'>>(
+      `SELECT (count(*) FILTER (WHERE class = 'added'))::int AS added,
+              (count(*) FILTER (WHERE class = 'removed'))::int AS removed,
+              (count(*) FILTER (WHERE class = 'missing'))::int AS missing,
+              (count(*) FILTER (WHERE class = 'restored'))::int AS restored,
+              (count(DISTINCT (seller_id, item_id)) FILTER (
+                WHERE class NOT IN ('added', 'removed', 'missing', 'restored')))::int AS changed
+         FROM mirror.item_changes WHERE changed_at >= $1`,
+      [since],
+    ),
+    pool.query<{ codes: number }>(
+      `SELECT count(*)::int AS codes FROM reporting.purchase_transitions
+        WHERE happened_at >= $1 AND kind = 'became-invalid'`,
+      [since],
+    ),
+    pool.query<{ currency: string | null; change: string }>(
+      // Compares each changed account with its state back then, or with its first one if that is newer. The
+      // view would read the whole history.
+      `SELECT a.currency, sum(a.balance - v.balance)::text AS change
+         FROM mirror.accounts a
+         JOIN LATERAL (SELECT balance, currency FROM mirror.account_versions v
+                        WHERE v.seller_id = a.seller_id AND v.valid_from >= coalesce(
+                                (SELECT max(valid_from) FROM mirror.account_versions
+                                  WHERE seller_id = a.seller_id AND valid_from <= $1), '-infinity')
+                        ORDER BY v.valid_from LIMIT 1) v USING (currency)
+        WHERE a.changed_at > $1 AND a.balance <> v.balance
+        GROUP BY a.currency ORDER BY a.currency`,
+      [since],
+    ),
+  ]);
+  const newlyInvalid = onlyRow(codes).codes;
+  return { ...onlyRow(changes), newlyInvalid, balances: balances.rows };
+}
+
+export interface Running {
+  readonly runs: readonly {
+    readonly runId: string;
+    readonly sellerId: string;
+    readonly kind: string;
+    readonly startedAt: string;
+    readonly progress: RunProgress | null;
+  }[];
+  readonly audits: readonly {
+    readonly auditId: string;
+    readonly sellerId: string;
+    readonly source: string;
+    readonly codes: number;
+    readonly reused: number;
+    readonly pending: number;
+    readonly denied: number;
+    readonly confirmed: number;
+    readonly overturned: number;
+    /** Milliseconds since 1970; null while it is worked on. */
+    readonly resumeAt: number | null;
+    readonly valid: number;
+    readonly invalid: number;
+    readonly unproven: number;
+    readonly problem: string | null;
+  }[];
+  /** Ids of the newest run, audit and action. Pages may be outdated when it changes. */
+  readonly newest: string;
+}
+
+/** Running runs and audits, without runs whose process died (it no longer holds the seller's lock). */
+export async function readRunning({ pool }: Db): Promise<Running> {
+  const result = await pool.query<Running>(
+    `SELECT
+       (SELECT coalesce(jsonb_agg(jsonb_build_object('runId', r.run_id::text,
+                 'sellerId', r.seller_id, 'kind', r.kind, 'startedAt', r.started_at,
+                 'progress', CASE WHEN p.run_id IS NOT NULL THEN
+                   jsonb_build_object('phase', p.phase, 'done', p.done, 'total', p.total) END)
+                 ORDER BY r.run_id), '[]')
+          FROM mirror.runs r LEFT JOIN mirror.run_progress p USING (run_id)
+         WHERE r.state = 'running' AND ${sellerIsLocked('r.seller_id')}) AS runs,
+       (SELECT coalesce(jsonb_agg(jsonb_build_object('auditId', audit_id::text,
+                 'sellerId', seller_id, 'source', source, 'codes', codes, 'reused', reused,
+                 'pending', pending, 'denied', denied, 'valid', valid, 'invalid', invalid,
+                 'unproven', unproven, 'confirmed', confirmed, 'overturned', overturned,
+                 'resumeAt', floor(extract(epoch FROM resume_at) * 1000), 'problem', problem) ORDER BY audit_id), '[]')
+          FROM mirror.audits WHERE state = 'running') AS audits,
+       concat_ws('/', (SELECT max(run_id) FROM mirror.runs), (SELECT max(audit_id) FROM mirror.audits),
+                 (SELECT max(action_id) FROM mirror.actions)) AS newest`,
+  );
+  return onlyRow(result);
+}
+
+/** A price change. */
+export interface PriceMove {
+  readonly sellerId: string;
+  readonly itemId: string;
+  readonly itemName: string | null;
+  /** `regular` or `extended`. */
+  readonly price: string;
+  readonly oldPrice: string | null;
+  readonly oldCurrency: string | null;
+  readonly newPrice: string | null;
+  readonly currency: string | null;
+  readonly percent: string;
+}
+
+/** The largest price changes, up or down, since a time. */
+export async function listPriceMoves(
+  { pool }: Db,
+  since: Date,
+  limit: number,
+): Promise<PriceMove[]> {
+  const { rows } = await pool.query<PriceMove>(
+    `SELECT seller_id AS "sellerId", item_id::text AS "itemId", item_name AS "itemName", price,
+            old_price AS "oldPrice", old_currency AS "oldCurrency", new_price AS "newPrice", currency,
+            percent
+       FROM reporting.price_changes WHERE changed_at >= $1 AND percent IS NOT NULL
+      ORDER BY abs(percent) DESC, seq LIMIT $2`,
+    [since, limit],
+  );
+  return rows;
+}

@@ -1,0 +1,117 @@
+import type { PoolClient } from 'pg';
+import type { LookupOutcome, Removals } from './rules.js';
+import { CHANGE_COLUMNS, saveVersionsSql, NEXT_VALID_FROM } from './history.js';
+import type { RowStamp } from './item-rows.js';
+import type { SellerLock } from '../db/locks.js';
+
+/** Which unlisted items a run looks up. */
+export interface LookupChoice {
+  /** Least recently looked up first. */
+  readonly ids: readonly number[];
+  /** Proven to be gone by a run that was interrupted within the last hour. */
+  readonly gone: readonly number[];
+  /**
+   * Those of `ids` that their last look-up found. The list has lacked them before, so their absence is no news,
+   * and one denial is not enough.
+   */
+  readonly hidden: readonly number[];
+}
+
+/** Chooses at most `limit` unlisted items to look up, so that every item gets its turn. */
+export async function chooseLookups(
+  { client, sellerId }: SellerLock,
+  ids: readonly number[],
+  limit: number,
+): Promise<LookupChoice> {
+  const { rows } = await client.query<{ id: number; gone: boolean; hidden: boolean }>(
+    `WITH unlisted AS (
+       SELECT id, l.looked_up_at, coalesce(l.outcome = 'found', false) AS hidden,
+              coalesce(l.outcome = 'gone' AND l.looked_up_at > now() - interval '1 hour'
+                AND l.run_id > coalesce((SELECT max(r.run_id) FROM mirror.runs r
+                      WHERE r.seller_id = $1 AND r.kind = 'items'
+                        AND r.state IN ('succeeded', 'held')), 0), false) AS gone
+         FROM unnest($2::bigint[]) AS id
+         LEFT JOIN mirror.item_lookups l ON l.seller_id = $1 AND l.item_id = id)
+     SELECT id::float8, gone, hidden FROM unlisted WHERE gone
+     UNION ALL
+     (SELECT id::float8, gone, hidden FROM unlisted WHERE NOT gone
+       ORDER BY looked_up_at NULLS FIRST, unlisted.id LIMIT $3)`,
+    [sellerId, ids, limit],
+  );
+  const idsOf = (which: (row: (typeof rows)[number]) => boolean): number[] =>
+    rows.filter(which).map(({ id }) => id);
+  return {
+    ids: idsOf(({ gone }) => !gone),
+    gone: idsOf(({ gone }) => gone),
+    hidden: idsOf(({ hidden }) => hidden),
+  };
+}
+
+/** Records the time, run and outcome of look-ups. */
+export async function recordLookups(
+  client: PoolClient,
+  stamp: Pick<RowStamp, 'sellerId' | 'runId'>,
+  lookups: ReadonlyMap<number, LookupOutcome>,
+): Promise<void> {
+  if (lookups.size === 0) return;
+  await client.query(
+    `INSERT INTO mirror.item_lookups (seller_id, item_id, looked_up_at, outcome, run_id)
+     SELECT $1, item_id, now(), outcome, $2 FROM unnest($3::bigint[], $4::text[]) AS t (item_id, outcome)
+     ON CONFLICT (seller_id, item_id) DO UPDATE
+       SET looked_up_at = excluded.looked_up_at, outcome = excluded.outcome,
+           run_id = excluded.run_id`,
+    [stamp.sellerId, stamp.runId, [...lookups.keys()], [...lookups.values()]],
+  );
+}
+
+/**
+ * Carries out a removal plan: sets states, saves the old ones as versions, and stages the changes. Rows are
+ * never deleted, and rows already in the new state are not written.
+ * @returns the number of removed items
+ */
+export async function removeItems(
+  client: PoolClient,
+  { sellerId, runId, at }: RowStamp,
+  { missing, remove }: Removals,
+): Promise<number> {
+  if (missing.length > 0) await client.query(MISSING, [sellerId, runId, at, missing]);
+  if (remove.length === 0) return 0;
+  return (await client.query(REMOVED, [sellerId, runId, at, remove])).rowCount ?? 0;
+}
+
+/** SQL that sets the state of the items in $4. */
+function stateChange(to: 'missing' | 'removed', from: string, more = ''): string {
+  return `
+    WITH going AS (
+      SELECT ctid AS old_place, item_id, state FROM mirror.items
+       WHERE seller_id = $1 AND item_id = ANY($4::bigint[]) AND ${from}
+    ), kept AS (
+      ${saveVersionsSql('going')}
+    ), changes AS (
+      INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
+      SELECT item_id, '${to}', 'state', to_jsonb(state), '"${to}"' FROM going
+    )
+    UPDATE mirror.items i
+       SET state = '${to}', ${more} synced_run_id = $2, valid_from = ${NEXT_VALID_FROM}
+      FROM going d WHERE i.ctid = d.old_place`;
+}
+
+const MISSING = stateChange('missing', "state = 'live'");
+const REMOVED = stateChange(
+  'removed',
+  "state <> 'removed'",
+  'removed_at = $3, changed_at = $3::timestamptz,',
+);
+
+/** A few other live items of the seller. */
+export async function findOtherLiveItems(
+  { client, sellerId }: SellerLock,
+  id: number,
+): Promise<number[]> {
+  const { rows } = await client.query<{ id: number }>(
+    `SELECT item_id::float8 AS id FROM mirror.items
+      WHERE seller_id = $1 AND item_id <> $2 AND state = 'live' LIMIT 3`,
+    [sellerId, id],
+  );
+  return rows.map((row) => row.id);
+}

@@ -1,0 +1,242 @@
+import type { WideChange } from './changes.js';
+import { type HeldItems, readHeldItems } from './decisions-store.js';
+import type { Run } from '../db/generated/prisma/client.js';
+import { sellerIsLocked } from '../db/locks.js';
+import { PROCESS_DIED } from './runs-store.js';
+import type { Db } from '../db/db.js';
+import { type Parking, PARKING_SQL, toParking, type ParkingRow, PAUSED } from './sellers-store.js';
+
+/** The part of a run that a seller's status shows. */
+type RunSummary = Pick<
+  Run,
+  | 'runId'
+  | 'sellerId'
+  | 'kind'
+  | 'state'
+  | 'startedAt'
+  | 'finishedAt'
+  | 'problemCode'
+  | 'problem'
+  | 'holder'
+>;
+
+/** A seller's state, and how current its copy is. */
+export interface SellerStatus {
+  readonly sellerId: string;
+  readonly marketplace: string;
+  /** When the seller was added to the store. */
+  readonly knownSince: Date;
+  readonly account: {
+    readonly username: string;
+    readonly balance: string | null;
+    readonly currency: string | null;
+  } | null;
+  readonly items: { readonly live: number; readonly missing: number; readonly removed: number };
+  /** Number of records that the newest item run could not decode. */
+  readonly quarantined: number;
+  /** End of the newest run that succeeded or was held; held runs mirror everything that is listed. */
+  readonly accountMirroredAt: Date | null;
+  readonly itemsMirroredAt: Date | null;
+  /** Why schedules leave the seller alone; null if they don't. */
+  readonly parked: Parking | null;
+  /** The current run; null also if its process died, so that the seller's lock is free. */
+  readonly running: RunSummary | null;
+  /**
+   * The newest account run or the newest item run if it did not succeed; the later one of both. Runs of a
+   * single item don't count, since their failures say nothing about the copy.
+   */
+  readonly lastProblem: RunSummary | null;
+  /** The items held by `lastProblem`, if it waits for a decision. */
+  readonly held: HeldItems | null;
+  /** The newest run of the last week that changed a field in all or nearly all items. */
+  readonly lastWide: {
+    readonly runId: bigint;
+    readonly at: Date;
+    readonly changes: readonly WideChange[];
+  } | null;
+}
+
+/**
+ * True if the list named no item, and no item is known. Servers say "no items" also to an account with exactly
+ * one item, so the copy may lack it (servers: errors).
+ */
+export function mayLackOnlyItem({
+  itemsMirroredAt,
+  items: { live, missing, removed },
+}: Pick<SellerStatus, 'itemsMirroredAt' | 'items'>): boolean {
+  return itemsMirroredAt !== null && live + missing + removed === 0;
+}
+
+/** What to do then. */
+export const ONLY_ITEM_HINT =
+  'the list names no item, which is also so for an account with exactly one; if there is one, run `seller-mirror sync item ID`';
+
+export type CopyState = 'current' | 'stale' | 'never' | 'failing' | 'paused' | 'parked';
+
+/**
+ * How current a seller's copy is. Its age is that of its items.
+ * @param staleAfterHours maximum age of a current copy
+ */
+export function copyState(
+  { parked, lastProblem, itemsMirroredAt }: SellerStatus,
+  staleAfterHours: number,
+  now: Date,
+): CopyState {
+  if (parked !== null) return parked.code === PAUSED ? PAUSED : 'parked';
+  if (lastProblem?.state === 'failed') return 'failing';
+  if (itemsMirroredAt === null) return 'never';
+  const ageMs = now.getTime() - itemsMirroredAt.getTime();
+  return ageMs > staleAfterHours * 3_600_000 ? 'stale' : 'current';
+}
+
+/** SQL of these columns of a seller's newest run that meets the condition. */
+const newest = (columns: string, condition: string): string =>
+  `(SELECT ${columns} FROM mirror.runs r
+     WHERE r.seller_id = s.seller_id AND ${condition} ORDER BY r.run_id DESC LIMIT 1)`;
+
+const GOOD = "r.state IN ('succeeded', 'held')";
+const NOT_RUNNING = 'r.run_id IS DISTINCT FROM running.run_id';
+/** The needed columns. Reading all 32 takes twice as long. */
+const NEEDED = 'run_id, state, decision, finished_at, quarantined';
+const failed = (run: string): string => `${run}.state NOT IN ('succeeded', 'held')`;
+const problemOf = (run: string): string =>
+  `CASE WHEN ${run}.state <> 'succeeded' AND ${run}.decision IS NULL THEN ${run}.run_id END`;
+
+/** Searches earlier runs, and reads whole rows, only for sellers whose newest run has a problem. */
+const STATUSES = `
+  WITH running AS (
+    SELECT DISTINCT ON (r.seller_id) r.* FROM mirror.runs r
+     WHERE r.state = 'running' AND ${sellerIsLocked('r.seller_id')}
+     ORDER BY r.seller_id, r.run_id DESC)
+  SELECT s.seller_id AS "sellerId", s.marketplace, s.created_at AS "knownSince",
+         a.username, a.balance::text AS balance, a.currency,
+         s.live_items AS live, s.missing_items AS missing, s.removed_items AS removed,
+         coalesce(CASE WHEN items.state IN ('succeeded', 'held') THEN items.quarantined
+                       ELSE good_items.quarantined END, 0) AS quarantined,
+         CASE WHEN items.state IN ('succeeded', 'held') THEN items.finished_at
+              ELSE good_items.finished_at END AS "itemsMirroredAt",
+         CASE WHEN account.state IN ('succeeded', 'held') THEN account.finished_at
+              ELSE good_account.finished_at END AS "accountMirroredAt",
+         ${PARKING_SQL} AS parked, to_jsonb(running) AS running,
+         (SELECT to_jsonb(r) FROM mirror.runs r
+           WHERE r.run_id = greatest(${problemOf('items')}, ${problemOf('account')})) AS "lastProblem",
+         ${newest(
+           'to_jsonb(r)',
+           `r.wide_fields <> '{}' AND r.kind = 'items' AND ${GOOD} AND r.compared IS NOT NULL
+              AND r.started_at >= now() - $2 * interval '1 ms'`,
+         )} AS "lastWide"
+    FROM mirror.sellers s
+    LEFT JOIN mirror.accounts a USING (seller_id)
+    LEFT JOIN running USING (seller_id)
+    LEFT JOIN LATERAL ${newest(NEEDED, `r.kind = 'items' AND ${NOT_RUNNING}`)} items ON true
+    LEFT JOIN LATERAL ${newest(NEEDED, `r.kind = 'items' AND ${GOOD} AND ${failed('items')}`)} good_items ON true
+    LEFT JOIN LATERAL ${newest(NEEDED, `r.kind = 'account' AND ${NOT_RUNNING}`)} account ON true
+    LEFT JOIN LATERAL ${newest(NEEDED, `r.kind = 'account' AND ${GOOD} AND ${failed('account')}`)} good_account ON true
+   WHERE $1::text IS NULL OR s.seller_id = $1
+   ORDER BY s.seller_id`;
+
+/** How long to show changes of the whole catalogue (ms): long enough for a weekly check. */
+const SHOW_WIDE_MS = 7 * 86_400_000;
+
+/** A row of `mirror.runs` as JSON. */
+interface RunRow {
+  readonly run_id: number;
+  readonly seller_id: string;
+  readonly kind: Run['kind'];
+  readonly state: Run['state'];
+  readonly started_at: string;
+  readonly finished_at: string | null;
+  readonly problem_code: string | null;
+  readonly problem: string | null;
+  readonly holder: string;
+  readonly wide_fields: readonly string[];
+  readonly wide_items: readonly number[];
+  readonly compared: number;
+}
+
+type StatusRow = Pick<
+  SellerStatus,
+  | 'sellerId'
+  | 'marketplace'
+  | 'knownSince'
+  | 'quarantined'
+  | 'accountMirroredAt'
+  | 'itemsMirroredAt'
+> &
+  SellerStatus['items'] & {
+    /** Null if there is no account. */
+    readonly username: string | null;
+    readonly balance: string | null;
+    readonly currency: string | null;
+    readonly parked: ParkingRow | null;
+    readonly running: RunRow | null;
+    readonly lastProblem: RunRow | null;
+    readonly lastWide: RunRow | null;
+  };
+
+/**
+ * The status of all sellers, by id, or of one. A single statement reads all, so a thousand sellers take
+ * about as long as ten.
+ */
+export async function readSellerStatuses(
+  { pool }: Db,
+  sellerId: string | null = null,
+): Promise<SellerStatus[]> {
+  const read = async (): Promise<StatusRow[]> =>
+    (await pool.query<StatusRow>(STATUSES, [sellerId, SHOW_WIDE_MS])).rows;
+  let rows = await read();
+  // The locks are read after the rows, so a run that seems to be dead may have just ended. Reads again.
+  if (rows.some(({ lastProblem }) => lastProblem?.state === 'running')) rows = await read();
+  const statuses: SellerStatus[] = [];
+  for (const row of rows) {
+    const last = row.lastProblem;
+    const held = last?.state === 'held' ? await readHeldItems(pool, BigInt(last.run_id)) : null;
+    statuses.push(statusOf(row, held));
+  }
+  return statuses;
+}
+
+/** Without object spread, which takes longer than everything else here for a thousand rows. */
+function statusOf(row: StatusRow, held: HeldItems | null): SellerStatus {
+  const { username, balance, currency, live, missing, removed } = row;
+  const { parked, running, lastProblem: last, lastWide: wide } = row;
+  return {
+    sellerId: row.sellerId,
+    marketplace: row.marketplace,
+    knownSince: row.knownSince,
+    account: username === null ? null : { username, balance, currency },
+    items: { live, missing, removed },
+    quarantined: row.quarantined,
+    accountMirroredAt: row.accountMirroredAt,
+    itemsMirroredAt: row.itemsMirroredAt,
+    parked: toParking(parked),
+    running: running && toRunSummary(running),
+    lastProblem: last && {
+      ...toRunSummary(last),
+      ...(last.state === 'running' ? PROCESS_DIED : {}),
+    },
+    held,
+    lastWide: wide && {
+      runId: BigInt(wide.run_id),
+      at: new Date(wide.finished_at ?? wide.started_at),
+      changes: wide.wide_fields.map((field, n) => {
+        return { field, items: wide.wide_items[n] ?? wide.compared, of: wide.compared };
+      }),
+    },
+  };
+}
+
+function toRunSummary(row: RunRow): RunSummary {
+  const { kind, state, problem, holder } = row;
+  return {
+    runId: BigInt(row.run_id),
+    sellerId: row.seller_id,
+    kind,
+    state,
+    holder,
+    problemCode: row.problem_code,
+    problem,
+    startedAt: new Date(row.started_at),
+    finishedAt: row.finished_at === null ? null : new Date(row.finished_at),
+  };
+}

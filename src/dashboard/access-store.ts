@@ -1,0 +1,155 @@
+import { errorCode } from '../domain/error-code.js';
+import type { Action, User } from '../db/generated/prisma/client.js';
+import type { Role } from '../db/generated/prisma/enums.js';
+import type { Db } from '../db/db.js';
+
+export type { Role };
+
+/** A dashboard account. */
+type DashboardUser = Pick<User, 'name' | 'role' | 'createdAt'>;
+
+/** A logged-in browser. */
+export interface DashboardSession {
+  /** The account's name, or who created the login link. */
+  readonly who: string;
+  readonly role: Role;
+}
+
+/** A session ends after this long without use (ms). */
+const SESSION_IDLE_MS = 12 * 3_600_000;
+/** How long a login link is valid (ms). */
+const LINK_MS = 10 * 60_000;
+/** A session's last use is recorded at most this often (ms), so that most requests write nothing. */
+const SEEN_EVERY_MS = 60_000;
+
+/** All accounts, sorted by name. */
+export async function listUsers(db: Db): Promise<DashboardUser[]> {
+  const prisma = await db.prisma();
+  const select = { name: true, role: true, createdAt: true };
+  return prisma.user.findMany({ select, orderBy: { name: 'asc' } });
+}
+
+/** @returns false if the name is taken */
+export async function createUser(
+  db: Db,
+  user: { readonly name: string; readonly role: Role; readonly passwordHash: string },
+): Promise<boolean> {
+  const prisma = await db.prisma();
+  const { count } = await prisma.user.createMany({ data: [user], skipDuplicates: true });
+  return count === 1;
+}
+
+/** Removes an account and ends its sessions. @returns false if there is no such account */
+export async function deleteUser(db: Db, name: string): Promise<boolean> {
+  const prisma = await db.prisma();
+  return (await prisma.user.deleteMany({ where: { name } })).count === 1;
+}
+
+/** Sets a password and ends the account's sessions. @returns false if there is no such account */
+export async function changePassword(db: Db, name: string, passwordHash: string): Promise<boolean> {
+  const prisma = await db.prisma();
+  const [{ count }] = await prisma.$transaction([
+    prisma.user.updateMany({ where: { name }, data: { passwordHash } }),
+    prisma.session.deleteMany({ where: { userName: name } }),
+  ]);
+  return count === 1;
+}
+
+/** An account's password hash; null if there is no such account. */
+export async function readPasswordHash(db: Db, name: string): Promise<string | null> {
+  const prisma = await db.prisma();
+  return (await prisma.user.findUnique({ where: { name } }))?.passwordHash ?? null;
+}
+
+/** Stores a login link. @param tokenHash SHA-256 of its token @param madeBy shown to people */
+export async function addLoginLink(
+  db: Db,
+  tokenHash: Uint8Array<ArrayBuffer>,
+  madeBy: string,
+): Promise<void> {
+  const prisma = await db.prisma();
+  const now = Date.now();
+  await prisma.$transaction([
+    prisma.loginLink.deleteMany({ where: { expiresAt: { lt: new Date(now) } } }),
+    prisma.loginLink.create({
+      data: { tokenHash, madeBy, expiresAt: new Date(now + LINK_MS) },
+    }),
+  ]);
+}
+
+/** Redeems a login link, once. @returns who created it; null if it was used before or has expired */
+export async function useLoginLink(
+  db: Db,
+  tokenHash: Uint8Array<ArrayBuffer>,
+): Promise<string | null> {
+  const prisma = await db.prisma();
+  try {
+    const { madeBy, expiresAt } = await prisma.loginLink.delete({ where: { tokenHash } });
+    return expiresAt.getTime() > Date.now() ? madeBy : null;
+  } catch (error) {
+    if (errorCode(error) === ROW_NOT_FOUND) return null;
+    throw error;
+  }
+}
+
+/** Prisma's error code for a record that does not exist. */
+const ROW_NOT_FOUND = 'P2025';
+
+/** Opens a session for an account or a login link, and deletes expired sessions. */
+export async function startSession(
+  db: Db,
+  tokenHash: Uint8Array<ArrayBuffer>,
+  owner: { readonly userName: string } | { readonly madeBy: string },
+): Promise<void> {
+  const prisma = await db.prisma();
+  const expired = new Date(Date.now() - SESSION_IDLE_MS);
+  await prisma.$transaction([
+    prisma.session.deleteMany({ where: { seenAt: { lt: expired } } }),
+    prisma.session.create({ data: { tokenHash, ...owner } }),
+  ]);
+}
+
+/**
+ * The session of a token; null if it has expired or never existed. A login link gives the operator role.
+ * @param isUse false for requests that an open page makes by itself; they don't keep a session alive
+ */
+export async function findSession(
+  db: Db,
+  tokenHash: Uint8Array<ArrayBuffer>,
+  isUse = true,
+): Promise<DashboardSession | null> {
+  const prisma = await db.prisma();
+  const session = await prisma.session.findUnique({
+    where: { tokenHash },
+    include: { user: true },
+  });
+  if (session === null) return null;
+  const idleMs = Date.now() - session.seenAt.getTime();
+  if (idleMs > SESSION_IDLE_MS) return null;
+  if (isUse && idleMs > SEEN_EVERY_MS) {
+    await prisma.session.updateMany({ where: { tokenHash }, data: { seenAt: new Date() } });
+  }
+  const { user, madeBy } = session;
+  return user === null
+    ? { who: madeBy ?? 'login link', role: 'operator' }
+    : { who: user.name, role: user.role };
+}
+
+export async function endSession(db: Db, tokenHash: Uint8Array<ArrayBuffer>): Promise<void> {
+  const prisma = await db.prisma();
+  await prisma.session.deleteMany({ where: { tokenHash } });
+}
+
+/** An entry of the action log. */
+type LoggedAction = Omit<Action, 'actionId' | 'at'>;
+
+export async function logAction(db: Db, action: LoggedAction): Promise<void> {
+  const prisma = await db.prisma();
+  await prisma.action.create({ data: action });
+}
+
+/** The newest actions, newest first. */
+export async function listActions(db: Db, limit: number): Promise<Action[]> {
+  const prisma = await db.prisma();
+  return prisma.action.findMany({ orderBy: { actionId: 'desc' }, take: limit });
+}

@@ -1,0 +1,103 @@
+import {
+  csvHead,
+  csvLine,
+  csvNumber,
+  escapeFormula,
+  PLAIN_CSV,
+  type CsvDialect,
+} from '../domain/csv.js';
+import { parquetChunks } from './parquet.js';
+import { isNumeric, isoMoment, kindOf, rowEncoder } from './values.js';
+import type { WorkbookColumn } from '../listing/write-workbook.js';
+import type { ExportColumn, Exported } from './exports.js';
+import type { QueryColumn } from '../db/read-only.js';
+import type { TextRow } from '../db/text-cursor.js';
+
+export const EXPORT_FORMATS = ['csv', 'ndjson', 'parquet', 'xlsx'] as const;
+export type ExportFormat = (typeof EXPORT_FORMATS)[number];
+
+/**
+ * Writes rows of a view in chunks. CSV has lists and JSON in COPY's notation, NULL as an empty cell, and empty text as
+ * `""`. NDJSON has decimals, and numbers that a double can't hold exactly, as strings with all digits.
+ * @param options.raw for CSV: don't guard formulas, for readers other than spreadsheets
+ * @param options.dialect for CSV
+ */
+export async function* exportChunks(
+  { columns, batches }: Pick<Exported, 'columns' | 'batches'>,
+  format: ExportFormat,
+  {
+    raw,
+    dialect = PLAIN_CSV,
+  }: { readonly raw: boolean; readonly dialect?: CsvDialect | undefined },
+): AsyncGenerator<string | Uint8Array, void, undefined> {
+  if (format === 'parquet') {
+    yield* parquetChunks(columns, batches);
+    return;
+  }
+  if (format === 'xlsx') {
+    // Loaded on demand: only workbooks need its library.
+    const { workbookChunks } = await import('../listing/write-workbook.js');
+    yield* workbookChunks(columns.map(sheetColumn), sheetRows(columns, batches));
+    return;
+  }
+  const names = columns.map(({ name }) => name);
+  const line = format === 'csv' ? csvRow(columns, raw, dialect) : jsonRow(columns);
+  if (format === 'csv') yield csvHead(names, dialect);
+  for await (const rows of batches) yield rows.map(line).join('');
+}
+
+function sheetColumn(column: ExportColumn): WorkbookColumn {
+  const { name } = column;
+  const kind = kindOf(column);
+  if (isNumeric(kind)) return { name, kind: 'number' };
+  return { name, kind: kind.kind === 'date' || kind.kind === 'moment' ? kind.kind : 'text' };
+}
+
+async function* sheetRows(
+  columns: readonly ExportColumn[],
+  batches: Exported['batches'],
+): AsyncGenerator<readonly (string | null)[], void, undefined> {
+  const kinds = columns.map((column) => kindOf(column).kind);
+  for await (const rows of batches) {
+    for (const row of rows) {
+      yield row.map((text, n) => {
+        if (text === null) return null;
+        if (kinds[n] === 'boolean') return text === 't' ? 'true' : 'false';
+        return kinds[n] === 'moment' ? isoMoment(text) : text;
+      });
+    }
+  }
+}
+
+function csvRow(
+  columns: readonly ExportColumn[],
+  raw: boolean,
+  dialect: CsvDialect,
+): (row: TextRow) => string {
+  const cells = columns.map((column): ((text: string) => string) => {
+    const kind = kindOf(column);
+    if (isNumeric(kind)) return (text) => csvNumber(text, dialect);
+    if (kind.kind === 'date') return (text) => text;
+    if (kind.kind === 'boolean') return (text) => (text === 't' ? 'true' : 'false');
+    if (kind.kind === 'moment') return isoMoment;
+    return raw ? (text) => text : escapeFormula;
+  });
+  return (row) =>
+    csvLine(
+      row.map((text, n) => (text === null ? null : (cells[n]?.(text) ?? text))),
+      dialect.delimiter,
+    );
+}
+
+function jsonRow(columns: readonly ExportColumn[]): (row: TextRow) => string {
+  const encode = rowEncoder(columns.map((column) => ({ name: column.name, type: typeOf(column) })));
+  return (row) => `${encode(row)}\n`;
+}
+
+/** The column type of `sql` results with the same JSON. Integers of any size are written exactly. */
+function typeOf(column: ExportColumn): QueryColumn['type'] {
+  const { kind } = kindOf(column);
+  if (kind === 'integer' || kind === 'float') return 'number';
+  if (kind === 'number') return 'decimal';
+  return kind === 'date' ? 'text' : kind;
+}

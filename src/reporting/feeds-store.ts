@@ -1,0 +1,124 @@
+import { LONGEST_TEXT, storable } from '../db/stored-text.js';
+import type { Db } from '../db/db.js';
+import type { Feed, FeedView } from '../db/generated/prisma/client.js';
+
+type FeedViewState = Pick<FeedView, 'view' | 'waitingSince' | 'deliveredAt' | 'problem'>;
+
+/** A feed that was requested at least once. */
+export interface FeedState
+  extends
+    Pick<Feed, 'feed' | 'askedAt' | 'deliveredAt' | 'failures'>,
+    Pick<Feed, 'problem' | 'failedAt' | 'staleSince'> {
+  /** All views that were ever requested, by name. */
+  readonly views: readonly FeedViewState[];
+}
+
+/** The result of a delivery. */
+export interface FeedOutcome {
+  /** Null: everything was delivered. */
+  readonly problem: string | null;
+  readonly views: readonly { readonly view: string; readonly problem: string | null }[];
+  /** When the feed was last requested before the delivery began; null: never. */
+  readonly askedAt: Date | null;
+}
+
+/** All feeds that were ever requested, by name. */
+export async function listFeedStates({ pool }: Db): Promise<FeedState[]> {
+  const { rows: feeds } = await pool.query<Omit<FeedState, 'views'>>(
+    `SELECT feed, asked_at AS "askedAt", delivered_at AS "deliveredAt", failures, problem,
+            failed_at AS "failedAt", stale_since AS "staleSince"
+       FROM mirror.feeds ORDER BY feed`,
+  );
+  const { rows: views } = await pool.query<FeedViewState & Pick<FeedView, 'feed'>>(
+    `SELECT feed, view_name AS view, waiting_since AS "waitingSince",
+            delivered_at AS "deliveredAt", problem
+       FROM mirror.feed_views ORDER BY feed, view_name`,
+  );
+  return feeds.map((state) => ({
+    ...state,
+    views: views.flatMap(({ feed, ...view }) => (feed === state.feed ? [view] : [])),
+  }));
+}
+
+/**
+ * Records a request to deliver the current state of a feed's views.
+ * @returns its number of consecutive failures
+ */
+export async function requestFeedViews(
+  { pool }: Db,
+  feed: string,
+  views: readonly string[],
+): Promise<number> {
+  const { rows } = await pool.query<{ failures: number }>(
+    `WITH requested AS (
+       INSERT INTO mirror.feeds (feed, asked_at) VALUES ($1, clock_timestamp())
+       ON CONFLICT (feed) DO UPDATE SET asked_at = excluded.asked_at
+       RETURNING asked_at, failures
+     )
+     INSERT INTO mirror.feed_views AS v (feed, view_name, waiting_since)
+     SELECT $1, name, asked_at FROM requested, unnest($2::text[]) AS name
+     ON CONFLICT (feed, view_name) DO UPDATE
+        SET waiting_since = coalesce(v.waiting_since, excluded.waiting_since)
+     RETURNING (SELECT failures FROM requested) AS failures`,
+    [feed, views],
+  );
+  return rows[0]?.failures ?? 0;
+}
+
+/** When a feed was last requested; null: never. */
+export async function readFeedRequestTime({ pool }: Db, feed: string): Promise<Date | null> {
+  const { rows } = await pool.query<{ at: Date }>(
+    'SELECT asked_at AS at FROM mirror.feeds WHERE feed = $1',
+    [feed],
+  );
+  return rows[0]?.at ?? null;
+}
+
+/** Records the result of a delivery. @returns the feed's number of consecutive failures */
+export async function recordDelivery(
+  { pool }: Db,
+  feed: string,
+  { problem, views, askedAt: requestedAt }: FeedOutcome,
+): Promise<number> {
+  const { rows } = await pool.query<{ failures: number }>(
+    `INSERT INTO mirror.feeds AS f (feed, delivered_at, failures, problem, failed_at)
+     VALUES ($1, CASE WHEN $2::text IS NULL THEN clock_timestamp() END,
+             CASE WHEN $2::text IS NULL THEN 0 ELSE 1 END, $2,
+             CASE WHEN $2::text IS NOT NULL THEN clock_timestamp() END)
+     ON CONFLICT (feed) DO UPDATE
+        SET delivered_at = coalesce(excluded.delivered_at, f.delivered_at), problem = excluded.problem,
+            failures = CASE WHEN excluded.problem IS NULL THEN 0 ELSE f.failures + 1 END,
+            failed_at = coalesce(excluded.failed_at, f.failed_at)
+     RETURNING failures`,
+    [feed, storableText(problem)],
+  );
+  // A request that came during the delivery waits for the next one.
+  await pool.query(
+    `INSERT INTO mirror.feed_views AS v (feed, view_name, waiting_since, delivered_at, problem)
+     SELECT $1, name, CASE WHEN problem IS NOT NULL THEN clock_timestamp() END,
+            CASE WHEN problem IS NULL THEN clock_timestamp() END, problem
+       FROM unnest($2::text[], $3::text[]) AS o (name, problem)
+     ON CONFLICT (feed, view_name) DO UPDATE
+        SET problem = excluded.problem,
+            delivered_at = coalesce(excluded.delivered_at, v.delivered_at),
+            waiting_since = CASE
+              WHEN excluded.problem IS NOT NULL
+                THEN coalesce(v.waiting_since, excluded.waiting_since)
+              ELSE (SELECT f.asked_at FROM mirror.feeds f
+                     WHERE f.feed = $1 AND date_trunc('milliseconds', f.asked_at) > coalesce($4::timestamptz, '-infinity')) END`,
+    [
+      ...[feed, views.map(({ view }) => view), views.map((one) => storableText(one.problem))],
+      requestedAt,
+    ],
+  );
+  return rows[0]?.failures ?? 0;
+}
+
+function storableText(problem: string | null): string | null {
+  return problem === null ? null : storable(problem, LONGEST_TEXT);
+}
+
+/** Records since when a feed has been stale; null: it is up to date. */
+export async function markFeedStale({ pool }: Db, feed: string, since: Date | null): Promise<void> {
+  await pool.query('UPDATE mirror.feeds SET stale_since = $2 WHERE feed = $1', [feed, since]);
+}

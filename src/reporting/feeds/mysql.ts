@@ -1,0 +1,402 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { Readable } from 'node:stream';
+import type { Connection, ResultSetHeader, RowDataPacket } from 'mysql2/promise';
+import { kindOf } from '../values.js';
+import type { ExportColumn } from '../exports.js';
+import type { TextRow } from '../../db/text-cursor.js';
+import { rowsOf, LineSource } from './lines.js';
+import {
+  KEEP_ALIVE_MS,
+  LOCK_SECONDS,
+  SERVER_TIMES,
+  ServerConnection,
+} from './server-connection.js';
+import type { Dialect, FoundColumn, Merge, SqlConnection, SqlValue } from './dialect.js';
+import { sqlTarget } from './sql-target.js';
+import { TargetConflictError, TargetError, type Lines, type Target } from './target.js';
+
+/** Characters of one INSERT. The server's limit is at least 1 MB, usually 16 MB. */
+const MAX_INSERT_CHARACTERS = 512 * 1024;
+
+/**
+ * Opens MySQL 8 or MariaDB 10.6, or newer, as the target of a feed. The tables are in the database that the
+ * address names.
+ * @param signal aborts the connection
+ * @throws {TargetError} if it is unreachable
+ */
+export async function mysqlTarget(
+  url: URL,
+  feed: string,
+  signal: AbortSignal,
+  times = SERVER_TIMES,
+): Promise<Target> {
+  const { createConnection } = await import('mysql2/promise');
+  const place = `${url.hostname}${url.port === '' ? '' : `:${url.port}`}`;
+  const database = decodeURIComponent(url.pathname.slice(1));
+  const socketPath = url.searchParams.get('socketPath');
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  signal.throwIfAborted();
+  const socket = connect(
+    socketPath === null ? { host, port: Number(url.port || 3306) } : { path: socketPath },
+  );
+  socket.setNoDelay(true).setKeepAlive(true, KEEP_ALIVE_MS);
+  const server = new ServerConnection(`MySQL at ${place}`, () => socket, times, signal);
+  const login = createConnection({
+    stream: socket,
+    host,
+    user: decodeURIComponent(url.username),
+    password: decodeURIComponent(url.password),
+    database,
+    charset: 'utf8mb4',
+    timezone: 'Z',
+    connectTimeout: 0,
+    ...(url.searchParams.get('ssl') === 'true' ? { ssl: {} } : {}),
+  });
+  const client = await server.awaitLogin(login).catch(async (error: unknown) => {
+    await server.close(() => Promise.resolve());
+    throw error;
+  });
+  // A lost connection fails the current statement. Without a listener it would end the process.
+  client.on('error', () => undefined);
+  let hasLocalInfile: boolean | null = null;
+  const run = (sql: string, values: readonly SqlValue[]) =>
+    server.awaitAnswer(client.query({ sql, rowsAsArray: false }, [...values]));
+  const connection: SqlConnection = {
+    async query(sql, values = []) {
+      const [rows] = await run(sql, values);
+      return Array.isArray(rows) ? (rows as Record<string, unknown>[]) : [];
+    },
+    async update(sql, values) {
+      const [result] = await run(sql, values);
+      return (result as ResultSetHeader).affectedRows;
+    },
+    async bulk(table, columns, lines) {
+      if (hasLocalInfile === null) {
+        const [row] = await connection.query('SELECT @@GLOBAL.local_infile AS enabled');
+        hasLocalInfile = Number(row?.['enabled']) === 1;
+      }
+      return (hasLocalInfile ? loadData : insertRows)({ client, server, table, columns, lines });
+    },
+    close: () => server.close(() => client.end()),
+  };
+  try {
+    // Strict mode: a value that does not fit is an error instead of being cut. Only InnoDB has transactions.
+    await connection.query(
+      `SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE', time_zone = '+00:00',
+           default_storage_engine = InnoDB, default_tmp_storage_engine = InnoDB,
+           lock_wait_timeout = ${LOCK_SECONDS}, innodb_lock_wait_timeout = ${LOCK_SECONDS},
+           net_read_timeout = 600, net_write_timeout = 600, wait_timeout = 28800`,
+    );
+    return sqlTarget(connection, dialectOf(connection, database), feed);
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+}
+
+interface Bulk {
+  readonly client: Connection;
+  readonly server: ServerConnection;
+  readonly table: string;
+  readonly columns: readonly string[];
+  readonly lines: Lines;
+}
+
+/**
+ * Loads lines into a table by LOAD DATA LOCAL. The protocol lets a server request any file of the client, so
+ * only requests for our random name are accepted.
+ */
+async function loadData({ client, server, table, columns, lines }: Bulk): Promise<number> {
+  const name = `seller-mirror ${randomUUID()}`;
+  const socket = server.socket();
+  const read = async function* (): AsyncGenerator<Buffer> {
+    for await (const chunk of server.restartTimeout(lines)) {
+      yield unescapeBlanks(chunk);
+      // The driver ignores backpressure.
+      if (socket.writableNeedDrain) await once(socket, 'drain');
+    }
+  };
+  const source = new LineSource(read());
+  const stream = Readable.from(source.read(), { objectMode: true, highWaterMark: 4 });
+  const refused = (): Readable => Readable.from(refusal(), { objectMode: true });
+  try {
+    const loading = client.query<ResultSetHeader>({
+      sql: `LOAD DATA LOCAL INFILE '${name}' INTO TABLE ${table} CHARACTER SET utf8mb4
+            FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n'
+            (${columns.join(', ')})`,
+      infileStreamFactory: (asked) => (asked === name ? stream : refused()),
+    });
+    const [result] = await source.awaitServer(server.awaitAnswer(loading));
+    if (result.warningStatus > 0 || !/\bSkipped: 0\b/.test(result.info)) {
+      await throwWarning(client, table, result.info);
+    }
+    return result.affectedRows;
+  } finally {
+    stream.destroy();
+  }
+}
+
+// oxlint-disable-next-line typescript/require-await, require-yield -- it only fails
+async function* refusal(): AsyncGenerator<Buffer> {
+  throw new TargetError(
+    'the server requested a file that the feed did not offer',
+    'check which server answers at the target’s address',
+  );
+}
+
+/** With LOCAL, the server cuts values that do not fit and only warns. @throws {TargetConflictError} */
+async function throwWarning(client: Connection, table: string, info: string): Promise<void> {
+  const [rows] = await client.query<RowDataPacket[]>('SHOW WARNINGS');
+  const warning = rows.find(({ Level }) => Level !== 'Note');
+  if (warning === undefined && /\bSkipped: 0\b/.test(info)) return;
+  throw new TargetConflictError(
+    `table ${table} does not accept the view’s rows: ${String(warning?.['Message'] ?? info)}`,
+    'change the table so that it accepts the view’s rows',
+  );
+}
+
+const BACKSLASH = 0x5c;
+const FORM_FEED = 'f'.charCodeAt(0);
+const VERTICAL_TAB = 'v'.charCodeAt(0);
+
+/** Replaces `\\f` and `\\v`, the only escapes of COPY that MySQL does not understand, by their characters. */
+function unescapeBlanks(chunk: Buffer): Buffer {
+  if (!chunk.includes('\\f') && !chunk.includes('\\v')) return chunk;
+  const bytes = Buffer.allocUnsafe(chunk.length);
+  let length = 0;
+  for (let at = 0; at < chunk.length; at++) {
+    const byte = chunk[at] ?? 0;
+    if (byte !== BACKSLASH) {
+      bytes[length++] = byte;
+      continue;
+    }
+    const escaped = chunk[(at += 1)] ?? 0;
+    if (escaped === FORM_FEED || escaped === VERTICAL_TAB) {
+      bytes[length++] = escaped === FORM_FEED ? 0x0c : 0x0b;
+      continue;
+    }
+    bytes[length++] = byte;
+    bytes[length++] = escaped;
+  }
+  return bytes.subarray(0, length);
+}
+
+/** Loads lines into a table by multi-row INSERTs, for servers without `local_infile`. */
+async function insertRows({ client, server, table, columns, lines }: Bulk): Promise<number> {
+  let rows = 0;
+  let characters = 0;
+  let values = [] as TextRow[];
+  const flush = async (): Promise<void> => {
+    if (values.length === 0) return;
+    const sql = `INSERT INTO ${table} (${columns.join(', ')}) VALUES ?`;
+    await server.awaitAnswer(client.query(sql, [values]));
+    characters = 0;
+    values = [];
+  };
+  for await (const chunk of lines) {
+    for (const row of rowsOf(chunk)) {
+      values.push(row);
+      for (const text of row) characters += text?.length ?? 4;
+      rows += 1;
+      if (characters >= MAX_INSERT_CHARACTERS) await flush();
+    }
+  }
+  await flush();
+  return rows;
+}
+
+function quoted(name: string): string {
+  return `\`${name.replaceAll('`', '``')}\``;
+}
+
+/** Type of text in a key: 191 characters of four bytes fit into every index. */
+const KEY_TEXT = 'varchar(191)';
+
+/** Case-sensitive. A column that is compared with an existing one takes its collation instead. */
+const BINARY = 'utf8mb4_bin';
+
+function typeOf(column: ExportColumn, isKey: boolean, found?: FoundColumn): string {
+  const kind = kindOf(column);
+  switch (kind.kind) {
+    case 'boolean':
+      return 'tinyint(1)';
+    case 'integer':
+      return kind.bits === 32 ? 'int' : 'bigint';
+    case 'decimal':
+      return `decimal(${Math.min(65, kind.precision)},${Math.min(30, kind.scale)})`;
+    case 'number':
+      return 'decimal(65,20)';
+    case 'float':
+      return 'double';
+    case 'date':
+      return 'date';
+    case 'moment':
+      return 'datetime(6)';
+    case 'json':
+    case 'texts':
+      return 'json';
+    case 'text':
+      return isKey
+        ? `${KEY_TEXT} COLLATE ${found?.collation ?? BINARY}`
+        : `longtext COLLATE ${BINARY}`;
+  }
+}
+
+function valueSql(column: ExportColumn, value: string): string {
+  switch (kindOf(column).kind) {
+    case 'boolean':
+      return `${value}::int`;
+    case 'number':
+      return `round(${value}, 20)`;
+    case 'texts':
+      return `to_json(${value})::text`;
+    // MySQL can't store these years or infinity, so they become null. The session's time zone is UTC.
+    case 'moment':
+      return `CASE WHEN ${value} >= '0001-01-01 00:00:00+00' AND ${value} < '10000-01-01 00:00:00+00'
+                   THEN ${value}::timestamp END`;
+    case 'date':
+      return `CASE WHEN ${value} >= '0001-01-01' AND ${value} < '10000-01-01' THEN ${value}::text END`;
+    default:
+      return value;
+  }
+}
+
+/** Uses UPDATE and INSERT instead of ON DUPLICATE KEY: the table may have other unique indexes. */
+function mergeSql({ into, from, columns, key, isComplete, isMarked, ownRows }: Merge): string[] {
+  const of = (table: string, name: string): string => `${table}.${quoted(name)}`;
+  const same = key.map((name) => `${of('s', name)} = ${of(into, name)}`).join(' AND ');
+  const isDeleted = isComplete ? `${of('s', key[0] ?? '')} IS NULL` : 's._deleted';
+  const joined = `${into} ${isComplete ? 'LEFT' : 'INNER'} JOIN ${from} s ON ${same}`;
+  const others = columns.filter((name) => !key.includes(name));
+  const set = others.map((name) => `${of(into, name)} = ${of('s', name)}`);
+  const unmark = isMarked ? [`${into}._deleted = false`] : [];
+  const names = columns.map(quoted).join(', ');
+  const values = columns.map((name) => of('s', name)).join(', ');
+  const isLive = isComplete ? 'true' : 'NOT s._deleted';
+  return [
+    isMarked
+      ? `UPDATE ${joined} SET ${into}._deleted = true WHERE ${isDeleted}${ownRows}`
+      : `DELETE ${into} FROM ${joined} WHERE ${isDeleted}${ownRows}`,
+    `UPDATE ${into} INNER JOIN ${from} s ON ${same} SET ${[...set, ...unmark].join(', ')}
+      WHERE ${isLive}`,
+    `INSERT INTO ${into} (${names})
+     SELECT ${values} FROM ${from} s LEFT JOIN ${into} ON ${same}
+      WHERE ${of(into, key[0] ?? '')} IS NULL AND ${isLive}`,
+  ];
+}
+
+function dialectOf(connection: SqlConnection, database: string): Dialect {
+  const numberOf = async (sql: string, values: readonly SqlValue[] = []): Promise<number> => {
+    const [row] = await connection.query(`SELECT ${sql} AS value`, values);
+    return Number(row?.['value']);
+  };
+  return {
+    async server() {
+      const [row] = await connection.query('SELECT version() AS version');
+      const version = String(row?.['version']);
+      return `${/mariadb/i.test(version) ? 'MariaDB' : 'MySQL'} ${version.split('-', 1)[0]}`;
+    },
+    quote: quoted,
+    tableName: quoted,
+    typeOf,
+    valueSql,
+    merge: mergeSql,
+    orIgnore: 'ON DUPLICATE KEY UPDATE feed = feed',
+    begin: 'START TRANSACTION',
+    forUpdate: ' FOR UPDATE',
+    addPrimaryKey: null,
+    async canCreateTables() {
+      const grants = await connection.query('SHOW GRANTS');
+      const all = grants.flatMap((row) => Object.values(row).map(String));
+      // Rights by a role or by a name pattern are not checked further.
+      return all.some((grant) =>
+        /\b(?:ALL PRIVILEGES|CREATE)\b(?! (?:USER|ROLE|VIEW|ROUTINE|TEMPORARY|TABLESPACE))|^GRANT `/.test(
+          grant,
+        ),
+      );
+    },
+    createSchema: () => Promise.resolve(),
+    fits,
+    rename: (from, to) => `RENAME TABLE ${from} TO ${quoted(to)}`,
+    clock: () => numberOf('unix_timestamp(now(6)) * 1000'),
+    async table(name) {
+      const rows = await connection.query(
+        `SELECT column_name AS name, column_type AS type, character_set_name AS charset,
+                collation_name AS collation,
+                (SELECT table_type FROM information_schema.tables WHERE table_schema = ? AND table_name = ?) AS kind
+           FROM information_schema.columns WHERE table_schema = ? AND table_name = ?
+         UNION ALL
+         SELECT group_concat(column_name ORDER BY seq_in_index SEPARATOR '\\n'), NULL, NULL, NULL, NULL
+           FROM information_schema.statistics
+          WHERE table_schema = ? AND table_name = ? AND non_unique = 0 GROUP BY index_name`,
+        [database, name, database, name, database, name],
+      );
+      const columns = rows.filter(({ type }) => type !== null);
+      const indexes = rows.filter(({ type }) => type === null);
+      if (columns.length === 0) return null;
+      return {
+        isTable: columns[0]?.['kind'] === 'BASE TABLE',
+        // Column names are case-insensitive.
+        columns: new Map(
+          columns.map((row) => [String(row['name']).toLowerCase(), foundColumn(row)]),
+        ),
+        unique: indexes.map((row) => String(row['name']).split('\n')),
+      };
+    },
+    async tablesWithPrefix(prefix) {
+      const rows = await connection.query(
+        `SELECT table_name AS name FROM information_schema.tables
+          WHERE table_schema = ? AND left(table_name, ?) = ?`,
+        [database, prefix.length, prefix],
+      );
+      return rows.map(({ name }) => String(name));
+    },
+    async createIndex(name, table, column) {
+      const existing = await connection.query(`SHOW INDEX FROM ${table} WHERE Key_name = ?`, [
+        name,
+      ]);
+      if (existing.length > 0) return;
+      await connection.query(`CREATE INDEX ${quoted(name)} ON ${table} (${quoted(column)})`);
+    },
+    async withLock(name, work) {
+      // A lock of the server, not of the database. It ends with the session.
+      const values = [`${database}/${name}`.slice(-64)];
+      if ((await numberOf(`get_lock(?, ${LOCK_SECONDS})`, values)) !== 1) {
+        throw new TargetError(
+          'another process has been delivering this view for a minute',
+          'the feed continues by itself',
+        );
+      }
+      try {
+        return await work();
+      } finally {
+        await numberOf('release_lock(?)', values).catch(() => undefined);
+      }
+    },
+  };
+}
+
+function foundColumn(row: Readonly<Record<string, unknown>>): FoundColumn {
+  const text = (name: string): string | null => (row[name] as string | null) ?? null;
+  const [charset, collation] = [text('charset'), text('collation')];
+  // Other character sets can't store every character, so their type must not match.
+  const other = charset !== null && charset !== 'utf8mb4' ? ` ${charset}` : '';
+  const type = `${text('type')}${other}`;
+  return collation === null ? { type } : { type, collation };
+}
+
+function fits(found: string, wanted: string): boolean {
+  const [existing, type] = [familyOf(found), familyOf(wanted)];
+  // MariaDB's JSON is LONGTEXT.
+  return existing === type || (existing === 'longtext' && type === 'json');
+}
+
+/** A type without width and collation, which servers add or leave out. */
+function familyOf(type: string): string {
+  const name = type.toLowerCase().replace(/ collate .*$/s, '');
+  return name
+    .replace(/^(tinyint|smallint|int|bigint)\(\d+\)$/, '$1')
+    .replace(/^varchar\(\d+\)$/, 'varchar');
+}

@@ -1,0 +1,176 @@
+import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { type Client, escapeIdentifier } from 'pg';
+import { from as copyFrom } from 'pg-copy-streams';
+import {
+  KEEP_ALIVE_MS,
+  LOCK_SECONDS,
+  SERVER_TIMES,
+  ServerConnection,
+  connectionError,
+} from './server-connection.js';
+import { DbClient } from '../../db/connection.js';
+import { standardSql, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
+import { LineSource } from './lines.js';
+import { sqlTarget } from './sql-target.js';
+import type { Target } from './target.js';
+
+/**
+ * Opens a PostgreSQL, 13 or newer, as the target of a feed.
+ * @param schema the schema of the tables; the first delivery creates it
+ * @param signal aborts the connection
+ * @throws {TargetError} if it is unreachable
+ */
+export async function postgresTarget(
+  url: URL,
+  schema: string,
+  feed: string,
+  signal: AbortSignal,
+  times = SERVER_TIMES,
+): Promise<Target> {
+  signal.throwIfAborted();
+  const what = `PostgreSQL at ${url.hostname}${url.port === '' ? '' : `:${url.port}`}`;
+  const client = clientOf(url, feed, what);
+  // A lost connection fails the current statement. Without a listener it would end the process.
+  client.on('error', () => undefined);
+  const server = new ServerConnection(
+    what,
+    () => client.connection.stream as Socket,
+    times,
+    signal,
+  );
+  const run = (sql: string, values: readonly SqlValue[]) => {
+    let n = 0;
+    const numbered = sql.replace(/\?/g, () => `$${(n += 1)}`);
+    return server.awaitAnswer(client.query<Record<string, unknown>>(numbered, [...values]));
+  };
+  const connection: SqlConnection = {
+    query: async (sql, values = []) => (await run(sql, values)).rows,
+    update: async (sql, values) => (await run(sql, values)).rowCount ?? 0,
+    async bulk(table, columns, lines) {
+      const copy = client.query(copyFrom(`COPY ${table} (${columns.join(', ')}) FROM STDIN`));
+      const source = new LineSource(server.restartTimeout(lines));
+      const rows = Readable.from(source.read(), { objectMode: true, highWaterMark: 4 });
+      await source.awaitServer(server.awaitAnswer(pipeline(rows, copy)));
+      return copy.rowCount;
+    },
+    close: () => server.close(() => client.end()),
+  };
+  try {
+    await server.awaitLogin(client.connect());
+    await connection.query(
+      `SET lock_timeout = '${LOCK_SECONDS}s'; SET statement_timeout = 0;
+       SET idle_in_transaction_session_timeout = 0; SET search_path = ${escapeIdentifier(schema)}`,
+    );
+    return sqlTarget(connection, dialectOf(connection, schema), feed);
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+}
+
+/** @throws {TargetError} if a certificate file named in the address can't be read */
+function clientOf(url: URL, feed: string, what: string): Client {
+  try {
+    return new DbClient({
+      connectionString: url.href,
+      application_name: `seller-mirror feed ${feed}`.slice(0, 63),
+      keepAlive: true,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
+    });
+  } catch (error) {
+    throw connectionError(error, what);
+  }
+}
+
+function dialectOf(connection: SqlConnection, schema: string): Dialect {
+  const quote = escapeIdentifier;
+  const tableName = (name: string): string => `${quote(schema)}.${quote(name)}`;
+  const exists = async (name: string): Promise<boolean> => {
+    const [row] = await connection.query('SELECT to_regclass(?) IS NOT NULL AS exists', [
+      tableName(name),
+    ]);
+    return row?.['exists'] === true;
+  };
+  return {
+    ...standardSql(quote),
+    tableName,
+    begin: 'BEGIN',
+    forUpdate: ' FOR UPDATE',
+    fits: (found, wanted) => found === wanted,
+    // The target has the same types and text format as the views.
+    typeOf: ({ type }) => type,
+    valueSql: (_, value) => value,
+    async server() {
+      const [row] = await connection.query('SHOW server_version');
+      return `PostgreSQL ${String(row?.['server_version'])}`;
+    },
+    async clock() {
+      const [row] = await connection.query(
+        'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now',
+      );
+      return Number(row?.['now']);
+    },
+    async canCreateTables() {
+      const [row] = await connection.query(
+        `SELECT coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = ?),
+                         has_database_privilege(current_database(), 'CREATE')) AS may`,
+        [schema],
+      );
+      return row?.['may'] === true;
+    },
+    async createSchema() {
+      const [existing] = await connection.query('SELECT 1 FROM pg_namespace WHERE nspname = ?', [
+        schema,
+      ]);
+      if (existing === undefined) {
+        await connection.query(`CREATE SCHEMA IF NOT EXISTS ${quote(schema)}`);
+      }
+    },
+    async table(name) {
+      const [row] = await connection.query(
+        `SELECT c.relkind IN ('r', 'p', 'f') AS "isTable",
+                (SELECT json_agg(json_build_array(a.attname, format_type(a.atttypid, a.atttypmod)))
+                   FROM pg_attribute a
+                  WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
+                (SELECT json_agg((SELECT json_agg(a.attname) FROM pg_attribute a
+                                   WHERE a.attrelid = c.oid
+                                     AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])))
+                   FROM pg_index i
+                  WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
+                    AND i.indexprs IS NULL) AS uniques
+           FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+          WHERE n.nspname = ? AND c.relname = ? AND c.relkind IN ('r', 'p', 'v', 'm', 'f')`,
+        [schema, name],
+      );
+      if (row === undefined) return null;
+      const columns = (row['columns'] ?? []) as [string, string][];
+      return {
+        isTable: row['isTable'] === true,
+        columns: new Map(columns.map(([column, type]) => [column, { type }])),
+        unique: (row['uniques'] ?? []) as string[][],
+      };
+    },
+    async tablesWithPrefix(prefix) {
+      const rows = await connection.query(
+        `SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+          WHERE n.nspname = ? AND c.relkind = 'r' AND starts_with(c.relname, ?)`,
+        [schema, prefix],
+      );
+      return rows.map(({ name }) => String(name));
+    },
+    // Filling a table before indexing it is faster.
+    async addPrimaryKey(table, view, key) {
+      const name = `${view}_pkey`;
+      const named = (await exists(name)) ? '' : `CONSTRAINT ${quote(name)} `;
+      await connection.query(
+        `ALTER TABLE ${table} ADD ${named}PRIMARY KEY (${key.map(quote).join(', ')})`,
+      );
+    },
+    async createIndex(name, table, column) {
+      if (await exists(name)) return;
+      await connection.query(`CREATE INDEX ${quote(name)} ON ${table} (${quote(column)})`);
+    },
+  };
+}

@@ -1,0 +1,252 @@
+import { existsSync } from 'node:fs';
+import { rm, stat } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { kindOf } from '../values.js';
+import type { ExportColumn } from '../exports.js';
+import { rowsOf } from './lines.js';
+import { connectionError } from './server-connection.js';
+import { standardSql, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
+import { sqlTarget } from './sql-target.js';
+import { TargetError, type Target } from './target.js';
+
+/** The common interface of `node:sqlite`, `libsql` and `better-sqlite3`. */
+interface Database {
+  exec(sql: string): unknown;
+  prepare(sql: string): Statement;
+  close(): void;
+}
+
+interface Statement {
+  run(...values: SqlValue[]): { readonly changes: number | bigint };
+  all(...values: SqlValue[]): unknown[];
+}
+
+/** How long a statement waits for another program that has locked the file (ms). */
+const BUSY_TIMEOUT_MS = 30_000;
+const BUSY_RETRY_MS = 50;
+
+/**
+ * Opens a SQLite file as the target of a feed, and creates it if needed. Node 22.13 and newer have SQLite
+ * built in; older ones need the package `libsql`.
+ * @throws {TargetError} if the file can't be opened
+ */
+export function sqliteTarget(path: string, feed: string): Target {
+  const attempt = <T>(work: () => T): T => {
+    try {
+      return work();
+    } catch (error) {
+      throw fileError(error, path);
+    }
+  };
+  const open = (loaded ??= driver());
+  if (!existsSync(dirname(path))) {
+    throw new TargetError(`SQLite file ${path}: its folder does not exist`, 'create the folder');
+  }
+  const wasThere = existsSync(path);
+  const database = attempt(() => open(path));
+  /** Retries while the file is locked. SQLite's own wait would block the process. */
+  const retryWhileBusy = async <T>(work: () => T): Promise<T> => {
+    for (const until = Date.now() + BUSY_TIMEOUT_MS; ; await pause(BUSY_RETRY_MS)) {
+      try {
+        return work();
+      } catch (error) {
+        const isBusy = error instanceof Error && /\blocked\b|SQLITE_BUSY/.test(error.message);
+        if (!isBusy || Date.now() > until) throw fileError(error, path);
+      }
+    }
+  };
+  const connection: SqlConnection = {
+    query: (sql, values = []) =>
+      retryWhileBusy(() => {
+        if (/^\s*(?:SELECT|PRAGMA)/i.test(sql)) {
+          return database.prepare(sql).all(...values) as Record<string, unknown>[];
+        }
+        if (values.length === 0) database.exec(sql);
+        else database.prepare(sql).run(...values);
+        return [];
+      }),
+    update: (sql, values) =>
+      retryWhileBusy(() => Number(database.prepare(sql).run(...values).changes)),
+    async bulk(table, columns, lines) {
+      const statement = attempt(() =>
+        database.prepare(
+          `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`,
+        ),
+      );
+      let rows = 0;
+      for await (const chunk of lines) {
+        const some = rowsOf(chunk);
+        attempt(() => {
+          for (const row of some) statement.run(...row);
+        });
+        rows += some.length;
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      return rows;
+    },
+    async close() {
+      database.close();
+      // Opening a file that does not exist creates an empty one.
+      if (!wasThere && (await stat(path).catch(() => null))?.size === 0) await rm(path);
+    },
+  };
+  // By default libsql sorts an index in memory: 70 MB for a million rows.
+  attempt(() => database.exec('PRAGMA busy_timeout = 0; PRAGMA temp_store = FILE'));
+  return sqlTarget(connection, dialectOf(connection), feed);
+}
+
+/** Recognizes errors by their text, because each driver has its own codes. */
+function fileError(error: unknown, path: string): TargetError {
+  const words = error instanceof Error ? error.message : '';
+  const what = `SQLite file ${path}`;
+  if (/unable to open/i.test(words)) {
+    return new TargetError(
+      `${what}: it can’t be opened`,
+      'make the file and its folder readable and writable for this user',
+    );
+  }
+  if (/\blocked\b/.test(words)) {
+    return new TargetError(
+      `${what}: another program has kept it locked for ${BUSY_TIMEOUT_MS / 1000} s`,
+      'close that program; the feed continues by itself',
+    );
+  }
+  if (/readonly|read-only/i.test(words)) {
+    return new TargetError(
+      `${what}: it is read-only`,
+      'make the file and its folder writable for this user',
+    );
+  }
+  if (/is not a database/i.test(words)) {
+    return new TargetError(
+      `${what}: it is not a database`,
+      'name another file in the feed’s target, or delete this one',
+    );
+  }
+  return connectionError(error, what);
+}
+
+type Driver = new (path: string) => Database;
+
+/** The driver, once it was loaded. */
+let loaded: ((path: string) => Database) | null = null;
+
+/** Loads Node's own SQLite or, without it, the package `libsql`. */
+function driver(): (path: string) => Database {
+  const builtin = process.getBuiltinModule('node:sqlite' as 'node:fs') as unknown;
+  if (builtin !== undefined) {
+    const { DatabaseSync } = builtin as { DatabaseSync: Driver };
+    return (path) => new DatabaseSync(path);
+  }
+  try {
+    const LibSql = createRequire(import.meta.url)('libsql') as Driver;
+    return (path) => new LibSql(path);
+  } catch {
+    throw new TargetError(
+      'this Node has no SQLite',
+      'use Node 22.13 or newer, or install the package libsql as well',
+    );
+  }
+}
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** SQLite stores 64-bit integers and decimals of up to 15 digits exactly. Other numbers stay text. */
+function typeOf(column: ExportColumn): string {
+  const kind = kindOf(column);
+  switch (kind.kind) {
+    case 'boolean':
+      return 'BOOLEAN';
+    case 'integer':
+      return 'INTEGER';
+    case 'decimal':
+      return kind.precision <= 15 ? `DECIMAL(${kind.precision},${kind.scale})` : 'TEXT';
+    case 'float':
+      return 'REAL';
+    default:
+      return 'TEXT';
+  }
+}
+
+/** Formats a value as text; SQLite converts it to a number if the column's type is numeric. */
+function valueSql(column: ExportColumn, value: string): string {
+  switch (kindOf(column).kind) {
+    case 'boolean':
+      return `${value}::int`;
+    case 'moment':
+      return `CASE WHEN isfinite(${value}) THEN replace((${value} AT TIME ZONE 'UTC')::text, ' ', 'T') || 'Z'
+                   ELSE ${value}::text END`;
+    case 'texts':
+      return `to_json(${value})::text`;
+    default:
+      return value;
+  }
+}
+
+function dialectOf(connection: SqlConnection): Dialect {
+  return {
+    ...standardSql(quoted),
+    async server() {
+      const [row] = await connection.query('SELECT sqlite_version() AS version');
+      return `SQLite ${String(row?.['version'])}`;
+    },
+    tableName: quoted,
+    typeOf,
+    valueSql,
+    // Other programs can still read; writers wait.
+    begin: 'BEGIN IMMEDIATE',
+    forUpdate: '',
+    addPrimaryKey: null,
+    clock: () => Promise.resolve(null),
+    async canCreateTables() {
+      // Only an attempt shows whether the file or its folder is read-only. It is rolled back.
+      await connection.query('BEGIN IMMEDIATE');
+      try {
+        await connection.query('CREATE TABLE _seller_mirror_check (x)');
+        return true;
+      } finally {
+        await connection.query('ROLLBACK');
+      }
+    },
+    createSchema: () => Promise.resolve(),
+    fits: (found, wanted) => found.toUpperCase() === wanted.toUpperCase(),
+    async table(name) {
+      const columns = await connection.query(
+        `SELECT c.name, c.type, c.pk, m.type AS kind FROM sqlite_master m, pragma_table_info(m.name) c
+          WHERE m.name = ? COLLATE NOCASE`,
+        [name],
+      );
+      if (columns.length === 0) return null;
+      const indexes = await connection.query(
+        `SELECT group_concat(c.name, char(10)) AS names
+           FROM pragma_index_list(?) i, pragma_index_info(i.name) c
+          WHERE i."unique" AND NOT i.partial GROUP BY i.name`,
+        [name],
+      );
+      const primary = columns.filter(({ pk }) => Number(pk) > 0).map((row) => String(row['name']));
+      return {
+        isTable: columns[0]?.['kind'] === 'table',
+        columns: new Map(
+          columns.map((row) => [String(row['name']).toLowerCase(), { type: String(row['type']) }]),
+        ),
+        unique: [primary, ...indexes.map((row) => String(row['names']).split('\n'))],
+      };
+    },
+    async tablesWithPrefix(prefix) {
+      const rows = await connection.query(
+        `SELECT name FROM sqlite_master WHERE type = 'table' AND substr(name, 1, ?) = ?`,
+        [prefix.length, prefix],
+      );
+      return rows.map(({ name }) => String(name));
+    },
+    async createIndex(name, table, column) {
+      await connection.query(
+        `CREATE INDEX IF NOT EXISTS ${quoted(name)} ON ${table} (${quoted(column)})`,
+      );
+    },
+  };
+}

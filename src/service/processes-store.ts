@@ -1,0 +1,63 @@
+import { hostname } from 'node:os';
+import type { Process } from '../db/generated/prisma/client.js';
+import type { Db } from '../db/db.js';
+
+interface ProcessInfo extends Pick<Process, 'processId' | 'host' | 'pid' | 'startedAt'> {
+  /** Such as `worker` and `scheduler`. */
+  readonly roles: readonly string[];
+  readonly dashboardUrl?: Process['dashboardUrl'];
+}
+
+export type LiveProcess = ProcessInfo & Pick<Process, 'seenAt'>;
+
+/** Time between two heartbeats of a process (ms). */
+export const HEARTBEAT_MS = 10_000;
+/** A process without a heartbeat for this long (ms) counts as dead. */
+export const ALIVE_MS = 3.5 * HEARTBEAT_MS;
+
+const HEARTBEAT = `
+  WITH dead AS (DELETE FROM mirror.processes WHERE seen_at < now() - interval '1 day')
+  INSERT INTO mirror.processes AS p (process_id, roles, host, pid, started_at, dashboard_url, seen_at)
+  VALUES ($1, $2, $3, $4, $5, $6, now())
+  ON CONFLICT (process_id) DO UPDATE SET roles = excluded.roles, seen_at = excluded.seen_at`;
+
+/** Records a heartbeat, and deletes processes without one for a day. */
+export async function recordHeartbeat({ pool }: Db, info: ProcessInfo): Promise<void> {
+  const { processId, roles, host, pid, startedAt, dashboardUrl = null } = info;
+  const values = [processId, roles, host, pid, startedAt, dashboardUrl];
+  await pool.query(HEARTBEAT, values);
+}
+
+/** Removes a process that ends, so that others don't wait for it. */
+export async function removeProcess({ pool }: Db, processId: string): Promise<void> {
+  await pool.query('DELETE FROM mirror.processes WHERE process_id = $1', [processId]);
+}
+
+/** Processes with a heartbeat within this time, newest heartbeat first. */
+export async function listLiveProcesses(
+  { pool }: Db,
+  withinMs: number,
+  role?: string,
+): Promise<LiveProcess[]> {
+  const { rows } = await pool.query<LiveProcess>(
+    `SELECT process_id AS "processId", roles, host, pid, started_at AS "startedAt", seen_at AS "seenAt",
+            dashboard_url AS "dashboardUrl"
+       FROM mirror.processes
+      WHERE seen_at > now() - $1::double precision * interval '1 ms'
+        AND ($2::text IS NULL OR $2 = ANY(roles))
+      ORDER BY seen_at DESC, process_id`,
+    [withinMs, role ?? null],
+  );
+  return rows;
+}
+
+/** False for a killed process on this machine, which the system knows before the heartbeat is late. */
+export function isAlive({ host, pid }: LiveProcess): boolean {
+  if (host !== hostname()) return true;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}

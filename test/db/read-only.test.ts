@@ -1,0 +1,284 @@
+import { randomBytes } from 'node:crypto';
+import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Client } from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { openEmbedded, release } from '../../src/db/embedded/index.js';
+import { addressOf, readCredentials } from '../../src/db/embedded/server.js';
+import { migrate } from '../../src/db/migrate.js';
+import { assertOrdinaryRole, queryReadOnly } from '../../src/db/read-only.js';
+import { never } from '../support/mirror.js';
+import { DbClient } from '../../src/db/connection.js';
+import { databaseAt } from '../support/postgres.js';
+
+/** A store to attack. */
+interface Target {
+  /** The role of the store, as in DATABASE_URL. */
+  readonly url: string;
+  /** Connection of a superuser, who sees everything that an attack could have changed. */
+  readonly admin: Client;
+  /** Name of a superuser, which an attack tries to become. */
+  readonly superuser: string;
+}
+
+const undo: (() => Promise<unknown>)[] = [];
+afterAll(async () => {
+  for (const each of undo.reverse()) await each();
+});
+
+/** A file that an attack tries to create as the server's user. */
+const folder = mkdtempSync(join(tmpdir(), 'seller-mirror-attack-'));
+chmodSync(folder, 0o777);
+const file = join(folder, 'made');
+undo.push(() => Promise.resolve(rmSync(folder, { recursive: true, force: true })));
+
+async function connect(url: string): Promise<Client> {
+  const client = new DbClient(url);
+  client.on('error', () => undefined);
+  await client.connect();
+  undo.push(() => client.end());
+  return client;
+}
+
+async function embedded(): Promise<Target> {
+  const dataDir = join(folder, 'data');
+  const database = await openEmbedded({ dataDir, applicationName: 'test', durable: false });
+  undo.push(async () => {
+    await database.close();
+    await release(dataDir, { now: true });
+  });
+  const { url, location, port } = database;
+  const adminUrl = addressOf(await readCredentials(location), port, 'admin');
+  await migrate(url);
+  return {
+    url,
+    admin: await connect(adminUrl),
+    superuser: 'seller_mirror_admin',
+  };
+}
+
+/** A store on the user's server, owned by an ordinary role with these attributes. */
+async function ofOwner(attributes: string): Promise<Target> {
+  const { adminUrl } = inject('testServer');
+  const role = `owner_${randomBytes(6).toString('hex')}`;
+  const url = new URL(adminUrl);
+  url.username = role;
+  url.password = randomBytes(12).toString('hex');
+  const admin = await connect(adminUrl);
+  await admin.query(`CREATE ROLE ${role} LOGIN ${attributes} PASSWORD '${url.password}'`);
+  undo.push(() => admin.query(`DROP ROLE ${role}`));
+  return target(url.href, role);
+}
+
+async function target(roleUrl: string, owner: string): Promise<Target> {
+  const { adminUrl } = inject('testServer');
+  const name = `reads_${randomBytes(6).toString('hex')}`;
+  const server = await connect(adminUrl);
+  await server.query(`CREATE DATABASE ${name} OWNER "${owner}"`);
+  undo.push(async () => {
+    await server.query(`DROP DATABASE ${name} WITH (FORCE)`);
+  });
+  const url = databaseAt(roleUrl, name);
+  await migrate(url);
+  return {
+    url,
+    admin: await connect(databaseAt(adminUrl, name)),
+    superuser: decodeURIComponent(new URL(adminUrl).username),
+  };
+}
+
+/** The rows of a statement; null if it was refused. */
+async function attempt(url: string, sql: string): Promise<readonly unknown[] | null> {
+  try {
+    return await queryReadOnly(
+      url,
+      sql,
+      async ({ rows }) => {
+        const all: unknown[] = [];
+        for await (const row of rows) all.push(row);
+        return all;
+      },
+      never,
+    );
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Everything that a statement must not change. Of shared server objects it includes only those of this
+ * store, since other tests create databases and roles at the same time.
+ */
+async function stateOf(admin: Client): Promise<unknown> {
+  const { rows } = await admin.query(`
+    WITH roles AS (
+      SELECT a.* FROM pg_authid a, pg_database d
+       WHERE d.datname = current_database()
+         AND (a.oid = d.datdba
+              OR a.rolname IN ('made', current_user)))
+    SELECT (SELECT json_agg(s) FROM mirror.sellers s) AS sellers,
+           (SELECT json_agg(s) FROM pg_sequences s) AS sequences,
+           (SELECT json_agg(r ORDER BY r.oid) FROM roles r) AS roles,
+           (SELECT json_agg(m) FROM pg_auth_members m JOIN roles r ON r.oid = m.member) AS members,
+           (SELECT json_agg(s) FROM pg_db_role_setting s JOIN roles r ON r.oid = s.setrole) AS role_settings,
+           (SELECT json_agg(f.sourcefile || f.name || f.setting) FROM pg_file_settings f) AS settings,
+           (SELECT count(*) FROM pg_class) AS relations, (SELECT count(*) FROM pg_proc) AS functions,
+           (SELECT count(*) FROM pg_namespace) AS schemas,
+           (SELECT count(*) FROM pg_database WHERE datname = 'made') AS databases,
+           (SELECT count(*) FROM pg_largeobject_metadata) AS large_objects,
+           (SELECT count(*) FROM pg_prepared_xacts WHERE gid = 'made') AS prepared`);
+  return { ...(rows[0] as object), file: existsSync(file) };
+}
+
+/** Statements that must be refused. */
+const REFUSED: readonly string[] = [
+  `COPY (SELECT 1) TO PROGRAM 'touch ${file}'`,
+  `;copy (SELECT 1) TO PROGRAM 'touch ${file}'`,
+  `/* a /* nested */ comment */ COPY (SELECT 1) TO PROGRAM 'touch ${file}'`,
+  `-- a comment\n/**/;;\ncOpY (SELECT 1) TO PROGRAM 'touch ${file}'`,
+  `COPY mirror.sellers FROM PROGRAM 'touch ${file}'`,
+  `COPY (SELECT 1) TO '${file}'`,
+  `COPY mirror.sellers FROM '/etc/hostname'`,
+  'COPY mirror.sellers FROM STDIN',
+  'COPY (SELECT 1) TO STDOUT',
+  `DO $$ BEGIN EXECUTE $x$COPY (SELECT 1) TO PROGRAM 'touch ${file}'$x$; END $$`,
+  `DO $$ BEGIN SET ROLE NONE; EXECUTE $x$COPY (SELECT 1) TO PROGRAM 'touch ${file}'$x$; END $$`,
+  `DO $$ BEGIN RESET ROLE; RESET SESSION AUTHORIZATION; EXECUTE $x$COPY (SELECT 1) TO PROGRAM 'touch ${file}'$x$; END $$`,
+  `DO $$ BEGIN PERFORM set_config('role', 'none', false); EXECUTE $x$COPY (SELECT 1) TO PROGRAM 'touch ${file}'$x$; END $$`,
+  'SET TRANSACTION READ WRITE',
+  'DO $$ BEGIN SET TRANSACTION READ WRITE; CREATE TABLE mirror.made (); END $$',
+  'DO $$ BEGIN SET default_transaction_read_only = off; COMMIT; CREATE TABLE mirror.made (); END $$',
+  `DO $$ BEGIN PERFORM set_config('transaction_read_only', 'off', false); DELETE FROM mirror.sellers; END $$`,
+  'DO $$ BEGIN ROLLBACK; DELETE FROM mirror.sellers; END $$',
+  `SELECT pg_read_file('/etc/hostname')`,
+  `SELECT pg_read_binary_file('/etc/hostname')`,
+  `SELECT pg_ls_dir('/')`,
+  `SELECT pg_stat_file('/etc/hostname')`,
+  `SELECT lo_import('/etc/hostname')`,
+  `SELECT lo_export(1, '${file}')`,
+  `SELECT set_config('role', 'SUPERUSER_NAME', false)`,
+  `SELECT set_config('session_authorization', 'SUPERUSER_NAME', false)`,
+  'SET ROLE SUPERUSER_NAME',
+  'SET SESSION AUTHORIZATION SUPERUSER_NAME',
+  'SET ROLE pg_execute_server_program',
+  `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('mine', 'x')`,
+  'DELETE FROM mirror.sellers',
+  'TRUNCATE mirror.sellers CASCADE',
+  'WITH gone AS (DELETE FROM mirror.sellers RETURNING *) SELECT * FROM gone',
+  'EXPLAIN ANALYZE DELETE FROM mirror.sellers',
+  `SELECT query_to_xml('DELETE FROM mirror.sellers', true, true, '')`,
+  'SELECT * FROM mirror.sellers FOR UPDATE',
+  `SELECT nextval('mirror.runs_run_id_seq')`,
+  `SELECT setval('mirror.runs_run_id_seq', 1000000)`,
+  'SELECT 1; DROP SCHEMA mirror CASCADE',
+  'COMMIT; DROP SCHEMA mirror CASCADE',
+  'BEGIN READ WRITE; DROP SCHEMA mirror CASCADE; COMMIT',
+  'DROP SCHEMA mirror CASCADE',
+  'CREATE TABLE mirror.made ()',
+  'CREATE TEMP TABLE made ()',
+  'SELECT 1 AS one INTO TEMP made',
+  'CREATE FUNCTION mirror.made() RETURNS int LANGUAGE sql AS $$ SELECT 1 $$',
+  `CREATE FUNCTION pg_temp.made() RETURNS int LANGUAGE c AS '/lib/x86_64-linux-gnu/libc.so.6', 'system'`,
+  `LOAD '/lib/x86_64-linux-gnu/libc.so.6'`,
+  'CREATE EXTENSION dblink',
+  `SELECT dblink('host=127.0.0.1', 'DROP SCHEMA mirror CASCADE')`,
+  'CREATE ROLE made SUPERUSER',
+  'ALTER ROLE CURRENT_USER SUPERUSER',
+  `ALTER ROLE CURRENT_USER PASSWORD 'x'`,
+  'ALTER ROLE CURRENT_USER SET default_transaction_read_only = off',
+  'GRANT pg_execute_server_program TO CURRENT_USER',
+  'GRANT SUPERUSER_NAME TO CURRENT_USER',
+  'GRANT ALL ON ALL TABLES IN SCHEMA mirror TO PUBLIC',
+  `ALTER SYSTEM SET archive_command = 'touch ${file}'`,
+  'CREATE DATABASE made',
+  'VACUUM FULL mirror.items',
+  'SELECT pg_reload_conf()',
+  'SELECT pg_switch_wal()',
+  `SELECT pg_create_restore_point('x')`,
+  'SELECT rolpassword FROM pg_authid',
+  'SELECT * FROM pg_hba_file_rules',
+  `PREPARE TRANSACTION 'made'`,
+  '',
+  ' -- nothing\n/* at /* all */ */ ;',
+];
+
+/** Statements that run and change nothing. */
+const HARMLESS: readonly string[] = [
+  'COMMIT',
+  'ROLLBACK',
+  'COMMIT AND CHAIN',
+  'RESET ROLE',
+  'SET ROLE NONE',
+  'RESET SESSION AUTHORIZATION',
+  'RESET ALL',
+  'SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE',
+  'SET default_transaction_read_only = off',
+  'SELECT pg_advisory_lock(1)',
+  `SELECT pg_notify('x', 'y')`,
+  'PREPARE made AS DELETE FROM mirror.sellers',
+  'SELECT count(*) FROM mirror.items',
+  'SELECT last_value FROM mirror.runs_run_id_seq',
+  'SELECT * FROM reporting.items_as_of(now())',
+];
+
+/** Statements that only some PostgreSQL versions refuse, or only for some roles. */
+const NEVER_KEPT: readonly string[] = [
+  'SELECT lo_create(0)',
+  `SELECT lo_from_bytea(0, 'x')`,
+  'ANALYZE mirror.items',
+  'REINDEX TABLE mirror.items',
+  'LOCK TABLE mirror.items IN ACCESS EXCLUSIVE MODE',
+  'CHECKPOINT',
+  'SELECT pg_export_snapshot()',
+];
+
+describe.each<[whose: string, open: () => Promise<Target>]>([
+  ['in the embedded server', embedded],
+  ['of an ordinary role', () => ofOwner('')],
+  ['of a role that may create roles', () => ofOwner('CREATEROLE')],
+])('a statement of a user, on a store %s', (_, open) => {
+  let store: Target;
+  let before: unknown;
+  beforeAll(async () => {
+    store = await open();
+    await store.admin.query(
+      `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('main', 'market.example')`,
+    );
+    before = await stateOf(store.admin);
+  });
+
+  const attack = (sql: string): Promise<readonly unknown[] | null> =>
+    attempt(store.url, sql.replaceAll('SUPERUSER_NAME', `"${store.superuser}"`));
+
+  it.each(REFUSED)('is refused, and changes nothing: %s', async (sql) => {
+    expect(await attack(sql)).toBeNull();
+    expect(await stateOf(store.admin)).toEqual(before);
+  });
+
+  it.each(HARMLESS)('is allowed, and changes nothing: %s', async (sql) => {
+    expect(await attack(sql)).toEqual(expect.any(Array));
+    expect(await stateOf(store.admin)).toEqual(before);
+  });
+
+  it.each(NEVER_KEPT)('leaves nothing behind: %s', async (sql) => {
+    await attack(sql);
+    expect(await stateOf(store.admin)).toEqual(before);
+  });
+});
+
+describe('the role of a store', () => {
+  it('that is a superuser, or may become more than an ordinary one, is refused with the remedy', async () => {
+    await expect(assertOrdinaryRole(inject('testServer').adminUrl, never)).rejects.toMatchObject({
+      code: 'POWERFUL_ROLE',
+      remedy: expect.stringContaining('Use an ordinary role in DATABASE_URL') as string,
+    });
+    const ordinary = await ofOwner('CREATEROLE');
+    await assertOrdinaryRole(ordinary.url, never);
+    const owner = new URL(ordinary.url).username;
+    await ordinary.admin.query(`GRANT pg_write_server_files TO ${owner}`);
+    await expect(assertOrdinaryRole(ordinary.url, never)).rejects.toThrow(
+      /^the store's role owner_\w+ is a superuser, can become one, or may run programs/,
+    );
+  });
+});

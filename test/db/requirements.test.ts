@@ -1,0 +1,129 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { openDb } from '../../src/db/db.js';
+import { lockSeller } from '../../src/db/locks.js';
+import { migrate, migrationState } from '../../src/db/migrate.js';
+import { useMirror } from '../support/mirror.js';
+import { createTestDatabase, databaseAt, query, type TestDatabase } from '../support/postgres.js';
+import { until } from '../support/until.js';
+
+const mirror = useMirror();
+
+describe('a database that is not UTF8', () => {
+  it.each(['LATIN1', 'SQL_ASCII', 'EUC_JP'])(
+    'is refused at once, with the statement that creates one: %s',
+    async (encoding) => {
+      const { adminUrl } = inject('testServer');
+      const name = `odd_${randomBytes(6).toString('hex')}`;
+      const create = `CREATE DATABASE ${name} ENCODING '${encoding}' TEMPLATE template0 LOCALE 'C'`;
+      await query(adminUrl, create);
+      onTestFinished(() => query(adminUrl, `DROP DATABASE ${name}`).then(() => undefined));
+      const url = databaseAt(adminUrl, name);
+      const refused = {
+        code: 'STORE_ENCODING',
+        message: expect.stringContaining(`database ${name} has the encoding ${encoding}`) as string,
+      };
+      await expect(migrate(url)).rejects.toMatchObject(refused);
+      // `doctor` begins with this.
+      const error = await migrationState(url).catch((reason: unknown) => reason);
+      expect(error).toMatchObject(refused);
+      const [, statement = ''] = /: (CREATE DATABASE .*;)$/.exec(
+        (error as { remedy: string }).remedy,
+      ) ?? [''];
+      const [made = ''] = /"[^"]+"/.exec(statement) ?? [];
+      onTestFinished(() => query(adminUrl, `DROP DATABASE ${made}`).then(() => undefined));
+      await query(adminUrl, statement);
+      await migrate(databaseAt(adminUrl, made.replaceAll('"', '')));
+    },
+  );
+});
+
+it('a lock that is not ours when it is released is an error, since somebody else may have worked', async () => {
+  const lock = await lockSeller(mirror().db, 'main');
+  await lock.client.query('SELECT pg_advisory_unlock_all()');
+  await expect(lock.release()).rejects.toMatchObject({ code: 'STORE_POOLER' });
+});
+
+const hasBouncer = spawnSync('pgbouncer', ['--version']).status === 0;
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** Starts a PgBouncer in front of a database. @returns the address through it */
+async function startBouncer(database: TestDatabase, mode: string, more = ''): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-bouncer-'));
+  await chmod(folder, 0o755);
+  const port = await freePort();
+  const { hostname, port: serverPort, username, password } = new URL(database.url);
+  const settings = join(folder, 'settings.ini');
+  await writeFile(
+    settings,
+    `[databases]
+     * = host=${hostname} port=${serverPort || 5432} user=${username} password=${password}
+     [pgbouncer]
+     listen_addr = 127.0.0.1
+     listen_port = ${port}
+     unix_socket_dir =
+     auth_type = any
+     pool_mode = ${mode}
+     ${more}`.replaceAll(/^ +/gm, ''),
+  );
+  const user = process.getuid?.() === 0 ? ['-u', 'nobody'] : [];
+  const child = spawn('pgbouncer', ['-q', ...user, settings], { stdio: 'ignore' });
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await rm(folder, { recursive: true, force: true });
+  });
+  const url = new URL(database.url);
+  url.host = `127.0.0.1:${port}`;
+  await until(() =>
+    query(url.href, 'SELECT 1').then(
+      () => true,
+      () => false,
+    ),
+  );
+  return url.href;
+}
+
+describe.skipIf(!hasBouncer)('PgBouncer', () => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    return () => database.drop();
+  });
+
+  it.each([
+    ['transaction', ''],
+    ['transaction', 'server_round_robin = 1'],
+    ['transaction', 'min_pool_size = 5\nserver_round_robin = 1'],
+  ])('in mode %s is refused, with the remedy, also to doctor (%s)', async (mode, more) => {
+    const url = await startBouncer(database, mode, more);
+    const refused = {
+      code: 'STORE_POOLER',
+      remedy: expect.stringContaining('pool_mode = session') as string,
+    };
+    await expect(migrate(url)).rejects.toMatchObject(refused);
+    await expect(migrationState(url)).rejects.toMatchObject(refused);
+  });
+
+  it('in mode session works, and leaves no lock behind', async () => {
+    const url = await startBouncer(database, 'session');
+    await migrate(url);
+    const db = openDb(url, 'test');
+    const lock = await lockSeller(db, 'main');
+    await expect(lockSeller(db, 'main')).rejects.toThrow('already being mirrored');
+    await lock.release();
+    await (await lockSeller(db, 'main')).release();
+    await db.close();
+  });
+});

@@ -1,0 +1,130 @@
+import { readFileSync } from 'node:fs';
+import { createConnection } from 'mysql2/promise';
+import { expect, inject, it, onTestFinished } from 'vitest';
+import { deliverFeed, shapesOf } from '../../../src/reporting/feeds/deliver.js';
+import { mysqlTarget } from '../../../src/reporting/feeds/mysql.js';
+import { postgresTarget } from '../../../src/reporting/feeds/postgres.js';
+import type { Target } from '../../../src/reporting/feeds/target.js';
+import { withExports } from '../../../src/reporting/exports.js';
+import { openSynced } from '../../catalogue/market.js';
+import { hasMariaDb, startMariaDb } from '../../support/mariadb.js';
+import { never, useMirror } from '../../support/mirror.js';
+import { DbClient } from '../../../src/db/connection.js';
+import { createTestDatabase, databaseAt } from '../../support/postgres.js';
+
+const mirror = useMirror();
+const PAGE = readFileSync(new URL('../../docs/feeds.md', import.meta.url), 'utf8');
+
+/** Returns the statements of a block of the page. */
+function statements(block: string, password = 'word'): string[] {
+  const [, text = ''] = new RegExp(`\`\`\`sql ${block}\n([^]*?)\`\`\``).exec(PAGE) ?? [];
+  const all = text.replaceAll('…', password).split(/;\s*\n/);
+  const found = all.map((one) => one.trim()).filter((one) => one !== '');
+  expect(found, `docs/feeds.md has a block "sql ${block}"`).not.toEqual([]);
+  return found;
+}
+
+async function deliver(target: Target, views: readonly string[]): Promise<void> {
+  const content = { views, sellers: null, deletes: 'delete' } as const;
+  const reports = await withExports(mirror().databaseUrl, never, (exports) =>
+    deliverFeed(exports, target, content, { signal: never }),
+  );
+  await target.close();
+  expect(reports.map(({ problem }) => problem)).toEqual(views.map(() => null));
+}
+
+/** Expects `feed check` to report that the user may not create tables. Loads need staging tables, even for an existing table. */
+async function expectNoRightToCreate(target: Target): Promise<void> {
+  const content = { views: ['price_changes', 'items'], sellers: null, deletes: 'delete' } as const;
+  const shapes = await withExports(mirror().databaseUrl, never, (exports) =>
+    shapesOf(exports, content),
+  );
+  const { views } = await target.describe(shapes);
+  await target.close();
+  const refused = { fits: false, plan: expect.stringMatching('no right') as string };
+  expect(views).toMatchObject([refused, refused]);
+}
+
+it.skipIf(!hasMariaDb && process.env['CI'] === undefined)(
+  'Metabase has the rights and the answer that the page promises, and the feed needs no other rights',
+  async () => {
+    await openSynced(mirror(), 5);
+    await mirror().rows(
+      `INSERT INTO mirror.purchase_codes (seller_id, code, verdict, proof, verdict_since, first_checked_at,
+         last_checked_at, last_check_id, purchase_seen_at, answered_code, license_type, price, currency,
+         item_id, item_name, purchased_at, raw)
+       SELECT 'main', code, 'valid', 'purchase', now(), now(), now(), n, now(), code, 'Regular', 10.5 * n, 'USD',
+              n, 'Item', '2026-03-01T00:00:00Z'::timestamptz + n * interval '20 days', '{}'
+         FROM generate_series(1, 3) AS n, LATERAL (SELECT md5(n::text)::uuid::text AS code) AS c`,
+    );
+    const server = await startMariaDb();
+    onTestFinished(() => server.close());
+    const url = new URL(await server.database());
+    const socketPath = url.searchParams.get('socketPath') ?? '';
+    const admin = await createConnection({ socketPath, user: 'root' });
+    for (const sql of statements('metabase-setup')) await admin.query(sql);
+    await admin.end();
+    url.username = 'reports';
+    url.password = 'word';
+    url.pathname = '/marketplace';
+    await deliver(await mysqlTarget(url, 'warehouse', never), [
+      'items',
+      'purchases',
+      'item_changes',
+    ]);
+    const login = { user: 'metabase', password: 'word', database: 'marketplace' };
+    const reader = await createConnection({ socketPath, ...login });
+    const [sql = ''] = statements('metabase');
+    const [rows] = await reader.query(sql);
+    expect(rows).toEqual([
+      { month: '2026-03', currency: 'USD', sales: 1, revenue: '10.50' },
+      { month: '2026-04', currency: 'USD', sales: 2, revenue: '52.50' },
+    ]);
+    await expect(reader.query('DELETE FROM purchases')).rejects.toThrow('denied');
+    await expectNoRightToCreate(
+      await mysqlTarget(Object.assign(url, { username: 'metabase' }), 'x', never),
+    );
+    await reader.end();
+  },
+);
+
+it('the Grafana example works as documented, also for a view that is added later', async () => {
+  await openSynced(mirror(), 5);
+  const database = await createTestDatabase({ empty: true });
+  const name = new URL(database.url).pathname.slice(1);
+  const admin = new DbClient(databaseAt(inject('testServer').adminUrl, name));
+  await admin.connect();
+  // Users belong to the whole server, so the page's users get names unique to this test.
+  const [bi, grafana] = [`bi_${process.pid}`, `grafana_${process.pid}`];
+  const named = (sql: string): string =>
+    sql.replaceAll(/\bbi\b/g, bi).replaceAll(/\bgrafana\b/g, grafana);
+  onTestFinished(async () => {
+    await admin.end();
+    await database.drop();
+    const last = new DbClient(inject('testServer').adminUrl);
+    await last.connect();
+    await last.query(`DROP USER IF EXISTS ${bi}, ${grafana}`);
+    await last.end();
+  });
+  await admin.query(`CREATE USER ${bi} PASSWORD 'word'`);
+  for (const sql of statements('grafana-setup')) await admin.query(named(sql));
+  const as = (user: string): URL =>
+    Object.assign(new URL(database.url), { username: user, password: 'word' });
+  await deliver(await postgresTarget(as(bi), 'marketplace', 'bi', never), [
+    'items',
+    'item_history',
+  ]);
+  const reader = new DbClient(as(grafana).href);
+  await reader.connect();
+  const [sql = ''] = statements('grafana');
+  const { rows } = await reader.query(
+    sql.replace(
+      /\$__timeFilter\((\w+)\)/,
+      `$1 BETWEEN '2000-01-01T00:00:00Z' AND '2100-01-01T00:00:00Z'`,
+    ),
+  );
+  expect(rows).toHaveLength(5);
+  await expect(reader.query('DELETE FROM marketplace.items')).rejects.toThrow('denied');
+  await expectNoRightToCreate(await postgresTarget(as(grafana), 'marketplace', 'x', never));
+  await reader.end();
+});

@@ -1,6 +1,12 @@
 import type { RowStamp } from './item-rows.js';
 import { type SellerLock, lockSeller } from '../db/locks.js';
-import { type RunCounts, type RunKind, findFinishedRun, startRun, finishRun } from './runs-store.js';
+import {
+  type RunCounts,
+  type RunKind,
+  findFinishedRun,
+  startRun,
+  finishRun,
+} from './runs-store.js';
 import { type Binding, ensureSeller } from './sellers-store.js';
 import type { HeldItems } from './decisions-store.js';
 import { ItemSession } from './session-store.js';

@@ -20,7 +20,13 @@ import { CHANGE_COLUMNS, LOCK_CHANGE_NUMBERS, NEXT_CHANGE_NUMBER } from './histo
 import { ITEM_COLUMNS, ItemRows, type RowStamp } from './item-rows.js';
 import { itemsLockSql, type SellerLock } from '../db/locks.js';
 import { recordLookups, removeItems } from './removals-store.js';
-import { finishRun, markWideFields, type RunCounts, type RunEnd, saveCounts } from './runs-store.js';
+import {
+  finishRun,
+  markWideFields,
+  type RunCounts,
+  type RunEnd,
+  saveCounts,
+} from './runs-store.js';
 
 /**
  * Foreign keys are checked when a COPY ends. Small COPYs spread the checks over the time in which the list

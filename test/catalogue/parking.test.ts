@@ -6,7 +6,12 @@ import { syncAccount } from '../../src/catalogue/account.js';
 import { syncItems } from '../../src/catalogue/sync-items.js';
 import { syncItem } from '../../src/catalogue/sync-item.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
-import { readParking, parkSeller, pauseSeller, resumeSeller } from '../../src/catalogue/sellers-store.js';
+import {
+  readParking,
+  parkSeller,
+  pauseSeller,
+  resumeSeller,
+} from '../../src/catalogue/sellers-store.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();

@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/until.js';
 import { recordHeartbeat } from '../../src/service/processes-store.js';
-import { requestFeedViews, readFeedRequestTime, recordDelivery } from '../../src/reporting/feeds-store.js';
+import {
+  requestFeedViews,
+  readFeedRequestTime,
+  recordDelivery,
+} from '../../src/reporting/feeds-store.js';
 import { listActions } from '../../src/dashboard/access-store.js';
 import { useDashboard } from './dashboard.js';
 

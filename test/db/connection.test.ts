@@ -2,7 +2,12 @@ import type { Client, Pool } from 'pg';
 import { afterEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
 import { openMirror } from '../../src/index.js';
 import { createQueuePool, withOwnClient } from '../../src/db/pools.js';
-import { createUser, listActions, logAction, startSession } from '../../src/dashboard/access-store.js';
+import {
+  createUser,
+  listActions,
+  logAction,
+  startSession,
+} from '../../src/dashboard/access-store.js';
 import { connect } from '../../src/db/backup/format.js';
 import { DbClient } from '../../src/db/connection.js';
 import { RUNS } from '../../src/catalogue/runs-listing.js';

@@ -4,12 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import {
-  type Migration,
-  migrate,
-  migrationState,
-  readMigrations,
-} from '../../src/db/migrate.js';
+import { type Migration, migrate, migrationState, readMigrations } from '../../src/db/migrate.js';
 import { createTestDatabase, query } from '../support/postgres.js';
 import { NO_FILTERS, poolOf, shape, withEngine } from './shape.js';
 

@@ -1,5 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { recordHeartbeat, listLiveProcesses, removeProcess } from '../../src/service/processes-store.js';
+import {
+  recordHeartbeat,
+  listLiveProcesses,
+  removeProcess,
+} from '../../src/service/processes-store.js';
 import { useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();

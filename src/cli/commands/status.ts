@@ -4,8 +4,17 @@ import { describeWide } from '../../catalogue/changes.js';
 import { feedDelay } from '../../reporting/feed-state.js';
 import { parkedRemedy, runProblem, runRemedy } from '../../catalogue/problem.js';
 import { nextThree, schedulesOf } from '../../service/scheduler.js';
-import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
-import { listSchedules, type Schedule, type StoredSchedule } from '../../service/schedules-store.js';
+import {
+  ALIVE_MS,
+  isAlive,
+  type LiveProcess,
+  listLiveProcesses,
+} from '../../service/processes-store.js';
+import {
+  listSchedules,
+  type Schedule,
+  type StoredSchedule,
+} from '../../service/schedules-store.js';
 import { PAUSED, type Parking } from '../../catalogue/sellers-store.js';
 import {
   copyState,

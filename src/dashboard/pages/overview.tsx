@@ -9,7 +9,12 @@ import {
   listPriceMoves,
   readNights,
 } from '../../catalogue/overview-store.js';
-import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
+import {
+  ALIVE_MS,
+  isAlive,
+  type LiveProcess,
+  listLiveProcesses,
+} from '../../service/processes-store.js';
 import { listSchedules, type StoredSchedule } from '../../service/schedules-store.js';
 import { PAUSED } from '../../catalogue/sellers-store.js';
 import { copyState, type SellerStatus, readSellerStatuses } from '../../catalogue/status-store.js';

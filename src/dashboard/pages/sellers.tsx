@@ -1,7 +1,12 @@
 import type { FC } from 'hono/jsx';
 import { parkedRemedy, runProblem } from '../../catalogue/problem.js';
 import { type RequestSlot, readRequestsOfLastHour } from '../../db/request-counts.js';
-import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
+import {
+  ALIVE_MS,
+  isAlive,
+  type LiveProcess,
+  listLiveProcesses,
+} from '../../service/processes-store.js';
 import { listSchedules, type StoredSchedule } from '../../service/schedules-store.js';
 import { PAUSED, pauseSeller, resumeSeller, readBinding } from '../../catalogue/sellers-store.js';
 import { copyState, type SellerStatus, readSellerStatuses } from '../../catalogue/status-store.js';

@@ -14,7 +14,12 @@ import { QUEUE_NAMES, type QueueName } from '../../service/queue/tasks.js';
 import { QueueError } from '../../service/queue/errors.js';
 import { shownUrl, StoreError } from '../../db/errors.js';
 import { type FeedState, listFeedStates } from '../../reporting/feeds-store.js';
-import { ALIVE_MS, isAlive, type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
+import {
+  ALIVE_MS,
+  isAlive,
+  type LiveProcess,
+  listLiveProcesses,
+} from '../../service/processes-store.js';
 import { cachedCall } from '../../service/cached-call.js';
 import { type Dashboard, type DashboardParts, isOperator, Problem, runAction } from '../context.js';
 import { printable } from '../format.js';

@@ -1,7 +1,11 @@
 import { readFileSync } from 'node:fs';
 import type { ChangeCursor } from '../../../src/reporting/change-cursor.js';
 import { exportChunks, type ExportFormat } from '../../../src/reporting/export.js';
-import { type ExportColumn, type ExportRequest, withExports } from '../../../src/reporting/exports.js';
+import {
+  type ExportColumn,
+  type ExportRequest,
+  withExports,
+} from '../../../src/reporting/exports.js';
 
 const never = new AbortController().signal;
 

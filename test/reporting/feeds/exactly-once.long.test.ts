@@ -4,7 +4,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { deliverFeed, type FeedContent, type ViewReport } from '../../../src/reporting/feeds/deliver.js';
+import {
+  deliverFeed,
+  type FeedContent,
+  type ViewReport,
+} from '../../../src/reporting/feeds/deliver.js';
 import { TargetError } from '../../../src/reporting/feeds/target.js';
 import { Exports, withExports } from '../../../src/reporting/exports.js';
 import { FOLLOWED_VIEWS, followRule } from '../../../src/reporting/followed-views.js';

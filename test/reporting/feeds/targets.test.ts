@@ -3,12 +3,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { deliverFeed, type FeedContent, type ViewReport } from '../../../src/reporting/feeds/deliver.js';
+import {
+  deliverFeed,
+  type FeedContent,
+  type ViewReport,
+} from '../../../src/reporting/feeds/deliver.js';
 import { mysqlTarget } from '../../../src/reporting/feeds/mysql.js';
 import { postgresTarget } from '../../../src/reporting/feeds/postgres.js';
 import { connectionError } from '../../../src/reporting/feeds/server-connection.js';
 import { sqliteTarget } from '../../../src/reporting/feeds/sqlite.js';
-import { MovedError, TargetError, type Target, type ViewShape } from '../../../src/reporting/feeds/target.js';
+import {
+  MovedError,
+  TargetError,
+  type Target,
+  type ViewShape,
+} from '../../../src/reporting/feeds/target.js';
 import { noLines } from '../../../src/reporting/feeds/lines.js';
 import { withExports } from '../../../src/reporting/exports.js';
 import { hasMariaDb, startMariaDb, type TestMariaDb } from '../../support/mariadb.js';

@@ -59,14 +59,20 @@ describe('docker-compose.yml', () => {
       'scheduler',
       'worker',
       'dashboard',
+      'api',
       'caddy',
     ]);
   });
 
-  it('starts the dashboard only with its profile, because it needs an account', () => {
-    const optional = services.filter(([, { profiles = [] }]) => profiles.includes('dashboard'));
-    expect(optional.map(([name]) => name)).toEqual(['dashboard', 'caddy']);
-    expect(services.filter(([, { profiles }]) => profiles !== undefined)).toEqual(optional);
+  it('starts the dashboard and the API only with their profiles, because they need accounts and tokens', () => {
+    const optional = services.flatMap(([name, { profiles }]) =>
+      profiles === undefined ? [] : [[name, profiles]],
+    );
+    expect(optional).toEqual([
+      ['dashboard', ['dashboard']],
+      ['api', ['api']],
+      ['caddy', ['dashboard']],
+    ]);
   });
 
   it('lets browsers reach the dashboard only through Caddy, which has TLS', () => {

@@ -46,8 +46,8 @@ describe('checkCodes', () => {
       expect(purchase !== null && raw !== null).toBe(verdict === 'valid');
       expect(proof).toBe(verdict === 'valid' ? 'purchase' : 'canary');
     }
-    // One per code, one more per denied code, and proofs.
-    const proofs = 0.12 * 30 + 0.02 * codes.length + 4;
+    // One per code, one more per denied code, and proofs: for windows, and after each 50 purchases.
+    const proofs = 0.12 * 30 + 0.02 * codes.length + 5;
     expect(shop.sim.requestCount).toBeLessThanOrEqual(codes.length + 30 + proofs);
   });
 
@@ -297,7 +297,7 @@ describe('checkCodes', () => {
   it('yields the codes that have a verdict before it throws the reason of an abort', async () => {
     const shop = await openShop();
     const abort = new AbortController();
-    shop.sim.afterRequests(100, () => abort.abort(new Error('enough')));
+    shop.sim.afterRequests(200, () => abort.abort(new Error('enough')));
     const seen: CheckedCode[] = [];
     const { marketplace } = shop;
     const options = { marketplace, codes: listOf(shop, 500, 100), signal: abort.signal };
@@ -305,7 +305,8 @@ describe('checkCodes', () => {
       for await (const one of checkCodes(options)) seen.push(one);
     };
     await expect(reading()).rejects.toThrow('enough');
-    expect(seen.length).toBeGreaterThan(80);
+    // The last purchases have no verdict yet: account details have not been read since.
+    expect(seen.length).toBeGreaterThan(100);
   });
 
   it('stops when its consumer stops', async () => {
@@ -327,7 +328,7 @@ describe('checkCodes', () => {
     const marketplace: CodeMarket = {
       account: (call) => shop.marketplace.account(call),
       validate: (code, call = {}) => {
-        if (++asked === 1) return shop.marketplace.validate(code, call);
+        if (++asked <= 60) return shop.marketplace.validate(code, call);
         held++;
         return new Promise((_, reject) => {
           call.signal?.addEventListener('abort', () => {
@@ -337,10 +338,9 @@ describe('checkCodes', () => {
         });
       },
     };
-    const [first = ''] = listOf(shop, 20).filter((code) => shop.truth(code) === 'valid');
-    const codes = [first, ...listOf(shop, 20).filter((code) => code !== first)];
-    for await (const { code } of checkCodes({ marketplace, codes })) {
-      expect(code).toBe(first);
+    const codes = listOf(shop, 80).filter((code) => shop.truth(code) === 'valid');
+    for await (const { verdict } of checkCodes({ marketplace, codes })) {
+      expect(verdict).toBe('valid');
       break;
     }
     expect(held).toBeGreaterThan(0);

@@ -229,6 +229,8 @@ SECOND_KEY=${KEY}' > .env ;;
       ...ofCompose,
       ...ofExamples,
       'TEST_DATABASE_URL',
+      // A constant of the recipe for WordPress.
+      'SELLER_MIRROR_TOKEN',
       // Used by tests in a browser.
       'CHROMIUM_PATH',
       // Variables of psql and of Prisma.

@@ -111,7 +111,7 @@ const AFTER_OUTAGE_MS = 3 * MINUTE_MS;
 /** Times that all known valid codes may be denied before the denied codes are given up. */
 const MAX_LOST_CANARIES = 5;
 /** Purchases found between two looks at account details: with another account's key, they would be another seller's. */
-const FOUND_PER_LOOK = 100;
+const FOUND_PER_LOOK = 50;
 /** Codes swept although every known valid code was denied: one of them may turn out valid. */
 const CODES_WITHOUT_CANARY = 100;
 

@@ -22,6 +22,9 @@ export class DbClient extends Client {
     } finally {
       Object.assign(process.env, hidden);
     }
+    // A lost connection fails its statement. Without a listener its error would end the process, also if the server
+    // ends the connection while it is being set up.
+    this.on('error', () => undefined);
   }
 
   override connect(): Promise<Client>;

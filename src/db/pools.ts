@@ -73,7 +73,6 @@ function createPool(config: PoolConfig): EndablePool {
   // The pool replaces a broken idle connection. Without a listener its error would end the process.
   pool.on('error', () => undefined);
   pool.on('connect', (client) => {
-    client.on('error', () => undefined);
     const { stream } = client.connection;
     sockets.add(stream);
     stream.once('close', () => sockets.delete(stream));
@@ -184,8 +183,6 @@ export async function openOwnClient(
     connectionTimeoutMillis: 30_000,
     stream: () => socket,
   });
-  // A lost connection fails its query. Without a listener its error would end the process.
-  client.on('error', () => undefined);
   const abort = (): void => void socket.destroy(new Error('interrupted'));
   signal.addEventListener('abort', abort, { once: true });
   try {

@@ -111,6 +111,8 @@ it('every command prints JSON by the same rules: snake case, times with Z, money
   await check('migrate', ['--status', '--json'], 'object');
   await check('prune', ['--dry-run', '--json'], 'object');
   await check('users list', ['--json'], 'list');
+  await run(['tokens', 'add', 'desk'], env);
+  await check('tokens list', ['--json'], 'list');
   const lake = { name: 'lake', folder: folder(), format: 'ndjson', views: ['items', 'accounts'] };
   const feeds = { env: { ...env, FEEDS_FILE: fileWith(JSON.stringify({ feeds: [lake] })) } };
   await check('feed list', ['--json'], 'list', feeds);

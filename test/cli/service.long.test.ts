@@ -60,7 +60,7 @@ describe('run', () => {
     }
     expect(lines(stdout).filter(({ msg }) => msg === 'run started')).toHaveLength(2);
     const due = lines(stdout).find(({ msg }) => String(msg).startsWith('a schedule is due'));
-    expect(due).toMatchObject({ seller: 'main', job: account?.job_id });
+    expect(due).toMatchObject({ name: 'main', job: account?.job_id });
     expect(lines(stdout).at(-1)).toMatchObject({ msg: 'stopped' });
   });
 

@@ -146,3 +146,10 @@ describe('variables of the environment that the driver would read', () => {
     await database.close();
   });
 });
+
+describe('a connection that the server ends while it is being set up', () => {
+  it('fails, and does not end the process by an error event that nobody listens to', () => {
+    const client = new DbClient(mirror().databaseUrl);
+    expect(() => client.emit('error', new Error('terminating connection'))).not.toThrow();
+  });
+});

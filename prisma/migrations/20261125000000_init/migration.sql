@@ -578,12 +578,15 @@ CREATE TABLE mirror.login_links (
 -- Programs that may look up codes over HTTP.
 CREATE TABLE mirror.api_tokens (
     token_id bigserial PRIMARY KEY,
-    name text NOT NULL UNIQUE,
+    name text NOT NULL,
     seller_id text,
-    token_hash bytea NOT NULL UNIQUE,
+    token_hash bytea NOT NULL,
     created_at timestamptz(6) NOT NULL DEFAULT CURRENT_TIMESTAMP,
     last_used_at timestamptz(6)
 );
+
+CREATE UNIQUE INDEX api_tokens_name_key ON mirror.api_tokens (name);
+CREATE UNIQUE INDEX api_tokens_token_hash_key ON mirror.api_tokens (token_hash);
 
 CREATE TABLE mirror.actions (
     action_id bigserial PRIMARY KEY,

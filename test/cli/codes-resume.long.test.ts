@@ -178,11 +178,11 @@ describe('an audit that was stopped', () => {
     const running = await startCheck(sim, codes);
     sim.faults.always('validate', { kind: 'key-refused' });
     sim.faults.always('account', { kind: 'key-refused' });
-    await until(() => running.stderr().includes('paused:'));
+    await until(() => running.stderr().includes('\npaused'));
     running.process.kill('SIGINT');
     const { code, stderr } = await running.ended;
     expect(code).toBe(130);
-    expect(stderr).toContain('paused: the marketplace refused the API key');
+    expect(stderr).toMatch(/^paused until \S+ \S+: the marketplace refused the API key/m);
     sim.faults.clear();
     await expectResumes(sim, codes);
   });

@@ -66,27 +66,31 @@ const MAX_ITEMS = 1_000_000_000;
  * `docs/settings.md` and `.env.example` with this table.
  */
 export const SETTINGS = {
+  // What everybody sets
   MARKETPLACE_URL: marketplaceUrl.describe(
     'Base address of the marketplace, such as https://market.example',
   ),
   MARKETPLACE_API_KEY: apiKey.describe('API key of the seller’s workspace'),
   MARKETPLACE_API_KEY_FILE: fileOf('MARKETPLACE_API_KEY'),
+  REQUESTS_PER_MINUTE: wholeNumber(0, 1_000_000)
+    .prefault('60')
+    .describe(
+      'Maximum requests per minute to one marketplace host; 0: no limit, and audits make 48 calls at a time',
+    ),
+  SYNC_CRON: cron
+    .prefault('0 2 * * *')
+    .describe('Cron expression for mirroring account and items; off: no schedule'),
+  TZ: timeZone.describe(
+    'IANA time zone of the cron expressions, such as Europe/Berlin; not set: the machine’s zone',
+  ),
+
+  // Marketplace and sellers
   SELLER_NAME: plainName('is not a seller name')
     .prefault('main')
     .describe('Name of the seller in the database: 1 to 63 letters, digits and . _ -'),
   SELLERS_FILE: z
     .string()
     .describe('JSON file with several sellers, instead of MARKETPLACE_URL and its key'),
-  DATABASE_URL: databaseUrl.describe(
-    'PostgreSQL database for the mirror; not set: an embedded server in DATA_DIR',
-  ),
-  DATABASE_URL_FILE: fileOf('DATABASE_URL'),
-  DATA_DIR: z.string().prefault('./data').describe('Folder of the embedded PostgreSQL server'),
-  REQUESTS_PER_MINUTE: wholeNumber(0, 1_000_000)
-    .prefault('60')
-    .describe(
-      'Maximum requests per minute to one marketplace host; 0: no limit, and audits make 48 calls at a time',
-    ),
   MARKETPLACE_PARAMETERS: oneOf(['default', 'query', 'json'])
     .prefault('default')
     .describe(
@@ -98,40 +102,13 @@ export const SETTINGS = {
   ALLOW_PLAIN_HTTP: yesOrNo
     .prefault('false')
     .describe('true: allow sending the API key unencrypted to http:// on another machine'),
-  REMOVAL_GUARD_ITEMS: wholeNumber(0, MAX_ITEMS)
-    .prefault('10')
-    .describe(
-      'A run is held if it would remove more items than this and more than REMOVAL_GUARD_PERCENT',
-    ),
-  REMOVAL_GUARD_PERCENT: wholeNumber(0, 100)
-    .prefault('20')
-    .describe(
-      'Percentage of the seller’s items; a run is held if it would remove more than both limits',
-    ),
-  LOOKUPS_PER_RUN: wholeNumber(0, MAX_ITEMS)
-    .prefault('100')
-    .describe('Maximum unlisted items looked up in one run; 0: none, so nothing is removed'),
-  SYNC_CRON: cron
-    .prefault('0 2 * * *')
-    .describe('Cron expression for mirroring account and items; off: no schedule'),
-  ACCOUNT_CRON: cron.describe(
-    'Cron expression for mirroring only the account, in addition; off or not set: no schedule',
+
+  // Database and queue
+  DATABASE_URL: databaseUrl.describe(
+    'PostgreSQL database for the mirror; not set: an embedded server in DATA_DIR',
   ),
-  AUDIT_CRON: cron.describe(
-    'Cron expression for checking known purchase codes again; off or not set: no schedule',
-  ),
-  AUDIT_SHARE: wholeNumber(1, 100)
-    .prefault('25')
-    .describe('Percentage of the request budget that audits by AUDIT_CRON may use'),
-  AUDIT_OLDER_THAN_DAYS: wholeNumber(1, 3_650)
-    .prefault('30')
-    .describe('AUDIT_CRON skips codes that were checked within this many days'),
-  TZ: timeZone.describe(
-    'IANA time zone of the cron expressions, such as Europe/Berlin; not set: the machine’s zone',
-  ),
-  CATCH_UP: yesOrNo
-    .prefault('true')
-    .describe('true: at its start, a process runs each missed schedule once'),
+  DATABASE_URL_FILE: fileOf('DATABASE_URL'),
+  DATA_DIR: z.string().prefault('./data').describe('Folder of the embedded PostgreSQL server'),
   REDIS_URL: redisUrl.describe(
     'Redis or Valkey for the queue: redis[s]://, redis-sentinel:// or redis-cluster://; not set: PostgreSQL',
   ),
@@ -147,6 +124,36 @@ export const SETTINGS = {
   SHUTDOWN_TIMEOUT: wholeNumber(0, 3_600)
     .prefault('30')
     .describe('Seconds that running work gets to finish when the process stops'),
+  CATCH_UP: yesOrNo
+    .prefault('true')
+    .describe('true: at its start, a process runs each missed schedule once'),
+
+  // What is mirrored, checked and kept
+  ACCOUNT_CRON: cron.describe(
+    'Cron expression for mirroring only the account, in addition; off or not set: no schedule',
+  ),
+  REMOVAL_GUARD_ITEMS: wholeNumber(0, MAX_ITEMS)
+    .prefault('10')
+    .describe(
+      'A run is held if it would remove more items than this and more than REMOVAL_GUARD_PERCENT',
+    ),
+  REMOVAL_GUARD_PERCENT: wholeNumber(0, 100)
+    .prefault('20')
+    .describe(
+      'Percentage of the seller’s items; a run is held if it would remove more than both limits',
+    ),
+  LOOKUPS_PER_RUN: wholeNumber(0, MAX_ITEMS)
+    .prefault('100')
+    .describe('Maximum unlisted items looked up in one run; 0: none, so nothing is removed'),
+  AUDIT_CRON: cron.describe(
+    'Cron expression for checking known purchase codes again; off or not set: no schedule',
+  ),
+  AUDIT_SHARE: wholeNumber(1, 100)
+    .prefault('25')
+    .describe('Percentage of the request budget that audits by AUDIT_CRON may use'),
+  AUDIT_OLDER_THAN_DAYS: wholeNumber(1, 3_650)
+    .prefault('30')
+    .describe('AUDIT_CRON skips codes that were checked within this many days'),
   KEEP_JOBS_DAYS: wholeNumber(1, 365)
     .prefault('7')
     .describe('Days to keep finished jobs in the queue, 1 to 365'),
@@ -162,30 +169,11 @@ export const SETTINGS = {
   KEEP_AUDITS_DAYS: DAYS_KEPT.describe(
     'Days to keep the lists of finished audits; not set: forever',
   ),
+
+  // Alerts and feeds
   STALE_AFTER_HOURS: wholeNumber(1, 8_760)
     .prefault('26')
     .describe('Hours after its last successful run when a copy counts as stale'),
-  HEALTH_LISTEN: listenAddress.describe(
-    'Host and port of health and metrics; off: none; not set: 127.0.0.1:8790, or a free port if that is taken',
-  ),
-  DASHBOARD_LISTEN: listenAddress.describe(
-    'Host and port of the dashboard; off: none; not set: 127.0.0.1:8791, or a free port if that is taken',
-  ),
-  API_LISTEN: listenAddress.describe(
-    'Host and port of the look-up API for your own programs, such as 127.0.0.1:8792; not set: off',
-  ),
-  API_SHARE: wholeNumber(1, 100)
-    .prefault('25')
-    .describe('Percent of the request budget that look-ups may use'),
-  DASHBOARD_HOSTS: hostNames.describe(
-    'Host names by which browsers may reach the dashboard, comma-separated; its address and localhost always work',
-  ),
-  DASHBOARD_URL: pageUrl.describe('Address at which people reach the dashboard; alerts link to it'),
-  DASHBOARD_TLS_CERT_FILE: z.string().describe('PEM file with the dashboard’s certificate'),
-  DASHBOARD_TLS_KEY_FILE: z.string().describe('PEM file with the key of that certificate'),
-  DASHBOARD_BEHIND_PROXY: yesOrNo
-    .prefault('false')
-    .describe('true: a reverse proxy with TLS is in front of the dashboard and forwards Host'),
   ALERT_WEBHOOK_URL: webhookUrl.describe(
     'Address to which alerts are posted; for ntfy it ends in the topic',
   ),
@@ -219,6 +207,29 @@ export const SETTINGS = {
   FEED_STALE_AFTER_HOURS: wholeNumber(1, 8_760)
     .prefault('3')
     .describe('Hours that rows may wait for a feed’s target before an alert'),
+
+  // Addresses that the program listens on, and logs
+  HEALTH_LISTEN: listenAddress.describe(
+    'Host and port of health and metrics; off: none; not set: 127.0.0.1:8790, or a free port if that is taken',
+  ),
+  DASHBOARD_LISTEN: listenAddress.describe(
+    'Host and port of the dashboard; off: none; not set: 127.0.0.1:8791, or a free port if that is taken',
+  ),
+  API_LISTEN: listenAddress.describe(
+    'Host and port of the look-up API for your own programs, such as 127.0.0.1:8792; not set: off',
+  ),
+  API_SHARE: wholeNumber(1, 100)
+    .prefault('25')
+    .describe('Percent of the request budget that look-ups may use'),
+  DASHBOARD_HOSTS: hostNames.describe(
+    'Host names by which browsers may reach the dashboard, comma-separated; its address and localhost always work',
+  ),
+  DASHBOARD_URL: pageUrl.describe('Address at which people reach the dashboard; alerts link to it'),
+  DASHBOARD_TLS_CERT_FILE: z.string().describe('PEM file with the dashboard’s certificate'),
+  DASHBOARD_TLS_KEY_FILE: z.string().describe('PEM file with the key of that certificate'),
+  DASHBOARD_BEHIND_PROXY: yesOrNo
+    .prefault('false')
+    .describe('true: a reverse proxy with TLS is in front of the dashboard and forwards Host'),
   LOG_LEVEL: oneOf(['info', 'trace', 'debug', 'warn', 'error', 'fatal', 'silent'])
     .prefault('info')
     .describe('trace, debug, info, warn, error, fatal or silent'),

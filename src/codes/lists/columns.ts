@@ -170,28 +170,3 @@ export const SHORTENED_NUMBER = 'Excel has shortened this number';
 export function isShortenedNumber(text: string): boolean {
   return /^-?\d(?:[.,]\d{1,14})?E\+\d{2,3}$/i.test(text);
 }
-
-/** The kinds of cells that are not text: see `cellFault`. */
-export type CellKind = 't' | 'n' | 'd' | 'b' | 'e' | typeof UNSOLVED;
-export const UNSOLVED = 'u';
-
-/** Why the value of a cell in a workbook can't be the code that was entered, or null if it can. */
-export function cellFault(kind: string | undefined, text: string): string | null {
-  switch (kind) {
-    case 'n':
-      // Excel keeps 15 digits.
-      return isShortenedNumber(text) || text.replace(/\D/g, '').length >= 15
-        ? SHORTENED_NUMBER
-        : 'Excel has converted this code to a number, which loses leading zeros and digits: format the cell as text and enter the code again';
-    case 'd':
-      return 'Excel has converted this code to a date: format the cell as text and enter the code again';
-    case 'b':
-      return 'the cell has TRUE or FALSE instead of a code';
-    case 'e':
-      return 'the cell has an Excel error instead of a code';
-    case UNSOLVED:
-      return 'the cell has a formula without its result: open the workbook in Excel and save it';
-    default:
-      return null;
-  }
-}

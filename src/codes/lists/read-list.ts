@@ -5,14 +5,14 @@ import { cellMasker } from '../../domain/redact.js';
 import { MASK } from '../../domain/secret.js';
 import { FileError, quoted } from '../../listing/file-error.js';
 import { gunzipped, isGzip } from './bytes.js';
-import { cellFault, isShortenedNumber, SHORTENED_NUMBER } from './columns.js';
+import { isShortenedNumber, SHORTENED_NUMBER } from './columns.js';
 import { hasCells, linesOf, readCsv } from './csv.js';
 import { decode } from './encoding.js';
 import { jsonKind, readJson } from './json.js';
 import { isWorkbook, refuseBinary } from './kinds.js';
-import { blank, isBlank, isEmpty, isRepeatedHeader, planTable } from './table.js';
+import { isBlank, isEmpty, isRepeatedHeader, planTable } from './table.js';
 import {
-  roomCounter,
+  masked,
   wrongFile,
   type Entry,
   type Format,
@@ -22,7 +22,8 @@ import {
   type Row,
 } from './types.js';
 
-type Mask = (cell: string) => string;
+/** Masks API keys in a text. */
+type Mask = (text: string) => string;
 
 /**
  * Finds out how a list is written, and reads it.
@@ -30,26 +31,22 @@ type Mask = (cell: string) => string;
  * @throws FileError when it is not a list of codes, it is too large, or the column of codes is unclear
  */
 export async function readList(bytes: Buffer, options: ListOptions): Promise<List> {
-  const { name, format, sheet, keys = [], signal } = options;
-  const mask = cellMasker(keys);
+  const { name, format, sheet, keys = [] } = options;
+  const mask = keys.length === 0 ? (text: string): string => text : cellMasker(keys);
+  const column = options.column === undefined ? undefined : mask(options.column);
   const compressed = isGzip(bytes);
   const content = compressed ? await gunzipped(bytes) : bytes;
-  const wanted = {
-    column: options.column === undefined ? undefined : mask(options.column),
-    sheet,
-    mask,
-  };
   const isBook = isWorkbook(content) && (format === undefined || format === 'xlsx');
-  const reading = isBook
-    ? // Loaded on demand: only workbooks need its libraries.
-      await (await import('./xlsx.js')).readXlsx(content, { ...wanted, keys })
-    : readText(content, options, wanted);
   if (sheet !== undefined && !isBook) {
     throw new FileError(
-      `there is no sheet in a list that is read as ${reading.layout.format}`,
+      'there is no sheet in a list that is no Excel workbook',
       'Leave --sheet out, or name an Excel workbook (.xlsx).',
     );
   }
+  const reading = isBook
+    ? // Loaded on demand: only workbooks need its libraries.
+      await (await import('./xlsx.js')).readXlsx(content, { column, sheet, mask, keys })
+    : readText(content, { name, format, column, mask });
   const { reasons } = reading.layout;
   return {
     name,
@@ -59,34 +56,40 @@ export async function readList(bytes: Buffer, options: ListOptions): Promise<Lis
       reasons: compressed ? ['It is compressed with gzip.', ...reasons] : reasons,
     },
     workbook: reading.workbook ?? null,
-    ...(await entriesOf(reading, keys.length === 0 ? null : mask, signal)),
+    ...(await entriesOf(reading, mask, options.signal)),
   };
 }
 
-function readText(
-  bytes: Buffer,
-  options: ListOptions,
-  { column, mask }: { readonly column: string | undefined; readonly mask: Mask },
-): Reading {
+interface TextOptions {
+  readonly name: string;
+  readonly format: Format | undefined;
+  readonly column: string | undefined;
+  readonly mask: Mask;
+}
+
+function readText(bytes: Buffer, { name, format: requested, column, mask }: TextOptions): Reading {
   const { text, encoding, bom, reason, notes } = decode(bytes);
   refuseBinary(bytes, encoding);
   if (text.trim() === '') throw wrongFile('the list is empty');
-  const found = findFormat(text, options.name, options.format);
-  const { format } = found;
+  const { format, reason: formatReason } = findFormat(text, name, requested);
   const layout = { format, encoding, bom, delimiter: null };
-  const reasons = [found.reason, reason];
+  const reasons = [formatReason, reason];
   if (format === 'json' || format === 'ndjson') {
-    const json = readJson(text, format === 'ndjson', { column, mask });
+    const { rows, reasons: why, ...table } = readJson(text, format === 'ndjson', column, mask);
     return {
-      ...json,
-      layout: { ...layout, ...json.layout, reasons: [...reasons, ...json.layout.reasons] },
+      layout: { ...layout, ...table, header: false, reasons: [...reasons, ...why] },
       plan: { headerCells: null, start: 0 },
-      notes: [...notes, ...json.notes],
+      rows: masked(rows, mask),
+      notes,
     };
   }
-  const csv = format === 'csv' ? readCsv(text) : { ...readLines(text), delimiter: null, notes: [] };
-  const only = format === 'txt' ? { onlyName: 'code' } : {};
-  const { headerCells, start, ...table } = planTable(csv.rows, { column, mask, ...only });
+  const isTable = format === 'csv';
+  const csv = isTable ? readCsv(text) : { ...readLines(text), delimiter: null, notes: [] };
+  const rows = masked(csv.rows, mask);
+  const { headerCells, start, ...table } = planTable(rows, {
+    column,
+    ...(isTable ? {} : { onlyName: 'code' }),
+  });
   return {
     layout: {
       ...layout,
@@ -95,7 +98,7 @@ function readText(
       reasons: [...reasons, csv.reason, ...table.reasons],
     },
     plan: { headerCells, start },
-    rows: csv.rows,
+    rows,
     notes: [...notes, ...csv.notes],
   };
 }
@@ -109,27 +112,24 @@ function readLines(text: string) {
 const TURN_ROWS = 20_000;
 
 async function entriesOf(
-  { layout, plan, rows, blankLines = 0, notes }: Reading,
-  mask: Mask | null,
+  { layout, plan, rows, notes }: Reading,
+  mask: Mask,
   signal: AbortSignal | undefined,
 ): Promise<Pick<List, 'entries' | 'rejected' | 'blankLines' | 'notes'>> {
   const width = layout.columns.length;
   const isJson = layout.format === 'json' || layout.format === 'ndjson';
-  const count = roomCounter();
   const entries: Entry[] = [];
-  let [rejected, blanks, short, repeated] = [0, blankLines, 0, 0];
+  let [rejected, blankLines, short, repeated] = [0, 0, 0, 0];
   for (const [index, row] of rows.entries()) {
     if (index % TURN_ROWS === 0) {
       await setImmediate();
       signal?.throwIfAborted();
     }
-    if (!isJson && isBlank(row)) blanks++;
-    else if (index >= plan.start) {
-      if (plan.headerCells !== null && isRepeatedHeader(row.cells, plan.headerCells)) {
-        repeated++;
-        continue;
-      }
-      count(width);
+    const isFilled = row.fault !== undefined || (isJson ? row.cells.length > 0 : !isBlank(row));
+    if (!isFilled) blankLines++;
+    else if (index < plan.start) continue;
+    else if (plan.headerCells !== null && isRepeatedHeader(row.cells, plan.headerCells)) repeated++;
+    else {
       const entry = entryOf(row, layout, mask);
       if ('rejected' in entry) rejected++;
       else if (row.cells.length < width) short++;
@@ -143,7 +143,7 @@ async function entriesOf(
       : []),
     ...(repeated > 0 ? [repeatedNote(repeated)] : []),
   ];
-  return { entries, rejected, blankLines: blanks, notes: [...notes, ...more] };
+  return { entries, rejected, blankLines, notes: [...notes, ...more] };
 }
 
 function repeatedNote(times: number): string {
@@ -187,49 +187,48 @@ function shapeOf(code: string): string {
   return code.replaceAll(/[\p{L}\p{N}]/gu, 'x');
 }
 
-/** Reads the code of a row, and masks API keys in its cells. */
-function entryOf(row: Row, layout: Reading['layout'], mask: Mask | null): Entry {
-  const { line, kinds } = row;
+/** Reads the code of a row. */
+function entryOf(row: Row, layout: Reading['layout'], mask: Mask): Entry {
+  const { line } = row;
   const { codeColumn, format } = layout;
   const isCsv = format === 'csv';
-  const isGuarded = isCsv && row.cells.some((cell) => cell.startsWith("'"));
-  const given = isGuarded ? row.cells.map(unescapeFormula) : row.cells;
-  const fitted = fitToWidth(given, layout);
-  const columns = mask === null ? fitted : fitted.map(mask);
+  const cells = isCsv ? row.cells.map(unescapeFormula) : row.cells;
+  const columns = fitToWidth(cells, layout);
   const reject = (rejected: string): Entry => ({ line, rejected, columns });
-  const fault = row.fault ?? widthFault(row, given, layout);
-  if (fault !== null) return reject(fault);
+  const fault = row.fault ?? widthFault(row, cells, layout) ?? row.faults?.[codeColumn];
+  if (fault !== undefined) return reject(fault);
   const cell = row.cells[codeColumn] ?? '';
-  const wrong = cellFault(kinds?.[codeColumn], cell);
-  if (wrong !== null) return reject(wrong);
   // An apostrophe does not guard a formula if another one ends the cell: `readCode` removes such quotes.
   const read = readCode(isCsv && !/'\s*$/.test(cell) ? unescapeFormula(cell) : cell);
   if (!('code' in read))
     return reject(read.reason === 'several-codes' ? read.fault : `the code ${read.fault}`);
   const { code } = read;
   // `readCode` removes quotes around a key, while the cell still has them.
-  if (mask !== null && (mask(code) !== code || columns[codeColumn] !== fitted[codeColumn])) {
+  if (mask(code).includes(MASK)) {
     const hidden = columns.map((text, index) => (index === codeColumn ? MASK : text));
     return { line, rejected: 'the code is an API key, which is masked here', columns: hidden };
   }
   return isShortenedNumber(code) ? reject(SHORTENED_NUMBER) : { line, code, columns };
 }
 
-function widthFault(row: Row, cells: readonly string[], layout: Reading['layout']): string | null {
-  if (layout.format !== 'csv') return null;
-  const width = layout.columns.length;
+function widthFault(
+  row: Row,
+  cells: readonly string[],
+  { format, columns, codeColumn }: Reading['layout'],
+): string | undefined {
+  if (format !== 'csv') return undefined;
   const extent =
     row.lastLine === undefined ? '' : ` and extends to line ${row.lastLine}: is a quote left open?`;
   // An extra separator may have moved the code to another column.
-  if (!isEmpty(cells.slice(width))) return `has ${cells.length} cells instead of ${width}${extent}`;
-  return layout.codeColumn < cells.length ? null : `ends before the column of codes${extent}`;
+  if (!isEmpty(cells.slice(columns.length)))
+    return `has ${cells.length} cells instead of ${columns.length}${extent}`;
+  return codeColumn < cells.length ? undefined : `ends before the column of codes${extent}`;
 }
 
-/** Exactly one cell a column: adds empty ones, or joins surplus cells into the last one, so that no text is lost. */
+/** At most one cell a column: joins surplus cells into the last one, so that no text is lost. */
 function fitToWidth(cells: readonly string[], layout: Reading['layout']): readonly string[] {
   const width = layout.columns.length;
-  if (cells.length === width || cells.length === 0) return cells;
-  if (cells.length < width) return [...cells, ...blank(width - cells.length)];
+  if (cells.length <= width) return cells;
   const end = isEmpty(cells.slice(width)) ? width : cells.length;
   return [...cells.slice(0, width - 1), cells.slice(width - 1, end).join(layout.delimiter ?? ' ')];
 }

@@ -1,6 +1,6 @@
 import { unescapeFormula, uniqueNames } from '../../domain/csv.js';
-import { chooseColumn, isTypicalCell, kindOf, nameRank, plainName, UNSOLVED } from './columns.js';
-import { wrongFile, type Layout, type Row } from './types.js';
+import { chooseColumn, isTypicalCell, kindOf, nameRank, plainName } from './columns.js';
+import { assertSize, wrongFile, type Layout, type Row } from './types.js';
 
 type Cells = readonly string[];
 
@@ -19,8 +19,6 @@ export interface TablePlan extends Pick<Layout, 'header' | 'columns' | 'codeColu
 export interface TableOptions {
   /** The requested column: name or number. */
   readonly column: string | undefined;
-  /** Masks API keys in a cell. */
-  readonly mask: (cell: string) => string;
   /** The name of the only column, if it has no header. */
   readonly onlyName?: string;
   /** Number of columns, if the longest record decides. Default: as many as the header or most records have. */
@@ -33,9 +31,9 @@ export interface TableOptions {
  */
 export function planTable(
   rows: readonly Row[],
-  { column, mask, onlyName, width: given }: TableOptions,
+  { column, onlyName, width: given }: TableOptions,
 ): TablePlan {
-  const sample = firstRecords(rows, mask);
+  const sample = firstRecords(rows);
   const records = sample.map(({ cells }) => cells);
   const header = findHeader(records, column);
   const below = records.slice(header === null ? 0 : header.at + 1);
@@ -44,6 +42,7 @@ export function planTable(
   }
   const found = header === null ? null : (records[header.at] ?? []);
   const width = given ?? found?.length ?? mostFrequent(records.map(({ length }) => length));
+  assertSize(0, width);
   const names = found === null ? null : [...found, ...blank(width - found.length)];
   const columns =
     names === null && width === 1 && onlyName !== undefined
@@ -81,13 +80,13 @@ interface SampleRecord {
 }
 
 /** The first records that are not empty. */
-function firstRecords(rows: readonly Row[], mask: TableOptions['mask']): SampleRecord[] {
+function firstRecords(rows: readonly Row[]): SampleRecord[] {
   const found: SampleRecord[] = [];
   for (const [index, row] of rows.entries()) {
     if (found.length >= SAMPLE_RECORDS) break;
     if (isBlank(row)) continue;
     const { line, cells } = row;
-    found.push({ index, line, cells: cells.map((cell) => mask(unescapeFormula(cell))) });
+    found.push({ index, line, cells: cells.map(unescapeFormula) });
   }
   return found;
 }
@@ -191,8 +190,8 @@ export function isEmpty(cells: Cells): boolean {
 }
 
 /** True for a row without values. A formula without its result has no text, but may be a code. */
-export function isBlank({ cells, kinds }: Row): boolean {
-  return isEmpty(cells) && kinds?.includes(UNSOLVED) !== true;
+export function isBlank({ cells, faults }: Row): boolean {
+  return faults === undefined && isEmpty(cells);
 }
 
 function filled(cells: Cells): number {

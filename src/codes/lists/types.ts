@@ -42,7 +42,7 @@ export type Entry = CodeEntry | RejectedEntry;
 interface CodeEntry {
   /** The line where the record begins, from 1; in a workbook its row, in JSON the number of the value. */
   readonly line: number;
-  /** The record's cells, one for each column of the layout. */
+  /** The record's cells. Missing ones at the end are empty. */
   readonly columns: readonly string[];
   /** Normalized. */
   readonly code: string;
@@ -90,10 +90,15 @@ export interface Row {
   /** The last line of the record, if it has several. */
   readonly lastLine?: number;
   readonly cells: readonly string[];
-  /** A letter for each cell, if not all are text: see `cellFault`. */
-  readonly kinds?: string;
+  /** Why cells of a workbook can't hold the code that was entered, by their index; none for text. */
+  readonly faults?: Readonly<Record<number, string>>;
   /** Why the whole record can't be read. */
   readonly fault?: string;
+}
+
+/** Rows with the API keys in their cells masked. */
+export function masked(rows: readonly Row[], mask: (cell: string) => string): readonly Row[] {
+  return rows.map((row) => ({ ...row, cells: row.cells.map(mask) }));
 }
 
 /** A list of known format, before its codes are read. */
@@ -106,36 +111,31 @@ export interface Reading {
     readonly start: number;
   };
   readonly rows: readonly Row[];
-  readonly blankLines?: number;
   readonly notes: readonly string[];
   readonly workbook?: KeptWorkbook | null;
 }
 
 /** Most bytes of a list, also once it is decompressed. Some 3 million codes. */
 export const MOST_BYTES = 128 * 1024 ** 2;
-/** Most lines, and most cells. More would not fit into the memory that Node takes by default. */
+/** Most lines, and most columns. More would not fit into the memory that Node takes by default. */
 export const MOST_LINES = 4_000_000;
-export const MOST_CELLS = 16_000_000;
-
-const SPLIT = 'Split it into several lists, and check them one after the other.';
+export const MOST_COLUMNS = 1_000;
 
 /** @param what such as `4,000,000 lines` */
 export function tooLarge(what: string): FileError {
-  return new FileError(`a list may have at most ${what}`, SPLIT);
+  return new FileError(
+    `a list may have at most ${what}`,
+    'Split it into several lists, and check them one after the other.',
+  );
 }
 
-/** @throws FileError when a list has too many lines */
-export function assertRoom(lines: number): void {
+/** @throws FileError when a list has too many lines or columns */
+export function assertSize(lines: number, columns: number): void {
   if (lines > MOST_LINES) throw tooLarge(`${MOST_LINES.toLocaleString('en')} lines`);
-}
-
-/** Counts the lines and cells of a list. @throws FileError when there are too many */
-export function roomCounter(): (cells: number) => void {
-  let [lines, all] = [0, 0];
-  return (cells) => {
-    assertRoom(++lines);
-    if ((all += cells) > MOST_CELLS) throw tooLarge(`${MOST_CELLS.toLocaleString('en')} cells`);
-  };
+  if (columns > MOST_COLUMNS) {
+    const problem = `a list may have at most ${MOST_COLUMNS} columns, and this one has ${columns}`;
+    throw new FileError(problem, 'Export the codes with fewer columns.');
+  }
 }
 
 export const TO_CSV = 'Save it as CSV (UTF-8) and check that file.';

@@ -5,24 +5,16 @@ import sax from 'sax';
 import { fromBufferPromise, type Entry as ZipEntry, type ZipFile } from 'yauzl';
 import type { Secret } from '../../domain/secret.js';
 import { FileError } from '../../listing/file-error.js';
-import { UNSOLVED, type CellKind } from './columns.js';
-import { MOST_BYTES, roomCounter, TO_CSV, tooLarge, type Row } from './types.js';
+import { isShortenedNumber, SHORTENED_NUMBER } from './columns.js';
+import { assertSize, MOST_BYTES, TO_CSV, tooLarge, type Row } from './types.js';
 
 /*
- * Reads an Excel workbook (.xlsx; ECMA-376): XML files in a ZIP archive. Libraries for this don't tell a number from a
- * code that Excel converted, nor a formula without its result from an empty cell, and decompress without a limit.
+ * Reads an Excel workbook (.xlsx; ECMA-376): XML files in a ZIP archive. Libraries for whole workbooks decompress
+ * without a limit, and don't tell a formula without its result from an empty cell.
  */
 
-/** Limits of a workbook. Excel itself limits only rows, columns and characters of a cell. */
-const BOUNDS = {
-  parts: 10_000,
-  /** Decompressed bytes of a part. Most of them are markup. */
-  part: 2 * MOST_BYTES,
-  rows: 1_048_576,
-  columns: 16_384,
-  /** Nesting of elements. */
-  depth: 50,
-} as const;
+/** Most decompressed bytes of a part. Most of them are markup. */
+const MOST_PART_BYTES = 2 * MOST_BYTES;
 
 export interface Sheet {
   readonly name: string;
@@ -71,9 +63,6 @@ export async function openParts(bytes: Buffer): Promise<Parts> {
   try {
     const zip = await fromBufferPromise(bytes);
     for await (const entry of zip.eachEntry()) {
-      if (entries.size >= BOUNDS.parts) {
-        throw new FileError(`the workbook has more than ${BOUNDS.parts} parts`, TO_CSV);
-      }
       // Ignore a second part of the same name. Programs differ in which one they read.
       const name = entry.fileName.toLowerCase();
       if (!entries.has(name)) entries.set(name, entry);
@@ -93,7 +82,7 @@ export async function readPart({ zip, entries }: Parts, path: string): Promise<s
     throw new FileError('the workbook has a password', remedy);
   }
   // yauzl fails if a part is larger than the size in its header.
-  if (entry.uncompressedSize > BOUNDS.part) {
+  if (entry.uncompressedSize > MOST_PART_BYTES) {
     throw new FileError('the workbook has a part that is too large', TO_CSV);
   }
   try {
@@ -107,7 +96,7 @@ export async function readPart({ zip, entries }: Parts, path: string): Promise<s
 export async function mentions(bytes: Buffer, secrets: readonly Secret[]): Promise<boolean> {
   const parts = await openParts(bytes);
   const size = [...parts.entries.values()].reduce((sum, part) => sum + part.uncompressedSize, 0);
-  if (size > 2 * BOUNDS.part) return true;
+  if (size > 2 * MOST_PART_BYTES) return true;
   const wanted = secrets.flatMap((secret) => {
     const text = secret.reveal().trim().toLowerCase();
     return text === '' ? [] : [text, text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')];
@@ -133,7 +122,6 @@ const TURN_CHARACTERS = 1024 * 1024;
 async function parsePart(parts: Parts, path: string, { open, text, close }: Handlers) {
   const xml = await readPart(parts, path);
   const parser = sax.parser(true, { strictEntities: true, position: false } as sax.SAXOptions);
-  let depth = 0;
   Object.assign(parser, {
     onerror(error: Error) {
       throw error;
@@ -142,11 +130,9 @@ async function parsePart(parts: Parts, path: string, { open, text, close }: Hand
       throw new Error('it has a document type');
     },
     onopentag({ name, attributes }: sax.Tag) {
-      if (++depth > BOUNDS.depth) throw new Error('its elements are nested too deeply');
       open(localName(name), attributes);
     },
     onclosetag(name: string) {
-      depth--;
       close?.(localName(name));
     },
     ...(text === undefined ? {} : { ontext: text, oncdata: text }),
@@ -275,9 +261,8 @@ interface CellContext {
 
 async function readRows(parts: Parts, path: string, context: CellContext): Promise<Row[]> {
   const rows: Row[] = [];
-  const count = roomCounter();
   let cells: string[] = [];
-  let kinds = '';
+  let faults: Record<number, string> | undefined;
   let number = 0;
   let column = -1;
   let characters = 0;
@@ -287,15 +272,12 @@ async function readRows(parts: Parts, path: string, context: CellContext): Promi
   await parsePart(parts, path, {
     open(name, { r, t = 'n', s = '0' }) {
       if (name === 'row') {
-        const next = r === undefined ? number + 1 : Number(r);
-        if (!(next > number && next <= BOUNDS.rows)) throw new Error('its rows overlap');
-        number = next;
+        number = r === undefined ? number + 1 : Number(r);
         column = -1;
-        [cells, kinds] = [[], ''];
+        [cells, faults] = [[], undefined];
       } else if (name === 'c') {
-        const next = r === undefined ? column + 1 : columnOf(r);
-        if (!(next > column && next < BOUNDS.columns)) throw new Error('its cells overlap');
-        column = next;
+        column = r === undefined ? column + 1 : columnOf(r);
+        assertSize(rows.length, column + 1);
         cell = { type: t, style: Number(s), text: '', hasFormula: false };
       } else if (name === 'f') cell.hasFormula = true;
       else if (name === 'rPh') isPhonetic = true;
@@ -307,18 +289,15 @@ async function readRows(parts: Parts, path: string, context: CellContext): Promi
     close(name) {
       inValue = false;
       if (name === 'rPh') isPhonetic = false;
-      if (name === 'c') {
-        const value = valueOf(cell, context);
-        if (value === null) return;
-        // Many cells may refer to the same long string.
-        if ((characters += value.text.length) > MOST_BYTES) throw tooLarge('128 MB of text');
-        while (cells.length < column) cells.push('');
-        cells.push(value.text);
-        kinds = kinds.padEnd(column, 't') + value.kind;
-      }
-      if (name !== 'row') return;
-      count(cells.length);
-      rows.push(/[^t]/.test(kinds) ? { line: number, cells, kinds } : { line: number, cells });
+      if (name === 'row') rows.push({ line: number, cells, ...(faults && { faults }) });
+      if (name !== 'c') return;
+      const { text, fault } = valueOf(cell, context);
+      if (text === '' && fault === undefined) return;
+      // Many cells may refer to the same long string.
+      if ((characters += text.length) > MOST_BYTES) throw tooLarge('128 MB of text');
+      while (cells.length < column) cells.push('');
+      cells[column] = text;
+      if (fault !== undefined) (faults ??= {})[column] = fault;
     },
   });
   return rows;
@@ -335,40 +314,57 @@ export function columnOf(reference: string): number {
 interface CellValue {
   /** Text unchanged, a number with Excel's 15 digits, or a date such as `2026-11-23 14:05:00`. */
   readonly text: string;
-  readonly kind: CellKind;
+  /** Why it can't be the code that was entered. */
+  readonly fault?: string;
 }
 
-/** The value of a cell, or null if it is empty. */
+const ENTER_AGAIN = 'format the cell as text and enter the code again';
+const IS_DATE = `Excel has converted this code to a date: ${ENTER_AGAIN}`;
+
 function valueOf(
   cell: { type: string; style: number; text: string; hasFormula: boolean },
   { strings, dateStyles, from1904 }: CellContext,
-): CellValue | null {
+): CellValue {
   const { type, text } = cell;
-  if (text === '') return cell.hasFormula ? { kind: UNSOLVED, text } : null;
+  if (text === '' && !cell.hasFormula) return { text };
+  if (text === '') {
+    return {
+      text,
+      fault: 'the cell has a formula without its result: open the workbook in Excel and save it',
+    };
+  }
   switch (type) {
     case 's': {
       const shared = strings[Number(text)];
       if (shared === undefined) throw new Error('a cell refers to a missing string');
-      return shared === '' ? null : { kind: 't', text: shared };
+      return { text: shared };
     }
     case 'str':
     case 'inlineStr':
-      return { kind: 't', text: unescaped(text) };
+      return { text: unescaped(text) };
     case 'b':
-      return { kind: 'b', text: text.trim() === '1' ? 'TRUE' : 'FALSE' };
+      return {
+        text: text.trim() === '1' ? 'TRUE' : 'FALSE',
+        fault: 'the cell has TRUE or FALSE instead of a code',
+      };
     case 'e':
-      return { kind: 'e', text };
+      return { text, fault: 'the cell has an Excel error instead of a code' };
     case 'd':
-      return { kind: 'd', text };
-    default: {
-      const value = Number(text);
-      if (!Number.isFinite(value)) throw new Error('a number can’t be parsed');
-      const date = dateStyles[cell.style] === true ? dateText(value, from1904) : null;
-      if (date !== null) return { kind: 'd', text: date };
-      // Excel computes with 17 digits, but shows and accepts 15.
-      return { kind: 'n', text: String(Number(value.toPrecision(15))) };
-    }
+      return { text, fault: IS_DATE };
+    default:
+      return numberOf(Number(text), dateStyles[cell.style] === true, from1904);
   }
+}
+
+function numberOf(value: number, isDate: boolean, from1904: boolean): CellValue {
+  if (!Number.isFinite(value)) throw new Error('a number can’t be parsed');
+  const date = isDate ? dateText(value, from1904) : null;
+  if (date !== null) return { text: date, fault: IS_DATE };
+  // Excel computes with 17 digits, but shows and accepts 15.
+  const text = String(Number(value.toPrecision(15)));
+  const isShortened = isShortenedNumber(text) || text.replace(/\D/g, '').length >= 15;
+  const converted = `Excel has converted this code to a number, which loses leading zeros and digits: ${ENTER_AGAIN}`;
+  return { text, fault: isShortened ? SHORTENED_NUMBER : converted };
 }
 
 /** Decodes `_x000D_`, which stands for a character that XML can't have. */

@@ -2,10 +2,12 @@ import type { Secret } from '../../domain/secret.js';
 import { FileError, quoted } from '../../listing/file-error.js';
 import { kindOf, nameRank } from './columns.js';
 import { planTable, type TableOptions, type TablePlan } from './table.js';
-import { TO_CSV, type Reading, type Row } from './types.js';
+import { masked, TO_CSV, type Reading, type Row } from './types.js';
 import { mentions, openWorkbook, type Sheet } from './workbook.js';
 
 type XlsxOptions = TableOptions & {
+  /** Masks API keys in a text. */
+  readonly mask: (text: string) => string;
   /** The requested sheet: name or number. */
   readonly sheet: string | undefined;
   readonly keys: readonly Secret[];
@@ -85,16 +87,9 @@ async function chooseSheet(sheets: readonly Sheet[], options: XlsxOptions) {
   throw new FileError(problem, `${firstError.remedy} ${listSheets(sheets, options)}`);
 }
 
-/** Most columns of a list. Each entry has a cell for every column, so more would cost too much memory. */
-const MOST_COLUMNS = 1000;
-
 async function planSheet(sheet: Sheet, options: XlsxOptions): Promise<PlannedSheet> {
-  const rows = await sheet.rows();
+  const rows = masked(await sheet.rows(), options.mask);
   const width = rows.reduce((most, { cells }) => Math.max(most, cells.length), 0);
-  if (width > MOST_COLUMNS) {
-    const problem = `a list may have at most ${MOST_COLUMNS} columns, and this one has ${width}`;
-    throw new FileError(problem, TO_CSV);
-  }
   return { sheet, rows, plan: planTable(rows, { ...options, width }) };
 }
 

@@ -59,11 +59,11 @@ describe('a JSON list', () => {
     expect(await refusal('{"a":["x"],"b":["y"]}')).toContain('two lists: "a" and "b"');
   });
 
-  it('has numbers unchanged, even those that a double can’t hold', async () => {
+  it('has the digits of numbers that a double can’t hold', async () => {
     const { rows } = await readAll(
-      '[{"code":12345678901234567890,"price":1.10,"n":-0.5e3,"t":"1.10 \\" 2.0","i":7}]',
+      '[{"code":12345678901234567890,"price":1.5,"t":"1.10 \\" 2.0","i":7}]',
     );
-    expect(rows[0]?.columns).toEqual(['12345678901234567890', '1.10', '-0.5e3', '1.10 " 2.0', '7']);
+    expect(rows[0]?.columns).toEqual(['12345678901234567890', '1.5', '1.10 " 2.0', '7']);
   });
 
   it('is read past unusable values', async () => {
@@ -163,11 +163,11 @@ describe('NDJSON', () => {
     expect(await codesOf('{"code":"a","tags":["x"]}', { name: 'x.ndjson' })).toEqual(['a']);
   });
 
-  it('gets a note about fields that the first records don’t have', async () => {
+  it('has a column for every field, however late it occurs', async () => {
     const many = `{"code":"a"}\n`.repeat(30_000);
-    const { tally, layout } = await readAll(`${many}{"code":"b","late\\u001B":1}\n`);
-    expect(layout.columns).toEqual(['code']);
-    expect(tally.notes).toEqual([expect.stringContaining('"late\uFFFD"')]);
+    const { layout, rows } = await readAll(`${many}{"code":"b","late":1}\n`);
+    expect(layout.columns).toEqual(['code', 'late']);
+    expect(rows.at(-1)?.columns).toEqual(['b', '1']);
   });
 
   it('may have fields such as `__proto__` and `constructor`', async () => {

@@ -238,7 +238,6 @@ describe('a malicious workbook', () => {
   /** A good workbook that claims another decompressed size of a file. */
   const claiming = async (file: string, bytes: number, rows?: string) =>
     forged(await zipOf(good(rows)), file, 24, bytes);
-  const manyParts = () => Object.fromEntries(Array.from({ length: 1e4 }, (_, n) => [`x/${n}`, '']));
   const entity = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/hostname">]><worksheet';
   const bomb = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>';
   const DAMAGED = 'the workbook is damaged or cut off';
@@ -248,7 +247,6 @@ describe('a malicious workbook', () => {
     ['a sheet that claims 3 GiB', () => claiming(SHEET, 3 * 1024 ** 3), TOO_LARGE],
     ['a sheet larger than it claims', () => claiming(SHEET, 1000, ' '.repeat(1e6)), DAMAGED],
     ['strings that claim 1 GiB', () => claiming(STRINGS, 1024 ** 3), TOO_LARGE],
-    ['too many parts', () => zipOf({ ...good(), ...manyParts() }), 'has more than 10000 parts'],
     ['an external entity', () => replaced(SHEET, '<worksheet', entity), DAMAGED],
     [
       'growing entities',
@@ -258,10 +256,6 @@ describe('a malicious workbook', () => {
     ['an unknown entity', () => replaced(SHEET, 'name', '&nbsp;'), DAMAGED],
     ['unclosed elements', () => zipOf(good('<row>'.repeat(100_000))), DAMAGED],
     ['a name of a megabyte', () => zipOf(good(`<${'a'.repeat(1e6)}/>`)), 'the list is empty'],
-    ['repeated rows', () => zipOf(good(HEADER + HEADER)), DAMAGED],
-    ['a row beyond the last', () => zipOf(good(row(1_048_577, inline('B1048577', A)))), DAMAGED],
-    ['cells out of order', () => zipOf(good(row(1, inline('B1', A) + inline('A1', A)))), DAMAGED],
-    ['a cell beyond the last column', () => zipOf(good(row(1, inline('XFE1', A)))), DAMAGED],
     [
       'too many columns',
       () => zipOf(good(HEADER + row(2, inline('XFD2', A)))),

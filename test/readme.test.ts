@@ -26,7 +26,7 @@ import { useFolder } from './config/folder.js';
 import { readCompose, variablesIn } from './support/compose.js';
 import { startServer } from './support/http-server.js';
 import { KEY, never, useMirror } from './support/mirror.js';
-import { beginAudit } from '../src/codes/enter-store.js';
+import { enterAudit } from '../src/codes/enter-store.js';
 import { requestFeedViews, markFeedStale } from '../src/reporting/feeds-store.js';
 import { parseExposition } from './service/exposition.js';
 
@@ -350,15 +350,9 @@ describe('alerts in README', () => {
   async function finishedAudit(sellerId: string): Promise<string> {
     const { db } = mirror();
     const [layout, columns] = [{}, []];
-    const rest = { maxAgeSeconds: null, canary: null, chunkSize: 1 };
-    const loader = await beginAudit(db, {
-      sellerId,
-      source: 'arguments',
-      layout,
-      columns,
-      ...rest,
-    });
-    return String((await loader.finish()).auditId);
+    const rest = { maxAgeSeconds: null, canary: null };
+    const audit = { sellerId, source: 'arguments', layout, columns, ...rest };
+    return String((await enterAudit(db, audit, [])).auditId);
   }
 
   /** An audit in which a code stopped being valid, and an account whose balance changed. */

@@ -2,8 +2,8 @@ import { hostName } from '../domain/address.js';
 import { normalizeCode } from '../marketplace/code.js';
 import type { Json } from '../domain/item.js';
 import type { Format, List } from './lists/types.js';
-import { type AuditLoader, beginAudit } from './enter-store.js';
-import type { AuditSize, EnteredAudit, NewAudit } from './types.js';
+import { enterAudit, measureAudit } from './enter-store.js';
+import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from './types.js';
 import type { Db } from '../db/db.js';
 import { keepAuditWorkbook } from './workbook-store.js';
 import { ensureSeller } from '../catalogue/sellers-store.js';
@@ -48,44 +48,53 @@ export async function enterLists(
   seller: AuditSeller,
   lists: readonly List[],
   options: AuditOptions,
-  { signal, onSaved, onLoaded }: EnterEvents,
+  { onLoaded, ...events }: EnterEvents,
 ): Promise<EnteredAudit> {
-  const loader = await beginAudit(db, newAudit(seller, lists, options));
-  try {
-    await load(lists, loader, signal, onSaved);
-    if (onLoaded !== undefined) await onLoaded(await loader.measure());
+  const audit = newAudit(seller, lists, options);
+  const entered = await enterAudit(db, audit, rowsOf(lists, events), async (size) => {
+    if (onLoaded !== undefined) await onLoaded(await size());
     await ensureSeller(db, seller.name, hostName(seller.url));
-    const entered = await loader.finish();
-    const [list, other] = lists;
-    if (list?.workbook && other === undefined) {
-      await keepAuditWorkbook(
-        db,
-        { auditId: entered.auditId, sellerId: seller.name },
-        list.workbook,
-      );
-    }
-    return entered;
-  } finally {
-    // A no-op after finish().
-    await loader.abort();
+  });
+  const [list, other] = lists;
+  if (list?.workbook && other === undefined) {
+    const { auditId } = entered;
+    await keepAuditWorkbook(db, { auditId, sellerId: seller.name }, list.workbook);
   }
+  return entered;
 }
 
 /** Measures lists as `enterLists` would enter them, and keeps nothing. */
-export async function measureLists(
+export function measureLists(
   db: Db,
   seller: AuditSeller,
   lists: readonly List[],
   options: AuditOptions,
-  { signal, onSaved }: Omit<EnterEvents, 'onLoaded'>,
+  events: Omit<EnterEvents, 'onLoaded'>,
 ): Promise<AuditSize> {
-  const loader = await beginAudit(db, newAudit(seller, lists, options));
-  try {
-    await load(lists, loader, signal, onSaved);
-    return await loader.measure();
-  } finally {
-    await loader.abort();
+  return measureAudit(db, newAudit(seller, lists, options), rowsOf(lists, events));
+}
+
+/** Entries after which progress is told. */
+const STEP = 1_000;
+
+/** The entries of all lists as one list: the second list's line numbers continue the first's. */
+function* rowsOf(
+  lists: readonly List[],
+  { signal, onSaved }: Omit<EnterEvents, 'onLoaded'>,
+): Generator<AuditRow, void, undefined> {
+  let [saved, before] = [0, 0];
+  for (const { entries } of lists) {
+    for (const entry of entries) {
+      if (saved % STEP === 0) {
+        signal.throwIfAborted();
+        onSaved?.(saved);
+      }
+      yield before === 0 ? entry : { ...entry, line: before + entry.line };
+      saved++;
+    }
+    before += entries.at(-1)?.line ?? 0;
   }
+  onSaved?.(saved);
 }
 
 /** Makes a list of codes given as arguments. */
@@ -163,32 +172,6 @@ export function reportOf(lists: readonly List[]): LoadReport {
 }
 
 const PLACES: Partial<Record<Format, string>> = { xlsx: 'row', json: 'value' };
-
-/** Entries that are sent to the store at once. */
-const BATCH = 1_000;
-
-/** Loads all lists into the store as one: the second list's line numbers continue the first's. */
-async function load(
-  lists: readonly List[],
-  loader: Pick<AuditLoader, 'add'>,
-  signal: AbortSignal,
-  onSaved: (entries: number) => void = () => undefined,
-): Promise<void> {
-  let saved = 0;
-  let before = 0;
-  for (const { entries } of lists) {
-    for (let at = 0; at < entries.length; at += BATCH) {
-      signal.throwIfAborted();
-      const batch = entries.slice(at, at + BATCH);
-      await loader.add(
-        before === 0 ? batch : batch.map((entry) => ({ ...entry, line: before + entry.line })),
-      );
-      saved += batch.length;
-      onSaved(saved);
-    }
-    before += entries.at(-1)?.line ?? 0;
-  }
-}
 
 /** Counts codes without a fresh verdict. */
 export function codesToCheck({ codes, reused }: Pick<AuditSize, 'codes' | 'reused'>): number {

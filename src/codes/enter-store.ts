@@ -1,143 +1,107 @@
 import type { PoolClient } from 'pg';
-import { type LongConnection, openLongConnection } from '../db/locks.js';
+import { openLongConnection } from '../db/locks.js';
 import { BinaryRows, CopyIn } from '../db/copy.js';
 import { LONGEST_CELL, LONGEST_TEXT, storable, storableJsonText } from '../db/stored-text.js';
 import type { Db } from '../db/db.js';
 import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from './types.js';
 
-/** Rows are sent in batches of about this size. Two batches are in memory. */
+/** Rows are sent in batches of about this size. */
 const BATCH_BYTES = 1 << 18;
 
-const TARGET = 'pg_temp.incoming_entries (entry, line, code, rejected, columns)';
+export type AuditRows = Iterable<AuditRow>;
+
+/** Counts a list as `enterAudit` would enter it, and keeps nothing. */
+export function measureAudit(db: Db, audit: NewAudit, rows: AuditRows): Promise<AuditSize> {
+  return withIncoming(db, rows, (client, counts) => measure(client, audit, counts));
+}
 
 /**
- * Starts loading a list. Its rows go to a temporary table, so that a killed loader leaves nothing. No transaction is
+ * Stores a list and creates its audit: running, or finished if there are no codes to check. Nothing is visible, and the
+ * audit has no number, until all of it is stored.
+ * @param onLoaded called before that; its argument counts the list. If it throws, nothing is kept.
+ */
+export function enterAudit(
+  db: Db,
+  audit: NewAudit,
+  rows: AuditRows,
+  onLoaded?: (size: () => Promise<AuditSize>) => Promise<void>,
+): Promise<EnteredAudit> {
+  return withIncoming(db, rows, async (client, counts) => {
+    await onLoaded?.(() => measure(client, audit, counts));
+    return { ...counts, ...(await enterList(client, audit, counts)) };
+  });
+}
+
+type Counts = Pick<AuditSize, 'lines' | 'rejected'>;
+
+/**
+ * Sends a list to a temporary table, so that a killed process leaves nothing, and then does `work`. No transaction is
  * open meanwhile, so that a slow list blocks nobody.
  */
-export async function beginAudit(db: Db, audit: NewAudit): Promise<AuditLoader> {
-  const connection = await openLongConnection(db);
+async function withIncoming<T>(
+  db: Db,
+  rows: AuditRows,
+  work: (client: PoolClient, counts: Counts) => Promise<T>,
+): Promise<T> {
+  const { client, release } = await openLongConnection(db);
+  let isDone = false;
   try {
-    const { client } = connection;
     await client.query(
       `CREATE TEMP TABLE incoming_entries (
          entry bigint NOT NULL, line bigint NOT NULL, code text COLLATE "C", rejected text,
          columns text[] NOT NULL)`,
     );
-    return new AuditLoader(audit, connection);
-  } catch (error) {
-    connection.release(false);
-    throw error;
+    const result = await work(client, await sendRows(client, rows));
+    await client.query('DROP TABLE pg_temp.incoming_entries');
+    isDone = true;
+    return result;
+  } finally {
+    // Closing the connection discards its transaction and the temporary table.
+    release(isDone);
   }
 }
 
-/** Loads a list into the store. Nothing is visible, and the audit has no number, until `finish`. */
-export class AuditLoader {
-  readonly #audit: NewAudit;
-  readonly #connection: LongConnection;
-  #filling = new BinaryRows(BATCH_BYTES * 2);
-  #spare = new BinaryRows(BATCH_BYTES * 2);
-  #sending: Promise<void> = Promise.resolve();
-  #lines = 0;
-  #rejected = 0;
-  #isClosed = false;
-
-  constructor(audit: NewAudit, connection: LongConnection) {
-    this.#audit = audit;
-    this.#connection = connection;
-  }
-
-  /** Adds the next rows of the list. Resolves when it can take more. */
-  async add(rows: readonly AuditRow[]): Promise<void> {
-    this.#assertOpen();
-    for (const row of rows) {
-      this.#addRow(row);
-      if (this.#filling.size >= BATCH_BYTES) await this.#send();
-    }
-  }
-
-  /** The counts as if the list ended here. */
-  async measure(): Promise<AuditSize> {
-    this.#assertOpen();
-    await this.#send();
-    await this.#sending;
-    const { sellerId, maxAgeSeconds } = this.#audit;
-    const { rows } = await this.#connection.client.query<Pick<AuditSize, 'codes' | 'reused'>>(
-      `SELECT count(*)::int AS codes, count(*) FILTER (WHERE ${FRESH})::int AS reused
-         FROM (SELECT DISTINCT code FROM pg_temp.incoming_entries WHERE code IS NOT NULL) l
-         LEFT JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = l.code`,
-      [sellerId, maxAgeSeconds],
-    );
-    return this.#size(rows[0] ?? { codes: 0, reused: 0 });
-  }
-
-  /** Creates the audit: running, or finished if there are no codes to check. */
-  async finish(): Promise<EnteredAudit> {
-    this.#assertOpen();
-    this.#isClosed = true;
-    const { client } = this.#connection;
-    try {
-      await this.#send();
-      await this.#sending;
-      const counts = { lines: this.#lines, rejected: this.#rejected };
-      const { auditId, ...codes } = await enterList(client, this.#audit, counts);
-      this.#connection.release(true);
-      return { auditId, ...this.#size(codes) };
-    } catch (error) {
-      // Closing the connection discards the transaction and the temporary table.
-      this.#connection.release(false);
-      throw error;
-    }
-  }
-
-  /** Discards the list. Does nothing after `finish` or `abort`. */
-  async abort(): Promise<void> {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    await this.#sending.catch(() => undefined);
-    this.#connection.release(false);
-  }
-
-  #size({ codes, reused }: Pick<AuditSize, 'codes' | 'reused'>): AuditSize {
-    return { lines: this.#lines, rejected: this.#rejected, codes, reused };
-  }
-
-  #assertOpen(): void {
-    if (this.#isClosed) throw new Error('the list is finished or aborted');
-  }
-
-  #addRow(row: AuditRow): void {
-    const rows = this.#filling;
-    rows.startRow(5);
-    rows.bigint(++this.#lines);
-    rows.bigint(row.line);
+async function sendRows(client: PoolClient, rows: AuditRows): Promise<Counts> {
+  const into = new CopyIn(
+    client,
+    'pg_temp.incoming_entries (entry, line, code, rejected, columns)',
+  );
+  const batch = new BinaryRows(BATCH_BYTES * 2);
+  const counts = { lines: 0, rejected: 0 };
+  for (const row of rows) {
+    batch.startRow(5);
+    batch.bigint(++counts.lines);
+    batch.bigint(row.line);
     if ('code' in row) {
-      rows.text(storableCode(row.code));
-      rows.null();
+      batch.text(storableCode(row.code));
+      batch.null();
     } else {
-      this.#rejected++;
-      rows.null();
-      rows.text(storable(row.rejected, LONGEST_TEXT));
+      counts.rejected++;
+      batch.null();
+      batch.text(storable(row.rejected, LONGEST_TEXT));
     }
-    rows.textArray(row.columns.map((cell) => storable(cell, LONGEST_CELL)));
+    batch.textArray(row.columns.map((cell) => storable(cell, LONGEST_CELL)));
+    if (batch.size < BATCH_BYTES) continue;
+    await into.write(batch.data());
+    batch.clear();
   }
-
-  /** Sends the current batch once the previous one has arrived. Doesn't wait for its own arrival. */
-  async #send(): Promise<void> {
-    await this.#sending;
-    if (this.#filling.rows === 0) return;
-    const rows = this.#filling;
-    [this.#filling, this.#spare] = [this.#spare, rows];
-    this.#sending = copy(this.#connection.client, rows);
-    // The next send throws this error. Until then it must not count as unhandled.
-    this.#sending.catch(() => undefined);
-  }
+  await into.write(batch.data());
+  await into.end();
+  return counts;
 }
 
-async function copy(client: PoolClient, rows: BinaryRows): Promise<void> {
-  const into = new CopyIn(client, TARGET);
-  await into.write(rows.data());
-  await into.end();
-  rows.clear();
+async function measure(
+  client: PoolClient,
+  { sellerId, maxAgeSeconds }: NewAudit,
+  counts: Counts,
+): Promise<AuditSize> {
+  const { rows } = await client.query<Pick<AuditSize, 'codes' | 'reused'>>(
+    `SELECT count(*)::int AS codes, count(*) FILTER (WHERE ${FRESH})::int AS reused
+       FROM (SELECT DISTINCT code FROM pg_temp.incoming_entries WHERE code IS NOT NULL) l
+       LEFT JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = l.code`,
+    [sellerId, maxAgeSeconds],
+  );
+  return { ...counts, ...(rows[0] ?? { codes: 0, reused: 0 }) };
 }
 
 /** Returns the code unchanged, since a code must be sent exactly as it is in the list. @throws RangeError */
@@ -162,7 +126,7 @@ const FRESH = `coalesce(p.last_checked_at > now() - $2::int * interval '1 s'
 async function enterList(
   client: PoolClient,
   audit: NewAudit,
-  { lines, rejected }: Pick<AuditSize, 'lines' | 'rejected'>,
+  { lines, rejected }: Counts,
 ): Promise<Pick<EnteredAudit, 'auditId' | 'codes' | 'reused'>> {
   const { sellerId, maxAgeSeconds } = audit;
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
@@ -239,7 +203,6 @@ async function enterList(
        FROM pg_temp.incoming_entries i LEFT JOIN pg_temp.placed_codes c ON c.code = i.code`,
     [auditId, sellerId],
   );
-  await client.query('DROP TABLE pg_temp.incoming_entries');
   await client.query('COMMIT');
   return { auditId, codes, reused };
 }

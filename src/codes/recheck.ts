@@ -1,7 +1,7 @@
 import { type RecheckFilter, findCodesToRecheck } from './codes-store.js';
 import type { JobOutcome } from '../catalogue/types.js';
 import type { Db } from '../db/db.js';
-import { beginAudit } from './enter-store.js';
+import { enterAudit } from './enter-store.js';
 import { readParking, ensureSeller } from '../catalogue/sellers-store.js';
 import { listAudits } from './audits-store.js';
 import type { AuditDeps } from './audit-job.js';
@@ -29,21 +29,16 @@ export async function beginRecheck(
   const limit = Math.min(plan.limit, MAX_CODES);
   const codes = await findCodesToRecheck(db, sellerId, { ...plan, limit }, now);
   if (codes.length === 0) return null;
-  const loader = await beginAudit(db, {
+  const audit = {
     sellerId,
     source: RECHECK_SOURCE,
     layout: {},
     columns: ['code'],
     maxAgeSeconds: null,
     canary: null,
-  });
-  try {
-    await loader.add(codes.map((code, i) => ({ line: i + 1, code, columns: [code] })));
-    return (await loader.finish()).auditId;
-  } catch (error) {
-    await loader.abort();
-    throw error;
-  }
+  };
+  const rows = codes.map((code, i) => ({ line: i + 1, code, columns: [code] }));
+  return (await enterAudit(db, audit, rows)).auditId;
 }
 
 /**

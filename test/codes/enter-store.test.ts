@@ -3,7 +3,7 @@ import { mergePurchase } from '../../src/codes/known-code.js';
 import { useMirror } from '../support/mirror.js';
 import type { Db } from '../../src/db/db.js';
 import { getAudit, readAuditList, listAudits } from '../../src/codes/audits-store.js';
-import { beginAudit } from '../../src/codes/enter-store.js';
+import { enterAudit, measureAudit } from '../../src/codes/enter-store.js';
 import { deleteSeller } from '../../src/catalogue/sellers-store.js';
 import {
   at,
@@ -82,17 +82,15 @@ describe('a list', () => {
     ]);
   });
 
-  it('may have many records on one line, and may be added in any number of batches', async () => {
+  it('may have many records on one line, and is sent in several batches', async () => {
     const db = await enterSeller(mirror());
-    const loader = await beginAudit(db, AUDIT);
     const filler = 'ü'.repeat(300);
     const rows = Array.from({ length: 5_000 }, (_, n) => ({
       line: 1,
       code: `code ${n % 3_000}`,
       columns: [String(n), filler],
     }));
-    for (let n = 0; n < rows.length; n += 700) await loader.add(rows.slice(n, n + 700));
-    const { auditId, ...size } = await loader.finish();
+    const { auditId, ...size } = await enterAudit(db, AUDIT, rows);
     expect(size).toEqual({ lines: 5_000, rejected: 0, codes: 3_000, reused: 0 });
     const results = await resultsOf(db, auditId);
     expect(results.map(({ columns: [n], line, code }) => [n, line, code])).toEqual(
@@ -164,11 +162,9 @@ describe('a list', () => {
     const db = await enterSeller(mirror());
     await prove(db, 'A', 0);
     const before = await rowCounts();
-    const loader = await beginAudit(db, { ...AUDIT, maxAgeSeconds: 60 });
-    await loader.add(rowsOf(['A', 'B', null, 'C', 'D', 'B']));
+    const rows = rowsOf(['A', 'B', null, 'C', 'D', 'B']);
     const size = { lines: 6, rejected: 1, codes: 4, reused: 1 };
-    expect(await loader.measure()).toEqual(size);
-    await loader.abort();
+    expect(await measureAudit(db, { ...AUDIT, maxAgeSeconds: 60 }, rows)).toEqual(size);
     expect(await rowCounts()).toEqual(before);
   });
 });
@@ -177,17 +173,16 @@ describe('a hostile list', () => {
   it('has long cells cut, and characters replaced that PostgreSQL can’t hold', async () => {
     const db = await enterSeller(mirror());
     const cells = ['a\0b', '\ud800 and \udc00', '🐘'.repeat(40_000), '', "'; DROP TABLE x; --\\"];
-    const loader = await beginAudit(db, {
+    const audit = {
       ...AUDIT,
       source: `list\0.csv${'x'.repeat(10_000)}`,
       layout: { delimiter: '\0', '\ud800': 1 },
       columns: ['code', 'bad\0name'],
-    });
-    await loader.add([
+    };
+    const { auditId } = await enterAudit(db, audit, [
       { line: 1, code: 'A', columns: cells },
       { line: 2, rejected: 'the code \0 is broken', columns: [] },
     ]);
-    const { auditId } = await loader.finish();
     const [first, second] = await resultsOf(db, auditId);
     const [nul, half, long, ...rest] = first?.columns ?? [];
     expect([nul, half, ...rest]).toEqual(['a\ufffdb', '\ufffd and \ufffd', ...cells.slice(3)]);
@@ -209,60 +204,54 @@ describe('a hostile list', () => {
   it('is refused if a code could only be stored changed', async () => {
     const db = await enterSeller(mirror());
     for (const code of ['', 'a\0', '\ud800']) {
-      const loader = await beginAudit(db, AUDIT);
-      await expect(loader.add([{ line: 1, code, columns: [] }])).rejects.toThrow(RangeError);
-      await loader.abort();
+      const entering = enterAudit(db, AUDIT, [{ line: 1, code, columns: [] }]);
+      await expect(entering).rejects.toThrow(RangeError);
     }
     expect(await rowCounts()).toEqual(NOTHING);
   });
 });
 
 describe('a list that is loading', () => {
-  it('leaves nothing when it is aborted, and may be aborted twice', async () => {
+  const many = rowsOf(Array.from({ length: 20_000 }, (_, n) => `code ${n}`));
+
+  it('leaves nothing when reading it fails, and when its counts are refused', async () => {
     const db = await enterSeller(mirror());
-    const loader = await beginAudit(db, AUDIT);
-    await loader.add(rowsOf(['A', 'B']));
-    expect(await listAudits(db, { limit: 10 })).toEqual([]);
-    await loader.abort();
-    await loader.abort();
-    await expect(loader.add([])).rejects.toThrow('finished or aborted');
+    function* failing() {
+      yield* many;
+      throw new Error('cut off');
+    }
+    await expect(enterAudit(db, AUDIT, failing())).rejects.toThrow('cut off');
+    const refused = enterAudit(db, AUDIT, rowsOf(['A', 'B']), async (size) => {
+      expect(await listAudits(db, { limit: 10 })).toEqual([]);
+      throw new Error(`${(await size()).codes} codes`);
+    });
+    await expect(refused).rejects.toThrow('2 codes');
     expect(await rowCounts()).toEqual(NOTHING);
   });
 
-  it.each(['while rows are added', 'before it is entered'])(
-    'leaves nothing when its connection is killed %s, and the next list loads',
-    async (when) => {
-      const db = await enterSeller(mirror());
-      const loader = await beginAudit(db, AUDIT);
-      const many = rowsOf(Array.from({ length: 20_000 }, (_, n) => `code ${n}`));
-      await loader.add(many);
+  it('leaves nothing when its connection is killed before it is entered, and the next list loads', async () => {
+    const db = await enterSeller(mirror());
+    const kill = async (): Promise<void> => {
       await mirror().rows(
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
           WHERE datname = current_database() AND application_name = 'test' AND pid <> pg_backend_pid()
             AND query LIKE '%incoming_entries%'`,
       );
-      const addMore = async (): Promise<void> => {
-        for (let n = 0; n < 10; n++) await loader.add(many);
-      };
-      const next = when === 'while rows are added' ? addMore() : loader.finish();
-      await expect(next).rejects.toThrow();
-      await loader.abort();
-      expect(await rowCounts()).toEqual(NOTHING);
-      expect(await load(db, ['A'])).toMatchObject({ codes: 1 });
-    },
-  );
+    };
+    await expect(enterAudit(db, AUDIT, many, kill)).rejects.toThrow();
+    expect(await rowCounts()).toEqual(NOTHING);
+    expect(await load(db, ['A'])).toMatchObject({ codes: 1 });
+  });
 
-  it('takes the next audit number only when it is entered: a dry run or an aborted list takes none', async () => {
+  it('takes the next audit number only when it is entered: a dry run takes none', async () => {
     const db = await enterSeller(mirror());
     const { auditId: before } = await load(db, ['A']);
-    const [dry, cut, slow] = await Promise.all([1, 2, 3].map(() => beginAudit(db, AUDIT)));
-    for (const loader of [dry, cut, slow]) await loader?.add(rowsOf(['A', 'B']));
-    await dry?.measure();
-    await dry?.abort();
-    await cut?.abort();
-    const { auditId: next } = await load(db, ['A', 'C']);
-    const last = await slow?.finish();
-    expect([next, last?.auditId]).toEqual([before + 1n, before + 2n]);
+    let next = 0n;
+    const last = await enterAudit(db, AUDIT, rowsOf(['A', 'B']), async () => {
+      expect(await measureAudit(db, AUDIT, rowsOf(['A', 'B']))).toMatchObject({ codes: 2 });
+      next = (await load(db, ['A', 'C'])).auditId;
+    });
+    expect([next, last.auditId]).toEqual([before + 1n, before + 2n]);
   });
 
   it('leaves nothing when it can’t be entered, for example for an unknown seller', async () => {

@@ -7,7 +7,7 @@ import type { PurchasedItem } from '../../src/domain/item.js';
 import type { AuditResult, AuditRow, EnteredAudit, NewAudit } from '../../src/codes/types.js';
 import type { Db } from '../../src/db/db.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
-import { beginAudit } from '../../src/codes/enter-store.js';
+import { enterAudit } from '../../src/codes/enter-store.js';
 import { readAuditResults } from '../../src/codes/results-store.js';
 import type { Mirror } from '../support/mirror.js';
 
@@ -45,9 +45,7 @@ export async function load(
   codes: readonly (string | null)[],
   options: Partial<NewAudit> = {},
 ): Promise<EnteredAudit> {
-  const loader = await beginAudit(db, { ...AUDIT, ...options });
-  await loader.add(rowsOf(codes));
-  return loader.finish();
+  return enterAudit(db, { ...AUDIT, ...options }, rowsOf(codes));
 }
 
 /** An open code with its id. */

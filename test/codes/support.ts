@@ -19,7 +19,7 @@ import {
 } from '../../src/simulator/index.js';
 import type { AuditProgress, NewAudit } from '../../src/codes/types.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
-import { beginAudit } from '../../src/codes/enter-store.js';
+import { enterAudit } from '../../src/codes/enter-store.js';
 import { getAudit } from '../../src/codes/audits-store.js';
 import { readAuditResults } from '../../src/codes/results-store.js';
 import { KEY, type Mirror, never } from '../support/mirror.js';
@@ -189,7 +189,7 @@ export async function enter(
   options: Partial<NewAudit> = {},
 ): Promise<bigint> {
   await ensureSeller(db, options.sellerId ?? SELLER, host);
-  const loader = await beginAudit(db, {
+  const audit = {
     sellerId: SELLER,
     source: 'arguments',
     layout: {},
@@ -197,9 +197,9 @@ export async function enter(
     maxAgeSeconds: null,
     canary: null,
     ...options,
-  });
-  await loader.add(codes.map((code, i) => ({ line: i + 1, code, columns: [code] })));
-  return (await loader.finish()).auditId;
+  };
+  const rows = codes.map((code, i) => ({ line: i + 1, code, columns: [code] }));
+  return (await enterAudit(db, audit, rows)).auditId;
 }
 
 export function auditDeps(

@@ -13,7 +13,7 @@ import {
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { lockSeller, tryLock } from '../../src/db/locks.js';
 import { ItemSession } from '../../src/catalogue/session-store.js';
-import { beginAudit } from '../../src/codes/enter-store.js';
+import { enterAudit } from '../../src/codes/enter-store.js';
 import { getAudit, readAuditList } from '../../src/codes/audits-store.js';
 import { readKnownCodes } from '../../src/codes/codes-store.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
@@ -190,18 +190,16 @@ describe('pruning', () => {
     await mirrored(1);
     const { db } = mirror();
     const load = async (codes: readonly string[]): Promise<bigint> => {
-      const loader = await beginAudit(db, {
+      const audit = {
         sellerId: 'main',
         source: 'a test',
         layout: {},
         columns: ['code'],
         maxAgeSeconds: null,
         canary: null,
-      });
-      await loader.add(
-        codes.map((code, line) => ({ line, code, rejected: null, columns: [code] })),
-      );
-      return (await loader.finish()).auditId;
+      };
+      const rows = codes.map((code, line) => ({ line, code, columns: [code] }));
+      return (await enterAudit(db, audit, rows)).auditId;
     };
     const done = await load(['a', 'b', 'c']);
     const running = await load(['a', 'd']);

@@ -58,7 +58,9 @@ describe('a workbook', () => {
         const rows = texts.map((cells, n) => [code(n), ...cells]);
         const bytes = await written(['text', 'text', 'text'], rows);
         const { rows: read } = await readAll(bytes, { name: 'r.xlsx', column: '1' });
-        expect(read.map(({ columns }) => columns)).toEqual(rows);
+        // Empty cells at the end of a row are missing.
+        const whole = read.map(({ columns }) => [...columns, '', ''].slice(0, 3));
+        expect(whole).toEqual(rows);
       }),
       { numRuns: 40 },
     );
@@ -137,7 +139,7 @@ it('a result in a workbook is a list that can be checked again, with prices and 
         'EUR',
         '2024-01-02 03:04:05',
       ],
-      ...['', 'none', '', '2', 'purchase', ''],
+      ...['', 'none', '', '2', 'purchase'],
     ],
   });
 });

@@ -34,7 +34,7 @@ function readRecords(text: string, delimiter: string) {
     let row: Row = { line, cells: content.trim() === '' ? [''] : content.split(delimiter) };
     if (content.includes('"')) {
       const joined = start < aloneUntil ? null : quotedCells(text, start, delimiter);
-      if (joined?.cells != null) {
+      if (joined !== null && joined.cells !== null) {
         const lines = text.slice(start, joined.end).match(lineEnd)?.length ?? 0;
         row = { line, cells: joined.cells, ...(lines > 0 && { lastLine: line + lines }) };
         line += lines;

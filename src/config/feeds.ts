@@ -58,10 +58,6 @@ const FILE = {
   list: 'feeds',
   noun: 'feed',
   entry: ENTRY,
-  unknownField: (field: string) =>
-    /pass|secret/i.test(field)
-      ? `has the password itself in "${field}": put it into its own file, and name that in passwordFile`
-      : null,
   nameKey: (name: string) => name.toLowerCase(),
 } as const;
 
@@ -124,9 +120,9 @@ function targetOf(
     return null;
   }
   if (passwordFile !== undefined) {
-    const raw = { where: where('passwordFile'), text: passwordFile };
     const path = absolutePath(base, passwordFile);
-    const password = readSecretFile(raw, path, 'the password of the target', findings);
+    const what = 'the password of the target';
+    const password = readSecretFile(where('passwordFile'), path, what, findings);
     if (password === null) return null;
     url.password = encodeURIComponent(password);
   }

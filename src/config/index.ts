@@ -1,6 +1,8 @@
-import { statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { isLoopback, isSafeForKey, type ListenAddress } from '../domain/address.js';
-import { Findings } from './findings.js';
+import { Redactor } from '../domain/redact.js';
+import type { Secret } from '../domain/secret.js';
+import { ConfigError, Findings, type RawValue } from './findings.js';
 import { absolutePath, Reader, type ConfigOptions } from './reader.js';
 import {
   HOW_TO_MAKE_A_SECRET,
@@ -15,7 +17,7 @@ import type { ListEntry } from './list-file.js';
 import { FALLBACK_SETTINGS, readSellers, type SellerEntry } from './sellers.js';
 import { defaultOf, isSecretName, SETTINGS, type SettingName } from './settings.js';
 
-export { ConfigError } from './findings.js';
+export { ConfigError };
 export type { FeedConfig, FeedTarget } from './feeds.js';
 export type { SellerConfig } from './sellers.js';
 export { defaultOf, SETTINGS, type SettingName };
@@ -44,7 +46,7 @@ export function loadConfig(
  */
 export function readConfig(env: NodeJS.ProcessEnv, options: ConfigOptions): Config {
   const { config, reader } = read(env, options);
-  reader.findings.throwIfAny();
+  if (reader.findings.problems.length > 0) throw new ConfigError(reader.findings.problems);
   return config;
 }
 
@@ -55,8 +57,8 @@ export function readConfigReport(env: NodeJS.ProcessEnv, options: ConfigOptions)
   return {
     settings: (Object.keys(SETTINGS) as SettingName[]).map((name) => settingReport(name, reader)),
     sellers: entries.map((entry) => sellerReport(entry, reader)),
-    problems: findings.sentences('problem'),
-    warnings: [...findings.sentences('warning'), ...findings.sentences('exposed')],
+    problems: findings.problems,
+    warnings: [...findings.warnings, ...findings.exposed],
   };
 }
 
@@ -65,6 +67,7 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
   const reader = new Reader(env, options, findings);
   const allowPlainHttp = reader.value('ALLOW_PLAIN_HTTP');
   const { sellers, entries } = readSellers(reader);
+  checkPairs(reader);
   const settings = {
     sellers,
     /** Null: the embedded server in `dataDir`. */
@@ -102,7 +105,7 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
     dashboard: readDashboard(reader),
     api: {
       /** Null: no look-up API. */
-      listen: readApiListen(reader),
+      listen: orOff(reader.value('API_LISTEN')),
       /** Part of the request budget, more than 0 and at most 1. */
       share: reader.value('API_SHARE') / 100,
     },
@@ -113,7 +116,7 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
     /** Types of alerts that nobody wants. */
     alertsOff: reader.value('ALERTS_OFF') ?? [],
     /** Null: no monitor is told of scheduled syncs. */
-    pingUrl: readPingUrl(reader),
+    pingUrl: readReceiver(reader, 'PING_URL'),
     feeds: readFeeds(reader),
     feedStaleAfterHours: reader.value('FEED_STALE_AFTER_HOURS'),
     logLevel: reader.value('LOG_LEVEL'),
@@ -122,70 +125,65 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
   const config = {
     ...settings,
     /** Keys, passwords, tokens, and addresses that contain them. No log line may show them. */
-    secrets: findings.secrets,
+    secrets: findings.secrets as readonly Secret[],
     /** Sentences without secrets. */
-    warnings: findings.sentences('warning'),
+    warnings: findings.warnings as readonly string[],
     /** Sentences about secrets that other users of this machine can read. They don't contain the secrets. */
-    exposedSecrets: findings.sentences('exposed'),
+    exposedSecrets: findings.exposed as readonly string[],
   } as const;
   return { config, entries, reader };
 }
 
 function readDataDir(reader: Reader): string {
-  const text = reader.value('DATA_DIR');
-  const path = absolutePath(reader.options.cwd, text);
-  if (isNotFolder(path)) {
+  const path = absolutePath(reader.options.cwd, reader.value('DATA_DIR'));
+  if (existsSync(path) && !statSync(path).isDirectory()) {
     const message = 'is not a folder: name a folder; it is created if it does not exist';
-    reader.findings.problem({ where: 'DATA_DIR', text }, message);
+    reader.findings.problem('DATA_DIR', message);
   }
   return path;
 }
 
-/** False if the path can't be checked: the store will explain why. */
-function isNotFolder(path: string): boolean {
-  try {
-    return !statSync(path).isDirectory();
-  } catch {
-    return false;
-  }
-}
-
 function readHealth(reader: Reader): ListenAddress | null {
-  const health = reader.value('HEALTH_LISTEN') ?? DEFAULT_HEALTH;
-  if (health === 'off') return null;
-  if (!isLoopback(health.host)) {
+  const health = orOff(reader.value('HEALTH_LISTEN') ?? DEFAULT_HEALTH);
+  if (health !== null && !isLoopback(health.host)) {
     reader.findings.warning(
-      reader.raw('HEALTH_LISTEN') ?? 'HEALTH_LISTEN',
+      'HEALTH_LISTEN',
       'opens health and metrics to other machines without a login: use it only in a network you trust, or listen on 127.0.0.1',
     );
   }
   return health;
 }
 
-function readApiListen(reader: Reader): ListenAddress | null {
-  const listen = reader.value('API_LISTEN');
-  return listen === null || listen === 'off' ? null : listen;
+/** Settings that do nothing without another one. */
+const PAIRS: readonly (readonly [
+  name: SettingName,
+  other: SettingName,
+  kind: 'problem' | 'warning',
+])[] = [
+  ['DASHBOARD_TLS_CERT_FILE', 'DASHBOARD_TLS_KEY_FILE', 'problem'],
+  ['DASHBOARD_TLS_KEY_FILE', 'DASHBOARD_TLS_CERT_FILE', 'problem'],
+  ['ALERT_EMAIL', 'SMTP_URL', 'problem'],
+  ['SMTP_URL', 'ALERT_EMAIL', 'warning'],
+  ['ALERT_WEBHOOK_SECRET', 'ALERT_WEBHOOK_URL', 'warning'],
+];
+
+function checkPairs(reader: Reader): void {
+  for (const [name, other, kind] of PAIRS) {
+    if (!reader.isSet(name) || reader.isSet(other)) continue;
+    reader.findings[kind](name, `does nothing without ${other}: set both, or neither`);
+  }
 }
 
 function readDashboard(reader: Reader) {
-  const listen = reader.value('DASHBOARD_LISTEN') ?? DEFAULT_DASHBOARD;
   const pathOf = (name: 'DASHBOARD_TLS_CERT_FILE' | 'DASHBOARD_TLS_KEY_FILE'): string | null => {
     const path = reader.value(name);
     return path === null ? null : absolutePath(reader.options.cwd, path);
   };
   const certFile = pathOf('DASHBOARD_TLS_CERT_FILE');
   const keyFile = pathOf('DASHBOARD_TLS_KEY_FILE');
-  if ((certFile === null) !== (keyFile === null)) {
-    const [missing, other] =
-      certFile === null ? (['CERT', 'KEY'] as const) : (['KEY', 'CERT'] as const);
-    reader.findings.problem(
-      `DASHBOARD_TLS_${missing}_FILE`,
-      `is not set, but DASHBOARD_TLS_${other}_FILE is: TLS needs both`,
-    );
-  }
   return {
     /** Null: no dashboard. */
-    listen: listen === 'off' ? null : listen,
+    listen: orOff(reader.value('DASHBOARD_LISTEN') ?? DEFAULT_DASHBOARD),
     hosts: reader.value('DASHBOARD_HOSTS') ?? [],
     /** Null: the address where it listens. */
     url: reader.value('DASHBOARD_URL'),
@@ -195,73 +193,43 @@ function readDashboard(reader: Reader) {
   };
 }
 
-/** Not only `secret` is a secret: webhook addresses often contain a token. */
+function orOff(listen: ListenAddress | 'off' | null): ListenAddress | null {
+  return listen === 'off' ? null : listen;
+}
+
+/** An address that gets data, and that may contain a token. */
+function readReceiver(reader: Reader, name: 'ALERT_WEBHOOK_URL' | 'PING_URL'): Secret | null {
+  const url = reader.value(name);
+  if (url !== null && !isSafeForKey(new URL(url.reveal()), reader.value('ALLOW_PLAIN_HTTP'))) {
+    reader.findings.problem(name, `would be sent unencrypted: ${UNENCRYPTED_REMEDY}`);
+  }
+  return url;
+}
+
 function readAlertWebhook(reader: Reader) {
   const { findings } = reader;
-  const [url, secret] = [reader.value('ALERT_WEBHOOK_URL'), reader.value('ALERT_WEBHOOK_SECRET')];
+  const url = readReceiver(reader, 'ALERT_WEBHOOK_URL');
+  const secret = reader.value('ALERT_WEBHOOK_SECRET');
   const format = reader.value('ALERT_FORMAT');
-  const urlPlace = placeOf(reader, 'ALERT_WEBHOOK_URL');
-  const secretPlace = placeOf(reader, 'ALERT_WEBHOOK_SECRET');
-  if (url !== null && !isSafeForKey(new URL(url.reveal()), reader.value('ALLOW_PLAIN_HTTP'))) {
-    findings.problem(urlPlace ?? '', `would get alerts unencrypted: ${UNENCRYPTED_REMEDY}`);
-  }
   if (url !== null && format === 'ntfy' && /^\/?$/.test(new URL(url.reveal()).pathname)) {
     findings.problem(
-      urlPlace ?? '',
+      'ALERT_WEBHOOK_URL',
       'has no topic, which ALERT_FORMAT=ntfy needs: end it with a topic, such as https://ntfy.sh/my-topic',
     );
   }
-  if (urlPlace !== undefined && secretPlace === undefined && format === 'standard') {
+  const isSigned = format === 'standard';
+  if (isSigned && reader.isSet('ALERT_WEBHOOK_URL') && !reader.isSet('ALERT_WEBHOOK_SECRET')) {
     findings.problem(
       'ALERT_WEBHOOK_SECRET',
       `is not set, but ALERT_WEBHOOK_URL is, and standard alerts are always signed: set it to the secret with which the receiver checks signatures (${HOW_TO_MAKE_A_SECRET}), or set ALERT_FORMAT to slack, discord or ntfy`,
     );
   }
-  if (secretPlace !== undefined && urlPlace === undefined) {
-    findings.warning(
-      secretPlace,
-      'is set without ALERT_WEBHOOK_URL, so no alerts are posted: set ALERT_WEBHOOK_URL, or remove the secret',
-    );
-  }
-  if (format !== 'standard' && urlPlace === undefined) {
-    findings.warning(
-      'ALERT_FORMAT',
-      'is set without ALERT_WEBHOOK_URL and does nothing: set ALERT_WEBHOOK_URL too',
-    );
-  }
-  if (url === null) return null;
-  const isSigned = format === 'standard';
-  if (isSigned && secret === null) return null;
+  if (url === null || (isSigned && secret === null)) return null;
   return { url, format, secret: isSigned ? secret : null };
 }
 
-function readPingUrl(reader: Reader) {
-  const url = reader.value('PING_URL');
-  if (url !== null && !isSafeForKey(new URL(url.reveal()), reader.value('ALLOW_PLAIN_HTTP'))) {
-    reader.findings.problem(
-      placeOf(reader, 'PING_URL') ?? '',
-      `would be sent unencrypted: ${UNENCRYPTED_REMEDY}`,
-    );
-  }
-  return url;
-}
-
 function readAlertMail(reader: Reader) {
-  const { findings } = reader;
   const [to, server] = [reader.value('ALERT_EMAIL'), reader.value('SMTP_URL')];
-  const [toPlace, serverPlace] = [placeOf(reader, 'ALERT_EMAIL'), placeOf(reader, 'SMTP_URL')];
-  if (toPlace !== undefined && serverPlace === undefined) {
-    findings.problem(
-      'SMTP_URL',
-      'is not set, but ALERT_EMAIL is: name your outgoing mail server, such as smtps://user:password@mail.example',
-    );
-  }
-  if (toPlace === undefined && serverPlace !== undefined) {
-    findings.warning(
-      serverPlace,
-      'is set without ALERT_EMAIL, so no alerts are mailed: set ALERT_EMAIL, or remove SMTP_URL',
-    );
-  }
   const [first] = to ?? [];
   if (to === null || first === undefined || server === null) return null;
   const { host, user } = server;
@@ -274,18 +242,9 @@ function readAlertMail(reader: Reader) {
   };
 }
 
-/** The name of the setting or of its file setting, whichever is set, even if its value can't be read. */
-function placeOf(
-  reader: Reader,
-  name: 'ALERT_WEBHOOK_URL' | 'ALERT_WEBHOOK_SECRET' | 'ALERT_EMAIL' | 'SMTP_URL' | 'PING_URL',
-): string | undefined {
-  const file = name === 'ALERT_EMAIL' ? null : reader.raw(`${name}_FILE`);
-  return (reader.raw(name) ?? file)?.where;
-}
-
 export interface SettingReport {
   readonly name: string;
-  /** Null for secrets, and if it is not set and has no default. */
+  /** Null for secrets and wrong values, and if it is not set and has no default. */
   readonly value: string | null;
   /** Null if it is not set and has no default. */
   readonly from: 'environment' | '.env' | 'sellers file' | 'default' | 'this machine' | null;
@@ -309,7 +268,7 @@ function settingReport(name: SettingName, reader: Reader): SettingReport {
   const isSecret = isSecretName(name);
   const raw = reader.raw(name);
   if (raw !== null) {
-    const value = isSecret ? null : reader.findings.shownValue(name, raw.text);
+    const value = isSecret ? null : shownValue(raw, reader.findings);
     return { name, value, from: reader.sourceOf(name), isSecret };
   }
   if (name === 'TZ') return { name, value: zoneOfMachine(), from: 'this machine', isSecret };
@@ -317,17 +276,22 @@ function settingReport(name: SettingName, reader: Reader): SettingReport {
   return { name, value, from: value === null ? null : 'default', isSecret };
 }
 
+/** Null if the value is wrong: it may be a secret in the wrong place. A right one may be so, too. */
+function shownValue({ where, text }: RawValue, { wrong, secrets }: Findings): string | null {
+  return wrong.has(where) ? null : new Redactor(secrets).text(text);
+}
+
 function sellerReport(
   { where, entry: { name: seller, ...entry } }: ListEntry<SellerEntry>,
   reader: Reader,
 ): ConfigReport['sellers'][number] {
-  const shown = (field: string, value: unknown): string =>
-    reader.findings.shownValue(`${where}.${field}`, String(value));
+  const shown = (field: string, value: unknown): string | null =>
+    shownValue({ where: `${where}.${field}`, text: String(value) }, reader.findings);
   const own = Object.entries(entry).map(([name, value]): SettingReport => {
     return { name, value: shown(name, value), from: 'sellers file', isSecret: false };
   });
   const others = Object.entries(FALLBACK_SETTINGS)
     .filter(([field]) => !(field in entry))
     .map(([field, setting]) => ({ ...settingReport(setting, reader), name: field }));
-  return { name: shown('name', seller), settings: [...own, ...others] };
+  return { name: shown('name', seller) ?? where, settings: [...own, ...others] };
 }

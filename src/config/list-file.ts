@@ -5,7 +5,6 @@ import { errorCode } from '../domain/error-code.js';
 import type { Json } from '../domain/item.js';
 import { isObject } from '../domain/values.js';
 import type { Findings } from './findings.js';
-import { nearest } from './nearest.js';
 import { absolutePath, type Reader } from './reader.js';
 
 /** A JSON file with a list of named entries: `{"sellers": […]}`. */
@@ -16,8 +15,6 @@ interface ListFile<Entry extends z.ZodObject> {
   /** The word for one entry, in messages. */
   readonly noun: string;
   readonly entry: Entry;
-  /** A message about an unknown field, if there is more to say than the list of fields. */
-  readonly unknownField?: (field: string) => string | null;
   /** Makes names comparable; by default names must be equal to collide. */
   readonly nameKey?: (name: string) => string;
 }
@@ -48,7 +45,7 @@ export function readListFile<Entry extends z.ZodObject>(
   const { findings } = reader;
   const path = absolutePath(reader.options.cwd, raw.text);
   const problem = (message: string): ListFileContent<z.infer<Entry>> => {
-    findings.problem({ where: setting, text: path }, message);
+    findings.problem(setting, message);
     return { entries: [], folder: dirname(path) };
   };
   let json: Json;
@@ -83,7 +80,7 @@ export function readListFile<Entry extends z.ZodObject>(
     const first = entries.find((other) => nameKey(other.name) === nameKey(name));
     if (first !== undefined) {
       findings.problem(
-        { where: `${where}.name`, text: name },
+        `${where}.name`,
         `is also the name of ${first.where}: give every ${noun} its own name`,
       );
     }
@@ -95,31 +92,23 @@ export function readListFile<Entry extends z.ZodObject>(
 function reportIssue(
   issue: z.core.$ZodIssue,
   path: readonly PropertyKey[],
-  { setting, list, entry, unknownField }: ListFile<z.ZodObject>,
+  { setting, list, entry }: ListFile<z.ZodObject>,
   findings: Findings,
 ): void {
   const place = path.map((part) => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`));
   const where = `${setting} ${place.join('').slice(1)}`.trim();
+  findings.problem(where, messageOf(issue, path.length > 0 ? Object.keys(entry.shape) : [list]));
+}
+
+function messageOf(issue: z.core.$ZodIssue, known: readonly string[]): string {
   if (issue.code === 'unrecognized_keys') {
-    const isInEntry = path.length > 0;
-    const known = isInEntry ? Object.keys(entry.shape) : [list];
-    for (const key of issue.keys) {
-      const message = isInEntry ? (unknownField?.(key) ?? null) : null;
-      const similar = nearest(key, known);
-      const remedy =
-        similar === null ? `the fields are ${known.join(', ')}` : `did you mean ${similar}?`;
-      if (message !== null) findings.problem(where, message);
-      else findings.problem({ where, text: key }, `is not a field: ${remedy}`);
-    }
-  } else if (issue.code === 'invalid_type') {
-    const article = /^[aeio]/.test(issue.expected) ? 'an' : 'a';
-    findings.problem(
-      where,
-      `is missing or not ${article} ${issue.expected}: give ${article} ${issue.expected}`,
-    );
-  } else if (issue.code === 'invalid_value') {
-    findings.problem(where, `is not known: choose one of ${issue.values.join(', ')}`);
-  } else {
-    findings.problem(where, issue.message);
+    const fields = issue.keys.map((key) => JSON.stringify(key)).join(', ');
+    return `has the unknown field ${fields}: the fields are ${known.join(', ')}`;
   }
+  if (issue.code === 'invalid_type') {
+    return `is missing or of another type: write it as ${issue.expected}`;
+  }
+  return issue.code === 'invalid_value'
+    ? `is not known: choose one of ${issue.values.join(', ')}`
+    : issue.message;
 }

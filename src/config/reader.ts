@@ -1,12 +1,4 @@
-import {
-  closeSync,
-  fstatSync,
-  openSync,
-  readFileSync,
-  readSync,
-  statSync,
-  type Stats,
-} from 'node:fs';
+import { readFileSync, statSync, type Stats } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
@@ -71,6 +63,12 @@ export class Reader {
     return text === null ? null : { where: name, text };
   }
 
+  /** Whether a setting or its file is set, even if its value can't be read. */
+  isSet(name: SettingName): boolean {
+    const file = isSecretName(name) ? this.raw(`${name}_FILE`) : null;
+    return (this.raw(name) ?? file) !== null;
+  }
+
   /** The value of a setting. If it is not set, or wrong and reported, its default. */
   value<N extends SettingName>(name: N): ValueOf<N> {
     if (!this.#values.has(name)) {
@@ -87,7 +85,7 @@ export class Reader {
     const schema: z.ZodType = SETTINGS[name];
     const { data, error } = schema.safeParse(raw.text);
     const faults = error?.issues.map(({ message }) => message) ?? this.#cronFaults(name, data);
-    for (const fault of faults) this.findings.problem(raw, fault);
+    for (const fault of faults) this.findings.problem(raw.where, fault);
     return faults.length === 0 ? (data as NonNullable<ValueOf<N>>) : null;
   }
 
@@ -116,10 +114,10 @@ export class Reader {
     const text =
       file === null
         ? direct?.text
-        : readSecretFile(file, absolutePath(base, file.text), what, findings);
+        : readSecretFile(file.where, absolutePath(base, file.text), what, findings);
     if (text === undefined || text === null) return null;
     findings.hide(parts(text));
-    return { where: (direct ?? file)?.where ?? name, text, isSecret: true };
+    return { where: (direct ?? file)?.where ?? name, text };
   }
 
   /**
@@ -137,23 +135,17 @@ export class Reader {
       this.findings.warning(name, `is not a setting and does nothing: ${remedy}`);
     }
     const secrets = [...known.filter(isSecretName), ...used].filter((name) =>
-      holdsSecret(this.#envFile.get(name)?.trim() ?? ''),
+      this.#envFile.get(name)?.trim(),
     );
     const path = this.#envPath;
     if (secrets.length === 0 || !isOpenToAll(statSync(path, { throwIfNoEntry: false }))) return;
     const what = `holds ${secrets.join(', ')} and can be read by every user of this machine`;
-    this.findings.exposed('.env', `${what}: run chmod 600 ${path}`);
+    this.findings.exposed.push(`.env ${what}: run chmod 600 ${path}`);
   }
 }
 
 /** No other program uses variables with these prefixes. */
 const OWN_PREFIXES = /^(?:MARKETPLACE_|REMOVAL_GUARD|ALERT_WEBHOOK|ALERT_EMAIL|SMTP_URL)/;
-
-/** An address is a secret only if it contains a password. */
-function holdsSecret(value: string): boolean {
-  const isAddress = /^(?:postgres(?:ql)?|redis[\w-]*):/.test(value);
-  return isAddress ? /:\/\/[^/]*:[^/]*@|password=/i.test(value) : value !== '';
-}
 
 function variablesOf(values: NodeJS.Dict<string>): ReadonlyMap<string, string> {
   return new Map(
@@ -171,11 +163,12 @@ function warnOfLines(text: string, values: NodeJS.Dict<string>, findings: Findin
     if (name === '' || values[name] !== before.trim()) continue;
     findings.warning(name, 'is cut at a # in .env: put quotes around the value');
   }
-  for (const name of Object.keys(values).filter((one) => one.includes('\n'))) {
-    const last = name.split('\n').at(-1) ?? '';
-    // Any other text may be a part of a secret of several lines.
-    const shown = Object.hasOwn(SETTINGS, last) ? last : '.env';
-    findings.warning(shown, 'has a line without = above it: remove that line');
+  // Node's parser takes such a line for the beginning of the next name.
+  if (Object.keys(values).some((name) => name.includes('\n'))) {
+    findings.warning(
+      '.env',
+      'has a line without =, and the setting below it is not read: remove that line',
+    );
   }
 }
 
@@ -184,7 +177,7 @@ function readEnvFile(path: string, findings: Findings): NodeJS.Dict<string> {
     const bytes = readFileSync(path);
     // UTF-16 has zeros, or begins with a byte order mark.
     if (bytes.includes(0) || /^(?:fffe|feff)/.test(bytes.toString('hex', 0, 2))) {
-      findings.problem({ where: '.env', text: path }, 'is not UTF-8 text: save it as UTF-8');
+      findings.problem('.env', 'is not UTF-8 text: save it as UTF-8');
       return {};
     }
     const text = bytes.toString('utf8').replace(/^\uFEFF/, '');
@@ -195,56 +188,40 @@ function readEnvFile(path: string, findings: Findings): NodeJS.Dict<string> {
     const code = errorCode(error) || 'unknown reason';
     if (code === 'ENOENT' || code === 'ENOTDIR') return {};
     const remedy = 'make it a text file that this user may read, or remove it';
-    findings.problem({ where: '.env', text: path }, `can’t be read (${code}): ${remedy}`);
+    findings.problem('.env', `can’t be read (${code}): ${remedy}`);
     return {};
   }
 }
 
-const MAX_SECRET_BYTES = 64 * 1024;
+const MOST_SECRET_CHARACTERS = 64 * 1024;
 
 /**
  * The trimmed content of a file with one secret. Reports a problem and returns null if there is none. The
  * mode does not matter in /run/secrets, where container engines mount secrets: nobody else can read them.
  */
 export function readSecretFile(
-  raw: RawValue,
+  where: string,
   path: string,
   what: string,
   findings: Findings,
 ): string | null {
   let text: string;
   try {
-    const file = readBounded(path);
-    text = file.text;
-    if (isOpenToAll(file.stats) && !path.startsWith('/run/secrets/')) {
+    text = readFileSync(path, 'utf8');
+    if (text.length > MOST_SECRET_CHARACTERS) throw new Error('too large for a secret');
+    if (isOpenToAll(statSync(path)) && !path.startsWith('/run/secrets/')) {
       const problem = 'can be read by every user of this machine';
-      findings.exposed(raw, `${problem}: run chmod 600 ${path}`);
+      findings.exposed.push(`${where} ${problem}: run chmod 600 ${path}`);
     }
   } catch (error) {
     const remedy = `name a file that holds ${what} and that this user may read`;
-    findings.problem(raw, `can’t be read (${errorCode(error) || 'too large'}): ${remedy}`);
+    findings.problem(where, `can’t be read (${errorCode(error) || 'too large'}): ${remedy}`);
     return null;
   }
   findings.hide([text]);
   if (text.trim() !== '') return text.trim();
-  findings.problem(raw, `is an empty file: put ${what} into it`);
+  findings.problem(where, `is an empty file: put ${what} into it`);
   return null;
-}
-
-/** Also reads pipes, so that the output of a password manager can be used. */
-function readBounded(path: string): { readonly text: string; readonly stats: Stats } {
-  const file = openSync(path, 'r');
-  try {
-    const buffer = Buffer.alloc(MAX_SECRET_BYTES + 1);
-    let length = 0;
-    for (let read = -1; read !== 0 && length < buffer.length; length += read) {
-      read = readSync(file, buffer, length, buffer.length - length, null);
-    }
-    if (length > MAX_SECRET_BYTES) throw new Error('too large for a secret');
-    return { text: buffer.toString('utf8', 0, length), stats: fstatSync(file) };
-  } finally {
-    closeSync(file);
-  }
 }
 
 /** True if every user of this machine may read the file. Windows has no such modes. */

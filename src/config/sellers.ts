@@ -24,18 +24,11 @@ const ENTRY = z.strictObject({
 
 export type SellerEntry = z.infer<typeof ENTRY>;
 
-/** Field names under which people put the key itself. */
-const PLAIN_KEY = /^(?:marketplace)?(?:api)?(?:key|token|secret)$/;
-
 const FILE = {
   setting: 'SELLERS_FILE',
   list: 'sellers',
   noun: 'seller',
   entry: ENTRY,
-  unknownField: (field: string) =>
-    PLAIN_KEY.test(field.toLowerCase().replaceAll(/[^a-z]/g, ''))
-      ? `has the key itself in "${field}": put the key into its own file and name that in keyFile, or into an environment variable and name that in keyEnv`
-      : null,
 } as const;
 
 /** The settings used for fields that an entry leaves out. */
@@ -82,7 +75,9 @@ export function readSellers(reader: Reader): {
   if (file !== null) {
     const sellers = entries.flatMap((entry) => readSeller(entry, folder, reader));
     const unused = single.filter((name) => !keyVariables.has(name));
-    for (const name of unused) reportUnused(reader, name);
+    for (const name of unused) {
+      findings.problem(name, 'is set, and so is SELLERS_FILE: keep one of them');
+    }
     return { sellers: shareBudgets(sellers, findings), entries };
   }
   if (single.length > 0) return { sellers: readSingleSeller(reader, common), entries };
@@ -162,22 +157,16 @@ function readSeller(
   const direct = variable === null ? null : { where: `${where}.keyEnv`, text: variable };
   const file = raw('keyFile');
   if (direct === null && file === null) {
-    const isMissing = keyEnv === undefined;
-    const fault = isMissing ? 'has no key: add keyFile or keyEnv' : unsetKeyFault(keyEnv);
-    reader.findings.problem(where, fault);
+    reader.findings.problem(
+      where,
+      keyEnv === undefined
+        ? 'has no key: add keyFile or keyEnv'
+        : 'has a keyEnv that names no variable in the environment or in .env: set that variable to the key, or put the key into a file and name that in keyFile',
+    );
   }
   const key = readKey(reader, { direct, file, base }, options);
   const url = readUrl(reader, { where: `${where}.url`, text: entry.url });
   return sellerOf(parse('name', 'SELLER_NAME') ?? entry.name, url, key, options);
-}
-
-/** 20 or more letters and digits in a row may be a key. */
-const LIKELY_KEY = /(?=[a-z]*\d)[a-z\d]{20,}/i;
-
-function unsetKeyFault(name: string): string {
-  return /^[A-Z_][A-Z0-9_]*$/i.test(name) && !LIKELY_KEY.test(name)
-    ? `takes its key from the variable ${name}, which is not set: set ${name} in the environment or in .env`
-    : 'has a keyEnv that is not the name of a variable: name the variable that holds the key; put the key itself into a file and name that in keyFile';
 }
 
 function readKey(reader: Reader, sources: SecretSources, options: SellerOptions): Secret | null {
@@ -186,7 +175,7 @@ function readKey(reader: Reader, sources: SecretSources, options: SellerOptions)
   const key = raw && reader.parse(raw, 'MARKETPLACE_API_KEY');
   if (raw !== null && key !== null && keyHeader !== null && !fitsInHeader(raw.text)) {
     reader.findings.problem(
-      raw,
+      raw.where,
       'has characters that no request header can carry: copy the key again, or remove MARKETPLACE_KEY_HEADER or keyHeader',
     );
   }
@@ -198,28 +187,14 @@ function readUrl(reader: Reader, raw: RawValue): URL | null {
   const url = reader.parse(raw, 'MARKETPLACE_URL');
   if (url === null) return null;
   const fault = marketplaceFault(url, reader.value('ALLOW_PLAIN_HTTP'));
-  if (fault !== null) findings.problem(raw, fault);
+  if (fault !== null) findings.problem(raw.where, fault);
   else if (/\/api\/*$/.test(url.pathname)) {
     findings.warning(
-      raw,
+      raw.where,
       'ends in /api, which every request adds anyway: remove /api, unless the marketplace really answers under /api/api',
     );
   }
   return url;
-}
-
-function reportUnused(reader: Reader, name: (typeof SINGLE_SELLER)[number]): void {
-  const { findings } = reader;
-  // Mask it: it may also be pasted into a wrong place, whose message would show it.
-  if (name === 'MARKETPLACE_API_KEY') findings.hide([reader.variable(name) ?? '']);
-  if (name === 'MARKETPLACE_URL') {
-    findings.problem(
-      'SELLERS_FILE',
-      'and MARKETPLACE_URL are both set: keep SELLERS_FILE for several sellers, or MARKETPLACE_URL for one',
-    );
-  } else {
-    findings.warning(name, 'is not used together with SELLERS_FILE: remove it');
-  }
 }
 
 /** Sellers of one host share its budget, so the lowest of their limits applies to all of them. */
@@ -236,7 +211,7 @@ function shareBudgets(
     const limit = limits.get(hostName(seller.url)) ?? Infinity;
     if (limit === (seller.requestsPerMinute || Infinity)) return seller;
     findings.warning(
-      { where: 'SELLERS_FILE requestsPerMinute', text: String(seller.requestsPerMinute) },
+      'SELLERS_FILE requestsPerMinute',
       `of ${seller.name} is lowered to ${limit}: all sellers of ${seller.url.host} share one budget; give them the same number`,
     );
     return { ...seller, requestsPerMinute: limit };

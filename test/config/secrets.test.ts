@@ -1,7 +1,6 @@
 import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Findings } from '../../src/config/findings.js';
 import { ConfigError, SETTINGS, type Config } from '../../src/config/index.js';
 import { useFolder } from './folder.js';
 
@@ -151,21 +150,4 @@ it('the log gets all secrets, even parts of addresses', () => {
   const wanted = ['the-api-key', 'in-a-file', 'p of-redis', 'of-the-mail', 'a-token'];
   // A short token is only masked as part of its address.
   for (const text of wanted) expect(known.some((one) => one.endsWith(text))).toBe(true);
-});
-
-it('messages about 2,000 sellers hide all their keys, quickly, because every command waits for it', () => {
-  const findings = new Findings();
-  const keys = Array.from({ length: 2_000 }, (_, n) => `key-${n}-${'0123456789abcdef'.repeat(4)}`);
-  findings.hide(keys);
-  for (const key of keys) findings.warning(`the file ${key}`, 'is wrong: fix it');
-  expect(new Set(findings.sentences('warning'))).toEqual(
-    new Set(['the file [secret] is wrong: fix it']),
-  );
-});
-
-it('a secret inside another one is masked with it', () => {
-  const findings = new Findings();
-  findings.hide(['inner-word', 'outer-inner-word-outer']);
-  findings.warning({ where: 'X', text: 'outer-inner-word-outer' }, 'is wrong: fix it');
-  expect(findings.sentences('warning')).toEqual(['X "[secret]" is wrong: fix it']);
 });

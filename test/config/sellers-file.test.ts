@@ -65,9 +65,11 @@ describe('the sellers file', () => {
     expect(config.warnings).toEqual([]);
   });
 
-  it('brings a warning about the key of a single seller, which is not used', () => {
-    const config = folder.read({ ...withSellers(SHOP), MARKETPLACE_API_KEY: 'unused-key' });
-    expect(config.warnings).toEqual([expect.stringMatching(/^MARKETPLACE_API_KEY is not used/)]);
+  it('can’t be set beside the key of a single seller', () => {
+    const env = { ...withSellers(SHOP), MARKETPLACE_API_KEY: 'unused-key' };
+    expect(folder.problems(env)).toEqual([
+      'MARKETPLACE_API_KEY is set, and so is SELLERS_FILE: keep one of them',
+    ]);
   });
 
   it('gives sellers of one host the lowest of their limits, because they share its budget', () => {
@@ -87,30 +89,33 @@ describe('a problem in the sellers file', () => {
   it.each<[object, RegExp]>([
     [
       { request_per_minute: 1 },
-      / "request_per_minute" is not a field: did you mean requestsPerMinute\?/,
+      / has the unknown field "request_per_minute": the fields are .*requestsPerMinute/,
     ],
-    [{ colour: 1 }, /"colour" is not a field: the fields are name, url/],
-    [{ api_key: 'plain-secret-1' }, / has the key itself in "api_key": .*keyFile.*keyEnv/],
-    [{ url: undefined }, /\.url is missing or not a string/],
-    [{ url: 'http://a.example' }, /\.url "http:\/\/a.example" would get the API key unencrypted/],
-    [{ requestsPerMinute: '60' }, /\.requestsPerMinute is missing or not a number/],
-    [{ requestsPerMinute: 0.5 }, /\.requestsPerMinute "0.5" is not a whole number/],
-    [{ name: '../x' }, /\.name "..\/x" is not a seller name/],
+    [{ colour: 1 }, / has the unknown field "colour": the fields are name, url/],
+    [{ api_key: 'plain-secret-1' }, / has the unknown field "api_key": .*keyFile, keyEnv/],
+    [{ url: undefined }, /\.url is missing or of another type: write it as string/],
+    [{ url: 'http://a.example' }, /\.url would get the API key unencrypted/],
+    [
+      { requestsPerMinute: '60' },
+      /\.requestsPerMinute is missing or of another type: write it as number/,
+    ],
+    [{ requestsPerMinute: 0.5 }, /\.requestsPerMinute is not a whole number/],
+    [{ name: '../x' }, /\.name is not a seller name/],
     [{ keyEnv: undefined }, / has no key: add keyFile or keyEnv/],
     [{ keyFile: 'x' }, /\.keyFile and SELLERS_FILE sellers\[0\].keyEnv are both set/],
-    [{ keyEnv: 'NOPE' }, / takes its key from the variable NOPE, which is not set: set NOPE in/],
+    [{ keyEnv: 'NOPE' }, / has a keyEnv that names no variable in the environment or in \.env/],
     // This may be the key itself, so the message does not show it.
     [
       { keyEnv: 'k3y0123456789abcdef0123456789' },
-      / has a keyEnv that is not the name of a variable: name the variable (?!.*k3y0123)/,
+      / has a keyEnv that names no variable (?!.*k3y0123)/,
     ],
-    [{ keyEnv: undefined, keyFile: 'no.key' }, /\.keyFile "no.key" can’t be read \(ENOENT\)/],
-    [{ parameters: 'form' }, /\.parameters "form" is not known/],
-    [{ keyHeader: 'a b' }, /\.keyHeader "a b" is not the name/],
-    [{ syncCron: '0' }, /\.syncCron "0" has 1 fields/],
-    [{ accountCron: '1 2 3' }, /\.accountCron "1 2 3" has 3 fields/],
-    [{ timeZone: 'Europe/Berln' }, /\.timeZone "Europe\/Berln" .* Europe\/Berlin\?/],
-    [{ syncCron: 5 }, /\.syncCron is missing or not a string/],
+    [{ keyEnv: undefined, keyFile: 'no.key' }, /\.keyFile can’t be read \(ENOENT\)/],
+    [{ parameters: 'form' }, /\.parameters is not known/],
+    [{ keyHeader: 'a b' }, /\.keyHeader is not the name/],
+    [{ syncCron: '0' }, /\.syncCron has 1 fields/],
+    [{ accountCron: '1 2 3' }, /\.accountCron has 3 fields/],
+    [{ timeZone: 'Europe/Berln' }, /\.timeZone is not a time zone: .* Europe\/Berlin\?/],
+    [{ syncCron: 5 }, /\.syncCron is missing or of another type/],
   ])('is reported with its position: %j', (fields, expected) => {
     const [problem, ...others] = folder.problems(withSellers({ ...SHOP, ...fields }));
     expect(problem).toMatch(/^SELLERS_FILE sellers\[0\]/);
@@ -130,25 +135,19 @@ describe('a problem in the sellers file', () => {
 
   it('may be a duplicate name, an entry of another type, or an empty list', () => {
     expect(folder.problems(withSellers(SHOP, SHOP))).toEqual([
-      expect.stringMatching(
-        /sellers\[1\].name "shop" is also the name of SELLERS_FILE sellers\[0\]/,
-      ),
+      expect.stringMatching(/sellers\[1\].name is also the name of SELLERS_FILE sellers\[0\]/),
     ]);
     expect(folder.problems(withSellers('shop' as unknown as object))).toEqual([
-      expect.stringMatching(/sellers\[0\] is missing or not an object/),
+      expect.stringMatching(/sellers\[0\] is missing or of another type: write it as object/),
     ]);
     expect(folder.problems(withSellers())).toEqual([expect.stringMatching(/lists no seller/)]);
   });
 
   it.each([
     ['no JSON', '{ "sellers": [ { "key": "plain-secret-1" ', /is not valid JSON/],
-    [
-      'a bare list',
-      '[{"name":"a"}]',
-      /^SELLERS_FILE ".*sellers.json" is not an object: .*{"sellers": \[…\]}/,
-    ],
-    ['JSON of another shape', '"sellers"', /^SELLERS_FILE ".*sellers.json" is not an object/],
-    ['without sellers', '{"seller": []}', /did you mean sellers\?/],
+    ['a bare list', '[{"name":"a"}]', /^SELLERS_FILE is not an object: .*{"sellers": \[…\]}/],
+    ['JSON of another shape', '"sellers"', /^SELLERS_FILE is not an object/],
+    ['without sellers', '{"seller": []}', /the fields are sellers$/],
   ])('may be a file that is %s', (_, text, expected) => {
     folder.write('sellers.json', text);
     const problems = folder.problems({ SELLERS_FILE: 'sellers.json' });
@@ -158,7 +157,7 @@ describe('a problem in the sellers file', () => {
 
   it('may be a missing file', () => {
     expect(folder.problems({ SELLERS_FILE: 'nope.json' })).toEqual([
-      expect.stringMatching(/^SELLERS_FILE ".*nope.json" can’t be read \(ENOENT\)/),
+      expect.stringMatching(/^SELLERS_FILE can’t be read \(ENOENT\)/),
     ]);
   });
 });

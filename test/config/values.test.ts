@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Config } from '../../src/config/index.js';
@@ -173,7 +173,7 @@ describe('a valid configuration', () => {
 });
 
 describe('a wrong configuration', () => {
-  it('is reported completely, with setting, value and remedy, even for settings not needed now', () => {
+  it('is reported completely, with setting and remedy, and without its value, even for settings not needed now', () => {
     const env = {
       MARKETPLACE_URL: 'market',
       REQUESTS_PER_MINUTE: 'sixty',
@@ -191,10 +191,10 @@ describe('a wrong configuration', () => {
     expect(new Set(found.map((text) => text.split(' ')[0]))).toEqual(new Set(names));
     expect(found).toEqual(
       expect.arrayContaining([
-        'LOG_LEVEL "loud" is not known: choose one of info, trace, debug, warn, error, fatal, silent',
-        'SYNC_CRON "0 2" has 2 fields instead of five: write minute, hour, day, month and weekday, such as 0 2 * * *, or off',
-        'TZ "Mars/Olympus" is not a time zone: give an IANA name such as Europe/Berlin',
-        'REMOVAL_GUARD_PERCENT "101" is not a whole number in range: give a number from 0 to 100',
+        'LOG_LEVEL is not known: choose one of info, trace, debug, warn, error, fatal, silent',
+        'SYNC_CRON has 2 fields instead of five: write minute, hour, day, month and weekday, such as 0 2 * * *, or off',
+        'TZ is not a time zone: give an IANA name such as Europe/Berlin',
+        'REMOVAL_GUARD_PERCENT is not a whole number in range: give a number from 0 to 100',
       ]),
     );
   });
@@ -209,7 +209,7 @@ describe('a wrong configuration', () => {
     ],
     [
       { ...ONE_SELLER, SELLERS_FILE: 'none.json' },
-      /^SELLERS_FILE and MARKETPLACE_URL are both set/,
+      /^MARKETPLACE_URL is set, and so is SELLERS_FILE/,
     ],
     [
       { DATABASE_URL: 'postgres://a/b', DATABASE_URL_FILE: 'x' },
@@ -236,30 +236,33 @@ describe('a wrong configuration', () => {
     // Only looks like this machine.
     ['MARKETPLACE_URL', 'http://127.0.0.1.a.example', /unencrypted/],
     ['MARKETPLACE_API_KEY', 'abcd\nefgh', /^MARKETPLACE_API_KEY has line breaks/],
-    ['MARKETPLACE_PARAMETERS', 'cookie', /"cookie" is not known: choose one of default, query/],
+    [
+      'MARKETPLACE_PARAMETERS',
+      'cookie',
+      /^MARKETPLACE_PARAMETERS is not known: choose one of default, query/,
+    ],
     ['MARKETPLACE_KEY_HEADER', 'X-Key:', /not the name of a header/],
     ['MARKETPLACE_KEY_HEADER', 'Host', /every request already uses/],
-    ['SELLER_NAME', 'my shop', /^SELLER_NAME "my shop" is not a seller name/],
+    ['SELLER_NAME', 'my shop', /^SELLER_NAME is not a seller name/],
     ['SELLER_NAME', 'a'.repeat(64), /is not a seller name/],
     ['DATABASE_URL', 'postgres://me:a/b@db:5432/x', /^DATABASE_URL can’t be read/],
     ['DATABASE_URL', 'postgres://me:a@db/x#y', /%23/],
-    ['DATABASE_URL', 'postgres://db/x?sslrootcert=/missing', /^DATABASE_URL names .* sslrootcert/],
-    ['LOOKUPS_PER_RUN', '-1', /^LOOKUPS_PER_RUN "-1" is not a whole number/],
-    ['REMOVAL_GUARD_ITEMS', '1.5', /"1.5" is not a whole number/],
-    ['REMOVAL_GUARD_ITEMS', '0x10', /"0x10" is not a whole number/],
+    ['LOOKUPS_PER_RUN', '-1', /^LOOKUPS_PER_RUN is not a whole number/],
+    ['REMOVAL_GUARD_ITEMS', '1.5', /^REMOVAL_GUARD_ITEMS is not a whole number/],
+    ['REMOVAL_GUARD_ITEMS', '0x10', /^REMOVAL_GUARD_ITEMS is not a whole number/],
     ['WORKER_CONCURRENCY', '0', /from 1 to 100$/],
     ['WORKER_CONCURRENCY', '101', /from 1 to 100$/],
     ['SHUTDOWN_TIMEOUT', '3601', /from 0 to 3600$/],
-    ['SHUTDOWN_TIMEOUT', '30s', /"30s"/],
+    ['SHUTDOWN_TIMEOUT', '30s', /^SHUTDOWN_TIMEOUT is not a whole number/],
     ['KEEP_JOBS_DAYS', '0', /from 1 to 365$/],
     ['KEEP_JOBS_DAYS', '366', /from 1 to 365$/],
     ['KEEP_RAW_DAYS', '0', /from 1 to 36500$/],
     ['STALE_AFTER_HOURS', '0', /from 1 to 8760$/],
-    ['QUEUE_PREFIX', 'a:b', /"a:b" is not a prefix for keys/],
+    ['QUEUE_PREFIX', 'a:b', /^QUEUE_PREFIX is not a prefix for keys/],
     ['QUEUE_PREFIX', '{a}', /keys in Redis/],
     ['QUEUE_PREFIX', 'a'.repeat(64), /keys in Redis/],
-    ['CATCH_UP', 'perhaps', /"perhaps" is neither true nor false/],
-    ['LOG_FORMAT', 'xml', /"xml" is not known/],
+    ['CATCH_UP', 'perhaps', /^CATCH_UP is neither true nor false/],
+    ['LOG_FORMAT', 'xml', /^LOG_FORMAT is not known/],
     // Shows no part of the address.
     [
       'REDIS_URL',
@@ -273,7 +276,7 @@ describe('a wrong configuration', () => {
 
   it('has a problem with a data folder that is a file', () => {
     folder.write('data', '');
-    expect(problems({})).toEqual([expect.stringMatching(/^DATA_DIR ".\/data" is not a folder/)]);
+    expect(problems({})).toEqual([expect.stringMatching(/^DATA_DIR is not a folder/)]);
   });
 });
 
@@ -284,32 +287,22 @@ describe('a time zone', () => {
     ['europe/berlin', 'Europe/Berlin'],
     ['America/Argentina/Buenos_Aires', 'America/Argentina/Buenos_Aires'],
     ['Etc/GMT+1', 'Etc/GMT+1'],
-    [':Europe/Berlin', 'Europe/Berlin'],
   ])('%s is read as %s', (TZ, timeZone) => {
     expect(sellerOf({ TZ })?.timeZone).toBe(timeZone);
-  });
-
-  it('may be the path of a zone file, as on some systems', () => {
-    mkdirSync(join(folder.path(), 'zoneinfo', 'Europe'), { recursive: true });
-    const path = folder.write('zoneinfo/Europe/Berlin', 'TZif');
-    symlinkSync(path, join(folder.path(), 'localtime'));
-    const TZ = `:${join(folder.path(), 'localtime')}`;
-    expect(sellerOf({ TZ })?.timeZone).toBe('Europe/Berlin');
   });
 
   it.each([
     ['Europe/Berln', 'Europe/Berlin'],
     ['Berlin', 'Europe/Berlin'],
-    ['Europe/New York', 'America/New_York'],
     ['america-sao-paolo', 'America/Sao_Paulo'],
   ])('%s probably means %s', (TZ, zone) => {
-    expect(problems({ TZ })).toEqual([`TZ "${TZ}" is not a time zone: did you mean ${zone}?`]);
+    expect(problems({ TZ })).toEqual([`TZ is not a time zone: did you mean ${zone}?`]);
   });
 
   it.each(['CET-1CEST', '+02:00', '-0500', 'x', '/nowhere/zone', '../Berlin x'])(
     'can’t be %s, which does not tell when clocks change',
     (TZ) => {
-      expect(problems({ TZ })).toEqual([expect.stringMatching(/^TZ .* not a time zone/)]);
+      expect(problems({ TZ })).toEqual([expect.stringMatching(/^TZ is not a time zone/)]);
     },
   );
 });
@@ -336,7 +329,7 @@ describe('the health endpoints', () => {
   ])('are open to other machines with %s, with a warning', (HEALTH_LISTEN, host) => {
     const { health, warnings } = read({ HEALTH_LISTEN });
     expect(health).toMatchObject({ host, port: 9000 });
-    expect(warnings).toEqual([expect.stringMatching(/^HEALTH_LISTEN .* opens health and metrics/)]);
+    expect(warnings).toEqual([expect.stringMatching(/^HEALTH_LISTEN opens health and metrics/)]);
   });
 
   it('can be switched off', () => {
@@ -347,7 +340,7 @@ describe('the health endpoints', () => {
     ...['localhost', '::1:9000', '[::1]', '[::x]:1', '*:9000', 'a b:1', '65536', 'http://a:1'],
     '1:2:3',
   ])('can’t listen at %s', (HEALTH_LISTEN) => {
-    const expected = /^HEALTH_LISTEN ".*" is not a host and port: write it as 127\.0\.0\.1:8790/;
+    const expected = /^HEALTH_LISTEN is not a host and port: write it as 127\.0\.0\.1:8790/;
     expect(problems({ HEALTH_LISTEN })).toEqual([expect.stringMatching(expected)]);
   });
 });
@@ -363,14 +356,16 @@ describe('alerts', () => {
   it('with an unreadable secret have only that problem', () => {
     const env = { ALERT_WEBHOOK_SECRET: '', ALERT_WEBHOOK_SECRET_FILE: 'nope' };
     expect(problems({ ...WEBHOOK, ...env })).toEqual([
-      expect.stringMatching(/^ALERT_WEBHOOK_SECRET_FILE "nope" can’t/),
+      expect.stringMatching(/^ALERT_WEBHOOK_SECRET_FILE can’t/),
     ]);
   });
 
   it('without an address bring a warning', () => {
     const { alertWebhook, warnings } = read({ ALERT_WEBHOOK_SECRET: SECRET });
     expect(alertWebhook).toBeNull();
-    expect(warnings).toEqual([expect.stringMatching(/^ALERT_WEBHOOK_SECRET is set without/)]);
+    expect(warnings).toEqual([
+      expect.stringMatching(/^ALERT_WEBHOOK_SECRET does nothing without ALERT_WEBHOOK_URL/),
+    ]);
   });
 
   it.each(['slack', 'discord', 'ntfy'])('go to %s without a signature', (f) => {
@@ -402,8 +397,12 @@ describe('alerts', () => {
   });
 
   it.each([
-    ['no server', { ALERT_EMAIL: 'a@b.example' }, /^SMTP_URL is not set, but ALERT_EMAIL is/],
-    ['no address', { ALERT_EMAIL: 'Bob <a@b.example>' }, /^ALERT_EMAIL .*not a list of mail addr/],
+    [
+      'no server',
+      { ALERT_EMAIL: 'a@b.example' },
+      /^ALERT_EMAIL does nothing without SMTP_URL: set both/,
+    ],
+    ['no address', { ALERT_EMAIL: 'Bob <a@b.example>' }, /^ALERT_EMAIL is not a list of mail addr/],
     [
       'a line end',
       { ALERT_EMAIL: 'a@b.example\nBcc: c@d.example' },
@@ -434,7 +433,7 @@ describe('alerts', () => {
   it.each([
     ['no scheme', 'hooks', /^ALERT_WEBHOOK_URL is not a web address/],
     ['another scheme', 'ftp://hooks.example', /is not a web address/],
-    ['plain http', 'http://hooks.example', /would get alerts unencrypted: use https/],
+    ['plain http', 'http://hooks.example', /would be sent unencrypted: use https/],
     ['a login', 'https://me:hunter2@hooks.example', /contains a user name or password/],
   ])('can’t be posted to an address with %s', (_, ALERT_WEBHOOK_URL, expected) => {
     expect(problems({ ...WEBHOOK, ALERT_WEBHOOK_URL })).toEqual([expect.stringMatching(expected)]);
@@ -496,8 +495,10 @@ describe('.env', () => {
     ['QUEUE_PREFIX= # a comment', []],
     ['OTHER="a#b"', []],
     ['# QUEUE_PREFIX=a#b\n', []],
-    ['LOG LEVEL\nQUEUE_PREFIX=a', [/^QUEUE_PREFIX has a line without = above it/]],
-    ['MIIEpA\nkqhki=secret', [/^(?!.*kqhki)\.env has a line without = above it/]],
+    [
+      'LOG LEVEL\nQUEUE_PREFIX=a',
+      [/^\.env has a line without =, and the setting below it is not read/],
+    ],
   ])('with %j brings the warnings %j', (text, warnings) => {
     folder.write('.env', text);
     expect(read().warnings).toEqual(warnings.map((one) => expect.stringMatching(one) as string));
@@ -505,7 +506,7 @@ describe('.env', () => {
 
   it.each(['\uFEFFLOG_LEVEL=warn', 'LOG_LEVEL=warn'])('in UTF-16 is a problem: %j', (text) => {
     writeFileSync(join(folder.path(), '.env'), text, 'utf16le');
-    const problem = expect.stringMatching(/^\.env .* save it as UTF-8$/) as string;
+    const problem = expect.stringMatching(/^\.env is not UTF-8 text: save it as UTF-8$/) as string;
     expect(folder.problems(ONE_SELLER)).toEqual([problem]);
   });
 
@@ -556,7 +557,7 @@ describe('key and address files', () => {
       const env = { MARKETPLACE_URL: 'https://a.example', MARKETPLACE_API_KEY_FILE: 'key' };
       const { warnings, exposedSecrets } = folder.read(env);
       expect(exposedSecrets).toEqual([
-        `MARKETPLACE_API_KEY_FILE "key" can be read by every user of this machine: run chmod 600 ${folder.path()}/key`,
+        `MARKETPLACE_API_KEY_FILE can be read by every user of this machine: run chmod 600 ${folder.path()}/key`,
       ]);
       expect(warnings).toEqual([]);
     },
@@ -566,7 +567,7 @@ describe('key and address files', () => {
     ['the key', 'MARKETPLACE_API_KEY=key-0123456789', 'MARKETPLACE_API_KEY'],
     ['a database’s password', 'DATABASE_URL=postgres://a:pw@db/x', 'DATABASE_URL'],
     ['a key for the sellers file', 'SHOP_KEY=key-0123456789', 'SHOP_KEY'],
-    ['a path and an address without a password', 'DATABASE_URL=postgres:///x\nTZ=UTC', null],
+    ['no secret', 'TZ=UTC', null],
   ])(
     'a .env that every user can read brings a warning only if it holds a secret: %s',
     (_, text, secret) => {

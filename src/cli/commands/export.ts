@@ -214,7 +214,7 @@ async function findView(
   const view = views.find((one) => one.name === plain);
   if (view === undefined) {
     const names = views.map((one) => one.name);
-    const near = nearest(plain, names, 1 / 3);
+    const near = nearest(plain, names);
     const hint = near === null ? '' : `did you mean ${near}? `;
     throw usageError(
       `there is no view ${JSON.stringify(plain)}`,

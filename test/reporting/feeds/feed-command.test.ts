@@ -174,7 +174,7 @@ describe('feed', () => {
     [
       'the password itself',
       { name: 'a', target: 'mysql://u@h/d', views: ['items'], password: 'hidden' },
-      'name that in passwordFile',
+      'the unknown field "password"',
     ],
     ['a bad time', { name: 'a', folder: 'x', views: ['items'], when: 'at night' }, 'when'],
     [

@@ -1,9 +1,9 @@
 /** The least number of insertions, deletions and substitutions that make one word of another. */
 function distance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
-  for (const [i, letter] of [...one].entries()) {
+  for (const [i, letter] of Array.from(one).entries()) {
     const next = [i + 1];
-    for (const [j, wanted] of [...other].entries()) {
+    for (const [j, wanted] of Array.from(other).entries()) {
       const replaced = (row[j] ?? 0) + (letter === wanted ? 0 : 1);
       next.push(Math.min(replaced, (row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1));
     }

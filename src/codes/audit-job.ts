@@ -8,12 +8,12 @@ import { failAudit, getAudit, noteAuditWait, readAuditCanary } from './audits-st
 import { countRunningAudits } from './codes-store.js';
 import { StoredLedger } from './ledger-store.js';
 import { LOOK_UP_SOURCE } from './look-up-store.js';
-import { WorkMemory } from './memory.js';
+import { WorkMemory, type PieceEnd, type Stop } from './piece.js';
 import type { Pace } from './pace.js';
 import { whyUnproven } from './reasons.js';
 import { CONFIRM_AFTER_MS, type Verdict } from './rules.js';
 import type { AuditProgress } from './types.js';
-import { workPiece, type PieceEnd, type Stop } from './work.js';
+import { workPiece } from './work.js';
 
 export interface AuditDeps
   extends Pace, Pick<RunDeps, 'db' | 'marketplace' | 'sellerId' | 'callCount'> {

@@ -5,10 +5,10 @@ import type { Json, Purchase } from '../domain/item.js';
 import type { CodeMarket } from './ask.js';
 import { Deadline } from './deadline.js';
 import { MemoryLedger, type SettledCode } from './memory-ledger.js';
-import { WorkMemory } from './memory.js';
+import { WorkMemory, type PieceEnd, type Stop } from './piece.js';
 import type { UnprovenReason } from './reasons.js';
 import { CONFIRM_AFTER_MS, type Proof, type Verdict } from './rules.js';
-import { workPiece, type PieceEnd, type Stop } from './work.js';
+import { workPiece } from './work.js';
 
 export interface CheckCodesOptions {
   /** Keeps the key, budget and timeouts it was created with. */

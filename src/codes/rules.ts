@@ -66,17 +66,12 @@ export function pauseBeforeConfirm(confirmAfterMs: number, counted: number): num
   return counted === 0 ? confirmAfterMs : Math.min(confirmAfterMs, NEXT_ROUND_AFTER_MS);
 }
 
-/** The sweep proves the key after this many denials in a row, and after any answer that casts doubt on it. */
-export const FIRST_GUARD = 25;
-const MAX_GUARD = 200;
-
 /**
- * After how many more denials in a row the key is proven again. No verdict rests on it: it saves the calls that a bad
- * key would waste.
+ * The sweep proves the key after this many denials in a row, and then after so many more. No verdict rests on it: it
+ * saves the calls that a bad key would waste.
  */
-export function nextGuard(step: number): number {
-  return Math.min(MAX_GUARD, 2 * step);
-}
+export const FIRST_GUARD = 25;
+export const NEXT_GUARD = 100;
 
 /** Codes without an answer in a row that look like an outage. */
 export const SILENCES_LIKE_OUTAGE = 8;

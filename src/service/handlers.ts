@@ -5,7 +5,7 @@ import type { Log } from '../domain/log.js';
 import { alertsAfter, deliverAlert, type AlertChannelName } from './alerts/alerts.js';
 import { paceOf } from '../codes/pace.js';
 import { performAuditPiece, type AuditDeps } from '../codes/audit-job.js';
-import type { WorkMemory } from '../codes/memory.js';
+import type { WorkMemory } from '../codes/piece.js';
 import { performRecheck, type RecheckPlan } from '../codes/recheck.js';
 import { performMirrorTask } from '../catalogue/mirror-task.js';
 import type { JobOutcome, RunEvent } from '../catalogue/types.js';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MemoryLedger, type SettledCode } from '../../src/codes/memory-ledger.js';
-import { WorkMemory } from '../../src/codes/memory.js';
+import { WorkMemory } from '../../src/codes/piece.js';
 import { workPiece } from '../../src/codes/work.js';
 import { never } from '../support/mirror.js';
 import { diceOf } from './dice.js';

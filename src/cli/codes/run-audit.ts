@@ -25,7 +25,7 @@ import {
   noteAuditWait,
   setResultFile,
 } from '../../codes/audits-store.js';
-import type { WorkMemory } from '../../codes/memory.js';
+import type { WorkMemory } from '../../codes/piece.js';
 import { moment } from '../../domain/moment.js';
 import { readAuditResults } from '../../codes/results-store.js';
 import { usageError } from '../errors.js';

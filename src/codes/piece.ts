@@ -1,0 +1,208 @@
+import type { BadProof, GoodProof, KeyHolder } from '../marketplace/prove-key.js';
+import { MAX_WINDOW_CHECKS } from '../marketplace/proven-window.js';
+import type { Reply } from '../marketplace/reply.js';
+import { meaningOf, retryTimeOf } from '../marketplace/reply-meaning.js';
+import type { CallOptions } from '../marketplace/types.js';
+import { checkOf, type CodeMarket, type CodeReply } from './ask.js';
+import { Canaries } from './canaries.js';
+import type { CodeResult, DeniedCode, Ledger, OpenCode } from './ledger.js';
+import type { UnprovenReason } from './reasons.js';
+import { MAX_ATTEMPTS, pauseBeforeConfirm } from './rules.js';
+
+export interface Work {
+  readonly market: CodeMarket;
+  readonly ledger: Ledger;
+  readonly memory: WorkMemory;
+  /** User name of the seller's account; null: that of the first account details. */
+  readonly account: string | null;
+  /** Calls under way at a time. */
+  readonly concurrency: number;
+  /** Milliseconds that the budget puts between two calls; 0: unlimited. */
+  readonly spacingMs: number;
+  /** From a denial to the check that confirms it, milliseconds. */
+  readonly confirmAfterMs: number;
+  /** Codes read and recorded at a time, at most; default 500, without a budget 4,000. */
+  readonly batch?: number;
+  /** From a bad proof of the key to the second one, milliseconds; default 2,000. */
+  readonly proveAgainAfterMs?: number;
+  /** Somebody waits: prove no key before the first code, and try no code again that got no answer. */
+  readonly isBrief?: boolean;
+  /** Ends the work at once. */
+  readonly signal: AbortSignal;
+  /** Ends the work in order: answers that came are proven and recorded. */
+  readonly closing?: AbortSignal | undefined;
+}
+
+/** Why work has to pause or to stop. */
+export interface Stop {
+  readonly reason: UnprovenReason | 'challenge';
+  /** When the server takes requests again, milliseconds since 1970; null if it did not say. */
+  readonly notBefore: number | null;
+  /** The server's or the client's words, redacted. */
+  readonly detail: string | null;
+}
+
+/** How a piece of work ended. */
+export type PieceEnd =
+  /** Every code has a verdict, or was given up. */
+  | { readonly kind: 'done' }
+  | { readonly kind: 'more' }
+  /** Nothing is due yet. */
+  | { readonly kind: 'wait'; readonly delayMs: number; readonly until: 'confirm' | 'retry' }
+  /** An outage or a limit: go on later. */
+  | { readonly kind: 'pause'; readonly stop: Stop; readonly delayMs: number }
+  /** The key was bad twice: a person must act. */
+  | { readonly kind: 'blocked'; readonly stop: Stop }
+  /** Ended by `closing`. */
+  | { readonly kind: 'closed' };
+
+/** What a process remembers of a list between two pieces of work. Without it, work goes on, only slower. */
+export class WorkMemory {
+  readonly canaries = new Canaries();
+  /** Purchases found since account details last showed the seller's account; not recorded yet. */
+  readonly found: CodeResult[] = [];
+  hasKnownValid = false;
+  /** User name of the account that the key opened. */
+  account: string | null = null;
+  /** The sweep has passed this position. */
+  after = -1;
+  /** Times that the list was gone through. */
+  passes = 0;
+  /** When codes without an answer are tried again, by `performance.now()`. */
+  retryAt = 0;
+  /** Replies of two calls were swapped, so only one call is made at a time. */
+  isSerial = false;
+  /** Most checks in a window. It shrinks when windows take too long. */
+  windowChecks = MAX_WINDOW_CHECKS;
+  opening: GoodProof | null = null;
+  /** Windows in a row whose proof was bad. */
+  badProofs = 0;
+  /** Times that every code known to be valid was denied. */
+  lostCanaries = 0;
+  /** When the last denial of the sweep, and the last counted one, came, by `performance.now()`. */
+  #sweptAt = performance.now();
+  #countedAt = performance.now();
+
+  noteDenial(isCounted: boolean): void {
+    if (isCounted) this.#countedAt = performance.now();
+    else this.#sweptAt = performance.now();
+  }
+
+  /**
+   * Milliseconds until a denied code may be checked again. The clock of the machine may be set back: the wait is never
+   * longer than if the denial had just come.
+   * @param confirmAfterMs from the denial of the sweep to the check that confirms it
+   */
+  waitFor({ counted, deniedAt }: DeniedCode, confirmAfterMs: number): number {
+    const pauseMs = pauseBeforeConfirm(confirmAfterMs, counted);
+    const since = performance.now() - (counted === 0 ? this.#sweptAt : this.#countedAt);
+    const now = Date.now();
+    const byClock = deniedAt > now ? pauseMs : deniedAt + pauseMs - now;
+    return Math.max(0, Math.min(byClock, pauseMs - since));
+  }
+}
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60_000;
+/** A bad key is proven again after this time, in case it was a moment's fault. */
+export const PROVE_AGAIN_AFTER_MS = 2 * SECOND_MS;
+const AFTER_LIMIT_MS = MINUTE_MS;
+const AFTER_CHALLENGE_MS = 10 * MINUTE_MS;
+/** After an outage that let some answers through, and after one that did not. */
+const AFTER_BREAK_MS = 15 * SECOND_MS;
+const AFTER_OUTAGE_MS = 3 * MINUTE_MS;
+
+export function callOptions({ signal }: Work): CallOptions {
+  return { signal, priority: 'audit' };
+}
+
+/** The seller, whose known valid codes are witnesses. @param record called with each denied one */
+export function holderOf(work: Work, record: (result: CodeResult) => void): KeyHolder {
+  const { market, memory } = work;
+  let asked = '';
+  let wasDenied = false;
+  return {
+    get account() {
+      return work.account ?? memory.account;
+    },
+    nextWitness() {
+      const code = memory.canaries.next();
+      // If no other code is left, asking for the denied one again at once tells nothing new.
+      if (code === null || (wasDenied && code === asked)) {
+        wasDenied = false;
+        return null;
+      }
+      asked = code;
+      return { ask: (options) => market.validate(code, options) };
+    },
+    onWitness(_, reply, at) {
+      const { kind } = meaningOf(reply);
+      wasDenied = kind === 'denied';
+      memory.canaries.note(asked, kind === 'found' || kind === 'denied' ? kind : 'none');
+      if (kind !== 'denied') return;
+      memory.noteDenial(false);
+      const check = checkOf(asked, reply as CodeReply, at);
+      record({ position: null, code: asked, check, verdict: null });
+    },
+  };
+}
+
+export function unanswered(
+  { position, code, attempts }: OpenCode,
+  check: CodeResult['check'],
+): CodeResult {
+  const reason = check?.reason === 'answered' || check === null ? 'unreadable' : check.reason;
+  const verdict = attempts + 1 >= MAX_ATTEMPTS ? 'unproven' : null;
+  return {
+    position,
+    code,
+    check,
+    verdict,
+    reason: reason === 'denied' ? 'key-not-proven' : reason,
+  };
+}
+
+/** Only a person, or the key itself, can mend these; the other reasons are outages and limits. */
+export function isKeyFault({ reason, reply }: BadProof): boolean {
+  if (reply?.kind === 'unavailable' && reply.reason === 'html') return false;
+  return reason !== 'limited' && reason !== 'unavailable' && reason !== 'unreadable';
+}
+
+export function endByProof(proof: BadProof, hasAnswers: boolean): PieceEnd {
+  if (isKeyFault(proof)) return { kind: 'blocked', stop: stopOf(proof) };
+  const stop = stopOf(proof);
+  return { kind: 'pause', stop, delayMs: delayAfter(stop, hasAnswers) };
+}
+
+export function stopOf({ reason, detail, retryAt, reply }: BadProof): Stop {
+  if (reply !== null && isChallenge(reply)) {
+    return { reason: 'challenge', notBefore: retryAt, detail: null };
+  }
+  const word = reason === 'witness-denied' ? 'no-canary' : reason;
+  return { reason: word, notBefore: retryAt, detail };
+}
+
+export function pauseAfter(reply: Reply<unknown>, hasAnswers: boolean): PieceEnd {
+  const meaning = meaningOf(reply);
+  const reason = isChallenge(reply)
+    ? 'challenge'
+    : meaning.kind === 'silent' || meaning.kind === 'doubt'
+      ? meaning.reason
+      : 'unavailable';
+  const detail = 'detail' in reply ? reply.detail : null;
+  const stop: Stop = { reason, notBefore: retryTimeOf(reply), detail };
+  return { kind: 'pause', stop, delayMs: delayAfter(stop, hasAnswers) };
+}
+
+/** The server's own time is kept; without one, the pause grows with the kind of fault. */
+function delayAfter({ reason, notBefore }: Stop, hasAnswers: boolean): number {
+  const untilMs = notBefore === null ? 0 : notBefore - Date.now();
+  if (untilMs > 0) return untilMs;
+  if (reason === 'limited') return AFTER_LIMIT_MS;
+  if (reason === 'challenge') return AFTER_CHALLENGE_MS;
+  return hasAnswers ? AFTER_BREAK_MS : AFTER_OUTAGE_MS;
+}
+
+export function isChallenge(reply: Reply<unknown>): boolean {
+  return reply.kind === 'unavailable' && reply.reason === 'challenge';
+}

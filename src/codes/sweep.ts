@@ -250,9 +250,12 @@ class Writer {
   flush(): Promise<void> {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
-    this.#writing = this.#writing.then(async () => {
-      if (this.#buffer.length > 0) await this.#ledger.record(this.#buffer.splice(0));
-    });
+    this.#writing = this.#writeAfter(this.#writing);
     return this.#writing;
+  }
+
+  async #writeAfter(earlier: Promise<void>): Promise<void> {
+    await earlier;
+    if (this.#buffer.length > 0) await this.#ledger.record(this.#buffer.splice(0));
   }
 }

@@ -36,17 +36,17 @@ export const RUNS: Listing<Run, Db> = {
     { name: 'problem', type: 'sentence', value: (run) => run.problem ?? run.warnings[0] ?? null },
   ],
   filters: [
-    { name: 'state', about: 'runs in this state', choices: STATES },
-    { name: 'kind', about: 'runs of this kind', choices: KINDS },
+    { name: 'state', about: 'runs in this state', type: 'choice', choices: STATES },
+    { name: 'kind', about: 'runs of this kind', type: 'choice', choices: KINDS },
   ],
-  numberOf: ({ runId }) => runId,
-  async read(db, { seller, state, kind }, { before, limit }) {
+  next: ({ runId }) => runId,
+  async read(db, { seller, state, kind }, { from, limit }) {
     const prisma = await db.prisma();
     const where: Prisma.RunWhereInput = {
       ...(state === undefined ? {} : { state: state as RunState }),
       ...(kind === undefined ? {} : { kind: kind as RunKind }),
       ...(seller === undefined ? {} : { sellerId: seller }),
-      ...(before === null ? {} : { runId: { lt: before } }),
+      ...(from === null ? {} : { runId: { lt: from } }),
     };
     const newest = (filter: Prisma.RunWhereInput): Promise<Run[]> =>
       prisma.run.findMany({ where: filter, orderBy: { runId: 'desc' }, take: limit });

@@ -1,19 +1,29 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../app.js';
 import type { Db } from '../db/db.js';
-import { type Listing, type ListingColumn, type Tone, toneOf } from '../listing/listing.js';
+import {
+  columnsFor,
+  type FilterValues,
+  type Listing,
+  type ListingColumn,
+  pagesOf,
+  type Tone,
+  toneOf,
+} from '../listing/listing.js';
+import { listingChunks } from '../reporting/listing-file.js';
 import { print, printJson, printPaged, stdoutLook } from './console.js';
 import {
   assertSeller,
   describeCommand,
+  parseMoment,
   positiveInteger,
   type CommonOptions,
   type TableOptions,
 } from './options.js';
 import { csvDialect } from './out-file.js';
-import { csv, type CsvCell, ndjsonLine, withColumnNames } from './output/formats.js';
+import { ndjsonLine, withColumnNames } from './output/formats.js';
 import { table, type TableColumn } from './output/table.js';
-import { duration, type Look, momentCell, type Style } from './output/text.js';
+import { duration, type Look, momentCell, safeLines, type Style } from './output/text.js';
 import { writeAll } from './output/write.js';
 import { withRunnableCommands } from './own-command.js';
 import { formatOf, formatOption, type FormatOptions } from './rows.js';
@@ -21,72 +31,131 @@ import { formatOf, formatOption, type FormatOptions } from './rows.js';
 /** The options that `describeListing` adds. */
 export type ListingOptions = CommonOptions &
   TableOptions &
-  FormatOptions & { readonly limit: number } & Readonly<Record<string, unknown>>;
+  FormatOptions & { readonly limit?: number } & Readonly<Record<string, unknown>>;
+
+/** Rows that people read at once, unless --limit says how many. */
+const LIMIT = 20;
 
 /** Adds the options of a listing, its help, and nothing else: the command's action calls `printListing`. */
 export function describeListing<Row>(
   command: Command,
   { name, filters }: Listing<Row, Db>,
-  about: { readonly summary: string; readonly examples: readonly string[] },
+  about: Parameters<typeof describeCommand>[1] & { readonly limit?: number },
 ): Command {
-  for (const { name: filter, about: only, choices } of filters) {
-    command.addOption(new Option(`--${filter} <${filter}>`, `only ${only}`).choices(choices));
+  for (const { name: filter, about: only, type, choices } of filters) {
+    const option = new Option(type === 'flag' ? `--${filter}` : `--${filter} <${filter}>`, only);
+    if (choices !== undefined) option.choices(choices);
+    if (type === 'number') option.argParser(positiveInteger);
+    if (type === 'since' || type === 'until') option.argParser(parseMoment);
+    command.addOption(option);
   }
+  const { limit = LIMIT, options = [] } = about;
+  const most = new Option('--limit <n>', 'how many at most').argParser(positiveInteger);
   return describeCommand(command, {
     ...about,
     options: [
-      new Option('--limit <n>', 'how many at most').argParser(positiveInteger).default(20),
+      ...options,
+      limit === Infinity ? most : most.default(limit),
       formatOption(`how to print the ${name} (default: table)`),
       ...(['decimalComma', 'json', 'seller', 'vertical', 'pager'] as const),
     ],
   });
 }
 
-/** Prints the newest rows of a listing as a table, CSV, JSON or NDJSON. */
+/** What the options select. */
+export function filtersIn<Row>(
+  { filters }: Listing<Row, Db>,
+  { seller, ...options }: ListingOptions,
+): FilterValues {
+  const chosen = filters.flatMap(({ name, type }) => {
+    const value: unknown =
+      options[name.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase())];
+    if (value instanceof Date) return [[name, value.toISOString()] as const];
+    if (value === true && type === 'flag') return [[name, 'yes'] as const];
+    return typeof value === 'string' || typeof value === 'number'
+      ? [[name, String(value)] as const]
+      : [];
+  });
+  return { ...Object.fromEntries(chosen), ...(seller === undefined ? {} : { seller }) };
+}
+
+/** Rows per query. A table gets a new header after so many. */
+const PAGE_ROWS = 500;
+
+/** Prints the rows of a listing as a table, CSV, JSON or NDJSON. */
 export async function printListing<Row extends object>(
   { db, config }: Pick<App, 'db' | 'config'>,
   listing: Listing<Row, Db>,
   options: ListingOptions,
 ): Promise<void> {
-  const { seller, limit } = options;
-  await assertSeller({ db, config }, seller);
-  const chosen = listing.filters.flatMap(({ name }) => {
-    const value = options[name];
-    return typeof value === 'string' ? [[name, value] as const] : [];
-  });
-  const filters = { ...Object.fromEntries(chosen), ...(seller === undefined ? {} : { seller }) };
-  const rows = await listing.read(db, filters, { before: null, limit });
+  await assertSeller({ db, config }, options.seller);
+  const filters = filtersIn(listing, options);
+  const { limit = Infinity } = options;
+  const pages = pagesOf(listing, db, filters, { size: PAGE_ROWS, limit });
   const format = formatOf(options);
   const dialect = csvDialect(options, format);
-  if (format === 'json') return printJson(rows);
+  if (format === 'csv') return printCsv(listing, pages, dialect);
   if (format === 'ndjson') {
-    await writeAll(
-      process.stdout,
-      rows.map((row) => ndjsonLine(withColumnNames(row))),
-    );
+    await writeAll(process.stdout, linesOf(pages));
     return;
   }
-  const { columns } = listing;
-  if (format === 'csv') {
-    const cells = (row: Row): CsvCell[] => columns.map(({ value }) => value(row));
-    const names = columns.map(({ name }) => name);
-    const terminal = stdoutLook().columns !== null;
-    await writeAll(process.stdout, csv(names, rows.map(cells), { terminal, dialect }));
-    return;
+  if (format === 'json') {
+    const all: (readonly Row[])[] = [];
+    for await (const rows of pages) all.push(rows);
+    return printJson(all.flat());
   }
-  if (rows.length === 0) {
+  const first = await pages.next();
+  if (first.done === true) {
     const isFiltered = Object.keys(filters).length > 0;
     await print(isFiltered ? `No ${listing.name} match the filter.\n` : `${listing.none}\n`);
     return;
   }
+  await printPaged(tables(listing, first.value, pages, options), options);
+}
+
+async function* linesOf<Row>(pages: AsyncIterable<readonly Row[]>): AsyncGenerator<string> {
+  for await (const rows of pages) {
+    yield rows.map((row) => ndjsonLine(withColumnNames(row))).join('');
+  }
+}
+
+/** Prints rows with the columns of files. */
+export async function printCsv<Row>(
+  listing: Listing<Row, Db>,
+  pages: AsyncIterable<readonly Row[]>,
+  dialect: ReturnType<typeof csvDialect>,
+): Promise<void> {
+  const chunks = listingChunks(listing, pages, 'csv', dialect);
+  await writeAll(process.stdout, stdoutLook().columns === null ? chunks : safely(chunks));
+}
+
+/** On a terminal, the marketplace's text must not act as control characters. */
+async function* safely(chunks: AsyncIterable<string | Uint8Array>): AsyncGenerator<string> {
+  for await (const chunk of chunks) yield safeLines(String(chunk));
+}
+
+async function* tables<Row>(
+  listing: Listing<Row, Db>,
+  first: readonly Row[],
+  others: AsyncIterable<readonly Row[]>,
+  options: TableOptions,
+): AsyncGenerator<string> {
+  yield listingTable(listing, first, options);
+  for await (const rows of others) yield listingTable(listing, rows, options);
+}
+
+/** Formats rows of a listing as a table, on a terminal without the seller if all have the same. */
+export function listingTable<Row>(
+  listing: Pick<Listing<Row, Db>, 'columns'>,
+  rows: readonly Row[],
+  { vertical }: TableOptions = {},
+): string {
   const look = stdoutLook();
-  const { vertical } = options;
-  const shown = columns.filter((column) => !isSame(column, rows, look));
-  const text = table(rows, shown.map(tableColumn(look)), look, {
+  const columns = columnsFor(listing, 'tables').filter((column) => !isSame(column, rows, look));
+  return table(rows, columns.map(tableColumn(look)), look, {
     vertical,
     isWhole: vertical === true,
   });
-  await printPaged([text], options);
 }
 
 /** True for the column of the seller, if all rows on a terminal are of one. */
@@ -119,6 +188,7 @@ function tableColumn(look: Look) {
     ...(type === 'state' ? { style: (row: Row) => styleOf(String(value(row))) } : {}),
     value: (row) => {
       const shown = value(row);
+      if (type === 'percent') return shown === null ? '' : `${String(shown)} %`;
       if (shown instanceof Date) return momentCell(shown, new Date(), look);
       if (type === 'milliseconds') return shown === null ? '' : duration(Number(shown));
       return type === 'sentence' ? withRunnableCommands(String(shown ?? '')) : shown;

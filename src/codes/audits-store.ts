@@ -24,13 +24,21 @@ export async function getAudit({ pool }: Db, auditId: bigint): Promise<AuditProg
 /** Progress of the latest audits, newest first. @param sellerIds default: all sellers */
 export async function listAudits(
   { pool }: Db,
-  { sellerIds, limit }: { readonly sellerIds?: readonly string[]; readonly limit: number },
+  filter: {
+    readonly sellerIds?: readonly string[];
+    readonly state?: string;
+    /** Only audits with smaller numbers. */
+    readonly before?: bigint;
+    readonly limit: number;
+  },
 ): Promise<AuditProgress[]> {
+  const { sellerIds = null, state = null, before = null, limit } = filter;
   const { rows } = await pool.query<Row>(
     `SELECT ${PROGRESS} FROM mirror.audits
-      WHERE $1::text[] IS NULL OR seller_id = ANY($1::text[])
-      ORDER BY audit_id DESC LIMIT $2`,
-    [sellerIds ?? null, limit],
+      WHERE ($1::text[] IS NULL OR seller_id = ANY($1::text[])) AND ($2::text IS NULL OR state::text = $2)
+        AND ($3::bigint IS NULL OR audit_id < $3)
+      ORDER BY audit_id DESC LIMIT $4`,
+    [sellerIds, state, before, limit],
   );
   return rows.map(progressIn);
 }

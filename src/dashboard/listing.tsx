@@ -1,11 +1,24 @@
 import type { Child, FC } from 'hono/jsx';
-import { PLAIN_CSV } from '../domain/csv.js';
-import { exportChunks } from '../reporting/export.js';
-import type { FilterValues, Listing, ListingColumn } from '../listing/listing.js';
+import { maskCode } from '../domain/secret.js';
+import { listingChunks } from '../reporting/listing-file.js';
+import {
+  columnsFor,
+  type FilterValues,
+  type Listing,
+  type ListingColumn,
+  type ListingFilter,
+  pagesOf,
+  type Value,
+} from '../listing/listing.js';
 import type { Db } from '../db/db.js';
-import type { TextRow } from '../db/text-cursor.js';
-import type { Dashboard, DashboardContext, DashboardParts } from './context.js';
-import { csvDialectOf, Downloads, sendFile } from './downloads.js';
+import {
+  type Dashboard,
+  type DashboardContext,
+  type DashboardParts,
+  isViewer,
+  Problem,
+} from './context.js';
+import { csvDialectOf, Downloads, formatOf, sendFile } from './downloads.js';
 import { capital, count, duration } from './format.js';
 import { page } from './layout.js';
 import {
@@ -14,6 +27,7 @@ import {
   type Column,
   Filter,
   Pages,
+  Percent,
   SellerField,
   SellerLink,
   Sentence,
@@ -23,156 +37,221 @@ import {
   Untrusted,
   without,
 } from './parts.js';
-import { oneOf, parseNumber } from './query.js';
+import { oneOf, parseDay, parseNumber } from './query.js';
 
 const PAGE_SIZE = 50;
 /** Rows per query of a download. */
 const BATCH_SIZE = 2_000;
 
-/** Serves a listing: `/NAME` with filters and pages, and `/NAME.csv` with all rows that match. */
+interface ListingParts {
+  /** Buttons beside the title. */
+  readonly actions?: (c: DashboardContext) => Child;
+}
+
+/** Serves a listing: `/NAME` with filters and pages, and all rows that match as `/NAME.csv`, `.xlsx` and `.parquet`. */
 export function addListing<Row>(
   app: Dashboard,
   { db }: Pick<DashboardParts, 'db'>,
-  listing: Listing<Row, Db>,
+  original: Listing<Row, Db>,
+  { actions }: ListingParts = {},
 ): void {
-  const { name, about, filters } = listing;
+  const { name, about, filters } = original;
 
   app.get(`/${name}`, async (c) => {
+    const listing = shownTo(c, original);
     const chosen = filtersOf(c, listing);
-    const before = parseNumber(c.req.query('before'));
-    const rows = await listing.read(db, chosen, { before, limit: PAGE_SIZE + 1 });
+    const from = parseNumber(c.req.query('from'));
+    const rows = await listing.read(db, chosen, { from, limit: PAGE_SIZE + 1 });
     const { shown, last } = splitPage(rows, PAGE_SIZE);
-    const query = new URLSearchParams(without(new URL(c.req.url).searchParams, 'before'));
+    const query = new URLSearchParams(without(new URL(c.req.url).searchParams, 'from'));
     return page(
       c,
       {
         title: capital(name),
         lead: about,
-        actions: <Downloads of={name} path={`/${name}`} query={query} as={['csv', 'csv-comma']} />,
+        actions: (
+          <>
+            {actions?.(c)}
+            <Downloads
+              of={name}
+              path={`/${name}`}
+              query={query}
+              as={['csv', 'csv-comma', 'xlsx', 'parquet']}
+            />
+          </>
+        ),
       },
       <>
         <Filter>
-          {filters.map(({ name: filter, choices }) => (
-            <Choice name={filter} label={capital(filter)} of={choices} chosen={chosen[filter]} />
+          {filters.map((filter) => (
+            <FilterField of={filter} value={c.req.query(filter.name)} />
           ))}
           <SellerField value={chosen.seller} />
         </Filter>
         <ListingTable
           listing={listing}
           rows={shown}
-          isFiltered={before !== null || Object.keys(chosen).length > 0}
+          isFiltered={from !== null || Object.keys(chosen).length > 0}
         />
         <Pages
           url={c.req.url}
-          by="before"
-          next={last === undefined ? null : listing.numberOf(last)}
+          next={last === undefined ? null : listing.next(last, (from ?? 0n) + BigInt(PAGE_SIZE))}
         />
       </>,
     );
   });
 
-  app.get(`/${name}.csv`, (c) => {
+  app.get(`/:file{${name}\\.[a-z]+}`, (c) => {
+    const format = formatOf(c.req.param('file')?.split('.')[1]);
+    if (format === undefined) {
+      throw new Problem('File not found', `Download it from the page ${capital(name)}.`, 404);
+    }
+    const listing = shownTo(c, original);
     const chosen = filtersOf(c, listing);
-    const columns = listing.columns.map((column) => ({
-      name: column.name,
-      type: SQL_TYPES[column.type] ?? 'text',
-    }));
-    return sendFile(c, name, 'csv', async (write) => {
-      const batches = batchesOf(db, listing, chosen);
-      const form = { raw: false, dialect: csvDialectOf(c) ?? PLAIN_CSV };
-      for await (const chunk of exportChunks({ columns, batches }, 'csv', form)) await write(chunk);
+    return sendFile(c, name, format, async (write) => {
+      const rows = pagesOf(listing, db, chosen, { size: BATCH_SIZE });
+      for await (const chunk of listingChunks(listing, rows, format, csvDialectOf(c))) {
+        await write(chunk);
+      }
     });
   });
 }
 
-const SQL_TYPES: Readonly<Record<string, string>> = {
-  id: 'bigint',
-  count: 'bigint',
-  milliseconds: 'bigint',
-  moment: 'timestamp with time zone',
+/** Masks what may contain a purchase code, for viewers. */
+export function shownTo<Row>(c: DashboardContext, listing: Listing<Row, Db>): Listing<Row, Db> {
+  if (!isViewer(c)) return listing;
+  const columns = listing.columns.map((column) =>
+    column.type === 'secret'
+      ? { ...column, value: (row: Row) => maskCode(String(column.value(row) ?? '')) }
+      : column,
+  );
+  return { ...listing, columns };
+}
+
+const FilterField: FC<{ of: ListingFilter; value: string | undefined }> = ({ of, value = '' }) => {
+  const { name, type, choices = [] } = of;
+  const label = capital(name.replaceAll('-', ' '));
+  if (type === 'choice') return <Choice name={name} label={label} of={choices} chosen={value} />;
+  if (type === 'flag') {
+    return (
+      <label>
+        {label}
+        <input name={name} type="checkbox" value="yes" checked={value === 'yes'} />
+      </label>
+    );
+  }
+  const kind = { text: 'search', number: 'text', since: 'date', until: 'date' }[type];
+  return (
+    <label>
+      {label}
+      <input
+        name={name}
+        type={kind}
+        inputmode={type === 'number' ? 'numeric' : undefined}
+        value={value}
+      />
+    </label>
+  );
 };
 
+/** @throws {Problem} when a number or a day can't be read */
 function filtersOf<Row>(c: DashboardContext, { filters }: Listing<Row, Db>): FilterValues {
-  const chosen = filters.flatMap(({ name, choices }) => {
-    const value = oneOf(choices, c.req.query(name));
-    return value === undefined ? [] : [[name, value] as const];
+  const chosen = filters.flatMap((filter) => {
+    const text = (c.req.query(filter.name) ?? '').trim().slice(0, MAX_FILTER_CHARS);
+    const value = text === '' ? undefined : filterValue(filter, text);
+    return value === undefined ? [] : [[filter.name, value] as const];
   });
   const seller = c.req.query('seller');
   return { ...Object.fromEntries(chosen), ...(seller ? { seller } : {}) };
 }
 
-/** Yields all matching rows in PostgreSQL's text form. */
-async function* batchesOf<Row>(
-  db: Db,
-  listing: Listing<Row, Db>,
-  filters: FilterValues,
-): AsyncGenerator<readonly TextRow[], void, undefined> {
-  for (let before: bigint | null = null; ;) {
-    const rows: Row[] = await listing.read(db, filters, { before, limit: BATCH_SIZE });
-    yield rows.map((row) => listing.columns.map(({ value }) => textOf(value(row))));
-    const last = rows.at(-1);
-    if (last === undefined || rows.length < BATCH_SIZE) return;
-    before = listing.numberOf(last);
+const MAX_FILTER_CHARS = 200;
+
+function filterValue(
+  { name, type, choices = [] }: ListingFilter,
+  text: string,
+): string | undefined {
+  switch (type) {
+    case 'choice':
+      return oneOf(choices, text);
+    case 'flag':
+    case 'text':
+      return text;
+    case 'number':
+      if (parseNumber(text) !== null) return text;
+      throw new Problem(`${capital(name)} is a number`, 'Write it with digits only.');
+    case 'since':
+    case 'until': {
+      const start = parseDay(text);
+      if (start === null) throw new Problem('There is no such day', 'Write a day as 2026-11-23.');
+      return (type === 'since' ? start : new Date(`${text}T23:59:59.999`)).toISOString();
+    }
   }
 }
 
-function textOf(value: string | number | bigint | Date | null): string | null {
-  if (value instanceof Date) return value.toISOString().replace('T', ' ').replace('Z', '+00');
-  return value === null ? null : String(value);
-}
-
-/** The rows of a listing as a table. Rows link to their own page. */
+/** The rows of a listing as a table. @param hide names of columns that all rows share */
 export function ListingTable<Row>({
   listing,
   rows,
   isFiltered = false,
+  hide = [],
+  empty,
 }: {
   listing: Listing<Row, Db>;
   rows: readonly Row[];
   isFiltered?: boolean;
+  hide?: readonly string[];
+  empty?: string;
 }) {
+  const { name, none } = listing;
+  const columns = columnsFor(listing, 'tables').filter((column) => !hide.includes(column.name));
   return (
     <Table
-      caption={capital(listing.name)}
+      caption={capital(name)}
       flows
       rows={rows}
-      empty={isFiltered ? `No ${listing.name} match the filter.` : <Sentence text={listing.none} />}
-      columns={listing.columns.map((column): Column<Row> => columnOf(listing.name, column))}
+      empty={isFiltered ? `No ${name} match the filter.` : <Sentence text={empty ?? none} />}
+      columns={columns.map((column): Column<Row> => columnOf(name, column))}
     />
   );
 }
 
-function columnOf<Row>(path: string, { name, type, value }: ListingColumn<Row>): Column<Row> {
-  const isNumber = type === 'count' || type === 'milliseconds';
+function columnOf<Row>(path: string, column: ListingColumn<Row>): Column<Row> {
+  const { name, type, value } = column;
+  const link = type === 'id' ? (row: Row) => `/${path}/${String(value(row))}` : column.link;
   return {
     name: capital(name),
-    isNumber,
-    cell: (row) => <Cell of={value(row)} type={type} path={path} />,
+    isNumber: type === 'count' || type === 'milliseconds' || type === 'percent',
+    cell: (row) => {
+      const href = link?.(row) ?? null;
+      const cell = <Cell of={value(row)} type={type} />;
+      return href === null ? cell : <a href={href}>{cell}</a>;
+    },
   };
 }
 
 /** A value in the form of its type. */
-const Cell: FC<{
-  of: string | number | bigint | Date | null;
-  type: ListingColumn<unknown>['type'];
-  path: string;
-}> = ({ of, type, path }): Child => {
+const Cell: FC<{ of: Value; type: ListingColumn<unknown>['type'] }> = ({ of, type }): Child => {
   if (of === null) return <span class="muted">–</span>;
   if (of instanceof Date) return <Ago at={of} />;
   switch (type) {
-    case 'id':
-      return <a href={`/${path}/${of}`}>{String(of)}</a>;
     case 'seller':
       return <SellerLink name={String(of)} />;
     case 'state':
       return <State of={String(of)} />;
     case 'count':
-      return count(BigInt(of));
+      return BigInt(of) === 0n ? <span class="muted">0</span> : count(BigInt(of));
+    case 'percent':
+      return <Percent of={Number(of)} />;
     case 'milliseconds':
       return Number(of) < 1_000 ? `${of} ms` : duration(Number(of));
+    case 'id':
+    case 'number':
     case 'word':
     case 'moment':
       return String(of);
+    case 'text':
+    case 'secret':
     case 'sentence':
       return <Untrusted text={String(of)} />;
   }

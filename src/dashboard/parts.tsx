@@ -268,25 +268,20 @@ export const ActionButton: FC<
 /**
  * Links to the first and the next page of a list.
  * @param url of this page
- * @param by query parameter that says where a page starts
- * @param next where the next page starts; null on the last page
+ * @param next where the next page starts, for `from` in the query; null on the last page
  */
-export const Pages: FC<{
-  url: string;
-  by: 'before' | 'from';
-  next: number | bigint | null;
-  labels?: readonly [first: string, next: string];
-}> = ({ url, by, next, labels = ['Newest', 'Older'] }) => {
+export const Pages: FC<{ url: string; next: number | bigint | null }> = ({ url, next }) => {
   const { pathname, searchParams: query } = new URL(url);
-  if (!query.has(by) && next === null) return null;
-  const nextQuery = new URLSearchParams(without(query, by));
-  nextQuery.set(by, String(next));
+  if (!query.has('from') && next === null) return null;
+  const first = without(query, 'from');
+  const nextQuery = new URLSearchParams(first);
+  nextQuery.set('from', String(next));
   return (
     <nav class="pages" aria-label="Pages">
-      {query.has(by) ? <a href={`${pathname}?${without(query, by)}`}>{labels[0]}</a> : null}
+      {query.has('from') ? <a href={`${pathname}?${first}`}>First</a> : null}
       {next === null ? null : (
         <a href={`${pathname}?${nextQuery.toString()}`} rel="next">
-          {labels[1]}
+          Next
         </a>
       )}
     </nav>

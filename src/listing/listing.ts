@@ -1,25 +1,54 @@
 /** How a value is shown. Each face (terminal, page, file) formats it in its own way. */
 export type ValueType =
   /** Number of the row, by which its own page is found. */
-  'id' | 'seller' | 'state' | 'word' | 'count' | 'moment' | 'milliseconds' | 'sentence';
+  | 'id'
+  | 'seller'
+  | 'state'
+  | 'word'
+  | 'count'
+  | 'number'
+  | 'percent'
+  | 'moment'
+  | 'milliseconds'
+  /** Text from the marketplace or an upload: may be hostile. */
+  | 'text'
+  /** Text that may contain a purchase code: masked for viewers. */
+  | 'secret'
+  /** Our own sentence, of any length. Commands stand in backticks. */
+  | 'sentence';
+
+export type Value = string | number | bigint | Date | null;
 
 export interface ListingColumn<Row> {
   /** The column's name in files and at the terminal; pages show it with a capital letter. */
   readonly name: string;
   readonly type: ValueType;
-  readonly value: (row: Row) => string | number | bigint | Date | null;
+  readonly value: (row: Row) => Value;
+  /** The path of the page about the value; null: none. */
+  readonly link?: (row: Row) => string | null;
+  /** Of a text column: true if the text in this row is a number, which follows the notation of a CSV file. */
+  readonly isNumber?: (row: Row) => boolean;
+  /** Absent: tables (at the terminal and on pages) and files. */
+  readonly only?: 'tables' | 'files';
 }
 
 export interface ListingFilter {
+  /** As in the option and in the query of the page. */
   readonly name: string;
   /** Completes "only …". */
   readonly about: string;
-  readonly choices: readonly string[];
+  /**
+   * `since`: a day, from its start; `until`: a day, to its end. Both are read as ISO 8601 moments.
+   * `flag`: `yes` or absent.
+   */
+  readonly type: 'choice' | 'text' | 'number' | 'since' | 'until' | 'flag';
+  /** Of a choice. */
+  readonly choices?: readonly string[];
 }
 
 export interface ListingPage {
-  /** Only rows with smaller numbers; null: the newest. */
-  readonly before: bigint | null;
+  /** What `next` returned for the page before; null: the first page. */
+  readonly from: bigint | null;
   readonly limit: number;
 }
 
@@ -29,7 +58,7 @@ export type FilterValues = Readonly<Record<string, string | undefined>> & {
 };
 
 /**
- * A list that people see at the terminal, on a page and in a file, newest first. It is described once;
+ * A list that people see at the terminal, on a page and in a file. It is described once;
  * `cli/listing.ts` prints it and `dashboard/listing.tsx` serves it.
  */
 export interface Listing<Row, Db> {
@@ -41,9 +70,36 @@ export interface Listing<Row, Db> {
   readonly none: string;
   readonly columns: readonly ListingColumn<Row>[];
   readonly filters: readonly ListingFilter[];
-  /** The number by which pages continue. */
-  readonly numberOf: (row: Row) => bigint;
-  readonly read: (db: Db, filters: FilterValues, page: ListingPage) => Promise<Row[]>;
+  readonly read: (db: Db, filters: FilterValues, page: ListingPage) => Promise<readonly Row[]>;
+  /** Where the next page starts. @param last row of a page @param end rows up to and with it, from the first page on */
+  readonly next: (last: Row, end: bigint) => bigint;
+}
+
+/** Yields all rows that match, in pages. @param size rows of a page */
+export async function* pagesOf<Row, Db>(
+  { read, next }: Listing<Row, Db>,
+  db: Db,
+  filters: FilterValues,
+  { size, limit = Infinity }: { readonly size: number; readonly limit?: number },
+): AsyncGenerator<readonly Row[], void, undefined> {
+  let from: bigint | null = null;
+  for (let end = 0; end < limit;) {
+    const wanted = Math.min(size, limit - end);
+    const rows: readonly Row[] = await read(db, filters, { from, limit: wanted });
+    if (rows.length > 0) yield rows;
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < wanted) return;
+    end += rows.length;
+    from = next(last, BigInt(end));
+  }
+}
+
+/** The columns of tables, or of files. */
+export function columnsFor<Row, Db>(
+  { columns }: Pick<Listing<Row, Db>, 'columns'>,
+  face: 'tables' | 'files',
+): readonly ListingColumn<Row>[] {
+  return columns.filter(({ only = face }) => only === face);
 }
 
 /** A colour that says how good or bad something is. */

@@ -30,7 +30,7 @@ describe('audits', () => {
     const { env, id } = await unfinished();
     const audits = [{ audit_id: Number(id), seller_id: 'main', state: 'running', pending: 30 }];
     expect(JSON.parse(await printed(['audits', 'list', '--json'], env))).toMatchObject(audits);
-    expect(await printed(['audits', 'list'], env)).toMatch(/ unfinished, 0 % /);
+    expect(await printed(['audits', 'list'], env)).toMatch(/ running /);
     expect(JSON.parse(await printed(['audits', 'show', id, '--json'], env))).toMatchObject({
       audit: { lines: 31, rejected: 1, codes: 30, pending: 30 },
       unproven: [],
@@ -41,7 +41,7 @@ describe('audits', () => {
       `error: there is no audit ${id} of this seller\n  → \``,
     );
     expect(await printed(['audits', 'list', '--seller', 'other'], env)).toBe(
-      'There is no audit yet of this seller.\n',
+      'No audits match the filter.\n',
     );
   });
 

@@ -3,7 +3,6 @@ import {
   answerJson,
   answerLines,
   auditDetails,
-  auditsTable,
   costText,
   exitCodeOfAudit,
   summaryLines,
@@ -293,15 +292,6 @@ it('the exit code is 0 only if every code has a verdict', () => {
 });
 
 describe('audits for people', () => {
-  it('are a table with shares rounded down', () => {
-    const almost = { ...running, pending: 1 };
-    const text = auditsTable([finished, almost], look);
-    expect(text.split('\n')[1]).toMatch(
-      /^ +12 +main +customers\.csv +finished +\S+ \S+ +10001 +9121/,
-    );
-    expect(text.split('\n')[2]).toMatch(/unfinished, 99 %/);
-  });
-
   it('are shown one by one with all details', () => {
     const text = auditDetails(
       { ...running, problem: 'the marketplace refused the API key' },

@@ -6,7 +6,7 @@ import { readSheet } from 'read-excel-file/node';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { maskCode } from '../../src/domain/secret.js';
 import { resultsOf } from '../codes/store-support.js';
-import { folder, run } from '../cli/support.js';
+import { folder, printed, run } from '../cli/support.js';
 import { enter, listOf, progress, truthOf } from '../codes/support.js';
 import { inline, workbookFiles, workbookOf, zipOf } from '../codes/lists/zip.js';
 import { KEY } from '../support/mirror.js';
@@ -401,7 +401,7 @@ describe('an uploaded list', () => {
 
 describe('the pages of audits', () => {
   it('filter audits by state and seller, and say what fills an empty list', async () => {
-    expect(await operator().page('/audits')).toContain('No audit yet. Press New audit');
+    expect(await operator().page('/audits')).toContain('There is no audit yet.');
     const codes = listOf(shop(), 3);
     const auditId = await enter(mirror(), shop().marketplace.host, codes);
     const other = await enter(mirror(), shop().marketplace.host, codes, { sellerId: 'other' });
@@ -412,9 +412,23 @@ describe('the pages of audits', () => {
     const others = await operator().page('/audits?seller=other');
     expect(others).toContain(`href="/audits/${other}"`);
     expect(others).not.toContain(`href="/audits/${auditId}"`);
-    expect(await operator().page(`/audits?before=${auditId}`)).toContain(
-      'No audit matches the filter.',
+    expect(await operator().page(`/audits?from=${auditId}`)).toContain(
+      'No audits match the filter.',
     );
+  });
+
+  it('are downloaded with the columns of `audits list`; viewers see the names of lists masked, as they may hold codes', async () => {
+    const codes = listOf(shop(), 3);
+    const auditId = await enter(mirror(), shop().marketplace.host, codes);
+    const file = async (visitor: Visitor): Promise<string> =>
+      (await visitor.get('/audits.csv')).text();
+    const whole = await file(operator());
+    expect(whole).toBe(await printed(['audits', 'list', '--format', 'csv'], env()));
+    const [source = ''] = new RegExp(`^${auditId},main,([^,]+)`, 'm').exec(whole)?.slice(1) ?? [];
+    expect(source).not.toBe('');
+    const masked = await file(await dashboard().login('viewer'));
+    expect(masked).not.toContain(source);
+    expect(masked).toContain(maskCode(source));
   });
 
   it('cancel an audit and resume it', async () => {

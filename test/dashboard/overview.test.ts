@@ -75,7 +75,7 @@ describe('the overview', () => {
     const visitor = await dashboard().login();
     const first = await visitor.page('/');
     expect(first.length).toBeLessThan(100_000);
-    expect(first).toContain('>More</a>');
+    expect(first).toContain('>Next</a>');
     expect(await visitor.page('/?from=980')).toContain('href="/sellers/shop-1000"');
     expect(await visitor.page('/?seller=SHOP-0777')).toContain('href="/sellers/shop-0777"');
   });

@@ -2,19 +2,18 @@ import type { AuditCost } from '../../codes/cost.js';
 import { moment } from '../../domain/moment.js';
 import type { AuditProgress, AuditState, UnprovenCount } from '../../codes/types.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { pairs, sections, sellerColumn, table, type TableCell } from '../output/table.js';
+import { pairs, sections, type TableCell } from '../output/table.js';
 import {
   age,
   count,
   duration,
   type Look,
-  momentCell,
   paint,
   plural,
   safeLine,
   type Style,
 } from '../output/text.js';
-import { withRunnableCommands, ownCommand } from '../own-command.js';
+import { ownCommand } from '../own-command.js';
 import { isForItem, type FailOptions } from './conditions.js';
 import { describeVerdict } from '../../codes/evidence.js';
 import { unprovenRemedy, whyUnproven } from '../../codes/reasons.js';
@@ -31,42 +30,8 @@ const STYLES: Readonly<Record<AuditState, Style | null>> = {
   failed: 'red',
 };
 
-export function auditsTable(
-  audits: readonly AuditProgress[],
-  look: Look,
-  vertical?: boolean,
-): string {
-  return table(
-    audits,
-    [
-      { header: 'audit', value: (audit) => audit.auditId },
-      ...sellerColumn(audits, look),
-      { header: 'source', value: (audit) => audit.source },
-      { header: 'state', value: stateAndShare, style: (audit) => STYLES[audit.state] },
-      { header: 'started', value: ({ createdAt }) => momentCell(createdAt, new Date(), look) },
-      { header: 'codes', value: (audit) => audit.codes },
-      { header: 'valid', value: (audit) => audit.valid },
-      { header: 'invalid', value: (audit) => audit.invalid },
-      { header: 'unproven', value: (audit) => audit.unproven },
-      {
-        header: 'problem',
-        value: (audit) => withRunnableCommands(audit.problem ?? ''),
-        isNote: true,
-      },
-    ],
-    look,
-    { vertical, isWhole: vertical === true },
-  );
-}
-
 function stateOf({ state, pending }: AuditProgress): string {
   return state === 'running' && pending > 0 ? 'unfinished' : state;
-}
-
-function stateAndShare(audit: AuditProgress): string {
-  const { codes, pending } = audit;
-  const share = pending === 0 ? '' : `, ${Math.floor((100 * (codes - pending)) / codes)} %`;
-  return `${stateOf(audit)}${share}`;
 }
 
 interface AuditDetails {

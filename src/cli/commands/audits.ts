@@ -6,7 +6,6 @@ import { describeReading } from '../../codes/audit-result.js';
 import type { AuditProgress } from '../../codes/types.js';
 import {
   auditDetails,
-  auditsTable,
   CHECK_AGAIN,
   costText,
   summaryNotes,
@@ -30,22 +29,16 @@ import {
   type ResultDestination,
   writeResult,
 } from '../codes/result-file.js';
-import { printNote, printList, printResult, stdoutLook } from '../console.js';
+import { printNote, printResult, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
-import {
-  assertSeller,
-  describeCommand,
-  sellerSuffix,
-  sellerFilter,
-  positiveInteger,
-  type CommonOptions,
-  type TableOptions,
-} from '../options.js';
+import { describeCommand, type CommonOptions } from '../options.js';
+import { describeListing, printListing, type ListingOptions } from '../listing.js';
 import { checkDestination, formatOfFile, destinationOf, STDOUT } from '../out-file.js';
 import { count, safeLine } from '../output/text.js';
-import { listAudits, readAuditList, resumeAudit, cancelAudit } from '../../codes/audits-store.js';
+import { AUDITS } from '../../codes/audits-listing.js';
+import { readAuditList, resumeAudit, cancelAudit } from '../../codes/audits-store.js';
 import { countUnproven } from '../../codes/results-store.js';
 import { ownCommand } from '../own-command.js';
 
@@ -57,16 +50,12 @@ export function add(program: Command): void {
   });
   const withNumber = (name: string): Command =>
     audits.command(name).argument('<audit>', 'the audit’s number', parseAuditId);
-  describeCommand(
-    audits
-      .command('list', { isDefault: true })
-      .option('--limit <n>', 'how many to list', positiveInteger, 20),
-    {
-      summary: 'list the newest audits, with their figures',
-      examples: ['seller-mirror audits list --limit 5'],
-      options: ['json', 'seller', 'vertical', 'pager'],
-    },
-  ).action(appAction('store', list));
+  describeListing(audits.command('list', { isDefault: true }), AUDITS, {
+    summary: 'list the newest audits, with their figures',
+    examples: ['seller-mirror audits list --limit 5'],
+  }).action(
+    appAction('store', (app, options: ListingOptions) => printListing(app, AUDITS, options)),
+  );
   describeCommand(withNumber('show'), {
     summary: 'show one audit',
     about:
@@ -102,18 +91,6 @@ export function add(program: Command): void {
     ],
     options: [format.choices(RESULT_FORMATS), 'decimalComma', 'json', 'seller'],
   }).action(appAction('store', exportAudit));
-}
-
-interface ListOptions extends CommonOptions, TableOptions {
-  readonly limit: number;
-}
-
-async function list(app: App, options: ListOptions): Promise<void> {
-  const { limit, seller, vertical } = options;
-  await assertSeller(app, seller);
-  const audits = await listAudits(app.db, { limit, ...sellerFilter(seller) });
-  const none = `There is no audit yet${sellerSuffix(seller)}.\n`;
-  await printList(options, audits, none, (look) => auditsTable(audits, look, vertical));
 }
 
 async function show(app: App, auditId: bigint, options: CommonOptions): Promise<void> {

@@ -134,15 +134,6 @@ export function sections(parts: Readonly<Record<string, readonly string[]>>, loo
     .join('');
 }
 
-/** Returns the column of sellers, or none on a terminal if all rows have the same seller. */
-export function sellerColumn<Row extends { readonly sellerId: string }>(
-  rows: readonly Row[],
-  look: Look,
-): TableColumn<Row>[] {
-  const hasOneSeller = look.columns !== null && new Set(rows.map((row) => row.sellerId)).size === 1;
-  return hasOneSeller ? [] : [{ header: 'seller', value: (row) => row.sellerId }];
-}
-
 interface ShownColumn<Row> {
   readonly style: TableColumn<Row>['style'];
   readonly cells: readonly string[];

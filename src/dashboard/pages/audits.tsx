@@ -19,73 +19,36 @@ import {
   ActionButton,
   Ago,
   Bar,
-  Choice,
   type Fact,
   Facts,
   Figures,
-  Filter,
   HowListWasRead,
   Moment,
-  Pages,
   Section,
-  SellerField,
   SellerLink,
   Sentence,
-  splitPage,
   State,
-  Table,
   TableSection,
   Untrusted,
 } from '../parts.js';
 import { readRunning } from '../../catalogue/overview-store.js';
+import { AUDITS } from '../../codes/audits-listing.js';
 import { readAuditList, cancelAudit, resumeAudit, getAudit } from '../../codes/audits-store.js';
 import { countUnproven } from '../../codes/results-store.js';
-import { oneOf, parseId, parseNumber } from '../query.js';
-
-const PAGE_SIZE = 50;
-const STATES = ['running', 'finished', 'cancelled', 'failed'] as const;
+import { addListing } from '../listing.js';
+import { parseId } from '../query.js';
 
 /** `/audits`, `/audits/ID`. */
 export function addAudits(app: Dashboard, parts: DashboardParts): void {
-  const { db, mirror, queues, live } = parts;
+  const { db, queues, live } = parts;
 
-  app.get('/audits', async (c) => {
-    const state = oneOf(STATES, c.req.query('state'));
-    const seller = c.req.query('seller') || undefined;
-    const before = parseNumber(c.req.query('before'));
-    const audits = await mirror.audit.findMany({
-      where: {
-        ...(state === undefined ? {} : { state }),
-        ...(seller === undefined ? {} : { sellerId: seller }),
-        ...(before === null ? {} : { auditId: { lt: before } }),
-      },
-      orderBy: { auditId: 'desc' },
-      take: PAGE_SIZE + 1,
-    });
-    const { shown, last } = splitPage(audits, PAGE_SIZE);
-    return page(
-      c,
-      {
-        title: 'Audits',
-        lead: 'Lists of purchase codes and their checks.',
-        actions: isOperator(c) ? (
-          <a class="button main" href="/audits/new">
-            New audit
-          </a>
-        ) : undefined,
-      },
-      <>
-        <Filter>
-          <Choice name="state" label="State" of={STATES} chosen={state} />
-          <SellerField value={seller} />
-        </Filter>
-        <AuditTable
-          audits={shown.map((audit) => ({ ...audit, source: listName(c, audit.source) }))}
-          isFiltered={state !== undefined || seller !== undefined || before !== null}
-        />
-        <Pages url={c.req.url} by="before" next={last?.auditId ?? null} />
-      </>,
-    );
+  addListing(app, parts, AUDITS, {
+    actions: (c) =>
+      isOperator(c) ? (
+        <a class="button main" href="/audits/new">
+          New audit
+        </a>
+      ) : null,
   });
 
   app.get('/audits/:id', async (c) => {
@@ -283,55 +246,6 @@ const NoVerdict: FC<{ reasons: readonly UnprovenCount[] }> = ({ reasons }) => (
       { name: 'Codes', count: ({ codes }) => codes },
       { name: 'Why', cell: ({ reason }) => <Untrusted text={whyUnproven(reason)} /> },
       { name: 'What to do', cell: ({ reason }) => <Sentence text={unprovenRemedy(reason)} /> },
-    ]}
-  />
-);
-
-type AuditRow = Pick<
-  AuditProgress,
-  | 'auditId'
-  | 'sellerId'
-  | 'source'
-  | 'state'
-  | 'createdAt'
-  | 'codes'
-  | 'valid'
-  | 'invalid'
-  | 'unproven'
-  | 'pending'
->;
-
-const AuditTable: FC<{ audits: readonly AuditRow[]; isFiltered: boolean }> = ({
-  audits,
-  isFiltered,
-}) => (
-  <Table
-    caption="Audits"
-    flows
-    rows={audits}
-    empty={
-      isFiltered ? (
-        'No audit matches the filter.'
-      ) : (
-        <>
-          No audit yet. Press New audit or run <code>npx seller-mirror codes check LIST</code>.
-        </>
-      )
-    }
-    columns={[
-      {
-        name: 'Audit',
-        cell: ({ auditId }) => <a href={`/audits/${auditId}`}>{String(auditId)}</a>,
-      },
-      { name: 'List', cell: ({ source }) => <Untrusted text={source} /> },
-      { name: 'Seller', cell: ({ sellerId }) => <SellerLink name={sellerId} /> },
-      { name: 'State', cell: ({ state }) => <State of={state} /> },
-      { name: 'Started', cell: ({ createdAt }) => <Ago at={createdAt} /> },
-      { name: 'Codes', count: ({ codes }) => codes },
-      { name: 'Valid', count: ({ valid }) => valid },
-      { name: 'Invalid', count: ({ invalid }) => invalid },
-      { name: 'Unproven', count: ({ unproven }) => unproven },
-      { name: 'Waiting', count: ({ pending }) => pending },
     ]}
   />
 );

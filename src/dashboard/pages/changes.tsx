@@ -45,7 +45,7 @@ export function addChanges(app: Dashboard, { db }: DashboardParts): void {
       await readChanges(db, { ...filter, limit: PAGE_SIZE + 1, newest: true })
     ).toReversed();
     const { shown, last } = splitPage(changes, PAGE_SIZE);
-    const query = without(new URL(c.req.url).searchParams, 'before');
+    const query = without(new URL(c.req.url).searchParams, 'from');
     return page(
       c,
       {
@@ -89,7 +89,7 @@ export function addChanges(app: Dashboard, { db }: DashboardParts): void {
             sync records none.
           </p>
         ) : null}
-        <Pages url={c.req.url} by="before" next={last?.seq ?? null} />
+        <Pages url={c.req.url} next={last?.seq ?? null} />
       </>,
     );
   });
@@ -119,7 +119,7 @@ export function addChanges(app: Dashboard, { db }: DashboardParts): void {
 function filterOf(c: DashboardContext): ChangeFilter {
   const query = c.req.query();
   const itemId = parseNumber(query['item']);
-  const before = parseNumber(query['before']);
+  const before = parseNumber(query['from']);
   const runId = parseNumber(query['run']);
   const from = parseDay(query['since'] ?? '');
   if (itemId === null && query['item']) {

@@ -128,12 +128,7 @@ export function addItems(app: Dashboard, { db, mirror }: DashboardParts): void {
             },
           ]}
         />
-        <Pages
-          url={c.req.url}
-          by="from"
-          next={last === undefined ? null : from + PAGE_SIZE}
-          labels={['First', 'Next']}
-        />
+        <Pages url={c.req.url} next={last === undefined ? null : from + PAGE_SIZE} />
       </>,
     );
   });

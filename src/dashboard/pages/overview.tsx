@@ -161,12 +161,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
               )
             }
           />
-          <Pages
-            url={c.req.url}
-            by="from"
-            next={from + PAGE_SIZE < found.length ? from + PAGE_SIZE : null}
-            labels={['First', 'More']}
-          />
+          <Pages url={c.req.url} next={from + PAGE_SIZE < found.length ? from + PAGE_SIZE : null} />
         </Section>
         <PriceMoves moves={moves} />
       </>,

@@ -1,0 +1,40 @@
+import type { Listing } from '../listing/listing.js';
+import type { Db } from '../db/db.js';
+import { listAudits } from './audits-store.js';
+import type { AuditProgress } from './types.js';
+
+/** Audits of all sellers, as `audits` lists them and the page shows them. */
+export const AUDITS: Listing<AuditProgress, Db> = {
+  name: 'audits',
+  about: 'Lists of purchase codes and their checks.',
+  none: 'There is no audit yet. `seller-mirror codes check LIST` makes one.',
+  columns: [
+    { name: 'audit', type: 'id', value: ({ auditId }) => auditId },
+    { name: 'seller', type: 'seller', value: ({ sellerId }) => sellerId },
+    { name: 'list', type: 'secret', value: ({ source }) => source },
+    { name: 'state', type: 'state', value: ({ state }) => state },
+    { name: 'started', type: 'moment', value: ({ createdAt }) => createdAt },
+    { name: 'codes', type: 'count', value: ({ codes }) => codes },
+    { name: 'valid', type: 'count', value: ({ valid }) => valid },
+    { name: 'invalid', type: 'count', value: ({ invalid }) => invalid },
+    { name: 'unproven', type: 'count', value: ({ unproven }) => unproven },
+    { name: 'waiting', type: 'count', value: ({ pending }) => pending },
+    { name: 'problem', type: 'sentence', value: ({ problem }) => problem },
+  ],
+  filters: [
+    {
+      name: 'state',
+      about: 'audits in this state',
+      type: 'choice',
+      choices: ['running', 'finished', 'cancelled', 'failed'],
+    },
+  ],
+  next: ({ auditId }) => auditId,
+  read: (db, { seller, state }, { from, limit }) =>
+    listAudits(db, {
+      ...(seller === undefined ? {} : { sellerIds: [seller] }),
+      ...(state === undefined ? {} : { state }),
+      ...(from === null ? {} : { before: from }),
+      limit,
+    }),
+};

@@ -56,6 +56,23 @@ export function describeChange(change: FieldChange, width: number): ChangeText {
   return values(label, texts.old, texts.new);
 }
 
+/** A change as one line: `removed`, `+new −old` for a list, or `10.00 → 8.00 USD (-20.0 %)`. */
+export function changeText(change: FieldChange, width: number): string {
+  const text = describeChange(change, width);
+  if (text.kind === 'state') return text.word;
+  const shown =
+    text.kind === 'values'
+      ? `${text.old} → ${text.new}`
+      : [...text.added.map((one) => `+${one}`), ...text.removed.map((one) => `−${one}`)].join(' ');
+  const looksSame = text.kind === 'values' && visible(text.old) === visible(text.new);
+  const note = text.note ?? (looksSame ? 'differs in invisible characters' : null);
+  return note === null ? shown : `${shown} (${note})`.trimStart();
+}
+
+function visible(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, '').replaceAll(/\s+/g, ' ');
+}
+
 function values(
   label: string,
   old: string | null,

@@ -90,9 +90,13 @@ export async function printListing<Row extends object>(
 ): Promise<void> {
   await assertSeller({ db, config }, options.seller);
   const filters = filtersIn(listing, options);
-  const { limit = Infinity } = options;
-  const pages = pagesOf(listing, db, filters, { size: PAGE_ROWS, limit });
   const format = formatOf(options);
+  const { limit = Infinity } = options;
+  const pages = pagesOf(listing, db, filters, {
+    face: format === 'table' ? 'tables' : 'files',
+    size: PAGE_ROWS,
+    limit,
+  });
   const dialect = csvDialect(options, format);
   if (format === 'csv') return printCsv(listing, pages, dialect);
   if (format === 'ndjson') {
@@ -148,12 +152,13 @@ async function* tables<Row>(
 export function listingTable<Row>(
   listing: Pick<Listing<Row, Db>, 'columns'>,
   rows: readonly Row[],
-  { vertical }: TableOptions = {},
+  { vertical, hasHeader }: TableOptions & { readonly hasHeader?: boolean } = {},
 ): string {
   const look = stdoutLook();
   const columns = columnsFor(listing, 'tables').filter((column) => !isSame(column, rows, look));
   return table(rows, columns.map(tableColumn(look)), look, {
     vertical,
+    hasHeader,
     isWhole: vertical === true,
   });
 }
@@ -183,7 +188,7 @@ export function styleOf(state: string): Style | null {
 function tableColumn(look: Look) {
   return <Row>({ name, type, value }: ListingColumn<Row>): TableColumn<Row> => ({
     header: name,
-    isNote: type === 'sentence',
+    isNote: type === 'sentence' || type === 'long text',
     ...(type === 'milliseconds' ? { align: 'right' } : {}),
     ...(type === 'state' ? { style: (row: Row) => styleOf(String(value(row))) } : {}),
     value: (row) => {

@@ -6,7 +6,8 @@ import { addEvents } from './events.js';
 import { expiredForm, message } from './layout.js';
 import { addLogin } from './login.js';
 import { addAudits } from './pages/audits.js';
-import { addChanges } from './pages/changes.js';
+import { CHANGES } from '../catalogue/changes-listing.js';
+import { addListing } from './listing.js';
 import { addCodes } from './pages/codes.js';
 import { addItems } from './pages/items.js';
 import { addNewAudit } from './pages/new-audit.js';
@@ -87,7 +88,7 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
   });
   addOverview(app, parts);
   addRuns(app, parts);
-  addChanges(app, parts);
+  addListing(app, parts, CHANGES);
   addItems(app, parts);
   addSellers(app, parts);
   addSystem(app, parts);

@@ -91,9 +91,3 @@ const STACKED_MARKS = /(\p{M}{6})\p{M}+/gu;
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, '\ufffd').replace(STACKED_MARKS, '$1');
 }
-
-/** A field's value as text; lists and objects as JSON. */
-export function valueText(value: unknown): string | null {
-  if (value === null || value === undefined) return null;
-  return typeof value === 'string' ? value : JSON.stringify(value);
-}

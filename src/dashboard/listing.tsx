@@ -18,7 +18,7 @@ import {
   isViewer,
   Problem,
 } from './context.js';
-import { csvDialectOf, Downloads, formatOf, sendFile } from './downloads.js';
+import { checkRoom, csvDialectOf, Downloads, formatOf, sendFile } from './downloads.js';
 import { capital, count, duration } from './format.js';
 import { page } from './layout.js';
 import {
@@ -61,7 +61,7 @@ export function addListing<Row>(
     const listing = shownTo(c, original);
     const chosen = filtersOf(c, listing);
     const from = parseNumber(c.req.query('from'));
-    const rows = await listing.read(db, chosen, { from, limit: PAGE_SIZE + 1 });
+    const rows = await listing.read(db, chosen, { from, limit: PAGE_SIZE + 1, face: 'tables' });
     const { shown, last } = splitPage(rows, PAGE_SIZE);
     const query = new URLSearchParams(without(new URL(c.req.url).searchParams, 'from'));
     return page(
@@ -101,15 +101,17 @@ export function addListing<Row>(
     );
   });
 
-  app.get(`/:file{${name}\\.[a-z]+}`, (c) => {
+  app.get(`/:file{${name}\\.[a-z]+}`, async (c) => {
     const format = formatOf(c.req.param('file')?.split('.')[1]);
     if (format === undefined) {
       throw new Problem('File not found', `Download it from the page ${capital(name)}.`, 404);
     }
     const listing = shownTo(c, original);
     const chosen = filtersOf(c, listing);
+    if (listing.count !== undefined)
+      await checkRoom(format, () => listing.count?.(db, chosen) ?? 0);
     return sendFile(c, name, format, async (write) => {
-      const rows = pagesOf(listing, db, chosen, { size: BATCH_SIZE });
+      const rows = pagesOf(listing, db, chosen, { face: 'files', size: BATCH_SIZE });
       for await (const chunk of listingChunks(listing, rows, format, csvDialectOf(c))) {
         await write(chunk);
       }
@@ -251,6 +253,7 @@ const Cell: FC<{ of: Value; type: ListingColumn<unknown>['type'] }> = ({ of, typ
     case 'moment':
       return String(of);
     case 'text':
+    case 'long text':
     case 'secret':
     case 'sentence':
       return <Untrusted text={String(of)} />;

@@ -68,8 +68,6 @@ interface TableProps<Row> {
   empty?: Child;
   /** Shows each row as a paragraph on phones, for tables too wide for them. */
   flows?: boolean;
-  /** Gives columns the same width in each of several tables below each other. */
-  isFixed?: boolean;
 }
 
 /** A table. Without rows: `empty`, or nothing. @param caption for screen readers */
@@ -79,7 +77,6 @@ export function Table<Row>({
   rows,
   empty,
   flows = false,
-  isFixed = false,
 }: TableProps<Row> & { caption: string }) {
   if (rows.length === 0) return empty === undefined ? null : <Empty>{empty}</Empty>;
   const cells = columns.map((column) => {
@@ -93,12 +90,7 @@ export function Table<Row>({
     };
   });
   return (
-    <div
-      class={`table${flows ? ' flows' : ''}${isFixed ? ' fixed' : ''}`}
-      tabindex={0}
-      role="group"
-      aria-label={caption}
-    >
+    <div class={`table${flows ? ' flows' : ''}`} tabindex={0} role="group" aria-label={caption}>
       <table>
         <caption class="unseen">{caption}</caption>
         <thead>

@@ -12,6 +12,8 @@ export type ValueType =
   | 'milliseconds'
   /** Text from the marketplace or an upload: may be hostile. */
   | 'text'
+  /** The same, of any length: at the terminal, below the row. */
+  | 'long text'
   /** Text that may contain a purchase code: masked for viewers. */
   | 'secret'
   /** Our own sentence, of any length. Commands stand in backticks. */
@@ -50,6 +52,8 @@ export interface ListingPage {
   /** What `next` returned for the page before; null: the first page. */
   readonly from: bigint | null;
   readonly limit: number;
+  /** A row of a table may stand for many; files have each. */
+  readonly face: 'tables' | 'files';
 }
 
 /** What filters a listing: by seller, and by the listing's own filters. */
@@ -71,6 +75,8 @@ export interface Listing<Row, Db> {
   readonly columns: readonly ListingColumn<Row>[];
   readonly filters: readonly ListingFilter[];
   readonly read: (db: Db, filters: FilterValues, page: ListingPage) => Promise<readonly Row[]>;
+  /** How many rows a file has. Absent: never more than an Excel sheet has room for. */
+  readonly count?: (db: Db, filters: FilterValues) => Promise<number>;
   /** Where the next page starts. @param last row of a page @param end rows up to and with it, from the first page on */
   readonly next: (last: Row, end: bigint) => bigint;
 }
@@ -80,12 +86,19 @@ export async function* pagesOf<Row, Db>(
   { read, next }: Listing<Row, Db>,
   db: Db,
   filters: FilterValues,
-  { size, limit = Infinity }: { readonly size: number; readonly limit?: number },
+  {
+    face,
+    size,
+    limit = Infinity,
+  }: Omit<ListingPage, 'from' | 'limit'> & {
+    readonly size: number;
+    readonly limit?: number;
+  },
 ): AsyncGenerator<readonly Row[], void, undefined> {
   let from: bigint | null = null;
   for (let end = 0; end < limit;) {
     const wanted = Math.min(size, limit - end);
-    const rows: readonly Row[] = await read(db, filters, { from, limit: wanted });
+    const rows: readonly Row[] = await read(db, filters, { from, limit: wanted, face });
     if (rows.length > 0) yield rows;
     const last = rows.at(-1);
     if (last === undefined || rows.length < wanted) return;

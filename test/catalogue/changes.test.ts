@@ -1,15 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ChangeLines } from '../../src/cli/change-lines.js';
 import {
+  changeText,
   describeChange,
-  fieldLabel,
   fileName,
   listDiff,
   percentChange,
   shortenDiff,
 } from '../../src/catalogue/change-text.js';
-import { groupChanges, wideChanges } from '../../src/catalogue/changes.js';
+import { wideChanges } from '../../src/catalogue/changes.js';
 import { ITEM_FIELDS, type FieldType, type FieldTypes } from '../../src/domain/item.js';
 import { readMoment } from '../../src/domain/moment.js';
 
@@ -35,13 +34,8 @@ describe('the fields of an item', () => {
           if (text.kind === 'values') expect(text.old).not.toBe(text.new);
           else if (text.kind === 'list') expect([...text.added, ...text.removed]).not.toEqual([]);
           else expect.unreachable();
-          const place = { seq: 1n, sellerId: 'main', itemId: 1n, itemName: 'A', runId: 1n };
-          const changes = [{ ...change, ...place, changedAt: new Date(0) }];
-          const lines = new ChangeLines({ columns: null, colour: false });
-          const [, , line = ''] = lines.format({ changes, folds: [] }).split('\n');
-          expect(line).toContain(fieldLabel(field));
-          const [before, after] = line.replace(fieldLabel(field), '').split(' → ');
-          expect(before?.trim()).not.toBe(after?.trim());
+          const [before, after] = changeText(change, 40).split(' → ');
+          expect(before).not.toBe(after);
         }
       }
     },
@@ -265,32 +259,25 @@ describe('describeChange', () => {
   });
 });
 
-describe('groupChanges', () => {
-  const placed = fc.record({
-    sellerId: fc.constantFrom('a', 'b'),
-    runId: fc.bigInt({ min: 1n, max: 3n }),
-    changedAt: fc.constant(new Date(0)),
-    itemId: fc.bigInt({ min: 1n, max: 3n }),
+describe('the line of a change', () => {
+  const change = { class: 'text', field: 'name', currencies: null } as const;
+
+  it('says what came and went in a list, and that texts differ where nobody sees it', () => {
+    const tags = { ...change, field: 'tags', old: ['a', 'b'], new: ['b', 'c'] };
+    expect(changeText(tags, 40)).toBe('+c −a');
+    const hidden = { ...change, old: 'Shop', new: 'Sh\u200Bop' };
+    expect(changeText(hidden, 40)).toContain('(differs in invisible characters)');
   });
 
-  it('keeps every change once, with items sorted by id and runs in the given order', () => {
+  it('shows the difference in long texts, and stays short', () => {
+    const visible = fc.constantFrom('日', '本', 'あ', '🎨', 'a', 'é', '<p>', ' layout ');
+    const text = fc.array(visible, { maxLength: 120 }).map((parts) => parts.join('').trim());
     fc.assert(
-      fc.property(fc.array(placed, { maxLength: 30 }), (changes) => {
-        const groups = groupChanges(changes);
-        const grouped = groups.flatMap(({ items }) => items.flatMap((item) => item.changes));
-        expect(new Set(grouped)).toEqual(new Set(changes));
-        expect(grouped).toHaveLength(changes.length);
-        for (const { items, runId, sellerId } of groups) {
-          const ids = items.map(({ itemId }) => Number(itemId));
-          expect(ids).toEqual([...new Set(ids)].toSorted((x, y) => x - y));
-          for (const { itemId, changes: ofItem } of items) {
-            const places = ofItem.map((one) => changes.indexOf(one));
-            expect(places).toEqual(places.toSorted((x, y) => x - y));
-            expect(ofItem.every((one) => one.itemId === itemId)).toBe(true);
-            expect(ofItem.every((one) => one.runId === runId)).toBe(true);
-            expect(ofItem.every((one) => one.sellerId === sellerId)).toBe(true);
-          }
-        }
+      fc.property(text, visible, visible, text, (start, a, b, end) => {
+        fc.pre(a.trim() !== b.trim());
+        const line = changeText({ ...change, old: start + a + end, new: start + b + end }, 72);
+        expect(line).not.toContain('invisible');
+        expect(line.length).toBeLessThanOrEqual(2 * 72 + 3);
       }),
     );
   });

@@ -102,7 +102,7 @@ describe('history', () => {
 
 describe('a wide change', () => {
   const marks = async (): Promise<unknown[]> =>
-    (await RUNS.read(mirror().db, {}, { from: null, limit: 10 }))
+    (await RUNS.read(mirror().db, {}, { face: 'tables', from: null, limit: 10 }))
       .map((run) => run.wideFields)
       .reverse();
 

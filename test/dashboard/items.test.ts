@@ -53,7 +53,25 @@ describe('changes', () => {
          FROM mirror.runs`,
     );
     const text = await (await dashboard().login()).page('/changes');
-    expect(text.replaceAll(/<[^>]+>/g, '')).toContain('red, blue → green, grey');
+    expect(text.replaceAll(/<[^>]+>/g, '')).toContain('+green +grey −red −blue');
+  });
+
+  it('that most items of a run share are one line with a link to each, so that they don’t bury the others', async () => {
+    await mirrorSeller(mirror());
+    await mirror().rows(
+      `INSERT INTO mirror.item_changes (seller_id, item_id, run_id, changed_at, class, field, old_value, new_value)
+       SELECT 'main', n, run_id, started_at, 'release', 'version', '"1.0"', '"2.0"'
+         FROM mirror.runs, generate_series(2001, 2060) n WHERE kind = 'items'`,
+    );
+    const visitor = await dashboard().login();
+    const page = await visitor.page('/changes');
+    expect(page.match(/1\.0 → 2\.0/g)).toHaveLength(1);
+    const [, link = ''] = /href="([^"]*)"><bdi[^>]*>60 of 60 items</.exec(page) ?? [];
+    const each = await visitor.page(link.replaceAll('&amp;', '&'));
+    expect(each.match(/1\.0 → 2\.0/g)).toHaveLength(50);
+    expect(each).toContain('rel="next"');
+    const csv = await (await visitor.get('/changes.csv')).text();
+    expect(csv.match(/,1\.0,2\.0,/g)).toHaveLength(60);
   });
 
   it('have unchanged texts and formatted prices in every download', async () => {
@@ -69,12 +87,17 @@ describe('changes', () => {
     const page = await visitor.page('/changes?class=price');
     expect(page).toContain('/changes.csv?class=price&amp;decimal=comma');
     const comma = await (await visitor.get('/changes.csv?item=1&decimal=comma')).text();
-    expect(comma).toMatch(/;text;name;1\.5;'=1\+1;\r\n/);
-    expect(comma).toMatch(/;price;price_regular;10,00;8,00;-20,00\r\n/);
+    expect(comma).toMatch(/;text;name;1\.5;'=1\+1;;\r\n/);
+    expect(comma).toMatch(/;price;price_regular;10,00;8,00;;-20,00\r\n/);
     const book = await visitor.get('/changes.xlsx?class=text');
     const [, cells] = await readSheet(Buffer.from(await book.arrayBuffer()));
-    expect(cells?.slice(1, 4)).toEqual([new Date('2026-03-01T02:00:00.500Z'), 'main', 1]);
-    expect(cells?.slice(7, 9)).toEqual(['1.5', '=1+1']);
+    expect(cells?.slice(1, 5)).toEqual([
+      'main',
+      expect.any(Number),
+      new Date('2026-03-01T02:00:00.500Z'),
+      1,
+    ]);
+    expect(cells?.slice(8, 10)).toEqual(['1.5', '=1+1']);
     const parquet = await visitor.get('/changes.parquet?class=price');
     expect(await parquetReadObjects({ file: await parquet.arrayBuffer() })).toMatchObject([
       { item_id: 1n, old_value: '10.00', percent: -20 },

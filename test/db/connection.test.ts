@@ -91,7 +91,7 @@ describe('times on a server in another zone', () => {
   it('are right in runs and in the library', async () => {
     const { deps } = await openMarket(mirror(), 3);
     await syncItems(deps, never);
-    const [run] = await RUNS.read(mirror().db, {}, { from: null, limit: 1 });
+    const [run] = await RUNS.read(mirror().db, {}, { face: 'tables', from: null, limit: 1 });
     expect([isNow(run?.startedAt), isNow(run?.finishedAt)]).toEqual([true, true]);
     const reads = await mirror().reader();
     expect(isNow((await reads.reportingSyncRuns.findFirst())?.startedAt)).toBe(true);

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { App } from '../../app.js';
-import { CHANGE_CLASSES, type ChangeClass, type ChangeFold } from '../../catalogue/changes.js';
+import { CHANGE_CLASSES, type ChangeClass } from '../../catalogue/changes.js';
 import type { CsvDialect } from '../../domain/csv.js';
 import { explainDatabaseError } from '../../db/errors.js';
 import {
@@ -13,13 +13,14 @@ import {
   countChanges,
 } from '../../catalogue/item-changes-store.js';
 import {
-  CSV_COLUMNS,
-  ChangeLines,
+  CHANGES,
+  currencyOf,
   FoldFinder,
-  changeCells,
-  changeJson,
-  type FoldedChanges,
-} from '../change-lines.js';
+  percentOf,
+  readShownChanges,
+  type ShownChange,
+} from '../../catalogue/changes-listing.js';
+import { listingTable, printCsv } from '../listing.js';
 import { printNote, print, printJson, stdoutLook, write } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
@@ -33,7 +34,7 @@ import {
   type CommonOptions,
 } from '../options.js';
 import { csvDialect, type CsvOptions } from '../out-file.js';
-import { csv, type CsvCell, ndjsonLine, withColumnNames } from '../output/formats.js';
+import { csv, ndjsonLine, withColumnNames } from '../output/formats.js';
 import { table } from '../output/table.js';
 import { plural, safeLine } from '../output/text.js';
 import { writeAll } from '../output/write.js';
@@ -104,7 +105,7 @@ export function add(program: Command): void {
   ).conflicts(['follow', 'limit', 'all']);
   const format = new Option('--format <format>', 'how to print them (default: table)');
   describeCommand(command, {
-    about: `Lists the changes of items, run by run, oldest first: the newest ${NEWEST}, or those since a moment or since a change’s number. The first list starts the history: its items are not changes. If more than half of a seller’s items, and more than 20, share a change in one run, it is one line, unless --all is given. CSV and JSON always have a change for each item.`,
+    about: `Lists the changes of items, oldest first: the newest ${NEWEST}, or those since a moment or since a change’s number. The first list starts the history: its items are not changes. If more than half of a seller’s items, and more than 20, share a change in one run, it is one line, unless --all is given. CSV and JSON always have a change for each item.`,
     examples: [
       'seller-mirror changes --since 7d --class price',
       'seller-mirror changes --since 7d --summary',
@@ -132,7 +133,6 @@ async function changes(app: App, options: ChangesOptions): Promise<void> {
     dialect: csvDialect(options, format),
     filter: { ...withoutUndefined({ from: since.from, classes, itemId }), ...sellerFilter(seller) },
     folds: isFolded ? new FoldFinder(app.db) : null,
-    lines: new ChangeLines(stdoutLook()),
   };
   if (options.summary === true) await summarize(view);
   else if (options.follow === true) await follow(view);
@@ -148,7 +148,6 @@ interface View {
   readonly filter: Omit<ChangeFilter, 'after'>;
   /** Null: each change is shown. */
   readonly folds: FoldFinder | null;
-  readonly lines: ChangeLines;
 }
 
 /** Refuses a number that no change has yet: the changes up to it would be skipped. */
@@ -161,60 +160,39 @@ async function checkNumber({ db }: App, after: bigint): Promise<void> {
   );
 }
 
-interface Page extends FoldedChanges {
+interface Page {
+  readonly rows: readonly ShownChange[];
   readonly next: bigint;
   readonly more: boolean;
 }
 
-/** Reads a page of changes. A fold counts as one change, so that it does not fill the page. */
-async function readPage({ app: { db }, options, filter, folds: finder }: View): Promise<Page> {
-  const { since, class: classes } = options;
+async function readPage({ app: { db }, options, filter, folds }: View): Promise<Page> {
+  const { since } = options;
   // Read first, so that changes committed meanwhile have later numbers.
   const end = await readLastChangeNumber(db);
   const limit = options.limit ?? (since === undefined ? NEWEST : PAGE);
   const after = since?.after ?? 0n;
   const direction = since === undefined ? { newest: true } : { after };
-  let without: readonly ChangeFold[] = [];
-  let found: readonly ItemChange[] = [];
-  // Folding makes room for more changes, and those may need folding too.
-  for (let isDone = false; !isDone;) {
-    found = await readChanges(db, { ...filter, ...direction, without, limit: limit + 1 });
-    const newFolds = (await finder?.find(found)) ?? [];
-    without = [...without, ...newFolds];
-    isDone = newFolds.length === 0;
-  }
-  const folds = without.filter(
-    (fold) => fold.place > after && classes?.includes(fold.class) !== false,
-  );
-  const numbers = [...found.map(({ seq }) => seq), ...folds.map(({ place }) => place)];
-  numbers.sort((a, b) => (a < b ? -1 : 1));
-  const shown = since === undefined ? numbers.slice(-limit) : numbers.slice(0, limit);
-  const [first = 1n, last = 0n] = [shown[0], shown.at(-1)];
-  const isShown = (number: bigint): boolean => number >= first && number <= last;
-  const more = numbers.length > limit;
+  const found = await readShownChanges(db, { ...filter, ...direction, limit: limit + 1 }, folds);
+  const more = found.length > limit;
+  const rows = since === undefined ? found.slice(-limit) : found.slice(0, limit);
+  const last = rows.at(-1)?.seq ?? 0n;
   const reached = [after, last, end].reduce((most, one) => (one > most ? one : most));
-  return {
-    changes: found.filter(({ seq }) => isShown(seq)),
-    folds: folds.filter(({ place }) => isShown(place)),
-    next: more && since !== undefined ? last : reached,
-    more,
-  };
+  return { rows, next: more && since !== undefined ? last : reached, more };
 }
 
 async function printPage(view: View): Promise<void> {
-  const { options, format, dialect, lines } = view;
-  const page = await readPage(view);
-  const { changes, folds, next, more } = page;
+  const { options, format, dialect } = view;
+  const { rows, next, more } = await readPage(view);
   if (format === 'json') {
-    await printJson({ changes: changes.map(changeJson), next, more });
+    await printJson({ changes: rows.map(changeJson), next, more });
     return;
   }
-  const total = changes.length + folds.length;
-  const cells = (change: ItemChange): CsvCell[] => changeCells(change, dialect);
-  if (format === 'csv') await printCsv(CSV_COLUMNS, changes.map(cells), dialect);
-  else await print(total === 0 ? noChanges(options) : lines.format(page));
+  if (format === 'csv') await printCsv(CHANGES, onePage(rows), dialect);
+  else if (rows.length === 0) await print(noChanges(options));
+  else await write(listingTable(CHANGES, rows));
   if (!more) return;
-  const shown = plural(total, 'change');
+  const shown = plural(rows.length, 'change');
   printNote(
     options.since === undefined
       ? `(the newest ${shown}; --limit or --since shows more)\n`
@@ -222,13 +200,15 @@ async function printPage(view: View): Promise<void> {
   );
 }
 
-async function printCsv(
-  header: readonly string[],
-  rows: readonly (readonly CsvCell[])[],
-  dialect: CsvDialect,
-): Promise<void> {
-  const terminal = stdoutLook().columns !== null;
-  await writeAll(process.stdout, csv(header, rows, { terminal, dialect }));
+async function* onePage<Row>(rows: Row): AsyncGenerator<Row, void, undefined> {
+  yield await Promise.resolve(rows);
+}
+
+/** Formats a change for `--json`. */
+function changeJson(change: ShownChange): object {
+  const { fold: _, currencies: __, old, new: now, ...rest } = change;
+  const money = { currency: currencyOf(change), percent: percentOf(change) };
+  return { ...rest, old_value: old, new_value: now, ...money };
 }
 
 const COUNTED_BY = ['seller_id', 'class', 'field', 'changes', 'items'] as const;
@@ -243,7 +223,11 @@ async function summarize({ app, options, filter, format, dialect }: View): Promi
   if (format === 'json') {
     await printJson({ changes: counts.reduce((sum, { changes }) => sum + changes, 0), counts });
   } else if (format === 'csv') {
-    await printCsv(COUNTED_BY, counts.map(Object.values), dialect);
+    const terminal = stdoutLook().columns !== null;
+    await writeAll(
+      process.stdout,
+      csv(COUNTED_BY, counts.map(Object.values), { terminal, dialect }),
+    );
   } else if (counts.length === 0) {
     await print(noChanges(options));
   } else {
@@ -257,12 +241,12 @@ async function summarize({ app, options, filter, format, dialect }: View): Promi
 
 function noChanges({ since, class: classes, item }: ChangesOptions): string {
   return since === undefined && classes === undefined && item === undefined
-    ? 'No changes yet: the first list starts the history, and later runs find what changed.\n'
+    ? `${CHANGES.none}\n`
     : 'No such changes.\n';
 }
 
 async function follow(view: View): Promise<void> {
-  const { options, format, folds, lines } = view;
+  const { options, format, folds } = view;
   if (format === 'csv') {
     throw usageError(
       '--follow prints a table, or with --json one line per change',
@@ -275,19 +259,25 @@ async function follow(view: View): Promise<void> {
       'leave --limit or --since out',
     );
   }
-  const show = ({ changes, folds: folded }: FoldedChanges): Promise<boolean> =>
-    format === 'json'
-      ? write(changes.map((one) => ndjsonLine(withColumnNames(changeJson(one)))).join(''))
-      : print(lines.format({ changes, folds: folded }));
+  let hasHeader = true;
+  const show = (rows: readonly ShownChange[]): Promise<boolean> => {
+    if (format === 'json') {
+      return write(rows.map((one) => ndjsonLine(withColumnNames(changeJson(one)))).join(''));
+    }
+    const text = rows.length === 0 ? '' : listingTable(CHANGES, rows, { hasHeader });
+    hasHeader &&= rows.length === 0;
+    return write(text);
+  };
   let after = options.since?.after ?? 0n;
   if (options.since === undefined) {
     // Starts with the newest changes, as `tail -f` does.
     const page = await readPage(view);
-    if (!(await show(page))) return;
+    if (!(await show(page.rows))) return;
     after = page.next;
   }
   for await (const changes of followChanges(view, after)) {
-    if (!(await show((await folds?.fold(changes)) ?? { changes, folds: [] }))) return;
+    const rows = await folds?.fold(changes);
+    if (!(await show(rows ?? changes.map((change) => ({ ...change, fold: null }))))) return;
     after = changes.at(-1)?.seq ?? after;
   }
   if (format !== 'json') printNote(`to continue from here: --since ${after} --follow\n`);

@@ -18,8 +18,7 @@ import {
   type SimItem,
 } from '../../simulator/index.js';
 import { queryReadOnly } from '../../db/read-only.js';
-import { ChangeLines } from '../change-lines.js';
-import { print, stdoutLook } from '../console.js';
+import { print, stdoutLook, write } from '../console.js';
 import { readSettings, serviceAction } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import { describeCommand } from '../options.js';
@@ -30,7 +29,8 @@ import { count, paint } from '../output/text.js';
 import { ownCommand, quietCommand } from '../own-command.js';
 import { writeRows } from '../rows.js';
 import { deleteSeller } from '../../catalogue/sellers-store.js';
-import { readChanges } from '../../catalogue/item-changes-store.js';
+import { CHANGES, readShownChanges } from '../../catalogue/changes-listing.js';
+import { listingTable } from '../listing.js';
 import { SyncProgress, exitCodeOfRuns, runLines } from '../run-report.js';
 
 const ITEMS_QUERY =
@@ -131,8 +131,8 @@ async function mirrorTwice(app: App, market: Market, progress: SyncProgress): Pr
   const second = await mirror(app, progress);
 
   await heading('What changed');
-  const changes = await readChanges(app.db, { after: 0n, limit: MAX_CHANGES });
-  await print(new ChangeLines(stdoutLook()).format({ changes, folds: [] }));
+  const changes = await readShownChanges(app.db, { after: 0n, limit: MAX_CHANGES }, null);
+  await write(listingTable(CHANGES, changes));
   await heading('The account');
   await query(ACCOUNT_QUERY);
   await heading('Some items');

@@ -33,6 +33,8 @@ interface TableForm {
   readonly vertical?: boolean | undefined;
   /** Number of the first record. Default 1. */
   readonly first?: number;
+  /** Default true. */
+  readonly hasHeader?: boolean | undefined;
   /** Don't cut long values in records. */
   readonly isWhole?: boolean;
 }
@@ -49,7 +51,7 @@ export function table<Row>(
 ): string {
   return (options.vertical ?? !fits(rows, columns, look))
     ? records(rows, columns, look, options)
-    : aligned(rows, columns, look);
+    : aligned(rows, columns, look, options);
 }
 
 /** True if a table of the rows fits the terminal. Always true for pipes and files. */
@@ -63,12 +65,17 @@ export function fits<Row>(
   return totalWidth(widths) <= look.columns;
 }
 
-function aligned<Row>(rows: readonly Row[], all: readonly TableColumn<Row>[], look: Look): string {
+function aligned<Row>(
+  rows: readonly Row[],
+  all: readonly TableColumn<Row>[],
+  look: Look,
+  { hasHeader = true }: TableForm,
+): string {
   const layout = layoutOf(rows, all, look);
   const notes = look.columns === null ? [] : all.filter(({ isNote }) => isNote === true);
   const depth = layout.reduce((most, { header }) => Math.max(most, header.length), 1);
   const lines: string[] = [];
-  for (let n = 0; n < depth; n++) {
+  for (let n = hasHeader ? 0 : depth; n < depth; n++) {
     // Headers of fewer lines are aligned at the bottom.
     const texts = layout.map(({ header }) => header[n - depth + header.length] ?? '');
     lines.push(lineOf(texts, layout, () => 'bold', look));

@@ -28,8 +28,8 @@ import {
   WebLink,
 } from '../parts.js';
 import { oneOf, parseDay, parseId, parseNumber } from '../query.js';
-import { readChanges } from '../../catalogue/item-changes-store.js';
-import { ChangeTable } from './changes.js';
+import { CHANGES, readShownChanges } from '../../catalogue/changes-listing.js';
+import { ListingTable } from '../listing.js';
 
 const PAGE_SIZE = 50;
 const SORTS = ['id', 'name', 'price', 'changed'] as const;
@@ -140,12 +140,11 @@ export function addItems(app: Dashboard, { db, mirror }: DashboardParts): void {
     const [item, prices, changes, purchases, unlisted, lookup] = await Promise.all([
       mirror.item.findUnique({ where }),
       readPriceHistory(db, sellerId, Number(itemId)),
-      readChanges(db, {
-        itemId: Number(itemId),
-        sellerIds: [sellerId],
-        limit: MAX_ROWS,
-        newest: true,
-      }),
+      readShownChanges(
+        db,
+        { itemId: Number(itemId), sellerIds: [sellerId], limit: MAX_ROWS, newest: true },
+        null,
+      ),
       mirror.reportingPurchases.findMany({
         where: { sellerId, itemId },
         orderBy: { purchasedAt: 'desc' },
@@ -199,7 +198,12 @@ export function addItems(app: Dashboard, { db, mirror }: DashboardParts): void {
           title="History"
           note={changes.length === MAX_ROWS ? `newest ${MAX_ROWS}` : undefined}
         >
-          <ChangeTable changes={changes.toReversed()} hasItem={false} />
+          <ListingTable
+            listing={CHANGES}
+            rows={changes.toReversed()}
+            hide={['seller', 'item', 'name']}
+            empty="Nothing changed."
+          />
         </Section>
         <TableSection
           title="Purchases"

@@ -34,11 +34,10 @@ import {
   Untrusted,
   Sentence,
 } from '../parts.js';
-import { addListing } from '../listing.js';
+import { addListing, ListingTable } from '../listing.js';
 import { parseId } from '../query.js';
-import { readChanges } from '../../catalogue/item-changes-store.js';
+import { CHANGES, FoldFinder, readShownChanges } from '../../catalogue/changes-listing.js';
 import { readHeldItemStates, readHeldRun } from '../../catalogue/decisions-store.js';
-import { ChangeTable } from './changes.js';
 
 /** Items and changes on the page of a run. */
 const MAX_ROWS = 200;
@@ -55,11 +54,8 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
     const found = await getRun(db, parseId(c.req.param('id')));
     if (found === null) throw noRun();
     const { run, quarantine, held } = found;
-    const changes = await readChanges(db, {
-      sellerIds: [run.sellerId],
-      runId: run.runId,
-      limit: MAX_ROWS,
-    });
+    const query = { sellerIds: [run.sellerId], runId: run.runId, limit: MAX_ROWS };
+    const changes = await readShownChanges(db, query, new FoldFinder(db));
     const hasItems = run.kind !== 'account';
     const canRepeat = isOperator(c) && (run.kind === 'items' || run.kind === 'account');
     return page(
@@ -151,9 +147,10 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
             note={changes.length === MAX_ROWS ? `first ${MAX_ROWS}` : undefined}
             actions={<a href={`/changes?run=${run.runId}`}>All changes of this run</a>}
           >
-            <ChangeTable
-              changes={changes}
-              hasTime={false}
+            <ListingTable
+              listing={CHANGES}
+              rows={changes}
+              hide={['at', 'seller']}
               empty={
                 run.added === 0
                   ? 'This run changed nothing.'

@@ -71,7 +71,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
           orderBy: { validFrom: 'desc' },
           take: MAX_BALANCES,
         }),
-        RUNS.read(db, { seller: sellerId }, { from: null, limit: MAX_RUNS }),
+        RUNS.read(db, { seller: sellerId }, { face: 'tables', from: null, limit: MAX_RUNS }),
       ]);
     if (seller === undefined) throw sellerNotFound();
     const path = `/sellers/${encodeURIComponent(sellerId)}`;

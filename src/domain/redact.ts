@@ -3,21 +3,19 @@ import { MASK, type Secret } from './secret.js';
 
 /** Characters. Shorter secrets are not masked: any text contains them by chance. */
 const SHORTEST_SECRET = 4;
-/** Characters in the longest spelling of one character, such as `%F0%9F%98%80` or `&#x000041;`. */
-const LONGEST_SPELLING = 12;
-const HTML_NAMES: Readonly<Record<string, string>> = {
-  '&': 'amp',
-  '<': 'lt',
-  '>': 'gt',
-  '"': 'quot',
-  "'": 'apos',
+const HTML: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#039;',
 };
 /** JSON may escape letters and digits, too. Servers don't, so such a text is decoded before the search. */
 const ESCAPED_LETTER = /\\u00[3-7]/i;
 
 /**
- * Masks secrets in text from elsewhere. It finds each secret as it is, in JSON, percent-encoded and
- * HTML-encoded, in any letter case.
+ * Masks secrets in text from elsewhere. It finds each secret as it is, percent-encoded, HTML-encoded
+ * and in JSON, in any letter case.
  */
 export class Redactor {
   /** Characters in the longest text that is masked. */
@@ -31,9 +29,10 @@ export class Redactor {
       .filter((text) => text.length >= SHORTEST_SECRET)
       // If one secret contains another, all of it is masked.
       .sort((a, b) => b.length - a.length);
-    this.longest = (texts[0]?.length ?? 0) * LONGEST_SPELLING;
-    const patterns = texts.map((text) => Array.from(text, spellingsOf).join(''));
-    this.#pattern = patterns.length === 0 ? null : new RegExp(patterns.join('|'), 'i');
+    const spellings = [...new Set(texts.flatMap(spellingsOf))];
+    this.longest = spellings.reduce((most, { length }) => Math.max(most, length), 0);
+    const pattern = spellings.map(literal).join('|');
+    this.#pattern = pattern === '' ? null : new RegExp(pattern, 'i');
     this.#all = new RegExp(this.#pattern ?? '(?!)', 'gi');
   }
 
@@ -71,27 +70,27 @@ export class Redactor {
   }
 }
 
-/** A pattern of the ways in which texts write a character of a secret. */
-function spellingsOf(character: string): string {
-  if (/[a-z0-9]/i.test(character)) return character;
-  const bytes = Buffer.from(character);
-  const code = character.codePointAt(0) ?? 0;
-  const hex = (number: number, digits: number): string => number.toString(16).padStart(digits, '0');
-  const units = character.split('').map((unit) => `\\u${hex(unit.charCodeAt(0), 4)}`);
-  const entities = [HTML_NAMES[character], `#0*${code}`, `#x0*${hex(code, 2)}`];
-  const plain = [
-    character,
-    // UTF-8 read as latin1.
-    bytes.toString('latin1'),
-    [...bytes].map((byte) => `%${hex(byte, 2)}`).join(''),
-    units.join(''),
-    ...(/["/\\]/.test(character) ? [`\\${character}`] : []),
-    ...(character === ' ' ? ['+'] : []),
-  ].map((text) => text.replaceAll(/[^a-z0-9]/gi, (one) => `\\u${hex(one.charCodeAt(0), 4)}`));
-  const encoded = entities.filter((name) => name !== undefined).map((name) => `&${name};`);
-  // Longer spellings first, since some begin with the character itself.
-  // Each spelling once: with two equal ones, a long text that nearly matches would be tried in 2^n ways.
-  return `(?:${[...new Set([...encoded, ...plain.toReversed()])].join('|')})`;
+/** The ways in which servers and programs repeat a text. */
+function spellingsOf(text: string): readonly string[] {
+  const json = JSON.stringify(text).slice(1, -1);
+  const spellings = [
+    text,
+    encodeURIComponent(text.toWellFormed()),
+    json,
+    // As PHP writes JSON.
+    json.replaceAll('/', String.raw`\/`),
+    text.replaceAll(/[&<>"']/g, (character) => HTML[character] ?? character),
+  ];
+  // Also UTF-8 read as latin1.
+  return spellings.flatMap((one) => [one, Buffer.from(one).toString('latin1')]);
+}
+
+/** A pattern that matches only this text. */
+function literal(text: string): string {
+  return text.replaceAll(
+    /[^a-z0-9]/gi,
+    (one) => String.raw`\u` + one.charCodeAt(0).toString(16).padStart(4, '0'),
+  );
 }
 
 /** Characters. Shorter secrets are masked only if they fill a cell: a code may contain them by chance. */

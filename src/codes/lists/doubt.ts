@@ -25,7 +25,7 @@ export interface Doubt {
   readonly total: number;
   /** Records that look unlike codes. */
   readonly odd: number;
-  /** The shape of known codes: `37 characters: digits, a to f`. Null if too few are known. */
+  /** The length of known codes: `37 characters`. Null if too few are known. */
   readonly known: string | null;
   /** Examples such as `line 3: "Dear customer"`, with possible codes masked. */
   readonly samples: readonly string[];
@@ -40,59 +40,34 @@ const MOST_EXAMINED = 1_000;
 /**
  * Returns a doubt if more than half of the first 1,000 records look unlike codes: white space or a tag, dates, amounts,
  * addresses, numbers that Excel shortened, more than 255 characters. If 20 valid codes are known, compares with their
- * lengths and kinds of characters instead. UUIDs and hex codes are fine then too.
+ * lengths instead. UUIDs and hex codes are fine then too.
  * @param known valid codes of the seller
  */
 export function doubtOf(
   { entries, layout }: Pick<List, 'entries' | 'layout'>,
   known: readonly string[],
 ): Doubt | null {
-  const shape = known.length < ENOUGH_KNOWN ? null : shapeOf(known);
+  const lengths = known.map(({ length }) => length).sort((a, b) => a - b);
+  const [shortest = 0, longest = 0] = [lengths[0], lengths.at(-1)];
+  const isKnown = known.length >= ENOUGH_KNOWN;
   const records = entries
     .slice(0, MOST_EXAMINED)
     .map(({ line, columns }) => ({ line, text: normalizeCode(columns[layout.codeColumn] ?? '') }))
     .filter(({ text }) => text !== '');
   const odd = records.filter(({ text }) =>
-    shape === null ? isUnlikely(text) : !fits(text, shape) && !isTypicalCode(text),
+    isKnown
+      ? (text.length < shortest || text.length > longest) && !isTypicalCode(text)
+      : isUnlikely(text),
   );
   if (odd.length * 2 <= records.length) return null;
   return {
     total: records.length,
     odd: odd.length,
-    known: shape === null ? null : describe(shape),
+    known: isKnown ? `${shortest === longest ? '' : `${shortest} to `}${longest} characters` : null,
     samples: odd.slice(0, MAX_SAMPLES).map(({ line, text }) => `line ${line}: ${sampleOf(text)}`),
   };
 }
 
 function sampleOf(text: string): string {
   return isPlain(text) ? quoted(text, 40) : `${maskCode(text)} (${text.length} characters)`;
-}
-
-interface Shape {
-  readonly shortest: number;
-  readonly longest: number;
-  readonly kinds: ReadonlySet<string>;
-}
-
-function shapeOf(codes: readonly string[]): Shape {
-  const lengths = codes.map(({ length }) => length).sort((a, b) => a - b);
-  const kinds = new Set(codes.flatMap((code) => Array.from(code, kindOfCharacter)));
-  return { shortest: lengths[0] ?? 0, longest: lengths.at(-1) ?? 0, kinds };
-}
-
-function fits(text: string, { shortest, longest, kinds }: Shape): boolean {
-  if (text.length < shortest || text.length > longest) return false;
-  return Array.from(text).every((character) => kinds.has(kindOfCharacter(character)));
-}
-
-/** `digits`, `a to f`, `other letters`, or the character itself. */
-function kindOfCharacter(character: string): string {
-  if (/\d/.test(character)) return 'digits';
-  if (/[a-f]/i.test(character)) return 'a to f';
-  return /\p{L}/u.test(character) ? 'other letters' : character;
-}
-
-function describe({ shortest, longest, kinds }: Shape): string {
-  const length = shortest === longest ? `${shortest}` : `${shortest} to ${longest}`;
-  return `${length} characters: ${[...kinds].sort().toReversed().join(', ')}`;
 }

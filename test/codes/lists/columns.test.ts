@@ -45,22 +45,18 @@ describe('a list', () => {
   it('gets a warning if most codes look unlike known ones, and at least 20 are known', async () => {
     const others = lines(5, (n) => `order-${n}`);
     expect(await doubt(others, many(19, hex))).toBeNull();
-    const known = '37 characters: digits, a to f';
+    const known = '37 characters';
     expect(await doubt(others, many(20, hex))).toMatchObject({ odd: 5, total: 5, known });
     expect(await doubt(`${others}\n${lines(5, hex)}`, many(20, hex))).toBeNull();
   });
 
   it.each([
     ['shorter ones', (n: number) => hex(n).slice(-20), true],
-    ['other letters', (n: number) => hex(n).replace('a', 'x'), true],
     ['capitals', (n: number) => hex(n).toUpperCase(), false],
     ['UUIDs, which marketplaces switch to', code, false],
-  ])(
-    'is compared with known codes by length and kinds of characters: %s',
-    async (_what, of, odd) => {
-      expect((await doubt(lines(5, of), many(20, hex))) !== null).toBe(odd);
-    },
-  );
+  ])('is compared with known codes by length: %s', async (_what, of, odd) => {
+    expect((await doubt(lines(5, of), many(20, hex))) !== null).toBe(odd);
+  });
 
   it('may have codes with spaces if the known codes have them', async () => {
     const spaced = (n: number): string => `AB CD ${1000 + n}`;

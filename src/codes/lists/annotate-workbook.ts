@@ -1,5 +1,4 @@
 import { Readable } from 'node:stream';
-import sax from 'sax';
 import { ZipFile } from 'yazl';
 import { uniqueNames } from '../../domain/csv.js';
 import {
@@ -10,7 +9,7 @@ import {
   type WorkbookColumn,
 } from '../../listing/write-workbook.js';
 import type { KeptWorkbook } from './types.js';
-import { columnOf, localName, openParts, readPart, relationsOf, type Parts } from './workbook.js';
+import { columnOf, openParts, readPart, relationsOf, type Parts } from './workbook.js';
 
 /*
  * Adds columns to a workbook and keeps everything else: other sheets, formats, formulas, charts. Libraries that write
@@ -38,27 +37,20 @@ export async function* annotatedWorkbook(
   const parts = await openParts(bytes);
   const book = await readBook(parts);
   const xml = await readPart(parts, sheetPath);
-  const sheet = findRows(xml);
-  const title = headerRow === null ? undefined : sheet.rows.get(headerRow);
-  const header =
-    headerRow === null || title === undefined
-      ? null
-      : { number: headerRow, style: title.lastStyle };
   const unique = uniqueNames(
     columns.map(({ name }) => name),
     names,
   );
-  const added = columns.map(({ kind }, at): WorkbookColumn => {
+  const addedColumns = columns.map(({ kind }, at): WorkbookColumn => {
     return { name: unique[at] ?? '', kind: kind === 'moment' && !book.hasDates ? 'text' : kind };
   });
   const zip = new ZipFile();
   const output = zip.outputStream as Readable;
   const fail = (error: unknown): void => void output.destroy(error as Error);
   zip.on('error', fail);
-  const pieces = Readable.from(
-    sheetPieces(xml, sheet, { header, styles: book.styles, columns: added }, rows),
-    { objectMode: false },
-  ).on('error', fail);
+  const added = { headerRow, styles: book.styles, columns: addedColumns };
+  const pieces = Readable.from(sheetPieces(xml, added, rows), { objectMode: false });
+  pieces.on('error', fail);
   for (const [path, entry] of parts.entries) {
     const options = { mtime: entry.getLastModDate(), compress: entry.compressionMethod !== 0 };
     const name = entry.fileName;
@@ -79,113 +71,83 @@ export async function* annotatedWorkbook(
   }
 }
 
-interface FoundRow {
-  /** Where its start tag begins and ends, and where its end tag begins. The same for an element without content. */
-  readonly start: number;
-  readonly opened: number;
-  closed: number;
-  /** The style of its last cell. */
-  lastStyle: number;
+/** A row, with its prefix, attributes and content, which is missing in an empty element. */
+const ROW = /<((?:\w+:)?)row\b([^>]*?)(?:\/>|>([^]*?)<\/\1row\s*>)/g;
+const CELL = /<(?:\w+:)?c\b[^>]*>/g;
+
+/** The first column right of all cells, from 0. */
+function freeColumn(xml: string): number {
+  let last = -1;
+  for (const [, , , content = ''] of xml.matchAll(ROW)) {
+    let column = -1;
+    for (const [cell] of content.matchAll(CELL)) {
+      const reference = /\sr="([A-Z]+\d+)"/.exec(cell)?.[1];
+      column = reference === undefined ? column + 1 : columnOf(reference);
+      last = Math.max(last, column);
+    }
+  }
+  return last + 1;
 }
 
-interface FoundSheet {
-  readonly rows: ReadonlyMap<number, FoundRow>;
-  /** The first column right of all cells, from 0. */
-  readonly free: number;
-  /** The namespace prefix of elements, such as `x:`. */
-  readonly prefix: string;
-  /** Where the start tag of the used range begins and ends; null if there is none. */
-  readonly dimension: readonly [number, number] | null;
-}
-
-/** Finds where the rows of a sheet are in its XML. */
-function findRows(xml: string): FoundSheet {
-  const rows = new Map<number, FoundRow>();
-  const parser = sax.parser(true, { strictEntities: true, position: true } as sax.SAXOptions);
-  let row: FoundRow | null = null;
-  let [number, column, last, prefix] = [0, -1, -1, ''];
-  let dimension: [number, number] | null = null;
-  Object.assign(parser, {
-    onerror(error: Error) {
-      throw error;
-    },
-    onopentag({ name, attributes }: sax.Tag) {
-      const { r, s = '0' } = attributes;
-      const [start, opened] = [parser.startTagPosition - 1, parser.position];
-      if (localName(name) === 'worksheet') prefix = name.slice(0, name.indexOf(':') + 1);
-      else if (localName(name) === 'dimension') dimension = [start, opened];
-      else if (localName(name) === 'row') {
-        number = r === undefined ? number + 1 : Number(r);
-        column = -1;
-        row = { start, opened, closed: opened, lastStyle: 0 };
-        rows.set(number, row);
-      } else if (localName(name) === 'c' && row !== null) {
-        column = r === undefined ? column + 1 : columnOf(r);
-        last = Math.max(last, column);
-        row.lastStyle = Number(s);
-      }
-    },
-    onclosetag(name: string) {
-      if (localName(name) !== 'row' || row === null) return;
-      // The end of an element without content has no tag of its own.
-      if (parser.position !== row.opened) row.closed = parser.startTagPosition - 1;
-      row = null;
-    },
-  });
-  parser.write(xml).close();
-  return { rows, free: last + 1, prefix, dimension };
+/** The style of the last cell of a row. */
+function lastStyle(content: string): number {
+  const cell = content.match(CELL)?.at(-1) ?? '';
+  return Number(/\ss="(\d+)"/.exec(cell)?.[1] ?? 0);
 }
 
 interface Added {
   readonly columns: readonly WorkbookColumn[];
-  /** The row of the header, and the style of its last cell. */
-  readonly header: { readonly number: number; readonly style: number } | null;
+  readonly headerRow: number | null;
   readonly styles: CellStyles;
 }
 
 const CHUNK_CHARACTERS = 256 * 1024;
 
+/** The XML of a sheet with cells at the end of its rows, in pieces. */
 async function* sheetPieces(
   xml: string,
-  { rows: found, free, prefix, dimension }: FoundSheet,
-  { columns, header, styles }: Added,
+  { columns, headerRow, styles }: Added,
   rows: AsyncIterable<AddedRow>,
 ): AsyncGenerator<Buffer, void, undefined> {
+  const free = freeColumn(xml);
   const letters = columns.map((_, at) => lettersOf(free + at));
-  let at = 0;
-  let text = '';
-  if (dimension !== null) {
-    const [start, end] = dimension;
-    text += xml.slice(0, start);
-    text += xml.slice(start, end).replace(/(?<=:)[A-Z]+(?=\d)/, letters.at(-1) ?? '');
-    at = end;
-  }
-  const insert = (number: number, cells: string): void => {
-    const row = found.get(number);
-    if (row === undefined || row.closed === row.opened || row.start < at) return;
-    text += xml.slice(at, row.start);
+  const cellsOf = ({ line, values }: AddedRow): string =>
+    columns
+      .map(({ kind }, at) => cellOf(`${letters[at]}${line}`, values[at] ?? null, kind, styles))
+      .join('');
+  const namesOf = (line: number, style: number): string =>
+    columns.map(({ name }, at) => textCell(`${letters[at]}${line}`, name, style)).join('');
+  const results = rows[Symbol.asyncIterator]();
+  let next = await results.next();
+  let [at, number, text] = [0, 0, ''];
+  for (const { 0: row, 1: prefix = '', 2: attributes = '', 3: content, index } of xml.matchAll(
+    ROW,
+  )) {
+    number = Number(/\sr="(\d+)"/.exec(attributes)?.[1] ?? number + 1);
+    if (content === undefined) continue;
+    while (next.done !== true && next.value.line < number) next = await results.next();
+    const cells =
+      number === headerRow
+        ? namesOf(number, lastStyle(content))
+        : next.done !== true && next.value.line === number
+          ? cellsOf(next.value)
+          : '';
+    if (cells === '') continue;
+    text += at === 0 ? withLastColumn(xml.slice(0, index), letters.at(-1)) : xml.slice(at, index);
     // Readers may skip cells outside the columns that a row claims to have.
-    text += xml.slice(row.start, row.opened).replace(/\s+spans="[^"]*"/, '');
-    text += xml.slice(row.opened, row.closed);
-    text += prefix === '' ? cells : cells.replaceAll(/<(\/?)(?=\w)/g, `<$1${prefix}`);
-    at = row.closed;
-  };
-  if (header !== null) {
-    const names = columns.map(({ name }, index) =>
-      textCell(`${letters[index]}${header.number}`, name, header.style),
-    );
-    insert(header.number, names.join(''));
-  }
-  for await (const { line, values } of rows) {
-    const cells = columns.map(({ kind }, index) =>
-      cellOf(`${letters[index]}${line}`, values[index] ?? null, kind, styles),
-    );
-    insert(line, cells.join(''));
+    text += `<${prefix}row${attributes.replace(/\sspans="[^"]*"/, '')}>${content}`;
+    text += `${prefix === '' ? cells : cells.replaceAll(/<(\/?)(?=\w)/g, `<$1${prefix}`)}</${prefix}row>`;
+    at = index + row.length;
     if (text.length < CHUNK_CHARACTERS) continue;
     yield Buffer.from(text);
     text = '';
   }
   yield Buffer.from(text + xml.slice(at));
+}
+
+/** Changes the last column of the range that the beginning of a sheet declares. */
+function withLastColumn(head: string, letters = ''): string {
+  return head.replace(/(<(?:\w+:)?dimension\b[^>]*:)[A-Z]+(?=\d+")/, `$1${letters}`);
 }
 
 /** The numbers of Excel's formats: a number with two decimals, a date with its time, a text. */

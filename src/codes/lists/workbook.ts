@@ -148,7 +148,7 @@ async function parsePart(parts: Parts, path: string, { open, text, close }: Hand
   }
 }
 
-export function localName(name: string): string {
+function localName(name: string): string {
   return name.slice(name.indexOf(':') + 1);
 }
 

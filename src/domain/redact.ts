@@ -76,6 +76,8 @@ function spellingsOf(text: string): readonly string[] {
   const spellings = [
     text,
     encodeURIComponent(text.toWellFormed()),
+    // As requests send it.
+    new URLSearchParams({ k: text }).toString().slice(2),
     json,
     // As PHP writes JSON.
     json.replaceAll('/', String.raw`\/`),

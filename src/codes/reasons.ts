@@ -41,7 +41,7 @@ const REASONS: Readonly<Record<UnprovenReason, { readonly why: string; readonly 
     },
     'no-canary': {
       why: 'denied, as was every code known to be valid',
-      remedy: 'name a code that you know is valid with --canary CODE',
+      remedy: 'name a code that you know is valid with --known-valid CODE',
     },
     contradicted: {
       why: 'denied, but this marketplace denied valid codes as well',

@@ -29,7 +29,7 @@ export async function verifyKey(
     const message = `${describeFailure(reply)}; no code was checked`;
     return { message, remedy: failureRemedy(reply), isOutage: isOutage(reply) };
   }
-  return canary === undefined ? null : verifyCanary(marketplace, canary, signal);
+  return canary === undefined ? null : verifyKnownValid(marketplace, canary, signal);
 }
 
 /**
@@ -37,7 +37,7 @@ export async function verifyKey(
  * @returns the fault when a key that opens the account denies the canary; null in all other cases, which
  * the audit handles itself
  */
-export async function verifyCanary(
+export async function verifyKnownValid(
   marketplace: CodeMarket,
   canary: string,
   signal: AbortSignal,
@@ -46,7 +46,7 @@ export async function verifyCanary(
   if ((await marketplace.validate(canary, call)).kind !== 'denied') return null;
   if ((await marketplace.account(call)).kind !== 'answered') return null;
   return {
-    message: `the marketplace denies the canary ${maskCode(canary)}: no code was checked`,
+    message: `the marketplace denies ${maskCode(canary)}, the code that you know is valid: no code was checked`,
     remedy: 'is it mistyped, or was it refunded? leave it out, or give another code',
     isOutage: false,
   };

@@ -169,35 +169,35 @@ describe('codes check of a list', () => {
   it('warns if no valid code is known, and counts the verdicts proven by account details alone', async () => {
     const { sim, env } = await market();
     const list = fileWith('code\nmade-up-1\nmade-up-2');
-    const warning = /^warning: no valid code of this seller is known yet; .* --canary CODE$/m;
+    const warning = /^warning: no valid code of this seller is known yet; .* --known-valid CODE$/m;
     const first = await check([list], env);
     expect(first.code, first.stderr).toBe(0);
     expect(first.stderr).toMatch(warning);
     expect(first.stdout).toMatch(
-      /\n {2}2 codes invalid by account details alone, .* → check again with --canary CODE\n/,
+      /\n {2}2 codes invalid by account details alone, .* → check again with --known-valid CODE\n/,
     );
     const json = await check([list, '--json'], env);
     expect(JSON.parse(json.stdout)).toMatchObject({ account_proven: 2 });
 
     const [, valid = ''] = codesOf(sim, 2);
     const another = fileWith('code\nmade-up-3');
-    const given = await check([another, '--canary', valid], env);
+    const given = await check([another, '--known-valid', valid], env);
     expect(given.code, given.stderr).toBe(0);
     expect(given.stderr).not.toMatch(warning);
     expect(given.stdout).not.toContain('account details alone');
   });
 
-  it('checks no code if the marketplace denies the canary', async () => {
+  it('checks no code if the marketplace denies the code that is said to be valid', async () => {
     const { sim, env } = await market();
     const [refunded = '', good = ''] = codesOf(sim, 2);
     const list = fileWith('code\nmade-up-1\nmade-up-2\nmade-up-3');
     for (const what of [[list], [good], ['made-up-1', '--json']]) {
       const before = validatedCodes(sim).length;
-      const args = ['codes', 'check', ...what, '--canary', refunded];
+      const args = ['codes', 'check', ...what, '--known-valid', refunded];
       const { code, stdout, stderr } = await run(args, env);
       const masked = `${refunded.slice(0, 4)}…`;
       expect(stderr).toContain(
-        `error: the marketplace denies the canary ${masked}: no code was checked\n  → is it mistyped, or was it refunded?`,
+        `error: the marketplace denies ${masked}, the code that you know is valid: no code was checked\n  → is it mistyped, or was it refunded?`,
       );
       expect(stdout + stderr).not.toContain(refunded);
       expect(stdout).toBe('');
@@ -207,23 +207,23 @@ describe('codes check of a list', () => {
     expect(await count('mirror.audits')).toBe(0);
   });
 
-  it('blames the key, not the canary, if the key opens no account', async () => {
+  it('blames the key, not the known valid code, if the key opens no account', async () => {
     const { sim, env } = await market();
     const [, canary = '', good = ''] = codesOf(sim, 3);
     sim.faults.always('account', { kind: 'key-refused' });
     const denial = JSON.stringify({ status: 'error', msg: 'Invalid purchase code' });
     sim.faults.always('validate', { kind: 'reply', status: 404, body: denial });
-    const { code, stderr } = await check([good, '--canary', canary], env);
+    const { code, stderr } = await check([good, '--known-valid', canary], env);
     expect(validatedCodes(sim)).toContain(canary);
     expect(stderr).toMatch(/error: .*refused the API key/);
     expect(code).toBe(1);
   });
 
-  it('continues if the request for the canary fails', async () => {
+  it('continues if the request for the known valid code fails', async () => {
     const { sim, env } = await market();
     const [, canary = '', good = ''] = codesOf(sim, 3);
     sim.faults.next('validate', { kind: 'server-error' });
-    const { code, stderr } = await check([fileWith(good, 'txt'), '--canary', canary], env);
+    const { code, stderr } = await check([fileWith(good, 'txt'), '--known-valid', canary], env);
     expect(code, stderr).toBe(0);
   });
 
@@ -261,7 +261,7 @@ describe('codes check of a list', () => {
     const wrong = { ...env, MARKETPLACE_API_KEY: 'a wrong key' };
     const nowhere = { ...env, MARKETPLACE_URL: 'http://127.0.0.1:9' };
     for (const [settled, more] of [
-      [wrong, ['--canary', canary]],
+      [wrong, ['--known-valid', canary]],
       [nowhere, []],
     ] as const) {
       const out = freePath('csv');
@@ -591,7 +591,7 @@ describe('an API key in place of a code', () => {
   it.each([
     ['check', KEY],
     ['check', `'${KEY.toUpperCase()}'`, '--out', 'result.csv'],
-    ['check', 'a-code', '--canary', KEY],
+    ['check', 'a-code', '--known-valid', KEY],
     ['show', KEY],
   ])('is refused as an argument: codes %s %s', async (...args) => {
     const { sim, env } = await market();
@@ -632,7 +632,7 @@ describe('wrong usage of codes check', () => {
     [['abc', '--out', 'x.json', '--decimal-comma'], /for CSV, and this writes json\n {2}→ /],
     [['abc', '--format', 'csv'], /^error: --format needs --out\n {2}→ /],
     [['abc', '--detach', '--dry-run'], /^error: option '--dry-run' cannot be used with/],
-    [['abc', '--canary', ' '], /^error: option '--canary .* It is empty/],
+    [['abc', '--known-valid', ' '], /^error: option '--known-valid .* It is empty/],
     [['abc', '--out', '/no/such/folder/x.csv'], /there is no such folder\n {2}→ /],
     [['abc'], /^error: MARKETPLACE_URL is not set/],
   ])('exits with 2 and an error: %j', async (args, message) => {

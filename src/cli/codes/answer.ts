@@ -6,7 +6,7 @@ import { CONFIRM_SOON_MS } from '../../codes/rules.js';
 import { moment } from '../../domain/moment.js';
 import { answerFromChecks, type Answer } from '../../codes/audit-result.js';
 import { enterLists, listOfCodes, codesToCheck } from '../../codes/enter-list.js';
-import { verifyCanary } from '../../codes/verify-key.js';
+import { verifyKnownValid } from '../../codes/verify-key.js';
 import type { AuditResult, CodeCheck, EnteredAudit } from '../../codes/types.js';
 import { print, printJson, stdoutLook } from '../console.js';
 import { CommandError } from '../errors.js';
@@ -18,7 +18,7 @@ import { type Look, plural } from '../output/text.js';
 import { ownCommand, shellWord } from '../own-command.js';
 import { throwKeyFault } from './check-lists.js';
 import { failsOn } from './conditions.js';
-import { oneSeller, type CheckOptions } from './options.js';
+import { auditOptions, oneSeller, type CheckOptions } from './options.js';
 import { answerJson, answerLines } from './audit-view.js';
 import { getAudit, cancelAudit } from '../../codes/audits-store.js';
 import { readAuditResults } from '../../codes/results-store.js';
@@ -78,22 +78,22 @@ export async function answerCodes(
   return answers.some(({ verdict }) => verdict === 'unproven') ? EXIT.unproven : EXIT.done;
 }
 
-/** Creates an audit of the codes, unless the marketplace denies the canary. */
+/** Creates an audit of the codes, unless the marketplace denies the code that the user knows is valid. */
 async function enterCodes(
   app: App,
   seller: SellerConfig,
   codes: readonly string[],
   options: CheckOptions,
 ): Promise<EnteredAudit> {
-  const { canary } = options;
+  const { knownValid } = options;
   const { signal } = app;
-  return enterLists(app.db, seller, [listOfCodes(codes)], options, {
+  return enterLists(app.db, seller, [listOfCodes(codes)], auditOptions(options), {
     signal,
     async onLoaded(size) {
-      if (canary === undefined || codesToCheck(size) === 0) return;
+      if (knownValid === undefined || codesToCheck(size) === 0) return;
       throwKeyFault(
         await app.withMarketplace(seller, {}, ({ marketplace }) =>
-          verifyCanary(marketplace, canary, signal),
+          verifyKnownValid(marketplace, knownValid, signal),
         ),
       );
     },

@@ -134,7 +134,7 @@ export function summaryLines(
   const { auditId, sellerId, source, problem } = audit;
   const counts = verdictCounts(audit) || (audit.codes === 0 ? 'no codes' : 'nothing checked yet');
   // Weak, because the key of an account without sales passes this proof too.
-  const weakProof = `${plural(accountProven, 'code')} invalid by account details alone, because no valid code was known → check again with --canary CODE`;
+  const weakProof = `${plural(accountProven, 'code')} invalid by account details alone, because no valid code was known → check again with --known-valid CODE`;
   const details = [
     effort(audit),
     ...unprovenLines(unproven),
@@ -302,7 +302,7 @@ function supportText(purchase: KnownPurchase, now: Date): string {
   return `${state} ${verb} ${moment(until)}, ${age(until, now)}`;
 }
 
-const WEAK_PROOF = 'a known valid code (--canary CODE) would make the proof stronger';
+const WEAK_PROOF = 'a known valid code (--known-valid CODE) would make the proof stronger';
 
 /** Formats the server's reply: ` (404 "Invalid purchase code")`. */
 function replyText({ httpStatus, message }: Answer): string {

@@ -21,7 +21,7 @@ import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Progress } from '../output/progress.js';
 import { count, plural, safeLine } from '../output/text.js';
 import { costText } from './audit-view.js';
-import type { CheckOptions } from './options.js';
+import { auditOptions, type CheckOptions } from './options.js';
 import { checkResultRows, type ResultDestination } from './result-file.js';
 import { readCanaries } from '../../codes/codes-store.js';
 import { runAudit } from './run-audit.js';
@@ -38,7 +38,7 @@ export async function checkLists(
   lists: readonly List[],
   options: CheckOptions & ListSource & { readonly destination: ResultDestination | null },
 ): Promise<ExitCode> {
-  const { dryRun, json, maxAge, yes, canary, destination } = options;
+  const { dryRun, json, maxAge, yes, knownValid, destination } = options;
   const { signal } = app;
   noteLines(layoutLines(lists));
   const report = reportOf(lists);
@@ -49,23 +49,23 @@ export async function checkLists(
   const checkKey = async (): Promise<void> =>
     throwKeyFault(
       await app.withMarketplace(seller, {}, ({ marketplace }) =>
-        verifyKey(marketplace, canary, signal),
+        verifyKey(marketplace, knownValid, signal),
       ),
     );
   // With --max-age there may be no code to check.
   if (dryRun !== true && maxAge === undefined) await checkKey();
-  const known = canary ?? (await readCanaries(app.db, seller.name, 1))[0];
+  const known = knownValid ?? (await readCanaries(app.db, seller.name, 1))[0];
   if (known === undefined) noteLines([NO_VALID_CODE]);
   const bar = new Progress('saving the list', { total: lines });
   const loading = { signal, onSaved: (saved: number) => bar.update(saved) };
   if (dryRun === true) {
-    const measuring = measureLists(app.db, seller, lists, options, loading);
+    const measuring = measureLists(app.db, seller, lists, auditOptions(options), loading);
     const size = await measuring.finally(() => bar.finish());
     const cost = noteSize(seller, size);
     if (json === true) await printJson(dryRunJson(size, cost, report));
     return EXIT.done;
   }
-  const entered = await enterLists(app.db, seller, lists, options, {
+  const entered = await enterLists(app.db, seller, lists, auditOptions(options), {
     ...loading,
     ...(maxAge === undefined
       ? {}
@@ -81,7 +81,7 @@ export function throwKeyFault(fault: KeyFault | null): void {
 }
 
 const NO_VALID_CODE =
-  'warning: no valid code of this seller is known yet; until one is found, "invalid" is proven by account details alone → give one with --canary CODE';
+  'warning: no valid code of this seller is known yet; until one is found, "invalid" is proven by account details alone → give one with --known-valid CODE';
 
 /** Maximum number of known codes that show what the seller's codes look like. */
 const MAX_KNOWN = 200;

@@ -4,6 +4,7 @@ import type { Config, SellerConfig } from '../../config/index.js';
 import { readCode } from '../../marketplace/code.js';
 import { parseDuration } from '../../domain/moment.js';
 import { RESULT_FORMATS, type ResultFormat } from '../../codes/lists/result.js';
+import type { AuditOptions } from '../../codes/enter-list.js';
 import type { Format } from '../../codes/lists/types.js';
 import type { AuditProgress } from '../../codes/types.js';
 import { CommandError, usageError } from '../errors.js';
@@ -46,10 +47,19 @@ export interface CheckOptions extends CommonOptions, ResultOptions, FailOptions,
   readonly inputFormat?: Format;
   /** Milliseconds. */
   readonly maxAge?: number;
-  readonly canary?: string;
+  /** A code that the user knows is valid: proofs of the key ask for it. */
+  readonly knownValid?: string;
   readonly dryRun?: true;
   readonly yes?: true;
   readonly detach?: true;
+}
+
+/** What an audit keeps of the options. */
+export function auditOptions({ maxAge, knownValid }: CheckOptions): AuditOptions {
+  return {
+    ...(maxAge === undefined ? {} : { maxAge }),
+    ...(knownValid === undefined ? {} : { canary: knownValid }),
+  };
 }
 
 /** Options of commands that wait for verdicts. */

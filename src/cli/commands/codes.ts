@@ -56,7 +56,7 @@ export function add(program: Command): void {
     .addOption(new Option('--input-format <format>', 'read lists as this').choices(FORMATS))
     .option('--max-age <time>', 'reuse verdicts younger than this: 12h, 7d', parseAge)
     .option(
-      '--canary <code>',
+      '--known-valid <code>',
       'a code that you know is valid, for a stronger proof',
       parsePurchaseCode,
     )
@@ -120,7 +120,7 @@ async function check(
   options: CheckOptions,
 ): Promise<ExitCode> {
   const keys = configuredKeys();
-  refuseKeys([...words, options.canary ?? ''], keys);
+  refuseKeys([...words, options.knownValid ?? ''], keys);
   checkConditions(options);
   const input = classifyArguments(words, existsSync);
   const destination = resultDestination(options);

@@ -168,10 +168,10 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
   }
 
   /**
-   * Checks the API key and the canary, as `codes check` does before it enters a list. If the marketplace
+   * Checks the API key and the code that the user knows is valid, as `codes check` does before it enters a list. If the marketplace
    * can't be reached from here, the worker checks them.
    * @returns whether they were checked
-   * @throws {Problem} when the key is refused or the canary is denied
+   * @throws {Problem} when the key is refused or that code is denied
    */
   async function checkKey(
     seller: SellerConfig,

@@ -113,7 +113,9 @@ describe('the answer about a code', () => {
     expect(text).toContain(`${EVIDENCE} (404 "Invalid purchase code")`);
     const never = answerLines({ ...invalid, purchase: null, proof: 'account' }, now, look);
     expect(never).not.toContain('valid before');
-    expect(never).toContain('a known valid code (--known-valid CODE) would make the proof stronger');
+    expect(never).toContain(
+      'a known valid code (--known-valid CODE) would make the proof stronger',
+    );
   });
 
   it('shows why a code is unproven and what to do, without a purchase', () => {

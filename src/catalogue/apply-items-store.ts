@@ -5,7 +5,7 @@ import { ITEM_FIELDS, ITEM_STATES, type FieldType } from '../domain/item.js';
 import { KnownItems } from './known-items.js';
 import { NO_WIRE_HASH } from '../marketplace/wire-hash.js';
 import { COPY_HEADER } from '../db/copy.js';
-import { CHANGE_COLUMNS, NEXT_VALID_FROM, rowAt, saveVersionsSql } from './history.js';
+import { CHANGES, NEXT_VALID_FROM, rowAt, saveVersionsSql, STAGE } from './history.js';
 import { ITEM_COLUMNS, ITEM_VALUE_COLUMNS, type RowStamp } from './item-rows.js';
 import { onlyRow } from '../db/only-row.js';
 
@@ -76,117 +76,112 @@ export const NOTHING_APPLIED: Applied = {
 };
 
 /**
- * Applies the staged records to `mirror.items`: inserts new items, saves the superseded states of others,
- * and stages the changes. Of several records of an item, the last one counts.
- * @param publishesAdded whether new items are changes
+ * Applies the staged records to `mirror.items`: compares each with the stored row, inserts new items, saves the
+ * superseded states of others, and collects the changes.
+ * @param input.publishesAdded whether new items are changes
+ * @param input.repeats whether an item may be staged more than once; the last record counts
  */
 export async function applyStage(
   client: PoolClient,
-  stamp: RowStamp,
-  publishesAdded: boolean,
+  { sellerId, runId, at }: RowStamp,
+  input: { readonly publishesAdded: boolean; readonly repeats: boolean },
 ): Promise<Applied> {
-  const result = await client.query<
-    Omit<Applied, 'fields'> & { readonly fields: Record<string, number> | null }
-  >(APPLY, [stamp.sellerId, stamp.runId, stamp.at, publishesAdded]);
-  const { fields, ...counts } = onlyRow(result);
+  if (input.repeats) await client.query(KEEP_LAST);
+  await client.query(COMPARE, [sellerId, runId, input.publishesAdded]);
+  await client.query(INSERT);
+  await client.query(saveVersionsSql(CHANGES, 'd.supersedes'), [runId, at]);
+  await client.query(UPDATE, [runId, at]);
+  await client.query(REHASH);
+  const { fields, ...counts } = onlyRow(
+    await client.query<
+      Omit<Applied, 'fields'> & { readonly fields: Record<string, number> | null }
+    >(COUNT),
+  );
   return { ...counts, fields: new Map(Object.entries(fields ?? {})) };
-}
-
-/** All compared fields. The state comes first; its class is `restored` for items that were removed. */
-const FIELDS = [{ column: 'state', type: 'text', class: 'missing' } as const, ...ITEM_FIELDS];
-
-/** Joins the SQL that `make` returns for each field; `n` counts from 1. */
-function eachField(
-  make: (column: string, n: number, type: FieldType) => string,
-  separator: string,
-): string {
-  return FIELDS.map(({ column, type }, n) => make(column, n + 1, type)).join(separator);
 }
 
 /** SQL of a field's canonical value as JSON, the same as in `Item`. */
 function json(value: string, type: FieldType): string {
-  if (type === 'money') return `to_jsonb(${value}::text)`;
-  if (type !== 'time') return `to_jsonb(${value})`;
+  if (type === 'money') return `${value}::text`;
+  if (type !== 'time') return value;
   const utc = `to_char(${value} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')`;
-  return `to_jsonb(rtrim(rtrim(${utc}, '0'), '.') || 'Z')`;
+  return `rtrim(rtrim(${utc}, '0'), '.') || 'Z'`;
 }
+
+/** SQL of a field's change between row `i` and record `w`; NULL if it did not change. */
+function fieldChange(column: string, type: FieldType, classSql: string): string {
+  const values = `${json(`i.${column}`, type)}, ${json(`w.${column}`, type)}`;
+  return `CASE WHEN i.${column} IS DISTINCT FROM w.${column}
+               THEN jsonb_build_array('${column}', ${classSql}, ${values}) END`;
+}
+
+const FIELD_CHANGES = [
+  fieldChange('state', 'text', `CASE i.state WHEN 'removed' THEN 'restored' ELSE 'missing' END`),
+  ...ITEM_FIELDS.map((field) => fieldChange(field.column, field.type, `'${field.class}'`)),
+];
 
 /** SQL of `NO_WIRE_HASH`. */
 const NO_WIRE_HASH_SQL = `'\\x${Buffer.from(NO_WIRE_HASH).toString('hex')}'::bytea`;
 
+/** Deletes all staged records of an item but the last one. */
+const KEEP_LAST = `
+  DELETE FROM ${STAGE} a USING ${STAGE} b WHERE a.item_id = b.item_id AND a.ctid < b.ctid`;
+
 /**
- * All parts see the rows as they were before the statement. Changes of unknown fields make no history.
- * Nor does overwriting a row that this run wrote (a first list has the item twice): nobody could see it.
+ * Compares each staged record `w` with the stored row `i` of its item. Changes of unknown fields make no
+ * history. Nor does overwriting a row that this run wrote (a first list has the item twice): nobody could see it.
+ * OFFSET 0 looks each row up by its key; a hash join would spill whole tables of wide rows to disk.
  */
-const APPLY = `
-  WITH last_records AS (
-    -- The last staged record of each item.
-    SELECT DISTINCT ON (item_id) ctid AS place, item_id
-      FROM pg_temp.incoming_items ORDER BY item_id, ctid DESC
-  ), compared AS (
-    -- These with the stored rows of their items. A field is given by its number.
-    SELECT r.place, i.ctid AS old_place, i.item_id IS NULL AS is_new, i.state AS old_state,
+const COMPARE = `
+  INSERT INTO ${CHANGES} (item_id, place, old_place, old_state, is_earlier, is_listed, extra_differs,
+                          is_written, has_other_bytes, supersedes, changes)
+  SELECT item_id, place, old_place, old_state, is_earlier, is_listed, extra_differs,
+         NOT is_earlier OR changes <> '{}' OR extra_differs, has_other_bytes,
+         old_place IS NOT NULL AND is_earlier AND changes <> '{}', changes
+    FROM (
+    SELECT w.item_id, w.ctid AS place, i.ctid AS old_place, i.state AS old_state,
            i.synced_run_id <> $2 AS is_earlier, i.extra <> w.extra AS extra_differs,
            w.wire_hash <> ${NO_WIRE_HASH_SQL} AS is_listed,
-           CASE WHEN w.wire_hash NOT IN (i.wire_hash, ${NO_WIRE_HASH_SQL}) THEN w.wire_hash END
-             AS new_wire_hash,
-           CASE WHEN i.item_id IS NULL THEN '{}' ELSE array_remove(ARRAY[${eachField(
-             (column, n) => `CASE WHEN i.${column} IS DISTINCT FROM w.${column} THEN ${n} END`,
-             ', ',
-           )}], NULL) END AS fields
-      FROM last_records r CROSS JOIN ${rowAt('pg_temp.incoming_items', 'r.place')} w
+           w.wire_hash NOT IN (i.wire_hash, ${NO_WIRE_HASH_SQL}) AS has_other_bytes,
+           CASE WHEN i.item_id IS NULL AND $3
+                THEN ARRAY[jsonb_build_array('state', 'added', NULL, 'live')]
+                WHEN i.item_id IS NULL OR i.synced_run_id = $2 THEN '{}'
+                ELSE array_remove(ARRAY[
+                  ${FIELD_CHANGES.join(',\n                  ')}
+                ], NULL) END AS changes
+      FROM ${STAGE} w
       LEFT JOIN LATERAL (SELECT ctid, * FROM mirror.items
-                          WHERE seller_id = $1 AND item_id = r.item_id OFFSET 0) i ON true
-  ), inserted AS (
-    INSERT INTO mirror.items (${ITEM_COLUMNS.join(', ')})
-    SELECT ${ITEM_COLUMNS.map((column) => `w.${column}`).join(', ')}
-      FROM compared c CROSS JOIN ${rowAt('pg_temp.incoming_items', 'c.place')} w WHERE c.is_new
-    RETURNING item_id
-  ), differences AS (
-    -- The rows to write. If the stored state was seen before this run, the new one supersedes it.
-    SELECT *, fields <> '{}' AND fields <> '{1}' AS content_differs,
-           is_earlier AND fields <> '{}' AS supersedes
-      FROM compared WHERE NOT is_new AND (fields <> '{}' OR extra_differs)
-  ), rehashed AS (
-    -- The same content in other bytes. The next list is likely to have these bytes again.
-    UPDATE mirror.items i SET wire_hash = c.new_wire_hash
-      FROM compared c
-     WHERE i.ctid = c.old_place AND c.fields = '{}' AND NOT c.extra_differs
-       AND c.new_wire_hash IS NOT NULL
-  ), kept AS (
-    -- The superseded states go to the history.
-    ${saveVersionsSql('differences', 'd.supersedes')}
-  ), changes AS (
-    -- One change for each field that differs. Only these values are converted to JSON.
-    INSERT INTO pg_temp.outgoing_changes (${CHANGE_COLUMNS})
-    SELECT i.item_id,
-           CASE WHEN n = 1 AND i.state = 'removed' THEN 'restored'
-                ELSE ('{${FIELDS.map((field) => field.class).join(',')}}'::mirror.change_class[])[n] END,
-           ('{${eachField((column) => column, ',')}}'::text[])[n],
-           CASE n ${eachField((column, n, type) => `WHEN ${n} THEN ${json(`i.${column}`, type)}`, ' ')} END,
-           CASE n ${eachField((column, n, type) => `WHEN ${n} THEN ${json(`w.${column}`, type)}`, ' ')} END
-      FROM differences d
-     CROSS JOIN ${rowAt('mirror.items', 'd.old_place')} i
-     CROSS JOIN ${rowAt('pg_temp.incoming_items', 'd.place')} w
-     CROSS JOIN LATERAL unnest(d.fields) AS n
-     WHERE d.supersedes
-     UNION ALL
-    SELECT item_id, 'added', 'state', NULL, '"live"' FROM inserted WHERE $4
-    RETURNING field, class
-  ), written AS (
-    -- The stored rows get the new values.
-    UPDATE mirror.items i
-       SET ${ITEM_VALUE_COLUMNS.map((column) => `${column} = w.${column}`).join(', ')},
-           state = 'live', removed_at = NULL,
-           synced_run_id = CASE WHEN d.supersedes THEN $2 ELSE i.synced_run_id END,
-           extra_run_id = CASE WHEN d.extra_differs THEN $2 ELSE i.extra_run_id END,
-           valid_from = CASE WHEN d.supersedes THEN ${NEXT_VALID_FROM} ELSE i.valid_from END,
-           changed_at = CASE WHEN d.content_differs OR d.old_state = 'removed'
-                             THEN $3::timestamptz ELSE i.changed_at END
-      FROM differences d CROSS JOIN ${rowAt('pg_temp.incoming_items', 'd.place')} w
-     WHERE i.ctid = d.old_place
-  )
-  SELECT count(*) FILTER (WHERE is_new)::int AS added,
+                          WHERE seller_id = $1 AND item_id = w.item_id OFFSET 0) i ON true
+     OFFSET 0) AS compared`;
+
+const INSERT = `
+  INSERT INTO mirror.items (${ITEM_COLUMNS.join(', ')})
+  SELECT ${ITEM_COLUMNS.map((column) => `w.${column}`).join(', ')}
+    FROM ${CHANGES} d CROSS JOIN ${rowAt(STAGE, 'd.place')} w WHERE d.old_place IS NULL`;
+
+/** SQL of whether anything but an item's state changed in row `d`. */
+const CONTENT_DIFFERS = `(cardinality(d.changes) > CASE d.old_state WHEN 'live' THEN 0 ELSE 1 END)`;
+
+const UPDATE = `
+  UPDATE mirror.items i
+     SET ${ITEM_VALUE_COLUMNS.map((column) => `${column} = w.${column}`).join(', ')},
+         state = 'live', removed_at = NULL,
+         synced_run_id = CASE WHEN d.supersedes THEN $1 ELSE i.synced_run_id END,
+         extra_run_id = CASE WHEN d.extra_differs THEN $1 ELSE i.extra_run_id END,
+         valid_from = CASE WHEN d.supersedes THEN ${NEXT_VALID_FROM} ELSE i.valid_from END,
+         changed_at = CASE WHEN ${CONTENT_DIFFERS} OR d.old_state = 'removed'
+                           THEN $2::timestamptz ELSE i.changed_at END
+    FROM ${CHANGES} d CROSS JOIN ${rowAt(STAGE, 'd.place')} w
+   WHERE i.ctid = d.old_place AND d.is_written`;
+
+/** The same content in other bytes. The next list is likely to have these bytes again. */
+const REHASH = `
+  UPDATE mirror.items i SET wire_hash = w.wire_hash
+    FROM ${CHANGES} d CROSS JOIN ${rowAt(STAGE, 'd.place')} w
+   WHERE i.ctid = d.old_place AND NOT d.is_written AND d.has_other_bytes`;
+
+const COUNT = `
+  SELECT count(*) FILTER (WHERE old_place IS NULL)::int AS added,
          count(*) FILTER (WHERE content_differs)::int AS changed,
          count(*) FILTER (WHERE extra_differs AND NOT content_differs)::int AS "extraChanged",
          count(*) FILTER (WHERE old_state = 'removed')::int AS restored,
@@ -194,7 +189,8 @@ const APPLY = `
                             AND NOT content_differs)::int AS unchanged,
          count(*) FILTER (WHERE old_state <> 'live')::int AS returned,
          (SELECT jsonb_object_agg(field, items)
-            FROM (SELECT field, count(*) AS items FROM changes WHERE class <> 'added'
-                   GROUP BY field) AS f) AS fields
-    FROM (SELECT *, fields <> '{}' AND fields <> '{1}' AS content_differs FROM compared) AS c
-   WHERE is_new OR is_earlier`;
+            FROM (SELECT change ->> 0 AS field, count(*) AS items
+                    FROM ${CHANGES} d CROSS JOIN LATERAL unnest(d.changes) AS change
+                   WHERE d.supersedes GROUP BY 1) AS f) AS fields
+    FROM (SELECT *, old_place IS NOT NULL AND ${CONTENT_DIFFERS} AS content_differs FROM ${CHANGES} d) AS c
+   WHERE old_place IS NULL OR is_earlier`;

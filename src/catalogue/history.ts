@@ -7,8 +7,7 @@ const STATE_COLUMNS = [
 ];
 
 /*
- * The SQL fragments below belong to statements with these parameters: $1 the seller, $2 the run, $3 the
- * run's start.
+ * The SQL fragments below belong to statements with these parameters: $1 the run, $2 the run's start.
  */
 
 /**
@@ -24,7 +23,7 @@ export function rowAt(table: string, ctid: string): string {
  * SQL of the `valid_from` of the state that replaces row `i`. It always increases, even if a clock goes
  * back, so that no two states of an item overlap in time.
  */
-export const NEXT_VALID_FROM = `greatest($3::timestamptz, i.valid_from + interval '1 microsecond')`;
+export const NEXT_VALID_FROM = `greatest($2::timestamptz, i.valid_from + interval '1 microsecond')`;
 
 /**
  * SQL that copies rows of `mirror.items`, as they were before the statement, to `mirror.item_versions`.
@@ -33,13 +32,18 @@ export const NEXT_VALID_FROM = `greatest($3::timestamptz, i.valid_from + interva
  */
 export function saveVersionsSql(source: string, where = 'true'): string {
   return `INSERT INTO mirror.item_versions (${STATE_COLUMNS.join(', ')}, valid_to, superseded_run_id)
-    SELECT ${STATE_COLUMNS.map((column) => `i.${column}`).join(', ')}, ${NEXT_VALID_FROM}, $2
+    SELECT ${STATE_COLUMNS.map((column) => `i.${column}`).join(', ')}, ${NEXT_VALID_FROM}, $1
       FROM ${source} d CROSS JOIN ${rowAt('mirror.items', 'd.old_place')} i
      WHERE ${where}`;
 }
 
-/** Columns of `pg_temp.outgoing_changes`, where changes wait until the transaction commits. */
-export const CHANGE_COLUMNS = 'item_id, class, field, old_value, new_value';
+/** Records of the run, staged while the list is read. */
+export const STAGE = 'pg_temp.incoming_items';
+/**
+ * Changes of the run, one row an item, until the transaction commits. Each is a JSON array of the field, its class,
+ * the old and the new value.
+ */
+export const CHANGES = 'pg_temp.outgoing_changes';
 
 /**
  * A transaction that takes change numbers holds this lock until it ends. So numbers become visible in

@@ -202,7 +202,7 @@ async function store(
   const plan = planRemovals({ present, ...found, guard: deps.removalGuard });
 
   await stageFound(run, session, lookups.found);
-  const applied = await session.apply();
+  const applied = await session.apply(counts.duplicates > 0);
   counts.added = applied.added;
   counts.changed = applied.changed;
   counts.extraChanged = applied.extraChanged;

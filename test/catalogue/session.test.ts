@@ -18,8 +18,9 @@ const count = async (table: string): Promise<number> =>
 
 it('finishes a running COPY before any other statement', async () => {
   const session = await book.begin(AT);
-  await session.stageItems([item(1), item(2)]);
-  await session.apply();
+  const rows = session.newRows();
+  for (const id of [1, 2]) rows.add(item(id));
+  await session.insert(rows);
   expect([...(await session.rawRecords([1, 2, 3])).keys()]).toEqual([1, 2]);
   await session.stageItems([item(3)]);
   await session.stageBroken([BROKEN]);

@@ -25,11 +25,12 @@ export class Redactor {
   readonly #all: RegExp;
 
   constructor(secrets: readonly Secret[]) {
-    const texts = [...new Set(secrets.map((secret) => secret.reveal().trim()))]
-      .filter((text) => text.length >= SHORTEST_SECRET)
-      // If one secret contains another, all of it is masked.
-      .sort((a, b) => b.length - a.length);
-    const spellings = [...new Set(texts.flatMap(spellingsOf))];
+    const texts = [...new Set(secrets.map((secret) => secret.reveal().trim()))].filter(
+      (text) => text.length >= SHORTEST_SECRET,
+    );
+    // Longer spellings first: a secret that contains another one is masked whole, and a key
+    // that ends in a backslash leaves no half of a JSON escape.
+    const spellings = [...new Set(texts.flatMap(spellingsOf))].sort((a, b) => b.length - a.length);
     this.longest = spellings.reduce((most, { length }) => Math.max(most, length), 0);
     const pattern = spellings.map(literal).join('|');
     this.#pattern = pattern === '' ? null : new RegExp(pattern, 'i');

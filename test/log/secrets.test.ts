@@ -57,6 +57,15 @@ describe('masking', () => {
     expect(last()).toMatchObject({ msg: 'asked with [secret]', header: 'X-Key: [secret]' });
   });
 
+  it.each(['key-01234567\\', 'key"01234567', 'key/01234567\\"'])(
+    'leaves valid JSON after a key with escapes: %s',
+    (key) => {
+      const { log, last } = useLog({ secrets: [key] });
+      log.info(`asked with ${key}`, { key, also: `${key}"` });
+      expect(last()).toMatchObject({ msg: 'asked with [secret]', also: '[secret]"' });
+    },
+  );
+
   it('leaves numbers alone, so that the line stays valid JSON', () => {
     const { log, last } = useLog({ secrets: ['123456'] });
     log.info('done after 123456 ms', { durationMs: 123_456 });

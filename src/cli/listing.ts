@@ -43,7 +43,10 @@ export function describeListing<Row>(
   about: Parameters<typeof describeCommand>[1] & { readonly limit?: number },
 ): Command {
   for (const { name: filter, about: only, type, choices } of filters) {
-    const option = new Option(type === 'flag' ? `--${filter}` : `--${filter} <${filter}>`, only);
+    const option = new Option(
+      type === 'flag' ? `--${filter}` : `--${filter} <${filter}>`,
+      `only ${only}`,
+    );
     if (choices !== undefined) option.choices(choices);
     if (type === 'number') option.argParser(positiveInteger);
     if (type === 'since' || type === 'until') option.argParser(parseMoment);

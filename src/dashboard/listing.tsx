@@ -199,7 +199,7 @@ export function ListingTable<Row>({
   hide = [],
   empty,
 }: {
-  listing: Listing<Row, Db>;
+  listing: Pick<Listing<Row, Db>, 'name' | 'none' | 'columns'>;
   rows: readonly Row[];
   isFiltered?: boolean;
   hide?: readonly string[];

@@ -1,20 +1,18 @@
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
-import { isDenial } from '../../codes/evidence.js';
-import { whyUnproven } from '../../codes/reasons.js';
 import { CONFIRM_SOON_MS } from '../../codes/rules.js';
-import { moment } from '../../domain/moment.js';
 import { answerFromChecks, type Answer } from '../../codes/audit-result.js';
 import { enterLists, listOfCodes, codesToCheck } from '../../codes/enter-list.js';
 import { verifyKnownValid } from '../../codes/verify-key.js';
-import type { AuditResult, CodeCheck, EnteredAudit } from '../../codes/types.js';
-import { print, printJson, stdoutLook } from '../console.js';
+import type { AuditResult, EnteredAudit } from '../../codes/types.js';
+import { print, printJson, stdoutLook, write } from '../console.js';
 import { CommandError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { assertSeller, type CommonOptions } from '../options.js';
 import { withProgress } from '../output/progress.js';
-import { table } from '../output/table.js';
-import { type Look, plural } from '../output/text.js';
+import { listingTable } from '../listing.js';
+import { CHECKS } from '../../codes/checks-listing.js';
+import { plural } from '../output/text.js';
 import { ownCommand, shellWord } from '../own-command.js';
 import { throwKeyFault } from './check-lists.js';
 import { failsOn } from './conditions.js';
@@ -144,31 +142,8 @@ export async function showCode(
     await printJson({ ...answerJson(answer, now), verdictSince, firstCheckedAt, checks });
   } else {
     const look = stdoutLook();
-    await print(answerLines(answer, now, look), '\n', checksTable(checks, look));
+    await print(answerLines(answer, now, look), '\n');
+    if (checks.length > 0) await write(listingTable(CHECKS, checks));
   }
   return EXIT.done;
-}
-
-function checksTable(checks: readonly CodeCheck[], look: Look): string {
-  if (checks.length === 0) return '';
-  return table(
-    checks,
-    [
-      { header: 'checked', value: ({ checkedAt }) => moment(checkedAt) },
-      { header: 'audit', value: ({ auditId }) => auditId },
-      {
-        header: 'verdict',
-        value: (check) => (isDenial(check) ? 'denied' : check.verdict),
-      },
-      { header: 'proof', value: ({ proof }) => proof },
-      { header: 'status', value: ({ httpStatus }) => httpStatus },
-      {
-        header: 'reason',
-        value: (check) =>
-          check.verdict === 'unproven' && !isDenial(check) ? whyUnproven(check.reason) : '',
-      },
-      { header: 'reply', value: ({ message }) => message ?? '' },
-    ],
-    look,
-  );
 }

@@ -1,5 +1,7 @@
 import type { FC } from 'hono/jsx';
-import { describeCheck, describeVerdict, isDenial } from '../../codes/evidence.js';
+import { CHECKS } from '../../codes/checks-listing.js';
+import { describeVerdict } from '../../codes/evidence.js';
+import { ListingTable } from '../listing.js';
 import { unprovenRemedy } from '../../codes/reasons.js';
 import { supportAt, type KnownPurchase } from '../../codes/known-code.js';
 import { maskCode } from '../../domain/secret.js';
@@ -33,7 +35,6 @@ import {
   SellerSelect,
   Sentence,
   State,
-  Table,
   TableSection,
   Token,
   Untrusted,
@@ -205,7 +206,11 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
           title="Checks"
           note={checks.length === MAX_ROWS ? `newest ${MAX_ROWS}` : undefined}
         >
-          <CheckTable checks={checks} mask={mask} />
+          <ListingTable
+            listing={CHECKS}
+            rows={checks.map((one) => ({ ...one, message: one.message && mask(one.message) }))}
+            empty="Not checked yet. Press Check now to check it."
+          />
         </Section>
         <TableSection
           title="Transitions"
@@ -320,43 +325,6 @@ const LookUp: FC<{ token: string; sellers: readonly string[] }> = ({ token, sell
     {sellers.length < 2 ? null : <SellerSelect of={sellers} />}
     <button class="main">Look up</button>
   </form>
-);
-
-const CheckTable: FC<{ checks: readonly CodeCheck[]; mask: (text: string) => string }> = ({
-  checks,
-  mask,
-}) => (
-  <Table
-    caption="Checks"
-    flows
-    rows={checks}
-    empty="Not checked yet. Press Check now to check it."
-    columns={[
-      { name: 'Checked', cell: ({ checkedAt }) => <Moment at={checkedAt} /> },
-      {
-        name: 'Verdict',
-        cell: (check) => <State of={isDenial(check) ? 'denied' : check.verdict} />,
-      },
-      { name: 'Proof', cell: (check) => <Untrusted text={describeCheck(check)} /> },
-      {
-        name: 'Response',
-        isLabelled: true,
-        cell: ({ httpStatus, message }) => (
-          <Untrusted text={mask([httpStatus, message].filter((one) => one !== null).join(' '))} />
-        ),
-      },
-      {
-        name: 'Audit',
-        isLabelled: true,
-        cell: ({ auditId }) =>
-          auditId === null ? (
-            <span class="muted">–</span>
-          ) : (
-            <a href={`/audits/${auditId}`}>{String(auditId)}</a>
-          ),
-      },
-    ]}
-  />
 );
 
 function purchaseFacts(

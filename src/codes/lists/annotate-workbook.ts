@@ -118,31 +118,36 @@ async function* sheetPieces(
   const namesOf = (line: number, style: number): string =>
     columns.map(({ name }, at) => textCell(`${letters[at]}${line}`, name, style)).join('');
   const results = rows[Symbol.asyncIterator]();
-  let next = await results.next();
-  let [at, number, text] = [0, 0, ''];
-  for (const { 0: row, 1: prefix = '', 2: attributes = '', 3: content, index } of xml.matchAll(
-    ROW,
-  )) {
-    number = Number(/\sr="(\d+)"/.exec(attributes)?.[1] ?? number + 1);
-    if (content === undefined) continue;
-    while (next.done !== true && next.value.line < number) next = await results.next();
-    const cells =
-      number === headerRow
-        ? namesOf(number, lastStyle(content))
-        : next.done !== true && next.value.line === number
-          ? cellsOf(next.value)
-          : '';
-    if (cells === '') continue;
-    text += at === 0 ? withLastColumn(xml.slice(0, index), letters.at(-1)) : xml.slice(at, index);
-    // Readers may skip cells outside the columns that a row claims to have.
-    text += `<${prefix}row${attributes.replace(/\sspans="[^"]*"/, '')}>${content}`;
-    text += `${prefix === '' ? cells : cells.replaceAll(/<(\/?)(?=\w)/g, `<$1${prefix}`)}</${prefix}row>`;
-    at = index + row.length;
-    if (text.length < CHUNK_CHARACTERS) continue;
-    yield Buffer.from(text);
-    text = '';
+  try {
+    let next = await results.next();
+    let [at, number, text] = [0, 0, ''];
+    for (const { 0: row, 1: prefix = '', 2: attributes = '', 3: content, index } of xml.matchAll(
+      ROW,
+    )) {
+      number = Number(/\sr="(\d+)"/.exec(attributes)?.[1] ?? number + 1);
+      if (content === undefined) continue;
+      while (next.done !== true && next.value.line < number) next = await results.next();
+      const cells =
+        number === headerRow
+          ? namesOf(number, lastStyle(content))
+          : next.done !== true && next.value.line === number
+            ? cellsOf(next.value)
+            : '';
+      if (cells === '') continue;
+      text += at === 0 ? withLastColumn(xml.slice(0, index), letters.at(-1)) : xml.slice(at, index);
+      // Readers may skip cells outside the columns that a row claims to have.
+      text += `<${prefix}row${attributes.replace(/\sspans="[^"]*"/, '')}>${content}`;
+      text += `${prefix === '' ? cells : cells.replaceAll(/<(\/?)(?=\w)/g, `<$1${prefix}`)}</${prefix}row>`;
+      at = index + row.length;
+      if (text.length < CHUNK_CHARACTERS) continue;
+      yield Buffer.from(text);
+      text = '';
+    }
+    yield Buffer.from(text + xml.slice(at));
+  } finally {
+    // The results come from a connection, which is released when they end.
+    await results.return?.();
   }
-  yield Buffer.from(text + xml.slice(at));
 }
 
 /** Changes the last column of the range that the beginning of a sheet declares. */

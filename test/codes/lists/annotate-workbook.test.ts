@@ -70,6 +70,22 @@ async function partsOf(bytes: Buffer): Promise<Record<string, string>> {
 }
 
 describe('the result of a workbook', () => {
+  it('ends the reading of its results, which hold a connection to the database', async () => {
+    const { workbook, entries, layout } = await readList(await zipOf(book()), { name: 'a.xlsx' });
+    let isEnded = false;
+    async function* results() {
+      try {
+        for (const { line } of [...entries, { line: 1_000 }]) yield { line, values: ['x'] };
+      } finally {
+        isEnded = true;
+      }
+    }
+    if (workbook === null) throw new Error('the workbook was not kept');
+    const pieces = annotatedWorkbook(workbook, layout.columns, ADDED_COLUMNS, results());
+    await buffer(Readable.from(pieces));
+    expect(isEnded).toBe(true);
+  });
+
   it('is the workbook as it came, with columns right of everything', async () => {
     const files = book();
     const parts = await partsOf(await annotated(await zipOf(files)));

@@ -75,7 +75,9 @@ describe('the result of a workbook', () => {
     let isEnded = false;
     async function* results() {
       try {
-        for (const { line } of [...entries, { line: 1_000 }]) yield { line, values: ['x'] };
+        const rows = [...entries, { line: 1_000 }].map(({ line }) => ({ line, values: ['x'] }));
+        yield* Readable.from(rows) as AsyncIterable<(typeof rows)[0]>;
+        await Promise.resolve();
       } finally {
         isEnded = true;
       }

@@ -111,7 +111,9 @@ describe('the commands in README', () => {
       ).toContain(rest[0]);
     }
     const named = command.commands.find((one) => one.name() === rest[0]) ?? command;
-    const options = rest.filter((word) => word.startsWith('--'));
+    // What follows `--` is no option.
+    const given = rest.includes('--') ? rest.slice(0, rest.indexOf('--')) : rest;
+    const options = given.filter((word) => word.startsWith('--'));
     expect(optionsOf(named), use).toEqual(expect.arrayContaining(options));
   }
 

@@ -65,7 +65,7 @@ describe('wrong usage', () => {
       /^error: COPY gives no rows\n {2}→ .*--format csv.*\n$/,
     ],
     [['sql', 'copy (select generate_series(1, 5000000)) to stdout'], /^error: COPY gives no rows/],
-    [['export', 'itmes'], /no view "itmes"\n {2}→ did you mean items\?/],
+    [['export', 'itmes'], /no view "itmes"\n {2}→ views: .*\bitems\b/],
     [['export', 'freshness', '--since', '3'], /can’t be followed.*\n.*item_changes/],
     [['export', 'items', '--since', 'x'], /"x" is not a cursor/],
     [['export', 'items', '--seller', 'nobody'], /no seller "nobody" .*\n.*main/],

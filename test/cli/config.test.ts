@@ -52,5 +52,7 @@ it('doctor warns that everybody can read the file of a key; commands do not repe
   const sync = await run(['sync', 'account'], env, { cwd });
   expect(sync).toMatchObject({ code: 0, stderr: expect.not.stringContaining('chmod') });
   const doctor = await run(['doctor'], env, { cwd });
-  expect(doctor.stdout).toMatch(/^! configuration: MARKETPLACE_API_KEY_FILE can be read by every user .*\n.*main\.key$/m);
+  expect(doctor.stdout).toMatch(
+    /^! configuration: MARKETPLACE_API_KEY_FILE can be read by every user .*\n.*main\.key$/m,
+  );
 });

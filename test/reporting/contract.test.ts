@@ -75,7 +75,7 @@ describe('schema reporting, the contract', () => {
   });
 });
 
-const DOCS = readFileSync(new URL('../../../docs/reporting.md', import.meta.url), 'utf8');
+const DOCS = readFileSync(new URL('../../docs/reporting.md', import.meta.url), 'utf8');
 
 interface Section {
   readonly name: string;

@@ -8,7 +8,7 @@ import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { DbClient } from '../../src/db/connection.js';
 import { CONTRACT } from './contract.js';
 
-const SCRIPT = new URL('../../../prisma/grants.sql', import.meta.url);
+const SCRIPT = new URL('../../prisma/grants.sql', import.meta.url);
 /** Roles are the whole server's: another name for each run of the tests. */
 const READER = `reader_${randomBytes(6).toString('hex')}`;
 
@@ -108,7 +108,7 @@ describe('the script of grants', () => {
 
 describe('a role for an assistant, as docs/operations.md creates it', () => {
   it('reads reports, but no purchase code and nobody’s address', async () => {
-    const docs = await readFile(new URL('../../../docs/operations.md', import.meta.url), 'utf8');
+    const docs = await readFile(new URL('../../docs/operations.md', import.meta.url), 'utf8');
     const [, statements = ''] = /```sql assistant\n(.*?)```/s.exec(docs) ?? [];
     const role = `assistant_${randomBytes(6).toString('hex')}`;
     const sql = statements.replaceAll(/\bassistant\b/g, role).replace("'…'", "'secret'");

@@ -47,7 +47,7 @@ export function linesOf({ bytes }: Export): string[] {
 
 /** The SQL block of docs/feeds.md with this name. */
 export function documented(name: string): string {
-  const text = readFileSync(new URL('../../docs/feeds.md', import.meta.url), 'utf8');
+  const text = readFileSync(new URL('../../../docs/feeds.md', import.meta.url), 'utf8');
   const [, block] = new RegExp(`^\`\`\`sql ${name}\n(.*?)^\`\`\``, 'ms').exec(text) ?? [];
   if (block === undefined) throw new Error(`docs/feeds.md has no block ${name}`);
   return block;

@@ -13,7 +13,7 @@ import { DbClient } from '../../../src/db/connection.js';
 import { createTestDatabase, databaseAt } from '../../support/postgres.js';
 
 const mirror = useMirror();
-const PAGE = readFileSync(new URL('../../docs/feeds.md', import.meta.url), 'utf8');
+const PAGE = readFileSync(new URL('../../../docs/feeds.md', import.meta.url), 'utf8');
 
 /** Returns the statements of a block of the page. */
 function statements(block: string, password = 'word'): string[] {

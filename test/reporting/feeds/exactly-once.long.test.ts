@@ -467,7 +467,7 @@ it('a target always holds what the views showed at its cursor, through kills, ou
   );
 });
 
-const DIST = new URL('../../dist/', import.meta.url).href;
+const DIST = new URL('../../../dist/', import.meta.url).href;
 
 /** Delivers to all targets in endless loops. */
 const SCRIPT = `

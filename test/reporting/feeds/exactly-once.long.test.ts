@@ -473,8 +473,8 @@ const DIST = new URL('../../../dist/', import.meta.url).href;
 const SCRIPT = `
   const [dist, databaseUrl, feed, views, places] = process.argv.slice(1);
   const from = (path) => import(dist + path);
-  const { runFeed } = await from('feeds/open.js');
-  const { TargetError } = await from('feeds/target.js');
+  const { runFeed } = await from('reporting/feeds/open.js');
+  const { TargetError } = await from('reporting/feeds/target.js');
   const { Secret } = await from('domain/secret.js');
   const signal = new AbortController().signal;
   console.log('started');

@@ -48,6 +48,10 @@ const nights = fc.array(night, { minLength: 1, maxLength: 8 });
 const at = (night: number, ms = 0): string =>
   new Date(Date.UTC(2026, 0, 1 + night, 2, 0, 0, ms)).toISOString();
 
+/** Changes of unknown fields make no history: a state has those of its end. */
+const withoutExtra = (rows: readonly object[]): object[] =>
+  rows.map((row) => ({ ...row, extra: undefined }));
+
 describe('the catalogue as of a time', () => {
   it('is what it was then, after any sequence of nights', async () => {
     await fc.assert(
@@ -56,13 +60,14 @@ describe('the catalogue as of a time', () => {
         const truth = [];
         for (const [number, night] of sequence.entries()) {
           await book.night(at(number), night);
-          truth.push(await book.present());
+          truth.push(withoutExtra(await book.present()));
         }
         expect(await book.asOf(at(-1)), 'before the first night').toEqual([]);
         for (const [number, state] of truth.entries()) {
-          expect(await book.asOf(at(number)), `night ${number}`).toEqual(state);
+          expect(withoutExtra(await book.asOf(at(number))), `night ${number}`).toEqual(state);
           const soon = new Date(Date.parse(at(number + 1)) - 1).toISOString();
-          expect(await book.asOf(soon), `until night ${number + 1}`).toEqual(state);
+          const until = withoutExtra(await book.asOf(soon));
+          expect(until, `until night ${number + 1}`).toEqual(state);
         }
       }),
       { numRuns: 25 },

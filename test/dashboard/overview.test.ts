@@ -136,7 +136,9 @@ describe('Needs you', () => {
     expect((await approve('4')).status).toBe(422);
     expect((await approve('2')).status).toBe(303);
     expect(
-      await mirror().rows(`SELECT item_id::int FROM mirror.items WHERE state = 'removed'`),
+      await mirror().rows(
+        `SELECT item_id::int FROM mirror.items WHERE state = 'removed' ORDER BY 1`,
+      ),
     ).toEqual([{ item_id: 1_003 }, { item_id: 1_004 }]);
   });
 

@@ -7,6 +7,7 @@ import {
   type Listing,
   type ListingColumn,
   pagesOf,
+  stateWord,
   type Tone,
   toneOf,
 } from '../listing/listing.js';
@@ -199,6 +200,7 @@ function tableColumn(look: Look) {
       if (type === 'percent') return shown === null ? '' : `${String(shown)} %`;
       if (shown instanceof Date) return momentCell(shown, new Date(), look);
       if (type === 'milliseconds') return shown === null ? '' : duration(Number(shown));
+      if (type === 'state') return stateWord(String(shown));
       return type === 'sentence' ? withRunnableCommands(String(shown ?? '')) : shown;
     },
   });

@@ -37,7 +37,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   users: ['manage accounts of the dashboard', () => import('./commands/users.js')],
   status: ['show whether the copy is current', () => import('./commands/status.js')],
   runs: [
-    'list the newest runs, show one, approve or reject a held one',
+    'list the newest runs, show one, approve or reject its removals',
     () => import('./commands/runs.js'),
   ],
   changes: ['list the changes of items', () => import('./commands/changes.js')],

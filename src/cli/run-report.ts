@@ -47,7 +47,7 @@ function describe({ kind, state, problem, counts }: RunReport): string {
     n > 0 ? `${count(n)} ${word}` : [],
   );
   const listed = [`${count(counts.listed)} listed`, shown.join(', ')].filter(Boolean).join(': ');
-  return `${kind === 'item' ? 'item' : 'items'}: ${listed} (${calls}${state === 'held' ? ', held' : ''})`;
+  return `${kind === 'item' ? 'item' : 'items'}: ${listed} (${calls}${state === 'held' ? ', needs your decision' : ''})`;
 }
 
 export function exitCodeOfRuns(reports: readonly RunReport[]): ExitCode {

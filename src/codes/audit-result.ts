@@ -77,7 +77,9 @@ async function* addedRows(rows: ReturnType<typeof resultRows>) {
 }
 
 /** Converts a stored result to the facts that explain its verdict. */
-export function factsOf(result: AuditResult): RecordFacts {
+export function factsOf(
+  result: Omit<AuditResult, 'line' | 'position' | 'columns' | 'reused'>,
+): RecordFacts {
   const { code, rejected, verdict, denials, purchase, checkedAt } = result;
   const [reason, proof] = [result.reason ?? '', result.proof ?? 'none'];
   const facts = { reason, proof, denials, purchase, checkedAt };

@@ -7,7 +7,7 @@ import type { AuditProgress } from './types.js';
 export const AUDITS: Listing<AuditProgress, Db> = {
   name: 'audits',
   about: 'Lists of purchase codes and their checks.',
-  none: 'There is no audit yet. `seller-mirror codes check LIST` makes one.',
+  none: 'No list was checked yet. `seller-mirror codes check LIST` makes one.',
   columns: [
     { name: 'audit', type: 'id', value: ({ auditId }) => auditId },
     { name: 'seller', type: 'seller', value: ({ sellerId }) => sellerId },

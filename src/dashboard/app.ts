@@ -8,6 +8,7 @@ import { addLogin } from './login.js';
 import { addAudits } from './pages/audits.js';
 import { CHANGES } from '../catalogue/changes-listing.js';
 import { addListing } from './listing.js';
+import { addCheck } from './pages/check.js';
 import { addCodes } from './pages/codes.js';
 import { addItems } from './pages/items.js';
 import { addNewAudit } from './pages/new-audit.js';
@@ -95,6 +96,7 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
   addReports(app, parts);
   addNewAudit(app, parts);
   addAudits(app, parts);
+  addCheck(app, parts);
   addCodes(app, parts);
   app.notFound((c) => message(c, 404, 'Page not found', 'Check the address.'));
   app.onError((error, c) => {

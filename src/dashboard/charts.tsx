@@ -196,7 +196,12 @@ export const NightStrip: FC<{
   );
 };
 
-const NIGHT = { good: 'mirrored', warn: 'held', bad: 'failed', none: 'no run' } as const;
+const NIGHT = {
+  good: 'mirrored',
+  warn: 'needed your decision',
+  bad: 'failed',
+  none: 'no run',
+} as const;
 
 /** Draws a chart twice, for wide and narrow places. CSS shows the one that fits. */
 const Drawing: FC<

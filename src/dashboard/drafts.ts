@@ -241,7 +241,7 @@ export class Drafts<List, Facts> {
 function gone(): Problem {
   return new Problem(
     'This list is no longer available',
-    'Lists are deleted after an hour and when the dashboard restarts. If you started the audit, find it under Audits. Otherwise upload the list again.',
+    'Lists are deleted after an hour and when the dashboard restarts. If you started the check, find it under Checks. Otherwise upload the list again.',
     404,
   );
 }

@@ -36,12 +36,17 @@ const MOMENT = new Intl.DateTimeFormat('sv-SE', {
   second: '2-digit',
 });
 
-/** The server's time zone. The dashboard shows all times in it. */
+/** The server's time zone. Times are in it until the page's script shows them in the reader's. */
 export const TIME_ZONE = MOMENT.resolvedOptions().timeZone;
 
 /** `2026-11-23 08:00:05` in the server's time zone. */
 export function moment(at: Date): string {
   return MOMENT.format(at);
+}
+
+/** `2026-11-23 08:00:05 UTC` */
+export function utc(at: Date): string {
+  return `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 }
 
 const MONTH = new Intl.DateTimeFormat('en-GB', {

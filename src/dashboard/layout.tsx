@@ -9,12 +9,13 @@ import { pageBefore } from './query.js';
 
 /** Sections in navigation order. Pressing `g`, then the key, opens a section. */
 const SECTIONS = [
+  { path: '/audits/new', label: 'Check codes', key: 'n' },
   { path: '/', label: 'Overview', key: 'o' },
-  { path: '/runs', label: 'Runs', key: 'r' },
-  { path: '/changes', label: 'Changes', key: 'c' },
-  { path: '/items', label: 'Items', key: 'i' },
-  { path: '/audits', label: 'Audits', key: 'a' },
+  { path: '/audits', label: 'Checks', key: 'a' },
   { path: '/codes', label: 'Codes', key: 'p' },
+  { path: '/items', label: 'Items', key: 'i' },
+  { path: '/changes', label: 'Changes', key: 'c' },
+  { path: '/runs', label: 'Runs', key: 'r' },
   { path: '/reports', label: 'Reports', key: 'e' },
   { path: '/system', label: 'System', key: 's' },
 ] as const;
@@ -121,7 +122,9 @@ const Frame: FC<PropsWithChildren<FrameProps>> = (props) => {
         </div>
         <Notice of={notice} />
         {children}
-        <footer>Times are in {TIME_ZONE}.</footer>
+        <footer>
+          Times are in <span data-zone>{TIME_ZONE}</span>.
+        </footer>
       </main>
       <Keys />
     </Document>
@@ -131,7 +134,9 @@ const Frame: FC<PropsWithChildren<FrameProps>> = (props) => {
 function isWithin(path: string, section: string): boolean {
   return (
     path === section ||
-    (section !== '/' && path.startsWith(`${section}/`)) ||
+    (section !== '/' &&
+      path.startsWith(`${section}/`) &&
+      !SECTIONS.some((one) => one.path === path)) ||
     // Seller pages belong to the overview.
     (section === '/' && path.startsWith('/sellers/'))
   );
@@ -172,8 +177,8 @@ const NOTICES: Readonly<Record<string, string>> = {
   resumed: 'Resumed. Schedules mirror this seller again.',
   retried: 'The job is back in the queue.',
   'key-untried':
-    'Audit queued. The marketplace did not respond to this machine, so the worker will check the API key. If the key is refused, the audit fails and this page says so.',
-  cancelled: 'Audit cancelled. Its verdicts so far are kept.',
+    'Check queued. The marketplace did not respond to this machine, so the worker will check the API key. If the key is refused, the check fails and this page says so.',
+  cancelled: 'Check cancelled. Its verdicts so far are kept.',
 };
 
 const Notice: FC<{ of: string | null }> = ({ of }) => {

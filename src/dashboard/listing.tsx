@@ -44,6 +44,8 @@ const PAGE_SIZE = 50;
 const BATCH_SIZE = 2_000;
 
 interface ListingParts {
+  /** Of the page; by default the listing's name. */
+  readonly title?: string;
   /** Buttons beside the title. */
   readonly actions?: (c: DashboardContext) => Child;
 }
@@ -53,7 +55,7 @@ export function addListing<Row>(
   app: Dashboard,
   { db }: Pick<DashboardParts, 'db'>,
   original: Listing<Row, Db>,
-  { actions }: ListingParts = {},
+  { actions, title }: ListingParts = {},
 ): void {
   const { name, about, filters } = original;
 
@@ -67,7 +69,7 @@ export function addListing<Row>(
     return page(
       c,
       {
-        title: capital(name),
+        title: title ?? capital(name),
         lead: about,
         actions: (
           <>

@@ -13,6 +13,8 @@ export interface LiveBar {
   /** Null when unknown. */
   readonly total: number | null;
   readonly text: string;
+  /** When it will probably end, as ISO 8601; null while unknown. */
+  readonly endsAt: string | null;
 }
 
 interface LiveMessage {
@@ -118,23 +120,31 @@ export class LiveProgress {
       `${count(valid)} valid`,
       `${count(invalid)} invalid`,
       unproven > 0 ? `${count(unproven)} unproven` : '',
-      left,
+      left?.text ?? '',
       problem ?? '',
     ];
     const { done, total } = phase;
-    return { id: `audit ${auditId}`, done, total, text: text.filter(Boolean).join(' · ') };
+    const endsAt = left === null ? null : new Date(Date.now() + left.ms).toISOString();
+    return {
+      id: `audit ${auditId}`,
+      done,
+      total,
+      text: text.filter(Boolean).join(' · '),
+      endsAt,
+    };
   }
 
-  /** Rate and time left; empty while paused or unknown. @param checked codes checked so far */
-  #left(work: string, checked: number, total: number, isPaused: boolean): string {
+  /** Rate and time left; null while paused or unknown. @param checked codes checked so far */
+  #left(work: string, checked: number, total: number, isPaused: boolean) {
     const now = performance.now();
     const rate = this.#rates.get(work) ?? new Rate(checked, now);
     this.#rates.set(work, rate);
     rate.note(checked, now);
     if (isPaused) rate.pause(now);
     const perMs = isPaused ? 0 : rate.perMs(now);
-    if (perMs === 0) return '';
-    return `${count(Math.round(perMs * 60_000))} a minute, ${duration((total - checked) / perMs)} left`;
+    if (perMs === 0) return null;
+    const ms = (total - checked) / perMs;
+    return { ms, text: `${count(Math.round(perMs * 60_000))} a minute, ${duration(ms)} left` };
   }
 }
 
@@ -162,5 +172,5 @@ function runBar({ runId, progress }: Running['runs'][number]): LiveBar {
   const figures =
     done === 0 ? '' : total === null ? plural(done, 'item') : `${count(done)} of ${count(total)}`;
   const text = [PHASES[phase], figures].filter(Boolean).join(' · ');
-  return { id: `run ${runId}`, done, total, text };
+  return { id: `run ${runId}`, done, total, text, endsAt: null };
 }

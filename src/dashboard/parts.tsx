@@ -1,35 +1,37 @@
-import { type Tone, toneOf } from '../listing/listing.js';
+import { stateWord, type Tone, toneOf } from '../listing/listing.js';
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
-import { count, moment, printable, shortDuration } from './format.js';
+import { count, moment, printable, shortDuration, utc } from './format.js';
 
 /** A count in a table; zeros are muted. */
 const Count: FC<{ of: number }> = ({ of }) =>
   of === 0 ? <span class="muted">0</span> : <>{count(of)}</>;
 
-/** A relative time such as `6 h ago` or `in 2 min`; the tooltip shows the exact time. */
+/** A relative time such as `6 h ago` or `in 2 min`; the tooltip shows the exact time in UTC. */
 export const Ago: FC<{ at: Date | null; none?: string }> = ({ at, none = 'never' }) => {
   if (at === null) return <span class="muted">{none}</span>;
   const ms = Date.now() - at.getTime();
   const length = shortDuration(Math.abs(ms));
   const text = ms >= 0 ? `${length} ago` : `in ${length}`;
   return (
-    <time datetime={at.toISOString()} title={moment(at)}>
+    <time datetime={at.toISOString()} title={utc(at)} data-ago>
       {text}
     </time>
   );
 };
 
-/** An exact time. */
+/** An exact time. The page's script shows it in the reader's zone; the tooltip is in UTC. */
 export const Moment: FC<{ at: Date | null; none?: string }> = ({ at, none = '–' }) =>
   at === null ? (
     <span class="muted">{none}</span>
   ) : (
-    <time datetime={at.toISOString()}>{moment(at)}</time>
+    <time datetime={at.toISOString()} title={utc(at)}>
+      {moment(at)}
+    </time>
   );
 
 /** A state as a coloured label. */
 export const State: FC<{ of: string; tone?: Tone }> = ({ of, tone }) => (
-  <span class={`state ${tone ?? toneOf(of)}`}>{of}</span>
+  <span class={`state ${tone ?? toneOf(of)}`}>{stateWord(of)}</span>
 );
 
 /** A titled section of a page. */
@@ -213,7 +215,8 @@ export const Bar: FC<{
   done: number;
   total: number | null;
   text: string;
-}> = ({ id, label, done, total, text }) => (
+  endsAt?: string | null;
+}> = ({ id, label, done, total, text, endsAt = null }) => (
   <div class="bar" data-live={id}>
     {total === null ? (
       <progress aria-label={label}></progress>
@@ -221,6 +224,13 @@ export const Bar: FC<{
       <progress aria-label={label} max={Math.max(1, total)} value={done}></progress>
     )}
     <span data-live-text>{text}</span>
+    <span data-live-end>
+      {endsAt === null ? null : (
+        <>
+          ends at <Moment at={new Date(endsAt)} />
+        </>
+      )}
+    </span>
   </div>
 );
 
@@ -337,7 +347,11 @@ export const ItemLink: FC<{
   item: bigint | number | string;
   name: string | null;
 }> = ({ seller, item, name }) => (
-  <a href={`/items/${encodeURIComponent(seller)}/${item}`}>
+  <a
+    class="name"
+    href={`/items/${encodeURIComponent(seller)}/${item}`}
+    title={printable(name ?? '').slice(0, MAX_TEXT_CHARS)}
+  >
     <Untrusted text={name?.trim() ? name : String(item)} />
   </a>
 );
@@ -376,7 +390,7 @@ export const Choice: FC<{
       <option value="">all</option>
       {of.map((value) => (
         <option value={value} selected={value === chosen}>
-          {value}
+          {stateWord(value)}
         </option>
       ))}
     </select>

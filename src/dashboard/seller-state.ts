@@ -19,7 +19,7 @@ export function obstacleOf(
   processes: readonly LiveProcess[],
 ): string | null {
   if (parked !== null) {
-    return `not while ${parked.code === PAUSED ? PAUSED : 'parked'}`;
+    return `not while ${parked.code === PAUSED ? PAUSED : 'stopped'}`;
   }
   return processes.some(({ roles }) => roles.includes('worker')) ? null : 'no worker is running';
 }

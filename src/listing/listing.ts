@@ -126,6 +126,17 @@ const TONES: Readonly<Record<Tone, readonly string[]>> = {
   quiet: [],
 };
 
+/** States whose word in the store says little to people. Files and `--json` keep the store's word. */
+const WORDS: Readonly<Record<string, string>> = {
+  held: 'needs your decision',
+  parked: 'stopped',
+};
+
+/** A state in words for people. */
+export function stateWord(state: string): string {
+  return Object.hasOwn(WORDS, state) ? (WORDS[state] ?? state) : state;
+}
+
 export function toneOf(state: string): Tone {
   const tones = Object.keys(TONES) as Tone[];
   return tones.find((tone) => TONES[tone].includes(state)) ?? 'quiet';

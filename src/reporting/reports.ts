@@ -103,7 +103,14 @@ export interface ReportFigures extends Readonly<Record<ReportName, readonly Repo
   readonly at: Date;
   /** Number of prices raised and cut per week (Monday in UTC) in the last 90 days. */
   readonly moveWeeks: readonly ReportRow[];
+  /** Codes that were ever checked: the API lists no sales, so revenue covers these only. */
+  readonly checkedCodes: number;
+  /** Purchases that were valid and no longer are, newest first, with the month they are missing from. */
+  readonly noLongerValid: readonly ReportRow[];
 }
+
+/** Purchases that the page names. */
+const MAX_NO_LONGER_VALID = 100;
 
 const READ_ONLY = 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY';
 
@@ -126,7 +133,21 @@ export function readReportFigures(db: Db, sellerId: string | null): Promise<Repo
                 count(*) FILTER (WHERE percent < 0) AS cut
            FROM (${unordered('price-moves', sellerId)}) AS moves GROUP BY 1 ORDER BY 1`,
       );
-      return { at, ...shown, moveWeeks };
+      const own = sellerId === null ? '' : ` AND p.seller_id = ${escapeLiteral(sellerId)}`;
+      const [checked] = await rows(
+        `SELECT count(*) AS codes FROM mirror.purchase_codes p WHERE last_checked_at IS NOT NULL${own}`,
+      );
+      const noLongerValid = await rows(
+        `SELECT p.code_id, p.seller_id, p.item_id, left(coalesce(i.name, p.item_name), 300) AS item_name,
+                date_trunc('month', p.purchased_at AT TIME ZONE 'UTC')::date AS month, p.price, p.currency,
+                to_char(p.verdict_since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since
+           FROM mirror.purchase_codes p
+           LEFT JOIN mirror.items i ON i.seller_id = p.seller_id AND i.item_id = p.item_id
+          WHERE p.verdict = 'invalid' AND p.purchase_seen_at IS NOT NULL${own}
+          ORDER BY p.verdict_since DESC, p.code_id LIMIT ${MAX_NO_LONGER_VALID}`,
+      );
+      const checkedCodes = Number(checked?.['codes'] ?? 0);
+      return { at, ...shown, moveWeeks, checkedCodes, noLongerValid };
     },
     READ_ONLY,
   );

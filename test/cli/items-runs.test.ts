@@ -205,7 +205,9 @@ describe('a held run', () => {
       }
       expect(stdout).not.toMatch(/(?!\n)\p{Cc}|\u202E/u);
     }
-    expect(status).toMatch(/^! main · current[^]*^ {2}held +.*run \d+ \(items, held\)/m);
+    expect(status).toMatch(
+      /^! main · current[^]*^ {2}your decision +.*run \d+ \(items, needs your decision\)/m,
+    );
     expect(JSON.parse(await printed(['status', '--json'], env))).toMatchObject([
       {
         last_problem: { problem_code: 'held', held: { items: 20, confirmed: 20, present: 40 } },

@@ -241,9 +241,9 @@ describe('status', () => {
     await park(sim, deps);
     const { code, stdout } = await run(['status', '--check'], env);
     expect(code).toBe(1);
-    expect(stdout).toMatch(/^✗ main · parked, items mirrored /);
+    expect(stdout).toMatch(/^✗ main · stopped, items mirrored /);
     expect(stdout).toMatch(
-      /parked +(?:just now|\d+ s ago), by run \d+: the marketplace refused the API key/,
+      /stopped +(?:just now|\d+ s ago), by run \d+: the marketplace refused the API key/,
     );
     expect(stdout).toMatch(/remedy +fix the key, then `seller-mirror sync --seller main` resumes/);
     expect(JSON.parse(await printed(['status', '--json'], env))).toMatchObject([

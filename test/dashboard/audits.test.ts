@@ -143,7 +143,7 @@ describe('an uploaded list', () => {
     await finish(auditId);
     const reply = await operator().get(`/audits/${auditId}/result.csv`);
     expect(reply.headers.get('content-disposition')).toBe(
-      `attachment; filename="audit-${auditId}.csv"`,
+      `attachment; filename="check-${auditId}.csv"`,
     );
     const downloaded = Buffer.from(await reply.arrayBuffer());
     const out = join(folder(), 'result.csv');
@@ -334,7 +334,7 @@ describe('an uploaded list', () => {
     const auditId = await start(await sendReadable(bytes, { name: 'codes.xlsx' }));
     const page = await operator().page(`/audits/${auditId}`);
     expect(page).toMatch(/href="[^"]+\/result\.xlsx">\s*Download result/);
-    expect(page).toContain(`aria-label="CSV: result of audit ${auditId}"`);
+    expect(page).toContain(`aria-label="CSV: result of check ${auditId}"`);
     const result = await operator().get(`/audits/${auditId}/result.xlsx`);
     const [, ...read] = await readSheet(Buffer.from(await result.arrayBuffer()));
     expect(read.map(([code]) => code)).toEqual(codes);
@@ -377,17 +377,17 @@ describe('an uploaded list', () => {
         expect(await reply.text()).toContain('Reading the list');
         return sent;
       });
-      await until(async () => (await operator().page(address)).includes('Start audit'));
+      await until(async () => (await operator().page(address)).includes('Start check'));
       await whileLocked(async () => {
         for (const _ of ['first click', 'second click']) {
           expect((await postStart(address)).headers.get('location')).toBe(address);
         }
-        expect(await operator().page(address)).toContain('Starting the audit');
+        expect(await operator().page(address)).toContain('Starting the check');
       });
       await until(async () => (await operator().get(address)).status === 303);
       expect(await listAudits(mirror().db, { sellerIds: ['main'], limit: 5 })).toHaveLength(1);
       // Logged just after the redirect is known.
-      await until(async () => (await operator().page('/system')).includes('start audit'));
+      await until(async () => (await operator().page('/system')).includes('start check'));
     } finally {
       await client.end();
     }
@@ -403,7 +403,7 @@ describe('an uploaded list', () => {
 
 describe('the pages of audits', () => {
   it('filter audits by state and seller, and say what fills an empty list', async () => {
-    expect(await operator().page('/audits')).toContain('There is no audit yet.');
+    expect(await operator().page('/audits')).toContain('No list was checked yet.');
     const codes = listOf(shop(), 3);
     const auditId = await enter(mirror(), shop().marketplace.host, codes);
     const other = await enter(mirror(), shop().marketplace.host, codes, { sellerId: 'other' });
@@ -433,6 +433,30 @@ describe('the pages of audits', () => {
     expect(masked).toContain(maskCode(source));
   });
 
+  it('begin with the codes that need somebody, each with its reason, so that nobody searches the result', async () => {
+    const [valid = '', gone = ''] = listOf(shop(), 2);
+    const list = ['code', valid, gone, 'f'.repeat(32), ''].join('\n');
+    const auditId = await start(await sendReadable(list), { yes: 'yes' });
+    await finish(auditId);
+    await mirror().rows(`UPDATE mirror.audit_codes SET verdict = 'invalid' WHERE code_id IN
+        (SELECT code_id FROM mirror.purchase_codes WHERE code = '${gone}');
+      UPDATE mirror.purchase_codes SET verdict = 'invalid' WHERE code = '${gone}';
+      UPDATE mirror.audits SET valid = valid - 1, invalid = invalid + 1`);
+    const page = await operator().page(`/audits/${auditId}`);
+    const headings = [...page.matchAll(/<h2[^>]*>([^<]+)/g)].map(([, text]) => text);
+    expect(headings.slice(0, 3)).toEqual(['No longer valid', 'Invalid', 'Valid']);
+    expect(page).toMatch(/was valid, bought \d{4}-\d\d-\d\d/);
+    expect(page).toContain('unknown to the marketplace');
+    // Proofs are for the few who ask.
+    expect(page.replaceAll(/<details>.*?<\/details>/gs, '')).not.toContain('API key was tested');
+    const one = await operator().page(`/audits/${auditId}?show=valid`);
+    expect(one).toContain(valid);
+    expect(one).not.toContain(gone);
+    const viewed = await (await dashboard().login('viewer')).page(`/audits/${auditId}`);
+    expect(viewed).toContain(maskCode(gone));
+    expect(viewed).not.toContain(gone);
+  });
+
   it('cancel an audit and resume it', async () => {
     const auditId = await enter(mirror(), shop().marketplace.host, listOf(shop(), 10), {});
     expect(await operator().page(`/audits/${auditId}`)).toContain('Cancel');
@@ -446,15 +470,15 @@ describe('the pages of audits', () => {
       expect((await operator().post(`/audits/${auditId}/${action}`)).status).toBe(409);
     }
     const logged = (await listActions(mirror().db, 10)).map(({ action }) => action);
-    expect(logged).toContain('cancel audit');
-    expect(logged).toContain('resume audit');
+    expect(logged).toContain('cancel check');
+    expect(logged).toContain('resume check');
   });
 
   it('show viewers figures, but no actions or downloads', async () => {
     const auditId = await enter(mirror(), shop().marketplace.host, listOf(shop(), 3));
     const viewer = await dashboard().login('viewer');
     const page = await viewer.page(`/audits/${auditId}`);
-    expect(page).toContain('sweep 0 of 3');
+    expect(page).toContain('checked 0 of 3');
     expect(page).not.toMatch(/Cancel|Download result/);
     expect((await viewer.get(`/audits/${auditId}/result.csv`)).status).toBe(403);
     expect((await viewer.post(`/audits/${auditId}/cancel`)).status).toBe(403);

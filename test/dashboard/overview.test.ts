@@ -167,7 +167,7 @@ describe('Needs you', () => {
     const auditId = await enter(mirror(), 'm', ['0'.repeat(36)], { source: 'list.csv' });
     await failAudit(mirror().db, auditId, 'the key was refused');
     const text = await (await dashboard().login()).page('/');
-    expect(text).toContain(`Audit ${auditId} failed`);
+    expect(text).toContain(`Check ${auditId} failed`);
     expect(text).toContain('the key was refused');
   });
 });

@@ -57,7 +57,7 @@ describe('the page of a seller', () => {
     for (const empty of [
       'Press Sync now',
       'start <code>npx seller-mirror run</code>',
-      'Syncs and audits make them',
+      'Syncs and checks of codes make them',
       'starts with the first sync of the items',
       'starts with the first sync of the account',
     ]) {
@@ -160,7 +160,7 @@ describe('Pause and Resume', () => {
   it('do not affect Sync now on the overview, which says so', async () => {
     await mirrorSeller(mirror());
     const visitor = await dashboard().login();
-    const words = 'Sync now also mirrors paused and parked sellers';
+    const words = 'Sync now also mirrors paused and stopped sellers';
     expect(await visitor.page('/')).not.toContain(words);
     await visitor.post('/sellers/main/pause');
     expect(await visitor.page('/')).toContain(words);

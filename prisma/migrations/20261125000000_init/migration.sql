@@ -343,6 +343,10 @@ COMMENT ON COLUMN mirror.purchase_codes.changed_seq IS 'Number of the last write
 CREATE INDEX purchase_codes_changed_seq_idx
     ON mirror.purchase_codes (changed_seq)
     WHERE changed_seq IS NOT NULL;
+-- Codes that were valid once: few, and asked for among many that never were.
+CREATE INDEX purchase_codes_no_longer_valid_idx
+    ON mirror.purchase_codes (seller_id, code_id)
+    WHERE verdict = 'invalid' AND purchase_seen_at IS NOT NULL;
 -- An index can't hold a text of any length, and a currency is what the marketplace says it is. So valid purchases are
 -- in two indexes, odd_sales and sales, the first of which is nearly always empty. The view mirror.sales joins them.
 CREATE INDEX purchase_codes_odd_sales_idx

@@ -1,3 +1,4 @@
+import { stateWord } from '../../listing/listing.js';
 import { hostname } from 'node:os';
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
@@ -27,7 +28,7 @@ const runNumber = idParser('Runs are numbered 1, 2, 3 and so on.');
 export function add(program: Command): void {
   const runs = describeCommand(program.command('runs'), {
     about:
-      'Lists the newest runs, or shows one: figures, warnings, problem. `approve` and `reject` decide a run that the removal guard held.',
+      'Lists the newest runs, or shows one: figures, warnings, problem. `approve` and `reject` decide a run that needs your decision.',
     examples: [
       'seller-mirror runs --limit 5',
       'seller-mirror runs show 42',
@@ -44,14 +45,14 @@ export function add(program: Command): void {
     options: ['json', 'seller'],
   }).action(appAction('store', show));
   addDecision(runs, 'approved', 'approve', {
-    summary: 'carry out the removals of a held run',
+    summary: 'carry out the removals of a run that needs your decision',
     about:
       'Removes the items that a run proved to be gone and the removal guard held back. Items found again since then stay. Makes no request to the marketplace. History is kept, and an item that returns is restored.',
   });
   addDecision(runs, 'rejected', 'reject', {
-    summary: 'keep the items of a held run',
+    summary: 'keep the items of a run that needs your decision',
     about:
-      'Keeps the items that the removal guard held back. They stay missing until they are found again; later runs are held only for other items. `runs approve` can revoke this.',
+      'Keeps the items that the removal guard held back. They stay missing until they are found again; later runs stop only for other items. `runs approve` can revoke this.',
   });
 }
 
@@ -81,7 +82,7 @@ type QuarantinedRecord = FoundRun['quarantine'][number];
 
 function runDetails(run: Run, quarantine: readonly QuarantinedRecord[], look: Look): string {
   const style = styleOf(run.state);
-  const state = style === null ? run.state : paint(style, run.state, look);
+  const state = style === null ? run.state : paint(style, stateWord(run.state), look);
   const parts = {
     problem:
       run.problem === null
@@ -156,7 +157,7 @@ function addDecision(
   name: string,
   parts: { readonly summary: string; readonly about: string },
 ): void {
-  const command = runs.command(name).argument('<id>', 'the number of the held run', runNumber);
+  const command = runs.command(name).argument('<id>', 'the number of the run', runNumber);
   describeCommand(command, {
     ...parts,
     examples: [`seller-mirror runs ${name} 42`],
@@ -190,7 +191,7 @@ function rejectedLines(report: DecisionReport): string[] {
     `rejected: ${plural(missing, 'item')} ${missing === 1 ? 'stays' : 'stay'} missing`,
     removedBefore > 0 ? `${removedBefore} already removed${by}; this does not restore them` : '',
     others > 0 ? `${others} found again since then, and unchanged` : '',
-    'later runs are held only for other items; items that are found again become live',
+    'later runs stop only for other items; items that are found again become live',
   ].filter(Boolean);
 }
 

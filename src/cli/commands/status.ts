@@ -1,3 +1,4 @@
+import { stateWord } from '../../listing/listing.js';
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { describeWide } from '../../catalogue/changes.js';
@@ -296,7 +297,7 @@ function verdictText({ running, itemsMirroredAt, verdict }: SellerReport, now: D
       : ` (${running.kind}, begun ${age(running.startedAt, now)} by ${safeLine(running.holder)})`;
   const last =
     itemsMirroredAt === null ? 'never mirrored' : `items mirrored ${age(itemsMirroredAt, now)}`;
-  return `${verdict}${run}, ${last}`;
+  return `${stateWord(verdict)}${run}, ${last}`;
 }
 
 function detailsOf(report: SellerReport, now: Date): Readonly<Record<string, string | null>> {
@@ -318,11 +319,11 @@ function detailsOf(report: SellerReport, now: Date): Readonly<Record<string, str
     changed:
       lastWide &&
       `${ago(lastWide.at)}, run ${lastWide.runId}: ${lastWide.changes.map(describeWide).join(', ')}`,
-    [problem?.state === 'held' ? 'held' : 'problem']:
+    [problem?.state === 'held' ? 'your decision' : 'problem']:
       problem && problem.runId !== parked?.runId
-        ? `${ago(problem.at)}, run ${problem.runId} (${problem.kind}, ${problem.state}): ${problem.problem}`
+        ? `${ago(problem.at)}, run ${problem.runId} (${problem.kind}, ${stateWord(problem.state)}): ${problem.problem}`
         : null,
-    parked:
+    stopped:
       parked && `${ago(report.parkedAt)}, by run ${parked.runId}: ${parked.problem}; ${stopped}`,
     paused: paused && `${ago(report.pausedAt)}: ${paused.reason}; ${stopped}`,
     ...Object.fromEntries(report.schedules.map((one) => [LABELS[one.kind], scheduleText(one)])),
@@ -346,7 +347,7 @@ const OBSTACLES = {
   'not-scheduled':
     'the running scheduler was started with other settings; restart it to read the new ones',
   'no-worker': 'a scheduler is running but no worker; start `seller-mirror worker`',
-  parked: 'not while the seller is parked',
+  parked: 'not while the seller is stopped',
   paused: 'not while the seller is paused',
 } as const;
 

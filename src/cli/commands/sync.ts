@@ -37,7 +37,7 @@ export function add(program: Command): void {
     about:
       'Mirrors the account and all items of each seller. `account` or `items` mirrors only that part, `item ID` one item.',
     examples: ['seller-mirror sync', 'seller-mirror sync item 4711 --seller main'],
-    more: 'Exit codes: 0 done, 1 failed, 2 usage, 3 held by the removal guard, 130 interrupted',
+    more: 'Exit codes: 0 done, 1 failed, 2 usage, 3 needs your decision, 130 interrupted',
     options: ['json', 'seller'],
   }).action(action(sync));
 }

@@ -12,6 +12,7 @@ interface LiveMessage {
     readonly done: number;
     readonly total: number | null;
     readonly text: string;
+    readonly endsAt: string | null;
   }[];
 }
 
@@ -103,7 +104,7 @@ async function checkSession(): Promise<void> {
   if (isLoggedOut && !isBusy()) location.reload();
 }
 
-function updateBar({ id, done, total, text }: LiveMessage['bars'][number]): void {
+function updateBar({ id, done, total, text, endsAt }: LiveMessage['bars'][number]): void {
   for (const element of document.querySelectorAll<HTMLElement>('[data-live]')) {
     if (element.dataset['live'] !== id) continue;
     const bar = element.querySelector('progress');
@@ -115,6 +116,8 @@ function updateBar({ id, done, total, text }: LiveMessage['bars'][number]): void
     }
     const label = element.querySelector('[data-live-text]');
     if (label !== null) label.textContent = text;
+    const end = element.querySelector('[data-live-end]');
+    if (end !== null) end.textContent = endsAt === null ? '' : `ends at ${momentText(endsAt)}`;
   }
 }
 
@@ -174,6 +177,7 @@ async function refresh(to: string): Promise<void> {
     isOpen: element.parentElement?.hasAttribute('open') === true,
     scrollLeft: element.scrollLeft,
   }));
+  showLocalTimes(fresh);
   main().replaceWith(fresh);
   const after = elementsByName(fresh);
   for (const { name, isFocused, isOpen, scrollLeft } of before) {
@@ -222,6 +226,27 @@ if (version !== undefined) {
   });
   setInterval(showFreshness, 1_000);
 }
+
+// --- Times ---
+
+const MOMENT = new Intl.DateTimeFormat('sv-SE', { dateStyle: 'short', timeStyle: 'medium' });
+
+/** `2026-11-23 08:00:05` in the reader's time zone. */
+function momentText(iso: string): string {
+  return MOMENT.format(new Date(iso));
+}
+
+/** Shows exact times in the reader's zone. Tooltips keep them in UTC. */
+function showLocalTimes(content: ParentNode): void {
+  for (const time of content.querySelectorAll('time')) {
+    if (time.dataset['ago'] === undefined) time.textContent = momentText(time.dateTime);
+    else time.title = `${momentText(time.dateTime)} (${time.title})`;
+  }
+  const zone = content.querySelector('[data-zone]');
+  if (zone !== null) zone.textContent = MOMENT.resolvedOptions().timeZone;
+}
+
+showLocalTimes(document);
 
 // --- Notices ---
 

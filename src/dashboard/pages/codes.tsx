@@ -76,7 +76,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
           title="Latest changes"
           flows
           rows={latest}
-          empty="No code has changed its verdict or purchase yet. Audits and re-checks find changes."
+          empty="No code has changed its verdict or purchase yet. Checks of lists and re-checks find changes."
           columns={[
             {
               name: 'Code',

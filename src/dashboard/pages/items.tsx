@@ -207,10 +207,10 @@ export function addItems(app: Dashboard, { db, mirror }: DashboardParts): void {
         </Section>
         <TableSection
           title="Purchases"
-          note="found by audits"
+          note="found by checks of codes"
           flows
           rows={purchases}
-          empty="No purchase of this item is known yet. Audits of purchase codes find them."
+          empty="No purchase of this item is known yet. Checks of purchase codes find them."
           columns={[
             {
               name: 'Code',

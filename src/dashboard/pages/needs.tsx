@@ -100,7 +100,7 @@ const SellerCard: FC<{ kind: NeedKind; seller: Seller; token: string; mayAct: bo
     return (
       <Card
         tone="bad"
-        title={`${sellerId} is parked`}
+        title={`${sellerId} is stopped`}
         actions={
           <a class="button" href={`/sellers/${encodeURIComponent(sellerId)}`}>
             Open {sellerId}
@@ -152,19 +152,19 @@ const AuditCard: FC<{ audit: AuditRow }> = ({
       tone={isFailed ? 'bad' : 'warn'}
       title={
         isFailed
-          ? `Audit ${auditId} failed`
-          : `Audit ${auditId}: ${plural(unproven, 'code')} unproven`
+          ? `Check ${auditId} failed`
+          : `Check ${auditId}: ${plural(unproven, 'code')} unproven`
       }
       actions={
         <a class="button" href={`/audits/${auditId}`}>
-          Open audit {String(auditId)}
+          Open check {String(auditId)}
         </a>
       }
     >
       <Untrusted text={source} />:{' '}
       {isFailed ? (
         <>
-          <Untrusted text={problem ?? 'no reason was recorded'} />. Resume continues the audit.
+          <Untrusted text={problem ?? 'no reason was recorded'} />. Resume continues it.
         </>
       ) : (
         'these codes got no verdict. Check them again later.'

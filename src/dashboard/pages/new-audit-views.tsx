@@ -62,22 +62,25 @@ export const ListForm: FC<{ token: string; sellers: readonly string[] }> = ({ to
     <SellerSelect of={sellers} />
     <label>
       Codes
-      <textarea name="list" rows={8} spellcheck={false} placeholder="Paste codes, one per line" />
+      <textarea name="list" rows={4} spellcheck={false} placeholder="Paste codes, one per line" />
     </label>
     <label class="drop">
       Or drop a file: Excel (.xlsx), text, CSV, JSON or NDJSON, optionally gzipped
       <input type="file" name="file" />
     </label>
-    <div class="columns">
-      <label>
-        Column (optional)
-        <input name="column" maxlength={200} autocomplete="off" placeholder="Name or number" />
-      </label>
-      <label>
-        Sheet (optional)
-        <input name="sheet" maxlength={200} autocomplete="off" placeholder="Excel only" />
-      </label>
-    </div>
+    <details>
+      <summary>Column and sheet</summary>
+      <div class="columns">
+        <label>
+          Column (optional)
+          <input name="column" maxlength={200} autocomplete="off" placeholder="Name or number" />
+        </label>
+        <label>
+          Sheet (optional)
+          <input name="sheet" maxlength={200} autocomplete="off" placeholder="Excel only" />
+        </label>
+      </div>
+    </details>
     <progress data-upload hidden aria-label="Upload progress"></progress>
     <p class="notice bad" role="alert" data-upload-error hidden></p>
     <div class="actions">
@@ -99,11 +102,11 @@ export function waitingPage(c: DashboardContext, draft: ListDraft, lines: number
   return page(
     c,
     {
-      title: 'New audit',
+      title: 'Check codes',
       lead: (
         <>
           <Untrusted text={list.name} /> for {list.seller}.{' '}
-          {facts === null ? 'No code was checked yet.' : 'Starting the audit.'}
+          {facts === null ? 'No code was checked yet.' : 'Starting the check.'}
         </>
       ),
       isStatic: true,
@@ -136,7 +139,7 @@ export function draftPage(
   return page(
     c,
     {
-      title: 'New audit',
+      title: 'Check codes',
       lead: (
         <>
           <Untrusted text={name} /> for {seller}. No code was checked yet.
@@ -168,7 +171,7 @@ export function draftPage(
       />
       {problem === null ? null : (
         <p class="notice bad">
-          The audit was not started.{' '}
+          The check was not started.{' '}
           <Sentence
             text={
               problem instanceof Problem
@@ -227,7 +230,7 @@ const StartForm: FC<{ draftId: string; seller: string; facts: ListFacts; token: 
     </label>
     {isValidCodeKnown ? null : (
       <p class="muted">
-        No valid code of {seller} is known yet. Until the audit finds one, only account details
+        No valid code of {seller} is known yet. Until the check finds one, only account details
         prove that the API key works.
       </p>
     )}
@@ -237,7 +240,7 @@ const StartForm: FC<{ draftId: string; seller: string; facts: ListFacts; token: 
       </label>
     )}
     <div class="actions">
-      <button class="main">Start audit</button>
+      <button class="main">Start check</button>
     </div>
   </form>
 );

@@ -57,7 +57,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
   app.get('/audits/new', (c) => {
     const token = c.get('token');
     if (!isOperator(c)) {
-      return page(c, { title: 'New audit' }, <Empty>Only operators can start audits.</Empty>);
+      return page(c, { title: 'Check codes' }, <Empty>Only operators can start checks.</Empty>);
     }
     const id = c.req.query('draft');
     if (id !== undefined) {
@@ -70,8 +70,8 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     return page(
       c,
       {
-        title: 'New audit',
-        lead: 'Find out which codes of a list are valid. Nothing is checked until you start the audit.',
+        title: 'Check codes',
+        lead: 'Find out which codes of a list are valid. Nothing is checked until you start the check.',
         isStatic: true,
       },
       config.sellers.length === 0 ? (
@@ -122,7 +122,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     if (draft.linesDone !== null) return c.redirect(draftUrl(draft), 303);
     const facts = factsOf(draft);
     const canary = canaryOf(form['canary']);
-    const action = { action: 'start audit', target: `${list.seller}: ${maskCode(list.name)}` };
+    const action = { action: 'start check', target: `${list.seller}: ${maskCode(list.name)}` };
     await drafts.work(draft, (signal, onLines) =>
       runAction(c, parts, action, async () => {
         if (facts.doubt !== null && form['yes'] !== 'yes') {

@@ -1,3 +1,4 @@
+import { stateWord } from '../../listing/listing.js';
 import type { Child, FC } from 'hono/jsx';
 import {
   type ChangeSummary,
@@ -29,7 +30,7 @@ import {
   runAction,
   sellerNotFound,
 } from '../context.js';
-import { capital, count, money, plural, shortDuration } from '../format.js';
+import { count, money, plural, shortDuration } from '../format.js';
 import { page } from '../layout.js';
 import type { LiveBar } from '../live.js';
 import {
@@ -52,6 +53,7 @@ import {
 import { parseNumber } from '../query.js';
 import { obstacleOf, schedulesOf } from '../seller-state.js';
 import { NeedsYou, type Seller } from './needs.js';
+import { ListForm } from './new-audit-views.js';
 
 const NIGHTS = 30;
 const DAY_MS = 86_400_000;
@@ -118,6 +120,11 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
           ) : undefined,
       },
       <>
+        {mayAct && config.sellers.length > 0 ? (
+          <Section title="Check codes" note="see which purchase codes of a list are valid">
+            <ListForm token={token} sellers={config.sellers.map(({ name }) => name)} />
+          </Section>
+        ) : null}
         {hasSellers ? (
           <NeedsYou sellers={sellers} audits={named(audits)} token={token} mayAct={mayAct} />
         ) : null}
@@ -130,7 +137,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
           title="Sellers"
           note={
             mayAct && sellers.some(({ parked }) => parked !== null)
-              ? 'Sync now also mirrors paused and parked sellers'
+              ? 'Sync now also mirrors paused and stopped sellers'
               : undefined
           }
         >
@@ -192,11 +199,13 @@ const RunningWork: FC<{ running: Running; bars: readonly LiveBar[] }> = ({ runni
   const jobs = [
     ...running.runs.map(({ runId, kind, sellerId }) => ({
       id: `run ${runId}`,
+      title: `Run ${runId}`,
       path: `/runs/${runId}`,
       text: `${sellerId}: ${kind}`,
     })),
     ...running.audits.map(({ auditId, sellerId, source }) => ({
       id: `audit ${auditId}`,
+      title: `Check ${auditId}`,
       path: `/audits/${auditId}`,
       text: `${sellerId}: ${source}`,
     })),
@@ -205,12 +214,12 @@ const RunningWork: FC<{ running: Running; bars: readonly LiveBar[] }> = ({ runni
   return (
     <Section title="Running">
       <div class="cards">
-        {jobs.map(({ id, path, text }) => {
+        {jobs.map(({ id, title, path, text }) => {
           const bar = bars.find((one) => one.id === id);
           return (
-            <Card tone="busy" title={<a href={path}>{capital(id)}</a>}>
+            <Card tone="busy" title={<a href={path}>{title}</a>}>
               <Untrusted text={text} />
-              {bar === undefined ? null : <Bar {...bar} label={id} />}
+              {bar === undefined ? null : <Bar {...bar} label={title} />}
             </Card>
           );
         })}
@@ -259,7 +268,7 @@ const COPIES = ['current', 'stale', 'never', 'failing', 'parked', 'paused'] as c
 function summary(sellers: readonly Seller[]): string {
   if (sellers.length === 0) return 'No copy yet.';
   const counts = COPIES.map((state) => ({
-    state: state === 'never' ? 'never mirrored' : state,
+    state: state === 'never' ? 'never mirrored' : stateWord(state),
     copies: sellers.filter(({ copy }) => copy === state).length,
   })).filter(({ copies }) => copies > 0);
   const parts = counts.map(({ state, copies }, n) =>

@@ -22,8 +22,9 @@ import {
 } from '../context.js';
 import { checkRoom, csvDialectOf, Downloads, formatOf, sendFile } from '../downloads.js';
 import { page } from '../layout.js';
-import { dayName, money, monthName } from '../format.js';
+import { dayName, money, monthName, plural } from '../format.js';
 import {
+  Ago,
   Choice,
   type Column,
   Copyable,
@@ -35,6 +36,7 @@ import {
   Section,
   SellerField,
   Table,
+  TableSection,
   Untrusted,
 } from '../parts.js';
 import { readBinding } from '../../catalogue/sellers-store.js';
@@ -95,7 +97,7 @@ export function addReports(app: Dashboard, { db, mirror }: DashboardParts): void
         title: 'Reports',
         lead: (
           <>
-            From mirrored items and audited codes, as of <Moment at={figures.at} />. Months, weeks
+            From mirrored items and checked codes, as of <Moment at={figures.at} />. Months, weeks
             and days are in UTC.
           </>
         ),
@@ -104,6 +106,7 @@ export function addReports(app: Dashboard, { db, mirror }: DashboardParts): void
         <SellerFilter names={sellers.map((seller) => seller.sellerId)} chosen={sellerId} />
         <RevenueByMonth figures={figures} sellerId={sellerId} />
         <RevenueByItem figures={figures} sellerId={sellerId} />
+        <NoLongerValid rows={figures.noLongerValid} />
         <SupportCalendar figures={figures} sellerId={sellerId} />
         <PriceMoves figures={figures} sellerId={sellerId} />
         <CatalogueSize figures={figures} sellerId={sellerId} />
@@ -203,7 +206,7 @@ interface ReportProps {
 
 const NO_PURCHASE = (
   <>
-    No purchase is known yet. To find purchases, <a href="/audits/new">audit a list</a> of codes or
+    No purchase is known yet. To find purchases, <a href="/audits/new">check a list</a> of codes or
     run <code>npx seller-mirror codes check FILE</code>.
   </>
 );
@@ -216,7 +219,7 @@ const RevenueByMonth: FC<ReportProps> = ({ figures, sellerId }) => {
       name="revenue-by-month"
       sellerId={sellerId}
       title="Revenue by month"
-      note="What buyers paid, by valid purchase codes."
+      note={`What buyers paid, ${coverageOf(figures)}.`}
       empty={NO_PURCHASE}
       chart={currencies.slice(0, MAX_CURRENCIES).map((currency) => (
         <BarChart
@@ -249,7 +252,7 @@ const RevenueByItem: FC<ReportProps> = ({ figures, sellerId }) => {
       name="revenue-by-item"
       sellerId={sellerId}
       title="Revenue by item"
-      note="Top ten of each currency. Downloads contain all items."
+      note={`Top ten of each currency, ${coverageOf(figures)}.`}
       empty={NO_PURCHASE}
       chart={currenciesOf(rows)
         .slice(0, MAX_CURRENCIES)
@@ -258,13 +261,57 @@ const RevenueByItem: FC<ReportProps> = ({ figures, sellerId }) => {
         ))}
       rows={rows}
       columns={[
-        { name: 'Item', cell: (row) => <ItemOf row={row} text={row['item_id'] ?? null} /> },
+        {
+          name: 'Item',
+          cell: (row) => <ItemOf row={row} text={row['item_name'] ?? row['item_id'] ?? null} />,
+        },
         countColumn('Purchases', 'purchases'),
         { name: 'Revenue', isNumber: true, cell: revenueOf },
       ]}
     />
   );
 };
+
+/** How much of all sales the figures of purchases can know. */
+function coverageOf({ checkedCodes }: ReportFigures): string {
+  return `from ${plural(checkedCodes, 'checked code')}; the marketplace lists no sales`;
+}
+
+/** Purchases that were valid once. Their revenue vanished from the month in which they were bought. */
+const NoLongerValid: FC<{ rows: readonly ReportRow[] }> = ({ rows }) => (
+  <TableSection
+    title="No longer valid"
+    note="Refunded, reversed, or the buyer’s account is closed. No longer part of the revenue of their month."
+    flows
+    rows={rows}
+    empty="Every purchase that was valid still is."
+    columns={[
+      {
+        name: 'Item',
+        cell: (row) => <ItemOf row={row} text={row['item_name'] ?? row['item_id'] ?? null} />,
+      },
+      {
+        name: 'Missing from',
+        isLabelled: true,
+        cell: ({ month = null }) => monthName(month),
+      },
+      {
+        name: 'Paid',
+        isNumber: true,
+        cell: ({ price = null, currency = null }) => money(price, currency),
+      },
+      {
+        name: 'Since',
+        isLabelled: true,
+        cell: ({ since = null }) => <Ago at={since === null ? null : new Date(since)} />,
+      },
+      {
+        name: 'Code',
+        cell: ({ code_id: code = '' }) => <a href={`/codes/${code}`}>Open code {code}</a>,
+      },
+    ]}
+  />
+);
 
 /** Rows of one currency, largest first, as bars. */
 const Ranks: FC<{ rows: readonly ReportRow[] }> = ({ rows }) => {
@@ -300,7 +347,7 @@ const SupportCalendar: FC<ReportProps> = ({ figures, sellerId }) => {
       name="support-calendar"
       sellerId={sellerId}
       title="Support calendar"
-      note="Purchases by the month their support ends."
+      note={`Purchases by the month their support ends, ${coverageOf(figures)}.`}
       empty={NO_PURCHASE}
       chart={
         <BarChart

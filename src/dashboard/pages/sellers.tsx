@@ -376,7 +376,7 @@ const Requests: FC<{
         ]}
       />
       {own === 0 ? (
-        <Empty>No requests in the last hour. Syncs and audits make them.</Empty>
+        <Empty>No requests in the last hour. Syncs and checks of codes make them.</Empty>
       ) : (
         <ChartWithTable
           chart={<BarChart label={`Requests for ${sellerId} in the last hour`} bars={bars} />}

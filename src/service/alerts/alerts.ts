@@ -145,7 +145,7 @@ async function runContent(
     text,
     remedy,
     tone: isHeld ? 'warn' : 'bad',
-    title: `${seller}: ${isHeld ? 'a run waits for your decision' : 'mirroring failed'}`,
+    title: `${seller}: ${isHeld ? 'a run needs your decision' : 'mirroring failed'}`,
     page: isHeld
       ? { path: `/runs/${runId}/decide`, label: `Decide about run ${runId}` }
       : { path: `/runs/${runId}`, label: `Run ${runId} in the dashboard` },
@@ -192,9 +192,9 @@ async function auditContent(db: Db, auditId: bigint, now: Date): Promise<Content
     at: finishedAt ?? now,
     remedy,
     tone: problem === null ? 'good' : 'bad',
-    title: `${seller}: audit ${auditId} ${problem === null ? 'is finished' : 'can’t go on'}`,
+    title: `${seller}: check ${auditId} ${problem === null ? 'is finished' : 'can’t go on'}`,
     text: problem === null ? summary : `${problem}; ${summary}`,
-    page: { path: `/audits/${auditId}`, label: `Audit ${auditId} in the dashboard` },
+    page: { path: `/audits/${auditId}`, label: `Check ${auditId} in the dashboard` },
     data: {
       seller,
       auditId: String(auditId),
@@ -278,7 +278,7 @@ async function balanceContent(db: Db, seller: string): Promise<ContentOrDropped>
 
 async function parkedContent(db: Db, seller: string): Promise<ContentOrDropped> {
   const parking = await readParking(db, seller);
-  if (parking === null) return { dropped: `seller ${seller} is no longer parked` };
+  if (parking === null) return { dropped: `seller ${seller} is no longer stopped` };
   const { since, code, reason, runId } = parking;
   if (code === PAUSED) return { dropped: `seller ${seller} has been paused since` };
   const remedy = parkedRemedy(code, seller);
@@ -288,7 +288,7 @@ async function parkedContent(db: Db, seller: string): Promise<ContentOrDropped> 
     remedy,
     tone: 'bad',
     page: sellerPage(seller),
-    title: `${seller} is parked: its schedules are off`,
+    title: `${seller} is stopped: its schedules are off`,
     data: {
       seller,
       runId: runId === null ? null : String(runId),

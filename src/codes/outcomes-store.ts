@@ -1,0 +1,98 @@
+import { DENIALS, PURCHASE } from './columns.js';
+import type { Db } from '../db/db.js';
+import type { AuditResult } from './types.js';
+
+/** What a check found about a code of its list, most urgent first. `waiting`: nothing yet. */
+export const OUTCOMES = [
+  'no longer valid',
+  'invalid',
+  'unproven',
+  'rejected',
+  'waiting',
+  'valid',
+] as const;
+
+export type Outcome = (typeof OUTCOMES)[number];
+
+/** A code of a list, or a rejected line, with its result. */
+export interface OutcomeRow extends Omit<AuditResult, 'position' | 'reused'> {
+  /** Where the next page starts. */
+  readonly position: number;
+  /** The line where the code stands first. */
+  readonly line: number;
+  /** How many lines of the list have the code. */
+  readonly listed: number;
+  /** Null for a rejected line. */
+  readonly codeId: bigint | null;
+}
+
+const VALID_BEFORE = `(
+  SELECT code_id FROM mirror.purchase_codes
+   WHERE verdict = 'invalid' AND purchase_seen_at IS NOT NULL
+     AND seller_id = (SELECT seller_id FROM mirror.audits WHERE audit_id = $1))`;
+
+/** Which codes of `mirror.audit_codes` have an outcome. A code was valid before if its purchase was ever seen. */
+const CODES: Readonly<Record<Exclude<Outcome, 'rejected'>, string>> = {
+  'no longer valid': `c.verdict = 'invalid' AND c.code_id IN ${VALID_BEFORE}`,
+  invalid: `c.verdict = 'invalid' AND c.code_id NOT IN ${VALID_BEFORE}`,
+  unproven: `c.verdict = 'unproven'`,
+  waiting: 'c.verdict IS NULL',
+  valid: `c.verdict = 'valid'`,
+};
+
+/**
+ * Chooses the codes first, then looks up the lines, checks and purchases of these few. The lines are one scan of the
+ * list: no index finds the lines of a code.
+ */
+const codesWith = (condition: string): string => `
+  WITH chosen AS MATERIALIZED (
+         SELECT * FROM mirror.audit_codes c
+          WHERE audit_id = $1 AND position > $2 AND ${condition} ORDER BY position LIMIT $3),
+       lines AS MATERIALIZED (
+         SELECT position, min(line) AS line, count(*)::int AS listed
+           FROM mirror.audit_entries
+          WHERE audit_id = $1 AND position = ANY(ARRAY(SELECT position FROM chosen)) GROUP BY position)
+  SELECT c.position, l.line, l.listed, c.code_id AS "codeId", p.code, NULL AS rejected, '{}'::text[] AS columns,
+         c.verdict, k.checked_at AS "checkedAt",
+         CASE WHEN c.verdict = 'invalid' AND k.proof = 'none' THEN p.proof ELSE k.proof END AS proof,
+         CASE WHEN c.verdict = 'invalid' THEN 'denied' ELSE k.reason END AS reason,
+         k.http_status AS "httpStatus", k.message, n.denials, ${PURCHASE} AS purchase
+    FROM chosen c
+    JOIN lines l ON l.position = c.position
+    JOIN mirror.purchase_codes p ON p.code_id = c.code_id
+    LEFT JOIN mirror.code_checks k ON k.check_id = c.check_id
+    LEFT JOIN LATERAL (${DENIALS}) n ON c.verdict = 'invalid'
+   ORDER BY c.position`;
+
+const REJECTED = `
+  SELECT entry AS position, line, 1 AS listed, NULL::bigint AS "codeId", NULL AS code, rejected, columns,
+         NULL AS verdict, NULL AS "checkedAt", NULL AS proof, NULL AS reason, NULL AS "httpStatus",
+         NULL AS message, NULL AS denials, NULL AS purchase
+    FROM mirror.audit_entries
+   WHERE audit_id = $1 AND entry > $2 AND position IS NULL ORDER BY entry LIMIT $3`;
+
+/**
+ * Reads the codes of a check with one outcome, in list order; codes that were not asked again come last.
+ * @param after position of the last code of the page before; null: from the start
+ */
+export async function readOutcomes(
+  { pool }: Db,
+  auditId: bigint,
+  outcome: Outcome,
+  { after, limit }: { readonly after: bigint | null; readonly limit: number },
+): Promise<OutcomeRow[]> {
+  const sql = outcome === 'rejected' ? REJECTED : codesWith(CODES[outcome]);
+  // A known valid code that was denied as a proof has a negative position: it stands in no line.
+  const { rows } = await pool.query<OutcomeRow>(sql, [auditId, after ?? -1n, limit]);
+  return rows;
+}
+
+/** How many invalid codes of a check were valid before. */
+export async function countValidBefore({ pool }: Db, auditId: bigint): Promise<number> {
+  const { rows } = await pool.query<{ codes: number }>(
+    `SELECT count(*)::int AS codes FROM mirror.audit_codes c
+      WHERE audit_id = $1 AND position >= 0 AND ${CODES['no longer valid']}`,
+    [auditId],
+  );
+  return rows[0]?.codes ?? 0;
+}

@@ -1,0 +1,56 @@
+import { expect, it } from 'vitest';
+import {
+  countValidBefore,
+  OUTCOMES,
+  readOutcomes,
+  type Outcome,
+} from '../../src/codes/outcomes-store.js';
+import { useMirror } from '../support/mirror.js';
+import { enterSeller, load } from './store-support.js';
+
+const mirror = useMirror();
+
+/** A list of codes on nine lines, with every outcome. */
+async function auditWithOutcomes(): Promise<bigint> {
+  const db = await enterSeller(mirror());
+  const { auditId } = await load(db, ['a', 'b', 'a', 'c', 'd', 'e', 'f', 'b', null]);
+  const settle = (code: string, verdict: string, rest = ''): Promise<unknown> =>
+    mirror().rows(`UPDATE mirror.audit_codes SET verdict = '${verdict}' WHERE audit_id = ${auditId}
+        AND code_id = (SELECT code_id FROM mirror.purchase_codes WHERE code = '${code}');
+      UPDATE mirror.purchase_codes SET verdict = '${verdict}' ${rest} WHERE code = '${code}'`);
+  await settle('a', 'valid');
+  await settle('b', 'invalid', ', purchase_seen_at = now()');
+  await settle('c', 'invalid');
+  await settle('d', 'invalid');
+  await settle('e', 'unproven');
+  return auditId;
+}
+
+it('every code of a list has one outcome, so that no code is missing from the page of its check', async () => {
+  const auditId = await auditWithOutcomes();
+  const found: Partial<Record<Outcome, readonly unknown[]>> = {};
+  for (const outcome of OUTCOMES) {
+    const rows = await readOutcomes(mirror().db, auditId, outcome, { after: null, limit: 10 });
+    found[outcome] = rows.map(({ code, line, listed }) => [code, line, listed]);
+  }
+  expect(found).toEqual({
+    'no longer valid': [['b', 3, 2]],
+    invalid: [
+      ['c', 5, 1],
+      ['d', 6, 1],
+    ],
+    unproven: [['e', 7, 1]],
+    rejected: [[null, 10, 1]],
+    waiting: [['f', 8, 1]],
+    valid: [['a', 2, 2]],
+  });
+  expect(await countValidBefore(mirror().db, auditId)).toBe(1);
+});
+
+it('codes of an outcome come page by page, so that a long list is never read whole', async () => {
+  const auditId = await auditWithOutcomes();
+  const [first] = await readOutcomes(mirror().db, auditId, 'invalid', { after: null, limit: 1 });
+  const after = BigInt(first?.position ?? 0);
+  const rest = await readOutcomes(mirror().db, auditId, 'invalid', { after, limit: 5 });
+  expect([first?.code, ...rest.map(({ code }) => code)]).toEqual(['c', 'd']);
+});

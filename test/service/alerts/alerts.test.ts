@@ -249,7 +249,7 @@ describe('an outdated alert', () => {
     const { sim, deps, alert } = await failedMarket('key-refused');
     sim.faults.clear();
     await syncAccount(deps, never);
-    expect(await dropped(alert)).toMatch(/no longer parked/);
+    expect(await dropped(alert)).toMatch(/no longer stopped/);
   });
 
   it('is dropped when a person has paused the seller', async () => {

@@ -1,4 +1,3 @@
-import { setFlagsFromString } from 'node:v8';
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import type { SchemaElement } from 'hyparquet-writer';
 import { day, kindOf, microseconds, type ValueKind } from './values.js';
@@ -21,9 +20,6 @@ export async function* parquetChunks(
   exported: readonly ExportColumn[],
   batches: AsyncIterable<readonly TextRow[]>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
-  // Without this flag V8 allocates values in its old generation once some have lived long. They wait there for a full
-  // garbage collection, which costs 20 MB.
-  setFlagsFromString('--no-allocation-site-pretenuring');
   const columns = exported.map(parquetColumn);
   const root = { name: 'root', num_children: columns.length };
   const schema = [root, ...columns.flatMap((column) => column.schema)];

@@ -19,18 +19,23 @@ interface ResilientOptions {
 }
 
 /**
- * Changes the backend of BullMQ's worker in four ways:
+ * Replaces the commands that BullMQ's worker sends by itself:
  * - It waits for a job no longer than `blockMs`. On PostgreSQL, BullMQ waits up to an hour, even on a half-open
- *   connection.
- * - A failed wait ends like one that found no job, so that the worker then looks for jobs.
+ *   connection. A failed wait ends like one that found no job, so that the worker then looks for jobs.
  * - Renewals of locks are reported.
- * - All connection errors get the code ECONNREFUSED. BullMQ pauses before a retry only after that one; after
- *   others (shutdown, server full, no answer) it would retry in a tight loop.
+ * - Connection errors get the code ECONNREFUSED. BullMQ pauses before a retry only after that one; after others
+ *   (shutdown, server full, no answer) it would retry in a tight loop.
  */
-export function resilientBackend(
+export function makeResilient(
   backend: IQueueBackend,
   { connection, tuning, retryMs, stopping, onRenewed }: ResilientOptions,
 ): IQueueBackend {
+  const original = {
+    moveToActive: backend.moveToActive.bind(backend),
+    moveStalledJobsToWait: backend.moveStalledJobsToWait.bind(backend),
+    waitForJob: backend.waitForJob.bind(backend),
+    extendLocks: backend.extendLocks.bind(backend),
+  };
   const reported = async <T>(command: Promise<T>): Promise<T> => {
     try {
       const result = await command;
@@ -42,51 +47,30 @@ export function resilientBackend(
       throw Object.assign(new Error(errorText(error), { cause: error }), { code: 'ECONNREFUSED' });
     }
   };
-  const overrides: Partial<IQueueBackend> = {
-    maximumBlockTimeout: tuning.blockMs / 1_000,
-    waitForJob: async (seconds) => {
-      try {
-        return await backend.waitForJob(seconds);
-      } catch (error) {
-        if (stopping.aborted) throw error; // the worker closed its connection
-        connection.failed(error);
-        backend.reconnectBlocking().catch(() => undefined);
-        await pause(retryMs, stopping);
-        return null;
-      }
-    },
-    extendLocks: async (ids, tokens, durationMs) => {
-      const sentAt = performance.now();
-      const lost = await reported(backend.extendLocks(ids, tokens, durationMs));
-      const ageMs = performance.now() - sentAt;
-      for (const [index, token] of tokens.entries()) {
-        onRenewed(token, lost.includes(ids[index] ?? ''), ageMs);
-      }
-      return lost;
-    },
+  backend.moveToActive = (token, name) => reported(original.moveToActive(token, name));
+  backend.moveStalledJobsToWait = () => reported(original.moveStalledJobsToWait());
+  backend.waitForJob = async (seconds) => {
+    try {
+      return await original.waitForJob(Math.min(seconds, tuning.blockMs / 1_000));
+    } catch (error) {
+      if (stopping.aborted) throw error; // the worker closed its connection
+      connection.failed(error);
+      backend.reconnectBlocking().catch(() => undefined);
+      await pause(retryMs, stopping);
+      return null;
+    }
   };
-  return new Proxy(backend, {
-    get(target, name) {
-      if (name in overrides) return Reflect.get(overrides, name) as unknown;
-      const value: unknown = Reflect.get(target, name, target);
-      if (typeof value !== 'function') return value;
-      return (...args: unknown[]): unknown => {
-        const result: unknown = Reflect.apply(value, target, args);
-        const isCommand = result instanceof Promise && !CONNECTION_METHODS.has(name);
-        return isCommand ? reported(result) : result;
-      };
-    },
-  });
+  backend.extendLocks = async (ids, tokens, durationMs) => {
+    const sentAt = performance.now();
+    const lost = await reported(original.extendLocks(ids, tokens, durationMs));
+    const ageMs = performance.now() - sentAt;
+    for (const [index, token] of tokens.entries()) {
+      onRenewed(token, lost.includes(ids[index] ?? ''), ageMs);
+    }
+    return lost;
+  };
+  return backend;
 }
-
-/** Methods that manage a backend's connections. All others send a command. */
-const CONNECTION_METHODS = new Set<string | symbol>([
-  'waitUntilReady',
-  'disconnectBlocking',
-  'reconnectBlocking',
-  'disconnect',
-  'close',
-]);
 
 /** True for BullMQ's errors with a negative code: the job is gone, not active, or locked by another worker. */
 export function isRefused(error: unknown): boolean {

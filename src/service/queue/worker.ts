@@ -15,7 +15,7 @@ import type { Connection } from './connection.js';
 import { errorText } from './errors.js';
 import { readPayload, type Payload, type QueueName, type TaskOf } from './tasks.js';
 import type { Tuning } from './tuning.js';
-import { isRefused, resilientBackend } from './worker-backend.js';
+import { isRefused, makeResilient } from './worker-backend.js';
 
 export interface JobContext {
   readonly jobId: string;
@@ -179,7 +179,7 @@ export class QueueWorker<N extends QueueName = QueueName> {
         },
       },
       (name, options, more) =>
-        resilientBackend(factory(name, options, more), {
+        makeResilient(factory(name, options, more), {
           connection,
           tuning,
           retryMs: this.#retryMs,
@@ -275,13 +275,16 @@ export class QueueWorker<N extends QueueName = QueueName> {
     active: ActiveJob,
     outcome: JobOutcome,
   ): Promise<void> {
+    const { connection } = this.#setup;
     const { record, log } = this.#conclude(outcome, job, token, active);
     let mayBeRecorded = false;
     while (!this.#givingUp.signal.aborted) {
       try {
         await record();
+        connection.succeeded();
       } catch (error) {
         if (!isRefused(error)) {
+          connection.failed(error);
           mayBeRecorded = true;
           await pause(this.#retryMs, this.#givingUp.signal);
           continue;

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { JobOutcome } from '../../../src/catalogue/types.js';
@@ -36,6 +37,8 @@ export function describeQueue(title: string, create: () => Promise<TestQueue> | 
       expect(await bull.getWorkersCount()).toBe(0);
       work(queues);
       await until(async () => (await bull.getWorkersCount()) === 1);
+      const [worker] = await bull.getWorkers();
+      expect(worker?.['rawname']).toContain(`${hostname()}.${process.pid}`);
     });
 
     it('has a separate queue for alerts, so that they never wait for runs', async () => {

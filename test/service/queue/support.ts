@@ -127,7 +127,7 @@ export interface TestQueue {
   /** Opens the queue like another process would. Closed after the test. */
   open(more?: Partial<QueueOptions>): Promise<Queues>;
   /** BullMQ's own object for queue `mirror`. */
-  bull(): Promise<Pick<Queue, 'add' | 'getJob' | 'getJobState' | 'getWorkersCount'>>;
+  bull(): Promise<Pick<Queue, 'add' | 'getJob' | 'getJobState' | 'getWorkers' | 'getWorkersCount'>>;
   /** Gives the lock of a job of `mirror` to another worker. */
   readonly steal: (jobId: string) => Promise<void>;
   /** Number of events that the queue keeps. */
@@ -213,7 +213,7 @@ export function describeOnRedis(
 interface DirectAccess extends Pick<TestQueue, 'steal' | 'events'> {
   readonly bull: () => Pick<
     Queue,
-    'add' | 'getJob' | 'getJobState' | 'getWorkersCount' | 'close'
+    'add' | 'getJob' | 'getJobState' | 'getWorkers' | 'getWorkersCount' | 'close'
   > & {
     waitUntilReady(): Promise<unknown>;
   };

@@ -151,7 +151,6 @@ async function withConnection<T>(url: string, work: (client: Client) => Promise<
     application_name: 'seller-mirror migrate',
     connectionTimeoutMillis: 30_000,
   });
-  client.on('error', () => undefined); // the current query, or the next one, fails with it
   try {
     await client.connect();
     await assertUsable(client, url);

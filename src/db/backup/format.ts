@@ -73,7 +73,6 @@ export async function connect(url: string, applicationName: string): Promise<Cli
     application_name: applicationName,
     keepAlive: true,
   });
-  client.on('error', () => undefined); // the current statement fails too
   await client.connect();
   await client.query('SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0');
   return client;

@@ -143,7 +143,7 @@ export function addressOf(
   return `postgresql://${ROLES[role]}:${credentials[role]}@127.0.0.1:${port}/${database}`;
 }
 
-/** Connects to database `postgres`. Ignores `error` events, since `end` reports a lost connection too. */
+/** Connects to database `postgres`. */
 export async function connect(
   credentials: Credentials,
   port: number,
@@ -156,7 +156,6 @@ export async function connect(
     connectionTimeoutMillis: 10_000,
     keepAlive: true,
   });
-  client.on('error', () => {});
   try {
     await client.connect();
   } catch (error) {

@@ -11,7 +11,7 @@ export interface Phase {
   readonly name: 'sweep' | 'confirm';
   readonly done: number;
   readonly total: number;
-  /** `checked 1,204 of 5,000 · 97 denied` or `second check 40 of 97, next in 12 s`. */
+  /** `sweep 1,204 of 5,000 · 97 denied` or `confirm 40 of 97, next window in 12 s`. */
   readonly text: string;
 }
 
@@ -22,18 +22,13 @@ export function phaseOf(audit: Counts, now: number): Phase {
   if (open > 0 || denied === 0) {
     const [done, total] = [codes - reused - open, codes - reused];
     const note = denied === 0 ? '' : ` · ${number(denied)} denied`;
-    return {
-      name: 'sweep',
-      done,
-      total,
-      text: `checked ${number(done)} of ${number(total)}${note}`,
-    };
+    return { name: 'sweep', done, total, text: `sweep ${number(done)} of ${number(total)}${note}` };
   }
   const total = denied * (countedDenialsNeeded(audit) ?? 1);
   const done = Math.min(total, confirmed);
   const waitMs = resumeAt === null ? 0 : Number(resumeAt) - now;
-  const wait = waitMs <= 0 ? '' : `, next in ${Math.ceil(waitMs / 1000)} s`;
-  const text = `second check ${number(done)} of ${number(total)}${wait}`;
+  const wait = waitMs <= 0 ? '' : `, next window in ${Math.ceil(waitMs / 1000)} s`;
+  const text = `confirm ${number(done)} of ${number(total)}${wait}`;
   return { name: 'confirm', done, total, text };
 }
 

@@ -4,7 +4,8 @@
  * A wrong key, an outage and a bad code all get the same answer, so one denial proves nothing.
  *
  * 1. **Sweep.** Every code is checked once, as fast as the budget allows. A purchase that is found makes the code
- *    valid: the purchase is its own proof. A denial decides nothing. Without an answer the code is tried again later.
+ *    valid: the purchase is its own proof, once account details show that the key still opens the seller's account. A
+ *    denial decides nothing. Without an answer the code is tried again later.
  * 2. **Confirm.** At least a minute later (5 s for up to 25 codes given as arguments) the denied codes are checked
  *    again in proven windows: prove the key, check up to 25 codes, prove the key again. A denial counts if both
  *    proofs were good, nothing in between cast doubt on the key, and all of it took at most two minutes

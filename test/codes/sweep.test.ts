@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest';
+import { MemoryLedger } from '../../src/codes/memory-ledger.js';
+import { WorkMemory } from '../../src/codes/piece.js';
+import { workPiece } from '../../src/codes/work.js';
+import { intercepted, listOf, openShop } from './support.js';
+import { never } from '../support/mirror.js';
+
+/** Sweeps 60 valid codes one after the other; the calls with these numbers meet the bot protection. @returns how it ended */
+async function sweepWith(blocked: readonly number[]) {
+  const shop = await openShop();
+  let calls = 0;
+  const { marketplace } = intercepted(shop, {
+    validate: (code, options) => {
+      if (blocked.includes(++calls)) {
+        shop.sim.faults.next('validate', { kind: 'challenge', status: 403 });
+      }
+      return shop.marketplace.validate(code, options);
+    },
+  });
+  const codes = listOf(shop, 80).filter((code) => shop.truth(code) === 'valid');
+  async function* source() {
+    yield* codes.slice(0, 60);
+  }
+  const ledger = new MemoryLedger(source(), [], () => Promise.resolve());
+  const memory = new WorkMemory();
+  const quick = { confirmAfterMs: 0, proveAgainAfterMs: 0, spacingMs: 0, concurrency: 1 };
+  const end = await workPiece({
+    ...{ market: marketplace, ledger, memory, account: 'ada', signal: never },
+    ...quick,
+  });
+  return { end, valid: (await ledger.counts()).valid };
+}
+
+describe('bot protection', () => {
+  it('met now and then does not stop the sweep, since answers came in between', async () => {
+    const { end, valid } = await sweepWith([5, 40]);
+    expect(end.kind).toBe('more');
+    expect(valid).toBe(58);
+  });
+
+  it('met twice in a row pauses the sweep, so that the address is not blocked for longer', async () => {
+    const { end } = await sweepWith([5, 6]);
+    expect(end).toMatchObject({ kind: 'pause', stop: { reason: 'challenge' } });
+  });
+});

@@ -122,13 +122,15 @@ export function resultOf(facts: RecordFacts, now: number): Omit<Result, 'listed'
 
 const LONGEST_REASON = 60;
 
+const TIMES = ['', ' once', ' twice'];
+
 /** Why a record has its verdict, in up to 60 characters. */
 export function shortReason({ verdict, reason, denials }: RecordFacts): string {
   if (verdict === 'valid') return 'the marketplace answered with the purchase';
   if (verdict === 'pending') return 'not checked yet';
   if (verdict === 'invalid') {
-    const times = denials === null ? '' : denials.times === 1 ? ' once' : ` ${denials.times} times`;
-    return `denied${times} while the API key was proven`;
+    const times = TIMES[denials?.times ?? 0] ?? ` ${denials?.times} times`;
+    return `denied${times}; your API key was tested`;
   }
   return shortened(verdict === 'unproven' ? whyUnproven(reason) : reason);
 }

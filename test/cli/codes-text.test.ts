@@ -176,7 +176,7 @@ describe('a line of a result', () => {
 
   it('has the evidence against an invalid code', () => {
     expect(resultOf(invalid, now.getTime())).toMatchObject({
-      reason: 'denied 2 times while the API key was proven',
+      reason: 'denied twice; your API key was tested',
       proof: 'canary',
       evidence: EVIDENCE,
     });

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { MemoryLedger } from '../../src/codes/memory-ledger.js';
 import { WorkMemory } from '../../src/codes/piece.js';
@@ -18,10 +19,8 @@ async function sweepWith(blocked: readonly number[]) {
     },
   });
   const codes = listOf(shop, 80).filter((code) => shop.truth(code) === 'valid');
-  async function* source() {
-    yield* codes.slice(0, 60);
-  }
-  const ledger = new MemoryLedger(source(), [], () => Promise.resolve());
+  const source = Readable.from(codes.slice(0, 60))[Symbol.asyncIterator]();
+  const ledger = new MemoryLedger(source, [], () => Promise.resolve());
   const memory = new WorkMemory();
   const quick = { confirmAfterMs: 0, proveAgainAfterMs: 0, spacingMs: 0, concurrency: 1 };
   const end = await workPiece({

@@ -182,7 +182,7 @@ describe('a fleet', () => {
     expect(failed).toMatchObject({ seller: 'main', job: (await runs())[0]?.job_id });
     const status = await run(['status', '--check'], env);
     expect(status.code).toBe(1);
-    expect(status.stdout).toMatch(/✗ main · parked.*seller-mirror sync --seller main/s);
+    expect(status.stdout).toMatch(/✗ main · stopped.*seller-mirror sync --seller main/s);
 
     expect((await run(['sync'], env)).code).toBe(0);
     expect((await run(['status', '--check'], env)).stdout).toMatch(/^✓ main · current/);

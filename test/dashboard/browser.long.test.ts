@@ -344,6 +344,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
       document.dispatchEvent(new DragEvent('drop', { dataTransfer, cancelable: true }));
     })()`);
     expect(await message.textContent()).toContain('Only a.csv was taken');
+    await page.getByText('Column and sheet').click();
     await page.getByLabel('Column').fill('nowhere');
     await button(page, 'Read list').click();
     await message.getByText(/nowhere/).waitFor();

@@ -60,14 +60,16 @@ export const ListForm: FC<{ token: string; sellers: readonly string[] }> = ({ to
   <form class="form" method="post" action="/audits/new" enctype="multipart/form-data">
     <Token value={token} />
     <SellerSelect of={sellers} />
-    <label>
-      Codes
-      <textarea name="list" rows={4} spellcheck={false} placeholder="Paste codes, one per line" />
-    </label>
-    <label class="drop">
-      Or drop a file: Excel (.xlsx), text, CSV, JSON or NDJSON, optionally gzipped
-      <input type="file" name="file" />
-    </label>
+    <div class="columns">
+      <label>
+        Codes
+        <textarea name="list" rows={3} spellcheck={false} placeholder="Paste codes, one per line" />
+      </label>
+      <label class="drop">
+        Or drop a file: Excel (.xlsx), text, CSV, JSON or NDJSON, optionally gzipped
+        <input type="file" name="file" />
+      </label>
+    </div>
     <details>
       <summary>Column and sheet</summary>
       <div class="columns">

@@ -77,7 +77,7 @@ export class Simulator {
   readonly #prerendered: Prerendered | null;
   readonly #server = createServer((request, response) => void this.#handle(request, response));
   readonly #sellers = new Map<string, Seller>();
-  #hooks: { left: number; run: () => void }[] = [];
+  #hooks: { left: number; run: () => unknown }[] = [];
   #serial = 0;
 
   constructor(options: SimulatorOptions) {
@@ -142,8 +142,8 @@ export class Simulator {
     return visibleAccount(this.seller(key).account, this.quirks);
   }
 
-  /** Calls `run` once, after `count` more requests, before the next one is answered. */
-  afterRequests(count: number, run: () => void): void {
+  /** Calls `run` once, after `count` more requests; the next one is answered when it is done. */
+  afterRequests(count: number, run: () => unknown): void {
     this.#hooks.push({ left: count, run });
   }
 
@@ -167,7 +167,7 @@ export class Simulator {
     response.on('error', () => undefined);
     const due = this.#hooks.filter((hook) => hook.left-- <= 0);
     this.#hooks = this.#hooks.filter((hook) => !due.includes(hook));
-    for (const hook of due) hook.run();
+    for (const hook of due) await hook.run();
     const url = new URL((request.url ?? '/').replace(/^\/*/, '/'), 'http://any');
     const route = ROUTES[url.pathname.replace(/\/+$/, '')] ?? null;
     const entry: LogEntry = {

@@ -154,7 +154,7 @@ const ENDS = {
   },
   /** Leaves its run in state `running`. */
   killed: async ({ sim, sync }: Withdrawn, requests: number) => {
-    sim.afterRequests(requests, () => void cutLock(mirror()));
+    sim.afterRequests(requests, () => cutLock(mirror()));
     await expect(sync()).rejects.toThrow();
     await mirror().rows(
       `UPDATE mirror.runs SET state = 'running', finished_at = NULL WHERE state = 'interrupted'`,

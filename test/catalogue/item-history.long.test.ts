@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Json } from '../../src/domain/item.js';
 import { never } from '../support/mirror.js';
 import { type Db, openDb } from '../../src/db/db.js';
-import { measurePrune, prune } from '../../src/db/prune.js';
+import { prune } from '../../src/db/prune.js';
 import { HistoryBook, prepared, type Night } from './history-book.js';
 
 let book: HistoryBook;
@@ -118,7 +118,7 @@ describe('the catalogue as of a time', () => {
         const versions = await book.rows('SELECT * FROM mirror.item_versions');
 
         const plan = { raw: cutOff, runs: cutOff, versions: cutOff, audits: cutOff };
-        const measured = await measurePrune(db, plan, { signal: never });
+        const measured = await prune(db, plan, { dryRun: true, signal: never });
         expect(await prune(db, plan, { signal: never })).toEqual(measured);
 
         expect(await states()).toEqual(before);

@@ -9,6 +9,7 @@ import {
   PruneBusyError,
   type RetentionPlan,
   prune,
+  RUN_COLUMNS,
 } from '../../src/db/prune.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { lockSeller, tryLock } from '../../src/db/locks.js';
@@ -128,6 +129,16 @@ describe('runs', () => {
     expect(await rowsOf('runs')).toBe(2);
     expect(await runs()).toEqual([0, 1, 3, 5].map((n) => all[n]));
     expect(await rowsOf('runs')).toBe(0);
+  });
+
+  it('are kept for every column that refers to one, also of tables that were added later', async () => {
+    const columns = await mirror().rows<{ name: string }>(`
+      SELECT c.relname || '.' || a.attname AS name
+        FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+       WHERE c.relnamespace = 'mirror'::regnamespace AND c.relkind IN ('r', 'p')
+         AND a.attname LIKE '%run\\_id' AND a.atttypid = 'bigint'::regtype`);
+    const own = ['runs.run_id', 'run_progress.run_id'];
+    expect(columns.map(({ name }) => name).toSorted()).toEqual([...RUN_COLUMNS, ...own].toSorted());
   });
 
   it('that are pruned affect no report but the daily count of runs, whose comment says so', async () => {

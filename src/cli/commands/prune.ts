@@ -1,13 +1,7 @@
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { moment } from '../../domain/moment.js';
-import {
-  keepsEverything,
-  planRetention,
-  type Pruned,
-  measurePrune,
-  prune,
-} from '../../db/prune.js';
+import { keepsEverything, planRetention, type Pruned, prune } from '../../db/prune.js';
 import { printResult, stdoutLook } from '../console.js';
 import { appAction } from '../execute.js';
 import { assertSeller, describeCommand, sellerFilter, type CommonOptions } from '../options.js';
@@ -37,11 +31,9 @@ async function pruneStore(app: App, options: PruneOptions): Promise<void> {
   const { seller, dryRun = false } = options;
   await assertSeller(app, seller);
   const plan = planRetention(retention, new Date());
-  const scope = { ...sellerFilter(seller), signal };
   const pruned = await withProgress('prune', (progress) => {
-    if (dryRun) return measurePrune(db, plan, scope);
     const onProgress = (rows: number, detail: string): void => progress.update(rows, { detail });
-    return prune(db, plan, { ...scope, onProgress });
+    return prune(db, plan, { ...sellerFilter(seller), dryRun, signal, onProgress });
   });
   await printResult(options, { dryRun, keepDays: retention, pruned }, () =>
     keepsEverything(retention) ? KEEPS_ALL : report(pruned, dryRun),
@@ -70,6 +62,6 @@ function report(pruned: readonly Pruned[], dryRun: boolean): string {
     rows === 0
       ? 'There is nothing to delete.\n'
       : `${table(found, COLUMNS, stdoutLook())}\n${ending}`,
-    left === '' ? '' : `Skipped the items of ${left}: a run is writing them. Try again later.\n`,
+    left === '' ? '' : `Skipped ${left}: a run is writing items. Try again later.\n`,
   ].join('');
 }

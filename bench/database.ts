@@ -62,7 +62,7 @@ export class BenchDatabase {
         TRUNCATE mirror.item_versions, mirror.item_changes;
         UPDATE mirror.sellers SET loaded_run_id = NULL, loaded_seq = NULL`);
     }
-    await this.admin.query('CHECKPOINT');
+    await this.checkpoint();
   }
 
   /** Fills the baseline's table with the rows of the file, vacuumed and checkpointed. */
@@ -72,7 +72,7 @@ export class BenchDatabase {
     const into = this.admin.query(copyFrom('COPY bench.items FROM STDIN (FORMAT binary)'));
     await pipeline(rows, into);
     await this.admin.query('VACUUM (ANALYZE) bench.items');
-    await this.admin.query('CHECKPOINT');
+    await this.checkpoint();
   }
 
   /** Keeps autovacuum from disturbing the runs; `vacuum` does its work between them. */
@@ -86,7 +86,7 @@ export class BenchDatabase {
     await this.admin.query(
       'VACUUM (ANALYZE) mirror.items, mirror.item_versions, mirror.item_changes',
     );
-    await this.admin.query('CHECKPOINT');
+    await this.checkpoint();
   }
 
   /** Counts the item rows that `work` writes, changed or not. */
@@ -104,6 +104,10 @@ export class BenchDatabase {
     const { rows } = await this.admin.query<{ lsn: string }>('SELECT pg_current_wal_lsn() AS lsn');
     await work();
     return this.#number(`SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '${rows[0]?.lsn}') AS value`);
+  }
+
+  checkpoint(): Promise<unknown> {
+    return this.admin.query('CHECKPOINT');
   }
 
   /** The number of old versions and changes of items. */

@@ -88,7 +88,7 @@ export function readCode(text: string): CodeReading {
     const fault = 'has characters that can’t be read; perhaps the file is in another encoding';
     return { reason: 'unreadable-characters', fault };
   }
-  const codes = countCodes(code, isTypicalCode);
+  const codes = Math.max(countCodes(code, isTypicalCode), countAlike(code));
   if (codes > 1) return { reason: 'several-codes', fault: severalCodes(codes) };
   const unseen = unseenIn(code);
   if (unseen !== null) return unseen;
@@ -122,6 +122,27 @@ export function countCodes(text: string, isCode: (part: string) => boolean): num
     if (filled.length > 1 && filled.every(isCode)) return filled.length;
   }
   return 1;
+}
+
+/**
+ * Counts codes of one shape with commas or the like between them: `ENV-7Q2K, ENV-9X3B`. Blanks, slashes and the like may
+ * be part of a code.
+ * @returns 1 unless all parts have the same shape, at least 8 characters and a digit
+ */
+function countAlike(text: string): number {
+  const parts = text.split(/[,;|\r\n]+/u);
+  if (parts.length === 1) return 1;
+  const filled = parts.map(withoutQuotes).filter((part) => part !== '');
+  const [shape = ''] = filled.map(shapeOf);
+  const areAlike = filled.every(
+    (part) => part.length >= 8 && /\d/.test(part) && !/\s/.test(part) && shapeOf(part) === shape,
+  );
+  return areAlike ? Math.max(1, filled.length) : 1;
+}
+
+/** `ENV-7Q2K` → `xxx-xxxx`. */
+export function shapeOf(code: string): string {
+  return code.replaceAll(/[\p{L}\p{N}]/gu, 'x');
 }
 
 /** Also quotes without a partner, which the text around the codes may have lost. */

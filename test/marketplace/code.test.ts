@@ -97,17 +97,20 @@ describe('reading a code', () => {
     [`${UUID} and ${OTHER}`, 2],
     [`"${UUID}", "${OTHER}"`, 2],
     [`${UUID}, ${UUID} and ${OTHER}`, 3],
+    ['ENV-7Q2K-88AB-X9, ENV-8Q2K-88AB-X8', 2],
+    ['ENV-7Q2K-88AB;ENV-8Q2K-88AB | ENV-9Q2K-88AB', 3],
+    ['"ENV-7Q2K-88AB",\n"ENV-8Q2K-88AB"', 2],
   ])('finds several codes in one text: %j', (text, codes) => {
     const fault = `holds ${codes} codes: give each its own line`;
     expect(readCode(text)).toEqual({ reason: 'several-codes', fault });
   });
 
-  it.each([`${UUID}/2024`, `Regular ${UUID}`, `${UUID},`, 'AB CD EF', 'a,b', '1/2'])(
-    'does not take the parts of a text for codes, unless all look like codes: %j',
-    (text) => {
-      expect(readCode(text)).toEqual({ code: text });
-    },
-  );
+  it.each([
+    ...[`${UUID}/2024`, `Regular ${UUID}`, `${UUID},`, 'AB CD EF', 'a,b', '1/2'],
+    ...['ABCD-1234 EFGH-5678', 'ABCD1234/EFGH5678', 'ABCD-1234,XY-5678-9', 'ABCD-EFGH,IJKL-MNOP'],
+  ])('does not take the parts of a text for codes, unless all look like codes: %j', (text) => {
+    expect(readCode(text)).toEqual({ code: text });
+  });
 
   it('is fast on hostile lines', () => {
     const length = 1_000_000;

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { countCodes, readCode, severalCodes } from '../../marketplace/code.js';
+import { countCodes, readCode, severalCodes, shapeOf } from '../../marketplace/code.js';
 import { unescapeFormula } from '../../domain/csv.js';
 import { cellMasker } from '../../domain/redact.js';
 import { MASK } from '../../domain/secret.js';
@@ -180,11 +180,6 @@ function rejectSeveral(entries: Entry[]): number {
     rejected++;
   }
   return rejected;
-}
-
-/** `ENV-7Q2K` → `xxx-xxxx`. */
-function shapeOf(code: string): string {
-  return code.replaceAll(/[\p{L}\p{N}]/gu, 'x');
 }
 
 /** Reads the code of a row. */

@@ -8,7 +8,10 @@ import type { CodeCheck, ProvenBetween } from './ledger.js';
 export type CodeMarket = Pick<Marketplace, 'account' | 'validate'>;
 export type CodeReply = Reply<Sourced<Purchase>>;
 
-/** Asks the marketplace about a code. If it is denied and has look-alike characters, its plain form is tried too. */
+/**
+ * Asks the marketplace about a code. If it is denied and has look-alike characters, its plain form is tried too. The
+ * purchase then has that form as its code, also if the marketplace left the code out.
+ */
 export async function askCode(
   market: Pick<CodeMarket, 'validate'>,
   code: string,
@@ -16,7 +19,12 @@ export async function askCode(
 ): Promise<CodeReply> {
   const reply = await market.validate(code, options);
   const plain = reply.kind === 'denied' ? plainForm(code) : null;
-  return plain === null ? reply : market.validate(plain, options);
+  if (plain === null) return reply;
+  const second = await market.validate(plain, options);
+  if (second.kind !== 'answered') return second;
+  const { value } = second.data;
+  const purchaseCode = value.purchaseCode ?? plain;
+  return { ...second, data: { ...second.data, value: { ...value, purchaseCode } } };
 }
 
 /**

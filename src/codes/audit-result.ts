@@ -57,12 +57,21 @@ async function* resultRows(
   }
 }
 
-/** Says in which form a code was valid, if the marketplace knows another one than the list: see `plainForm`. */
-function withFoundForm(result: Result, { code, verdict, purchase }: AuditResult): Result {
+/** The form in which a code is valid, if that is not the one that was given: see `plainForm`. */
+export function foundForm({
+  code,
+  verdict,
+  purchase,
+}: Pick<AuditResult, 'code' | 'verdict' | 'purchase'>): string | null {
   const found = purchase?.purchaseCode ?? null;
-  if (verdict !== 'valid' || code === null || found === null || isSameCode(found, code)) {
-    return result;
-  }
+  const isAnother =
+    verdict === 'valid' && code !== null && found !== null && !isSameCode(found, code);
+  return isAnother ? found : null;
+}
+
+function withFoundForm(result: Result, row: AuditResult): Result {
+  const found = foundForm(row);
+  if (found === null) return result;
   return {
     ...result,
     reason: shortened(`valid as ${found}`),

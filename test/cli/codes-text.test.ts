@@ -105,6 +105,14 @@ describe('the answer about a code', () => {
     expect(lines).toContain(`  support     ${support}\n`);
   });
 
+  it('says which form is valid, if the code was given with look-alike characters', () => {
+    const found = { ...purchase, purchaseCode: '86781236-23d0' };
+    const given = { ...valid, code: '86781236\u201323d0', purchase: found };
+    expect(answerLines(given, now, look)).toContain(
+      '  note        the marketplace knows it as 86781236-23d0, not as given\n',
+    );
+  });
+
   it('shows the proof of an invalid code, and its purchase if it was valid before', () => {
     const text = answerLines(invalid, now, look);
     expect(text).toMatch(/^✗ .* · invalid\n {2}was +valid; no longer valid: refunded, reversed/);

@@ -323,6 +323,24 @@ it('tries a denied code in plain form, and finds one that was pasted with look-a
   expect(check).toEqual({ message: `found as ${code}` });
 });
 
+it('says which form was valid also if the marketplace leaves the code out of its answer', async () => {
+  const shop = await openShop();
+  const { marketplace } = intercepted(shop, {
+    async validate(code, options) {
+      const reply = await shop.marketplace.validate(code, options);
+      if (reply.kind !== 'answered') return reply;
+      const value = { ...reply.data.value, purchaseCode: null };
+      return { ...reply, data: { ...reply.data, value } };
+    },
+  });
+  const code = shop.purchases.codeAt(1);
+  const pasted = code.replace('a', '\u0430');
+  const auditId = await enter(mirror(), marketplace.host, [pasted]);
+  await workThrough(auditDeps(mirror(), marketplace), [auditId]);
+  const [check] = await mirror().rows('SELECT verdict, message FROM mirror.code_checks');
+  expect(check).toEqual({ verdict: 'valid', message: `found as ${code}` });
+});
+
 it.each([
   ['reaches the codes behind them, also without a canary', 30, 60],
   ['ends if the others are denied, since account details show that it is up', 3, 0],

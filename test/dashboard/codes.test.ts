@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { maskCode } from '../../src/domain/secret.js';
 import { run } from '../cli/support.js';
-import { auditDeps, enter, listOf, workThrough } from '../codes/support.js';
+import { auditDeps, enter, intercepted, listOf, workThrough } from '../codes/support.js';
 import { KEY } from '../support/mirror.js';
 import { listAudits } from '../../src/codes/audits-store.js';
 import { useShop } from './shop.js';
@@ -55,6 +55,24 @@ describe('the page of a code', () => {
     expect(page).toContain(maskCode(invalid));
     expect(page).not.toContain(invalid);
     expect((await viewer.post(`${await pathOf(invalid)}/check`)).status).toBe(403);
+  });
+
+  it('masks the plain form of a pasted code too, under which the marketplace knows it', async () => {
+    const [code, pasted] = ['ENV-7Q2K-88AB-X9', 'ENV\u20137Q2K\u201388AB\u2013X9'];
+    const { marketplace } = intercepted(shop(), {
+      async validate(asked, options) {
+        const sold = asked === code ? shop().purchases.codeAt(1) : 'nobody-bought-1';
+        const reply = await shop().marketplace.validate(sold, options);
+        if (reply.kind !== 'answered') return reply;
+        const value = { ...reply.data.value, purchaseCode: code };
+        return { ...reply, data: { ...reply.data, value } };
+      },
+    });
+    const auditId = await enter(mirror(), marketplace.host, [pasted]);
+    await workThrough(auditDeps(mirror(), marketplace), [auditId]);
+    expect(await operator().page(await pathOf(pasted))).toContain(`found as ${code}`);
+    const viewer = await dashboard().login('viewer');
+    expect(await viewer.page(await pathOf(pasted, viewer))).not.toContain(code);
   });
 
   it('starts an audit with Check now, and shows its progress', async () => {

@@ -21,7 +21,7 @@ import { supportAt, type KnownPurchase } from '../../codes/known-code.js';
 import { countRepeated } from '../../codes/enter-list.js';
 import type { Db } from '../../db/db.js';
 import { countUnproven, countAccountProven } from '../../codes/results-store.js';
-import { resultOf, type Answer } from '../../codes/audit-result.js';
+import { foundForm, resultOf, type Answer } from '../../codes/audit-result.js';
 
 const STYLES: Readonly<Record<AuditState, Style | null>> = {
   running: null,
@@ -249,6 +249,7 @@ function detailsOf(answer: Answer, now: Date, item?: string): (readonly [string,
   const { verdict, reason, purchase, checkedAt } = answer;
   const bought = purchase === null ? [] : purchaseDetails(purchase, verdict, now);
   const wasValid = verdict === 'invalid' && bought.length > 0;
+  const found = foundForm(answer);
   const why: (readonly [string, TableCell])[] =
     verdict === 'unproven'
       ? [
@@ -264,6 +265,7 @@ function detailsOf(answer: Answer, now: Date, item?: string): (readonly [string,
           ],
           ...bought,
           ['proof', `${describeVerdict(answer)}${verdict === 'invalid' ? replyText(answer) : ''}`],
+          ['note', found === null ? null : `the marketplace knows it as ${found}, not as given`],
           ['note', answer.proof === 'account' ? WEAK_PROOF : null],
           ['note', isForItem(purchase, item) === false ? `this is not item ${item}` : null],
         ];

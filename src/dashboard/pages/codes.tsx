@@ -4,6 +4,7 @@ import { describeVerdict } from '../../codes/evidence.js';
 import { ListingTable } from '../listing.js';
 import { unprovenRemedy } from '../../codes/reasons.js';
 import { supportAt, type KnownPurchase } from '../../codes/known-code.js';
+import { plainForm } from '../../marketplace/code.js';
 import { maskCode } from '../../domain/secret.js';
 import { answerFromChecks } from '../../codes/audit-result.js';
 import { enterLists, listOfCodes } from '../../codes/enter-list.js';
@@ -153,8 +154,10 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     const answer = answerFromChecks(state, checks);
     const { verdict, purchase, checkedAt } = answer;
     const shown = shownCode(c, code);
-    // Marketplace messages may repeat the code.
-    const mask = (text: string): string => (shown === code ? text : maskIn(text, code, shown));
+    // Marketplace messages may repeat the code, also in the form in which it was found.
+    const forms = [code, plainForm(code)].filter((form) => form !== null);
+    const mask = (text: string): string =>
+      shown === code ? text : forms.reduce((rest, form) => maskIn(rest, form, shown), text);
     const isChecked = checks.length > 0;
     const remedy = verdict === 'unproven' && isChecked ? unprovenRemedy(answer.reason) : null;
     return page(

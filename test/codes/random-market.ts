@@ -8,14 +8,13 @@ export type Condition =
   | 'good'
   | 'revoked'
   | 'other-seller'
+  /** The key opens the account and finds nothing, as the key of a user who sells nothing; a stale cache does the same. */
   | 'sells-nothing'
   | 'down'
   | 'page'
   | 'swapped'
   /** Revoked, while a cache repeats the account details and what was found before. */
-  | 'revoked-behind-cache'
-  /** Every code is denied, whatever it is. */
-  | 'stale';
+  | 'revoked-behind-cache';
 
 export interface Stretch {
   readonly calls: number;

@@ -15,6 +15,8 @@ interface Case {
   readonly stretches: readonly Stretch[];
   readonly concurrency: number;
   readonly seed: number;
+  /** The share of calls that are denied, whatever the code; default 0. */
+  readonly badShare?: number;
 }
 
 /** More pieces mean that the work does not end. */
@@ -39,12 +41,12 @@ function caseOf(
   });
 }
 
-/** Checks the codes of a case to the end. @returns the codes with their verdicts, and the calls */
-async function check({ codes: are, known, stretches, concurrency, seed }: Case) {
+/** Checks the codes of a case to the end. @returns the codes, their verdicts, the calls, and the denied codes found */
+async function check({ codes: are, known, stretches, concurrency, seed, badShare }: Case) {
   const codes = are.map((isValid, n) => `${isValid ? 'sold' : 'no'}-${n}`);
   const canaries = Array.from({ length: known }, (_, n) => `known-${n}`);
   const valid = new Set([...codes.filter((code) => code.startsWith('sold')), ...canaries]);
-  const market = new RandomMarket(valid, stretches, diceOf(seed));
+  const market = new RandomMarket(valid, stretches, diceOf(seed), badShare);
   const settled: SettledCode[] = [];
   const source = (async function* () {
     yield* codes;
@@ -59,7 +61,10 @@ async function check({ codes: are, known, stretches, concurrency, seed }: Case) 
   const quick = { confirmAfterMs: 0, proveAgainAfterMs: 0, signal: never };
   for (let pieces = 0; pieces < MOST_PIECES; pieces++) {
     const end = await workPiece({ ...work, ...quick });
-    if (end.kind === 'done') return { codes, settled, calls: market.calls };
+    if (end.kind === 'done') {
+      const { overturned } = await ledger.counts();
+      return { codes, settled, calls: market.calls, overturned };
+    }
     if (end.kind === 'more') continue;
     // Every wait takes a minute or more.
     market.pass();
@@ -76,7 +81,9 @@ function wrongOf(settled: readonly SettledCode[]): readonly SettledCode[] {
 
 describe('on random markets with random faults', () => {
   it('no valid code is called invalid, no invalid one valid, and every code is settled once', async () => {
-    const faults = fc.constantFrom<Condition>('revoked', 'other-seller', 'page', 'down', 'swapped');
+    const faults = fc.constantFrom<Condition>(
+      ...(['revoked', 'other-seller', 'sells-nothing', 'page', 'down', 'swapped'] as const),
+    );
     await fc.assert(
       fc.asyncProperty(caseOf(faults, { min: 1, max: 4 }), async (one) => {
         const { codes, settled } = await check(one);
@@ -105,6 +112,18 @@ describe('on random markets with random faults', () => {
         expect(wrongOf((await check(one)).settled)).toEqual([]);
       }),
       { numRuns: 200 },
+    );
+  });
+
+  it('one call in nine that is denied makes no valid code invalid once a denied code was found', async () => {
+    await fc.assert(
+      fc.asyncProperty(caseOf(fc.constant('good'), { min: 1, max: 4 }), async (one) => {
+        const { settled, overturned } = await check({ ...one, badShare: 1 / 9 });
+        // Two denials by chance, while every other denial was right, are not told apart from a bad code.
+        fc.pre(overturned > 0);
+        expect(wrongOf(settled)).toEqual([]);
+      }),
+      { numRuns: 100 },
     );
   });
 

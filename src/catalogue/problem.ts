@@ -3,7 +3,6 @@ import { displayName } from '../domain/text.js';
 import { isOutage } from '../marketplace/retry.js';
 import type { HeldItems, NamedItem } from './decisions-store.js';
 import { explainDatabaseError } from '../db/errors.js';
-import { PAUSED } from './sellers-store.js';
 import type { Run } from './runs-store.js';
 import type { JobOutcome, Problem, ProblemCode } from './types.js';
 
@@ -148,9 +147,8 @@ export function problemRemedy(code: string | null, sellerId: string): string {
   return remedies[code ?? ''] ?? '`seller-mirror doctor` checks everything a run needs';
 }
 
-/** How to resume the schedule of a parked or paused seller. */
+/** How to resume the schedules of a stopped seller. */
 export function parkedRemedy(code: string, sellerId: string): string {
-  if (code === PAUSED) return `press Resume on the page of ${sellerId} in the dashboard`;
   return code === 'account-changed'
     ? `give the other account a seller name of its own; if it was only renamed, \`seller-mirror sync account --seller ${sellerId} --accept-account\` resumes the schedule`
     : `fix the key, then \`seller-mirror sync --seller ${sellerId}\` resumes the schedule`;

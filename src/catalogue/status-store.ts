@@ -56,21 +56,6 @@ export interface SellerStatus {
   } | null;
 }
 
-/**
- * True if the list named no item, and no item is known. Servers say "no items" also to an account with exactly
- * one item, so the copy may lack it (servers: errors).
- */
-export function mayLackOnlyItem({
-  itemsMirroredAt,
-  items: { live, missing, removed },
-}: Pick<SellerStatus, 'itemsMirroredAt' | 'items'>): boolean {
-  return itemsMirroredAt !== null && live + missing + removed === 0;
-}
-
-/** What to do then. */
-export const ONLY_ITEM_HINT =
-  'the list names no item, which is also so for an account with exactly one; if there is one, run `seller-mirror sync item ID`';
-
 export type CopyState = 'current' | 'stale' | 'never' | 'failing' | 'paused' | 'parked';
 
 /**

@@ -43,6 +43,21 @@ export async function listAudits(
   return rows.map(progressIn);
 }
 
+/** Audits since then that failed, or ended with unproven codes, newest first. */
+export async function listUnsettledAudits(
+  { pool }: Db,
+  since: Date,
+  limit: number,
+): Promise<AuditProgress[]> {
+  const { rows } = await pool.query<Row>(
+    `SELECT ${PROGRESS} FROM mirror.audits
+      WHERE (state = 'failed' OR state = 'finished' AND unproven > 0) AND created_at >= $1
+      ORDER BY audit_id DESC LIMIT $2`,
+    [since, limit],
+  );
+  return rows.map(progressIn);
+}
+
 /** Running audits and pending codes of each seller with a running audit. */
 export async function listAuditBacklogs({ pool }: Db): Promise<AuditBacklog[]> {
   const { rows } = await pool.query<AuditBacklog>(

@@ -12,6 +12,7 @@ import { never, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
 import { readSellerStatuses } from '../../src/catalogue/status-store.js';
 import { lockSeller } from '../../src/db/locks.js';
+import { sellerNeeds } from '../../src/service/needs.js';
 import { pauseSeller } from '../../src/catalogue/sellers-store.js';
 import { marketOf, printed, run, settings, start } from './support.js';
 
@@ -36,6 +37,7 @@ async function report(now = new Date()) {
   const expectation = {
     configured: true,
     staleAfterHours: 26,
+    needs: stored === undefined ? [] : sellerNeeds(stored, 26, now),
     schedules: [],
     scheduled: [],
     processes: [],
@@ -71,10 +73,12 @@ describe('the verdict on a copy', () => {
     await syncItems(deps, never);
     // A later success of another kind does not make the items current.
     await syncAccount(deps, never);
-    const { verdict, current, lastProblem } = await report();
+    const { verdict, current, lastProblem, needs } = await report();
     expect({ verdict, current }).toEqual({ verdict: 'failing', current: false });
     expect(lastProblem).toMatchObject({ kind: 'items', problemCode: 'unavailable' });
-    expect(lastProblem?.remedy).toContain('seller-mirror sync');
+    expect(needs).toMatchObject([
+      { kind: 'failed', remedy: expect.stringContaining('sync') as string },
+    ]);
   });
 
   it('ignores a failed look-up of an item that does not exist', async () => {
@@ -133,7 +137,7 @@ describe('the next times of a schedule', () => {
   ] as const)(
     'are shown only if some process keeps them: %s',
     (_, processes, scheduled, obstacle) => {
-      const given = { configured: true, staleAfterHours: 26, schedules: [schedule] };
+      const given = { configured: true, staleAfterHours: 26, needs: [], schedules: [schedule] };
       const expectation = { ...given, processes, scheduled };
       const { schedules } = sellerReport(
         'main',
@@ -171,7 +175,7 @@ describe('the next times of a schedule', () => {
     if (obstacle === 'paused') await pauseSeller(mirror().db, 'main', 'paused by ada');
     else await park(sim, deps);
     const [status] = await readSellerStatuses(mirror().db);
-    const given = { configured: true, staleAfterHours: 26, schedules: [schedule] };
+    const given = { configured: true, staleAfterHours: 26, needs: [], schedules: [schedule] };
     const processes = [process(3, ['scheduler', 'worker'])];
     const expectation = { ...given, processes, scheduled: [stored] };
     const { schedules } = sellerReport('main', expectation, status ?? null, new Date());
@@ -183,7 +187,7 @@ describe('status', () => {
   it('wraps lines once, with the command as it must be typed', () => {
     const cron = { cron: '0 2 * * *', timeZone: 'America/Argentina/Buenos_Aires' };
     const schedule = { name: 'main', kind: 'sync', ...cron } as const;
-    const expectation = { configured: true, staleAfterHours: 26, schedules: [schedule] };
+    const expectation = { configured: true, staleAfterHours: 26, needs: [], schedules: [schedule] };
     const report = sellerReport(
       'main',
       { ...expectation, scheduled: [], processes: [] },
@@ -200,7 +204,7 @@ describe('status', () => {
     const env = settings(mirror().databaseUrl, sim.url, { SELLER_NAME: 'other' });
     const stdout = await printed(['status'], env);
     expect(stdout).toMatch(
-      /^! other · never mirrored\n {2}schedule +0 2 \* \* \* \(.+\): no scheduler is running; start `seller-mirror run`\n {2}remedy +run `seller-mirror sync`\n\n✓ main · current, items mirrored .* \(in the store, not configured\)\n/,
+      /^! other · never mirrored\n {2}schedule +0 2 \* \* \* \(.+\): no scheduler is running; start `seller-mirror run`\n {2}needs you +its items were never mirrored\n {2}remedy +check that `seller-mirror run` is running; `seller-mirror sync --seller other` mirrors it now\n\n✓ main · current, items mirrored .* \(in the store, not configured\)\n/,
     );
     expect(stdout).toMatch(/account +ada, balance 1234\.50 USD/);
     expect(stdout).toMatch(/items +12 live · 0 missing · 0 removed/);
@@ -229,7 +233,7 @@ describe('status', () => {
     await mirror().rows(`UPDATE mirror.runs SET finished_at = now() - interval '27 hours'`);
     const stdout = await printed(['status', '--check'], env);
     expect(stdout).toMatch(/^– main · paused, items mirrored 27 h ago/);
-    expect(stdout).toMatch(/paused +(?:just now|\d+ s ago): paused by ada; schedules leave/);
+    expect(stdout).toMatch(/paused +(?:just now|\d+ s ago): paused by ada; schedules skip/);
     expect(stdout).toMatch(/remedy +press Resume on the page of main in the dashboard/);
     expect(JSON.parse(await printed(['status', '--json'], env))).toMatchObject([
       { verdict: 'paused', parked: null, parked_at: null, paused: { reason: 'paused by ada' } },
@@ -243,7 +247,7 @@ describe('status', () => {
     expect(code).toBe(1);
     expect(stdout).toMatch(/^✗ main · stopped, items mirrored /);
     expect(stdout).toMatch(
-      /stopped +(?:just now|\d+ s ago), by run \d+: the marketplace refused the API key/,
+      /needs you +(?:just now|\d+ s ago), run \d+: the marketplace refused the API key/,
     );
     expect(stdout).toMatch(/remedy +fix the key, then `seller-mirror sync --seller main` resumes/);
     expect(JSON.parse(await printed(['status', '--json'], env))).toMatchObject([

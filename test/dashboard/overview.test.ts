@@ -101,12 +101,9 @@ describe('Needs you', () => {
     const [{ id } = { id: '' }] = await mirror().rows<{ id: string }>(
       'SELECT max(run_id)::text AS id FROM mirror.held_items',
     );
-    for (const [path, words] of [
-      ['/', 'the list lacks 4 of 5 items, more than'],
-      ['/sellers/main', '4 of 5 items are no longer listed'],
-    ] as const) {
+    for (const path of ['/', '/sellers/main']) {
       const text = await visitor.page(path);
-      expect(text.replaceAll(/<[^>]+>/g, ''), path).toContain(words);
+      expect(text.replaceAll(/<[^>]+>/g, ''), path).toContain('4 of 5 items are no longer listed');
       expect(text, path).toContain(`href="/runs/${id}/decide"`);
     }
     const page = await visitor.page(`/runs/${id}/decide`);
@@ -160,14 +157,14 @@ describe('Needs you', () => {
     );
     const text = await (await dashboard().login()).page('/');
     expect(text).toContain('zoe: a run needs your decision');
-    expect(text).toContain('and 19 more sellers');
+    expect(text).toContain('and 19 more, which');
   });
 
   it('contains failed audits', async () => {
     const auditId = await enter(mirror(), 'm', ['0'.repeat(36)], { source: 'list.csv' });
     await failAudit(mirror().db, auditId, 'the key was refused');
     const text = await (await dashboard().login()).page('/');
-    expect(text).toContain(`Check ${auditId} failed`);
+    expect(text).toContain(`main: check ${auditId} can’t go on`);
     expect(text).toContain('the key was refused');
   });
 });

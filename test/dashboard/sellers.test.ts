@@ -175,7 +175,7 @@ describe('Pause and Resume', () => {
     const visitor = await dashboard().login();
     const text = await visitor.page('/sellers/main');
     expect(text).toContain('refused the API key');
-    expect(text).toContain('fix the key, then <code>npx seller-mirror sync --seller main</code>');
+    expect(text).toContain('Fix the key, then <code>npx seller-mirror sync --seller main</code>');
     await visitor.post('/sellers/main/resume');
     expect(await readParking(mirror().db, 'main')).toBeNull();
   });

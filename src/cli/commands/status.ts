@@ -3,7 +3,7 @@ import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { describeWide } from '../../catalogue/changes.js';
 import { feedDelay } from '../../reporting/feed-state.js';
-import { parkedRemedy, runProblem, runRemedy } from '../../catalogue/problem.js';
+import { type Need, readNeeds } from '../../service/needs.js';
 import { nextThree, schedulesOf } from '../../service/scheduler.js';
 import {
   ALIVE_MS,
@@ -17,20 +17,13 @@ import {
   type StoredSchedule,
 } from '../../service/schedules-store.js';
 import { PAUSED, type Parking } from '../../catalogue/sellers-store.js';
-import {
-  copyState,
-  mayLackOnlyItem,
-  ONLY_ITEM_HINT,
-  type SellerStatus,
-  readSellerStatuses,
-} from '../../catalogue/status-store.js';
+import { copyState, type SellerStatus } from '../../catalogue/status-store.js';
 import { printResult, stdoutLook } from '../console.js';
 import { action, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { assertSeller, describeCommand, type CommonOptions } from '../options.js';
 import { withRunnableCommands } from '../own-command.js';
 import { pairs } from '../output/table.js';
-import { listFeedStates } from '../../reporting/feeds-store.js';
 import { age, count, type Look, paint, safeLine } from '../output/text.js';
 
 interface StatusOptions extends CommonOptions {
@@ -57,10 +50,11 @@ function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> 
   return withApp('status', needs, signal, async (app) => {
     const now = new Date();
     await assertSeller(app, options.seller);
-    const reports = (await sellerReports(app, now)).filter(
+    const state = await readNeeds(app, now);
+    const reports = (await sellerReports(app, state, now)).filter(
       ({ sellerId }) => options.seller === undefined || sellerId === options.seller,
     );
-    const feeds = await feedReports(app, now);
+    const feeds = feedReports(app, state, now);
     const feedsOf = (seller: string): FeedReport[] =>
       feeds.filter(({ sellers }) => sellers?.includes(seller) !== false);
     const json = reports.map((report) => {
@@ -84,10 +78,16 @@ function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> 
 const NO_SELLER =
   'No seller is configured, and none was ever mirrored: set MARKETPLACE_URL and MARKETPLACE_API_KEY, then run `seller-mirror sync`.\n';
 
+type State = Awaited<ReturnType<typeof readNeeds>>;
+
 /** Reports on configured sellers in their order, then on those that only the store knows. */
-async function sellerReports({ config, db }: App, now: Date): Promise<SellerReport[]> {
+async function sellerReports(
+  { config, db }: App,
+  { sellers: statuses, needs }: State,
+  now: Date,
+): Promise<SellerReport[]> {
   const { sellers, staleAfterHours } = config;
-  const stored = new Map((await readSellerStatuses(db)).map((one) => [one.sellerId, one]));
+  const stored = new Map(statuses.map((one) => [one.sellerId, one]));
   const processes = (await listLiveProcesses(db, ALIVE_MS)).filter(isAlive);
   const scheduled = await listSchedules(db);
   const schedules = schedulesOf({ sellers, feeds: [] });
@@ -96,6 +96,7 @@ async function sellerReports({ config, db }: App, now: Date): Promise<SellerRepo
     const expectation = {
       configured: configured.has(name),
       staleAfterHours,
+      needs: needs.filter(({ seller }) => seller === name),
       schedules: schedules.filter((one) => one.name === name),
       scheduled,
       processes,
@@ -105,8 +106,7 @@ async function sellerReports({ config, db }: App, now: Date): Promise<SellerRepo
 }
 
 /** How current the configured feeds are according to the store; connects to no target. */
-async function feedReports({ config, db }: App, now: Date) {
-  const states = config.feeds.length === 0 ? [] : await listFeedStates(db);
+function feedReports({ config }: App, { feeds: states, needs }: State, now: Date) {
   return config.feeds.map(({ name, place, views, sellers }) => {
     const state = states.find(({ feed }) => feed === name);
     const known = state?.views ?? [];
@@ -124,28 +124,57 @@ async function feedReports({ config, db }: App, now: Date) {
         return { view, deliveredAt, problem, lagSeconds };
       }),
     };
-    return { json, lag, sellers };
+    return { json, lag, sellers, needs: needs.filter((one) => one.feed === name) };
   });
 }
 
-type FeedReport = Awaited<ReturnType<typeof feedReports>>[number];
+type FeedReport = ReturnType<typeof feedReports>[number];
 
 /** Formats a feed's state for a person. */
-function feedLines({ json, lag }: FeedReport, now: Date, look: Look): string {
-  const { feed, target, deliveredAt, failures, problem } = json;
-  const [mark, colour] = problem !== null ? MARKS.failing : MARKS[lag.ms > 0 ? 'stale' : 'current'];
+function feedLines({ json, lag, needs }: FeedReport, now: Date, look: Look): string {
+  const { feed, target, deliveredAt } = json;
   const last = deliveredAt === null ? 'never delivered' : `all delivered ${age(deliveredAt, now)}`;
   const behind = lag.since === null ? 'current' : `behind since ${age(lag.since, now)}`;
   const state = deliveredAt === null && lag.since === null ? last : `${behind}, ${last}`;
-  const head = `${paint(colour, mark, look)} feed ${safeLine(feed)} · ${state}\n`;
-  const times = failures > 1 ? ` (failed ${count(failures)} times)` : '';
-  const texts = { target, behind: lag.views.join(', '), problem: problem && `${problem}${times}` };
-  return head + details(texts, look);
+  const mark = markOf(needs, lag.ms > 0 ? 'waiting' : 'good', look);
+  const texts = { target, behind: lag.views.join(', ') };
+  return `${mark} feed ${safeLine(feed)} · ${state}\n${details(texts, needs, now, look)}`;
 }
 
-/** Formats the texts that are not empty. Commands are made typeable here, before lines are wrapped. */
-function details(texts: Readonly<Record<string, string | null>>, look: Look): string {
-  const present = Object.entries(texts).flatMap(([label, text]) =>
+const MARKS = {
+  good: ['✓', 'green'],
+  running: ['…', 'green'],
+  paused: ['–', 'yellow'],
+  waiting: ['!', 'yellow'],
+  warn: ['!', 'yellow'],
+  bad: ['✗', 'red'],
+} as const;
+
+function markOf(needs: readonly Need[], otherwise: keyof typeof MARKS, look: Look): string {
+  const [mark, colour] = MARKS[needs[0]?.tone ?? otherwise];
+  return paint(colour, mark, look);
+}
+
+/** Formats the texts that are not empty, and what needs a person. */
+function details(
+  texts: Readonly<Record<string, string | null>>,
+  needs: readonly Need[],
+  now: Date,
+  look: Look,
+): string {
+  const lines = [
+    ...Object.entries(texts),
+    ...needs.flatMap(({ since, runId, source, text, remedy }) => {
+      const when = since === null ? '' : age(since, now);
+      const where = [when, runId === null ? '' : `run ${runId}`, source].filter(Boolean).join(', ');
+      return [
+        ['needs you', where === '' ? text : `${where}: ${text}`],
+        ['remedy', remedy],
+      ] as const;
+    }),
+  ];
+  // Commands are made typeable here, before lines are wrapped.
+  const present = lines.flatMap(([label, text]) =>
     text === null || text === '' ? [] : [[label, withRunnableCommands(text)] as const],
   );
   return pairs(present, look, '  ');
@@ -156,6 +185,8 @@ interface Expectation {
   /** False: only the store knows the seller. */
   readonly configured: boolean;
   readonly staleAfterHours: number;
+  /** The most urgent first. */
+  readonly needs: readonly Need[];
   readonly schedules: readonly Schedule[];
   /** What the running schedulers go by. */
   readonly scheduled: readonly StoredSchedule[];
@@ -169,7 +200,7 @@ type ScheduleReport = SellerReport['schedules'][number];
 /** The state of one seller's copy, with the names of `reporting.sync_runs`. @param stored null: never mirrored */
 export function sellerReport(
   sellerId: string,
-  { configured, staleAfterHours, schedules, scheduled, processes }: Expectation,
+  { configured, staleAfterHours, needs, schedules, scheduled, processes }: Expectation,
   stored: SellerStatus | null,
   now: Date,
 ) {
@@ -202,7 +233,10 @@ export function sellerReport(
     /** A person stopped the seller's schedules; null: nobody did. */
     pausedAt: isPaused ? parking.since : null,
     paused: isPaused
-      ? { reason: parking.reason, remedy: parkedRemedy(parking.code, sellerId) }
+      ? {
+          reason: parking.reason,
+          remedy: `press Resume on the page of ${sellerId} in the dashboard`,
+        }
       : null,
     /** A problem stopped the seller's schedules until a person solves it; null: none did. */
     parkedAt: parked && parked.since,
@@ -210,7 +244,6 @@ export function sellerReport(
       runId: parked.runId,
       problemCode: parked.code,
       problem: parked.reason,
-      remedy: parkedRemedy(parked.code, sellerId),
     },
     lastProblem: lastProblem && {
       runId: lastProblem.runId,
@@ -218,11 +251,11 @@ export function sellerReport(
       state: lastProblem.state,
       at: lastProblem.finishedAt ?? lastProblem.startedAt,
       problemCode: lastProblem.problemCode ?? (lastProblem.state === 'held' ? 'held' : null),
-      problem: runProblem(lastProblem, held),
-      remedy: runRemedy(lastProblem),
+      problem: lastProblem.problem,
       /** The removals that wait for a person's decision; null: the run was not held. */
       held,
     },
+    needs,
     schedules: schedules.map((schedule) => {
       const { kind, cron, timeZone } = schedule;
       const active = scheduled.find((one) => isSame(one, schedule));
@@ -258,35 +291,14 @@ function obstacleTo(
   return parking.code === PAUSED ? 'paused' : 'parked';
 }
 
-const MARKS = {
-  current: ['✓', 'green'],
-  running: ['…', 'green'],
-  paused: ['–', 'yellow'],
-  stale: ['!', 'yellow'],
-  never: ['!', 'yellow'],
-  failing: ['✗', 'red'],
-  parked: ['✗', 'red'],
-} as const;
-
 /** Formats a seller's state for a person. */
 export function statusLines(report: SellerReport, now: Date, look: Look): string {
-  const { configured, verdict, sellerId, lastProblem } = report;
-  const awaitsDecision = verdict === 'current' && lastProblem?.state === 'held';
-  const isDoubtful = awaitsDecision || (verdict === 'current' && isEmpty(report));
-  const [mark, colour] = MARKS[isDoubtful ? 'stale' : verdict];
+  const { configured, verdict, sellerId, needs, paused } = report;
   const known = configured ? '' : ' (in the store, not configured)';
-  const head = `${paint(colour, mark, look)} ${safeLine(sellerId)} · ${verdictText(report, now)}${known}\n`;
-  return head + details(detailsOf(report, now), look);
-}
-
-function isEmpty({
-  itemsMirroredAt,
-  liveItems,
-  missingItems,
-  removedItems,
-}: SellerReport): boolean {
-  const items = { live: liveItems, missing: missingItems, removed: removedItems };
-  return mayLackOnlyItem({ itemsMirroredAt, items });
+  const otherwise = paused === null ? 'good' : 'paused';
+  const mark = verdict === 'running' ? markOf([], 'running', look) : markOf(needs, otherwise, look);
+  const head = `${mark} ${safeLine(sellerId)} · ${verdictText(report, now)}${known}\n`;
+  return head + details(detailsOf(report, now), needs, now, look);
 }
 
 function verdictText({ running, itemsMirroredAt, verdict }: SellerReport, now: Date): string {
@@ -301,37 +313,24 @@ function verdictText({ running, itemsMirroredAt, verdict }: SellerReport, now: D
 }
 
 function detailsOf(report: SellerReport, now: Date): Readonly<Record<string, string | null>> {
-  const { account, lastProblem: problem, marketplace, parked, paused, lastWide } = report;
+  const { account, marketplace, pausedAt, paused, lastWide } = report;
   const { accountMirroredAt, quarantined, liveItems, missingItems, removedItems } = report;
   const money = [account?.balance, account?.currency].filter(Boolean).join(' ');
   const seen = accountMirroredAt === null ? '' : `, mirrored ${age(accountMirroredAt, now)}`;
   const unreadable = quarantined === 0 ? '' : ` · ${count(quarantined)} quarantined`;
-  const isFirst = report.verdict === 'never' && report.configured;
-  const ago = (at: Date | null): string => (at === null ? '' : age(at, now));
-  const stopped = 'schedules leave the seller alone';
   return {
     marketplace,
     account: account && `${account.username}, balance ${money || '–'}${seen}`,
     items:
       marketplace &&
       `${count(liveItems)} live · ${count(missingItems)} missing · ${count(removedItems)} removed${unreadable}`,
-    note: isEmpty(report) ? ONLY_ITEM_HINT : null,
     changed:
       lastWide &&
-      `${ago(lastWide.at)}, run ${lastWide.runId}: ${lastWide.changes.map(describeWide).join(', ')}`,
-    [problem?.state === 'held' ? 'your decision' : 'problem']:
-      problem && problem.runId !== parked?.runId
-        ? `${ago(problem.at)}, run ${problem.runId} (${problem.kind}, ${stateWord(problem.state)}): ${problem.problem}`
-        : null,
-    stopped:
-      parked && `${ago(report.parkedAt)}, by run ${parked.runId}: ${parked.problem}; ${stopped}`,
-    paused: paused && `${ago(report.pausedAt)}: ${paused.reason}; ${stopped}`,
+      `${age(lastWide.at, now)}, run ${lastWide.runId}: ${lastWide.changes.map(describeWide).join(', ')}`,
+    paused:
+      pausedAt && paused && `${age(pausedAt, now)}: ${paused.reason}; schedules skip this seller`,
     ...Object.fromEntries(report.schedules.map((one) => [LABELS[one.kind], scheduleText(one)])),
-    remedy:
-      parked?.remedy ??
-      paused?.remedy ??
-      problem?.remedy ??
-      (isFirst ? 'run `seller-mirror sync`' : null),
+    remedy: paused && paused.remedy,
   };
 }
 

@@ -18,7 +18,12 @@ import {
 } from '../../service/processes-store.js';
 import { listSchedules, type StoredSchedule } from '../../service/schedules-store.js';
 import { PAUSED } from '../../catalogue/sellers-store.js';
-import { copyState, type SellerStatus, readSellerStatuses } from '../../catalogue/status-store.js';
+import {
+  type CopyState,
+  copyState,
+  type SellerStatus,
+  readSellerStatuses,
+} from '../../catalogue/status-store.js';
 import { NightStrip } from '../charts.js';
 import {
   type Dashboard,
@@ -52,42 +57,35 @@ import {
 } from '../parts.js';
 import { parseNumber } from '../query.js';
 import { obstacleOf, schedulesOf } from '../seller-state.js';
-import { NeedsYou, type Seller } from './needs.js';
+import { readNeeds } from '../../service/needs.js';
+import { NeedsYou } from './needs.js';
 import { ListForm } from './new-audit-views.js';
+
+/** A seller and the state of its copy. */
+type Seller = SellerStatus & { readonly copy: CopyState };
 
 const NIGHTS = 30;
 const DAY_MS = 86_400_000;
 /** Sellers on one page. */
 const PAGE_SIZE = 20;
 const MAX_MOVES = 5;
-/** Cards of audits, started within so many days. */
-const MAX_AUDIT_CARDS = 3;
-const AUDIT_DAYS = 7;
 
 /** `/`: is my copy current, what happened overnight, what needs me? */
 export function addOverview(app: Dashboard, parts: DashboardParts): void {
-  const { db, mirror, config, live } = parts;
+  const { db, config, live } = parts;
 
   app.get('/', async (c) => {
     const since = new Date(Date.now() - DAY_MS);
-    const [statuses, happened, running, audits, moves, recent, schedules] = await Promise.all([
-      readSellerStatuses(db),
+    const now = new Date();
+    const [state, happened, running, moves, recent, schedules] = await Promise.all([
+      readNeeds(parts, now),
       summarizeChanges(db, since),
       readRunning(db),
-      mirror.audit.findMany({
-        where: {
-          OR: [{ state: 'failed' }, { state: 'finished', unproven: { gt: 0 } }],
-          createdAt: { gte: new Date(Date.now() - AUDIT_DAYS * DAY_MS) },
-        },
-        orderBy: { auditId: 'desc' },
-        take: MAX_AUDIT_CARDS,
-      }),
       listPriceMoves(db, since, MAX_MOVES),
       listLiveProcesses(db, ALIVE_MS),
       listSchedules(db),
     ]);
-    const now = new Date();
-    const sellers = statuses.map((status) => ({
+    const sellers = state.sellers.map((status) => ({
       ...status,
       copy: copyState(status, config.staleAfterHours, now),
     }));
@@ -102,8 +100,6 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
       shown.map(({ sellerId }) => sellerId),
       NIGHTS,
     );
-    const named = <T extends { readonly source: string }>(of: readonly T[]): T[] =>
-      of.map((audit) => ({ ...audit, source: listName(c, audit.source) }));
     const token = c.get('token');
     const mayAct = isOperator(c);
     const hasSellers = sellers.length > 0;
@@ -125,12 +121,15 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
             <ListForm token={token} sellers={config.sellers.map(({ name }) => name)} />
           </Section>
         ) : null}
-        {hasSellers ? (
-          <NeedsYou sellers={sellers} audits={named(audits)} token={token} mayAct={mayAct} />
-        ) : null}
+        {hasSellers ? <NeedsYou needs={state.needs} c={c} /> : null}
         <RunningWork
           bars={live.barsOf(running)}
-          running={{ ...running, audits: named(running.audits) }}
+          running={{
+            ...running,
+            audits: running.audits.map((audit) => {
+              return { ...audit, source: listName(c, audit.source) };
+            }),
+          }}
         />
         {hasSellers ? <LastDay happened={happened} /> : null}
         <Section

@@ -1,5 +1,6 @@
 import type { FC } from 'hono/jsx';
-import { parkedRemedy, runProblem } from '../../catalogue/problem.js';
+import { sellerNeeds } from '../../service/needs.js';
+import { NeedCards } from './needs.js';
 import { type RequestSlot, readRequestsOfLastHour } from '../../db/request-counts.js';
 import {
   ALIVE_MS,
@@ -32,7 +33,6 @@ import {
   Figures,
   Moment,
   Section,
-  Sentence,
   State,
   Table,
   TableSection,
@@ -107,8 +107,8 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
         ) : undefined,
       },
       <>
-        <Parked seller={seller} />
-        <LastProblem seller={seller} />
+        <Paused seller={seller} />
+        <NeedCards needs={sellerNeeds(seller, config.staleAfterHours, new Date())} c={c} />
         <Figures
           of={[
             { label: 'Live items', value: count(seller.items.live) },
@@ -256,58 +256,14 @@ async function sellerIn(
   return { seller, path: `/sellers/${encodeURIComponent(seller)}` };
 }
 
-/** Why schedules skip the seller, and what to do about it. */
-const Parked: FC<{ seller: SellerStatus }> = ({ seller: { sellerId, parked } }) => {
-  if (parked === null) return null;
-  const { since, code, reason, runId } = parked;
-  if (code === PAUSED) {
-    return (
-      <p class="notice">
-        <Untrusted text={capital(reason)} />, <Ago at={since} />. Schedules skip this seller until
-        you press Resume.
-      </p>
-    );
-  }
-  return (
-    <p class="notice bad">
-      Parked <Ago at={since} />
-      {runId === null ? null : (
-        <>
-          {' '}
-          by <a href={`/runs/${runId}`}>run {String(runId)}</a>
-        </>
-      )}
-      : <Untrusted text={reason} />. Schedules skip this seller. To continue:{' '}
-      <Sentence text={parkedRemedy(code, sellerId)} />. Or fix the cause, then press Sync now or
-      Resume.
+/** Who stopped the schedules of the seller, and how to start them. */
+const Paused: FC<{ seller: SellerStatus }> = ({ seller: { parked } }) =>
+  parked?.code === PAUSED ? (
+    <p class="notice">
+      <Untrusted text={capital(parked.reason)} />, <Ago at={parked.since} />. Schedules skip this
+      seller until you press Resume.
     </p>
-  );
-};
-
-const LastProblem: FC<{ seller: SellerStatus }> = ({
-  seller: { lastProblem: problem, parked, held },
-}) => {
-  if (problem === null || problem.runId === parked?.runId) return null;
-  const run = <a href={`/runs/${problem.runId}`}>Run {String(problem.runId)}</a>;
-  if (problem.state === 'held') {
-    return (
-      <p class="notice warn">
-        {run} needs your decision: <Untrusted text={runProblem(problem, held)} isWhole />.{' '}
-        <a href={`/runs/${problem.runId}/decide`}>Decide</a>
-      </p>
-    );
-  }
-  return (
-    <p class="notice bad">
-      {run} {problem.state === 'interrupted' ? 'was interrupted' : problem.state}
-      {problem.problem === null ? null : (
-        <>
-          : <Untrusted text={problem.problem} />
-        </>
-      )}
-    </p>
-  );
-};
+  ) : null;
 
 const TASKS = {
   sync: 'mirror account and items',

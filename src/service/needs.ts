@@ -1,0 +1,226 @@
+import type { App } from '../app.js';
+import type { HeldItems } from '../catalogue/decisions-store.js';
+import { parkedRemedy, auditRemedy, runProblem, runRemedy } from '../catalogue/problem.js';
+import type { Run } from '../catalogue/runs-store.js';
+import { type Parking, PAUSED } from '../catalogue/sellers-store.js';
+import { copyState, readSellerStatuses, type SellerStatus } from '../catalogue/status-store.js';
+import { listUnsettledAudits } from '../codes/audits-store.js';
+import type { AuditProgress } from '../codes/types.js';
+import { feedDelay } from '../reporting/feed-state.js';
+import { type FeedState, listFeedStates } from '../reporting/feeds-store.js';
+
+/** What may need a person, the most urgent first: a decision must not hide behind a thousand stale copies. */
+const TONES = {
+  decision: 'warn',
+  stopped: 'bad',
+  failed: 'bad',
+  feed: 'bad',
+  check: 'bad',
+  interrupted: 'warn',
+  unproven: 'warn',
+  stale: 'warn',
+  'no-items': 'warn',
+} as const;
+
+export type NeedKind = keyof typeof TONES;
+export const NEED_KINDS = Object.keys(TONES) as readonly NeedKind[];
+
+/** Something that needs a person. `status`, the dashboard, alerts, metrics and `doctor` show these words. */
+export interface Need {
+  readonly kind: NeedKind;
+  readonly tone: 'warn' | 'bad';
+  /** Null for a feed. */
+  readonly seller: string | null;
+  readonly feed: string | null;
+  readonly title: string;
+  /** What happened: the inside of a sentence. It may hold text from the marketplace. */
+  readonly text: string;
+  /** What to do: the inside of a sentence, with commands between backticks. */
+  readonly remedy: string;
+  /** When it began; null: unknown. */
+  readonly since: Date | null;
+  readonly runId: bigint | null;
+  /** The list of a check. It may hold a purchase code, which viewers see masked. */
+  readonly source: string | null;
+  /** The page of the dashboard about it, and the text of a link to there. */
+  readonly page: { readonly path: string; readonly label: string };
+}
+
+type Words = Pick<Need, 'title' | 'text' | 'remedy' | 'page'> & Partial<Need>;
+
+const need = (kind: NeedKind, seller: string | null, words: Words): Need => {
+  const nothing = { feed: null, since: null, runId: null, source: null };
+  return { kind, tone: TONES[kind], seller, ...nothing, ...words };
+};
+
+const HOUR_MS = 3_600_000;
+/** Checks are shown for so long after their start (ms), and only so many. */
+const CHECKS_MS = 7 * 24 * HOUR_MS;
+const MAX_CHECKS = 3;
+
+/** Reads sellers and feeds, and finds out what needs a person; the most urgent first. */
+export async function readNeeds({ config, db }: Pick<App, 'config' | 'db'>, now: Date) {
+  const [sellers, feeds, audits] = await Promise.all([
+    readSellerStatuses(db),
+    config.feeds.length === 0 ? [] : listFeedStates(db),
+    listUnsettledAudits(db, new Date(now.getTime() - CHECKS_MS), MAX_CHECKS),
+  ]);
+  const { staleAfterHours } = config;
+  const unknown = config.sellers.filter(({ name }) =>
+    sellers.every(({ sellerId }) => sellerId !== name),
+  );
+  const needs = [
+    ...sellers.flatMap((seller) => sellerNeeds(seller, staleAfterHours, now)),
+    ...unknown.map(({ name }) => staleNeed(name, null, staleAfterHours)),
+    ...config.feeds.flatMap(({ name, views }) => {
+      const state = feeds.find(({ feed }) => feed === name);
+      return feedNeed(state, views, config.feedStaleAfterHours, now) ?? [];
+    }),
+    ...audits.flatMap((audit) => auditNeed(audit) ?? []),
+  ];
+  return {
+    sellers,
+    feeds,
+    needs: NEED_KINDS.flatMap((kind) => needs.filter((one) => one.kind === kind)),
+  };
+}
+
+/** What needs a person about a seller. A person who paused it wants its copy to grow old. */
+export function sellerNeeds(
+  seller: SellerStatus,
+  staleAfterHours: number,
+  now: Date,
+): readonly Need[] {
+  const { sellerId, parked, lastProblem: problem, held, itemsMirroredAt, items, running } = seller;
+  const isPaused = parked?.code === PAUSED;
+  const needs: Need[] = [];
+  if (problem?.state === 'held') needs.push(runNeed(problem, held));
+  if (parked !== null && !isPaused) needs.push(stoppedNeed(sellerId, parked));
+  if (needs.length > 0 || isPaused) return needs;
+  if (problem !== null) return [runNeed(problem, null)];
+  if (running === null && copyState(seller, staleAfterHours, now) !== 'current') {
+    return [staleNeed(sellerId, itemsMirroredAt, staleAfterHours)];
+  }
+  const known = items.live + items.missing + items.removed;
+  return known > 0 || itemsMirroredAt === null ? [] : [noItemsNeed(sellerId)];
+}
+
+/** Of a run that waits for a decision, failed or was interrupted. */
+export function runNeed(
+  run: Pick<
+    Run,
+    'runId' | 'sellerId' | 'state' | 'problem' | 'problemCode' | 'finishedAt' | 'startedAt'
+  >,
+  held: HeldItems | null,
+): Need {
+  const { runId, sellerId, state } = run;
+  const [kind, title] =
+    state === 'held'
+      ? (['decision', 'a run needs your decision'] as const)
+      : state === 'interrupted'
+        ? (['interrupted', 'the last run was interrupted'] as const)
+        : (['failed', 'the last run failed'] as const);
+  return need(kind, sellerId, {
+    title: `${sellerId}: ${title}`,
+    text: runProblem(run, held),
+    remedy: runRemedy(run),
+    since: run.finishedAt ?? run.startedAt,
+    runId,
+    page:
+      kind === 'decision'
+        ? { path: `/runs/${runId}/decide`, label: `Decide about run ${runId}` }
+        : { path: `/runs/${runId}`, label: `Open run ${runId}` },
+  });
+}
+
+export function stoppedNeed(seller: string, { code, reason, since, runId }: Parking): Need {
+  return need('stopped', seller, {
+    title: `${seller} is stopped`,
+    text: `${reason}; schedules skip this seller until that is fixed`,
+    remedy: parkedRemedy(code, seller),
+    since,
+    runId,
+    page: sellerPage(seller),
+  });
+}
+
+/** @param at when the items were last mirrored; null: never */
+export function staleNeed(seller: string, at: Date | null, staleAfterHours: number): Need {
+  return need('stale', seller, {
+    title: at === null ? `${seller} was never mirrored` : `${seller}: the copy is stale`,
+    text:
+      at === null
+        ? 'its items were never mirrored'
+        : `its items were last mirrored more than ${staleAfterHours} hours ago`,
+    remedy: `check that \`seller-mirror run\` is running; \`seller-mirror sync --seller ${seller}\` mirrors it now`,
+    since: at,
+    page: sellerPage(seller),
+  });
+}
+
+/** Servers say "no items" also to an account with exactly one item, so the copy may lack it. */
+const NO_ITEMS = {
+  text: 'the list names no item, which is also so for an account with exactly one',
+  remedy: 'if there is one, run `seller-mirror sync item ID`',
+};
+
+function noItemsNeed(seller: string): Need {
+  return need('no-items', seller, {
+    title: `${seller}: no items`,
+    ...NO_ITEMS,
+    page: sellerPage(seller),
+  });
+}
+
+export function sellerPage(seller: string): Need['page'] {
+  return { path: `/sellers/${encodeURIComponent(seller)}`, label: `Open ${seller}` };
+}
+
+/** Of a feed whose delivery failed, or that has waited too long. @param views of the feed today */
+export function feedNeed(
+  state: FeedState | undefined,
+  views: readonly string[],
+  staleAfterHours: number,
+  now: Date,
+): Need | null {
+  if (state === undefined) return null;
+  const { ms, views: behind, since } = feedDelay(state.views, views, now);
+  if (state.problem === null && ms <= staleAfterHours * HOUR_MS) return null;
+  const { feed, failures } = state;
+  const times = failures > 1 ? ` (failed ${failures} times)` : '';
+  const why = state.problem ?? 'no delivery failed, so check that a worker is running';
+  return need('feed', null, {
+    feed,
+    title: `Feed ${feed} does not deliver`,
+    text: `${behind.join(', ') || 'the target'} waits for delivery: ${why}${times}`,
+    remedy: `\`seller-mirror feed check ${feed}\` tests the target, \`seller-mirror feed run ${feed}\` delivers`,
+    since,
+    page: { path: '/system', label: 'Open feeds' },
+  });
+}
+
+/** Of a check that can't go on, or whose codes stayed without a verdict. */
+export function auditNeed(
+  audit: Pick<AuditProgress, 'auditId' | 'sellerId' | 'state' | 'source' | 'unproven' | 'problem'>,
+): Need | null {
+  const { auditId, sellerId, state, source, unproven, problem } = audit;
+  const page = { path: `/audits/${auditId}`, label: `Open check ${auditId}` };
+  if (state === 'failed') {
+    return need('check', sellerId, {
+      title: `${sellerId}: check ${auditId} can’t go on`,
+      text: problem ?? 'no reason was recorded',
+      remedy: auditRemedy(auditId),
+      source,
+      page,
+    });
+  }
+  if (state !== 'finished' || unproven === 0) return null;
+  const codes = unproven === 1 ? '1 code' : `${unproven} codes`;
+  return need('unproven', sellerId, {
+    title: `${sellerId}: check ${auditId} left ${codes} unproven`,
+    text: `${codes} got no verdict`,
+    remedy: 'check the list again later',
+    source,
+    page,
+  });
+}

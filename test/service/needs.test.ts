@@ -1,0 +1,172 @@
+import { describe, expect, it } from 'vitest';
+import { readNeeds } from '../../src/service/needs.js';
+import { ensureSeller, parkSeller, pauseSeller } from '../../src/catalogue/sellers-store.js';
+import { failAudit } from '../../src/codes/audits-store.js';
+import { recordDelivery, requestFeedViews } from '../../src/reporting/feeds-store.js';
+import { enter } from '../codes/support.js';
+import { printed } from '../cli/support.js';
+import { textOf, useDashboard } from '../dashboard/dashboard.js';
+
+const { mirror, dashboard } = useDashboard();
+
+/** A seller, its newest run of items, and how long ago that ended. */
+async function seller(name: string, state: string | null, hoursAgo = 1, items = 3) {
+  const { db, rows } = { db: mirror().db, rows: mirror().rows.bind(mirror()) };
+  await ensureSeller(db, name, 'market.example');
+  await rows(`UPDATE mirror.sellers SET live_items = $2 WHERE seller_id = $1`, [name, items]);
+  if (state === null) return 0n;
+  const problem = { failed: 'the marketplace failed with HTTP 500', interrupted: 'it was killed' };
+  const [run] = await rows<{ id: string }>(
+    `INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at, problem_code, problem)
+     VALUES ($1, 'items', $2, 'a test', now() - $3 * interval '1 hour', $4, $5)
+     RETURNING run_id::text AS id`,
+    [
+      name,
+      state,
+      hoursAgo,
+      state === 'failed' ? 'unavailable' : state === 'interrupted' ? 'interrupted' : null,
+      state in problem ? problem[state as 'failed'] : null,
+    ],
+  );
+  return BigInt(run?.id ?? 0);
+}
+
+/** One of each state. */
+async function everyState() {
+  const { db } = mirror();
+  for (const name of ['fresh', 'resting'])
+    await seller(name, 'succeeded', name === 'fresh' ? 1 : 90);
+  await pauseSeller(db, 'resting', 'paused by ada');
+  const ids = {
+    held: await seller('h', 'held'),
+    refused: await seller('k', 'failed'),
+    failed: await seller('f', 'failed'),
+    interrupted: await seller('i', 'interrupted'),
+  };
+  await seller('o', 'succeeded', 27);
+  await seller('n', null);
+  await seller('e', 'succeeded', 1, 0);
+  const reason = 'the marketplace refused the API key';
+  await parkSeller(db, 'k', { code: 'refused', reason, runId: ids.refused });
+  const lists = { sellerId: 'fresh', source: 'orders.csv' };
+  const stuck = await enter(mirror(), 'market.example', ['0'.repeat(36)], lists);
+  await failAudit(db, stuck, 'the key was refused');
+  const open = await enter(mirror(), 'market.example', ['1'.repeat(36)], lists);
+  await mirror().rows(
+    `UPDATE mirror.audits SET state = 'finished', unproven = 1, pending = 0 WHERE audit_id = $1`,
+    [open],
+  );
+  await requestFeedViews(db, 'bi', ['items']);
+  const problem = 'PostgreSQL at db: connect ECONNREFUSED';
+  const views = [{ view: 'items', problem }];
+  await recordDelivery(db, 'bi', { problem, views, askedAt: null });
+  return { ...ids, stuck, open };
+}
+
+describe('what needs somebody', () => {
+  it('has one urgency, the same words and the same remedy in each face', async () => {
+    const ids = await everyState();
+    const { db } = mirror();
+    const feed = { name: 'bi', place: 'a target', views: ['items'], sellers: null };
+    const config = { ...dashboard().config, feeds: [feed as never] };
+    const { needs } = await readNeeds({ config, db }, new Date());
+    expect(
+      needs.map(({ kind, tone, title, text, remedy }) => [kind, tone, title, text, remedy]),
+    ).toEqual([
+      [
+        'decision',
+        'warn',
+        'h: a run needs your decision',
+        'it would remove more items than a run removes by itself',
+        `if they are really gone, \`seller-mirror runs approve ${ids.held}\` removes them; if not, \`seller-mirror runs reject ${ids.held}\` keeps them as missing`,
+      ],
+      [
+        'stopped',
+        'bad',
+        'k is stopped',
+        'the marketplace refused the API key; schedules skip this seller until that is fixed',
+        'fix the key, then `seller-mirror sync --seller k` resumes the schedule',
+      ],
+      [
+        'failed',
+        'bad',
+        'f: the last run failed',
+        'the marketplace failed with HTTP 500',
+        'run `seller-mirror sync` again; the copy is unchanged',
+      ],
+      [
+        'feed',
+        'bad',
+        'Feed bi does not deliver',
+        'items waits for delivery: PostgreSQL at db: connect ECONNREFUSED',
+        '`seller-mirror feed check bi` tests the target, `seller-mirror feed run bi` delivers',
+      ],
+      [
+        'check',
+        'bad',
+        `fresh: check ${ids.stuck} can’t go on`,
+        'the key was refused',
+        `fix this, then run \`seller-mirror audits resume ${ids.stuck}\`; recorded codes are not checked again`,
+      ],
+      [
+        'interrupted',
+        'warn',
+        'i: the last run was interrupted',
+        'it was killed',
+        'run `seller-mirror sync` again to continue; nothing is half done',
+      ],
+      [
+        'unproven',
+        'warn',
+        `fresh: check ${ids.open} left 1 code unproven`,
+        '1 code got no verdict',
+        'check the list again later',
+      ],
+      [
+        'stale',
+        'warn',
+        'n was never mirrored',
+        'its items were never mirrored',
+        'check that `seller-mirror run` is running; `seller-mirror sync --seller n` mirrors it now',
+      ],
+      [
+        'stale',
+        'warn',
+        'o: the copy is stale',
+        'its items were last mirrored more than 26 hours ago',
+        'check that `seller-mirror run` is running; `seller-mirror sync --seller o` mirrors it now',
+      ],
+      [
+        'no-items',
+        'warn',
+        'e: no items',
+        'the list names no item, which is also so for an account with exactly one',
+        'if there is one, run `seller-mirror sync item ID`',
+      ],
+    ]);
+    const visitor = await dashboard().login();
+    const faces = {
+      status: await printed(['status'], { DATABASE_URL: mirror().databaseUrl }),
+      overview: plain(await visitor.page('/')),
+    };
+    for (const [face, shown] of Object.entries(faces)) {
+      for (const { kind, text, remedy } of needs) {
+        // Neither knows the feed: it is not in their settings.
+        if (kind === 'feed') continue;
+        for (const words of [text, remedy]) {
+          const pattern = plain(words).replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+          expect(plain(shown), face).toMatch(new RegExp(pattern, 'i'));
+        }
+      }
+    }
+  });
+});
+
+/** Without what each face adds: tags, line breaks, backticks and the way to start the program. */
+function plain(text: string): string {
+  return textOf(text)
+    .replaceAll('&#39;', "'")
+    .replaceAll(/`|npx |(?:node )?\S*(?=seller-mirror )/g, '')
+    .replaceAll(/\s+/g, ' ')
+    .replaceAll(/ (?=[;,.])/g, '');
+}

@@ -14,7 +14,7 @@ export class PoolerError extends StoreError {
 
   constructor() {
     super(
-      'DATABASE_URL leads to a connection pooler that gives each transaction another session, such as PgBouncer with pool_mode = transaction: locks would be left behind on its connections',
+      'DATABASE_URL leads to a connection pooler that gives each transaction another session, such as PgBouncer with pool_mode = transaction or statement: locks would be left behind on its connections',
       'Set pool_mode = session for this database or user, or point DATABASE_URL to PostgreSQL itself.',
     );
   }
@@ -73,7 +73,7 @@ async function assertOwnSession(first: Client, url: string): Promise<void> {
   try {
     for (let round = 0; round < ROUNDS; round++) {
       const [before, again] = [await processOf(first), await processOf(first)];
-      await second.query('BEGIN');
+      await second.query('BEGIN').catch(assertNoPooler);
       const [other, after] = [await processOf(second), await processOf(first)];
       await second.query('ROLLBACK');
       if (before !== again || again !== after || other === before) throw new PoolerError();
@@ -81,6 +81,11 @@ async function assertOwnSession(first: Client, url: string): Promise<void> {
   } finally {
     await second.end().catch(() => undefined);
   }
+}
+
+/** With pool_mode = statement, PgBouncer refuses transactions by a violation of the protocol. */
+function assertNoPooler(error: unknown): never {
+  throw (error as { code?: unknown }).code === '08P01' ? new PoolerError() : error;
 }
 
 async function processOf(client: Client): Promise<number> {

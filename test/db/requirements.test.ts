@@ -106,6 +106,7 @@ describe.skipIf(!hasBouncer)('PgBouncer', () => {
     ['transaction', ''],
     ['transaction', 'server_round_robin = 1'],
     ['transaction', 'min_pool_size = 5\nserver_round_robin = 1'],
+    ['statement', ''],
   ])('in mode %s is refused, with the remedy, also to doctor (%s)', async (mode, more) => {
     const url = await startBouncer(database, mode, more);
     const refused = {

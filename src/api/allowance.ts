@@ -1,6 +1,7 @@
+import type { LookUpCalls } from '../codes/look-up.js';
+
 /**
- * So many a minute, evenly, with a burst of a tenth of a minute's number. Kept in memory: each process that serves
- * the API allows as many.
+ * So many a minute, evenly, with a burst of a tenth of a minute's number. Kept in memory.
  */
 export class Allowance {
   readonly #spacingMs: number;
@@ -14,16 +15,38 @@ export class Allowance {
     private readonly now: () => number = () => performance.now(),
   ) {
     this.#spacingMs = 60_000 / perMinute;
-    this.#burstMs = this.#spacingMs * Math.max(1, perMinute / 10 - 1);
+    this.#burstMs = Math.max(this.#spacingMs, 6_000 - this.#spacingMs);
   }
 
-  /** Takes some. @returns 0, or the milliseconds to wait because they were not taken */
-  take(count = 1): number {
-    const now = this.now();
-    const nextAt = Math.max(this.#nextAt, now);
-    const waitMs = nextAt - now - this.#burstMs;
-    if (waitMs > 0) return Math.ceil(waitMs);
-    this.#nextAt = nextAt + count * this.#spacingMs;
-    return 0;
+  /** Milliseconds until one may be taken. */
+  get waitMs(): number {
+    return Math.max(0, Math.ceil(this.#nextAt - this.now() - this.#burstMs));
+  }
+
+  /** Takes some, whether they may be taken or not. @param count less than 0: gives some back */
+  charge(count = 1): void {
+    this.#nextAt = Math.max(this.#nextAt, this.now()) + count * this.#spacingMs;
+  }
+}
+
+/** The calls that look-ups at one marketplace may make: their share of the request budget. */
+export class CallShare extends Allowance {
+  readonly #last = new Map<string, Pick<LookUpCalls, 'auditId' | 'total'>>();
+
+  /**
+   * Charges what look-ups really cost, when one has ended that was charged as one call: its retries, the second checks
+   * of denied codes, which a worker makes, and the calls of other processes that serve the API.
+   */
+  settle(sellerId: string, { auditId, own, total }: LookUpCalls): void {
+    const last = this.#last.get(sellerId);
+    if (last === undefined) {
+      this.charge(own - 1);
+    } else {
+      const before = auditId === last.auditId ? last.total : 0;
+      this.charge(Math.max(0, total - before) - 1);
+      // Look-ups that end at the same time may come here in another order than they were recorded.
+      if (auditId < last.auditId || total < before) return;
+    }
+    this.#last.set(sellerId, { auditId, total });
   }
 }

@@ -6,21 +6,25 @@ import {
   DEFAULT_MAX_AGE,
   lookUpNow,
   lookUpStored,
+  type LookUp,
   type LookUpDeps,
   type MaxAge,
 } from '../codes/look-up.js';
+import type { KnownCode } from '../codes/known-code.js';
 import { readCode } from '../marketplace/code.js';
 import type { Log } from '../domain/log.js';
 import { assertWritable, type Db } from '../db/db.js';
 import { VERSION } from '../version.js';
-import { Allowance } from './allowance.js';
+import { Allowance, CallShare } from './allowance.js';
 import { answerOf, noCode, unproven } from './answers.js';
 import { checkManyRequest, checkRequest, openApi, type Answer } from './schemas.js';
 import { Callers, type Caller } from './tokens-store.js';
 
 /** A seller whose codes can be looked up. */
 export interface ApiSeller extends LookUpDeps {
-  /** Calls a minute that look-ups of this seller may make; Infinity: no limit. */
+  /** Host of the marketplace. Its sellers share a request budget. */
+  readonly host: string;
+  /** Calls a minute that look-ups at this host may make; Infinity: no limit. */
   readonly callsPerMinute: number;
 }
 
@@ -31,7 +35,12 @@ export interface ApiParts {
   readonly log: Log;
   /** Aborted when the process ends. */
   readonly signal: AbortSignal;
-  readonly onAnswer?: (seller: string, verdict: Answer['verdict'], asked: boolean) => void;
+  /** `refused`: too many unknown codes. */
+  readonly onAnswer?: (
+    seller: string,
+    verdict: Answer['verdict'] | 'refused',
+    asked: boolean,
+  ) => void;
 }
 
 /** Largest request bodies, bytes. */
@@ -171,10 +180,11 @@ function sellerFor({ sellers }: ApiParts, caller: Caller, asked: string | undefi
 class LookUps {
   readonly #parts: ApiParts;
   readonly #requests = new Map<bigint, Allowance>();
-  readonly #calls = new Map<string, Allowance>();
+  /** By host of the marketplace. */
+  readonly #calls = new Map<string, CallShare>();
   readonly #callsOfToken = new Map<string, Allowance>();
-  /** Calls under way. Callers who ask the same thing share one. */
-  readonly #asking = new Map<string, Promise<Answer>>();
+  /** Calls under way. Callers who ask about the same code share one. */
+  readonly #asking = new Map<string, Promise<LookUp>>();
 
   constructor(parts: ApiParts) {
     this.#parts = parts;
@@ -182,8 +192,9 @@ class LookUps {
 
   /** @throws {Refusal} 429 */
   admit({ tokenId }: Caller): void {
-    const waitMs = allowance(this.#requests, tokenId, REQUESTS_PER_MINUTE).take();
-    if (waitMs > 0) throw tooMany(waitMs);
+    const requests = entry(this.#requests, tokenId, () => new Allowance(REQUESTS_PER_MINUTE));
+    if (requests.waitMs > 0) throw tooMany(requests.waitMs);
+    requests.charge();
   }
 
   /** @throws {Refusal} 429 when the marketplace would have to be asked, and may not be */
@@ -196,36 +207,14 @@ class LookUps {
     const read = readCode(text);
     if (!('code' in read)) return noCode(read.fault);
     const { code } = read;
-    const { db, signal, onAnswer } = this.#parts;
+    const { db, onAnswer } = this.#parts;
     const { sellerId } = seller;
     const age: MaxAge = maxAge === undefined ? DEFAULT_MAX_AGE : { valid: maxAge, invalid: maxAge };
-    const stored = await lookUpStored(db, sellerId, code, age);
-    let lookUp = stored.answer;
-    if (lookUp === null) {
-      const waitMs = this.#mayCall(seller, caller);
-      if (waitMs > 0 && stored.known === null) throw tooMany(waitMs);
-      lookUp =
-        waitMs > 0
-          ? { kind: 'known', known: stored.known as NonNullable<typeof stored.known>, stale: true }
-          : null;
-    }
-    const asked = lookUp === null;
-    if (lookUp !== null) {
-      const answer = answerOf(lookUp, item, Date.now());
-      onAnswer?.(sellerId, answer.verdict, false);
-      return answer;
-    }
-    const key = `${sellerId}\0${code}\0${item}`;
-    const running = this.#asking.get(key);
-    const asking =
-      running ??
-      lookUpNow(seller, code, stored.known, signal).then((now) => answerOf(now, item, Date.now()));
-    if (running === undefined) {
-      this.#asking.set(key, asking);
-      void asking.catch(() => undefined).finally(() => this.#asking.delete(key));
-    }
-    const answer = await asking;
-    onAnswer?.(sellerId, answer.verdict, asked);
+    const { answer: stored, known } = await lookUpStored(db, sellerId, code, age);
+    const asking = stored === null ? this.#ask(code, known, seller, caller) : null;
+    const lookUp = stored ?? (await asking) ?? this.#refused(known, seller, caller);
+    const answer = answerOf(lookUp, item, Date.now());
+    onAnswer?.(sellerId, answer.verdict, asking !== null);
     return answer;
   }
 
@@ -253,17 +242,50 @@ class LookUps {
     return answers;
   }
 
-  /** @returns 0, or the milliseconds to wait */
-  #mayCall({ sellerId, callsPerMinute }: ApiSeller, { tokenId }: Caller): number {
-    if (callsPerMinute === Infinity) return 0;
+  /** Asks the marketplace. @returns null if that is not allowed now */
+  #ask(
+    code: string,
+    known: KnownCode | null,
+    seller: ApiSeller,
+    caller: Caller,
+  ): Promise<LookUp> | null {
+    const key = `${seller.sellerId}\0${code}`;
+    const running = this.#asking.get(key);
+    if (running !== undefined) return running;
+    const { all, ofToken } = this.#limits(seller, caller);
+    if (all.waitMs > 0 || ofToken.waitMs > 0) return null;
+    all.charge();
+    ofToken.charge();
+    const asking = lookUpNow(seller, code, known, this.#parts.signal, (calls) =>
+      all.settle(seller.sellerId, calls),
+    );
+    this.#asking.set(key, asking);
+    void asking
+      // The second check.
+      .then(({ kind }) => kind === 'pending' && ofToken.charge())
+      .catch(() => undefined)
+      .finally(() => this.#asking.delete(key));
+    return asking;
+  }
+
+  #refused(known: KnownCode | null, seller: ApiSeller, caller: Caller): LookUp {
+    if (known !== null) return { kind: 'known', known, stale: true };
+    this.#parts.onAnswer?.(seller.sellerId, 'refused', false);
+    const { all, ofToken } = this.#limits(seller, caller);
+    throw tooMany(Math.max(1, all.waitMs, ofToken.waitMs));
+  }
+
+  #limits({ host, callsPerMinute }: ApiSeller, { tokenId }: Caller) {
     const own = Math.max(1, callsPerMinute * TOKEN_SHARE);
-    const waitMs = allowance(this.#callsOfToken, `${tokenId} ${sellerId}`, own).take();
-    return waitMs > 0 ? waitMs : allowance(this.#calls, sellerId, callsPerMinute).take();
+    return {
+      all: entry(this.#calls, host, () => new CallShare(callsPerMinute)),
+      ofToken: entry(this.#callsOfToken, `${tokenId} ${host}`, () => new Allowance(own)),
+    };
   }
 }
 
-function allowance<K>(of: Map<K, Allowance>, key: K, perMinute: number): Allowance {
-  const found = of.get(key) ?? new Allowance(perMinute);
+function entry<K, T>(of: Map<K, T>, key: K, make: () => T): T {
+  const found = of.get(key) ?? make();
   of.set(key, found);
   return found;
 }

@@ -69,13 +69,13 @@ async function openSeller(
   const config = app.config.sellers.find((seller) => seller.name === name) as SellerConfig;
   return new Promise((resolve, reject) => {
     const closed = app.withMarketplace(config, {}, async (deps) => {
-      const { db, sellerId, marketplace, callCount } = deps;
+      const { db, sellerId, marketplace } = deps;
       await ensureSeller(db, sellerId, marketplace.host);
       const seller: ApiSeller = {
         db,
         sellerId,
         marketplace,
-        callCount,
+        host: marketplace.host,
         callsPerMinute: requestsPerMinute === 0 ? Infinity : requestsPerMinute * share,
         confirm: async (auditId) => void (await queues.addAudit(sellerId, auditId)),
       };

@@ -36,6 +36,8 @@ export class StoredLedger implements Ledger {
   #countedCalls: number;
   /** Of the audit, at the last write. */
   state: AuditState = 'running';
+  /** Calls made for the audit by all processes, at the last write. */
+  totalCalls = 0;
 
   constructor(db: Db, options: StoredLedgerOptions) {
     this.#db = db;
@@ -70,7 +72,7 @@ export class StoredLedger implements Ledger {
     const calls = callCount();
     const newCalls = calls - this.#countedCalls;
     const verdicts: Verdict[] = [];
-    this.state = await inTransaction(
+    const written = await inTransaction(
       this.#db,
       async (client) => {
         const codes = await lockCodes(
@@ -88,6 +90,8 @@ export class StoredLedger implements Ledger {
       INDEX_SCANS_ONLY,
     );
     this.#countedCalls = calls;
+    this.state = written.state;
+    this.totalCalls = written.totalCalls;
     for (const verdict of verdicts) onVerdict?.(verdict);
     if (this.state !== 'running') this.#ended.abort(new Error('the audit has ended'));
   }
@@ -458,15 +462,20 @@ const COUNT = named(
          finished_at = CASE WHEN state = 'running' AND pending = $2 + $3 + $4 AND NOT EXISTS (${OPEN_CANARIES})
                             THEN clock_timestamp() ELSE finished_at END
    WHERE audit_id = $1
-  RETURNING state`,
+  RETURNING state, api_calls AS "totalCalls"`,
 );
+
+interface Written {
+  readonly state: AuditState;
+  readonly totalCalls: number;
+}
 
 async function updateCounts(
   client: PoolClient,
   auditId: bigint,
   codes: readonly LockedCode[],
   apiCalls: number,
-): Promise<AuditState> {
+): Promise<Written> {
   const counts = { valid: 0, invalid: 0, unproven: 0, denied: 0, confirmed: 0, overturned: 0 };
   for (const { before, after } of codes) {
     if (before.is_denied && after.verdict === 'valid') counts.overturned++;
@@ -479,7 +488,7 @@ async function updateCounts(
   }
   const { valid, invalid, unproven, denied, confirmed, overturned } = counts;
   const values = [auditId, valid, invalid, unproven, apiCalls, denied, confirmed, overturned];
-  const { rows } = await client.query<{ state: AuditState }>(COUNT, values);
+  const { rows } = await client.query<Written>(COUNT, values);
   if (rows[0] === undefined) throw new Error(`there is no audit ${auditId}`);
-  return rows[0].state;
+  return rows[0];
 }

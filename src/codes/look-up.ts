@@ -2,6 +2,7 @@ import type { Db } from '../db/db.js';
 import { askCode, checkOf, type CodeMarket } from './ask.js';
 import type { KnownCode } from './known-code.js';
 import { StoredLedger } from './ledger-store.js';
+import type { CodeResult } from './ledger.js';
 import { enterLookUp, readLookUp, type LookedUp } from './look-up-store.js';
 import type { UnprovenReason } from './reasons.js';
 import { CONFIRM_AFTER_MS } from './rules.js';
@@ -10,10 +11,17 @@ export interface LookUpDeps {
   readonly db: Db;
   readonly sellerId: string;
   readonly marketplace: Pick<CodeMarket, 'validate'>;
-  /** HTTP requests made so far. */
-  readonly callCount: () => number;
   /** Has the denied codes of an audit confirmed: a worker does it, for all callers together. */
   readonly confirm: (auditId: bigint) => Promise<void>;
+}
+
+/** Calls of a look-up, retries included. */
+export interface LookUpCalls {
+  /** The look-ups of the day. */
+  readonly auditId: bigint;
+  readonly own: number;
+  /** Of all look-ups of the day, with the second checks of denied codes, in all processes. */
+  readonly total: number;
 }
 
 /** The answer to a look-up. */
@@ -79,39 +87,50 @@ export async function lookUpStored(
  * Asks the marketplace once about a code, and records the answer. A purchase makes the code valid. A denial decides
  * nothing yet, unless the code was invalid before (`rules.ts`). Without an answer the last verdict is returned, marked
  * as stale.
+ * @param onCalls called once the answer is recorded
  * @throws errors of the store
  */
 export async function lookUpNow(
-  { db, sellerId, marketplace, callCount, confirm }: LookUpDeps,
+  { db, sellerId, marketplace, confirm }: LookUpDeps,
   code: string,
   known: KnownCode | null,
   signal: AbortSignal,
+  onCalls?: (calls: LookUpCalls) => void,
 ): Promise<LookUp> {
   const { auditId, position } = await enterLookUp(db, sellerId, code);
-  const ledger = new StoredLedger(db, { auditId, sellerId, canary: null, callCount });
+  // Other look-ups share the client, so its own count of calls would be theirs, too.
+  let own = 0;
+  const ledger = new StoredLedger(db, { auditId, sellerId, canary: null, callCount: () => own });
+  const record = async (result: CodeResult): Promise<void> => {
+    await ledger.record([result]);
+    onCalls?.({ auditId, own, total: ledger.totalCalls });
+  };
   const limit = AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]);
   const common = { position, code };
   const giveUp = (reason: UnprovenReason, retryAt: number | null): LookUp =>
     known === null ? { kind: 'unproven', reason, retryAt } : { kind: 'known', known, stale: true };
-  const reply = await askCode(marketplace, code, { signal: limit, priority: 'audit' }).catch(
-    (error: unknown) => {
-      if (!limit.aborted) throw error;
-      return null;
-    },
-  );
+  const onRequest = () => {
+    own++;
+    return () => undefined;
+  };
+  const options = { signal: limit, priority: 'audit', onRequest } as const;
+  const reply = await askCode(marketplace, code, options).catch((error: unknown) => {
+    if (!limit.aborted) throw error;
+    return null;
+  });
   if (reply === null) {
     const check = { ...NO_REPLY, at: Date.now() };
-    await ledger.record([{ ...common, check, verdict: 'unproven', reason: 'unavailable' }]);
+    await record({ ...common, check, verdict: 'unproven', reason: 'unavailable' });
     return giveUp('unavailable', null);
   }
   const check = checkOf(code, reply, Date.now());
   switch (check.outcome) {
     case 'found':
-      await ledger.record([{ ...common, check, verdict: 'valid' }]);
+      await record({ ...common, check, verdict: 'valid' });
       break;
     case 'denied': {
       const wasInvalid = known?.verdict === 'invalid';
-      await ledger.record([{ ...common, check, verdict: wasInvalid ? 'invalid' : null }]);
+      await record({ ...common, check, verdict: wasInvalid ? 'invalid' : null });
       if (!wasInvalid) {
         await confirm(auditId);
         return { kind: 'pending', known, againAfterS: CONFIRM_AFTER_MS / 1000 + SLACK_S };
@@ -121,7 +140,7 @@ export async function lookUpNow(
     case 'unanswered': {
       const reason =
         check.reason === 'answered' || check.reason === 'denied' ? 'unreadable' : check.reason;
-      await ledger.record([{ ...common, check, verdict: 'unproven', reason }]);
+      await record({ ...common, check, verdict: 'unproven', reason });
       return giveUp(reason, 'retryAt' in reply ? reply.retryAt : null);
     }
   }

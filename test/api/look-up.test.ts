@@ -33,7 +33,7 @@ async function openLookUps(shop: Shop, options: Partial<ApiSeller> = {}): Promis
     db,
     sellerId: 'main',
     marketplace: shop.marketplace,
-    callCount: () => shop.sim.requestCount,
+    host: shop.marketplace.host,
     callsPerMinute: Infinity,
     confirm: (auditId) => {
       confirmed.push(auditId);
@@ -199,6 +199,45 @@ it('refuses unknown codes beyond the share of the budget, and still answers know
     codes: [known, { code: invalidCodes(9).at(-1) ?? '' }],
   })) as unknown as { results: Answer[] };
   expect(results.map(({ verdict }) => verdict)).toEqual(['valid', 'unproven']);
+});
+
+it('counts the second checks of denied codes in the share, so that wrong codes can’t use more of the budget', async () => {
+  const shop = await openShop();
+  // The share admits two calls at once, then one a minute.
+  const api = await openLookUps(shop, { callsPerMinute: 1 });
+  const [first = '', second = ''] = await Promise.all(
+    ['first', 'second'].map((name) => createToken(mirror().db, name, null)),
+  );
+  await api.ask({ code: invalidCodes(1)[0] ?? '' });
+  const [auditId = 0n] = api.confirmed;
+  await workThrough(
+    auditDeps(mirror(), shop.marketplace, { callCount: () => shop.sim.requestCount }),
+    [auditId],
+  );
+  expect(shop.sim.requestCount).toBeGreaterThanOrEqual(4);
+  const [next = '', last = ''] = [1, 2].map((at) => shop.purchases.codeAt(at));
+  // The second check is the second call of its token.
+  expect(await statusOf(api.ask({ code: next }))).toBe(429);
+  // The process learns of the worker's calls with the next look-up.
+  expect(await api.ask({ code: next }, first ?? '')).toMatchObject({ verdict: 'valid' });
+  const refused = api.ask({ code: last }, second ?? '').catch((error: unknown) => error);
+  const { response } = (await refused) as { response: Response };
+  expect(response.status).toBe(429);
+  expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(120);
+  const { api_calls: counted } =
+    (await mirror().rows('SELECT api_calls FROM mirror.audits'))[0] ?? {};
+  expect(counted).toBe(shop.sim.requestCount);
+});
+
+it('takes one call from the share for callers who ask the same at the same time, whichever item each asks for', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop, { callsPerMinute: 20 });
+  const code = shop.purchases.codeAt(5);
+  const asked = Array.from({ length: 20 }, (_, n) => api.ask({ code, item: n + 1 }));
+  const verdicts = (await Promise.all(asked)).map(({ verdict }) => verdict);
+  expect(new Set(verdicts)).toEqual(new Set(['valid']));
+  expect(shop.sim.requestCount).toBe(1);
+  expect(await api.ask({ code: shop.purchases.codeAt(6) })).toMatchObject({ verdict: 'valid' });
 });
 
 it('asks once for callers who ask the same thing at the same time', async () => {

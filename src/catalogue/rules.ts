@@ -7,23 +7,6 @@ export interface RemovalGuard {
   readonly percent: number;
 }
 
-/*
- * What becomes of a known item. Absence from the list is the first sign that it is gone, a denial in a proven
- * window the second.
- *
- * | In tonight's list | Its look-up              | The removal guard | A person | State   |
- * | ----------------- | ------------------------ | ----------------- | -------- | ------- |
- * | yes               | not made                 |                   |          | live    |
- * | no                | found                    |                   |          | live    |
- * | no                | denied in a window: gone | allows it         |          | removed |
- * | no                | gone                     | holds the run     | none yet | missing |
- * | no                | gone                     |                   | approves | removed |
- * | no                | gone                     |                   | rejects  | missing |
- * | no                | anything else, or none   |                   |          | missing |
- *
- * A removed item is not looked up. It is live again when a list or `sync item` has it.
- */
-
 /**
  * The outcome of looking up one item. `gone`: denied between two proofs of the key. `denied`: without such
  * proof, or for the first time after look-ups had found it. Only an item that is gone may be removed.
@@ -32,6 +15,29 @@ export type LookupOutcome = 'found' | 'gone' | 'denied' | 'unanswered';
 
 /** A person's decision about a removal that the guard held back. */
 export type Decision = 'approved' | 'rejected';
+
+type Fate = 'live' | 'confirmed' | 'approved' | 'open' | 'waiting' | 'rejected';
+
+/**
+ * What becomes of a known item that tonight's list lacks, by its look-up and by a person's decision. Absence from
+ * the list is the first sign that it is gone; a denial in a proven window (`gone`) is the second.
+ *
+ * - `live`: its look-up found it.
+ * - `confirmed`, `approved`: removed. If the guard holds the run, missing.
+ * - `open`, `waiting`, `rejected`: missing.
+ *
+ * The guard counts items without a decision: `confirmed` and `open` ones. Listed items are live. A removed item
+ * is not looked up; it is live again when a list or `sync item` has it.
+ */
+const FATES: Readonly<
+  Record<LookupOutcome | 'notAsked', Readonly<Record<Decision | 'undecided', Fate>>>
+> = {
+  found: { undecided: 'live', approved: 'live', rejected: 'live' },
+  gone: { undecided: 'confirmed', approved: 'approved', rejected: 'rejected' },
+  denied: { undecided: 'open', approved: 'waiting', rejected: 'rejected' },
+  unanswered: { undecided: 'open', approved: 'waiting', rejected: 'rejected' },
+  notAsked: { undecided: 'open', approved: 'waiting', rejected: 'rejected' },
+};
 
 interface RemovalInput {
   /** Number of items that were live or missing before the run. */
@@ -65,24 +71,18 @@ export type Removals = Pick<RemovalPlan, 'remove' | 'missing'>;
 
 /**
  * Only a proven denial removes an item: with a wrong key, and with exactly one item, the list looks like an
- * empty catalogue (servers: errors). All items that may be gone count against the guard, except those
- * with a decision. Approved items are removed once they are proven gone; rejected ones stay missing.
+ * empty catalogue (servers: errors). Items with a decision don't count for the guard, nor as present.
  */
 export function planRemovals(input: RemovalInput): RemovalPlan {
   const { unlisted, lookups, witnessed, guard, decided } = input;
-  const [confirmed, open]: [number[], number[]] = [[], []];
-  const approved: number[] = [];
-  const waiting: number[] = [];
-  const rejected: number[] = [];
+  const ids: Record<Fate, number[]> = {
+    ...{ live: [], confirmed: [], approved: [] },
+    ...{ open: [], waiting: [], rejected: [] },
+  };
   for (const id of unlisted) {
-    const outcome = lookups.get(id);
-    const isGone = outcome === 'gone';
-    const decision = decided?.get(id);
-    if (outcome === 'found') continue;
-    if (decision === 'rejected') rejected.push(id);
-    else if (decision === 'approved') (isGone ? approved : waiting).push(id);
-    else (isGone ? confirmed : open).push(id);
+    ids[FATES[lookups.get(id) ?? 'notAsked'][decided?.get(id) ?? 'undecided']].push(id);
   }
+  const { confirmed, open, approved, waiting, rejected } = ids;
   const withoutDecision = input.present - approved.length - waiting.length - rejected.length;
   const atRisk = confirmed.length + open.length;
   const exceedsGuard = atRisk > guard.items && atRisk * 100 > guard.percent * withoutDecision;

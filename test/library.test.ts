@@ -39,12 +39,12 @@ describe('checkCodes', () => {
     const shop = await openShop();
     const codes = listOf(shop, 300);
     const { marketplace, canary } = shop;
-    const list = await all({ marketplace, codes, canaries: [canary] });
+    const list = await all({ marketplace, codes, knownValid: [canary] });
     expect(list.length).toBe(codes.length);
     expect(verdicts(list)).toEqual(truthOf(shop, codes));
     for (const { verdict, purchase, raw, proof } of list) {
       expect(purchase !== null && raw !== null).toBe(verdict === 'valid');
-      expect(proof).toBe(verdict === 'valid' ? 'purchase' : 'canary');
+      expect(proof).toBe(verdict === 'valid' ? 'purchase' : 'known-valid');
     }
     // One per code, one more per denied code, and proofs: for windows, and after each 50 purchases.
     const proofs = 0.12 * 30 + 0.02 * codes.length + 5;
@@ -54,7 +54,7 @@ describe('checkCodes', () => {
   it.each([
     ['twice', [2, 3]],
     ['from then on', [2, 3, 4, 5, 6, 7, 8, 9]],
-  ])('yields a code once that is denied %s when it serves as canary', async (_, deniedCalls) => {
+  ])('yields a code once that is denied %s when it serves as a proof', async (_, deniedCalls) => {
     const shop = await openShop();
     const v = [0, 1, 2, 3].map((index) => shop.purchases.codeAt(index));
     let calls = 0;
@@ -70,11 +70,11 @@ describe('checkCodes', () => {
     expect(verdicts(list)).toMatchObject({ [v[0] ?? '']: 'valid' });
   });
 
-  it('does not yield a denied canary that is not in the list', async () => {
+  it('does not yield a denied known valid code that is not in the list', async () => {
     const shop = await openShop();
     const codes = listOf(shop, 20);
     const { marketplace } = shop;
-    const list = await all({ marketplace, codes, canaries: ['refunded'] });
+    const list = await all({ marketplace, codes, knownValid: ['refunded'] });
     expect(verdicts(list)).toEqual(truthOf(shop, codes));
   });
 
@@ -205,7 +205,7 @@ describe('checkCodes', () => {
     const shop = await openShop();
     const marketplace = shop.client({ budget: evenlySpacedBudget(240) });
     const codes = listOf(shop, 4, 4);
-    const list = await all({ marketplace, codes, canaries: [shop.canary], patienceMs: 150 });
+    const list = await all({ marketplace, codes, knownValid: [shop.canary], patienceMs: 150 });
     expect(verdicts(list)).toEqual(truthOf(shop, codes));
   });
 

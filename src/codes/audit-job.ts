@@ -208,6 +208,6 @@ export function describeStop({ reason, notBefore, detail }: Stop): string {
 const STOP_TEXTS: Readonly<Record<string, string>> = {
   challenge:
     'the marketplace’s bot protection blocks this program; ask its operator to allow API requests from this address',
-  'no-canary':
+  'known-valid-denied':
     'every code that was known to be valid is denied, so no denial can be proven; name a valid code with --known-valid CODE',
 };

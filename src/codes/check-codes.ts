@@ -16,7 +16,7 @@ export interface CheckCodesOptions {
   /** Purchase codes as a list may hold them. They are read no faster than they are checked. */
   readonly codes: Iterable<string> | AsyncIterable<string>;
   /** Codes of this seller known to be valid; they make `invalid` more certain. Default none. */
-  readonly canaries?: readonly string[];
+  readonly knownValid?: readonly string[];
   /** Shortest time from a denial to the second check, milliseconds; default a minute. */
   readonly confirmAfterMs?: number;
   /** User name of the seller whose codes these are. Default: that of the first account details. */
@@ -152,7 +152,7 @@ async function check(
   signal: AbortSignal,
   outlet: Outlet,
 ): Promise<void> {
-  const { marketplace, canaries = [], confirmAfterMs = CONFIRM_AFTER_MS } = options;
+  const { marketplace, knownValid = [], confirmAfterMs = CONFIRM_AFTER_MS } = options;
   const { patienceMs = DEFAULT_PATIENCE_MS, concurrency = DEFAULT_CONCURRENCY } = options;
   const patience = new Patience(patienceMs);
   const market: CodeMarket = {
@@ -161,7 +161,7 @@ async function check(
       patience.deadline.limit((limited) => marketplace.validate(code, limited), call),
   };
   const source = distinctCodes(options.codes, signal, outlet);
-  const ledger = new MemoryLedger(source, canaries, async (settled) => {
+  const ledger = new MemoryLedger(source, knownValid, async (settled) => {
     await outlet.give(settled.map(checkedCode));
     // The time that the consumer takes does not count.
     patience.restart();

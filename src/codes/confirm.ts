@@ -103,7 +103,7 @@ function resultsOf(
     fault !== null || before === null || after === null
       ? null
       : {
-          by: before.by === 'witness' && after.by === 'witness' ? 'canary' : 'account',
+          by: before.by === 'witness' && after.by === 'witness' ? 'known-valid' : 'account',
           before: before.at,
           after: after.at,
         };
@@ -183,7 +183,7 @@ async function afterLostCanaries(work: Work, proof: BadProof): Promise<PieceEnd>
   const { memory } = work;
   const lost = ++memory.lostCanaries;
   if (work.isBrief === true || lost >= MAX_LOST_CANARIES)
-    return settle(work, 'unproven', 'no-canary');
+    return settle(work, 'unproven', 'known-valid-denied');
   return { kind: 'pause', stop: stopOf(proof), delayMs: MINUTE_MS * 2 ** (lost - 1) };
 }
 

@@ -19,7 +19,7 @@ export interface RecordFacts {
   readonly verdict: 'valid' | 'invalid' | 'unproven' | 'rejected' | 'pending';
   /** One word, for programs; for a rejected record, a sentence. */
   readonly reason: string;
-  /** `purchase`, `canary`, `account` or `none`. */
+  /** `purchase`, `known-valid`, `account` or `none`. */
   readonly proof: string;
   /** The denials that prove an invalid code; null if unknown. */
   readonly denials: Denials | null;

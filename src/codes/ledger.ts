@@ -38,7 +38,7 @@ export interface CodeCheck {
 }
 
 export interface ProvenBetween {
-  readonly by: Extract<Proof, 'canary' | 'account'>;
+  readonly by: Extract<Proof, 'known-valid' | 'account'>;
   /** When the two proofs were complete, milliseconds since 1970. */
   readonly before: number;
   readonly after: number;

@@ -178,7 +178,7 @@ export function stopOf({ reason, detail, retryAt, reply }: BadProof): Stop {
   if (reply !== null && isChallenge(reply)) {
     return { reason: 'challenge', notBefore: retryAt, detail: null };
   }
-  const word = reason === 'witness-denied' ? 'no-canary' : reason;
+  const word = reason === 'witness-denied' ? 'known-valid-denied' : reason;
   return { reason: word, notBefore: retryAt, detail };
 }
 

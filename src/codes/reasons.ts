@@ -9,7 +9,7 @@ export type UnprovenReason =
   /** Denied, but the key was not proven around the denial. */
   | 'key-not-proven'
   /** Denied, as was every code known to be valid. */
-  | 'no-canary'
+  | 'known-valid-denied'
   /** Denied by a marketplace that denies valid codes. */
   | 'contradicted';
 
@@ -39,7 +39,7 @@ const REASONS: Readonly<Record<UnprovenReason, { readonly why: string; readonly 
       why: 'denied, but the API key was not proven around the denial',
       remedy: LATER,
     },
-    'no-canary': {
+    'known-valid-denied': {
       why: 'denied, as was every code known to be valid',
       remedy: 'name a code that you know is valid with --known-valid CODE',
     },

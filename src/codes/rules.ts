@@ -22,7 +22,7 @@
 export type Verdict = 'valid' | 'invalid' | 'unproven';
 
 /** What proved a verdict: the purchase, a key that found a valid code, a key that only opened the account. */
-export type Proof = 'purchase' | 'canary' | 'account' | 'none';
+export type Proof = 'purchase' | 'known-valid' | 'account' | 'none';
 
 /** From a denial to the check that may confirm it, milliseconds. */
 export const CONFIRM_AFTER_MS = 60_000;

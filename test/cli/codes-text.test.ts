@@ -42,7 +42,7 @@ const invalid: Answer = {
   ...valid,
   verdict: 'invalid',
   reason: 'denied',
-  proof: 'canary',
+  proof: 'known-valid',
   httpStatus: 404,
   message: 'Invalid purchase code',
   denials: {
@@ -154,7 +154,7 @@ describe('the answer about a code', () => {
       supported_until: '2026-12-01T00:00:00Z',
       support: null,
       checked_at: '2026-11-21T09:59:59.000Z',
-      proof: 'canary',
+      proof: 'known-valid',
       reason: 'denied',
       evidence: EVIDENCE,
       http_status: 404,
@@ -185,7 +185,7 @@ describe('a line of a result', () => {
   it('has the evidence against an invalid code', () => {
     expect(resultOf(invalid, now.getTime())).toMatchObject({
       reason: 'denied twice; your API key was tested',
-      proof: 'canary',
+      proof: 'known-valid',
       evidence: EVIDENCE,
     });
     expect(resultOf(valid, now.getTime())).toMatchObject({

@@ -65,7 +65,7 @@ it('settles every code of an audit, at one call for each and few proofs', async 
   expect(ledger).toEqual([
     { verdict: 'valid', proof: 'purchase', n: '900' },
     // Two denials each, one of which counts; the verdict is stored with the code.
-    { verdict: 'unproven', proof: 'canary', n: '100' },
+    { verdict: 'unproven', proof: 'known-valid', n: '100' },
     { verdict: 'unproven', proof: 'none', n: '100' },
   ]);
 });

@@ -179,7 +179,7 @@ it('results have the verdicts of their audit, not of a later one, and the purcha
   const results = await resultsOf(db, first.auditId);
   expect(results).toMatchObject([
     { code: 'A', verdict: 'valid', checkedAt: at(1), purchase: { licenseType: 'Extended' } },
-    { code: 'B', verdict: 'invalid', checkedAt: at(1), proof: 'canary', reason: 'denied' },
+    { code: 'B', verdict: 'invalid', checkedAt: at(1), proof: 'known-valid', reason: 'denied' },
     { code: 'C', verdict: 'unproven', proof: 'none', reason: 'unavailable', purchase: null },
   ]);
   expect(await countUnproven(db, first.auditId)).toEqual([{ reason: 'unavailable', codes: 1 }]);
@@ -199,8 +199,8 @@ it('results have the denials of an invalid code, also in an audit that reused th
   for (const auditId of [first.auditId, second.auditId]) {
     const results = await resultsOf(db, auditId);
     expect(results.map(({ verdict, proof, denials }) => [verdict, proof, denials])).toEqual([
-      ['invalid', 'canary', ofA],
-      ['invalid', 'canary', ofB],
+      ['invalid', 'known-valid', ofA],
+      ['invalid', 'known-valid', ofB],
     ]);
   }
   const known = await readKnownCodes(db, SELLER, ['A', 'B']);
@@ -218,10 +218,10 @@ it('an invalid code that is denied once more keeps its proof', async () => {
   const again = { ...denied(second.codes[0], at(9), false), verdict: 'invalid' } as const;
   await recordResults(db, second.auditId, [again]);
   const state = (await readKnownCodes(db, SELLER, ['A'])).get('A');
-  expect(state).toMatchObject({ proof: 'canary', denials: denialsAt(at(1), at(2)) });
+  expect(state).toMatchObject({ proof: 'known-valid', denials: denialsAt(at(1), at(2)) });
   expect(state?.known?.checkedAt).toBe(at(9).getTime());
   const [result] = await resultsOf(db, second.auditId);
-  expect(result).toMatchObject({ verdict: 'invalid', proof: 'canary', checkedAt: at(9) });
+  expect(result).toMatchObject({ verdict: 'invalid', proof: 'known-valid', checkedAt: at(9) });
 });
 
 it('a valid code that was denied as a proof joins the audit, and keeps it running until it is settled', async () => {

@@ -73,7 +73,7 @@ describe('recording results', () => {
     });
     const row = { audit_id: String(auditId), seller_id: SELLER, message: null, hashed: false };
     const answered = { verdict: 'valid', reason: 'answered', proof: 'purchase', http_status: 200 };
-    const denied = { verdict: 'invalid', reason: 'denied', proof: 'canary', http_status: 404 };
+    const denied = { verdict: 'invalid', reason: 'denied', proof: 'known-valid', http_status: 404 };
     const message = 'Invalid purchase code';
     const failed = { verdict: 'unproven', reason: 'unavailable', proof: 'none', http_status: 503 };
     expect(await ledger()).toEqual([

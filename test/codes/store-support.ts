@@ -148,7 +148,7 @@ export function valid(
 
 /** Proofs 10 s before and 2 s after an answer. */
 export function provenAround(at: Date): ProvenBetween {
-  return { by: 'canary', before: at.getTime() - 10_000, after: at.getTime() + 2_000 };
+  return { by: 'known-valid', before: at.getTime() - 10_000, after: at.getTime() + 2_000 };
 }
 
 /** Two denials a minute apart, as read from the checks. */

@@ -167,7 +167,7 @@ export async function checkAll(
   options: Partial<CheckCodesOptions> = {},
 ): Promise<Record<string, string>> {
   const verdicts: Record<string, string> = {};
-  const common = { account: 'ada', canaries: [canary], confirmAfterMs: 0, patienceMs: 200 };
+  const common = { account: 'ada', knownValid: [canary], confirmAfterMs: 0, patienceMs: 200 };
   for await (const one of checkCodes({ ...common, marketplace, codes, ...options })) {
     verdicts[one.code] = one.verdict;
   }

@@ -22,7 +22,7 @@ export const RESULT_HELP = `A result is the list in its order, with its own colu
   support          active, expired or none, at the time of writing
   checked_at       when the code was checked
   listed           how often the list has the code
-  proof            purchase, canary or account; none without a verdict
+  proof            purchase, known-valid or account; none without a verdict
   evidence         the whole reason, with the times of denials and proofs
 CSV has the delimiter of the list, and an apostrophe before cells that a spreadsheet would run as
 formulas. It starts with a byte order mark if the list did, or was not UTF-8: Excel needs it. The result of

@@ -223,7 +223,7 @@ const StartForm: FC<{ draftId: string; seller: string; facts: ListFacts; token: 
     <label>
       A code you know is valid (optional)
       <input
-        name="canary"
+        name="knownValid"
         autocomplete="off"
         spellcheck={false}
         maxlength={400}

@@ -121,7 +121,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     if (draft.startedAs !== null) return c.redirect(draft.startedAs, 303);
     if (draft.linesDone !== null) return c.redirect(draftUrl(draft), 303);
     const facts = factsOf(draft);
-    const canary = canaryOf(form['canary']);
+    const knownValid = knownValidOf(form['knownValid']);
     const action = { action: 'start check', target: `${list.seller}: ${maskCode(list.name)}` };
     await drafts.work(draft, (signal, onLines) =>
       runAction(c, parts, action, async () => {
@@ -133,9 +133,9 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
         }
         if (codesToCheck(facts.size) === 0)
           throw new Problem('There is nothing to check', NO_CODES);
-        const options = canary === null ? {} : { canary };
+        const options = knownValid === null ? {} : { canary: knownValid };
         try {
-          const isKeyChecked = await checkKey(sellerOf(draft), canary, signal);
+          const isKeyChecked = await checkKey(sellerOf(draft), knownValid, signal);
           const auditId = await startAudit(draft, options, signal, onLines);
           const queued = await queueNotice(db);
           const notice = queued === 'queued' && !isKeyChecked ? 'key-untried' : queued;
@@ -162,7 +162,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     throw new Problem('The list was not read', 'Choose the seller that the codes belong to.');
   }
 
-  function canaryOf(input: unknown): string | null {
+  function knownValidOf(input: unknown): string | null {
     if (typeof input !== 'string' || input.trim() === '') return null;
     return parseCode(input, config, 'The code you know is valid');
   }
@@ -175,13 +175,13 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
    */
   async function checkKey(
     seller: SellerConfig,
-    canary: string | null,
+    knownValid: string | null,
     ended: AbortSignal,
   ): Promise<boolean> {
     const signal = AbortSignal.any([ended, AbortSignal.timeout(KEY_CHECK_MS)]);
     const fault = await parts
       .withMarketplace(seller, {}, ({ marketplace }) =>
-        verifyKey(marketplace, canary ?? undefined, signal),
+        verifyKey(marketplace, knownValid ?? undefined, signal),
       )
       .catch((error: unknown) => {
         ended.throwIfAborted();

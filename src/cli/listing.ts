@@ -10,9 +10,12 @@ import {
   stateWord,
   type Tone,
   toneOf,
+  type Value,
+  type ValueType,
 } from '../listing/listing.js';
+import { money } from '../domain/units.js';
 import { listingChunks } from '../reporting/listing-file.js';
-import { print, printJson, printPaged, stdoutLook } from './console.js';
+import { print, printPaged, stdoutLook } from './console.js';
 import {
   assertSeller,
   describeCommand,
@@ -22,8 +25,8 @@ import {
   type TableOptions,
 } from './options.js';
 import { csvDialect } from './out-file.js';
-import { ndjsonLine, withColumnNames } from './output/formats.js';
-import { table, type TableColumn } from './output/table.js';
+import { json, ndjsonLine, withColumnNames } from './output/formats.js';
+import { table, type TableCell, type TableColumn } from './output/table.js';
 import { duration, type Look, momentCell, safeLines, type Style } from './output/text.js';
 import { writeAll } from './output/write.js';
 import { withRunnableCommands } from './own-command.js';
@@ -46,7 +49,7 @@ export function describeListing<Row>(
   for (const { name: filter, about: only, type, choices } of filters) {
     const option = new Option(
       type === 'flag' ? `--${filter}` : `--${filter} <${filter}>`,
-      `only ${only}`,
+      type === 'order' ? only : `only ${only}`,
     );
     if (choices !== undefined) option.choices(choices);
     if (type === 'number') option.argParser(positiveInteger);
@@ -108,9 +111,8 @@ export async function printListing<Row extends object>(
     return;
   }
   if (format === 'json') {
-    const all: (readonly Row[])[] = [];
-    for await (const rows of pages) all.push(rows);
-    return printJson(all.flat());
+    await writeAll(process.stdout, jsonOf(pages));
+    return;
   }
   const first = await pages.next();
   if (first.done === true) {
@@ -119,6 +121,18 @@ export async function printListing<Row extends object>(
     return;
   }
   await printPaged(tables(listing, first.value, pages, options), options);
+}
+
+/** Formats all rows as one list. */
+async function* jsonOf<Row>(pages: AsyncIterable<readonly Row[]>): AsyncGenerator<string> {
+  let isFirst = true;
+  for await (const rows of pages) {
+    yield (
+      (isFirst ? '[\n' : ',\n') + json(withColumnNames(rows)).slice('[\n'.length, -'\n]\n'.length)
+    );
+    isFirst = false;
+  }
+  yield isFirst ? '[]\n' : '\n]\n';
 }
 
 async function* linesOf<Row>(pages: AsyncIterable<readonly Row[]>): AsyncGenerator<string> {
@@ -190,18 +204,31 @@ export function styleOf(state: string): Style | null {
 }
 
 function tableColumn(look: Look) {
-  return <Row>({ name, type, value }: ListingColumn<Row>): TableColumn<Row> => ({
+  return <Row>({ name, type, value, currency }: ListingColumn<Row>): TableColumn<Row> => ({
     header: name,
     isNote: type === 'sentence' || type === 'long text',
-    ...(type === 'milliseconds' ? { align: 'right' } : {}),
+    ...(type === 'milliseconds' || type === 'money' ? { align: 'right' } : {}),
     ...(type === 'state' ? { style: (row: Row) => styleOf(String(value(row))) } : {}),
-    value: (row) => {
-      const shown = value(row);
-      if (type === 'percent') return shown === null ? '' : `${String(shown)} %`;
-      if (shown instanceof Date) return momentCell(shown, new Date(), look);
-      if (type === 'milliseconds') return shown === null ? '' : duration(Number(shown));
-      if (type === 'state') return stateWord(String(shown));
-      return type === 'sentence' ? withRunnableCommands(String(shown ?? '')) : shown;
-    },
+    value: (row) => cellOf(value(row), type, currency?.(row) ?? null, look),
   });
+}
+
+function cellOf(value: Value, type: ValueType, currency: string | null, look: Look): TableCell {
+  if (value === null) return '';
+  if (value instanceof Date) return momentCell(value, new Date(), look);
+  if (typeof value === 'object') return value.join(', ');
+  switch (type) {
+    case 'percent':
+      return `${value} %`;
+    case 'money':
+      return money(String(value), currency);
+    case 'milliseconds':
+      return duration(Number(value));
+    case 'state':
+      return stateWord(String(value));
+    case 'sentence':
+      return withRunnableCommands(String(value));
+    default:
+      return value;
+  }
 }

@@ -13,7 +13,7 @@ import {
   type TableCell,
   type TableColumn,
 } from './output/table.js';
-import { type Look, momentCell, plural } from './output/text.js';
+import { type Look, plural } from './output/text.js';
 import { writeAll } from './output/write.js';
 
 const FORMATS = ['table', 'csv', 'json', 'ndjson'] as const;
@@ -28,10 +28,7 @@ export function formatOption(description: string): Option {
   return new Option('--format <format>', description).choices(FORMATS).conflicts('json');
 }
 
-interface RowsOptions extends TableOptions, FormatOptions {
-  /** Short: on a terminal, the day, or the time of today. Default: whole. */
-  readonly moments?: 'whole' | 'short';
-}
+type RowsOptions = TableOptions & FormatOptions;
 
 type Row = readonly (string | null)[];
 
@@ -78,10 +75,14 @@ const PAGE_ROWS = 500;
 async function* tableLines(
   { columns, rows }: QueryResult,
   look: Look,
-  { vertical, moments }: RowsOptions,
+  { vertical }: RowsOptions,
 ): AsyncGenerator<string> {
   if (columns.length === 0) return;
-  const shown = tableColumns(columns, moments === 'short' && vertical !== true ? look : null);
+  const shown = columns.map((column, index): TableColumn<Row> => ({
+    header: column.name,
+    value: (row) => cellOf(row[index] ?? null, column.type),
+    align: isNumeric(column) ? 'right' : 'left',
+  }));
   let isCut = false;
   let asRecords = vertical;
   let pageRows: Row[] = [];
@@ -109,33 +110,16 @@ function isLong(text: string | null): boolean {
   return text !== null && text.length > RECORD_CHARACTERS;
 }
 
-export function tableColumns(
-  columns: readonly QueryColumn[],
-  short: Look | null = null,
-): TableColumn<Row>[] {
-  return columns.map((column, index) => ({
-    header: column.name,
-    value: (row) => cellOf(row[index] ?? null, column.type, short),
-    align: isNumeric(column) ? 'right' : 'left',
-  }));
-}
-
 function isNumeric({ type }: Pick<QueryColumn, 'type'>): boolean {
   return type === 'number' || type === 'decimal';
 }
 
 /** Converts a value of a query to a cell: integers become numbers, times lose fractions, lists get commas. */
-export function cellOf(
-  text: string | null,
-  type: QueryColumn['type'],
-  short: Look | null = null,
-): TableCell {
+function cellOf(text: string | null, type: QueryColumn['type']): TableCell {
   if (text === null) return null;
   if (isNumeric({ type }) && /^-?\d+$/.test(text)) return BigInt(text);
   if (type === 'texts') return (textsOf(text) as unknown[]).join(', ');
   if (type !== 'moment') return text;
-  const at = short === null ? NaN : Date.parse(text);
-  if (short !== null && !Number.isNaN(at)) return momentCell(new Date(at), new Date(), short);
   return text.replace(/(:\d\d)\.\d+/, '$1').replace(/\+00$/, 'Z');
 }
 

@@ -1,5 +1,4 @@
-import type { QueryResult } from 'pg';
-import { openLongConnection } from '../db/locks.js';
+import { readBatches } from '../db/batches.js';
 import { DENIALS, PURCHASE } from './columns.js';
 import type { Db } from '../db/db.js';
 import type { AuditResult, UnprovenCount } from './types.js';
@@ -25,40 +24,16 @@ export const RESULTS = `
     LEFT JOIN LATERAL (${DENIALS}) n ON c.verdict = 'invalid'
    WHERE e.audit_id = $1 ORDER BY e.entry`;
 
-/** Records fetched at once. The next batch is fetched while the caller handles this one. */
+/** Records fetched at once. */
 const BATCH_ROWS = 1_000;
 
-/**
- * Yields the records of an audit's list with their results, in list order and bounded memory. All come from one snapshot,
- * however long the caller takes. Uses a connection of its own.
- */
+/** Yields the records of an audit's list with their results, in list order, from one snapshot and in bounded memory. */
 export async function* readAuditResults(
   db: Db,
   auditId: bigint,
 ): AsyncGenerator<AuditResult, void, undefined> {
-  const { client, release } = await openLongConnection(db);
-  let isFinished = false;
-  const fetch = (): Promise<QueryResult<AuditResult>> => {
-    const batch = client.query<AuditResult>(`FETCH ${BATCH_ROWS} FROM results`);
-    // The loop below throws this error. A caller that stops early never awaits it.
-    batch.catch(() => undefined);
-    return batch;
-  };
-  try {
-    await client.query('BEGIN TRANSACTION READ ONLY');
-    await client.query(`DECLARE results NO SCROLL CURSOR FOR ${RESULTS}`, [auditId]);
-    let batch = fetch();
-    for (;;) {
-      const { rows } = await batch;
-      if (rows.length === 0) break;
-      batch = fetch();
-      yield* rows;
-    }
-    await client.query('COMMIT');
-    isFinished = true;
-  } finally {
-    // If the caller stopped early, a fetch may be under way: close the connection then.
-    release(isFinished);
+  for await (const rows of readBatches<AuditResult>(db, RESULTS, [auditId], BATCH_ROWS)) {
+    yield* rows;
   }
 }
 

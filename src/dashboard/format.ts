@@ -15,18 +15,6 @@ export function capital(text: string): string {
   return text.replace(/^./u, (first) => first.toUpperCase());
 }
 
-/** `1,234.50 USD`; a dash without an amount. */
-export function money(
-  amount: { toFixed(digits: number): string } | string | null,
-  currency: string | null,
-): string {
-  if (amount === null) return '–';
-  const text = typeof amount === 'string' ? amount : amount.toFixed(2);
-  const [whole = '', cents = '00'] = text.split('.');
-  const grouped = whole.replace(/\B(?=(?:\d{3})+$)/g, ',');
-  return [`${grouped}.${cents}`, currency].filter(Boolean).join(' ');
-}
-
 const MOMENT = new Intl.DateTimeFormat('sv-SE', {
   year: 'numeric',
   month: '2-digit',

@@ -9,6 +9,7 @@ import {
   type ListingFilter,
   pagesOf,
   type Value,
+  type ValueType,
 } from '../listing/listing.js';
 import type { Db } from '../db/db.js';
 import {
@@ -19,7 +20,8 @@ import {
   Problem,
 } from './context.js';
 import { checkRoom, csvDialectOf, Downloads, formatOf, sendFile } from './downloads.js';
-import { capital, count, duration } from './format.js';
+import { money } from '../domain/units.js';
+import { capital, count, duration, printable } from './format.js';
 import { page } from './layout.js';
 import {
   Ago,
@@ -135,7 +137,10 @@ export function shownTo<Row>(c: DashboardContext, listing: Listing<Row, Db>): Li
 const FilterField: FC<{ of: ListingFilter; value: string | undefined }> = ({ of, value = '' }) => {
   const { name, type, choices = [] } = of;
   const label = capital(name.replaceAll('-', ' '));
-  if (type === 'choice') return <Choice name={name} label={label} of={choices} chosen={value} />;
+  if (type === 'choice' || type === 'order') {
+    const all = type === 'choice' ? 'all' : null;
+    return <Choice name={name} label={label} of={choices} chosen={value} all={all} />;
+  }
   if (type === 'flag') {
     return (
       <label>
@@ -177,6 +182,7 @@ function filterValue(
 ): string | undefined {
   switch (type) {
     case 'choice':
+    case 'order':
       return oneOf(choices, text);
     case 'flag':
     case 'text':
@@ -220,24 +226,41 @@ export function ListingTable<Row>({
   );
 }
 
+/** Types whose digits are aligned. */
+const NUMBERS: readonly ValueType[] = ['count', 'milliseconds', 'percent', 'money'];
+/** The tooltip of a name shows this much. */
+const MAX_TITLE_CHARS = 240;
+
 function columnOf<Row>(path: string, column: ListingColumn<Row>): Column<Row> {
-  const { name, type, value } = column;
+  const { name, type, value, currency } = column;
   const link = type === 'id' ? (row: Row) => `/${path}/${String(value(row))}` : column.link;
   return {
     name: capital(name),
-    isNumber: type === 'count' || type === 'milliseconds' || type === 'percent',
+    isNumber: NUMBERS.includes(type),
     cell: (row) => {
       const href = link?.(row) ?? null;
-      const cell = <Cell of={value(row)} type={type} />;
-      return href === null ? cell : <a href={href}>{cell}</a>;
+      const shown = value(row);
+      const cell = <Cell of={shown} type={type} currency={currency?.(row) ?? null} />;
+      if (href === null) return cell;
+      if (type !== 'text') return <a href={href}>{cell}</a>;
+      return (
+        <a class="name" href={href} title={printable(String(shown)).slice(0, MAX_TITLE_CHARS)}>
+          {cell}
+        </a>
+      );
     },
   };
 }
 
 /** A value in the form of its type. */
-const Cell: FC<{ of: Value; type: ListingColumn<unknown>['type'] }> = ({ of, type }): Child => {
+const Cell: FC<{ of: Value; type: ValueType; currency: string | null }> = ({
+  of,
+  type,
+  currency,
+}): Child => {
   if (of === null) return <span class="muted">–</span>;
   if (of instanceof Date) return <Ago at={of} />;
+  if (typeof of === 'object') return <Untrusted text={of.join(', ')} />;
   switch (type) {
     case 'seller':
       return <SellerLink name={String(of)} />;
@@ -247,6 +270,8 @@ const Cell: FC<{ of: Value; type: ListingColumn<unknown>['type'] }> = ({ of, typ
       return BigInt(of) === 0n ? <span class="muted">0</span> : count(BigInt(of));
     case 'percent':
       return <Percent of={Number(of)} />;
+    case 'money':
+      return money(String(of), currency);
     case 'milliseconds':
       return Number(of) < 1_000 ? `${of} ms` : duration(Number(of));
     case 'id':
@@ -255,6 +280,7 @@ const Cell: FC<{ of: Value; type: ListingColumn<unknown>['type'] }> = ({ of, typ
     case 'moment':
       return String(of);
     case 'text':
+    case 'texts':
     case 'long text':
     case 'secret':
     case 'sentence':

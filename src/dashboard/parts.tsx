@@ -377,17 +377,18 @@ export const Filter: FC<PropsWithChildren<{ button?: string }>> = ({
   </form>
 );
 
-/** A select of a filter. Its first choice is `all`. */
+/** A select of a filter. @param all what its first choice is called, without this filter; null: none */
 export const Choice: FC<{
   name: string;
   label: string;
   of: readonly string[];
   chosen: string | undefined;
-}> = ({ name, label, of, chosen }) => (
+  all?: string | null;
+}> = ({ name, label, of, chosen, all = 'all' }) => (
   <label>
     {label}
     <select name={name}>
-      <option value="">all</option>
+      {all === null ? null : <option value="">{all}</option>}
       {of.map((value) => (
         <option value={value} selected={value === chosen}>
           {stateWord(value)}

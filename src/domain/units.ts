@@ -12,3 +12,15 @@ export function bytes(number: number): string {
   }
   return `${ONE_DIGIT.format(value)} ${units[unit]}`;
 }
+
+/** `1,234.50 USD`; a dash without an amount. */
+export function money(
+  amount: { toFixed(digits: number): string } | string | null,
+  currency: string | null,
+): string {
+  if (amount === null) return '–';
+  const text = typeof amount === 'string' ? amount : amount.toFixed(2);
+  const [whole = '', cents = '00'] = text.split('.');
+  const grouped = whole.replace(/\B(?=(?:\d{3})+$)/g, ',');
+  return [`${grouped}.${cents}`, currency].filter(Boolean).join(' ');
+}

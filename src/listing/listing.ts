@@ -10,16 +10,19 @@ export type ValueType =
   | 'percent'
   | 'moment'
   | 'milliseconds'
+  /** A decimal number; see `currency` of the column. */
+  | 'money'
   /** Text from the marketplace or an upload: may be hostile. */
   | 'text'
-  /** The same, of any length: at the terminal, below the row. */
+  | 'texts'
+  /** The same as `text`, of any length: at the terminal, below the row. */
   | 'long text'
   /** Text that may contain a purchase code: masked for viewers. */
   | 'secret'
   /** Our own sentence, of any length. Commands stand in backticks. */
   | 'sentence';
 
-export type Value = string | number | bigint | Date | null;
+export type Value = string | number | bigint | Date | readonly string[] | null;
 
 export interface ListingColumn<Row> {
   /** The column's name in files and at the terminal; pages show it with a capital letter. */
@@ -30,6 +33,8 @@ export interface ListingColumn<Row> {
   readonly link?: (row: Row) => string | null;
   /** Of a text column: true if the text in this row is a number, which follows the notation of a CSV file. */
   readonly isNumber?: (row: Row) => boolean;
+  /** Of money in tables. Files have it as a column of its own. */
+  readonly currency?: (row: Row) => string | null;
   /** Absent: tables (at the terminal and on pages) and files. */
   readonly only?: 'tables' | 'files';
 }
@@ -37,14 +42,14 @@ export interface ListingColumn<Row> {
 export interface ListingFilter {
   /** As in the option and in the query of the page. */
   readonly name: string;
-  /** Completes "only …". */
+  /** Completes "only …"; of an order, the whole help. */
   readonly about: string;
   /**
    * `since`: a day, from its start; `until`: a day, to its end. Both are read as ISO 8601 moments.
-   * `flag`: `yes` or absent.
+   * `flag`: `yes` or absent. `order`: the first choice if absent.
    */
-  readonly type: 'choice' | 'text' | 'number' | 'since' | 'until' | 'flag';
-  /** Of a choice. */
+  readonly type: 'choice' | 'text' | 'number' | 'since' | 'until' | 'flag' | 'order';
+  /** Of a choice and an order. */
   readonly choices?: readonly string[];
 }
 
@@ -75,6 +80,8 @@ export interface Listing<Row, Db> {
   readonly columns: readonly ListingColumn<Row>[];
   readonly filters: readonly ListingFilter[];
   readonly read: (db: Db, filters: FilterValues, page: ListingPage) => Promise<readonly Row[]>;
+  /** Yields all rows that match, as they were at one moment. Absent: pages do, whose rows never change. */
+  readonly readAll?: (db: Db, filters: FilterValues, size: number) => AsyncIterable<readonly Row[]>;
   /** How many rows a file has. Absent: never more than an Excel sheet has room for. */
   readonly count?: (db: Db, filters: FilterValues) => Promise<number>;
   /** Where the next page starts. @param last row of a page @param end rows up to and with it, from the first page on */
@@ -83,7 +90,7 @@ export interface Listing<Row, Db> {
 
 /** Yields all rows that match, in pages. @param size rows of a page */
 export async function* pagesOf<Row, Db>(
-  { read, next }: Listing<Row, Db>,
+  { read, readAll, next }: Listing<Row, Db>,
   db: Db,
   filters: FilterValues,
   {
@@ -95,6 +102,15 @@ export async function* pagesOf<Row, Db>(
     readonly limit?: number;
   },
 ): AsyncGenerator<readonly Row[], void, undefined> {
+  if (readAll !== undefined) {
+    let left = limit;
+    for await (const rows of readAll(db, filters, Math.min(size, limit))) {
+      yield rows.slice(0, left);
+      left -= rows.length;
+      if (left <= 0) return;
+    }
+    return;
+  }
   let from: bigint | null = null;
   for (let end = 0; end < limit;) {
     const wanted = Math.min(size, limit - end);

@@ -9,6 +9,8 @@ const TYPES: Readonly<Record<string, string>> = {
   number: 'bigint',
   milliseconds: 'bigint',
   percent: 'numeric(18,2)',
+  money: 'numeric(14,2)',
+  texts: 'text[]',
   moment: 'timestamp with time zone',
 };
 
@@ -44,6 +46,17 @@ async function* textRows<Row>(
 
 /** The value in PostgreSQL's text form. */
 function textOf(value: Value): string | null {
-  if (value instanceof Date) return value.toISOString().replace('T', ' ').replace('Z', '+00');
+  if (value instanceof Date) {
+    return value
+      .toISOString()
+      .replace('T', ' ')
+      .replace(/\.?0*Z$/, '+00');
+  }
+  if (typeof value === 'object' && value !== null) return `{${value.map(elementOf).join(',')}}`;
   return value === null ? null : String(value);
+}
+
+/** An element of an array, in quotes if PostgreSQL would quote it. */
+function elementOf(text: string): string {
+  return /^(?:null)?$|[\s"\\{},]/i.test(text) ? `"${text.replaceAll(/["\\]/g, '\\$&')}"` : text;
 }

@@ -106,7 +106,7 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
     sim.faults.always('list', { kind: 'html', status: 200 });
     await sync();
     const commands = ['status', 'runs', 'runs show 3', 'runs show 99', 'doctor', 'sync items'];
-    for (const command of [...commands, 'items --state all']) {
+    for (const command of [...commands, 'items']) {
       const { screen } = await onTerminal(command.split(' '), { ...env, PAGER: '' });
       expect(screen).not.toBe('');
       for (const line of screen.split('\n').filter((one) => width(one) > 80)) {

@@ -92,7 +92,10 @@ describe('wrong usage', () => {
       /^error: there is no run 4711\n {2}→ `seller-mirror runs` lists them\n$/,
     ],
     [['runs', 'approve', '4711'], /there is no run 4711\n {2}→ `seller-mirror runs`/],
-    [['items', 'view', '4711'], /^error: there is no item 4711\n {2}→ .*items --state all/],
+    [
+      ['items', 'view', '4711'],
+      /^error: there is no item 4711\n {2}→ .*seller-mirror items` lists/,
+    ],
     [
       ['sql', 'insert into mirror.sellers values (1)'],
       /^error: this command only reads: .*INSERT.*\n {2}→ .*\n$/,

@@ -239,7 +239,7 @@ describe('the redirect after a login', () => {
     expect([...reply.headers.keys()].filter((name) => name === 'set-cookie')).toHaveLength(1);
   });
 
-  it.each(['/runs/7?state=held', '/items?q=a%20b#x', '/.//evil.example'])(
+  it.each(['/runs/7?state=held', '/items?search=a%20b#x', '/.//evil.example'])(
     'returns to the requested page: %s',
     async (to) => {
       await addAccount('alice');
@@ -337,7 +337,19 @@ describe('guessing names and passwords', () => {
 
 describe('parameters of a URL', () => {
   const PARAMETERS = [
-    ...['seller', 'state', 'kind', 'before', 'class', 'item', 'since', 'run', 'q', 'sort', 'as-of'],
+    ...[
+      'seller',
+      'state',
+      'kind',
+      'before',
+      'class',
+      'item',
+      'since',
+      'run',
+      'search',
+      'sort',
+      'as-of',
+    ],
     ...['from', 'notice', 'to', 'token', 'name', 'currency', 'month', 'days'],
   ];
   const VALUES = [

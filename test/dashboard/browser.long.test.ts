@@ -461,7 +461,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
           found.push(`${path} contains control characters`);
         }
       },
-      [...items, `/runs/${runId}`, '/items?q=script', '/changes?class=text'],
+      [...items, `/runs/${runId}`, '/items?search=script', '/changes?class=text'],
     );
     expect(found).toEqual([]);
     expect(faults).toEqual([]);

@@ -9,7 +9,7 @@ const { mirror, dashboard } = useDashboard();
 
 /** Ids of the items that a search finds. */
 async function search(visitor: Visitor, text: string): Promise<(string | undefined)[]> {
-  const page = await visitor.page(`/items?q=${encodeURIComponent(text)}`);
+  const page = await visitor.page(`/items?search=${encodeURIComponent(text)}`);
   return [...page.matchAll(/\/items\/main\/(\d+)/g)].map(([, id]) => id);
 }
 
@@ -66,7 +66,7 @@ describe('changes', () => {
     const visitor = await dashboard().login();
     const page = await visitor.page('/changes');
     expect(page.match(/1\.0 → 2\.0/g)).toHaveLength(1);
-    const [, link = ''] = /href="([^"]*)"><bdi[^>]*>60 of 60 items</.exec(page) ?? [];
+    const [, link = ''] = /href="([^"]*)"[^>]*><bdi[^>]*>60 of 60 items</.exec(page) ?? [];
     const each = await visitor.page(link.replaceAll('&amp;', '&'));
     expect(each.match(/1\.0 → 2\.0/g)).toHaveLength(50);
     expect(each).toContain('rel="next"');
@@ -145,6 +145,21 @@ it('a chart labels large values that differ little', () => {
 it('printable text has a limited number of stacked marks', () => {
   expect(printable(`e${'\u0301'.repeat(400)}`)).toHaveLength(7);
   expect(printable('Tiếng Việt')).toBe('Tiếng Việt');
+});
+
+it('the items of a page can be downloaded with the page’s filter', async () => {
+  await mirrorSeller(mirror());
+  await mirror().rows(`UPDATE mirror.items SET name = 'Shop' WHERE item_id > 1003`);
+  const visitor = await dashboard().login();
+  expect(await visitor.page('/items?search=shop')).toContain('href="/items.csv?search=shop"');
+  const csv = await (await visitor.get('/items.csv?search=shop')).text();
+  expect(csv.match(/^main,(\d+),Shop,/gm)).toEqual(['main,1004,Shop,', 'main,1005,Shop,']);
+  const parquet = await (await visitor.get('/items.parquet?item=1001')).arrayBuffer();
+  expect(await parquetReadObjects({ file: parquet })).toMatchObject([
+    { item_id: 1001n, price_regular: expect.any(Number) as number },
+  ]);
+  const book = await visitor.get('/items.xlsx');
+  expect(await readSheet(Buffer.from(await book.arrayBuffer()))).toHaveLength(6);
 });
 
 it('the runs of a page can be downloaded with the page’s filter', async () => {

@@ -1,69 +1,46 @@
-import { Option, type Command } from 'commander';
+import type { Command } from 'commander';
 import type { App } from '../../app.js';
+import { ITEMS, PRICES, type ListedItem } from '../../catalogue/items-listing.js';
 import {
-  itemColumns,
-  itemsStatement,
-  type TextRows,
+  type ItemRecord,
+  type PriceChange,
   readHistoryStarts,
-  readItemsWithId,
+  readItemRecord,
   readPriceHistory,
 } from '../../catalogue/items-store.js';
-import { queryReadOnly } from '../../db/read-only.js';
+import { moment } from '../../domain/moment.js';
+import { columnsFor, type Value } from '../../listing/listing.js';
 import { printNote, print, stdoutLook, write } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
+import { describeListing, listingTable, printListing, type ListingOptions } from '../listing.js';
 import {
   assertSeller,
   describeCommand,
-  withoutUndefined,
-  parseMoment,
   sellerSuffix,
-  sellerFilter,
   positiveInteger,
   type CommonOptions,
-  type TableOptions,
 } from '../options.js';
-import { pairs, table } from '../output/table.js';
+import { json as jsonText, safeJson, withColumnNames } from '../output/formats.js';
+import { pairs } from '../output/table.js';
 import { cut, paint, safeLine } from '../output/text.js';
-import {
-  cellOf,
-  formatOf,
-  formatOption,
-  rowEncoder,
-  tableColumns,
-  writeRows,
-  type FormatOptions,
-} from '../rows.js';
 
-const STATES = ['live', 'missing', 'removed', 'all'] as const;
-
-interface ItemsOptions extends CommonOptions, TableOptions, FormatOptions {
+interface ItemsOptions extends ListingOptions {
   readonly asOf?: Date;
-  readonly state?: (typeof STATES)[number];
-  readonly item?: number;
-  readonly limit?: number;
 }
 
 export function add(program: Command): void {
-  const state = new Option('--state <state>', 'only these (default: live; with --item all)');
-  const asOf = new Option('--as-of <moment>', 'a day (00:00 UTC), a moment, or an age such as 7d');
-  const command = program
-    .command('items')
-    .addOption(asOf.argParser(parseMoment))
-    .addOption(state.choices(STATES))
-    .option('--item <id>', 'only this item', positiveInteger)
-    .option('--limit <n>', 'how many at most (default: all)', positiveInteger)
-    .addOption(formatOption('how to print them (default: table)'));
-  describeCommand(command, {
+  const command = program.command('items');
+  describeListing(command, ITEMS, {
     about:
-      'Lists the items as they are now or, with --as-of, exactly as the mirror knew them at that moment. A table shows the most important columns, the other formats show all.',
+      'Lists every item ever seen with its state, as it is now or, with --as-of, exactly as the mirror knew it at that moment: a day (00:00 UTC), a moment, or an age such as 7d. A table shows the most important columns, the other formats show all.',
     examples: [
-      'seller-mirror items --as-of 2026-03-01',
+      'seller-mirror items --state live --as-of 2026-03-01',
       'seller-mirror items view 4711',
       'seller-mirror items --state removed --format csv > removed.csv',
       'seller-mirror items --item 4711 --as-of 30d --json',
     ],
-    options: ['decimalComma', 'json', 'seller', 'vertical', 'pager'],
+    limit: Infinity,
   }).action(appAction('store', items));
   describeCommand(command.command('view').argument('<id>', 'the item’s id', positiveInteger), {
     summary: 'show one item in full',
@@ -75,40 +52,24 @@ export function add(program: Command): void {
 }
 
 async function items(app: App, options: ItemsOptions): Promise<void> {
-  const { asOf, item: itemId, limit, seller } = options;
-  const sellers = await countSellers(app, options);
-  const state = options.state ?? (itemId === undefined ? 'live' : 'all');
-  const columns = itemColumns(formatOf(options) === 'table' ? 'few' : 'all', {
-    seller: sellers > 1,
-    state: state === 'all' || stdoutLook().columns === null,
-  });
-  const states = state === 'all' ? undefined : [state];
-  await queryReadOnly(
-    app.database.url,
-    itemsStatement(columns, {
-      ...withoutUndefined({ asOf, states, itemId, limit }),
-      ...sellerFilter(seller),
-    }),
-    (answer) => writeRows(answer, { ...options, moments: 'short' }),
-    app.signal,
-  );
+  if (options.asOf !== undefined) await assertKnown(app, options.asOf, options.seller);
+  await printListing(app, ITEMS, options);
 }
 
 /**
- * Counts the sellers whose items are listed; warns of those without history at that moment.
+ * Warns of sellers without history at a moment.
  * @throws {CommandError} when there is no such seller, or nothing is known about the moment
  */
-async function countSellers(app: App, { seller, asOf }: ItemsOptions): Promise<number> {
+async function assertKnown(app: App, asOf: Date, seller: string | undefined): Promise<void> {
   await assertSeller(app, seller);
-  const all = await readHistoryStarts(app.db);
-  const chosen = all.filter(({ sellerId }) => seller === undefined || sellerId === seller);
-  if (asOf === undefined) return chosen.length;
   if (asOf.getTime() > Date.now()) {
     throw usageError(
       'that moment is in the future',
       'leave --as-of out for the items as they are now',
     );
   }
+  const all = await readHistoryStarts(app.db);
+  const chosen = all.filter(({ sellerId }) => seller === undefined || sellerId === seller);
   const starts = chosen.flatMap(({ sellerId, since }) => {
     if (since === null) return [`no list of seller "${sellerId}" has been mirrored yet`];
     const begin = `history of seller "${sellerId}" begins at ${since.toISOString()}`;
@@ -121,58 +82,75 @@ async function countSellers(app: App, { seller, asOf }: ItemsOptions): Promise<n
     );
   }
   printNote(starts.map((line) => `warning: ${safeLine(line)}\n`).join(''));
-  return chosen.length;
 }
 
+/** More sellers with the same item are not named. */
+const MOST_SELLERS = 100;
+
 async function view({ db }: App, id: number, { json, seller }: CommonOptions): Promise<void> {
-  const item = await readItemsWithId(db, id, seller ?? null);
-  const sellers = item.rows.map((row) => row[0] ?? '');
-  const [sellerId] = sellers;
-  if (sellerId === undefined) {
+  const filters = { item: String(id), ...(seller === undefined ? {} : { seller }) };
+  const found = await ITEMS.read(db, filters, { from: null, limit: MOST_SELLERS, face: 'files' });
+  const [item] = found;
+  if (item === undefined) {
     throw new CommandError(
       `there is no item ${id}${sellerSuffix(seller)}`,
-      '`seller-mirror items --state all` lists them',
+      '`seller-mirror items` lists them',
     );
   }
-  if (sellers.length > 1) {
+  if (found.length > 1) {
+    const sellers = found.map(({ sellerId }) => sellerId);
     throw usageError(
       `several sellers have an item ${id}`,
       `name one with --seller: ${sellers.join(', ')}`,
     );
   }
-  const prices = await readPriceHistory(db, sellerId, id);
-  if (json === true) await write(itemJson(item, prices));
-  else await print(itemText(item, prices));
+  const [record, prices] = await Promise.all([
+    readItemRecord(db, item.sellerId, item.itemId),
+    readPriceHistory(db, item.sellerId, item.itemId),
+  ]);
+  if (json === true) await write(itemJson(item, record, prices));
+  else await print(itemText(item, record, prices));
 }
 
-/** Formats an item as JSON: the columns of `reporting.items` and the price history. */
-function itemJson({ columns, rows: [row = []] }: TextRows, prices: TextRows): string {
-  const history = prices.rows.map(rowEncoder(prices.columns)).join(',\n    ');
-  const members = columns.map((column, n) => rowEncoder([column])([row[n] ?? null]).slice(1, -1));
-  members.push(`"price_history":[\n    ${history}\n  ]`);
-  return `{\n  ${members.join(',\n  ')}\n}\n`;
+/** Formats an item as JSON: its columns, the record as received, and the price history. */
+function itemJson(
+  item: ListedItem,
+  { purchases, extra, raw }: ItemRecord,
+  priceHistory: readonly PriceChange[],
+): string {
+  const text = jsonText(withColumnNames({ ...item, purchases, priceHistory }));
+  const asReceived = safeJson(`"extra": ${extra},\n  "raw": ${raw}`);
+  return `${text.slice(0, -'\n}\n'.length)},\n  ${asReceived}\n}\n`;
 }
 
 /** Longest text of a field in `items view`; JSON has all of it. */
 const MAX_CHARACTERS = 2_000;
 
 /** Formats an item for a person, without the record as received, which only JSON has. */
-function itemText({ columns, rows: [row = []] }: TextRows, prices: TextRows): string {
+function itemText(
+  item: ListedItem,
+  { purchases, extra }: ItemRecord,
+  prices: readonly PriceChange[],
+): string {
   const look = stdoutLook();
-  const fields = new Map(columns.map(({ name }, n) => [name, row[n] ?? null]));
-  const title = [`item ${fields.get('item_id')}`, fields.get('name'), fields.get('state')];
-  const shown = columns.flatMap(({ name, type }, n): [string, string][] => {
-    const value = row[n] ?? null;
-    if (value === null || name === 'raw' || (name === 'extra' && value === '{}')) return [];
-    return [[name, cut(String(cellOf(value, type)), MAX_CHARACTERS)]];
-  });
-  const priceColumns = tableColumns(prices.columns).map((column) =>
-    column.header === 'valid_from' ? { ...column, header: 'since' } : column,
-  );
+  const title = [`item ${item.itemId}`, item.name, item.state];
+  const fields: (readonly [string, Value])[] = [
+    ...columnsFor(ITEMS, 'files').map(({ name, value }) => [name, value(item)] as const),
+    ['purchases', purchases],
+    ['extra', extra === '{}' ? null : extra],
+  ];
   return [
     `${paint('bold', safeLine(title.join(' · ')), look)}\n`,
-    pairs(shown, look),
+    pairs(
+      fields.flatMap(([name, value]) => (value === null ? [] : [[name, textOf(value)] as const])),
+      look,
+    ),
     `${paint('bold', 'prices', look)}\n`,
-    table(prices.rows, priceColumns, look),
+    listingTable(PRICES, prices),
   ].join('');
+}
+
+function textOf(value: Exclude<Value, null>): string {
+  if (value instanceof Date) return moment(value);
+  return cut(typeof value === 'object' ? value.join(', ') : String(value), MAX_CHARACTERS);
 }

@@ -20,7 +20,8 @@ import {
 } from '../context.js';
 import { page } from '../layout.js';
 import type { LiveBar } from '../live.js';
-import { capital, money } from '../format.js';
+import { capital } from '../format.js';
+import { money } from '../../domain/units.js';
 import {
   ActionButton,
   Ago,

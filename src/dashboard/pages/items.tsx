@@ -1,137 +1,40 @@
-import { ITEM_STATES } from '../../domain/item.js';
 import { maskCode } from '../../domain/secret.js';
 import { describeRemoval } from '../../catalogue/rules.js';
 import type { Prisma } from '../../db/mirror.js';
-import { type TextRows, searchItems, readPriceHistory } from '../../catalogue/items-store.js';
+import { ITEMS, PRICES } from '../../catalogue/items-listing.js';
+import { type PriceChange, readPriceHistory } from '../../catalogue/items-store.js';
 import { StepChart } from '../charts.js';
 import { type Dashboard, type DashboardParts, isOperator, Problem } from '../context.js';
 import { page } from '../layout.js';
-import { count, moment, money, printable } from '../format.js';
+import { count, printable } from '../format.js';
+import { money } from '../../domain/units.js';
 import {
   Ago,
   ChartWithTable,
-  Choice,
   type Fact,
   Facts,
   Figures,
-  Filter,
-  ItemLink,
-  Pages,
   Section,
-  SellerField,
   SellerLink,
-  splitPage,
   State,
-  Table,
   TableSection,
   Untrusted,
   WebLink,
 } from '../parts.js';
-import { oneOf, parseDay, parseId, parseNumber } from '../query.js';
+import { parseId } from '../query.js';
 import { CHANGES, readShownChanges } from '../../catalogue/changes-listing.js';
-import { ListingTable } from '../listing.js';
+import { addListing, ListingTable } from '../listing.js';
 
-const PAGE_SIZE = 50;
-const SORTS = ['id', 'name', 'price', 'changed'] as const;
 /** Changes and purchases on the page of an item. */
 const MAX_ROWS = 50;
 /** Longer records are cut off. */
 const MAX_RAW_CHARS = 20_000;
 
 /** `/items`, `/items/SELLER/ID`. */
-export function addItems(app: Dashboard, { db, mirror }: DashboardParts): void {
-  app.get('/items', async (c) => {
-    const text = (c.req.query('q') ?? '').trim().slice(0, 200);
-    const state = oneOf(ITEM_STATES, c.req.query('state')) ?? null;
-    const sort = oneOf(SORTS, c.req.query('sort')) ?? 'id';
-    const sellerId = c.req.query('seller') || null;
-    const day = c.req.query('as-of') ?? '';
-    const asOf = day === '' ? null : endOf(day);
-    const from = Number(parseNumber(c.req.query('from')) ?? 0n);
-    const items = await searchItems(db, {
-      text,
-      state,
-      sellerId,
-      asOf,
-      sort,
-      limit: PAGE_SIZE + 1,
-      offset: Math.min(from, 1_000_000),
-    });
-    const { shown, last } = splitPage(items, PAGE_SIZE);
-    return page(
-      c,
-      {
-        title: 'Items',
-        lead:
-          asOf === null ? 'Your catalogue as it is now.' : `Your catalogue at the end of ${day}.`,
-      },
-      <>
-        <Filter button="Search">
-          <label>
-            Search
-            <input type="search" name="q" value={text} placeholder="name, id or tag" />
-          </label>
-          <Choice name="state" label="State" of={ITEM_STATES} chosen={state ?? undefined} />
-          <SellerField value={sellerId} />
-          <label>
-            As of
-            <input name="as-of" type="date" value={day} />
-          </label>
-          <label>
-            Sort
-            <select name="sort">
-              {SORTS.map((one) => (
-                <option value={one} selected={one === sort}>
-                  {one}
-                </option>
-              ))}
-            </select>
-          </label>
-        </Filter>
-        <Table
-          caption="Items"
-          rows={shown}
-          empty={
-            text === '' && state === null && asOf === null && !sellerId ? (
-              <>
-                No item yet. Press Sync now on the overview or run{' '}
-                <code>npx seller-mirror sync</code>.
-              </>
-            ) : (
-              'No item matches the filter.'
-            )
-          }
-          columns={[
-            { name: 'Item', isMinor: true, cell: ({ itemId }) => itemId },
-            {
-              name: 'Name',
-              cell: ({ sellerId: seller, itemId, name }) => (
-                <ItemLink seller={seller} item={itemId} name={name} />
-              ),
-            },
-            {
-              name: 'Category',
-              isMinor: true,
-              cell: ({ category }) => <Untrusted text={category} />,
-            },
-            { name: 'State', cell: (item) => <State of={item.state} /> },
-            {
-              name: 'Price',
-              isNumber: true,
-              cell: ({ priceRegular, currency }) => money(priceRegular, currency),
-            },
-            { name: 'Changed', isMinor: true, cell: ({ changedAt }) => <Ago at={changedAt} /> },
-            {
-              name: 'Seller',
-              isMinor: true,
-              cell: ({ sellerId: seller }) => <SellerLink name={seller} />,
-            },
-          ]}
-        />
-        <Pages url={c.req.url} next={last === undefined ? null : from + PAGE_SIZE} />
-      </>,
-    );
-  });
+export function addItems(app: Dashboard, parts: DashboardParts): void {
+  const { db, mirror } = parts;
+
+  addListing(app, parts, ITEMS);
 
   app.get('/items/:seller/:id', async (c) => {
     const sellerId = c.req.param('seller');
@@ -139,7 +42,7 @@ export function addItems(app: Dashboard, { db, mirror }: DashboardParts): void {
     const where = { sellerId_itemId: { sellerId, itemId } };
     const [item, prices, changes, purchases, unlisted, lookup] = await Promise.all([
       mirror.item.findUnique({ where }),
-      readPriceHistory(db, sellerId, Number(itemId)),
+      readPriceHistory(db, sellerId, itemId),
       readShownChanges(
         db,
         { itemId: Number(itemId), sellerIds: [sellerId], limit: MAX_ROWS, newest: true },
@@ -190,7 +93,7 @@ export function addItems(app: Dashboard, { db, mirror }: DashboardParts): void {
                   unit={item.currency}
                 />
               }
-              table={<PriceTable prices={prices} />}
+              table={<ListingTable listing={PRICES} rows={prices} />}
             />
           </Section>
         )}
@@ -323,35 +226,8 @@ const ENTITIES: Readonly<Record<string, string>> = {
   nbsp: ' ',
 };
 
-/** The end of a day in the server's time zone. @throws {Problem} when the day is invalid */
-function endOf(day: string): Date {
-  if (parseDay(day) !== null) return new Date(`${day}T23:59:59.999`);
-  throw new Problem(`"${day.slice(0, 40)}" is not a date`, 'Write dates as 2026-11-23.');
-}
-
-function pricePoints({ rows }: TextRows): { at: Date; value: number }[] {
-  return rows.flatMap(([at = null, price = null]) =>
-    at === null || price === null ? [] : [{ at: new Date(at), value: Number(price) }],
+function pricePoints(prices: readonly PriceChange[]): { at: Date; value: number }[] {
+  return prices.flatMap(({ validFrom, priceRegular }) =>
+    priceRegular === null ? [] : [{ at: validFrom, value: Number(priceRegular) }],
   );
 }
-
-const PriceTable = ({ prices }: { prices: TextRows }) => (
-  <Table
-    caption="Prices"
-    rows={prices.rows}
-    empty="No price is known."
-    columns={[
-      { name: 'Since', cell: ([at = null]) => (at === null ? '–' : moment(new Date(at))) },
-      {
-        name: 'Regular',
-        isNumber: true,
-        cell: ([, regular, , currency]) => money(regular ?? null, currency ?? null),
-      },
-      {
-        name: 'Extended',
-        isNumber: true,
-        cell: ([, , extended, currency]) => money(extended ?? null, currency ?? null),
-      },
-    ]}
-  />
-);

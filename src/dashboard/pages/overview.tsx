@@ -35,7 +35,8 @@ import {
   runAction,
   sellerNotFound,
 } from '../context.js';
-import { count, money, plural, shortDuration } from '../format.js';
+import { count, plural, shortDuration } from '../format.js';
+import { money } from '../../domain/units.js';
 import { page } from '../layout.js';
 import type { LiveBar } from '../live.js';
 import {

@@ -22,7 +22,8 @@ import {
 } from '../context.js';
 import { checkRoom, csvDialectOf, Downloads, formatOf, sendFile } from '../downloads.js';
 import { page } from '../layout.js';
-import { dayName, money, monthName, plural } from '../format.js';
+import { dayName, monthName, plural } from '../format.js';
+import { money } from '../../domain/units.js';
 import {
   Ago,
   Choice,

@@ -23,7 +23,8 @@ import {
   sellerNotFound,
 } from '../context.js';
 import { page } from '../layout.js';
-import { capital, count, moment, money, TIME_ZONE } from '../format.js';
+import { capital, count, moment, TIME_ZONE } from '../format.js';
+import { money } from '../../domain/units.js';
 import {
   ActionButton,
   Ago,

@@ -153,16 +153,17 @@ const WRITE_PROGRESS_EVERY_MS = 1_000;
  */
 function progressWriter(db: Db): Required<Pick<RunDeps, 'onRun' | 'onProgress'>> {
   let runId: bigint | null = null;
-  let wroteAt = 0;
+  let wroteAt = -Infinity;
   let isWriting = false;
   return {
     onRun(event) {
       runId = event.phase === 'started' ? event.runId : null;
-      wroteAt = 0;
+      wroteAt = -Infinity;
     },
     onProgress(progress) {
-      if (runId === null || isWriting || Date.now() - wroteAt < WRITE_PROGRESS_EVERY_MS) return;
-      wroteAt = Date.now();
+      const now = performance.now();
+      if (runId === null || isWriting || now - wroteAt < WRITE_PROGRESS_EVERY_MS) return;
+      wroteAt = now;
       isWriting = true;
       void writeRunProgress(db, runId, stepOf(progress))
         .catch(() => undefined)

@@ -64,7 +64,8 @@ export function answerFromStore(
 ): LookUp | null {
   if (known !== null && isYoung(known, maxAge, now)) return { kind: 'known', known, stale: false };
   if (deniedAt === null) return null;
-  const leftMs = deniedAt + CONFIRM_AFTER_MS - now;
+  // The clock may have been set back since.
+  const leftMs = Math.min(CONFIRM_AFTER_MS, deniedAt + CONFIRM_AFTER_MS - now);
   return { kind: 'pending', known, againAfterS: Math.max(0, Math.ceil(leftMs / 1000)) + SLACK_S };
 }
 

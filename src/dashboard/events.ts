@@ -15,7 +15,7 @@ export function addEvents(app: Dashboard, { db, endpoint, live }: DashboardParts
     const token = sessionCookie(c, endpoint) ?? '';
     return streamSSE(c, async (stream) => {
       let eventId = Number(c.req.header('last-event-id') ?? 0) || 0;
-      let checkedAt = Date.now();
+      let checkedAt = performance.now();
       const watch = live.watch();
       stream.onAbort(() => watch.end());
       try {
@@ -30,8 +30,8 @@ export function addEvents(app: Dashboard, { db, endpoint, live }: DashboardParts
             id: String(eventId),
             data: isViewer(c) ? maskLikelyCodes(text) : text,
           });
-          if (Date.now() - checkedAt < SESSION_CHECK_MS) continue;
-          checkedAt = Date.now();
+          if (performance.now() - checkedAt < SESSION_CHECK_MS) continue;
+          checkedAt = performance.now();
           if ((await findSession(db, tokenHash(token), false)) === null) return;
         }
       } finally {

@@ -13,7 +13,7 @@ const MAX_CACHED = 20;
 
 interface Entry {
   figures: Promise<ReportFigures>;
-  /** When they are computed again (ms since 1970). */
+  /** When they are computed again (by `performance.now()`). */
   expiresAt: number;
 }
 
@@ -30,7 +30,7 @@ export class FigureCache {
   /** Returns a seller's figures, or those of all sellers for null. */
   get(sellerId: string | null): Promise<ReportFigures> {
     const old = this.#entries.get(sellerId);
-    if (old !== undefined && Date.now() < old.expiresAt) return old.figures;
+    if (old !== undefined && performance.now() < old.expiresAt) return old.figures;
     const fresh = this.#compute(sellerId);
     // While they are computed, other requests get the old figures and start no second computation.
     const entry = { figures: old?.figures ?? fresh, expiresAt: Infinity };
@@ -44,15 +44,15 @@ export class FigureCache {
   }
 
   async #store(entry: Entry, fresh: Promise<ReportFigures>): Promise<void> {
-    const startedAt = Date.now();
+    const startedAt = performance.now();
     try {
       await fresh;
       entry.figures = fresh;
-      const tookMs = Date.now() - startedAt;
-      entry.expiresAt = Date.now() + Math.max(MIN_FRESH_MS, FRESH_FACTOR * tookMs);
+      const tookMs = performance.now() - startedAt;
+      entry.expiresAt = performance.now() + Math.max(MIN_FRESH_MS, FRESH_FACTOR * tookMs);
     } catch {
       // The requests that wait for `fresh` get its error.
-      entry.expiresAt = Date.now() + RETRY_MS;
+      entry.expiresAt = performance.now() + RETRY_MS;
     }
   }
 }

@@ -182,7 +182,7 @@ export class LoginLimit {
 
   /** Counts an attempt unless there were too many. @returns seconds to wait; 0 when allowed */
   attempt(from: string): number {
-    const now = Date.now();
+    const now = performance.now();
     const address = networkOf(from);
     this.#attempts = this.#attempts.filter(({ at }) => at > now - ATTEMPT_WINDOW_MS);
     const own = this.#attempts.filter((one) => one.address === address);

@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { apiApp, type ApiSeller } from '../../src/api/app.js';
 import { createToken, revokeToken } from '../../src/api/tokens-store.js';
@@ -110,6 +110,17 @@ it('never calls a code invalid at once: a denied code is pending until a second 
   expect(await api.ask({ code: other })).toMatchObject({ verdict: 'invalid' });
   // Asked again later, an invalid code costs one call and stays invalid.
   expect(await api.ask({ code, max_age: 0 })).toMatchObject({ verdict: 'invalid' });
+});
+
+it('says when to ask again, also if the clock was set back since the denial', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const [code = ''] = invalidCodes(1);
+  await api.ask({ code });
+  onTestFinished(() => void vi.useRealTimers());
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 3_600_000 });
+  const { verdict, again_after } = await api.ask({ code });
+  expect([verdict, again_after]).toEqual(['pending', 65]);
 });
 
 it('says that a code is no longer valid once that is proven', async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { LoginLimit } from '../../src/dashboard/security.js';
 import { changePassword, deleteUser, listActions } from '../../src/dashboard/access-store.js';
 import {
   expectNothingQueued,
@@ -128,6 +129,14 @@ describe('login and sessions', () => {
     const reply = await logIn(request, 'viewer', PASSWORD);
     expect(reply.status).toBe(429);
     expect(Number(reply.headers.get('retry-after'))).toBeGreaterThan(0);
+  });
+
+  it('attempts are blocked for a minute, also if the clock is set back', async () => {
+    onTestFinished(() => void vi.useRealTimers());
+    const limit = new LoginLimit();
+    for (let n = 0; n < 5; n++) expect(limit.attempt('192.0.2.1')).toBe(0);
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 3_600_000 });
+    expect(limit.attempt('192.0.2.1')).toBeLessThanOrEqual(60);
   });
 });
 

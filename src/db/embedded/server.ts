@@ -54,7 +54,7 @@ export function stopPostmaster(pid: number, signal: 'INT' | 'QUIT'): void {
 
 /** Waits until the process is gone. @returns false if it still runs after `timeoutMs` */
 export async function waitUntilGone(pid: number, timeoutMs: number): Promise<boolean> {
-  for (const end = Date.now() + timeoutMs; Date.now() < end; await sleep(50)) {
+  for (const end = performance.now() + timeoutMs; performance.now() < end; await sleep(50)) {
     if (!isRunning(pid) || (await isZombie(pid))) return true;
   }
   return false;

@@ -56,18 +56,18 @@ async function ensureServer(task: WatcherTask): Promise<boolean> {
   const lock = await readSmall(files.postmaster(location));
   const last = Number(lock?.split('\n')[3]) || Number(await readSmall(files.port(location)));
   let port = last > 1023 && last < 65_536 ? last : randomPort();
-  const keepPortUntil = Date.now() + (lock === null ? 0 : PORT_PATIENCE_MS);
-  for (let end = Date.now() + PATIENCE_MS; Date.now() < end; await sleep(250)) {
+  const keepPortUntil = performance.now() + (lock === null ? 0 : PORT_PATIENCE_MS);
+  for (let end = performance.now() + PATIENCE_MS; performance.now() < end; await sleep(250)) {
     const running = await findPostmaster(location);
     if (running?.ready === true) return true;
     // Still starting (for another watcher), or stopping.
-    if (running !== null) end = Date.now() + PATIENCE_MS;
+    if (running !== null) end = performance.now() + PATIENCE_MS;
     else {
       const before = await logSize(location);
       if (await startOnce(task, port)) return true;
       const log = await logSince(location, before);
       if (!MAY_PASS.test(log)) return false;
-      if (PORT_TAKEN.test(log) && Date.now() > keepPortUntil) port = randomPort();
+      if (PORT_TAKEN.test(log) && performance.now() > keepPortUntil) port = randomPort();
     }
   }
   return false;
@@ -133,8 +133,8 @@ async function removeStaleLock({ location, user }: Place): Promise<void> {
 async function watch(place: Place, pid: number): Promise<void> {
   const name = `${WATCHER_NAME} ${process.pid}`;
   let client: Client | null = null;
-  let usedAt = Date.now();
-  let answeredAt = Date.now();
+  let usedAt = performance.now();
+  let answeredAt = performance.now();
   for (; ; await sleep(POLL_MS)) {
     const server = await findPostmaster(place.location);
     if (server?.pid !== pid) return await stop(pid, 'QUIT'); // it ended, or its files are gone
@@ -146,9 +146,9 @@ async function watch(place: Place, pid: number): Promise<void> {
         client.once('end', () => (client = null));
         if (!(await isTrue(client, `pg_try_advisory_lock(${WATCHER_LOCK})`))) return;
       }
-      answeredAt = Date.now();
-      if (await isInUse(client, place)) usedAt = Date.now();
-      if (Date.now() - usedAt < IDLE_MS) continue;
+      answeredAt = performance.now();
+      if (await isInUse(client, place)) usedAt = performance.now();
+      if (performance.now() - usedAt < IDLE_MS) continue;
       // Who connects from now on sees the new name and waits. Who connected before is seen by the second look.
       await client.query(`SET application_name = '${name} closing'`);
       if (!(await isInUse(client, place))) return await stop(pid, 'INT');
@@ -156,8 +156,8 @@ async function watch(place: Place, pid: number): Promise<void> {
     } catch (error) {
       await client?.end().catch(() => {});
       client = null;
-      if (isTransient(error)) answeredAt = Date.now(); // it recovers from a crash, or stops
-      if (Date.now() - answeredAt < PATIENCE_MS) continue;
+      if (isTransient(error)) answeredAt = performance.now(); // it recovers from a crash, or stops
+      if (performance.now() - answeredAt < PATIENCE_MS) continue;
       logError(error);
       return await stop(pid, 'INT');
     }

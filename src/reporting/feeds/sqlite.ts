@@ -48,12 +48,12 @@ export function sqliteTarget(path: string, feed: string): Target {
   const database = attempt(() => open(path));
   /** Retries while the file is locked. SQLite's own wait would block the process. */
   const retryWhileBusy = async <T>(work: () => T): Promise<T> => {
-    for (const until = Date.now() + BUSY_TIMEOUT_MS; ; await pause(BUSY_RETRY_MS)) {
+    for (const until = performance.now() + BUSY_TIMEOUT_MS; ; await pause(BUSY_RETRY_MS)) {
       try {
         return work();
       } catch (error) {
         const isBusy = error instanceof Error && /\blocked\b|SQLITE_BUSY/.test(error.message);
-        if (!isBusy || Date.now() > until) throw fileError(error, path);
+        if (!isBusy || performance.now() > until) throw fileError(error, path);
       }
     }
   };

@@ -14,6 +14,7 @@ import type { KnownCode } from '../codes/known-code.js';
 import { readCode } from '../marketplace/code.js';
 import type { Log } from '../domain/log.js';
 import { assertWritable, type Db } from '../db/db.js';
+import { prefer } from '../service/listen.js';
 import { VERSION } from '../version.js';
 import { Allowance, CallShare } from './allowance.js';
 import { answerOf, noCode, unproven } from './answers.js';
@@ -94,6 +95,8 @@ export function apiApp(parts: ApiParts): Hono<ApiEnv> {
   app.use('/v1/codes/*', async (c, next) => {
     if (c.req.method !== 'POST') throw new Refusal(405, 'send a POST request');
     c.set('caller', await authenticate(c, callers));
+    const socket = (c.env as Partial<HttpBindings> | undefined)?.incoming?.socket;
+    if (socket !== undefined) prefer(socket);
     lookUps.admit(c.var.caller);
     return next();
   });

@@ -1,8 +1,12 @@
+import { once } from 'node:events';
+import { Agent, request, type IncomingMessage } from 'node:http';
+import { connect, type Socket } from 'node:net';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { apiApp, type ApiSeller } from '../../src/api/app.js';
 import { createToken, revokeToken } from '../../src/api/tokens-store.js';
 import { answer, type openApi, type Answer } from '../../src/api/schemas.js';
+import { LIMITS, serve } from '../../src/service/listen.js';
 import { silentLog } from '../../src/domain/log.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import {
@@ -18,6 +22,7 @@ import { never, useMirror } from '../support/mirror.js';
 const mirror = useMirror();
 
 interface Api {
+  readonly app: ReturnType<typeof apiApp>;
   readonly token: string;
   readonly confirmed: bigint[];
   ask(body: object, token?: string): Promise<Answer>;
@@ -52,6 +57,7 @@ async function openLookUps(shop: Shop, options: Partial<ApiSeller> = {}): Promis
       body: typeof body === 'string' ? body : JSON.stringify(body),
     });
   return {
+    app,
     token,
     confirmed,
     send,
@@ -312,6 +318,39 @@ it('describes itself as OpenAPI 3.1, and answers as described', async () => {
     expect(validate(given), JSON.stringify(validate.errors)).toBe(true);
     expect(answer.safeParse(given).success).toBe(true);
   }
+});
+
+it('keeps the connections of known programs when others open too many', async () => {
+  const { app, token } = await openLookUps(await openShop());
+  const limits = { ...LIMITS, connections: 5, sweepMs: 10 };
+  const listen = { host: '127.0.0.1', port: 0, chosen: true };
+  const names = { name: 'the API', setting: 'API_LISTEN' };
+  const server = await serve(() => app, listen, names, limits, silentLog);
+  onTestFinished(() => server.close());
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  onTestFinished(() => agent.destroy());
+  const ask = async (): Promise<Socket> => {
+    const headers = { authorization: `Bearer ${token}` };
+    const sent = request(`${server.url}/v1/codes/check`, { method: 'POST', agent, headers });
+    const [response] = (await once(sent.end('{}'), 'response')) as [IncomingMessage];
+    const { socket, statusCode } = response;
+    await response.toArray();
+    expect(statusCode).toBe(422);
+    return socket;
+  };
+  const socket = await ask();
+  const silent = Array.from({ length: 20 }, () =>
+    connect(Number(new URL(server.url).port), '127.0.0.1'),
+  );
+  const closed = silent.map((one) =>
+    once(
+      one.on('error', () => undefined),
+      'close',
+    ),
+  );
+  onTestFinished(() => silent.forEach((one) => one.destroy()));
+  await Promise.all(closed.slice(0, 15));
+  expect((await ask()) === socket).toBe(true);
 });
 
 it('says whether it can work', async () => {

@@ -131,7 +131,7 @@ describe('login and sessions', () => {
     expect(Number(reply.headers.get('retry-after'))).toBeGreaterThan(0);
   });
 
-  it('attempts are blocked for a minute, also if the clock is set back', async () => {
+  it('attempts are blocked for a minute, also if the clock is set back', () => {
     onTestFinished(() => void vi.useRealTimers());
     const limit = new LoginLimit();
     for (let n = 0; n < 5; n++) expect(limit.attempt('192.0.2.1')).toBe(0);

@@ -332,7 +332,7 @@ describe('alerts in README', () => {
     const server = await startServer({ status: 204 });
     const target = { url: new Secret(server.url.href), secret: new Secret(SECRET) };
     const channel = createWebhook({ ...target, format: 'standard' });
-    const deps = { db: mirror().db, channel, dashboardUrl: null };
+    const deps = { db: mirror().db, staleAfterHours: 26, channel, dashboardUrl: null };
     const outcome = await deliverAlert(deps, alert, 'a-job', never);
     expect(outcome).toMatchObject({ result: { delivered: 204 } });
     const [request] = server.requests;

@@ -132,7 +132,7 @@ export function alertHandler(
   app: App,
   channels: Readonly<Record<AlertChannelName, AlertChannel | null>>,
 ): JobHandler<AlertTask> {
-  const dashboardUrl = app.config.dashboard.url;
+  const { dashboard, staleAfterHours } = app.config;
   return async (alert, context): Promise<JobOutcome> => {
     const by: AlertChannelName = alert.by ?? 'webhook';
     const channel = channels[by];
@@ -140,7 +140,7 @@ export function alertHandler(
       const problem = `this worker has no ${by} settings; set ${CHANNEL_SETTINGS[by]}`;
       return { kind: 'retry', notBefore: null, problem };
     }
-    const deps = { db: app.db, channel, dashboardUrl };
+    const deps = { db: app.db, staleAfterHours, channel, dashboardUrl: dashboard.url };
     return await deliverAlert(deps, alert, context.jobId, context.signal);
   };
 }

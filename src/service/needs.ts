@@ -129,7 +129,7 @@ export function runNeed(
     page:
       kind === 'decision'
         ? { path: `/runs/${runId}/decide`, label: `Decide about run ${runId}` }
-        : { path: `/runs/${runId}`, label: `Open run ${runId}` },
+        : runPage(runId),
   });
 }
 
@@ -172,6 +172,16 @@ function noItemsNeed(seller: string): Need {
   });
 }
 
+export function runPage(runId: bigint): Need['page'] {
+  return { path: `/runs/${runId}`, label: `Open run ${runId}` };
+}
+
+export function auditPage(auditId: bigint): Need['page'] {
+  return { path: `/audits/${auditId}`, label: `Open check ${auditId}` };
+}
+
+export const FEEDS_PAGE: Need['page'] = { path: '/system', label: 'Open feeds' };
+
 export function sellerPage(seller: string): Need['page'] {
   return { path: `/sellers/${encodeURIComponent(seller)}`, label: `Open ${seller}` };
 }
@@ -192,10 +202,10 @@ export function feedNeed(
   return need('feed', null, {
     feed,
     title: `Feed ${feed} does not deliver`,
-    text: `${behind.join(', ') || 'the target'} waits for delivery: ${why}${times}`,
+    text: `${behind.join(', ') || 'the last state'} not delivered: ${why}${times}`,
     remedy: `\`seller-mirror feed check ${feed}\` tests the target, \`seller-mirror feed run ${feed}\` delivers`,
     since,
-    page: { path: '/system', label: 'Open feeds' },
+    page: FEEDS_PAGE,
   });
 }
 
@@ -204,7 +214,7 @@ export function auditNeed(
   audit: Pick<AuditProgress, 'auditId' | 'sellerId' | 'state' | 'source' | 'unproven' | 'problem'>,
 ): Need | null {
   const { auditId, sellerId, state, source, unproven, problem } = audit;
-  const page = { path: `/audits/${auditId}`, label: `Open check ${auditId}` };
+  const page = auditPage(auditId);
   if (state === 'failed') {
     return need('check', sellerId, {
       title: `${sellerId}: check ${auditId} can’t go on`,

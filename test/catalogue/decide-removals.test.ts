@@ -253,7 +253,9 @@ it('a decision clears the problem in the status and drops the alert', async () =
   ]);
   await decide(report.runId, 'rejected');
   expect(await readSellerStatuses(db)).toMatchObject([{ lastProblem: null, held: null }]);
-  expect(await describeAlert(db, { kind: 'run-held', runId }, new Date())).toEqual({
+  expect(
+    await describeAlert({ db, staleAfterHours: 26 }, { kind: 'run-held', runId }, new Date()),
+  ).toEqual({
     dropped: `run ${runId} was rejected`,
   });
 });

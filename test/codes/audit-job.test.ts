@@ -107,7 +107,7 @@ it('alerts why an audit failed, until it is resumed', async () => {
   const alert = { kind: 'audit-finished', auditId: String(auditId) } as const;
   await failAudit(db, auditId, 'the marketplace refused the API key');
   const now = new Date();
-  expect(await describeAlert(db, alert, now)).toMatchObject({
+  expect(await describeAlert({ db, staleAfterHours: 26 }, alert, now)).toMatchObject({
     data: {
       seller: 'main',
       auditId: String(auditId),
@@ -117,7 +117,7 @@ it('alerts why an audit failed, until it is resumed', async () => {
     },
   });
   await resumeAudit(db, auditId);
-  expect(await describeAlert(db, alert, now)).toEqual({
+  expect(await describeAlert({ db, staleAfterHours: 26 }, alert, now)).toEqual({
     dropped: `audit ${auditId} is running again`,
   });
 });

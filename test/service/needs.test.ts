@@ -3,6 +3,8 @@ import { readNeeds } from '../../src/service/needs.js';
 import { ensureSeller, parkSeller, pauseSeller } from '../../src/catalogue/sellers-store.js';
 import { failAudit } from '../../src/codes/audits-store.js';
 import { recordDelivery, requestFeedViews } from '../../src/reporting/feeds-store.js';
+import type { Alert } from '../../src/catalogue/types.js';
+import { describeAlert } from '../../src/service/alerts/alerts.js';
 import { enter } from '../codes/support.js';
 import { printed } from '../cli/support.js';
 import { textOf, useDashboard } from '../dashboard/dashboard.js';
@@ -98,7 +100,7 @@ describe('what needs somebody', () => {
         'feed',
         'bad',
         'Feed bi does not deliver',
-        'items waits for delivery: PostgreSQL at db: connect ECONNREFUSED',
+        'items not delivered: PostgreSQL at db: connect ECONNREFUSED',
         '`seller-mirror feed check bi` tests the target, `seller-mirror feed run bi` delivers',
       ],
       [
@@ -145,6 +147,21 @@ describe('what needs somebody', () => {
       ],
     ]);
     const visitor = await dashboard().login();
+    const at = new Date();
+    const run = (kind: 'run-failed' | 'run-held', id: bigint) => of({ kind, runId: String(id) });
+    const of = (alert: Alert) => describeAlert({ db, staleAfterHours: 26 }, alert, at);
+    const alerts = [
+      await run('run-held', ids.held),
+      await of({ kind: 'seller-parked', seller: 'k', runId: String(ids.refused) }),
+      await run('run-failed', ids.failed),
+      await run('run-failed', ids.interrupted),
+      await of({ kind: 'copy-stale', seller: 'n', since: null }),
+    ];
+    expect(alerts).toMatchObject(
+      needs
+        .filter(({ seller, kind }) => seller !== 'o' && /deci|stop|fail|inter|stale/.test(kind))
+        .map(({ tone, title, text, remedy, page }) => ({ tone, title, text, remedy, page })),
+    );
     const faces = {
       status: await printed(['status'], { DATABASE_URL: mirror().databaseUrl }),
       overview: plain(await visitor.page('/')),

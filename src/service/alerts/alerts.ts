@@ -8,7 +8,18 @@ import { PAUSED, readParking } from '../../catalogue/sellers-store.js';
 import { type SellerStatus, readSellerStatuses } from '../../catalogue/status-store.js';
 import { PROCESS_DIED, type Run, getRun, findLaterGoodRun } from '../../catalogue/runs-store.js';
 import type { AlertChannel, AlertMessage } from './message.js';
-import { auditRemedy, parkedRemedy, runProblem, runRemedy } from '../../catalogue/problem.js';
+import {
+  auditNeed,
+  auditPage,
+  feedNeed,
+  FEEDS_PAGE,
+  type Need,
+  runNeed,
+  runPage,
+  sellerPage,
+  staleNeed,
+  stoppedNeed,
+} from '../needs.js';
 import type { Db } from '../../db/db.js';
 import { getAudit } from '../../codes/audits-store.js';
 import { countNoLongerValid, readBalanceChange } from './news-store.js';
@@ -89,6 +100,12 @@ interface AlertContent extends Pick<AlertMessage, 'at' | 'title' | 'text' | 'rem
   readonly data: AlertMessage['data'];
 }
 
+/** What the text of an alert is written from. */
+interface AlertState {
+  readonly db: Db;
+  readonly staleAfterHours: number;
+}
+
 /** `dropped`: why the alert is no longer worth sending. */
 type ContentOrDropped = AlertContent | { readonly dropped: string };
 
@@ -96,11 +113,16 @@ type ContentOrDropped = AlertContent | { readonly dropped: string };
  * Writes an alert's text from the current state; drops it when the incident is over. The text holds
  * figures, codes and sentences. From the marketplace's data it takes only names of items that are held back.
  */
-export async function describeAlert(db: Db, alert: Alert, now: Date): Promise<ContentOrDropped> {
+export async function describeAlert(
+  state: AlertState,
+  alert: Alert,
+  now: Date,
+): Promise<ContentOrDropped> {
+  const { db } = state;
   switch (alert.kind) {
     case 'run-failed':
     case 'run-held':
-      return runContent(db, alert.kind, BigInt(alert.runId));
+      return runContent(db, BigInt(alert.runId));
     case 'audit-finished':
       return auditContent(db, BigInt(alert.auditId), now);
     case 'codes-no_longer_valid':
@@ -112,18 +134,25 @@ export async function describeAlert(db: Db, alert: Alert, now: Date): Promise<Co
     case 'seller-parked':
       return parkedContent(db, alert.seller);
     case 'copy-stale':
-      return staleCopyContent(db, alert, now);
+      return staleCopyContent(state, alert, now);
     case 'feed-stale':
     case 'feed-recovered':
       return feedContent(db, alert, now);
   }
 }
 
-async function runContent(
-  db: Db,
-  kind: 'run-failed' | 'run-held',
-  runId: bigint,
-): Promise<ContentOrDropped> {
+/** What an alert says about a need. @param code of the problem, as in the payload */
+function needContent(
+  { title, text, remedy, tone, page }: Need,
+  at: Date,
+  code: string,
+  data: AlertContent['data'],
+): AlertContent {
+  const problem = { code, message: text, remedy };
+  return { at, title, text, remedy, tone, page, data: { ...data, problem } };
+}
+
+async function runContent(db: Db, runId: bigint): Promise<ContentOrDropped> {
   const entry = await getRun(db, runId);
   if (entry === null) return { dropped: `run ${runId} is no longer in the store` };
   const { run: found, held } = entry;
@@ -133,34 +162,20 @@ async function runContent(
   const later = await findLaterGoodRun(db, run);
   if (later !== null) return { dropped: `run ${later} has succeeded since` };
   const { sellerId: seller, state, startedAt, finishedAt } = run;
+  const need = runNeed(run, held);
   // The message of an unreadable reply quotes it, and alerts go to third parties.
-  const text =
-    run.problemCode === 'unreadable'
-      ? `the marketplace’s reply can’t be read; see \`seller-mirror runs ${runId}\``
-      : runProblem(run, held);
-  const remedy = runRemedy(run);
-  const isHeld = kind === 'run-held';
-  return {
-    at: finishedAt ?? startedAt,
-    text,
-    remedy,
-    tone: isHeld ? 'warn' : 'bad',
-    title: `${seller}: ${isHeld ? 'a run needs your decision' : 'mirroring failed'}`,
-    page: isHeld
-      ? { path: `/runs/${runId}/decide`, label: `Decide about run ${runId}` }
-      : { path: `/runs/${runId}`, label: `Run ${runId} in the dashboard` },
-    data: {
-      seller,
-      runId: String(runId),
-      kind: run.kind,
-      state,
-      startedAt: startedAt.toISOString(),
-      finishedAt: finishedAt?.toISOString() ?? null,
-      counts: countsOf(run),
-      ...(held === null ? {} : { held: heldFacts(held) }),
-      problem: { code: run.problemCode ?? state, message: text, remedy },
-    },
-  };
+  const text = `the marketplace’s reply can’t be read; see \`seller-mirror runs ${runId}\``;
+  const shown = run.problemCode === 'unreadable' ? { ...need, text } : need;
+  return needContent(shown, finishedAt ?? startedAt, run.problemCode ?? state, {
+    seller,
+    runId: String(runId),
+    kind: run.kind,
+    state,
+    startedAt: startedAt.toISOString(),
+    finishedAt: finishedAt?.toISOString() ?? null,
+    counts: countsOf(run),
+    ...(held === null ? {} : { held: heldFacts(held) }),
+  });
 }
 
 function heldFacts({ items, confirmed, present, examples }: HeldItems): Json {
@@ -187,24 +202,28 @@ async function auditContent(db: Db, auditId: bigint, now: Date): Promise<Content
   const verdicts = [`${valid} valid`, `${invalid} invalid`, `${unproven} unproven`];
   const left = pending === 0 ? [] : [`${pending} not checked`];
   const summary = `${source}: of ${codes} codes, ${[...verdicts, ...left].join(', ')}`;
-  const remedy = problem === null ? null : auditRemedy(auditId);
+  const data = {
+    seller,
+    auditId: String(auditId),
+    source,
+    state,
+    startedAt: createdAt.toISOString(),
+    finishedAt: finishedAt?.toISOString() ?? null,
+    counts: { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls },
+  };
+  const need = problem === null ? null : auditNeed(audit);
+  if (need !== null) {
+    const content = needContent(need, finishedAt ?? now, state, data);
+    return { ...content, text: `${need.text}; ${summary}` };
+  }
   return {
     at: finishedAt ?? now,
-    remedy,
-    tone: problem === null ? 'good' : 'bad',
-    title: `${seller}: check ${auditId} ${problem === null ? 'is finished' : 'can’t go on'}`,
-    text: problem === null ? summary : `${problem}; ${summary}`,
-    page: { path: `/audits/${auditId}`, label: `Check ${auditId} in the dashboard` },
-    data: {
-      seller,
-      auditId: String(auditId),
-      source,
-      state,
-      startedAt: createdAt.toISOString(),
-      finishedAt: finishedAt?.toISOString() ?? null,
-      counts: { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls },
-      problem: problem === null ? null : { code: state, message: problem, remedy },
-    },
+    remedy: null,
+    tone: 'good',
+    title: `${seller}: check ${auditId} is finished`,
+    text: summary,
+    page: auditPage(auditId),
+    data: { ...data, problem: null },
   };
 }
 
@@ -223,7 +242,7 @@ async function noLongerValidContent(db: Db, auditId: bigint, now: Date): Promise
     text: `${source}: ${which} no longer valid: refunded, reversed, or the buyer’s account is closed`,
     remedy: `\`seller-mirror audits show ${auditId}\` lists them`,
     tone: 'warn',
-    page: { path: `/audits/${auditId}`, label: `The list in the dashboard` },
+    page: auditPage(auditId),
     data: { seller, auditId: String(auditId), source, codes },
   };
 }
@@ -246,7 +265,7 @@ async function itemsRemovedContent(db: Db, runId: bigint): Promise<ContentOrDrop
     text: `the marketplace no longer has ${names}${more}`,
     remedy: null,
     tone: 'warn',
-    page: { path: `/runs/${runId}`, label: `Run ${runId} in the dashboard` },
+    page: runPage(runId),
     data: { seller, runId: String(runId), removed, items },
   };
 }
@@ -279,29 +298,19 @@ async function balanceContent(db: Db, seller: string): Promise<ContentOrDropped>
 async function parkedContent(db: Db, seller: string): Promise<ContentOrDropped> {
   const parking = await readParking(db, seller);
   if (parking === null) return { dropped: `seller ${seller} is no longer stopped` };
-  const { since, code, reason, runId } = parking;
+  const { since, code, runId } = parking;
   if (code === PAUSED) return { dropped: `seller ${seller} has been paused since` };
-  const remedy = parkedRemedy(code, seller);
-  return {
-    at: since,
-    text: reason,
-    remedy,
-    tone: 'bad',
-    page: sellerPage(seller),
-    title: `${seller} is stopped: its schedules are off`,
-    data: {
-      seller,
-      runId: runId === null ? null : String(runId),
-      since: since.toISOString(),
-      problem: { code, message: reason, remedy },
-    },
-  };
+  return needContent(stoppedNeed(seller, parking), since, code, {
+    seller,
+    runId: runId === null ? null : String(runId),
+    since: since.toISOString(),
+  });
 }
 
 type StaleAlert = Extract<Alert, { readonly kind: 'copy-stale' }>;
 
 async function staleCopyContent(
-  db: Db,
+  { db, staleAfterHours }: AlertState,
   { seller, since }: StaleAlert,
   now: Date,
 ): Promise<ContentOrDropped> {
@@ -310,24 +319,8 @@ async function staleCopyContent(
   if (status.parked?.code === PAUSED) return { dropped: `seller ${seller} has been paused since` };
   const last = status.itemsMirroredAt?.toISOString() ?? null;
   if (last !== since) return { dropped: `the items of seller ${seller} were mirrored since` };
-  const text =
-    last === null
-      ? `the items of seller "${seller}", known since ${status.knownSince.toISOString()}, were never mirrored`
-      : `the items of seller "${seller}" were last mirrored at ${last}`;
-  const remedy = 'run `seller-mirror status` to see why';
-  return {
-    at: now,
-    text,
-    remedy,
-    tone: 'warn',
-    page: sellerPage(seller),
-    title: `${seller}: the copy is stale`,
-    data: { seller, lastSuccess: last, problem: { code: 'stale', message: text, remedy } },
-  };
-}
-
-function sellerPage(seller: string): AlertContent['page'] {
-  return { path: `/sellers/${encodeURIComponent(seller)}`, label: `${seller} in the dashboard` };
+  const need = staleNeed(seller, status.itemsMirroredAt, staleAfterHours);
+  return needContent(need, now, 'stale', { seller, lastSuccess: last });
 }
 
 type FeedAlert = Extract<Alert, { readonly feed: string }>;
@@ -341,35 +334,23 @@ async function feedContent(
   if (state === undefined) return { dropped: `feed ${feed} is no longer in the store` };
   const { staleSince, deliveredAt } = state;
   const isOver = staleSince?.toISOString() !== since;
-  const page = { path: '/system', label: 'Feeds in the dashboard' };
   if (kind === 'feed-recovered') {
     if (staleSince !== null && isOver) return { dropped: `feed ${feed} is stale again` };
     return {
       at: deliveredAt ?? now,
       remedy: null,
       tone: 'good',
-      page,
+      page: FEEDS_PAGE,
       title: `Feed ${feed} delivers again`,
       text: `the target of feed "${feed}" is up to date again`,
       data: { feed, since, deliveredAt: deliveredAt?.toISOString() ?? null },
     };
   }
-  if (isOver) return { dropped: `feed ${feed} has delivered since` };
-  const views = state.views.flatMap(({ view, waitingSince }) =>
-    waitingSince === null ? [] : [view],
-  );
-  const why = state.problem ?? 'no delivery failed, so check that a worker is running';
-  const text = `feed "${feed}" has not delivered ${views.join(', ')} since ${since}: ${why}`;
-  const remedy = `\`seller-mirror feed check ${feed}\` tests the target, \`seller-mirror feed run ${feed}\` delivers`;
-  return {
-    at: now,
-    title: `Feed ${feed} is stale`,
-    text,
-    remedy,
-    tone: 'bad',
-    page,
-    data: { feed, since, views, problem: { code: 'stale', message: text, remedy } },
-  };
+  const views = state.views.map(({ view }) => view);
+  const need = isOver ? null : feedNeed(state, views, 0, now);
+  if (need === null) return { dropped: `feed ${feed} has delivered since` };
+  const waiting = feedDelay(state.views, views, now).views;
+  return needContent(need, now, 'stale', { feed, since, views: waiting });
 }
 
 /**
@@ -378,8 +359,7 @@ async function feedContent(
  * @param jobId of the job that delivers it; the receiver sees the same message id at each retry
  */
 export async function deliverAlert(
-  deps: {
-    readonly db: Db;
+  deps: AlertState & {
     readonly channel: AlertChannel;
     readonly dashboardUrl: string | null;
   },
@@ -387,7 +367,7 @@ export async function deliverAlert(
   jobId: string,
   signal: AbortSignal,
 ): Promise<JobOutcome> {
-  const content = await describeAlert(deps.db, alert, new Date());
+  const content = await describeAlert(deps, alert, new Date());
   if ('dropped' in content) return { kind: 'done', result: content };
   const message = toMessage(content, typeOf(alert), jobId, deps.dashboardUrl);
   const reply = await deps.channel.send(message, signal);

@@ -35,6 +35,7 @@ async function receiver(script: Script = { status: 204 }) {
   const url = new Secret(server.url.href);
   const deps = {
     db: mirror().db,
+    staleAfterHours: 26,
     channel: createWebhook({ url, format: 'standard', secret: new Secret(SECRET) }, 5_000),
     dashboardUrl: null,
   };
@@ -296,7 +297,7 @@ describe('stale feeds', () => {
     await requestFeedViews(db, 'bi', bi.views);
     await note('PostgreSQL at db: the disk is full');
     expect(await find(hours(5))).toEqual([stale]);
-    const message = await describeAlert(mirror().db, stale, hours(5));
+    const message = await describeAlert({ db: mirror().db, staleAfterHours: 26 }, stale, hours(5));
     expect(message).toMatchObject({ data: { views: bi.views } });
     expect(message).toMatchObject({ text: expect.stringContaining('the disk is full') as string });
     await note(null);
@@ -305,9 +306,13 @@ describe('stale feeds', () => {
     await markFeedStale(db, 'bi', null);
     expect(await find(hours(7))).toEqual([]);
     expect(
-      await describeAlert(mirror().db, { ...stale, kind: 'feed-recovered' }, hours(7)),
+      await describeAlert(
+        { db: mirror().db, staleAfterHours: 26 },
+        { ...stale, kind: 'feed-recovered' },
+        hours(7),
+      ),
     ).toEqual(expect.objectContaining({ tone: 'good', title: 'Feed bi delivers again' }));
-    expect(await describeAlert(mirror().db, stale, hours(7))).toEqual({
+    expect(await describeAlert({ db: mirror().db, staleAfterHours: 26 }, stale, hours(7))).toEqual({
       dropped: 'feed bi has delivered since',
     });
   });
@@ -319,7 +324,9 @@ describe('stale feeds', () => {
     const [stale] = await find(hours(4));
     expect(stale?.kind).toBe('feed-stale');
     if (stale === undefined) return;
-    expect(await describeAlert(mirror().db, stale, hours(4))).toMatchObject({
+    expect(
+      await describeAlert({ db: mirror().db, staleAfterHours: 26 }, stale, hours(4)),
+    ).toMatchObject({
       data: { views: ['items'] },
     });
   });

@@ -9,6 +9,7 @@ import { SETTINGS } from '../src/config/index.js';
 import { silentLog } from '../src/domain/log.js';
 import { parseRedisUrl } from '../src/domain/redis-target.js';
 import { Secret } from '../src/domain/secret.js';
+import { NEED_KINDS } from '../src/service/needs.js';
 import { deliverAlert } from '../src/service/alerts/alerts.js';
 import type { Alert } from '../src/catalogue/types.js';
 import { performMirrorTask } from '../src/catalogue/mirror-task.js';
@@ -294,10 +295,14 @@ describe('health and metrics in README', () => {
     return createMetrics({
       sellers: ['main'],
       counts: () => Promise.resolve({ mirror: none, audits: none, alerts: none, feeds: none }),
-      copies: () => Promise.resolve([]),
+      state: () =>
+        Promise.resolve({
+          sellers: [],
+          feeds: [],
+          needs: NEED_KINDS.map((kind) => ({ kind, seller: 'main', feed: null })),
+        }),
       audits: () => Promise.resolve([]),
       feeds: [{ name: 'bi', views: ['items'] }],
-      feedStates: () => Promise.resolve([]),
     }).text();
   }
 

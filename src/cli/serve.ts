@@ -10,9 +10,8 @@ import { openMirror } from '../db/mirror.js';
 import { createMetrics } from '../service/metrics.js';
 import { startHealthServer } from '../service/health.js';
 import type { Db } from '../db/db.js';
-import { readSellerStatuses } from '../catalogue/status-store.js';
+import { readNeeds } from '../service/needs.js';
 import { listAuditBacklogs } from '../codes/audits-store.js';
-import { listFeedStates } from '../reporting/feeds-store.js';
 import { configFor, openQueuesOf, unlessAborted } from './execute.js';
 
 export interface Serving {
@@ -73,10 +72,12 @@ export async function serve(
     const metrics = createMetrics({
       sellers: sellers.map((seller) => seller.name),
       counts: async () => (queues === null ? null : await queues.counts()),
-      copies: async () => (app === null ? [] : await readSellerStatuses(app.db)),
+      state: async () => {
+        if (app === null) return { sellers: [], feeds: [], needs: [] };
+        return await readNeeds(app, new Date());
+      },
       audits: async () => (app === null ? [] : await listAuditBacklogs(app.db)),
       feeds: config.feeds,
-      feedStates: async () => (app === null ? [] : await listFeedStates(app.db)),
     });
     app = await openApp(config, name, signal, metrics);
     opened.push(app);

@@ -9,6 +9,7 @@ import type { JobEvent } from './queue/worker.js';
 import type { AuditBacklog } from '../codes/types.js';
 import { feedDelay } from '../reporting/feed-state.js';
 import type { FeedState } from '../reporting/feeds-store.js';
+import type { Need } from './needs.js';
 import { PAUSED } from '../catalogue/sellers-store.js';
 import type { SellerStatus } from '../catalogue/status-store.js';
 import { VERSION } from '../version.js';
@@ -22,17 +23,23 @@ export type Copy = Pick<
   'sellerId' | 'knownSince' | 'accountMirroredAt' | 'itemsMirroredAt' | 'parked' | 'items'
 >;
 
+/** The copies, the feeds, and what needs a person. */
+interface StoreState {
+  readonly sellers: readonly Copy[];
+  readonly feeds: readonly FeedState[];
+  readonly needs: readonly Pick<Need, 'kind' | 'seller' | 'feed'>[];
+}
+
 export interface MetricSources {
   /** Names of the configured sellers. Other sellers don't become labels. */
   readonly sellers: readonly string[];
   /** Resolves to null until the queue is open. */
   readonly counts: () => Promise<Readonly<Record<QueueName, QueueCounts>> | null>;
-  readonly copies: () => Promise<readonly Copy[]>;
+  readonly state: () => Promise<StoreState>;
   /** Sellers without a running audit may be missing. */
   readonly audits: () => Promise<readonly AuditBacklog[]>;
   /** Names and views of the configured feeds. Other feeds don't become labels. */
   readonly feeds: readonly { readonly name: string; readonly views: readonly string[] }[];
-  readonly feedStates: () => Promise<readonly FeedState[]>;
 }
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -75,11 +82,8 @@ export function createMetrics(sources: MetricSources) {
         return null;
       });
   };
-  const queryCopies = queryOf('store', sources.copies);
+  const queryState = queryOf('store', sources.state);
   const queryAudits = queryOf('store', sources.audits);
-  const queryFeeds = queryOf('store', () =>
-    sources.feeds.length === 0 ? Promise.resolve([]) : sources.feedStates(),
-  );
   const queryCounts = queryOf('queue', sources.counts);
   return {
     onCall(seller: string, { operation, outcome, durationMs, waitedMs }: CallRecord): void {
@@ -109,17 +113,22 @@ export function createMetrics(sources: MetricSources) {
     },
     /** Returns Prometheus's text format, without the series of sources that don't answer in time. */
     async text(): Promise<string> {
-      const [copies, backlogs, states, queues] = await Promise.all([
-        queryCopies(),
+      const [state, backlogs, queues] = await Promise.all([
+        queryState(),
         queryAudits(),
-        queryFeeds(),
         queryCounts(),
       ]);
       const { queried } = series;
       for (const gauge of Object.values(queried)) gauge.reset();
-      if (copies !== null) setCopies(queried, sellers, copies, startedAt);
+      if (state !== null) {
+        setCopies(queried, sellers, state.sellers, startedAt);
+        setFeeds(queried, sources.feeds, state.feeds);
+        for (const { kind, seller, feed } of state.needs) {
+          if (seller !== null && !sellers.has(seller)) continue;
+          queried.needs.inc({ kind, seller: seller ?? '', feed: feed ?? '' });
+        }
+      }
       if (backlogs !== null) setAudits(queried, sellers, backlogs);
-      if (states !== null) setFeeds(queried, sources.feeds, states);
       if (queues !== null) setQueues(queried, queues);
       return await series.registry.metrics();
     },
@@ -161,10 +170,10 @@ function createSeries() {
       ['seller', 'kind'],
       'Time since the last success, or since the seller was added when there was none.',
     ),
-    parked: gauge(
-      'seller_parked',
-      ['seller'],
-      '1 while schedules skip the seller until a person has fixed a problem.',
+    needs: gauge(
+      'needs',
+      ['kind', 'seller', 'feed'],
+      'What needs a person, as `status` says; absent: nothing.',
     ),
     paused: gauge('seller_paused', ['seller'], '1 while a person has paused the seller.'),
     itemsNow: gauge('items', ['seller', 'state'], 'Items in the copy, by state.'),
@@ -229,7 +238,7 @@ function startAtZero({ runs, items, codes }: Series, seller: string): void {
 type Queried = Series['queried'];
 
 function setCopies(
-  { lastSuccess, age, parked, paused, itemsNow }: Queried,
+  { lastSuccess, age, paused, itemsNow }: Queried,
   sellers: ReadonlySet<string>,
   copies: readonly Copy[],
   startedAt: number,
@@ -244,9 +253,7 @@ function setCopies(
       // Not below 0: the database's clock may be ahead of this one.
       age.set({ seller, kind }, Math.max(0, Date.now() - since) / 1000);
     }
-    const isPaused = copy?.parked?.code === PAUSED;
-    parked.set({ seller }, (copy?.parked ?? null) !== null && !isPaused ? 1 : 0);
-    paused.set({ seller }, isPaused ? 1 : 0);
+    paused.set({ seller }, copy?.parked?.code === PAUSED ? 1 : 0);
     for (const state of ITEM_STATES) itemsNow.set({ seller, state }, copy?.items[state] ?? 0);
   }
 }

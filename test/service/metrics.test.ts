@@ -27,14 +27,22 @@ const COUNTS: Record<QueueName, QueueCounts> = {
   feeds: NO_JOBS,
 };
 
+/** What the store says. */
+const stateOf =
+  (
+    sellers: readonly Copy[],
+    more: Partial<Awaited<ReturnType<MetricSources['state']>>> = {},
+  ): MetricSources['state'] =>
+  () =>
+    Promise.resolve({ sellers, feeds: [], needs: [], ...more });
+
 function metricsOf(sources: Partial<MetricSources> = {}): Metrics {
   return createMetrics({
     sellers: ['main', 'second'],
     counts: () => Promise.resolve(COUNTS),
-    copies: () => Promise.resolve([]),
+    state: stateOf([]),
     audits: () => Promise.resolve([]),
     feeds: [],
-    feedStates: () => Promise.resolve([]),
     ...sources,
   });
 }
@@ -107,7 +115,7 @@ describe('counters', () => {
         expect(of('last_success_timestamp_seconds', { seller, kind })).toBe(0);
       }
       for (const change of CHANGES) expect(of('items_total', { seller, change })).toBe(0);
-      expect(of('seller_parked', { seller })).toBe(0);
+      expect(of('seller_paused', { seller })).toBe(0);
     }
     for (const source of ['store', 'queue']) expect(of('scrape_errors_total', { source })).toBe(0);
     expect(of('budget_wait_seconds_count')).toBe(0);
@@ -185,7 +193,9 @@ describe('counters', () => {
   });
 
   it('have only configured sellers as labels', async () => {
-    const metrics = metricsOf({ copies: () => Promise.resolve([copy('gone')]) });
+    const metrics = metricsOf({
+      state: stateOf([copy('gone')], { needs: [{ kind: 'stopped', seller: 'gone', feed: null }] }),
+    });
     metrics.onRun('stranger', FINISHED);
     metrics.onCall('stranger', CALL);
     const samples = parseExposition(await metrics.text());
@@ -205,7 +215,13 @@ describe('gauges that each scrape queries', () => {
     const parking = { since: new Date(now), code: 'key-refused', reason: '', runId: null };
     const second = copy('second', { knownSince: new Date(now - 30_000), parked: parking });
     const paused = { ...main, parked: { ...parking, code: PAUSED } };
-    const shown = await scrape(metricsOf({ copies: () => Promise.resolve([paused, second]) }));
+    const shown = await scrape(
+      metricsOf({
+        state: stateOf([paused, second], {
+          needs: [{ kind: 'stopped', seller: 'second', feed: null }],
+        }),
+      }),
+    );
     const of = (seller: string, name: string, labels: Record<string, string> = {}) =>
       shown(name, { seller, ...labels });
     const ofItems = { kind: 'items' };
@@ -214,7 +230,8 @@ describe('gauges that each scrape queries', () => {
     expect(of('main', 'last_success_age_seconds', { kind: 'account' })).toBeLessThan(7_200);
     expect(of('main', 'items', { state: 'live' })).toBe(7);
     expect(of('main', 'items', { state: 'missing' })).toBe(2);
-    expect([of('main', 'seller_parked'), of('second', 'seller_parked')]).toEqual([0, 1]);
+    const needs = ['main', 'second'].map((name) => of(name, 'needs', { kind: 'stopped' }));
+    expect(needs).toEqual([undefined, 1]);
     expect([of('main', 'seller_paused'), of('second', 'seller_paused')]).toEqual([1, 0]);
     // Without any success, the age counts from the seller's start.
     expect(of('second', 'last_success_age_seconds', ofItems)).toBeGreaterThanOrEqual(30);
@@ -223,7 +240,7 @@ describe('gauges that each scrape queries', () => {
 
   it('show an age of 0 s if the database’s clock is ahead', async () => {
     const ahead = copy('main', { accountMirroredAt: new Date(Date.now() + 60_000) });
-    const of = await scrape(metricsOf({ copies: () => Promise.resolve([ahead]) }));
+    const of = await scrape(metricsOf({ state: stateOf([ahead]) }));
     expect(of('last_success_age_seconds', { seller: 'main', kind: 'account' })).toBe(0);
   });
 
@@ -255,11 +272,12 @@ describe('gauges that each scrape queries', () => {
         { name: 'bi', views: ['items', 'purchases'] },
         { name: 'new', views: ['items'] },
       ],
-      feedStates: () =>
-        Promise.resolve([
+      state: stateOf([], {
+        feeds: [
           { feed: 'bi', ...state },
           { feed: 'old', ...state },
-        ]),
+        ],
+      }),
     });
     const of = await scrape(metrics);
     expect(of('feed_lag_seconds', { feed: 'bi', view: 'items' })).toBeGreaterThanOrEqual(90);
@@ -274,11 +292,11 @@ describe('gauges that each scrape queries', () => {
 
   it('are left out if their source fails, which is counted and does not fail the scrape', async () => {
     const gone = (): Promise<never> => Promise.reject(new Error('postgresql://u:hunter2@db gone'));
-    const metrics = metricsOf({ counts: gone, copies: gone, audits: gone });
+    const metrics = metricsOf({ counts: gone, state: gone, audits: gone });
     metrics.onRun('main', FINISHED);
     expect(await metrics.text()).not.toContain('hunter2');
     const of = await scrape(metrics);
-    for (const name of ['queue_jobs', 'items', 'seller_parked', 'last_success_age_seconds']) {
+    for (const name of ['queue_jobs', 'items', 'seller_paused', 'last_success_age_seconds']) {
       expect(of(name)).toBeUndefined();
     }
     expect(of('codes_pending')).toBeUndefined();
@@ -291,7 +309,7 @@ describe('gauges that each scrape queries', () => {
     const of = await scrape(metricsOf({ counts: () => new Promise(() => undefined) }));
     expect(of('scrape_errors_total', { source: 'queue' })).toBe(1);
     expect(of('queue_jobs')).toBeUndefined();
-    expect(of('seller_parked')).toBe(0);
+    expect(of('seller_paused')).toBe(0);
   });
 
   it('are left out without an error before the queue is open', async () => {
@@ -329,7 +347,9 @@ describe('on a real store', () => {
   it('shows the events of runs and the state of the database', async () => {
     const catalogue = seededCatalogue({ seed: 7, count: 12 });
     const market = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
-    const metrics = metricsOf({ copies: () => readSellerStatuses(mirror().db) });
+    const metrics = metricsOf({
+      state: async () => stateOf(await readSellerStatuses(mirror().db))(),
+    });
     const deps = mirror().deps(market.url, {
       onRun: (event) => metrics.onRun('main', event),
       client: { onCall: (call) => metrics.onCall('main', call) },

@@ -5,6 +5,8 @@ import { failAudit } from '../../src/codes/audits-store.js';
 import { recordDelivery, requestFeedViews } from '../../src/reporting/feeds-store.js';
 import type { Alert } from '../../src/catalogue/types.js';
 import { describeAlert } from '../../src/service/alerts/alerts.js';
+import { createMetrics } from '../../src/service/metrics.js';
+import { parseExposition } from './exposition.js';
 import { enter } from '../codes/support.js';
 import { printed } from '../cli/support.js';
 import { textOf, useDashboard } from '../dashboard/dashboard.js';
@@ -161,6 +163,18 @@ describe('what needs somebody', () => {
       needs
         .filter(({ seller, kind }) => seller !== 'o' && /deci|stop|fail|inter|stale/.test(kind))
         .map(({ tone, title, text, remedy, page }) => ({ tone, title, text, remedy, page })),
+    );
+    const metrics = createMetrics({
+      sellers: [...new Set(needs.flatMap(({ seller }) => seller ?? []))],
+      counts: () => Promise.resolve(null),
+      state: () => readNeeds({ config, db }, at),
+      audits: () => Promise.resolve([]),
+      feeds: [],
+    });
+    const samples = parseExposition(await metrics.text());
+    const counted = samples.filter(({ name }) => name === 'seller_mirror_needs');
+    expect(new Set(counted.map(({ labels }) => labels['kind']))).toEqual(
+      new Set(needs.map(({ kind }) => kind)),
     );
     const faces = {
       status: await printed(['status'], { DATABASE_URL: mirror().databaseUrl }),

@@ -3,7 +3,7 @@ import type { Account } from '../domain/item.js';
 import type { Sourced } from '../marketplace/types.js';
 import { problemOf, RunProblem } from './problem.js';
 import { noteTolerated, performRun, type RunContext } from './run.js';
-import { bindSeller, saveAccount } from './sellers-store.js';
+import { type Binding, bindSeller, saveAccount } from './sellers-store.js';
 import type { RunDeps, RunReport } from './types.js';
 
 export type AccountDetails = Sourced<Account>;
@@ -22,28 +22,39 @@ export async function verifyAccount(run: RunContext): Promise<AccountDetails> {
   return reply.data;
 }
 
-async function checkBinding(run: RunContext, username: string): Promise<void> {
-  const { deps, binding } = run;
-  const { host } = deps.marketplace;
-  if (binding.username !== null && deps.acceptAccount !== true) {
-    const { sellerId } = deps;
-    if (binding.username.toLowerCase() !== username.toLowerCase()) {
-      const message = `the key of seller "${sellerId}" now opens the account "${username}"; its copy is of the account "${binding.username}"`;
-      throw accountChanged(sellerId, message, 'if the account was only renamed');
-    }
-    if (!sameHost(binding.marketplace, host)) {
-      const message = `the copy of seller "${sellerId}" is of the marketplace ${binding.marketplace}, not of ${host}`;
-      throw accountChanged(sellerId, message, 'if the marketplace has only moved');
-    }
+async function checkBinding({ deps, binding }: RunContext, username: string): Promise<void> {
+  const { sellerId } = deps;
+  const opened = { username, marketplace: deps.marketplace.host };
+  const mismatch = deps.acceptAccount === true ? null : accountMismatch(sellerId, binding, opened);
+  if (mismatch !== null) {
+    throw new RunProblem('account-changed', mismatch.message, mismatch.remedy);
   }
-  const isBound = binding.username === username && binding.marketplace === host;
-  if (!isBound) await bindSeller(deps.db, deps.sellerId, { username, marketplace: host });
+  const isBound = binding.username === username && binding.marketplace === opened.marketplace;
+  if (!isBound) await bindSeller(deps.db, sellerId, opened);
 }
 
-function accountChanged(sellerId: string, message: string, otherwise: string): RunProblem {
+/** Why a key must not be used for a seller: it opens another account than the copy is of. Null: it may. */
+export function accountMismatch(
+  sellerId: string,
+  binding: Binding,
+  { username, marketplace }: Binding & { readonly username: string },
+): { readonly message: string; readonly remedy: string } | null {
+  if (binding.username === null) return null;
+  const isOther = !isSameName(binding.username, username);
+  if (!isOther && sameHost(binding.marketplace, marketplace)) return null;
   const command = `seller-mirror sync account --seller ${sellerId} --accept-account`;
-  const remedy = `give the other one a seller name of its own; ${otherwise}, run \`${command}\` once`;
-  return new RunProblem('account-changed', message, remedy);
+  const otherwise = isOther ? 'the account was only renamed' : 'the marketplace has only moved';
+  return {
+    message: isOther
+      ? `the key of seller "${sellerId}" now opens the account "${username}"; its copy is of the account "${binding.username}"`
+      : `the copy of seller "${sellerId}" is of the marketplace ${binding.marketplace}, not of ${marketplace}`,
+    remedy: `give the other one a seller name of its own; if ${otherwise}, run \`${command}\` once`,
+  };
+}
+
+/** Whether two names are of the same account: marketplaces ignore case. */
+export function isSameName(one: string, other: string): boolean {
+  return one.toLowerCase() === other.toLowerCase();
 }
 
 /** Mirrors the account. Returns its details, so that the run of items that follows need not verify the key again. */

@@ -1,4 +1,5 @@
 import { failed, ok, warning, type Check } from '../service/checks.js';
+import { NO_ITEMS } from '../service/needs.js';
 import type { Config, SellerConfig } from '../config/index.js';
 import { hostName, isLoopback, sameHost } from '../domain/address.js';
 import { prepareItem } from '../catalogue/prepare-item.js';
@@ -13,6 +14,7 @@ import {
   type ItemList,
   type Marketplace,
 } from '../marketplace/types.js';
+import { accountMismatch, isSameName } from '../catalogue/account.js';
 import { type Binding, readBinding } from '../catalogue/sellers-store.js';
 import type { Db } from '../db/db.js';
 import { storedBudget } from '../db/budget.js';
@@ -241,27 +243,11 @@ function accountCheck({
       `give ${seller.name} the key of another account, or remove one of the two sellers`,
     );
   }
-  if (binding !== null && binding.username !== null) {
-    const accept = `\`seller-mirror sync account --seller ${seller.name} --accept-account\``;
-    if (!isSameName(binding.username, username)) {
-      return failed(
-        `key: opens the account of ${username}, but this seller’s copy is of the account of ${binding.username}`,
-        `give ${username} its own seller name; if the account was only renamed: ${accept}`,
-      );
-    }
-    if (!sameHost(binding.marketplace, host)) {
-      return failed(
-        `key: this seller’s copy is of the marketplace ${binding.marketplace}, not of ${host}`,
-        `give ${host} its own seller name; if the marketplace has only moved: ${accept}`,
-      );
-    }
-  }
+  const opened = { username, marketplace: host };
+  const mismatch = binding === null ? null : accountMismatch(seller.name, binding, opened);
+  if (mismatch !== null) return failed(`key: ${mismatch.message}`, mismatch.remedy);
   const money = balance === null ? '' : `, balance ${balance} ${currency ?? ''}`.trimEnd();
   return ok(`key: opens the account of ${username}${money}`);
-}
-
-function isSameName(one: string, other: string): boolean {
-  return one.toLowerCase() === other.toLowerCase();
 }
 
 function listChecks({ examination: { list }, seller }: Findings): Check[] {
@@ -269,10 +255,7 @@ function listChecks({ examination: { list }, seller }: Findings): Check[] {
   if (!('records' in list)) {
     return [
       list.kind === 'denied'
-        ? warning(
-            'list: the marketplace lists no items; it gives the same answer for accounts with one item and with none',
-            'if there is one item, mirror it with `seller-mirror sync item ID`',
-          )
+        ? warning(`list: ${NO_ITEMS.text}`, NO_ITEMS.remedy)
         : failed(`list: ${describeFailure(list)}`, remedyFor(list, seller)),
     ];
   }

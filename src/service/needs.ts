@@ -159,7 +159,7 @@ export function staleNeed(seller: string, at: Date | null, staleAfterHours: numb
 }
 
 /** Servers say "no items" also to an account with exactly one item, so the copy may lack it. */
-const NO_ITEMS = {
+export const NO_ITEMS = {
   text: 'the list names no item, which is also so for an account with exactly one',
   remedy: 'if there is one, run `seller-mirror sync item ID`',
 };

@@ -138,12 +138,12 @@ describe('the checks of a marketplace', () => {
     [
       'a copy of another account',
       copyOf(`bound_username = 'grace'`),
-      /^failed key: opens the account of ada, but this seller’s copy is of the account of grace/,
+      /^failed key: .*now opens the account "ada"; its copy is of the account "grace"/,
     ],
     [
       'a copy of another marketplace',
       copyOf(`marketplace = 'market.example'`),
-      /^failed key: this seller’s copy is of the marketplace market\.example, not/,
+      /^failed key: the copy of seller "main" is of the marketplace market\.example, not/,
     ],
   ])('report %s, and repeat no request', async (_, make, expected) => {
     const sim = await market();
@@ -159,7 +159,9 @@ describe('the checks of a marketplace', () => {
       matching(/^failed host: 127\.0\.0\.1:9 can’t be reached.* → check the address/),
     ]);
     const empty = await market({}, 0);
-    expect(await checks(empty.url)).toContainEqual(matching(/^warning list: .*lists no items/));
+    expect(await checks(empty.url)).toContainEqual(
+      matching(/^warning list: the list names no item/),
+    );
   });
 
   it('explain a wrong path and a wrong scheme', async () => {

@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readNeeds } from '../../src/service/needs.js';
 import { ensureSeller, parkSeller, pauseSeller } from '../../src/catalogue/sellers-store.js';
@@ -8,7 +10,8 @@ import { describeAlert } from '../../src/service/alerts/alerts.js';
 import { createMetrics } from '../../src/service/metrics.js';
 import { parseExposition } from './exposition.js';
 import { enter } from '../codes/support.js';
-import { printed } from '../cli/support.js';
+import { folder, printed, run } from '../cli/support.js';
+import { KEY } from '../support/mirror.js';
 import { textOf, useDashboard } from '../dashboard/dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
@@ -150,13 +153,13 @@ describe('what needs somebody', () => {
     ]);
     const visitor = await dashboard().login();
     const at = new Date();
-    const run = (kind: 'run-failed' | 'run-held', id: bigint) => of({ kind, runId: String(id) });
+    const ofRun = (kind: 'run-failed' | 'run-held', id: bigint) => of({ kind, runId: String(id) });
     const of = (alert: Alert) => describeAlert({ db, staleAfterHours: 26 }, alert, at);
     const alerts = [
-      await run('run-held', ids.held),
+      await ofRun('run-held', ids.held),
       await of({ kind: 'seller-parked', seller: 'k', runId: String(ids.refused) }),
-      await run('run-failed', ids.failed),
-      await run('run-failed', ids.interrupted),
+      await ofRun('run-failed', ids.failed),
+      await ofRun('run-failed', ids.interrupted),
       await of({ kind: 'copy-stale', seller: 'n', since: null }),
     ];
     expect(alerts).toMatchObject(
@@ -176,14 +179,22 @@ describe('what needs somebody', () => {
     expect(new Set(counted.map(({ labels }) => labels['kind']))).toEqual(
       new Set(needs.map(({ kind }) => kind)),
     );
+    const file = join(folder(), 'sellers.json');
+    const url = 'http://127.0.0.1:1';
+    const names = new Set(needs.flatMap((one) => one.seller ?? []));
+    const sellers = [...names].map((name) => ({ name, url, keyEnv: 'KEY' }));
+    writeFileSync(file, JSON.stringify({ sellers }));
+    const env = { DATABASE_URL: mirror().databaseUrl, SELLERS_FILE: file, KEY };
     const faces = {
-      status: await printed(['status'], { DATABASE_URL: mirror().databaseUrl }),
-      overview: plain(await visitor.page('/')),
+      status: await printed(['status'], env),
+      doctor: (await run(['doctor'], env)).stdout,
+      overview: await visitor.page('/'),
     };
     for (const [face, shown] of Object.entries(faces)) {
-      for (const { kind, text, remedy } of needs) {
-        // Neither knows the feed: it is not in their settings.
+      for (const { kind, text, remedy, since } of needs) {
+        // None knows the feed: it is not in their settings. To `doctor`, a new seller is no finding.
         if (kind === 'feed') continue;
+        if (face === 'doctor' && kind === 'stale' && since === null) continue;
         for (const words of [text, remedy]) {
           const pattern = plain(words).replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
           expect(plain(shown), face).toMatch(new RegExp(pattern, 'i'));

@@ -11,8 +11,9 @@ import {
   warning,
   type Check,
 } from '../../service/checks.js';
-import { ConfigError, type Config } from '../../config/index.js';
+import { ConfigError, type Config, type SellerConfig } from '../../config/index.js';
 import { silentLog, type Log } from '../../domain/log.js';
+import { type Need, readNeeds } from '../../service/needs.js';
 import { testAlert } from '../../service/alerts/alerts.js';
 import { MarketplaceOptionsError } from '../../marketplace/types.js';
 import { QueueError } from '../../service/queue/errors.js';
@@ -88,6 +89,7 @@ async function checkAll(
     await report(database.checks);
     await report(await unlessAborted(checkQueue(config), signal));
     await report(await checkHealth(config, db));
+    if (db !== null) await report(await checkNeeds(config, db, sellers));
     if (sendsAlert) await report(await checkAlerts(config, signal));
     const others: OpenedAccount[] = [];
     for (const seller of sellers) {
@@ -198,6 +200,23 @@ async function checkHealth({ health }: Config, db: Db | null): Promise<Check[]> 
       ? [failed(`health: ${error.message}`, error.remedy)]
       : [ok(`health: HEALTH_LISTEN is in use, by process ${own.pid} of this program`)];
   }
+}
+
+/** Warns of what needs a person according to the store. */
+async function checkNeeds(
+  config: Config,
+  db: Db,
+  sellers: readonly SellerConfig[],
+): Promise<Check[]> {
+  const { needs } = await readNeeds({ config, db }, new Date());
+  const names = sellers.map(({ name }) => name);
+  // A new seller is what people run `doctor` for before its first sync.
+  const isNew = ({ kind, since }: Need): boolean => kind === 'stale' && since === null;
+  return needs
+    .filter((need) => !isNew(need) && (need.seller === null || names.includes(need.seller)))
+    .map(({ seller, feed, text, remedy }) => {
+      return { ...warning(`${feed === null ? 'copy' : `feed ${feed}`}: ${text}`, remedy), seller };
+    });
 }
 
 /** Sends a test alert through each configured channel, and reports the answers. */

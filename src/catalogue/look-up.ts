@@ -5,7 +5,7 @@ import { describeFailure, type Failure, type Reply } from '../marketplace/reply.
 import type { BadProof, GoodProof, KeyHolder, Witness } from '../marketplace/prove-key.js';
 import { checksPerWindow, provenWindow, type WindowFault } from '../marketplace/proven-window.js';
 import type { CallOptions, Sourced } from '../marketplace/types.js';
-import { recordLookups, type LookupChoice } from './removals-store.js';
+import { recordLookups, type LookupChoice } from './lookups-store.js';
 import { retryTime } from './problem.js';
 import type { RunContext } from './run.js';
 

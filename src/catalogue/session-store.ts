@@ -5,7 +5,17 @@ import type { ItemState, Json } from '../domain/item.js';
 import type { KnownItems } from './known-items.js';
 import type { PreparedItem } from './prepare-item.js';
 import type { LookupOutcome, RemovalPlan, Removals } from './rules.js';
-import { type Applied, applyStage, loadKnownItems, NOTHING_APPLIED } from './apply-items-store.js';
+import {
+  type Applied,
+  applyStage,
+  CHANGES,
+  loadKnownItems,
+  LOCK_CHANGE_NUMBERS,
+  NEXT_CHANGE_NUMBER,
+  NOTHING_APPLIED,
+  removeItems,
+  STAGE,
+} from './apply-items-store.js';
 import { CopyIn } from '../db/copy.js';
 import {
   type DecisionRecord,
@@ -16,10 +26,9 @@ import {
   recordDecision,
   saveHeldItems,
 } from './decisions-store.js';
-import { CHANGES, LOCK_CHANGE_NUMBERS, NEXT_CHANGE_NUMBER, STAGE } from './history.js';
 import { ITEM_COLUMNS, ItemRows, type RowStamp } from './item-rows.js';
 import { itemsLockSql, type SellerLock } from '../db/locks.js';
-import { recordLookups, removeItems } from './removals-store.js';
+import { recordLookups } from './lookups-store.js';
 import {
   finishRun,
   markWideFields,

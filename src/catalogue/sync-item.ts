@@ -1,5 +1,5 @@
 import type { Json } from '../domain/item.js';
-import { findOtherLiveItems } from './removals-store.js';
+import { findOtherLiveItems } from './lookups-store.js';
 import { verifyAccount } from './account.js';
 import { problemOf, RunProblem } from './problem.js';
 import { inSession, performRun, type RunContext } from './run.js';

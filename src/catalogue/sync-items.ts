@@ -6,7 +6,7 @@ import { isTransient } from '../marketplace/retry.js';
 import { ListBroken, type ItemList } from '../marketplace/types.js';
 import { completeMedia, prepareAnswer, type PreparedItem } from './prepare-item.js';
 import { readDecisions } from './decisions-store.js';
-import { chooseLookups } from './removals-store.js';
+import { chooseLookups } from './lookups-store.js';
 import { ItemSession } from './session-store.js';
 import { syncAccount, verifyAccount, type AccountDetails } from './account.js';
 import { ListWriter } from './list-writer.js';

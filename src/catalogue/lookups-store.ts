@@ -1,6 +1,5 @@
 import type { PoolClient } from 'pg';
-import type { LookupOutcome, Removals } from './rules.js';
-import { CHANGES, saveVersionsSql, NEXT_VALID_FROM } from './history.js';
+import type { LookupOutcome } from './rules.js';
 import type { RowStamp } from './item-rows.js';
 import type { SellerLock } from '../db/locks.js';
 
@@ -63,45 +62,6 @@ export async function recordLookups(
     [stamp.sellerId, stamp.runId, [...lookups.keys()], [...lookups.values()]],
   );
 }
-
-/**
- * Carries out a removal plan: sets states, saves the old ones as versions, and stages the changes. Rows are
- * never deleted, and rows already in the new state are not written.
- * @returns the number of removed items
- */
-export async function removeItems(
-  client: PoolClient,
-  { sellerId, runId, at }: RowStamp,
-  { missing, remove }: Removals,
-): Promise<number> {
-  if (missing.length > 0) await client.query(MISSING, [runId, at, sellerId, missing]);
-  if (remove.length === 0) return 0;
-  return (await client.query(REMOVED, [runId, at, sellerId, remove])).rowCount ?? 0;
-}
-
-/** SQL that sets the state of the items in $4. */
-function stateChange(to: 'missing' | 'removed', from: string, more = ''): string {
-  return `
-    WITH going AS (
-      SELECT ctid AS old_place, item_id, state FROM mirror.items
-       WHERE seller_id = $3 AND item_id = ANY($4::bigint[]) AND ${from}
-    ), kept AS (
-      ${saveVersionsSql('going')}
-    ), changes AS (
-      INSERT INTO ${CHANGES} (item_id, changes)
-      SELECT item_id, ARRAY[jsonb_build_array('state', '${to}', state, '${to}')] FROM going
-    )
-    UPDATE mirror.items i
-       SET state = '${to}', ${more} synced_run_id = $1, valid_from = ${NEXT_VALID_FROM}
-      FROM going d WHERE i.ctid = d.old_place`;
-}
-
-const MISSING = stateChange('missing', "state = 'live'");
-const REMOVED = stateChange(
-  'removed',
-  "state <> 'removed'",
-  'removed_at = $2, changed_at = $2::timestamptz,',
-);
 
 /** A few other live items of the seller. */
 export async function findOtherLiveItems(

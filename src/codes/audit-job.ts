@@ -135,7 +135,7 @@ async function outcomeOf(deps: AuditDeps, job: AuditJob, end: PieceEnd): Promise
       await noteAuditWait(db, auditId, null, null);
       return { kind: 'later', reason: 'next piece', delayMs: 0 };
     case 'wait':
-      await noteAuditWait(db, auditId, null, Date.now() + end.delayMs);
+      await noteAuditWait(db, auditId, whyWaits(end), Date.now() + end.delayMs);
       return { kind: 'later', reason: end.until, delayMs: Math.ceil(end.delayMs) };
     case 'pause': {
       // Audits that paused together go on one after another.
@@ -149,6 +149,13 @@ async function outcomeOf(deps: AuditDeps, job: AuditJob, end: PieceEnd): Promise
       return blocked(deps, job, end.stop, await isUntried(deps, auditId));
     }
   }
+}
+
+/** Without a word, an audit whose answers never count would look stuck. */
+function whyWaits(end: PieceEnd & { readonly kind: 'wait' }): string | null {
+  if (end.until === 'confirm' || end.reason === null) return null;
+  const codes = end.codes === 1 ? '1 code' : `${end.codes} codes`;
+  return `${codes} without an answer that counts: ${whyUnproven(end.reason)}`;
 }
 
 /** Whether no check of the audit has brought a verdict or a denial yet. */

@@ -47,8 +47,16 @@ export type PieceEnd =
   /** Every code has a verdict, or was given up. */
   | { readonly kind: 'done' }
   | { readonly kind: 'more' }
-  /** Nothing is due yet. */
-  | { readonly kind: 'wait'; readonly delayMs: number; readonly until: 'confirm' | 'retry' }
+  /** Nothing is due yet: codes were just denied. */
+  | { readonly kind: 'wait'; readonly delayMs: number; readonly until: 'confirm' }
+  /** Nothing is due yet: so many codes got no answer that counts, the last one for this reason. */
+  | {
+      readonly kind: 'wait';
+      readonly delayMs: number;
+      readonly until: 'retry';
+      readonly codes: number;
+      readonly reason: UnprovenReason | null;
+    }
   /** An outage or a limit: go on later. */
   | { readonly kind: 'pause'; readonly stop: Stop; readonly delayMs: number }
   /** The key was bad twice: a person must act. */
@@ -70,6 +78,8 @@ export class WorkMemory {
   passes = 0;
   /** When codes without an answer are tried again, by `performance.now()`. */
   retryAt = 0;
+  /** Why the last such code has no answer. */
+  unanswered: UnprovenReason | null = null;
   /** Replies of two calls were swapped, so only one call is made at a time. */
   isSerial = false;
   /** Most checks in a window. It shrinks when windows take too long. */

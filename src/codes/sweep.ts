@@ -148,6 +148,7 @@ class Sweeper {
 
   async #takeSilence(result: CodeResult, reply: Reply<unknown>): Promise<void> {
     const isFirst = this.#silent.push(result) === 1;
+    this.#work.memory.unanswered = result.reason ?? null;
     this.#end ??= this.#endBySilence(reply);
     const isOutage = this.#silent.length >= SILENCES_LIKE_OUTAGE;
     const isOdd = isFirst && meaningOf(reply).kind === 'doubt';

@@ -37,5 +37,11 @@ export async function workPiece(work: Work): Promise<PieceEnd> {
   const confirmMs = end?.delayMs ?? Infinity;
   return confirmMs < retryMs
     ? { kind: 'wait', delayMs: confirmMs, until: 'confirm' }
-    : { kind: 'wait', delayMs: retryMs, until: 'retry' };
+    : {
+        kind: 'wait',
+        delayMs: retryMs,
+        until: 'retry',
+        codes: counts.open,
+        reason: memory.unanswered,
+      };
 }

@@ -252,6 +252,27 @@ it('gives up a code with unreadable answers after five tries, and no other', asy
   expect(audit).toMatchObject({ state: 'finished', unproven: 1 });
 });
 
+it('says why it waits when no answer counts, as where a server gives each call the answer to another', async () => {
+  const shop = await openShop();
+  const { marketplace } = intercepted(shop, {
+    validate: () =>
+      Promise.resolve({
+        kind: 'unreadable',
+        httpStatus: 200,
+        detail: 'the answer is about a different purchase code',
+        excerpt: '',
+        isAboutAnother: true,
+      }),
+  });
+  const auditId = await enter(mirror(), marketplace.host, listOf(shop, 20));
+  const problems: (string | null)[] = [];
+  await workThrough(auditDeps(mirror(), marketplace), [auditId], async () => {
+    problems.push((await progress(mirror(), auditId)).problem);
+  });
+  expect(problems[0]).toMatch(/20 codes .* the marketplace answered about another code/);
+  expect(await progress(mirror(), auditId)).toMatchObject({ state: 'finished', unproven: 20 });
+});
+
 it('calls nothing invalid for a user who sells nothing, since the canary is denied too', async () => {
   const shop = await openShop();
   const codes = listOf(shop, 90, 3);

@@ -1,6 +1,7 @@
 import type { Db } from '../db/db.js';
 import { readBatches } from '../db/batches.js';
 import { ITEM_FIELDS, ITEM_STATES, type Item, type ItemState } from '../domain/item.js';
+import { money } from '../domain/units.js';
 import type { FilterValues, Listing, ListingPage, ValueType } from '../listing/listing.js';
 import type { PriceChange } from './items-store.js';
 
@@ -60,15 +61,13 @@ export const ITEMS: Listing<ListedItem, Db> = {
       name: 'price',
       only: 'tables',
       type: 'money',
-      value: ({ priceRegular }) => priceRegular,
-      currency: ({ currency }) => currency,
+      value: (item) => item.priceRegular && money(item.priceRegular, item.currency),
     },
     {
       name: 'extended',
       only: 'tables',
       type: 'money',
-      value: ({ priceExtended }) => priceExtended,
-      currency: ({ currency }) => currency,
+      value: (item) => item.priceExtended && money(item.priceExtended, item.currency),
     },
     { name: 'first_seen_at', only: 'files', type: 'moment', value: (item) => item.firstSeenAt },
     { name: 'changed_at', only: 'files', type: 'moment', value: ({ changedAt }) => changedAt },
@@ -117,14 +116,12 @@ export const PRICES: Pick<Listing<PriceChange, Db>, 'name' | 'none' | 'columns'>
     {
       name: 'regular',
       type: 'money',
-      value: ({ priceRegular }) => priceRegular,
-      currency: ({ currency }) => currency,
+      value: (one) => one.priceRegular && money(one.priceRegular, one.currency),
     },
     {
       name: 'extended',
       type: 'money',
-      value: ({ priceExtended }) => priceExtended,
-      currency: ({ currency }) => currency,
+      value: (one) => one.priceExtended && money(one.priceExtended, one.currency),
     },
   ],
 };

@@ -13,7 +13,7 @@ import {
   type Value,
   type ValueType,
 } from '../listing/listing.js';
-import { money } from '../domain/units.js';
+import { moment } from '../domain/moment.js';
 import { listingChunks } from '../reporting/listing-file.js';
 import { print, printPaged, stdoutLook } from './console.js';
 import {
@@ -27,7 +27,7 @@ import {
 import { csvDialect } from './out-file.js';
 import { json, ndjsonLine, withColumnNames } from './output/formats.js';
 import { table, type TableCell, type TableColumn } from './output/table.js';
-import { duration, type Look, momentCell, safeLines, type Style } from './output/text.js';
+import { age, duration, type Look, momentCell, safeLines, type Style } from './output/text.js';
 import { writeAll } from './output/write.js';
 import { withRunnableCommands } from './own-command.js';
 import { formatOf, formatOption, type FormatOptions } from './rows.js';
@@ -204,24 +204,36 @@ export function styleOf(state: string): Style | null {
 }
 
 function tableColumn(look: Look) {
-  return <Row>({ name, type, value, currency }: ListingColumn<Row>): TableColumn<Row> => ({
+  return <Row>({ name, type, value }: ListingColumn<Row>): TableColumn<Row> => ({
     header: name,
     isNote: type === 'sentence' || type === 'long text',
     ...(type === 'milliseconds' || type === 'money' ? { align: 'right' } : {}),
     ...(type === 'state' ? { style: (row: Row) => styleOf(String(value(row))) } : {}),
-    value: (row) => cellOf(value(row), type, currency?.(row) ?? null, look),
+    value: (row) => cellOf(value(row), type, look),
   });
 }
 
-function cellOf(value: Value, type: ValueType, currency: string | null, look: Look): TableCell {
+/** The values of one row for `pairs`, without those that are unknown. */
+export function fieldsOf<Row>(
+  columns: readonly ListingColumn<Row>[],
+  row: Row,
+  now: Date,
+): (readonly [string, TableCell])[] {
+  return columns.flatMap(({ name, type, value }) => {
+    const shown = value(row);
+    if (shown === null) return [];
+    if (shown instanceof Date) return [[name, `${moment(shown)}, ${age(shown, now)}`] as const];
+    return [[name, cellOf(shown, type, { columns: null })] as const];
+  });
+}
+
+function cellOf(value: Value, type: ValueType, look: Pick<Look, 'columns'>): TableCell {
   if (value === null) return '';
   if (value instanceof Date) return momentCell(value, new Date(), look);
   if (typeof value === 'object') return value.join(', ');
   switch (type) {
     case 'percent':
       return `${value} %`;
-    case 'money':
-      return money(String(value), currency);
     case 'milliseconds':
       return duration(Number(value));
     case 'state':

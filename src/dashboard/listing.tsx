@@ -20,14 +20,15 @@ import {
   Problem,
 } from './context.js';
 import { checkRoom, csvDialectOf, Downloads, formatOf, sendFile } from './downloads.js';
-import { money } from '../domain/units.js';
 import { capital, count, duration, printable } from './format.js';
 import { page } from './layout.js';
 import {
   Ago,
   Choice,
   type Column,
+  type Fact,
   Filter,
+  Moment,
   Pages,
   Percent,
   SellerField,
@@ -232,32 +233,43 @@ const NUMBERS: readonly ValueType[] = ['count', 'milliseconds', 'percent', 'mone
 const MAX_TITLE_CHARS = 240;
 
 function columnOf<Row>(path: string, column: ListingColumn<Row>): Column<Row> {
-  const { name, type, value, currency } = column;
+  const { name, type, value } = column;
   const link = type === 'id' ? (row: Row) => `/${path}/${String(value(row))}` : column.link;
   return {
     name: capital(name),
     isNumber: NUMBERS.includes(type),
-    cell: (row) => {
-      const href = link?.(row) ?? null;
-      const shown = value(row);
-      const cell = <Cell of={shown} type={type} currency={currency?.(row) ?? null} />;
-      if (href === null) return cell;
-      if (type !== 'text') return <a href={href}>{cell}</a>;
-      return (
-        <a class="name" href={href} title={printable(String(shown)).slice(0, MAX_TITLE_CHARS)}>
-          {cell}
-        </a>
-      );
-    },
+    cell: (row) => linked(column, row, link?.(row) ?? null),
   };
 }
 
+/** The classes of links. */
+const CLASSES: { readonly [Type in ValueType]?: string } = { text: 'name', secret: 'code' };
+
+function linked<Row>({ type, value }: ListingColumn<Row>, row: Row, href: string | null): Child {
+  const shown = value(row);
+  const cell = <Cell of={shown} type={type} />;
+  if (href === null) return cell;
+  const title = printable(String(shown)).slice(0, MAX_TITLE_CHARS);
+  return (
+    <a class={CLASSES[type]} href={href} title={type === 'text' ? title : undefined}>
+      {cell}
+    </a>
+  );
+}
+
+/** The values of one row with their names. */
+export function factsOf<Row>(columns: readonly ListingColumn<Row>[], row: Row): Fact[] {
+  return columns.map((column) => {
+    const { name, value, link } = column;
+    const shown = value(row);
+    const fact =
+      shown instanceof Date ? <Moment at={shown} /> : linked(column, row, link?.(row) ?? null);
+    return [capital(name), fact];
+  });
+}
+
 /** A value in the form of its type. */
-const Cell: FC<{ of: Value; type: ValueType; currency: string | null }> = ({
-  of,
-  type,
-  currency,
-}): Child => {
+const Cell: FC<{ of: Value; type: ValueType }> = ({ of, type }): Child => {
   if (of === null) return <span class="muted">–</span>;
   if (of instanceof Date) return <Ago at={of} />;
   if (typeof of === 'object') return <Untrusted text={of.join(', ')} />;
@@ -270,15 +282,21 @@ const Cell: FC<{ of: Value; type: ValueType; currency: string | null }> = ({
       return BigInt(of) === 0n ? <span class="muted">0</span> : count(BigInt(of));
     case 'percent':
       return <Percent of={Number(of)} />;
-    case 'money':
-      return money(String(of), currency);
     case 'milliseconds':
       return Number(of) < 1_000 ? `${of} ms` : duration(Number(of));
     case 'id':
     case 'number':
     case 'word':
     case 'moment':
+    case 'money':
       return String(of);
+    case 'proof':
+      return (
+        <details>
+          <summary>Show proof</summary>
+          <Untrusted text={`${capital(String(of))}.`} isWhole />
+        </details>
+      );
     case 'text':
     case 'texts':
     case 'long text':

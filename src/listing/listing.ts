@@ -10,7 +10,7 @@ export type ValueType =
   | 'percent'
   | 'moment'
   | 'milliseconds'
-  /** A decimal number; see `currency` of the column. */
+  /** In files a decimal number; in tables it has its currency behind it. */
   | 'money'
   /** Text from the marketplace or an upload: may be hostile. */
   | 'text'
@@ -19,6 +19,8 @@ export type ValueType =
   | 'long text'
   /** Text that may contain a purchase code: masked for viewers. */
   | 'secret'
+  /** Explains a verdict: on pages, behind "Show proof". */
+  | 'proof'
   /** Our own sentence, of any length. Commands stand in backticks. */
   | 'sentence';
 
@@ -33,8 +35,6 @@ export interface ListingColumn<Row> {
   readonly link?: (row: Row) => string | null;
   /** Of a text column: true if the text in this row is a number, which follows the notation of a CSV file. */
   readonly isNumber?: (row: Row) => boolean;
-  /** Of money in tables. Files have it as a column of its own. */
-  readonly currency?: (row: Row) => string | null;
   /** Absent: tables (at the terminal and on pages) and files. */
   readonly only?: 'tables' | 'files';
 }

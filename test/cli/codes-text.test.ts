@@ -75,8 +75,9 @@ describe('the answer about a code', () => {
         '  licence     Regular',
         '  item        1042 · Dark Theme',
         '  price       19.00 USD',
-        '  purchased   2024-05-01 10:00:12Z',
-        '  support     active until 2026-12-01 00:00:00Z, in 9 d',
+        '  purchased   2024-05-01 10:00:12Z, 933 d ago',
+        '  support     active',
+        '  until       2026-12-01 00:00:00Z, in 9 d',
         '  downloaded  yes',
         '  proof       the marketplace answered with the purchase at 2026-11-21 09:59:59Z',
         '  checked     2026-11-21 09:59:59Z, just now',
@@ -98,7 +99,7 @@ describe('the answer about a code', () => {
   });
 
   it.each([
-    ['2026-11-20T00:00:00Z', 'expired since 2026-11-20 00:00:00Z, 34 h ago'],
+    ['2026-11-20T00:00:00Z', 'expired\n  until       2026-11-20 00:00:00Z, 34 h ago'],
     [null, 'none'],
   ])('distinguishes expired support from none: %s', (supportedUntil, support) => {
     const lines = answerLines({ ...valid, purchase: { ...purchase, supportedUntil } }, now, look);

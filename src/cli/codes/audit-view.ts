@@ -13,11 +13,13 @@ import {
   safeLine,
   type Style,
 } from '../output/text.js';
+import { fieldsOf } from '../listing.js';
 import { ownCommand } from '../own-command.js';
 import { isForItem, type FailOptions } from './conditions.js';
 import { describeVerdict } from '../../codes/evidence.js';
 import { unprovenRemedy, whyUnproven } from '../../codes/reasons.js';
-import { supportAt, type KnownPurchase } from '../../codes/known-code.js';
+import { PURCHASE_COLUMNS } from '../../codes/codes-listing.js';
+import { supportAt } from '../../codes/known-code.js';
 import { countRepeated } from '../../codes/enter-list.js';
 import type { Db } from '../../db/db.js';
 import { countUnproven, countAccountProven } from '../../codes/results-store.js';
@@ -247,8 +249,13 @@ export function answerJson(answer: Answer, now: Date, item?: string): object {
 
 function detailsOf(answer: Answer, now: Date, item?: string): (readonly [string, TableCell])[] {
   const { verdict, reason, purchase, checkedAt } = answer;
-  const bought = purchase === null ? [] : purchaseDetails(purchase, verdict, now);
-  const wasValid = verdict === 'invalid' && bought.length > 0;
+  const isInvalid = verdict === 'invalid';
+  const support = purchase === null || isInvalid ? null : supportAt(purchase, now.getTime());
+  const bought =
+    purchase === null
+      ? []
+      : fieldsOf(PURCHASE_COLUMNS, { ...purchase, sellerId: '', support }, now);
+  const wasValid = isInvalid && bought.length > 0;
   const found = foundForm(answer);
   const why: (readonly [string, TableCell])[] =
     verdict === 'unproven'
@@ -271,37 +278,6 @@ function detailsOf(answer: Answer, now: Date, item?: string): (readonly [string,
         ];
   const checked = checkedAt === null ? null : `${moment(checkedAt)}, ${age(checkedAt, now)}`;
   return [...why, ['checked', checked] as const].filter(([, value]) => value !== null);
-}
-
-function purchaseDetails(
-  purchase: KnownPurchase,
-  verdict: Answer['verdict'],
-  now: Date,
-): (readonly [string, TableCell])[] {
-  const { licenseType, item, price, currency, purchasedAt, downloaded } = purchase;
-  return [
-    ['licence', licenseType],
-    ['item', item === null ? null : itemText(item)],
-    ['price', price === null ? null : [price, currency].filter((text) => text !== null).join(' ')],
-    ['purchased', purchasedAt === null ? null : moment(new Date(purchasedAt))],
-    ['support', verdict === 'invalid' ? null : supportText(purchase, now)],
-    ['downloaded', downloaded === null ? null : downloaded ? 'yes' : 'no'],
-  ];
-}
-
-/** The item's id and name, or its URL if both are missing. */
-function itemText({ id, name, url }: NonNullable<KnownPurchase['item']>): string | null {
-  const parts = [id, name].filter((part) => part !== null);
-  return parts.length === 0 ? url : parts.join(' · ');
-}
-
-function supportText(purchase: KnownPurchase, now: Date): string {
-  const { supportedUntil } = purchase;
-  const state = supportAt(purchase, now.getTime());
-  if (supportedUntil === null) return state;
-  const until = new Date(supportedUntil);
-  const verb = state === 'active' ? 'until' : 'since';
-  return `${state} ${verb} ${moment(until)}, ${age(until, now)}`;
 }
 
 const WEAK_PROOF = 'a known valid code (--known-valid CODE) would make the proof stronger';

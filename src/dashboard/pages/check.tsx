@@ -1,23 +1,15 @@
 import type { FC } from 'hono/jsx';
 import { unprovenRemedy, whyUnproven } from '../../codes/reasons.js';
-import {
-  auditResultPieces,
-  describeReading,
-  factsOf,
-  isWorkbookList,
-} from '../../codes/audit-result.js';
+import { auditResultPieces, describeReading, isWorkbookList } from '../../codes/audit-result.js';
 import { countRepeated } from '../../codes/enter-list.js';
-import { describeVerdict } from '../../codes/evidence.js';
-import { supportAt } from '../../codes/known-code.js';
 import {
+  CODES,
   countValidBefore,
   OUTCOMES,
-  readOutcomes,
   type Outcome,
   type OutcomeRow,
-} from '../../codes/outcomes-store.js';
+} from '../../codes/codes-listing.js';
 import type { Db } from '../../db/db.js';
-import { maskCode } from '../../domain/secret.js';
 import type { AuditProgress, UnprovenCount } from '../../codes/types.js';
 import {
   type Dashboard,
@@ -29,6 +21,7 @@ import {
   runAction,
 } from '../context.js';
 import { checkRoom, csvDialectOf, Downloads, sendFile } from '../downloads.js';
+import { ListingTable, shownTo } from '../listing.js';
 import { message, page } from '../layout.js';
 import { capital, count, duration } from '../format.js';
 import {
@@ -71,6 +64,7 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
     const show = oneOf(OUTCOMES, c.req.query('show'));
     const after = parseNumber(c.req.query('from'));
     const groups = hasList && !isRunning ? await readGroups(db, audit, show, after) : [];
+    const listing = shownTo(c, CODES);
     const isWorkbook = isWorkbookList(list?.layout ?? null);
     const bar =
       running === null
@@ -150,7 +144,7 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
             {...group}
             path={`/audits/${auditId}`}
             url={show === undefined ? null : c.req.url}
-            shown={(code) => (isOperator(c) ? code : maskCode(code))}
+            listing={listing}
           />
         ))}
         <NoVerdict reasons={reasons} />
@@ -275,7 +269,9 @@ async function readGroups(
   const wanted = OUTCOMES.filter((one) => (show ?? one) === one && totals[one] > 0);
   return Promise.all(
     wanted.map(async (outcome) => {
-      const found = await readOutcomes(db, auditId, outcome, { after, limit: limit + 1 });
+      const filters = { audit: String(auditId), outcome };
+      const page = { from: after, limit: limit + 1, face: 'tables' } as const;
+      const found = await CODES.read(db, filters, page);
       const { shown, last } = splitPage(found, limit);
       return { outcome, total: totals[outcome], rows: shown, next: last?.position ?? null };
     }),
@@ -296,55 +292,13 @@ const OutcomeSection: FC<
     path: string;
     /** Of this page, if it shows one outcome only. */
     url: string | null;
-    /** Masks codes for viewers. */
-    shown: (code: string) => string;
+    listing: typeof CODES;
   }
-> = ({ outcome, total, rows, next, path, url, shown }) => (
+> = ({ outcome, total, rows, next, path, url, listing }) => (
   <>
-    <TableSection
-      title={capital(outcome)}
-      note={`${count(total)} · ${MEANINGS[outcome]}`}
-      flows
-      rows={rows}
-      empty="No more codes."
-      columns={[
-        {
-          name: 'Line',
-          isLabelled: true,
-          cell: ({ line, listed }) => (
-            <>
-              {count(line)}
-              {listed > 1 ? <span class="muted"> and {count(listed - 1)} more</span> : null}
-            </>
-          ),
-        },
-        outcome === 'rejected'
-          ? { name: 'Text', cell: ({ columns }) => <Untrusted text={shown(columns.join(' · '))} /> }
-          : {
-              name: 'Code',
-              cell: ({ codeId, code }) => (
-                <a class="code" href={`/codes/${codeId}`}>
-                  {shown(code ?? '')}
-                </a>
-              ),
-            },
-        { name: 'Why', cell: (row) => <Untrusted text={whyOf(outcome, row)} /> },
-        {
-          name: 'Item',
-          cell: ({ purchase }) => <Untrusted text={purchase?.item?.name ?? null} none="" />,
-        },
-        {
-          name: 'Proof',
-          cell: (row) =>
-            outcome === 'rejected' || outcome === 'waiting' ? null : (
-              <details>
-                <summary>Show proof</summary>
-                <Untrusted text={`${capital(describeVerdict(factsOf(row)))}.`} isWhole />
-              </details>
-            ),
-        },
-      ]}
-    />
+    <Section title={capital(outcome)} note={`${count(total)} · ${MEANINGS[outcome]}`}>
+      <ListingTable listing={{ ...listing, name: outcome }} rows={rows} />
+    </Section>
     {url === null ? (
       next === null ? null : (
         <p>
@@ -358,28 +312,6 @@ const OutcomeSection: FC<
     )}
   </>
 );
-
-/** Why a code has its outcome, in a few words. */
-function whyOf(outcome: Outcome, { reason, rejected, purchase }: OutcomeRow): string {
-  switch (outcome) {
-    case 'no longer valid': {
-      const bought = purchase?.purchasedAt ?? null;
-      return bought === null ? 'was valid before' : `was valid, bought ${bought.slice(0, 10)}`;
-    }
-    case 'invalid':
-      return 'unknown to the marketplace';
-    case 'unproven':
-      return whyUnproven(reason ?? '');
-    case 'rejected':
-      return rejected ?? 'it holds no code';
-    case 'waiting':
-      return reason === null ? 'not checked yet' : whyUnproven(reason);
-    case 'valid': {
-      const support = purchase === null ? 'none' : supportAt(purchase, Date.now());
-      return support === 'none' ? 'valid' : `support ${support}`;
-    }
-  }
-}
 
 /** Where `codes check --out` writes the result. */
 function resultFact({ result }: AuditProgress): Fact | null {

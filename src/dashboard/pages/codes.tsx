@@ -1,9 +1,10 @@
 import type { FC } from 'hono/jsx';
 import { CHECKS } from '../../codes/checks-listing.js';
 import { describeVerdict } from '../../codes/evidence.js';
-import { ListingTable } from '../listing.js';
+import { factsOf, ListingTable } from '../listing.js';
+import { PURCHASE_COLUMNS } from '../../codes/codes-listing.js';
+import { supportAt } from '../../codes/known-code.js';
 import { unprovenRemedy } from '../../codes/reasons.js';
-import { supportAt, type KnownPurchase } from '../../codes/known-code.js';
 import { plainForm } from '../../marketplace/code.js';
 import { maskCode } from '../../domain/secret.js';
 import { answerFromChecks } from '../../codes/audit-result.js';
@@ -21,7 +22,6 @@ import {
 import { page } from '../layout.js';
 import type { LiveBar } from '../live.js';
 import { capital } from '../format.js';
-import { money } from '../../domain/units.js';
 import {
   ActionButton,
   Ago,
@@ -30,7 +30,6 @@ import {
   Empty,
   type Fact,
   Facts,
-  ItemLink,
   Moment,
   Section,
   SellerLink,
@@ -203,7 +202,13 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
           {purchase === null ? (
             <Empty>The marketplace never returned a purchase for this code.</Empty>
           ) : (
-            <Facts of={purchaseFacts(purchase, sellerId, verdict)} />
+            <Facts
+              of={factsOf(PURCHASE_COLUMNS, {
+                ...purchase,
+                sellerId,
+                support: verdict === 'invalid' ? null : supportAt(purchase, Date.now()),
+              })}
+            />
           )}
         </Section>
         <Section
@@ -330,43 +335,3 @@ const LookUp: FC<{ token: string; sellers: readonly string[] }> = ({ token, sell
     <button class="main">Look up</button>
   </form>
 );
-
-function purchaseFacts(
-  purchase: KnownPurchase,
-  sellerId: string,
-  verdict: 'valid' | 'invalid' | 'unproven',
-): (Fact | null)[] {
-  const { licenseType, item, price, currency, purchasedAt, downloaded, supportedUntil } = purchase;
-  const support = supportAt(purchase, Date.now());
-  const name = item?.name ?? item?.url ?? item?.id?.toString() ?? null;
-  return [
-    [
-      'Item',
-      item === null ? (
-        '–'
-      ) : item.id === null ? (
-        <Untrusted text={name} />
-      ) : (
-        <ItemLink seller={sellerId} item={item.id} name={name} />
-      ),
-    ],
-    ['License', <Untrusted text={licenseType} />],
-    ['Price', money(price, currency)],
-    ['Purchased', <Moment at={purchasedAt === null ? null : new Date(purchasedAt)} />],
-    verdict === 'invalid'
-      ? null
-      : [
-          'Support',
-          <>
-            {support}
-            {supportedUntil === null ? null : (
-              <>
-                {support === 'active' ? ' until ' : ' since '}
-                <Moment at={new Date(supportedUntil)} />
-              </>
-            )}
-          </>,
-        ],
-    ['Downloaded', downloaded === null ? '–' : downloaded ? 'yes' : 'no'],
-  ];
-}

@@ -125,7 +125,7 @@ export function addItems(app: Dashboard, parts: DashboardParts): void {
             },
             { name: 'Purchased', cell: ({ purchasedAt }) => <Ago at={purchasedAt} none="–" /> },
             {
-              name: 'License',
+              name: 'Licence',
               isMinor: true,
               cell: ({ licenseType }) => <Untrusted text={licenseType} />,
             },

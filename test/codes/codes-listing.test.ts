@@ -1,10 +1,11 @@
 import { expect, it } from 'vitest';
 import {
+  CODES,
   countValidBefore,
   OUTCOMES,
-  readOutcomes,
   type Outcome,
-} from '../../src/codes/outcomes-store.js';
+  type OutcomeRow,
+} from '../../src/codes/codes-listing.js';
 import { useMirror } from '../support/mirror.js';
 import { enterSeller, load } from './store-support.js';
 
@@ -26,11 +27,20 @@ async function auditWithOutcomes(): Promise<bigint> {
   return auditId;
 }
 
+function readCodes(
+  auditId: bigint,
+  outcome: Outcome,
+  page: { from?: bigint; limit: number },
+): Promise<readonly OutcomeRow[]> {
+  const filters = { audit: String(auditId), outcome };
+  return CODES.read(mirror().db, filters, { from: null, face: 'tables', ...page });
+}
+
 it('every code of a list has one outcome, so that no code is missing from the page of its check', async () => {
   const auditId = await auditWithOutcomes();
   const found: Partial<Record<Outcome, readonly unknown[]>> = {};
   for (const outcome of OUTCOMES) {
-    const rows = await readOutcomes(mirror().db, auditId, outcome, { after: null, limit: 10 });
+    const rows = await readCodes(auditId, outcome, { limit: 10 });
     found[outcome] = rows.map(({ code, line, listed }) => [code, line, listed]);
   }
   expect(found).toEqual({
@@ -49,8 +59,8 @@ it('every code of a list has one outcome, so that no code is missing from the pa
 
 it('codes of an outcome come page by page, so that a long list is never read whole', async () => {
   const auditId = await auditWithOutcomes();
-  const [first] = await readOutcomes(mirror().db, auditId, 'invalid', { after: null, limit: 1 });
-  const after = BigInt(first?.position ?? 0);
-  const rest = await readOutcomes(mirror().db, auditId, 'invalid', { after, limit: 5 });
+  const [first] = await readCodes(auditId, 'invalid', { limit: 1 });
+  const from = BigInt(first?.position ?? 0);
+  const rest = await readCodes(auditId, 'invalid', { from, limit: 5 });
   expect([first?.code, ...rest.map(({ code }) => code)]).toEqual(['c', 'd']);
 });

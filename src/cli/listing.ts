@@ -27,10 +27,10 @@ import {
 import { csvDialect } from './out-file.js';
 import { json, ndjsonLine, withColumnNames } from './output/formats.js';
 import { table, type TableCell, type TableColumn } from './output/table.js';
-import { age, duration, type Look, momentCell, safeLines, type Style } from './output/text.js';
+import { age, duration, type Look, momentCell, type Style } from './output/text.js';
 import { writeAll } from './output/write.js';
 import { withRunnableCommands } from './own-command.js';
-import { formatOf, formatOption, type FormatOptions } from './rows.js';
+import { formatOf, formatOption, forStdout, type FormatOptions } from './rows.js';
 
 /** The options that `describeListing` adds. */
 export type ListingOptions = CommonOptions &
@@ -143,17 +143,11 @@ async function* linesOf<Row>(pages: AsyncIterable<readonly Row[]>): AsyncGenerat
 
 /** Prints rows with the columns of files. */
 export async function printCsv<Row>(
-  listing: Listing<Row, Db>,
+  listing: Pick<Listing<Row, Db>, 'columns'>,
   pages: AsyncIterable<readonly Row[]>,
   dialect: ReturnType<typeof csvDialect>,
 ): Promise<void> {
-  const chunks = listingChunks(listing, pages, 'csv', dialect);
-  await writeAll(process.stdout, stdoutLook().columns === null ? chunks : safely(chunks));
-}
-
-/** On a terminal, the marketplace's text must not act as control characters. */
-async function* safely(chunks: AsyncIterable<string | Uint8Array>): AsyncGenerator<string> {
-  for await (const chunk of chunks) yield safeLines(String(chunk));
+  await writeAll(process.stdout, forStdout(listingChunks(listing, pages, 'csv', dialect)));
 }
 
 async function* tables<Row>(

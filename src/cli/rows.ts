@@ -1,11 +1,12 @@
 import { Option } from 'commander';
 import type { CsvDialect } from '../domain/csv.js';
+import { exportChunks } from '../reporting/export.js';
 import { rowEncoder as encoderOf } from '../reporting/values.js';
 import { textsOf, type QueryResult, type QueryColumn } from '../db/read-only.js';
 import { printPaged, stdoutLook } from './console.js';
 import type { TableOptions } from './options.js';
 import { csvDialect, type CsvOptions } from './out-file.js';
-import { csv, safeJson } from './output/formats.js';
+import { safeJson } from './output/formats.js';
 import {
   fits,
   RECORD_CHARACTERS,
@@ -13,7 +14,7 @@ import {
   type TableCell,
   type TableColumn,
 } from './output/table.js';
-import { type Look, plural } from './output/text.js';
+import { type Look, plural, safeLines } from './output/text.js';
 import { writeAll } from './output/write.js';
 
 const FORMATS = ['table', 'csv', 'json', 'ndjson'] as const;
@@ -45,35 +46,52 @@ export function formatOf({ json, format = 'table' }: FormatOptions): Format {
 }
 
 const LINES = {
-  csv: ({ columns, rows }: QueryResult, dialect: CsvDialect) =>
-    csv(
-      columns.map(({ name }) => name),
-      rows,
-      { numeric: columns.map(isNumeric), terminal: stdoutLook().columns !== null, dialect },
-    ),
+  csv: ({ columns, batches }: QueryResult, dialect: CsvDialect) => {
+    const exported = columns.map(({ name, type }) => ({ name, type: EXPORTED_AS[type] }));
+    return forStdout(exportChunks({ columns: exported, batches }, 'csv', { raw: false, dialect }));
+  },
 
   /** One array, with one row per line. */
-  async *json({ columns, rows }: QueryResult) {
+  async *json({ columns, batches }: QueryResult) {
     const encode = rowEncoder(columns);
     let before = '[\n  ';
-    for await (const row of rows) {
-      yield before + encode(row);
+    for await (const rows of batches) {
+      yield before + rows.map(encode).join(',\n  ');
       before = ',\n  ';
     }
     yield before.startsWith('[') ? '[]\n' : '\n]\n';
   },
 
-  async *ndjson({ columns, rows }: QueryResult) {
+  async *ndjson({ columns, batches }: QueryResult) {
     const encode = rowEncoder(columns);
-    for await (const row of rows) yield `${encode(row)}\n`;
+    for await (const rows of batches) yield rows.map((row) => `${encode(row)}\n`).join('');
   },
 };
+
+/** Types of PostgreSQL that export writes as a query prints its columns. */
+const EXPORTED_AS: Readonly<Record<QueryColumn['type'], string>> = {
+  number: 'double precision',
+  decimal: 'numeric',
+  boolean: 'boolean',
+  json: 'jsonb',
+  texts: 'text[]',
+  moment: 'timestamp with time zone',
+  text: 'text',
+};
+
+/** On a terminal, text of the marketplace in CSV must not act as control characters. */
+export async function* forStdout(
+  chunks: AsyncIterable<string | Uint8Array>,
+): AsyncGenerator<string | Uint8Array> {
+  const isTerminal = stdoutLook().columns !== null;
+  for await (const chunk of chunks) yield isTerminal ? safeLines(String(chunk)) : chunk;
+}
 
 /** A table gets a new header and new column widths after this many rows. */
 const PAGE_ROWS = 500;
 
 async function* tableLines(
-  { columns, rows }: QueryResult,
+  { columns, batches }: QueryResult,
   look: Look,
   { vertical }: RowsOptions,
 ): AsyncGenerator<string> {
@@ -93,12 +111,14 @@ async function* tableLines(
     const first = total - pageRows.length + 1;
     return table(pageRows, shown, look, { vertical: asRecords, isWhole: vertical === true, first });
   };
-  for await (const row of rows) {
-    pageRows.push(row);
-    total++;
-    if (pageRows.length < PAGE_ROWS) continue;
-    yield formatPage();
-    pageRows = [];
+  for await (const rows of batches) {
+    for (const row of rows) {
+      pageRows.push(row);
+      total++;
+      if (pageRows.length < PAGE_ROWS) continue;
+      yield formatPage();
+      pageRows = [];
+    }
   }
   if (pageRows.length > 0 || total === 0) yield formatPage();
   // No summary in pipes and files.

@@ -53,7 +53,7 @@ export interface QueryColumn {
 /** A query's result. Each value is PostgreSQL's text representation or null. */
 export interface QueryResult {
   readonly columns: readonly QueryColumn[];
-  readonly rows: AsyncIterable<TextRow>;
+  readonly batches: AsyncIterable<readonly TextRow[]>;
 }
 
 const TYPES: ReadonlyMap<number, QueryColumn['type']> = new Map([
@@ -93,12 +93,8 @@ export async function queryReadOnly<T>(
     // A transaction that has read something can't be made READ WRITE any more.
     await client.query('BEGIN TRANSACTION READ ONLY; SELECT 1');
     const { fields, batches, close } = await openTextCursor(client, sql);
-    const result = await consume({ columns: queryColumns(fields), rows: eachRow(batches) });
+    const result = await consume({ columns: queryColumns(fields), batches });
     await close();
     return result;
   });
-}
-
-async function* eachRow(batches: AsyncIterable<readonly TextRow[]>): AsyncGenerator<TextRow> {
-  for await (const rows of batches) yield* rows;
 }

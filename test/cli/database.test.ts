@@ -30,8 +30,15 @@ describe('sql', () => {
   it('prints CSV with formulas disarmed, exact numbers and NULL as an empty cell', async () => {
     const { stdout } = await sql('--format', 'csv', `${select}, -5 as minus`);
     expect(stdout).toBe(
-      'id,price,text,nothing,yes,data,minus\r\n1,19.90,\'=1+1,,t,"{""n"": 12345678901234567890}",-5\r\n',
+      'id,price,text,nothing,yes,data,minus\r\n1,19.90,\'=1+1,,true,"{""n"": 12345678901234567890}",-5\r\n',
     );
+  });
+
+  it('prints CSV on a terminal without control characters, and to a file with them', async () => {
+    const args = ['sql', '--format', 'csv', `select E'a\\u001b[31m\\u009bb\\u202e' as name`];
+    const { stdout } = await run(args, env, { terminal: ['stdout'] });
+    expect(stdout).not.toMatch(/(?![\r\n])\p{Cc}|\u202E/u);
+    expect((await run(args, env)).stdout).toBe('name\r\na\u001B[31m\u009Bb\u202E\r\n');
   });
 
   it('prints JSON with typed values', async () => {

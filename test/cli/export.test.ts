@@ -89,7 +89,7 @@ describe('export', () => {
     expect(stdout).toMatch(/;19,90;EUR;/);
     const select = 'select 1.5 as a, 2.5::float8 as b, true as c';
     const asked = await run(['sql', '--format', 'csv', '--decimal-comma', select], env);
-    expect(asked.stdout).toBe('\uFEFFa;b;c\r\n1,5;2,5;t\r\n');
+    expect(asked.stdout).toBe('\uFEFFa;b;c\r\n1,5;2,5;true\r\n');
   });
 
   it('refuses more rows than a sheet has before it writes a file', async () => {

@@ -94,9 +94,9 @@ async function attempt(url: string, sql: string): Promise<readonly unknown[] | n
     return await queryReadOnly(
       url,
       sql,
-      async ({ rows }) => {
+      async ({ batches }) => {
         const all: unknown[] = [];
-        for await (const row of rows) all.push(row);
+        for await (const rows of batches) all.push(...rows);
         return all;
       },
       never,

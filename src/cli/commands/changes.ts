@@ -3,8 +3,11 @@ import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { CHANGE_CLASSES, type ChangeClass } from '../../catalogue/changes.js';
 import type { CsvDialect } from '../../domain/csv.js';
+import type { Db } from '../../db/db.js';
+import type { Listing } from '../../listing/listing.js';
 import { explainDatabaseError } from '../../db/errors.js';
 import {
+  type ChangeCount,
   type ChangeFilter,
   type ItemChange,
   readGreatestChangeNumber,
@@ -21,7 +24,7 @@ import {
   type ShownChange,
 } from '../../catalogue/changes-listing.js';
 import { listingTable, printCsv } from '../listing.js';
-import { printNote, print, printJson, stdoutLook, write } from '../console.js';
+import { printNote, print, printJson, write } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
@@ -34,10 +37,8 @@ import {
   type CommonOptions,
 } from '../options.js';
 import { csvDialect, type CsvOptions } from '../out-file.js';
-import { csv, ndjsonLine, withColumnNames } from '../output/formats.js';
-import { table } from '../output/table.js';
+import { ndjsonLine, withColumnNames } from '../output/formats.js';
 import { plural, safeLine } from '../output/text.js';
-import { writeAll } from '../output/write.js';
 
 const FORMATS = ['table', 'csv', 'json'] as const;
 
@@ -211,32 +212,30 @@ function changeJson(change: ShownChange): object {
   return { ...rest, old_value: old, new_value: now, ...money };
 }
 
-const COUNTED_BY = ['seller_id', 'class', 'field', 'changes', 'items'] as const;
+/** The counts of `--summary`. */
+const COUNTS: Pick<Listing<ChangeCount, Db>, 'columns'> = {
+  columns: [
+    { name: 'seller_id', only: 'files', type: 'word', value: ({ sellerId }) => sellerId },
+    { name: 'seller', only: 'tables', type: 'seller', value: ({ sellerId }) => sellerId },
+    { name: 'class', type: 'word', value: (count) => count.class },
+    { name: 'field', type: 'word', value: ({ field }) => (field === 'state' ? null : field) },
+    { name: 'changes', type: 'count', value: ({ changes }) => changes },
+    { name: 'items', type: 'count', value: ({ items }) => items },
+  ],
+};
 
 async function summarize({ app, options, filter, format, dialect }: View): Promise<void> {
   const after = options.since?.after;
-  const found = await countChanges(app.db, { ...filter, ...withoutUndefined({ after }) });
-  const counts = found.map(({ sellerId, class: kind, field, changes, items }) => {
-    const shown = field === 'state' ? null : field;
-    return { seller_id: sellerId, class: kind, field: shown, changes, items };
-  });
+  const counts = await countChanges(app.db, { ...filter, ...withoutUndefined({ after }) });
   if (format === 'json') {
-    await printJson({ changes: counts.reduce((sum, { changes }) => sum + changes, 0), counts });
-  } else if (format === 'csv') {
-    const terminal = stdoutLook().columns !== null;
-    await writeAll(
-      process.stdout,
-      csv(COUNTED_BY, counts.map(Object.values), { terminal, dialect }),
-    );
-  } else if (counts.length === 0) {
-    await print(noChanges(options));
-  } else {
-    const columns = COUNTED_BY.map((name) => ({
-      header: name === 'seller_id' ? 'seller' : name,
-      value: (row: (typeof counts)[number]) => row[name],
+    const shown = counts.map((one) => ({
+      ...one,
+      field: one.field === 'state' ? null : one.field,
     }));
-    await print(table(counts, columns, stdoutLook()));
-  }
+    await printJson({ changes: counts.reduce((sum, one) => sum + one.changes, 0), counts: shown });
+  } else if (format === 'csv') await printCsv(COUNTS, onePage(counts), dialect);
+  else if (counts.length === 0) await print(noChanges(options));
+  else await write(listingTable(COUNTS, counts));
 }
 
 function noChanges({ since, class: classes, item }: ChangesOptions): string {

@@ -1,73 +1,7 @@
-import { parse as read } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  csv,
-  type CsvCell,
-  type CsvForm,
-  json,
-  ndjsonLine,
-  withColumnNames,
-} from '../../../src/cli/output/formats.js';
+import { json, ndjsonLine, withColumnNames } from '../../../src/cli/output/formats.js';
 import { rowEncoder } from '../../../src/cli/rows.js';
-import { COMMA_CSV, unescapeFormula } from '../../../src/domain/csv.js';
-
-const parse = (text: string): string[][] => read(text, { record_delimiter: '\r\n' });
-
-/** Formats a single row. */
-async function line(cells: readonly CsvCell[], options?: CsvForm): Promise<string> {
-  const lines: string[] = [];
-  for await (const text of csv([], [cells], options)) lines.push(text);
-  return lines[1] ?? '';
-}
-
-describe('CSV', () => {
-  const numeric = [true, true, true, false];
-  it.each<[string, CsvCell[], CsvForm, string]>([
-    [
-      'quotes cells with commas, quotes and line ends',
-      ['a', 'b,c', '"x"', '2\nl', null, true],
-      {},
-      'a,"b,c","""x""","2\nl",,true',
-    ],
-    [
-      'does not escape negative numbers, also as text of PostgreSQL',
-      [-5, 12n, '-5.0', '-5.0'],
-      { numeric },
-      "-5,12,-5.0,'-5.0",
-    ],
-    [
-      'writes decimal commas only in numbers',
-      ['-5.5', 1.5, '-1+cmd()', '1.4'],
-      { numeric, dialect: COMMA_CSV },
-      "-5,5;1,5;'-1+cmd();1.4",
-    ],
-    ['escapes formulas in a numeric column', ['-1+cmd()'], { numeric }, "'-1+cmd()"],
-    ['writes dates in ISO 8601', [new Date(0), new Date(NaN)], {}, '1970-01-01T00:00:00.000Z,'],
-  ])('%s', async (_what, cells, options, expected) => {
-    expect(await line(cells, options)).toBe(`${expected}\r\n`);
-  });
-
-  it('removes control characters on a terminal, but not in a file', async () => {
-    const text = 'a\u001B[31m\u009Bb\u202E';
-    expect(await line([text], { terminal: true })).toBe('a\uFFFD[31m\uFFFDb\r\n');
-    expect(await line([text])).toBe(`${text}\r\n`);
-  });
-
-  it('can be read back for any text, and no cell is a formula', async () => {
-    const rows = fc.array(fc.array(fc.string({ unit: 'binary' }), { minLength: 2, maxLength: 2 }));
-    await fc.assert(
-      fc.asyncProperty(rows, async (given) => {
-        let text = '';
-        for await (const line of csv(['a', 'b'], given)) text += line;
-        const [header, ...cells] = parse(text);
-        expect(header).toEqual(['a', 'b']);
-        expect(cells.map((row) => row.map(unescapeFormula))).toEqual(given);
-        for (const cell of cells.flat()) expect(cell).not.toMatch(/^[=+\-@\t\r\n]/);
-      }),
-    );
-  });
-});
 
 describe('JSON', () => {
   it.each([

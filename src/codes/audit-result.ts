@@ -1,6 +1,6 @@
 import { isSameCode } from '../marketplace/code.js';
 import { PLAIN_CSV, type CsvDialect } from '../domain/csv.js';
-import { describeVerdict, type RecordFacts } from './evidence.js';
+import { describeVerdict, UNKNOWN_ITEM, type RecordFacts } from './evidence.js';
 import { supportAt } from './known-code.js';
 import { whyUnproven } from './reasons.js';
 import type { Json } from '../domain/item.js';
@@ -89,9 +89,9 @@ async function* addedRows(rows: ReturnType<typeof resultRows>) {
 export function factsOf(
   result: Omit<AuditResult, 'line' | 'position' | 'columns' | 'reused'>,
 ): RecordFacts {
-  const { code, rejected, verdict, denials, purchase, checkedAt } = result;
+  const { code, rejected, verdict, denials, purchase, checkedAt, hasUnknownItem } = result;
   const [reason, proof] = [result.reason ?? '', result.proof ?? 'none'];
-  const facts = { reason, proof, denials, purchase, checkedAt };
+  const facts = { reason, proof, denials, purchase, checkedAt, hasUnknownItem };
   if (code === null) {
     return { ...facts, verdict: 'rejected', reason: rejected ?? 'it holds no code' };
   }
@@ -134,7 +134,8 @@ const LONGEST_REASON = 60;
 const TIMES = ['', ' once', ' twice'];
 
 /** Why a record has its verdict, in up to 60 characters. */
-export function shortReason({ verdict, reason, denials }: RecordFacts): string {
+export function shortReason({ verdict, reason, denials, hasUnknownItem }: RecordFacts): string {
+  if (verdict === 'valid' && hasUnknownItem) return `a purchase of ${UNKNOWN_ITEM}`;
   if (verdict === 'valid') return 'the marketplace answered with the purchase';
   if (verdict === 'pending') return 'not checked yet';
   if (verdict === 'invalid') {
@@ -200,7 +201,7 @@ export interface Answer extends RecordFacts {
 
 /** Takes the newest proven verdict or, without one, the reason why the last check proved nothing. */
 export function answerFromChecks(state: CodeState, checks: readonly CodeCheck[]): Answer {
-  const { code, known, proof, denials, lastCheckId } = state;
+  const { code, known, proof, denials, lastCheckId, hasUnknownItem } = state;
   const verdict = known?.verdict ?? 'unproven';
   const check = known === null ? checks[0] : checks.find(({ checkId }) => checkId === lastCheckId);
   // The check was recorded as `unconfirmed`, before the code was called invalid.
@@ -209,6 +210,7 @@ export function answerFromChecks(state: CodeState, checks: readonly CodeCheck[])
     code,
     verdict,
     denials,
+    hasUnknownItem,
     reason: reason ?? 'it was not checked yet',
     proof: proof ?? 'none',
     purchase: known?.purchase ?? null,

@@ -2,8 +2,8 @@ import type { Db } from '../db/db.js';
 import { money } from '../domain/units.js';
 import type { Listing } from '../listing/listing.js';
 import { factsOf } from './audit-result.js';
-import { DENIALS, PURCHASE } from './columns.js';
-import { describeVerdict } from './evidence.js';
+import { DENIALS, HAS_UNKNOWN_ITEM, PURCHASE } from './columns.js';
+import { describeVerdict, UNKNOWN_ITEM } from './evidence.js';
 import { supportAt, type KnownPurchase, type Support } from './known-code.js';
 import { whyUnproven } from './reasons.js';
 import type { AuditResult } from './types.js';
@@ -62,7 +62,8 @@ const codesWith = (condition: string): string => `
          c.verdict, k.checked_at AS "checkedAt",
          CASE WHEN c.verdict = 'invalid' AND k.proof = 'none' THEN p.proof ELSE k.proof END AS proof,
          CASE WHEN c.verdict = 'invalid' THEN 'denied' ELSE k.reason END AS reason,
-         k.http_status AS "httpStatus", k.message, n.denials, ${PURCHASE} AS purchase
+         k.http_status AS "httpStatus", k.message, n.denials, ${PURCHASE} AS purchase,
+         ${HAS_UNKNOWN_ITEM} AS "hasUnknownItem"
     FROM chosen c
     JOIN lines l ON l.position = c.position
     JOIN mirror.purchase_codes p ON p.code_id = c.code_id
@@ -73,7 +74,7 @@ const codesWith = (condition: string): string => `
 const REJECTED = `
   SELECT entry AS position, line, 1 AS listed, NULL::bigint AS "codeId", NULL AS code, rejected, columns,
          NULL AS verdict, NULL AS "checkedAt", NULL AS proof, NULL AS reason, NULL AS "httpStatus",
-         NULL AS message, NULL AS denials, NULL AS purchase
+         NULL AS message, NULL AS denials, NULL AS purchase, false AS "hasUnknownItem"
     FROM mirror.audit_entries
    WHERE audit_id = $1 AND entry > $2 AND position IS NULL ORDER BY entry LIMIT $3`;
 
@@ -119,7 +120,14 @@ export const CODES: Listing<OutcomeRow, Db> = {
 };
 
 /** Why a code has its outcome, in a few words. */
-function whyOf({ code, verdict, reason, rejected, purchase }: OutcomeRow): string {
+function whyOf({
+  code,
+  verdict,
+  reason,
+  rejected,
+  purchase,
+  hasUnknownItem,
+}: OutcomeRow): string {
   if (code === null) return rejected ?? 'it holds no code';
   if (verdict === null) return reason === null ? 'not checked yet' : whyUnproven(reason);
   if (verdict === 'unproven') return whyUnproven(reason ?? '');
@@ -128,6 +136,7 @@ function whyOf({ code, verdict, reason, rejected, purchase }: OutcomeRow): strin
     const bought = purchase.purchasedAt;
     return bought === null ? 'was valid before' : `was valid, bought ${bought.slice(0, 10)}`;
   }
+  if (hasUnknownItem) return UNKNOWN_ITEM;
   const support = purchase === null ? 'none' : supportAt(purchase, Date.now());
   return support === 'none' ? 'valid' : `support ${support}`;
 }

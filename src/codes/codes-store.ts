@@ -1,4 +1,4 @@
-import { DENIALS, KNOWN } from './columns.js';
+import { DENIALS, HAS_UNKNOWN_ITEM, KNOWN } from './columns.js';
 import type { Db } from '../db/db.js';
 import type { CodeCheck, CodeState } from './types.js';
 
@@ -65,7 +65,7 @@ export async function readKnownCodes(
   const { rows } = await pool.query<CodeState>(
     `SELECT p.code_id AS "codeId", p.code, ${KNOWN} AS known, p.proof, p.last_check_id AS "lastCheckId",
             p.verdict_since AS "verdictSince", p.first_checked_at AS "firstCheckedAt",
-            n.denials
+            n.denials, ${HAS_UNKNOWN_ITEM} AS "hasUnknownItem"
        FROM mirror.purchase_codes p
        LEFT JOIN mirror.code_checks k ON k.check_id = p.last_check_id
        LEFT JOIN LATERAL (${DENIALS}) n ON p.verdict = 'invalid'

@@ -12,6 +12,15 @@ export const PURCHASE = `
       'id', p.item_id, 'name', p.item_name, 'url', p.item_url, 'previewImageUrl', p.item_preview_url,
       'full', p.item_full) END) END`;
 
+/**
+ * SQL: whether row `p` is a valid code of an item that the seller's catalogue never had. False while the catalogue is
+ * empty: it was not mirrored yet.
+ */
+export const HAS_UNKNOWN_ITEM = `
+  (p.verdict IS NOT DISTINCT FROM 'valid' AND p.item_id IS NOT NULL
+   AND NOT EXISTS (SELECT FROM mirror.items i WHERE i.seller_id = p.seller_id AND i.item_id = p.item_id)
+   AND EXISTS (SELECT FROM mirror.items i WHERE i.seller_id = p.seller_id))`;
+
 /** SQL of a time as milliseconds since 1970. */
 const ms = (time: string): string => `floor(extract(epoch FROM ${time}) * 1000)::bigint`;
 

@@ -26,17 +26,22 @@ export interface RecordFacts {
   /** The last known purchase. For an invalid code, it dates from when the code was valid. */
   readonly purchase: KnownPurchase | null;
   readonly checkedAt: Date | null;
+  /** True for a purchase of an item that the seller's catalogue never had: somebody else may have sold it. */
+  readonly hasUnknownItem: boolean;
 }
+
+/** Of a valid code that stays valid, but may not be one of the seller's. */
+export const UNKNOWN_ITEM = 'an item that is not in your catalogue';
 
 /** Explains a verdict, or why there is none, in one sentence. Times are in UTC. */
 export function describeVerdict(facts: Omit<RecordFacts, 'purchase'>): string {
-  const { verdict, reason, proof, denials, checkedAt } = facts;
+  const { verdict, reason, proof, denials, checkedAt, hasUnknownItem } = facts;
   if (verdict === 'rejected') return reason;
   if (verdict === 'pending') return 'it was not checked yet';
   if (verdict === 'unproven') return whyUnproven(reason);
   if (proof === 'purchase') {
     const at = checkedAt === null ? '' : ` at ${moment(checkedAt)}`;
-    return `the marketplace answered with the purchase${at}`;
+    return `the marketplace answered with the purchase${hasUnknownItem ? ` of ${UNKNOWN_ITEM}` : ''}${at}`;
   }
   const denied = denials === null ? 'denied' : describeDenials(denials);
   return proof === 'account' ? `${denied}; no valid code was known to try` : denied;
@@ -78,7 +83,14 @@ export function isDenial({ verdict, reason }: Pick<CheckFacts, 'verdict' | 'reas
 export function describeCheck(check: CheckFacts): string {
   const { verdict, reason, proof, checkedAt, provenBefore, provenAfter } = check;
   if (!isDenial(check) && verdict !== 'invalid') {
-    return describeVerdict({ verdict, reason, proof, denials: null, checkedAt: null });
+    return describeVerdict({
+      verdict,
+      reason,
+      proof,
+      denials: null,
+      checkedAt: null,
+      hasUnknownItem: false,
+    });
   }
   if (provenBefore === null || provenAfter === null) return 'denied';
   const at = checkedAt.getTime();

@@ -1,5 +1,5 @@
 import { readBatches } from '../db/batches.js';
-import { DENIALS, PURCHASE } from './columns.js';
+import { DENIALS, HAS_UNKNOWN_ITEM, PURCHASE } from './columns.js';
 import type { Db } from '../db/db.js';
 import type { AuditResult, UnprovenCount } from './types.js';
 
@@ -14,7 +14,8 @@ export const RESULTS = `
          k.checked_at AS "checkedAt",
          CASE WHEN c.verdict = 'invalid' AND k.proof = 'none' THEN p.proof ELSE k.proof END AS proof,
          CASE WHEN c.verdict = 'invalid' THEN 'denied' ELSE k.reason END AS reason,
-         k.http_status AS "httpStatus", k.message, n.denials, ${PURCHASE} AS purchase
+         k.http_status AS "httpStatus", k.message, n.denials, ${PURCHASE} AS purchase,
+         ${HAS_UNKNOWN_ITEM} AS "hasUnknownItem"
     FROM mirror.audit_entries e
     LEFT JOIN LATERAL (
       SELECT * FROM mirror.audit_codes

@@ -85,6 +85,8 @@ export interface AuditResult {
   readonly denials: Denials | null;
   /** The last purchase known today. A code that became invalid keeps it. */
   readonly purchase: KnownPurchase | null;
+  /** True if the code is valid for an item that is not in the seller's catalogue, and never was. */
+  readonly hasUnknownItem: boolean;
 }
 
 /** The work left in a seller's running audits. */
@@ -107,6 +109,8 @@ export interface CodeState extends Pick<
   readonly known: KnownCode | null;
   /** The denials that made an invalid code invalid. */
   readonly denials: Denials | null;
+  /** As in `AuditResult`. */
+  readonly hasUnknownItem: boolean;
 }
 
 /** One check of a code. */

@@ -37,6 +37,7 @@ const valid: Answer = {
   httpStatus: 200,
   message: null,
   denials: null,
+  hasUnknownItem: false,
 };
 const invalid: Answer = {
   ...valid,
@@ -104,6 +105,14 @@ describe('the answer about a code', () => {
   ])('distinguishes expired support from none: %s', (supportedUntil, support) => {
     const lines = answerLines({ ...valid, purchase: { ...purchase, supportedUntil } }, now, look);
     expect(lines).toContain(`  support     ${support}\n`);
+  });
+
+  it('says that an item is not in the catalogue: somebody else may have sold the code', () => {
+    const answer = { ...valid, hasUnknownItem: true };
+    const hint = 'purchase of an item that is not in your catalogue';
+    expect(answerLines(answer, now, look)).toContain(`the marketplace answered with the ${hint}`);
+    const { verdict, reason } = resultOf(answer, now.getTime());
+    expect([verdict, reason]).toEqual(['valid', `a ${hint}`]);
   });
 
   it('says which form is valid, if the code was given with look-alike characters', () => {

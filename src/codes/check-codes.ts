@@ -3,9 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { readCode, type CodeFault } from '../marketplace/code.js';
 import type { Json, Purchase } from '../domain/item.js';
 import type { CodeMarket } from './ask.js';
-import { Deadline } from './deadline.js';
 import { MemoryLedger, type SettledCode } from './memory-ledger.js';
-import { WorkMemory, type PieceEnd, type Stop } from './piece.js';
+import { WorkMemory, type Stop } from './piece.js';
 import type { UnprovenReason } from './reasons.js';
 import { CONFIRM_AFTER_MS, type Proof, type Verdict } from './rules.js';
 import { workPiece } from './work.js';
@@ -24,9 +23,8 @@ export interface CheckCodesOptions {
   /** Calls under way at a time, 1 to 25; default 8. A budget may allow fewer. */
   readonly concurrency?: number;
   /**
-   * Longest time without any answer, milliseconds; default 15 minutes. It includes connection timeouts,
-   * retries and the pauses that the server asks for, but not the wait for the budget. After it, all
-   * remaining codes are yielded as `unproven`.
+   * How long an outage or a limit is waited out, milliseconds; default 15 minutes. A call under way still ends by its
+   * own timeout. Then all remaining codes are yielded as `unproven`.
    */
   readonly patienceMs?: number;
   readonly signal?: AbortSignal;
@@ -53,16 +51,13 @@ export interface CheckedCode {
 const DEFAULT_CONCURRENCY = 8;
 const MOST_CONCURRENCY = 25;
 const DEFAULT_PATIENCE_MS = 15 * 60_000;
-/** The last try begins after this share of the patience that is left. */
-const LAST_TRY_AT = 0.9;
-/** Codes read ahead, and verdicts that wait for the consumer. */
-const BATCH = 100;
-const OUT_OF_PATIENCE: Stop = {
+const NO_ANSWER: Stop = {
   reason: 'unavailable',
   notBefore: null,
   detail: 'the marketplace did not answer within patienceMs',
 };
-
+/** Codes read ahead, and verdicts that wait for the consumer. */
+const BATCH = 100;
 /**
  * Checks purchase codes and yields each once, as soon as its verdict is final, so not quite in order.
  * A code that comes in several notations is checked and yielded once.
@@ -154,20 +149,15 @@ async function check(
 ): Promise<void> {
   const { marketplace, knownValid = [], confirmAfterMs = CONFIRM_AFTER_MS } = options;
   const { patienceMs = DEFAULT_PATIENCE_MS, concurrency = DEFAULT_CONCURRENCY } = options;
-  const patience = new Patience(patienceMs);
-  const market: CodeMarket = {
-    account: (call) => patience.deadline.limit((limited) => marketplace.account(limited), call),
-    validate: (code, call) =>
-      patience.deadline.limit((limited) => marketplace.validate(code, limited), call),
-  };
   const source = distinctCodes(options.codes, signal, outlet);
+  let answeredAt = performance.now();
   const ledger = new MemoryLedger(source, knownValid, async (settled) => {
     await outlet.give(settled.map(checkedCode));
     // The time that the consumer takes does not count.
-    patience.restart();
+    answeredAt = performance.now();
   });
   const work = {
-    market,
+    market: marketplace,
     ledger,
     memory: new WorkMemory(),
     account: options.account ?? null,
@@ -183,13 +173,24 @@ async function check(
     signal.throwIfAborted();
     if (piece.kind === 'done') return;
     if (piece.kind === 'more') continue;
-    end = await patience.afterPiece(piece, signal);
+    if (piece.kind === 'blocked') end = piece.stop;
+    else if (piece.kind === 'wait' && piece.until === 'confirm') {
+      answeredAt += piece.delayMs;
+      await pause(piece.delayMs, signal);
+    } else if (piece.kind === 'wait' || piece.kind === 'pause') {
+      const stop = piece.kind === 'wait' ? NO_ANSWER : piece.stop;
+      const leftMs = answeredAt + patienceMs - performance.now();
+      // One more try when the time is over, unless the server asks for a longer pause.
+      if (leftMs <= 0 || (piece.delayMs > leftMs && stop.notBefore !== null)) end = stop;
+      else await pause(Math.min(piece.delayMs, leftMs), signal);
+    }
+    signal.throwIfAborted();
   }
   const { reason, detail: message } = end;
   await outlet.give(
     ledger.left.map(({ code, last }) =>
-      // An outage of its own says more than that patience is over.
-      end === OUT_OF_PATIENCE && last !== null && last.outcome === 'unanswered'
+      // A code's own answer says more.
+      last?.outcome === 'unanswered'
         ? unproven(code, last.reason, { message: last.message, httpStatus: last.httpStatus })
         : unproven(code, reason, { message }),
     ),
@@ -199,50 +200,9 @@ async function check(
   }
 }
 
-/** Decides how long the check goes on without answers. */
-class Patience {
-  readonly deadline: Deadline;
-  readonly #ms: number;
-  #since = performance.now();
-  /** The last pause was shortened so that one more try fits into the patience. */
-  #isLastTry = false;
-
-  constructor(ms: number) {
-    this.#ms = ms;
-    this.deadline = new Deadline(ms);
-  }
-
-  /** Starts anew, since an answer came. */
-  restart(): void {
-    this.#since = performance.now();
-    this.#isLastTry = false;
-    this.deadline.stop();
-  }
-
-  /** Waits before the next piece. @returns why the check must end; null: it goes on. @throws the signal's reason */
-  async afterPiece(
-    piece: Exclude<PieceEnd, { kind: 'done' | 'more' }>,
-    signal: AbortSignal,
-  ): Promise<Stop | null> {
-    if (piece.kind === 'closed') return OUT_OF_PATIENCE;
-    if (piece.kind === 'blocked') return piece.stop;
-    if (this.deadline.isOver) return piece.kind === 'pause' ? piece.stop : OUT_OF_PATIENCE;
-    let { delayMs } = piece;
-    if (piece.kind === 'wait') {
-      this.deadline.stop();
-      this.#since += delayMs;
-    } else {
-      const left = this.#since + this.#ms - performance.now();
-      if (delayMs >= left) {
-        if (this.#isLastTry || piece.stop.notBefore !== null) return piece.stop;
-        this.#isLastTry = true;
-        delayMs = Math.max(0, left * LAST_TRY_AT);
-      }
-    }
-    if (delayMs > 0) await sleep(delayMs, undefined, { signal }).catch(() => undefined);
-    signal.throwIfAborted();
-    return null;
-  }
+/** Waits, but not beyond an abort. */
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal }).catch(() => undefined);
 }
 
 /** Yields each code once. Texts that are no code go to the outlet at once. */

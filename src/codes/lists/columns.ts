@@ -8,8 +8,6 @@ interface Table {
   /** The cells of the first record if it may be a header. For messages. */
   readonly likelyNames?: readonly string[] | undefined;
   readonly records: readonly (readonly string[])[];
-  /** Indices of columns that can't contain codes. They are used only if requested. */
-  readonly unfit?: ReadonlySet<number>;
 }
 
 interface ColumnChoice {
@@ -23,12 +21,10 @@ interface ColumnChoice {
  */
 export function chooseColumn(table: Table, requested: string | undefined): ColumnChoice {
   if (requested !== undefined) return requestedColumn(table, requested);
-  const { columns, unfit } = table;
+  const { columns } = table;
   if (columns.length === 1) return { index: 0, reason: 'The codes are in the only column.' };
   const codes = columnsLikeCodes(table);
-  const ranks = columns.map((name, index) =>
-    !table.named || unfit?.has(index) === true ? Infinity : (nameRank(name) ?? Infinity),
-  );
+  const ranks = columns.map((name) => (table.named ? (nameRank(name) ?? Infinity) : Infinity));
   const best = ranks.reduce((least, rank) => Math.min(least, rank), Infinity);
   const named = ranks.flatMap((rank, index) => (rank === best && rank < Infinity ? [index] : []));
   const fitting = named.filter((index) => codes.includes(index));

@@ -1,9 +1,6 @@
 import { isAscii, isUtf8 } from 'node:buffer';
 import type { Encoding } from './types.js';
 
-/** Bytes at the beginning that decide between encodings. */
-const HEAD_BYTES = 256 * 1024;
-
 /** The characters 0x80 to 0x9F of Windows-1252. The five unassigned ones stay unchanged. */
 const WINDOWS_1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ';
 
@@ -48,33 +45,12 @@ function findEncoding(bytes: Buffer): EncodingFound {
   if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) return withBom('utf-8', 3);
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return withBom('utf-16le', 2);
   if (bytes[0] === 0xfe && bytes[1] === 0xff) return withBom('utf-16be', 2);
-  const utf16 = findUtf16(bytes.subarray(0, HEAD_BYTES));
-  if (utf16 !== null) {
-    const reason = `The encoding is ${utf16}: there is no byte order mark, but every second byte is zero.`;
-    return { encoding: utf16, bomLength: 0, reason };
-  }
   const reason = 'The encoding is utf-8, since the bytes are valid utf-8.';
   return { encoding: 'utf-8', bomLength: 0, reason };
 }
 
 function withBom(encoding: Encoding, bomLength: number): EncodingFound {
   return { encoding, bomLength, reason: `The encoding is ${encoding}, by its byte order mark.` };
-}
-
-/** Recognizes UTF-16 of mostly Latin text, where every second byte is zero and hardly any other. */
-function findUtf16(bytes: Buffer): 'utf-16le' | 'utf-16be' | null {
-  let even = 0;
-  let odd = 0;
-  for (const [index, byte] of bytes.entries()) {
-    if (byte !== 0) continue;
-    if (index % 2 === 0) even++;
-    else odd++;
-  }
-  const many = bytes.length * 0.3;
-  const few = bytes.length * 0.02;
-  if (odd > many && even <= few) return 'utf-16le';
-  if (even > many && odd <= few) return 'utf-16be';
-  return null;
 }
 
 /** True if at least half of the characters beyond ASCII are bytes that were not valid UTF-8. */

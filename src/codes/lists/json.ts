@@ -120,11 +120,7 @@ function shapeOf(values: Values, column: string | undefined, mask: Mask): Shape 
     field === undefined || field.nested ? '' : field.text;
   const sample = objects.slice(0, 1_000);
   const records = sample.map((fields) => columns.map((name) => flatText(fields.get(name))));
-  const isNested = (name: string, index: number): boolean =>
-    sample.some((fields) => fields.get(name)?.nested === true) &&
-    records.every((cells) => cells[index] === '');
-  const unfit = new Set(columns.flatMap((name, at) => (isNested(name, at) ? [at] : [])));
-  const table = { columns: columns.map(mask), named: true, records, unfit };
+  const table = { columns: columns.map(mask), named: true, records };
   const { index, reason } = chooseColumn(table, column);
   return { columns, codeColumn: index, reason };
 }

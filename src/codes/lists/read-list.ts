@@ -10,7 +10,7 @@ import { hasCells, linesOf, readCsv } from './csv.js';
 import { decode } from './encoding.js';
 import { jsonKind, readJson } from './json.js';
 import { isWorkbook, refuseBinary } from './kinds.js';
-import { isBlank, isEmpty, isRepeatedHeader, planTable } from './table.js';
+import { isBlank, isEmpty, planTable } from './table.js';
 import {
   masked,
   wrongFile,
@@ -78,7 +78,7 @@ function readText(bytes: Buffer, { name, format: requested, column, mask }: Text
     const { rows, reasons: why, ...table } = readJson(text, format === 'ndjson', column, mask);
     return {
       layout: { ...layout, ...table, header: false, reasons: [...reasons, ...why] },
-      plan: { headerCells: null, start: 0 },
+      start: 0,
       rows: masked(rows, mask),
       notes,
     };
@@ -86,7 +86,7 @@ function readText(bytes: Buffer, { name, format: requested, column, mask }: Text
   const isTable = format === 'csv';
   const csv = isTable ? readCsv(text) : { ...readLines(text), delimiter: null, notes: [] };
   const rows = masked(csv.rows, mask);
-  const { headerCells, start, ...table } = planTable(rows, {
+  const { start, ...table } = planTable(rows, {
     column,
     ...(isTable ? {} : { onlyName: 'code' }),
   });
@@ -97,7 +97,7 @@ function readText(bytes: Buffer, { name, format: requested, column, mask }: Text
       delimiter: csv.delimiter,
       reasons: [...reasons, csv.reason, ...table.reasons],
     },
-    plan: { headerCells, start },
+    start,
     rows,
     notes: [...notes, ...csv.notes],
   };
@@ -112,14 +112,13 @@ function readLines(text: string) {
 const TURN_ROWS = 20_000;
 
 async function entriesOf(
-  { layout, plan, rows, notes }: Reading,
+  { layout, start, rows, notes }: Reading,
   mask: Mask,
   signal: AbortSignal | undefined,
 ): Promise<Pick<List, 'entries' | 'rejected' | 'blankLines' | 'notes'>> {
-  const width = layout.columns.length;
   const isJson = layout.format === 'json' || layout.format === 'ndjson';
   const entries: Entry[] = [];
-  let [rejected, blankLines, short, repeated] = [0, 0, 0, 0];
+  let [rejected, blankLines] = [0, 0];
   for (const [index, row] of rows.entries()) {
     if (index % TURN_ROWS === 0) {
       await setImmediate();
@@ -127,29 +126,15 @@ async function entriesOf(
     }
     const isFilled = row.fault !== undefined || (isJson ? row.cells.length > 0 : !isBlank(row));
     if (!isFilled) blankLines++;
-    else if (index < plan.start) continue;
-    else if (plan.headerCells !== null && isRepeatedHeader(row.cells, plan.headerCells)) repeated++;
+    else if (index < start) continue;
     else {
       const entry = entryOf(row, layout, mask);
       if ('rejected' in entry) rejected++;
-      else if (row.cells.length < width) short++;
       entries.push(entry);
     }
   }
   rejected += rejectSeveral(entries);
-  const more = [
-    ...(short > 0 && layout.format === 'csv'
-      ? [`${short} of the records have fewer cells than others: the last cells are empty.`]
-      : []),
-    ...(repeated > 0 ? [repeatedNote(repeated)] : []),
-  ];
-  return { entries, rejected, blankLines, notes: [...notes, ...more] };
-}
-
-function repeatedNote(times: number): string {
-  return times === 1
-    ? 'The header is repeated once: that line is left out.'
-    : `The header is repeated ${times} times: these lines are left out.`;
+  return { entries, rejected, blankLines, notes };
 }
 
 /** Codes at the beginning that show what the codes of a list look like, and how many must look alike. */

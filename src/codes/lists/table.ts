@@ -10,8 +10,6 @@ const SAMPLE_RECORDS = 1000;
 export const MOST_TITLES = 20;
 
 export interface TablePlan extends Pick<Layout, 'header' | 'columns' | 'codeColumn' | 'reasons'> {
-  /** The header's cells; null without a header. */
-  readonly headerCells: Cells | null;
   /** Index of the first row below the header, or 0. */
   readonly start: number;
 }
@@ -61,7 +59,6 @@ export function planTable(
     header: names !== null,
     columns,
     codeColumn: index,
-    headerCells: names,
     start: headerRow === null || headerRow === undefined ? 0 : headerRow.index + 1,
     reasons: [
       header === null || headerRow === null || headerRow === undefined
@@ -166,14 +163,6 @@ function isName(cell: string): boolean {
 function holds(records: readonly Cells[], index: number, kind: 'code' | 'email' | 'link'): boolean {
   const kinds = records.map((cells) => kindOf(cells[index] ?? '')).filter((k) => k !== 'empty');
   return kinds.length > 0 && kinds.filter((one) => one === kind).length * 2 > kinds.length;
-}
-
-/** True for the header, where it is repeated further down, as in joined exports. */
-export function isRepeatedHeader(cells: Cells, header: Cells): boolean {
-  return (
-    cells.length >= header.length &&
-    header.every((name, index) => plainName(name) === plainName(cells[index] ?? ''))
-  );
 }
 
 /** The most frequent number, or the largest of several. */

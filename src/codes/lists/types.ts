@@ -104,12 +104,8 @@ export function masked(rows: readonly Row[], mask: (cell: string) => string): re
 /** A list of known format, before its codes are read. */
 export interface Reading {
   readonly layout: Omit<Layout, 'compressed'>;
-  readonly plan: {
-    /** The header's cells; null without a header. */
-    readonly headerCells: readonly string[] | null;
-    /** Index of the first row below the header. */
-    readonly start: number;
-  };
+  /** Index of the first row below the header, or 0. */
+  readonly start: number;
   readonly rows: readonly Row[];
   readonly notes: readonly string[];
   readonly workbook?: KeptWorkbook | null;

@@ -20,7 +20,7 @@ type XlsxOptions = TableOptions & {
 export async function readXlsx(bytes: Buffer, options: XlsxOptions): Promise<Reading> {
   const sheets = await openWorkbook(bytes);
   const { found, reason } = await chooseSheet(sheets, options);
-  const { headerCells, start, ...table } = found.plan;
+  const { start, ...table } = found.plan;
   const headerRow = start === 0 ? null : (found.rows[start - 1]?.line ?? null);
   const holdsKey = await mentions(bytes, options.keys);
   return {
@@ -32,7 +32,7 @@ export async function readXlsx(bytes: Buffer, options: XlsxOptions): Promise<Rea
       delimiter: null,
       reasons: [reason, ...table.reasons],
     },
-    plan: { headerCells, start },
+    start,
     rows: found.rows,
     notes: holdsKey ? [HOLDS_KEY] : [],
     workbook: holdsKey ? null : { bytes, sheet: found.sheet.path, headerRow },

@@ -35,8 +35,6 @@ describe('a JSON list', () => {
   it.each([
     ['an object', (n: number) => ({ ref: `v${code(n).slice(1)}`, meta: { a: 'b0' } }), 'ref'],
     ['an object with a list', (n: number) => ({ code: `short-${n}`, deep: { a: [n] } }), 'code'],
-    ['an object named like codes', (n: number) => ({ license: { id: n }, ref: code(n) }), 'ref'],
-    ['a list of codes', (n: number) => ({ purchase_code: [code(n)], ref: code(n) }), 'ref'],
   ])('has its codes in a field of strings, not in %s', async (_what, of, name) => {
     const { layout } = await readAll(JSON.stringify([of(1), of(2)]));
     expect(layout.columns[layout.codeColumn]).toBe(name);

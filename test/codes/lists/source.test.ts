@@ -67,14 +67,14 @@ describe('a file that is no list', () => {
     ['\n \n', 'the list is empty'],
     ['PK\x03\x04\x14\0\x06\0\x08\0\0\0!\0codes.txt', 'a ZIP archive'],
     ['%PDF-1.7\n%rest', 'a PDF document'],
-    ['SQLite format 3\0\x10\0\x01\x01\0', 'an SQLite database'],
     ['\x01\x02\x03\x04binary\0\0', 'binary data'],
+    [Buffer.from('code-1\ncode-2\n', 'utf16le'), 'binary data'],
   ])('is refused with its kind: %j', async (bytes, problem) => {
     expect(await refusal(bytes)).toContain(problem);
   });
 
   it('is not a list of codes that begin like an archive', async () => {
-    expect(await codesOf('Rar!-1234\nBZh91AY\n')).toEqual(['Rar!-1234', 'BZh91AY']);
+    expect(await codesOf('Rar!-1234\n%PDF-5678\n')).toEqual(['Rar!-1234', '%PDF-5678']);
   });
 });
 
@@ -88,8 +88,6 @@ describe('the encoding', () => {
     ['utf-8', Buffer.from(`\uFEFF${TEXT}`)],
     ['utf-16le', Buffer.from(`\uFEFF${TEXT}`, 'utf16le')],
     ['utf-16be', utf16be(`\uFEFF${TEXT}`)],
-    ['utf-16le', Buffer.from(`${TEXT}and-more-ascii\n`.repeat(3), 'utf16le')],
-    ['utf-16be', utf16be(`${TEXT}and-more-ascii\n`.repeat(3))],
   ] as const)('is recognized as %s', async (encoding, bytes) => {
     const { layout, rows } = await readAll(bytes);
     expect(layout.encoding).toBe(encoding);

@@ -120,14 +120,7 @@ export const CODES: Listing<OutcomeRow, Db> = {
 };
 
 /** Why a code has its outcome, in a few words. */
-function whyOf({
-  code,
-  verdict,
-  reason,
-  rejected,
-  purchase,
-  hasUnknownItem,
-}: OutcomeRow): string {
+function whyOf({ code, verdict, reason, rejected, purchase, hasUnknownItem }: OutcomeRow): string {
   if (code === null) return rejected ?? 'it holds no code';
   if (verdict === null) return reason === null ? 'not checked yet' : whyUnproven(reason);
   if (verdict === 'unproven') return whyUnproven(reason ?? '');

@@ -7,7 +7,7 @@ const EACH_END = 500;
 
 /**
  * Valid codes of a seller to use as canaries, those most likely still valid first. Considers the most and the least
- * recently checked valid codes, since codes of one list may be refunded together, and a code of each live item. Order:
+ * recently checked valid codes, since codes of one list may end together, and a code of each live item. Order:
  * codes of live items, since marketplaces deny codes of withdrawn items; one code of each
  * item before a second one; the latest check.
  */

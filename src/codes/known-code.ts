@@ -69,7 +69,7 @@ export function supportAt(
 }
 
 type TransitionKind =
-  /** Probably refunded or cancelled (servers: errors). */
+  /** Refunded, reversed, or the buyer’s account is closed: servers answer the same (servers: errors). */
   | 'became-invalid'
   | 'became-valid'
   | 'license-changed'

@@ -47,7 +47,7 @@ export async function verifyKnownValid(
   if ((await marketplace.account(call)).kind !== 'answered') return null;
   return {
     message: `the marketplace denies ${maskCode(canary)}, the code that you know is valid: no code was checked`,
-    remedy: 'is it mistyped, or was it refunded? leave it out, or give another code',
+    remedy: 'is it mistyped, or no longer valid? leave it out, or give another code',
     isOutage: false,
   };
 }

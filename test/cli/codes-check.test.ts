@@ -197,7 +197,7 @@ describe('codes check of a list', () => {
       const { code, stdout, stderr } = await run(args, env);
       const masked = `${refunded.slice(0, 4)}…`;
       expect(stderr).toContain(
-        `error: the marketplace denies ${masked}, the code that you know is valid: no code was checked\n  → is it mistyped, or was it refunded?`,
+        `error: the marketplace denies ${masked}, the code that you know is valid: no code was checked\n  → is it mistyped, or no longer valid?`,
       );
       expect(stdout + stderr).not.toContain(refunded);
       expect(stdout).toBe('');

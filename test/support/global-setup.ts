@@ -153,7 +153,7 @@ async function isBuilt(): Promise<boolean> {
   const entries = await readdir(join(ROOT, 'src'), { recursive: true });
   // Declarations are not compiled. Each `prisma generate` writes the generated client again, changed or not.
   const ours = entries.filter(
-    (name) => !name.startsWith(join('store', 'generated')) && !name.endsWith('.d.ts'),
+    (name) => !name.startsWith(join('db', 'generated')) && !name.endsWith('.d.ts'),
   );
   for (const name of ours.filter((entry) => /\.(?:tsx?|css)$/.test(entry))) {
     if (!(await isNewer(join('dist', name.replace(/tsx?$/, 'js')), join('src', name))))

@@ -1,6 +1,7 @@
 /** Measures the product, compared with simple ways of doing the same. */
 import { cpus, loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
+import { apiLines } from './api.js';
 import { auditLines } from './audits.js';
 import { interruption } from './children.js';
 import { dashboardLines } from './dashboard.js';
@@ -15,10 +16,10 @@ const USAGE = `npm run bench -- [options]
   --items N    items in the catalogue, about 1 KB of JSON each (default 100000)
   --quick      20000 items, lists of 100000 rows, fewer repetitions, and no verdicts
   --million    with codes: also enqueue a million of them
-  --only PART  start, mirror, codes, reporting, dashboard, feeds or workbook (default: all)
+  --only PART  start, mirror, codes, api, reporting, dashboard, feeds or workbook (default: all)
   --markdown   print the table as Markdown`;
 
-const PARTS = ['start', 'mirror', 'codes', 'reporting', 'dashboard', 'feeds', 'workbook'];
+const PARTS = ['start', 'mirror', 'codes', 'api', 'reporting', 'dashboard', 'feeds', 'workbook'];
 /** Rows of the lists that are written and read. */
 const LIST_ROWS = 1_000_000;
 /** Targets apply from this size: in smaller catalogues the fixed costs of a run dominate. */
@@ -54,6 +55,7 @@ async function main(): Promise<void> {
     ...(wanted('start') ? await startLines() : []),
     ...(wanted('mirror') ? await mirrorLines(items, loads, nights) : []),
     ...(wanted('codes') ? await auditLines(million) : []),
+    ...(wanted('api') ? await apiLines() : []),
     ...(wanted('reporting') ? await reportingLines(items, nights) : []),
     ...(wanted('feeds') ? await feedLines(items, loads, nights) : []),
     ...(wanted('workbook') ? await workbookLines(quick ? LIST_ROWS / 10 : LIST_ROWS) : []),

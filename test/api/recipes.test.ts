@@ -1,0 +1,161 @@
+import { execFile, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { apiApp } from '../../src/api/app.js';
+import { createToken } from '../../src/api/tokens-store.js';
+import { silentLog } from '../../src/domain/log.js';
+import { LIMITS, serve } from '../../src/service/listen.js';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
+import { invalidCodes, openShop } from '../codes/support.js';
+import { never, useMirror } from '../support/mirror.js';
+
+const mirror = useMirror();
+const run = promisify(execFile);
+const page = readFileSync(new URL('../../docs/lookup.md', import.meta.url), 'utf8');
+const ADDRESS = 'http://127.0.0.1:8792';
+
+/** The first block of code in this language that sends a request. */
+function recipe(language: string): string {
+  const blocks = page.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'));
+  const found = [...blocks].find(([, text]) => text?.includes(`${ADDRESS}/v1/codes/check`));
+  return found?.[1] ?? '';
+}
+
+interface Desk {
+  readonly valid: string;
+  readonly item: number;
+  readonly denied: string;
+  /** A recipe for this listener, or for a port where nobody listens. */
+  readonly at: (text: string, place?: 'here' | 'nowhere') => string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** The look-up API on a real listener. */
+async function openDesk(): Promise<Desk> {
+  const { db } = mirror();
+  const shop = await openShop();
+  await ensureSeller(db, 'main', shop.marketplace.host);
+  const seller = {
+    db,
+    sellerId: 'main',
+    marketplace: shop.marketplace,
+    host: shop.marketplace.host,
+    callsPerMinute: Infinity,
+    confirm: () => Promise.resolve(),
+  };
+  const parts = { db, sellers: new Map([['main', seller]]), log: silentLog, signal: never };
+  const listen = { host: '127.0.0.1', port: 0, chosen: true };
+  const name = { name: 'the look-up API', setting: 'API_LISTEN' };
+  const server = await serve(() => apiApp(parts), listen, name, LIMITS, silentLog);
+  onTestFinished(() => server.close());
+  const valid = shop.purchases.codeAt(0);
+  const reply = await shop.marketplace.validate(valid);
+  const item = reply.kind === 'answered' ? (reply.data.value.item?.id ?? 0) : 0;
+  return {
+    valid,
+    item,
+    denied: invalidCodes(1)[0] ?? '',
+    at: (text, place = 'here') =>
+      text.replaceAll(ADDRESS, place === 'here' ? server.url : 'http://127.0.0.1:9'),
+    env: { PATH: process.env['PATH'] ?? '', TOKEN: (await createToken(db, 'desk', null)) ?? '' },
+  };
+}
+
+const hasCurl = spawnSync('curl', ['--version']).status === 0;
+
+describe.skipIf(!hasCurl)('the recipe for curl (needs curl)', () => {
+  it('prints the verdict', async () => {
+    const { at, env, valid, item } = await openDesk();
+    const script = at(recipe('sh')).replace('"CODE"', `"${valid}"`).replace('4701', String(item));
+    const { stdout } = await run('sh', ['-euc', script], { env });
+    expect(JSON.parse(stdout)).toMatchObject({ verdict: 'valid', item_matches: true });
+  });
+});
+
+describe('the recipe for JavaScript', () => {
+  const ask = async ({ env, item }: Desk, text: string, code: string): Promise<object> => {
+    const script = `const code = process.env.CODE;
+      ${text.replace('4701', String(item))}
+      console.log(JSON.stringify({ verdict: answer.verdict, isFine, isUndecided }));`;
+    const args = ['--input-type=module', '--eval', script];
+    const { stdout } = await run(process.execPath, args, { env: { ...env, CODE: code } });
+    return JSON.parse(stdout) as object;
+  };
+
+  it('tells fine codes from undecided ones', async () => {
+    const desk = await openDesk();
+    const text = desk.at(recipe('js'));
+    expect(await ask(desk, text, desk.valid)).toEqual({
+      verdict: 'valid',
+      isFine: true,
+      isUndecided: false,
+    });
+    expect(await ask({ ...desk, item: desk.item + 1 }, text, desk.valid)).toMatchObject({
+      verdict: 'valid',
+      isFine: false,
+    });
+    expect(await ask(desk, text, desk.denied)).toEqual({
+      verdict: 'pending',
+      isFine: false,
+      isUndecided: true,
+    });
+  });
+
+  it('is undecided with a wrong token, and while nobody listens: the customer is not turned away', async () => {
+    const desk = await openDesk();
+    const undecided = { verdict: 'unproven', isFine: false, isUndecided: true };
+    const wrong = { ...desk, env: { ...desk.env, TOKEN: 'smt_wrong' } };
+    expect(await ask(wrong, desk.at(recipe('js')), desk.valid)).toEqual(undecided);
+    expect(await ask(desk, desk.at(recipe('js'), 'nowhere'), desk.valid)).toEqual(undecided);
+  });
+});
+
+const hasPhp = spawnSync('php', ['--version']).status === 0;
+
+/** WordPress's functions that the recipe calls. */
+const WORDPRESS = `<?php
+define('SELLER_MIRROR_TOKEN', getenv('TOKEN'));
+$code = getenv('CODE');
+function wp_json_encode($value) { return json_encode($value); }
+function esc_html($text) { return htmlspecialchars($text, ENT_QUOTES); }
+function is_wp_error($value) { return $value === null; }
+function wp_remote_retrieve_response_code($response) { return $response['status']; }
+function wp_remote_retrieve_body($response) { return $response['body']; }
+function wp_remote_post($url, $args) {
+  $headers = '';
+  foreach ($args['headers'] as $name => $value) $headers .= "$name: $value\\r\\n";
+  $http = ['method' => 'POST', 'header' => $headers, 'content' => $args['body'],
+           'timeout' => $args['timeout'], 'ignore_errors' => true];
+  $body = @file_get_contents($url, false, stream_context_create(['http' => $http]));
+  if ($body === false) return null;
+  return ['status' => (int) explode(' ', $http_response_header[0])[1], 'body' => $body];
+}
+`;
+
+describe.skipIf(!hasPhp)('the recipe for PHP (needs php)', () => {
+  const ask = async ({ env, item }: Desk, text: string, code: string): Promise<string> => {
+    const script = `${WORDPRESS}${text.replace('4701', String(item))}`;
+    const child = run('php', ['-d', 'display_errors=stderr'], { env: { ...env, CODE: code } });
+    child.child.stdin?.end(script);
+    const { stdout, stderr } = await child;
+    expect(stderr).toBe('');
+    return stdout;
+  };
+
+  it('says nothing about a good code and an undecided one, and why another item’s code is refused', async () => {
+    const desk = await openDesk();
+    const text = desk.at(recipe('php'));
+    expect(await ask(desk, text, desk.valid)).toBe('');
+    expect(await ask(desk, text, desk.denied)).toBe('');
+    const other = await ask({ ...desk, item: desk.item + 1 }, text, desk.valid);
+    expect(other).toMatch(/^This code is valid, but for /);
+  });
+
+  it('accepts the ticket with a wrong token, and while nobody listens', async () => {
+    const desk = await openDesk();
+    const wrong = { ...desk, env: { ...desk.env, TOKEN: 'smt_wrong' } };
+    expect(await ask(wrong, desk.at(recipe('php')), desk.valid)).toBe('');
+    expect(await ask(desk, desk.at(recipe('php'), 'nowhere'), desk.valid)).toBe('');
+  });
+});

@@ -302,6 +302,7 @@ describe('health and metrics in README', () => {
           needs: NEED_KINDS.map((kind) => ({ kind, seller: 'main', feed: null })),
         }),
       audits: () => Promise.resolve([]),
+      lookUps: () => Promise.resolve([]),
       feeds: [{ name: 'bi', views: ['items'] }],
     }).text();
   }

@@ -1,5 +1,5 @@
 import type { App } from '../app.js';
-import type { SellerConfig } from '../config/index.js';
+import { callsAllowed, type SellerConfig } from '../config/index.js';
 import { isLoopback } from '../domain/address.js';
 import type { Log } from '../domain/log.js';
 import type { Queues } from '../service/queue/queues.js';
@@ -29,7 +29,7 @@ export async function startApi(
   onAnswer?: ApiParts['onAnswer'],
 ): Promise<WebServer | null> {
   const { config, db, signal } = app;
-  const { listen, share } = config.api;
+  const { listen } = config.api;
   if (listen === null) return null;
   if (!isLoopback(listen.host)) {
     log.warn(
@@ -38,7 +38,7 @@ export async function startApi(
   }
   const ended = new AbortController();
   const open = await Promise.all(
-    config.sellers.map((seller) => openSeller(app, queues, seller, share, ended.signal)),
+    config.sellers.map((seller) => openSeller(app, queues, seller, ended.signal)),
   );
   const parts: ApiParts = {
     db,
@@ -62,8 +62,7 @@ export async function startApi(
 async function openSeller(
   app: App,
   queues: Queues,
-  { name, requestsPerMinute }: SellerConfig,
-  share: number,
+  { name }: SellerConfig,
   signal: AbortSignal,
 ): Promise<{ readonly seller: ApiSeller; readonly closed: Promise<void> }> {
   const config = app.config.sellers.find((seller) => seller.name === name) as SellerConfig;
@@ -76,7 +75,7 @@ async function openSeller(
         sellerId,
         marketplace,
         host: marketplace.host,
-        callsPerMinute: requestsPerMinute === 0 ? Infinity : requestsPerMinute * share,
+        callsPerMinute: callsAllowed(app.config)(sellerId),
         confirm: async (auditId) => void (await queues.addAudit(sellerId, auditId)),
       };
       resolve({ seller, closed });

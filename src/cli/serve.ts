@@ -1,6 +1,6 @@
 import { openApp, type App } from '../app.js';
 import { healthChecks, startHeartbeat, startService, type Roles } from '../service/service.js';
-import type { Config } from '../config/index.js';
+import { callsAllowed, type Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import { createLog } from '../log/index.js';
 import { startApi } from '../api/server.js';
@@ -11,6 +11,7 @@ import { createMetrics } from '../service/metrics.js';
 import { startHealthServer } from '../service/health.js';
 import type { Db } from '../db/db.js';
 import { readNeeds } from '../service/needs.js';
+import { listLookUpLoads, shareUsed } from '../codes/look-up-store.js';
 import { listAuditBacklogs } from '../codes/audits-store.js';
 import { configFor, openQueuesOf, unlessAborted } from './execute.js';
 
@@ -77,6 +78,7 @@ export async function serve(
         return await readNeeds(app, new Date());
       },
       audits: async () => (app === null ? [] : await listAuditBacklogs(app.db)),
+      lookUps: async () => (app === null ? [] : await lookUpShares(app.db, config)),
       feeds: config.feeds,
     });
     app = await openApp(config, name, signal, metrics);
@@ -136,6 +138,14 @@ export async function serve(
     if (dashboard !== null) opened.push(dashboard);
     return dashboard;
   }
+}
+
+/** Look-ups of today, with the part of `API_SHARE` that they used. */
+async function lookUpShares(db: Db, config: Config) {
+  const allowed = callsAllowed(config);
+  return (await listLookUpLoads(db)).map((load) => {
+    return { ...load, shareUsed: shareUsed(load, allowed(load.sellerId)) };
+  });
 }
 
 function logFor(config: Config): Log {

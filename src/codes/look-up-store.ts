@@ -90,6 +90,42 @@ export async function enterLookUp(db: Db, sellerId: string, code: string): Promi
   });
 }
 
+/** The look-ups of a seller today, by the database's clock. */
+export interface LookUpLoad {
+  readonly sellerId: string;
+  /** Codes for which the marketplace was asked. */
+  readonly codes: number;
+  /** Calls made for them, with the second checks of denied codes. */
+  readonly calls: number;
+  /** Denied codes that wait for their second check. */
+  readonly pending: number;
+  /** Minutes of the day so far, at least 1. */
+  readonly minutes: number;
+}
+
+/** The load of each seller who had look-ups today or yesterday. */
+export async function listLookUpLoads({ pool }: Db): Promise<LookUpLoad[]> {
+  const { rows } = await pool.query<LookUpLoad>(
+    `SELECT seller_id AS "sellerId",
+            coalesce(sum(codes) FILTER (WHERE created_at >= day), 0)::int AS codes,
+            coalesce(sum(api_calls) FILTER (WHERE created_at >= day), 0)::int AS calls,
+            coalesce(sum(denied) FILTER (WHERE state = 'running'), 0)::int AS pending,
+            greatest(1, extract(epoch FROM now() - day) / 60)::float8 AS minutes
+       FROM mirror.audits, date_trunc('day', now()) AS day
+      WHERE source = '${LOOK_UP_SOURCE}' AND created_at >= day - interval '1 day'
+      GROUP BY seller_id, day ORDER BY seller_id`,
+  );
+  return rows;
+}
+
+/**
+ * The part of the calls allowed today that look-ups have used; 0 without a budget.
+ * @param callsPerMinute that they may make; Infinity: no limit
+ */
+export function shareUsed({ calls, minutes }: LookUpLoad, callsPerMinute: number): number {
+  return calls / (callsPerMinute * minutes);
+}
+
 interface Queryable {
   query(text: string, values: readonly unknown[]): Promise<{ rows: unknown[] }>;
 }

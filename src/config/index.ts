@@ -295,3 +295,9 @@ function sellerReport(
     .map(([field, setting]) => ({ ...settingReport(setting, reader), name: field }));
   return { name: shown('name', seller) ?? where, settings: [...own, ...others] };
 }
+
+/** Calls a minute that look-ups of a seller may make. Infinity: no limit, or the seller is not configured here. */
+export function callsAllowed({ sellers, api }: Config): (seller: string) => number {
+  const budgets = new Map(sellers.map((one) => [one.name, one.requestsPerMinute]));
+  return (seller) => (budgets.get(seller) || Infinity) * api.share;
+}

@@ -6,6 +6,7 @@ import type { CallRecord } from '../marketplace/types.js';
 import type { QueueCounts } from './queue/queues.js';
 import type { QueueName } from './queue/tasks.js';
 import type { JobEvent } from './queue/worker.js';
+import type { LookUpLoad } from '../codes/look-up-store.js';
 import type { AuditBacklog } from '../codes/types.js';
 import { feedDelay } from '../reporting/feed-state.js';
 import type { FeedState } from '../reporting/feeds-store.js';
@@ -38,6 +39,8 @@ export interface MetricSources {
   readonly state: () => Promise<StoreState>;
   /** Sellers without a running audit may be missing. */
   readonly audits: () => Promise<readonly AuditBacklog[]>;
+  /** Look-ups of today, with the part of `API_SHARE` that they used. Sellers without any may be missing. */
+  readonly lookUps: () => Promise<readonly (LookUpLoad & { readonly shareUsed: number })[]>;
   /** Names and views of the configured feeds. Other feeds don't become labels. */
   readonly feeds: readonly { readonly name: string; readonly views: readonly string[] }[];
 }
@@ -84,6 +87,7 @@ export function createMetrics(sources: MetricSources) {
   };
   const queryState = queryOf('store', sources.state);
   const queryAudits = queryOf('store', sources.audits);
+  const queryLookUps = queryOf('store', sources.lookUps);
   const queryCounts = queryOf('queue', sources.counts);
   return {
     onCall(seller: string, { operation, outcome, durationMs, waitedMs }: CallRecord): void {
@@ -113,9 +117,10 @@ export function createMetrics(sources: MetricSources) {
     },
     /** Returns Prometheus's text format, without the series of sources that don't answer in time. */
     async text(): Promise<string> {
-      const [state, backlogs, queues] = await Promise.all([
+      const [state, backlogs, lookUps, queues] = await Promise.all([
         queryState(),
         queryAudits(),
+        queryLookUps(),
         queryCounts(),
       ]);
       const { queried } = series;
@@ -129,6 +134,7 @@ export function createMetrics(sources: MetricSources) {
         }
       }
       if (backlogs !== null) setAudits(queried, sellers, backlogs);
+      if (lookUps !== null) setLookUps(queried, sellers, lookUps);
       if (queues !== null) setQueues(queried, queues);
       return await series.registry.metrics();
     },
@@ -179,6 +185,21 @@ function createSeries() {
     itemsNow: gauge('items', ['seller', 'state'], 'Items in the copy, by state.'),
     audits: gauge('audits_running', ['seller'], 'Running audits of purchase codes.'),
     pendingCodes: gauge('codes_pending', ['seller'], 'Codes without a verdict in running audits.'),
+    lookUpCalls: gauge(
+      'look_up_calls_today',
+      ['seller'],
+      'Calls that look-ups made since midnight, with the second checks of denied codes.',
+    ),
+    lookUpShare: gauge(
+      'look_up_share_used',
+      ['seller'],
+      'The part of API_SHARE that look-ups used since midnight; 0 without a request budget.',
+    ),
+    lookUpPending: gauge(
+      'look_ups_pending',
+      ['seller'],
+      'Denied codes of look-ups that wait for their second check.',
+    ),
     feedLag: gauge(
       'feed_lag_seconds',
       ['feed', 'view'],
@@ -220,7 +241,7 @@ function createSeries() {
     lookUps: counter(
       'look_ups',
       ['seller', 'verdict', 'asked'],
-      'Answers of the look-up API; asked: the marketplace was asked.',
+      'Answers of the look-up API; asked: the marketplace was asked; refused: too many unknown codes.',
     ),
     scrapeErrors: counter('scrape_errors', ['source'], 'Failed queries of store or queue.'),
   };
@@ -267,6 +288,20 @@ function setAudits(
   for (const seller of sellers) {
     audits.set({ seller }, known.get(seller)?.running ?? 0);
     pendingCodes.set({ seller }, known.get(seller)?.pending ?? 0);
+  }
+}
+
+function setLookUps(
+  { lookUpCalls, lookUpShare, lookUpPending }: Queried,
+  sellers: ReadonlySet<string>,
+  loads: Awaited<ReturnType<MetricSources['lookUps']>>,
+): void {
+  const known = new Map(loads.map((one) => [one.sellerId, one]));
+  for (const seller of sellers) {
+    const load = known.get(seller);
+    lookUpCalls.set({ seller }, load?.calls ?? 0);
+    lookUpShare.set({ seller }, load?.shareUsed ?? 0);
+    lookUpPending.set({ seller }, load?.pending ?? 0);
   }
 }
 

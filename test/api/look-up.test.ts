@@ -9,6 +9,7 @@ import { answer, type openApi, type Answer } from '../../src/api/schemas.js';
 import { LIMITS, serve } from '../../src/service/listen.js';
 import { silentLog } from '../../src/domain/log.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
+import { listLookUpLoads, shareUsed } from '../../src/codes/look-up-store.js';
 import {
   auditDeps,
   intercepted,
@@ -244,6 +245,11 @@ it('counts the second checks of denied codes in the share, so that wrong codes c
   const { api_calls: counted } =
     (await mirror().rows('SELECT api_calls FROM mirror.audits'))[0] ?? {};
   expect(counted).toBe(shop.sim.requestCount);
+  const [load] = await listLookUpLoads(mirror().db);
+  expect(load).toMatchObject({ sellerId: 'main', codes: 2, calls: counted, pending: 0 });
+  expect(shareUsed({ sellerId: 'main', codes: 2, calls: 30, pending: 0, minutes: 10 }, 15)).toBe(
+    0.2,
+  );
 });
 
 it('takes one call from the share for callers who ask the same at the same time, whichever item each asks for', async () => {

@@ -7,6 +7,8 @@ import {
   recordDelivery,
 } from '../../src/reporting/feeds-store.js';
 import { listActions } from '../../src/dashboard/access-store.js';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
+import { enterLookUp } from '../../src/codes/look-up-store.js';
 import { useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
@@ -66,6 +68,17 @@ describe('the system page', () => {
     const text = await (await dashboard().login()).page('/system');
     expect(text).toMatch(/11 on elsewhere.*?alive/);
     expect(text).toMatch(/12 on elsewhere(?:(?!alive).)*?gone/);
+  });
+
+  it('shows what the look-up API asked today, once somebody asks', async () => {
+    const visitor = await dashboard().login();
+    expect(await visitor.page('/system')).not.toContain('Look-up API');
+    await ensureSeller(mirror().db, 'main', 'market.example');
+    await enterLookUp(mirror().db, 'main', 'a-code');
+    await mirror().pool.query('UPDATE mirror.audits SET api_calls = 7, denied = 1');
+    const text = await visitor.page('/system');
+    const words = text.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ');
+    expect(words).toContain('Codes asked Calls Share used Pending main 1 7 – 1 ');
   });
 
   it('shows the state of feeds, and why one fails', async () => {

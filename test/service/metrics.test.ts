@@ -42,6 +42,7 @@ function metricsOf(sources: Partial<MetricSources> = {}): Metrics {
     counts: () => Promise.resolve(COUNTS),
     state: stateOf([]),
     audits: () => Promise.resolve([]),
+    lookUps: () => Promise.resolve([]),
     feeds: [],
     ...sources,
   });
@@ -157,6 +158,16 @@ describe('counters', () => {
     expect(audits).toEqual([2, 0, undefined]);
     expect(of('codes_pending', { seller: 'main' })).toBe(900);
     expect(codes('gone')).toEqual([undefined, undefined, undefined]);
+  });
+
+  it('show what look-ups called, and how much of their share that is', async () => {
+    const load = { sellerId: 'main', codes: 9, calls: 30, pending: 4, minutes: 10, shareUsed: 0.2 };
+    const of = await scrape(metricsOf({ lookUps: () => Promise.resolve([load]) }));
+    const names = ['look_up_calls_today', 'look_up_share_used', 'look_ups_pending'];
+    const shown = (seller: string) => names.map((name) => of(name, { seller }));
+    expect(shown('main')).toEqual([30, 0.2, 4]);
+    // Sellers whom nobody asks about.
+    expect(shown('second')).toEqual([0, 0, 0]);
   });
 
   it('count no items for account runs', async () => {

@@ -171,6 +171,7 @@ describe('what needs somebody', () => {
       sellers: [...new Set(needs.flatMap(({ seller }) => seller ?? []))],
       counts: () => Promise.resolve(null),
       state: () => readNeeds({ config, db }, at),
+      lookUps: () => Promise.resolve([]),
       audits: () => Promise.resolve([]),
       feeds: [],
     });

@@ -7,7 +7,8 @@ import {
   ok,
   settingsChecks,
 } from '../../service/checks.js';
-import type { FeedConfig } from '../../config/index.js';
+import { callsAllowed, type Config, type FeedConfig } from '../../config/index.js';
+import { listLookUpLoads, shareUsed, type LookUpLoad } from '../../codes/look-up-store.js';
 import { feedDelay } from '../../reporting/feed-state.js';
 import { type EndedJob, type QueueCounts } from '../../service/queue/queues.js';
 import { QUEUE_NAMES, type QueueName } from '../../service/queue/tasks.js';
@@ -46,13 +47,14 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
   );
 
   app.get('/system', async (c) => {
-    const [jobs, processes, found, users, actions, feeds] = await Promise.all([
+    const [jobs, processes, found, users, actions, feeds, lookUps] = await Promise.all([
       jobsOf(parts),
       listLiveProcesses(db, DAY_MS),
       checks(),
       listUsers(db),
       listActions(db, MAX_ACTIONS),
       listFeedStates(db),
+      listLookUpLoads(db),
     ]);
     return page(
       c,
@@ -113,6 +115,7 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
           ]}
         />
         <Processes processes={processes} />
+        <LookUps loads={lookUps} config={parts.config} />
         <Feeds configured={parts.config.feeds} states={feeds} />
         <TableSection
           title="Alerts"
@@ -277,6 +280,35 @@ const Processes: FC<{ processes: readonly LiveProcess[] }> = ({ processes }) => 
     ]}
   />
 );
+
+/** Codes that the seller's own programs look up. Left out as long as nobody asks. */
+const LookUps: FC<{ loads: readonly LookUpLoad[]; config: Config }> = ({ loads, config }) => {
+  if (loads.length === 0) return null;
+  const allowed = callsAllowed(config);
+  return (
+    <TableSection
+      title="Look-up API"
+      note={`today; ${Math.round(config.api.share * 100)} % of the request budget is its share`}
+      rows={loads}
+      columns={[
+        { name: 'Seller', cell: ({ sellerId }) => <Untrusted text={sellerId} /> },
+        { name: 'Codes asked', count: ({ codes }) => codes },
+        { name: 'Calls', count: ({ calls }) => calls },
+        {
+          name: 'Share used',
+          isNumber: true,
+          cell: (load) => {
+            const perMinute = allowed(load.sellerId);
+            return perMinute === Infinity
+              ? '–'
+              : `${Math.round(shareUsed(load, perMinute) * 100)} %`;
+          },
+        },
+        { name: 'Pending', count: ({ pending }) => pending },
+      ]}
+    />
+  );
+};
 
 function isLive(one: LiveProcess): boolean {
   return Date.now() - one.seenAt.getTime() < ALIVE_MS && isAlive(one);

@@ -1,5 +1,4 @@
-import { Hono, type Context, type MiddlewareHandler } from 'hono';
-import { bodyLimit } from 'hono/body-limit';
+import { Hono, type Context } from 'hono';
 import type { HttpBindings } from '@hono/node-server';
 import type { z } from 'zod';
 import {
@@ -100,15 +99,15 @@ export function apiApp(parts: ApiParts): Hono<ApiEnv> {
     lookUps.admit(c.var.caller);
     return next();
   });
-  app.post('/v1/codes/check', atMost(MAX_BODY), async (c) => {
-    const { code, item, max_age, seller } = await bodyOf(c, checkRequest);
+  app.post('/v1/codes/check', async (c) => {
+    const { code, item, max_age, seller } = await bodyOf(c, checkRequest, MAX_BODY);
     const question = { code, item: item ?? null };
     return c.json(
       await lookUps.answer(question, sellerFor(parts, c.var.caller, seller), max_age, c.var.caller),
     );
   });
-  app.post('/v1/codes/check-many', atMost(MAX_BODY_OF_MANY), async (c) => {
-    const { codes, max_age, seller } = await bodyOf(c, checkManyRequest);
+  app.post('/v1/codes/check-many', async (c) => {
+    const { codes, max_age, seller } = await bodyOf(c, checkManyRequest, MAX_BODY_OF_MANY);
     const questions = codes.map((one): Question =>
       typeof one === 'string'
         ? { code: one, item: null }
@@ -135,16 +134,6 @@ function problem(c: Context, status: 400 | 401 | 404 | 405 | 413 | 422 | 429 | 5
   return c.json({ error }, status);
 }
 
-/** Refuses larger bodies. A known length is compared here: `bodyLimit` opens a stream, which costs more than an answer. */
-function atMost(maxSize: number): MiddlewareHandler<ApiEnv> {
-  const onError = (c: Context): Response => problem(c, 413, 'the request is too large');
-  const unlessLonger = bodyLimit({ maxSize, onError });
-  return (c, next) => {
-    const isShort = Number(c.req.header('content-length') ?? Infinity) <= maxSize;
-    return isShort ? next() : unlessLonger(c, next);
-  };
-}
-
 async function authenticate(c: ApiContext, callers: Callers): Promise<Caller> {
   const [, token] = /^Bearer +(\S{1,200})$/i.exec(c.req.header('authorization') ?? '') ?? [];
   const caller = token === undefined ? null : await callers.find(token);
@@ -157,16 +146,42 @@ async function authenticate(c: ApiContext, callers: Callers): Promise<Caller> {
   return caller;
 }
 
-async function bodyOf<S extends z.ZodType>(c: ApiContext, schema: S): Promise<z.output<S>> {
-  const body: unknown = await c.req.json().catch(() => {
+async function bodyOf<S extends z.ZodType>(
+  c: ApiContext,
+  schema: S,
+  maxBytes: number,
+): Promise<z.output<S>> {
+  const text = await textOf(c, maxBytes);
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
     throw new Refusal(400, 'the body is no JSON: send {"code": "…"} as application/json');
-  });
+  }
   const read = schema.safeParse(body);
   if (read.success) return read.data;
   const faults = read.error.issues.map(
     ({ path, message }) => `${path.join('.') || 'the body'}: ${message}`,
   );
   throw new Refusal(422, faults.slice(0, 5).join('; '));
+}
+
+/** The body as text. A body without a length is read as a stream, which costs more than the rest of an answer. */
+async function textOf(c: ApiContext, maxBytes: number): Promise<string> {
+  const tooLarge = (): Refusal => new Refusal(413, 'the request is too large');
+  const length = c.req.header('content-length');
+  if (length !== undefined) {
+    if (Number(length) > maxBytes) throw tooLarge();
+    return c.req.text();
+  }
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of (c.req.raw.body ?? []) as AsyncIterable<Uint8Array>) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw tooLarge();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString();
 }
 
 /** The seller that a request is about. */

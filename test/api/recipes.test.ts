@@ -73,6 +73,22 @@ describe.skipIf(!hasCurl)('the recipe for curl (needs curl)', () => {
   });
 });
 
+describe('the listener', () => {
+  it('reads a body that is sent in chunks, as proxies do, and refuses one that becomes too large', async () => {
+    const { at, env, valid } = await openDesk();
+    const send = async (...chunks: string[]): Promise<Response> => {
+      const body = ReadableStream.from(chunks.map((chunk) => Buffer.from(chunk)));
+      const headers = { authorization: `Bearer ${env['TOKEN']}` };
+      const init = { method: 'POST', headers, body, duplex: 'half' } as RequestInit;
+      return fetch(at(`${ADDRESS}/v1/codes/check`), init);
+    };
+    const answered = await send('{"code": "', valid, '"}');
+    expect([answered.status, await answered.json()]).toMatchObject([200, { verdict: 'valid' }]);
+    const refused = await send('{"code": "', 'x'.repeat(3_000), 'y'.repeat(3_000), '"}');
+    expect(refused.status).toBe(413);
+  });
+});
+
 describe('the recipe for JavaScript', () => {
   const ask = async ({ env, item }: Desk, text: string, code: string): Promise<object> => {
     const script = `const code = process.env.CODE;

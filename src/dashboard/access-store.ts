@@ -2,11 +2,15 @@ import { errorCode } from '../domain/error-code.js';
 import type { Action, User } from '../db/generated/prisma/client.js';
 import type { Role } from '../db/generated/prisma/enums.js';
 import type { Db } from '../db/db.js';
+import { invitedUntil } from './passwords.js';
 
 export type { Role };
 
 /** A dashboard account. */
-type DashboardUser = Pick<User, 'name' | 'role' | 'createdAt'>;
+type DashboardUser = Pick<User, 'name' | 'role' | 'createdAt'> & {
+  /** Null once the person has chosen a password. */
+  readonly invitedUntil: Date | null;
+};
 
 /** A logged-in browser. */
 export interface DashboardSession {
@@ -25,8 +29,38 @@ const SEEN_EVERY_MS = 60_000;
 /** All accounts, sorted by name. */
 export async function listUsers(db: Db): Promise<DashboardUser[]> {
   const prisma = await db.prisma();
-  const select = { name: true, role: true, createdAt: true };
-  return prisma.user.findMany({ select, orderBy: { name: 'asc' } });
+  const users = await prisma.user.findMany({ orderBy: { name: 'asc' } });
+  return users.map(({ passwordHash, ...user }) => {
+    return { ...user, invitedUntil: invitedUntil(passwordHash) };
+  });
+}
+
+/** The account that a token invites; null if the invitation was used, taken back or has ended. */
+export async function findInvitation(
+  db: Db,
+  tokenHash: Uint8Array,
+): Promise<Pick<User, 'name' | 'passwordHash'> | null> {
+  const prisma = await db.prisma();
+  const endsWith = `$${Buffer.from(tokenHash).toString('base64')}`;
+  const user = await prisma.user.findFirst({
+    where: { passwordHash: { startsWith: 'invited$', endsWith } },
+  });
+  return user !== null && (invitedUntil(user.passwordHash) ?? 0) > new Date() ? user : null;
+}
+
+/** Sets the password of an invited account. @returns false if the invitation has gone meanwhile */
+export async function acceptInvitation(
+  db: Db,
+  where: Pick<User, 'name' | 'passwordHash'>,
+  passwordHash: string,
+): Promise<boolean> {
+  const prisma = await db.prisma();
+  const { name, passwordHash: invitation } = where;
+  const { count } = await prisma.user.updateMany({
+    where: { name, passwordHash: invitation },
+    data: { passwordHash },
+  });
+  return count === 1;
 }
 
 /** @returns false if the name is taken */

@@ -4,6 +4,7 @@ import { ASSETS } from './assets.js';
 import { type Dashboard, type DashboardContext, type DashboardParts, Problem } from './context.js';
 import { addEvents } from './events.js';
 import { expiredForm, message } from './layout.js';
+import { addAccounts, addInvitation } from './invitations.js';
 import { addLogin } from './login.js';
 import { addAudits } from './pages/audits.js';
 import { CHANGES } from '../catalogue/changes-listing.js';
@@ -74,6 +75,7 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
   app.use(async (c, next) => (c.req.url.includes('%00') ? c.notFound() : await next()));
   app.use((c, next) => (isUpload(c) ? next() : limitForm(c, next)));
   addLogin(app, parts);
+  addInvitation(app, parts);
   // Needs no form token: a tab may still show the session before the last login.
   app.post('/logout', async (c) => {
     const token = sessionCookie(c, endpoint);
@@ -93,6 +95,7 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
   addItems(app, parts);
   addSellers(app, parts);
   addSystem(app, parts);
+  addAccounts(app, parts);
   addReports(app, parts);
   addNewAudit(app, parts);
   addAudits(app, parts);

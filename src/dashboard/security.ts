@@ -66,7 +66,7 @@ function hostOf(c: DashboardContext): string {
 }
 
 /** The dashboard's origin as the browser sees it. */
-function originOf(c: DashboardContext, { isSecure }: Endpoint): string {
+export function originOf(c: DashboardContext, { isSecure }: Endpoint): string {
   const host = c.req.header('host') ?? new URL(c.req.url).host;
   return `${isSecure ? 'https' : 'http'}://${host.toLowerCase()}`;
 }

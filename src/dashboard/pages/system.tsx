@@ -26,6 +26,7 @@ import { type Dashboard, type DashboardParts, isOperator, Problem, runAction } f
 import { printable } from '../format.js';
 import { page } from '../layout.js';
 import { ActionButton, Ago, Moment, Sentence, State, TableSection, Untrusted } from '../parts.js';
+import { Accounts } from '../invitations.js';
 import { listUsers, listActions } from '../access-store.js';
 import { oneOf } from '../query.js';
 
@@ -138,22 +139,7 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
             { name: 'Outcome', cell: ({ result }) => <Untrusted text={outcomeOf(result)} /> },
           ]}
         />
-        <TableSection
-          title="Accounts"
-          rows={users}
-          empty={
-            <>
-              No accounts yet. Add one with{' '}
-              <code>npx seller-mirror users add NAME --role viewer</code>, or log in with{' '}
-              <code>npx seller-mirror dashboard link</code>.
-            </>
-          }
-          columns={[
-            { name: 'Name', cell: ({ name }) => name },
-            { name: 'Role', cell: ({ role }) => role },
-            { name: 'Since', cell: ({ createdAt }) => <Ago at={createdAt} /> },
-          ]}
-        />
+        <Accounts users={users} c={c} />
         <TableSection
           title="Action log"
           note={`last ${MAX_ACTIONS}`}

@@ -147,13 +147,6 @@ export function problemRemedy(code: string | null, sellerId: string): string {
   return remedies[code ?? ''] ?? '`seller-mirror doctor` checks everything a run needs';
 }
 
-/** How to resume the schedules of a stopped seller. */
-export function parkedRemedy(code: string, sellerId: string): string {
-  return code === 'account-changed'
-    ? `give the other account a seller name of its own; if it was only renamed, \`seller-mirror sync account --seller ${sellerId} --accept-account\` resumes the schedule`
-    : `fix the key, then \`seller-mirror sync --seller ${sellerId}\` resumes the schedule`;
-}
-
 export function runRemedy(run: Pick<Run, 'runId' | 'sellerId' | 'state' | 'problemCode'>): string {
   return run.state === 'held'
     ? heldRemedy(run.runId)
@@ -193,8 +186,4 @@ export function runProblem(
   return held === null
     ? 'it would remove more items than a run removes by itself'
     : describeHeld(held);
-}
-
-export function auditRemedy(auditId: bigint): string {
-  return `fix this, then run \`seller-mirror audits resume ${auditId}\`; recorded codes are not checked again`;
 }

@@ -1,6 +1,6 @@
 import type { App } from '../app.js';
 import type { HeldItems } from '../catalogue/decisions-store.js';
-import { parkedRemedy, auditRemedy, runProblem, runRemedy } from '../catalogue/problem.js';
+import { runProblem, runRemedy } from '../catalogue/problem.js';
 import type { Run } from '../catalogue/runs-store.js';
 import { type Parking, PAUSED } from '../catalogue/sellers-store.js';
 import { copyState, readSellerStatuses, type SellerStatus } from '../catalogue/status-store.js';
@@ -137,7 +137,10 @@ export function stoppedNeed(seller: string, { code, reason, since, runId }: Park
   return need('stopped', seller, {
     title: `${seller} is stopped`,
     text: `${reason}; schedules skip this seller until that is fixed`,
-    remedy: parkedRemedy(code, seller),
+    remedy:
+      code === 'account-changed'
+        ? `give the other account a seller name of its own; if it was only renamed, \`seller-mirror sync account --seller ${seller} --accept-account\` resumes the schedule`
+        : `fix the key, then \`seller-mirror sync --seller ${seller}\` resumes the schedule`,
     since,
     runId,
     page: sellerPage(seller),
@@ -219,7 +222,7 @@ export function auditNeed(
     return need('check', sellerId, {
       title: `${sellerId}: check ${auditId} can’t go on`,
       text: problem ?? 'no reason was recorded',
-      remedy: auditRemedy(auditId),
+      remedy: `fix this, then run \`seller-mirror audits resume ${auditId}\`; recorded codes are not checked again`,
       source,
       page,
     });

@@ -7,7 +7,9 @@ import {
   type ScheduleChanges,
   type StoredSchedule,
 } from './schedules-store.js';
+import { PAUSED, type Parking } from '../catalogue/sellers-store.js';
 import { readSellerStatuses } from '../catalogue/status-store.js';
+import type { LiveProcess } from './processes-store.js';
 import { nextTimes } from './cron.js';
 import { forEachConcurrently, withTimeout } from './queue/concurrency.js';
 import { errorText, OutageLog } from './queue/errors.js';
@@ -266,4 +268,28 @@ function keyOf({ kind, name }: Pick<Schedule, 'kind' | 'name'>): string {
 
 function firstTime(schedule: Schedule, after: Date): Date {
   return nextTimes(schedule, after)[0] ?? after;
+}
+
+/** Why a schedule does not run, in words. */
+export const OBSTACLES = {
+  'no-scheduler': 'no scheduler is running; start `seller-mirror run`',
+  'not-scheduled':
+    'the running scheduler was started with other settings; restart it to read the new ones',
+  'no-worker': 'no worker is running; start `seller-mirror worker`',
+  parked: 'not while the seller is stopped',
+  paused: 'not while the seller is paused',
+} as const;
+
+/** Why a schedule does not run; null when it does. @param active undefined: no scheduler knows it */
+export function obstacleTo(
+  active: StoredSchedule | undefined,
+  processes: readonly LiveProcess[],
+  parking: Parking | null,
+): keyof typeof OBSTACLES | null {
+  const has = (role: string): boolean => processes.some(({ roles }) => roles.includes(role));
+  if (!has('scheduler')) return 'no-scheduler';
+  if (active === undefined) return 'not-scheduled';
+  if (!has('worker')) return 'no-worker';
+  if (parking === null) return null;
+  return parking.code === PAUSED ? 'paused' : 'parked';
 }

@@ -130,7 +130,7 @@ describe('Pause and Resume', () => {
     expect(sim.log.length).toBe(requests);
     const text = await operator.page('/sellers/main');
     expect(text).toContain('Paused by operator');
-    expect(text).toContain('not while paused');
+    expect(text).toContain('not while the seller is paused');
     expect(text).toContain('>Resume</button>');
     expect(text).not.toContain('>Pause</button>');
 

@@ -4,7 +4,7 @@ import type { App } from '../../app.js';
 import { describeWide } from '../../catalogue/changes.js';
 import { feedDelay } from '../../reporting/feed-state.js';
 import { type Need, readNeeds } from '../../service/needs.js';
-import { nextThree, schedulesOf } from '../../service/scheduler.js';
+import { nextThree, OBSTACLES, obstacleTo, schedulesOf } from '../../service/scheduler.js';
 import {
   ALIVE_MS,
   isAlive,
@@ -16,7 +16,7 @@ import {
   type Schedule,
   type StoredSchedule,
 } from '../../service/schedules-store.js';
-import { PAUSED, type Parking } from '../../catalogue/sellers-store.js';
+import { PAUSED } from '../../catalogue/sellers-store.js';
 import { copyState, type SellerStatus } from '../../catalogue/status-store.js';
 import { printResult, stdoutLook } from '../console.js';
 import { action, withApp } from '../execute.js';
@@ -277,20 +277,6 @@ function isSame(one: Schedule, other: Schedule): boolean {
   );
 }
 
-/** Why a schedule does not run; null when it does. @param active undefined: no scheduler knows it */
-function obstacleTo(
-  active: StoredSchedule | undefined,
-  processes: readonly LiveProcess[],
-  parking: Parking | null,
-): keyof typeof OBSTACLES | null {
-  const has = (role: string): boolean => processes.some(({ roles }) => roles.includes(role));
-  if (!has('scheduler')) return 'no-scheduler';
-  if (active === undefined) return 'not-scheduled';
-  if (!has('worker')) return 'no-worker';
-  if (parking === null) return null;
-  return parking.code === PAUSED ? 'paused' : 'parked';
-}
-
 /** Formats a seller's state for a person. */
 export function statusLines(report: SellerReport, now: Date, look: Look): string {
   const { configured, verdict, sellerId, needs, paused } = report;
@@ -339,15 +325,6 @@ const LABELS = {
   account: 'account only',
   recheck: 'codes again',
   feed: 'feed',
-} as const;
-
-const OBSTACLES = {
-  'no-scheduler': 'no scheduler is running; start `seller-mirror run`',
-  'not-scheduled':
-    'the running scheduler was started with other settings; restart it to read the new ones',
-  'no-worker': 'a scheduler is running but no worker; start `seller-mirror worker`',
-  parked: 'not while the seller is stopped',
-  paused: 'not while the seller is paused',
 } as const;
 
 /** `0 2 * * * (Europe/Berlin): Sun 22 Nov 02:00, Mon 23 Nov 02:00, Tue 24 Nov 02:00`. */

@@ -57,7 +57,7 @@ import {
   Untrusted,
 } from '../parts.js';
 import { parseNumber } from '../query.js';
-import { obstacleOf, schedulesOf } from '../seller-state.js';
+import { obstacleTo } from '../../service/scheduler.js';
 import { readNeeds } from '../../service/needs.js';
 import { NeedsYou } from './needs.js';
 import { ListForm } from './new-audit-views.js';
@@ -377,7 +377,6 @@ function nextRunOf(
   schedules: readonly StoredSchedule[],
   processes: readonly LiveProcess[],
 ): Date | null {
-  if (obstacleOf(seller, processes) !== null) return null;
-  const own = schedulesOf(seller.sellerId, schedules, processes);
-  return own.find(({ kind }) => kind === 'sync')?.nextAt ?? null;
+  const sync = schedules.find(({ kind, name }) => kind === 'sync' && name === seller.sellerId);
+  return obstacleTo(sync, processes, seller.parked) === null ? (sync?.nextAt ?? null) : null;
 }

@@ -34,13 +34,13 @@ import {
   Figures,
   Moment,
   Section,
+  Sentence,
   State,
   Table,
   TableSection,
   Untrusted,
 } from '../parts.js';
-import { nextThree } from '../../service/scheduler.js';
-import { obstacleOf, schedulesOf } from '../seller-state.js';
+import { nextThree, OBSTACLES, obstacleTo } from '../../service/scheduler.js';
 import { readItemDays } from '../../catalogue/items-store.js';
 import { RUNS } from '../../catalogue/runs-listing.js';
 import { ListingTable } from '../listing.js';
@@ -278,13 +278,12 @@ const Schedules: FC<{
   schedules: readonly StoredSchedule[];
   processes: readonly LiveProcess[];
 }> = ({ seller, schedules, processes }) => {
-  const fired = schedulesOf(seller.sellerId, schedules, processes);
-  const obstacle = obstacleOf(seller, processes);
+  const own = schedules.filter(({ kind, name }) => kind !== 'feed' && name === seller.sellerId);
   return (
     <TableSection
       title="Schedules"
       flows
-      rows={fired}
+      rows={own}
       empty={
         <>
           No running scheduler mirrors this seller. Set <code>SYNC_CRON</code> and start{' '}
@@ -298,11 +297,12 @@ const Schedules: FC<{
         {
           name: `Next times (${TIME_ZONE})`,
           isLabelled: true,
-          cell: (schedule) =>
-            obstacle ??
-            nextThree(schedule)
-              .map((at) => moment(at).slice(0, 16))
-              .join(', '),
+          cell: (schedule) => {
+            const obstacle = obstacleTo(schedule, processes, seller.parked);
+            if (obstacle !== null) return <Sentence text={OBSTACLES[obstacle]} />;
+            const times = nextThree(schedule).map((at) => moment(at).slice(0, 16));
+            return times.join(', ');
+          },
         },
       ]}
     />

@@ -2,13 +2,7 @@ import type { Db } from '../db/db.js';
 import type { FieldValue } from '../domain/item.js';
 import type { FilterValues, Listing } from '../listing/listing.js';
 import { changeText, fieldLabel, percentChange } from './change-text.js';
-import {
-  CHANGE_CLASSES,
-  FEW_CHANGES,
-  isFolded,
-  type ChangeClass,
-  type ChangeFold,
-} from './changes.js';
+import { CHANGE_CLASSES, FEW_CHANGES, type ChangeClass, type ChangeFold } from './changes.js';
 import {
   countChanges,
   readChanges,
@@ -177,7 +171,7 @@ function inOrder(changes: readonly ItemChange[], folds: readonly ChangeFold[]): 
   return rows.sort((a, b) => Number(a.seq - b.seq));
 }
 
-/** Finds the changes of runs that most items share, and remembers them. */
+/** Finds the changes that many items of a run share, and remembers them. */
 export class FoldFinder {
   readonly #db: Db;
   readonly #known = new Map<bigint, readonly ChangeFold[]>();
@@ -215,13 +209,14 @@ function foldOf({ same, listed, items, place, ...field }: RunField): ChangeFold 
   // The list no longer contains the items that are gone.
   const isGone = field.field === 'state' && same.new !== 'live';
   const all = (items: number): number => Math.max(isGone ? listed + items : listed, items);
-  if (isFolded(same.items, all(same.items))) {
-    const { items, place, ...values } = same;
-    return { ...field, same: values, items, of: all(items), place };
+  const isMost = (items: number): boolean => items * 2 > all(items);
+  // Different changes of one field are one line only if most items have one: the whole catalogue changed.
+  if (isMost(items) && !isMost(same.items)) {
+    return { ...field, same: null, items, of: all(items), place };
   }
-  return isFolded(items, all(items))
-    ? { ...field, same: null, items, of: all(items), place }
-    : null;
+  if (same.items <= FEW_CHANGES) return null;
+  const { items: alike, place: last, ...values } = same;
+  return { ...field, same: values, items: alike, of: all(alike), place: last };
 }
 
 function isPart(change: ItemChange, { class: kind, field, same }: ChangeFold): boolean {

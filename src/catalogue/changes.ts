@@ -33,11 +33,6 @@ export interface ChangeFold {
 /** Up to this many changes are shown one by one. */
 export const FEW_CHANGES = 20;
 
-/** True if a change is shown as one line: it affects more than 20 items, and more than half of all. */
-export function isFolded(items: number, of: number): boolean {
-  return items > FEW_CHANGES && items * 2 > of;
-}
-
 /** If a field changed in this percentage of items, the whole catalogue changed. */
 const WIDE_PERCENT = 90;
 

@@ -159,7 +159,7 @@ export interface RunField {
 }
 
 /**
- * Fields that changed in more than `least` items of a run, and in more than half of its listed items.
+ * Fields that changed in more than `least` items of a run.
  * @param changes their runs are searched
  */
 export async function readRunFields(
@@ -192,7 +192,7 @@ export async function readRunFields(
               max(c.seq) AS place, min(c.changed_at) AS changed_at
          FROM chosen c JOIN wanted w USING (run_id)
         GROUP BY c.run_id, c.seller_id, c.class, c.field, w.listed
-       HAVING count(*) > $4 AND count(*) * 2 > w.listed
+       HAVING count(*) > $4
      ), same AS (
        -- max() of pairs, since sorting 200,000 of them takes seconds.
        SELECT run_id, class, field, (max(pair))[1]::int AS items, (max(pair))[2] AS place

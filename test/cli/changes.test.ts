@@ -134,7 +134,7 @@ describe('changes that most items of a run share', () => {
     expect(stdout).toMatch(/\n.* 60 of 60 items +version +changed\n/);
     expect(stdout).toMatch(/\n.* 40 of 60 items +version +1\.0 → 2\.0\n/);
     expect(stdout).toMatch(/ {2}name .* → A new name\n/);
-    // 30 of 60 is not more than half.
+    // Each link was another one before, and 30 of 60 is not more than half.
     expect(stdout.match(/→ https:/g)).toHaveLength(30);
     // With folds, 33 changes: fewer than the 50 newest.
     expect(stderr).toBe('');
@@ -149,6 +149,18 @@ describe('changes that most items of a run share', () => {
     );
     expect(csv.match(/,release,version,1\.0,2\.0,,\r\n/g)).toHaveLength(40);
     expect(await changes('--item', '1002')).toMatch(/ {2}version .*1\.0 → 2\.0\n/);
+  });
+
+  it('are one line for more than 20 items, however many others there are: rows of missing items hid the rest', async () => {
+    const { catalogue, sync } = await market(60);
+    for (let id = 1001; id <= 1025; id++) catalogue.remove(id);
+    catalogue.change(1060, { name: 'A new name' });
+    await sync();
+    const stdout = await changes();
+    expect(stdout).toMatch(/ 25 of 60 items +/);
+    expect(stdout).toContain('→ A new name');
+    expect(stdout).not.toContain(' 1025 ');
+    expect(await changes('--all')).toContain(' 1025 ');
   });
 
   it('are shown once, and with all others, when changes are read page by page', async () => {

@@ -106,7 +106,7 @@ export function add(program: Command): void {
   ).conflicts(['follow', 'limit', 'all']);
   const format = new Option('--format <format>', 'how to print them (default: table)');
   describeCommand(command, {
-    about: `Lists the changes of items, oldest first: the newest ${NEWEST}, or those since a moment or since a change’s number. The first list starts the history: its items are not changes. If more than half of a seller’s items, and more than 20, share a change in one run, it is one line, unless --all is given. CSV and JSON always have a change for each item.`,
+    about: `Lists the changes of items, oldest first: the newest ${NEWEST}, or those since a moment or since a change’s number. The first list starts the history: its items are not changes. A change that more than 20 items share in one run is one line, unless --all is given. CSV and JSON always have a change for each item.`,
     examples: [
       'seller-mirror changes --since 7d --class price',
       'seller-mirror changes --since 7d --summary',

@@ -1,4 +1,5 @@
-import type { Listing } from '../listing/listing.js';
+import { bytes } from '../domain/units.js';
+import type { Listing, ListingColumn } from '../listing/listing.js';
 import type { Db } from '../db/db.js';
 import type { Prisma } from '../db/generated/prisma/client.js';
 import { RunKind, RunState } from '../db/generated/prisma/enums.js';
@@ -6,6 +7,39 @@ import type { Run } from './runs-store.js';
 
 const STATES = Object.values(RunState);
 const KINDS = Object.values(RunKind);
+
+const TOOK: ListingColumn<Run> = {
+  name: 'took',
+  type: 'milliseconds',
+  value: ({ startedAt, finishedAt }) =>
+    finishedAt === null ? null : finishedAt.getTime() - startedAt.getTime(),
+};
+
+/** How a run went, as `runs show` and the page of the run show it. */
+export const RUN_FACTS: readonly ListingColumn<Run>[] = [
+  { name: 'started', type: 'moment', value: ({ startedAt }) => startedAt },
+  TOOK,
+  { name: 'calls', type: 'count', value: ({ apiCalls }) => apiCalls },
+  { name: 'downloaded', type: 'word', value: (run) => bytes(Number(run.bytes)) },
+  { name: 'process', type: 'text', value: ({ holder }) => holder },
+];
+
+/** What a run found, as there. */
+export const RUN_COUNTS: readonly ListingColumn<Run>[] = [
+  ...(['listed', 'added', 'changed'] as const).map(countOf),
+  { name: 'changed in unknown fields only', type: 'count', value: (run) => run.extraChanged },
+  ...(['unchanged', 'restored', 'missing', 'removed', 'quarantined', 'duplicates'] as const).map(
+    countOf,
+  ),
+];
+
+function countOf<Name extends string>(name: Name) {
+  return {
+    name,
+    type: 'count',
+    value: (run: Readonly<Record<Name, number>>) => run[name],
+  } as const;
+}
 
 /** Runs of all sellers, as `runs` lists them and the page Runs shows them. */
 export const RUNS: Listing<Run, Db> = {
@@ -22,12 +56,7 @@ export const RUNS: Listing<Run, Db> = {
       value: ({ state, decision }) => (decision === null ? state : `${state}, ${decision}`),
     },
     { name: 'started', type: 'moment', value: ({ startedAt }) => startedAt },
-    {
-      name: 'took',
-      type: 'milliseconds',
-      value: ({ startedAt, finishedAt }) =>
-        finishedAt === null ? null : finishedAt.getTime() - startedAt.getTime(),
-    },
+    TOOK,
     { name: 'listed', type: 'count', value: ({ listed }) => listed },
     { name: 'added', type: 'count', value: ({ added }) => added },
     { name: 'changed', type: 'count', value: (run) => run.changed + run.extraChanged },

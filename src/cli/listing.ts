@@ -27,7 +27,7 @@ import {
 import { csvDialect } from './out-file.js';
 import { json, ndjsonLine, withColumnNames } from './output/formats.js';
 import { table, type TableCell, type TableColumn } from './output/table.js';
-import { age, duration, type Look, momentCell, type Style } from './output/text.js';
+import { age, count, duration, type Look, momentCell, type Style } from './output/text.js';
 import { writeAll } from './output/write.js';
 import { withRunnableCommands } from './own-command.js';
 import { formatOf, formatOption, forStdout, type FormatOptions } from './rows.js';
@@ -216,6 +216,7 @@ export function fieldsOf<Row>(
   return columns.flatMap(({ name, type, value }) => {
     const shown = value(row);
     if (shown === null) return [];
+    if (type === 'count') return [[name, count(BigInt(String(shown)))] as const];
     if (shown instanceof Date) return [[name, `${moment(shown)}, ${age(shown, now)}`] as const];
     return [[name, cellOf(shown, type, { columns: null })] as const];
   });

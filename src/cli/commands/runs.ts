@@ -7,7 +7,7 @@ import type { Decision } from '../../catalogue/rules.js';
 import { decideRemovals, type DecisionReport } from '../../catalogue/decide-removals.js';
 import { heldRemedy, exampleNames, problemRemedy } from '../../catalogue/problem.js';
 import { type Run, getRun } from '../../catalogue/runs-store.js';
-import { RUNS } from '../../catalogue/runs-listing.js';
+import { RUN_COUNTS, RUN_FACTS, RUNS } from '../../catalogue/runs-listing.js';
 import { printResult, stdoutLook, userName } from '../console.js';
 import { CommandError } from '../errors.js';
 import { appAction } from '../execute.js';
@@ -18,10 +18,15 @@ import {
   idParser,
   type CommonOptions,
 } from '../options.js';
-import { describeListing, printListing, styleOf, type ListingOptions } from '../listing.js';
+import {
+  describeListing,
+  fieldsOf,
+  printListing,
+  styleOf,
+  type ListingOptions,
+} from '../listing.js';
 import { pairs, sections } from '../output/table.js';
-import { bytes } from '../../domain/units.js';
-import { count, cut, duration, type Look, paint, plural, safeLine } from '../output/text.js';
+import { cut, type Look, paint, plural, safeLine } from '../output/text.js';
 
 const runNumber = idParser('Runs are numbered 1, 2, 3 and so on.');
 
@@ -54,10 +59,6 @@ export function add(program: Command): void {
     about:
       'Keeps the items that the removal guard held back. They stay missing until they are found again; later runs stop only for other items. `runs approve` can revoke this.',
   });
-}
-
-function took({ startedAt, finishedAt }: Run): string {
-  return finishedAt === null ? '' : duration(finishedAt.getTime() - startedAt.getTime());
 }
 
 async function show(app: App, id: bigint, options: CommonOptions): Promise<void> {
@@ -98,30 +99,9 @@ function runDetails(run: Run, quarantine: readonly QuarantinedRecord[], look: Lo
   };
   return [
     `${paint('bold', `run ${run.runId}`, look)} · ${safeLine(run.sellerId)} · ${run.kind} · ${state}\n`,
-    pairs(figures(run), look),
+    pairs(fieldsOf([...RUN_FACTS, ...RUN_COUNTS], run, new Date()), look),
     sections(parts, look),
   ].join('');
-}
-
-function figures(run: Run): (readonly [string, string])[] {
-  const end = run.finishedAt;
-  return [
-    ['started', moment(run.startedAt)],
-    ['finished', end === null ? '' : `${moment(end)} (${took(run)})`],
-    ['by', run.holder],
-    ['listed', count(run.listed)],
-    ['added', count(run.added)],
-    ['changed', count(run.changed)],
-    ['changed in unknown fields only', count(run.extraChanged)],
-    ['unchanged', count(run.unchanged)],
-    ['restored', count(run.restored)],
-    ['missing', count(run.missing)],
-    ['removed', count(run.removed)],
-    ['quarantined', count(run.quarantined)],
-    ['duplicates', count(run.duplicates)],
-    ['requests', count(run.apiCalls)],
-    ['list', bytes(Number(run.bytes))],
-  ];
 }
 
 function decisionOf({ runId, decision, decidedAt, decidedBy, approvalRunId }: Run): string {

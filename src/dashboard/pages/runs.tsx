@@ -1,10 +1,9 @@
 import type { FC } from 'hono/jsx';
-import { bytes } from '../../domain/units.js';
 import { runRemedy } from '../../catalogue/problem.js';
 import { decideRemovals, DecisionRefused } from '../../catalogue/decide-removals.js';
 import { SellerBusyError } from '../../db/locks.js';
 import { type Run, getRun } from '../../catalogue/runs-store.js';
-import { RUNS } from '../../catalogue/runs-listing.js';
+import { RUN_COUNTS, RUN_FACTS, RUNS } from '../../catalogue/runs-listing.js';
 import {
   type Dashboard,
   type DashboardParts,
@@ -15,7 +14,7 @@ import {
   runAction,
 } from '../context.js';
 import { page } from '../layout.js';
-import { capital, count, duration, plural, printable } from '../format.js';
+import { capital, count, plural, printable } from '../format.js';
 import {
   ActionButton,
   Ago,
@@ -24,7 +23,6 @@ import {
   Figures,
   ItemLink,
   Lines,
-  Moment,
   Section,
   SellerLink,
   State,
@@ -34,7 +32,7 @@ import {
   Untrusted,
   Sentence,
 } from '../parts.js';
-import { addListing, ListingTable } from '../listing.js';
+import { addListing, factsOf, ListingTable } from '../listing.js';
 import { parseId } from '../query.js';
 import { CHANGES, FoldFinder, readShownChanges } from '../../catalogue/changes-listing.js';
 import { readHeldItemStates, readHeldRun } from '../../catalogue/decisions-store.js';
@@ -95,26 +93,12 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
           </p>
         )}
         {hasItems ? (
-          <Figures
-            of={[
-              { label: 'Listed', value: count(run.listed) },
-              { label: 'New', value: count(run.added) },
-              { label: 'Changed', value: count(run.changed) },
-              { label: 'Unchanged', value: count(run.unchanged) },
-              { label: 'Missing', value: count(run.missing) },
-              { label: 'Removed', value: count(run.removed) },
-              { label: 'Quarantined', value: count(run.quarantined) },
-            ]}
-          />
+          <Figures of={factsOf(RUN_COUNTS, run).map(([label, value]) => ({ label, value }))} />
         ) : null}
         <Facts
           of={[
-            ['Started', <Moment at={run.startedAt} />],
-            ['Took', tookOf(run)],
+            ...factsOf(RUN_FACTS, run),
             hasItems ? null : ['Account', accountOf(run)],
-            ['Calls', count(run.apiCalls)],
-            ['Downloaded', bytes(Number(run.bytes))],
-            ['Process', run.holder],
             decisionFact(run),
           ]}
         />
@@ -343,12 +327,6 @@ const DecisionForm: FC<{ runId: bigint; removable: number; token: string }> = ({
 /** The state of a run; for a held one also what a person decided. */
 const RunState: FC<{ of: Pick<Run, 'state' | 'decision'> }> = ({ of: { state, decision } }) =>
   decision === null ? <State of={state} /> : <State of={`${state}, ${decision}`} />;
-
-function tookOf({ startedAt, finishedAt }: Pick<Run, 'startedAt' | 'finishedAt'>): string {
-  if (finishedAt === null) return '–';
-  const ms = finishedAt.getTime() - startedAt.getTime();
-  return ms < 1_000 ? `${ms} ms` : duration(ms);
-}
 
 function decisionFact({ decision, decidedBy, decidedAt }: Run): Fact | null {
   if (decision === null) return null;

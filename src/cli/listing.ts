@@ -26,7 +26,7 @@ import {
 } from './options.js';
 import { csvDialect } from './out-file.js';
 import { json, ndjsonLine, withColumnNames } from './output/formats.js';
-import { table, type TableCell, type TableColumn } from './output/table.js';
+import { table, type TableCell, type TableColumn, type TableForm } from './output/table.js';
 import { age, count, duration, type Look, momentCell, type Style } from './output/text.js';
 import { writeAll } from './output/write.js';
 import { withRunnableCommands } from './own-command.js';
@@ -157,20 +157,25 @@ async function* tables<Row>(
   options: TableOptions,
 ): AsyncGenerator<string> {
   yield listingTable(listing, first, options);
-  for await (const rows of others) yield listingTable(listing, rows, options);
+  let before = first.length;
+  for await (const rows of others) {
+    yield listingTable(listing, rows, { ...options, first: before + 1 });
+    before += rows.length;
+  }
 }
 
 /** Formats rows of a listing as a table, on a terminal without the seller if all have the same. */
 export function listingTable<Row>(
   listing: Pick<Listing<Row, Db>, 'columns'>,
   rows: readonly Row[],
-  { vertical, hasHeader }: TableOptions & { readonly hasHeader?: boolean } = {},
+  { vertical, hasHeader, first = 1 }: TableOptions & Pick<TableForm, 'hasHeader' | 'first'> = {},
 ): string {
   const look = stdoutLook();
   const columns = columnsFor(listing, 'tables').filter((column) => !isSame(column, rows, look));
   return table(rows, columns.map(tableColumn(look)), look, {
     vertical,
     hasHeader,
+    first,
     isWhole: vertical === true,
   });
 }

@@ -59,8 +59,8 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
     const { env } = await mirrored();
     const paged = { ...env, PAGER: 'sed s/^/paged:/' };
     const long = await onTerminal(['items'], paged);
-    expect(long.screen).toMatch(/^paged:item_ /);
-    expect(long.screen).toMatch(/^paged:\(40 rows\)$/m);
+    expect(long.screen).toMatch(/^paged:item /);
+    expect(long.screen.match(/^paged:10\d\d /gm)).toHaveLength(40);
     expect(long.code).toBe(0);
     const whole = ['items', '--limit', '5'];
     for (const args of [
@@ -73,7 +73,7 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
     }
     expect((await run(['items'], paged)).stdout).not.toContain('paged:');
     for (const PAGER of ['', 'cat', 'no-such-program']) {
-      expect((await onTerminal(['items'], { ...env, PAGER })).screen).toMatch(/\(40 rows\)\n$/);
+      expect((await onTerminal(['items'], { ...env, PAGER })).screen).toMatch(/\n1040 [^\n]*\n$/);
     }
   });
 
@@ -94,8 +94,8 @@ describe.skipIf(!hasScript)('on a terminal (needs `script` of util-linux)', () =
     expect(narrow).toMatch(/^── 1 ──\nseller_id +main\nitem_id +1001\n/);
     expect(narrow).toMatch(/\(1 row; --vertical shows long values whole\)\n$/);
     const few = ['items', '--limit', '1'];
-    expect((await onTerminal(few, env)).screen).toMatch(/^item_ .*\n +id +name /);
-    expect((await run([...few, '--vertical'], env)).stdout).toMatch(/^── 1 ──\nitem_id +1001\n/);
+    expect((await onTerminal(few, env)).screen).toMatch(/^item +name +version /);
+    expect((await run([...few, '--vertical'], env)).stdout).toMatch(/^── 1 ──\nitem +1001\n/);
     for (const list of [['runs'], ['audits', 'list']]) {
       expect((await run([...list, '--vertical'], env)).code).toBe(0);
     }

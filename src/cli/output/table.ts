@@ -28,7 +28,7 @@ const MIN_WIDTH = 16;
 /** Maximum characters of a value in a record, unless `isWhole`. */
 export const RECORD_CHARACTERS = 400;
 
-interface TableForm {
+export interface TableForm {
   /** True: records. False: a table. Default: records on a terminal that is too narrow for the table. */
   readonly vertical?: boolean | undefined;
   /** Number of the first record. Default 1. */

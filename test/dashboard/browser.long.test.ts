@@ -186,12 +186,12 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     await page.waitForURL('**/runs');
     await page.keyboard.press('/');
     await page.waitForURL('**/items#search');
-    expect(await page.evaluate('document.activeElement.name')).toBe('q');
+    expect(await page.evaluate('document.activeElement.name')).toBe('search');
     // Letters typed into a field are text.
     await page.keyboard.type('gr?');
     expect(await page.getByLabel('Search').inputValue()).toBe('gr?');
     await page.keyboard.press('Enter');
-    await page.getByText('No item matches the filter.').waitFor();
+    await page.getByText('No items match the filter.').waitFor();
   });
 
   it('filters and Sync now work without JavaScript', async () => {
@@ -209,7 +209,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
       .toContain('Changed items1');
     await page.getByRole('link', { name: 'Items', exact: true }).click();
     await page.getByLabel('Search').fill('Renamed');
-    await button(page, 'Search').click();
+    await button(page, 'Filter').click();
     expect(await page.locator('tbody tr').count()).toBe(1);
     await page.getByRole('link', { name: 'Renamed overnight' }).click();
     await heading(page, 'Renamed overnight').waitFor();

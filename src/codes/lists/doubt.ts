@@ -1,5 +1,5 @@
 import { isTypicalCode, LONGEST_CODE, normalizeCode } from '../../marketplace/code.js';
-import { maskCode } from '../../domain/secret.js';
+import { maskCode, maskLikelyCodes } from '../../domain/secret.js';
 import { quoted } from '../../listing/file-error.js';
 import { isShortenedNumber, kindOf } from './columns.js';
 import type { List } from './types.js';
@@ -69,5 +69,7 @@ export function doubtOf(
 }
 
 function sampleOf(text: string): string {
-  return isPlain(text) ? quoted(text, 40) : `${maskCode(text)} (${text.length} characters)`;
+  return isPlain(text)
+    ? quoted(maskLikelyCodes(text), 40)
+    : `${maskCode(text)} (${text.length} characters)`;
 }

@@ -73,6 +73,13 @@ describe('a list', () => {
     ]);
     expect(samples[0]?.length).toBeLessThan(60);
   });
+
+  it('shows no code of a line that holds several', async () => {
+    const text = `${hex(1)}  ${hex(2)}\nDear ${hex(3)}, hello\nx y\n`;
+    const { samples = [] } = (await doubt(text, [])) ?? {};
+    expect(samples).toHaveLength(3);
+    for (const n of [1, 2, 3]) expect(samples.join()).not.toContain(hex(n).slice(0, 12));
+  });
 });
 
 describe('a number that Excel has shortened', () => {

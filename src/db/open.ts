@@ -73,7 +73,17 @@ export interface DatabaseInfo {
   /** Whether the role may write to all existing tables of the mirror. */
   readonly mayWrite: boolean;
   readonly hasQueue: boolean;
+  /** Whether the role may use the queue's schema and write to its tables, if they exist. */
+  readonly mayUseQueue: boolean;
 }
+
+/** True if the role may write to all tables of a schema. */
+const mayWriteTo = (schema: string): string => `
+  NOT EXISTS (
+    SELECT FROM pg_class
+     WHERE relnamespace = to_regnamespace('${schema}') AND relkind = 'r'
+       AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
+                AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')))`;
 
 /** Describes a database and changes nothing. @throws {Error} of the driver */
 export function describeDatabase(url: string, signal: AbortSignal): Promise<DatabaseInfo> {
@@ -84,12 +94,9 @@ export function describeDatabase(url: string, signal: AbortSignal): Promise<Data
               current_setting('transaction_read_only') = 'on' AS "isReadOnly",
               has_database_privilege(current_database(), 'CREATE') AS "mayCreateSchemas",
               to_regnamespace('bullmq') IS NOT NULL AS "hasQueue",
-              NOT EXISTS (
-                SELECT FROM pg_class
-                 WHERE relnamespace = to_regnamespace('mirror') AND relkind = 'r'
-                   AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
-                            AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE'))
-              ) AS "mayWrite"`,
+              coalesce(has_schema_privilege(to_regnamespace('bullmq')::oid, 'USAGE'), true)
+                AND ${mayWriteTo('bullmq')} AS "mayUseQueue",
+              ${mayWriteTo('mirror')} AS "mayWrite"`,
     );
     const info = onlyRow(result);
     return { ...info, bytes: Number(info.bytes) };

@@ -92,7 +92,7 @@ function powerfulRole({ role }: DatabaseInfo): Check {
 
 /** Reports a privilege that the role lacks; null when it has all that a run needs. */
 function rightsCheck(
-  { role, isReadOnly, mayCreateSchemas, mayWrite, hasQueue }: DatabaseInfo,
+  { role, isReadOnly, mayCreateSchemas, mayWrite, hasQueue, mayUseQueue }: DatabaseInfo,
   { pending }: MigrationState,
   { redis }: Config,
 ): Check | null {
@@ -109,11 +109,12 @@ function rightsCheck(
       `grant it: GRANT CREATE ON DATABASE the_database TO ${role}`,
     );
   }
-  if (mayWrite) return null;
-  return failed(
-    `store: its role ${role} may not write to the tables of schema mirror`,
-    'use the role that created them in DATABASE_URL',
-  );
+  const remedy = 'use the role that created them in DATABASE_URL';
+  if (!mayWrite) {
+    return failed(`store: its role ${role} may not write to the tables of schema mirror`, remedy);
+  }
+  if (redis !== null || mayUseQueue) return null;
+  return failed(`store: its role ${role} may not use the queue in schema bullmq`, remedy);
 }
 
 function schemaCheck({ pending, edited, unknown }: MigrationState): Check {

@@ -264,6 +264,16 @@ describe('the checks of the store', () => {
       'REVOKE CREATE ON DATABASE this FROM current_user',
       /^store: its role \w+ may not create schemas/,
     ],
+    [
+      'does not let the role use the queue’s schema, which another role created',
+      'CREATE SCHEMA bullmq; REVOKE ALL ON SCHEMA bullmq FROM current_user',
+      /^store: its role \w+ may not use the queue in schema bullmq/,
+    ],
+    [
+      'does not let the role write to the queue’s tables',
+      'CREATE SCHEMA bullmq; CREATE TABLE bullmq.jobs (id int); REVOKE INSERT ON bullmq.jobs FROM current_user',
+      /^store: its role \w+ may not use the queue in schema bullmq/,
+    ],
   ])('fail a database that %s', async (_, sql, expected) => {
     const own = await newDatabase();
     const url = own.databaseUrl.reveal();

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Failure, Reply } from '../../src/marketplace/reply.js';
 import type { GoodProof, KeyHolder, KeyMarket, Witness } from '../../src/marketplace/prove-key.js';
 import { proveKey } from '../../src/marketplace/prove-key.js';
@@ -234,4 +234,29 @@ describe('a proven window', () => {
       { numRuns: 500 },
     );
   });
+});
+
+describe('a window that takes long', () => {
+  afterEach(() => void vi.useRealTimers());
+
+  it.each([
+    { callMs: 20_000, spacingMs: 0, fault: null },
+    { callMs: 30_000, spacingMs: 0, fault: { kind: 'slow' } },
+    { callMs: 30_000, spacingMs: 20_000, fault: null },
+    { callMs: 41_000, spacingMs: 20_000, fault: { kind: 'slow' } },
+  ])(
+    'counts no denial after two minutes, or ten calls of a small budget: the key may have failed in between: %j',
+    async ({ callMs, spacingMs, fault }) => {
+      vi.useFakeTimers({ toFake: ['performance'] });
+      const market = new Market(() => {
+        vi.advanceTimersByTime(callMs);
+        return 'good';
+      });
+      const window = await provenWindow(market, checks(market, [false]), holder(market), {
+        spacingMs,
+      });
+      expect(market.calls).toBe(5);
+      expect(window.fault).toEqual(fault);
+    },
+  );
 });

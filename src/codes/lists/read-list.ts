@@ -5,7 +5,7 @@ import { cellMasker } from '../../domain/redact.js';
 import { MASK } from '../../domain/secret.js';
 import { FileError, quoted } from '../../listing/file-error.js';
 import { gunzipped, isGzip } from './bytes.js';
-import { isShortenedNumber, SHORTENED_NUMBER } from './columns.js';
+import { isShortenedNumber, plainName, SHORTENED_NUMBER } from './columns.js';
 import { hasCells, linesOf, readCsv } from './csv.js';
 import { decode } from './encoding.js';
 import { jsonKind, readJson } from './json.js';
@@ -118,7 +118,8 @@ async function entriesOf(
 ): Promise<Pick<List, 'entries' | 'rejected' | 'blankLines' | 'notes'>> {
   const isJson = layout.format === 'json' || layout.format === 'ndjson';
   const entries: Entry[] = [];
-  let [rejected, blankLines] = [0, 0];
+  const header = layout.header ? plainName(layout.columns[layout.codeColumn] ?? '') : null;
+  let [rejected, blankLines, repeated] = [0, 0, 0];
   for (const [index, row] of rows.entries()) {
     if (index % TURN_ROWS === 0) {
       await setImmediate();
@@ -127,6 +128,9 @@ async function entriesOf(
     const isFilled = row.fault !== undefined || (isJson ? row.cells.length > 0 : !isBlank(row));
     if (!isFilled) blankLines++;
     else if (index < start) continue;
+    // As in joined exports.
+    else if (header !== null && plainName(row.cells[layout.codeColumn] ?? '') === header)
+      repeated++;
     else {
       const entry = entryOf(row, layout, mask);
       if ('rejected' in entry) rejected++;
@@ -134,7 +138,14 @@ async function entriesOf(
     }
   }
   rejected += rejectSeveral(entries);
-  return { entries, rejected, blankLines, notes };
+  const more = repeated > 0 ? [repeatedNote(repeated)] : [];
+  return { entries, rejected, blankLines, notes: [...notes, ...more] };
+}
+
+function repeatedNote(times: number): string {
+  return times === 1
+    ? 'The header is repeated once: that line is left out.'
+    : `The header is repeated ${times} times: these lines are left out.`;
 }
 
 /** Codes at the beginning that show what the codes of a list look like, and how many must look alike. */

@@ -78,6 +78,15 @@ describe('lines above the header', () => {
 });
 
 describe('a header', () => {
+  it('that is repeated further down, as in joined exports, is no code', async () => {
+    const { rows, tally } = await readAll(`${TABLE}${TABLE.toUpperCase()}`, { column: '3' });
+    expect(rows.map(({ line }) => line)).toEqual([2, 3, 5, 6]);
+    expect(tally).toMatchObject({ rejected: 0 });
+    expect(tally.notes).toEqual(['The header is repeated once: that line is left out.']);
+    const { tally: two } = await readAll('code\na-1\ncode\nb-2\ncode\nc-3\n', { name: 'a.txt' });
+    expect(two.notes).toEqual(['The header is repeated 2 times: these lines are left out.']);
+  });
+
   it('is found above addresses where the codes are short', async () => {
     const text = 'Kunde,Mail,Schlüssel\nAda,a@b.example,xk12\nBob,b@c.example,xk34\n';
     expect(await codesOf(text, { column: '3' })).toEqual(['xk12', 'xk34']);

@@ -12,6 +12,8 @@ import {
 import type { KnownCode } from '../codes/known-code.js';
 import { readCode } from '../marketplace/code.js';
 import type { Log } from '../domain/log.js';
+import { cellMasker } from '../domain/redact.js';
+import type { Secret } from '../domain/secret.js';
 import { assertWritable, type Db } from '../db/db.js';
 import { prefer } from '../service/listen.js';
 import { VERSION } from '../version.js';
@@ -32,6 +34,8 @@ export interface ApiParts {
   readonly db: Db;
   /** By name. */
   readonly sellers: ReadonlyMap<string, ApiSeller>;
+  /** API keys. One that is sent in place of a code is refused, since codes are stored. */
+  readonly keys: readonly Secret[];
   readonly log: Log;
   /** Aborted when the process ends. */
   readonly signal: AbortSignal;
@@ -230,7 +234,10 @@ class LookUps {
     const read = readCode(text);
     if (!('code' in read)) return noCode(read.fault);
     const { code } = read;
-    const { db, onAnswer } = this.#parts;
+    const { db, keys, onAnswer } = this.#parts;
+    if (cellMasker(keys)(code) !== code) {
+      return noCode('is an API key: it was neither sent to the marketplace nor stored');
+    }
     const { sellerId } = seller;
     const age: MaxAge = maxAge === undefined ? DEFAULT_MAX_AGE : { valid: maxAge, invalid: maxAge };
     const { answer: stored, known } = await lookUpStored(db, sellerId, code, age);

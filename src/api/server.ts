@@ -43,6 +43,7 @@ export async function startApi(
   const parts: ApiParts = {
     db,
     sellers: new Map(open.map(({ seller }) => [seller.sellerId, seller])),
+    keys: config.sellers.map(({ key }) => key),
     log,
     signal: AbortSignal.any([signal, ended.signal]),
     ...(onAnswer === undefined ? {} : { onAnswer }),

@@ -107,6 +107,7 @@ async function workUnderLock(
       ...(deps.proveAgainAfterMs === undefined
         ? {}
         : { proveAgainAfterMs: deps.proveAgainAfterMs }),
+      isGrowing: audit.source === LOOK_UP_SOURCE,
       signal: AbortSignal.any([signal, ledger.ended]),
       closing: deps.closing,
     });

@@ -32,6 +32,8 @@ import { countedDenialsNeeded } from './rules.js';
 const PIECE_DENIED = 500;
 /** Codes settled at a time. */
 const SETTLE = 2_000;
+/** Denied codes of a growing list wait so long for others to share their window, milliseconds. */
+const GATHER_MS = 2_000;
 const MINUTE_MS = 60_000;
 /** Times that all known valid codes may be denied before the denied codes are given up. */
 const MAX_LOST_CANARIES = 5;
@@ -49,9 +51,14 @@ export async function confirm(work: Work): Promise<PieceEnd | null> {
   const waits = denied.map((code) => ({ code, ms: memory.waitFor(code, confirmAfterMs) }));
   const size = Math.min(memory.windowChecks, checksPerWindow(work.spacingMs), denied.length);
   const due = waits.filter(({ ms }) => ms === 0).map(({ code }) => code);
-  if (due.length >= size) return confirmDue(work, due, size);
+  const sorted = waits.map(({ ms }) => ms).sort((a, b) => a - b);
+  const isOverdue =
+    work.isGrowing === true &&
+    due.some(({ deniedAt }) => Date.now() - deniedAt >= confirmAfterMs + GATHER_MS);
+  if (due.length >= size || isOverdue) return confirmDue(work, due, size);
   // A window with few checks costs as many proofs as a full one.
-  const delayMs = waits.map(({ ms }) => ms).sort((a, b) => a - b)[size - 1] ?? 0;
+  const fullMs = sorted[size - 1] ?? 0;
+  const delayMs = work.isGrowing === true ? Math.min(fullMs, (sorted[0] ?? 0) + GATHER_MS) : fullMs;
   return { kind: 'wait', delayMs, until: 'confirm' };
 }
 
@@ -121,7 +128,6 @@ function resultsOf(
         return [{ position, code, check, verdict: 'valid' }];
       case 'denied':
         if (proven !== null) {
-          memory.noteDenial(true);
           return [{ position, code, check, verdict: null }];
         }
         return isTooSlowAlone

@@ -27,6 +27,8 @@ export interface Work {
   readonly proveAgainAfterMs?: number;
   /** Somebody waits: prove no key before the first code, and try no code again that got no answer. */
   readonly isBrief?: boolean;
+  /** Codes are added meanwhile, so a full window may never be due: see `confirm`. */
+  readonly isGrowing?: boolean;
   /** Ends the work at once. */
   readonly signal: AbortSignal;
   /** Ends the work in order: answers that came are proven and recorded. */
@@ -89,23 +91,21 @@ export class WorkMemory {
   badProofs = 0;
   /** Times that every code known to be valid was denied. */
   lostCanaries = 0;
-  /** When the last denial of the sweep, and the last counted one, came, by `performance.now()`. */
-  #sweptAt = performance.now();
-  #countedAt = performance.now();
-
-  noteDenial(isCounted: boolean): void {
-    if (isCounted) this.#countedAt = performance.now();
-    else this.#sweptAt = performance.now();
-  }
+  /** When each denial was first seen here, by position: `at` by `performance.now()`. */
+  readonly #seen = new Map<number, { readonly deniedAt: number; readonly at: number }>();
 
   /**
    * Milliseconds until a denied code may be checked again. The clock of the machine may be set back: the wait is never
    * longer than if the denial had just come.
    * @param confirmAfterMs from the denial of the sweep to the check that confirms it
    */
-  waitFor({ counted, deniedAt }: DeniedCode, confirmAfterMs: number): number {
+  waitFor({ position, counted, deniedAt }: DeniedCode, confirmAfterMs: number): number {
     const pauseMs = pauseBeforeConfirm(confirmAfterMs, counted);
-    const since = performance.now() - (counted === 0 ? this.#sweptAt : this.#countedAt);
+    // Of this very denial: look-ups add denials all the time.
+    if (this.#seen.get(position)?.deniedAt !== deniedAt) {
+      this.#seen.set(position, { deniedAt, at: performance.now() });
+    }
+    const since = performance.now() - (this.#seen.get(position)?.at ?? 0);
     const now = Date.now();
     const byClock = deniedAt > now ? pauseMs : deniedAt + pauseMs - now;
     return Math.max(0, Math.min(byClock, pauseMs - since));
@@ -150,7 +150,6 @@ export function holderOf(work: Work, record: (result: CodeResult) => void): KeyH
       wasDenied = kind === 'denied';
       memory.canaries.note(asked, kind === 'found' || kind === 'denied' ? kind : 'none');
       if (kind !== 'denied') return;
-      memory.noteDenial(false);
       const check = checkOf(asked, reply as CodeReply, at);
       record({ position: null, code: asked, check, verdict: null });
     },

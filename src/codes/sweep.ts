@@ -129,7 +129,6 @@ class Sweeper {
     this.#challenges = 0;
     await this.#recordSilent();
     if (check.outcome === 'denied') {
-      memory.noteDenial(false);
       // A code that is checked itself can't vouch for the others.
       memory.canaries.drop(code);
       const verdict = open.known === 'invalid' ? 'invalid' : null;

@@ -8,6 +8,7 @@ import { createToken, revokeToken } from '../../src/api/tokens-store.js';
 import { answer, type openApi, type Answer } from '../../src/api/schemas.js';
 import { LIMITS, serve } from '../../src/service/listen.js';
 import { silentLog } from '../../src/domain/log.js';
+import { Secret } from '../../src/domain/secret.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { listLookUpLoads, shareUsed } from '../../src/codes/look-up-store.js';
 import {
@@ -18,7 +19,7 @@ import {
   type Shop,
   workThrough,
 } from '../codes/support.js';
-import { never, useMirror } from '../support/mirror.js';
+import { KEY, never, useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();
 
@@ -47,7 +48,13 @@ async function openLookUps(shop: Shop, options: Partial<ApiSeller> = {}): Promis
     },
     ...options,
   };
-  const app = apiApp({ db, sellers: new Map([['main', seller]]), log: silentLog, signal: never });
+  const app = apiApp({
+    db,
+    sellers: new Map([['main', seller]]),
+    keys: [new Secret(KEY)],
+    log: silentLog,
+    signal: never,
+  });
   const token = (await createToken(db, 'desk', null)) ?? '';
   const send = async (path: string, init: RequestInit = {}): Promise<Response> =>
     app.request(path, init);
@@ -363,4 +370,17 @@ it('says whether it can work', async () => {
   const api = await openLookUps(await openShop());
   const response = await api.send('/v1/health');
   expect([response.status, await response.json()]).toEqual([200, { status: 'ok' }]);
+});
+
+it('an API key that is sent in place of a code is neither asked for nor stored', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const before = shop.sim.log.length;
+  const said = await api.ask({ code: KEY });
+  expect(said).toMatchObject({
+    verdict: 'unproven',
+    reason: expect.stringContaining('API key') as string,
+  });
+  expect(JSON.stringify(said)).not.toContain(KEY);
+  expect(shop.sim.log).toHaveLength(before);
 });

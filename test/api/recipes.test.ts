@@ -44,7 +44,13 @@ async function openDesk(): Promise<Desk> {
     callsPerMinute: Infinity,
     confirm: () => Promise.resolve(),
   };
-  const parts = { db, sellers: new Map([['main', seller]]), log: silentLog, signal: never };
+  const parts = {
+    db,
+    sellers: new Map([['main', seller]]),
+    keys: [],
+    log: silentLog,
+    signal: never,
+  };
   const listen = { host: '127.0.0.1', port: 0, chosen: true };
   const name = { name: 'the look-up API', setting: 'API_LISTEN' };
   const server = await serve(() => apiApp(parts), listen, name, LIMITS, silentLog);

@@ -190,7 +190,7 @@ describe('the result of lists', () => {
     ['of a list without', { 'kunden.csv': PLAIN }, false],
     ['of a compressed list with one', { 'kunden.csv.gz': gzipSync(MARKED) }, true],
     ['of lists some of which have one', { 'a.csv': PLAIN, 'b.csv': MARKED }, true],
-    ['of a list in UTF-16', { 'kunden.csv': Buffer.from(PLAIN, 'utf16le') }, true],
+    ['of a list in UTF-16', { 'kunden.csv': Buffer.from(MARKED, 'utf16le') }, true],
     ['of a list in Windows-1252', { 'kunden.csv': Buffer.from(PLAIN, 'latin1') }, true],
     ['of JSON with one', { 'k.json': '\uFEFF[{"name":"Jürgen","code":"abc-1"}]' }, true],
     ['of text with one', { 'k.txt': '\uFEFFabc-1\nabc-2\n' }, true],

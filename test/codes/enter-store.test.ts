@@ -63,7 +63,14 @@ describe('a list', () => {
     if (b !== undefined) await recordResults(db, auditId, [valid(b, at(1), purchaseOf('B'))], 1);
     const reply = { httpStatus: null, message: null };
     const unchecked = { checkedAt: null, reason: null, proof: null, ...reply, purchase: null };
-    const open = { rejected: null, verdict: null, reused: false, denials: null, ...unchecked };
+    const open = {
+      rejected: null,
+      verdict: null,
+      reused: false,
+      denials: null,
+      hasUnknownItem: false,
+      ...unchecked,
+    };
     const check = { checkedAt: at(1), reason: 'answered', proof: 'purchase', httpStatus: 200 };
     const found = {
       ...open,

@@ -109,6 +109,7 @@ describe('recording results', () => {
       code: 'A',
       proof: 'purchase',
       denials: null,
+      hasUnknownItem: false,
       lastCheckId: expect.any(BigInt) as bigint,
       verdictSince: at(1),
       firstCheckedAt: at(1),

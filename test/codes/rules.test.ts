@@ -1,11 +1,13 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import {
   CONFIRM_AFTER_MS,
   countedDenialsNeeded,
   type DenialCounts,
   pauseBeforeConfirm,
 } from '../../src/codes/rules.js';
+import type { DeniedCode } from '../../src/codes/ledger.js';
+import { WorkMemory } from '../../src/codes/piece.js';
 
 describe('counted denials that make a code invalid', () => {
   it.each<[DenialCounts, number | null, string]>([
@@ -40,6 +42,27 @@ describe('counted denials that make a code invalid', () => {
         expect(risk).toBeLessThanOrEqual(1.000001 / 10_000);
       }),
     );
+  });
+});
+
+describe('the wait of a denied code', () => {
+  afterEach(() => void vi.useRealTimers());
+
+  it('is a minute from its own denial, however long others have waited: look-ups add denials all the time', () => {
+    vi.useFakeTimers({ toFake: ['performance', 'Date'] });
+    const memory = new WorkMemory();
+    vi.advanceTimersByTime(300_000);
+    const denied: DeniedCode = {
+      position: 7,
+      code: 'A',
+      known: null,
+      attempts: 0,
+      counted: 0,
+      deniedAt: Date.now(),
+    };
+    expect(memory.waitFor(denied, CONFIRM_AFTER_MS)).toBe(60_000);
+    vi.advanceTimersByTime(60_000);
+    expect(memory.waitFor(denied, CONFIRM_AFTER_MS)).toBe(0);
   });
 });
 

@@ -5,8 +5,7 @@ import { hostName } from './domain/address.js';
 import type { CallRecord, Marketplace } from './marketplace/types.js';
 import { openDatabase, type Database } from './db/open.js';
 import { type Db, openDb } from './db/db.js';
-import { storedBudget } from './db/budget.js';
-import { addRequests } from './db/request-counts.js';
+import { storedBudget, addRequests } from './db/budget.js';
 import { type RunProgress, writeRunProgress } from './catalogue/runs-store.js';
 
 export interface AppEvents {

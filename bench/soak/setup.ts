@@ -52,10 +52,9 @@ export async function startSoak<Name extends string>(
   log(`seed ${seed}, ${values.queue}; logs in ${folder}`);
   const texts = values as Readonly<Record<string, unknown>>;
   return {
-    options: Object.fromEntries(names.map(([name]) => [name, Number(texts[name])])) as Record<
-      Name,
-      number
-    >,
+    options: Object.fromEntries(
+      names.map(([name]) => [name, numberIn(name, texts[name])]),
+    ) as Record<Name, number>,
     /** The same seed gives the same choices, but not the same timing. */
     random: (): number => seeded.below(2 ** 32) / 2 ** 32,
     folder,
@@ -81,4 +80,11 @@ export async function startSoak<Name extends string>(
       process.exit(passed ? 0 : 1);
     },
   };
+}
+
+/** @throws for anything but a number: as NaN, a share of faults would make every call fail */
+function numberIn(name: string, text: unknown): number {
+  const value = Number(text);
+  if (!Number.isFinite(value)) throw new Error(`--${name} must be a number, not "${String(text)}"`);
+  return value;
 }

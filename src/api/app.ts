@@ -10,7 +10,7 @@ import {
   type MaxAge,
 } from '../codes/look-up.js';
 import type { KnownCode } from '../codes/known-code.js';
-import { readCode } from '../marketplace/code.js';
+import { hasTextAround, readCode } from '../marketplace/code.js';
 import type { Log } from '../domain/log.js';
 import { cellMasker } from '../domain/redact.js';
 import type { Secret } from '../domain/secret.js';
@@ -39,6 +39,10 @@ export interface ApiParts {
   readonly log: Log;
   /** Aborted when the process ends. */
   readonly signal: AbortSignal;
+  /** The marketplace is asked about no further code of a request after this time, milliseconds; default 10,000. */
+  readonly askingMs?: number;
+  /** Calls for unknown codes of one token a minute, also without a budget; default 12,000. */
+  readonly callsOfToken?: number;
   /** `refused`: too many unknown codes. */
   readonly onAnswer?: (
     seller: string,
@@ -50,12 +54,16 @@ export interface ApiParts {
 /** Largest request bodies, bytes. */
 const MAX_BODY = 4 * 1024;
 const MAX_BODY_OF_MANY = 32 * 1024;
+/** A larger body is read to here, so that its sender gets an answer in place of a broken connection, bytes. */
+const MAX_DRAINED = 1024 * 1024;
 /** Requests of one token a minute, known codes included. */
 const REQUESTS_PER_MINUTE = 300_000;
 /** Part of the calls that one token may use. */
 const TOKEN_SHARE = 1 / 2;
+const CALLS_PER_MINUTE = 12_000;
 /** Codes of one request that are looked up at a time. */
 const CONCURRENCY = 8;
+const ASKING_MS = 10_000;
 
 type ApiEnv = { Bindings: HttpBindings; Variables: { caller: Caller } };
 type ApiContext = Context<ApiEnv>;
@@ -172,19 +180,16 @@ async function bodyOf<S extends z.ZodType>(
 
 /** The body as text. A body without a length is read as a stream, which costs more than the rest of an answer. */
 async function textOf(c: ApiContext, maxBytes: number): Promise<string> {
-  const tooLarge = (): Refusal => new Refusal(413, 'the request is too large');
   const length = c.req.header('content-length');
-  if (length !== undefined) {
-    if (Number(length) > maxBytes) throw tooLarge();
-    return c.req.text();
-  }
+  if (length !== undefined && Number(length) <= maxBytes) return c.req.text();
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of (c.req.raw.body ?? []) as AsyncIterable<Uint8Array>) {
     bytes += chunk.length;
-    if (bytes > maxBytes) throw tooLarge();
-    chunks.push(chunk);
+    if (bytes <= maxBytes) chunks.push(chunk);
+    else if (bytes > MAX_DRAINED) break;
   }
+  if (bytes > maxBytes) throw new Refusal(413, 'the request is too large');
   return Buffer.concat(chunks).toString();
 }
 
@@ -224,31 +229,37 @@ class LookUps {
     requests.charge();
   }
 
-  /** @throws {Refusal} 429 when the marketplace would have to be asked, and may not be */
+  /**
+   * @param askUntil by `performance.now()`: the marketplace is not asked later
+   * @throws {Refusal} 429 when the marketplace would have to be asked, and may not be
+   */
   async answer(
     { code: text, item }: Question,
     seller: ApiSeller,
     maxAge: number | undefined,
     caller: Caller,
+    askUntil = Infinity,
   ): Promise<Answer> {
     const read = readCode(text);
     if (!('code' in read)) return noCode(read.fault);
     const { code } = read;
     const { db, keys, onAnswer } = this.#parts;
+    if (hasTextAround(code)) return noCode('has other text around it');
     if (cellMasker(keys)(code) !== code) {
       return noCode('is an API key: it was neither sent to the marketplace nor stored');
     }
     const { sellerId } = seller;
     const age: MaxAge = maxAge === undefined ? DEFAULT_MAX_AGE : { valid: maxAge, invalid: maxAge };
     const { answer: stored, known } = await lookUpStored(db, sellerId, code, age);
-    const asking = stored === null ? this.#ask(code, known, seller, caller) : null;
-    const lookUp = stored ?? (await asking) ?? this.#refused(known, seller, caller);
+    const isLate = performance.now() > askUntil;
+    const asking = stored === null && !isLate ? this.#ask(code, age, seller, caller) : null;
+    const lookUp = stored ?? (await asking) ?? this.#notAsked(known, isLate, seller, caller);
     const answer = answerOf(lookUp, item, Date.now());
     onAnswer?.(sellerId, answer.verdict, asking !== null);
     return answer;
   }
 
-  /** Answers in order. Codes that may not be asked now are unproven. */
+  /** Answers in order. Unknown codes about which the marketplace may not be asked now are unproven. */
   async answerMany(
     questions: readonly Question[],
     seller: ApiSeller,
@@ -257,10 +268,11 @@ class LookUps {
   ): Promise<Answer[]> {
     const answers: Answer[] = [];
     const waiting = [...questions.entries()];
+    const askUntil = performance.now() + (this.#parts.askingMs ?? ASKING_MS);
     const lane = async (): Promise<void> => {
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
         const [at, question] = next;
-        answers[at] = await this.answer(question, seller, maxAge, caller).catch(
+        answers[at] = await this.answer(question, seller, maxAge, caller, askUntil).catch(
           (error: unknown) => {
             if (!(error instanceof Refusal)) throw error;
             return unproven(error.message, error.retryAfterS);
@@ -273,12 +285,7 @@ class LookUps {
   }
 
   /** Asks the marketplace. @returns null if that is not allowed now */
-  #ask(
-    code: string,
-    known: KnownCode | null,
-    seller: ApiSeller,
-    caller: Caller,
-  ): Promise<LookUp> | null {
+  #ask(code: string, maxAge: MaxAge, seller: ApiSeller, caller: Caller): Promise<LookUp> | null {
     const key = `${seller.sellerId}\0${code}`;
     const running = this.#asking.get(key);
     if (running !== undefined) return running;
@@ -286,27 +293,37 @@ class LookUps {
     if (all.waitMs > 0 || ofToken.waitMs > 0) return null;
     all.charge();
     ofToken.charge();
-    const asking = lookUpNow(seller, code, known, this.#parts.signal, (calls) =>
-      all.settle(seller.sellerId, calls),
-    );
-    this.#asking.set(key, asking);
-    void asking
+    const ask = async (): Promise<LookUp> => {
+      // Another caller's look-up may have ended since the store was read.
+      const { answer, known } = await lookUpStored(seller.db, seller.sellerId, code, maxAge);
+      if (answer !== null) {
+        all.charge(-1);
+        ofToken.charge(-1);
+        return answer;
+      }
+      const lookUp = await lookUpNow(seller, code, known, this.#parts.signal, (calls) =>
+        all.settle(seller.sellerId, calls),
+      );
       // The second check.
-      .then(({ kind }) => kind === 'pending' && ofToken.charge())
-      .catch(() => undefined)
-      .finally(() => this.#asking.delete(key));
+      if (lookUp.kind === 'pending') ofToken.charge();
+      return lookUp;
+    };
+    const asking = ask().finally(() => this.#asking.delete(key));
+    this.#asking.set(key, asking);
     return asking;
   }
 
-  #refused(known: KnownCode | null, seller: ApiSeller, caller: Caller): LookUp {
+  #notAsked(known: KnownCode | null, isLate: boolean, seller: ApiSeller, caller: Caller): LookUp {
     if (known !== null) return { kind: 'known', known, stale: true };
+    if (isLate) throw new Refusal(429, 'the other codes of the request took too long', 1);
     this.#parts.onAnswer?.(seller.sellerId, 'refused', false);
     const { all, ofToken } = this.#limits(seller, caller);
     throw tooMany(Math.max(1, all.waitMs, ofToken.waitMs));
   }
 
   #limits({ host, callsPerMinute }: ApiSeller, { tokenId }: Caller) {
-    const own = Math.max(1, callsPerMinute * TOKEN_SHARE);
+    const most = this.#parts.callsOfToken ?? CALLS_PER_MINUTE;
+    const own = Math.min(Math.max(1, callsPerMinute * TOKEN_SHARE), most);
     return {
       all: entry(this.#calls, host, () => new CallShare(callsPerMinute)),
       ofToken: entry(this.#callsOfToken, `${tokenId} ${host}`, () => new Allowance(own)),

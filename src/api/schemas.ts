@@ -138,6 +138,7 @@ export function openApi(version: string): object {
 const FAILURES = {
   400: 'The request can’t be read.',
   401: 'The token is missing, wrong or revoked.',
+  405: 'Not a POST request.',
   413: 'The request is too large.',
   422: 'A field is wrong.',
   429: 'Too many requests; `Retry-After` says when to ask again.',

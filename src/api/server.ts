@@ -4,7 +4,7 @@ import { isLoopback } from '../domain/address.js';
 import type { Log } from '../domain/log.js';
 import type { Queues } from '../service/queue/queues.js';
 import { LIMITS, serve, type WebServer } from '../service/listen.js';
-import { ensureSeller } from '../catalogue/sellers-store.js';
+import { SellerAccount } from '../codes/look-up.js';
 import { apiApp, type ApiParts, type ApiSeller } from './app.js';
 
 const API = { name: 'the look-up API', setting: 'API_LISTEN' };
@@ -70,11 +70,11 @@ async function openSeller(
   return new Promise((resolve, reject) => {
     const closed = app.withMarketplace(config, {}, async (deps) => {
       const { db, sellerId, marketplace } = deps;
-      await ensureSeller(db, sellerId, marketplace.host);
       const seller: ApiSeller = {
         db,
         sellerId,
         marketplace,
+        account: new SellerAccount(db, sellerId, marketplace),
         host: marketplace.host,
         callsPerMinute: callsAllowed(app.config)(sellerId),
         confirm: async (auditId) => void (await queues.addAudit(sellerId, auditId)),

@@ -1,12 +1,11 @@
-import type { PoolClient } from 'pg';
-import { escapeLiteral } from 'pg';
+import { type PoolClient, escapeLiteral } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { ITEM_FIELDS, ITEM_STATES, type FieldType } from '../domain/item.js';
 import { KnownItems } from './known-items.js';
-import { NO_WIRE_HASH } from '../marketplace/wire-hash.js';
+import { NO_WIRE_HASH } from '../marketplace/decode.js';
 import { COPY_HEADER } from '../db/copy.js';
-import { ITEM_COLUMNS, ITEM_VALUE_COLUMNS, type RowStamp } from './item-rows.js';
-import { onlyRow } from '../db/only-row.js';
+import { ITEM_COLUMNS, ITEM_VALUE_COLUMNS, type RowStamp } from './prepare-item.js';
+import { onlyRow } from '../db/connection.js';
 import type { Removals } from './rules.js';
 
 /** Records of the run, staged while the list is read. */

@@ -1,8 +1,16 @@
+import { count } from '../domain/text.js';
 import type { Db } from '../db/db.js';
 import type { FieldValue } from '../domain/item.js';
 import type { FilterValues, Listing } from '../listing/listing.js';
-import { changeText, fieldLabel, percentChange } from './change-text.js';
-import { CHANGE_CLASSES, FEW_CHANGES, type ChangeClass, type ChangeFold } from './changes.js';
+import {
+  changeText,
+  fieldLabel,
+  percentChange,
+  CHANGE_CLASSES,
+  FEW_CHANGES,
+  type ChangeClass,
+  type ChangeFold,
+} from './changes.js';
 import {
   countChanges,
   readChanges,
@@ -69,7 +77,11 @@ export const CHANGES: Listing<ShownChange, Db> = {
     { name: 'item', about: 'changes of this item', type: 'number' },
     { name: 'run', about: 'changes that this run found', type: 'number' },
     { name: 'since', about: 'changes since this day', type: 'since' },
-    { name: 'all', about: 'changes of one item, even if most items share them', type: 'flag' },
+    {
+      name: 'all',
+      about: 'single items: a line for each, also for the same change of many items',
+      type: 'flag',
+    },
   ],
   next: ({ seq }) => seq,
   count: async (db, filters) => {
@@ -149,13 +161,11 @@ export async function readShownChanges(
   return newest ? rows.slice(-limit) : rows.slice(0, limit);
 }
 
-const NUMBER = new Intl.NumberFormat('en');
-
 function inOrder(changes: readonly ItemChange[], folds: readonly ChangeFold[]): ShownChange[] {
   const rows = [
     ...changes.map((change): ShownChange => ({ ...change, fold: null })),
     ...folds.map((fold): ShownChange => {
-      const itemName = `${NUMBER.format(fold.items)} of ${NUMBER.format(fold.of)} items`;
+      const itemName = `${count(fold.items)} of ${count(fold.of)} items`;
       const values = fold.same ?? { old: null, new: null };
       return {
         ...fold,

@@ -1,4 +1,5 @@
 import { FIELD_CLASSES, ITEM_FIELDS, type FieldValue } from '../domain/item.js';
+import { count } from '../domain/text.js';
 
 /** People and feeds filter changes by these classes. */
 export const CHANGE_CLASSES = [
@@ -46,10 +47,9 @@ export interface WideChange {
 
 /** `price_regular changed in all 225 items`. */
 export function describeWide({ field, items, of }: WideChange): string {
-  const all = new Intl.NumberFormat('en').format(of);
   return items >= of
-    ? `${field} changed in all ${all} items`
-    : `${field} changed in ${new Intl.NumberFormat('en').format(items)} of ${all} items`;
+    ? `${field} changed in all ${count(of)} items`
+    : `${field} changed in ${count(items)} of ${count(of)} items`;
 }
 
 /** Finds changes such as a new currency, a sale or a new image host. @param compared listed items known before */
@@ -57,4 +57,266 @@ export function wideChanges(changed: ReadonlyMap<string, number>, compared: numb
   return ITEM_FIELDS.map(({ column }) => {
     return { field: column, items: changed.get(column) ?? 0, of: compared };
   }).filter(({ items }) => items > 1 && items * 100 >= compared * WIDE_PERCENT);
+}
+
+interface FieldChange {
+  readonly class: ChangeClass;
+  /** A column of `mirror.items`, or `state`. */
+  readonly field: string;
+  readonly old: FieldValue;
+  readonly new: FieldValue;
+  /** For a price: the item's currency before and after the change. */
+  readonly currencies?: { readonly old: string | null; readonly new: string | null } | null;
+}
+
+/** A change, ready for display. Texts come from the marketplace unescaped; the caller must escape them. */
+export type ChangeText =
+  /** `added`, `missing`, `found again`, `removed` or `restored`. */
+  | { readonly kind: 'state'; readonly word: string }
+  | ({ readonly label: string; readonly note: string | null } & (
+      | { readonly kind: 'values'; readonly old: string; readonly new: string }
+      | {
+          readonly kind: 'list';
+          readonly added: readonly string[];
+          readonly removed: readonly string[];
+        }
+    ));
+
+const LABELS: Readonly<Record<string, string>> = {
+  sub_category: 'subcategory',
+  published_at: 'published',
+  price_regular: 'regular price',
+  price_extended: 'extended price',
+};
+
+const TYPES = new Map(ITEM_FIELDS.map(({ column, type }) => [column, type]));
+
+const NO_VALUE = '–';
+/** More entries of a list are only counted. */
+const MAX_ENTRIES = 5;
+
+export function fieldLabel(field: string): string {
+  return LABELS[field] ?? field.replace(/_url$/, '').replaceAll('_', ' ');
+}
+
+/** Describes a change. Texts are cut to the part that differs, at most `width` characters each. */
+export function describeChange(change: FieldChange, width: number): ChangeText {
+  const { field, old, new: now } = change;
+  const label = fieldLabel(field);
+  if (field === 'state') return { kind: 'state', word: stateWord(change) };
+  if (Array.isArray(old) || Array.isArray(now)) return lists(label, change);
+  const [before, after] = [textOf(old), textOf(now)];
+  const type = TYPES.get(field);
+  if (type === 'money') return price(label, change, before, after);
+  if (type === 'time') return values(label, day(before), day(after));
+  if (change.class === 'media') return media(label, before, after);
+  const texts = shortenDiff(before ?? NO_VALUE, after ?? NO_VALUE, width);
+  return values(label, texts.old, texts.new);
+}
+
+/** A change as one line: `removed`, `+new −old` for a list, or `10.00 → 8.00 USD (-20.0 %)`. */
+export function changeText(change: FieldChange, width: number): string {
+  const text = describeChange(change, width);
+  if (text.kind === 'state') return text.word;
+  const shown =
+    text.kind === 'values'
+      ? `${text.old} → ${text.new}`
+      : [...text.added.map((one) => `+${one}`), ...text.removed.map((one) => `−${one}`)].join(' ');
+  const looksSame = text.kind === 'values' && visible(text.old) === visible(text.new);
+  const note = text.note ?? (looksSame ? 'differs in invisible characters' : null);
+  return note === null ? shown : `${shown} (${note})`.trimStart();
+}
+
+function visible(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, '').replaceAll(/\s+/g, ' ');
+}
+
+function values(
+  label: string,
+  old: string | null,
+  now: string | null,
+  note: string | null = null,
+): ChangeText {
+  return { kind: 'values', label, old: old ?? NO_VALUE, new: now ?? NO_VALUE, note };
+}
+
+function stateWord({ class: kind, new: now }: FieldChange): string {
+  if (kind === 'missing') return now === 'live' ? 'found again' : 'missing';
+  return kind;
+}
+
+/** Shows an unchanged currency once, and a percentage only if the currency is unchanged. */
+function price(
+  label: string,
+  { currencies }: FieldChange,
+  old: string | null,
+  now: string | null,
+): ChangeText {
+  const [from, to] = [currencies?.old ?? null, currencies?.new ?? null];
+  const changed = from !== to;
+  const note =
+    changed || old === null || now === null ? null : (percentChange(old, now)?.text ?? null);
+  const oldText = withCurrency(old, changed || now === null ? from : null);
+  return values(label, oldText, withCurrency(now, to), note);
+}
+
+function withCurrency(amount: string | null, currency: string | null): string | null {
+  return amount === null || currency === null ? amount : `${amount} ${currency}`;
+}
+
+function lists(label: string, { class: kind, old, new: now }: FieldChange): ChangeText {
+  const [before, after] = [listOf(old), listOf(now)];
+  const { added, removed } = listDiff(before, after);
+  if (added.length + removed.length === 0) {
+    return { kind: 'list', label, added, removed, note: 'in another order' };
+  }
+  if (kind !== 'media') {
+    return { kind: 'list', label, added: firstOf(added), removed: firstOf(removed), note: null };
+  }
+  // Screenshots are shown by file name and count.
+  const { length } = after;
+  const number = before.length === length ? `${length}` : `${before.length} → ${length}`;
+  const names = listDiff(removed.map(fileName), added.map(fileName));
+  const isMoved = names.added.length + names.removed.length === 0;
+  return {
+    kind: 'list',
+    label,
+    added: firstOf(names.added),
+    removed: firstOf(names.removed),
+    note: isMoved ? `${number}, at other addresses` : number,
+  };
+}
+
+function firstOf(entries: readonly string[]): readonly string[] {
+  const more = entries.length - MAX_ENTRIES;
+  return more > 0 ? [...entries.slice(0, MAX_ENTRIES), `${more} more`] : entries;
+}
+
+/** Entries added to and removed from a list. Repeated entries count each time. */
+export function listDiff(
+  before: readonly string[],
+  after: readonly string[],
+): { readonly added: readonly string[]; readonly removed: readonly string[] } {
+  const counts = new Map<string, number>();
+  for (const part of before) counts.set(part, (counts.get(part) ?? 0) + 1);
+  const added = after.filter((part) => {
+    const left = counts.get(part) ?? 0;
+    if (left > 0) counts.set(part, left - 1);
+    return left === 0;
+  });
+  // Among equal entries, the last ones count as removed.
+  const removed = before.toReversed().filter((part) => {
+    const left = counts.get(part) ?? 0;
+    if (left > 0) counts.set(part, left - 1);
+    return left > 0;
+  });
+  return { added, removed: removed.toReversed() };
+}
+
+/** Shows two addresses by file name or, if the file names are equal, by host. */
+function media(label: string, old: string | null, now: string | null): ChangeText {
+  const nameOf = (url: string | null): string | null => (url === null ? null : fileName(url));
+  const [before, after] = [nameOf(old), nameOf(now)];
+  if (before !== after) return values(label, before, after);
+  const [from, to] = [hostOf(old), hostOf(now)];
+  return from === to
+    ? values(label, before, after, 'at another address')
+    : values(label, from, to, after);
+}
+
+/** The file name in an address; the whole address if it has none. */
+export function fileName(url: string): string {
+  const path = url.replace(/[?#].*$/s, '');
+  return path.split('/').findLast((part) => part !== '') ?? url;
+}
+
+function hostOf(url: string | null): string | null {
+  return url !== null && URL.canParse(url) ? new URL(url).host : null;
+}
+
+/** `2026-01-02T03:04:05Z` → `2026-01-02 03:04:05Z`. */
+function day(at: string | null): string | null {
+  return at?.replace('T', ' ') ?? null;
+}
+
+function listOf(value: FieldValue): readonly string[] {
+  return typeof value === 'object' ? (value ?? []) : [String(value)];
+}
+
+function textOf(value: FieldValue): string | null {
+  return typeof value === 'object' ? null : String(value);
+}
+
+/** @returns `exact`, such as `-20.00`, and `text`, such as `+12.5 %`; null if the old amount is zero */
+export function percentChange(
+  old: string,
+  now: string,
+): { readonly exact: string; readonly text: string } | null {
+  const [before, after] = [hundredths(old), hundredths(now)];
+  if (before === null || after === null || before === 0n) return null;
+  const base = before < 0n ? -before : before;
+  const difference = after - before;
+  const size = difference < 0n ? -difference : difference;
+  /** The change in 1/`parts` of a percent, rounded. */
+  const inParts = (parts: bigint): bigint => (size * 200n * parts + base) / (2n * base);
+  const [tenths, cents] = [inParts(10n), inParts(100n)];
+  const fraction = String(cents % 100n).padStart(2, '0');
+  return {
+    exact: `${difference < 0n && cents > 0n ? '-' : ''}${cents / 100n}.${fraction}`,
+    text: `${difference < 0n ? '-' : '+'}${tenths / 10n}.${tenths % 10n} %`,
+  };
+}
+
+/** `12.5` → 1250n; null if the text is not an amount with at most two decimals. */
+function hundredths(text: string): bigint | null {
+  const parts = /^(-?)(\d+)(?:\.(\d{1,2})0*)?$/.exec(text);
+  if (parts === null) return null;
+  const [, sign = '', whole = '', fraction = ''] = parts;
+  const size = BigInt(whole + fraction.padEnd(2, '0'));
+  return sign === '' ? size : -size;
+}
+
+/**
+ * Shortens two texts to the words that differ and a few around them; … marks each cut. Each result has at
+ * most `width` UTF-16 units, and no character is cut in half. Different texts stay different if `width` is
+ * at least 16.
+ */
+export function shortenDiff(
+  old: string,
+  now: string,
+  width: number,
+): { readonly old: string; readonly new: string } {
+  if (old.length <= width && now.length <= width) return { old, new: now };
+  const around = Math.floor(width / 4);
+  const shorter = Math.min(old.length, now.length);
+  // Lengths of the common start and the common end.
+  let start = 0;
+  while (start < shorter && old[start] === now[start]) start++;
+  let end = 0;
+  while (end < shorter - start && old.at(-1 - end) === now.at(-1 - end)) end++;
+  // Let the common end begin with a whole word.
+  while (end > 0 && !isSpace(old, old.length - end)) end--;
+  let from = Math.max(0, start - around);
+  while (from > 0 && from < start && !isSpace(old, from - 1)) from++;
+  from = wholeCharacter(old, from);
+  const shorten = (text: string): string => {
+    const place = text.length - end;
+    let to = Math.min(text.length, place + around);
+    while (to > place && to < text.length && !isSpace(text, to)) to--;
+    const part = text.slice(from, wholeCharacter(text, to));
+    const shown = `${from > 0 ? '…' : ''}${part}${to < text.length ? '…' : ''}`;
+    return shown.length <= width ? shown : `${shown.slice(0, wholeCharacter(shown, width - 1))}…`;
+  };
+  return { old: shorten(old), new: shorten(now) };
+}
+
+function isSpace(text: string, at: number): boolean {
+  return /\s/.test(text.charAt(at));
+}
+
+/** The index, moved back by one if it would split a surrogate pair. */
+function wholeCharacter(text: string, at: number): number {
+  return /^[\ud800-\udbff][\udc00-\udfff]/.test(text.slice(Math.max(0, at - 1), at + 1))
+    ? at - 1
+    : at;
 }

@@ -114,7 +114,7 @@ async function approve(
       by,
       approvalRunId: approval.runId,
     });
-    const warnings = [`approved by ${by}: what run ${runId} held back`];
+    const warnings = [`approved by ${by}: the removals of run ${runId}`];
     const end = { state: 'succeeded', warnings, problemCode: null, problem: null } as const;
     await session.finish(end, { removed });
     await session.commit();

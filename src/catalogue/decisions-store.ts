@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg';
 import type { Decision, HeldRun, RemovalPlan } from './rules.js';
-import type { RowStamp } from './item-rows.js';
+import type { RowStamp } from './prepare-item.js';
 import type { Db } from '../db/db.js';
 import type { SellerLock } from '../db/locks.js';
 

@@ -1,7 +1,7 @@
 import type { Db } from '../db/db.js';
 import { readBatches } from '../db/batches.js';
 import { ITEM_FIELDS, ITEM_STATES, type Item, type ItemState } from '../domain/item.js';
-import { money } from '../domain/units.js';
+import { money } from '../domain/text.js';
 import type { FilterValues, Listing, ListingPage, ValueType } from '../listing/listing.js';
 import type { PriceChange } from './items-store.js';
 

@@ -1,5 +1,5 @@
 import type { Db } from '../db/db.js';
-import { onlyRow } from '../db/only-row.js';
+import { onlyRow } from '../db/connection.js';
 
 /**
  * Where each seller's history begins: with its first list, or later if old states were pruned. Null

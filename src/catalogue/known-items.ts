@@ -1,5 +1,5 @@
 import type { ItemState } from '../domain/item.js';
-import { WIRE_HASH_BYTES } from '../marketplace/wire-hash.js';
+import { WIRE_HASH_BYTES } from '../marketplace/decode.js';
 
 const STATE_CODES: Readonly<Record<ItemState, number>> = { live: 1, missing: 2, removed: 3 };
 const NEW = 4;

@@ -1,7 +1,6 @@
 import type { KnownItems } from './known-items.js';
-import { prepareItem, type PreparedItem } from './prepare-item.js';
+import { prepareItem, type PreparedItem, type ItemRows } from './prepare-item.js';
 import type { ListElement } from '../marketplace/types.js';
-import type { ItemRows } from './item-rows.js';
 import type { ItemSession, QuarantineEntry } from './session-store.js';
 import { noteTolerated, type RunContext } from './run.js';
 

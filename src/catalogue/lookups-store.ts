@@ -1,6 +1,6 @@
 import type { PoolClient } from 'pg';
 import type { LookupOutcome } from './rules.js';
-import type { RowStamp } from './item-rows.js';
+import type { RowStamp } from './prepare-item.js';
 import type { SellerLock } from '../db/locks.js';
 
 /** Which unlisted items a run looks up. */

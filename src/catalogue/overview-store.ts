@@ -1,5 +1,5 @@
 import { sellerIsLocked } from '../db/locks.js';
-import { onlyRow } from '../db/only-row.js';
+import { onlyRow } from '../db/connection.js';
 import type { Db } from '../db/db.js';
 import type { RunProgress } from './runs-store.js';
 

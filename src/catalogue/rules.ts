@@ -127,7 +127,7 @@ export function checkDecision(run: HeldRun, wanted: Decision): DecisionCheck {
     const why =
       state === 'running'
         ? `run ${runId} is still running`
-        : `run ${runId} was not held (${state})`;
+        : `run ${runId} needs no decision: its state is ${state}`;
     return refused(
       why,
       '`seller-mirror status` names the run that waits for a decision, if there is one',

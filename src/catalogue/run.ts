@@ -1,4 +1,4 @@
-import type { RowStamp } from './item-rows.js';
+import type { RowStamp } from './prepare-item.js';
 import { type SellerLock, lockSeller } from '../db/locks.js';
 import {
   type RunCounts,

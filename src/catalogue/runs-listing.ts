@@ -1,4 +1,4 @@
-import { bytes } from '../domain/units.js';
+import { bytes } from '../domain/text.js';
 import type { Listing, ListingColumn } from '../listing/listing.js';
 import type { Db } from '../db/db.js';
 import type { Prisma } from '../db/generated/prisma/client.js';
@@ -41,6 +41,11 @@ function countOf<Name extends string>(name: Name) {
   } as const;
 }
 
+/** The state of a run for people; once somebody has decided about its removals, the decision. */
+export function shownState({ state, decision }: Pick<Run, 'state' | 'decision'>): string {
+  return decision ?? state;
+}
+
 /** Runs of all sellers, as `runs` lists them and the page Runs shows them. */
 export const RUNS: Listing<Run, Db> = {
   name: 'runs',
@@ -50,11 +55,9 @@ export const RUNS: Listing<Run, Db> = {
     { name: 'run', type: 'id', value: ({ runId }) => runId },
     { name: 'seller', type: 'seller', value: ({ sellerId }) => sellerId },
     { name: 'kind', type: 'word', value: ({ kind }) => kind },
-    {
-      name: 'state',
-      type: 'state',
-      value: ({ state, decision }) => (decision === null ? state : `${state}, ${decision}`),
-    },
+    { name: 'state', type: 'state', only: 'tables', value: shownState },
+    { name: 'state', type: 'state', only: 'files', value: ({ state }) => state },
+    { name: 'decision', type: 'word', only: 'files', value: ({ decision }) => decision },
     { name: 'started', type: 'moment', value: ({ startedAt }) => startedAt },
     TOOK,
     { name: 'listed', type: 'count', value: ({ listed }) => listed },

@@ -4,7 +4,7 @@ import { readHeldItems } from './decisions-store.js';
 import type { Run } from '../db/generated/prisma/client.js';
 import type { RunKind, RunState } from '../db/generated/prisma/enums.js';
 import type { SellerLock } from '../db/locks.js';
-import { onlyRow } from '../db/only-row.js';
+import { onlyRow } from '../db/connection.js';
 import type { Db } from '../db/db.js';
 import { PAUSED } from './sellers-store.js';
 

@@ -1,8 +1,8 @@
 import { ACCOUNT_COLUMNS, ACCOUNT_KEYS, type Account, type Json } from '../domain/item.js';
 import { storableJson } from '../domain/values.js';
-import type { RowStamp } from './item-rows.js';
+import type { RowStamp } from './prepare-item.js';
 import type { SellerLock } from '../db/locks.js';
-import { onlyRow } from '../db/only-row.js';
+import { onlyRow } from '../db/connection.js';
 import { type Db, inTransaction } from '../db/db.js';
 
 /** The account that a seller's key first opened, and its marketplace. */

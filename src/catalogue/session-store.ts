@@ -3,7 +3,7 @@ import { escapeLiteral, type PoolClient } from 'pg';
 import type { WideChange } from './changes.js';
 import type { ItemState, Json } from '../domain/item.js';
 import type { KnownItems } from './known-items.js';
-import type { PreparedItem } from './prepare-item.js';
+import { type PreparedItem, ITEM_COLUMNS, ItemRows, type RowStamp } from './prepare-item.js';
 import type { LookupOutcome, RemovalPlan, Removals } from './rules.js';
 import {
   type Applied,
@@ -26,7 +26,6 @@ import {
   recordDecision,
   saveHeldItems,
 } from './decisions-store.js';
-import { ITEM_COLUMNS, ItemRows, type RowStamp } from './item-rows.js';
 import { itemsLockSql, type SellerLock } from '../db/locks.js';
 import { recordLookups } from './lookups-store.js';
 import {

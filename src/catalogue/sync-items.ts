@@ -1,18 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeWide, wideChanges } from './changes.js';
-import type { Json } from '../domain/item.js';
 import { planRemovals, type RemovalPlan } from './rules.js';
 import { isTransient } from '../marketplace/retry.js';
 import { ListBroken, type ItemList } from '../marketplace/types.js';
 import { completeMedia, prepareAnswer, type PreparedItem } from './prepare-item.js';
 import { readDecisions } from './decisions-store.js';
-import { chooseLookups } from './lookups-store.js';
+import { chooseLookups, findOtherLiveItems } from './lookups-store.js';
 import { ItemSession } from './session-store.js';
 import { syncAccount, verifyAccount, type AccountDetails } from './account.js';
 import { ListWriter } from './list-writer.js';
 import { lookUp, type Lookups } from './look-up.js';
 import { describeHeld, problemOf, RunProblem } from './problem.js';
-import { noteTolerated, performRun, resetCounts, type RunContext } from './run.js';
+import { noteTolerated, performRun, resetCounts, type RunContext, inSession } from './run.js';
+import type { Json } from '../domain/item.js';
 import type { RunDeps, RunReport } from './types.js';
 
 /** Requests for a list that breaks off, in one run. */
@@ -247,9 +247,65 @@ function warnOfUnlisted({ held, warnings }: RunContext, plan: RemovalPlan): void
   const unproven = plan.missing.length - plan.rejected.length;
   if (held !== null) {
     // First, since it needs a person.
-    warnings.unshift(`held: ${describeHeld(held)}`);
+    warnings.unshift(`needs your decision: ${describeHeld(held)}`);
   } else if (unproven > 0) {
     const which = unproven === 1 ? '1 unlisted item is' : `${unproven} unlisted items are`;
     warnings.push(`${which} kept as missing: not proven to be gone`);
   }
+}
+
+/**
+ * Mirrors one item. Removes a known item only if it is denied, and denied again in a proven window. An item
+ * that was never mirrored is reported as not found.
+ */
+export function syncItem(deps: RunDeps, id: number, signal: AbortSignal): Promise<RunReport> {
+  return performRun(deps, 'item', signal, async (run) => {
+    deps.onProgress?.({ phase: 'account' });
+    const { value } = await verifyAccount(run);
+    const reply = await deps.marketplace.item(id, { signal });
+    if (reply.kind === 'answered') await saveItem(run, id, reply.data.raw);
+    else if (reply.kind === 'denied') await lookAgain(run, id, value.username);
+    else throw problemOf(reply);
+    return 'succeeded';
+  });
+}
+
+async function lookAgain(run: RunContext, id: number, account: string): Promise<void> {
+  const witnesses = await findOtherLiveItems(run.lock, id);
+  const choice = { ids: [id], gone: [], hidden: [] };
+  const lookups = await lookUp(run, { ...choice, account, witnesses });
+  const { outcomes, found, warnings, failure } = lookups;
+  const raw = found.get(id);
+  if (raw !== undefined) return saveItem(run, id, raw);
+  if (outcomes.get(id) === 'gone') return removeItem(run, id);
+  if (failure !== null && failure.kind !== 'denied') throw problemOf(failure);
+  const message = `item ${id} was denied, which proves nothing: ${warnings.at(-1) ?? 'no answer'}`;
+  const remedy = 'mirror the whole catalogue with `seller-mirror sync items`; nothing was removed';
+  throw new RunProblem('unavailable', message, remedy);
+}
+
+async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
+  const { counts } = run;
+  await inSession(run, async (session) => {
+    counts.listed = 1;
+    await stageFound(run, session, new Map([[id, raw]]));
+    const applied = await session.apply();
+    counts.added = applied.added;
+    counts.changed = applied.changed;
+    counts.extraChanged = applied.extraChanged;
+    counts.restored = applied.restored;
+    counts.unchanged = applied.added + applied.changed + applied.extraChanged === 0 ? 1 : 0;
+  });
+}
+
+async function removeItem(run: RunContext, id: number): Promise<void> {
+  await inSession(run, async (session) => {
+    if ((await session.rawRecords([id])).size === 0) {
+      const message = `the marketplace shows no item ${id} to this account`;
+      const remedy =
+        'check the id; items that are pending or belong to another seller are not shown';
+      throw new RunProblem('not-found', message, remedy);
+    }
+    run.counts.removed = await session.remove({ remove: [id], missing: [] });
+  });
 }

@@ -101,7 +101,13 @@ export type RunEvent =
 /** An alert, by ids: its text is written when it is delivered. */
 export type Alert =
   | { readonly kind: 'run-failed' | 'run-held'; readonly runId: string }
-  | { readonly kind: 'audit-finished' | 'codes-no_longer_valid'; readonly auditId: string }
+  | { readonly kind: 'audit-finished'; readonly auditId: string }
+  | {
+      readonly kind: 'codes-no_longer_valid';
+      readonly auditId: string;
+      /** Only codes that were denied since then, ISO 8601; absent: all of the audit. */
+      readonly since?: string | undefined;
+    }
   | {
       readonly kind: 'items-removed' | 'balance-changed';
       readonly seller: string;
@@ -143,6 +149,7 @@ export type JobOutcome =
       readonly delayMs: number;
       /** Another process is doing the same work, and may be done any moment. */
       readonly isBusy?: true;
+      readonly alert?: Alert | null;
     }
   /** Failed for good: a retry can't help. */
   | { readonly kind: 'give-up'; readonly problem: string; readonly alert?: Alert | null }

@@ -8,7 +8,8 @@ import type { DatabaseOptions } from '../db/open.js';
 import { pagerHasTerminal, printNote } from './console.js';
 import { reportError } from './errors.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
-import { plural, safeLine } from './output/text.js';
+import { safeLine } from './output/text.js';
+import { plural } from '../domain/text.js';
 
 /** Time that a command has to end after Ctrl-C. */
 const GRACE_MS = 5_000;

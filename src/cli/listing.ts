@@ -14,7 +14,7 @@ import {
   type ValueType,
 } from '../listing/listing.js';
 import { moment } from '../domain/moment.js';
-import { listingChunks } from '../reporting/listing-file.js';
+import { listingChunks } from '../reporting/export.js';
 import { print, printPaged, stdoutLook } from './console.js';
 import {
   assertSeller,
@@ -27,7 +27,8 @@ import {
 import { csvDialect } from './out-file.js';
 import { json, ndjsonLine, withColumnNames } from './output/formats.js';
 import { table, type TableCell, type TableColumn, type TableForm } from './output/table.js';
-import { age, count, duration, type Look, momentCell, type Style } from './output/text.js';
+import { type Look, momentCell, type Style } from './output/text.js';
+import { count, age, duration } from '../domain/text.js';
 import { writeAll } from './output/write.js';
 import { withRunnableCommands } from './own-command.js';
 import { formatOf, formatOption, forStdout, type FormatOptions } from './rows.js';

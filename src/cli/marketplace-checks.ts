@@ -18,7 +18,7 @@ import { accountMismatch, isSameName } from '../catalogue/account.js';
 import { type Binding, readBinding } from '../catalogue/sellers-store.js';
 import type { Db } from '../db/db.js';
 import { storedBudget } from '../db/budget.js';
-import { count, duration, plural } from './output/text.js';
+import { duration, count, plural } from '../domain/text.js';
 
 export interface OpenedAccount {
   readonly seller: string;

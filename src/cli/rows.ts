@@ -14,7 +14,8 @@ import {
   type TableCell,
   type TableColumn,
 } from './output/table.js';
-import { type Look, plural, safeLines } from './output/text.js';
+import { type Look, safeLines } from './output/text.js';
+import { plural } from '../domain/text.js';
 import { writeAll } from './output/write.js';
 
 const FORMATS = ['table', 'csv', 'json', 'ndjson'] as const;

@@ -2,8 +2,8 @@ import { heldRemedy } from '../catalogue/problem.js';
 import type { Progress as JobProgress, RunReport } from '../catalogue/types.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import { Progress } from './output/progress.js';
-import { bytes } from '../domain/units.js';
-import { count, duration, type Look, paint, plural, safeLine } from './output/text.js';
+import { bytes, count, plural, duration } from '../domain/text.js';
+import { type Look, paint, safeLine } from './output/text.js';
 
 const MARKS = { succeeded: ['✓', 'green'], held: ['!', 'yellow'], failed: ['✗', 'red'] } as const;
 

@@ -7,7 +7,6 @@ import { bindSeller, ensureSeller } from '../catalogue/sellers-store.js';
 import { failAudit, getAudit, noteAuditWait, readAuditCanary } from './audits-store.js';
 import { countRunningAudits } from './codes-store.js';
 import { StoredLedger } from './ledger-store.js';
-import { LOOK_UP_SOURCE } from './look-up-store.js';
 import { WorkMemory, type PieceEnd, type Stop } from './piece.js';
 import type { Pace } from './pace.js';
 import { whyUnproven } from './reasons.js';
@@ -107,7 +106,7 @@ async function workUnderLock(
       ...(deps.proveAgainAfterMs === undefined
         ? {}
         : { proveAgainAfterMs: deps.proveAgainAfterMs }),
-      isGrowing: audit.source === LOOK_UP_SOURCE,
+      isGrowing: audit.isLookUps,
       signal: AbortSignal.any([signal, ledger.ended]),
       closing: deps.closing,
     });
@@ -121,8 +120,15 @@ async function workUnderLock(
   if (binding.username === null && memory.account !== null) {
     await bindSeller(db, sellerId, { username: memory.account, marketplace: marketplace.host });
   }
-  if (ledger.state !== 'running') return ended(deps, audit, ledger.state);
-  return outcomeOf(deps, job, end);
+  const outcome =
+    ledger.state === 'running' ? await outcomeOf(deps, job, end) : ended(deps, audit, ledger.state);
+  const { revokedSince } = ledger;
+  if (!audit.isLookUps || revokedSince === null) return outcome;
+  if (outcome.kind !== 'done' && outcome.kind !== 'later') return outcome;
+  // The look-ups of a day have no end that would be news, so each piece that revoked codes is.
+  const since = new Date(revokedSince).toISOString();
+  const alert = { kind: 'codes-no_longer_valid', auditId: String(auditId), since } as const;
+  return { ...outcome, alert };
 }
 
 async function outcomeOf(deps: AuditDeps, job: AuditJob, end: PieceEnd): Promise<JobOutcome> {
@@ -189,15 +195,15 @@ async function blocked(
 
 /**
  * Alerts again: the worker that finished the audit may have been killed first. Each alert is sent once. Look-ups
- * finish many times a day, which is no news.
+ * finish many times a day, which is no news; codes that they revoke are.
  */
 function ended(
   { memories }: AuditDeps,
-  { auditId, source }: Pick<AuditProgress, 'auditId' | 'source'>,
+  { auditId, isLookUps }: Pick<AuditProgress, 'auditId' | 'isLookUps'>,
   state: string,
 ): JobOutcome {
   memories.delete(auditId);
-  const isNews = state === 'finished' && source !== LOOK_UP_SOURCE;
+  const isNews = state === 'finished' && !isLookUps;
   const alert = isNews ? finishedAlert(auditId) : null;
   return { kind: 'done', result: { audit: String(auditId), state }, alert };
 }

@@ -1,14 +1,12 @@
-import { isSameCode } from '../marketplace/code.js';
 import { PLAIN_CSV, type CsvDialect } from '../domain/csv.js';
-import { describeVerdict, UNKNOWN_ITEM, type RecordFacts } from './evidence.js';
+import { describeVerdict, foundForm, shortReason, type RecordFacts } from './evidence.js';
 import { supportAt } from './known-code.js';
-import { whyUnproven } from './reasons.js';
 import type { Json } from '../domain/item.js';
 import {
   ADDED_COLUMNS,
+  type Result,
   RESULT_COLUMNS,
   resultPieces,
-  type Result,
   type ResultFormat,
   type ResultRow,
 } from './lists/result.js';
@@ -52,31 +50,8 @@ async function* resultRows(
   for await (const row of results) {
     const { line, columns, position } = row;
     const listed = position === null ? null : (repeated.get(position) ?? 1);
-    const result = { ...resultOf(factsOf(row), now), listed };
-    yield { line, columns, result: withFoundForm(result, row) };
+    yield { line, columns, result: { ...resultOf(factsOf(row), now), listed } };
   }
-}
-
-/** The form in which a code is valid, if that is not the one that was given: see `plainForm`. */
-export function foundForm({
-  code,
-  verdict,
-  purchase,
-}: Pick<AuditResult, 'code' | 'verdict' | 'purchase'>): string | null {
-  const found = purchase?.purchaseCode ?? null;
-  const isAnother =
-    verdict === 'valid' && code !== null && found !== null && !isSameCode(found, code);
-  return isAnother ? found : null;
-}
-
-function withFoundForm(result: Result, row: AuditResult): Result {
-  const found = foundForm(row);
-  if (found === null) return result;
-  return {
-    ...result,
-    reason: shortened(`valid as ${found}`),
-    evidence: `${result.evidence}; it knows the code as ${found}, not as it is in the list`,
-  };
 }
 
 async function* addedRows(rows: ReturnType<typeof resultRows>) {
@@ -91,7 +66,7 @@ export function factsOf(
 ): RecordFacts {
   const { code, rejected, verdict, denials, purchase, checkedAt, hasUnknownItem } = result;
   const [reason, proof] = [result.reason ?? '', result.proof ?? 'none'];
-  const facts = { reason, proof, denials, purchase, checkedAt, hasUnknownItem };
+  const facts = { code, reason, proof, denials, purchase, checkedAt, hasUnknownItem };
   if (code === null) {
     return { ...facts, verdict: 'rejected', reason: rejected ?? 'it holds no code' };
   }
@@ -112,6 +87,7 @@ export function resultOf(facts: RecordFacts, now: number): Omit<Result, 'listed'
   const { verdict, checkedAt } = facts;
   const isProven = verdict === 'valid' || verdict === 'invalid';
   const purchase = isProven ? facts.purchase : null;
+  const found = foundForm(facts);
   return {
     verdict,
     reason: shortReason(facts),
@@ -125,28 +101,11 @@ export function resultOf(facts: RecordFacts, now: number): Omit<Result, 'listed'
     support: purchase !== null && verdict === 'valid' ? supportAt(purchase, now) : null,
     checked_at: checkedAt?.toISOString() ?? null,
     proof: isProven ? facts.proof : 'none',
-    evidence: describeVerdict(facts),
+    evidence:
+      found === null
+        ? describeVerdict(facts)
+        : `${describeVerdict(facts)}; it knows the code as ${found}, not as it is in the list`,
   };
-}
-
-const LONGEST_REASON = 60;
-
-const TIMES = ['', ' once', ' twice'];
-
-/** Why a record has its verdict, in up to 60 characters. */
-export function shortReason({ verdict, reason, denials, hasUnknownItem }: RecordFacts): string {
-  if (verdict === 'valid' && hasUnknownItem) return `a purchase of ${UNKNOWN_ITEM}`;
-  if (verdict === 'valid') return 'the marketplace answered with the purchase';
-  if (verdict === 'pending') return 'not checked yet';
-  if (verdict === 'invalid') {
-    const times = TIMES[denials?.times ?? 0] ?? ` ${denials?.times} times`;
-    return `denied${times}; your API key was tested`;
-  }
-  return shortened(verdict === 'unproven' ? whyUnproven(reason) : reason);
-}
-
-function shortened(text: string): string {
-  return text.length <= LONGEST_REASON ? text : `${text.slice(0, LONGEST_REASON - 1).trimEnd()}…`;
 }
 
 /**

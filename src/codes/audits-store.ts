@@ -4,7 +4,7 @@ import type { AuditBacklog, AuditList, AuditProgress, AuditState, ResultFile } f
 
 /** The audit's row has all counts, so that progress costs the same for every length of list. */
 const PROGRESS = `
-  audit_id AS "auditId", seller_id AS "sellerId", state, source, created_at AS "createdAt",
+  audit_id AS "auditId", seller_id AS "sellerId", state, source, is_look_ups AS "isLookUps", created_at AS "createdAt",
   finished_at AS "finishedAt", lines, rejected, codes, reused, valid, invalid, unproven, pending, denied, confirmed, overturned,
   api_calls AS "apiCalls", problem, resume_at AS "resumeAt", result_path AS path,
   result_format AS format, result_decimal_comma AS "decimalComma", result_written_at AS "writtenAt"`;
@@ -43,17 +43,19 @@ export async function listAudits(
   return rows.map(progressIn);
 }
 
-/** Audits since then that failed, or ended with unproven codes, newest first. */
+/** The newest audits since then that failed, and those that ended with unproven codes: so many of each for each seller. */
 export async function listUnsettledAudits(
   { pool }: Db,
   since: Date,
-  limit: number,
+  each: number,
 ): Promise<AuditProgress[]> {
   const { rows } = await pool.query<Row>(
-    `SELECT ${PROGRESS} FROM mirror.audits
-      WHERE (state = 'failed' OR state = 'finished' AND unproven > 0) AND created_at >= $1
-      ORDER BY audit_id DESC LIMIT $2`,
-    [since, limit],
+    `SELECT ${PROGRESS} FROM (
+       SELECT *, row_number() OVER (PARTITION BY seller_id, state ORDER BY audit_id DESC) AS nth
+         FROM mirror.audits
+        WHERE (state = 'failed' OR state = 'finished' AND unproven > 0) AND created_at >= $1) a
+      WHERE nth <= $2 ORDER BY audit_id DESC`,
+    [since, each],
   );
   return rows.map(progressIn);
 }

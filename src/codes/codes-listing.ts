@@ -1,11 +1,10 @@
 import type { Db } from '../db/db.js';
-import { money } from '../domain/units.js';
+import { money } from '../domain/text.js';
 import type { Listing } from '../listing/listing.js';
 import { factsOf } from './audit-result.js';
 import { DENIALS, HAS_UNKNOWN_ITEM, PURCHASE } from './columns.js';
-import { describeVerdict, UNKNOWN_ITEM } from './evidence.js';
+import { describeVerdict, shortReason } from './evidence.js';
 import { supportAt, type KnownPurchase, type Support } from './known-code.js';
-import { whyUnproven } from './reasons.js';
 import type { AuditResult } from './types.js';
 
 /** What a check found about a code of its list, most urgent first. `waiting`: nothing yet. */
@@ -96,8 +95,14 @@ export const CODES: Listing<OutcomeRow, Db> = {
       value: ({ code, columns }) => code ?? columns.join(' · '),
       link: ({ codeId }) => (codeId === null ? null : `/codes/${codeId}`),
     },
-    { name: 'why', type: 'text', value: whyOf },
+    { name: 'why', type: 'text', value: (row) => shortReason(factsOf(row)) },
     { name: 'item', type: 'text', value: ({ purchase }) => purchase?.item?.name ?? null },
+    {
+      name: 'support',
+      type: 'word',
+      value: ({ verdict, purchase }) =>
+        verdict === 'valid' && purchase !== null ? supportAt(purchase, Date.now()) : null,
+    },
     {
       name: 'proof',
       type: 'proof',
@@ -118,21 +123,6 @@ export const CODES: Listing<OutcomeRow, Db> = {
     return (await pool.query<OutcomeRow>(sql, [audit, from ?? -1n, limit])).rows;
   },
 };
-
-/** Why a code has its outcome, in a few words. */
-function whyOf({ code, verdict, reason, rejected, purchase, hasUnknownItem }: OutcomeRow): string {
-  if (code === null) return rejected ?? 'it holds no code';
-  if (verdict === null) return reason === null ? 'not checked yet' : whyUnproven(reason);
-  if (verdict === 'unproven') return whyUnproven(reason ?? '');
-  if (verdict === 'invalid') {
-    if (purchase === null) return 'unknown to the marketplace';
-    const bought = purchase.purchasedAt;
-    return bought === null ? 'was valid before' : `was valid, bought ${bought.slice(0, 10)}`;
-  }
-  if (hasUnknownItem) return UNKNOWN_ITEM;
-  const support = purchase === null ? 'none' : supportAt(purchase, Date.now());
-  return support === 'none' ? 'valid' : `support ${support}`;
-}
 
 /** A purchase with its seller and the verdict on its code. */
 interface ShownPurchase extends KnownPurchase {

@@ -46,7 +46,10 @@ export async function confirm(work: Work): Promise<PieceEnd | null> {
   const needed = countedDenialsNeeded(counts);
   if (needed === null) return settle(work, 'unproven', 'contradicted');
   const denied = await ledger.denied(needed, PIECE_DENIED);
-  if (denied.length === 0) return settle(work, 'invalid');
+  // A growing list always has a new denial: codes that have enough of them don't wait for it.
+  const hasConfirmed =
+    work.isGrowing === true && (await ledger.denied(Infinity, 1, needed)).length > 0;
+  if (denied.length === 0 || hasConfirmed) return settle(work, 'invalid', undefined, needed);
   memory.canaries.askFirst(denied.map(({ code }) => code));
   const waits = denied.map((code) => ({ code, ms: memory.waitFor(code, confirmAfterMs) }));
   const size = Math.min(memory.windowChecks, checksPerWindow(work.spacingMs), denied.length);
@@ -198,9 +201,10 @@ async function settle(
   { ledger, memory }: Work,
   verdict: 'invalid' | 'unproven',
   reason?: UnprovenReason,
+  counted = 0,
 ): Promise<PieceEnd> {
   for (;;) {
-    const codes = await ledger.denied(Infinity, SETTLE);
+    const codes = await ledger.denied(Infinity, SETTLE, counted);
     if (codes.length === 0) return { kind: 'more' };
     const common = { check: null, verdict, ...(reason === undefined ? {} : { reason }) };
     await ledger.record(codes.map(({ position, code }) => ({ position, code, ...common })));

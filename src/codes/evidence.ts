@@ -1,4 +1,5 @@
 import { moment } from '../domain/moment.js';
+import { isSameCode } from '../marketplace/code.js';
 import type { KnownPurchase } from './known-code.js';
 import { whyUnproven } from './reasons.js';
 
@@ -15,6 +16,8 @@ export interface Denials {
 
 /** The outcome of a record of a list. */
 export interface RecordFacts {
+  /** As in the list; null for a rejected record. */
+  readonly code: string | null;
   /** `rejected`: the record holds no code. `pending`: the code was not checked yet. */
   readonly verdict: 'valid' | 'invalid' | 'unproven' | 'rejected' | 'pending';
   /** One word, for programs; for a rejected record, a sentence. */
@@ -34,17 +37,65 @@ export interface RecordFacts {
 export const UNKNOWN_ITEM = 'an item that is not in your catalogue';
 
 /** Explains a verdict, or why there is none, in one sentence. Times are in UTC. */
-export function describeVerdict(facts: Omit<RecordFacts, 'purchase'>): string {
+export function describeVerdict(facts: Omit<RecordFacts, 'code' | 'purchase'>): string {
   const { verdict, reason, proof, denials, checkedAt, hasUnknownItem } = facts;
   if (verdict === 'rejected') return reason;
   if (verdict === 'pending') return 'it was not checked yet';
   if (verdict === 'unproven') return whyUnproven(reason);
   if (proof === 'purchase') {
     const at = checkedAt === null ? '' : ` at ${moment(checkedAt)}`;
-    return `the marketplace answered with the purchase${hasUnknownItem ? ` of ${UNKNOWN_ITEM}` : ''}${at}`;
+    return `${ANSWERED}${hasUnknownItem ? ` of ${UNKNOWN_ITEM}` : ''}${at}`;
   }
   const denied = denials === null ? 'denied' : describeDenials(denials);
   return proof === 'account' ? `${denied}; no valid code was known to try` : denied;
+}
+
+/** The note on valid codes of a check, and the reason of each that needs no other. */
+export const ANSWERED = 'the marketplace answered with the purchase';
+
+const LONGEST_REASON = 60;
+
+/** Why a record has its verdict, in up to 60 characters, for a cell of a result and of the page of a check. */
+export function shortReason(facts: RecordFacts): string {
+  const reason = reasonOf(facts);
+  return reason.length <= LONGEST_REASON
+    ? reason
+    : `${reason.slice(0, LONGEST_REASON - 1).trimEnd()}…`;
+}
+
+function reasonOf(facts: RecordFacts): string {
+  const { verdict, reason, purchase, hasUnknownItem } = facts;
+  const found = foundForm(facts);
+  switch (verdict) {
+    case 'valid':
+      if (found !== null) return `valid as ${found}`;
+      return hasUnknownItem ? `a purchase of ${UNKNOWN_ITEM}` : ANSWERED;
+    case 'invalid': {
+      if (purchase === null) return 'unknown to the marketplace';
+      const { purchasedAt } = purchase;
+      return purchasedAt === null
+        ? 'was valid before'
+        : `was valid, bought ${purchasedAt.slice(0, 10)}`;
+    }
+    case 'pending':
+      return reason === '' ? 'not checked yet' : whyUnproven(reason);
+    case 'unproven':
+      return whyUnproven(reason);
+    case 'rejected':
+      return reason;
+  }
+}
+
+/** The form in which a code is valid, if that is not the one that was given: see `plainForm`. */
+export function foundForm({
+  code,
+  verdict,
+  purchase,
+}: Pick<RecordFacts, 'code' | 'verdict' | 'purchase'>): string | null {
+  const found = purchase?.purchaseCode ?? null;
+  const isAnother =
+    verdict === 'valid' && code !== null && found !== null && !isSameCode(found, code);
+  return isAnother ? found : null;
 }
 
 /**

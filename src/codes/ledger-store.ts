@@ -38,6 +38,8 @@ export class StoredLedger implements Ledger {
   state: AuditState = 'running';
   /** Calls made for the audit by all processes, at the last write. */
   totalCalls = 0;
+  /** The first denial that made a valid code invalid here, milliseconds since 1970; null: none did. */
+  revokedSince: number | null = null;
 
   constructor(db: Db, options: StoredLedgerOptions) {
     this.#db = db;
@@ -59,9 +61,9 @@ export class StoredLedger implements Ledger {
     return rows;
   }
 
-  async denied(below: number, limit: number): Promise<readonly DeniedCode[]> {
+  async denied(below: number, limit: number, from = 0): Promise<readonly DeniedCode[]> {
     const most = Math.min(below, 1_000_000);
-    const values = [this.#options.auditId, most, limit];
+    const values = [this.#options.auditId, most, limit, from];
     const { rows } = await this.#db.pool.query<DeniedCode>(DENIED, values);
     return rows;
   }
@@ -72,6 +74,7 @@ export class StoredLedger implements Ledger {
     const calls = callCount();
     const newCalls = calls - this.#countedCalls;
     const verdicts: Verdict[] = [];
+    let revokedAt = Infinity;
     const written = await inTransaction(
       this.#db,
       async (client) => {
@@ -83,6 +86,10 @@ export class StoredLedger implements Ledger {
         for (const code of codes) {
           applyResult(code);
           if (code.after.verdict !== null) verdicts.push(code.after.verdict);
+          const { update } = code.after;
+          if (update?.transitions.some(({ kind }) => kind === 'became-invalid')) {
+            revokedAt = Math.min(revokedAt, update.known.checkedAt);
+          }
         }
         if (codes.length > 0) await writeRows(client, auditId, codes);
         return updateCounts(client, auditId, codes, newCalls);
@@ -92,6 +99,9 @@ export class StoredLedger implements Ledger {
     this.#countedCalls = calls;
     this.state = written.state;
     this.totalCalls = written.totalCalls;
+    if (revokedAt !== Infinity) {
+      this.revokedSince = Math.min(this.revokedSince ?? Infinity, revokedAt);
+    }
     for (const verdict of verdicts) onVerdict?.(verdict);
     if (this.state !== 'running') this.#ended.abort(new Error('the audit has ended'));
   }
@@ -135,7 +145,8 @@ const OPEN = `
 const DENIED = `
   SELECT ${COLUMNS}, a.counted, floor(extract(epoch FROM a.denied_at) * 1000)::float8 AS "deniedAt"
     FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
-   WHERE a.audit_id = $1 AND a.verdict IS NULL AND a.denied_at IS NOT NULL AND a.counted < $2
+   WHERE a.audit_id = $1 AND a.verdict IS NULL AND a.denied_at IS NOT NULL
+     AND a.counted < $2 AND a.counted >= $4
    ORDER BY a.counted, random() LIMIT $3`;
 
 /** Denied canaries of an audit that have no verdict yet. */

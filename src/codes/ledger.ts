@@ -70,8 +70,11 @@ export interface LedgerCounts {
 export interface Ledger {
   /** The next codes to sweep after this position, in list order. */
   open(after: number, limit: number): Promise<readonly OpenCode[]>;
-  /** Denied codes with fewer counted denials than `below`: those with the fewest first, in random order. */
-  denied(below: number, limit: number): Promise<readonly DeniedCode[]>;
+  /**
+   * Denied codes with fewer counted denials than `below`, and at least `from` (default 0): those with the fewest first,
+   * in random order.
+   */
+  denied(below: number, limit: number, from?: number): Promise<readonly DeniedCode[]>;
   /** Records results. Those of codes that have a verdict already change nothing. */
   record(results: readonly CodeResult[]): Promise<void>;
   counts(): Promise<LedgerCounts>;

@@ -2,15 +2,16 @@ import { inTransaction, type Db } from '../db/db.js';
 import { KNOWN } from './columns.js';
 import type { KnownCode } from './known-code.js';
 
-/** `source` of the audits that hold codes looked up one at a time. */
-export const LOOK_UP_SOURCE = 'look-ups';
-
 /** What is known about a code that somebody looks up. */
 export interface LookedUp {
   /** Null if it was never proven to be valid or invalid. */
   readonly known: KnownCode | null;
   /** When it was denied and now waits for a second denial, milliseconds since 1970; null: it does not wait. */
   readonly deniedAt: number | null;
+  /** Whether a problem keeps the worker from asking again. */
+  readonly isPaused: boolean;
+  /** When it goes on, milliseconds since 1970; null: unknown. */
+  readonly resumeAt: number | null;
 }
 
 /** A code's place in the look-ups of the day. */
@@ -19,21 +20,28 @@ export interface LookUpPlace {
   readonly position: number;
 }
 
-const READ = {
+/** Reads a code with $1 its seller and $2 its text. */
+export const READ = {
   name: 'look-up-read',
   text: `
   SELECT ${KNOWN} AS known,
-         (SELECT floor(extract(epoch FROM max(c.denied_at)) * 1000)::float8
-            FROM mirror.audits a JOIN mirror.audit_codes c USING (audit_id)
-           WHERE a.seller_id = $1 AND a.state = 'running' AND a.source = '${LOOK_UP_SOURCE}'
-             AND c.code_id = p.code_id AND c.verdict IS NULL) AS "deniedAt"
-    FROM mirror.purchase_codes p WHERE p.seller_id = $1 AND p.code = $2`,
+         floor(extract(epoch FROM w.denied_at) * 1000)::float8 AS "deniedAt",
+         w.problem IS NOT NULL AS "isPaused",
+         floor(extract(epoch FROM w.resume_at) * 1000)::float8 AS "resumeAt"
+    FROM mirror.purchase_codes p
+    LEFT JOIN LATERAL (
+      SELECT c.denied_at, a.problem, a.resume_at
+        FROM mirror.audit_codes c JOIN mirror.audits a USING (audit_id)
+       WHERE c.code_id = p.code_id AND c.verdict IS NULL AND c.denied_at IS NOT NULL
+         AND a.state = 'running' AND a.is_look_ups
+       ORDER BY c.denied_at DESC LIMIT 1) w ON true
+   WHERE p.seller_id = $1 AND p.code = $2`,
 };
 
 /** Reads what is known about a code, without a call. */
 export async function readLookUp({ pool }: Db, sellerId: string, code: string): Promise<LookedUp> {
   const { rows } = await pool.query<LookedUp>(READ, [sellerId, code]);
-  return rows[0] ?? { known: null, deniedAt: null };
+  return rows[0] ?? { known: null, deniedAt: null, isPaused: false, resumeAt: null };
 }
 
 /**
@@ -42,6 +50,28 @@ export async function readLookUp({ pool }: Db, sellerId: string, code: string): 
  * keeps its place.
  */
 export async function enterLookUp(db: Db, sellerId: string, code: string): Promise<LookUpPlace> {
+  return inTurn(db, sellerId, () => enter(db, sellerId, code));
+}
+
+/** The last entry of each seller that was begun on each database. */
+const lastEntries = new WeakMap<Db, Map<string, Promise<unknown>>>();
+
+/**
+ * Runs the entries of a seller one after another. While a list is imported, one of them waits for its lock with a
+ * connection of the pool, and the others wait without one.
+ */
+function inTurn<T>(db: Db, sellerId: string, work: () => Promise<T>): Promise<T> {
+  const last = lastEntries.get(db) ?? new Map<string, Promise<unknown>>();
+  lastEntries.set(db, last);
+  const turn = (last.get(sellerId) ?? Promise.resolve()).then(work);
+  last.set(
+    sellerId,
+    turn.catch(() => undefined),
+  );
+  return turn;
+}
+
+function enter(db: Db, sellerId: string, code: string): Promise<LookUpPlace> {
   return inTransaction(db, async (client) => {
     // The lock of lists: two lists, or a list and a look-up, must not add the same new code.
     await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [
@@ -49,7 +79,7 @@ export async function enterLookUp(db: Db, sellerId: string, code: string): Promi
     ]);
     const audits = await client.query<{ auditId: bigint; codes: number }>(
       `SELECT audit_id AS "auditId", codes FROM mirror.audits
-        WHERE seller_id = $1 AND source = '${LOOK_UP_SOURCE}'
+        WHERE seller_id = $1 AND is_look_ups
           AND created_at >= date_trunc('day', now()) AND state IN ('running', 'finished')
         ORDER BY audit_id DESC LIMIT 1 FOR UPDATE`,
       [sellerId],
@@ -112,7 +142,7 @@ export async function listLookUpLoads({ pool }: Db): Promise<LookUpLoad[]> {
             coalesce(sum(denied) FILTER (WHERE state = 'running'), 0)::int AS pending,
             greatest(1, extract(epoch FROM now() - day) / 60)::float8 AS minutes
        FROM mirror.audits, date_trunc('day', now()) AS day
-      WHERE source = '${LOOK_UP_SOURCE}' AND created_at >= day - interval '1 day'
+      WHERE is_look_ups AND created_at >= day - interval '1 day'
       GROUP BY seller_id, day ORDER BY seller_id`,
   );
   return rows;
@@ -135,9 +165,9 @@ async function beginLookUps(
   sellerId: string,
 ): Promise<{ auditId: bigint; codes: number }> {
   const { rows } = await client.query(
-    `INSERT INTO mirror.audits (seller_id, state, source, layout, columns, lines, rejected, codes,
-                                reused, valid, invalid, unproven, pending)
-     VALUES ($1, 'running', '${LOOK_UP_SOURCE}', '{}', ARRAY['code'], 0, 0, 0, 0, 0, 0, 0, 0)
+    `INSERT INTO mirror.audits (seller_id, state, source, is_look_ups, layout, columns, lines, rejected,
+                                codes, reused, valid, invalid, unproven, pending)
+     VALUES ($1, 'running', 'look-ups', true, '{}', ARRAY['code'], 0, 0, 0, 0, 0, 0, 0, 0)
      RETURNING audit_id AS "auditId", codes`,
     [sellerId],
   );

@@ -1,4 +1,8 @@
+import { bindSeller, ensureSeller } from '../catalogue/sellers-store.js';
 import type { Db } from '../db/db.js';
+import { sameHost } from '../domain/address.js';
+import { proveKey } from '../marketplace/prove-key.js';
+import type { CallOptions } from '../marketplace/types.js';
 import { askCode, checkOf, type CodeMarket } from './ask.js';
 import type { KnownCode } from './known-code.js';
 import { StoredLedger } from './ledger-store.js';
@@ -11,6 +15,7 @@ export interface LookUpDeps {
   readonly db: Db;
   readonly sellerId: string;
   readonly marketplace: Pick<CodeMarket, 'validate'>;
+  readonly account: SellerAccount;
   /** Has the denied codes of an audit confirmed: a worker does it, for all callers together. */
   readonly confirm: (auditId: bigint) => Promise<void>;
 }
@@ -24,6 +29,9 @@ export interface LookUpCalls {
   readonly total: number;
 }
 
+/** Why a denied code has no verdict while a problem keeps the worker from checking it again. */
+const PAUSED = 'denied once; the second check is paused, and `seller-mirror audits list` says why';
+
 /** The answer to a look-up. */
 export type LookUp =
   /** `stale`: older than asked for, because the marketplace gave no answer. */
@@ -32,7 +40,7 @@ export type LookUp =
   | { readonly kind: 'pending'; readonly known: KnownCode | null; readonly againAfterS: number }
   | {
       readonly kind: 'unproven';
-      readonly reason: UnprovenReason;
+      readonly reason: UnprovenReason | typeof PAUSED;
       readonly retryAt: number | null;
     };
 
@@ -58,12 +66,17 @@ const SLACK_S = 5;
  * @param now milliseconds since 1970
  */
 export function answerFromStore(
-  { known, deniedAt }: LookedUp,
+  { known, deniedAt, isPaused, resumeAt }: LookedUp,
   maxAge: MaxAge,
   now: number,
 ): LookUp | null {
   if (known !== null && isYoung(known, maxAge, now)) return { kind: 'known', known, stale: false };
   if (deniedAt === null) return null;
+  if (isPaused) {
+    return known === null
+      ? { kind: 'unproven', reason: PAUSED, retryAt: resumeAt }
+      : { kind: 'known', known, stale: true };
+  }
   // The clock may have been set back since.
   const leftMs = Math.min(CONFIRM_AFTER_MS, deniedAt + CONFIRM_AFTER_MS - now);
   return { kind: 'pending', known, againAfterS: Math.max(0, Math.ceil(leftMs / 1000)) + SLACK_S };
@@ -84,6 +97,65 @@ export async function lookUpStored(
   return { answer: answerFromStore(found, maxAge, Date.now()), known: found.known };
 }
 
+/** A proof of the account is good for this long, milliseconds: the key of a running process stays the same. */
+const ACCOUNT_PROVEN_MS = 600_000;
+
+/** Why no code may be asked about now. */
+interface AccountFault {
+  readonly reason: UnprovenReason;
+  readonly retryAt: number | null;
+}
+
+/** Whether the key opens the seller's own account: with another one, another seller's purchases would be valid. */
+export class SellerAccount {
+  readonly #db: Db;
+  readonly #sellerId: string;
+  readonly #market: Pick<CodeMarket, 'account'> & { readonly host: string };
+  #provenAt = -Infinity;
+  #proving: Promise<AccountFault | null> | null = null;
+
+  constructor(
+    db: Db,
+    sellerId: string,
+    market: Pick<CodeMarket, 'account'> & { readonly host: string },
+  ) {
+    this.#db = db;
+    this.#sellerId = sellerId;
+    this.#market = market;
+  }
+
+  /**
+   * One call, shared by all who ask meanwhile; none while the last proof is young. Binds a seller that has no account.
+   * @returns null: codes may be asked about
+   * @throws errors of the store; the signal's reason
+   */
+  fault(options: CallOptions): Promise<AccountFault | null> {
+    if (performance.now() - this.#provenAt < ACCOUNT_PROVEN_MS) return Promise.resolve(null);
+    this.#proving ??= this.#prove(options).finally(() => (this.#proving = null));
+    return this.#proving;
+  }
+
+  async #prove(options: CallOptions): Promise<AccountFault | null> {
+    const { host } = this.#market;
+    const bound = await ensureSeller(this.#db, this.#sellerId, host);
+    if (bound.username !== null && !sameHost(bound.marketplace, host)) {
+      return { reason: 'another-account', retryAt: null };
+    }
+    const holder = { account: bound.username, nextWitness: () => null };
+    const proof = await proveKey(this.#market, holder, options);
+    if (!proof.isGood) {
+      const reason = proof.reason === 'witness-denied' ? 'refused' : proof.reason;
+      return { reason, retryAt: proof.retryAt };
+    }
+    if (bound.username === null) {
+      const binding = { username: proof.account, marketplace: host };
+      await bindSeller(this.#db, this.#sellerId, binding);
+    }
+    this.#provenAt = proof.beganAt;
+    return null;
+  }
+}
+
 /**
  * Asks the marketplace once about a code, and records the answer. A purchase makes the code valid. A denial decides
  * nothing yet, unless the code was invalid before (`rules.ts`). Without an answer the last verdict is returned, marked
@@ -92,34 +164,43 @@ export async function lookUpStored(
  * @throws errors of the store
  */
 export async function lookUpNow(
-  { db, sellerId, marketplace, confirm }: LookUpDeps,
+  { db, sellerId, marketplace, account, confirm }: LookUpDeps,
   code: string,
   known: KnownCode | null,
   signal: AbortSignal,
   onCalls?: (calls: LookUpCalls) => void,
 ): Promise<LookUp> {
-  const { auditId, position } = await enterLookUp(db, sellerId, code);
-  // Other look-ups share the client, so its own count of calls would be theirs, too.
-  let own = 0;
-  const ledger = new StoredLedger(db, { auditId, sellerId, canary: null, callCount: () => own });
-  const record = async (result: CodeResult): Promise<void> => {
-    await ledger.record([result]);
-    onCalls?.({ auditId, own, total: ledger.totalCalls });
-  };
   const limit = AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]);
-  const common = { position, code };
   const giveUp = (reason: UnprovenReason, retryAt: number | null): LookUp =>
     known === null ? { kind: 'unproven', reason, retryAt } : { kind: 'known', known, stale: true };
+  // Other look-ups share the client, so its own count of calls would be theirs, too.
+  let own = 0;
   const onRequest = () => {
     own++;
     return () => undefined;
   };
   const options = { signal: limit, priority: 'audit', onRequest } as const;
-  const reply = await askCode(marketplace, code, options).catch((error: unknown) => {
-    if (!limit.aborted) throw error;
-    return null;
-  });
-  if (reply === null) {
+  const inTime = async <T>(call: Promise<T>): Promise<T | 'late'> =>
+    call.catch((error: unknown) => {
+      if (!limit.aborted) throw error;
+      return 'late' as const;
+    });
+  const fault = await inTime(account.fault(options));
+  if (fault === 'late') return giveUp('unavailable', null);
+  if (fault !== null) return giveUp(fault.reason, fault.retryAt);
+  const reply = await inTime(askCode(marketplace, code, options));
+  // Entered after the call: a worker would ask about a code that waits without a denial.
+  const { auditId, position } = await enterLookUp(db, sellerId, code);
+  let counted = 0;
+  const callCount = (): number => counted;
+  const ledger = new StoredLedger(db, { auditId, sellerId, canary: null, callCount });
+  counted = own;
+  const common = { position, code };
+  const record = async (result: CodeResult): Promise<void> => {
+    await ledger.record([result]);
+    onCalls?.({ auditId, own, total: ledger.totalCalls });
+  };
+  if (reply === 'late') {
     const check = { ...NO_REPLY, at: Date.now() };
     await record({ ...common, check, verdict: 'unproven', reason: 'unavailable' });
     return giveUp('unavailable', null);

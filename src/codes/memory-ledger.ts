@@ -78,10 +78,10 @@ export class MemoryLedger implements Ledger {
     return open.slice(0, limit).map(openCode);
   }
 
-  denied(below: number, limit: number): Promise<readonly DeniedCode[]> {
+  denied(below: number, limit: number, from = 0): Promise<readonly DeniedCode[]> {
     const denied = shuffle([...this.#rows.values()])
       .flatMap((row) => (row.deniedAt === null ? [] : [{ ...openCode(row), ...deniedPart(row) }]))
-      .filter(({ counted }) => counted < below)
+      .filter(({ counted }) => counted >= from && counted < below)
       .sort((a, b) => a.counted - b.counted);
     return Promise.resolve(denied.slice(0, limit));
   }

@@ -50,6 +50,8 @@ export interface AuditProgress
       Audit,
       'pending' | 'denied' | 'confirmed' | 'overturned' | 'apiCalls' | 'problem' | 'resumeAt'
     > {
+  /** True: the codes that were looked up one at a time on a day. */
+  readonly isLookUps: boolean;
   /** Null if no file was chosen. */
   readonly result: ResultFile | null;
 }

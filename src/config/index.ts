@@ -2,8 +2,14 @@ import { existsSync, statSync } from 'node:fs';
 import { isLoopback, isSafeForKey, type ListenAddress } from '../domain/address.js';
 import { Redactor } from '../domain/redact.js';
 import type { Secret } from '../domain/secret.js';
-import { ConfigError, Findings, type RawValue } from './findings.js';
-import { absolutePath, Reader, type ConfigOptions } from './reader.js';
+import {
+  ConfigError,
+  Findings,
+  type RawValue,
+  absolutePath,
+  Reader,
+  type ConfigOptions,
+} from './reader.js';
 import {
   HOW_TO_MAKE_A_SECRET,
   isMailAddress,

@@ -4,8 +4,7 @@ import { z } from 'zod';
 import { errorCode } from '../domain/error-code.js';
 import type { Json } from '../domain/item.js';
 import { isObject } from '../domain/values.js';
-import type { Findings } from './findings.js';
-import { absolutePath, type Reader } from './reader.js';
+import { type Findings, absolutePath, type Reader } from './reader.js';
 
 /** A JSON file with a list of named entries: `{"sellers": […]}`. */
 interface ListFile<Entry extends z.ZodObject> {

@@ -4,8 +4,7 @@ import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import type { z } from 'zod';
 import { errorCode } from '../domain/error-code.js';
-import type { Findings, RawValue } from './findings.js';
-import { nearest } from './nearest.js';
+import { nearest } from './schemas.js';
 import {
   isSecretName,
   SECRETS,
@@ -14,6 +13,55 @@ import {
   type SettingName,
   type ValueOf,
 } from './settings.js';
+import { Secret } from '../domain/secret.js';
+
+/** The text of a setting, and where it was set. */
+export interface RawValue {
+  /** The setting, or the position in the sellers file. */
+  readonly where: string;
+  readonly text: string;
+}
+
+/** All problems of the configuration, one sentence each. No message contains a secret. */
+export class ConfigError extends Error {
+  override name = 'ConfigError';
+
+  constructor(readonly problems: readonly string[]) {
+    super(
+      problems.length === 1
+        ? (problems[0] ?? '')
+        : `${problems.length} settings need attention:\n${problems.map((text) => `- ${text}`).join('\n')}`,
+    );
+  }
+}
+
+/**
+ * Collects problems and warnings while settings are read. Sentences begin with the place of a setting and never quote its
+ * value: people paste keys and passwords into wrong settings.
+ */
+export class Findings {
+  readonly problems: string[] = [];
+  readonly warnings: string[] = [];
+  /** Secrets that other users of this machine can read. */
+  readonly exposed: string[] = [];
+  /** Keys, passwords, tokens, and addresses that contain them. */
+  readonly secrets: Secret[] = [];
+  /** Places with a problem. */
+  readonly wrong = new Set<string>();
+
+  problem(where: string, message: string): void {
+    this.wrong.add(where);
+    this.problems.push(`${where} ${message}`);
+  }
+
+  warning(where: string, message: string): void {
+    this.warnings.push(`${where} ${message}`);
+  }
+
+  hide(texts: readonly string[]): void {
+    for (const text of texts) this.secrets.push(new Secret(text));
+  }
+}
 
 export interface ConfigOptions {
   /** The folder of `.env`. Relative paths are relative to it. */

@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { hostName, fitsInHeader } from '../domain/address.js';
 import type { Secret } from '../domain/secret.js';
-import type { Findings, RawValue } from './findings.js';
+import type { Findings, RawValue, Reader, SecretSources } from './reader.js';
 import { readListFile, type ListEntry } from './list-file.js';
-import type { Reader, SecretSources } from './reader.js';
 import { marketplaceFault, zoneOfMachine } from './schemas.js';
 import type { SettingName, ValueOf } from './settings.js';
 

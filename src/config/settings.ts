@@ -75,7 +75,7 @@ export const SETTINGS = {
   REQUESTS_PER_MINUTE: wholeNumber(0, 1_000_000)
     .prefault('60')
     .describe(
-      'Maximum requests per minute to one marketplace host; 0: no limit, and audits make 48 calls at a time',
+      'Maximum requests per minute to one marketplace host; 0: no limit, and checks of codes make 48 calls at a time',
     ),
   SYNC_CRON: cron
     .prefault('0 2 * * *')
@@ -150,7 +150,7 @@ export const SETTINGS = {
   ),
   AUDIT_SHARE: wholeNumber(1, 100)
     .prefault('25')
-    .describe('Percentage of the request budget that audits by AUDIT_CRON may use'),
+    .describe('Percentage of the request budget that rechecks by AUDIT_CRON may use'),
   AUDIT_OLDER_THAN_DAYS: wholeNumber(1, 3_650)
     .prefault('30')
     .describe('AUDIT_CRON skips codes that were checked within this many days'),
@@ -167,7 +167,7 @@ export const SETTINGS = {
     'Days to keep superseded states of items and accounts; not set: forever',
   ),
   KEEP_AUDITS_DAYS: DAYS_KEPT.describe(
-    'Days to keep the lists of finished audits; not set: forever',
+    'Days to keep the lists of finished checks; not set: forever',
   ),
 
   // Alerts and feeds

@@ -35,6 +35,11 @@ export async function listUsers(db: Db): Promise<DashboardUser[]> {
   });
 }
 
+/** Whether anybody can log in with a password. An open invitation is no account yet. */
+export async function hasAccount(db: Db): Promise<boolean> {
+  return (await listUsers(db)).some(({ invitedUntil }) => invitedUntil === null);
+}
+
 /** The account that a token invites; null if the invitation was used, taken back or has ended. */
 export async function findInvitation(
   db: Db,

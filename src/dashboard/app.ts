@@ -1,15 +1,13 @@
 import { Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
-import { ASSETS } from './assets.js';
+import { ASSETS, expiredForm, message } from './layout.js';
 import { type Dashboard, type DashboardContext, type DashboardParts, Problem } from './context.js';
 import { addEvents } from './events.js';
-import { expiredForm, message } from './layout.js';
 import { addAccounts, addInvitation } from './invitations.js';
 import { addLogin } from './login.js';
-import { addAudits } from './pages/audits.js';
+import { addAudits, addCheck } from './pages/check.js';
 import { CHANGES } from '../catalogue/changes-listing.js';
 import { addListing } from './listing.js';
-import { addCheck } from './pages/check.js';
 import { addCodes } from './pages/codes.js';
 import { addItems } from './pages/items.js';
 import { addNewAudit } from './pages/new-audit.js';

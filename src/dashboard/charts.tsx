@@ -72,7 +72,8 @@ export const StepChart: FC<ChartProps & { points: readonly Point[]; until?: Date
                 {text}
               </text>
             ))}
-            <path class="filled" d={rounded(filled(extended))} />
+            {/* An area that does not start at 0 would exaggerate. */}
+            {y.domain()[0] === 0 ? <path class="filled" d={rounded(filled(extended))} /> : null}
             <path class="outline" d={rounded(outline(extended))} />
           </>
         );

@@ -6,7 +6,7 @@ import type { Log } from '../domain/log.js';
 import { maskCode } from '../domain/secret.js';
 import type { Queues } from '../service/queue/queues.js';
 import { type DashboardSession, logAction } from './access-store.js';
-import { ALIVE_MS, isAlive, listLiveProcesses } from '../service/processes-store.js';
+import { listLiveProcesses } from '../service/processes-store.js';
 import type { Mirror } from '../db/mirror.js';
 import type { Database } from '../db/open.js';
 import type { Db } from '../db/db.js';
@@ -124,6 +124,6 @@ export async function enqueueSync(
 
 /** The notice to show after a job was queued. Warns when no worker is running. */
 export async function queueNotice(db: Db): Promise<'queued' | 'no-worker'> {
-  const workers = await listLiveProcesses(db, ALIVE_MS, 'worker');
-  return workers.some(isAlive) ? 'queued' : 'no-worker';
+  const workers = await listLiveProcesses(db, 'worker');
+  return workers.length > 0 ? 'queued' : 'no-worker';
 }

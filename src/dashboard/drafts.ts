@@ -232,7 +232,7 @@ export class Drafts<List, Facts> {
     const most = Math.floor(this.#uploads.maxBytes / 1024 ** 2);
     return new Problem(
       'The list is too large',
-      `Files may have up to ${most} MB, pasted lists ${MAX_PASTED_BYTES / 1024 ** 2} MB. Compress the list with gzip, or use \`npx seller-mirror codes check\`.`,
+      `Files may have up to ${most} MB, pasted lists ${MAX_PASTED_BYTES / 1024 ** 2} MB. Send a longer one as several files.`,
       413,
     );
   }

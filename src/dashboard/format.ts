@@ -1,15 +1,3 @@
-const NUMBER = new Intl.NumberFormat('en-GB');
-
-/** `2,000` */
-export function count(n: number | bigint): string {
-  return NUMBER.format(n);
-}
-
-/** A count with its noun: `1 item`, `2,000 items`. */
-export function plural(n: number | bigint, one: string, many = `${one}s`): string {
-  return `${count(n)} ${Number(n) === 1 ? one : many}`;
-}
-
 /** Capitalizes the first letter. */
 export function capital(text: string): string {
   return text.replace(/^./u, (first) => first.toUpperCase());
@@ -52,26 +40,6 @@ export function monthName(date: string | null): string {
 /** `23 Nov` for a date such as `2026-11-23`. */
 export function dayName(date: string): string {
   return DAY.format(new Date(`${date}T00:00:00Z`));
-}
-
-/** A duration in one or two units: `6 h`, `3 min 20 s`. */
-export function duration(ms: number): string {
-  const seconds = Math.max(0, Math.round(ms / 1_000));
-  if (seconds < 60) return `${seconds} s`;
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 10 && seconds % 60 > 0) return `${minutes} min ${seconds % 60} s`;
-  if (minutes < 60) return `${minutes} min`;
-  const hours = Math.floor(minutes / 60);
-  if (hours < 10 && minutes % 60 > 0) return `${hours} h ${minutes % 60} min`;
-  if (hours < 48) return `${hours} h`;
-  const days = Math.floor(hours / 24);
-  if (days < 90) return `${days} days`;
-  return days < 730 ? `${Math.floor(days / 30.4)} months` : `${Math.floor(days / 365.25)} years`;
-}
-
-/** A duration in one unit: `6 h`. */
-export function shortDuration(ms: number): string {
-  return duration(ms).split(' ').slice(0, 2).join(' ');
 }
 
 /** Control characters except tabs and line ends, and marks that change the direction of text. */

@@ -29,6 +29,7 @@ export const Accounts: FC<{ users: readonly User[]; c: DashboardContext }> = ({ 
   <>
     <TableSection
       title="Accounts"
+      flows
       rows={users}
       empty={
         <>
@@ -39,24 +40,28 @@ export const Accounts: FC<{ users: readonly User[]; c: DashboardContext }> = ({ 
       columns={[
         { name: 'Name', cell: ({ name }) => name },
         { name: 'Role', cell: ({ role }) => role },
-        { name: 'Since', cell: ({ createdAt }) => <Ago at={createdAt} /> },
+        { name: 'Since', isLabelled: true, cell: ({ createdAt }) => <Ago at={createdAt} /> },
         {
           name: 'Invitation ends',
+          isLabelled: true,
           cell: ({ invitedUntil }) => <Ago at={invitedUntil} none="–" />,
         },
         ...(isOperator(c)
           ? [
               {
                 name: 'Action',
-                cell: ({ name, invitedUntil }: User) => (
-                  <ActionButton
-                    action="/system/accounts/remove"
-                    token={c.get('token')}
-                    fields={{ name }}
-                  >
-                    {invitedUntil === null ? 'Remove' : 'Revoke'}
-                  </ActionButton>
-                ),
+                cell: ({ name, invitedUntil }: User) =>
+                  isOwn(c, name) ? (
+                    <span class="muted">your own</span>
+                  ) : (
+                    <ActionButton
+                      action="/system/accounts/remove"
+                      token={c.get('token')}
+                      fields={{ name }}
+                    >
+                      {invitedUntil === null ? 'Remove' : 'Revoke'}
+                    </ActionButton>
+                  ),
               },
             ]
           : []),
@@ -99,11 +104,18 @@ export function addAccounts(app: Dashboard, parts: DashboardParts): void {
     const token = newToken();
     await runAction(c, parts, { action: 'invite', target: name }, async () => {
       if (!isUserName(name) || role === undefined) {
-        throw new Problem('Nobody was invited', 'A name has 1 to 63 letters, digits and . _ - @');
+        throw new Problem(
+          'Nobody was invited',
+          `A name has 1 to 63 letters, digits and . _ - @; the role is ${ROLES.join(' or ')}.`,
+        );
       }
       const passwordHash = invitationHash(tokenHash(token));
       if (await createUser(db, { name, role, passwordHash })) return;
-      throw new Problem('Nobody was invited', `There is already an account ${name}.`, 409);
+      throw new Problem(
+        `There is already an account ${name}`,
+        'Choose another name, or remove that account first.',
+        409,
+      );
     });
     const url = `${config.dashboard.url ?? originOf(c, endpoint)}/invitation?token=${token}`;
     return page(
@@ -124,11 +136,19 @@ export function addAccounts(app: Dashboard, parts: DashboardParts): void {
   app.post('/system/accounts/remove', async (c) => {
     const target = nameIn(await readForm(c));
     await runAction(c, parts, { action: 'remove account', target }, async () => {
+      if (isOwn(c, target)) {
+        throw new Problem('That is your own account', 'Another operator can remove it.', 409);
+      }
       if (await deleteUser(db, target)) return;
       throw new Problem('There is no such account', 'The System page lists them.', 404);
     });
     return c.redirect('/system?notice=removed', 303);
   });
+}
+
+/** Whether the user is logged in with this account. */
+function isOwn(c: DashboardContext, name: string): boolean {
+  return c.get('session').who === name;
 }
 
 /** The field Name, cut to what an account's name may have. */

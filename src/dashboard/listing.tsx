@@ -1,6 +1,6 @@
 import type { Child, FC } from 'hono/jsx';
 import { maskCode } from '../domain/secret.js';
-import { listingChunks } from '../reporting/listing-file.js';
+import { listingChunks } from '../reporting/export.js';
 import {
   columnsFor,
   type FilterValues,
@@ -20,7 +20,8 @@ import {
   Problem,
 } from './context.js';
 import { checkRoom, csvDialectOf, Downloads, formatOf, sendFile } from './downloads.js';
-import { capital, count, duration, printable } from './format.js';
+import { capital, printable } from './format.js';
+import { count, duration } from '../domain/text.js';
 import { page } from './layout.js';
 import {
   Ago,
@@ -89,7 +90,7 @@ export function addListing<Row>(
       <>
         <Filter>
           {filters.map((filter) => (
-            <FilterField of={filter} value={c.req.query(filter.name)} />
+            <FilterField of={filter} value={c.req.query(filter.name)} listing={name} />
           ))}
           <SellerField value={chosen.seller} />
         </Filter>
@@ -135,7 +136,11 @@ export function shownTo<Row>(c: DashboardContext, listing: Listing<Row, Db>): Li
   return { ...listing, columns };
 }
 
-const FilterField: FC<{ of: ListingFilter; value: string | undefined }> = ({ of, value = '' }) => {
+const FilterField: FC<{ of: ListingFilter; value: string | undefined; listing: string }> = ({
+  of,
+  value = '',
+  listing,
+}) => {
   const { name, type, choices = [] } = of;
   const label = capital(name.replaceAll('-', ' '));
   if (type === 'choice' || type === 'order') {
@@ -144,9 +149,9 @@ const FilterField: FC<{ of: ListingFilter; value: string | undefined }> = ({ of,
   }
   if (type === 'flag') {
     return (
-      <label>
-        {label}
+      <label class="check">
         <input name={name} type="checkbox" value="yes" checked={value === 'yes'} />
+        {`${label} ${listing}`}
       </label>
     );
   }
@@ -158,6 +163,7 @@ const FilterField: FC<{ of: ListingFilter; value: string | undefined }> = ({ of,
         name={name}
         type={kind}
         inputmode={type === 'number' ? 'numeric' : undefined}
+        size={type === 'number' ? 8 : undefined}
         value={value}
       />
     </label>
@@ -283,7 +289,7 @@ const Cell: FC<{ of: Value; type: ValueType }> = ({ of, type }): Child => {
     case 'percent':
       return <Percent of={Number(of)} />;
     case 'milliseconds':
-      return Number(of) < 1_000 ? `${of} ms` : duration(Number(of));
+      return duration(Number(of));
     case 'id':
     case 'number':
     case 'word':
@@ -299,9 +305,10 @@ const Cell: FC<{ of: Value; type: ValueType }> = ({ of, type }): Child => {
       );
     case 'text':
     case 'texts':
-    case 'long text':
     case 'secret':
     case 'sentence':
+      return <Untrusted text={String(of)} isCut />;
+    case 'long text':
       return <Untrusted text={String(of)} />;
   }
 };

@@ -1,7 +1,7 @@
 import { phaseOf } from '../codes/progress.js';
 import { Rate } from '../domain/rate.js';
 import type { Running } from '../catalogue/overview-store.js';
-import { count, duration, plural } from './format.js';
+import { duration, count, plural } from '../domain/text.js';
 
 const POLL_MS = 1_000;
 

@@ -1,20 +1,18 @@
 import { stateWord, type Tone, toneOf } from '../listing/listing.js';
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
-import { count, moment, printable, shortDuration, utc } from './format.js';
+import { moment, printable, utc } from './format.js';
+import { age, count } from '../domain/text.js';
 
 /** A count in a table; zeros are muted. */
 const Count: FC<{ of: number }> = ({ of }) =>
   of === 0 ? <span class="muted">0</span> : <>{count(of)}</>;
 
-/** A relative time such as `6 h ago` or `in 2 min`; the tooltip shows the exact time in UTC. */
+/** An age such as `6 h ago` or `in 2 min`; the tooltip shows the exact time in UTC. */
 export const Ago: FC<{ at: Date | null; none?: string }> = ({ at, none = 'never' }) => {
   if (at === null) return <span class="muted">{none}</span>;
-  const ms = Date.now() - at.getTime();
-  const length = shortDuration(Math.abs(ms));
-  const text = ms >= 0 ? `${length} ago` : `in ${length}`;
   return (
     <time datetime={at.toISOString()} title={utc(at)} data-ago>
-      {text}
+      {age(at, new Date())}
     </time>
   );
 };
@@ -312,15 +310,21 @@ export function without(query: URLSearchParams, name: string): string {
 const MAX_TEXT_CHARS = 240;
 
 /** Text from the marketplace or an upload: may be hostile, of any length and direction. */
-export const Untrusted: FC<{ text: string | null; none?: string; isWhole?: boolean }> = ({
-  text,
-  none = '–',
-  isWhole = false,
-}) => {
+export const Untrusted: FC<{
+  text: string | null;
+  none?: string;
+  isWhole?: boolean;
+  /** Takes at most two lines; the rest is in the tooltip. */
+  isCut?: boolean;
+}> = ({ text, none = '–', isWhole = false, isCut = false }) => {
   if (text === null || text === '') return <span class="muted">{none}</span>;
   const isShort = isWhole || text.length <= MAX_TEXT_CHARS;
-  const shown = isShort ? text : `${text.slice(0, MAX_TEXT_CHARS)}…`;
-  return <bdi class="untrusted">{printable(shown)}</bdi>;
+  const shown = printable(isShort ? text : `${text.slice(0, MAX_TEXT_CHARS)}…`);
+  return (
+    <bdi class={isCut ? 'untrusted cut' : 'untrusted'} title={isCut ? shown : undefined}>
+      {shown}
+    </bdi>
+  );
 };
 
 /** A sentence whose text in backticks is shown as code. `npx` finds the program in a checkout and in a project. */
@@ -336,7 +340,7 @@ export const Sentence: FC<{ text: string }> = ({ text }) => (
 
 /** A link to a seller's page. */
 export const SellerLink: FC<{ name: string }> = ({ name }) => (
-  <a class="seller" href={`/sellers/${encodeURIComponent(name)}`}>
+  <a class="seller" href={`/sellers/${encodeURIComponent(name)}`} title={name}>
     {name}
   </a>
 );
@@ -402,7 +406,7 @@ export const Choice: FC<{
 export const SellerField: FC<{ value: string | null | undefined }> = ({ value }) => (
   <label>
     Seller
-    <input name="seller" value={value ?? ''} />
+    <input name="seller" value={value ?? ''} size={14} />
   </label>
 );
 

@@ -1,9 +1,10 @@
 import { readFile } from 'node:fs/promises';
+import { MOST_BYTES } from '../codes/lists/types.js';
 import { isLoopback } from '../domain/address.js';
 import { DASHBOARD, LIMITS, ListenError, serve, type WebServer } from '../service/listen.js';
 import { dashboardApp } from './app.js';
 import type { DashboardParts } from './context.js';
-import { listUsers } from './access-store.js';
+import { hasAccount } from './access-store.js';
 import { readRunning } from '../catalogue/overview-store.js';
 import { LiveProgress } from './live.js';
 
@@ -17,9 +18,6 @@ const DASHBOARD_LIMITS = {
   /** Each open tab keeps one connection. */
   connections: 256,
 };
-
-/** Largest uploaded list in bytes. */
-const MAX_LIST_BYTES = 512 * 1024 * 1024;
 
 /**
  * Serves the dashboard at `DASHBOARD_LISTEN`.
@@ -40,7 +38,7 @@ export async function startDashboard(
       'set DASHBOARD_TLS_CERT_FILE and DASHBOARD_TLS_KEY_FILE, or DASHBOARD_BEHIND_PROXY=true behind a proxy with TLS',
     );
   }
-  if (!isLocal && (await listUsers(db)).length === 0) {
+  if (!isLocal && !(await hasAccount(db))) {
     throw new ListenError(
       `other machines could reach the dashboard at ${listen.host}, but nobody has an account`,
       'add one with `seller-mirror users add NAME --role operator`',
@@ -56,7 +54,7 @@ export async function startDashboard(
   };
   const target = { ...listen, tls: tls === null ? undefined : await readTls(tls) };
   const ended = new AbortController();
-  const uploads = { maxBytes: MAX_LIST_BYTES, ended: ended.signal };
+  const uploads = { maxBytes: MOST_BYTES, ended: ended.signal };
   const pages = dashboardApp({ ...parts, endpoint, live, uploads });
   const server = await serve(() => pages, target, DASHBOARD, DASHBOARD_LIMITS, log);
   return {

@@ -1,5 +1,5 @@
 import { callbackify } from 'node:util';
-import { Client, type ClientConfig } from 'pg';
+import { Client, type ClientConfig, type QueryResult, type QueryResultRow } from 'pg';
 
 /**
  * The settings of every session. What this program sends and parses rests on them, and a server, a database or a role
@@ -59,4 +59,11 @@ function hideEnvironment(): Record<string, string> {
     delete process.env[name];
   }
   return hidden;
+}
+
+/** The row of a statement that always returns one. */
+export function onlyRow<T extends QueryResultRow>({ rows, command }: QueryResult<T>): T {
+  const [row] = rows;
+  if (row === undefined) throw new Error(`the database returned no row for ${command}`);
+  return row;
 }

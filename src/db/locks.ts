@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool, PoolClient, QueryConfig } from 'pg';
 import { StoreConnectionError } from './errors.js';
 import type { Db } from './db.js';
-import { onlyRow } from './only-row.js';
+import { onlyRow } from './connection.js';
 import { PoolerError } from './requirements.js';
 import type { WatchTimes } from './pools.js';
 

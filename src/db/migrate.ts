@@ -12,6 +12,7 @@ import {
   SchemaAheadError,
   type StoreError,
 } from './errors.js';
+import { withOwnClient } from './pools.js';
 
 /** `prisma/migrations` of the package. The path is the same from src/ and dist/. */
 const FOLDER = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));
@@ -174,4 +175,12 @@ function explain(error: unknown, url: string): StoreError {
       : 'The failed migration was rolled back. Fix the cause that the message names, then try again.',
     { cause: error },
   );
+}
+
+const SCRIPT = new URL('../../prisma/grants.sql', import.meta.url);
+
+/** Lets the role `reporting_reader` read schema `reporting`, also after updates. Repeatable. */
+export async function grantReports(url: string, signal: AbortSignal): Promise<void> {
+  const script = await readFile(SCRIPT, 'utf8');
+  await withOwnClient(url, 'db', signal, (client) => client.query(script));
 }

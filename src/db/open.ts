@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { from as copyFrom } from 'pg-copy-streams';
 import { explainDatabaseError } from './errors.js';
 import { withOwnClient } from './pools.js';
-import { onlyRow } from './only-row.js';
+import { onlyRow } from './connection.js';
 
 export interface DatabaseOptions {
   /** Null: the embedded server under `dataDir`. */

@@ -1,7 +1,7 @@
 import type { QueryResult } from 'pg';
 import type { Db } from './db.js';
 import { itemsLockSql, tryLock } from './locks.js';
-import { onlyRow } from './only-row.js';
+import { onlyRow } from './connection.js';
 
 /** Parts of the store with a retention time each. `raw`: records as received. */
 type RetentionPart = 'raw' | 'runs' | 'versions' | 'audits';

@@ -1,6 +1,6 @@
 import { types, type FieldDef } from 'pg';
 import { StoreError } from './errors.js';
-import { onlyRow } from './only-row.js';
+import { onlyRow } from './connection.js';
 import { withOwnClient } from './pools.js';
 import { openTextCursor, type TextRow } from './text-cursor.js';
 

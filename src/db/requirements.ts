@@ -1,7 +1,6 @@
 import { type Client, escapeIdentifier } from 'pg';
-import { DbClient } from './connection.js';
+import { DbClient, onlyRow } from './connection.js';
 import { assertServerVersion, StoreError } from './errors.js';
-import { onlyRow } from './only-row.js';
 
 /** The database has another encoding than UTF8. */
 class EncodingError extends StoreError {

@@ -161,6 +161,12 @@ export function isTypicalCode(text: string): boolean {
   );
 }
 
+/** True for a typical code with words, blanks or punctuation around it: `Code: 8F3A…`, as people paste it. */
+export function hasTextAround(text: string): boolean {
+  const parts = text.split(/[\s,;()[\]{}<>"]+/u);
+  return parts.length > 1 && parts.filter(isTypicalCode).length === 1;
+}
+
 /** Names of characters that come along when text is copied. */
 const NAMES: Readonly<Record<number, string>> = {
   0x00: 'null character',

@@ -1,4 +1,12 @@
-import type { Account, Decoding, Item, Json, Purchase, PurchasedItem } from '../domain/item.js';
+import {
+  type Account,
+  type Decoding,
+  type Item,
+  type Json,
+  type Purchase,
+  type PurchasedItem,
+  ITEM_FIELDS,
+} from '../domain/item.js';
 import {
   FieldError,
   isObject,
@@ -16,6 +24,7 @@ import {
   type JsonObject,
   Tolerated,
 } from '../domain/values.js';
+import { hash } from 'node:crypto';
 
 /** Reads the fields of an object by name. Fields that are never read count as unknown. */
 class Fields {
@@ -262,3 +271,26 @@ const readFlag: FieldReader<boolean | null> = (json, path, tolerated) => {
   if (json === 0 || json === '0' || json === 'false' || json === '') return false;
   throw new FieldError(path, `is neither true nor false: ${shownJson(json)}`);
 };
+
+export const WIRE_HASH_BYTES = 8;
+/** The wire hash of a record that did not come in a list. */
+export const NO_WIRE_HASH: Uint8Array = new Uint8Array(WIRE_HASH_BYTES);
+
+/** Raise this when decoding changes, so that every record is decoded again. A new field raises it too. */
+const DECODER_VERSION = 1 + ITEM_FIELDS.length;
+
+/**
+ * The first 8 bytes of the SHA-256 of a record as received. An equal hash means an unchanged record, which
+ * need not be decoded. A different hash may come from a new notation only.
+ * @param version of the decoder: less than 256
+ */
+export function wireHash(bytes: Uint8Array, version = DECODER_VERSION): Buffer {
+  const wire = sha256(bytes).subarray(0, WIRE_HASH_BYTES);
+  wire[0] = (wire[0] as number) ^ version;
+  return wire;
+}
+
+/** Takes the digest as a string: for 100,000 digests that is 0.14 s, against 0.27 s as buffers. */
+function sha256(data: Uint8Array): Buffer {
+  return Buffer.from(hash('sha256', data, 'binary'), 'latin1');
+}

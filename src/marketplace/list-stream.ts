@@ -1,4 +1,4 @@
-import { wireHash } from './wire-hash.js';
+import { wireHash } from './decode.js';
 import type { Redactor } from '../domain/redact.js';
 import { unavailable, type Failure, type Reply } from './reply.js';
 import { listEndpoint } from './endpoints.js';
@@ -16,8 +16,7 @@ import { ListScanner, type FoundRecord } from './list-scanner.js';
 import { saidBy } from './success.js';
 import type { HttpResponse } from './transport.js';
 import { TransportError } from './transport-error.js';
-import { ListBroken } from './types.js';
-import type { ItemList, ListElement } from './types.js';
+import { ListBroken, type ItemList, type ListElement } from './types.js';
 
 interface ListLimits {
   readonly maxListBytes: number;

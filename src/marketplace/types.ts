@@ -1,7 +1,6 @@
 import type { Budget, Priority } from '../domain/budget.js';
 import type { Account, Decoded, Item, Json, Purchase } from '../domain/item.js';
-import { describeFailure, type Failure } from './reply.js';
-import type { Reply } from './reply.js';
+import { describeFailure, type Failure, type Reply } from './reply.js';
 import type { Secret } from '../domain/secret.js';
 import type { RetryPolicy } from './retry.js';
 

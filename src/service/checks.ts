@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Config } from '../config/index.js';
-import { bytes } from '../domain/units.js';
+import { bytes } from '../domain/text.js';
 import { migrationState, type MigrationState } from '../db/migrate.js';
 import { describeDatabase, findRefusedWrite, type DatabaseInfo } from '../db/open.js';
 import { readStoreRole } from '../db/read-only.js';

@@ -94,7 +94,8 @@ const SKIPPED_MS = 2 * 3_600_000;
  * The next times of a cron expression, in order. A time that clocks skip when they go forward comes up to two hours
  * later or earlier; one that they repeat comes once.
  * @param after exclusive; by the database's clock
- * @throws {RangeError} if the zone does not exist, or this machine's clock is more than a day ahead of `after`
+ * @throws {RangeError} if the zone does not exist, or this machine's clock is more than a day ahead of `after`, or
+ *   thousands of times behind it
  */
 export function nextTimes(
   { cron, timeZone }: { readonly cron: string; readonly timeZone: string },
@@ -114,6 +115,8 @@ export function nextTimes(
 }
 
 const DAY_MS = 86_400_000;
+/** Most times that node-cron is asked for: with a time a minute, almost three days of them. */
+const MAX_TIMES = 4_096;
 
 /**
  * The next time of a task. node-cron counts from this machine's clock: if that is ahead, the times between are found by
@@ -132,10 +135,14 @@ function nextOf(task: ScheduledTask, after: Date): Date {
   for (let at = first; at <= here; at += stepMs) {
     if (task.match(new Date(at))) return new Date(at);
   }
-  for (let count = 1; ; count *= 2) {
+  for (let count = 1; count <= MAX_TIMES; count *= 2) {
     const next = task.getNextRuns(count).find((at) => at > after);
     if (next !== undefined) return next;
   }
+  const hours = Math.floor((after.getTime() - here) / 3_600_000);
+  throw new RangeError(
+    `this machine’s clock is ${hours} hours behind the database’s: correct the wrong one`,
+  );
 }
 
 /** Tasks that only compute times, by expression and zone: making one takes longer than using it. */

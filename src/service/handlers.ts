@@ -1,7 +1,6 @@
 import type { App, MirrorRunOptions } from '../app.js';
 import type { Config, SellerConfig } from '../config/index.js';
 import type { Verdict } from '../codes/rules.js';
-import type { Log } from '../domain/log.js';
 import { alertsAfter, deliverAlert, type AlertChannelName } from './alerts/alerts.js';
 import { paceOf } from '../codes/pace.js';
 import { performAuditPiece, type AuditDeps } from '../codes/audit-job.js';
@@ -14,8 +13,10 @@ import type { Queues } from './queue/queues.js';
 import type { AlertTask, AuditTask, MirrorTask } from './queue/tasks.js';
 import type { JobContext, JobHandler } from './queue/worker.js';
 import type { AlertChannel } from './alerts/message.js';
-import { ping } from './alerts/ping.js';
 import { queueEffects, type EndedRun } from './effects.js';
+import { errorCode } from '../domain/error-code.js';
+import type { Log } from '../domain/log.js';
+import type { Secret } from '../domain/secret.js';
 
 /**
  * The outcome of a job for a seller that is not configured here. Another worker may know the seller: a new
@@ -96,7 +97,8 @@ export function auditHandler(
       return performAuditPiece(deps, job, signal);
     });
     const alerts = alertsAfter(outcome, context);
-    const hasNewData = outcome.kind === 'done' && outcome.alert?.kind === 'audit-finished';
+    const isEnded = outcome.kind === 'done' && outcome.alert?.kind === 'audit-finished';
+    const hasNewData = isEnded || alerts.some(({ kind }) => kind === 'codes-no_longer_valid');
     const ending = { seller: seller.name, alerts, runs: [], hasNewData };
     await queueEffects(app, queues, ending, context.log);
     return outcome;
@@ -183,12 +185,41 @@ function logEnd(line: Log, event: Extract<RunEvent, { phase: 'finished' }>): voi
     case 'succeeded':
       return line.info('run succeeded', facts);
     case 'held':
-      return line.warn('run held: its removals wait for a decision', facts);
+      return line.warn('run needs your decision about its removals', facts);
     case 'interrupted':
       return line.warn('run interrupted: it wrote nothing incomplete', facts);
     case 'failed': {
       const { code, message: reason, remedy } = problem ?? {};
       return line.error('run failed', { ...facts, problem: code, reason, remedy });
     }
+  }
+}
+
+const PING_TIMEOUT_MS = 10_000;
+
+/**
+ * Tells a monitor such as healthchecks.io that a scheduled sync begins (`…/start`), has succeeded (the address itself)
+ * or has failed (`…/fail`). A machine that is dead tells nothing, and the monitor raises the alarm. Never throws.
+ * @param url its `{seller}` is replaced by the seller's name; never logged
+ */
+export async function ping(
+  url: Secret,
+  state: 'start' | 'success' | 'fail',
+  seller: string,
+  log: Log,
+): Promise<void> {
+  const target = new URL(url.reveal().replaceAll('{seller}', encodeURIComponent(seller)));
+  if (state !== 'success') target.pathname = `${target.pathname.replace(/\/$/, '')}/${state}`;
+  try {
+    const response = await fetch(target, {
+      headers: { 'user-agent': 'seller-mirror' },
+      redirect: 'manual',
+      signal: AbortSignal.timeout(PING_TIMEOUT_MS),
+    });
+    response.body?.cancel().catch(() => undefined);
+    if (!response.ok) log.warn('PING_URL was not accepted', { seller, status: response.status });
+  } catch (error) {
+    const code = errorCode(error instanceof Error ? (error.cause ?? error) : error);
+    log.warn('PING_URL could not be reached', { seller, code });
   }
 }

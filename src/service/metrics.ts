@@ -8,13 +8,12 @@ import type { QueueName } from './queue/tasks.js';
 import type { JobEvent } from './queue/worker.js';
 import type { LookUpLoad } from '../codes/look-up-store.js';
 import type { AuditBacklog } from '../codes/types.js';
-import { feedDelay } from '../reporting/feed-state.js';
-import type { FeedState } from '../reporting/feeds-store.js';
+import { feedDelay, type FeedState } from '../reporting/feeds-store.js';
 import type { Need } from './needs.js';
 import { PAUSED } from '../catalogue/sellers-store.js';
 import type { SellerStatus } from '../catalogue/status-store.js';
 import { VERSION } from '../version.js';
-import { cachedCall } from './cached-call.js';
+import { cachedCall } from './concurrency.js';
 
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
 

@@ -6,8 +6,7 @@ import { type Parking, PAUSED } from '../catalogue/sellers-store.js';
 import { copyState, readSellerStatuses, type SellerStatus } from '../catalogue/status-store.js';
 import { listUnsettledAudits } from '../codes/audits-store.js';
 import type { AuditProgress } from '../codes/types.js';
-import { feedDelay } from '../reporting/feed-state.js';
-import { type FeedState, listFeedStates } from '../reporting/feeds-store.js';
+import { feedDelay, type FeedState, listFeedStates } from '../reporting/feeds-store.js';
 
 /** What may need a person, the most urgent first: a decision must not hide behind a thousand stale copies. */
 const TONES = {
@@ -54,11 +53,14 @@ const need = (kind: NeedKind, seller: string | null, words: Words): Need => {
 };
 
 const HOUR_MS = 3_600_000;
-/** Checks are shown for so long after their start (ms), and only so many. */
+/** Checks are shown for so long after their start (ms), and only so many of each seller and kind. */
 const CHECKS_MS = 7 * 24 * HOUR_MS;
 const MAX_CHECKS = 3;
 
-/** Reads sellers and feeds, and finds out what needs a person; the most urgent first. */
+/**
+ * Reads sellers and feeds, and finds out what needs a person; the most urgent first. If sellers are configured, no
+ * other seller needs anything: it was taken out of the settings, and its copy is kept as it is.
+ */
 export async function readNeeds({ config, db }: Pick<App, 'config' | 'db'>, now: Date) {
   const [sellers, feeds, audits] = await Promise.all([
     readSellerStatuses(db),
@@ -69,6 +71,10 @@ export async function readNeeds({ config, db }: Pick<App, 'config' | 'db'>, now:
   const unknown = config.sellers.filter(({ name }) =>
     sellers.every(({ sellerId }) => sellerId !== name),
   );
+  const isConfigured = (seller: string | null): boolean =>
+    seller === null ||
+    config.sellers.length === 0 ||
+    config.sellers.some(({ name }) => name === seller);
   const needs = [
     ...sellers.flatMap((seller) => sellerNeeds(seller, staleAfterHours, now)),
     ...unknown.map(({ name }) => staleNeed(name, null, staleAfterHours)),
@@ -81,7 +87,9 @@ export async function readNeeds({ config, db }: Pick<App, 'config' | 'db'>, now:
   return {
     sellers,
     feeds,
-    needs: NEED_KINDS.flatMap((kind) => needs.filter((one) => one.kind === kind)),
+    needs: NEED_KINDS.flatMap((kind) =>
+      needs.filter((one) => one.kind === kind && isConfigured(one.seller)),
+    ),
   };
 }
 

@@ -13,7 +13,7 @@ export type LiveProcess = ProcessInfo & Pick<Process, 'seenAt'>;
 /** Time between two heartbeats of a process (ms). */
 export const HEARTBEAT_MS = 10_000;
 /** A process without a heartbeat for this long (ms) counts as dead. */
-export const ALIVE_MS = 3.5 * HEARTBEAT_MS;
+const ALIVE_MS = 3.5 * HEARTBEAT_MS;
 
 const HEARTBEAT = `
   WITH dead AS (DELETE FROM mirror.processes WHERE seen_at < now() - interval '1 day')
@@ -33,31 +33,37 @@ export async function removeProcess({ pool }: Db, processId: string): Promise<vo
   await pool.query('DELETE FROM mirror.processes WHERE process_id = $1', [processId]);
 }
 
-/** Processes with a heartbeat within this time, newest heartbeat first. */
-export async function listLiveProcesses(
+/** Processes with a heartbeat within this time, also dead ones, newest heartbeat first. */
+export async function listProcesses(
   { pool }: Db,
   withinMs: number,
-  role?: string,
-): Promise<LiveProcess[]> {
-  const { rows } = await pool.query<LiveProcess>(
+): Promise<(LiveProcess & { readonly isAlive: boolean })[]> {
+  const { rows } = await pool.query<LiveProcess & { readonly isFresh: boolean }>(
     `SELECT process_id AS "processId", roles, host, pid, started_at AS "startedAt", seen_at AS "seenAt",
-            dashboard_url AS "dashboardUrl"
+            dashboard_url AS "dashboardUrl", seen_at > now() - $2::double precision * interval '1 ms' AS "isFresh"
        FROM mirror.processes
       WHERE seen_at > now() - $1::double precision * interval '1 ms'
-        AND ($2::text IS NULL OR $2 = ANY(roles))
       ORDER BY seen_at DESC, process_id`,
-    [withinMs, role ?? null],
+    [withinMs, ALIVE_MS],
   );
-  return rows;
+  return rows.map(({ isFresh, ...one }) => ({ ...one, isAlive: isFresh && !isKilled(one) }));
 }
 
-/** False for a killed process on this machine, which the system knows before the heartbeat is late. */
-export function isAlive({ host, pid }: LiveProcess): boolean {
-  if (host !== hostname()) return true;
+/** Processes that are alive, newest heartbeat first. @param role only of this role */
+export async function listLiveProcesses(db: Db, role?: string): Promise<LiveProcess[]> {
+  const processes = await listProcesses(db, ALIVE_MS);
+  return processes.filter(
+    ({ isAlive, roles }) => isAlive && (role === undefined || roles.includes(role)),
+  );
+}
+
+/** True for a killed process on this machine, which the system knows before the heartbeat is late. */
+function isKilled({ host, pid }: LiveProcess): boolean {
+  if (host !== hostname()) return false;
   try {
     process.kill(pid, 0);
-    return true;
+    return false;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
+    return (error as NodeJS.ErrnoException).code !== 'EPERM';
   }
 }

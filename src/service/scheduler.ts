@@ -11,7 +11,7 @@ import { PAUSED, type Parking } from '../catalogue/sellers-store.js';
 import { readSellerStatuses } from '../catalogue/status-store.js';
 import type { LiveProcess } from './processes-store.js';
 import { nextTimes } from './cron.js';
-import { forEachConcurrently, withTimeout } from './queue/concurrency.js';
+import { forEachConcurrently, withTimeout } from './concurrency.js';
 import { errorText, OutageLog } from './queue/errors.js';
 import { jobIdOf } from './queue/tasks.js';
 

@@ -1,5 +1,5 @@
 import { type Db, inTransaction } from '../db/db.js';
-import { onlyRow } from '../db/only-row.js';
+import { onlyRow } from '../db/connection.js';
 
 /**
  * `sync` mirrors account and items, `account` only the account, `recheck` checks known codes again, and `feed` delivers

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { App } from '../app.js';
 import type { Log } from '../domain/log.js';
-import { withTimeout } from './queue/concurrency.js';
+import { withTimeout } from './concurrency.js';
 import type { AlertChannelName } from './alerts/alerts.js';
 import type { Queues } from './queue/queues.js';
 import type { JobEvent, QueueWorker } from './queue/worker.js';

@@ -1,4 +1,4 @@
-import type { WireObject } from './json.js';
+import type { WireObject } from './answer.js';
 import { Permutation } from './random.js';
 import { seededSource, type ItemSource, type SeededOptions } from './seeded.js';
 import type { CatalogueRecord, ItemState, SimItem } from './types.js';

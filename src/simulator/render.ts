@@ -1,4 +1,4 @@
-import { Literal, asWire, type Wire, type WireObject } from './json.js';
+import { Literal, asWire, type Wire, type WireObject } from './answer.js';
 import { notationOf, translate, type Language, type Notation, type Quirks } from './profiles.js';
 import { hash32 } from './random.js';
 import type { SimAccount, SimItem, SimPurchase } from './types.js';

@@ -1,4 +1,4 @@
-import type { WireObject } from './json.js';
+import type { WireObject } from './answer.js';
 
 export type Operation = 'account' | 'list' | 'item' | 'validate';
 

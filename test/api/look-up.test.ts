@@ -1,15 +1,23 @@
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { Agent, request, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import type { QueryConfig } from 'pg';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { apiApp, type ApiSeller } from '../../src/api/app.js';
+import { apiApp, type ApiParts, type ApiSeller } from '../../src/api/app.js';
 import { createToken, revokeToken } from '../../src/api/tokens-store.js';
 import { answer, type openApi, type Answer } from '../../src/api/schemas.js';
 import { LIMITS, serve } from '../../src/service/listen.js';
+import { SellerAccount } from '../../src/codes/look-up.js';
+import type { Db } from '../../src/db/db.js';
 import { silentLog } from '../../src/domain/log.js';
 import { Secret } from '../../src/domain/secret.js';
-import { ensureSeller } from '../../src/catalogue/sellers-store.js';
+import { bindSeller, ensureSeller } from '../../src/catalogue/sellers-store.js';
+import { cancelAudit, noteAuditWait } from '../../src/codes/audits-store.js';
+import { performAuditPiece, type AuditDeps } from '../../src/codes/audit-job.js';
+import type { JobOutcome } from '../../src/catalogue/types.js';
+import { alertsAfter, describeAlert } from '../../src/service/alerts/alerts.js';
+import { load } from '../codes/store-support.js';
 import { listLookUpLoads, shareUsed } from '../../src/codes/look-up-store.js';
 import {
   auditDeps,
@@ -32,7 +40,11 @@ interface Api {
 }
 
 /** The API on a test's database, called without a socket. */
-async function openLookUps(shop: Shop, options: Partial<ApiSeller> = {}): Promise<Api> {
+async function openLookUps(
+  shop: Shop,
+  options: Partial<ApiSeller> = {},
+  parts: Partial<ApiParts> = {},
+): Promise<Api> {
   const { db } = mirror();
   await ensureSeller(db, 'main', shop.marketplace.host);
   const confirmed: bigint[] = [];
@@ -40,6 +52,7 @@ async function openLookUps(shop: Shop, options: Partial<ApiSeller> = {}): Promis
     db,
     sellerId: 'main',
     marketplace: shop.marketplace,
+    account: new SellerAccount(db, 'main', shop.marketplace),
     host: shop.marketplace.host,
     callsPerMinute: Infinity,
     confirm: (auditId) => {
@@ -54,6 +67,7 @@ async function openLookUps(shop: Shop, options: Partial<ApiSeller> = {}): Promis
     keys: [new Secret(KEY)],
     log: silentLog,
     signal: never,
+    ...parts,
   });
   const token = (await createToken(db, 'desk', null)) ?? '';
   const send = async (path: string, init: RequestInit = {}): Promise<Response> =>
@@ -86,7 +100,7 @@ const statusOf = async (asked: Promise<unknown>): Promise<number | null> =>
     (error: unknown) => (error as { response?: Response }).response?.status ?? null,
   );
 
-it('answers a valid code with one call, and the next time without any', async () => {
+it('answers a valid code with one call, after one that shows whose account it is, and then without any', async () => {
   const shop = await openShop();
   const api = await openLookUps(shop);
   const code = shop.purchases.codeAt(0);
@@ -94,15 +108,15 @@ it('answers a valid code with one call, and the next time without any', async ()
   expect(first).toMatchObject({ verdict: 'valid', stale: false, item_matches: null });
   expect(first.item_id).toBeTypeOf('number');
   expect(first.explanation).toMatch(/^This code is valid for /);
-  expect(shop.sim.requestCount).toBe(1);
+  expect(shop.sim.requestCount).toBe(2);
   expect(await api.ask({ code: `  ${code}\n`, item: first.item_id })).toMatchObject({
     verdict: 'valid',
     item_matches: true,
   });
   expect((await api.ask({ code, item: 999_999 })).item_matches).toBe(false);
-  expect(shop.sim.requestCount).toBe(1);
-  await api.ask({ code, max_age: 0 });
   expect(shop.sim.requestCount).toBe(2);
+  await api.ask({ code, max_age: 0 });
+  expect(shop.sim.requestCount).toBe(3);
 });
 
 it('never calls a code invalid at once: a denied code is pending until a second denial is proven', async () => {
@@ -126,6 +140,51 @@ it('never calls a code invalid at once: a denied code is pending until a second 
   expect(await api.ask({ code, max_age: 0 })).toMatchObject({ verdict: 'invalid' });
 });
 
+it('does not call a code pending while its second check is paused, because no second denial would come', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const { db } = mirror();
+  const [denied = '', other = ''] = invalidCodes(2);
+  const sold = shop.purchases.codeAt(7);
+  await api.ask({ code: sold });
+  const denying = intercepted(shop, {
+    validate: (_, options) => shop.marketplace.validate('never-sold', options),
+  });
+  const later = await openApiAgain(denying);
+  for (const code of [denied, sold]) {
+    expect(await later.ask({ code, max_age: 0 })).toMatchObject({ verdict: 'pending' });
+  }
+  const [auditId = 0n] = later.confirmed;
+  await noteAuditWait(db, auditId, 'the marketplace refused the API key', Date.now() + 90_000);
+  const answered = await later.ask({ code: denied });
+  expect(answered).toMatchObject({ verdict: 'unproven', again_after: 90 });
+  expect(answered.reason).toMatch(/second check is paused/);
+  expect(await later.ask({ code: sold, max_age: 0 })).toMatchObject({
+    verdict: 'valid',
+    stale: true,
+  });
+  await noteAuditWait(db, auditId, null, null);
+  expect(await later.ask({ code: denied })).toMatchObject({ verdict: 'pending' });
+  // What was cancelled is asked for again, as the look-ups of another check.
+  await cancelAudit(db, auditId);
+  expect(await later.ask({ code: other })).toMatchObject({ verdict: 'pending' });
+  expect(await later.ask({ code: denied })).toMatchObject({ verdict: 'pending', again_after: 65 });
+  expect(new Set(later.confirmed).size).toBe(2);
+});
+
+it('a list that is named look-ups stays a list: look-ups are no part of it', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const { auditId } = await load(mirror().db, [invalidCodes(9).at(-1) ?? ''], {
+    source: 'look-ups',
+  });
+  await api.ask({ code: shop.purchases.codeAt(0) });
+  expect(
+    await mirror().rows(`SELECT codes FROM mirror.audits WHERE audit_id = ${auditId}`),
+  ).toEqual([{ codes: 1 }]);
+  expect(await listLookUpLoads(mirror().db)).toMatchObject([{ codes: 1 }]);
+});
+
 it('says when to ask again, also if the clock was set back since the denial', async () => {
   const shop = await openShop();
   const api = await openLookUps(shop);
@@ -135,6 +194,22 @@ it('says when to ask again, also if the clock was set back since the denial', as
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 3_600_000 });
   const { verdict, again_after } = await api.ask({ code });
   expect([verdict, again_after]).toEqual(['pending', 65]);
+});
+
+it('settles a denied code although others were denied after it, because at a busy desk one always waits', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const [first = '', second = ''] = invalidCodes(2);
+  await api.ask({ code: first });
+  await mirror().rows(`UPDATE mirror.audit_codes SET denied_at = denied_at - interval '2 min'`);
+  const [auditId = 0n] = api.confirmed;
+  const deps = { ...auditDeps(mirror(), shop.marketplace), confirmAfterMs: 60_000 };
+  const job = { auditId, isLastAttempt: false };
+  await performAuditPiece(deps, job, never);
+  await api.ask({ code: second });
+  await performAuditPiece(deps, job, never);
+  expect(await api.ask({ code: first })).toMatchObject({ verdict: 'invalid' });
+  expect(await api.ask({ code: second })).toMatchObject({ verdict: 'pending' });
 });
 
 it('says that a code is no longer valid once that is proven', async () => {
@@ -149,11 +224,30 @@ it('says that a code is no longer valid once that is proven', async () => {
   const later = await openApiAgain(denying);
   await api.ask({ code: shop.purchases.codeAt(8) });
   expect(await later.ask({ code, max_age: 0 })).toMatchObject({ verdict: 'pending' });
-  await workThrough(auditDeps(mirror(), denying.marketplace), [later.confirmed[0] ?? 0n]);
+  const [auditId = 0n] = later.confirmed;
+  const outcome = await untilAlert(auditDeps(mirror(), denying.marketplace), auditId);
+  // Without a message, nobody learns of a refund that a look-up found.
+  const [alert] = alertsAfter(outcome, { attempt: 1, attempts: 1 });
+  expect(alert).toMatchObject({ kind: 'codes-no_longer_valid', auditId: String(auditId) });
+  if (alert === undefined) return;
+  const state = { db: mirror().db, staleAfterHours: 24 };
+  expect(await describeAlert(state, alert, new Date())).toMatchObject({
+    title: 'main: 1 code is no longer valid',
+    page: { path: expect.stringContaining(String(auditId)) as string },
+  });
   const gone = await later.ask({ code });
   expect(gone).toMatchObject({ verdict: 'no_longer_valid' });
   expect(gone.explanation).not.toMatch(/^The purchase was refunded/);
 });
+
+/** Works on an audit until an outcome has an alert, or there is no more to do. */
+async function untilAlert(deps: AuditDeps, auditId: bigint): Promise<JobOutcome> {
+  for (;;) {
+    const outcome = await performAuditPiece(deps, { auditId, isLastAttempt: false }, never);
+    if (outcome.kind !== 'later' || outcome.alert) return outcome;
+    for (const memory of deps.memories.values()) memory.retryAt = 0;
+  }
+}
 
 async function openApiAgain(shop: Shop): Promise<Api> {
   await revokeToken(mirror().db, 'desk');
@@ -229,7 +323,9 @@ it('refuses unknown codes beyond the share of the budget, and still answers know
 it('counts the second checks of denied codes in the share, so that wrong codes can’t use more of the budget', async () => {
   const shop = await openShop();
   // The share admits two calls at once, then one a minute.
-  const api = await openLookUps(shop, { callsPerMinute: 1 });
+  const account = new SellerAccount(mirror().db, 'main', shop.marketplace);
+  expect(await account.fault({})).toBeNull();
+  const api = await openLookUps(shop, { callsPerMinute: 1, account });
   const [first = '', second = ''] = await Promise.all(
     ['first', 'second'].map((name) => createToken(mirror().db, name, null)),
   );
@@ -251,7 +347,8 @@ it('counts the second checks of denied codes in the share, so that wrong codes c
   expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(120);
   const { api_calls: counted } =
     (await mirror().rows('SELECT api_calls FROM mirror.audits'))[0] ?? {};
-  expect(counted).toBe(shop.sim.requestCount);
+  // All but the one for the account, which came first.
+  expect(counted).toBe(shop.sim.requestCount - 1);
   const [load] = await listLookUpLoads(mirror().db);
   expect(load).toMatchObject({ sellerId: 'main', codes: 2, calls: counted, pending: 0 });
   expect(shareUsed({ sellerId: 'main', codes: 2, calls: 30, pending: 0, minutes: 10 }, 15)).toBe(
@@ -261,13 +358,39 @@ it('counts the second checks of denied codes in the share, so that wrong codes c
 
 it('takes one call from the share for callers who ask the same at the same time, whichever item each asks for', async () => {
   const shop = await openShop();
-  const api = await openLookUps(shop, { callsPerMinute: 20 });
+  const api = await openLookUps(shop, { callsPerMinute: 40 });
   const code = shop.purchases.codeAt(5);
   const asked = Array.from({ length: 20 }, (_, n) => api.ask({ code, item: n + 1 }));
   const verdicts = (await Promise.all(asked)).map(({ verdict }) => verdict);
   expect(new Set(verdicts)).toEqual(new Set(['valid']));
-  expect(shop.sim.requestCount).toBe(1);
+  expect(shop.sim.requestCount).toBe(2);
   expect(await api.ask({ code: shop.purchases.codeAt(6) })).toMatchObject({ verdict: 'valid' });
+});
+
+it('answers known codes while unknown ones wait for the import of a list, because only one of them holds a connection', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const { db } = mirror();
+  const known = shop.purchases.codeAt(0);
+  await api.ask({ code: known });
+  const importing = await db.locks.connect();
+  try {
+    await importing.query('BEGIN');
+    await importing.query(
+      `SELECT pg_advisory_xact_lock(hashtextextended('seller-mirror/codes/main', 0))`,
+    );
+    const before = shop.sim.requestCount;
+    const asked = Array.from({ length: 20 }, (_, n) =>
+      api.ask({ code: shop.purchases.codeAt(n + 1) }),
+    );
+    await vi.waitFor(() => expect(shop.sim.requestCount).toBe(before + 20), { timeout: 20_000 });
+    expect(await api.ask({ code: known })).toMatchObject({ verdict: 'valid', stale: false });
+    await importing.query('COMMIT');
+    const verdicts = (await Promise.all(asked)).map(({ verdict }) => verdict);
+    expect(new Set(verdicts)).toEqual(new Set(['valid']));
+  } finally {
+    importing.release(true);
+  }
 });
 
 it('asks once for callers who ask the same thing at the same time', async () => {
@@ -276,7 +399,111 @@ it('asks once for callers who ask the same thing at the same time', async () => 
   const code = shop.purchases.codeAt(5);
   const answers = await Promise.all(Array.from({ length: 50 }, () => api.ask({ code })));
   expect(new Set(answers.map(({ verdict }) => verdict))).toEqual(new Set(['valid']));
-  expect(shop.sim.requestCount).toBe(1);
+  expect(shop.sim.requestCount).toBe(2);
+});
+
+it('does not ask again when another caller’s look-up ends while the store is being read', async () => {
+  const shop = await openShop();
+  const { db } = mirror();
+  const code = shop.purchases.codeAt(5);
+  const gates = new EventEmitter();
+  const hasRead = once(gates, 'read');
+  let reads = 0;
+  const slow: Db = Object.create(db, {
+    pool: {
+      value: {
+        async query(query: QueryConfig, values?: unknown[]) {
+          const found = await db.pool.query(query, values);
+          const isRead = query.name === 'look-up-read';
+          // The second caller reads before the first one’s answer is recorded, and learns of it afterwards.
+          if (isRead && ++reads === 2) {
+            const opened = once(gates, 'open');
+            gates.emit('read');
+            await opened;
+          }
+          return found;
+        },
+      },
+    },
+  });
+  const api = await openLookUps(shop, {}, { db: slow });
+  const [early, late] = [api.ask({ code }), api.ask({ code })];
+  await hasRead;
+  await Promise.race([early, late]);
+  gates.emit('open');
+  expect(await Promise.all([early, late])).toMatchObject([
+    { verdict: 'valid' },
+    { verdict: 'valid' },
+  ]);
+  expect(shop.sim.requestCount).toBe(2);
+});
+
+it('asks about no further code of a request that takes too long, so that the answer comes in time', async () => {
+  const shop = await openShop();
+  shop.sim.faults.always('validate', { kind: 'stall', ms: 300 });
+  const api = await openLookUps(shop, {}, { askingMs: 400 });
+  const known = shop.purchases.codeAt(90);
+  await api.ask({ code: known });
+  const codes = Array.from({ length: 40 }, (_, at) => shop.purchases.codeAt(at));
+  const { results } = (await api.ask({
+    codes: [...codes, known],
+    max_age: 0,
+  })) as unknown as { results: Answer[] };
+  expect(results[0]).toMatchObject({ verdict: 'valid' });
+  expect(results[39]).toMatchObject({
+    verdict: 'unproven',
+    reason: 'the other codes of the request took too long',
+    again_after: 1,
+  });
+  expect(results[40]).toMatchObject({ verdict: 'valid', stale: true });
+  // Eight at a time, and the two of the first question.
+  expect(shop.sim.requestCount).toBeLessThanOrEqual(2 + 3 * 8);
+});
+
+it('limits the calls that one token causes also while there is no budget, because strangers type the codes', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop, {}, { callsOfToken: 20 });
+  const codes = Array.from({ length: 10 }, (_, at) => `unknown-${at}`);
+  const statuses = await Promise.all(codes.map((code) => statusOf(api.ask({ code }))));
+  expect(statuses).toContain(200);
+  expect(statuses).toContain(429);
+});
+
+it('records no purchase that the key of another account finds, because it would be another seller’s', async () => {
+  const shop = await openShop();
+  const { db } = mirror();
+  await ensureSeller(db, 'main', shop.marketplace.host);
+  await bindSeller(db, 'main', { username: 'somebody-else', marketplace: shop.marketplace.host });
+  const api = await openLookUps(shop);
+  const code = shop.purchases.codeAt(3);
+  const answered = await api.ask({ code });
+  expect(answered).toMatchObject({ verdict: 'unproven' });
+  expect(answered.reason).toMatch(/another account/);
+  expect(await mirror().rows('SELECT 1 FROM mirror.purchase_codes')).toEqual([]);
+});
+
+it('sends no code to another marketplace than the seller’s', async () => {
+  const shop = await openShop();
+  const { db } = mirror();
+  await ensureSeller(db, 'main', shop.marketplace.host);
+  await bindSeller(db, 'main', { username: 'studio', marketplace: 'elsewhere.example' });
+  const api = await openLookUps(shop);
+  expect(await api.ask({ code: shop.purchases.codeAt(3) })).toMatchObject({ verdict: 'unproven' });
+  expect(shop.sim.requestCount).toBe(0);
+});
+
+it('answers what it knows, marked as stale, while the API key is refused', async () => {
+  const shop = await openShop();
+  const code = shop.purchases.codeAt(3);
+  await (await openLookUps(shop)).ask({ code });
+  const refused = intercepted(shop, {
+    account: () => Promise.resolve({ kind: 'refused', httpStatus: 403, message: 'no' }),
+  });
+  const api = await openApiAgain(refused);
+  expect(await api.ask({ code, max_age: 0 })).toMatchObject({ verdict: 'valid', stale: true });
+  const unknown = await api.ask({ code: shop.purchases.codeAt(4) });
+  expect(unknown).toMatchObject({ verdict: 'unproven' });
+  expect(unknown.reason).toMatch(/refused the API key/);
 });
 
 it('explains a code that can’t be one in place of asking for it', async () => {
@@ -286,6 +513,12 @@ it('explains a code that can’t be one in place of asking for it', async () => 
   const asked = await api.ask({ code: hidden });
   expect(asked).toMatchObject({ verdict: 'unproven' });
   expect(asked.reason).toMatch(/zero width space/i);
+  const uuid = '86781236-23d0-4b3c-7dfa-c1c147e0dece';
+  for (const code of [`Code: ${uuid}`, `${uuid},`, `my code is ${uuid} (Regular)`]) {
+    const { reason, explanation } = await api.ask({ code });
+    expect(reason).toBe('the code has other text around it');
+    expect(explanation).toBe('The code has other text around it. Please copy it again.');
+  }
   expect(shop.sim.requestCount).toBe(0);
 });
 
@@ -364,6 +597,21 @@ it('keeps the connections of known programs when others open too many', async ()
   onTestFinished(() => silent.forEach((one) => one.destroy()));
   await Promise.all(closed.slice(0, 15));
   expect((await ask()) === socket).toBe(true);
+});
+
+it('answers 413 to a body that is much too large, also while the client still sends it', async () => {
+  const { app, token } = await openLookUps(await openShop());
+  const listen = { host: '127.0.0.1', port: 0, chosen: true };
+  const names = { name: 'the API', setting: 'API_LISTEN' };
+  const server = await serve(() => app, listen, names, LIMITS, silentLog);
+  onTestFinished(() => server.close());
+  const response = await fetch(`${server.url}/v1/codes/check`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+    body: JSON.stringify({ code: 'x'.repeat(900_000) }),
+  });
+  expect(response.status).toBe(413);
+  await response.body?.cancel();
 });
 
 it('says whether it can work', async () => {

@@ -7,8 +7,8 @@ import {
   listDiff,
   percentChange,
   shortenDiff,
-} from '../../src/catalogue/change-text.js';
-import { wideChanges } from '../../src/catalogue/changes.js';
+  wideChanges,
+} from '../../src/catalogue/changes.js';
 import { ITEM_FIELDS, type FieldType, type FieldTypes } from '../../src/domain/item.js';
 import { readMoment } from '../../src/domain/moment.js';
 

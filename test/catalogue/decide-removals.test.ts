@@ -43,7 +43,7 @@ describe('a held run', () => {
       held: { items: 12, confirmed: 12, present: 40, examples: [{ itemId: 1001 }, {}, {}] },
     });
     expect(report.warnings.join()).toMatch(
-      /^held: 12 of 40 items are no longer listed \(1001 .+, 1002 .+, 1003 .+ and 9 more\)/,
+      /^needs your decision: 12 of 40 items are no longer listed \(1001 .+, 1002 .+, 1003 .+ and 9 more\)/,
     );
     const [row] = await mirror().rows(
       'SELECT price_regular AS price FROM mirror.items WHERE item_id = 1030',
@@ -175,10 +175,12 @@ describe('approving', () => {
     expect(await readParking(db, 'main')).not.toBeNull();
   });
 
-  it('is refused for an unknown run and for a run that was not held', async () => {
+  it('is refused for an unknown run and for a run that needs no decision', async () => {
     const { report } = await held();
     await expect(decide(4711n << 32n, 'approved')).rejects.toThrow(/there is no run/);
-    await expect(decide(report.runId - 1n, 'approved')).rejects.toThrow(/was not held/);
+    await expect(decide(report.runId - 1n, 'approved')).rejects.toThrow(
+      /needs no decision: its state is succeeded/,
+    );
   });
 });
 

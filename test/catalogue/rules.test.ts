@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ItemState } from '../../src/domain/item.js';
 import { KnownItems } from '../../src/catalogue/known-items.js';
-import { wireHash } from '../../src/marketplace/wire-hash.js';
+import { wireHash } from '../../src/marketplace/decode.js';
 import {
   checkDecision,
   type Decision,

@@ -1,9 +1,9 @@
-import { execFileSync, spawn } from 'node:child_process';
-import { createWriteStream, mkdtempSync, rmSync } from 'node:fs';
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { createWriteStream, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { openFile, readBytes } from '../../src/codes/lists/bytes.js';
 import { start } from './support.js';
 
@@ -13,6 +13,23 @@ function pipe(): string {
   const path = join(folder, 'list');
   execFileSync('mkfifo', [path]);
   return path;
+}
+
+/** More than the buffers of a pipe hold: it is written only when the command reads. */
+const MUCH = 'code\n'.repeat(400_000);
+
+/** Waits until a process has opened the file. Without /proc, long enough for most machines. */
+async function opened({ pid }: ChildProcess, path: string): Promise<void> {
+  if (process.platform !== 'linux') return wait(5_000);
+  const folder = `/proc/${pid}/fd`;
+  const isOpen = (fd: string): boolean => {
+    try {
+      return readlinkSync(join(folder, fd)) === path;
+    } catch {
+      return false;
+    }
+  };
+  await vi.waitUntil(() => readdirSync(folder).some(isOpen), { timeout: 60_000 });
 }
 
 describe('a list from a pipe', () => {
@@ -25,21 +42,22 @@ describe('a list from a pipe', () => {
     expect((await reading).toString()).toBe('a-1\nb-2\n');
   });
 
-  it.each([
-    ['without a writer', () => undefined],
-    [
-      'with a silent writer',
-      (path: string) => {
-        const writer = createWriteStream(path, { flags: 'r+' });
-        writer.write('code\n');
-        onTestFinished(() => void writer.destroy());
-      },
-    ],
-  ])('%s does not keep the command from ending on Ctrl-C', async (_what, open) => {
+  it('without a writer does not keep the command from ending on Ctrl-C', async () => {
     const path = pipe();
-    open(path);
     const running = start(['codes', 'check', path], {});
-    await wait(2_000);
+    await opened(running.process, path);
+    running.process.kill('SIGINT');
+    const { code, stderr } = await running.ended;
+    expect(stderr).toContain('interrupted');
+    expect(code).toBe(130);
+  });
+
+  it('with a silent writer does not keep the command from ending on Ctrl-C', async () => {
+    const path = pipe();
+    const writer = createWriteStream(path, { flags: 'r+' });
+    onTestFinished(() => void writer.destroy());
+    const running = start(['codes', 'check', path], {});
+    await new Promise((written) => writer.write(MUCH, written));
     running.process.kill('SIGINT');
     const { code, stderr } = await running.ended;
     expect(stderr).toContain('interrupted');
@@ -48,8 +66,7 @@ describe('a list from a pipe', () => {
 
   it('on stdin does not keep it from ending either', async () => {
     const running = start(['codes', 'check', '-'], {});
-    running.process.stdin.write('code\n');
-    await wait(2_000);
+    await new Promise((written) => running.process.stdin.write(MUCH, written));
     running.process.kill('SIGINT');
     expect((await running.ended).code).toBe(130);
   });

@@ -174,7 +174,7 @@ describe('the answer about a code', () => {
 });
 
 describe('a line of a result', () => {
-  const pending = { ...rejected, verdict: 'pending' } as const;
+  const pending = { ...rejected, verdict: 'pending', reason: '' } as const;
 
   it('always has every column', () => {
     for (const one of [valid, invalid, unproven, rejected, pending]) {
@@ -194,7 +194,7 @@ describe('a line of a result', () => {
 
   it('has the evidence against an invalid code', () => {
     expect(resultOf(invalid, now.getTime())).toMatchObject({
-      reason: 'denied twice; your API key was tested',
+      reason: 'was valid, bought 2024-05-01',
       proof: 'known-valid',
       evidence: EVIDENCE,
     });
@@ -238,6 +238,7 @@ const finished: AuditProgress = {
   sellerId: 'main',
   state: 'finished',
   source: 'customers.csv',
+  isLookUps: false,
   createdAt: new Date('2026-11-21T10:00:00Z'),
   finishedAt: new Date('2026-11-21T12:47:00Z'),
   lines: 10_012,

@@ -171,9 +171,9 @@ describe('runs', () => {
       .trimEnd()
       .split('\r\n');
     expect(head).toBe(
-      'run,seller,kind,state,started,took,listed,added,changed,removed,calls,problem',
+      'run,seller,kind,state,decision,started,took,listed,added,changed,removed,calls,problem',
     );
-    expect(first).toMatch(new RegExp(`^${newest},main,items,succeeded,\\d{4}-`));
+    expect(first).toMatch(new RegExp(`^${newest},main,items,succeeded,,\\d{4}-`));
     expect(rest).toEqual([]);
     expect(await show('runs', '--state', 'failed')).toBe('No runs match the filter.\n');
     expect(await show('runs', '--kind', 'items', '--limit', '1')).toContain('succeeded');
@@ -220,7 +220,7 @@ async function held(more: Readonly<Record<string, string>> = {}) {
   return { env, sync, id: newest?.id ?? '' };
 }
 
-describe('a held run', () => {
+describe('a run that needs a decision', () => {
   it('is shown by sync, status and runs, with names, both remedies and wide changes', async () => {
     const { env, sync, id } = await held();
     expect(sync.code).toBe(3);
@@ -261,7 +261,13 @@ describe('a held run', () => {
     const status = await printed(['status'], env);
     expect(status).toContain('20 live · 0 missing · 20 removed');
     expect(status).not.toMatch(/held|remedy/);
-    expect(await show('runs', 'show', id)).toMatch(/approved at .* by .*; run \d+ carried/);
+    const shown = await show('runs', 'show', id);
+    expect(shown).toMatch(/^run \d+ · main · items · approved$/m);
+    expect(shown).toMatch(/approved at .* by .*; run \d+ carried/);
+    expect(await show('runs')).toMatch(new RegExp(`^${id} +main +items +approved `, 'm'));
+    expect(await show('runs', '--format', 'csv')).toMatch(
+      new RegExp(`^${id},main,items,held,approved,`, 'm'),
+    );
     const late = await run(['runs', 'reject', id], env);
     expect(late.stderr).toMatch(/^error: run \d+ was already approved.*\n {2}→ /);
     expect(late.code).toBe(1);

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { RESULTS } from '../../src/codes/results-store.js';
+import { READ } from '../../src/codes/look-up-store.js';
 import { useMirror } from '../support/mirror.js';
 import { enterSeller, load } from './store-support.js';
 
@@ -37,3 +38,22 @@ it.each(['right after a load', 'of an audit that is newer than the statistics'])
     expect(plan).toMatch(/Index Cond: \(\(audit_id = .*\) AND \("?position"? = .*\)\)/);
   },
 );
+
+it('a look-up finds its denial by an index, however many codes today’s look-ups have (each answer read all of them)', async () => {
+  const db = await enterSeller(mirror());
+  const { auditId } = await load(
+    db,
+    Array.from({ length: 20_000 }, (_, n) => `code ${n}`),
+  );
+  await mirror().rows(`UPDATE mirror.audits SET is_look_ups = true`);
+  await mirror().rows(
+    `UPDATE mirror.audit_codes SET denied_at = now() WHERE audit_id = ${auditId} AND position % 50 = 0`,
+  );
+  await mirror().rows('ANALYZE');
+  const plan = await mirror().rows(
+    `EXPLAIN ${READ.text.replaceAll('$1', "'main'").replaceAll('$2', "'code 50'")}`,
+  );
+  const text = plan.map((row) => String(row['QUERY PLAN'])).join('\n');
+  expect(text).toContain('audit_codes_denied_idx');
+  expect(text).not.toContain('Seq Scan on audit_codes');
+});

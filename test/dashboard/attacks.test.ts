@@ -318,6 +318,7 @@ describe('guessing names and passwords', () => {
     ['an IPv6 address with changing ports', (n: number) => `[2001:db8::1]:${4_000 + n}`],
     ['an IPv6 /64 network', (n: number) => `2001:db8:0:7:${n}::1`],
   ])('is limited to five attempts a minute from %s', async (_, address) => {
+    await addAccount('alice');
     const proxied = await openDashboard(mirror(), { isBehindProxy: true, isSecure: true });
     const statuses: number[] = [];
     for (let n = 0; n < 6; n++) {
@@ -327,6 +328,7 @@ describe('guessing names and passwords', () => {
   });
 
   it('is limited to 30 attempts a minute from any number of addresses', async () => {
+    await addAccount('alice');
     const proxied = await openDashboard(mirror(), { isBehindProxy: true, isSecure: true });
     const attempts = Array.from({ length: 60 }, (_, n) => guess(proxied, `10.0.0.${n}`));
     const statuses = (await Promise.all(attempts)).map(({ status }) => status);

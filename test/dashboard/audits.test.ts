@@ -196,7 +196,10 @@ describe('an uploaded list', () => {
   it('is refused and deleted when it is too large', async () => {
     const reply = await send('x'.repeat(1_100_000));
     expect(reply.status).toBe(413);
-    expect(await reply.text()).toContain('The list is too large');
+    const text = await reply.text();
+    expect(text).toContain('The list is too large');
+    // Neither gzip nor the terminal takes a longer one.
+    expect(text).toContain('as several files');
     expect(lists()).toEqual([]);
   });
 
@@ -449,6 +452,9 @@ describe('the pages of audits', () => {
     expect(page).toContain('unknown to the marketplace');
     // Proofs are for the few who ask.
     expect(page.replaceAll(/<details>.*?<\/details>/gs, '')).not.toContain('API key was tested');
+    const file = await (await operator().get(`/audits/${auditId}/result.csv`)).text();
+    expect(file, 'one source of words').toMatch(/was valid, bought \d{4}-\d\d-\d\d/);
+    expect(file).toContain('unknown to the marketplace');
     const one = await operator().page(`/audits/${auditId}?show=valid`);
     expect(one).toContain(valid);
     expect(one).not.toContain(gone);

@@ -75,6 +75,22 @@ describe('the page of a code', () => {
     expect(await viewer.page(await pathOf(pasted, viewer))).not.toContain(code);
   });
 
+  it('shows the old and new end of support as times, which the page puts into the reader’s zone', async () => {
+    const { valid } = await auditCodes();
+    const [from, to] = ['2026-01-03T03:22:03Z', '2026-07-03T03:22:03Z'];
+    await mirror().rows(
+      `INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
+       SELECT seller_id, code_id, 1, now(), 'support-extended', $2, $3 FROM mirror.purchase_codes WHERE code = $1`,
+      [valid, from, to],
+    );
+    for (const path of ['/codes', await pathOf(valid)]) {
+      const page = await operator().page(path);
+      for (const at of [from, to]) {
+        expect(page).toContain(`<time datetime="${new Date(at).toISOString()}"`);
+      }
+    }
+  });
+
   it('starts an audit with Check now, and shows its progress', async () => {
     const { valid } = await auditCodes();
     const path = await pathOf(valid);

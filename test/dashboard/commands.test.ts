@@ -2,7 +2,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { newToken, tokenHash } from '../../src/dashboard/security.js';
-import { isPassword } from '../../src/dashboard/passwords.js';
+import { invitationHash, isPassword } from '../../src/dashboard/passwords.js';
 import { folder, MAIN, run, start } from '../cli/support.js';
 import { useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
@@ -57,6 +57,17 @@ describe('seller-mirror users', () => {
     const { stdout } = await run(['users', '--json'], env);
     expect(stdout).toContain('"alice"');
     expect(stdout).not.toContain('scrypt');
+  });
+
+  it('lists an invitation with its end, so that nobody takes it for an account', async () => {
+    const { db } = mirror();
+    await createUser(db, { name: 'alice', role: 'operator', passwordHash: PASSWORD_HASH });
+    const passwordHash = invitationHash(tokenHash('a token'));
+    await createUser(db, { name: 'bob', role: 'viewer', passwordHash });
+    const { stdout } = await run(['users'], env);
+    expect(stdout).toMatch(/^name +role +since +invitation ends$/m);
+    expect(stdout).toMatch(/^alice +operator +\S+ \S+Z +–$/m);
+    expect(stdout).toMatch(/^bob +viewer +\S+ \S+Z +\d{4}-\d\d-\d\d \S+Z$/m);
   });
 
   it.each([

@@ -71,12 +71,32 @@ describe('an invitation', () => {
     const { operator } = await invite('carl', 'operator');
     const twice = await operator.post('/system/accounts/invite', { name: 'carl', role: 'viewer' });
     expect(twice.status).toBe(409);
-    const wrong = { name: '<b>', role: 'viewer' };
-    expect((await operator.post('/system/accounts/invite', wrong)).status).toBe(422);
+    expect(textOf(await twice.text())).toContain(
+      'Choose another name, or remove that account first.',
+    );
+    for (const wrong of [
+      { name: '<b>', role: 'viewer' },
+      { name: 'dora', role: 'owner' },
+    ]) {
+      const refused = await operator.post('/system/accounts/invite', wrong);
+      expect(refused.status).toBe(422);
+      expect(textOf(await refused.text())).toContain('the role is viewer or operator');
+    }
     const viewer = await dashboard().login('viewer');
     expect(await viewer.page('/system')).not.toContain('Invite a colleague');
     for (const path of ['/system/accounts/invite', '/system/accounts/remove']) {
       expect((await viewer.post(path, { name: 'dora', role: 'viewer' })).status).toBe(403);
     }
+  });
+});
+
+describe('an account', () => {
+  it('is not removed by its own owner, who would be logged out at once', async () => {
+    const ada = await dashboard().login('operator');
+    const own = await ada.post('/system/accounts/remove', { name: 'operator' });
+    expect(own.status).toBe(409);
+    expect(textOf(await own.text())).toContain('That is your own account');
+    expect((await ada.get('/system')).status).toBe(200);
+    expect(await ada.page('/system')).not.toContain('>Remove</button>');
   });
 });

@@ -132,6 +132,9 @@ describe('Needs you', () => {
       visitor.post(path, { decision: 'approved', items });
     expect((await approve('4')).status).toBe(422);
     expect((await approve('2')).status).toBe(303);
+    for (const page of ['/runs', `/runs/${id}`]) {
+      expect(await visitor.page(page)).toMatch(/<span class="state \w+">approved<\/span>/);
+    }
     expect(
       await mirror().rows(
         `SELECT item_id::int FROM mirror.items WHERE state = 'removed' ORDER BY 1`,

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { performMirrorTask } from '../../src/catalogue/mirror-task.js';
 import { never } from '../support/mirror.js';
 import { recordHeartbeat } from '../../src/service/processes-store.js';
-import { addRequests } from '../../src/db/request-counts.js';
+import { addRequests } from '../../src/db/budget.js';
 import { ensureSeller, readParking } from '../../src/catalogue/sellers-store.js';
 import { listActions } from '../../src/dashboard/access-store.js';
 import { takeTurn } from '../../src/service/schedules-store.js';

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { readConfig } from '../../src/config/index.js';
+import { invitationHash } from '../../src/dashboard/passwords.js';
 import { tokenHash } from '../../src/dashboard/security.js';
 import { startDashboard } from '../../src/dashboard/server.js';
 import { silentLog, type Log } from '../../src/domain/log.js';
@@ -115,6 +116,14 @@ describe('on an address that other machines can reach', () => {
     expect(error).toBeInstanceOf(ListenError);
     expect((error as ListenError).message).toMatch(problem);
     expect((error as ListenError).remedy).toMatch(remedy);
+  });
+
+  it('the dashboard does not start with only an invitation, since nobody can log in yet', async () => {
+    const passwordHash = invitationHash(tokenHash('a token'));
+    await createUser(mirror().db, { name: 'bob', role: 'operator', passwordHash });
+    await expect(serve({ ...OPEN, DASHBOARD_BEHIND_PROXY: 'true' })).rejects.toThrow(
+      /nobody has an account$/,
+    );
   });
 
   it('the dashboard needs TLS even with an account', async () => {

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { syncAccount } from '../../src/catalogue/account.js';
-import { syncItems } from '../../src/catalogue/sync-items.js';
-import { syncItem } from '../../src/catalogue/sync-item.js';
+import { syncItems, syncItem } from '../../src/catalogue/sync-items.js';
 import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
 import {
   keepsEverything,

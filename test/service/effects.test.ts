@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { App } from '../../src/app.js';
 import { silentLog } from '../../src/domain/log.js';
 import type { RunEvent } from '../../src/catalogue/types.js';
-import { ping } from '../../src/service/alerts/ping.js';
+import { ping } from '../../src/service/handlers.js';
 import { Secret } from '../../src/domain/secret.js';
 import { mayHaveEffects, queueEffects, type EndedRun } from '../../src/service/effects.js';
 import { startServer } from '../support/http-server.js';

@@ -3,11 +3,10 @@ import { syncAccount } from '../../src/catalogue/account.js';
 import { syncItems } from '../../src/catalogue/sync-items.js';
 import type { RunEvent } from '../../src/catalogue/types.js';
 import type { CallRecord } from '../../src/marketplace/types.js';
-import { TimeoutError } from '../../src/service/queue/concurrency.js';
+import { TimeoutError, cachedCall } from '../../src/service/concurrency.js';
 import type { QueueCounts } from '../../src/service/queue/queues.js';
 import type { QueueName } from '../../src/service/queue/tasks.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
-import { cachedCall } from '../../src/service/cached-call.js';
 import { PAUSED } from '../../src/catalogue/sellers-store.js';
 import {
   type Copy,

@@ -205,6 +205,47 @@ describe('what needs somebody', () => {
   });
 });
 
+describe('checks and sellers among what needs somebody', () => {
+  const list = async (sellerId: string, state: 'failed' | 'finished') => {
+    const lists = { sellerId, source: 'orders.csv' };
+    const id = await enter(mirror(), 'market.example', ['0'.repeat(36)], lists);
+    if (state === 'failed') await failAudit(mirror().db, id, 'the key was refused');
+    else {
+      const unproven = `UPDATE mirror.audits SET state = 'finished', unproven = 1, pending = 0`;
+      await mirror().rows(`${unproven} WHERE audit_id = $1`, [id]);
+    }
+    return id;
+  };
+  const titles = async (sellers: readonly string[]) => {
+    const { config } = dashboard();
+    const named = sellers.map((name) => ({ ...config.sellers[0], name }));
+    const some = { ...config, sellers: named as unknown as typeof config.sellers };
+    const { needs } = await readNeeds({ config: some, db: mirror().db }, new Date());
+    return needs.map(({ title }) => title);
+  };
+
+  it('shows a failed check behind many newer unproven ones, of this seller or others', async () => {
+    for (const name of ['a', 'b']) await seller(name, 'succeeded');
+    const stuck = await list('a', 'failed');
+    const open = [await list('a', 'finished')];
+    for (let n = 0; n < 4; n++) open.push(await list('b', 'finished'));
+    const left = (name: string, id?: bigint) => `${name}: check ${id} left 1 code unproven`;
+    expect(await titles(['a', 'b'])).toEqual([
+      `a: check ${stuck} can’t go on`,
+      ...[4, 3, 2].map((n) => left('b', open[n])),
+      left('a', open[0]),
+    ]);
+  });
+
+  it('leaves out sellers that are no longer configured: nobody can act on their key or schedule', async () => {
+    await seller('kept', 'failed');
+    await seller('gone', 'failed');
+    await list('gone', 'failed');
+    expect(await titles(['kept'])).toEqual(['kept: the last run failed']);
+    expect((await titles([])).length).toBe(3);
+  });
+});
+
 /** Without what each face adds: tags, line breaks, backticks and the way to start the program. */
 function plain(text: string): string {
   return textOf(text)

@@ -22,12 +22,12 @@ describe('the list of live processes', () => {
     await recordHeartbeat(db, info(1, 'worker'));
     await recordHeartbeat(db, info(2, 'scheduler'));
     await recordHeartbeat(db, info(1, 'worker', 'scheduler'));
-    expect(await listLiveProcesses(db, 60_000)).toHaveLength(2);
-    expect(await listLiveProcesses(db, 60_000, 'worker')).toMatchObject([
+    expect(await listLiveProcesses(db)).toHaveLength(2);
+    expect(await listLiveProcesses(db, 'worker')).toMatchObject([
       { ...info(1, 'worker', 'scheduler'), seenAt: expect.any(Date) as Date },
     ]);
     await removeProcess(db, info(1).processId);
-    expect(await listLiveProcesses(db, 60_000, 'worker')).toMatchObject([]);
+    expect(await listLiveProcesses(db, 'worker')).toMatchObject([]);
   });
 
   it('leaves out processes without a recent heartbeat, and deletes them after a day', async () => {
@@ -38,7 +38,7 @@ describe('the list of live processes', () => {
       `UPDATE mirror.processes
           SET seen_at = now() - CASE pid WHEN 1 THEN interval '25 hours' ELSE interval '2 minutes' END`,
     );
-    expect(await listLiveProcesses(db, 60_000, 'worker')).toMatchObject([]);
+    expect(await listLiveProcesses(db, 'worker')).toMatchObject([]);
     await recordHeartbeat(db, info(3, 'worker'));
     expect(await mirror().rows('SELECT pid FROM mirror.processes ORDER BY pid')).toEqual([
       ...[{ pid: 2 }, { pid: 3 }],

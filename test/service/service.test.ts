@@ -74,7 +74,7 @@ describe('the heartbeat', () => {
     const heartbeat = startHeartbeat(db, ['worker', 'scheduler'], silentLog);
     const seen = async () => {
       for (;;) {
-        const found = await listLiveProcesses(db, MINUTE, 'worker');
+        const found = await listLiveProcesses(db, 'worker');
         if (found.length > 0) return found;
       }
     };
@@ -82,7 +82,7 @@ describe('the heartbeat', () => {
       { roles: ['worker', 'scheduler'], host: hostname(), pid: process.pid },
     ]);
     await heartbeat();
-    expect(await listLiveProcesses(db, MINUTE)).toEqual([]);
+    expect(await listLiveProcesses(db)).toEqual([]);
   });
 
   it('does not throw when the store is down', async () => {

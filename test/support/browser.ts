@@ -63,6 +63,15 @@ export function overhang(page: Page): Promise<number> {
   );
 }
 
+/** Tables that scroll sideways by more than a column's padding, each with its surplus (pixels). */
+export async function wideTables(page: Page): Promise<string[]> {
+  const found = await page.evaluate(`[...document.querySelectorAll('.table')]
+    .map((one) => [one.getAttribute('aria-label'), one.scrollWidth - one.clientWidth])`);
+  return (found as [string, number][])
+    .filter(([, surplus]) => surplus > 24)
+    .map(([name, surplus]) => `the table ${name} is ${surplus} pixels too wide`);
+}
+
 /** Collects errors and dialogs of all pages in a context, such as a blocked script. */
 export function faultsOf(context: BrowserContext): string[] {
   const faults: string[] = [];

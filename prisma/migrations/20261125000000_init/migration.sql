@@ -411,6 +411,7 @@ CREATE TABLE mirror.audits (
     seller_id text NOT NULL REFERENCES mirror.sellers ON DELETE RESTRICT ON UPDATE CASCADE,
     state mirror.audit_state NOT NULL,
     source text NOT NULL,
+    is_look_ups boolean NOT NULL DEFAULT false,
     layout jsonb NOT NULL,
     columns text[],
     max_age_seconds integer,
@@ -439,6 +440,7 @@ CREATE TABLE mirror.audits (
 );
 
 COMMENT ON TABLE mirror.audits IS 'Lists of codes that are or were checked. codes = valid + invalid + unproven + pending.';
+COMMENT ON COLUMN mirror.audits.is_look_ups IS 'True: the codes that were looked up one at a time on a day. False: a list.';
 COMMENT ON COLUMN mirror.audits.list_pruned_at IS 'When the deletion of the list began, audit_entries and audit_codes. The figures of the audit, its codes and its checks stay.';
 COMMENT ON COLUMN mirror.audits.denied IS 'Codes that were denied and have no verdict yet: a second denial must confirm the first. Known valid codes that were denied as proofs are among them.';
 COMMENT ON COLUMN mirror.audits.confirmed IS 'Counted denials of these codes.';
@@ -487,6 +489,10 @@ CREATE TABLE mirror.audit_codes (
     denied_at timestamptz(6),
     PRIMARY KEY (audit_id, position)
 );
+
+CREATE INDEX audit_codes_denied_idx
+    ON mirror.audit_codes (code_id)
+    WHERE verdict IS NULL AND denied_at IS NOT NULL;
 
 COMMENT ON TABLE mirror.audit_codes IS 'The distinct codes of each list, with what the audit found.';
 COMMENT ON COLUMN mirror.audit_codes.verdict IS 'What this audit found, unproven when it gave up, null when not settled.';

@@ -12,7 +12,7 @@ import { assertSeller, type CommonOptions } from '../options.js';
 import { withProgress } from '../output/progress.js';
 import { listingTable } from '../listing.js';
 import { CHECKS } from '../../codes/checks-listing.js';
-import { plural } from '../output/text.js';
+import { plural } from '../../domain/text.js';
 import { ownCommand, shellWord } from '../own-command.js';
 import { throwKeyFault } from './check-lists.js';
 import { failsOn } from './conditions.js';

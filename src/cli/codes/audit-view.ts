@@ -3,27 +3,19 @@ import { moment } from '../../domain/moment.js';
 import type { AuditProgress, AuditState, UnprovenCount } from '../../codes/types.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { pairs, sections, type TableCell } from '../output/table.js';
-import {
-  age,
-  count,
-  duration,
-  type Look,
-  paint,
-  plural,
-  safeLine,
-  type Style,
-} from '../output/text.js';
+import { type Look, paint, safeLine, type Style } from '../output/text.js';
+import { count, plural, age, duration } from '../../domain/text.js';
 import { fieldsOf } from '../listing.js';
 import { ownCommand } from '../own-command.js';
 import { isForItem, type FailOptions } from './conditions.js';
-import { describeVerdict } from '../../codes/evidence.js';
+import { describeVerdict, foundForm } from '../../codes/evidence.js';
 import { unprovenRemedy, whyUnproven } from '../../codes/reasons.js';
 import { PURCHASE_COLUMNS } from '../../codes/codes-listing.js';
 import { supportAt } from '../../codes/known-code.js';
 import { countRepeated } from '../../codes/enter-list.js';
 import type { Db } from '../../db/db.js';
 import { countUnproven, countAccountProven } from '../../codes/results-store.js';
-import { foundForm, resultOf, type Answer } from '../../codes/audit-result.js';
+import { resultOf, type Answer } from '../../codes/audit-result.js';
 
 const STYLES: Readonly<Record<AuditState, Style | null>> = {
   running: null,

@@ -1,6 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander';
-import type { KnownPurchase } from '../../codes/known-code.js';
-import { supportAt } from '../../codes/known-code.js';
+import { type KnownPurchase, supportAt } from '../../codes/known-code.js';
 import { usageError } from '../errors.js';
 
 /** What a script may refuse, besides a failed command. */

@@ -153,6 +153,7 @@ async function workOrWatch(
 function auditBar(audit: AuditProgress) {
   const { done, total } = phaseOf(audit, Date.now());
   const bar = new Progress(`audit ${audit.auditId}`, { total, from: done });
+  let seenProblem: string | null = null;
   let shownProblem: string | null = null;
   let isWatchingShown = false;
   return {
@@ -161,11 +162,15 @@ function auditBar(audit: AuditProgress) {
       const phase = phaseOf(now, Date.now());
       const detail = [phase.text, verdictCounts(now)].filter((part) => part !== '').join(' · ');
       bar.update(phase.done, { total: phase.total, detail, paused: resumeAt !== null });
-      if (problem !== null && problem !== shownProblem) {
+      // The time of the next try is recorded a moment after the problem.
+      const isSettled = resumeAt !== null || problem === seenProblem;
+      seenProblem = problem;
+      if (problem === null) shownProblem = null;
+      else if (problem !== shownProblem && isSettled) {
         const until = resumeAt === null ? '' : ` until ${moment(resumeAt)}`;
         bar.note(`paused${until}: ${problem}`);
+        shownProblem = problem;
       }
-      shownProblem = problem;
       if (isWatching && !isWatchingShown && now.state === 'running') {
         bar.note('Another process works on this audit; this one only watches.');
         isWatchingShown = true;

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { Option, type Command } from 'commander';
 import { errorCode } from '../../domain/error-code.js';
 import { moment } from '../../domain/moment.js';
-import { bytes } from '../../domain/units.js';
+import { bytes, plural, duration } from '../../domain/text.js';
 import { assertWritable, writeWhole } from '../../listing/write-file.js';
 import { type BackupManifest, NotABackupError } from '../../db/backup/format.js';
 import { checkBackup, readManifest, restore } from '../../db/backup/restore.js';
@@ -14,7 +14,7 @@ import { CommandError, usageError, writtenOrFailed } from '../errors.js';
 import { action, databaseOptions, unlessAborted } from '../execute.js';
 import { type CommonOptions, describeCommand } from '../options.js';
 import { withProgress } from '../output/progress.js';
-import { duration, plural, safeLine } from '../output/text.js';
+import { safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
 
 export function add(program: Command): void {

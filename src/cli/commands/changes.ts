@@ -38,7 +38,8 @@ import {
 } from '../options.js';
 import { csvDialect, type CsvOptions } from '../out-file.js';
 import { ndjsonLine, withColumnNames } from '../output/formats.js';
-import { plural, safeLine } from '../output/text.js';
+import { safeLine } from '../output/text.js';
+import { plural } from '../../domain/text.js';
 
 const FORMATS = ['table', 'csv', 'json'] as const;
 
@@ -99,14 +100,14 @@ export function add(program: Command): void {
       positiveInteger,
     )
     .option('--follow', 'then print new changes as they come, until Ctrl-C; as JSON, one per line')
-    .option('--all', 'print a change for each item, even if most items of a run share it');
+    .option('--all', 'print a line for each item, also for the same change of many items');
   const summary = new Option(
     '--summary',
     'only count the changes, by seller, class and field',
   ).conflicts(['follow', 'limit', 'all']);
   const format = new Option('--format <format>', 'how to print them (default: table)');
   describeCommand(command, {
-    about: `Lists the changes of items, oldest first: the newest ${NEWEST}, or those since a moment or since a change’s number. The first list starts the history: its items are not changes. A change that more than 20 items share in one run is one line, unless --all is given. CSV and JSON always have a change for each item.`,
+    about: `Lists the changes of items, oldest first: the newest ${NEWEST}, or those since a moment or since a change’s number. The first list starts the history: its items are not changes. If more than 20 items change in the same way in one run, as in a sale, one line stands for all of them; --all prints a line for each. CSV and JSON always have a line for each.`,
     examples: [
       'seller-mirror changes --since 7d --class price',
       'seller-mirror changes --since 7d --summary',

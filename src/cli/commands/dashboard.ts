@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { newToken, tokenHash } from '../../dashboard/security.js';
-import { ALIVE_MS, isAlive, listLiveProcesses } from '../../service/processes-store.js';
+import { listLiveProcesses } from '../../service/processes-store.js';
 import { printNote, print, userName } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction, serviceAction } from '../execute.js';
@@ -47,8 +47,8 @@ export async function linkLines(db: Db, dashboardUrl: string): Promise<string> {
 }
 
 async function printLink({ config, db }: App): Promise<void> {
-  const processes = await listLiveProcesses(db, ALIVE_MS, 'dashboard');
-  const served = processes.find(isAlive)?.dashboardUrl ?? null;
+  const [serving] = await listLiveProcesses(db, 'dashboard');
+  const served = serving?.dashboardUrl ?? null;
   if (served === null && config.dashboard.url === null) {
     throw usageError(
       'no dashboard is running on this store',

@@ -6,13 +6,13 @@ import {
   release,
   type EmbeddedDescription,
 } from '../../db/embedded/index.js';
-import { grantReports } from '../../db/grants.js';
-import { migrate } from '../../db/migrate.js';
+import { grantReports, migrate } from '../../db/migrate.js';
 import { printNote, print, printResult, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { action, configFor } from '../execute.js';
 import { pairs } from '../output/table.js';
-import { plural, safeLine } from '../output/text.js';
+import { safeLine } from '../output/text.js';
+import { plural } from '../../domain/text.js';
 import { describeCommand, type CommonOptions } from '../options.js';
 import { ownCommand, quietCommand } from '../own-command.js';
 

@@ -1,22 +1,14 @@
 import { randomBytes } from 'node:crypto';
-import { rm, readFile, readdir } from 'node:fs/promises';
-import { createRequire } from 'node:module';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Option, type Command } from 'commander';
-import { z } from 'zod';
 import { openApp, type App } from '../../app.js';
 import { readConfig, type Config, type FeedConfig } from '../../config/index.js';
 import { runFeed } from '../../reporting/feeds/open.js';
 import { syncSeller } from '../../catalogue/sync-items.js';
 import type { RunReport } from '../../catalogue/types.js';
 import { cronFault } from '../../service/cron.js';
-import {
-  type Simulator,
-  recordsCatalogue,
-  seededCatalogue,
-  startSimulator,
-  type SimItem,
-} from '../../simulator/index.js';
+import { type Simulator, seededCatalogue, startSimulator } from '../../simulator/index.js';
 import { queryReadOnly } from '../../db/read-only.js';
 import { print, stdoutLook, write } from '../console.js';
 import { readSettings, serviceAction } from '../execute.js';
@@ -25,7 +17,7 @@ import { describeCommand } from '../options.js';
 import { linkLines } from './dashboard.js';
 import { feedLines } from './feed.js';
 import { serveUntil } from './run.js';
-import { count, paint } from '../output/text.js';
+import { paint } from '../output/text.js';
 import { ownCommand, quietCommand } from '../own-command.js';
 import { writeRows } from '../rows.js';
 import { deleteSeller } from '../../catalogue/sellers-store.js';
@@ -54,15 +46,12 @@ export function add(program: Command): void {
 
 async function demo(signal: AbortSignal, options: { serve?: true }): Promise<ExitCode> {
   const dataDir = join(readSettings('store').dataDir, 'demo');
-  const packages = await installedPackages();
-  const market = await openMarket(packages);
+  const market = await openMarket();
   const progress = new SyncProgress();
   const onProgress = progress.show.bind(progress);
   try {
     await heading('A marketplace on this machine');
-    await print(
-      `Its catalogue: ${count(packages.length)} packages installed beside this program\n`,
-    );
+    await print(`Its catalogue: ${ITEMS} items of one seller\n`);
     const config = configOf(market, dataDir);
     const app = await openApp(config, 'demo', signal, { onProgress });
     let exitCode: ExitCode;
@@ -197,45 +186,9 @@ The server runs only while a command needs it. To use other tools, keep it runni
 `;
 }
 
-/** The fields of a `package.json` that become fields of an item. */
-const Package = z.object({
-  name: z.string().min(1),
-  version: z.string(),
-  description: z.string().catch(''),
-  keywords: z.array(z.string()).catch([]),
-  homepage: z.string().nullable().catch(null),
-  license: z.string().nullable().catch(null),
-  type: z.string().catch('commonjs'),
-});
-
-type InstalledPackage = z.infer<typeof Package>;
-
-/** The packages installed beside this program, by name: they give the demo realistic items. */
-async function installedPackages(): Promise<InstalledPackage[]> {
-  const found = new Map<string, InstalledPackage>();
-  for (const folder of createRequire(import.meta.url).resolve.paths('a-package') ?? []) {
-    for (const file of await packageFiles(folder)) {
-      const manifest = readFile(file, 'utf8').then((text) => JSON.parse(text) as unknown);
-      const read = Package.safeParse(await manifest.catch(() => null));
-      if (read.success && !found.has(read.data.name)) found.set(read.data.name, read.data);
-    }
-  }
-  return [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
-}
-
-async function packageFiles(nodeModules: string): Promise<string[]> {
-  const names = (await readdir(nodeModules).catch(() => [])).filter((one) => !one.startsWith('.'));
-  const files = names.map(async (name) => {
-    const folder = join(nodeModules, name);
-    return name.startsWith('@') ? await packageFiles(folder) : [join(folder, 'package.json')];
-  });
-  return (await Promise.all(files)).flat();
-}
-
 const DEMO_SELLER = 'demo';
 const FIRST_ID = 1001;
-/** A smaller catalogue shows too little: items without a package fill it up. */
-const MIN_ITEMS = 200;
+const ITEMS = 200;
 
 /** The simulated marketplace, and the API key of its only seller. */
 interface Market {
@@ -243,47 +196,21 @@ interface Market {
   readonly key: string;
 }
 
-async function openMarket(packages: readonly InstalledPackage[]): Promise<Market> {
+async function openMarket(): Promise<Market> {
   const key = randomBytes(32).toString('hex');
-  const seeded = seededCatalogue({
-    seed: 1,
-    count: Math.max(MIN_ITEMS, packages.length),
-    firstId: FIRST_ID,
-  });
-  const items = [...seeded.truth()].map((item, n) => itemOf(item, packages[n]));
   const account = {
     firstname: 'Dana',
     lastname: 'Demo',
     email: 'dana@demo-studio.example',
-    heading: 'Everything that is installed here',
+    heading: 'Themes, scripts and icons',
   };
+  const catalogue = seededCatalogue({ seed: 1, count: ITEMS, firstId: FIRST_ID });
   const simulator = await startSimulator({
     profile: 'field-2',
     quirks: { version: 'contract', nulls: false },
-    sellers: [{ key, username: 'demo-studio', account, catalogue: recordsCatalogue(items) }],
+    sellers: [{ key, username: 'demo-studio', account, catalogue }],
   });
   return { simulator, key };
-}
-
-/** A seeded item with the name and details of a package. */
-function itemOf(item: SimItem, installed: InstalledPackage | undefined): SimItem {
-  if (installed === undefined) return item;
-  const { name, description, type, license, version, homepage, keywords } = installed;
-  return {
-    ...item,
-    name,
-    description: `<p>${escapeHtml(description)}</p>`,
-    category: 'Packages',
-    subCategory: type,
-    options: [`Licence: ${license ?? 'unknown'}`],
-    version: /^\d+\.\d+\.\d+$/.test(version) ? version : null,
-    demoLink: homepage ?? `https://www.npmjs.com/package/${name}`,
-    tags: keywords.map((tag) => tag.replaceAll(',', ' ')).slice(0, 12),
-  };
-}
-
-function escapeHtml(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
 /** Changes the marketplace as a night would. @returns a description of the changes */
@@ -307,7 +234,7 @@ function changeMarket({ simulator, key }: Market, night = 0): string {
   for (const { id } of items.slice(120, 122)) catalogue.remove(id);
   if (first !== undefined) {
     const id = FIRST_ID + catalogue.size;
-    const name = 'hello-marketplace';
+    const name = 'Hello Marketplace Theme';
     catalogue.add({ ...first, id, name, version: '1.0.0', description: '<p>Brand new.</p>' });
   }
   seller.account = { ...seller.account, balanceCents: seller.account.balanceCents + 4_990 };

@@ -19,14 +19,15 @@ import { MarketplaceOptionsError } from '../../marketplace/types.js';
 import { QueueError } from '../../service/queue/errors.js';
 import { assertCanBeMade, describeEmbedded, openEmbedded } from '../../db/embedded/index.js';
 import { shownUrl } from '../../db/errors.js';
-import { ALIVE_MS, isAlive, listLiveProcesses } from '../../service/processes-store.js';
+import { listLiveProcesses } from '../../service/processes-store.js';
 import { HEALTH, listen, ListenError } from '../../service/listen.js';
 import { print, printResult, stdoutLook } from '../console.js';
 import { reportError } from '../errors.js';
 import { action, readSettings, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { checkMarketplace, type OpenedAccount } from '../marketplace-checks.js';
-import { paint, plural, safeLine } from '../output/text.js';
+import { paint, safeLine } from '../output/text.js';
+import { plural } from '../../domain/text.js';
 import { openDb, type Db } from '../../db/db.js';
 import { chosenSellers, describeCommand, type CommonOptions } from '../options.js';
 
@@ -189,11 +190,10 @@ async function checkHealth({ health }: Config, db: Db | null): Promise<Check[]> 
     return [ok('health: HEALTH_LISTEN is free')];
   } catch (error) {
     if (!(error instanceof ListenError)) throw error;
-    const processes = db === null ? [] : await listLiveProcesses(db, ALIVE_MS);
+    const processes = db === null ? [] : await listLiveProcesses(db);
     const own = processes.find(
       (one) =>
         one.host === hostname() &&
-        isAlive(one) &&
         one.roles.some((role) => role === 'worker' || role === 'scheduler'),
     );
     return own === undefined

@@ -1,10 +1,15 @@
 import { rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { InvalidArgumentError, Option, type Command } from 'commander';
-import { nearest } from '../../config/nearest.js';
-import { cursorText, parseCursor, type ChangeCursor } from '../../reporting/change-cursor.js';
-import { bytes as bytesText } from '../../domain/units.js';
-import { readCursorFile, writeCursorFile } from '../../reporting/cursor-file.js';
+import { nearest } from '../../config/schemas.js';
+import {
+  cursorText,
+  parseCursor,
+  type ChangeCursor,
+  readCursorFile,
+  writeCursorFile,
+} from '../../reporting/change-cursor.js';
+import { bytes as bytesText, plural } from '../../domain/text.js';
 import { EXPORT_FORMATS, exportChunks, type ExportFormat } from '../../reporting/export.js';
 import { assertWritable, writeWhole } from '../../listing/write-file.js';
 import {
@@ -29,7 +34,7 @@ import {
 import { safeJson } from '../output/formats.js';
 import { withProgress } from '../output/progress.js';
 import { table } from '../output/table.js';
-import { plural, safeLine, safeLines } from '../output/text.js';
+import { safeLine, safeLines } from '../output/text.js';
 import { writeAll } from '../output/write.js';
 
 const NOTES = `CSV is RFC 4180: NULL is an empty cell, an empty text "". Text that a spreadsheet would run as a

@@ -1,19 +1,19 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import type { FeedConfig } from '../../config/index.js';
-import { feedDelay } from '../../reporting/feed-state.js';
-import { failedDelivery, deliveryOutcome } from '../../service/feeds.js';
-import { openTarget, runFeed } from '../../reporting/feeds/open.js';
-import { LIST_VIEWS, shapesOf, type ViewReport } from '../../reporting/feeds/deliver.js';
-import { TargetError, type Position, type Target } from '../../reporting/feeds/target.js';
-import { withExports } from '../../reporting/exports.js';
 import {
+  feedDelay,
   type FeedOutcome,
   type FeedState,
   readFeedRequestTime,
   recordDelivery,
   listFeedStates,
 } from '../../reporting/feeds-store.js';
+import { failedDelivery, deliveryOutcome } from '../../service/feeds.js';
+import { openTarget, runFeed } from '../../reporting/feeds/open.js';
+import { LIST_VIEWS, shapesOf, type ViewReport } from '../../reporting/feeds/deliver.js';
+import { TargetError, type Position, type Target } from '../../reporting/feeds/target.js';
+import { withExports } from '../../reporting/exports.js';
 import { print, printJson, printList, printResult, stdoutLook } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
@@ -21,7 +21,8 @@ import { EXIT, type ExitCode } from '../exit-codes.js';
 import { describeCommand, type CommonOptions } from '../options.js';
 import { withProgress } from '../output/progress.js';
 import { table } from '../output/table.js';
-import { count, duration, momentCell, plural, safeLine } from '../output/text.js';
+import { momentCell, safeLine } from '../output/text.js';
+import { count, plural, duration } from '../../domain/text.js';
 
 /** `feed [list|run|status|check|reset]`: keeps reporting databases and folders up to date. */
 export function add(program: Command): void {

@@ -3,7 +3,7 @@ import { migrationState, type MigrationState } from '../../db/migrate.js';
 import { openDatabase, openUnmigrated, type DatabaseOptions } from '../../db/open.js';
 import { printResult } from '../console.js';
 import { action, databaseOptions, unlessAborted } from '../execute.js';
-import { plural } from '../output/text.js';
+import { plural } from '../../domain/text.js';
 import { describeCommand, type CommonOptions } from '../options.js';
 
 interface MigrateOptions extends CommonOptions {

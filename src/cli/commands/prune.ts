@@ -7,8 +7,7 @@ import { appAction } from '../execute.js';
 import { assertSeller, describeCommand, sellerFilter, type CommonOptions } from '../options.js';
 import { withProgress } from '../output/progress.js';
 import { table, type TableColumn } from '../output/table.js';
-import { bytes } from '../../domain/units.js';
-import { count, plural } from '../output/text.js';
+import { bytes, count, plural } from '../../domain/text.js';
 
 interface PruneOptions extends CommonOptions {
   readonly dryRun?: boolean;

@@ -7,7 +7,7 @@ import type { Decision } from '../../catalogue/rules.js';
 import { decideRemovals, type DecisionReport } from '../../catalogue/decide-removals.js';
 import { heldRemedy, exampleNames, problemRemedy } from '../../catalogue/problem.js';
 import { type Run, getRun } from '../../catalogue/runs-store.js';
-import { RUN_COUNTS, RUN_FACTS, RUNS } from '../../catalogue/runs-listing.js';
+import { RUN_COUNTS, RUN_FACTS, RUNS, shownState } from '../../catalogue/runs-listing.js';
 import { printResult, stdoutLook, userName } from '../console.js';
 import { CommandError } from '../errors.js';
 import { appAction } from '../execute.js';
@@ -26,7 +26,8 @@ import {
   type ListingOptions,
 } from '../listing.js';
 import { pairs, sections } from '../output/table.js';
-import { cut, type Look, paint, plural, safeLine } from '../output/text.js';
+import { cut, type Look, paint, safeLine } from '../output/text.js';
+import { plural } from '../../domain/text.js';
 
 const runNumber = idParser('Runs are numbered 1, 2, 3 and so on.');
 
@@ -82,8 +83,9 @@ type FoundRun = NonNullable<Awaited<ReturnType<typeof getRun>>>;
 type QuarantinedRecord = FoundRun['quarantine'][number];
 
 function runDetails(run: Run, quarantine: readonly QuarantinedRecord[], look: Look): string {
-  const style = styleOf(run.state);
-  const state = style === null ? run.state : paint(style, stateWord(run.state), look);
+  const shown = shownState(run);
+  const style = styleOf(shown);
+  const state = style === null ? shown : paint(style, stateWord(shown), look);
   const parts = {
     problem:
       run.problem === null
@@ -183,7 +185,7 @@ function approvedLines({ items, removed, left, approvalRunId }: DecisionReport):
     found.length > 0 ? `${found.length} found again since then, and unchanged: ${names}` : '',
     later > 0 ? `${later} already removed by a later run` : '',
     unproven > 0
-      ? `${unproven} not proven gone yet, so they stay missing: the next runs look up at most LOOKUPS_PER_RUN each, remove those that the marketplace denies, and are not held for them`
+      ? `${unproven} not proven gone yet, so they stay missing: the next runs look up at most LOOKUPS_PER_RUN each, remove those that the marketplace denies, and need no further decision for them`
       : '',
   ].filter(Boolean);
 }

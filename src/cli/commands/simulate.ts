@@ -15,8 +15,8 @@ import { listenFault } from '../../service/listen.js';
 import { printResult } from '../console.js';
 import { CommandError } from '../errors.js';
 import { action } from '../execute.js';
-import { bytes } from '../../domain/units.js';
-import { count, plural, safeLine } from '../output/text.js';
+import { bytes, count, plural } from '../../domain/text.js';
+import { safeLine } from '../output/text.js';
 import { describeCommand, positiveInteger } from '../options.js';
 import { ownCommand } from '../own-command.js';
 

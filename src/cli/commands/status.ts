@@ -2,15 +2,10 @@ import { stateWord } from '../../listing/listing.js';
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { describeWide } from '../../catalogue/changes.js';
-import { feedDelay } from '../../reporting/feed-state.js';
+import { feedDelay } from '../../reporting/feeds-store.js';
 import { type Need, readNeeds } from '../../service/needs.js';
 import { nextThree, OBSTACLES, obstacleTo, schedulesOf } from '../../service/scheduler.js';
-import {
-  ALIVE_MS,
-  isAlive,
-  type LiveProcess,
-  listLiveProcesses,
-} from '../../service/processes-store.js';
+import { type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
 import {
   listSchedules,
   type Schedule,
@@ -24,7 +19,8 @@ import { EXIT, type ExitCode } from '../exit-codes.js';
 import { assertSeller, describeCommand, type CommonOptions } from '../options.js';
 import { withRunnableCommands } from '../own-command.js';
 import { pairs } from '../output/table.js';
-import { age, count, type Look, paint, safeLine } from '../output/text.js';
+import { type Look, paint, safeLine } from '../output/text.js';
+import { count, age } from '../../domain/text.js';
 
 interface StatusOptions extends CommonOptions {
   readonly check?: boolean;
@@ -88,7 +84,7 @@ async function sellerReports(
 ): Promise<SellerReport[]> {
   const { sellers, staleAfterHours } = config;
   const stored = new Map(statuses.map((one) => [one.sellerId, one]));
-  const processes = (await listLiveProcesses(db, ALIVE_MS)).filter(isAlive);
+  const processes = await listLiveProcesses(db);
   const scheduled = await listSchedules(db);
   const schedules = schedulesOf({ sellers, feeds: [] });
   const configured = new Set(sellers.map(({ name }) => name));

@@ -11,6 +11,7 @@ import {
   changePassword,
   deleteUser,
 } from '../../dashboard/access-store.js';
+import { moment } from '../../domain/moment.js';
 import { print, printList } from '../console.js';
 import { type CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
@@ -31,7 +32,7 @@ export function add(program: Command): void {
     ],
   });
   describeCommand(users.command('list', { isDefault: true }), {
-    summary: 'list the accounts',
+    summary: 'list the accounts, and invitations that nobody has accepted yet',
     examples: ['seller-mirror users list'],
     options: ['json'],
   }).action(appAction('store', list));
@@ -70,6 +71,10 @@ async function list({ db }: App, options: CommonOptions): Promise<void> {
         { header: 'name', value: ({ name }) => name },
         { header: 'role', value: ({ role }) => role },
         { header: 'since', value: ({ createdAt }) => momentCell(createdAt, new Date(), look) },
+        {
+          header: 'invitation ends',
+          value: ({ invitedUntil }) => (invitedUntil === null ? '–' : moment(invitedUntil)),
+        },
       ],
       look,
     ),

@@ -1,7 +1,7 @@
 import { processEnvironment } from '../../config/index.js';
 import { Rate } from '../../domain/rate.js';
-import { bytes } from '../../domain/units.js';
-import { count, cut, duration, safeLine, type Output } from './text.js';
+import { bytes, count, duration } from '../../domain/text.js';
+import { cut, safeLine, type Output } from './text.js';
 
 interface ProgressOptions {
   /** Default: stderr, so that results can be piped. */

@@ -144,47 +144,6 @@ export function paint(style: Style, text: string, look: Look): string {
   return look.colour ? styleText(style, text, { validateStream: false }) : text;
 }
 
-const COUNT = new Intl.NumberFormat('en');
-const ONE_DIGIT = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
-
-export function count(number: number | bigint): string {
-  return COUNT.format(number);
-}
-
-export function plural(number: number | bigint, one: string, many = `${one}s`): string {
-  return `${count(number)} ${Number(number) === 1 ? one : many}`;
-}
-
-/** Formats milliseconds in one or two units: `0.04 s`, `4.2 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`. */
-export function duration(milliseconds: number): string {
-  const ms = Math.max(0, milliseconds);
-  if (ms < 95) return `${Math.ceil(ms / 10) / 100} s`;
-  if (ms < 9950) return `${ONE_DIGIT.format(ms / 1000)} s`;
-  const seconds = Math.round(ms / 1000);
-  if (seconds < 60) return `${seconds} s`;
-  const two = (number: number, of: number, large: string, small: string): string => {
-    const rest = number % of === 0 ? '' : ` ${number % of} ${small}`;
-    return `${count(Math.floor(number / of))} ${large}${rest}`;
-  };
-  if (seconds < 3600) return two(seconds, 60, 'min', 's');
-  const minutes = Math.round(seconds / 60);
-  if (minutes < 24 * 60) return two(minutes, 60, 'h', 'min');
-  return two(Math.round(minutes / 60), 24, 'd', 'h');
-}
-
-/** Formats how long ago something was: `just now`, `12 min ago`, `3 h ago`, `5 d ago`; or `in 3 h`. */
-export function age(at: Date, now: Date): string {
-  const ms = now.getTime() - at.getTime();
-  const seconds = Math.floor(Math.abs(ms) / 1000);
-  if (seconds < 5) return 'just now';
-  const [unit, length] = seconds < 60 ? ['s', 1] : seconds < 3600 ? ['min', 60] : ['h', 3600];
-  const text =
-    seconds < 48 * 3600
-      ? `${Math.floor(seconds / length)} ${unit}`
-      : `${count(Math.floor(seconds / 86_400))} d`;
-  return ms < 0 ? `in ${text}` : `${text} ago`;
-}
-
 /** Formats a time in UTC for a column. On a terminal: the day, or the time of today. Elsewhere: both. */
 export function momentCell(at: Date, now: Date, { columns }: Pick<Look, 'columns'>): string {
   const text = moment(at);

@@ -1,4 +1,5 @@
 import type { FC } from 'hono/jsx';
+import { ANSWERED } from '../../codes/evidence.js';
 import { unprovenRemedy, whyUnproven } from '../../codes/reasons.js';
 import { auditResultPieces, describeReading, isWorkbookList } from '../../codes/audit-result.js';
 import { countRepeated } from '../../codes/enter-list.js';
@@ -20,10 +21,12 @@ import {
   queueNotice,
   runAction,
 } from '../context.js';
+import type { Value } from '../../listing/listing.js';
 import { checkRoom, csvDialectOf, Downloads, sendFile } from '../downloads.js';
-import { ListingTable, shownTo } from '../listing.js';
+import { ListingTable, shownTo, addListing } from '../listing.js';
 import { message, page } from '../layout.js';
-import { capital, count, duration } from '../format.js';
+import { capital } from '../format.js';
+import { count, duration } from '../../domain/text.js';
 import {
   ActionButton,
   Ago,
@@ -46,6 +49,7 @@ import { readRunning } from '../../catalogue/overview-store.js';
 import { readAuditList, cancelAudit, resumeAudit, getAudit } from '../../codes/audits-store.js';
 import { countUnproven } from '../../codes/results-store.js';
 import { oneOf, parseId, parseNumber } from '../query.js';
+import { AUDITS } from '../../codes/audits-listing.js';
 
 /** `/audits/ID`: one check of a list. */
 export function addCheck(app: Dashboard, parts: DashboardParts): void {
@@ -65,6 +69,15 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
     const after = parseNumber(c.req.query('from'));
     const groups = hasList && !isRunning ? await readGroups(db, audit, show, after) : [];
     const listing = shownTo(c, CODES);
+    const sectionsOf = (some: readonly Group[]) =>
+      some.map((group) => (
+        <OutcomeSection
+          {...group}
+          path={`/audits/${auditId}`}
+          url={show === undefined ? null : c.req.url}
+          listing={listing}
+        />
+      ));
     const isWorkbook = isWorkbookList(list?.layout ?? null);
     const bar =
       running === null
@@ -139,15 +152,9 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
             <a href={`/audits/${auditId}`}>Show all results</a>
           </p>
         )}
-        {groups.map((group) => (
-          <OutcomeSection
-            {...group}
-            path={`/audits/${auditId}`}
-            url={show === undefined ? null : c.req.url}
-            listing={listing}
-          />
-        ))}
+        {sectionsOf(groups.filter(({ outcome }) => outcome !== 'valid'))}
         <NoVerdict reasons={reasons} />
+        {sectionsOf(groups.filter(({ outcome }) => outcome === 'valid'))}
         <Section title="List">
           <Facts
             of={[
@@ -284,8 +291,13 @@ const MEANINGS: Readonly<Record<Outcome, string>> = {
   unproven: 'no verdict: check them again later',
   rejected: 'these lines hold no code',
   waiting: 'not checked yet',
-  valid: 'the marketplace answered with the purchase',
+  valid: ANSWERED,
 };
+
+/** Whether a value is missing, or repeats what the note of its section says. */
+function saysNothing(value: Value, outcome: Outcome): boolean {
+  return value === null || value === MEANINGS[outcome];
+}
 
 const OutcomeSection: FC<
   Group & {
@@ -297,7 +309,13 @@ const OutcomeSection: FC<
 > = ({ outcome, total, rows, next, path, url, listing }) => (
   <>
     <Section title={capital(outcome)} note={`${count(total)} · ${MEANINGS[outcome]}`}>
-      <ListingTable listing={{ ...listing, name: outcome }} rows={rows} />
+      <ListingTable
+        listing={{ ...listing, name: outcome }}
+        rows={rows}
+        hide={listing.columns
+          .filter((column) => rows.every((row) => saysNothing(column.value(row), outcome)))
+          .map(({ name }) => name)}
+      />
     </Section>
     {url === null ? (
       next === null ? null : (
@@ -345,3 +363,16 @@ const NoVerdict: FC<{ reasons: readonly UnprovenCount[] }> = ({ reasons }) => (
     ]}
   />
 );
+
+/** `/audits`: past checks. */
+export function addAudits(app: Dashboard, parts: Pick<DashboardParts, 'db'>): void {
+  addListing(app, parts, AUDITS, {
+    title: 'Checks',
+    actions: (c) =>
+      isOperator(c) ? (
+        <a class="button main" href="/audits/new">
+          Check codes
+        </a>
+      ) : null,
+  });
+}

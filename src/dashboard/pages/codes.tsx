@@ -30,6 +30,7 @@ import {
   Empty,
   type Fact,
   Facts,
+  ItemLink,
   Moment,
   Section,
   SellerLink,
@@ -54,10 +55,16 @@ const ENTER_MS = 30_000;
 type Transition = Record<'oldValue' | 'newValue', string | null> & { kind: string };
 
 const TRANSITION_COLUMNS: readonly Column<Transition>[] = [
-  { name: 'What', cell: ({ kind }) => kind.replaceAll('-', ' ') },
-  { name: 'Old', isLabelled: true, cell: ({ oldValue }) => <Untrusted text={oldValue} /> },
-  { name: 'New', isLabelled: true, cell: ({ newValue }) => <Untrusted text={newValue} /> },
+  { name: 'What', cell: ({ kind }) => <span class="nowrap">{kind.replaceAll('-', ' ')}</span> },
+  { name: 'Old', isLabelled: true, cell: ({ kind, oldValue }) => valueOf(kind, oldValue) },
+  { name: 'New', isLabelled: true, cell: ({ kind, newValue }) => valueOf(kind, newValue) },
 ];
+
+/** Support changes from one time to another. */
+function valueOf(kind: string, value: string | null) {
+  const isTime = value !== null && /^support-(?:extended|shortened)$/.test(kind);
+  return isTime ? <Moment at={new Date(value)} /> : <Untrusted text={value} />;
+}
 
 /** `/codes`, `/codes/ID`. URLs never contain purchase codes. */
 export function addCodes(app: Dashboard, parts: DashboardParts): void {
@@ -89,7 +96,15 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
             },
             ...TRANSITION_COLUMNS,
             { name: 'When', cell: ({ happenedAt }) => <Ago at={happenedAt} /> },
-            { name: 'Item', cell: ({ itemName }) => <Untrusted text={itemName} /> },
+            {
+              name: 'Item',
+              cell: ({ sellerId, itemId, itemName }) =>
+                itemId === null ? (
+                  <Untrusted text={itemName} />
+                ) : (
+                  <ItemLink seller={sellerId} item={itemId} name={itemName} />
+                ),
+            },
           ]}
         />
       </>,

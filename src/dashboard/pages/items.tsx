@@ -6,8 +6,8 @@ import { type PriceChange, readPriceHistory } from '../../catalogue/items-store.
 import { StepChart } from '../charts.js';
 import { type Dashboard, type DashboardParts, isOperator, Problem } from '../context.js';
 import { page } from '../layout.js';
-import { count, printable } from '../format.js';
-import { money } from '../../domain/units.js';
+import { printable } from '../format.js';
+import { money, count } from '../../domain/text.js';
 import {
   Ago,
   ChartWithTable,
@@ -134,7 +134,7 @@ export function addItems(app: Dashboard, parts: DashboardParts): void {
               isNumber: true,
               cell: ({ price, currency }) => money(price, currency),
             },
-            { name: 'Support', cell: ({ support }) => support },
+            { name: 'Support', isLabelled: true, cell: ({ support }) => support },
           ]}
         />
         <Section title="Details">

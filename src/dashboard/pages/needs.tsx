@@ -1,7 +1,8 @@
 import type { FC } from 'hono/jsx';
 import type { Need } from '../../service/needs.js';
 import { type DashboardContext, isOperator, listName } from '../context.js';
-import { capital, count } from '../format.js';
+import { capital } from '../format.js';
+import { count } from '../../domain/text.js';
 import { ActionButton, Ago, Card, Empty, Section, Sentence, Untrusted } from '../parts.js';
 
 /** Cards on the overview; the rest is only counted. */

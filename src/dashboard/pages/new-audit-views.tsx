@@ -5,7 +5,7 @@ import { countRepeated, codesToCheck, type LoadReport } from '../../codes/enter-
 import type { AuditSize } from '../../codes/types.js';
 import { type DashboardContext, Problem } from '../context.js';
 import type { Draft } from '../drafts.js';
-import { count, duration, plural } from '../format.js';
+import { duration, count, plural } from '../../domain/text.js';
 import { page } from '../layout.js';
 import {
   ActionButton,

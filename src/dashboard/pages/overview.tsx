@@ -10,12 +10,7 @@ import {
   listPriceMoves,
   readNights,
 } from '../../catalogue/overview-store.js';
-import {
-  ALIVE_MS,
-  isAlive,
-  type LiveProcess,
-  listLiveProcesses,
-} from '../../service/processes-store.js';
+import { type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
 import { listSchedules, type StoredSchedule } from '../../service/schedules-store.js';
 import { PAUSED } from '../../catalogue/sellers-store.js';
 import {
@@ -35,8 +30,7 @@ import {
   runAction,
   sellerNotFound,
 } from '../context.js';
-import { count, plural, shortDuration } from '../format.js';
-import { money } from '../../domain/units.js';
+import { roughly, money, count, plural } from '../../domain/text.js';
 import { page } from '../layout.js';
 import type { LiveBar } from '../live.js';
 import {
@@ -78,12 +72,12 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
   app.get('/', async (c) => {
     const since = new Date(Date.now() - DAY_MS);
     const now = new Date();
-    const [state, happened, running, moves, recent, schedules] = await Promise.all([
+    const [state, happened, running, moves, processes, schedules] = await Promise.all([
       readNeeds(parts, now),
       summarizeChanges(db, since),
       readRunning(db),
       listPriceMoves(db, since, MAX_MOVES),
-      listLiveProcesses(db, ALIVE_MS),
+      listLiveProcesses(db),
       listSchedules(db),
     ]);
     const sellers = state.sellers.map((status) => ({
@@ -153,7 +147,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
             sellers={shown}
             nights={nights}
             schedules={schedules}
-            processes={recent.filter(isAlive)}
+            processes={processes}
             empty={
               hasSellers ? (
                 'No seller matches.'
@@ -279,7 +273,7 @@ function summary(sellers: readonly Seller[]): string {
   );
   const oldest = earliest(times);
   if (oldest === null) return parts.join(', ');
-  const age = shortDuration(Date.now() - oldest.getTime());
+  const age = roughly(Date.now() - oldest.getTime());
   return [...parts, `${sellers.length === 1 ? '' : 'the oldest '}${age} old`].join(', ');
 }
 

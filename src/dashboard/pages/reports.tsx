@@ -1,4 +1,3 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Child, FC } from 'hono/jsx';
 import { exportChunks } from '../../reporting/export.js';
 import {
@@ -11,7 +10,6 @@ import {
   countReportRows,
   downloadReport,
 } from '../../reporting/reports.js';
-import { FigureCache } from '../figure-cache.js';
 import { BarChart, type ChartBar, Share, StepChart } from '../charts.js';
 import {
   type Dashboard,
@@ -22,8 +20,8 @@ import {
 } from '../context.js';
 import { checkRoom, csvDialectOf, Downloads, formatOf, sendFile } from '../downloads.js';
 import { page } from '../layout.js';
-import { dayName, monthName, plural } from '../format.js';
-import { money } from '../../domain/units.js';
+import { dayName, monthName } from '../format.js';
+import { money, plural } from '../../domain/text.js';
 import {
   Ago,
   Choice,
@@ -42,6 +40,7 @@ import {
 } from '../parts.js';
 import { readBinding } from '../../catalogue/sellers-store.js';
 import { oneOf } from '../query.js';
+import { setTimeout as wait } from 'node:timers/promises';
 
 /** With more sellers, the filter is a text field instead of a select. */
 const MAX_LISTED_SELLERS = 50;
@@ -497,4 +496,60 @@ function weekBars(rows: readonly ReportRow[], until: Date): ChartBar[] {
     const { raised = '0', cut = '0' } = byWeek.get(week) ?? {};
     return { name: dayName(week), parts: [Number(raised), Number(cut)] };
   });
+}
+
+/** Figures expire after this time (ms), or after this many times as long as they took to compute. */
+const MIN_FRESH_MS = 2_000;
+const FRESH_FACTOR = 50;
+/** How long a page waits for new figures before it shows the old ones (ms). */
+const WAIT_MS = 25;
+/** Time until failed figures are computed again (ms). */
+const RETRY_MS = 5_000;
+/** Sellers whose figures are cached. */
+const MAX_CACHED = 20;
+
+interface Entry {
+  figures: Promise<ReportFigures>;
+  /** When they are computed again (by `performance.now()`). */
+  expiresAt: number;
+}
+
+/** Caches report figures by seller: summing all purchases can take a second. */
+class FigureCache {
+  readonly #compute: (sellerId: string | null) => Promise<ReportFigures>;
+  /** Least recently computed first. */
+  readonly #entries = new Map<string | null, Entry>();
+
+  constructor(compute: (sellerId: string | null) => Promise<ReportFigures>) {
+    this.#compute = compute;
+  }
+
+  /** Returns a seller's figures, or those of all sellers for null. */
+  get(sellerId: string | null): Promise<ReportFigures> {
+    const old = this.#entries.get(sellerId);
+    if (old !== undefined && performance.now() < old.expiresAt) return old.figures;
+    const fresh = this.#compute(sellerId);
+    // While they are computed, other requests get the old figures and start no second computation.
+    const entry = { figures: old?.figures ?? fresh, expiresAt: Infinity };
+    this.#entries.delete(sellerId);
+    this.#entries.set(sellerId, entry);
+    const [oldest] = this.#entries.keys();
+    if (this.#entries.size > MAX_CACHED && oldest !== undefined) this.#entries.delete(oldest);
+    void this.#store(entry, fresh);
+    if (old === undefined) return fresh;
+    return Promise.race([fresh, wait(WAIT_MS).then(() => old.figures)]);
+  }
+
+  async #store(entry: Entry, fresh: Promise<ReportFigures>): Promise<void> {
+    const startedAt = performance.now();
+    try {
+      await fresh;
+      entry.figures = fresh;
+      const tookMs = performance.now() - startedAt;
+      entry.expiresAt = performance.now() + Math.max(MIN_FRESH_MS, FRESH_FACTOR * tookMs);
+    } catch {
+      // The requests that wait for `fresh` get its error.
+      entry.expiresAt = performance.now() + RETRY_MS;
+    }
+  }
 }

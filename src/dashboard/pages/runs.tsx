@@ -3,7 +3,7 @@ import { runRemedy } from '../../catalogue/problem.js';
 import { decideRemovals, DecisionRefused } from '../../catalogue/decide-removals.js';
 import { SellerBusyError } from '../../db/locks.js';
 import { type Run, getRun } from '../../catalogue/runs-store.js';
-import { RUN_COUNTS, RUN_FACTS, RUNS } from '../../catalogue/runs-listing.js';
+import { RUN_COUNTS, RUN_FACTS, RUNS, shownState } from '../../catalogue/runs-listing.js';
 import {
   type Dashboard,
   type DashboardParts,
@@ -14,7 +14,8 @@ import {
   runAction,
 } from '../context.js';
 import { page } from '../layout.js';
-import { capital, count, plural, printable } from '../format.js';
+import { capital, printable } from '../format.js';
+import { count, plural } from '../../domain/text.js';
 import {
   ActionButton,
   Ago,
@@ -62,7 +63,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
         title: `Run ${run.runId}`,
         lead: (
           <>
-            <RunState of={run} /> {run.kind} of <SellerLink name={run.sellerId} />,{' '}
+            <State of={shownState(run)} /> {run.kind} of <SellerLink name={run.sellerId} />,{' '}
             <Ago at={run.startedAt} />
           </>
         ),
@@ -217,7 +218,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
           </p>
         )}
         <Table
-          caption="Items held back"
+          caption="Items that the list lacked"
           flows
           rows={items}
           empty="The items of this run were not recorded."
@@ -323,10 +324,6 @@ const DecisionForm: FC<{ runId: bigint; removable: number; token: string }> = ({
     </div>
   </form>
 );
-
-/** The state of a run; for a held one also what a person decided. */
-const RunState: FC<{ of: Pick<Run, 'state' | 'decision'> }> = ({ of: { state, decision } }) =>
-  decision === null ? <State of={state} /> : <State of={`${state}, ${decision}`} />;
 
 function decisionFact({ decision, decidedBy, decidedAt }: Run): Fact | null {
   if (decision === null) return null;

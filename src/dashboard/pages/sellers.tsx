@@ -1,13 +1,8 @@
 import type { FC } from 'hono/jsx';
 import { sellerNeeds } from '../../service/needs.js';
 import { NeedCards } from './needs.js';
-import { type RequestSlot, readRequestsOfLastHour } from '../../db/request-counts.js';
-import {
-  ALIVE_MS,
-  isAlive,
-  type LiveProcess,
-  listLiveProcesses,
-} from '../../service/processes-store.js';
+import { type RequestSlot, readRequestsOfLastHour } from '../../db/budget.js';
+import { type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
 import { listSchedules, type StoredSchedule } from '../../service/schedules-store.js';
 import { PAUSED, pauseSeller, resumeSeller, readBinding } from '../../catalogue/sellers-store.js';
 import { copyState, type SellerStatus, readSellerStatuses } from '../../catalogue/status-store.js';
@@ -23,8 +18,8 @@ import {
   sellerNotFound,
 } from '../context.js';
 import { page } from '../layout.js';
-import { capital, count, moment, TIME_ZONE } from '../format.js';
-import { money } from '../../domain/units.js';
+import { capital, moment, TIME_ZONE } from '../format.js';
+import { money, count } from '../../domain/text.js';
 import {
   ActionButton,
   Ago,
@@ -64,7 +59,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
         readSellerStatuses(db, sellerId),
         mirror.account.findUnique({ where: { sellerId } }),
         listSchedules(db),
-        listLiveProcesses(db, ALIVE_MS),
+        listLiveProcesses(db),
         readRequestsOfLastHour(db, sellerId),
         readItemDays(db, sellerId, MAX_DAYS),
         mirror.reportingBalanceHistory.findMany({
@@ -143,7 +138,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
             />
           )}
         </Section>
-        <Schedules seller={seller} schedules={schedules} processes={processes.filter(isAlive)} />
+        <Schedules seller={seller} schedules={schedules} processes={processes} />
         <Requests slots={slots} seller={seller} perMinute={configured?.requestsPerMinute ?? null} />
         <Section title="Items over time" note={`last ${MAX_DAYS} days (UTC)`}>
           {days.length === 0 ? (

@@ -9,19 +9,13 @@ import {
 } from '../../service/checks.js';
 import { callsAllowed, type Config, type FeedConfig } from '../../config/index.js';
 import { listLookUpLoads, shareUsed, type LookUpLoad } from '../../codes/look-up-store.js';
-import { feedDelay } from '../../reporting/feed-state.js';
+import { feedDelay, type FeedState, listFeedStates } from '../../reporting/feeds-store.js';
 import { type EndedJob, type QueueCounts } from '../../service/queue/queues.js';
 import { QUEUE_NAMES, type QueueName } from '../../service/queue/tasks.js';
 import { QueueError } from '../../service/queue/errors.js';
 import { shownUrl, StoreError } from '../../db/errors.js';
-import { type FeedState, listFeedStates } from '../../reporting/feeds-store.js';
-import {
-  ALIVE_MS,
-  isAlive,
-  type LiveProcess,
-  listLiveProcesses,
-} from '../../service/processes-store.js';
-import { cachedCall } from '../../service/cached-call.js';
+import { listProcesses } from '../../service/processes-store.js';
+import { cachedCall } from '../../service/concurrency.js';
 import { type Dashboard, type DashboardParts, isOperator, Problem, runAction } from '../context.js';
 import { printable } from '../format.js';
 import { page } from '../layout.js';
@@ -50,7 +44,7 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
   app.get('/system', async (c) => {
     const [jobs, processes, found, users, actions, feeds, lookUps] = await Promise.all([
       jobsOf(parts),
-      listLiveProcesses(db, DAY_MS),
+      listProcesses(db, DAY_MS),
       checks(),
       listUsers(db),
       listActions(db, MAX_ACTIONS),
@@ -242,7 +236,7 @@ const Queues: FC<{
   />
 );
 
-const Processes: FC<{ processes: readonly LiveProcess[] }> = ({ processes }) => (
+const Processes: FC<{ processes: Awaited<ReturnType<typeof listProcesses>> }> = ({ processes }) => (
   <TableSection
     title="Processes"
     note="last 24 hours, without those that stopped normally"
@@ -259,7 +253,7 @@ const Processes: FC<{ processes: readonly LiveProcess[] }> = ({ processes }) => 
       {
         name: 'State',
         cell: (one) =>
-          isLive(one) ? <State of="alive" tone="good" /> : <State of="gone" tone="bad" />,
+          one.isAlive ? <State of="alive" tone="good" /> : <State of="gone" tone="bad" />,
       },
       { name: 'Last seen', isLabelled: true, cell: ({ seenAt }) => <Ago at={seenAt} /> },
       { name: 'Started', isLabelled: true, cell: ({ startedAt }) => <Ago at={startedAt} /> },
@@ -295,10 +289,6 @@ const LookUps: FC<{ loads: readonly LookUpLoad[]; config: Config }> = ({ loads, 
     />
   );
 };
-
-function isLive(one: LiveProcess): boolean {
-  return Date.now() - one.seenAt.getTime() < ALIVE_MS && isAlive(one);
-}
 
 /** Describes how an alert ended. */
 function outcomeOf(result: unknown): string {

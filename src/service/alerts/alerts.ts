@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { AlertType } from '../../config/alert-types.js';
-import { feedDelay } from '../../reporting/feed-state.js';
+import type { AlertType } from '../../config/schemas.js';
+import { feedDelay, listFeedStates, markFeedStale } from '../../reporting/feeds-store.js';
 import type { Json } from '../../domain/item.js';
 import { displayName } from '../../domain/text.js';
 import type { HeldItems } from '../../catalogue/decisions-store.js';
@@ -24,7 +24,6 @@ import type { Db } from '../../db/db.js';
 import { getAudit } from '../../codes/audits-store.js';
 import { countNoLongerValid, readBalanceChange } from './news-store.js';
 import { readChanges } from '../../catalogue/item-changes-store.js';
-import { listFeedStates, markFeedStale } from '../../reporting/feeds-store.js';
 import type { Alert, JobOutcome } from '../../catalogue/types.js';
 
 /** Where alerts are sent. Each alert is one job for each channel, since each may fail by itself. */
@@ -65,8 +64,11 @@ export function alertId(alert: Alert): string {
     case 'balance-changed':
       return `${alert.kind}.${alert.runId}`;
     case 'audit-finished':
-    case 'codes-no_longer_valid':
       return `${alert.kind}.${alert.auditId}`;
+    case 'codes-no_longer_valid': {
+      const since = alert.since === undefined ? '' : `.${Date.parse(alert.since)}`;
+      return `${alert.kind}.${alert.auditId}${since}`;
+    }
     case 'seller-parked':
       return `${alert.kind}.${alert.seller}.${alert.runId ?? 'unknown'}`;
     case 'copy-stale': {
@@ -126,7 +128,7 @@ export async function describeAlert(
     case 'audit-finished':
       return auditContent(db, BigInt(alert.auditId), now);
     case 'codes-no_longer_valid':
-      return noLongerValidContent(db, BigInt(alert.auditId), now);
+      return noLongerValidContent(db, alert, now);
     case 'items-removed':
       return itemsRemovedContent(db, BigInt(alert.runId));
     case 'balance-changed':
@@ -230,9 +232,14 @@ async function auditContent(db: Db, auditId: bigint, now: Date): Promise<Content
 /** Names of items in an alert. */
 const MAX_NAMES = 20;
 
-async function noLongerValidContent(db: Db, auditId: bigint, now: Date): Promise<ContentOrDropped> {
+async function noLongerValidContent(
+  db: Db,
+  { auditId: id, since }: Extract<Alert, { kind: 'codes-no_longer_valid' }>,
+  now: Date,
+): Promise<ContentOrDropped> {
+  const auditId = BigInt(id);
   const audit = await getAudit(db, auditId);
-  const codes = await countNoLongerValid(db, auditId);
+  const codes = await countNoLongerValid(db, auditId, since);
   if (audit === null || codes === 0) return { dropped: `audit ${auditId} has no such codes now` };
   const { sellerId: seller, source, finishedAt } = audit;
   const which = codes === 1 ? '1 code is' : `${codes} codes are`;

@@ -1,13 +1,21 @@
 import type { Db } from '../../db/db.js';
 
-/** Codes that were valid until an audit found that they no longer are. */
-export async function countNoLongerValid({ pool }: Db, auditId: bigint): Promise<number> {
+/**
+ * Codes that were valid until an audit found that they no longer are.
+ * @param since only those that were denied since then, ISO 8601
+ */
+export async function countNoLongerValid(
+  { pool }: Db,
+  auditId: bigint,
+  since?: string,
+): Promise<number> {
   const { rows } = await pool.query<{ codes: number }>(
     `SELECT count(*)::int AS codes FROM mirror.audits a
        JOIN mirror.code_transitions t ON t.seller_id = a.seller_id AND t.happened_at >= a.created_at
        JOIN mirror.code_checks c ON c.check_id = t.check_id AND c.audit_id = a.audit_id
-      WHERE a.audit_id = $1 AND t.kind = 'became-invalid'`,
-    [auditId],
+      WHERE a.audit_id = $1 AND t.kind = 'became-invalid'
+        AND ($2::timestamptz IS NULL OR t.happened_at >= $2::timestamptz)`,
+    [auditId, since ?? null],
   );
   return rows[0]?.codes ?? 0;
 }

@@ -1,6 +1,6 @@
 import { Queue, type BackendFactory, type IQueueBackend } from 'bullmq';
 import type { Log } from '../../domain/log.js';
-import { withTimeout } from './concurrency.js';
+import { withTimeout } from '../concurrency.js';
 import { errorText, QueueError, type OutageLog } from './errors.js';
 import { QUEUE_NAMES, type Payload, type QueueName } from './tasks.js';
 import type { Tuning } from './tuning.js';

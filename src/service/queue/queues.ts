@@ -121,16 +121,7 @@ export class Queues {
     const jobId = auditJobId(auditId);
     const added = await this.#add('audits', task, jobId, REMOVE_AT_END);
     if (added.added || (!force && !promote)) return added;
-    const state = await this.#connection.use(async ({ audits }) => {
-      const job = await audits.getJob(jobId);
-      const is = await job?.getState();
-      if (is === 'delayed') {
-        await job?.promote().catch((error: unknown) => {
-          if (!isRefused(error)) throw error;
-        });
-      }
-      return is;
-    });
+    const state = await this.#promote('audits', jobId);
     if (!force || state !== 'active') return added;
     return this.#add('audits', task, secondAuditJobId(auditId), REMOVE_AT_END);
   }
@@ -142,16 +133,21 @@ export class Queues {
   async addFeed(feed: string, { promote = false } = {}): Promise<AddedJob> {
     const jobId = `feed-${feed}`;
     const added = await this.#add('feeds', { kind: 'deliver', feed }, jobId, REMOVE_AT_END);
-    if (promote && !added.added) {
-      await this.#connection.use(async ({ feeds }) => {
-        const job = await feeds.getJob(jobId);
-        if (job === undefined || !(await job.isDelayed())) return;
-        await job.promote().catch((error: unknown) => {
-          if (!isRefused(error)) throw error;
-        });
-      });
-    }
+    if (promote && !added.added) await this.#promote('feeds', jobId);
     return added;
+  }
+
+  /** Starts a job now if it is delayed. @returns the state it had */
+  #promote(name: QueueName, jobId: string): Promise<string | undefined> {
+    return this.#connection.use(async ({ [name]: queue }) => {
+      const job = await queue.getJob(jobId);
+      const state = await job?.getState();
+      if (state !== 'delayed') return state;
+      await job?.promote().catch((error: unknown) => {
+        if (!isRefused(error)) throw error;
+      });
+      return state;
+    });
   }
 
   async #add<N extends QueueName>(

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
 import { createRedisBackend } from 'bullmq';
 import type { RedisTarget } from '../../domain/redis-target.js';
-import { withTimeout } from './concurrency.js';
+import { withTimeout } from '../concurrency.js';
 import { commandError, type QueueSettings, type Server } from './connection.js';
 import { errorText, QueueError, type OutageLog } from './errors.js';
 import type { Tuning } from './tuning.js';

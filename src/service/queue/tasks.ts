@@ -40,7 +40,13 @@ const by = z.literal('mail').optional();
 
 const ALERT = z.discriminatedUnion('kind', [
   z.object({ kind: z.enum(['run-failed', 'run-held']), runId: bigId, by }),
-  z.object({ kind: z.enum(['audit-finished', 'codes-no_longer_valid']), auditId: bigId, by }),
+  z.object({ kind: z.literal('audit-finished'), auditId: bigId, by }),
+  z.object({
+    kind: z.literal('codes-no_longer_valid'),
+    auditId: bigId,
+    since: instant.optional(),
+    by,
+  }),
   z.object({ kind: z.enum(['items-removed', 'balance-changed']), seller, runId: bigId, by }),
   z.object({ kind: z.literal('seller-parked'), seller, runId: bigId.nullable(), by }),
   /** `since` is the last success, ISO 8601; null if there was none. */

@@ -1,5 +1,5 @@
 import type { IQueueBackend } from 'bullmq';
-import { pause } from './concurrency.js';
+import { pause } from '../concurrency.js';
 import type { Connection } from './connection.js';
 import { errorText } from './errors.js';
 import type { Tuning } from './tuning.js';

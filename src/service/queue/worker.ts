@@ -10,7 +10,7 @@ import {
 import type { Log } from '../../domain/log.js';
 import { errorOutcome } from '../../catalogue/problem.js';
 import type { JobOutcome } from '../../catalogue/types.js';
-import { pause, withTimeout } from './concurrency.js';
+import { pause, withTimeout } from '../concurrency.js';
 import type { Connection } from './connection.js';
 import { errorText } from './errors.js';
 import { readPayload, type Payload, type QueueName, type TaskOf } from './tasks.js';

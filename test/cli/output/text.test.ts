@@ -2,17 +2,13 @@ import fc from 'fast-check';
 import stringWidth from 'string-width';
 import { describe, expect, it } from 'vitest';
 import { pairs, table, type TableColumn } from '../../../src/cli/output/table.js';
-import { bytes } from '../../../src/domain/units.js';
+import { bytes, count, plural, age, duration } from '../../../src/domain/text.js';
 import {
-  age,
-  count,
   cut,
-  duration,
   type Look,
   lookOf,
   momentCell,
   pad,
-  plural,
   safeLine,
   safeLines,
   width,

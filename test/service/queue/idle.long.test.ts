@@ -18,8 +18,15 @@ const TWO_MINUTES_MS = 12_500;
 /** PostgreSQL's sessions report their statistics after ten idle seconds. */
 const STATISTICS_DELAY_MS = 11_000;
 
-/** The increase of a count while three workers are idle. */
-async function whileIdle(testQueue: TestQueue, count: () => Promise<number>): Promise<number> {
+/**
+ * The increase of a count while three workers are idle. It is taken again when it is too high: on a busy machine the
+ * statistics of their start may arrive late, while a worker that polls is never below.
+ */
+async function whileIdle(
+  testQueue: TestQueue,
+  most: number,
+  count: () => Promise<number>,
+): Promise<number> {
   const queues = await testQueue.open({ tuning: FAST });
   for (const queue of ['mirror', 'audits', 'alerts'] as const) {
     queues.work(queue, () => Promise.resolve(DONE), { concurrency: 2 });
@@ -27,9 +34,13 @@ async function whileIdle(testQueue: TestQueue, count: () => Promise<number>): Pr
   await queues.add('alerts', { kind: 'run-failed', runId: '1' }, 'first');
   await until(async () => (await queues.counts()).alerts.completed === 1);
   await sleep(STATISTICS_DELAY_MS);
-  const before = await count();
-  await sleep(TWO_MINUTES_MS);
-  return (await count()) - before;
+  let increase = Infinity;
+  for (let window = 0; window < 3 && increase > most; window++) {
+    const before = await count();
+    await sleep(TWO_MINUTES_MS);
+    increase = (await count()) - before;
+  }
+  return increase;
 }
 
 describe('an idle worker', () => {
@@ -44,9 +55,9 @@ describe('an idle worker', () => {
         return Number(rows[0]?.n);
       });
     // About 24, plus those of the server itself. Polling every second would send 72.
-    const statements = await whileIdle(postgresQueueAt(database.url), transactions);
+    const statements = await whileIdle(postgresQueueAt(database.url), 47, transactions);
     expect(statements).toBeGreaterThan(0);
-    expect(statements).toBeLessThan(48);
+    expect(statements).toBeLessThanOrEqual(47);
   });
 
   it.skipIf(!hasRedis)(
@@ -58,7 +69,7 @@ describe('an idle worker', () => {
         const stats = await redis.command('INFO', 'commandstats');
         return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1]);
       };
-      const commands = await whileIdle(redisQueue(redisTarget(redis)), scripts);
+      const commands = await whileIdle(redisQueue(redisTarget(redis)), 20, scripts);
       expect(commands).toBeGreaterThan(0);
       expect(commands).toBeLessThanOrEqual(20);
     },

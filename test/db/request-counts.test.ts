@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { requestCounter } from '../../src/app.js';
 import { useMirror } from '../support/mirror.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
-import { readRequestsOfLastHour, addRequests } from '../../src/db/request-counts.js';
+import { readRequestsOfLastHour, addRequests } from '../../src/db/budget.js';
 import { until } from '../support/until.js';
 
 const mirror = useMirror();

@@ -101,7 +101,20 @@ it('fails when the connection is lost, since a waiting run would hold its lock f
   copy.abandon();
 });
 
-const text = fc.string({ unit: 'binary' }).map((s) => s.replaceAll('\0', ' ').toWellFormed());
+/** Neither text nor jsonb of PostgreSQL holds NUL or half a character. */
+const storableText = (text: string): string => text.replaceAll('\0', ' ').toWellFormed();
+
+/** JSON that jsonb can hold. */
+function storable(json: unknown): unknown {
+  if (typeof json === 'string') return storableText(json);
+  if (Array.isArray(json)) return json.map(storable);
+  if (typeof json !== 'object' || json === null) return json;
+  return Object.fromEntries(
+    Object.entries(json).map(([name, value]) => [storableText(name), storable(value)]),
+  );
+}
+
+const text = fc.string({ unit: 'binary' }).map(storableText);
 const money = fc.maxSafeInteger().map((n) => (n % 99_999_999_999_999) / 100);
 const moment = fc.date({
   min: new Date('0001-01-01T00:00:00Z'),
@@ -114,14 +127,7 @@ const row = fc.record({
   c: fc.array(text, { maxLength: 4 }),
   d: fc.option(money.map((n) => n.toFixed(2).replace('-0.00', '0.00'))),
   e: fc.option(moment.map((date) => date.toISOString())),
-  f: fc.jsonValue().map(
-    (json) =>
-      JSON.parse(
-        JSON.stringify(json)
-          .replaceAll('\\u0000', ' ')
-          .replace(/\\u[dD][89a-fA-F]../g, ' '),
-      ) as unknown,
-  ),
+  f: fc.jsonValue().map((json) => storable(json)),
   g: fc.uint8Array(),
   h: fc.boolean(),
 });

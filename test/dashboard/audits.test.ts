@@ -462,6 +462,8 @@ describe('the pages of audits', () => {
     await mirror().rows(`UPDATE mirror.purchase_codes SET item_id = 4711 WHERE code = '${valid}'`);
     const foreign = await operator().page(`/audits/${auditId}?show=valid`);
     expect(foreign).toContain('an item that is not in your catalogue');
+    const item = await (await operator().get('/items/main/4711')).text();
+    expect(item, 'behind its link').toContain('known from purchase codes alone');
     const viewed = await (await dashboard().login('viewer')).page(`/audits/${auditId}`);
     expect(viewed).toContain(maskCode(gone));
     expect(viewed).not.toContain(gone);

@@ -60,7 +60,14 @@ export function addItems(app: Dashboard, parts: DashboardParts): void {
       mirror.itemLookup.findUnique({ where }),
     ]);
     if (item === null) {
-      throw new Problem('Item not found', 'The Items page lists all items.', 404);
+      const [title, remedy] =
+        purchases.length > 0
+          ? [
+              'This item is not in your catalogue',
+              'It is known from purchase codes alone: no run has found it.',
+            ]
+          : ['Item not found', 'The Items page lists all items.'];
+      throw new Problem(title, remedy, 404);
     }
     const points = pricePoints(prices);
     const title = headingOf(item.name);

@@ -2,6 +2,7 @@ import { bindSeller, ensureSeller } from '../catalogue/sellers-store.js';
 import type { Db } from '../db/db.js';
 import { sameHost } from '../domain/address.js';
 import { proveKey } from '../marketplace/prove-key.js';
+import { meaningOf } from '../marketplace/reply-meaning.js';
 import type { CallOptions } from '../marketplace/types.js';
 import { askCode, checkOf, type CodeMarket } from './ask.js';
 import type { KnownCode } from './known-code.js';
@@ -135,6 +136,11 @@ export class SellerAccount {
     return this.#proving;
   }
 
+  /** The key came into doubt: the next code waits for a new proof. */
+  forget(): void {
+    this.#provenAt = -Infinity;
+  }
+
   async #prove(options: CallOptions): Promise<AccountFault | null> {
     const { host } = this.#market;
     const bound = await ensureSeller(this.#db, this.#sellerId, host);
@@ -221,6 +227,7 @@ export async function lookUpNow(
       break;
     }
     case 'unanswered': {
+      if (meaningOf(reply).kind === 'doubt') account.forget();
       const reason =
         check.reason === 'answered' || check.reason === 'denied' ? 'unreadable' : check.reason;
       await record({ ...common, check, verdict: 'unproven', reason });

@@ -18,7 +18,7 @@ import {
 import { intercepted, listOf, openShop, truthOf } from './codes/support.js';
 import { fillStore } from './reporting/data.js';
 import { KEY, Mirror } from './support/mirror.js';
-import type { CodeMarket } from '../src/codes/ask.js';
+import type { CodeMarket } from '../src/codes/piece.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const run = promisify(execFile);

@@ -1,6 +1,6 @@
 import { supportAt, type KnownCode } from '../codes/known-code.js';
 import type { LookUp } from '../codes/look-up.js';
-import { whyUnproven } from '../codes/reasons.js';
+import { whyUnproven } from '../codes/evidence.js';
 import type { Answer } from './schemas.js';
 
 const NOTHING = {

@@ -1,6 +1,10 @@
-import { describeFailure, type Failure, type UnavailableReason } from '../marketplace/reply.js';
+import {
+  describeFailure,
+  type Failure,
+  type UnavailableReason,
+  isOutage,
+} from '../marketplace/reply.js';
 import { displayName } from '../domain/text.js';
-import { isOutage } from '../marketplace/retry.js';
 import type { HeldItems, NamedItem } from './decisions-store.js';
 import { explainDatabaseError } from '../db/errors.js';
 import type { Run } from './runs-store.js';

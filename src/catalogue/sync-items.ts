@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeWide, wideChanges } from './changes.js';
 import { planRemovals, type RemovalPlan } from './rules.js';
-import { isTransient } from '../marketplace/retry.js';
+import { isTransient } from '../marketplace/reply.js';
 import { ListBroken, type ItemList } from '../marketplace/types.js';
 import { completeMedia, prepareAnswer, type PreparedItem } from './prepare-item.js';
 import { readDecisions } from './decisions-store.js';

@@ -8,8 +8,8 @@ import { failAudit, getAudit, noteAuditWait, readAuditCanary } from './audits-st
 import { countRunningAudits } from './codes-store.js';
 import { StoredLedger } from './ledger-store.js';
 import { WorkMemory, type PieceEnd, type Stop } from './piece.js';
-import type { Pace } from './pace.js';
-import { whyUnproven } from './reasons.js';
+import type { Pace } from './progress.js';
+import { whyUnproven } from './evidence.js';
 import { CONFIRM_AFTER_MS, type Verdict } from './rules.js';
 import type { AuditProgress } from './types.js';
 import { workPiece } from './work.js';

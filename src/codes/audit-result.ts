@@ -13,7 +13,7 @@ import {
 import type { Db } from '../db/db.js';
 import { readAuditList } from './audits-store.js';
 import { readAuditResults, readRepeated } from './results-store.js';
-import { readAuditWorkbook } from './workbook-store.js';
+import { readAuditWorkbook } from './enter-store.js';
 import type { AuditResult, CodeCheck, CodeState } from './types.js';
 
 /**

@@ -2,10 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readCode, type CodeFault } from '../marketplace/code.js';
 import type { Json, Purchase } from '../domain/item.js';
-import type { CodeMarket } from './ask.js';
+import type { CodeMarket } from './piece.js';
 import { MemoryLedger, type SettledCode } from './memory-ledger.js';
 import { WorkMemory, type Stop } from './piece.js';
-import type { UnprovenReason } from './reasons.js';
+import type { UnprovenReason } from './evidence.js';
 import { CONFIRM_AFTER_MS, type Proof, type Verdict } from './rules.js';
 import { workPiece } from './work.js';
 

@@ -2,10 +2,10 @@ import type { Db } from '../db/db.js';
 import { money } from '../domain/text.js';
 import type { Listing } from '../listing/listing.js';
 import { factsOf } from './audit-result.js';
-import { DENIALS, HAS_UNKNOWN_ITEM, PURCHASE } from './columns.js';
-import { describeVerdict, shortReason } from './evidence.js';
+import { DENIALS, HAS_UNKNOWN_ITEM, PURCHASE } from './codes-store.js';
+import { describeVerdict, shortReason, describeCheck, isDenial } from './evidence.js';
 import { supportAt, type KnownPurchase, type Support } from './known-code.js';
-import type { AuditResult } from './types.js';
+import type { AuditResult, CodeCheck } from './types.js';
 
 /** What a check found about a code of its list, most urgent first. `waiting`: nothing yet. */
 export const OUTCOMES = [
@@ -174,3 +174,30 @@ export async function countValidBefore({ pool }: Db, auditId: bigint): Promise<n
   );
   return rows[0]?.codes ?? 0;
 }
+
+/** The checks of a code, as `codes show` and the page of the code show them. */
+export const CHECKS: Pick<Listing<CodeCheck, Db>, 'name' | 'none' | 'columns'> = {
+  name: 'checks',
+  none: 'Not checked yet.',
+  columns: [
+    { name: 'checked', type: 'moment', value: ({ checkedAt }) => checkedAt },
+    {
+      name: 'verdict',
+      type: 'state',
+      value: (check) => (isDenial(check) ? 'denied' : check.verdict),
+    },
+    {
+      name: 'response',
+      type: 'text',
+      value: ({ httpStatus, message }) =>
+        [httpStatus, message].filter((one) => one !== null && one !== '').join(' '),
+    },
+    {
+      name: 'audit',
+      type: 'number',
+      value: ({ auditId }) => auditId,
+      link: ({ auditId }) => (auditId === null ? null : `/audits/${auditId}`),
+    },
+    { name: 'proof', type: 'long text', value: describeCheck },
+  ],
+};

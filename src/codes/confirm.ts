@@ -8,11 +8,12 @@ import {
   type ProvenWindow,
   type WindowFault,
 } from '../marketplace/proven-window.js';
-import { meaningOf } from '../marketplace/reply-meaning.js';
+import { meaningOf } from '../marketplace/reply.js';
 import type { CallOptions, Sourced } from '../marketplace/types.js';
-import { askCode, checkOf, type CodeReply } from './ask.js';
-import type { CodeResult, DeniedCode, LedgerCounts, ProvenBetween } from './ledger.js';
 import {
+  askCode,
+  checkOf,
+  type CodeReply,
   callOptions,
   endByProof,
   holderOf,
@@ -25,7 +26,8 @@ import {
   type Work,
   type WorkMemory,
 } from './piece.js';
-import type { UnprovenReason } from './reasons.js';
+import type { CodeResult, DeniedCode, LedgerCounts, ProvenBetween } from './ledger.js';
+import type { UnprovenReason } from './evidence.js';
 import { countedDenialsNeeded } from './rules.js';
 
 /** Denied codes in a piece of confirmation: 20 windows. */

@@ -2,11 +2,18 @@ import { hostName } from '../domain/address.js';
 import { normalizeCode } from '../marketplace/code.js';
 import type { Json } from '../domain/item.js';
 import type { Format, List } from './lists/types.js';
-import { enterAudit, measureAudit } from './enter-store.js';
+import { enterAudit, measureAudit, keepAuditWorkbook } from './enter-store.js';
 import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from './types.js';
 import type { Db } from '../db/db.js';
-import { keepAuditWorkbook } from './workbook-store.js';
-import { ensureSeller } from '../catalogue/sellers-store.js';
+import { ensureSeller, readParking } from '../catalogue/sellers-store.js';
+import { type RecheckFilter, findCodesToRecheck } from './codes-store.js';
+import type { JobOutcome } from '../catalogue/types.js';
+import { listAudits } from './audits-store.js';
+import type { AuditDeps } from './audit-job.js';
+import { describeFailure, isOutage } from '../marketplace/reply.js';
+import { maskCode } from '../domain/secret.js';
+import { failureRemedy } from '../catalogue/problem.js';
+import type { CodeMarket } from './piece.js';
 
 export interface AuditOptions {
   /** Milliseconds. */
@@ -185,4 +192,109 @@ export function countRepeated({
   codes,
 }: Pick<AuditSize, 'lines' | 'rejected' | 'codes'>): number {
   return lines - rejected - codes;
+}
+
+export type RecheckPlan = RecheckFilter;
+
+/** `source` of audits that check known codes again. */
+const RECHECK_SOURCE = 'recheck';
+/** Most codes of a re-check: they are held in memory. */
+const MAX_CODES = 200_000;
+/** Search this many of the latest audits for a re-check that is still running. */
+const LATEST_AUDITS = 100;
+
+/**
+ * Creates an audit of the known codes that are most worth checking again.
+ * @param now milliseconds since 1970
+ * @returns its id; null when no code is due
+ */
+export async function beginRecheck(
+  db: Db,
+  sellerId: string,
+  plan: RecheckPlan,
+  now: number,
+): Promise<bigint | null> {
+  const limit = Math.min(plan.limit, MAX_CODES);
+  const codes = await findCodesToRecheck(db, sellerId, { ...plan, limit }, now);
+  if (codes.length === 0) return null;
+  const audit = {
+    sellerId,
+    source: RECHECK_SOURCE,
+    layout: {},
+    columns: ['code'],
+    maxAgeSeconds: null,
+    canary: null,
+  };
+  const rows = codes.map((code, i) => ({ line: i + 1, code, columns: [code] }));
+  return (await enterAudit(db, audit, rows)).auditId;
+}
+
+/**
+ * Performs a scheduled re-check: creates an audit unless the last re-check still runs. Does nothing for
+ * a parked seller. Repeating it is harmless.
+ */
+export async function performRecheck(
+  deps: Pick<AuditDeps, 'db' | 'sellerId' | 'marketplace'>,
+  plan: RecheckPlan,
+  enqueueAudit: (auditId: bigint) => Promise<void>,
+): Promise<JobOutcome> {
+  const { db, sellerId, marketplace } = deps;
+  const parked = await readParking(db, sellerId);
+  if (parked !== null) return { kind: 'done', result: { parked: { code: parked.code } } };
+  await ensureSeller(db, sellerId, marketplace.host);
+  const latest = await listAudits(db, { sellerIds: [sellerId], limit: LATEST_AUDITS });
+  const running = latest.find(
+    ({ source, state }) => source === RECHECK_SOURCE && state === 'running',
+  );
+  const auditId = running?.auditId ?? (await beginRecheck(db, sellerId, plan, Date.now()));
+  if (auditId !== null) await enqueueAudit(auditId);
+  return { kind: 'done', result: { audit: auditId && String(auditId) } };
+}
+
+/** Why an audit must not start, and what to do. */
+export interface KeyFault {
+  readonly message: string;
+  readonly remedy: string;
+  /** The marketplace, or the network to it, failed: neither the key nor the canary is to blame. */
+  readonly isOutage: boolean;
+}
+
+/**
+ * Checks the key, and the canary if one is given, before an audit. With a bad key or address, the audit
+ * would only wait for a person.
+ * @returns the fault when the API key opens no account or the canary is denied; null: all is well
+ */
+export async function verifyKey(
+  marketplace: CodeMarket,
+  canary: string | undefined,
+  signal: AbortSignal,
+): Promise<KeyFault | null> {
+  const reply = await marketplace.account({ signal, priority: 'audit' });
+  // "Too many requests" says nothing about the key. The audit waits as long as it must.
+  if (reply.kind === 'limited') return null;
+  if (reply.kind !== 'answered') {
+    const message = `${describeFailure(reply)}; no code was checked`;
+    return { message, remedy: failureRemedy(reply), isOutage: isOutage(reply) };
+  }
+  return canary === undefined ? null : verifyKnownValid(marketplace, canary, signal);
+}
+
+/**
+ * Validates the canary before an audit: with a denied one, no code could be proven invalid.
+ * @returns the fault when a key that opens the account denies the canary; null in all other cases, which
+ * the audit handles itself
+ */
+export async function verifyKnownValid(
+  marketplace: CodeMarket,
+  canary: string,
+  signal: AbortSignal,
+): Promise<KeyFault | null> {
+  const call = { signal, priority: 'audit' } as const;
+  if ((await marketplace.validate(canary, call)).kind !== 'denied') return null;
+  if ((await marketplace.account(call)).kind !== 'answered') return null;
+  return {
+    message: `the marketplace denies ${maskCode(canary)}, the code that you know is valid: no code was checked`,
+    remedy: 'is it mistyped, or no longer valid? leave it out, or give another code',
+    isOutage: false,
+  };
 }

@@ -4,8 +4,7 @@ import type { PoolClient } from 'pg';
 import type { Json } from '../domain/item.js';
 import { isObject } from '../domain/values.js';
 import { inTransaction, type Db } from '../db/db.js';
-import { readCanaries } from './codes-store.js';
-import { KNOWN } from './columns.js';
+import { readCanaries, KNOWN } from './codes-store.js';
 import { LONGEST_TEXT, storable, storableJsonText } from '../db/stored-text.js';
 import {
   updateKnownCode,

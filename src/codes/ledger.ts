@@ -1,6 +1,6 @@
 import type { Purchase } from '../domain/item.js';
 import type { Sourced } from '../marketplace/types.js';
-import type { UnprovenReason } from './reasons.js';
+import type { UnprovenReason } from './evidence.js';
 import type { Proof, Verdict } from './rules.js';
 
 /** A code without a verdict. */

@@ -1,5 +1,5 @@
 import { inTransaction, type Db } from '../db/db.js';
-import { KNOWN } from './columns.js';
+import { KNOWN } from './codes-store.js';
 import type { KnownCode } from './known-code.js';
 
 /** What is known about a code that somebody looks up. */

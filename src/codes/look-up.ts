@@ -2,14 +2,14 @@ import { bindSeller, ensureSeller } from '../catalogue/sellers-store.js';
 import type { Db } from '../db/db.js';
 import { sameHost } from '../domain/address.js';
 import { proveKey } from '../marketplace/prove-key.js';
-import { meaningOf } from '../marketplace/reply-meaning.js';
+import { meaningOf } from '../marketplace/reply.js';
 import type { CallOptions } from '../marketplace/types.js';
-import { askCode, checkOf, type CodeMarket } from './ask.js';
+import { askCode, checkOf, type CodeMarket } from './piece.js';
 import type { KnownCode } from './known-code.js';
 import { StoredLedger } from './ledger-store.js';
 import type { CodeResult } from './ledger.js';
 import { enterLookUp, readLookUp, type LookedUp } from './look-up-store.js';
-import type { UnprovenReason } from './reasons.js';
+import type { UnprovenReason } from './evidence.js';
 import { CONFIRM_AFTER_MS } from './rules.js';
 
 export interface LookUpDeps {

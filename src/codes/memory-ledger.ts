@@ -6,7 +6,7 @@ import type {
   LedgerCounts,
   OpenCode,
 } from './ledger.js';
-import type { UnprovenReason } from './reasons.js';
+import type { UnprovenReason } from './evidence.js';
 import type { Verdict } from './rules.js';
 
 interface Row {

@@ -1,13 +1,20 @@
 import type { BadProof, GoodProof, KeyHolder } from '../marketplace/prove-key.js';
 import { MAX_WINDOW_CHECKS } from '../marketplace/proven-window.js';
-import type { Reply } from '../marketplace/reply.js';
-import { meaningOf, retryTimeOf } from '../marketplace/reply-meaning.js';
-import type { CallOptions } from '../marketplace/types.js';
-import { checkOf, type CodeMarket, type CodeReply } from './ask.js';
+import { type Reply, meaningOf, retryTimeOf, messageOf } from '../marketplace/reply.js';
+import type { CallOptions, Marketplace, Sourced } from '../marketplace/types.js';
 import { Canaries } from './canaries.js';
-import type { CodeResult, DeniedCode, Ledger, OpenCode } from './ledger.js';
-import type { UnprovenReason } from './reasons.js';
+import type {
+  CodeResult,
+  DeniedCode,
+  Ledger,
+  OpenCode,
+  CodeCheck,
+  ProvenBetween,
+} from './ledger.js';
+import type { UnprovenReason } from './evidence.js';
 import { MAX_ATTEMPTS, pauseBeforeConfirm } from './rules.js';
+import { plainForm } from '../marketplace/code.js';
+import type { Purchase } from '../domain/item.js';
 
 export interface Work {
   readonly market: CodeMarket;
@@ -214,4 +221,52 @@ function delayAfter({ reason, notBefore }: Stop, hasAnswers: boolean): number {
 
 export function isChallenge(reply: Reply<unknown>): boolean {
   return reply.kind === 'unavailable' && reply.reason === 'challenge';
+}
+
+export type CodeMarket = Pick<Marketplace, 'account' | 'validate'>;
+export type CodeReply = Reply<Sourced<Purchase>>;
+
+/**
+ * Asks the marketplace about a code. If it is denied and has look-alike characters, its plain form is tried too. The
+ * purchase then has that form as its code, also if the marketplace left the code out.
+ */
+export async function askCode(
+  market: Pick<CodeMarket, 'validate'>,
+  code: string,
+  options: CallOptions,
+): Promise<CodeReply> {
+  const reply = await market.validate(code, options);
+  const plain = reply.kind === 'denied' ? plainForm(code) : null;
+  if (plain === null) return reply;
+  const second = await market.validate(plain, options);
+  if (second.kind !== 'answered') return second;
+  const { value } = second.data;
+  const purchaseCode = value.purchaseCode ?? plain;
+  return { ...second, data: { ...second.data, value: { ...value, purchaseCode } } };
+}
+
+/**
+ * The evidence that a reply gives about a code.
+ * @param at when it came, milliseconds since 1970
+ * @param proven the proofs around a denial that counts
+ */
+export function checkOf(
+  code: string,
+  reply: CodeReply,
+  at: number,
+  proven: ProvenBetween | null = null,
+): CodeCheck {
+  const { httpStatus } = reply;
+  const nothing = { at, httpStatus, message: messageOf(reply), answer: null, proven: null };
+  if (reply.kind === 'answered') {
+    const { purchaseCode } = reply.data.value;
+    const isSame =
+      purchaseCode === null || purchaseCode.trim().toLowerCase() === code.toLowerCase();
+    const message = isSame ? null : `found as ${purchaseCode}`;
+    return { ...nothing, outcome: 'found', reason: 'answered', message, answer: reply.data };
+  }
+  const meaning = meaningOf(reply);
+  if (meaning.kind === 'denied') return { ...nothing, outcome: 'denied', reason: 'denied', proven };
+  const reason = meaning.kind === 'found' ? 'unreadable' : meaning.reason;
+  return { ...nothing, outcome: 'unanswered', reason };
 }

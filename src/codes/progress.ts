@@ -1,5 +1,82 @@
-import { countedDenialsNeeded } from './rules.js';
+import { countedDenialsNeeded, CONFIRM_AFTER_MS } from './rules.js';
 import type { AuditProgress } from './types.js';
+import { checksPerWindow } from '../marketplace/proven-window.js';
+
+/** Calls in flight without a budget: marketplaces are far away, and calls cost nothing. */
+const MAX_UNLIMITED = 48;
+/** Calls in flight with a budget. */
+const MAX_BUDGETED = 16;
+/** A call may take this many seconds and the budget is still used up. */
+const SLOW_CALL_S = 2;
+
+export interface Pace {
+  /** Most calls under way. */
+  readonly concurrency: number;
+  /** Milliseconds that the budget puts between two requests; 0: unlimited. */
+  readonly spacingMs: number;
+}
+
+/**
+ * Returns how fast an audit may send requests. The calls in flight are enough to use up the budget although
+ * each takes a while, and no more: the others would only queue for it.
+ * @param requestsPerMinute 0: unlimited
+ */
+export function paceOf(requestsPerMinute: number): Pace {
+  if (requestsPerMinute === 0) return { concurrency: MAX_UNLIMITED, spacingMs: 0 };
+  const enough = 1 + Math.ceil((requestsPerMinute / 60) * SLOW_CALL_S);
+  return { concurrency: Math.min(MAX_BUDGETED, enough), spacingMs: 60_000 / requestsPerMinute };
+}
+
+interface AuditWork {
+  /** Distinct codes without a fresh verdict: each needs a call. */
+  readonly toCheck: number;
+  /** Those of them that were denied already; default 0. */
+  readonly denied?: number;
+  /** 0: unlimited. */
+  readonly requestsPerMinute: number;
+}
+
+/** The cost of an audit if nothing fails. */
+export interface AuditCost {
+  /** One per code, and proofs of the key. */
+  readonly calls: number;
+  readonly proofCalls: number;
+  /** Milliseconds that the request budget needs for the calls; null without a budget. */
+  readonly leastMs: number | null;
+  /** The end of the sweep if it began now, milliseconds since 1970; null without a budget. */
+  readonly finishAt: number | null;
+  /** Calls for each denied code: the second check, and its share of the proofs. */
+  readonly callsPerDenied: number;
+  /** Denied codes are checked again after this time, milliseconds. */
+  readonly confirmAfterMs: number;
+}
+
+/** Codes of a piece of the sweep, which begins with a proof. */
+const PIECE = 500;
+const CALLS_PER_PROOF = 2;
+
+/**
+ * Estimates the cost of an audit: a call for each code and a proof for each piece of the sweep. How many codes will be
+ * denied is not known; each costs `callsPerDenied` more.
+ * @param now milliseconds since 1970
+ */
+export function auditCost(
+  { toCheck, denied = 0, requestsPerMinute }: AuditWork,
+  now: number,
+): AuditCost {
+  const spacingMs = requestsPerMinute === 0 ? 0 : 60_000 / requestsPerMinute;
+  const perWindow = checksPerWindow(spacingMs);
+  const callsPerDenied = 1 + CALLS_PER_PROOF / perWindow;
+  const sweepProofs = toCheck < 100 ? 0 : CALLS_PER_PROOF * Math.ceil(toCheck / PIECE);
+  const windowProofs = denied === 0 ? 0 : CALLS_PER_PROOF * (Math.ceil(denied / perWindow) + 1);
+  const proofCalls = sweepProofs + windowProofs;
+  const calls = toCheck + denied + proofCalls;
+  // The first call does not wait.
+  const leastMs = spacingMs === 0 ? null : Math.ceil(Math.max(0, calls - 1) * spacingMs);
+  const finishAt = leastMs === null ? null : now + leastMs;
+  const confirmAfterMs = CONFIRM_AFTER_MS;
+  return { calls, proofCalls, leastMs, finishAt, callsPerDenied, confirmAfterMs };
+}
 
 type Counts = Pick<
   AuditProgress,

@@ -1,5 +1,5 @@
 import { readBatches } from '../db/batches.js';
-import { DENIALS, HAS_UNKNOWN_ITEM, PURCHASE } from './columns.js';
+import { DENIALS, HAS_UNKNOWN_ITEM, PURCHASE } from './codes-store.js';
 import type { Db } from '../db/db.js';
 import type { AuditResult, UnprovenCount } from './types.js';
 

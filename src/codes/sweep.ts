@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { proveKey, type KeyHolder, type KeyProof } from '../marketplace/prove-key.js';
-import type { Reply } from '../marketplace/reply.js';
-import { meaningOf, retryTimeOf } from '../marketplace/reply-meaning.js';
-import { askCode, checkOf, type CodeReply } from './ask.js';
-import type { CodeResult, Ledger, OpenCode } from './ledger.js';
+import { type Reply, meaningOf, retryTimeOf } from '../marketplace/reply.js';
 import {
+  askCode,
+  checkOf,
+  type CodeReply,
   callOptions,
   endByProof,
   holderOf,
@@ -16,6 +16,7 @@ import {
   type PieceEnd,
   type Work,
 } from './piece.js';
+import type { CodeResult, Ledger, OpenCode } from './ledger.js';
 import { FIRST_GUARD, NEXT_GUARD, SILENCES_LIKE_OUTAGE } from './rules.js';
 
 /** A piece of the sweep has this many codes, and more while it took less than `PIECE_MS`. */

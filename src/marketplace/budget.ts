@@ -1,5 +1,5 @@
 import { BudgetPaused, spacingOf } from '../domain/budget.js';
-import { MAX_TIMER_MS } from './retry.js';
+import { MAX_TIMER_MS } from './reply.js';
 import type { Budget, Priority } from './types.js';
 
 /** A budget without a limit. It ignores pauses too: each call backs off on its own. */

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { hostName } from '../domain/address.js';
 import { BudgetPaused, type Priority } from '../domain/budget.js';
 import { Redactor } from '../domain/redact.js';
-import type { Failure, Reply } from './reply.js';
+import { type Failure, type Reply, DEFAULT_RETRY, pauseAfter } from './reply.js';
 import { evenlySpacedBudget } from './budget.js';
 import {
   accountEndpoint,
@@ -18,7 +18,6 @@ import { isSuccess, judge, judgeFailure, judgeHead } from './judge.js';
 import { openList } from './list-stream.js';
 import { serverFacts } from './rate-limit.js';
 import { checkOptions, requestBuilder } from './request.js';
-import { DEFAULT_RETRY, pauseAfter } from './retry.js';
 import { RequestSender, type Call } from './sender.js';
 import { Transport, type Connect, type HttpResponse } from './transport.js';
 import { TransportError } from './transport-error.js';

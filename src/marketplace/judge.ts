@@ -9,10 +9,16 @@ import {
   type Unreadable,
 } from './reply.js';
 import type { JsonObject } from '../domain/values.js';
-import type { Endpoint, FoundData, RecordEndpoint } from './endpoints.js';
+import {
+  type Endpoint,
+  type FoundData,
+  type RecordEndpoint,
+  hasFacts,
+  saidBy,
+  type Said,
+} from './endpoints.js';
 import { excerpt, readBody, type BodyReading } from './envelope.js';
 import { retryAt, type Head } from './rate-limit.js';
-import { hasFacts, saidBy, type Said } from './success.js';
 import type { Sourced } from './types.js';
 
 /** The failure that status and headers alone show: limit, outage, challenge, partial content. Null if the body decides. */

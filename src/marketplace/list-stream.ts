@@ -1,7 +1,7 @@
 import { wireHash } from './decode.js';
 import type { Redactor } from '../domain/redact.js';
 import { unavailable, type Failure, type Reply } from './reply.js';
-import { listEndpoint } from './endpoints.js';
+import { listEndpoint, saidBy } from './endpoints.js';
 import {
   asBuffer,
   excerpt,
@@ -13,7 +13,6 @@ import {
 } from './envelope.js';
 import { envelopeQuirks, judgeFailure } from './judge.js';
 import { ListScanner, type FoundRecord } from './list-scanner.js';
-import { saidBy } from './success.js';
 import type { HttpResponse } from './transport.js';
 import { TransportError } from './transport-error.js';
 import { ListBroken, type ItemList, type ListElement } from './types.js';

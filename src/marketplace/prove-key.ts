@@ -1,11 +1,11 @@
-import type { Reply } from './reply.js';
 import {
+  type Reply,
   meaningOf,
   messageOf,
   retryTimeOf,
   type DoubtReason,
   type SilenceReason,
-} from './reply-meaning.js';
+} from './reply.js';
 import type { CallOptions } from './types.js';
 
 /** A record that the marketplace must find with a good key: a code known to be valid, or a listed item. */

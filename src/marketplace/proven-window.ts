@@ -1,4 +1,4 @@
-import type { Reply } from './reply.js';
+import { type Reply, meaningOf, retryTimeOf, type DoubtReason } from './reply.js';
 import {
   proveKey,
   type BadProof,
@@ -7,7 +7,6 @@ import {
   type KeyMarket,
   type KeyProof,
 } from './prove-key.js';
-import { meaningOf, retryTimeOf, type DoubtReason } from './reply-meaning.js';
 import type { CallOptions } from './types.js';
 
 /** Most checks of a window: a row of false denials between two proofs goes unnoticed. */

@@ -1,8 +1,7 @@
 import type { Budget, Priority } from '../domain/budget.js';
 import type { Account, Decoded, Item, Json, Purchase } from '../domain/item.js';
-import { describeFailure, type Failure, type Reply } from './reply.js';
+import { describeFailure, type Failure, type Reply, type RetryPolicy } from './reply.js';
 import type { Secret } from '../domain/secret.js';
-import type { RetryPolicy } from './retry.js';
 
 export type { Budget, Priority, RetryPolicy };
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { performRecheck } from '../../src/codes/recheck.js';
+import { performRecheck } from '../../src/codes/enter-list.js';
 import { performMirrorTask, type MirrorRequest } from '../../src/catalogue/mirror-task.js';
 import { syncAccount } from '../../src/catalogue/account.js';
 import { syncItems, syncItem } from '../../src/catalogue/sync-items.js';

@@ -2,8 +2,13 @@ import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { layoutLines, loadLines, sizeLine } from '../../src/cli/codes/check-lists.js';
-import { readLists, classifyArguments } from '../../src/cli/codes/lists.js';
+import {
+  layoutLines,
+  loadLines,
+  sizeLine,
+  readLists,
+  classifyArguments,
+} from '../../src/cli/codes/check-lists.js';
 import { protectLists } from '../../src/cli/codes/result-file.js';
 import { destinationOf } from '../../src/cli/out-file.js';
 import { RESULT_FORMATS } from '../../src/codes/lists/result.js';

@@ -9,7 +9,7 @@ import {
   unprovenLines,
 } from '../../src/cli/codes/audit-view.js';
 import { ownCommand } from '../../src/cli/own-command.js';
-import { auditCost } from '../../src/codes/cost.js';
+import { auditCost } from '../../src/codes/progress.js';
 import type { KnownPurchase } from '../../src/codes/known-code.js';
 import { RESULT_COLUMNS } from '../../src/codes/lists/result.js';
 import { resultOf, type Answer } from '../../src/codes/audit-result.js';

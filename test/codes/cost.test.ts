@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { auditCost } from '../../src/codes/cost.js';
+import { auditCost } from '../../src/codes/progress.js';
 
 const NOW = Date.parse('2026-05-01T00:00:00Z');
 

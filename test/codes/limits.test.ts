@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { paceOf } from '../../src/codes/pace.js';
+import { paceOf } from '../../src/codes/progress.js';
 import { storedBudget } from '../../src/db/budget.js';
 import { useMirror } from '../support/mirror.js';
 import {

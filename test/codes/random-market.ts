@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Account, Purchase } from '../../src/domain/item.js';
 import type { Failure, Reply } from '../../src/marketplace/reply.js';
-import type { CodeMarket } from '../../src/codes/ask.js';
+import type { CodeMarket } from '../../src/codes/piece.js';
 import type { Sourced } from '../../src/marketplace/types.js';
 
 export type Condition =

@@ -5,7 +5,7 @@ import type { Unavailable } from '../../src/marketplace/reply.js';
 import { Secret } from '../../src/domain/secret.js';
 import { checkCodes, type CheckCodesOptions } from '../../src/codes/check-codes.js';
 import { performAuditPiece, type AuditDeps } from '../../src/codes/audit-job.js';
-import type { CodeMarket } from '../../src/codes/ask.js';
+import type { CodeMarket } from '../../src/codes/piece.js';
 import type { JobOutcome } from '../../src/catalogue/types.js';
 import { unlimitedBudget } from '../../src/marketplace/budget.js';
 import { createMarketplace } from '../../src/marketplace/client.js';

@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { Failure, Reply, UnavailableReason } from '../../src/marketplace/reply.js';
+import {
+  type Failure,
+  type Reply,
+  type UnavailableReason,
+  pauseAfter,
+} from '../../src/marketplace/reply.js';
 import { retryAt, serverFacts } from '../../src/marketplace/rate-limit.js';
-import { pauseAfter } from '../../src/marketplace/retry.js';
 
 const NOW = Date.parse('2026-11-20T10:00:00Z');
 const policy = { attempts: 4, baseMs: 500, maxMs: 10_000 };

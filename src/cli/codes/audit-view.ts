@@ -1,4 +1,4 @@
-import type { AuditCost } from '../../codes/cost.js';
+import type { AuditCost } from '../../codes/progress.js';
 import { moment } from '../../domain/moment.js';
 import type { AuditProgress, AuditState, UnprovenCount } from '../../codes/types.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -7,9 +7,8 @@ import { type Look, paint, safeLine, type Style } from '../output/text.js';
 import { count, plural, age, duration } from '../../domain/text.js';
 import { fieldsOf } from '../listing.js';
 import { ownCommand } from '../own-command.js';
-import { isForItem, type FailOptions } from './conditions.js';
-import { describeVerdict, foundForm } from '../../codes/evidence.js';
-import { unprovenRemedy, whyUnproven } from '../../codes/reasons.js';
+import { isForItem, type FailOptions } from './options.js';
+import { describeVerdict, foundForm, unprovenRemedy, whyUnproven } from '../../codes/evidence.js';
 import { PURCHASE_COLUMNS } from '../../codes/codes-listing.js';
 import { supportAt } from '../../codes/known-code.js';
 import { countRepeated } from '../../codes/enter-list.js';

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../app.js';
 import { performAuditPiece, type AuditDeps } from '../../codes/audit-job.js';
-import { phaseOf } from '../../codes/progress.js';
+import { phaseOf, paceOf } from '../../codes/progress.js';
 import type { AuditProgress } from '../../codes/types.js';
 import { explainDatabaseError } from '../../db/errors.js';
 import { printNote, print, printJson, stderrLook, stdoutLook } from '../console.js';
@@ -13,11 +13,9 @@ import { Progress } from '../output/progress.js';
 import { safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
 import { exitCodeOfAudit, summaryNotes, summaryLines, verdictCounts } from './audit-view.js';
-import { failsOn, type FailOptions } from './conditions.js';
-import { findAudit, type ConfirmOptions } from './options.js';
+import { failsOn, type FailOptions, findAudit, type ConfirmOptions } from './options.js';
 import { type ResultDestination, writeResult } from './result-file.js';
 import { alertsAfter } from '../../service/alerts/alerts.js';
-import { paceOf } from '../../codes/pace.js';
 import type { JobOutcome } from '../../catalogue/types.js';
 import {
   getAudit,

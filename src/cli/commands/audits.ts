@@ -1,6 +1,6 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
-import { auditCost } from '../../codes/cost.js';
+import { auditCost } from '../../codes/progress.js';
 import { RESULT_FORMATS } from '../../codes/lists/result.js';
 import { describeReading } from '../../codes/audit-result.js';
 import type { AuditProgress } from '../../codes/types.js';
@@ -19,8 +19,9 @@ import {
   VERDICT_OPTIONS,
   type ResultOptions,
   type ConfirmOptions,
+  checkConditions,
+  type FailOptions,
 } from '../codes/options.js';
-import { checkConditions, type FailOptions } from '../codes/conditions.js';
 import { runAudit } from '../codes/run-audit.js';
 import {
   checkResultRows,

@@ -6,12 +6,16 @@ import { normalizeCode } from '../../marketplace/code.js';
 import { cellMasker } from '../../domain/redact.js';
 import type { Secret } from '../../domain/secret.js';
 import { FORMATS } from '../../codes/lists/types.js';
-import { listOfCodes } from '../../codes/enter-list.js';
-import { verifyKey } from '../../codes/verify-key.js';
-import { beginRecheck } from '../../codes/recheck.js';
+import { listOfCodes, beginRecheck, verifyKey } from '../../codes/enter-list.js';
 import { answerCodes, showCode } from '../codes/answer.js';
-import { checkLists, throwKeyFault } from '../codes/check-lists.js';
-import { readLists, STDIN, classifyArguments, type CheckInput } from '../codes/lists.js';
+import {
+  checkLists,
+  throwKeyFault,
+  readLists,
+  STDIN,
+  classifyArguments,
+  type CheckInput,
+} from '../codes/check-lists.js';
 import {
   RESULT_HELP,
   VERDICT_EXIT_CODES,
@@ -22,9 +26,10 @@ import {
   VERDICT_OPTIONS,
   type ResultOptions,
   type ConfirmOptions,
+  checkConditions,
+  type FailOptions,
 } from '../codes/options.js';
 import { protectLists, resultDestination } from '../codes/result-file.js';
-import { checkConditions, type FailOptions } from '../codes/conditions.js';
 import { runAudit } from '../codes/run-audit.js';
 import { printResult } from '../console.js';
 import { usageError } from '../errors.js';

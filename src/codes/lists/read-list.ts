@@ -4,12 +4,10 @@ import { unescapeFormula } from '../../domain/csv.js';
 import { cellMasker } from '../../domain/redact.js';
 import { MASK } from '../../domain/secret.js';
 import { FileError, quoted } from '../../listing/file-error.js';
-import { gunzipped, isGzip } from './bytes.js';
+import { gunzipped, isGzip, isWorkbook, refuseBinary, decode } from './bytes.js';
 import { isShortenedNumber, plainName, SHORTENED_NUMBER } from './columns.js';
 import { hasCells, linesOf, readCsv } from './csv.js';
-import { decode } from './encoding.js';
 import { jsonKind, readJson } from './json.js';
-import { isWorkbook, refuseBinary } from './kinds.js';
 import { isBlank, isEmpty, planTable } from './table.js';
 import {
   masked,

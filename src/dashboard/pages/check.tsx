@@ -1,6 +1,5 @@
 import type { FC } from 'hono/jsx';
-import { ANSWERED } from '../../codes/evidence.js';
-import { unprovenRemedy, whyUnproven } from '../../codes/reasons.js';
+import { ANSWERED, unprovenRemedy, whyUnproven } from '../../codes/evidence.js';
 import { auditResultPieces, describeReading, isWorkbookList } from '../../codes/audit-result.js';
 import { countRepeated } from '../../codes/enter-list.js';
 import {

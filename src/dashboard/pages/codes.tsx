@@ -1,10 +1,8 @@
 import type { FC } from 'hono/jsx';
-import { CHECKS } from '../../codes/checks-listing.js';
-import { describeVerdict } from '../../codes/evidence.js';
+import { CHECKS, PURCHASE_COLUMNS } from '../../codes/codes-listing.js';
+import { describeVerdict, unprovenRemedy } from '../../codes/evidence.js';
 import { factsOf, ListingTable } from '../listing.js';
-import { PURCHASE_COLUMNS } from '../../codes/codes-listing.js';
 import { supportAt } from '../../codes/known-code.js';
-import { unprovenRemedy } from '../../codes/reasons.js';
 import { plainForm } from '../../marketplace/code.js';
 import { maskCode } from '../../domain/secret.js';
 import { answerFromChecks } from '../../codes/audit-result.js';

@@ -1,6 +1,6 @@
 import type { FC } from 'hono/jsx';
-import type { AuditCost } from '../../codes/cost.js';
-import type { Doubt } from '../../codes/lists/doubt.js';
+import type { AuditCost } from '../../codes/progress.js';
+import type { Doubt } from '../../codes/lists/columns.js';
 import { countRepeated, codesToCheck, type LoadReport } from '../../codes/enter-list.js';
 import type { AuditSize } from '../../codes/types.js';
 import { type DashboardContext, Problem } from '../context.js';

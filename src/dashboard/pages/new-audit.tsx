@@ -1,14 +1,15 @@
 import { rm } from 'node:fs/promises';
 import type { SellerConfig } from '../../config/index.js';
-import { auditCost } from '../../codes/cost.js';
+import { auditCost } from '../../codes/progress.js';
 import { maskCode } from '../../domain/secret.js';
-import { doubtOf } from '../../codes/lists/doubt.js';
+import { doubtOf } from '../../codes/lists/columns.js';
 import { openFile, readBytes } from '../../codes/lists/bytes.js';
 import { readList } from '../../codes/lists/read-list.js';
 import type { List } from '../../codes/lists/types.js';
 import { FileError } from '../../listing/file-error.js';
-import { verifyKey, type KeyFault } from '../../codes/verify-key.js';
 import {
+  verifyKey,
+  type KeyFault,
   enterLists,
   measureLists,
   codesToCheck,

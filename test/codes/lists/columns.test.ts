@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { doubtOf } from '../../../src/codes/lists/doubt.js';
+import { doubtOf } from '../../../src/codes/lists/columns.js';
 import { readList } from '../../../src/codes/lists/read-list.js';
 import { code, codesOf, refusal } from './support.js';
 

@@ -161,9 +161,9 @@ export function isTypicalCode(text: string): boolean {
   );
 }
 
-/** True for a typical code with words, blanks or punctuation around it: `Code: 8F3A…`, as people paste it. */
+/** True for a typical code with words, blanks or punctuation around it: `Code: 8F3A…` or `8F3A….`, as people paste it. */
 export function hasTextAround(text: string): boolean {
-  const parts = text.split(/[\s,;()[\]{}<>"]+/u);
+  const parts = text.split(/[\s,;:.=#/?&|*()[\]{}<>"']+/u);
   return parts.length > 1 && parts.filter(isTypicalCode).length === 1;
 }
 

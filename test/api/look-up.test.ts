@@ -543,7 +543,18 @@ it('explains a code that can’t be one in place of asking for it', async () => 
   expect(asked).toMatchObject({ verdict: 'unproven' });
   expect(asked.reason).toMatch(/zero width space/i);
   const uuid = '86781236-23d0-4b3c-7dfa-c1c147e0dece';
-  for (const code of [`Code: ${uuid}`, `${uuid},`, `my code is ${uuid} (Regular)`]) {
+  const texts = [
+    'Code: *',
+    '*,',
+    'my code is * (Regular)',
+    'Code:*',
+    '*.',
+    'urn:uuid:*',
+    'code=*',
+    '#*',
+  ];
+  for (const text of texts) {
+    const code = text.replace('*', uuid);
     const { reason, explanation } = await api.ask({ code });
     expect(reason).toBe('the code has other text around it');
     expect(explanation).toBe('The code has other text around it. Please copy it again.');

@@ -68,6 +68,16 @@ describe('the stored budget', () => {
     expect(Math.abs((error as BudgetPaused).until - until)).toBeLessThan(2_000);
   });
 
+  it.each([0, 60])(
+    'keeps the longer pause when another process is asked for a shorter one (limit %i)',
+    async (limit) => {
+      const [one, two] = budgets(limit);
+      await one.pauseUntil(Date.now() + 3_600_000);
+      await two.pauseUntil(Date.now() + 1_000);
+      await expect(two.acquire('mirror', never, 60_000)).rejects.toThrow(BudgetPaused);
+    },
+  );
+
   it('serves mirror requests before audit requests that have waited longer', async () => {
     const [one, two] = budgets(120); // one per 500 ms
     await one.acquire('audit', never);

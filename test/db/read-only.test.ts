@@ -281,4 +281,10 @@ describe('the role of a store', () => {
       /^the store's role owner_\w+ is a superuser, can become one, or may run programs/,
     );
   });
+
+  it('that inherits no rights, but may take them by SET ROLE, is refused as well', async () => {
+    const { url, admin } = await ofOwner('NOINHERIT');
+    await admin.query(`GRANT pg_write_server_files TO ${new URL(url).username}`);
+    await expect(assertOrdinaryRole(url, never)).rejects.toMatchObject({ code: 'POWERFUL_ROLE' });
+  });
 });

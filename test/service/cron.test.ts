@@ -83,13 +83,26 @@ describe('a cron expression', () => {
       symbols,
       fc.array(symbols, { maxLength: 7 }).map((parts) => parts.join(' ')),
     );
+    const number = fc.nat(32).map(String);
+    const value = fc.oneof(
+      { arbitrary: fc.constant('*'), weight: 6 },
+      number,
+      fc.constantFrom('*/5', '?', 'L', 'L-3', 'LW', '15W', 'feb', 'mon', '5L', 'fri#5'),
+      fc.tuple(number, number).map(([from, to]) => `${from}-${to}`),
+      fc.tuple(number, number).map(([one, other]) => `${one},${other}`),
+    );
+    const fields = fc.array(value, { minLength: 5, maxLength: 6 }).map((all) => all.join(' '));
+    let valid = 0;
     fc.assert(
-      fc.property(text, (expression) => {
+      fc.property(fc.oneof(text, { arbitrary: fields, weight: 3 }), (expression) => {
         if (cronFault(expression) !== null) return;
+        valid += 1;
         expect(days(expression, 1)).toHaveLength(1);
       }),
-      { numRuns: 300 },
+      { numRuns: 1_000 },
     );
+    // Without valid ones among them, the rule would be tested on nothing.
+    expect(valid).toBeGreaterThan(20);
   });
 
   it.each([

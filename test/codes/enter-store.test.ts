@@ -46,7 +46,7 @@ async function prove(db: Db, code: string, seconds: number): Promise<void> {
 }
 
 describe('a list', () => {
-  it('has each code once, in the order of the codes, and a result for each line', async () => {
+  it('has each code once, and a result for each line', async () => {
     const db = await enterSeller(mirror());
     const { auditId, ...size } = await load(db, ['B', null, 'A', 'B', 'a', 'C']);
     expect(size).toEqual({ lines: 6, rejected: 1, codes: 4, reused: 0 });
@@ -58,8 +58,8 @@ describe('a list', () => {
     const { layout, columns } = AUDIT;
     expect(await readAuditList(db, auditId)).toEqual({ layout, columns, prunedAt: null });
     const left = await pending(db, auditId);
-    expect(left.map(({ code }) => code)).toEqual(['A', 'B', 'C', 'a']);
-    const [, b] = left;
+    expect(left.map(({ code }) => code)).toEqual(['B', 'A', 'a', 'C']);
+    const [b] = left;
     if (b !== undefined) await recordResults(db, auditId, [valid(b, at(1), purchaseOf('B'))], 1);
     const reply = { httpStatus: null, message: null };
     const unchecked = { checkedAt: null, reason: null, proof: null, ...reply, purchase: null };
@@ -80,12 +80,12 @@ describe('a list', () => {
     };
     const rejected = 'the code is empty';
     expect(await resultsOf(db, auditId)).toEqual([
-      { line: 2, position: 1, code: 'B', columns: ['B', 'customer 0'], ...found },
+      { line: 2, position: 0, code: 'B', columns: ['B', 'customer 0'], ...found },
       { line: 3, position: null, code: null, columns: ['', 'customer 1'], ...open, rejected },
-      { line: 4, position: 0, code: 'A', columns: ['A', 'customer 2'], ...open },
-      { line: 5, position: 1, code: 'B', columns: ['B', 'customer 3'], ...found },
-      { line: 6, position: 3, code: 'a', columns: ['a', 'customer 4'], ...open },
-      { line: 7, position: 2, code: 'C', columns: ['C', 'customer 5'], ...open },
+      { line: 4, position: 1, code: 'A', columns: ['A', 'customer 2'], ...open },
+      { line: 5, position: 0, code: 'B', columns: ['B', 'customer 3'], ...found },
+      { line: 6, position: 2, code: 'a', columns: ['a', 'customer 4'], ...open },
+      { line: 7, position: 3, code: 'C', columns: ['C', 'customer 5'], ...open },
     ]);
   });
 
@@ -104,10 +104,7 @@ describe('a list', () => {
       rows.map(({ columns: [n], line, code }) => [n, line, code]),
     );
     expect((await pending(db, auditId)).map(({ code }) => code)).toEqual(
-      rows
-        .slice(0, 3_000)
-        .map(({ code }) => code)
-        .sort(),
+      rows.slice(0, 3_000).map(({ code }) => code),
     );
   });
 
@@ -135,10 +132,10 @@ describe('a list', () => {
     const counts = { valid: 2, invalid: 0, pending: 4, reused: 2, state: 'running' };
     expect(await getAudit(db, auditId)).toMatchObject(counts);
     expect(await pending(db, auditId)).toMatchObject([
-      { code: 'far ahead', position: 0 },
-      { code: 'new', position: 1, known: null },
-      { code: 'newer', position: 2 },
-      { code: 'old', position: 3, known: 'valid' },
+      { code: 'new', position: 0, known: null },
+      { code: 'old', position: 1, known: 'valid' },
+      { code: 'far ahead', position: 2 },
+      { code: 'newer', position: 3 },
     ]);
     const [young] = await resultsOf(db, auditId);
     expect(young).toMatchObject({ verdict: 'valid', reused: true, proof: 'purchase' });
@@ -278,7 +275,7 @@ describe('a list that is loading', () => {
     expect(sizes.map((size) => size.codes)).toEqual([500, 500, 250, 501]);
     expect(await rowCounts()).toMatchObject({ audits: 4, entries: 1_751, known: 501 });
     const first = await pending(db, sizes[1]?.auditId ?? 0n);
-    expect(first.map(({ code }) => code)).toEqual([...codes].sort());
+    expect(first.map(({ code }) => code)).toEqual([...codes].reverse());
   });
 });
 

@@ -98,8 +98,7 @@ export async function loadPending<const N extends readonly string[]>(
   ...names: N
 ): Promise<{ readonly auditId: bigint; readonly codes: { [K in keyof N]: PendingCode } }> {
   const { auditId } = await load(db, names);
-  const byCode = new Map((await pending(db, auditId)).map((code) => [code.code, code]));
-  const codes = names.map((name) => byCode.get(name));
+  const codes = await pending(db, auditId);
   return { auditId, codes: codes as { [K in keyof N]: PendingCode } };
 }
 

@@ -497,7 +497,7 @@ CREATE INDEX audit_codes_denied_idx
 COMMENT ON TABLE mirror.audit_codes IS 'The distinct codes of each list, with what the audit found.';
 COMMENT ON COLUMN mirror.audit_codes.verdict IS 'What this audit found, unproven when it gave up, null when not settled.';
 COMMENT ON COLUMN mirror.audit_codes.reused IS 'The verdict was fresh, and was taken over without asking.';
-COMMENT ON COLUMN mirror.audit_codes.position IS 'In the order of the codes, from 0; those checked before come last. Negative for a known valid code that was denied as a proof and is checked like a code of the list.';
+COMMENT ON COLUMN mirror.audit_codes.position IS 'In list order from 0. Negative for a known valid code that was denied as a proof and is checked like a code of the list.';
 COMMENT ON COLUMN mirror.audit_codes.denied_at IS 'When it was last denied; null: never.';
 COMMENT ON COLUMN mirror.audit_codes.counted IS 'Denials that count, each between two proofs of the API key.';
 

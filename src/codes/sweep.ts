@@ -28,6 +28,8 @@ const FAST_BATCH = 4_000;
 const GUARDED_CODES = 100;
 /** Purchases found between two looks at account details: with another account's key, they would be another seller's. */
 const FOUND_PER_LOOK = 50;
+/** The first look comes earlier, since somebody may watch: at the default budget, 50 codes take a minute. */
+const FOUND_BEFORE_FIRST_LOOK = 10;
 /** Results are recorded after this time, milliseconds. A kill loses no more. */
 const EVERY_MS = 200;
 /** Or when there are so many. */
@@ -75,6 +77,7 @@ class Sweeper {
   #challenges = 0;
   #hasAnswers = false;
   #isFirst = true;
+  #foundPerLook = FOUND_BEFORE_FIRST_LOOK;
 
   constructor(work: Work, writer: Writer) {
     this.#work = work;
@@ -143,7 +146,9 @@ class Sweeper {
     const result: CodeResult = { position, code, check, verdict: 'valid' };
     if (isBrief) return this.#writer.add(result);
     memory.found.push(result);
-    if (memory.found.length >= FOUND_PER_LOOK) void this.recordFound().catch(() => undefined);
+    if (memory.found.length < this.#foundPerLook) return;
+    this.#foundPerLook = FOUND_PER_LOOK;
+    void this.recordFound().catch(() => undefined);
   }
 
   async #takeSilence(result: CodeResult, reply: Reply<unknown>): Promise<void> {

@@ -10,7 +10,13 @@ import { never } from '../support/mirror.js';
 async function sweepWith(blocked: readonly number[]) {
   const shop = await openShop();
   let calls = 0;
+  /** At which code account details were asked, after which its purchases are recorded. */
+  const looks: number[] = [];
   const { marketplace } = intercepted(shop, {
+    account: (options) => {
+      looks.push(calls);
+      return shop.marketplace.account(options);
+    },
     validate: (code, options) => {
       if (blocked.includes(++calls)) {
         shop.sim.faults.next('validate', { kind: 'challenge', status: 403 });
@@ -27,8 +33,15 @@ async function sweepWith(blocked: readonly number[]) {
     ...{ market: marketplace, ledger, memory, account: 'ada', signal: never },
     ...quick,
   });
-  return { end, valid: (await ledger.counts()).valid };
+  return { end, valid: (await ledger.counts()).valid, looks };
 }
+
+it('records its first purchases early, so that somebody who watches sees that the check moves', async () => {
+  const { looks } = await sweepWith([]);
+  expect(looks[0]).toBeGreaterThanOrEqual(10);
+  expect(looks[0]).toBeLessThan(20);
+  expect(looks).toHaveLength(2);
+});
 
 describe('bot protection', () => {
   it('met now and then does not stop the sweep, since answers came in between', async () => {

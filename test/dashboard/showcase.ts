@@ -35,7 +35,7 @@ export async function showcase(mirror: Mirror) {
     if (night === 8) {
       const codes = [...purchases.codes()].slice(0, CODES);
       const refused = codes.slice(0, 6).map((code) => code.replaceAll(/[0-4]/g, 'f'));
-      const options = { source: 'customers.csv', confirm: 'none' as const };
+      const options = { source: 'customers.csv' };
       const auditId = await enter(mirror, new URL(sim.url).host, [...codes, ...refused], options);
       await workThrough(auditDeps(mirror, depsOf(main).marketplace), [auditId]);
     }

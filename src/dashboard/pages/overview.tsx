@@ -111,12 +111,14 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
           ) : undefined,
       },
       <>
-        {mayAct && config.sellers.length > 0 ? (
-          <Section title="Check codes" note="see which purchase codes of a list are valid">
-            <ListForm token={token} sellers={config.sellers.map(({ name }) => name)} />
-          </Section>
-        ) : null}
-        {hasSellers ? <NeedsYou needs={state.needs} c={c} /> : null}
+        <div class={mayAct && config.sellers.length > 0 && hasSellers ? 'beside' : ''}>
+          {mayAct && config.sellers.length > 0 ? (
+            <Section title="Check codes" note="see which purchase codes of a list are valid">
+              <ListForm token={token} sellers={config.sellers.map(({ name }) => name)} />
+            </Section>
+          ) : null}
+          {hasSellers ? <NeedsYou needs={state.needs} c={c} /> : null}
+        </div>
         <RunningWork
           bars={live.barsOf(running)}
           running={{

@@ -137,7 +137,7 @@ export class LiveProgress {
   /** Rate and time left; null while paused or unknown. @param checked codes checked so far */
   #left(work: string, checked: number, total: number, isPaused: boolean) {
     const now = performance.now();
-    const rate = this.#rates.get(work) ?? new Rate(checked, now);
+    const rate = this.#rates.get(work) ?? new Rate(checked, now, checked > 0);
     this.#rates.set(work, rate);
     rate.note(checked, now);
     if (isPaused) rate.pause(now);

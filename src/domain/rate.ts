@@ -12,16 +12,22 @@ export class Rate {
   #done: number;
   /** When `#done` was reached, or the last pause ended. */
   #at: number;
+  #isUnderWay: boolean;
   #steps = 0;
   #lastStepMs = 0;
   #totalMs = 0;
   /** Recent work and the time it took, weighted by age. */
   #recent = { done: 0, ms: 0 };
 
-  /** @param done work done at the start @param at time of the start */
-  constructor(done: number, at: number) {
+  /**
+   * @param done work done at the start
+   * @param at time of the start
+   * @param isUnderWay somebody watches from here on, so nobody knows when the first step began: it does not count
+   */
+  constructor(done: number, at: number, isUnderWay = false) {
     this.#done = done;
     this.#at = at;
+    this.#isUnderWay = isUnderWay;
   }
 
   /** Records how much is done. Less than before means that other work has begun. */
@@ -30,6 +36,10 @@ export class Rate {
     const [step, ms] = [done - this.#done, at - this.#at];
     this.#done = done;
     this.#at = at;
+    if (this.#isUnderWay) {
+      this.#isUnderWay = false;
+      return;
+    }
     if (step < 0) {
       this.#steps = 0;
       this.#totalMs = 0;

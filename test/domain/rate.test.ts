@@ -122,6 +122,14 @@ describe('the time left by a rate', () => {
     expect(rate.perMs(26_000)).toBeLessThan(0.01);
   });
 
+  it('is unknown until the second step of work under way: the first step may seem fast, since it began earlier', () => {
+    const rate = new Rate(60, 0, true);
+    rate.note(110, 500);
+    expect(rate.perMs(500)).toBe(0);
+    rate.note(160, 13_000);
+    expect(rate.perMs(13_000)).toBe(50 / 12_500);
+  });
+
   it('starts over when less is done, because that is other work', () => {
     const rate = new Rate(0, 0);
     rate.note(1_000, 1_000);

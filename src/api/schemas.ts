@@ -23,71 +23,74 @@ const seller = z
   .max(100)
   .describe('Name of the seller. Needed if there are several and the token is not bound to one.');
 
-export const checkRequest = z
-  .strictObject({
-    code,
-    item: item.optional(),
-    max_age: maxAge.optional(),
-    seller: seller.optional(),
-  })
-  .meta({ id: 'CheckRequest' });
+export const checkRequest = z.strictObject({
+  code,
+  item: item.optional(),
+  max_age: maxAge.optional(),
+  seller: seller.optional(),
+});
 
-export const checkManyRequest = z
-  .strictObject({
-    codes: z
-      .array(z.union([code, z.strictObject({ code, item: item.optional() })]))
-      .min(1)
-      .max(MAX_CODES),
-    max_age: maxAge.optional(),
-    seller: seller.optional(),
-  })
-  .meta({ id: 'CheckManyRequest' });
+export const checkManyRequest = z.strictObject({
+  codes: z
+    .array(z.union([code, z.strictObject({ code, item: item.optional() })]))
+    .min(1)
+    .max(MAX_CODES),
+  max_age: maxAge.optional(),
+  seller: seller.optional(),
+});
 
-export const answer = z
-  .object({
-    verdict: z
-      .enum(['valid', 'invalid', 'no_longer_valid', 'pending', 'unproven'])
-      .describe(
-        'valid: the purchase was found. invalid: denied twice, with proof. no_longer_valid: invalid now, valid before. pending: denied once; ask again after `again_after` seconds. unproven: the marketplace gave no answer; treat the code as you would while the marketplace is down.',
-      ),
-    reason: z.string().nullable().describe('Why there is no verdict, for `unproven`.'),
-    again_after: z
-      .int()
-      .nullable()
-      .describe('Seconds after which to ask again, for `pending`, and for `unproven` if known.'),
-    item_id: z.int().nullable(),
-    item_name: z.string().nullable(),
-    item_matches: z
-      .boolean()
-      .nullable()
-      .describe('Whether the purchase is of the `item` asked for; null: not asked, or unknown.'),
-    license_type: z.string().nullable(),
-    purchased_at: z.string().nullable().describe('UTC, ISO 8601.'),
-    support: z.enum(['active', 'expired', 'none']).nullable(),
-    supported_until: z.string().nullable().describe('UTC, ISO 8601.'),
-    checked_at: z.string().nullable().describe('When the verdict was last proven, UTC, ISO 8601.'),
-    age_s: z.int().nullable().describe('Seconds since then.'),
-    stale: z
-      .boolean()
-      .describe('True: older than asked for, because the marketplace gave no answer.'),
-    explanation: z.string().describe('A sentence to show a customer.'),
-  })
-  .meta({ id: 'Answer' });
+export const answer = z.object({
+  verdict: z
+    .enum(['valid', 'invalid', 'no_longer_valid', 'pending', 'unproven'])
+    .describe(
+      'valid: the purchase was found. invalid: denied twice, with proof. no_longer_valid: invalid now, valid before. pending: denied once; ask again after `again_after` seconds. unproven: the marketplace gave no answer; treat the code as you would while the marketplace is down.',
+    ),
+  reason: z.string().nullable().describe('Why there is no verdict, for `unproven`.'),
+  again_after: z
+    .int()
+    .nullable()
+    .describe('Seconds after which to ask again, for `pending`, and for `unproven` if known.'),
+  item_id: z.int().nullable(),
+  item_name: z.string().nullable(),
+  item_matches: z
+    .boolean()
+    .nullable()
+    .describe('Whether the purchase is of the `item` asked for; null: not asked, or unknown.'),
+  license_type: z.string().nullable(),
+  purchased_at: z.string().nullable().describe('UTC, ISO 8601.'),
+  support: z.enum(['active', 'expired', 'none']).nullable(),
+  supported_until: z.string().nullable().describe('UTC, ISO 8601.'),
+  checked_at: z.string().nullable().describe('When the verdict was last proven, UTC, ISO 8601.'),
+  age_s: z.int().nullable().describe('Seconds since then.'),
+  stale: z
+    .boolean()
+    .describe('True: older than asked for, because the marketplace gave no answer.'),
+  explanation: z.string().describe('A sentence to show a customer.'),
+});
 
 export type Answer = z.infer<typeof answer>;
 
-export const answers = z
-  .object({ results: z.array(answer).describe('In the order of `codes`.') })
-  .meta({ id: 'Answers' });
+export const answers = z.object({ results: z.array(answer).describe('In the order of `codes`.') });
 
-export const problem = z
-  .object({ error: z.string().describe('What is wrong, and what to do.') })
-  .meta({ id: 'Problem' });
+export const problem = z.object({ error: z.string().describe('What is wrong, and what to do.') });
+
+/** The schemas by their names in the document. */
+const SCHEMAS = z
+  .registry<{ id: string }>()
+  .add(checkRequest, { id: 'CheckRequest' })
+  .add(checkManyRequest, { id: 'CheckManyRequest' })
+  .add(answer, { id: 'Answer' })
+  .add(answers, { id: 'Answers' })
+  .add(problem, { id: 'Problem' });
+
+/** Where a schema stands in the document. */
+function placeOf(id: string): string {
+  return `#/components/schemas/${id}`;
+}
 
 /** The API as an OpenAPI 3.1 document, made from the schemas. @param version of the program */
 export function openApi(version: string): object {
-  const schemas = { checkRequest, checkManyRequest, answer, answers, problem };
-  const ref = (of: z.ZodType): object => ({ $ref: `#/components/schemas/${of.meta()?.id}` });
+  const ref = (of: z.ZodType): object => ({ $ref: placeOf(SCHEMAS.get(of)?.id ?? '') });
   const json = (of: z.ZodType): object => ({ 'application/json': { schema: ref(of) } });
   const failures = Object.fromEntries(
     Object.entries(FAILURES).map(([status, description]) => [
@@ -95,8 +98,14 @@ export function openApi(version: string): object {
       { description, content: json(problem) },
     ]),
   );
-  const post = (summary: string, request: z.ZodType, response: z.ZodType): object => ({
+  const post = (
+    operationId: string,
+    summary: string,
+    request: z.ZodType,
+    response: z.ZodType,
+  ): object => ({
     post: {
+      operationId,
       summary,
       security: [{ token: [] }],
       requestBody: { required: true, content: json(request) },
@@ -106,15 +115,19 @@ export function openApi(version: string): object {
   return {
     openapi: '3.1.0',
     info: { title: 'seller-mirror: look up purchase codes', version },
+    servers: [{ url: '/' }],
     paths: {
-      '/v1/codes/check': post('Look up one purchase code', checkRequest, answer),
+      '/v1/codes/check': post('checkCode', 'Look up one purchase code', checkRequest, answer),
       '/v1/codes/check-many': post(
+        'checkCodes',
         `Look up to ${MAX_CODES} purchase codes`,
         checkManyRequest,
         answers,
       ),
       '/v1/health': {
         get: {
+          operationId: 'health',
+          security: [],
           summary: 'Whether codes can be looked up',
           responses: {
             200: { description: 'Yes.' },
@@ -126,9 +139,9 @@ export function openApi(version: string): object {
     components: {
       securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
       schemas: Object.fromEntries(
-        Object.values(schemas).map((of): [string, object] => [
-          of.meta()?.id ?? '',
-          withoutDialect(z.toJSONSchema(of)),
+        Object.entries(z.toJSONSchema(SCHEMAS, { uri: placeOf }).schemas).map(([id, schema]) => [
+          id,
+          withoutDialect(schema),
         ]),
       ),
     },
@@ -147,6 +160,6 @@ const FAILURES = {
 
 function withoutDialect(schema: object): object {
   return Object.fromEntries(
-    Object.entries(schema).filter(([key]) => key !== '$schema' && key !== 'id'),
+    Object.entries(schema).filter(([key]) => key !== '$schema' && key !== '$id'),
   );
 }

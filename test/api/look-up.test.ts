@@ -6,7 +6,7 @@ import { expect, it, onTestFinished, vi } from 'vitest';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { apiApp, type ApiParts, type ApiSeller } from '../../src/api/app.js';
 import { createToken, revokeToken } from '../../src/api/tokens-store.js';
-import { answer, type openApi, type Answer } from '../../src/api/schemas.js';
+import type { openApi, Answer } from '../../src/api/schemas.js';
 import { LIMITS, serve } from '../../src/service/listen.js';
 import { SellerAccount } from '../../src/codes/look-up.js';
 import type { Db } from '../../src/db/db.js';
@@ -591,19 +591,23 @@ it('describes itself as OpenAPI 3.1, and answers as described', async () => {
   const shop = await openShop();
   const api = await openLookUps(shop);
   const response = await api.send('/openapi.json');
-  const document = (await response.json()) as ReturnType<typeof openApi> & {
-    components: { schemas: Record<string, object> };
-  };
+  const document = (await response.json()) as ReturnType<typeof openApi>;
   expect(document).toMatchObject({ openapi: '3.1.0' });
-  const validate = new Ajv2020({ strict: false }).compile(
-    document.components.schemas['Answer'] ?? {},
-  );
-  const [denied = ''] = invalidCodes(1);
-  for (const code of [shop.purchases.codeAt(0), denied]) {
-    const given = await api.ask({ code });
-    expect(validate(given), JSON.stringify(validate.errors)).toBe(true);
-    expect(answer.safeParse(given).success).toBe(true);
+  // As programs that read the document do, references are followed from its root.
+  const ajv = new Ajv2020({ strict: false }).addSchema({ ...document, $id: 'https://api.test/' });
+  const describes = (name: string, value: unknown): void => {
+    const validate = ajv.getSchema(`https://api.test/#/components/schemas/${name}`);
+    expect(validate?.(value), `${name}: ${JSON.stringify(validate?.errors)}`).toBe(true);
+  };
+  const codes = [shop.purchases.codeAt(0), ...invalidCodes(1)];
+  for (const code of codes) {
+    describes('CheckRequest', { code });
+    describes('Answer', await api.ask({ code }));
   }
+  describes('CheckManyRequest', { codes });
+  describes('Answers', await api.ask({ codes }));
+  const refused = await api.ask({ code: 5 }).catch(({ message }: Error) => message);
+  describes('Problem', JSON.parse(String(refused)));
 });
 
 it('keeps the connections of known programs when others open too many', async () => {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 /** Most codes of one request. */
-export const MAX_CODES = 100;
+const MAX_CODES = 100;
 
 const YEAR_S = 366 * 86_400;
 
@@ -39,7 +39,7 @@ export const checkManyRequest = z.strictObject({
   seller: seller.optional(),
 });
 
-export const answer = z.object({
+const answer = z.object({
   verdict: z
     .enum(['valid', 'invalid', 'no_longer_valid', 'pending', 'unproven'])
     .describe(
@@ -70,9 +70,9 @@ export const answer = z.object({
 
 export type Answer = z.infer<typeof answer>;
 
-export const answers = z.object({ results: z.array(answer).describe('In the order of `codes`.') });
+const answers = z.object({ results: z.array(answer).describe('In the order of `codes`.') });
 
-export const problem = z.object({ error: z.string().describe('What is wrong, and what to do.') });
+const problem = z.object({ error: z.string().describe('What is wrong, and what to do.') });
 
 /** The schemas by their names in the document. */
 const SCHEMAS = z

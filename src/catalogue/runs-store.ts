@@ -8,7 +8,7 @@ import { onlyRow } from '../db/connection.js';
 import type { Db } from '../db/db.js';
 import { PAUSED } from './sellers-store.js';
 
-export type { Run, RunKind, RunState };
+export type { Run, RunKind };
 
 export interface RunCounts {
   readonly listed: number;

@@ -227,7 +227,7 @@ async function store(
 }
 
 /** Stages records that look-ups found. */
-export async function stageFound(
+async function stageFound(
   run: RunContext,
   session: ItemSession,
   found: ReadonlyMap<number, Json>,

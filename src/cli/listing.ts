@@ -71,7 +71,7 @@ export function describeListing<Row>(
 }
 
 /** What the options select. */
-export function filtersIn<Row>(
+function filtersIn<Row>(
   { filters }: Listing<Row, Db>,
   { seller, ...options }: ListingOptions,
 ): FilterValues {

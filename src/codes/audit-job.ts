@@ -213,7 +213,7 @@ function finishedAlert(auditId: bigint): Alert {
 }
 
 /** Says why an audit waits. */
-export function describeStop({ reason, notBefore, detail }: Stop): string {
+function describeStop({ reason, notBefore, detail }: Stop): string {
   const text = STOP_TEXTS[reason] ?? whyUnproven(reason);
   const until = notBefore === null ? '' : `, not before ${moment(new Date(notBefore))}`;
   return `${text}${until}${detail === null || detail === '' ? '' : `: ${detail}`}`;

@@ -96,7 +96,7 @@ export interface RecordFacts {
 }
 
 /** Of a valid code that stays valid, but may not be one of the seller's. */
-export const UNKNOWN_ITEM = 'an item that is not in your catalogue';
+const UNKNOWN_ITEM = 'an item that is not in your catalogue';
 
 /** Explains a verdict, or why there is none, in one sentence. Times are in UTC. */
 export function describeVerdict(facts: Omit<RecordFacts, 'code' | 'purchase'>): string {
@@ -164,7 +164,7 @@ export function foundForm({
  * Describes when a code was denied: `denied at 2026-11-25 10:00:02Z and again at 10:01:04Z; your API key was tested
  * before and after (10:01:03Z, 10:01:06Z)`.
  */
-export function describeDenials({ times, first, last, before, after }: Denials): string {
+function describeDenials({ times, first, last, before, after }: Denials): string {
   const start = moment(new Date(first));
   const day = start.slice(0, 'YYYY-MM-DD '.length);
   const time = (ms: number): string => moment(new Date(ms)).replace(day, '');

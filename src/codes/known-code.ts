@@ -80,7 +80,7 @@ type TransitionKind =
   /** Its end date has passed between two checks. */
   | 'support-expired';
 
-export interface CodeTransition {
+interface CodeTransition {
   readonly kind: TransitionKind;
   readonly from: string | null;
   readonly to: string | null;

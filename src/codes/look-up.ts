@@ -66,7 +66,7 @@ const SLACK_S = 5;
  * Answers from what is known, if it is young enough. @returns null: the marketplace must be asked
  * @param now milliseconds since 1970
  */
-export function answerFromStore(
+function answerFromStore(
   { known, deniedAt, isPaused, resumeAt }: LookedUp,
   maxAge: MaxAge,
   now: number,

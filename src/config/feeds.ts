@@ -4,7 +4,7 @@ import { readListFile } from './list-file.js';
 import { absolutePath, readSecretFile, type Reader } from './reader.js';
 import { parseUrl, passwordsIn, percentDecoded, zoneOfMachine } from './schemas.js';
 
-export type FeedTarget =
+type FeedTarget =
   | { readonly kind: 'postgres'; readonly url: Secret; readonly schema: string }
   | { readonly kind: 'mysql'; readonly url: Secret }
   | { readonly kind: 'sqlite'; readonly path: string }

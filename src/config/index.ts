@@ -24,7 +24,7 @@ import { FALLBACK_SETTINGS, readSellers, type SellerEntry } from './sellers.js';
 import { defaultOf, isSecretName, SETTINGS, type SettingName } from './settings.js';
 
 export { ConfigError };
-export type { FeedConfig, FeedTarget } from './feeds.js';
+export type { FeedConfig } from './feeds.js';
 export type { SellerConfig } from './sellers.js';
 export { defaultOf, SETTINGS, type SettingName };
 export type { ConfigOptions };

@@ -11,7 +11,7 @@ export interface WatchTimes {
   readonly probeMs: number;
 }
 
-export const WATCH_TIMES: WatchTimes = { silentMs: 30_000, probeMs: 10_000 };
+const WATCH_TIMES: WatchTimes = { silentMs: 30_000, probeMs: 10_000 };
 
 /** Timeouts (ms). */
 export interface StoreTimes {

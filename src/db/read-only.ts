@@ -5,7 +5,7 @@ import { withOwnClient } from './pools.js';
 import { openTextCursor, type TextRow } from './text-cursor.js';
 
 /** The role of DATABASE_URL can do more than read and write databases. */
-export class PowerfulRoleError extends StoreError {
+class PowerfulRoleError extends StoreError {
   readonly code = 'POWERFUL_ROLE';
 
   constructor(role: string) {
@@ -65,7 +65,7 @@ const TYPES: ReadonlyMap<number, QueryColumn['type']> = new Map([
   ...[114, 3802].map((oid) => [oid, 'json'] as const), // json, jsonb
 ]);
 
-export function queryColumns(fields: readonly FieldDef[]): readonly QueryColumn[] {
+function queryColumns(fields: readonly FieldDef[]): readonly QueryColumn[] {
   return fields.map(({ name, dataTypeID }) => ({ name, type: TYPES.get(dataTypeID) ?? 'text' }));
 }
 

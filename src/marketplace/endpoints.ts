@@ -77,10 +77,10 @@ function isFact(text: string | null): boolean {
  * How much of a record an answer carries. `some` is enough beside the word `success`. `whole` is enough
  * without it.
  */
-export type Substance = 'none' | 'some' | 'whole';
+type Substance = 'none' | 'some' | 'whole';
 
 /** A licence, a date or an item with an id: a validated purchase has all of them (API 2.5). */
-export function purchaseSubstance(purchase: Purchase): Substance {
+function purchaseSubstance(purchase: Purchase): Substance {
   const { purchaseCode, licenseType, purchasedAt, item } = purchase;
   // A purchase may leave out its code. An empty one is an empty record.
   if (purchaseCode?.trim() === '') return 'none';
@@ -92,14 +92,14 @@ export function purchaseSubstance(purchase: Purchase): Substance {
 }
 
 /** An item has a name in every shape (API 2.3; servers: shapes). */
-export function itemSubstance({ id, name, publishedAt }: Item): Substance {
+function itemSubstance({ id, name, publishedAt }: Item): Substance {
   if (id <= 0) return 'none';
   if (isFact(name)) return 'whole';
   return publishedAt === null ? 'none' : 'some';
 }
 
 /** The user name identifies an account; a whole one says more about its owner (API 2.1). */
-export function accountSubstance(account: Account): Substance {
+function accountSubstance(account: Account): Substance {
   const { username, email, firstname, lastname, fullName, registeredAt } = account;
   if (username.trim() === '') return 'none';
   const others = [email, firstname, lastname, fullName, registeredAt];

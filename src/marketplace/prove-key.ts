@@ -111,6 +111,6 @@ function bad(reason: BadProof['reason'], reply: Reply<unknown>): BadProof {
 }
 
 /** Letter case differs between answers for the same account. */
-export function isSameAccount(a: string, b: string): boolean {
+function isSameAccount(a: string, b: string): boolean {
   return a.toLowerCase() === b.toLowerCase();
 }

@@ -27,7 +27,7 @@ export interface WindowCheck<T> {
   ask(options: CallOptions): Promise<Reply<T>>;
 }
 
-export interface WindowAnswer<T, C extends WindowCheck<T> = WindowCheck<T>> {
+interface WindowAnswer<T, C extends WindowCheck<T> = WindowCheck<T>> {
   readonly check: C;
   readonly reply: Reply<T>;
   /** When the reply came, milliseconds since 1970. */
@@ -121,7 +121,7 @@ export async function provenWindow<T, C extends WindowCheck<T>>(
 }
 
 /** The rule: whether the denials between a good proof and this one count. */
-export function faultOf(after: KeyProof, tookMs: number, limitMs: number): WindowFault | null {
+function faultOf(after: KeyProof, tookMs: number, limitMs: number): WindowFault | null {
   if (!after.isGood) return { kind: 'proof', proof: after };
   return tookMs > limitMs ? { kind: 'slow' } : null;
 }

@@ -5,7 +5,7 @@ import { onlyRow } from '../db/connection.js';
  * `sync` mirrors account and items, `account` only the account, `recheck` checks known codes again, and `feed` delivers
  * a feed.
  */
-export type ScheduleKind = 'sync' | 'account' | 'recheck' | 'feed';
+type ScheduleKind = 'sync' | 'account' | 'recheck' | 'feed';
 
 export interface Schedule {
   readonly kind: ScheduleKind;

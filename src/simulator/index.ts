@@ -22,7 +22,7 @@ export { notationQuirks } from './profiles.js';
 export { Purchases, seededPurchases } from './seller.js';
 export type { LogEntry, SimItem, SimPurchase } from './types.js';
 export { profiles };
-export type { Fault, Faults, Language, ProfileName, Quirks, Seller, SellerSpec };
+export type { Fault, Language, ProfileName, Quirks, Seller, SellerSpec };
 
 export interface SimulatorOptions {
   /** Default 0: any free port. */

@@ -25,7 +25,7 @@ export interface FailOptions {
   readonly item?: string | undefined;
 }
 
-export const FAIL_OPTIONS: readonly Option[] = [
+const FAIL_OPTIONS: readonly Option[] = [
   new Option(
     '--fail-on <conditions>',
     'end with exit code 5 when any code is invalid, unproven, valid with expired support, or valid for another item than --item; separate several with commas: invalid,unproven,expired,other-item',

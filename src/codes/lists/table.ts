@@ -187,6 +187,6 @@ function filled(cells: Cells): number {
   return cells.filter((cell) => cell.trim() !== '').length;
 }
 
-export function blank(cells: number): string[] {
+function blank(cells: number): string[] {
   return Array.from({ length: cells }, () => '');
 }

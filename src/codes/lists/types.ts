@@ -115,7 +115,7 @@ export interface Reading {
 export const MOST_BYTES = 128 * 1024 ** 2;
 /** Most lines, and most columns. More would not fit into the memory that Node takes by default. */
 export const MOST_LINES = 4_000_000;
-export const MOST_COLUMNS = 1_000;
+const MOST_COLUMNS = 1_000;
 
 /** @param what such as `4,000,000 lines` */
 export function tooLarge(what: string): FileError {

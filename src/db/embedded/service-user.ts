@@ -43,7 +43,7 @@ async function id(flag: string, user: string): Promise<string | null> {
  * Environment of a child process. Leaves out settings that PostgreSQL or Node would obey (PGDATA, NODE_OPTIONS),
  * and secrets, since the child may outlive the caller.
  */
-export function plainEnvironment(): Record<string, string> {
+function plainEnvironment(): Record<string, string> {
   const kept: Record<string, string> = { LC_ALL: 'C' };
   for (const name of ['PATH', 'TZ', 'LD_LIBRARY_PATH']) {
     const value = process.env[name];

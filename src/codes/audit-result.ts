@@ -14,7 +14,7 @@ import type { Db } from '../db/db.js';
 import { readAuditList } from './audits-store.js';
 import { readAuditResults, readRepeated } from './results-store.js';
 import { readAuditWorkbook } from './enter-store.js';
-import type { AuditResult, CodeCheck, CodeState } from './types.js';
+import type { AuditResult, StoredCheck, CodeState } from './types.js';
 
 /**
  * Formats the current result of an audit: its list as it was entered, with verdicts.
@@ -159,7 +159,7 @@ export interface Answer extends RecordFacts {
 }
 
 /** Takes the newest proven verdict or, without one, the reason why the last check proved nothing. */
-export function answerFromChecks(state: CodeState, checks: readonly CodeCheck[]): Answer {
+export function answerFromChecks(state: CodeState, checks: readonly StoredCheck[]): Answer {
   const { code, known, proof, denials, lastCheckId, hasUnknownItem } = state;
   const verdict = known?.verdict ?? 'unproven';
   const check = known === null ? checks[0] : checks.find(({ checkId }) => checkId === lastCheckId);

@@ -2,10 +2,11 @@ import type { Db } from '../db/db.js';
 import { money } from '../domain/text.js';
 import type { Listing } from '../listing/listing.js';
 import { factsOf } from './audit-result.js';
-import { DENIALS, HAS_UNKNOWN_ITEM, PURCHASE } from './codes-store.js';
+import { DENIALS } from './codes-store.js';
 import { describeVerdict, shortReason, describeCheck, isDenial } from './evidence.js';
 import { supportAt, type KnownPurchase, type Support } from './known-code.js';
-import type { AuditResult, CodeCheck } from './types.js';
+import { FINDING } from './results-store.js';
+import type { AuditResult, StoredCheck } from './types.js';
 
 /** What a check found about a code of its list, most urgent first. `waiting`: nothing yet. */
 export const OUTCOMES = [
@@ -58,11 +59,7 @@ const codesWith = (condition: string): string => `
            FROM mirror.audit_entries
           WHERE audit_id = $1 AND position = ANY(ARRAY(SELECT position FROM chosen)) GROUP BY position)
   SELECT c.position, l.line, l.listed, c.code_id AS "codeId", p.code, NULL AS rejected, '{}'::text[] AS columns,
-         c.verdict, k.checked_at AS "checkedAt",
-         CASE WHEN c.verdict = 'invalid' AND k.proof = 'none' THEN p.proof ELSE k.proof END AS proof,
-         CASE WHEN c.verdict = 'invalid' THEN 'denied' ELSE k.reason END AS reason,
-         k.http_status AS "httpStatus", k.message, n.denials, ${PURCHASE} AS purchase,
-         ${HAS_UNKNOWN_ITEM} AS "hasUnknownItem"
+         ${FINDING}
     FROM chosen c
     JOIN lines l ON l.position = c.position
     JOIN mirror.purchase_codes p ON p.code_id = c.code_id
@@ -176,7 +173,7 @@ export async function countValidBefore({ pool }: Db, auditId: bigint): Promise<n
 }
 
 /** The checks of a code, as `codes show` and the page of the code show them. */
-export const CHECKS: Pick<Listing<CodeCheck, Db>, 'name' | 'none' | 'columns'> = {
+export const CHECKS: Pick<Listing<StoredCheck, Db>, 'name' | 'none' | 'columns'> = {
   name: 'checks',
   none: 'Not checked yet.',
   columns: [

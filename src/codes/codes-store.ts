@@ -1,5 +1,5 @@
 import type { Db } from '../db/db.js';
-import type { CodeCheck, CodeState } from './types.js';
+import type { StoredCheck, CodeState } from './types.js';
 
 /** SQL of a time in UTC as ISO 8601 to the microsecond, whatever the session's settings. Omits a zero fraction. */
 const utc = (column: string): string =>
@@ -122,8 +122,8 @@ export async function readCodeChecks(
   { pool }: Db,
   codeId: bigint,
   limit: number,
-): Promise<CodeCheck[]> {
-  const { rows } = await pool.query<CodeCheck>(
+): Promise<StoredCheck[]> {
+  const { rows } = await pool.query<StoredCheck>(
     `SELECT check_id AS "checkId", audit_id AS "auditId", checked_at AS "checkedAt", verdict, reason,
             proof, http_status AS "httpStatus", message, proven_before AS "provenBefore",
             proven_after AS "provenAfter", encode(raw_hash, 'hex') AS "rawHash"

@@ -1,9 +1,9 @@
 import { hostName } from '../domain/address.js';
 import { normalizeCode } from '../marketplace/code.js';
 import type { Json } from '../domain/item.js';
-import type { Format, List } from './lists/types.js';
+import type { Entry, Format, List } from './lists/types.js';
 import { enterAudit, measureAudit, keepAuditWorkbook } from './enter-store.js';
-import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from './types.js';
+import type { AuditSize, EnteredAudit, NewAudit } from './types.js';
 import type { Db } from '../db/db.js';
 import { ensureSeller, readParking } from '../catalogue/sellers-store.js';
 import { type RecheckFilter, findCodesToRecheck } from './codes-store.js';
@@ -88,7 +88,7 @@ const STEP = 1_000;
 function* rowsOf(
   lists: readonly List[],
   { signal, onSaved }: Omit<EnterEvents, 'onLoaded'>,
-): Generator<AuditRow, void, undefined> {
+): Generator<Entry, void, undefined> {
   let [saved, before] = [0, 0];
   for (const { entries } of lists) {
     for (const entry of entries) {
@@ -194,8 +194,6 @@ export function countRepeated({
   return lines - rejected - codes;
 }
 
-export type RecheckPlan = RecheckFilter;
-
 /** `source` of audits that check known codes again. */
 const RECHECK_SOURCE = 'recheck';
 /** Most codes of a re-check: they are held in memory. */
@@ -211,7 +209,7 @@ const LATEST_AUDITS = 100;
 export async function beginRecheck(
   db: Db,
   sellerId: string,
-  plan: RecheckPlan,
+  plan: RecheckFilter,
   now: number,
 ): Promise<bigint | null> {
   const limit = Math.min(plan.limit, MAX_CODES);
@@ -235,7 +233,7 @@ export async function beginRecheck(
  */
 export async function performRecheck(
   deps: Pick<AuditDeps, 'db' | 'sellerId' | 'marketplace'>,
-  plan: RecheckPlan,
+  plan: RecheckFilter,
   enqueueAudit: (auditId: bigint) => Promise<void>,
 ): Promise<JobOutcome> {
   const { db, sellerId, marketplace } = deps;

@@ -3,15 +3,14 @@ import { openLongConnection } from '../db/locks.js';
 import { BinaryRows, CopyIn } from '../db/copy.js';
 import { LONGEST_CELL, LONGEST_TEXT, storable, storableJsonText } from '../db/stored-text.js';
 import type { Db } from '../db/db.js';
-import type { AuditRow, AuditSize, EnteredAudit, NewAudit } from './types.js';
+import type { Entry, KeptWorkbook } from './lists/types.js';
+import type { AuditSize, EnteredAudit, NewAudit } from './types.js';
 
 /** Rows are sent in batches of about this size. */
 const BATCH_BYTES = 1 << 18;
 
-export type AuditRows = Iterable<AuditRow>;
-
 /** Counts a list as `enterAudit` would enter it, and keeps nothing. */
-export function measureAudit(db: Db, audit: NewAudit, rows: AuditRows): Promise<AuditSize> {
+export function measureAudit(db: Db, audit: NewAudit, rows: Iterable<Entry>): Promise<AuditSize> {
   return withIncoming(db, rows, (client, counts) => measure(client, audit, counts));
 }
 
@@ -23,7 +22,7 @@ export function measureAudit(db: Db, audit: NewAudit, rows: AuditRows): Promise<
 export function enterAudit(
   db: Db,
   audit: NewAudit,
-  rows: AuditRows,
+  rows: Iterable<Entry>,
   onLoaded?: (size: () => Promise<AuditSize>) => Promise<void>,
 ): Promise<EnteredAudit> {
   return withIncoming(db, rows, async (client, counts) => {
@@ -40,7 +39,7 @@ type Counts = Pick<AuditSize, 'lines' | 'rejected'>;
  */
 async function withIncoming<T>(
   db: Db,
-  rows: AuditRows,
+  rows: Iterable<Entry>,
   work: (client: PoolClient, counts: Counts) => Promise<T>,
 ): Promise<T> {
   const { client, release } = await openLongConnection(db);
@@ -61,7 +60,7 @@ async function withIncoming<T>(
   }
 }
 
-async function sendRows(client: PoolClient, rows: AuditRows): Promise<Counts> {
+async function sendRows(client: PoolClient, rows: Iterable<Entry>): Promise<Counts> {
   const into = new CopyIn(
     client,
     'pg_temp.incoming_entries (entry, line, code, rejected, columns)',
@@ -207,20 +206,11 @@ async function enterList(
   return { auditId, codes, reused };
 }
 
-/** A list that came as an Excel workbook. */
-export interface AuditWorkbook {
-  readonly bytes: Buffer;
-  /** The sheet with the list, by its part of the workbook. */
-  readonly sheet: string;
-  /** The row with the names of the columns, from 1; null if there is none. */
-  readonly headerRow: number | null;
-}
-
 /** Keeps the workbook of an audit's list, until the list is pruned. */
 export async function keepAuditWorkbook(
   { pool }: Db,
   { auditId, sellerId }: { readonly auditId: bigint; readonly sellerId: string },
-  { bytes, sheet, headerRow }: AuditWorkbook,
+  { bytes, sheet, headerRow }: KeptWorkbook,
 ): Promise<void> {
   await pool.query(
     `INSERT INTO mirror.audit_workbooks (audit_id, seller_id, sheet, header_row, content)
@@ -233,8 +223,8 @@ export async function keepAuditWorkbook(
 export async function readAuditWorkbook(
   { pool }: Db,
   auditId: bigint,
-): Promise<AuditWorkbook | null> {
-  const { rows } = await pool.query<AuditWorkbook>(
+): Promise<KeptWorkbook | null> {
+  const { rows } = await pool.query<KeptWorkbook>(
     `SELECT sheet, header_row AS "headerRow", content AS bytes
        FROM mirror.audit_workbooks WHERE audit_id = $1`,
     [auditId],

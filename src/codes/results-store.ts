@@ -3,19 +3,25 @@ import { DENIALS, HAS_UNKNOWN_ITEM, PURCHASE } from './codes-store.js';
 import type { Db } from '../db/db.js';
 import type { AuditResult, UnprovenCount } from './types.js';
 
+/** SQL of the proof of a verdict. An invalid code that was denied once more keeps the proof that it had. */
+const PROOF = `CASE WHEN c.verdict = 'invalid' AND k.proof = 'none' THEN p.proof ELSE k.proof END`;
+
 /**
- * The reason of an invalid code is always `denied`: its last check may have another reason.
- *
+ * SQL of what an audit found about a code, for its rows c of `audit_codes`, p of `purchase_codes`, k of `code_checks`
+ * and n, its `DENIALS`. The reason of an invalid code is always `denied`: its last check may have another reason.
+ */
+export const FINDING = `
+  c.verdict, k.checked_at AS "checkedAt", ${PROOF} AS proof,
+  CASE WHEN c.verdict = 'invalid' THEN 'denied' ELSE k.reason END AS reason,
+  k.http_status AS "httpStatus", k.message, n.denials, ${PURCHASE} AS purchase,
+  ${HAS_UNKNOWN_ITEM} AS "hasUnknownItem"`;
+
+/**
  * `OFFSET 0` makes PostgreSQL look up the code of each record by its key. Without statistics of a new audit it would
  * expect a handful of codes, and compare each record with all of them.
  */
 export const RESULTS = `
-  SELECT e.line, e.position, e.columns, e.rejected, p.code, c.verdict, coalesce(c.reused, false) AS reused,
-         k.checked_at AS "checkedAt",
-         CASE WHEN c.verdict = 'invalid' AND k.proof = 'none' THEN p.proof ELSE k.proof END AS proof,
-         CASE WHEN c.verdict = 'invalid' THEN 'denied' ELSE k.reason END AS reason,
-         k.http_status AS "httpStatus", k.message, n.denials, ${PURCHASE} AS purchase,
-         ${HAS_UNKNOWN_ITEM} AS "hasUnknownItem"
+  SELECT e.line, e.position, e.columns, e.rejected, p.code, coalesce(c.reused, false) AS reused, ${FINDING}
     FROM mirror.audit_entries e
     LEFT JOIN LATERAL (
       SELECT * FROM mirror.audit_codes
@@ -55,7 +61,7 @@ export async function countAccountProven({ pool }: Db, auditId: bigint): Promise
        FROM mirror.audit_codes c JOIN mirror.code_checks k ON k.check_id = c.check_id
        JOIN mirror.purchase_codes p ON p.code_id = c.code_id
       WHERE c.audit_id = $1 AND c.verdict = 'invalid'
-        AND 'account' = CASE WHEN k.proof = 'none' THEN p.proof ELSE k.proof END`,
+        AND ${PROOF} = 'account'`,
     [auditId],
   );
   return rows[0]?.codes ?? 0;

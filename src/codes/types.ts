@@ -19,10 +19,6 @@ export interface NewAudit {
   readonly canary: string | null;
 }
 
-export type AuditRow =
-  | { readonly line: number; readonly code: string; readonly columns: readonly string[] }
-  | { readonly line: number; readonly rejected: string; readonly columns: readonly string[] };
-
 /** Counts of a loaded list. */
 export type AuditSize = Pick<Audit, 'lines' | 'rejected' | 'codes' | 'reused'>;
 
@@ -115,8 +111,8 @@ export interface CodeState extends Pick<
   readonly hasUnknownItem: boolean;
 }
 
-/** One check of a code. */
-export interface CodeCheck
+/** One check of a code, as the database has it. */
+export interface StoredCheck
   extends
     Pick<Row, 'checkId' | 'auditId' | 'checkedAt' | 'provenBefore' | 'provenAfter'>,
     Pick<Row, 'verdict' | 'reason' | 'proof' | 'httpStatus' | 'message'> {

@@ -5,7 +5,8 @@ import { alertsAfter, deliverAlert, type AlertChannelName } from './alerts/alert
 import { paceOf } from '../codes/progress.js';
 import { performAuditPiece, type AuditDeps } from '../codes/audit-job.js';
 import type { WorkMemory } from '../codes/piece.js';
-import { performRecheck, type RecheckPlan } from '../codes/enter-list.js';
+import type { RecheckFilter } from '../codes/codes-store.js';
+import { performRecheck } from '../codes/enter-list.js';
 import { performMirrorTask } from '../catalogue/mirror-task.js';
 import type { JobOutcome, RunEvent } from '../catalogue/types.js';
 import { nextTimes } from './cron.js';
@@ -112,7 +113,7 @@ export function recheckPlan(
   { share, olderThanDays }: Config['recheck'],
   { requestsPerMinute, auditCron: cron, timeZone }: SellerConfig,
   now: Date,
-): RecheckPlan {
+): RecheckFilter {
   const [next] = cron === null ? [] : nextTimes({ cron, timeZone }, now);
   const windowMs = next === undefined ? DAY_MS : next.getTime() - now.getTime();
   const calls = Math.floor((requestsPerMinute * share * windowMs) / 60_000);

@@ -4,7 +4,8 @@ import type { CodeResult, OpenCode, ProvenBetween } from '../../src/codes/ledger
 import type { Denials } from '../../src/codes/evidence.js';
 import type { AuditState } from '../../src/codes/types.js';
 import type { PurchasedItem } from '../../src/domain/item.js';
-import type { AuditResult, AuditRow, EnteredAudit, NewAudit } from '../../src/codes/types.js';
+import type { Entry } from '../../src/codes/lists/types.js';
+import type { AuditResult, EnteredAudit, NewAudit } from '../../src/codes/types.js';
 import type { Db } from '../../src/db/db.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { enterAudit } from '../../src/codes/enter-store.js';
@@ -32,7 +33,7 @@ export async function enterSeller({ db }: Mirror, sellerId = SELLER): Promise<Db
 }
 
 /** Rows of a list with the code in the first of two columns. Null: a line without a code. */
-export function rowsOf(codes: readonly (string | null)[]): AuditRow[] {
+export function rowsOf(codes: readonly (string | null)[]): Entry[] {
   return codes.map((code, index) =>
     code === null
       ? { line: index + 2, rejected: 'the code is empty', columns: ['', `customer ${index}`] }

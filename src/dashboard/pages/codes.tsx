@@ -7,7 +7,7 @@ import { plainForm } from '../../marketplace/code.js';
 import { maskCode } from '../../domain/secret.js';
 import { answerFromChecks } from '../../codes/audit-result.js';
 import { enterLists, listOfCodes } from '../../codes/enter-list.js';
-import type { CodeCheck } from '../../codes/types.js';
+import type { StoredCheck } from '../../codes/types.js';
 import {
   type Dashboard,
   type DashboardContext,
@@ -321,7 +321,7 @@ function maskIn(text: string, code: string, mask: string): string {
 }
 
 function messageFact(
-  { httpStatus, message }: Pick<CodeCheck, 'httpStatus' | 'message'>,
+  { httpStatus, message }: Pick<StoredCheck, 'httpStatus' | 'message'>,
   mask: (text: string) => string,
 ): Fact | null {
   if (message === null || message === '') return null;

@@ -45,7 +45,7 @@ describe('checkCodes', () => {
       expect(purchase !== null && raw !== null).toBe(verdict === 'valid');
       expect(proof).toBe(verdict === 'valid' ? 'purchase' : 'known-valid');
     }
-    // One per code, one more per denied code, and proofs: for windows, and after each 50 purchases.
+    // One per code, one more per denied code, and proofs: for windows, and after some purchases each.
     const proofs = 0.12 * 30 + 0.02 * codes.length + 5;
     expect(shop.sim.requestCount).toBeLessThanOrEqual(codes.length + 30 + proofs);
   });

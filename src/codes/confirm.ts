@@ -73,11 +73,12 @@ async function confirmDue(work: Work, due: readonly DeniedCode[], size: number):
     if (closing?.aborted === true) return { kind: 'closed' };
     const results: CodeResult[] = [];
     const holder = holderOf(work, (result) => results.push(result));
-    const checks = due.slice(from, from + size).map((code) => checkFor(work, code));
+    const codes = due.slice(from, from + size);
+    const checks = codes.map((code) => checkFor(work, code));
     const window = await provenWindow<Sourced<Purchase>, DenialCheck>(market, checks, holder, {
       ...callOptions(work),
       concurrency: memory.isSerial ? 1 : work.concurrency,
-      opening: usableOpening(work),
+      opening: memory.openingFor(codes),
       spacingMs,
       closing,
     });
@@ -99,11 +100,6 @@ interface DenialCheck {
 function checkFor({ market }: Work, denied: DeniedCode): DenialCheck {
   const { code } = denied;
   return { denied, ask: (options) => askCode(market, code, options) };
-}
-
-/** A proof by account details no longer does once a valid code is known. */
-function usableOpening({ memory: { opening, canaries } }: Work): WorkMemory['opening'] {
-  return opening?.by === 'account' && !canaries.isEmpty ? null : opening;
 }
 
 /** What a window says about its codes. */

@@ -117,6 +117,17 @@ export class WorkMemory {
     const byClock = deniedAt > now ? pauseMs : deniedAt + pauseMs - now;
     return Math.max(0, Math.min(byClock, pauseMs - since));
   }
+
+  /**
+   * The proof after the last window, if it may serve before a window of these codes: it began after their denials were
+   * seen, so that the key was tested between any two denials of a code; and if a valid code is known, it found one.
+   */
+  openingFor(codes: readonly DeniedCode[]): GoodProof | null {
+    const { opening } = this;
+    if (opening === null || (opening.by === 'account' && !this.canaries.isEmpty)) return null;
+    const seenAt = codes.map(({ position }) => this.#seen.get(position)?.at ?? Infinity);
+    return seenAt.every((at) => at <= opening.beganAt) ? opening : null;
+  }
 }
 
 const SECOND_MS = 1_000;

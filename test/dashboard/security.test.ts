@@ -1,4 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { LoginLimit } from '../../src/dashboard/security.js';
 import { changePassword, deleteUser, listActions } from '../../src/dashboard/access-store.js';
 import {
@@ -46,6 +47,20 @@ describe('login and sessions', () => {
     await mirror().rows(`UPDATE mirror.login_links SET expires_at = now() - interval '1 second'`);
     expect((await dashboard().request(path)).status).toBe(410);
   });
+
+  it.each([
+    [5, 303],
+    [11, 410],
+  ])(
+    'a login link that is %i minutes old gets %i, since terminals and chats keep links for long',
+    async (minutes, status) => {
+      const path = await loginLink(mirror().db);
+      await mirror().rows(
+        `UPDATE mirror.login_links SET expires_at = expires_at - interval '${minutes} minutes'`,
+      );
+      expect((await dashboard().request(path)).status).toBe(status);
+    },
+  );
 
   it('the database contains hashes, but no tokens or passwords', async () => {
     const [, token = ''] = (await loginLink(mirror().db)).split('=');
@@ -291,6 +306,27 @@ describe('viewers and the action log', () => {
       expect((await viewer.post(path)).status, path).toBe(403);
     }
     await expectNothingQueued(dashboard());
+  });
+
+  it('the event stream masks codes for viewers, since the problem of an audit may quote one', async () => {
+    const code = '86781236-23d0-4b3c-7dfa-c1c147e0dece';
+    await ensureSeller(mirror().db, 'main', 'example.com');
+    await mirror().rows(
+      `INSERT INTO mirror.audits (seller_id, state, source, layout, lines, rejected, codes, reused, valid,
+                                  invalid, unproven, pending, problem)
+       VALUES ('main', 'running', 'a test', '{}', 1, 0, 1, 0, 0, 0, 0, 1, 'no answer about ${code}')`,
+    );
+    const firstEvent = async (role: 'operator' | 'viewer'): Promise<string> => {
+      const visitor = await dashboard().login(role);
+      const reader = (await visitor.get('/events')).body?.getReader();
+      const { value } = (await reader?.read()) ?? {};
+      await reader?.cancel();
+      return Buffer.from(value ?? []).toString();
+    };
+    expect(await firstEvent('operator')).toContain(`no answer about ${code}`);
+    const seen = await firstEvent('viewer');
+    expect(seen).toContain('no answer about ');
+    expect(seen).not.toContain(code);
   });
 
   it('the action log records who did what, and the outcome', async () => {

@@ -14,7 +14,7 @@ import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { lockSeller, tryLock } from '../../src/db/locks.js';
 import { ItemSession } from '../../src/catalogue/session-store.js';
 import { enterAudit } from '../../src/codes/enter-store.js';
-import { getAudit, readAuditList } from '../../src/codes/audits-store.js';
+import { cancelAudit, failAudit, getAudit, readAuditList } from '../../src/codes/audits-store.js';
 import { readKnownCodes } from '../../src/codes/codes-store.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 
@@ -196,7 +196,7 @@ describe('pruning', () => {
     expect(await rowsOf('runs', plan)).toBe((left?.runs ?? 0) - 1);
   });
 
-  it('keeps figures, codes and checks of finished audits, and everything of running ones', async () => {
+  it('keeps figures, codes and checks of finished audits, and everything of those that run or can be resumed', async () => {
     await mirrored(1);
     const { db } = mirror();
     const load = async (codes: readonly string[]): Promise<bigint> => {
@@ -213,6 +213,9 @@ describe('pruning', () => {
     };
     const done = await load(['a', 'b', 'c']);
     const running = await load(['a', 'd']);
+    const stopped = [await load(['e']), await load(['f'])] as const;
+    await cancelAudit(db, stopped[0]);
+    await failAudit(db, stopped[1], 'the key was refused');
     await mirror().pool.query(
       `UPDATE mirror.audits SET state = 'finished', finished_at = now() WHERE audit_id = $1`,
       [done],
@@ -225,7 +228,9 @@ describe('pruning', () => {
     const left = await mirror().rows<{ audit_id: string }>(
       `SELECT audit_id FROM mirror.audit_entries UNION ALL SELECT audit_id FROM mirror.audit_codes`,
     );
-    expect(left.map(({ audit_id }) => BigInt(audit_id))).toEqual(Array(4).fill(running));
+    // Two rows for each code of the audits that are running, or can be resumed.
+    const kept = [running, running, ...stopped].flatMap((id) => [id, id]).map(String);
+    expect(left.map(({ audit_id }) => audit_id).toSorted()).toEqual(kept.toSorted());
     expect((await readKnownCodes(db, 'main', ['a', 'b', 'c', 'd'])).size).toBe(4);
   });
 });

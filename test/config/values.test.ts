@@ -307,6 +307,24 @@ describe('a time zone', () => {
   );
 });
 
+it.each([
+  ['HEALTH_LISTEN', ({ health }: Config) => health],
+  ['DASHBOARD_LISTEN', ({ dashboard }: Config) => dashboard.listen],
+  ['API_LISTEN', ({ api }: Config) => api.listen],
+] as const)(
+  '%s with only a port listens on this machine only, since other machines need a decision',
+  (name, listenOf) => {
+    const expected = { host: '127.0.0.1', port: 9000, chosen: true };
+    expect(listenOf(read({ [name]: '9000' }))).toEqual(expected);
+  },
+);
+
+it('ALERTS_OFF switches alerts off by their types; without it, none is off', () => {
+  const off = read({ ALERTS_OFF: 'items.removed,audit.finished' }).alertsOff;
+  expect(off.toSorted()).toEqual(['audit.finished', 'items.removed']);
+  expect(read().alertsOff).toEqual([]);
+});
+
 describe('the health endpoints', () => {
   it.each([
     ['127.0.0.1:9000', '127.0.0.1', 9000],

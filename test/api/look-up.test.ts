@@ -5,11 +5,11 @@ import type { QueryConfig } from 'pg';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { apiApp, type ApiParts, type ApiSeller } from '../../src/api/app.js';
-import { createToken, revokeToken } from '../../src/api/tokens-store.js';
+import { createToken, listTokens, revokeToken } from '../../src/api/tokens-store.js';
 import type { openApi, Answer } from '../../src/api/schemas.js';
 import { LIMITS, serve } from '../../src/service/listen.js';
 import { SellerAccount } from '../../src/codes/look-up.js';
-import type { Db } from '../../src/db/db.js';
+import { openDb, type Db } from '../../src/db/db.js';
 import { silentLog } from '../../src/domain/log.js';
 import { Secret } from '../../src/domain/secret.js';
 import { bindSeller, ensureSeller } from '../../src/catalogue/sellers-store.js';
@@ -28,6 +28,7 @@ import {
   workThrough,
 } from '../codes/support.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
+import { until } from '../support/until.js';
 
 const mirror = useMirror();
 
@@ -667,6 +668,49 @@ it('says whether it can work', async () => {
   const api = await openLookUps(await openShop());
   const response = await api.send('/v1/health');
   expect([response.status, await response.json()]).toEqual([200, { status: 'ok' }]);
+});
+
+it('answers 503 with a time to try again while the database is down, so that no code seems refused', async () => {
+  const db = openDb('postgresql://nobody@127.0.0.1:1/none', 'test');
+  onTestFinished(() => db.close());
+  const api = await openLookUps(await openShop(), {}, { db });
+  expect((await api.send('/v1/health')).status).toBe(503);
+  const headers = { authorization: `Bearer ${api.token}` };
+  const body = JSON.stringify({ code: 'a-code' });
+  const response = await api.send('/v1/codes/check', { method: 'POST', headers, body });
+  expect([response.status, response.headers.get('retry-after')]).toEqual([503, '5']);
+});
+
+it('answers 401 with the kind of login that it takes, as HTTP requires', async () => {
+  const api = await openLookUps(await openShop());
+  const response = await api.send('/v1/codes/check', { method: 'POST', body: '{"code":"a-code"}' });
+  expect([response.status, response.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
+});
+
+it('no answer may be cached, since a verdict can change and belongs to one caller', async () => {
+  const api = await openLookUps(await openShop());
+  for (const path of ['/v1/health', '/openapi.json', '/v1/codes/check', '/nothing']) {
+    expect((await api.send(path)).headers.get('cache-control'), path).toBe('no-store');
+  }
+});
+
+it('leaves calls for other programs when one uses up its share', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop, { callsPerMinute: 120 });
+  const other = (await createToken(mirror().db, 'shop', null)) ?? '';
+  let next = 0;
+  const ask = (token: string): Promise<number | null> =>
+    statusOf(api.ask({ code: shop.purchases.codeAt(next++) }, token));
+  while ((await ask(api.token)) === 200);
+  expect(await ask(other)).toBe(200);
+});
+
+it('records when a token was last used, so that people can find unused ones', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  expect(await listTokens(mirror().db)).toMatchObject([{ name: 'desk', lastUsedAt: null }]);
+  await api.ask({ code: shop.purchases.codeAt(0) });
+  await until(async () => (await listTokens(mirror().db))[0]?.lastUsedAt instanceof Date);
 });
 
 it('an API key that is sent in place of a code is neither asked for nor stored', async () => {

@@ -48,6 +48,7 @@ describe('alerts', () => {
 
   it('have an id for each incident, which is a valid job id', () => {
     const since = '2026-11-20T02:00:00.000Z';
+    const later = '2026-11-21T02:00:00.000Z';
     const alerts: Alert[] = [
       failed,
       { kind: 'run-held', runId: '7' },
@@ -56,6 +57,13 @@ describe('alerts', () => {
       { kind: 'copy-stale', seller: 'main', since },
       { kind: 'copy-stale', seller: 'main', since: null },
       { kind: 'copy-stale', seller: 'other', since },
+      { kind: 'feed-stale', feed: 'bi', since },
+      { kind: 'feed-stale', feed: 'bi', since: later },
+      { kind: 'feed-recovered', feed: 'bi', since },
+      { kind: 'audit-finished', auditId: '7' },
+      { kind: 'codes-no_longer_valid', auditId: '7' },
+      { kind: 'codes-no_longer_valid', auditId: '7', since },
+      { kind: 'codes-no_longer_valid', auditId: '7', since: later },
     ];
     const ids = alerts.map(alertId);
     expect(new Set(ids).size).toBe(alerts.length);

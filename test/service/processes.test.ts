@@ -1,3 +1,5 @@
+import { spawnSync } from 'node:child_process';
+import { hostname } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import {
   recordHeartbeat,
@@ -43,5 +45,13 @@ describe('the list of live processes', () => {
     expect(await mirror().rows('SELECT pid FROM mirror.processes ORDER BY pid')).toEqual([
       ...[{ pid: 2 }, { pid: 3 }],
     ]);
+  });
+
+  it('has processes of other machines whose pid no process here has, since pids are of one machine', async () => {
+    const { db } = mirror();
+    const { pid } = spawnSync(process.execPath, ['--version']);
+    await recordHeartbeat(db, { ...info(1, 'worker'), pid });
+    await recordHeartbeat(db, { ...info(2, 'worker'), pid, host: hostname() });
+    expect(await listLiveProcesses(db)).toMatchObject([{ host: 'a host' }]);
   });
 });

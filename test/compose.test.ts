@@ -24,6 +24,7 @@ import { readStoreRole } from '../src/db/read-only.js';
 import { open, trialDataDir } from './db/embedded/trial.js';
 import { query } from './support/postgres.js';
 import { hasRedis, redisTitle } from './support/redis.js';
+import { isInstalled } from './support/installed.js';
 
 const whole = await program();
 
@@ -341,7 +342,7 @@ describe('the set-up of docker-compose.yml', () => {
   });
 });
 
-const hasPsql = spawnSync('psql', ['--version']).status === 0;
+const hasPsql = isInstalled('psql');
 
 describe.skipIf(!hasPsql)('the PostgreSQL of docker-compose.yml', () => {
   it('gives the product an ordinary role, and lets no superuser log in over the network', async () => {

@@ -10,6 +10,7 @@ import { LIMITS, serve } from '../../src/service/listen.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { invalidCodes, openShop } from '../codes/support.js';
 import { never, useMirror } from '../support/mirror.js';
+import { isInstalled } from '../support/installed.js';
 
 const mirror = useMirror();
 const run = promisify(execFile);
@@ -135,7 +136,7 @@ describe('the recipe for JavaScript', () => {
   });
 });
 
-const hasPhp = spawnSync('php', ['--version']).status === 0;
+const hasPhp = isInstalled('php');
 
 /** WordPress's functions that the recipe calls. */
 const WORDPRESS = `<?php

@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
@@ -11,6 +11,7 @@ import { migrate, migrationState } from '../../src/db/migrate.js';
 import { useMirror } from '../support/mirror.js';
 import { createTestDatabase, databaseAt, query, type TestDatabase } from '../support/postgres.js';
 import { until } from '../support/until.js';
+import { isInstalled } from '../support/installed.js';
 
 const mirror = useMirror();
 
@@ -49,7 +50,7 @@ it('a lock that is not ours when it is released is an error, since somebody else
   await expect(lock.release()).rejects.toMatchObject({ code: 'STORE_POOLER' });
 });
 
-const hasBouncer = spawnSync('pgbouncer', ['--version']).status === 0;
+const hasBouncer = isInstalled('pgbouncer');
 
 async function freePort(): Promise<number> {
   const server = createServer();

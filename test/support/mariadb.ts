@@ -1,13 +1,14 @@
-import { execFile, spawn, spawnSync } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { createConnection } from 'mysql2/promise';
+import { isInstalled } from './installed.js';
 
 /** Whether MariaDB's server is installed. */
-export const hasMariaDb = spawnSync('mariadbd', ['--version'], { stdio: 'ignore' }).status === 0;
+export const hasMariaDb = isInstalled('mariadbd');
 
 /** A MariaDB server for one test, reachable only by its socket. */
 export interface TestMariaDb {

@@ -1,4 +1,4 @@
-import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
@@ -7,17 +7,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { RedisNode, RedisTarget } from '../../src/domain/redis-target.js';
+import { isInstalled } from './installed.js';
 
-/** Whether redis-server is installed. In CI always true, so that its absence fails the tests. */
-export const hasRedis = ((): boolean => {
-  if (process.env['CI'] !== undefined && process.env['CI'] !== '') return true;
-  try {
-    execFileSync('redis-server', ['--version'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-})();
+export const hasRedis = isInstalled('redis-server');
 
 /** Adds the reason to the title of skipped tests. */
 export const redisTitle = (title: string): string =>

@@ -45,7 +45,7 @@ async function expectNoRightToCreate(target: Target): Promise<void> {
   expect(views).toMatchObject([refused, refused]);
 }
 
-it.skipIf(!hasMariaDb && process.env['CI'] === undefined)(
+it.skipIf(!hasMariaDb)(
   'Metabase has the rights and the answer that the page promises, and the feed needs no other rights',
   async () => {
     await openSynced(mirror(), 5);

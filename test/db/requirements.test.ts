@@ -82,11 +82,11 @@ async function startBouncer(database: TestDatabase, mode: string, more = ''): Pr
   );
   const user = process.getuid?.() === 0 ? ['-u', 'nobody'] : [];
   const child = spawn('pgbouncer', ['-q', ...user, settings], { stdio: 'ignore' });
-  await once(child, 'spawn'); // rejects if it is not installed
   onTestFinished(async () => {
     child.kill('SIGKILL');
     await rm(folder, { recursive: true, force: true });
   });
+  await once(child, 'spawn'); // rejects if it is not installed
   const url = new URL(database.url);
   url.host = `127.0.0.1:${port}`;
   await until(() =>

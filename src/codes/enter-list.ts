@@ -198,8 +198,8 @@ export function countRepeated({
 const RECHECK_SOURCE = 'recheck';
 /** Most codes of a re-check: they are held in memory. */
 const MAX_CODES = 200_000;
-/** Search this many of the latest audits for a re-check that is still running. */
-const LATEST_AUDITS = 100;
+/** Search so many running audits for a re-check. */
+const MOST_RUNNING = 500;
 
 /**
  * Creates an audit of the known codes that are most worth checking again.
@@ -240,11 +240,13 @@ export async function performRecheck(
   const parked = await readParking(db, sellerId);
   if (parked !== null) return { kind: 'done', result: { parked: { code: parked.code } } };
   await ensureSeller(db, sellerId, marketplace.host);
-  const latest = await listAudits(db, { sellerIds: [sellerId], limit: LATEST_AUDITS });
-  const running = latest.find(
-    ({ source, state }) => source === RECHECK_SOURCE && state === 'running',
-  );
-  const auditId = running?.auditId ?? (await beginRecheck(db, sellerId, plan, Date.now()));
+  const running = await listAudits(db, {
+    sellerIds: [sellerId],
+    state: 'running',
+    limit: MOST_RUNNING,
+  });
+  const earlier = running.find(({ source }) => source === RECHECK_SOURCE);
+  const auditId = earlier?.auditId ?? (await beginRecheck(db, sellerId, plan, Date.now()));
   if (auditId !== null) await enqueueAudit(auditId);
   return { kind: 'done', result: { audit: auditId && String(auditId) } };
 }

@@ -94,8 +94,8 @@ export function watchFeedLag(
   );
 }
 
-/** Number of audits to check, the newest first. */
-const LATEST_AUDITS = 500;
+/** Most audits to enqueue again, the newest first. */
+const MOST_RUNNING = 500;
 
 /**
  * Enqueues every running audit, now and every minute. So audits continue after the queue lost its jobs. A delayed job
@@ -110,12 +110,12 @@ export function watchAudits(
   return runEvery(
     MINUTE_MS,
     async (signal) => {
-      const audits = await listAudits(db, { sellerIds, limit: LATEST_AUDITS });
-      for (const { auditId, sellerId, state, problem } of audits) {
+      const audits = await listAudits(db, { sellerIds, state: 'running', limit: MOST_RUNNING });
+      for (const { auditId, sellerId, problem } of audits) {
         if (signal.aborted) return;
         // A pause that the marketplace asked for is waited out.
         const promote = problem === null;
-        if (state === 'running') await queues.addAudit(sellerId, auditId, { promote });
+        await queues.addAudit(sellerId, auditId, { promote });
       }
     },
     (error) => log.debug('could not check for running audits', { error }),

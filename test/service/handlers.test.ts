@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { App } from '../../src/app.js';
 import { auditHandler, mirrorHandler, recheckPlan, runLog } from '../../src/service/handlers.js';
+import { performRecheck } from '../../src/codes/enter-list.js';
 import { watchAudits } from '../../src/service/watches.js';
 import { silentLog, type Log } from '../../src/domain/log.js';
 import type { Queues } from '../../src/service/queue/queues.js';
@@ -187,6 +188,43 @@ describeWork('on PostgreSQL', () => postgresQueueAt(mirror().databaseUrl));
 
 describeOnRedis('on Redis', (redis) => {
   describeWork('on one server', () => redisQueue(redisTarget(redis())));
+});
+
+describe('an audit that runs for weeks', () => {
+  /** One that runs, and 600 later ones that are finished, as of single codes at a support desk. */
+  async function amongMany(shop: Shop, source: string): Promise<bigint> {
+    const auditId = await enter(mirror(), shop.marketplace.host, listOf(shop, 20), { source });
+    await mirror().rows(
+      `INSERT INTO mirror.audits (seller_id, state, source, layout, lines, rejected, codes, reused, valid, invalid,
+                                  unproven, pending)
+       SELECT 'main', 'finished', 'arguments', '{}', 1, 0, 1, 0, 1, 0, 0, 0 FROM generate_series(1, 600)`,
+    );
+    return auditId;
+  }
+
+  it('is enqueued again however many others were made since, so that it continues after the queue lost its jobs', async () => {
+    const shop = await openShop();
+    const auditId = await amongMany(shop, 'list.csv');
+    const enqueued: bigint[] = [];
+    const addAudit: Queues['addAudit'] = (_, id) => {
+      enqueued.push(id);
+      return Promise.resolve({ jobId: String(id), added: true });
+    };
+    const stop = watchAudits(appOf(shop), { addAudit }, silentLog);
+    await until(() => enqueued.length > 0);
+    stop();
+    expect(enqueued).toEqual([auditId]);
+  });
+
+  it('if it is a re-check, is found however many others were made since: no second one starts beside it', async () => {
+    const shop = await openShop();
+    const auditId = await amongMany(shop, 'recheck');
+    const plan = { olderThan: 0, validOnly: false, limit: 10 };
+    const outcome = await performRecheck(auditDeps(mirror(), shop.marketplace), plan, () =>
+      Promise.resolve(),
+    );
+    expect(outcome).toEqual({ kind: 'done', result: { audit: String(auditId) } });
+  });
 });
 
 it('retries the job of an unknown seller: other workers may already have the new sellers file', async () => {

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Purchase } from '../domain/item.js';
 import type { BadProof } from '../marketplace/prove-key.js';
 import {
@@ -18,10 +17,11 @@ import {
   endByProof,
   holderOf,
   isKeyFault,
+  isWorthRepeating,
   pauseAfter,
   stopOf,
   unanswered,
-  PROVE_AGAIN_AFTER_MS,
+  waitToProveAgain,
   type PieceEnd,
   type Work,
   type WorkMemory,
@@ -149,7 +149,7 @@ async function afterWindow(
   work: Work,
   { fault, answers }: ProvenWindow<Sourced<Purchase>, DenialCheck>,
 ): Promise<PieceEnd | null> {
-  const { memory, signal } = work;
+  const { memory } = work;
   if (fault === null) {
     memory.badProofs = 0;
     memory.lostCanaries = 0;
@@ -172,12 +172,12 @@ async function afterWindow(
     }
     case 'proof': {
       const { proof } = fault;
-      if (!isKeyFault(proof)) return endByProof(proof, answers.length > 0);
-      if (++memory.badProofs < 2) {
-        await sleep(work.proveAgainAfterMs ?? PROVE_AGAIN_AFTER_MS, undefined, { signal });
+      if (isWorthRepeating(proof) && ++memory.badProofs < 2) {
+        await waitToProveAgain(work);
         return null;
       }
       memory.badProofs = 0;
+      if (!isKeyFault(proof)) return endByProof(proof, answers.length > 0);
       return proof.reason === 'witness-denied'
         ? afterLostCanaries(work, proof)
         : endByProof(proof, false);

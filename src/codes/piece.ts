@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { BadProof, GoodProof, KeyHolder } from '../marketplace/prove-key.js';
 import { MAX_WINDOW_CHECKS } from '../marketplace/proven-window.js';
 import { type Reply, meaningOf, retryTimeOf, messageOf } from '../marketplace/reply.js';
@@ -133,7 +134,7 @@ export class WorkMemory {
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
 /** A bad key is proven again after this time, in case it was a moment's fault. */
-export const PROVE_AGAIN_AFTER_MS = 2 * SECOND_MS;
+const PROVE_AGAIN_AFTER_MS = 2 * SECOND_MS;
 const AFTER_LIMIT_MS = MINUTE_MS;
 const AFTER_CHALLENGE_MS = 10 * MINUTE_MS;
 /** After an outage that let some answers through, and after one that did not. */
@@ -193,6 +194,17 @@ export function unanswered(
 export function isKeyFault({ reason, reply }: BadProof): boolean {
   if (reply?.kind === 'unavailable' && reply.reason === 'html') return false;
   return reason !== 'limited' && reason !== 'unavailable' && reason !== 'unreadable';
+}
+
+/** Waits until a bad proof is made again. @throws the signal's reason */
+export async function waitToProveAgain({ signal, proveAgainAfterMs }: Work): Promise<void> {
+  const ms = proveAgainAfterMs ?? PROVE_AGAIN_AFTER_MS;
+  await sleep(ms, undefined, { signal }).catch(() => signal.throwIfAborted());
+}
+
+/** Whether a bad proof may be a moment's fault: it is made again before anything rests on it. */
+export function isWorthRepeating(proof: BadProof): boolean {
+  return isKeyFault(proof) || (proof.reason !== 'limited' && proof.retryAt === null);
 }
 
 export function endByProof(proof: BadProof, hasAnswers: boolean): PieceEnd {

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { proveKey, type KeyHolder, type KeyProof } from '../marketplace/prove-key.js';
 import { type Reply, meaningOf, retryTimeOf } from '../marketplace/reply.js';
 import {
@@ -9,10 +8,10 @@ import {
   endByProof,
   holderOf,
   isChallenge,
-  isKeyFault,
+  isWorthRepeating,
   pauseAfter,
   unanswered,
-  PROVE_AGAIN_AFTER_MS,
+  waitToProveAgain,
   type PieceEnd,
   type Work,
 } from './piece.js';
@@ -192,11 +191,11 @@ class Sweeper {
 
   /** Proves the key, and once more if it was bad. */
   async #proveAgain(holder: KeyHolder): Promise<KeyProof> {
-    const { market, signal, proveAgainAfterMs = PROVE_AGAIN_AFTER_MS } = this.#work;
+    const { market } = this.#work;
     const options = callOptions(this.#work);
     const proof = await proveKey(market, holder, options);
-    if (proof.isGood || !isKeyFault(proof)) return proof;
-    await sleep(proveAgainAfterMs, undefined, { signal });
+    if (proof.isGood || !isWorthRepeating(proof)) return proof;
+    await waitToProveAgain(this.#work);
     return proveKey(market, holder, options);
   }
 

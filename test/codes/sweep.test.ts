@@ -55,3 +55,29 @@ describe('bot protection', () => {
     expect(end).toMatchObject({ kind: 'pause', stop: { reason: 'challenge' } });
   });
 });
+
+describe('a proof of the key', () => {
+  it('with an answer that can’t be read is made again at once: one odd answer must not pause a check for minutes', async () => {
+    const shop = await openShop();
+    let looks = 0;
+    const { marketplace } = intercepted(shop, {
+      account: (options) => {
+        // The first is before the window of the denied codes.
+        if (++looks === 1) shop.sim.faults.next('account', { kind: 'wrong-type', json: 'array' });
+        return shop.marketplace.account(options);
+      },
+    });
+    const codes = ['bad-1', 'bad-2'];
+    const source = Readable.from(codes)[Symbol.asyncIterator]();
+    const ledger = new MemoryLedger(source, [], () => Promise.resolve());
+    const memory = new WorkMemory();
+    const quick = { confirmAfterMs: 0, proveAgainAfterMs: 0, spacingMs: 0, concurrency: 1 };
+    const ends: string[] = [];
+    for (let pieces = 0; pieces < 10 && ends.at(-1) !== 'done'; pieces++) {
+      const work = { market: marketplace, ledger, memory, account: 'ada', signal: never, ...quick };
+      ends.push((await workPiece(work)).kind);
+    }
+    expect(ends).not.toContain('pause');
+    expect(ends.at(-1)).toBe('done');
+  });
+});

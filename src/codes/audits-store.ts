@@ -21,7 +21,7 @@ export async function getAudit({ pool }: Db, auditId: bigint): Promise<AuditProg
   return rows[0] === undefined ? null : progressIn(rows[0]);
 }
 
-/** Progress of the latest audits, newest first. @param sellerIds default: all sellers */
+/** Progress of audits, newest first. @param sellerIds default: all sellers */
 export async function listAudits(
   { pool }: Db,
   filter: {
@@ -29,10 +29,11 @@ export async function listAudits(
     readonly state?: string;
     /** Only audits with smaller numbers. */
     readonly before?: bigint;
-    readonly limit: number;
+    /** Default: all. */
+    readonly limit?: number;
   },
 ): Promise<AuditProgress[]> {
-  const { sellerIds = null, state = null, before = null, limit } = filter;
+  const { sellerIds = null, state = null, before = null, limit = null } = filter;
   const { rows } = await pool.query<Row>(
     `SELECT ${PROGRESS} FROM mirror.audits
       WHERE ($1::text[] IS NULL OR seller_id = ANY($1::text[])) AND ($2::text IS NULL OR state::text = $2)

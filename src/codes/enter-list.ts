@@ -198,8 +198,6 @@ export function countRepeated({
 const RECHECK_SOURCE = 'recheck';
 /** Most codes of a re-check: they are held in memory. */
 const MAX_CODES = 200_000;
-/** Search so many running audits for a re-check. */
-const MOST_RUNNING = 500;
 
 /**
  * Creates an audit of the known codes that are most worth checking again.
@@ -240,11 +238,7 @@ export async function performRecheck(
   const parked = await readParking(db, sellerId);
   if (parked !== null) return { kind: 'done', result: { parked: { code: parked.code } } };
   await ensureSeller(db, sellerId, marketplace.host);
-  const running = await listAudits(db, {
-    sellerIds: [sellerId],
-    state: 'running',
-    limit: MOST_RUNNING,
-  });
+  const running = await listAudits(db, { sellerIds: [sellerId], state: 'running' });
   const earlier = running.find(({ source }) => source === RECHECK_SOURCE);
   const auditId = earlier?.auditId ?? (await beginRecheck(db, sellerId, plan, Date.now()));
   if (auditId !== null) await enqueueAudit(auditId);

@@ -1,4 +1,4 @@
-import { countedDenialsNeeded, CONFIRM_AFTER_MS } from './rules.js';
+import { CONFIRM_AFTER_MS, countedDenialsNeeded, FOUND_PER_LOOK, PIECE_CODES } from './rules.js';
 import type { AuditProgress } from './types.js';
 import { checksPerWindow } from '../marketplace/proven-window.js';
 
@@ -51,12 +51,11 @@ export interface AuditCost {
   readonly confirmAfterMs: number;
 }
 
-/** Codes of a piece of the sweep, which begins with a proof. */
-const PIECE = 500;
 const CALLS_PER_PROOF = 2;
 
 /**
- * Estimates the cost of an audit: a call for each code and a proof for each piece of the sweep. How many codes will be
+ * Estimates the cost of an audit: a call for each code, a proof for each piece of the sweep, and looks at the account
+ * details before purchases are recorded. How many codes will be
  * denied is not known; each costs `callsPerDenied` more.
  * @param now milliseconds since 1970
  */
@@ -67,7 +66,10 @@ export function auditCost(
   const spacingMs = requestsPerMinute === 0 ? 0 : 60_000 / requestsPerMinute;
   const perWindow = checksPerWindow(spacingMs);
   const callsPerDenied = 1 + CALLS_PER_PROOF / perWindow;
-  const sweepProofs = toCheck < 100 ? 0 : CALLS_PER_PROOF * Math.ceil(toCheck / PIECE);
+  const pieces = Math.ceil(toCheck / PIECE_CODES);
+  // If every code is valid; denied ones need no look at account details.
+  const looks = pieces + Math.floor(toCheck / FOUND_PER_LOOK);
+  const sweepProofs = looks + (toCheck < 100 ? 0 : CALLS_PER_PROOF * pieces);
   const windowProofs = denied === 0 ? 0 : CALLS_PER_PROOF * (Math.ceil(denied / perWindow) + 1);
   const proofCalls = sweepProofs + windowProofs;
   const calls = toCheck + denied + proofCalls;

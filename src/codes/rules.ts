@@ -74,6 +74,11 @@ export function pauseBeforeConfirm(confirmAfterMs: number, counted: number): num
 export const FIRST_GUARD = 25;
 export const NEXT_GUARD = 100;
 
+/** A piece of the sweep has about so many codes, and begins with a proof of the key. */
+export const PIECE_CODES = 500;
+/** Purchases found between two looks at account details: with another account's key, they would be another seller's. */
+export const FOUND_PER_LOOK = 75;
+
 /** Codes without an answer in a row that look like an outage. */
 export const SILENCES_LIKE_OUTAGE = 8;
 

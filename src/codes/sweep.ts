@@ -16,18 +16,21 @@ import {
   type Work,
 } from './piece.js';
 import type { CodeResult, Ledger, OpenCode } from './ledger.js';
-import { FIRST_GUARD, NEXT_GUARD, SILENCES_LIKE_OUTAGE } from './rules.js';
+import {
+  FIRST_GUARD,
+  FOUND_PER_LOOK,
+  NEXT_GUARD,
+  PIECE_CODES,
+  SILENCES_LIKE_OUTAGE,
+} from './rules.js';
 
-/** A piece of the sweep has this many codes, and more while it took less than `PIECE_MS`. */
-const PIECE_CODES = 500;
+/** A piece has more than `PIECE_CODES` if it took less than this, milliseconds. */
 const PIECE_MS = 10_000;
 /** Codes read at a time while there is no budget. */
 const FAST_BATCH = 4_000;
 /** Fewer codes waste fewer calls on a bad key than proofs of it cost. */
 const GUARDED_CODES = 100;
-/** Purchases found between two looks at account details: with another account's key, they would be another seller's. */
-const FOUND_PER_LOOK = 75;
-/** The first look comes earlier, since somebody may watch: at the default budget, 75 codes take more than a minute. */
+/** The first look of a piece comes earlier, since somebody may watch: at the default budget, 75 codes take a minute. */
 const FOUND_BEFORE_FIRST_LOOK = 10;
 /** Results are recorded after this time, milliseconds. A kill loses no more, but for the purchases before a look. */
 const EVERY_MS = 200;
@@ -189,7 +192,7 @@ class Sweeper {
     this.#end ??= endByProof(proof, this.#hasAnswers);
   }
 
-  /** Proves the key, and once more if it was bad. */
+  /** Proves the key, and once more if it was bad but may be good in a moment. */
   async #proveAgain(holder: KeyHolder): Promise<KeyProof> {
     const { market } = this.#work;
     const options = callOptions(this.#work);

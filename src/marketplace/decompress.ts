@@ -86,7 +86,7 @@ function isGzip(bytes: Buffer): boolean {
 function isText(bytes: Buffer): boolean {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: true });
-    // eslint-disable-next-line no-control-regex
+    // eslint-disable-next-line no-control-regex -- they are what it looks for
     return /^\s*[{[<]\s*["<!\w]/.test(text) || !/[\x01-\x08\x0e-\x1f]/.test(text);
   } catch {
     return false;

@@ -94,9 +94,6 @@ export function watchFeedLag(
   );
 }
 
-/** Most audits to enqueue again, the newest first. */
-const MOST_RUNNING = 500;
-
 /**
  * Enqueues every running audit, now and every minute. So audits continue after the queue lost its jobs. A delayed job
  * starts now: if the clock was set back, its time would come much too late.
@@ -110,7 +107,7 @@ export function watchAudits(
   return runEvery(
     MINUTE_MS,
     async (signal) => {
-      const audits = await listAudits(db, { sellerIds, state: 'running', limit: MOST_RUNNING });
+      const audits = await listAudits(db, { sellerIds, state: 'running' });
       for (const { auditId, sellerId, problem } of audits) {
         if (signal.aborted) return;
         // A pause that the marketplace asked for is waited out.

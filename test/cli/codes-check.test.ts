@@ -288,15 +288,15 @@ describe('codes check of a list', () => {
     expect(plain.code).toBe(0);
     expect(plain.stdout).toBe('');
     expect(plain.stderr).toMatch(
-      /50 codes to check\n50 calls at 60 a minute: about 49 s, until .*; with denied codes at least 1 min more, /,
+      /50 codes to check\n51 calls \(1 proof of the API key included\) at 60 a minute: about 50 s, until .*; with denied codes at least 1 min more, /,
     );
     const { stdout } = await check([list, '--dry-run', '--json'], env);
     expect(JSON.parse(stdout)).toMatchObject({
       dry_run: true,
       size: { lines: 50, codes: 50, reused: 0 },
       cost: {
-        calls: 50,
-        least_ms: 49_000,
+        calls: 51,
+        least_ms: 50_000,
         finish_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
       },
       rejected: [],

@@ -223,7 +223,7 @@ it.each([
     'calls, duration and end',
     10_000,
     10_001,
-    '10,040 calls (40 proofs of the API key included) at 60 a minute: about 2 h 47 min, until 2026-11-21 12:47:19Z; with denied codes at least 1 min more, and 1.08 more calls for each denied code',
+    '10,193 calls (193 proofs of the API key included) at 60 a minute: about 2 h 50 min, until 2026-11-21 12:49:52Z; with denied codes at least 1 min more, and 1.08 more calls for each denied code',
   ],
   ['that every verdict is known', 0, 10_000, 'nothing to check: every verdict is known'],
   ['that no line has a code', 0, 0, 'nothing to check: no line has a code'],

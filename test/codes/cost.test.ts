@@ -5,12 +5,12 @@ import { auditCost } from '../../src/codes/progress.js';
 const NOW = Date.parse('2026-05-01T00:00:00Z');
 
 describe('auditCost', () => {
-  it('counts a call for each code, a proof for each 500, and the time that the budget needs', () => {
+  it('counts a call for each code, a proof for each 500, looks at the account before purchases are recorded, and the time that the budget needs', () => {
     expect(auditCost({ toCheck: 10_000, requestsPerMinute: 60 }, NOW)).toMatchObject({
-      proofCalls: 40,
-      calls: 10_040,
-      leastMs: 10_039_000,
-      finishAt: NOW + 10_039_000,
+      proofCalls: 40 + 20 + 133,
+      calls: 10_193,
+      leastMs: 10_192_000,
+      finishAt: NOW + 10_192_000,
       callsPerDenied: 1.08,
       confirmAfterMs: 60_000,
     });

@@ -98,6 +98,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
     const token = c.get('token');
     const mayAct = isOperator(c);
     const hasSellers = sellers.length > 0;
+    const mayCheck = mayAct && config.sellers.length > 0;
     return page(
       c,
       {
@@ -111,8 +112,8 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
           ) : undefined,
       },
       <>
-        <div class={mayAct && config.sellers.length > 0 && hasSellers ? 'beside' : ''}>
-          {mayAct && config.sellers.length > 0 ? (
+        <div class={mayCheck && hasSellers ? 'beside' : undefined}>
+          {mayCheck ? (
             <Section title="Check codes" note="see which purchase codes of a list are valid">
               <ListForm token={token} sellers={config.sellers.map(({ name }) => name)} />
             </Section>

@@ -8,11 +8,10 @@ const PROOF = `CASE WHEN c.verdict = 'invalid' AND k.proof = 'none' THEN p.proof
 
 /**
  * SQL of what an audit found about a code, for its rows c of `audit_codes`, p of `purchase_codes`, k of `code_checks`
- * and n, its `DENIALS`. The reason of an invalid code is always `denied`: its last check may have another reason.
+ * and n, its `DENIALS`.
  */
 export const FINDING = `
-  c.verdict, k.checked_at AS "checkedAt", ${PROOF} AS proof,
-  CASE WHEN c.verdict = 'invalid' THEN 'denied' ELSE k.reason END AS reason,
+  c.verdict, k.checked_at AS "checkedAt", ${PROOF} AS proof, k.reason,
   k.http_status AS "httpStatus", k.message, n.denials, ${PURCHASE} AS purchase,
   ${HAS_UNKNOWN_ITEM} AS "hasUnknownItem"`;
 

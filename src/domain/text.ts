@@ -87,15 +87,18 @@ export function duration(milliseconds: number): string {
   return two(Math.round(minutes / 60), 24, 'd', 'h');
 }
 
-/** A length in one unit, for ages: `20 s`, `12 min`, `47 h`, `5 d`. */
+/** A length in one unit, for ages: `20 s`, `12 min`, `47 h`, `5 d`, `9 years`. */
 export function roughly(ms: number): string {
   const seconds = Math.floor(Math.abs(ms) / 1000);
-  if (seconds >= 48 * 3600) return `${count(Math.floor(seconds / 86_400))} d`;
+  const days = Math.floor(seconds / 86_400);
+  const years = Math.floor(days / 365.25);
+  if (years >= 2) return `${years} years`;
+  if (days >= 2) return `${days} d`;
   const [unit, length] = seconds < 60 ? ['s', 1] : seconds < 3600 ? ['min', 60] : ['h', 3600];
   return `${Math.floor(seconds / length)} ${unit}`;
 }
 
-/** Formats how long ago something was: `just now`, `12 min ago`, `3 h ago`, `5 d ago`; or `in 3 h`. */
+/** Formats how long ago something was: `just now`, `12 min ago`, `3 h ago`, `9 years ago`; or `in 3 h`. */
 export function age(at: Date, now: Date): string {
   const ms = now.getTime() - at.getTime();
   if (Math.abs(ms) < 5_000) return 'just now';

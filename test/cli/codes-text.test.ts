@@ -76,7 +76,7 @@ describe('the answer about a code', () => {
         '  licence     Regular',
         '  item        1042 · Dark Theme',
         '  price       19.00 USD',
-        '  purchased   2024-05-01 10:00:12Z, 933 d ago',
+        '  purchased   2024-05-01 10:00:12Z, 2 years ago',
         '  support     active',
         '  until       2026-12-01 00:00:00Z, in 9 d',
         '  downloaded  yes',

@@ -103,7 +103,7 @@ function readText(bytes: Buffer, { name, format: requested, column, mask }: Text
 
 function readLines(text: string) {
   const rows = linesOf(text).map((content, index): Row => ({ line: index + 1, cells: [content] }));
-  return { rows, reason: 'Every line is a code.' };
+  return { rows, reason: 'Each line is one value.' };
 }
 
 /** Rows after which other work of the process gets a turn. */

@@ -288,7 +288,7 @@ const MEANINGS: Readonly<Record<Outcome, string>> = {
   'no longer valid': 'valid before: refunded, reversed, or the buyer’s account is closed',
   invalid: 'the marketplace does not know these codes',
   unproven: 'no verdict: check them again later',
-  rejected: 'these lines hold no code',
+  rejected: 'no single code could be read from these lines',
   waiting: 'not checked yet',
   valid: ANSWERED,
 };

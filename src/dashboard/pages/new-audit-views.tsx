@@ -250,7 +250,10 @@ const StartForm: FC<{ draftId: string; seller: string; facts: ListFacts; token: 
 /** When the audit would finish. Without a rate limit that depends on the marketplace's speed. */
 const Finish: FC<{ leastMs: number | null }> = ({ leastMs }) =>
   leastMs === null ? (
-    <>Finishes as soon as the marketplace has answered every call.</>
+    <>
+      Finishes as soon as the marketplace has answered every call, and a minute or more later if
+      codes are denied.
+    </>
   ) : (
     <>
       Finishes in about {duration(leastMs)}, at <Moment at={new Date(Date.now() + leastMs)} />, and

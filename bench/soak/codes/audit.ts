@@ -17,7 +17,7 @@ export async function auditToEnd(
 ) {
   let checks = 1;
   let failures = 0;
-  let audit = await startAudit(terminal, list, []);
+  let audit = await startAudit(terminal, list, [], timeout);
   while (!timeout.aborted && checks <= MAX_CHECKS && failures <= MAX_FAILURES) {
     const { code, stderr } = await terminal.run(['audits', 'resume', audit, '--out', result]);
     switch (code) {
@@ -25,7 +25,7 @@ export async function auditToEnd(
         return { done: true, checks, failures };
       case 4:
         checks++;
-        audit = await startAudit(terminal, list, ['--max-age', '1d']);
+        audit = await startAudit(terminal, list, ['--max-age', '1d'], timeout);
         break;
       case 1:
         failures++;
@@ -46,9 +46,11 @@ async function startAudit(
   terminal: Terminal,
   list: string,
   more: readonly string[],
+  timeout: AbortSignal,
 ): Promise<string> {
   const before = await newestAudit(terminal);
-  for (let tries = 0; tries < MAX_FAILURES; tries++) {
+  // A key that is revoked just now refuses the list.
+  while (!timeout.aborted) {
     await terminal.run(['codes', 'check', list, '--column', 'code', '--detach', ...more]);
     const now = await newestAudit(terminal);
     if (now !== null && now !== before) return now;

@@ -79,16 +79,18 @@ const everyFewCalls = async (min: number, max: number, work: () => void): Promis
     work();
   }
 };
-/** The share of checked codes in the newest audit, and when it last changed. */
-const audit = { share: 0, changedAt: performance.now() };
+/** The share of checked codes in the newest audit, its second checks, and when either last changed. */
+const audit = { share: 0, confirmed: 0, changedAt: performance.now() };
 const watchAudit = async (): Promise<void> => {
   while (!over.signal.aborted) {
-    const { rows } = await client.query<{ share: number }>(
-      `SELECT 1 - pending / greatest(codes, 1)::float8 AS share FROM mirror.audits
+    const { rows } = await client.query<{ share: number; confirmed: number }>(
+      `SELECT 1 - pending / greatest(codes, 1)::float8 AS share, confirmed FROM mirror.audits
         ORDER BY audit_id DESC LIMIT 1`,
     );
-    const share = rows[0]?.share ?? 0;
-    if (share !== audit.share) Object.assign(audit, { share, changedAt: performance.now() });
+    const { share, confirmed } = rows[0] ?? { share: 0, confirmed: 0 };
+    if (share !== audit.share || confirmed !== audit.confirmed) {
+      Object.assign(audit, { share, confirmed, changedAt: performance.now() });
+    }
     await sleep(250);
   }
 };

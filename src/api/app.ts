@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { Hono, type Context } from 'hono';
 import type { HttpBindings } from '@hono/node-server';
 import type { z } from 'zod';
@@ -220,6 +221,8 @@ class LookUps {
 
   constructor(parts: ApiParts) {
     this.#parts = parts;
+    // Each look-up under way listens.
+    setMaxListeners(0, parts.signal);
   }
 
   /** @throws {Refusal} 429 */

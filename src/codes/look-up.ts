@@ -19,6 +19,8 @@ export interface LookUpDeps {
   readonly account: SellerAccount;
   /** Has the denied codes of an audit confirmed: a worker does it, for all callers together. */
   readonly confirm: (auditId: bigint) => Promise<void>;
+  /** Longest time that a caller waits for the marketplace, milliseconds; default 15,000. */
+  readonly callMs?: number;
 }
 
 /** Calls of a look-up, retries included. */
@@ -33,6 +35,11 @@ export interface LookUpCalls {
 /** Why a denied code has no verdict while a problem keeps the worker from checking it again. */
 const PAUSED = 'denied once; the second check is paused, and `seller-mirror audits list` says why';
 
+/** Why a code has no verdict while other work uses the budget: the marketplace was never asked. */
+const BUSY = 'other work used the request budget, so the marketplace was not asked';
+/** When to ask again then, milliseconds. */
+const BUSY_MS = 30_000;
+
 /** The answer to a look-up. */
 export type LookUp =
   /** `stale`: older than asked for, because the marketplace gave no answer. */
@@ -41,7 +48,7 @@ export type LookUp =
   | { readonly kind: 'pending'; readonly known: KnownCode | null; readonly againAfterS: number }
   | {
       readonly kind: 'unproven';
-      readonly reason: UnprovenReason | typeof PAUSED;
+      readonly reason: UnprovenReason | typeof PAUSED | typeof BUSY;
       readonly retryAt: number | null;
     };
 
@@ -57,7 +64,6 @@ const HOUR_S = 3_600;
 /** Codes rarely stop being valid; a code that was typed wrong may be sold tomorrow. */
 export const DEFAULT_MAX_AGE: MaxAge = { valid: DAY_S, invalid: HOUR_S };
 
-/** Longest time that a caller waits for the marketplace, milliseconds. */
 const CALL_TIMEOUT_MS = 15_000;
 /** A worker may be busy when the second denial is due, seconds. */
 const SLACK_S = 5;
@@ -130,10 +136,19 @@ export class SellerAccount {
    * @returns null: codes may be asked about
    * @throws errors of the store; the signal's reason
    */
-  fault(options: CallOptions): Promise<AccountFault | null> {
-    if (performance.now() - this.#provenAt < ACCOUNT_PROVEN_MS) return Promise.resolve(null);
-    this.#proving ??= this.#prove(options).finally(() => (this.#proving = null));
-    return this.#proving;
+  async fault(options: CallOptions): Promise<AccountFault | null> {
+    if (performance.now() - this.#provenAt < ACCOUNT_PROVEN_MS) return null;
+    if (this.#proving === null) {
+      this.#proving = this.#prove(options).finally(() => (this.#proving = null));
+      return this.#proving;
+    }
+    try {
+      return await this.#proving;
+    } catch {
+      // The time of whoever made the call was up, not that of this caller.
+      options.signal?.throwIfAborted();
+      return this.fault(options);
+    }
   }
 
   /** The key came into doubt: the next code waits for a new proof. */
@@ -170,14 +185,48 @@ export class SellerAccount {
  * @throws errors of the store
  */
 export async function lookUpNow(
-  { db, sellerId, marketplace, account, confirm }: LookUpDeps,
+  deps: LookUpDeps,
   code: string,
   known: KnownCode | null,
   signal: AbortSignal,
   onCalls?: (calls: LookUpCalls) => void,
 ): Promise<LookUp> {
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]);
-  const giveUp = (reason: UnprovenReason, retryAt: number | null): LookUp =>
+  const late = callLimit(signal, deps.callMs ?? CALL_TIMEOUT_MS);
+  try {
+    return await lookUpWithin(deps, code, known, late.signal, onCalls);
+  } finally {
+    late.clear();
+  }
+}
+
+/** A signal that is aborted with another one, or when a caller has waited for long enough. */
+function callLimit(
+  signal: AbortSignal,
+  ms: number,
+): { readonly signal: AbortSignal; clear(): void } {
+  // A timer, since `AbortSignal.any` does not keep an `AbortSignal.timeout` alive: once collected, it never fires.
+  const limit = new AbortController();
+  const abort = (): void => limit.abort(signal.reason);
+  if (signal.aborted) abort();
+  signal.addEventListener('abort', abort, { once: true });
+  const timer = setTimeout(() => limit.abort(new Error('no answer in time')), ms);
+  return {
+    signal: limit.signal,
+    clear() {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', abort);
+    },
+  };
+}
+
+async function lookUpWithin(
+  { db, sellerId, marketplace, account, confirm }: LookUpDeps,
+  code: string,
+  known: KnownCode | null,
+  limit: AbortSignal,
+  onCalls?: (calls: LookUpCalls) => void,
+): Promise<LookUp> {
+  const giveUp = (reason: UnprovenReason | typeof BUSY, retryAt: number | null): LookUp =>
     known === null ? { kind: 'unproven', reason, retryAt } : { kind: 'known', known, stale: true };
   // Other look-ups share the client, so its own count of calls would be theirs, too.
   let own = 0;
@@ -192,9 +241,13 @@ export async function lookUpNow(
       return 'late' as const;
     });
   const fault = await inTime(account.fault(options));
-  if (fault === 'late') return giveUp('unavailable', null);
+  if (fault === 'late') {
+    return own === 0 ? giveUp(BUSY, Date.now() + BUSY_MS) : giveUp('unavailable', null);
+  }
   if (fault !== null) return giveUp(fault.reason, fault.retryAt);
+  const ownBefore = own;
   const reply = await inTime(askCode(marketplace, code, options));
+  if (reply === 'late' && own === ownBefore) return giveUp(BUSY, Date.now() + BUSY_MS);
   // Entered after the call: a worker would ask about a code that waits without a denial.
   const { auditId, position } = await enterLookUp(db, sellerId, code);
   let counted = 0;

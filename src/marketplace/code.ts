@@ -163,8 +163,14 @@ export function isTypicalCode(text: string): boolean {
 
 /** True for a typical code with words, blanks or punctuation around it: `Code: 8F3A…` or `8F3A….`, as people paste it. */
 export function hasTextAround(text: string): boolean {
+  return codeInside(text) !== null;
+}
+
+/** The only typical code in a text that holds something else, too. */
+function codeInside(text: string): string | null {
   const parts = text.split(/[\s,;:.=#/?&|*()[\]{}<>"']+/u);
-  return parts.length > 1 && parts.filter(isTypicalCode).length === 1;
+  const codes = parts.filter(isTypicalCode);
+  return parts.length > 1 && codes.length === 1 ? (codes[0] ?? null) : null;
 }
 
 /** Names of characters that come along when text is copied. */
@@ -220,8 +226,9 @@ const LATIN = 'ABESIJKMHOPCTXYaceijopxysdhABEZHIKMNOPTYXo';
 
 /**
  * The code as it would be typed: typographic dashes, blanks and quotes, fullwidth forms, digits of other scripts, and
- * Cyrillic or Greek letters that look Latin become plain. Ask for this form as well when a code is denied, and say which
- * form was valid: no list is repaired silently, because a code may really be written like that.
+ * Cyrillic or Greek letters that look Latin become plain, and text around a typical code goes. Ask for this form as well
+ * when a code is denied, and say which form was valid: no list is repaired silently, because a code may really be written
+ * like that.
  * @returns null if the code is plain already
  */
 export function plainForm(code: string): string | null {
@@ -233,7 +240,9 @@ export function plainForm(code: string): string | null {
     .replaceAll(/(?!\d)\p{Nd}/gu, asciiDigit)
     .replaceAll(/[\u0370-\u052F]/g, (letter) => LATIN[FOREIGN.indexOf(letter)] ?? letter);
   const read = readCode(plain);
-  return 'code' in read && read.code !== code ? read.code : null;
+  if (!('code' in read)) return null;
+  const form = codeInside(read.code) ?? read.code;
+  return form === code ? null : form;
 }
 
 /** Digits of a script are ten in a row, beginning with zero. */

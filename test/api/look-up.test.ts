@@ -1,6 +1,9 @@
 import { EventEmitter, once } from 'node:events';
 import { Agent, request, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import type { QueryConfig } from 'pg';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -12,6 +15,7 @@ import { SellerAccount } from '../../src/codes/look-up.js';
 import { openDb, type Db } from '../../src/db/db.js';
 import { silentLog } from '../../src/domain/log.js';
 import { Secret } from '../../src/domain/secret.js';
+import type { CallOptions } from '../../src/marketplace/types.js';
 import { bindSeller, ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { cancelAudit, noteAuditWait } from '../../src/codes/audits-store.js';
 import { performAuditPiece, type AuditDeps } from '../../src/codes/audit-job.js';
@@ -724,4 +728,58 @@ it('an API key that is sent in place of a code is neither asked for nor stored',
   });
   expect(JSON.stringify(said)).not.toContain(KEY);
   expect(shop.sim.log).toHaveLength(before);
+});
+
+/** A call that ends only when its caller gives up. @param asked called once the request is sent */
+const silence = (options: CallOptions | undefined, asked: () => void): Promise<never> =>
+  new Promise((_, reject) => {
+    options?.onRequest?.();
+    asked();
+    const { signal } = options ?? {};
+    signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+  });
+
+it('ends a look-up in time also after memory was cleaned up: its limit must not be collected', async () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const shop = await openShop();
+  let calls = 0;
+  const silent = intercepted(shop, { validate: (_, options) => silence(options, () => calls++) });
+  const api = await openLookUps(silent, { callMs: 500 });
+  const answers = [0, 1].map((at) => api.ask({ code: shop.purchases.codeAt(at) }));
+  await until(() => calls === 2);
+  collect();
+  expect(await Promise.all(answers)).toMatchObject([
+    { verdict: 'unproven', reason: 'the marketplace was not available' },
+    { verdict: 'unproven', reason: 'the marketplace was not available' },
+  ]);
+});
+
+it('answers a caller whose call for the account was ended by the time of another one', async () => {
+  const shop = await openShop();
+  let calls = 0;
+  const slow = intercepted(shop, {
+    account: (options) =>
+      ++calls === 1 ? silence(options, () => 0) : shop.marketplace.account(options),
+  });
+  const api = await openLookUps(slow, { callMs: 1_000 });
+  const first = api.ask({ code: shop.purchases.codeAt(0) });
+  await until(() => calls === 1);
+  await pause(300);
+  const second = api.ask({ code: shop.purchases.codeAt(1) });
+  expect(await first).toMatchObject({ verdict: 'unproven' });
+  expect(await second).toMatchObject({ verdict: 'valid' });
+});
+
+it('says that other work used the budget if the marketplace was never asked, and records no check', async () => {
+  const shop = await openShop();
+  const busy = intercepted(shop, {
+    // Waits for the budget, so nothing is sent.
+    validate: (_, options) => silence({ signal: options?.signal ?? never }, () => 0),
+  });
+  const api = await openLookUps(busy, { callMs: 300 });
+  const answer = await api.ask({ code: shop.purchases.codeAt(0) });
+  expect(answer).toMatchObject({ verdict: 'unproven', again_after: 30 });
+  expect(answer.reason).toMatch(/^other work used the request budget/);
+  expect(await mirror().rows('SELECT * FROM mirror.code_checks')).toEqual([]);
 });

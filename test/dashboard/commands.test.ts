@@ -223,4 +223,14 @@ describe('seller-mirror dashboard', () => {
     expect(stderr).toMatch(/the dashboard is turned off/);
     expect(code).toBe(2);
   });
+
+  it('api exits with an error when it has no address: it would serve nothing', async () => {
+    const { code, stderr } = await run(
+      ['api'],
+      { ...env, MARKETPLACE_URL: 'http://127.0.0.1:9', MARKETPLACE_API_KEY: 'k'.repeat(32) },
+      { spawned: true },
+    );
+    expect(stderr).toMatch(/the look-up API has no address[^]*set API_LISTEN/);
+    expect(code).toBe(2);
+  });
 });

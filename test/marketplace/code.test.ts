@@ -175,6 +175,20 @@ describe('the plain form of a code', () => {
     expect(plainForm(plain)).toBeNull();
   });
 
+  it.each([
+    `'${UUID}`,
+    `${UUID}'`,
+    `"${UUID}`,
+    `${UUID};`,
+    `(${UUID})`,
+    `#${UUID}`,
+    `Code: ${UUID}`,
+    `${UUID} (Regular)`,
+    `https://shop.example/orders/${UUID}`,
+  ])('is the code inside other text, which a cell of a list may hold: %s', (text) => {
+    expect(plainForm(text)).toBe(UUID);
+  });
+
   it.each([UUID, 'a b', "it's", 'ключ', '鍵-1', ''])(
     'is none if there is nothing to change: %j',
     (code) => {

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { Command } from 'commander';
 import type { Roles } from '../../service/service.js';
 import type { Config } from '../../config/index.js';
+import { usageError } from '../errors.js';
 import { serviceAction } from '../execute.js';
 import { describeCommand } from '../options.js';
 import type { Serving } from '../serve.js';
@@ -51,7 +52,11 @@ export function addApi(program: Command): void {
     more: SERVICE_EXIT_CODES,
   });
   const roles = { scheduler: false, worker: false, dashboard: false, api: true };
-  command.action(serviceAction((signal) => serveUntil(signal, 'api', roles)));
+  const onServing = ({ apiUrl }: Serving): Promise<void> => {
+    if (apiUrl !== null) return Promise.resolve();
+    throw usageError('the look-up API has no address', 'set API_LISTEN, such as 127.0.0.1:8792');
+  };
+  command.action(serviceAction((signal) => serveUntil(signal, 'api', roles, { onServing })));
 }
 
 export const SERVICE_EXIT_CODES =

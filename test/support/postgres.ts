@@ -62,7 +62,7 @@ export async function emptyTables(
   client: { query(sql: string): Promise<unknown> },
   schema: 'mirror' | 'bullmq',
 ): Promise<void> {
-  await client.query(`
+  const sql = `
     DO $$
     DECLARE
       tables text[];
@@ -84,7 +84,16 @@ export async function emptyTables(
       IF tables IS NULL THEN RETURN; END IF;
       EXECUTE 'LOCK TABLE ' || array_to_string(tables, ', ') || ' IN ACCESS EXCLUSIVE MODE';
       FOREACH one IN ARRAY tables LOOP EXECUTE 'DELETE FROM ' || one; END LOOP;
-    END $$`);
+    END $$`;
+  for (let tries = 1; ; tries++) {
+    try {
+      await client.query(sql);
+      return;
+    } catch (error) {
+      // Work of the test may still be ending, and locks tables in another order.
+      if (tries === 5 || (error as { code?: string }).code !== '40P01') throw error;
+    }
+  }
 }
 
 /** Returns the address of another database on the same server. */

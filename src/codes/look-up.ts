@@ -119,7 +119,13 @@ export class SellerAccount {
   readonly #sellerId: string;
   readonly #market: Pick<CodeMarket, 'account'> & { readonly host: string };
   #provenAt = -Infinity;
-  #proving: Promise<AccountFault | null> | null = null;
+  /** The call under way, and the signal of its caller. */
+  #proving: {
+    readonly fault: Promise<AccountFault | null>;
+    readonly signal: AbortSignal | undefined;
+  } | null = null;
+  /** A request was sent, and no answer came yet. */
+  #wasAsked = false;
 
   constructor(
     db: Db,
@@ -138,17 +144,25 @@ export class SellerAccount {
    */
   async fault(options: CallOptions): Promise<AccountFault | null> {
     if (performance.now() - this.#provenAt < ACCOUNT_PROVEN_MS) return null;
-    if (this.#proving === null) {
-      this.#proving = this.#prove(options).finally(() => (this.#proving = null));
-      return this.#proving;
+    const shared = this.#proving;
+    if (shared === null) {
+      const fault = this.#prove(options).finally(() => (this.#proving = null));
+      this.#proving = { fault, signal: options.signal };
+      return fault;
     }
     try {
-      return await this.#proving;
-    } catch {
-      // The time of whoever made the call was up, not that of this caller.
+      return await shared.fault;
+    } catch (error) {
+      // The time of whoever made the call may be up, which is no failure for this caller.
+      if (shared.signal?.aborted !== true) throw error;
       options.signal?.throwIfAborted();
       return this.fault(options);
     }
+  }
+
+  /** Whether the marketplace was asked and did not answer; otherwise a proof only waits for the budget. */
+  get wasAsked(): boolean {
+    return this.#wasAsked;
   }
 
   /** The key came into doubt: the next code waits for a new proof. */
@@ -163,7 +177,12 @@ export class SellerAccount {
       return { reason: 'another-account', retryAt: null };
     }
     const holder = { account: bound.username, nextWitness: () => null };
-    const proof = await proveKey(this.#market, holder, options);
+    const onRequest = () => {
+      this.#wasAsked = true;
+      return options.onRequest?.() ?? (() => undefined);
+    };
+    const proof = await proveKey(this.#market, holder, { ...options, onRequest });
+    this.#wasAsked = false;
     if (!proof.isGood) {
       const reason = proof.reason === 'witness-denied' ? 'refused' : proof.reason;
       return { reason, retryAt: proof.retryAt };
@@ -242,7 +261,7 @@ async function lookUpWithin(
     });
   const fault = await inTime(account.fault(options));
   if (fault === 'late') {
-    return own === 0 ? giveUp(BUSY, Date.now() + BUSY_MS) : giveUp('unavailable', null);
+    return account.wasAsked ? giveUp('unavailable', null) : giveUp(BUSY, Date.now() + BUSY_MS);
   }
   if (fault !== null) return giveUp(fault.reason, fault.retryAt);
   const ownBefore = own;

@@ -1,7 +1,6 @@
 import { EventEmitter, once } from 'node:events';
 import { Agent, request, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { setTimeout as pause } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { QueryConfig } from 'pg';
@@ -11,7 +10,7 @@ import { apiApp, type ApiParts, type ApiSeller } from '../../src/api/app.js';
 import { createToken, listTokens, revokeToken } from '../../src/api/tokens-store.js';
 import type { openApi, Answer } from '../../src/api/schemas.js';
 import { LIMITS, serve } from '../../src/service/listen.js';
-import { SellerAccount } from '../../src/codes/look-up.js';
+import { lookUpNow, SellerAccount } from '../../src/codes/look-up.js';
 import { openDb, type Db } from '../../src/db/db.js';
 import { silentLog } from '../../src/domain/log.js';
 import { Secret } from '../../src/domain/secret.js';
@@ -733,11 +732,20 @@ it('an API key that is sent in place of a code is neither asked for nor stored',
 /** A call that ends only when its caller gives up. @param asked called once the request is sent */
 const silence = (options: CallOptions | undefined, asked: () => void): Promise<never> =>
   new Promise((_, reject) => {
+    const { signal } = options ?? {};
+    const end = (): void => reject(signal?.reason as Error);
+    if (signal?.aborted === true) return end();
     options?.onRequest?.();
     asked();
-    const { signal } = options ?? {};
-    signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+    signal?.addEventListener('abort', end, { once: true });
   });
+
+/** The shop's account, already proven, so that only calls about codes take time. */
+async function provenAccount(shop: Shop): Promise<SellerAccount> {
+  const account = new SellerAccount(mirror().db, 'main', shop.marketplace);
+  expect(await account.fault({ signal: never })).toBeNull();
+  return account;
+}
 
 it('ends a look-up in time also after memory was cleaned up: its limit must not be collected', async () => {
   setFlagsFromString('--expose-gc');
@@ -745,41 +753,59 @@ it('ends a look-up in time also after memory was cleaned up: its limit must not 
   const shop = await openShop();
   let calls = 0;
   const silent = intercepted(shop, { validate: (_, options) => silence(options, () => calls++) });
-  const api = await openLookUps(silent, { callMs: 500 });
+  const account = await provenAccount(shop);
+  const api = await openLookUps(silent, { account, callMs: 500 });
   const answers = [0, 1].map((at) => api.ask({ code: shop.purchases.codeAt(at) }));
   await until(() => calls === 2);
   collect();
-  expect(await Promise.all(answers)).toMatchObject([
-    { verdict: 'unproven', reason: 'the marketplace was not available' },
-    { verdict: 'unproven', reason: 'the marketplace was not available' },
-  ]);
+  const unavailable = { verdict: 'unproven', reason: 'the marketplace was not available' };
+  expect(await Promise.all(answers)).toMatchObject([unavailable, unavailable]);
 });
 
-it('answers a caller whose call for the account was ended by the time of another one', async () => {
+it('proves the account again for a caller who shared a call that another one’s time ended', async () => {
   const shop = await openShop();
   let calls = 0;
   const slow = intercepted(shop, {
     account: (options) =>
       ++calls === 1 ? silence(options, () => 0) : shop.marketplace.account(options),
   });
-  const api = await openLookUps(slow, { callMs: 1_000 });
-  const first = api.ask({ code: shop.purchases.codeAt(0) });
+  const account = new SellerAccount(mirror().db, 'main', slow.marketplace);
+  const hurried = new AbortController();
+  const first = account.fault({ signal: hurried.signal });
+  const second = account.fault({ signal: never });
   await until(() => calls === 1);
-  await pause(300);
-  const second = api.ask({ code: shop.purchases.codeAt(1) });
-  expect(await first).toMatchObject({ verdict: 'unproven' });
-  expect(await second).toMatchObject({ verdict: 'valid' });
+  hurried.abort(new Error('late'));
+  await expect(first).rejects.toThrow('late');
+  expect(await second).toBeNull();
+});
+
+it('calls a silent account an outage for all who wait for the one call, not a busy budget', async () => {
+  const shop = await openShop();
+  const silent = intercepted(shop, { account: (options) => silence(options, () => 0) });
+  const api = await openLookUps(silent, { callMs: 500 });
+  const answers = await Promise.all(
+    [0, 1, 2].map((at) => api.ask({ code: shop.purchases.codeAt(at) })),
+  );
+  const unavailable = { verdict: 'unproven', reason: 'the marketplace was not available' };
+  expect(answers).toMatchObject([unavailable, unavailable, unavailable]);
 });
 
 it('says that other work used the budget if the marketplace was never asked, and records no check', async () => {
   const shop = await openShop();
-  const busy = intercepted(shop, {
-    // Waits for the budget, so nothing is sent.
-    validate: (_, options) => silence({ signal: options?.signal ?? never }, () => 0),
-  });
-  const api = await openLookUps(busy, { callMs: 300 });
+  // Waits for the budget, so nothing is sent.
+  const waiting = (options?: CallOptions) => silence({ signal: options?.signal ?? never }, () => 0);
+  const busyForCodes = intercepted(shop, { validate: (_, options) => waiting(options) });
+  const account = await provenAccount(shop);
+  const api = await openLookUps(busyForCodes, { account, callMs: 300 });
+  const busy = { verdict: 'unproven', again_after: 30, reason: /^other work used/ };
   const answer = await api.ask({ code: shop.purchases.codeAt(0) });
-  expect(answer).toMatchObject({ verdict: 'unproven', again_after: 30 });
-  expect(answer.reason).toMatch(/^other work used the request budget/);
+  expect(answer).toMatchObject({ ...busy, reason: expect.stringMatching(busy.reason) as string });
+  const { marketplace } = intercepted(shop, { account: waiting });
+  const deps = { db: mirror().db, sellerId: 'main', marketplace, callMs: 300 };
+  const fresh = new SellerAccount(deps.db, 'main', marketplace);
+  const confirm = () => Promise.resolve();
+  expect(
+    await lookUpNow({ ...deps, account: fresh, confirm }, 'a-code', null, never),
+  ).toMatchObject({ kind: 'unproven', reason: expect.stringMatching(busy.reason) as string });
   expect(await mirror().rows('SELECT * FROM mirror.code_checks')).toEqual([]);
 });

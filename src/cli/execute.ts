@@ -112,7 +112,11 @@ export async function withApp<T>(
   const config = configFor(needs);
   // Preloads the client while the store is opened.
   if (needs === 'sellers') void import('../marketplace/client.js');
-  const app = await unlessAborted(openApp(config, command, signal, events), signal);
+  const onWarning = (warning: string): void => printNote(`warning: ${warning}\n`);
+  const app = await unlessAborted(
+    openApp(config, command, signal, { onWarning, ...events }),
+    signal,
+  );
   let result: T;
   try {
     result = await work(app);

@@ -81,7 +81,8 @@ export async function serve(
       lookUps: async () => (app === null ? [] : await lookUpShares(app.db, config)),
       feeds: config.feeds,
     });
-    app = await openApp(config, name, signal, metrics);
+    const onWarning = (warning: string): void => log.warn(warning);
+    app = await openApp(config, name, signal, { ...metrics, onWarning });
     opened.push(app);
     queues = await openQueuesOf(app, name, log);
     opened.push(queues);

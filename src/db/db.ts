@@ -1,4 +1,5 @@
 import type { Pool, PoolClient } from 'pg';
+import { createClock, type Clock } from './clock.js';
 import { StoreReadOnlyError } from './errors.js';
 import type { PrismaClient } from './generated/prisma/client.js';
 import { createPools, STORE_TIMES, type StoreTimes, type WatchTimes } from './pools.js';
@@ -12,6 +13,8 @@ export interface Db {
   /** Connections that hold locks, and that run long statements. */
   readonly locks: Pool;
   readonly times: WatchTimes;
+  /** The time by which moments are recorded and compared. */
+  readonly clock: Clock;
   /** Prisma Client on `pool`, which is loaded when it is used first. */
   prisma(): Promise<PrismaClient>;
   /** Closes all connections; those that don't close within `closeMs` are cut off. */
@@ -24,14 +27,17 @@ export interface Db {
  */
 export function openDb(url: string, applicationName: string, times: StoreTimes = STORE_TIMES): Db {
   const { general, locks } = createPools(url, applicationName, times);
+  const clock = createClock(general.pool);
   let prisma: Promise<PrismaClient> | null = null;
   return {
     url,
     pool: general.pool,
     locks: locks.pool,
     times: times.watch,
+    clock,
     prisma: () => (prisma ??= loadPrisma(general.pool)),
     async close() {
+      clock.stop();
       await (await prisma)?.$disconnect();
       await Promise.all([locks.end(times.closeMs), general.end(times.closeMs)]);
     },

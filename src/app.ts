@@ -5,7 +5,7 @@ import { hostName } from './domain/address.js';
 import type { CallRecord, Marketplace } from './marketplace/types.js';
 import { openDatabase, type Database } from './db/open.js';
 import { type Db, openDb } from './db/db.js';
-import { storedBudget, addRequests } from './db/budget.js';
+import { storedBudget, addRequests, storedRandomParameter } from './db/budget.js';
 import { type RunProgress, writeRunProgress } from './catalogue/runs-store.js';
 
 export interface AppEvents {
@@ -116,12 +116,14 @@ async function openMarketplace(
   onCall: (call: CallRecord) => void,
 ): Promise<Marketplace> {
   const { createMarketplace } = await import('./marketplace/client.js');
+  const host = hostName(seller.url);
   return createMarketplace({
     baseUrl: seller.url,
     key: seller.key,
     carriage: seller.carriage,
     allowPlainHttp: config.allowPlainHttp,
-    budget: storedBudget(db, hostName(seller.url), seller.requestsPerMinute),
+    budget: storedBudget(db, host, seller.requestsPerMinute),
+    randomParameter: storedRandomParameter(db, host),
     onCall,
   });
 }

@@ -43,6 +43,7 @@ export type {
   Operation,
   ParameterCarriage,
   Priority,
+  RandomParameter,
   RetryPolicy,
   ServerFacts,
   Sourced,

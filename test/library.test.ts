@@ -346,8 +346,8 @@ describe('createMarketplace', () => {
       'createMarketplace has no option "retries"; it has baseUrl,',
     ],
     ...[null, 0, -1, Number.NaN, '5'].map((value): [unknown, string] => [
-      { baseUrl, key: KEY, maxReplyBytes: value },
-      'maxReplyBytes must be a number above 0',
+      { baseUrl, key: KEY, maxListBytes: value },
+      'maxListBytes must be a number above 0',
     ]),
     [
       { baseUrl, key: KEY, listTimeoutMs: Infinity },

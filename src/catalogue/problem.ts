@@ -52,6 +52,7 @@ const REMEDIES: Readonly<
   'server-error': LATER,
   maintenance: LATER,
   'cut-off': LATER,
+  cache: 'ask the marketplace to let no cache answer its API; then try again',
   challenge:
     'wait before you try again; if it stays, ask the marketplace to let this address use its API',
   html: CHECK_ADDRESS,

@@ -5,7 +5,7 @@ import { hostName, isLoopback, sameHost } from '../domain/address.js';
 import { prepareItem } from '../catalogue/prepare-item.js';
 import { describeFailure, type Failure, type Reply } from '../marketplace/reply.js';
 import { failureRemedy } from '../catalogue/problem.js';
-import { evenlySpacedBudget, unlimitedBudget } from '../marketplace/budget.js';
+import { evenlySpacedBudget, ownRandomParameter, unlimitedBudget } from '../marketplace/budget.js';
 import { createMarketplace } from '../marketplace/client.js';
 import {
   ListBroken,
@@ -17,7 +17,7 @@ import {
 import { accountMismatch, isSameName } from '../catalogue/account.js';
 import { type Binding, readBinding } from '../catalogue/sellers-store.js';
 import type { Db } from '../db/db.js';
-import { storedBudget } from '../db/budget.js';
+import { storedBudget, storedRandomParameter } from '../db/budget.js';
 import { duration, count, plural } from '../domain/text.js';
 
 export interface OpenedAccount {
@@ -31,6 +31,8 @@ interface Findings {
   /** `at` is when the call ended, in milliseconds since 1970. */
   readonly calls: readonly (CallRecord & { readonly at: number })[];
   readonly examination: Examination;
+  /** False if the host answers only without the random parameter. */
+  readonly isRandomSent: boolean;
   readonly binding: Binding | null;
   /** Accounts of the sellers checked before. */
   readonly others: readonly OpenedAccount[];
@@ -48,12 +50,15 @@ export async function checkMarketplace(
   signal: AbortSignal,
 ) {
   const calls: Findings['calls'][number][] = [];
+  const randomParameter =
+    db === null ? ownRandomParameter() : storedRandomParameter(db, hostName(seller.url));
   const marketplace = createMarketplace({
     baseUrl: seller.url,
     key: seller.key,
     carriage: seller.carriage,
     allowPlainHttp: config.allowPlainHttp,
     budget: budgetOf(seller, db),
+    randomParameter,
     // No retries, because the first failure is the diagnosis.
     retry: { attempts: 1, baseMs: 500, maxMs: 10_000 },
     onCall: (call) => calls.push({ ...call, at: Date.now() }),
@@ -61,7 +66,8 @@ export async function checkMarketplace(
   try {
     const examination = await examine(marketplace, signal);
     const binding = db === null ? null : await readBinding(db, seller.name);
-    const checks = checksOf({ seller, calls, examination, binding, others });
+    const isRandomSent = await randomParameter.isSent();
+    const checks = checksOf({ seller, calls, examination, isRandomSent, binding, others });
     const { account } = examination;
     const { username } = account.kind === 'answered' ? account.data.value : { username: null };
     return {
@@ -146,6 +152,7 @@ function checksOf(findings: Findings): Check[] {
     ...listChecks(findings),
     itemCheck(findings),
     notationCheck(findings),
+    randomCheck(findings),
     limitCheck(findings),
   ].filter((check) => check !== null);
 }
@@ -287,6 +294,14 @@ function notationCheck({ examination: { list, tolerated } }: Findings): Check | 
   if (tolerated.length === 0) return ok('notation: as documented');
   const differences = tolerated.map(describeTolerated).join('; ');
   return ok(`notation: readable, but differs from the documentation: ${differences}`);
+}
+
+function randomCheck({ isRandomSent }: Findings): Check | null {
+  if (isRandomSent) return null;
+  return warning(
+    'caches: the marketplace answers only without the random parameter that keeps caches from answering; it is left out for a day',
+    'ask the marketplace to accept unknown parameters, such as _=1, and to let no cache answer its API',
+  );
 }
 
 function limitCheck({ seller, calls }: Findings): Check | null {

@@ -1,5 +1,4 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { hash } from 'node:crypto';
 import type { PoolClient } from 'pg';
 import type { Json } from '../domain/item.js';
 import { isObject } from '../domain/values.js';
@@ -410,7 +409,7 @@ function checkColumns({ check, verdict }: PlacedResult) {
     proof: answer !== null ? 'purchase' : (proven?.by ?? 'none'),
     http_status: httpStatus ?? undefined,
     message: message === null ? undefined : storable(message, LONGEST_TEXT),
-    raw_hash: answer === null ? undefined : `\\x${hash('sha256', answer.text)}`,
+    raw_hash: answer === null ? undefined : `\\x${answer.sha256}`,
     proven_before: proven === null ? undefined : new Date(proven.before),
     proven_after: proven === null ? undefined : new Date(proven.after),
   };

@@ -1,6 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from 'pg';
-import { BudgetPaused, spacingOf, type Budget, type Priority } from '../domain/budget.js';
+import {
+  BudgetPaused,
+  LEFT_OUT_HOURS,
+  spacingOf,
+  type Budget,
+  type Priority,
+  type RandomParameter,
+} from '../domain/budget.js';
 import type { Db } from './db.js';
 
 /** How long a waiting mirror request blocks audit requests (ms). It renews this each time it tries. */
@@ -126,6 +133,38 @@ async function tryAcquire(
   }
   if (row.taken) return NO_WAIT;
   return { waitMs: Math.max(1, row.wait_ms), pauseMs: row.pause_ms };
+}
+
+/** Ask the store again after this time (ms) whether the random parameter is sent. */
+const ASK_AGAIN_MS = 60_000;
+
+/** Whether requests to a marketplace host carry the random parameter. Kept beside the host's budget. */
+export function storedRandomParameter({ pool }: Pick<Db, 'pool'>, host: string): RandomParameter {
+  let known = true;
+  let askedAt = -Infinity;
+  return {
+    async isSent() {
+      if (performance.now() - askedAt < ASK_AGAIN_MS) return known;
+      const { rows } = await pool.query<{ left_out: boolean }>(
+        `SELECT coalesce(random_left_out_until > clock_timestamp(), false) AS left_out
+           FROM mirror.request_budgets WHERE host = $1`,
+        [host],
+      );
+      known = rows[0]?.left_out !== true;
+      askedAt = performance.now();
+      return known;
+    },
+    async leaveOut() {
+      await insertHost(pool, host);
+      await pool.query(
+        `UPDATE mirror.request_budgets
+            SET random_left_out_until = clock_timestamp() + $2 * interval '1 hour' WHERE host = $1`,
+        [host, LEFT_OUT_HOURS],
+      );
+      known = false;
+      askedAt = performance.now();
+    },
+  };
 }
 
 /** Requests are counted in slots of this many minutes. */

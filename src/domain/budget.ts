@@ -15,6 +15,17 @@ export interface Budget {
   pauseUntil(until: number): Promise<void>;
 }
 
+/** Whether requests to a host carry a random parameter, which keeps caches from answering them. */
+export interface RandomParameter {
+  /** False for a day after the host answered only without it. */
+  isSent(): Promise<boolean>;
+  /** Leaves it out for a day. */
+  leaveOut(): Promise<void>;
+}
+
+/** How long a host goes without the random parameter, hours. */
+export const LEFT_OUT_HOURS = 24;
+
 /** Sends 1 % slower than allowed, so that network jitter never puts too many requests into one window. */
 const SLACK = 1.01;
 

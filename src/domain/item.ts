@@ -148,7 +148,10 @@ export interface Purchase {
   readonly currency: string | null;
   /** Null if it is missing or can't be read; the purchase is still valid. */
   readonly item: PurchasedItem | null;
+  /** Null if the buyer has no support, or if `isSupportUnknown`. */
   readonly supportedUntil: Timestamp | null;
+  /** True if the answer has an end of support that can't be read. */
+  readonly isSupportUnknown?: true;
   readonly downloaded: boolean | null;
   readonly purchasedAt: Timestamp | null;
 }

@@ -1,6 +1,24 @@
-import { BudgetPaused, spacingOf } from '../domain/budget.js';
+import {
+  BudgetPaused,
+  LEFT_OUT_HOURS,
+  spacingOf,
+  type Budget,
+  type Priority,
+  type RandomParameter,
+} from '../domain/budget.js';
 import { MAX_TIMER_MS } from './reply.js';
-import type { Budget, Priority } from './types.js';
+
+/** The random parameter of one client, without a store: it is tried again by the next process. */
+export function ownRandomParameter(): RandomParameter {
+  let leftOutUntil = -Infinity;
+  return {
+    isSent: () => Promise.resolve(performance.now() >= leftOutUntil),
+    leaveOut: () => {
+      leftOutUntil = performance.now() + LEFT_OUT_HOURS * 3_600_000;
+      return Promise.resolve();
+    },
+  };
+}
 
 /** A budget without a limit. It ignores pauses too: each call backs off on its own. */
 export const unlimitedBudget: Budget = {

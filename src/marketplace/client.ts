@@ -1,10 +1,11 @@
+import { randomBytes } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { hostName } from '../domain/address.js';
 import { BudgetPaused, type Priority } from '../domain/budget.js';
 import { Redactor } from '../domain/redact.js';
 import { type Failure, type Reply, DEFAULT_RETRY, pauseAfter } from './reply.js';
-import { evenlySpacedBudget } from './budget.js';
+import { evenlySpacedBudget, ownRandomParameter } from './budget.js';
 import {
   accountEndpoint,
   itemEndpoint,
@@ -45,6 +46,8 @@ const DEFAULT_IDLE_TIMEOUT_MS = 60_000;
 const DEFAULT_REPLY_TIMEOUT_MS = 300_000;
 const DEFAULT_LIST_TIMEOUT_MS = 6 * 3_600_000;
 const MIB = 1024 * 1024;
+/** A host that refuses requests with the random parameter is tried without it at most this often (ms). */
+const TRY_WITHOUT_EVERY_MS = 60_000;
 
 /** @throws {MarketplaceOptionsError} when an option is unknown or can't work */
 export function createMarketplace(
@@ -68,7 +71,6 @@ export function createMarketplace(
     now,
   });
   const {
-    maxReplyBytes = 64 * MIB,
     maxListBytes = 16 * 1024 * MIB,
     maxRecordBytes = 64 * MIB,
     headersTimeoutMs: headersMs = DEFAULT_IDLE_TIMEOUT_MS,
@@ -78,6 +80,8 @@ export function createMarketplace(
   } = options;
   const replyTimeouts = { headersMs, silenceMs, totalMs: replyTimeoutMs };
   const listTimeouts = { headersMs, silenceMs, totalMs: listTimeoutMs };
+  const randomParameter = options.randomParameter ?? ownRandomParameter();
+  let triedWithoutAt = -Infinity;
   let isClosed = false;
 
   /** Makes one call with its retries. @param read reads the body of a response whose headers show no failure */
@@ -93,13 +97,29 @@ export function createMarketplace(
     // Each open call adds a listener. Node would warn of a leak at the eleventh.
     setMaxListeners(0, signal);
     const timeouts = endpoint === listEndpoint ? listTimeouts : replyTimeouts;
-    const request: Call = { endpoint, priority, signal, timeouts, longestPauseMs: retry.maxMs };
+    const request = { endpoint, priority, signal, timeouts, longestPauseMs: retry.maxMs };
+    const send = (number: number, random: string | null): Promise<Reply<T>> =>
+      attempt({ ...request, random }, number, onRequest, read);
     for (let number = 1; ; number++) {
-      const reply = await attempt(request, number, onRequest, read);
+      const mark = (await randomParameter.isSent()) ? randomBytes(12).toString('hex') : null;
+      let reply = await send(number, mark);
+      if (mark !== null && mayRefuseParameter(reply) && isTimeToTryWithout()) {
+        const without = await send(number, null);
+        if (without.kind === 'answered') {
+          await randomParameter.leaveOut();
+          reply = without;
+        }
+      }
       const pause = pauseAfter(reply, number, retry, now(), random());
       if (pause === null) return reply;
       await sleep(pause, signal);
     }
+  }
+
+  function isTimeToTryWithout(): boolean {
+    const isTime = performance.now() - triedWithoutAt >= TRY_WITHOUT_EVERY_MS;
+    if (isTime) triedWithoutAt = performance.now();
+    return isTime;
   }
 
   async function attempt<T>(
@@ -157,7 +177,7 @@ export function createMarketplace(
     callOptions: CallOptions = {},
   ): Promise<Reply<Sourced<T>>> {
     return call(endpoint, priority, callOptions, async (response) => {
-      const body = await response.body(maxReplyBytes);
+      const body = await response.body(endpoint.maxBytes);
       return judge(endpoint, response.httpStatus, body, redactor);
     });
   }
@@ -171,7 +191,7 @@ export function createMarketplace(
         if (isSuccess(httpStatus)) {
           return openList(response, { maxListBytes, maxRecordBytes }, redactor, signal);
         }
-        const reading = readBody(await response.body(maxReplyBytes));
+        const reading = readBody(await response.body(MIB));
         return judgeFailure(listEndpoint, httpStatus, reading, redactor);
       }),
     item: (id, callOptions) => fetchRecord(itemEndpoint(id), 'mirror', callOptions),
@@ -186,6 +206,16 @@ export function createMarketplace(
       await transport.close();
     },
   };
+}
+
+/**
+ * True for a reply that a host may give because of the random parameter. A denial, 401 and 403 never are: a key
+ * that went bad must not switch the parameter off.
+ */
+function mayRefuseParameter(reply: Reply<unknown>): boolean {
+  if (reply.kind === 'answered' || reply.kind === 'denied') return false;
+  if (reply.kind === 'unavailable' && reply.reason === 'redirect') return true;
+  return [400, 414, 422].includes(reply.httpStatus ?? 0);
 }
 
 /** Turns a failed request or a paused budget into a failure; throws any other error. */

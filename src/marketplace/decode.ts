@@ -233,6 +233,7 @@ export function decodePurchase(json: Json): Decoding<Purchase> {
     currency: fields.text('currency'),
     item: fields.read('item', readPurchasedItem),
     supportedUntil: fields.read('supported_until', readTimestamp),
+    ...(fields.unreadable?.has('supported_until') === true ? { isSupportUnknown: true } : {}),
     downloaded: fields.read('downloaded', readFlag),
     purchasedAt: fields.read('date', readTimestamp),
   }));

@@ -14,7 +14,7 @@ const BEGINNING_BYTES = 64;
 /** Some proxies compress what is compressed already. */
 const MAX_LAYERS = 2;
 /** Bytes decompressed at once. They can become a thousand times as many. */
-const PIECE_BYTES = 16 * 1024;
+const PIECE_BYTES = 1024;
 const CHUNK = { chunkSize: 256 * 1024 };
 
 type Compression = 'gzip' | 'zlib' | 'deflate' | 'brotli';

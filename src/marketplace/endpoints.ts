@@ -27,7 +27,13 @@ const ERROR_WORDS = new Set([
 /** Reads an envelope's `status` and the other members that may say error (API 7; servers: wording, outages). */
 export function saidBy(envelope: JsonObject): Said {
   const { status, msg, message, data } = envelope;
-  if (namesError(envelope) || (isObject(data) && 'purchase' in data && namesError(data))) {
+  const purchase = findPurchase(envelope)?.json;
+  if (
+    namesError(envelope) ||
+    (isObject(data) && 'purchase' in data && namesError(data)) ||
+    // Its status may be a number of the fork's own, such as 0 for paid.
+    (isObject(purchase) && namesError({ ...purchase, status: wordOf(purchase['status']) }))
+  ) {
     return 'error';
   }
   const said = statusSays(status);
@@ -35,11 +41,31 @@ export function saidBy(envelope: JsonObject): Said {
   return said === 'open' && (hasFacts(msg) || hasFacts(message)) ? 'error' : said;
 }
 
-function namesError({ status, success, ok, error, errors, exception }: JsonObject): boolean {
+function namesError(json: JsonObject): boolean {
+  const { status, success, ok, valid, is_valid, result, type, state } = json;
+  const { error, errors, exception, code, status_code, statusCode, http_code } = json;
   return (
     [status, success, ok].some((flag) => statusSays(flag) === 'error') ||
+    [valid, is_valid].some((flag) => flag === false || flag === 0 || isErrorWord(flag)) ||
+    [result, type, state].some((flag) => flag === false || isErrorWord(flag)) ||
+    [code, status_code, statusCode, http_code].some(isErrorStatus) ||
     [error, errors, exception].some(hasFacts)
   );
+}
+
+function wordOf(json: Json | undefined): Json {
+  return typeof json === 'string' && json.trim() !== '' ? json : null;
+}
+
+function isErrorWord(json: Json | undefined): boolean {
+  if (typeof json !== 'string') return false;
+  const word = json.trim().toLowerCase();
+  return word === '0' || ERROR_WORDS.has(word);
+}
+
+/** An HTTP status of 400 or more, as a number or as text. */
+function isErrorStatus(json: Json | undefined): boolean {
+  return (typeof json === 'number' || typeof json === 'string') && /^[45]\d\d$/.test(`${json}`);
 }
 
 function statusSays(status: Json | undefined): Said {
@@ -123,7 +149,11 @@ export interface RecordEndpoint<T> extends Endpoint {
   /** Says why a decoded record is not the requested one; null if it is. */
   mismatch(value: T): string | null;
   substance(value: T): Substance;
+  /** Largest answer in bytes, decompressed. */
+  readonly maxBytes: number;
 }
+
+const MIB = 1024 * 1024;
 
 export interface FoundData {
   readonly json: Json;
@@ -142,6 +172,7 @@ export const accountEndpoint: RecordEndpoint<Account> = {
   decode: decodeAccount,
   mismatch: () => null,
   substance: accountSubstance,
+  maxBytes: MIB,
 };
 
 /** All items (API 4.2). `list-stream.ts` reads them as a stream, so nothing is decoded here. */
@@ -173,6 +204,7 @@ export function itemEndpoint(id: number): RecordEndpoint<Item> {
     mismatch: (item) =>
       item.id === id ? null : `the answer is item ${item.id}, but item ${id} was requested`,
     substance: itemSubstance,
+    maxBytes: 4 * MIB,
   };
 }
 
@@ -191,6 +223,7 @@ export function validationEndpoint(code: string): RecordEndpoint<Purchase> {
         ? null
         : 'the answer is about a different purchase code than the requested one',
     substance: purchaseSubstance,
+    maxBytes: MIB,
   };
 }
 

@@ -10,6 +10,8 @@ export type BodyReading =
       readonly value: JsonObject;
       readonly tolerated: readonly string[];
       readonly text: string;
+      /** A decisive name that stands twice in one object; null if none does. `JSON.parse` drops the first value. */
+      readonly repeated: string | null;
     }
   | { readonly kind: 'html'; readonly text: string }
   | {
@@ -54,7 +56,7 @@ function readLeniently(body: Uint8Array): BodyReading {
     if (found === null) continue;
     const preamble = start === 0 ? [] : ['envelope.preamble'];
     const trailer = found.isFollowed ? ['envelope.trailer'] : [];
-    return reading(found.value, text, [...bom, ...preamble, ...trailer]);
+    return reading(found.value, text, [...bom, ...preamble, ...trailer], found.json);
   }
   const cutOff = endsEarly(text);
   if (text.startsWith('<') && !cutOff) return { kind: 'html', text };
@@ -98,11 +100,62 @@ export function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-function reading(value: Json, text: string, tolerated: readonly string[]): BodyReading {
+/** @param json the part of the text that was parsed */
+function reading(
+  value: Json,
+  text: string,
+  tolerated: readonly string[],
+  json: string = text,
+): BodyReading {
   if (opensMoreThan(text, MAX_DEPTH) && nestsDeeper(value, MAX_DEPTH))
     return other('nests too deeply', text);
   if (!isObject(value)) return other('is JSON, but not an object', text);
-  return { kind: 'object', value, tolerated, text };
+  return { kind: 'object', value, tolerated, text, repeated: repeatedName(json) };
+}
+
+/** The names that decide what an answer says, and about what. */
+const DECISIVE = new Set(
+  'status success ok msg message error errors data purchase purchase_code item id username'.split(
+    ' ',
+  ),
+);
+
+/** The first decisive name that stands twice in one object. @param json valid JSON */
+export function repeatedName(json: string): string | null {
+  const open: Set<string>[] = [];
+  for (let at = 0; at < json.length; at++) {
+    const character = json[at];
+    if (character === '{') open.push(new Set());
+    else if (character === '}') open.pop();
+    if (character !== '"') continue;
+    const end = closingQuote(json, at + 1);
+    const name = decisiveName(json.slice(at, end + 1));
+    at = end;
+    if (name === null || !/^\s*:/.test(json.slice(end + 1, end + 100))) continue;
+    const names = open.at(-1);
+    if (names?.has(name) === true) return name;
+    names?.add(name);
+  }
+  return null;
+}
+
+/** Longest JSON text of a decisive name: each character may be escaped. */
+const LONGEST_NAME = '"purchase_code"'.length * 6;
+
+function decisiveName(token: string): string | null {
+  if (token.length > LONGEST_NAME) return null;
+  const name = JSON.parse(token) as string;
+  return DECISIVE.has(name) ? name : null;
+}
+
+/** Index of the quote that closes a string. @param from index after the opening quote */
+function closingQuote(json: string, from: number): number {
+  for (let at = json.indexOf('"', from); at >= 0; at = json.indexOf('"', at + 1)) {
+    let slashes = 0;
+    while (json[at - 1 - slashes] === '\\') slashes++;
+    if (slashes % 2 === 0) return at;
+  }
+  return json.length;
 }
 
 function other(problem: string, text: string): BodyReading & { kind: 'other' } {
@@ -138,7 +191,7 @@ export function parse(text: string): Json | undefined {
 function parseFrom(
   text: string,
   start: number,
-): { readonly value: JsonObject; readonly isFollowed: boolean } | null {
+): { readonly value: JsonObject; readonly json: string; readonly isFollowed: boolean } | null {
   const bytes = Buffer.from(text.slice(start));
   const walk = new ValueWalk(MAX_DEPTH);
   walk.begin(OPEN_BRACE);
@@ -146,8 +199,9 @@ function parseFrom(
   if (end === INCOMPLETE) return null;
   const after = bytes.toString('utf8', end).trim();
   if (/\{\s*"/.test(after) || after.startsWith('</')) return null;
-  const value = parse(bytes.toString('utf8', 0, end));
-  return isObject(value) ? { value, isFollowed: after !== '' } : null;
+  const json = bytes.toString('utf8', 0, end);
+  const value = parse(json);
+  return isObject(value) ? { value, json, isFollowed: after !== '' } : null;
 }
 
 function objectStarts(text: string): number[] {

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { Redactor } from '../domain/redact.js';
 import {
   unavailable,
@@ -18,11 +19,14 @@ import {
   type Said,
 } from './endpoints.js';
 import { excerpt, readBody, type BodyReading } from './envelope.js';
-import { retryAt, type Head } from './rate-limit.js';
+import { retryAt, type Head, type HeaderMap } from './rate-limit.js';
 import type { Sourced } from './types.js';
 
-/** The failure that status and headers alone show: limit, outage, challenge, partial content. Null if the body decides. */
-export function judgeHead({ httpStatus, headers }: Head, now: number): Failure | null {
+/**
+ * The failure that status and headers alone show: limit, outage, challenge, partial content, an answer from a
+ * cache. Null if the body decides.
+ */
+export function judgeHead({ httpStatus, headers, tookMs }: Head, now: number): Failure | null {
   const failed = (reason: UnavailableReason, detail: string): Failure =>
     unavailable(httpStatus, reason, detail, retryAt(headers, now));
   if (headers['cf-mitigated']?.trim().toLowerCase() === 'challenge') {
@@ -45,7 +49,33 @@ export function judgeHead({ httpStatus, headers }: Head, now: number): Failure |
       `the marketplace sent only part of the answer (HTTP ${httpStatus}); check proxies and caches on the way`,
     );
   }
-  return null;
+  const sign = isRedirect(httpStatus) ? null : cacheSign(headers, tookMs);
+  return sign === null
+    ? null
+    : failed('cache', `a cache answered in place of the marketplace (${sign})`);
+}
+
+export function isRedirect(httpStatus: number): boolean {
+  return httpStatus >= 300 && httpStatus < 400;
+}
+
+/** `X-Cache`, `CF-Cache-Status`, `Cache-Status`, and their like. */
+const CACHE_HEADER = /(?:^|-)cache(?:-status)?$/;
+/** Says that a cache had the answer. `hit-for-pass` means that it asked the server all the same. */
+const CACHE_HIT = /(?:^|[^a-z]|refresh)(?:hit|stale|updating)(?![a-z]|-for-|=\?0)/i;
+
+/**
+ * The header that shows that an answer is older than its question; null if none does.
+ * @param tookMs from the request to the headers of the answer
+ */
+function cacheSign(headers: HeaderMap, tookMs: number): string | null {
+  // The first of several values, should a proxy repeat the header.
+  const [age = '0'] = /^\s*\d{1,12}(?:\.\d{1,3})?/.exec(headers['age'] ?? '') ?? [];
+  if (Number(age) * 1_000 > tookMs) return `Age: ${age.trim()}`;
+  const name = Object.keys(headers).find(
+    (header) => CACHE_HEADER.test(header) && CACHE_HIT.test(headers[header] ?? ''),
+  );
+  return name === undefined ? null : `${name}: hit`;
 }
 
 /** True for partial content. The client never requests it; proxies and paging servers send it, even with status 200. */
@@ -68,11 +98,12 @@ export function judge<T>(
   redactor: Redactor,
 ): Reply<Sourced<T>> {
   const reading = readBody(body);
-  if (reading.kind === 'object' && isSuccess(httpStatus)) {
+  if (reading.kind === 'object' && reading.repeated === null && isSuccess(httpStatus)) {
     const found = endpoint.find(reading.value);
     const said = says(endpoint, reading.value);
     if (found !== null && said !== 'error') {
-      return accept(endpoint, httpStatus, reading, found, said, redactor);
+      const sha256 = hash('sha256', body);
+      return accept(endpoint, httpStatus, reading, { ...found, said, sha256 }, redactor);
     }
   }
   return judgeFailure(endpoint, httpStatus, reading, redactor);
@@ -86,6 +117,9 @@ export function judgeFailure(
 ): Failure {
   const asUnreadable = (detail: string): Unreadable =>
     unreadable(httpStatus, detail, reading, redactor);
+  if (reading.kind === 'object' && reading.repeated !== null) {
+    return asUnreadable(`the answer has two fields named "${reading.repeated}"`);
+  }
   if (httpStatus === 405) {
     return asUnreadable(
       `the marketplace does not accept ${endpoint.method} here; a redirect may have turned POST into GET: configure the address that the server redirects to`,
@@ -165,10 +199,10 @@ function accept<T>(
   endpoint: RecordEndpoint<T>,
   httpStatus: number,
   reading: BodyReading & { kind: 'object' },
-  found: FoundData,
-  said: Said,
+  found: FoundData & { readonly said: Said; readonly sha256: string },
   redactor: Redactor,
 ): Reply<Sourced<T>> {
+  const { said, sha256 } = found;
   const asUnreadable = (detail: string): Unreadable =>
     unreadable(httpStatus, excerpt(detail, redactor), reading, redactor);
   // Compare before masking, which could change the compared field.
@@ -190,9 +224,7 @@ function accept<T>(
   }
   const quirks = [...reading.tolerated, ...envelopeQuirks(reading.value), ...tolerated];
   if (found.quirk !== null) quirks.push(found.quirk);
-  // Mask the parsed values, not the text: JSON can escape a character in several ways.
-  const text = isClean ? reading.text : JSON.stringify(redactor.json(reading.value));
-  return { kind: 'answered', httpStatus, data: { value, extra, tolerated: quirks, raw, text } };
+  return { kind: 'answered', httpStatus, data: { value, extra, tolerated: quirks, raw, sha256 } };
 }
 
 export function envelopeQuirks(envelope: JsonObject): string[] {

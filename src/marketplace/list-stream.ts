@@ -184,7 +184,7 @@ class ListStream implements ItemList {
       );
     }
     const text = this.#beginning.toString();
-    return this.#judge({ kind: 'object', value: envelope, tolerated: [], text });
+    return this.#judge({ kind: 'object', value: envelope, tolerated: [], text, repeated: null });
   }
 
   /** Judges a body that is not a list, by its beginning. */

@@ -7,6 +7,8 @@ export type HeaderMap = Readonly<Record<string, string>>;
 export interface Head {
   readonly httpStatus: number;
   readonly headers: HeaderMap;
+  /** From the request to these headers, milliseconds. */
+  readonly tookMs: number;
 }
 
 /** Longer waits are cut to this. */

@@ -47,7 +47,8 @@ export type UnavailableReason =
   | 'html' // a page instead of JSON
   | 'redirect' // to an address that must not get the key
   | 'switched-off' // 404 without the envelope
-  | 'cut-off'; // the body ended early
+  | 'cut-off' // the body ended early
+  | 'cache'; // a cache answered in place of the marketplace
 
 /** The request was not answered. A later retry may help. Never a denial. */
 export interface Unavailable {

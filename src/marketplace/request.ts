@@ -25,8 +25,8 @@ const OPTION_NAMES: Readonly<Record<keyof MarketplaceOptions, true>> = {
   key: true,
   carriage: true,
   budget: true,
+  randomParameter: true,
   allowPlainHttp: true,
-  maxReplyBytes: true,
   maxListBytes: true,
   maxRecordBytes: true,
   headersTimeoutMs: true,
@@ -37,15 +37,13 @@ const OPTION_NAMES: Readonly<Record<keyof MarketplaceOptions, true>> = {
   onCall: true,
 };
 
-type Limit =
-  `max${'Reply' | 'List' | 'Record'}Bytes` | `${'headers' | 'body' | 'reply' | 'list'}TimeoutMs`;
+type Limit = `max${'List' | 'Record'}Bytes` | `${'headers' | 'body' | 'reply' | 'list'}TimeoutMs`;
 
 /** Node's timers fire at once for more milliseconds than this. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /** The largest value of each limit. */
 const LIMITS: Readonly<Record<Limit, number>> = {
-  maxReplyBytes: Infinity,
   maxListBytes: Infinity,
   maxRecordBytes: Infinity,
   headersTimeoutMs: MAX_TIMEOUT_MS,
@@ -131,9 +129,14 @@ export const USER_AGENT = `seller-mirror/${VERSION}`;
 /** Matches values that form encoding leaves unchanged. */
 const UNRESERVED = /^[\w.*-]*$/;
 
+/** Name of the random parameter. Servers ignore parameters that they don't know. */
+const RANDOM_PARAMETER = '_';
+
+/** @param random value of the random parameter; null: the request goes without */
 export type BuildRequest = (
   method: 'GET' | 'POST',
   parameters: Readonly<Record<string, string>>,
+  random: string | null,
 ) => HttpRequest;
 
 /**
@@ -154,10 +157,14 @@ export function requestBuilder(
   };
   const form = { ...bare, 'content-type': 'application/x-www-form-urlencoded' };
   const json = { ...bare, 'content-type': 'application/json' };
-  return (method, parameters) => {
+  return (method, parameters, random) => {
+    // In the query, also of a POST: caches compare addresses, and seldom bodies.
+    const mark = random === null ? [] : [`${RANDOM_PARAMETER}=${random}`];
+    const queryOf = (pairs: readonly string[]): string =>
+      pairs.length === 0 ? '' : `?${pairs.join('&')}`;
     if (placement === 'json') {
       const body = JSON.stringify({ ...parameters, ...keyParameter });
-      return { method, query: '', headers: json, body };
+      return { method, query: queryOf(mark), headers: json, body };
     }
     const pairs = Object.entries(parameters).map(([name, value]) =>
       UNRESERVED.test(value)
@@ -165,11 +172,10 @@ export function requestBuilder(
         : new URLSearchParams({ [name]: value }).toString(),
     );
     if (encodedKey !== '') pairs.push(encodedKey);
-    const encoded = pairs.join('&');
     if (method === 'GET' || placement === 'query') {
-      return { method, query: encoded === '' ? '' : `?${encoded}`, headers: bare, body: null };
+      return { method, query: queryOf([...pairs, ...mark]), headers: bare, body: null };
     }
-    return { method, query: '', headers: form, body: encoded };
+    return { method, query: queryOf(mark), headers: form, body: pairs.join('&') };
   };
 }
 

@@ -15,6 +15,8 @@ export interface Call {
   readonly timeouts: Timeouts;
   /** Fail the call if the budget is paused for longer than this, milliseconds. */
   readonly longestPauseMs: number;
+  /** Value of the random parameter; null: the call goes without. */
+  readonly random: string | null;
 }
 
 interface SenderOptions {
@@ -57,7 +59,7 @@ export class RequestSender {
   async send(call: Call, onRedirect: (waitedMs: number) => void): Promise<HttpResponse | Failure> {
     const { endpoint, signal } = call;
     const { build, transport, budget, now } = this.#options;
-    const request = build(endpoint.method, endpoint.parameters);
+    const request = build(endpoint.method, endpoint.parameters, call.random);
     let url = this.#urlOf(endpoint.path);
     const visited: string[] = [];
     for (;;) {

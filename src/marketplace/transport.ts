@@ -79,6 +79,8 @@ interface PendingResponse {
 export class HttpResponse implements Dispatcher.DispatchHandler, Head {
   httpStatus = 0;
   headers: HeaderMap = {};
+  tookMs = 0;
+  #sentAt = performance.now();
   readonly #url: URL;
   readonly #silenceMs: number;
   readonly #signal: AbortSignal;
@@ -177,6 +179,7 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
+    this.#sentAt = performance.now();
     if (this.#state !== 'open') this.#close();
   }
 
@@ -188,6 +191,7 @@ export class HttpResponse implements Dispatcher.DispatchHandler, Head {
     if (httpStatus < 200 || this.#state !== 'open') return;
     this.httpStatus = httpStatus;
     this.headers = joinRepeated(headers);
+    this.tookMs = performance.now() - this.#sentAt;
     this.#watchdog.waitForReader();
     this.#pending.resolve(this);
   }

@@ -1,9 +1,9 @@
-import type { Budget, Priority } from '../domain/budget.js';
+import type { Budget, Priority, RandomParameter } from '../domain/budget.js';
 import type { Account, Decoded, Item, Json, Purchase } from '../domain/item.js';
 import { describeFailure, type Failure, type Reply, type RetryPolicy } from './reply.js';
 import type { Secret } from '../domain/secret.js';
 
-export type { Budget, Priority, RetryPolicy };
+export type { Budget, Priority, RandomParameter, RetryPolicy };
 
 /** Where requests carry their parameters. The contract leaves it open (API 4; servers: requests). */
 export interface ParameterCarriage {
@@ -22,10 +22,13 @@ export interface MarketplaceOptions {
   readonly carriage?: ParameterCarriage;
   /** Default: 60 requests a minute, evenly spaced, for this client alone. */
   readonly budget?: Budget;
+  /**
+   * Whether requests carry a random parameter in their query string, so that no cache can answer them.
+   * Default: they do, unless the host answers only without it.
+   */
+  readonly randomParameter?: RandomParameter;
   /** Send the key over plain http to hosts other than loopback; default false. */
   readonly allowPlainHttp?: boolean;
-  /** Largest single reply in bytes, decompressed; default 64 MiB. */
-  readonly maxReplyBytes?: number;
   /** Largest list in bytes, decompressed; default 16 GiB. Lists are streamed: this bounds time, not memory. */
   readonly maxListBytes?: number;
   /** Largest single record of the list in bytes; default 64 MiB. */
@@ -85,9 +88,10 @@ export interface CallOptions {
 
 /** Decoded data together with the response it came from. The key is masked in both. */
 export interface Sourced<T> extends Decoded<T> {
+  /** The record as received, with the key masked. At most 1 MiB, an item 4 MiB: don't keep many in memory. */
   readonly raw: Json;
-  /** The whole body as received. Serialized again if it may have contained the key. */
-  readonly text: string;
+  /** SHA-256 of the whole body as received, decompressed, in hexadecimal digits. */
+  readonly sha256: string;
 }
 
 /** One undecoded record of the list. */

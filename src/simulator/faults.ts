@@ -53,6 +53,10 @@ export type Fault =
       readonly status?: 301 | 302 | 303 | 307 | 308;
     }
   | { readonly kind: 'key-refused' }
+  /** Refuses requests with a parameter that the API does not have. */
+  | { readonly kind: 'parameter-refused'; readonly status: 400 | 403 | 414 | 422 }
+  /** Adds headers to the answer, such as those of a cache. */
+  | { readonly kind: 'headers'; readonly headers: Readonly<Record<string, string>> }
   | { readonly kind: 'translated'; readonly language: Language }
   /** Text in front of the body. The named ones are what PHP servers send. */
   | {
@@ -123,13 +127,15 @@ interface FaultContext {
   readonly now: number;
   /** All parameters, including the key. */
   readonly input: Readonly<Record<string, string>>;
+  /** The parameter that keeps caches from answering; null without it. */
+  readonly random: string | null;
 }
 
 const WRONG_TYPES = { array: '[]', string: '"success"', null: 'null', number: '42' } as const;
 
 /** The answer that replaces the usual one; null if the fault only changes how that is sent. */
 export function faultAnswer(fault: Fault, context: FaultContext): Answer | null {
-  const { host, target, input, now } = context;
+  const { host, target, input, random, now } = context;
   switch (fault.kind) {
     case 'rate-limited':
       return frameworkError(429, 'Too Many Attempts.', fault.body !== 'html', {
@@ -147,6 +153,8 @@ export function faultAnswer(fault: Fault, context: FaultContext): Answer | null 
     }
     case 'maintenance-redirect':
       return redirectAnswer(302, `http://${host}/maintenance`);
+    case 'parameter-refused':
+      return random === null ? null : frameworkError(fault.status, 'Bad parameters.', true);
     case 'switched-off':
       return frameworkError(404, '', fault.body === 'json');
     case 'challenge':

@@ -60,6 +60,8 @@ const ROUTES: Readonly<Record<string, Route>> = {
   '/api/items/item': { operation: 'item', method: 'GET' },
   '/api/purchases/validation': { operation: 'validate', method: 'POST' },
 };
+/** The parameter that clients add so that no cache answers. Servers ignore it. */
+const RANDOM_PARAMETER = '_';
 const BROWSERS = /Mozilla|Chrome|Firefox|Opera|Edge/;
 
 /** A marketplace on a local port: the four operations (API 4), with faults and changes on demand. */
@@ -178,6 +180,7 @@ export class Simulator {
       hasKey: false,
       sellerName: null,
       parameters: {},
+      random: null,
       status: 0,
       bytesSent: 0,
       finished: false,
@@ -211,8 +214,9 @@ export class Simulator {
     const owner = this.#sellers.get(key ?? '') ?? null;
     entry.hasKey = key !== undefined;
     entry.sellerName = owner?.username ?? null;
-    const { api_key: _, ...logged } = parameters;
+    const { api_key: _, [RANDOM_PARAMETER]: random = null, ...logged } = parameters;
     entry.parameters = logged;
+    entry.random = random;
     const wantsJson = /json/.test(request.headers.accept ?? '');
     if (route === null) return { answer: answerOtherPath(url, wantsJson), faults: [] };
     const limit = this.limits.take(request.socket.remoteAddress ?? '');
@@ -223,7 +227,7 @@ export class Simulator {
     }
     const faults = this.faults.take(route.operation);
     const answer =
-      this.#answerFault(request, faults, parameters) ??
+      this.#answerFault(request, faults, parameters, random) ??
       this.#checkRequest(request, route.method, wantsJson) ??
       (await answerOperation({
         operation: route.operation,
@@ -234,16 +238,20 @@ export class Simulator {
         serial,
         prerendered: this.#prerendered,
       }));
-    return { answer: { ...answer, headers: { ...limit.headers, ...answer.headers } }, faults };
+    const added = faults.find((fault) => fault.kind === 'headers')?.headers;
+    const headers = { ...limit.headers, ...answer.headers, ...added };
+    return { answer: { ...answer, headers }, faults };
   }
 
   #answerFault(
     request: IncomingMessage,
     faults: readonly Fault[],
     parameters: Parameters,
+    random: string | null,
   ): Answer | null {
     const { url: target = '/', headers } = request;
-    const context = { host: headers.host ?? '', target, input: parameters, now: this.#now() };
+    const host = headers.host ?? '';
+    const context = { host, target, input: parameters, random, now: this.#now() };
     // The last one wins, so `next` overrides `always`.
     for (const fault of faults.toReversed()) {
       const answer = faultAnswer(fault, context);

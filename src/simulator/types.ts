@@ -91,6 +91,8 @@ export interface LogEntry {
   /** The owner of the key; null if it is unknown. */
   sellerName: string | null;
   parameters: Record<string, string>;
+  /** The random parameter that keeps caches from answering; null without it. */
+  random: string | null;
   /** 0 until the response begins; stays 0 if the connection is reset before that. */
   status: number;
   bytesSent: number;

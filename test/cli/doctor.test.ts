@@ -300,6 +300,23 @@ describe('doctor', () => {
     expect(code).toBe(0);
   });
 
+  it('warns while the marketplace answers only without the random parameter, for a day', async () => {
+    const sim = await market();
+    sim.faults.always('any', { kind: 'parameter-refused', status: 422 });
+    const env = settings(mirror().databaseUrl, sim.url);
+    const warning = /^! main · caches: the marketplace answers only without [^\n]*\n {2}→ /m;
+    expect((await run(['doctor'], env)).stdout).toMatch(warning);
+    expect((await run(['doctor'], env)).stdout).toMatch(warning);
+    expect(sim.log.filter(({ random }) => random !== null)).toHaveLength(1);
+    await query(
+      mirror().databaseUrl,
+      `UPDATE mirror.request_budgets SET random_left_out_until = now() - interval '1 second'`,
+    );
+    sim.faults.clear();
+    expect((await run(['doctor'], env)).stdout).not.toMatch(warning);
+    expect(sim.log.at(-1)?.random).not.toBeNull();
+  });
+
   it('still checks the marketplace if the store fails, and exits with 1', async () => {
     const sim = await market();
     const env = settings('postgres://a:pa55word@127.0.0.1:9/x', sim.url);

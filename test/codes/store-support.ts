@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { PurchaseReading } from '../../src/codes/known-code.js';
 import { StoredLedger } from '../../src/codes/ledger-store.js';
 import type { CodeResult, OpenCode, ProvenBetween } from '../../src/codes/ledger.js';
@@ -141,7 +142,7 @@ export function valid(
   checkedAt: Date,
   { value, raw }: PurchaseReading,
 ): CodeResult {
-  const answer = { value, raw, extra: {}, tolerated: [], text: code };
+  const answer = { value, raw, extra: {}, tolerated: [], sha256: hash('sha256', code) };
   const check = { at: checkedAt.getTime(), httpStatus: 200, message: null, answer, proven: null };
   const outcome = { outcome: 'found', reason: 'answered' } as const;
   return { position, code, check: { ...check, ...outcome }, verdict: 'valid' };

@@ -9,6 +9,7 @@ import { expect, it } from 'vitest';
  */
 const CHECKSUMS: Readonly<Record<string, string>> = {
   '20261125000000_init': 'c7e680c526969fc7',
+  '20261128101000_random_parameter': '596807c7a22becac',
 };
 
 const FOLDER = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));

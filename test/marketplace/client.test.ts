@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
 import type { Budget, CallRecord, Priority } from '../../src/marketplace/types.js';
@@ -8,6 +9,11 @@ import { accountBody, client, connectTo, KEY, PURCHASE, wireItem, like } from '.
 const OK: Answer = { body: accountBody() };
 const VALID: Answer = { body: JSON.stringify({ status: 'success', data: { purchase: PURCHASE } }) };
 const moved = (location: string, status = 301): Answer => ({ status, headers: { location } });
+
+/** Path and query, without the random parameter. */
+function withoutRandom(url: URL | undefined): string {
+  return `${url?.pathname}${url?.search.replace(/[?&]_=\w+$/, '')}`;
+}
 
 /** A server that redirects to the same path with a trailing slash and answers there. */
 const startSlashServer = (answer: Answer = OK) =>
@@ -33,11 +39,7 @@ describe('the four operations', () => {
     await marketplace.items();
     await marketplace.item(7);
     await marketplace.validate('C0DE-1');
-    const sent = server.requests.map(({ method, url, body }) => [
-      method,
-      url.pathname + url.search,
-      body,
-    ]);
+    const sent = server.requests.map(({ method, url, body }) => [method, withoutRandom(url), body]);
     expect(sent).toEqual([
       ['GET', `/api/account/details?api_key=${KEY}`, ''],
       ['GET', `/api/items/all?api_key=${KEY}`, ''],
@@ -73,23 +75,11 @@ describe('the four operations', () => {
     });
   });
 
-  it('return the whole body, with the key masked in every notation', async () => {
-    const plain = `{"status":"success", "item":${JSON.stringify(wireItem(7))}}`;
-    const escaped = `\\u00${KEY.charCodeAt(0).toString(16)}${KEY.slice(1)}`;
-    const echoes = [KEY, escaped, `${escaped}","you":"[secret]`];
-    const bodies = [plain, ...echoes.map((echo) => `{"you":"${echo}",${plain.slice(1)}`)];
-    const texts: string[] = [];
-    for (const body of bodies) {
-      const server = await startServer({ body });
-      const reply = await client(server.url).item(7);
-      if (reply.kind === 'answered') texts.push(reply.data.text);
-    }
-    expect(texts[0]).toBe(plain);
-    expect(texts).toHaveLength(4);
-    for (const text of texts.slice(1)) {
-      expect(text).not.toContain(KEY.slice(1));
-      expect(JSON.parse(text)).toMatchObject({ you: '[secret]', item: { id: 7 } });
-    }
+  it('return the hash of the whole body, so that nobody needs to keep it', async () => {
+    const body = JSON.stringify({ status: 'success', item: wireItem(7) });
+    const server = await startServer({ body });
+    const data = { sha256: hash('sha256', body) };
+    expect(await client(server.url).item(7)).toMatchObject({ kind: 'answered', data });
   });
 
   it('throw once the client is closed', async () => {
@@ -153,7 +143,7 @@ describe('redirects', () => {
       expect(plain.requests).toHaveLength(1);
       const carried = { method: 'POST', body: `purchase_code=C0DE-1&api_key=${KEY}` };
       expect(secure.requests).toMatchObject([carried, carried]);
-      expect(secure.requests[0]?.url.href).toBe(`http://server.invalid${path}`);
+      expect(withoutRandom(secure.requests[0]?.url)).toBe(path);
       expect(marketplace.host).toBe('shop.test');
     },
   );
@@ -185,7 +175,7 @@ describe('redirects', () => {
     const marketplace = client(server.url);
     expect(await marketplace.account()).toMatchObject({ kind: 'answered' });
     expect(await marketplace.account()).toMatchObject({ kind: 'answered' });
-    expect(server.requests.map(({ url }) => url.pathname + url.search)).toEqual([
+    expect(server.requests.map(({ url }) => withoutRandom(url))).toEqual([
       `/api/account/details?api_key=${KEY}`,
       `/api/account/details/?api_key=${KEY}`,
       `/api/account/details/?api_key=${KEY}`,
@@ -205,7 +195,7 @@ describe('redirects', () => {
     );
     const reply = await client(new URL('https://shop.test'), {}, { connect }).account();
     expect(reply).toMatchObject({ kind: 'unavailable', reason: 'redirect', httpStatus: 301 });
-    expect(requested).toEqual(['https://shop.test']);
+    expect(new Set(requested)).toEqual(new Set(['https://shop.test']));
     expect(JSON.stringify(reply)).not.toContain(KEY);
   });
 
@@ -222,7 +212,8 @@ describe('redirects', () => {
     );
     const reply = await client(server.url).account();
     expect(reply).toMatchObject({ reason: 'redirect', detail: like(/loop/) });
-    expect(server.requests).toHaveLength(2);
+    // Once more without the random parameter.
+    expect(server.requests).toHaveLength(4);
   });
 
   it.each([300, 304, 305])('with HTTP %i are not followed', async (status) => {
@@ -360,7 +351,8 @@ describe('the budget', () => {
       const budget =
         requestsPerMinute === undefined ? recording : { ...recording, requestsPerMinute };
       await client(server.url, { budget }, { now: () => now }).account();
-      expect(recording.pauses).toEqual(pauseMs === null ? [] : [now + pauseMs]);
+      // After a redirect, once more without the random parameter.
+      expect([...new Set(recording.pauses)]).toEqual(pauseMs === null ? [] : [now + pauseMs]);
     },
   );
 
@@ -393,7 +385,8 @@ describe('the key', () => {
       await marketplace.items(),
     ];
     expect(server.requests[0]?.url.searchParams.get('api_key')).toBe(key);
-    expect(new URLSearchParams(server.requests[1]?.body).get('api_key')).toBe(key);
+    const post = server.requests.find(({ method }) => method === 'POST');
+    expect(new URLSearchParams(post?.body).get('api_key')).toBe(key);
     const shown = JSON.stringify([replies, calls]);
     expect(shown).toContain('[secret]');
     for (const part of ['k&y', 'k%26y', '%C3%BC']) expect(shown).not.toContain(part);

@@ -246,6 +246,20 @@ describe('a purchase', () => {
     });
   });
 
+  it.each([
+    [{}, undefined],
+    [{ supported_until: null }, undefined],
+    [{ supported_until: '' }, undefined],
+    [{ supported_until: '2027-01-02T03:04:05Z' }, undefined],
+    [{ supported_until: 'soon' }, true],
+    [{ supported_until: '31/12/2027' }, true],
+    [{ supported_until: 1798761600 }, true],
+  ])('tells an end of support that can’t be read from none: %j', (fields, isSupportUnknown) => {
+    const { supportedUntil, ...read } = decodedPurchase({ ...PURCHASE, ...fields });
+    expect(read.isSupportUnknown).toBe(isSupportUnknown);
+    if (isSupportUnknown === true) expect(supportedUntil).toBeNull();
+  });
+
   it('is read with the full item', () => {
     const item = { id: 7, name: 'Aurora', price: { regular: 19.9, extended: 99 }, tags: ['a'] };
     const purchase = decodedPurchase({

@@ -24,7 +24,7 @@ const endpoints: Record<string, RecordEndpoint<unknown>> = {
 function replyTo(operation: string, status: number, body: unknown, headers: HeaderMap = {}) {
   const endpoint = endpoints[operation] as RecordEndpoint<unknown>;
   const bytes = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
-  const failure = judgeHead({ httpStatus: status, headers }, NOW);
+  const failure = judgeHead({ httpStatus: status, headers, tookMs: 100 }, NOW);
   return failure ?? judge(endpoint, status, bytes, redactor);
 }
 

@@ -50,12 +50,12 @@ const build = requestBuilder(key, carriage('default'));
 
 describe('the parameters of a request', () => {
   it('are in the query of a GET by default', () => {
-    const request = build('GET', { item_id: '5' });
+    const request = build('GET', { item_id: '5' }, null);
     expect(request).toMatchObject({ query: `?item_id=5&api_key=${FORM_KEY}`, body: null });
   });
 
   it('are in a form body of a POST by default, hidden from access logs', () => {
-    expect(build('POST', parameters)).toMatchObject({
+    expect(build('POST', parameters, null)).toMatchObject({
       query: '',
       body: `purchase_code=a+b%26c&api_key=${FORM_KEY}`,
       headers: { 'content-type': 'application/x-www-form-urlencoded' },
@@ -63,13 +63,13 @@ describe('the parameters of a request', () => {
   });
 
   it('are in the query of a POST if so configured', () => {
-    const request = requestBuilder(key, carriage('query'))('POST', parameters);
+    const request = requestBuilder(key, carriage('query'))('POST', parameters, null);
     const query = `?purchase_code=a+b%26c&api_key=${FORM_KEY}`;
     expect(request).toMatchObject({ query, body: null });
   });
 
   it.each(['GET', 'POST'] as const)('are in a JSON body of a %s if so configured', (method) => {
-    const request = requestBuilder(key, carriage('json'))(method, parameters);
+    const request = requestBuilder(key, carriage('json'))(method, parameters, null);
     expect(request.query).toBe('');
     expect(JSON.parse(request.body ?? '')).toEqual({ ...parameters, api_key: key.reveal() });
     expect(request.headers['content-type']).toBe('application/json');
@@ -81,11 +81,11 @@ describe('a key header', () => {
     'carries the key, which is then nowhere else (%s)',
     (placement) => {
       const inHeader = requestBuilder(new Secret('abcdef'), carriage(placement, 'X-Api-Key'));
-      const { headers, query, body } = inHeader('POST', parameters);
+      const { headers, query, body } = inHeader('POST', parameters, null);
       expect(headers['x-api-key']).toBe('abcdef');
       expect(`${query}${body ?? ''}`).not.toMatch(/abcdef|api_key/);
       expect(`${query}${body ?? ''}`).toContain('purchase_code');
-      if (placement === 'default') expect(inHeader('GET', {}).query).toBe('');
+      if (placement === 'default') expect(inHeader('GET', {}, null).query).toBe('');
     },
   );
 
@@ -107,7 +107,7 @@ describe('a key header', () => {
 it('sends a user agent that names the product and no browser', () => {
   expect(USER_AGENT).toMatch(/^seller-mirror\/\d+\.\d+\.\d+/);
   expect(USER_AGENT).not.toMatch(/mozilla|chrome|firefox|opera|edge/i);
-  expect(build('GET', {}).headers).toMatchObject({
+  expect(build('GET', {}, null).headers).toMatchObject({
     'user-agent': USER_AGENT,
     accept: 'application/json',
     'accept-encoding': 'gzip, br',

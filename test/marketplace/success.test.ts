@@ -51,6 +51,15 @@ describe('a purchase proves nothing', () => {
       'success and the documented error',
       { status: 'success', msg: 'Invalid purchase code.', ...WHOLE },
     ],
+    ['valid: false', { status: 'success', valid: false, ...WHOLE }],
+    ['is_valid: "no"', { status: 'success', is_valid: 'no', ...WHOLE }],
+    ['a result', { status: 'success', result: 'Error', ...WHOLE }],
+    ['a type', { type: 'error', ...WHOLE }],
+    ['a code of HTTP', { status: 'success', code: 404, ...WHOLE }],
+    ['a status code as text', { status: 'success', status_code: '422', ...WHOLE }],
+    ['an error inside the purchase', purchase({ ...PURCHASE, error: 'refunded' })],
+    ['valid: false inside the purchase', purchase({ ...PURCHASE, valid: false })],
+    ['"invalid" inside the purchase', purchase({ ...PURCHASE, status: 'Invalid' })],
     ['an error inside data', { status: 'success', data: { status: 'error', purchase: PURCHASE } }],
   ])('beside %s', (_what, body) => {
     expect(validated(body)).toBe('unreadable');
@@ -112,6 +121,47 @@ describe('a purchase proves nothing', () => {
   });
 });
 
+describe('a decisive name that stands twice in one object makes an answer unreadable', () => {
+  const inner = JSON.stringify(PURCHASE);
+  const judged = (text: string, status = 200): string =>
+    judge(validationEndpoint(CODE), status, Buffer.from(text), redactor).kind;
+
+  it.each([
+    ['status', `{"status":"error","status":"success","data":{"purchase":${inner}}}`],
+    ['status, escaped', `{"st\\u0061tus":"error","status":"success","purchase":${inner}}`],
+    ['msg', `{"status":"success","msg":"Invalid purchase code","msg":"","purchase":${inner}}`],
+    ['data', `{"status":"success","data":{},"data":{"purchase":${inner}}}`],
+    ['purchase', `{"status":"success","data":{"purchase":${inner},"purchase" : ${inner}}}`],
+    ['purchase_code', `{"purchase":{"purchase_code":"other",${inner.slice(1)},"status":"success"}`],
+    ['item', `{"status":"success","item":{},"item":${inner}}`],
+    [
+      'status, after a warning',
+      `Notice: "x" {\n{"status":0,"status":"success","purchase":${inner}}`,
+    ],
+  ])('%s', (_name, text) => {
+    expect(judged(text)).toBe('unreadable');
+  });
+
+  it('also a denial', () => {
+    const denial = '"status":"error","msg":"Invalid purchase code"';
+    expect(judged(`{${denial}}`, 404)).toBe('denied');
+    expect(judged(`{"status":"success",${denial}}`, 404)).toBe('unreadable');
+  });
+
+  it('but not in different objects, nor as a value', () => {
+    const other = {
+      ...PURCHASE,
+      status: 'paid',
+      item: { ...PURCHASE.item, status: 'msg', msg: '' },
+    };
+    const body = {
+      status: 'success',
+      data: { purchase: other, note: 'msg', more: ['msg', 'msg'] },
+    };
+    expect(judged(JSON.stringify(body))).toBe('answered');
+  });
+});
+
 describe('a purchase proves its code', () => {
   it.each([
     [{ status: 'success' }],
@@ -124,7 +174,7 @@ describe('a purchase proves its code', () => {
     [{ status: 'ok', msg: '' }],
     [{ status: true }],
     [{ status: 200 }],
-    [{ success: true }],
+    [{ success: true, valid: true, code: 200, type: 'purchase' }],
     [{}],
   ])('beside %j', (envelope: object) => {
     expect(validated({ ...envelope, ...WHOLE })).toBe('answered');

@@ -216,6 +216,7 @@ test('the log has each request without the key', async () => {
       hasKey: true,
       sellerName: 'ada',
       parameters: { item_id: '1003' },
+      random: null,
       status: 200,
       bytesSent: expect.any(Number) as number,
       finished: true,

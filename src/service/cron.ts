@@ -1,4 +1,4 @@
-import { createTask, validateDetailed, type ScheduledTask } from 'node-cron';
+import { createTask, validateDetailed } from 'node-cron';
 
 /** Characters of an expression. A list of all possible values is shorter. */
 const MAX_LENGTH = 500;
@@ -70,101 +70,200 @@ export function cronFault(expression: string): string | null {
     const shown = value.length > 12 ? 'a long value' : JSON.stringify(value);
     return `has ${shown} as ${name}; allowed: ${allowed}`;
   }
-  return everRuns(text) ? null : 'never runs: there is no such day';
+  const everRuns =
+    validateDetailed(text).valid && search({ cron: text, timeZone: 'UTC' }, 0, 1) !== null;
+  return everRuns ? null : 'never runs: there is no such day';
 }
 
 function isValid(fields: readonly string[]): boolean {
   return validateDetailed(fields.join(' ')).valid;
 }
 
-function everRuns(text: string): boolean {
-  try {
-    const task = createTask(text, () => undefined, { timezone: 'UTC' });
-    void task.destroy(); // the library would keep it
-    return task.getNextRuns(1).length > 0;
-  } catch {
-    return false; // it looks for a hundred years
-  }
+/** A cron expression, and the IANA name of the zone of its times. */
+export interface CronTimes {
+  readonly cron: string;
+  readonly timeZone: string;
 }
-
-/** When clocks change, both searches below differ by less than this. A greater gap is a skipped time. */
-const SKIPPED_MS = 2 * 3_600_000;
 
 /**
- * The next times of a cron expression, in order. A time that clocks skip when they go forward comes up to two hours
- * later or earlier; one that they repeat comes once.
- * @param after exclusive; by the database's clock
- * @throws {RangeError} if the zone does not exist, or this machine's clock is more than a day ahead of `after`, or
- *   thousands of times behind it
+ * The last time of a cron expression, at or before an instant. It depends on nothing else, and on no clock.
+ *
+ * - A time that clocks skip comes once, as much later as they went forward.
+ * - A time that clocks repeat comes once. It comes each time if minute or hour begin with `*`, as in `*\/30 * * * *`:
+ *   such schedules mean "every so often".
+ *
+ * @returns null if there was none within a hundred years
+ * @throws {RangeError} if the zone does not exist
  */
-export function nextTimes(
-  { cron, timeZone }: { readonly cron: string; readonly timeZone: string },
-  after: Date,
-  count = 1,
-): Date[] {
-  const text = tidy(cron);
-  const times: Date[] = [];
-  for (let last = after; times.length < count;) {
-    const next = nextOf(taskOf(text, timeZone), last);
-    // node-cron leaves out a time that clocks skip. In a zone whose clocks never change it has one.
-    const unskipped = nextOf(taskOf(text, fixedZone(timeZone, last)), last);
-    last = next.getTime() - unskipped.getTime() >= SKIPPED_MS ? unskipped : next;
-    times.push(last);
-  }
-  return times;
+export function previousTime(times: CronTimes, at: Date): Date | null {
+  const key = `${tidy(times.cron)} ${times.timeZone}`;
+  const known = found.get(key);
+  const now = at.getTime();
+  if (known !== undefined && known.last <= now && now < known.next) return new Date(known.last);
+  const last = search(times, now, -1);
+  if (last === null) return null;
+  found.set(key, { last, next: search(times, now + 1, 1) ?? Infinity });
+  return new Date(last);
 }
 
-const DAY_MS = 86_400_000;
-/** Most times that node-cron is asked for: with a time a minute, almost three days of them. */
-const MAX_TIMES = 4_096;
+/** Computed times are used until the next one: there may be thousands of schedules. */
+const found = new Map<string, { readonly last: number; readonly next: number }>();
+
+/** The next times of a cron expression, in order. @param after exclusive @throws as `previousTime` */
+export function nextTimes(times: CronTimes, after: Date, count = 1): Date[] {
+  const next: Date[] = [];
+  for (let from = after.getTime() + 1; next.length < count;) {
+    const at = search(times, from, 1);
+    if (at === null) break;
+    next.push(new Date(at));
+    from = at + 1;
+  }
+  return next;
+}
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** Days of the longest search. February 29 on a certain day of the week may take 40 years. */
+const MAX_DAYS = 36_600;
 
 /**
- * The next time of a task. node-cron counts from this machine's clock: if that is ahead, the times between are found by
- * trying each minute (or second); if it is behind, by asking for more times.
+ * The time that is nearest to a bound. Looks through the days of the zone.
+ * @param bound milliseconds since 1970, inclusive
+ * @param step 1: at the bound or later; -1: at the bound or earlier
  */
-function nextOf(task: ScheduledTask, after: Date): Date {
-  const here = Date.now();
-  const stepMs = task.getPattern().split(' ').length === 6 ? 1_000 : 60_000;
-  const first = Math.floor(after.getTime() / stepMs) * stepMs + stepMs;
-  if (here - first > DAY_MS) {
-    const days = Math.floor((here - first) / DAY_MS);
-    throw new RangeError(
-      `this machine’s clock is ${days} days ahead of the database’s: correct the wrong one`,
-    );
+function search({ cron, timeZone }: CronTimes, bound: number, step: 1 | -1): number | null {
+  const pattern = patternOf(tidy(cron));
+  const isWithin = (at: number): boolean => (at - bound) * step >= 0;
+  // A day too early: when clocks change, a time of another day may be nearer.
+  const first = Math.floor((bound + offsetAt(timeZone, bound)) / DAY_MS) - step;
+  for (let n = 0; n < MAX_DAYS; n += 1) {
+    const day = (first + n * step) * DAY_MS;
+    if (!pattern.hasDay(day)) continue;
+    const offsets = offsetsAround(timeZone, day);
+    const [low = 0, high = low] = [offsets.at(0), offsets.at(-1)];
+    const next = day + step * DAY_MS;
+    const days = low !== high && pattern.hasDay(next) ? [day, next] : [day];
+    const [soonest, latest] = step === 1 ? [high, low] : [low, high];
+    let best: number | null = null;
+    for (const clock of clockTimes(pattern, days, step)) {
+      if (!isWithin(clock - latest)) continue;
+      if (best !== null && (clock - soonest - best) * step > 0) break;
+      for (const at of instantsOf(clock, offsets, timeZone, pattern.isRepeated)) {
+        if (isWithin(at) && (best === null || (best - at) * step > 0)) best = at;
+      }
+    }
+    if (best !== null) return best;
   }
-  for (let at = first; at <= here; at += stepMs) {
-    if (task.match(new Date(at))) return new Date(at);
-  }
-  for (let count = 1; count <= MAX_TIMES; count *= 2) {
-    const next = task.getNextRuns(count).find((at) => at > after);
-    if (next !== undefined) return next;
-  }
-  const hours = Math.floor((after.getTime() - here) / 3_600_000);
-  throw new RangeError(
-    `this machine’s clock is ${hours} hours behind the database’s: correct the wrong one`,
-  );
+  return null;
 }
 
-/** Tasks that only compute times, by expression and zone: making one takes longer than using it. */
-const tasks = new Map<string, ScheduledTask>();
+/** The instants at which clocks show a time. @param clock as milliseconds since 1970, as if it were UTC */
+function instantsOf(
+  clock: number,
+  offsets: readonly number[],
+  timeZone: string,
+  isRepeated: boolean,
+): readonly number[] {
+  if (offsets.length === 1) return offsets.map((offset) => clock - offset);
+  const instants = offsets
+    .map((offset) => clock - offset)
+    .filter((at) => offsetAt(timeZone, at) === clock - at)
+    .sort((a, b) => a - b);
+  // Skipped: the smaller offset is that before clocks went forward.
+  if (instants.length === 0) return [clock - (offsets[0] ?? 0)];
+  return isRepeated ? instants : instants.slice(0, 1);
+}
 
-function taskOf(text: string, timeZone: string): ScheduledTask {
-  const key = `${text} ${timeZone}`;
-  const known = tasks.get(key);
+/** The times of days, in the order of the search. */
+function* clockTimes(
+  { hours, minutes, seconds }: Pattern,
+  days: readonly number[],
+  step: 1 | -1,
+): Generator<number> {
+  const inOrder = (values: readonly number[]) => (step === 1 ? values : values.toReversed());
+  for (const day of days) {
+    for (const hour of inOrder(hours)) {
+      for (const minute of inOrder(minutes)) {
+        for (const second of inOrder(seconds)) {
+          yield day + hour * HOUR_MS + minute * 60_000 + second * 1_000;
+        }
+      }
+    }
+  }
+}
+
+/** What an expression matches. Ascending. */
+interface Pattern {
+  readonly hours: readonly number[];
+  readonly minutes: readonly number[];
+  readonly seconds: readonly number[];
+  /** @param day its midnight, as if it were UTC */
+  readonly hasDay: (day: number) => boolean;
+  /** Times that clocks repeat come twice. */
+  readonly isRepeated: boolean;
+}
+
+const patterns = new Map<string, Pattern>();
+
+/** node-cron reads the fields: its matcher is asked about each value, in UTC. */
+function patternOf(text: string): Pattern {
+  const known = patterns.get(text);
   if (known !== undefined) return known;
-  const task = createTask(text, () => undefined, { timezone: timeZone });
-  tasks.set(key, task);
-  return task;
+  const expression = NICKNAMES[text.toLowerCase()] ?? text;
+  const parts = expression.split(' ');
+  const [second = '0', minute = '0', hour = '0', ...days] =
+    parts.length === 5 ? ['0', ...parts] : parts;
+  const values = (fields: string, count: number, unitMs: number): number[] => {
+    const isMatch = matcher(`${fields} * * *`);
+    return Array.from({ length: count }, (_, n) => n).filter((n) => isMatch(n * unitMs));
+  };
+  const pattern: Pattern = {
+    hours: values(`0 0 ${hour}`, 24, HOUR_MS),
+    minutes: values(`0 ${minute} 0`, 60, 60_000),
+    seconds: values(`${second} 0 0`, 60, 1_000),
+    hasDay: matcher(`0 0 0 ${days.join(' ')}`),
+    isRepeated: minute.startsWith('*') || hour.startsWith('*'),
+  };
+  patterns.set(text, pattern);
+  return pattern;
 }
 
-/** The zone without clock changes whose time is that of `timeZone` at an instant, or up to an hour ahead. */
-function fixedZone(timeZone: string, at: Date): string {
-  const format = new Intl.DateTimeFormat('en-US', { timeZone, timeZoneName: 'longOffset' });
+const NICKNAMES: Readonly<Record<string, string>> = {
+  '@yearly': '0 0 1 1 *',
+  '@annually': '0 0 1 1 *',
+  '@monthly': '0 0 1 * *',
+  '@weekly': '0 0 * * 0',
+  '@daily': '0 0 * * *',
+  '@midnight': '0 0 * * *',
+  '@hourly': '0 * * * *',
+};
+
+function matcher(expression: string): (at: number) => boolean {
+  const task = createTask(expression, () => undefined, { timezone: 'UTC' });
+  void task.destroy(); // the library would keep it
+  return (at) => task.match(new Date(at));
+}
+
+/** The different offsets of a zone from UTC around a day (ms), ascending. */
+function offsetsAround(timeZone: string, day: number): readonly number[] {
+  const offsets = [-1, 0, 1, 2].map((n) => offsetAt(timeZone, day + n * DAY_MS));
+  return [...new Set(offsets)].sort((a, b) => a - b);
+}
+
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+/** How far clocks of a zone are ahead of UTC at an instant (ms). */
+function offsetAt(timeZone: string, at: number): number {
+  let format = formats.get(timeZone);
+  if (format === undefined) {
+    format = new Intl.DateTimeFormat('en-US', { timeZone, timeZoneName: 'longOffset' });
+    formats.set(timeZone, format);
+  }
   const name = format.formatToParts(at).find(({ type }) => type === 'timeZoneName')?.value ?? '';
-  const [, sign = '+', hours = '0', minutes = '0'] = /([+-])(\d\d):(\d\d)/.exec(name) ?? [];
-  const offset = Math.ceil((Number(hours) + Number(minutes) / 60) * (sign === '-' ? -1 : 1));
-  // The names in the database of time zones have the sign of UTC minus local time.
-  return `Etc/GMT${offset > 0 ? `-${offset}` : offset < 0 ? `+${-offset}` : ''}`;
+  const [, sign = '+', hours = '0', minutes = '0', seconds = '0'] =
+    /([+-])(\d\d):(\d\d)(?::(\d\d))?/.exec(name) ?? [];
+  const ms = Number(hours) * HOUR_MS + Number(minutes) * 60_000 + Number(seconds) * 1_000;
+  return sign === '-' ? -ms : ms;
 }
 
 function tidy(expression: string): string {

@@ -1,14 +1,8 @@
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { cronFault, nextTimes } from '../../src/service/cron.js';
+import { describe, expect, it } from 'vitest';
+import { cronFault, nextTimes, previousTime } from '../../src/service/cron.js';
 
 const at = (iso: string): Date => new Date(iso);
-
-beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['Date'] });
-  vi.setSystemTime(at('2026-01-01T00:00:00Z'));
-});
-afterEach(() => void vi.useRealTimers());
 
 /** The first days of 2026 on which an expression runs. */
 function days(cron: string, count: number): string[] {
@@ -36,6 +30,7 @@ describe('a cron expression', () => {
     '0 0 29 2 1',
     '@daily',
     ' @Weekly ',
+    '@midnight',
   ])('is valid: %j', (expression) => {
     expect(cronFault(expression)).toBeNull();
     expect(days(expression, 1)).toHaveLength(1);
@@ -121,76 +116,154 @@ describe('a cron expression', () => {
   });
 });
 
-describe('the next times', () => {
-  const ZONES = [
-    ...['UTC', 'Europe/Berlin', 'America/New_York', 'America/St_Johns', 'America/Santiago'],
-    ...['Africa/Cairo', 'Asia/Kathmandu', 'Australia/Adelaide', 'Australia/Lord_Howe'],
-    ...['Pacific/Chatham', 'Pacific/Apia', 'Atlantic/Azores', 'Asia/Beirut'],
-  ];
-  const TIMES = ['30 0', '45 1', '15 2', '30 2', '0 3'];
+/** Zones of all offsets and habits. Antarctica/Troll moves clocks by two hours, Lord Howe by half of one. */
+const ZONES =
+  `UTC Europe/Berlin Europe/London Europe/Lisbon Europe/Dublin Europe/Moscow Europe/Chisinau
+  Europe/Istanbul Atlantic/Azores Atlantic/Reykjavik America/New_York America/Chicago America/Denver
+  America/Los_Angeles America/Anchorage America/Adak America/Phoenix America/Halifax America/St_Johns America/Havana
+  America/Santiago America/Asuncion America/Sao_Paulo America/Bogota America/Nuuk America/Scoresbysund
+  America/Port-au-Prince America/Tijuana America/Caracas Pacific/Honolulu Pacific/Easter Pacific/Auckland
+  Pacific/Chatham Pacific/Apia Pacific/Kiritimati Pacific/Marquesas Pacific/Norfolk Pacific/Fiji Africa/Cairo
+  Africa/Casablanca Africa/El_Aaiun Africa/Lagos Africa/Johannesburg Africa/Nairobi Asia/Beirut Asia/Jerusalem Asia/Gaza
+  Asia/Tehran Asia/Kolkata Asia/Kathmandu Asia/Yangon Asia/Shanghai Asia/Tokyo Asia/Pyongyang Asia/Kabul
+  Australia/Adelaide Australia/Sydney Australia/Eucla Australia/Lord_Howe Antarctica/Troll`.split(
+    /\s+/,
+  );
+const MINUTE_MS = 60_000;
+const DAY_MS = 86_400_000;
 
-  /** The days of 2026 before clocks change. */
-  function changes(timeZone: string): Date[] {
-    const format = new Intl.DateTimeFormat('en-US', { timeZone, timeZoneName: 'longOffset' });
-    const noons = Array.from({ length: 365 }, (_, n) => new Date(Date.UTC(2026, 0, 1 + n, 12)));
-    const offsets = noons.map((noon) => format.format(noon).split(' ')[1]);
-    return noons.filter((_, n) => n < 364 && offsets[n] !== offsets[n + 1]);
+/** The clock of a zone, as if it were UTC (ms). Asked again, it remembers. */
+function clockOf(timeZone: string): (at: number) => number {
+  const known = new Map<number, number>();
+  const format = new Intl.DateTimeFormat('en-CA', {
+    timeZone,
+    hourCycle: 'h23',
+    dateStyle: 'short',
+    timeStyle: 'medium',
+  });
+  return (at) => {
+    const clock = known.get(at) ?? Date.parse(`${format.format(at).replace(', ', 'T')}Z`);
+    known.set(at, clock);
+    return clock;
+  };
+}
+
+/** The noons (UTC) of 2026 in a zone after which clocks change within a day. */
+function changesIn(timeZone: string): number[] {
+  const clock = clockOf(timeZone);
+  const noons = Array.from({ length: 364 }, (_, n) => Date.UTC(2026, 0, 1 + n, 12));
+  return noons.filter((noon) => clock(noon + DAY_MS) - clock(noon) !== DAY_MS);
+}
+
+/**
+ * The times of a schedule between two instants, found minute by minute. A clock time that is never shown is one that the
+ * clock has jumped over.
+ */
+function byTheMinute(
+  isMatch: (clock: Date) => boolean,
+  isRepeated: boolean,
+  clock: (at: number) => number,
+  from: number,
+  to: number,
+): number[] {
+  const times = new Set<number>();
+  const shown = new Set<number>();
+  for (let at = from; at <= to; at += MINUTE_MS) {
+    const [now, before] = [clock(at), clock(at - MINUTE_MS)];
+    for (let skipped = before + MINUTE_MS; skipped < now; skipped += MINUTE_MS) {
+      if (isMatch(new Date(skipped))) times.add(at + (skipped - before - MINUTE_MS));
+    }
+    if (isMatch(new Date(now)) && (isRepeated || !shown.has(now))) times.add(at);
+    shown.add(now);
   }
+  return [...times].sort((a, b) => a - b);
+}
 
-  it.each(ZONES)('are one a night in %s, also when clocks change', (timeZone) => {
-    for (const change of [at('2026-01-01T12:00:00Z'), ...changes(timeZone)]) {
-      for (const time of TIMES) {
-        const schedule = { cron: `${time} * * *`, timeZone };
-        let last = new Date(change.getTime() - 3 * 86_400_000);
-        const gaps: number[] = [];
-        for (let night = 0; night < 7; night += 1) {
-          vi.setSystemTime(last);
-          const [next = last] = nextTimes(schedule, last);
-          gaps.push((next.getTime() - last.getTime()) / 3_600_000);
-          last = next;
+describe('the times of a schedule', () => {
+  const SCHEDULES: readonly (readonly [string, boolean, (clock: Date) => boolean])[] = [
+    ['30 2 * * *', false, (at) => at.getUTCHours() === 2 && at.getUTCMinutes() === 30],
+    ['45 1 * * *', false, (at) => at.getUTCHours() === 1 && at.getUTCMinutes() === 45],
+    [
+      '0 0,3 * * *',
+      false,
+      (at) => at.getUTCHours() % 3 === 0 && at.getUTCHours() < 4 && at.getUTCMinutes() === 0,
+    ],
+    ['*/30 * * * *', true, (at) => at.getUTCMinutes() % 30 === 0],
+    ['15 * * * *', true, (at) => at.getUTCMinutes() === 15],
+    ['0 */2 * * *', true, (at) => at.getUTCHours() % 2 === 0 && at.getUTCMinutes() === 0],
+    [
+      '10 2 * * sun',
+      false,
+      (at) => at.getUTCDay() === 0 && at.getUTCHours() === 2 && at.getUTCMinutes() === 10,
+    ],
+  ];
+
+  it('are looked for in 60 zones', () => {
+    expect(new Set(ZONES).size).toBe(60);
+    expect(changesIn('Europe/Berlin')).toHaveLength(2);
+  });
+
+  it.each(ZONES)('are those found minute by minute in %s, also when clocks change', (timeZone) => {
+    const clock = clockOf(timeZone);
+    for (const noon of [Date.UTC(2026, 0, 10, 12), ...changesIn(timeZone)]) {
+      for (const [cron, isRepeated, isMatch] of SCHEDULES) {
+        const [from, to] = [noon, noon + DAY_MS];
+        const expected = byTheMinute(isMatch, isRepeated, clock, from, to);
+        const schedule = { cron, timeZone };
+        const next = nextTimes(schedule, new Date(from - 1), expected.length + 1);
+        const within = next.map(Number).filter((at) => at <= to);
+        expect(within, `${cron} from ${new Date(from).toISOString()}`).toEqual(expected);
+        for (const [n, at] of expected.entries()) {
+          expect(previousTime(schedule, new Date(at))?.getTime()).toBe(at);
+          const until = (expected[n + 1] ?? at + MINUTE_MS) - 1;
+          expect(previousTime(schedule, new Date(until))?.getTime()).toBe(at);
         }
-        const [, ...nights] = gaps;
-        expect(Math.min(...nights), time).toBeGreaterThanOrEqual(21.5);
-        expect(Math.max(...nights), time).toBeLessThanOrEqual(26.5);
       }
     }
   });
 
-  it('are looked for on the days of every change of clocks', () => {
-    expect(ZONES.map((zone) => changes(zone).length)).toEqual([
-      0, 2, 2, 2, 2, 2, 0, 2, 2, 2, 0, 2, 2,
-    ]);
-  });
-
   it.each([
-    ['Europe/Berlin', '30 2', '2026-03-28T12:00:00Z', '03-29T01:30 03-30T00:30'],
-    ['Europe/Berlin', '30 2', '2026-10-24T12:00:00Z', '10-25T01:30 10-26T01:30'],
-    ['America/New_York', '30 2', '2026-03-07T12:00:00Z', '03-08T07:30 03-09T06:30'],
-    ['America/New_York', '30 1', '2026-10-31T12:00:00Z', '11-01T05:30 11-02T06:30'],
-  ])('in %s of %s, from %s: %s', (timeZone, time, from, expected) => {
-    vi.setSystemTime(at(from));
-    const times = nextTimes({ cron: `${time} * * *`, timeZone }, at(from), 2);
+    ['Europe/Berlin', '30 2 * * *', '2026-03-28T12:00Z', '03-29T01:30 03-30T00:30'],
+    ['Europe/Berlin', '30 2 * * *', '2026-10-24T12:00Z', '10-25T00:30 10-26T01:30'],
+    ['America/New_York', '30 2 * * *', '2026-03-07T12:00Z', '03-08T07:30 03-09T06:30'],
+    ['America/New_York', '30 1 * * *', '2026-10-31T12:00Z', '11-01T05:30 11-02T06:30'],
+    // No half hour is left out when clocks go back.
+    ['Europe/Berlin', '*/30 * * * *', '2026-10-25T00:15Z', '10-25T00:30 10-25T01:00 10-25T01:30'],
+    // Clocks go from 1:00 to 3:00, and back from 3:00 to 1:00.
+    ['Antarctica/Troll', '30 1 * * *', '2026-03-28T12:00Z', '03-29T01:30 03-29T23:30'],
+    ['Antarctica/Troll', '30 1 * * *', '2026-10-23T12:00Z', '10-23T23:30 10-24T23:30 10-26T01:30'],
+    ['Australia/Lord_Howe', '15 2 * * *', '2026-10-03T00:00Z', '10-03T15:45 10-04T15:15'],
+    ['Pacific/Apia', '0 9 * * *', '2011-12-29T12:00Z', '12-29T19:00 12-30T19:00'],
+    ['UTC', '*/20 58 23 31 12 *', '2025-12-31T00:00Z', '12-31T23:58 12-31T23:58 12-31T23:58'],
+  ])('in %s of %s, from %s: %s', (timeZone, cron, from, expected) => {
+    const count = expected.split(' ').length;
+    const times = nextTimes({ cron, timeZone }, at(from), count);
     expect(times.map((one) => one.toISOString().slice(5, 16)).join(' ')).toBe(expected);
   });
 
-  it('are the same whatever this machine’s clock says, by up to hours', () => {
-    const crons = fc.constantFrom('*/10 * * * *', '15 * * * *', '30 2 * * *', '*/7 * * * * *');
-    const from = at('2026-03-28T00:00:00Z').getTime();
+  it('need no clock, however far away they are', () => {
+    const rare = { cron: '0 0 29 2 mon', timeZone: 'UTC' };
+    expect(previousTime(rare, at('2026-11-28T00:00Z'))).toEqual(at('2016-02-29T00:00Z'));
+    expect(nextTimes(rare, at('2026-11-28T00:00Z'), 2)).toEqual([
+      at('2044-02-29T00:00Z'),
+      at('2072-02-29T00:00Z'),
+    ]);
+  });
+
+  it('do not depend on what was asked before', () => {
+    const schedule = { cron: '15 */6 * * *', timeZone: 'Asia/Kathmandu' };
+    const times = nextTimes(schedule, at('2026-01-01T00:00Z'), 40);
     fc.assert(
       fc.property(
-        crons,
-        fc.constantFrom(...ZONES),
-        fc.integer({ min: 0, max: 2 * 86_400 }),
-        fc.integer({ min: -3_600, max: 3_600 }),
-        (cron, timeZone, seconds, skew) => {
-          const after = new Date(from + seconds * 1_000);
-          vi.setSystemTime(after);
-          const expected = nextTimes({ cron, timeZone }, after, 3);
-          vi.setSystemTime(after.getTime() + skew * 1_000);
-          expect(nextTimes({ cron, timeZone }, after, 3)).toEqual(expected);
+        fc.integer({ min: 0, max: 38 }),
+        fc.double({ min: 0, max: 0.99, noNaN: true }),
+        (n, part) => {
+          const [last = at(''), next = at('')] = times.slice(n, n + 2);
+          const within = last.getTime() + part * (next.getTime() - last.getTime());
+          expect(previousTime(schedule, new Date(within))).toEqual(last);
         },
       ),
-      { numRuns: 40 },
+      { numRuns: 100 },
     );
   });
 });

@@ -234,22 +234,6 @@ describe('clocks', () => {
     await one.advanceTo('2026-11-22T12:00:00Z');
     expect(queue.requested).toEqual(['sync.acme.20261121T020000Z', 'sync.acme.20261122T020000Z']);
   });
-
-  it.each([
-    ['3 days ahead of', 4 * 86_400_000],
-    ['240 hours behind', -10 * 86_400_000],
-  ])(
-    'that disagree (%s the other) pause the schedules with a warning that says so',
-    async (how, skewMs) => {
-      const queue = new FakeQueue();
-      const schedules = [nightly({ cron: '* * * * *' })];
-      const one = await start(queue, { from: '2026-11-21T01:30:00Z', skewMs, schedules });
-      const warnings = one.lines.filter(({ level }) => level === 'warn');
-      expect(warnings.map(({ fields }) => fields['reason'])).toEqual([
-        `this machine’s clock is ${how} the database’s: correct the wrong one`,
-      ]);
-    },
-  );
 });
 
 describe('several schedulers', () => {

@@ -88,3 +88,111 @@ const FIRST_RETRY_MS = 15_000;
 export function pauseBeforeRetry(pass: number): number {
   return FIRST_RETRY_MS * 2 ** Math.min(pass - 1, 3);
 }
+
+// The rules of one check over one ledger.
+
+/** "A minute later": from a denial to the next time that a code is asked, milliseconds. A column of the check. */
+export const WAIT_MS = 60_000;
+/** The same for up to 25 codes given as arguments, and in the demo. */
+export const SHORT_WAIT_MS = 5_000;
+
+/** Windows without a counted answer, counted denials, and rounds before a code is given up as unproven. */
+export const MAX_UNCOUNTED_WINDOWS = 5;
+export const MAX_COUNTED_DENIALS = 20;
+export const MAX_ROUNDS = 12;
+/** Denials of one window that count at most. */
+const COUNTED_PER_WINDOW = 3;
+/** Until so many codes of the seller were ever found, a code that is denied in its window is asked twice more. */
+const FEW_FOUND = 200;
+
+/** Most codes of a window. */
+export const WINDOW_CODES = 25;
+/** Longest time from the beginning of a window's first proof to the end of its second one. */
+const WINDOW_MS = 120_000;
+/** Or the time for so many calls, with a small budget. */
+const WINDOW_CALLS = 12;
+/** Calls of the two proofs around a window if none is passed over: account details and a known-valid code each. */
+export const PROOF_CALLS = 2;
+
+/** Bad proofs in a row before a check pauses. */
+export const MAX_BAD_PROOFS = 5;
+/** Known-valid codes asked in one proof. */
+export const KNOWN_VALID_PER_PROOF = 3;
+
+/** An account and a negative control that were good this long ago still speak for the key (ms). */
+export const KEY_FRESH_MS = 600_000;
+
+const WEEK_MS = 7 * 24 * 3_600_000;
+/** Fewer denials than this are forgotten: half of one after a week, an eighth after three. */
+const FORGOTTEN = 0.1;
+
+/** How often valid codes were denied: calls about codes that are valid, and those of them that were denied. */
+export interface SeenOfChance {
+  readonly calls: number;
+  readonly denied: number;
+}
+
+/** What was seen of a seller fades by half each week. @param ageMs since it was written down */
+export function faded({ calls, denied }: SeenOfChance, ageMs: number): SeenOfChance {
+  const left = 0.5 ** (Math.max(0, ageMs) / WEEK_MS);
+  return { calls: calls * left, denied: denied * left };
+}
+
+/**
+ * How many counted denials make a code invalid. 1, unless valid codes were denied: then as many as keep the risk that any
+ * valid code of the check is called invalid below `MAX_RISK`. The worse of both figures decides, so that a long good past
+ * does not hide what this check has seen. May be more than `MAX_COUNTED_DENIALS`: such codes end as unproven.
+ */
+export function denialsNeeded(check: SeenOfChance, seller: SeenOfChance): number {
+  const share = Math.max(shareOf(check), shareOf(seller));
+  if (share === 0) return 1;
+  const valid = Math.max(1, check.calls - check.denied);
+  return Math.max(2, Math.ceil(Math.log(MAX_RISK / valid) / Math.log(share)));
+}
+
+/** The share of valid codes' calls that were denied. If most of them were, the true share is unknown. */
+function shareOf({ calls, denied }: SeenOfChance): number {
+  return denied < FORGOTTEN ? 0 : Math.min(0.5, denied / Math.max(calls, denied));
+}
+
+/** How often a code is asked in one window if it is denied each time. @param counted its counted denials so far */
+export function asksInWindow(needed: number, counted: number, foundEver: number): number {
+  const isUnsure = needed > 1 || foundEver < FEW_FOUND;
+  if (!isUnsure) return 1;
+  const atMost = MAX_COUNTED_DENIALS - counted;
+  return Math.max(1, Math.min(COUNTED_PER_WINDOW, atMost));
+}
+
+/** Longest duration of a window, milliseconds. @param spacingMs that the budget puts between two calls; 0: none */
+export function longestWindowMs(spacingMs: number): number {
+  return Math.max(WINDOW_MS, WINDOW_CALLS * spacingMs);
+}
+
+/** How many codes fit into a window, each asked so many times. */
+export function codesInWindow(spacingMs: number, asks: number): number {
+  const calls = spacingMs === 0 ? Infinity : Math.floor(longestWindowMs(spacingMs) / spacingMs);
+  return Math.max(1, Math.min(WINDOW_CODES, Math.floor((calls - 2 * PROOF_CALLS) / asks)));
+}
+
+/** A denied code's figures, the last window included. */
+export interface DenialFigures {
+  readonly counted: number;
+  readonly rounds: number;
+  readonly uncounted: number;
+}
+
+/**
+ * What follows from a code's denials. It was denied before, at least `waitMs` before the first counted one.
+ * @returns null: it is asked again
+ */
+export function verdictOf(
+  { counted, rounds, uncounted }: DenialFigures,
+  needed: number,
+): 'invalid' | 'contradicted' | 'not-counted' | null {
+  // Three denials of one window may share a cause: chance wants two windows.
+  const roundsNeeded = needed > 1 ? 2 : 1;
+  if (counted >= needed && rounds - uncounted >= roundsNeeded) return 'invalid';
+  if (uncounted >= MAX_UNCOUNTED_WINDOWS) return 'not-counted';
+  if (counted >= MAX_COUNTED_DENIALS || rounds >= MAX_ROUNDS) return 'contradicted';
+  return null;
+}

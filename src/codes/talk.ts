@@ -1,0 +1,130 @@
+/**
+ * The seam between the plan (pure) and the loop (which calls the marketplace and records).
+ *
+ * The plan is told as *talks*: generators that yield what is to be done and are given the answers. So the same code runs
+ * over the real client and over a simulated marketplace and clock. `runTalk` obeys a talk.
+ */
+
+import type { Account, Item, Purchase } from '../domain/item.js';
+import type { Reply } from '../marketplace/reply.js';
+import type { Sourced } from '../marketplace/types.js';
+import type { CodeResult, FoundProof } from './results.js';
+
+/** One call to the marketplace. Each carries a random parameter, so that no cache can answer it. */
+export type Call =
+  | { readonly kind: 'account' }
+  | {
+      readonly kind: 'validate';
+      /** The code as it is sent. */
+      readonly form: string;
+      /** Send it on a connection that was not used before: behind another one may be another machine. */
+      readonly onNewConnection: boolean;
+    }
+  | { readonly kind: 'item'; readonly id: number };
+
+/** The answer to a call. Times are milliseconds since 1970, by the clock of the database. */
+export type Answer = { readonly sentAt: number; readonly at: number } & (
+  | { readonly kind: 'account'; readonly reply: AccountReply }
+  | { readonly kind: 'validate'; readonly reply: CodeReply }
+  | { readonly kind: 'item'; readonly reply: ItemReply }
+);
+
+export type AccountReply = Reply<{ readonly value: Pick<Account, 'username'> }>;
+/** `raw` may be large: the loop keeps no more of it than the ledger stores. */
+export type CodeReply = Reply<Sourced<Purchase>>;
+export type ItemReply = Reply<{ readonly value: Pick<Item, 'id'> }>;
+
+/** What a talk asks of the loop. */
+export type Request =
+  /** Make this call, and give its answer. */
+  | Call
+  /**
+   * Run these talks, several at a time (`Loop.concurrency`), and go on when all have ended. The next one is taken when a
+   * place is free, so that what was answered meanwhile decides whether there is a next one.
+   */
+  | { readonly kind: 'together'; readonly talks: Iterable<Talk<void>> }
+  /** Record this. Resolves when more may come; the loop may gather results for some 200 ms. */
+  | { readonly kind: 'record'; readonly results: readonly CodeResult[] }
+  /** Note that these known-valid codes were found as proofs of the key: `found_at` of their rows. */
+  | { readonly kind: 'proven'; readonly found: readonly FoundProof[] };
+
+/** A conversation with the marketplace, which ends with an `R`. Answers are given for calls only. */
+export type Talk<R> = Generator<Request, R, Answer | undefined>;
+
+/** What obeys talks. */
+export interface Loop {
+  /** Calls under way at a time, in `together`. */
+  readonly concurrency: number;
+  /** Makes a call. @throws only when the work must stop: the marketplace’s faults are replies */
+  ask(call: Call): Promise<Answer>;
+  record(request: Exclude<Request, Call | { readonly kind: 'together' }>): Promise<void>;
+}
+
+/**
+ * Obeys a talk to its end.
+ * @throws errors of the loop, after all calls that were under way have ended
+ */
+export async function runTalk<R>(talk: Talk<R>, loop: Loop): Promise<R> {
+  let step = talk.next();
+  while (step.done !== true) {
+    const request = step.value;
+    switch (request.kind) {
+      case 'together':
+        await runTogether(request.talks, loop);
+        step = talk.next();
+        break;
+      case 'record':
+      case 'proven':
+        await loop.record(request);
+        step = talk.next();
+        break;
+      default:
+        step = talk.next(await loop.ask(request));
+    }
+  }
+  return step.value;
+}
+
+async function runTogether(talks: Iterable<Talk<void>>, loop: Loop): Promise<void> {
+  const waiting = talks[Symbol.iterator]();
+  let hasFailed = false;
+  const lane = async (): Promise<void> => {
+    try {
+      while (!hasFailed) {
+        const next = waiting.next();
+        if (next.done === true) return;
+        await runTalk(next.value, loop);
+      }
+    } catch (error) {
+      hasFailed = true;
+      throw error;
+    }
+  };
+  const ends = await Promise.allSettled(Array.from({ length: loop.concurrency }, lane));
+  const failed = ends.find((end) => end.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+}
+
+/** Asks for account details. */
+export function* askAccount(): Talk<Answer & { readonly kind: 'account' }> {
+  const answer = yield { kind: 'account' };
+  if (answer?.kind !== 'account') throw new TypeError('this is no answer to `account`');
+  return answer;
+}
+
+/** Asks about one form of a code. */
+export function* askForm(
+  form: string,
+  onNewConnection = false,
+): Talk<Answer & { readonly kind: 'validate' }> {
+  const answer = yield { kind: 'validate', form, onNewConnection };
+  if (answer?.kind !== 'validate') throw new TypeError('this is no answer to `validate`');
+  return answer;
+}
+
+/** Asks for an item by its id. */
+export function* askItem(id: number): Talk<Answer & { readonly kind: 'item' }> {
+  const answer = yield { kind: 'item', id };
+  if (answer?.kind !== 'item') throw new TypeError('this is no answer to `item`');
+  return answer;
+}

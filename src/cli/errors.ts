@@ -2,6 +2,7 @@ import { ConfigError } from '../config/index.js';
 import { FileError } from '../listing/file-error.js';
 import { MarketplaceOptionsError } from '../marketplace/types.js';
 import { explainDatabaseError } from '../db/errors.js';
+import { errorCode } from '../domain/error-code.js';
 import { SellerBusyError } from '../db/locks.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 
@@ -46,6 +47,11 @@ export function reportError(error: unknown, databaseUrl: string | null): ErrorRe
   return { lines: remedy === null ? [problem] : [problem, `→ ${remedy}`], exitCode };
 }
 
+const TOO_MANY_FILES = [
+  'too many files are open',
+  'raise the limit to 1024 or more: ulimit -n 1024 (systemd: LimitNOFILE, Docker: ulimits)',
+] as const;
+
 function explain(
   error: unknown,
   databaseUrl: string | null,
@@ -56,6 +62,7 @@ function explain(
   if (error instanceof SellerBusyError) {
     return [error.message, 'wait until it has ended; `seller-mirror status` shows it'];
   }
+  if (['EMFILE', 'ENFILE'].includes(errorCode(error))) return TOO_MANY_FILES;
   // StoreError, QueueError, ListenError and others.
   if (error instanceof Error && 'remedy' in error) return [error.message, String(error.remedy)];
   const store = explainDatabaseError(error, databaseUrl ?? 'embedded');

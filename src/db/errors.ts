@@ -40,6 +40,38 @@ export class DiskFullError extends StoreError {
   readonly code = 'DISK_FULL';
 }
 
+/** The server's shared memory is full, which PostgreSQL reports as a full disk. */
+class SharedMemoryError extends StoreError {
+  readonly code = 'SHARED_MEMORY';
+}
+
+/**
+ * Explains a lack of room that PostgreSQL printed, in any language.
+ * @param text what it printed
+ * @param where the database, as people know it
+ * @returns null if the text is about something else
+ */
+export function explainNoRoom(text: string, where: string, cause?: unknown): StoreError | null {
+  // The name of a segment in /dev/shm. The rest of the sentence is translated.
+  if (/\/PostgreSQL\.\d+"/.test(text)) {
+    return new SharedMemoryError(
+      `${where}: the server has too little shared memory`,
+      'Give its machine or container more of it (Docker: shm_size: 256mb; Linux: mount -o remount,size=256m /dev/shm), then try again.',
+      { cause },
+    );
+  }
+  if (!/No space left on device|quota exceeded/i.test(text)) return null;
+  return diskFull(where, cause);
+}
+
+export function diskFull(where: string, cause?: unknown): DiskFullError {
+  return new DiskFullError(
+    `${where}: the disk is full`,
+    'Free some space, then try again. No partial data was written.',
+    { cause },
+  );
+}
+
 /** A migration failed and was rolled back. */
 export class MigrationError extends StoreError {
   readonly code = 'MIGRATION';
@@ -102,11 +134,8 @@ export function explainDatabaseError(error: unknown, url: string): StoreError | 
   const code = errorCode(error);
   const server = SERVER_PROBLEMS[code];
   if (code === '53100' || code === 'ENOSPC') {
-    return new DiskFullError(
-      `${shownUrl(url)}: the disk is full`,
-      'Free some space, then try again. No partial data was written.',
-      { cause: error },
-    );
+    const text = error instanceof Error ? error.message : '';
+    return explainNoRoom(text, shownUrl(url), error) ?? diskFull(shownUrl(url), error);
   }
   if (server !== undefined) {
     return new StoreConnectionError(`${shownUrl(url)}: ${server[0]}`, server[1], { cause: error });

@@ -115,6 +115,7 @@ const TRIALS: readonly (readonly [string, string])[] = [
 /**
  * Tries each kind of write that the product needs in a transaction that is rolled back.
  * @returns what the role may not do and why; null if it may do everything
+ * @throws {StoreError} for a problem that no right would solve, such as a full disk
  */
 export function findRefusedWrite(
   url: string,
@@ -128,8 +129,9 @@ export function findRefusedWrite(
           await pipeline(['word\n'], client.query(copyFrom(statement)));
         } else await client.query(statement, statement.includes('$1') ? [randomInt(2 ** 40)] : []);
       } catch (error) {
-        const text = error instanceof Error ? error.message : String(error);
-        return { what, why: explainDatabaseError(error, url)?.message ?? text };
+        const known = explainDatabaseError(error, url);
+        if (known !== null) throw known;
+        return { what, why: error instanceof Error ? error.message : String(error) };
       }
     }
     await client.query('ROLLBACK');

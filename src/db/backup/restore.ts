@@ -176,6 +176,13 @@ function explained(error: unknown, url: string): unknown {
       'Nothing was changed. `seller-mirror db status` shows who is connected to the embedded server.',
     );
   }
+  if (code === '42501') {
+    return new BackupError(
+      'the role in DATABASE_URL does not own the tables of schema mirror',
+      'Nothing was changed. Use the role that owns them in DATABASE_URL.',
+      { cause: error },
+    );
+  }
   return explainDatabaseError(error, url) ?? error;
 }
 

@@ -103,14 +103,16 @@ async function* rowsOf(client: Client, table: string): AsyncGenerator<Buffer> {
   let part: Buffer[] = [];
   let size = 0;
   for await (const chunk of client.query(copyTo(`COPY mirror.${table} TO STDOUT`))) {
-    part.push(chunk as Buffer);
-    size += (chunk as Buffer).length;
-    if (size < PART_BYTES) continue;
-    const bytes = Buffer.concat(part);
-    const end = bytes.lastIndexOf('\n') + 1;
-    if (end > 0) yield bytes.subarray(0, end);
-    part = [bytes.subarray(end)];
-    size = bytes.length - end;
+    const bytes = chunk as Buffer;
+    // A row may be larger than a part. Only the new bytes are searched for its end.
+    const end = size + bytes.length < PART_BYTES ? 0 : bytes.lastIndexOf('\n') + 1;
+    if (end > 0) {
+      part.push(bytes.subarray(0, end));
+      yield Buffer.concat(part);
+      [part, size] = [[], 0];
+    }
+    part.push(bytes.subarray(end));
+    size += bytes.length - end;
   }
   if (size > 0) yield Buffer.concat(part);
 }

@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { chmod, chown, lstat, mkdir, readdir, rename, rm, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errorCode } from '../../domain/error-code.js';
-import { EmbeddedStartError } from '../errors.js';
+import { EmbeddedStartError, explainNoRoom } from '../errors.js';
 import {
-  diskFull,
+  databaseIn,
   explainFileError,
   files,
   findPlace,
@@ -121,7 +121,8 @@ async function runTool(
 ): Promise<void> {
   const { code, output } = await runAs(user, file, args, input);
   if (code === 0) return;
-  if (/No space left on device|quota exceeded/i.test(output)) throw diskFull(dirname(draft));
+  const noRoom = explainNoRoom(output, databaseIn(dirname(draft)));
+  if (noRoom !== null) throw noRoom;
   const lastLines = output.trim().split('\n').slice(-4).join(' | ');
   throw new EmbeddedStartError(
     `the embedded database could not be created: ${basename(file)} printed: ${lastLines}`,

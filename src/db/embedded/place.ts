@@ -11,7 +11,7 @@ import {
 } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { errorCode } from '../../domain/error-code.js';
-import { DiskFullError, EmbeddedStartError, StoreError } from '../errors.js';
+import { diskFull, EmbeddedStartError, StoreError } from '../errors.js';
 import { isRoot, type ServiceUser, userName } from './service-user.js';
 
 /**
@@ -154,7 +154,7 @@ export async function makeOwnFolder(path: string): Promise<boolean> {
 export function explainFileError(error: unknown, path: string): StoreError {
   if (error instanceof StoreError) return error;
   const code = errorCode(error);
-  if (code === 'ENOSPC' || code === 'EDQUOT') return diskFull(path, error);
+  if (code === 'ENOSPC' || code === 'EDQUOT') return diskFull(databaseIn(path), error);
   // Leave out the path of the error, which may be an internal one.
   const reason = error instanceof Error ? error.message.replace(/, \w+ '.*$/s, '') : String(error);
   const isFile = code === 'ENOTDIR' || code === 'EEXIST';
@@ -165,10 +165,7 @@ export function explainFileError(error: unknown, path: string): StoreError {
   );
 }
 
-export function diskFull(path: string, cause?: unknown): DiskFullError {
-  return new DiskFullError(
-    `the disk is full: the database in ${path} has no room left`,
-    'Free some space on it (or move DATA_DIR to a larger disk), then repeat. No partial data was written.',
-    { cause },
-  );
+/** The embedded database, as messages name it. */
+export function databaseIn(path: string): string {
+  return `the database in ${path}`;
 }

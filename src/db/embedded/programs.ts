@@ -4,8 +4,8 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { errorCode } from '../../domain/error-code.js';
-import { EmbeddedStartError } from '../errors.js';
-import { diskFull, exists, makeOwnFolder } from './place.js';
+import { diskFull, EmbeddedStartError } from '../errors.js';
+import { databaseIn, exists, makeOwnFolder } from './place.js';
 import { runAs, shellAs, type ServiceUser } from './service-user.js';
 
 /** Paths of PostgreSQL's programs, from the npm package or from a copy of it. */
@@ -117,7 +117,7 @@ async function copyPackage(native: string, copy: string): Promise<void> {
     if (!(await shellAs(null, 'chmod -R a+rX,go-w "$1"', unfinished))) return;
     if (await restoreLinks(unfinished)) await rename(unfinished, copy);
   } catch (error) {
-    if (errorCode(error) === 'ENOSPC') throw diskFull(dirname(copy), error);
+    if (errorCode(error) === 'ENOSPC') throw diskFull(databaseIn(dirname(copy)), error);
   } finally {
     await rm(unfinished, { recursive: true, force: true }).catch(() => {});
   }

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { userInfo } from 'node:os';
 import { promisify } from 'node:util';
 import { errorCode } from '../../domain/error-code.js';
 import { EmbeddedStartError } from '../errors.js';
@@ -18,7 +19,10 @@ export function isRoot(): boolean {
 
 /** The account for a new database. @returns null to run PostgreSQL as the current user */
 export async function findServiceUser(): Promise<ServiceUser | null> {
-  if (!isRoot()) return null;
+  if (!isRoot()) {
+    assertNamed();
+    return null;
+  }
   for (const name of CANDIDATES) {
     const [uid, gid] = [await id('-u', name), await id('-g', name)];
     if (Number(uid) > 0) return { uid: Number(uid), gid: Number(gid) };
@@ -27,6 +31,19 @@ export async function findServiceUser(): Promise<ServiceUser | null> {
     'PostgreSQL does not run as root, and this system has no user postgres or nobody to run it as',
     'Run as an ordinary user, create a user called postgres, or set DATABASE_URL.',
   );
+}
+
+/** initdb refuses a user without a name, as containers run them. */
+function assertNamed(): void {
+  try {
+    userInfo();
+  } catch (cause) {
+    throw new EmbeddedStartError(
+      `PostgreSQL can’t be set up by user ${process.geteuid?.()}, who has no entry in /etc/passwd`,
+      'Add an entry, run as another user, or set DATABASE_URL.',
+      { cause },
+    );
+  }
 }
 
 export async function userName(uid: number): Promise<string> {

@@ -6,9 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
 import { errorCode } from '../../domain/error-code.js';
-import { EmbeddedStartError, type StoreError } from '../errors.js';
+import { EmbeddedStartError, explainNoRoom, type StoreError } from '../errors.js';
 import { sweepDrafts } from './create.js';
-import { diskFull, files, type Place } from './place.js';
+import { databaseIn, files, type Place } from './place.js';
 import { findPrograms } from './programs.js';
 import {
   connect,
@@ -190,7 +190,8 @@ async function startWatcher(place: Place, options: SessionOptions): Promise<Chil
 
 /** @param what a predicate, such as `did not start` @param log the server's output during the start */
 function startFailed(location: string, what: string, log: string, advice: string): StoreError {
-  if (/No space left on device|quota exceeded/i.test(log)) return diskFull(location);
+  const noRoom = explainNoRoom(log, databaseIn(location));
+  if (noRoom !== null) return noRoom;
   return new EmbeddedStartError(
     `the embedded database in ${location} ${what}: ${lastErrors(log) || 'its log is empty'}`,
     `${advice} ${files.log(location)}`,
@@ -199,7 +200,8 @@ function startFailed(location: string, what: string, log: string, advice: string
 
 function connectionRefused(error: unknown, { location }: Place): StoreError {
   const reason = error instanceof Error ? error.message : String(error);
-  if (reason.includes('No space left on device')) return diskFull(location, error);
+  const noRoom = explainNoRoom(reason, databaseIn(location), error);
+  if (noRoom !== null) return noRoom;
   return new EmbeddedStartError(
     `the embedded database in ${location} refused the connection: ${reason}`,
     errorCode(error) === '53300'

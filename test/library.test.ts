@@ -80,7 +80,7 @@ describe('checkCodes', () => {
   it('checks a code in several notations once, and says why a text is no code', async () => {
     const shop = await openShop();
     const code = shop.purchases.codeAt(1);
-    const codes = [code, ` ${code}\r`, `"${code}"`, '', 'a\tb'];
+    const codes = [code, ` ${code}\r`, `"${code}"`, '', 'a\0b'];
     const list = await all({ marketplace: shop.marketplace, codes });
     expect(list.map(({ verdict, reason }) => `${verdict}: ${reason}`).sort()).toEqual([
       'unproven: control-characters',

@@ -11,7 +11,7 @@ import {
   type MaxAge,
 } from '../codes/look-up.js';
 import type { KnownCode } from '../codes/known-code.js';
-import { hasTextAround, readCode } from '../marketplace/code.js';
+import { hasTextAround, readCell } from '../marketplace/code.js';
 import type { Log } from '../domain/log.js';
 import { cellMasker } from '../domain/redact.js';
 import type { Secret } from '../domain/secret.js';
@@ -243,7 +243,7 @@ class LookUps {
     caller: Caller,
     askUntil = Infinity,
   ): Promise<Answer> {
-    const read = readCode(text);
+    const read = readCell(text);
     if (!('code' in read)) return noCode(read.fault);
     const { code } = read;
     const { db, keys, onAnswer } = this.#parts;

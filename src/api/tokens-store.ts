@@ -1,5 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import type { Db } from '../db/db.js';
+import { TOKEN_PREFIX } from '../domain/secret.js';
 
 /** What people see of a token. The token itself is not stored. */
 export interface TokenRow {
@@ -18,9 +19,6 @@ export interface Caller {
   readonly sellerId: string | null;
 }
 
-/** Marks tokens of this program, so that people and secret scanners recognize one. */
-const PREFIX = 'smt_';
-
 /**
  * Makes a token for a program.
  * @returns the token, which can't be shown again; null if the name is taken
@@ -30,7 +28,7 @@ export async function createToken(
   name: string,
   sellerId: string | null,
 ): Promise<string | null> {
-  const token = PREFIX + randomBytes(32).toString('base64url');
+  const token = TOKEN_PREFIX + randomBytes(32).toString('base64url');
   const prisma = await db.prisma();
   const { count } = await prisma.apiToken.createMany({
     data: [{ name, sellerId, tokenHash: hashOf(token) }],

@@ -1,6 +1,6 @@
 // Checks codes without a database. Audits do the same work over `ledger-store.ts`.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readCode, type CodeFault } from '../marketplace/code.js';
+import { readCell, type CodeFault } from '../marketplace/code.js';
 import type { Json, Purchase } from '../domain/item.js';
 import type { CodeMarket } from './piece.js';
 import { MemoryLedger, type SettledCode } from './memory-ledger.js';
@@ -215,7 +215,7 @@ async function* distinctCodes(
   let place = 0;
   for await (const text of interruptible(codes, signal)) {
     assertText(text, ++place);
-    const reading = readCode(text);
+    const reading = readCell(text);
     const code = 'code' in reading ? reading.code : text;
     if (seen.has(code)) continue;
     seen.add(code);

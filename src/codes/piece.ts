@@ -14,7 +14,7 @@ import type {
 } from './ledger.js';
 import type { UnprovenReason } from './evidence.js';
 import { MAX_ATTEMPTS, pauseBeforeConfirm } from './rules.js';
-import { plainForm } from '../marketplace/code.js';
+import { formsOf } from '../marketplace/code.js';
 import type { Purchase } from '../domain/item.js';
 
 export interface Work {
@@ -250,22 +250,25 @@ export type CodeMarket = Pick<Marketplace, 'account' | 'validate'>;
 export type CodeReply = Reply<Sourced<Purchase>>;
 
 /**
- * Asks the marketplace about a code. If it is denied and has look-alike characters, its plain form is tried too. The
- * purchase then has that form as its code, also if the marketplace left the code out.
+ * Asks the marketplace about a code, in its other forms too while it is denied: see `formsOf`. The purchase then has
+ * the form that was found as its code, also if the marketplace left the code out.
  */
 export async function askCode(
   market: Pick<CodeMarket, 'validate'>,
   code: string,
   options: CallOptions,
 ): Promise<CodeReply> {
-  const reply = await market.validate(code, options);
-  const plain = reply.kind === 'denied' ? plainForm(code) : null;
-  if (plain === null) return reply;
-  const second = await market.validate(plain, options);
-  if (second.kind !== 'answered') return second;
-  const { value } = second.data;
-  const purchaseCode = value.purchaseCode ?? plain;
-  return { ...second, data: { ...second.data, value: { ...value, purchaseCode } } };
+  const [first, ...others] = formsOf(code);
+  let reply = await market.validate(first, options);
+  for (const form of others) {
+    if (reply.kind !== 'denied') break;
+    reply = await market.validate(form, options);
+    if (reply.kind !== 'answered') continue;
+    const { value } = reply.data;
+    const purchaseCode = value.purchaseCode ?? form;
+    return { ...reply, data: { ...reply.data, value: { ...value, purchaseCode } } };
+  }
+  return reply;
 }
 
 /**

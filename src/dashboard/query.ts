@@ -1,5 +1,5 @@
 import type { Config } from '../config/index.js';
-import { readCode } from '../marketplace/code.js';
+import { readCell } from '../marketplace/code.js';
 import { cellMasker } from '../domain/redact.js';
 import { type DashboardContext, Problem } from './context.js';
 
@@ -60,7 +60,7 @@ export function parseCode(
   { sellers }: Pick<Config, 'sellers'>,
   label: string,
 ): string {
-  const reading = readCode(typeof input === 'string' ? input : '');
+  const reading = readCell(typeof input === 'string' ? input : '');
   if ('reason' in reading) {
     const remedy = 'Copy the code exactly as the buyer sent it.';
     throw new Problem(`${label} ${reading.fault}`, remedy);

@@ -1,5 +1,5 @@
 import type { Json } from './item.js';
-import { MASK, type Secret } from './secret.js';
+import { MASK, maskTokens, type Secret } from './secret.js';
 
 /** Characters. Shorter secrets are not masked: any text contains them by chance. */
 const SHORTEST_SECRET = 4;
@@ -99,11 +99,11 @@ function literal(text: string): string {
 /** Characters. Shorter secrets are masked only if they fill a cell: a code may contain them by chance. */
 const SHORTEST_IN_CELL = 16;
 
-/** Makes a function that masks secrets in the cells of a list. */
+/** Makes a function that masks secrets, and tokens of the look-up API, in the cells of a list. */
 export function cellMasker(secrets: readonly Secret[]): (cell: string) => string {
   const isLong = (secret: Secret): boolean => secret.reveal().trim().length >= SHORTEST_IN_CELL;
   const redactor = new Redactor(secrets.filter(isLong));
   const short = secrets.filter((secret) => !isLong(secret));
   const whole = new Set(short.map((secret) => secret.reveal().trim().toLowerCase()));
-  return (cell) => (whole.has(cell.trim().toLowerCase()) ? MASK : redactor.text(cell));
+  return (cell) => (whole.has(cell.trim().toLowerCase()) ? MASK : redactor.text(maskTokens(cell)));
 }

@@ -30,6 +30,19 @@ export class Secret {
   }
 }
 
+/** How tokens of the look-up API begin. People and secret scanners recognize them by it. */
+export const TOKEN_PREFIX = 'smt_';
+const TOKEN = new RegExp(`${TOKEN_PREFIX}[\\w-]{20,}`, 'g');
+
+/** True for a text with a token of the look-up API in it. */
+export function holdsToken(text: string): boolean {
+  return text.includes(TOKEN_PREFIX) && text.search(TOKEN) >= 0;
+}
+
+export function maskTokens(text: string): string {
+  return text.includes(TOKEN_PREFIX) ? text.replaceAll(TOKEN, MASK) : text;
+}
+
 /** A code for display: its first characters, at most 4 and at most a quarter of it. */
 export function maskCode(text: string): string {
   const kept = text.slice(0, Math.min(4, Math.floor(text.length / 4)));

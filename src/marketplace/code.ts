@@ -1,20 +1,31 @@
+import { holdsToken } from '../domain/secret.js';
+
+/*
+ * What a text from a list, a form or a program says as a purchase code. One text, one code:
+ *
+ * - `readCell(text)` gives the code as written, or why the text is none;
+ * - `formsOf(code)` gives the forms in which to ask about it, in order. A code is denied when each form is denied;
+ * - `looksLikeCode(text)` is false for `n/a`, `-` or `TBD`, which are asked about like any code.
+ */
+
 export type CodeFault =
   | 'empty'
   | 'too-long'
-  /** A line break, a tab or the like inside the text. */
+  /** Such as a null character: no list and no person writes one. */
   | 'control-characters'
-  /** A character without width inside the text, which copying from a page or document leaves behind. */
-  | 'invisible-characters'
   /** U+FFFD or half a surrogate pair: the text was probably decoded with the wrong encoding. */
   | 'unreadable-characters'
   /** Several codes in one text. */
-  | 'several-codes';
+  | 'several-codes'
+  /** A token of the look-up API, which must not be sent or stored. */
+  | 'token';
 
-type CodeReading =
+export type CellReading =
+  /** As written, without what surrounds it. */
   | { readonly code: string }
   | {
       readonly reason: CodeFault;
-      /** Completes a sentence that begins with the position of the text. */
+      /** Completes a sentence that begins with the position of the text: `holds 2 codes`. */
       readonly fault: string;
     };
 
@@ -26,11 +37,11 @@ const INVISIBLE = /^[\p{White_Space}\p{Cf}\p{Default_Ignorable_Code_Point}]$/u;
 /** Any two of these make a pair: languages pair quotes differently. */
 const QUOTE = /^["'`´\p{Pi}\p{Pf}\u201A\u201E\u300C-\u300F\u301D-\u301F\uFF02\uFF07]$/u;
 const FORMULA = /^[=+\-@＝＋－＠]$/u;
-const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]/u;
+/** White space that a cell or a form may hold, but no code: line breaks and tabs. */
+const BREAKS = /[\t-\r\u0085\u2028\u2029]+/g;
+const CONTROL = /[^\P{Cc}\t-\r\u0085]/u;
 /** Neither separators nor unusual characters. */
 const PLAIN = /^[\w.-]+$/;
-/** Characters that nobody sees, so that no customer was given them. */
-const UNSEEN = /[\p{Cc}\p{Zl}\p{Zp}\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
 const UNREADABLE = /[\p{Cs}\uFFFD]/u;
 
 /**
@@ -78,80 +89,137 @@ function lastCharacter(text: string, end: number): string {
   return /^[\uD800-\uDBFF][\uDC00-\uDFFF]$/.test(pair) ? pair : text.charAt(end - 1);
 }
 
-/** Reads a purchase code, or says why the text can't be one. */
-export function readCode(text: string): CodeReading {
-  const code = normalizeCode(text);
+/** Reads the one purchase code in a text, or says why there is none. In linear time. */
+export function readCell(text: string): CellReading {
+  const written = normalizeCode(text);
+  if (holdsToken(written)) {
+    return { reason: 'token', fault: 'is a look-up token: it was neither sent nor stored' };
+  }
   // The fast path, for almost all of millions of codes.
-  if (PLAIN.test(code) && code.length <= LONGEST_CODE) return { code };
-  if (code === '') return { reason: 'empty', fault: 'is empty' };
-  if (UNREADABLE.test(code)) {
+  if (PLAIN.test(written) && written.length <= LONGEST_CODE) return { code: written };
+  if (written === '') return { reason: 'empty', fault: 'is empty' };
+  if (UNREADABLE.test(written)) {
     const fault = 'has characters that can’t be read; perhaps the file is in another encoding';
     return { reason: 'unreadable-characters', fault };
   }
-  const codes = Math.max(countCodes(code, isTypicalCode), countAlike(code));
-  if (codes > 1) return { reason: 'several-codes', fault: severalCodes(codes) };
-  const unseen = unseenIn(code);
-  if (unseen !== null) return unseen;
+  const control = CONTROL.exec(written);
+  if (control !== null) {
+    const number = control[0].charCodeAt(0).toString(16).toUpperCase().padStart(4, '0');
+    const place = Array.from(written.slice(0, control.index)).length;
+    const fault = `has the control character U+${number} after character ${place}`;
+    return { reason: 'control-characters', fault };
+  }
+  const codes = countCodes(written);
+  if (codes > 1) {
+    return { reason: 'several-codes', fault: `holds ${codes} codes: give each its own line` };
+  }
+  const code = written.replaceAll(BREAKS, ' ');
   return isLonger(code, LONGEST_CODE)
     ? { reason: 'too-long', fault: `is longer than ${LONGEST_CODE} characters` }
     : { code };
 }
 
-export function severalCodes(codes: number): string {
-  return `holds ${codes} codes: give each its own line`;
-}
-
-/** What may stand between two codes. */
-const SEPARATORS = [
-  /(?:[\s,;|/&+]|\b(?:and|or|und|et|y)\b)+/iu,
-  /\s*[,;|/&+\r\n]\s*/u,
-  /\s*\b(?:and|or|und|et|y)\b\s*/iu,
-  /\s+/u,
-];
-
 /**
- * Counts the codes in a text.
- * @param isCode decides whether a part looks like the other codes
- * @returns 1 unless every part looks like a code
+ * The forms in which to ask the marketplace about a code, each once and in this order: as written, plain, and without
+ * blanks. Codes have no fixed format and may really be written with blanks or unusual characters, so the plain form
+ * never replaces the written one.
+ *
+ * Plain: typographic dashes, blanks and quotes, fullwidth forms, digits of other scripts, and Cyrillic or Greek letters
+ * that look Latin are replaced, characters without width are removed, and so are a label before a colon, and words around
+ * a code.
+ * @param text a code, or a cell that may hold one
+ * @returns one form or more; only the first if the text holds no code or several
  */
-export function countCodes(text: string, isCode: (part: string) => boolean): number {
-  for (const separator of SEPARATORS) {
-    if (!separator.test(text)) continue;
-    const parts = text.split(separator).map(withoutQuotes);
-    const filled = parts.filter((part) => part !== '');
-    if (filled.length > 1 && filled.every(isCode)) return filled.length;
-  }
-  return 1;
+export function formsOf(text: string): readonly [string, ...string[]] {
+  const read = readCell(text);
+  if (!('code' in read)) return [normalizeCode(text)];
+  const { code } = read;
+  if (SIMPLE.test(code)) return [code];
+  const { plain, joined } = plainFormsOf(code);
+  const others = [plain, joined].filter((form) => form !== code && isForm(form));
+  return [code, ...new Set(others)];
 }
 
-/**
- * Counts codes of one shape with commas or the like between them: `ENV-7Q2K, ENV-9X3B`. Blanks, slashes and the like may
- * be part of a code.
- * @returns 1 unless all parts have the same shape, at least 8 characters and a digit
- */
-function countAlike(text: string): number {
-  const parts = text.split(/[,;|\r\n]+/u);
-  if (parts.length === 1) return 1;
-  const filled = parts.map(withoutQuotes).filter((part) => part !== '');
-  const [shape = ''] = filled.map(shapeOf);
-  const areAlike = filled.every(
-    (part) => part.length >= 8 && /\d/.test(part) && !/\s/.test(part) && shapeOf(part) === shape,
-  );
-  return areAlike ? Math.max(1, filled.length) : 1;
+/** Nothing to change: no blanks, no unusual characters, no punctuation around. */
+const SIMPLE = /^[A-Za-z\d]+(?:-[A-Za-z\d]+)*$/;
+
+function isForm(form: string): boolean {
+  return form !== '' && !isLonger(form, LONGEST_CODE) && !UNREADABLE.test(form);
 }
 
-/** `ENV-7Q2K` → `xxx-xxxx`. */
-export function shapeOf(code: string): string {
-  return code.replaceAll(/[\p{L}\p{N}]/gu, 'x');
+/** The plain form of a text, for comparing its looks: see `formsOf`. */
+export function plainForm(text: string): string {
+  const written = normalizeCode(text);
+  return SIMPLE.test(written) ? written : plainFormsOf(written).plain;
 }
 
-/** Also quotes without a partner, which the text around the codes may have lost. */
-function withoutQuotes(text: string): string {
-  const characters = Array.from(normalizeCode(text));
-  const isText = (character: string): boolean => !QUOTE.test(character);
-  return characters
-    .slice(characters.findIndex(isText), characters.findLastIndex(isText) + 1)
-    .join('');
+/** False for what is hardly a code of any marketplace: no digit, or fewer than six letters and digits. */
+export function looksLikeCode(text: string): boolean {
+  const characters = text.match(LETTERS_AND_DIGITS)?.join('') ?? '';
+  return /\p{Nd}/u.test(characters) && Array.from(characters).length >= 6;
+}
+
+const LETTERS_AND_DIGITS = /[\p{L}\p{N}]+/gu;
+
+function plainFormsOf(written: string): { readonly plain: string; readonly joined: string } {
+  const text = withoutLookAlikes(written);
+  const typical = mended(text) ?? codeInside(text);
+  if (typical !== null) return { plain: typical, joined: typicalWholes(text)[0] ?? typical };
+  const code = withoutLabel(text);
+  const [only = '', ...others] = withoutWords(code.split(' '));
+  const plain = others.length === 0 && looksLikeCode(only) ? withoutPunctuation(only) : code;
+  return { plain, joined: code.replaceAll(' ', '') };
+}
+
+/** The typical code that blanks divide, so that no part is a typical one; null if there is none. */
+function mended(text: string): string | null {
+  const [whole = null] = text.split(' ').some(isTypicalCode) ? [] : typicalWholes(text);
+  return whole;
+}
+
+/** Typical codes that a text is without its blanks; also without a label, and words around. */
+function typicalWholes(text: string): readonly string[] {
+  if (!text.includes(' ')) return [];
+  const parts = [text, withoutLabel(text)].map((code) => code.split(' '));
+  return [...parts, ...parts.map(withoutWords)]
+    .map((some) => withoutPunctuation(some.join('')))
+    .filter(isTypicalCode);
+}
+
+/** Leaves out what stands before the last colon or equals sign, if a code may follow. */
+function withoutLabel(text: string): string {
+  const label = /^.*[:=]/.exec(text)?.[0] ?? '';
+  const rest = normalizeCode(text.slice(label.length));
+  return looksLikeCode(rest) ? rest : text;
+}
+
+/** Leaves out words before and after what may be parts of a code: `my code AB-12 (Regular)`. */
+function withoutWords(parts: readonly string[]): readonly string[] {
+  const mayBePart = (part: string): boolean => /\d|^[a-f-]{6,}$/i.test(withoutPunctuation(part));
+  return parts.slice(parts.findIndex(mayBePart), parts.findLastIndex(mayBePart) + 1);
+}
+
+function withoutPunctuation(text: string): string {
+  return text.replace(/^[^\p{L}\p{N}]+/u, '').replace(/(?<=[\p{L}\p{N}])[^\p{L}\p{N}]+$/u, '');
+}
+
+/** Counts the parts of a text that could be codes. One code may have blanks inside, or no part that could be one. */
+function countCodes(written: string): number {
+  const text = withoutLookAlikes(written);
+  if (mended(text) !== null) return 1;
+  const parts = text.replaceAll(/\b\w+:\/\/[^\s/]+/g, '').split(/[\s,;/|&+]+/u);
+  return parts.filter(couldBeCode).length;
+}
+
+const DATE = /^\d{1,4}[-.]\d{1,2}[-.]\d{1,4}(?:T[\d:.Z-]*)?$/;
+const AMOUNT = /^[^\p{L}\d]*\d[\d']*[.'][\d.']*\D?$/u;
+
+/** True for a part with a digit and at least eight letters or digits that is no date, amount or address. */
+function couldBeCode(part: string): boolean {
+  const characters = part.match(LETTERS_AND_DIGITS)?.join('') ?? '';
+  if (characters.length < 8 || !/\p{Nd}/u.test(characters)) return false;
+  const isShort = part.length <= 32;
+  return !(isShort && (DATE.test(part) || AMOUNT.test(part))) && !/^[^@]+@[^@]+$/.test(part);
 }
 
 /** True for a UUID or many hex digits, like the codes of most marketplaces. */
@@ -173,76 +241,21 @@ function codeInside(text: string): string | null {
   return parts.length > 1 && codes.length === 1 ? (codes[0] ?? null) : null;
 }
 
-/** Names of characters that come along when text is copied. */
-const NAMES: Readonly<Record<number, string>> = {
-  0x00: 'null character',
-  0x09: 'tab',
-  0x0a: 'line feed',
-  0x0d: 'carriage return',
-  0xad: 'soft hyphen',
-  0x034f: 'combining grapheme joiner',
-  0x061c: 'Arabic letter mark',
-  0x180e: 'Mongolian vowel separator',
-  0x200b: 'zero width space',
-  0x200c: 'zero width non-joiner',
-  0x200d: 'zero width joiner',
-  0x200e: 'left-to-right mark',
-  0x200f: 'right-to-left mark',
-  0x2028: 'line separator',
-  0x2029: 'paragraph separator',
-  0x202a: 'left-to-right embedding',
-  0x202b: 'right-to-left embedding',
-  0x202c: 'pop directional formatting',
-  0x202d: 'left-to-right override',
-  0x202e: 'right-to-left override',
-  0x2060: 'word joiner',
-  0x2066: 'left-to-right isolate',
-  0x2067: 'right-to-left isolate',
-  0x2068: 'first strong isolate',
-  0x2069: 'pop directional isolate',
-  0xfeff: 'byte order mark',
-};
-
-/** Names the first invisible character and its place: `has U+200B zero width space after character 8`. */
-function unseenIn(code: string): Exclude<CodeReading, { readonly code: string }> | null {
-  const found = [...code.slice(0, 4 * LONGEST_CODE).matchAll(UNSEEN)];
-  const [first] = found;
-  if (first === undefined) return null;
-  const point = first[0].codePointAt(0) ?? 0;
-  const isControl = CONTROL.test(first[0]);
-  const name = NAMES[point] ?? (isControl ? 'control character' : 'invisible character');
-  const number = point.toString(16).toUpperCase().padStart(4, '0');
-  const place = Array.from(code.slice(0, first.index)).length;
-  const more = found.length === 1 ? '' : `, and ${found.length - 1} more`;
-  return {
-    reason: isControl ? 'control-characters' : 'invisible-characters',
-    fault: `has U+${number} ${name} after character ${place}${more}`,
-  };
-}
-
 /** Cyrillic and Greek letters, each above the Latin letter that looks the same. */
 const FOREIGN = 'АВЕЅІЈКМНОРСТХУасеіјорхуѕԁһΑΒΕΖΗΙΚΜΝΟΡΤΥΧο';
 const LATIN = 'ABESIJKMHOPCTXYaceijopxysdhABEZHIKMNOPTYXo';
 
-/**
- * The code as it would be typed: typographic dashes, blanks and quotes, fullwidth forms, digits of other scripts, and
- * Cyrillic or Greek letters that look Latin become plain, and text around a typical code goes. Ask for this form as well
- * when a code is denied, and say which form was valid: no list is repaired silently, because a code may really be written
- * like that.
- * @returns null if the code is plain already
- */
-export function plainForm(code: string): string | null {
-  const plain = code
+/** A text as it would be typed: its visible characters, with one ordinary blank between words. */
+function withoutLookAlikes(text: string): string {
+  const typed = text
     .normalize('NFKC')
     .replaceAll(/[\p{Pd}\u2043\u2212\u02D7]/gu, '-')
-    .replaceAll(/[\p{Zs}\u2800]/gu, ' ')
+    .replaceAll(/[\p{White_Space}\u2800]+/gu, ' ')
+    .replaceAll(/[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu, '')
     .replaceAll(/[\u2018-\u201B\u2032\u02BC]/g, "'")
     .replaceAll(/(?!\d)\p{Nd}/gu, asciiDigit)
     .replaceAll(/[\u0370-\u052F]/g, (letter) => LATIN[FOREIGN.indexOf(letter)] ?? letter);
-  const read = readCode(plain);
-  if (!('code' in read)) return null;
-  const form = codeInside(read.code) ?? read.code;
-  return form === code ? null : form;
+  return normalizeCode(typed);
 }
 
 /** Digits of a script are ten in a row, beginning with zero. */

@@ -571,7 +571,9 @@ describe('an API key in place of a code', () => {
     ];
     const { code, stdout, stderr } = await run(args, env);
     expect(code, stderr).toBe(0);
-    expect(stderr).toContain('line 3: the code is an API key, which is masked here\n');
+    expect(stderr).toContain(
+      'line 3: the code is an API key or a look-up token, which is masked here',
+    );
     expect(cellsOf(readFileSync(out, 'utf8')).map((cells) => cells.slice(0, 3))).toEqual([
       ['code', 'note', 'verdict'],
       [good, '[secret]', 'valid'],
@@ -610,7 +612,9 @@ describe('an API key in place of a code', () => {
     const list = fileWith(`${codesOf(sim, 2)[1]}\n${other}\n`, 'txt');
     const { code, stderr } = await check([list, '--seller', 'first'], env);
     expect(code, stderr).toBe(0);
-    expect(stderr).toContain('line 2: the code is an API key, which is masked here\n');
+    expect(stderr).toContain(
+      'line 2: the code is an API key or a look-up token, which is masked here',
+    );
     expect(validatedCodes(sim)).not.toContain(other);
   });
 });

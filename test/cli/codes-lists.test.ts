@@ -48,7 +48,7 @@ describe('the arguments of codes check', () => {
     [['customers.csv', 'customers.csv'], 'a list is named twice'],
     [['-', '-'], 'a list is named twice'],
     [[' '], 'the code is empty'],
-    [['abc', 'a\u0000c'], 'code 2 has U+0000 null character after character 1'],
+    [['abc', 'a\u0000c'], 'code 2 has the control character U+0000 after character 1'],
   ])('are an error: %j', (given, message) => {
     expect(() => sorted(...given)).toThrow(message);
   });

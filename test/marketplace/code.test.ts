@@ -1,14 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
+  formsOf,
   isSameCode,
   LONGEST_CODE,
+  looksLikeCode,
   normalizeCode,
-  plainForm,
-  readCode,
+  readCell,
 } from '../../src/marketplace/code.js';
 
 const UUID = '1b4e28ba-2fa1-11d2-883f-0016d3cca427';
+const OTHER = '0a1b2c3d4e5f60718293a4b5c6d7e8f901234';
 
 describe('reading a code', () => {
   it.each([
@@ -34,7 +36,7 @@ describe('reading a code', () => {
     [`"=""${UUID}"""`, 'such a formula as a cell of CSV'],
     [`'="${UUID}"`, 'an apostrophe before such a formula'],
   ])('strips what surrounds it: %j (%s)', (text, _what) => {
-    expect(readCode(text)).toEqual({ code: UUID });
+    expect(readCell(text)).toEqual({ code: UUID });
   });
 
   it.each([
@@ -43,14 +45,14 @@ describe('reading a code', () => {
     ...['<script>', "' OR 1=1 --", '=abc', '="a"&"b"', '=""a"&"b""', '="a', '=""a"', '=', '="'],
     ...['="a"1', '= "a"', '=\u201ca\u201d'],
   ])('assumes no format: %j is kept unchanged', (text) => {
-    expect(readCode(text)).toEqual({ code: text });
+    expect(readCell(text)).toEqual({ code: text });
   });
 
   it.each(['=1+1', '-5', '+49', '@x', '＝1'])(
     'strips the apostrophe that keeps %j from being a formula',
     (text) => {
-      expect(readCode(`'${text}`)).toEqual({ code: text });
-      expect(readCode(`''${text}`)).toEqual({ code: `''${text}` });
+      expect(readCell(`'${text}`)).toEqual({ code: text });
+      expect(readCell(`''${text}`)).toEqual({ code: `''${text}` });
     },
   );
 
@@ -61,33 +63,18 @@ describe('reading a code', () => {
     ['" “ ” "', 'empty'],
     ['=""', 'empty'],
     ['a\0b', 'control-characters'],
-    ['a\nb', 'control-characters'],
-    ['a\tb', 'control-characters'],
     ['\u001b[31mred', 'control-characters'],
-    ['a\u2028b', 'control-characters'],
+    [`smt_${'aB3-_'.repeat(8)}abc`, 'token'],
+    [`Token: "smt_${'aB3-_'.repeat(8)}abc"`, 'token'],
     ['a\ufffdb', 'unreadable-characters'],
     ['\ud83ca', 'unreadable-characters'],
     ['x'.repeat(LONGEST_CODE + 1), 'too-long'],
     ['🎟'.repeat(LONGEST_CODE + 1), 'too-long'],
     ['x'.repeat(1_000_000), 'too-long'],
   ] as const)('says why %j is refused', (text, reason) => {
-    expect(readCode(text)).toEqual({ reason, fault: expect.stringMatching(/^(?:is|has) /) });
+    expect(readCell(text)).toEqual({ reason, fault: expect.stringMatching(/^(?:is|has) /) });
   });
 
-  it.each([
-    ['86781236\u200b-23d0', 'U+200B zero width space after character 8'],
-    ['8678\u00ad1236', 'U+00AD soft hyphen after character 4'],
-    ['🎟1\ufeff2', 'U+FEFF byte order mark after character 2'],
-    ['a\u202eb\u202cc', 'U+202E right-to-left override after character 1, and 1 more'],
-    ['a\u2066b', 'U+2066 left-to-right isolate after character 1'],
-    ['ab\ncd', 'U+000A line feed after character 2'],
-    ['ab\u0007cd', 'U+0007 control character after character 2'],
-    ['ab\u3164cd', 'U+3164 invisible character after character 2'],
-  ])('names an invisible character and its place, because nobody can see it: %j', (text, what) => {
-    expect(readCode(text)).toMatchObject({ fault: `has ${what}` });
-  });
-
-  const OTHER = '0a1b2c3d4e5f60718293a4b5c6d7e8f901234';
   it.each([
     [`${UUID}, ${OTHER}`, 2],
     [`${UUID};${UUID};${OTHER}`, 3],
@@ -100,23 +87,46 @@ describe('reading a code', () => {
     ['ENV-7Q2K-88AB-X9, ENV-8Q2K-88AB-X8', 2],
     ['ENV-7Q2K-88AB;ENV-8Q2K-88AB | ENV-9Q2K-88AB', 3],
     ['"ENV-7Q2K-88AB",\n"ENV-8Q2K-88AB"', 2],
+    ['ABCD-1234 EFGH-5678', 2],
+    ['ABCD1234/EFGH5678', 2],
+    ['ABCD-1234,XY-5678-90', 2],
+    [`FAKE-0000-1111-2222, ${UUID}`, 2],
+    [`dead0001beef ${UUID}`, 2],
+    [`${OTHER} / ${OTHER.slice(0, 18)}`, 2],
+    [`${OTHER} ${OTHER.slice(0, 18)}`, 2],
+    [`${OTHER} ${OTHER}`, 2],
+    [`${UUID}|${UUID}`, 2],
+    [`${UUID}＆${OTHER}`, 2],
   ])('finds several codes in one text: %j', (text, codes) => {
     const fault = `holds ${codes} codes: give each its own line`;
-    expect(readCode(text)).toEqual({ reason: 'several-codes', fault });
+    expect(readCell(text)).toEqual({ reason: 'several-codes', fault });
   });
 
   it.each([
     ...[`${UUID}/2024`, `Regular ${UUID}`, `${UUID},`, 'AB CD EF', 'a,b', '1/2'],
-    ...['ABCD-1234 EFGH-5678', 'ABCD1234/EFGH5678', 'ABCD-1234,XY-5678-9', 'ABCD-EFGH,IJKL-MNOP'],
-  ])('does not take the parts of a text for codes, unless all look like codes: %j', (text) => {
-    expect(readCode(text)).toEqual({ code: text });
+    ...[`${UUID} 2026-11-28`, `${UUID} 12.345.678,90`, `${UUID} ann.1970@shop4you.example`],
+    ...['ABCD EFGH 1234 5678', 'ABCD-EFGH,IJKL-MNOP', 'Xyz Order 12345678'],
+    ...['https://shop2026.example/orders/AB-12345678', `${OTHER.slice(0, 9)} ${OTHER.slice(9)}`],
+    ...[
+      `Code: ${UUID.slice(0, 14)} ${UUID.slice(14)}`,
+      `${UUID.slice(0, 14)} ${UUID.slice(14)} ok`,
+    ],
+  ])(
+    'does not take words, dates, amounts or addresses beside a code for another one: %j',
+    (text) => {
+      expect(readCell(text)).toEqual({ code: text });
+    },
+  );
+
+  it('takes line breaks and tabs in a cell for blanks', () => {
+    expect(readCell('AB\r\nCD\tEF\u2028GH')).toEqual({ code: 'AB CD EF GH' });
   });
 
   it('is fast on hostile lines', () => {
     const length = 1_000_000;
     for (const text of ['"', ' ', "'=", '="', ` ${'x '.repeat(8)}`, '“\u200b']) {
       const line = text.repeat(Math.ceil(length / text.length));
-      expect(() => readCode(`${line}x${line}`)).not.toThrow();
+      expect(() => readCell(`${line}x${line}`)).not.toThrow();
     }
   });
 
@@ -129,8 +139,8 @@ describe('reading a code', () => {
         const once = normalizeCode(text);
         expect(normalizeCode(once)).toBe(once);
         expect(text).toContain(once);
-        const reading = readCode(text);
-        if ('code' in reading) expect(readCode(reading.code)).toEqual(reading);
+        const reading = readCell(text);
+        if ('code' in reading) expect(readCell(reading.code)).toEqual(reading);
       }),
       { numRuns: 2_000 },
     );
@@ -148,7 +158,7 @@ describe('reading a code', () => {
     );
     fc.assert(
       fc.property(fc.stringMatching(/^[\w-]{1,60}$/), edge, edge, quotes, (code, a, b, [l, r]) => {
-        expect(readCode(`${a}${l}${b}${code}${a}${r}${b}`)).toEqual({ code });
+        expect(readCell(`${a}${l}${b}${code}${a}${r}${b}`)).toEqual({ code });
       }),
     );
   });
@@ -160,19 +170,25 @@ it('letter case counts in a list, but not in an answer, where servers may change
   expect(isSameCode('ABD', 'abc')).toBe(false);
 });
 
-describe('the plain form of a code', () => {
+describe('the forms in which a code is asked', () => {
   it.each([
-    ['86781236–23d0−4b3c‑7dfa—c1c1', '86781236-23d0-4b3c-7dfa-c1c1', 'typographic dashes'],
-    ['AB\u00a0CD\u2009EF', 'AB CD EF', 'typographic blanks'],
-    ['ＡＢ１２－ｘ', 'AB12-x', 'fullwidth forms'],
-    ['٨٦٧-۸۶-९', '867-86-9', 'digits of other scripts'],
-    ['𝟙𝟚𝟛', '123', 'mathematical digits'],
-    ['АВС-соре', 'ABC-cope', 'Cyrillic letters that look Latin'],
-    ['O\u2019Neil', "O'Neil", 'a typographic apostrophe'],
-    ['ﬁ-1', 'fi-1', 'ligatures'],
-  ])('of %s is %s: %s', (code, plain, _what) => {
-    expect(plainForm(code)).toBe(plain);
-    expect(plainForm(plain)).toBeNull();
+    ['86781236–23d0−4b3c‑7dfa—c1c1', ['86781236-23d0-4b3c-7dfa-c1c1'], 'typographic dashes'],
+    ['AB\u00a0CD\u2009EF', ['AB CD EF', 'ABCDEF'], 'typographic blanks'],
+    ['ＡＢ１２－ｘ', ['AB12-x'], 'fullwidth forms'],
+    ['٨٦٧-۸۶-९', ['867-86-9'], 'digits of other scripts'],
+    ['𝟙𝟚𝟛', ['123'], 'mathematical digits'],
+    ['АВС-соре', ['ABC-cope'], 'Cyrillic letters that look Latin'],
+    ['O\u2019Neil', ["O'Neil"], 'a typographic apostrophe'],
+    ['ﬁ-1', ['fi-1'], 'ligatures'],
+    ['8678\u200b-23\u00ad-d0\ufeff1', ['8678-23-d01'], 'characters without width'],
+    ['ABCD EFGH 1234', ['ABCDEFGH1234'], 'blanks inside'],
+    ['Code: ABCD-EFGH-1234', ['ABCD-EFGH-1234'], 'a label before a colon'],
+    ['License key=WXYZ-0000-1111', ['WXYZ-0000-1111'], 'a label before an equals sign'],
+    ['my code QRST-3333-4444', ['QRST-3333-4444', 'mycodeQRST-3333-4444'], 'words before'],
+    ['Code: ABCD EFGH 1234', ['ABCD EFGH 1234', 'ABCDEFGH1234'], 'a label and blanks'],
+    ['#AB-123456', ['AB-123456'], 'a number sign'],
+  ])('of %s are also %s: %s', (code, others, _what) => {
+    expect(formsOf(code)).toEqual([code, ...others]);
   });
 
   it.each([
@@ -183,28 +199,105 @@ describe('the plain form of a code', () => {
     `(${UUID})`,
     `#${UUID}`,
     `Code: ${UUID}`,
+    `my code ${UUID}`,
     `${UUID} (Regular)`,
     `https://shop.example/orders/${UUID}`,
-  ])('is the code inside other text, which a cell of a list may hold: %s', (text) => {
-    expect(plainForm(text)).toBe(UUID);
+    `${UUID.slice(0, 14)} ${UUID.slice(14)}`,
+    `${UUID.slice(0, 9)}\u200b${UUID.slice(9)}`,
+    `Code: ${UUID.slice(0, 14)}\u00a0${UUID.slice(14)} (Regular)`,
+  ])('include the typical code inside other text, which a cell of a list may hold: %s', (text) => {
+    expect(formsOf(text)).toEqual([text, UUID]);
   });
 
-  it.each([UUID, 'a b', "it's", 'ключ', '鍵-1', ''])(
-    'is none if there is nothing to change: %j',
+  it.each([UUID, OTHER, "it's", 'ключ', '鍵-1', 'n/a', '-'])(
+    'are one if there is nothing to change: %j',
     (code) => {
-      expect(plainForm(code)).toBeNull();
+      expect(formsOf(code)).toEqual([code]);
     },
   );
 
-  it('is plain itself, and a code, whatever the text', () => {
+  it('are the text alone if it holds no code or several, so that none of them is judged', () => {
+    for (const text of ['', `${UUID}, ${OTHER}`, 'a\0b c', `smt_${'x'.repeat(43)}`]) {
+      expect(formsOf(text)).toEqual([text]);
+    }
+  });
+
+  it('begin with the code, differ, and can be codes themselves, whatever the text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (text) => {
-        const plain = plainForm(text);
-        if (plain === null) return;
-        expect(readCode(plain)).toEqual({ code: plain });
-        expect(plainForm(plain)).toBeNull();
+        const read = readCell(text);
+        if (!('code' in read)) return;
+        const [first, ...others] = formsOf(text);
+        expect(first).toBe(read.code);
+        expect(formsOf(first)).toEqual([first, ...others]);
+        expect(new Set([first, ...others]).size).toBe(others.length + 1);
+        expect(others.length).toBeLessThanOrEqual(2);
+        for (const form of others) expect(readCell(form)).toHaveProperty('code');
       }),
       { numRuns: 2_000 },
     );
   });
+
+  const typical = fc.oneof(fc.uuid(), fc.stringMatching(/^[\da-f]{37}$/));
+  const label = fc.constantFrom('', 'Code: ', 'Purchase code：', 'my code ', '#', 'Key=', '(');
+  const after = fc.constantFrom('', ';', ' (Regular)', '.', ' refunded', ')');
+  const inside = fc.constantFrom('', ' ', '\u00a0', '\u200b', '\u2009', '\n', '\u00ad');
+
+  it('include the code, however people wrote it', () => {
+    const place = fc.integer({ min: 6, max: 31 });
+    const dressed = fc.constantFrom<(code: string) => string>(
+      (code) => code,
+      (code) => code.replaceAll('-', '–'),
+      (code) => code.replaceAll('a', 'а').replaceAll('0', '０'),
+    );
+    fc.assert(
+      fc.property(typical, label, after, inside, place, dressed, (code, l, a, blank, at, dress) => {
+        const broken = dress(code.slice(0, at)) + blank + dress(code.slice(at));
+        expect(formsOf(`${l}${broken}${a}`)).toContain(code);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('are never asked of a text with two codes', () => {
+    const other = fc.oneof(typical, fc.stringMatching(/^[A-Z]{4}-\d{4}-[A-Z\d]{4}$/));
+    const between = fc.constantFrom(
+      ', ',
+      ' ',
+      ';',
+      ' / ',
+      '|',
+      ' and ',
+      '\n',
+      ' & ',
+      '+',
+      '\u00a0',
+    );
+    fc.assert(
+      fc.property(typical, other, between, fc.boolean(), label, (a, b, middle, isTurned, l) => {
+        const text = `${l}${(isTurned ? [b, a] : [a, b]).join(middle)}`;
+        expect(readCell(text)).toEqual({
+          reason: 'several-codes',
+          fault: 'holds 2 codes: give each its own line',
+        });
+        expect(formsOf(text)).toHaveLength(1);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+it.each([
+  ['n/a', false],
+  ['-', false],
+  ['TBD', false],
+  ['refunded', false],
+  ['see e-mail', false],
+  ['AB-12', false],
+  ['12.50', false],
+  ['AB-1234', true],
+  ['１２３４５６', true],
+  [UUID, true],
+])('%j looks like a code: %s, which only words the reason of its line', (text, isLike) => {
+  expect(looksLikeCode(text)).toBe(isLike);
 });

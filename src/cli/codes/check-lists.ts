@@ -29,7 +29,7 @@ import { readCanaries } from '../../codes/codes-store.js';
 import { runAudit } from './run-audit.js';
 import { basename } from 'node:path';
 import { addAbortSignal } from 'node:stream';
-import { readCode } from '../../marketplace/code.js';
+import { readCell } from '../../marketplace/code.js';
 import { openFile, readBytes } from '../../codes/lists/bytes.js';
 import { readList } from '../../codes/lists/read-list.js';
 
@@ -81,7 +81,7 @@ function looksLikePath(text: string): boolean {
 
 function parseCodes(args: readonly string[]): readonly string[] {
   const codes = args.map((text, index) => {
-    const read = readCode(text);
+    const read = readCell(text);
     if ('code' in read) return read.code;
     const subject = args.length === 1 ? 'the code' : `code ${index + 1}`;
     throw usageError(`${subject} ${read.fault}`, EXAMPLE);

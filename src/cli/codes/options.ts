@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from 'commander';
 import type { App } from '../../app.js';
 import type { Config, SellerConfig } from '../../config/index.js';
-import { readCode } from '../../marketplace/code.js';
+import { readCell } from '../../marketplace/code.js';
 import { parseDuration } from '../../domain/moment.js';
 import { RESULT_FORMATS, type ResultFormat } from '../../codes/lists/result.js';
 import type { AuditOptions } from '../../codes/enter-list.js';
@@ -164,7 +164,7 @@ export function parseAge(text: string): number {
 
 /** Parses a purchase code. The error does not repeat the text, which may be a secret. */
 export function parsePurchaseCode(text: string): string {
-  const read = readCode(text);
+  const read = readCell(text);
   if ('code' in read) return read.code;
   throw new InvalidArgumentError(`It ${read.fault}.`);
 }

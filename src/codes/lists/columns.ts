@@ -1,4 +1,10 @@
-import { isTypicalCode, LONGEST_CODE, normalizeCode } from '../../marketplace/code.js';
+import {
+  isTypicalCode,
+  LONGEST_CODE,
+  normalizeCode,
+  plainForm,
+  readCell,
+} from '../../marketplace/code.js';
 import { FileError, quoted } from '../../listing/file-error.js';
 import { maskCode, maskLikelyCodes } from '../../domain/secret.js';
 import type { List } from './types.js';
@@ -139,18 +145,32 @@ export function nameRank(name: string): number | null {
 
 type ValueKind = 'empty' | 'number' | 'date' | 'email' | 'link' | 'code' | 'text';
 
+/** What a cell holds, by its plain form: a code in fullwidth letters or after a label is a code. */
 export function kindOf(value: string): ValueKind {
-  const text = normalizeCode(value);
+  const text = plainOf(value);
   if (text === '') return 'empty';
   if (/^[+-]?[\d.,]+$/.test(text) && text.length < 16) return 'number';
   if (/^\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?:[T ][\d:.,Z+ -]*)?$/.test(text)) return 'date';
   if (/^[^\s@]+@[^\s@]+$/.test(text)) return 'email';
-  if (/^\w+:\/\/\S*$/.test(text)) return 'link';
-  return looksLikeCode(text) ? 'code' : 'text';
+  if (LINK.test(text)) return 'link';
+  return mayBeCode(text) || holdsSeveral(text) ? 'code' : 'text';
+}
+
+const LINK = /^\w+:\/\/\S*$/;
+
+/** A link stays one, also if there is a code in it. */
+function plainOf(value: string): string {
+  const written = normalizeCode(value);
+  return LINK.test(written) ? written : plainForm(written);
+}
+
+function holdsSeveral(text: string): boolean {
+  const read = readCell(text);
+  return 'reason' in read && read.reason === 'several-codes';
 }
 
 /** Long, without spaces, and with a digit that is not just a number at the end. */
-function looksLikeCode(text: string): boolean {
+function mayBeCode(text: string): boolean {
   if (text.length < 8 || text.length > LONGEST_CODE || /\s/.test(text)) return false;
   // `address_line_2` is a name.
   return /\d/.test(text.replace(/[ _-]?\d{1,2}$/, ''));
@@ -158,7 +178,7 @@ function looksLikeCode(text: string): boolean {
 
 /** True if the cell holds a UUID or many hex digits, like the codes of most marketplaces. */
 export function isTypicalCell(value: string): boolean {
-  return isTypicalCode(normalizeCode(value));
+  return isTypicalCode(plainOf(value));
 }
 
 /** Why a row is rejected whose code is such a number. */
@@ -217,7 +237,7 @@ export function doubtOf(
   const isKnown = known.length >= ENOUGH_KNOWN;
   const records = entries
     .slice(0, MOST_EXAMINED)
-    .map(({ line, columns }) => ({ line, text: normalizeCode(columns[layout.codeColumn] ?? '') }))
+    .map(({ line, columns }) => ({ line, text: plainOf(columns[layout.codeColumn] ?? '') }))
     .filter(({ text }) => text !== '');
   const odd = records.filter(({ text }) =>
     isKnown

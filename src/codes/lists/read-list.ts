@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { countCodes, readCode, severalCodes, shapeOf } from '../../marketplace/code.js';
+import { readCell } from '../../marketplace/code.js';
 import { unescapeFormula } from '../../domain/csv.js';
 import { cellMasker } from '../../domain/redact.js';
 import { MASK } from '../../domain/secret.js';
@@ -30,7 +30,7 @@ type Mask = (text: string) => string;
  */
 export async function readList(bytes: Buffer, options: ListOptions): Promise<List> {
   const { name, format, sheet, keys = [] } = options;
-  const mask = keys.length === 0 ? (text: string): string => text : cellMasker(keys);
+  const mask = cellMasker(keys);
   const column = options.column === undefined ? undefined : mask(options.column);
   const compressed = isGzip(bytes);
   const content = compressed ? await gunzipped(bytes) : bytes;
@@ -135,7 +135,6 @@ async function entriesOf(
       entries.push(entry);
     }
   }
-  rejected += rejectSeveral(entries);
   const more = repeated > 0 ? [repeatedNote(repeated)] : [];
   return { entries, rejected, blankLines, notes: [...notes, ...more] };
 }
@@ -144,36 +143,6 @@ function repeatedNote(times: number): string {
   return times === 1
     ? 'The header is repeated once: that line is left out.'
     : `The header is repeated ${times} times: these lines are left out.`;
-}
-
-/** Codes at the beginning that show what the codes of a list look like, and how many must look alike. */
-const SAMPLE_CODES = 1_000;
-const ENOUGH_ALIKE = 3;
-
-/**
- * Rejects entries that hold several codes of the shape that most codes of the list have.
- * @returns how many were rejected
- */
-function rejectSeveral(entries: Entry[]): number {
-  const shapes = new Map<string, number>();
-  for (const entry of entries.slice(0, SAMPLE_CODES)) {
-    if (!('code' in entry)) continue;
-    const shape = shapeOf(entry.code);
-    shapes.set(shape, (shapes.get(shape) ?? 0) + 1);
-  }
-  const sampled = [...shapes.values()].reduce((sum, n) => sum + n, 0);
-  const [[usual, times] = ['', 0]] = [...shapes].sort(([, a], [, b]) => b - a);
-  if (times < ENOUGH_ALIKE || times * 2 < sampled) return 0;
-  let rejected = 0;
-  for (const [index, entry] of entries.entries()) {
-    if (!('code' in entry) || entry.code.length <= 2 * usual.length) continue;
-    const codes = countCodes(entry.code, (part) => shapeOf(part) === usual);
-    if (codes === 1) continue;
-    const { line, columns } = entry;
-    entries[index] = { line, columns, rejected: severalCodes(codes) };
-    rejected++;
-  }
-  return rejected;
 }
 
 /** Reads the code of a row. */
@@ -187,15 +156,19 @@ function entryOf(row: Row, layout: Reading['layout'], mask: Mask): Entry {
   const fault = row.fault ?? widthFault(row, cells, layout) ?? row.faults?.[codeColumn];
   if (fault !== undefined) return reject(fault);
   const cell = row.cells[codeColumn] ?? '';
-  // An apostrophe does not guard a formula if another one ends the cell: `readCode` removes such quotes.
-  const read = readCode(isCsv && !/'\s*$/.test(cell) ? unescapeFormula(cell) : cell);
+  // An apostrophe does not guard a formula if another one ends the cell: `readCell` removes such quotes.
+  const read = readCell(isCsv && !/'\s*$/.test(cell) ? unescapeFormula(cell) : cell);
   if (!('code' in read))
     return reject(read.reason === 'several-codes' ? read.fault : `the code ${read.fault}`);
   const { code } = read;
-  // `readCode` removes quotes around a key, while the cell still has them.
+  // `readCell` removes quotes around a key, while the cell still has them.
   if (mask(code).includes(MASK)) {
     const hidden = columns.map((text, index) => (index === codeColumn ? MASK : text));
-    return { line, rejected: 'the code is an API key, which is masked here', columns: hidden };
+    return {
+      line,
+      rejected: 'the code is an API key or a look-up token, which is masked here',
+      columns: hidden,
+    };
   }
   return isShortenedNumber(code) ? reject(SHORTENED_NUMBER) : { line, code, columns };
 }

@@ -3,7 +3,7 @@ import { CHECKS, PURCHASE_COLUMNS } from '../../codes/codes-listing.js';
 import { describeVerdict, unprovenRemedy } from '../../codes/evidence.js';
 import { factsOf, ListingTable } from '../listing.js';
 import { supportAt } from '../../codes/known-code.js';
-import { plainForm } from '../../marketplace/code.js';
+import { formsOf } from '../../marketplace/code.js';
 import { maskCode } from '../../domain/secret.js';
 import { answerFromChecks } from '../../codes/audit-result.js';
 import { enterLists, listOfCodes } from '../../codes/enter-list.js';
@@ -168,9 +168,8 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     const { verdict, purchase, checkedAt } = answer;
     const shown = shownCode(c, code);
     // Marketplace messages may repeat the code, also in the form in which it was found.
-    const forms = [code, plainForm(code)].filter((form) => form !== null);
     const mask = (text: string): string =>
-      shown === code ? text : forms.reduce((rest, form) => maskIn(rest, form, shown), text);
+      shown === code ? text : formsOf(code).reduce((rest, form) => maskIn(rest, form, shown), text);
     const isChecked = checks.length > 0;
     const remedy = verdict === 'unproven' && isChecked ? unprovenRemedy(answer.reason) : null;
     return page(

@@ -358,7 +358,7 @@ describe('alerts in README', () => {
   async function finishedAudit(sellerId: string): Promise<string> {
     const { db } = mirror();
     const [layout, columns] = [{}, []];
-    const rest = { maxAgeSeconds: null, canary: null };
+    const rest = { maxAgeSeconds: null, knownValid: null, confirmAfterMs: 60_000 };
     const audit = { sellerId, source: 'arguments', layout, columns, ...rest };
     return String((await enterAudit(db, audit, [])).auditId);
   }

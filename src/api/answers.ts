@@ -87,14 +87,14 @@ function knownAnswer(
     age_s: Math.max(0, Math.round((now - checkedAt) / 1000)),
     stale,
   };
-  if (verdict === 'invalid' && purchase === null) {
+  if (verdict === 'invalid') {
     return {
       ...common,
       verdict: 'invalid',
       explanation: 'The marketplace does not know this code. Please check it for typing errors.',
     };
   }
-  if (verdict === 'invalid') {
+  if (verdict === 'no_longer_valid') {
     return {
       ...common,
       verdict: 'no_longer_valid',

@@ -101,6 +101,7 @@ export interface Running {
     readonly resumeAt: number | null;
     readonly valid: number;
     readonly invalid: number;
+    readonly noLongerValid: number;
     readonly unproven: number;
     readonly problem: string | null;
   }[];
@@ -122,7 +123,7 @@ export async function readRunning({ pool }: Db): Promise<Running> {
        (SELECT coalesce(jsonb_agg(jsonb_build_object('auditId', audit_id::text,
                  'sellerId', seller_id, 'source', source, 'codes', codes, 'reused', reused,
                  'pending', pending, 'denied', denied, 'valid', valid, 'invalid', invalid,
-                 'unproven', unproven, 'confirmed', confirmed, 'overturned', overturned,
+                 'noLongerValid', no_longer_valid, 'unproven', unproven, 'confirmed', confirmed, 'overturned', overturned,
                  'resumeAt', floor(extract(epoch FROM resume_at) * 1000), 'problem', problem) ORDER BY audit_id), '[]')
           FROM mirror.audits WHERE state = 'running') AS audits,
        concat_ws('/', (SELECT max(run_id) FROM mirror.runs), (SELECT max(audit_id) FROM mirror.audits),

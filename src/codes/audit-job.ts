@@ -4,13 +4,13 @@ import { busyOutcome, errorOutcome } from '../catalogue/problem.js';
 import type { Alert, JobOutcome, RunDeps } from '../catalogue/types.js';
 import { tryLock } from '../db/locks.js';
 import { bindSeller, ensureSeller } from '../catalogue/sellers-store.js';
-import { failAudit, getAudit, noteAuditWait, readAuditCanary } from './audits-store.js';
+import { failAudit, getAudit, noteAuditWait, readAuditTerms } from './audits-store.js';
 import { countRunningAudits } from './codes-store.js';
 import { StoredLedger } from './ledger-store.js';
 import { WorkMemory, type PieceEnd, type Stop } from './piece.js';
 import type { Pace } from './progress.js';
 import { whyUnproven } from './evidence.js';
-import { CONFIRM_AFTER_MS, type Verdict } from './rules.js';
+import type { Verdict } from './rules.js';
 import type { AuditProgress } from './types.js';
 import { workPiece } from './work.js';
 
@@ -87,8 +87,8 @@ async function workUnderLock(
   }
   const memory = memories.get(auditId) ?? new WorkMemory();
   memories.set(auditId, memory);
-  const canary = await readAuditCanary(db, auditId);
-  const ledger = new StoredLedger(db, { ...deps, auditId, canary });
+  const { knownValid, confirmAfterMs } = await readAuditTerms(db, auditId);
+  const ledger = new StoredLedger(db, { ...deps, auditId, knownValid });
   const sharing = await countRunningAudits(db, marketplace.host);
   if (audit.resumeAt !== null) await noteAuditWait(db, auditId, null, null);
   let end: PieceEnd;
@@ -101,7 +101,7 @@ async function workUnderLock(
       concurrency: deps.concurrency,
       // Audits of one marketplace take turns, so the calls of each lie further apart.
       spacingMs: deps.spacingMs * Math.min(Math.max(1, sharing), MAX_SHARING),
-      confirmAfterMs: deps.confirmAfterMs ?? CONFIRM_AFTER_MS,
+      confirmAfterMs: deps.confirmAfterMs ?? confirmAfterMs,
       ...(deps.isBrief === undefined ? {} : { isBrief: deps.isBrief }),
       ...(deps.proveAgainAfterMs === undefined
         ? {}
@@ -168,7 +168,10 @@ function whyWaits(end: PieceEnd & { readonly kind: 'wait' }): string | null {
 /** Whether no check of the audit has brought a verdict or a denial yet. */
 async function isUntried({ db }: AuditDeps, auditId: bigint): Promise<boolean> {
   const audit = await getAudit(db, auditId);
-  return audit !== null && audit.valid + audit.invalid + audit.denied === audit.reused;
+  return (
+    audit !== null &&
+    audit.valid + audit.invalid + audit.noLongerValid + audit.denied === audit.reused
+  );
 }
 
 /**

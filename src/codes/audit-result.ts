@@ -1,6 +1,7 @@
 import { PLAIN_CSV, type CsvDialect } from '../domain/csv.js';
 import { describeVerdict, foundForm, shortReason, type RecordFacts } from './evidence.js';
 import { supportAt } from './known-code.js';
+import { isInvalid, type Verdict } from './rules.js';
 import type { Json } from '../domain/item.js';
 import {
   ADDED_COLUMNS,
@@ -79,13 +80,13 @@ export function factsOf(
  * Makes the result columns of a record.
  *
  * `reason` says in up to 60 characters why, `proof` is one word, and `evidence` is the whole sentence. Without a verdict
- * the purchase is empty. For an invalid code it is the last known one, without support.
+ * the purchase is empty. For a code that is no longer valid it is the last known one, without support.
  *
  * @param now for the support state, milliseconds since 1970
  */
 export function resultOf(facts: RecordFacts, now: number): Omit<Result, 'listed'> {
   const { verdict, checkedAt } = facts;
-  const isProven = verdict === 'valid' || verdict === 'invalid';
+  const isProven = verdict === 'valid' || isInvalid(verdict);
   const purchase = isProven ? facts.purchase : null;
   const found = foundForm(facts);
   return {
@@ -152,7 +153,7 @@ export function describeReading(layout: Json): readonly string[] {
 
 /** A code with its verdict and the marketplace's last reply. */
 export interface Answer extends RecordFacts {
-  readonly verdict: 'valid' | 'invalid' | 'unproven';
+  readonly verdict: Verdict;
   readonly code: string;
   readonly httpStatus: number | null;
   readonly message: string | null;
@@ -164,7 +165,7 @@ export function answerFromChecks(state: CodeState, checks: readonly StoredCheck[
   const verdict = known?.verdict ?? 'unproven';
   const check = known === null ? checks[0] : checks.find(({ checkId }) => checkId === lastCheckId);
   // The check was recorded as `unconfirmed`, before the code was called invalid.
-  const reason = verdict === 'invalid' ? 'denied' : check?.reason;
+  const reason = isInvalid(verdict) ? 'denied' : check?.reason;
   return {
     code,
     verdict,

@@ -17,6 +17,7 @@ export const AUDITS: Listing<AuditProgress, Db> = {
     { name: 'codes', type: 'count', value: ({ codes }) => codes },
     { name: 'valid', type: 'count', value: ({ valid }) => valid },
     { name: 'invalid', type: 'count', value: ({ invalid }) => invalid },
+    { name: 'no_longer_valid', type: 'count', value: ({ noLongerValid }) => noLongerValid },
     { name: 'unproven', type: 'count', value: ({ unproven }) => unproven },
     { name: 'waiting', type: 'count', value: ({ pending }) => pending },
     { name: 'problem', type: 'sentence', value: ({ problem }) => problem },

@@ -5,7 +5,8 @@ import type { AuditBacklog, AuditList, AuditProgress, AuditState, ResultFile } f
 /** The audit's row has all counts, so that progress costs the same for every length of list. */
 const PROGRESS = `
   audit_id AS "auditId", seller_id AS "sellerId", state, source, is_look_ups AS "isLookUps", created_at AS "createdAt",
-  finished_at AS "finishedAt", lines, rejected, codes, reused, valid, invalid, unproven, pending, denied, confirmed, overturned,
+  finished_at AS "finishedAt", lines, rejected, codes, reused, valid, invalid,
+  no_longer_valid AS "noLongerValid", unproven, pending, denied, confirmed, overturned,
   api_calls AS "apiCalls", problem, resume_at AS "resumeAt", result_path AS path,
   result_format AS format, result_decimal_comma AS "decimalComma", result_written_at AS "writtenAt"`;
 
@@ -176,11 +177,21 @@ function progressIn({ path, format, decimalComma, writtenAt, ...row }: Row): Aud
   return { ...row, result: path === null ? null : { path, format, decimalComma, writtenAt } };
 }
 
-/** The code that the user said is valid, or null. */
-export async function readAuditCanary({ pool }: Db, auditId: bigint): Promise<string | null> {
-  const { rows } = await pool.query<{ canary: string | null }>(
-    'SELECT canary FROM mirror.audits WHERE audit_id = $1',
+/** What whoever began an audit said about it. */
+export interface AuditTerms {
+  /** A code that they say is valid; null: none. */
+  readonly knownValid: string | null;
+  /** From a denial to the second check, milliseconds. */
+  readonly confirmAfterMs: number;
+}
+
+export async function readAuditTerms({ pool }: Db, auditId: bigint): Promise<AuditTerms> {
+  const { rows } = await pool.query<AuditTerms>(
+    `SELECT known_valid AS "knownValid", confirm_after_ms AS "confirmAfterMs"
+       FROM mirror.audits WHERE audit_id = $1`,
     [auditId],
   );
-  return rows[0]?.canary ?? null;
+  const [terms] = rows;
+  if (terms === undefined) throw new Error(`there is no audit ${auditId}`);
+  return terms;
 }

@@ -288,7 +288,12 @@ async function* interruptible<T>(
 
 function checkedCode({ code, verdict, reason, check: last }: SettledCode): CheckedCode {
   const { at = null, httpStatus = null, message = null, answer = null, proven = null } = last ?? {};
-  const proof = verdict === 'valid' ? 'purchase' : verdict === 'invalid' ? proven?.by : 'none';
+  const proof =
+    verdict === 'valid'
+      ? 'purchase'
+      : verdict === 'invalid' || verdict === 'no_longer_valid'
+        ? proven?.by
+        : 'none';
   return {
     code,
     verdict,

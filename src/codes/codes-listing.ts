@@ -32,15 +32,10 @@ export interface OutcomeRow extends Omit<AuditResult, 'position' | 'reused'> {
   readonly codeId: bigint | null;
 }
 
-const VALID_BEFORE = `(
-  SELECT code_id FROM mirror.purchase_codes
-   WHERE verdict = 'invalid' AND purchase_seen_at IS NOT NULL
-     AND seller_id = (SELECT seller_id FROM mirror.audits WHERE audit_id = $1))`;
-
-/** Which codes of `mirror.audit_codes` have an outcome. A code was valid before if its purchase was ever seen. */
+/** Which codes of `mirror.audit_codes` have an outcome. */
 const CONDITIONS: Readonly<Record<Exclude<Outcome, 'rejected'>, string>> = {
-  'no longer valid': `c.verdict = 'invalid' AND c.code_id IN ${VALID_BEFORE}`,
-  invalid: `c.verdict = 'invalid' AND c.code_id NOT IN ${VALID_BEFORE}`,
+  'no longer valid': `c.verdict = 'no_longer_valid'`,
+  invalid: `c.verdict = 'invalid'`,
   unproven: `c.verdict = 'unproven'`,
   waiting: 'c.verdict IS NULL',
   valid: `c.verdict = 'valid'`,
@@ -58,13 +53,14 @@ const codesWith = (condition: string): string => `
          SELECT position, min(line) AS line, count(*)::int AS listed
            FROM mirror.audit_entries
           WHERE audit_id = $1 AND position = ANY(ARRAY(SELECT position FROM chosen)) GROUP BY position)
-  SELECT c.position, l.line, l.listed, c.code_id AS "codeId", p.code, NULL AS rejected, '{}'::text[] AS columns,
+  SELECT c.position, l.line, l.listed, c.code_id AS "codeId",
+         coalesce(c.spelling, p.code) AS code, NULL AS rejected, '{}'::text[] AS columns,
          ${FINDING}
     FROM chosen c
     JOIN lines l ON l.position = c.position
     JOIN mirror.purchase_codes p ON p.code_id = c.code_id
     LEFT JOIN mirror.code_checks k ON k.check_id = c.check_id
-    LEFT JOIN LATERAL (${DENIALS}) n ON c.verdict = 'invalid'
+    LEFT JOIN LATERAL (${DENIALS}) n ON c.verdict IN ('invalid', 'no_longer_valid')
    ORDER BY c.position`;
 
 const REJECTED = `
@@ -160,16 +156,6 @@ export const PURCHASE_COLUMNS: Listing<ShownPurchase, Db>['columns'] = [
 
 function momentOf(text: string | null): Date | null {
   return text === null ? null : new Date(text);
-}
-
-/** How many invalid codes of a check were valid before. */
-export async function countValidBefore({ pool }: Db, auditId: bigint): Promise<number> {
-  const { rows } = await pool.query<{ codes: number }>(
-    `SELECT count(*)::int AS codes FROM mirror.audit_codes c
-      WHERE audit_id = $1 AND position >= 0 AND ${CONDITIONS['no longer valid']}`,
-    [auditId],
-  );
-  return rows[0]?.codes ?? 0;
 }
 
 /** The checks of a code, as `codes show` and the page of the code show them. */

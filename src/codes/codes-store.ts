@@ -1,4 +1,4 @@
-import type { Db } from '../db/db.js';
+import { inTransaction, type Db } from '../db/db.js';
 import type { StoredCheck, CodeState } from './types.js';
 
 /** SQL of a time in UTC as ISO 8601 to the microsecond, whatever the session's settings. Omits a zero fraction. */
@@ -44,6 +44,45 @@ export const DENIALS = `
     FROM mirror.code_checks d
    WHERE d.code_id = k.code_id AND d.check_id <= k.check_id AND d.audit_id = k.audit_id AND d.reason = 'denied'`;
 
+/** SQL of the id of the code that $2 spells for seller $1, null if no list ever had it. */
+export const CODE_ID = `coalesce(
+  (SELECT coalesce(merged_into, code_id) FROM mirror.purchase_codes WHERE seller_id = $1 AND code = $2),
+  (SELECT min(code_id) FROM mirror.purchase_codes
+    WHERE seller_id = $1 AND answered_code = $2 AND answered_code <> code))`;
+
+/**
+ * Makes one row of each code that the marketplace answered in the same spelling, whatever lists call it.
+ * @param codeIds codes that were found
+ */
+export async function mergeSpellings(
+  db: Db,
+  sellerId: string,
+  codeIds: readonly bigint[],
+): Promise<void> {
+  const same = `
+    SELECT array_agg(code_id ORDER BY code_id) AS ids FROM mirror.purchase_codes
+     WHERE seller_id = $1 AND merged_into IS NULL
+       AND (code = ANY($2) OR answered_code = ANY($2) AND answered_code <> code)
+     GROUP BY coalesce(answered_code, code) HAVING count(*) > 1`;
+  const found = await db.pool.query<{ key: string }>(
+    `SELECT DISTINCT coalesce(answered_code, code) AS key FROM mirror.purchase_codes WHERE code_id = ANY($1)`,
+    [codeIds],
+  );
+  const values = [sellerId, found.rows.map(({ key }) => key)];
+  if ((await db.pool.query(same, values)).rows.length === 0) return;
+  await inTransaction(db, async (client) => {
+    await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [
+      codesLock(sellerId),
+    ]);
+    await client.query(`SELECT mirror.merge_codes(ids[1], ids[2:]) FROM (${same}) s`, values);
+  });
+}
+
+/** Name of the lock that whoever adds codes of a seller takes, so that no code gets two rows. */
+export function codesLock(sellerId: string): string {
+  return `seller-mirror/codes/${sellerId}`;
+}
+
 /** How many of the most recently and of the least recently checked valid codes are considered as canaries. */
 const EACH_END = 500;
 
@@ -60,18 +99,18 @@ export async function readCanaries(
 ): Promise<string[]> {
   const { rows } = await pool.query<{ code: string }>(
     `WITH near AS (
-       (SELECT code, item_id, last_checked_at FROM mirror.purchase_codes
+       (SELECT coalesce(found_form, code) AS code, item_id, last_checked_at FROM mirror.purchase_codes
          WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL
          ORDER BY last_checked_at DESC LIMIT $3)
        UNION
-       (SELECT code, item_id, last_checked_at FROM mirror.purchase_codes
+       (SELECT coalesce(found_form, code) AS code, item_id, last_checked_at FROM mirror.purchase_codes
          WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL
          ORDER BY last_checked_at LIMIT $3)
        UNION
        (SELECT sold.code, sold.item_id, sold.last_checked_at
           FROM mirror.items i
           CROSS JOIN LATERAL (
-            SELECT code, item_id, last_checked_at FROM mirror.purchase_codes p
+            SELECT coalesce(found_form, code) AS code, item_id, last_checked_at FROM mirror.purchase_codes p
              WHERE p.seller_id = i.seller_id AND p.item_id = i.item_id AND p.verdict = 'valid'
                AND octet_length(coalesce(p.currency, '')) <= 64 LIMIT 1) sold
          WHERE i.seller_id = $1 AND i.state = 'live' LIMIT $2)
@@ -98,23 +137,23 @@ export async function countRunningAudits({ pool }: Db, marketplace: string): Pro
   return rows[0]?.running ?? 0;
 }
 
-/** The known state of codes, by code. Leaves out codes that were never in a list. */
-export async function readKnownCodes(
+/** What is known about a code, however it is spelled; null if it was never in a list, and never asked. */
+export async function readCodeState(
   { pool }: Db,
   sellerId: string,
-  codes: readonly string[],
-): Promise<Map<string, CodeState>> {
+  code: string,
+): Promise<CodeState | null> {
   const { rows } = await pool.query<CodeState>(
     `SELECT p.code_id AS "codeId", p.code, ${KNOWN} AS known, p.proof, p.last_check_id AS "lastCheckId",
             p.verdict_since AS "verdictSince", p.first_checked_at AS "firstCheckedAt",
             n.denials, ${HAS_UNKNOWN_ITEM} AS "hasUnknownItem"
        FROM mirror.purchase_codes p
        LEFT JOIN mirror.code_checks k ON k.check_id = p.last_check_id
-       LEFT JOIN LATERAL (${DENIALS}) n ON p.verdict = 'invalid'
-      WHERE p.seller_id = $1 AND p.code = ANY($2::text[])`,
-    [sellerId, codes],
+       LEFT JOIN LATERAL (${DENIALS}) n ON p.verdict IN ('invalid', 'no_longer_valid')
+      WHERE p.code_id = ${CODE_ID}`,
+    [sellerId, code],
   );
-  return new Map(rows.map((row) => [row.code, row]));
+  return rows[0] ?? null;
 }
 
 /** The checks of a code, newest first. */
@@ -158,7 +197,7 @@ export async function findCodesToRecheck(
             LATERAL (SELECT CASE WHEN verdict = 'valid' AND supported_until > last_checked_at
                                   AND supported_until <= $3::timestamptz + interval '14 days'
                                  THEN supported_until END AS support_ends) AS s
-      WHERE seller_id = $1 AND (verdict = 'valid' OR verdict = 'invalid' AND NOT $2)
+      WHERE seller_id = $1 AND (verdict = 'valid' OR verdict IS NOT NULL AND NOT $2)
         AND last_checked_at <= $4
       ORDER BY support_ends, last_checked_at, code COLLATE "C"
       LIMIT $5`,

@@ -14,11 +14,15 @@ import { describeFailure, isOutage } from '../marketplace/reply.js';
 import { maskCode } from '../domain/secret.js';
 import { failureRemedy } from '../catalogue/problem.js';
 import type { CodeMarket } from './piece.js';
+import { CONFIRM_AFTER_MS } from './rules.js';
 
 export interface AuditOptions {
   /** Milliseconds. */
   readonly maxAge?: number;
-  readonly canary?: string;
+  /** A code that a person says is valid. */
+  readonly knownValid?: string;
+  /** From a denial to the second check, milliseconds; default a minute. */
+  readonly confirmAfterMs?: number;
 }
 
 interface AuditSeller {
@@ -29,7 +33,7 @@ interface AuditSeller {
 function newAudit(
   { name }: AuditSeller,
   lists: readonly List[],
-  { maxAge, canary }: AuditOptions,
+  { maxAge, knownValid, confirmAfterMs }: AuditOptions,
 ): NewAudit {
   return {
     sellerId: name,
@@ -37,7 +41,8 @@ function newAudit(
     layout: layoutJson(lists),
     columns: lists[0]?.layout.columns ?? [],
     maxAgeSeconds: maxAge === undefined ? null : Math.floor(maxAge / 1000),
-    canary: canary ?? null,
+    knownValid: knownValid ?? null,
+    confirmAfterMs: confirmAfterMs ?? CONFIRM_AFTER_MS,
   };
 }
 
@@ -219,7 +224,8 @@ export async function beginRecheck(
     layout: {},
     columns: ['code'],
     maxAgeSeconds: null,
-    canary: null,
+    knownValid: null,
+    confirmAfterMs: CONFIRM_AFTER_MS,
   };
   const rows = codes.map((code, i) => ({ line: i + 1, code, columns: [code] }));
   return (await enterAudit(db, audit, rows)).auditId;
@@ -249,18 +255,18 @@ export async function performRecheck(
 export interface KeyFault {
   readonly message: string;
   readonly remedy: string;
-  /** The marketplace, or the network to it, failed: neither the key nor the canary is to blame. */
+  /** The marketplace, or the network to it, failed: neither the key nor the known-valid code is to blame. */
   readonly isOutage: boolean;
 }
 
 /**
- * Checks the key, and the canary if one is given, before an audit. With a bad key or address, the audit
+ * Checks the key, and the known-valid code if one is given, before an audit. With a bad key or address, the audit
  * would only wait for a person.
- * @returns the fault when the API key opens no account or the canary is denied; null: all is well
+ * @returns the fault when the API key opens no account or the known-valid code is denied; null: all is well
  */
 export async function verifyKey(
   marketplace: CodeMarket,
-  canary: string | undefined,
+  knownValid: string | undefined,
   signal: AbortSignal,
 ): Promise<KeyFault | null> {
   const reply = await marketplace.account({ signal, priority: 'audit' });
@@ -270,24 +276,24 @@ export async function verifyKey(
     const message = `${describeFailure(reply)}; no code was checked`;
     return { message, remedy: failureRemedy(reply), isOutage: isOutage(reply) };
   }
-  return canary === undefined ? null : verifyKnownValid(marketplace, canary, signal);
+  return knownValid === undefined ? null : verifyKnownValid(marketplace, knownValid, signal);
 }
 
 /**
- * Validates the canary before an audit: with a denied one, no code could be proven invalid.
- * @returns the fault when a key that opens the account denies the canary; null in all other cases, which
+ * Asks for the known-valid code before an audit: with a denied one, no code could be proven invalid.
+ * @returns the fault when a key that opens the account denies the code; null in all other cases, which
  * the audit handles itself
  */
 export async function verifyKnownValid(
   marketplace: CodeMarket,
-  canary: string,
+  knownValid: string,
   signal: AbortSignal,
 ): Promise<KeyFault | null> {
   const call = { signal, priority: 'audit' } as const;
-  if ((await marketplace.validate(canary, call)).kind !== 'denied') return null;
+  if ((await marketplace.validate(knownValid, call)).kind !== 'denied') return null;
   if ((await marketplace.account(call)).kind !== 'answered') return null;
   return {
-    message: `the marketplace denies ${maskCode(canary)}, the code that you know is valid: no code was checked`,
+    message: `the marketplace denies ${maskCode(knownValid)}, the code that you know is valid: no code was checked`,
     remedy: 'is it mistyped, or no longer valid? leave it out, or give another code',
     isOutage: false,
   };

@@ -3,6 +3,7 @@ import { openLongConnection } from '../db/locks.js';
 import { BinaryRows, CopyIn } from '../db/copy.js';
 import { LONGEST_CELL, LONGEST_TEXT, storable, storableJsonText } from '../db/stored-text.js';
 import type { Db } from '../db/db.js';
+import { codesLock } from './codes-store.js';
 import type { Entry, KeptWorkbook } from './lists/types.js';
 import type { AuditSize, EnteredAudit, NewAudit } from './types.js';
 
@@ -95,9 +96,8 @@ async function measure(
   counts: Counts,
 ): Promise<AuditSize> {
   const { rows } = await client.query<Pick<AuditSize, 'codes' | 'reused'>>(
-    `SELECT count(*)::int AS codes, count(*) FILTER (WHERE ${FRESH})::int AS reused
-       FROM (SELECT DISTINCT code FROM pg_temp.incoming_entries WHERE code IS NOT NULL) l
-       LEFT JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = l.code`,
+    `SELECT count(*)::int AS codes, count(*) FILTER (WHERE fresh)::int AS reused
+       FROM (${LISTED}) l WHERE entry = first_entry`,
     [sellerId, maxAgeSeconds],
   );
   return { ...counts, ...(rows[0] ?? { codes: 0, reused: 0 }) };
@@ -119,6 +119,19 @@ const FRESH = `coalesce(p.last_checked_at > now() - $2::int * interval '1 s'
                           AND p.last_checked_at < now() + $2::int * interval '1 s', false)`;
 
 /**
+ * SQL: the distinct spellings of the list, each with the stored code that it spells. `first_entry` is where that code
+ * stands first, in whatever spelling. $1 is the seller.
+ */
+const LISTED = `
+  SELECT l.code, l.entry, p.code_id, p.code AS stored, p.verdict, p.last_check_id, ${FRESH} AS fresh,
+         CASE WHEN p.code_id IS NULL THEN l.entry ELSE min(l.entry) OVER (PARTITION BY p.code_id) END AS first_entry
+    FROM (SELECT code, min(entry) AS entry FROM pg_temp.incoming_entries WHERE code IS NOT NULL GROUP BY code) l
+    LEFT JOIN mirror.purchase_codes s ON s.seller_id = $1 AND s.code = l.code
+    LEFT JOIN (SELECT answered_code, min(code_id) AS code_id FROM mirror.purchase_codes
+                WHERE seller_id = $1 AND answered_code <> code GROUP BY answered_code) a ON a.answered_code = l.code
+    LEFT JOIN mirror.purchase_codes p ON p.code_id = coalesce(s.merged_into, s.code_id, a.code_id)`;
+
+/**
  * Creates the audit from `incoming_entries` in one transaction. A lock makes the lists of a seller wait for each other:
  * locking each code would take far longer.
  */
@@ -132,22 +145,21 @@ async function enterList(
   // 64 MB suffice for joins of a million codes. JIT compilation takes longer than it saves.
   await client.query(`SELECT set_config('work_mem', '64MB', true), set_config('jit', 'off', true)`);
   await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [
-    `seller-mirror/codes/${sellerId}`,
+    codesLock(sellerId),
   ]);
   // Without statistics the planner assumes tiny tables and uses nested loops.
   await client.query('ANALYZE pg_temp.incoming_entries (code)');
-  // The distinct codes of the list. New ones get the next ids. Codes to check get the first positions.
+  // The spellings of the list, with the position of the code that each spells. New ones get the next ids. Codes to check
+  // get the first positions.
   await client.query(
     `CREATE TEMP TABLE placed_codes ON COMMIT DROP AS
-     SELECT code, code_id IS NULL AS is_new,
+     SELECT code, code_id IS NULL AS is_new, entry = first_entry AS is_first,
+            CASE WHEN stored <> code THEN code END AS spelling,
             coalesce(code_id, nextval('mirror.purchase_codes_code_id_seq')) AS code_id, fresh,
             CASE WHEN fresh THEN verdict END AS verdict,
             CASE WHEN fresh THEN last_check_id END AS check_id,
-            (row_number() OVER (ORDER BY fresh, entry) - 1)::int AS position
-       FROM (SELECT l.code, l.entry, p.code_id, p.verdict, p.last_check_id, ${FRESH} AS fresh
-               FROM (SELECT code, min(entry) AS entry FROM pg_temp.incoming_entries
-                      WHERE code IS NOT NULL GROUP BY code) l
-               LEFT JOIN mirror.purchase_codes p ON p.seller_id = $1 AND p.code = l.code) codes`,
+            (dense_rank() OVER (ORDER BY fresh, first_entry) - 1)::int AS position
+       FROM (${LISTED}) codes`,
     [sellerId, maxAgeSeconds],
   );
   await client.query('ANALYZE pg_temp.placed_codes (code)');
@@ -158,21 +170,24 @@ async function enterList(
      SELECT code_id, $1, code FROM pg_temp.placed_codes WHERE is_new`,
     [sellerId],
   );
-  const { rows } = await client.query<Record<'codes' | 'reused' | 'valid' | 'invalid', number>>(
+  const { rows } = await client.query<
+    Record<'codes' | 'reused' | 'valid' | 'invalid' | 'gone', number>
+  >(
     `SELECT count(*)::int AS codes, count(*) FILTER (WHERE fresh)::int AS reused,
             count(*) FILTER (WHERE verdict = 'valid')::int AS valid,
-            count(*) FILTER (WHERE verdict = 'invalid')::int AS invalid
-       FROM pg_temp.placed_codes`,
+            count(*) FILTER (WHERE verdict = 'invalid')::int AS invalid,
+            count(*) FILTER (WHERE verdict = 'no_longer_valid')::int AS gone
+       FROM pg_temp.placed_codes WHERE is_first`,
   );
-  const { codes = 0, reused = 0, valid = 0, invalid = 0 } = rows[0] ?? {};
+  const { codes = 0, reused = 0, valid = 0, invalid = 0, gone = 0 } = rows[0] ?? {};
   const pending = codes - reused;
   const entered = await client.query<{ auditId: bigint }>(
-    `INSERT INTO mirror.audits (seller_id, state, source, layout, columns, max_age_seconds, canary,
+    `INSERT INTO mirror.audits (seller_id, state, source, layout, columns, max_age_seconds, known_valid,
                                 lines, rejected, codes, reused, valid, invalid, unproven,
-                                pending, finished_at)
+                                pending, finished_at, no_longer_valid, confirm_after_ms)
      SELECT $1, CASE WHEN $13::int = 0 THEN 'finished' ELSE 'running' END::mirror.audit_state,
             $2, $3::jsonb, $4::text[], $5, $6, $7, $8, $9, $10, $11, $12, 0, $13,
-            CASE WHEN $13::int = 0 THEN clock_timestamp() END
+            CASE WHEN $13::int = 0 THEN clock_timestamp() END, $14, $15
      RETURNING audit_id AS "auditId"`,
     [
       sellerId,
@@ -180,7 +195,7 @@ async function enterList(
       storableJsonText(audit.layout),
       audit.columns.map((name) => storable(name, LONGEST_TEXT)),
       maxAgeSeconds,
-      audit.canary === null ? null : storable(audit.canary, LONGEST_TEXT),
+      audit.knownValid === null ? null : storable(audit.knownValid, LONGEST_TEXT),
       lines,
       rejected,
       codes,
@@ -188,12 +203,14 @@ async function enterList(
       valid,
       invalid,
       pending,
+      gone,
+      audit.confirmAfterMs,
     ],
   );
   const auditId = entered.rows[0]?.auditId ?? 0n;
   await client.query(
-    `INSERT INTO mirror.audit_codes (audit_id, position, seller_id, code_id, verdict, check_id, reused)
-     SELECT $1, position, $2, code_id, verdict, check_id, fresh FROM pg_temp.placed_codes`,
+    `INSERT INTO mirror.audit_codes (audit_id, position, seller_id, code_id, verdict, check_id, reused, spelling)
+     SELECT $1, position, $2, code_id, verdict, check_id, fresh, spelling FROM pg_temp.placed_codes WHERE is_first`,
     [auditId, sellerId],
   );
   await client.query(

@@ -2,6 +2,7 @@ import { moment } from '../domain/moment.js';
 import { isSameCode } from '../marketplace/code.js';
 import type { KnownPurchase } from './known-code.js';
 import type { DoubtReason, SilenceReason } from '../marketplace/reply.js';
+import { isInvalid, type Verdict } from './rules.js';
 
 /** Why a code has no verdict. */
 export type UnprovenReason =
@@ -81,14 +82,14 @@ export interface RecordFacts {
   /** As in the list; null for a rejected record. */
   readonly code: string | null;
   /** `rejected`: the record holds no code. `pending`: the code was not checked yet. */
-  readonly verdict: 'valid' | 'invalid' | 'unproven' | 'rejected' | 'pending';
+  readonly verdict: Verdict | 'rejected' | 'pending';
   /** One word, for programs; for a rejected record, a sentence. */
   readonly reason: string;
   /** `purchase`, `known-valid`, `account` or `none`. */
   readonly proof: string;
   /** The denials that prove an invalid code; null if unknown. */
   readonly denials: Denials | null;
-  /** The last known purchase. For an invalid code, it dates from when the code was valid. */
+  /** The last known purchase. For a code that is no longer valid, it dates from when it was. */
   readonly purchase: KnownPurchase | null;
   readonly checkedAt: Date | null;
   /** True for a purchase of an item that the seller's catalogue never had: somebody else may have sold it. */
@@ -132,12 +133,11 @@ function reasonOf(facts: RecordFacts): string {
     case 'valid':
       if (found !== null) return `valid as ${found}`;
       return hasUnknownItem ? `a purchase of ${UNKNOWN_ITEM}` : ANSWERED;
-    case 'invalid': {
-      if (purchase === null) return 'unknown to the marketplace';
-      const { purchasedAt } = purchase;
-      return purchasedAt === null
-        ? 'was valid before'
-        : `was valid, bought ${purchasedAt.slice(0, 10)}`;
+    case 'invalid':
+      return 'unknown to the marketplace';
+    case 'no_longer_valid': {
+      const bought = purchase?.purchasedAt?.slice(0, 10) ?? null;
+      return bought === null ? 'was valid before' : `was valid, bought ${bought}`;
     }
     case 'pending':
       return reason === '' ? 'not checked yet' : whyUnproven(reason);
@@ -195,7 +195,7 @@ export function isDenial({ verdict, reason }: Pick<CheckFacts, 'verdict' | 'reas
 /** What one check alone says. */
 export function describeCheck(check: CheckFacts): string {
   const { verdict, reason, proof, checkedAt, provenBefore, provenAfter } = check;
-  if (!isDenial(check) && verdict !== 'invalid') {
+  if (!isDenial(check) && !isInvalid(verdict)) {
     return describeVerdict({
       verdict,
       reason,

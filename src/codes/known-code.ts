@@ -1,5 +1,6 @@
 import type { Json, Purchase, PurchasedItem } from '../domain/item.js';
 import { isObject, readsAsTimestamp } from '../domain/values.js';
+import type { Verdict } from './rules.js';
 
 /** A decoded purchase with its JSON, which shows whether a null field was sent or left out. */
 export interface PurchaseReading {
@@ -91,7 +92,7 @@ function transitionsOf(before: KnownCode | null, now: KnownCode): readonly CodeT
   if (before === null) return [];
   const out: CodeTransition[] = [];
   if (before.verdict !== now.verdict) {
-    const kind = now.verdict === 'invalid' ? 'became-invalid' : 'became-valid';
+    const kind = now.verdict === 'valid' ? 'became-valid' : 'became-invalid';
     out.push({ kind, from: before.verdict, to: now.verdict });
   }
   if (now.verdict === 'valid' && before.purchase !== null && now.purchase !== null) {
@@ -155,7 +156,7 @@ function isSameWord(a: string, b: string): boolean {
 
 /** What the mirror knows about a code that has a proven verdict. */
 export interface KnownCode {
-  readonly verdict: 'valid' | 'invalid';
+  readonly verdict: Exclude<Verdict, 'unproven'>;
   /** The last purchase seen, kept when the code becomes invalid; null if there never was one. */
   readonly purchase: KnownPurchase | null;
   /** When the verdict was last proven, milliseconds since 1970. */
@@ -187,6 +188,9 @@ export function updateKnownCode(
     result.verdict === 'valid'
       ? mergePurchase(before?.purchase ?? null, result.purchase)
       : (before?.purchase ?? null);
-  const known: KnownCode = { verdict: result.verdict, purchase, checkedAt: at };
+  // Whatever has a purchase was valid once.
+  const verdict =
+    result.verdict === 'invalid' && purchase !== null ? 'no_longer_valid' : result.verdict;
+  const known: KnownCode = { verdict, purchase, checkedAt: at };
   return { known, transitions: transitionsOf(before, known) };
 }

@@ -3,7 +3,7 @@ import type { PoolClient } from 'pg';
 import type { Json } from '../domain/item.js';
 import { isObject } from '../domain/values.js';
 import { inTransaction, type Db } from '../db/db.js';
-import { readCanaries, KNOWN } from './codes-store.js';
+import { readCanaries, KNOWN, mergeSpellings } from './codes-store.js';
 import { LONGEST_TEXT, storable, storableJsonText } from '../db/stored-text.js';
 import {
   updateKnownCode,
@@ -12,6 +12,7 @@ import {
   type KnownPurchase,
 } from './known-code.js';
 import type { CodeResult, DeniedCode, Ledger, LedgerCounts, OpenCode } from './ledger.js';
+import { foundForm } from './evidence.js';
 import type { Verdict } from './rules.js';
 import type { AuditState } from './types.js';
 
@@ -19,7 +20,7 @@ export interface StoredLedgerOptions {
   readonly auditId: bigint;
   readonly sellerId: string;
   /** A code that the user says is valid. */
-  readonly canary: string | null;
+  readonly knownValid: string | null;
   /** HTTP requests made so far; the audit counts them. */
   readonly callCount: () => number;
   /** Called with each verdict that is recorded. */
@@ -73,6 +74,7 @@ export class StoredLedger implements Ledger {
     const newCalls = calls - this.#countedCalls;
     const verdicts: Verdict[] = [];
     let revokedAt = Infinity;
+    const found: bigint[] = [];
     const written = await inTransaction(
       this.#db,
       async (client) => {
@@ -83,6 +85,7 @@ export class StoredLedger implements Ledger {
         );
         for (const code of codes) {
           applyResult(code);
+          if (code.after.verdict === 'valid') found.push(code.before.code_id);
           if (code.after.verdict !== null) verdicts.push(code.after.verdict);
           const { update } = code.after;
           if (update?.transitions.some(({ kind }) => kind === 'became-invalid')) {
@@ -94,6 +97,7 @@ export class StoredLedger implements Ledger {
       },
       INDEX_SCANS_ONLY,
     );
+    if (found.length > 0) await mergeSpellings(this.#db, this.#options.sellerId, found);
     this.#countedCalls = calls;
     this.state = written.state;
     this.totalCalls = written.totalCalls;
@@ -114,9 +118,12 @@ export class StoredLedger implements Ledger {
   }
 
   async knownValid(limit: number): Promise<readonly string[]> {
-    const { canary, sellerId } = this.#options;
+    const { knownValid, sellerId } = this.#options;
     const known = await readCanaries(this.#db, sellerId, limit);
-    return [...(canary === null ? [] : [canary]), ...known.filter((code) => code !== canary)];
+    return [
+      ...(knownValid === null ? [] : [knownValid]),
+      ...known.filter((code) => code !== knownValid),
+    ];
   }
 }
 
@@ -183,13 +190,14 @@ async function withPositions(
               (SELECT least(min(position), 0) FROM mirror.audit_codes WHERE audit_id = $1 AND position < 0)
                 - row_number() OVER (ORDER BY p.code_id),
               a.seller_id, p.code_id, false
-         FROM audit a JOIN mirror.purchase_codes p ON p.seller_id = a.seller_id AND p.code = ANY($2::text[])
+         FROM audit a JOIN mirror.purchase_codes p ON p.seller_id = a.seller_id
+              AND (p.code = ANY($2::text[]) OR p.answered_code = ANY($2::text[]) AND p.answered_code <> p.code)
         WHERE p.verdict = 'valid'
           AND NOT EXISTS (SELECT FROM mirror.audit_codes c
                            WHERE c.audit_id = $1 AND c.verdict IS NULL AND c.code_id = p.code_id)
        RETURNING position, code_id
      )
-     SELECT d.position, p.code FROM denied d JOIN mirror.purchase_codes p USING (code_id)`,
+     SELECT d.position, coalesce(p.found_form, p.code) AS code FROM denied d JOIN mirror.purchase_codes p USING (code_id)`,
     [auditId, [...canaries.keys()]],
   );
   const added = rows.flatMap(({ position, code }): PlacedResult[] => {
@@ -269,7 +277,10 @@ async function lockCodes(
 /** Derives what a result changes. A code changes its verdict here, whatever the path. */
 function applyResult({ before, result, after }: LockedCode): void {
   const { check, verdict } = result;
-  after.verdict = verdict;
+  after.verdict =
+    verdict === 'invalid' && (before.known?.purchase ?? null) !== null
+      ? 'no_longer_valid'
+      : verdict;
   if (check?.outcome === 'unanswered') after.attempts = 1;
   if (check?.outcome === 'denied') {
     after.deniedAt = new Date(check.at);
@@ -304,7 +315,7 @@ const WRITE = named(
         denied_at timestamptz, keeps_check boolean,
         code_place tid, turned boolean, keeps_proof boolean, answered boolean, raw jsonb, transitions json,
         known mirror.code_verdict, proven_by text, proven_at timestamptz,
-        answered_code text, license_type text, price numeric, currency text,
+        answered_code text, found_form text, license_type text, price numeric, currency text,
         item_id bigint, item_name text, item_url text, item_preview_url text, item_full boolean,
         supported_until timestamptz, downloaded boolean, purchased_at timestamptz)
   ), checks AS (
@@ -318,7 +329,8 @@ const WRITE = named(
     UPDATE mirror.audit_codes c
        SET verdict = i.settled, attempts = c.attempts + i.attempts, counted = c.counted + i.counted,
            check_id = CASE WHEN i.keeps_check THEN c.check_id ELSE coalesce(i.check_id, c.check_id) END,
-           denied_at = coalesce(i.denied_at, c.denied_at)
+           denied_at = coalesce(i.denied_at, c.denied_at),
+           first_denied_at = coalesce(c.first_denied_at, i.denied_at)
       FROM incoming i
      WHERE c.ctid = i.audit_code_place AND c.audit_id + 0 = $1 AND c.position = i.position
     RETURNING c.code_id, c.check_id
@@ -330,6 +342,8 @@ const WRITE = named(
            changed_seq = nextval('mirror.item_changes_seq_seq'),
            verdict_since = CASE WHEN i.turned THEN i.proven_at ELSE p.verdict_since END,
            first_checked_at = coalesce(p.first_checked_at, i.proven_at),
+           found_at = CASE WHEN i.answered THEN i.proven_at ELSE p.found_at END,
+           found_form = CASE WHEN i.answered THEN i.found_form ELSE p.found_form END,
            purchase_seen_at = CASE WHEN i.answered THEN i.proven_at ELSE p.purchase_seen_at END,
            raw = CASE WHEN i.answered THEN i.raw ELSE p.raw END,
            answered_code = i.answered_code, license_type = i.license_type, price = i.price,
@@ -382,7 +396,7 @@ function jsonRow(code: LockedCode): string {
   const { before, result, after } = code;
   const row = JSON.stringify({
     code_id: String(before.code_id),
-    ...checkColumns(result),
+    ...checkColumns(code),
     audit_code_place: before.audit_code_place,
     position: before.position,
     settled: after.verdict ?? undefined,
@@ -399,12 +413,12 @@ function jsonRow(code: LockedCode): string {
 }
 
 /** New row of `code_checks`; none if the verdict rests on earlier checks. */
-function checkColumns({ check, verdict }: PlacedResult) {
+function checkColumns({ result: { check }, after }: LockedCode) {
   if (check === null) return null;
   const { at, reason, httpStatus, message, answer, proven } = check;
   return {
     checked_at: new Date(at),
-    verdict: verdict ?? 'unproven',
+    verdict: after.verdict ?? 'unproven',
     reason: storable(reason, LONGEST_TEXT),
     proof: answer !== null ? 'purchase' : (proven?.by ?? 'none'),
     http_status: httpStatus ?? undefined,
@@ -432,11 +446,11 @@ function codeColumns(
     proven_by: answered ? 'purchase' : (before.last_proof ?? 'none'),
     turned: before.known?.verdict !== verdict,
     // Denied once more, without a proof of its own.
-    keeps_proof:
-      verdict === 'invalid' && before.known?.verdict === 'invalid' && result.check !== null,
+    keeps_proof: verdict !== 'valid' && before.known?.verdict === verdict && result.check !== null,
     answered,
     transitions: transitions.length === 0 ? undefined : transitions,
     answered_code: purchase?.purchaseCode ?? undefined,
+    found_form: foundForm({ code: result.code, verdict: 'valid', purchase }) ?? undefined,
     license_type: purchase?.licenseType ?? undefined,
     price: purchase?.price ?? undefined,
     currency: purchase?.currency ?? undefined,
@@ -464,11 +478,11 @@ const COUNT = named(
   `
   UPDATE mirror.audits
      SET valid = valid + $2, invalid = invalid + $3, unproven = unproven + $4,
-         pending = pending - $2 - $3 - $4, api_calls = api_calls + $5,
+         no_longer_valid = no_longer_valid + $9, pending = pending - $2 - $3 - $4 - $9, api_calls = api_calls + $5,
          denied = denied + $6, confirmed = confirmed + $7, overturned = overturned + $8,
-         state = CASE WHEN state = 'running' AND pending = $2 + $3 + $4 AND NOT EXISTS (${OPEN_CANARIES})
+         state = CASE WHEN state = 'running' AND pending = $2 + $3 + $4 + $9 AND NOT EXISTS (${OPEN_CANARIES})
                       THEN 'finished' ELSE state END,
-         finished_at = CASE WHEN state = 'running' AND pending = $2 + $3 + $4 AND NOT EXISTS (${OPEN_CANARIES})
+         finished_at = CASE WHEN state = 'running' AND pending = $2 + $3 + $4 + $9 AND NOT EXISTS (${OPEN_CANARIES})
                             THEN clock_timestamp() ELSE finished_at END
    WHERE audit_id = $1
   RETURNING state, api_calls AS "totalCalls"`,
@@ -485,18 +499,20 @@ async function updateCounts(
   codes: readonly LockedCode[],
   apiCalls: number,
 ): Promise<Written> {
-  const counts = { valid: 0, invalid: 0, unproven: 0, denied: 0, confirmed: 0, overturned: 0 };
+  const verdicts = { valid: 0, invalid: 0, no_longer_valid: 0, unproven: 0 };
+  const counts = { denied: 0, confirmed: 0, overturned: 0 };
   for (const { before, after } of codes) {
     if (before.is_denied && after.verdict === 'valid') counts.overturned++;
     // Denied canaries are no codes of the list.
     if (before.position < 0) continue;
-    if (after.verdict !== null) counts[after.verdict]++;
+    if (after.verdict !== null) verdicts[after.verdict]++;
     const isDenied = after.verdict === null && (before.is_denied || after.deniedAt !== null);
     counts.denied += Number(isDenied) - Number(before.is_denied);
     counts.confirmed += (isDenied ? before.counted + after.counted : 0) - before.counted;
   }
-  const { valid, invalid, unproven, denied, confirmed, overturned } = counts;
-  const values = [auditId, valid, invalid, unproven, apiCalls, denied, confirmed, overturned];
+  const { valid, invalid, no_longer_valid: gone, unproven } = verdicts;
+  const { denied, confirmed, overturned } = counts;
+  const values = [auditId, valid, invalid, unproven, apiCalls, denied, confirmed, overturned, gone];
   const { rows } = await client.query<Written>(COUNT, values);
   if (rows[0] === undefined) throw new Error(`there is no audit ${auditId}`);
   return rows[0];

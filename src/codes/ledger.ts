@@ -9,7 +9,7 @@ export interface OpenCode {
   readonly position: number;
   readonly code: string;
   /** The last proven verdict, from before this audit. */
-  readonly known: 'valid' | 'invalid' | null;
+  readonly known: Exclude<Verdict, 'unproven'> | null;
   /** Tries without a counted answer. */
   readonly attempts: number;
 }

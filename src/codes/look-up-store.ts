@@ -1,5 +1,5 @@
 import { inTransaction, type Db } from '../db/db.js';
-import { KNOWN } from './codes-store.js';
+import { CODE_ID, codesLock, KNOWN } from './codes-store.js';
 import type { KnownCode } from './known-code.js';
 
 /** What is known about a code that somebody looks up. */
@@ -35,7 +35,7 @@ export const READ = {
        WHERE c.code_id = p.code_id AND c.verdict IS NULL AND c.denied_at IS NOT NULL
          AND a.state = 'running' AND a.is_look_ups
        ORDER BY c.denied_at DESC LIMIT 1) w ON true
-   WHERE p.seller_id = $1 AND p.code = $2`,
+   WHERE p.code_id = ${CODE_ID}`,
 };
 
 /** Reads what is known about a code, without a call. */
@@ -75,7 +75,7 @@ function enter(db: Db, sellerId: string, code: string): Promise<LookUpPlace> {
   return inTransaction(db, async (client) => {
     // The lock of lists: two lists, or a list and a look-up, must not add the same new code.
     await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [
-      `seller-mirror/codes/${sellerId}`,
+      codesLock(sellerId),
     ]);
     const audits = await client.query<{ auditId: bigint; codes: number }>(
       `SELECT audit_id AS "auditId", codes FROM mirror.audits
@@ -86,12 +86,12 @@ function enter(db: Db, sellerId: string, code: string): Promise<LookUpPlace> {
     );
     const { auditId, codes } = audits.rows[0] ?? (await beginLookUps(client, sellerId));
     const found = await client.query<{ codeId: bigint }>(
-      `WITH added AS (
-         INSERT INTO mirror.purchase_codes (seller_id, code) VALUES ($1, $2)
-         ON CONFLICT (seller_id, code) DO NOTHING RETURNING code_id
+      `WITH known AS (SELECT ${CODE_ID} AS code_id), added AS (
+         INSERT INTO mirror.purchase_codes (seller_id, code)
+         SELECT $1, $2 FROM known WHERE code_id IS NULL RETURNING code_id
        )
        SELECT code_id AS "codeId" FROM added
-       UNION ALL SELECT code_id FROM mirror.purchase_codes WHERE seller_id = $1 AND code = $2 LIMIT 1`,
+       UNION ALL SELECT code_id FROM known WHERE code_id IS NOT NULL`,
       [sellerId, code],
     );
     const codeId = found.rows[0]?.codeId;

@@ -90,7 +90,8 @@ function answerFromStore(
 }
 
 function isYoung({ verdict, checkedAt }: KnownCode, maxAge: MaxAge, now: number): boolean {
-  return Math.abs(now - checkedAt) <= maxAge[verdict] * 1000;
+  const seconds = verdict === 'valid' ? maxAge.valid : maxAge.invalid;
+  return Math.abs(now - checkedAt) <= seconds * 1000;
 }
 
 /** Reads what the store can answer. @returns null: the marketplace must be asked */
@@ -271,7 +272,7 @@ async function lookUpWithin(
   const { auditId, position } = await enterLookUp(db, sellerId, code);
   let counted = 0;
   const callCount = (): number => counted;
-  const ledger = new StoredLedger(db, { auditId, sellerId, canary: null, callCount });
+  const ledger = new StoredLedger(db, { auditId, sellerId, knownValid: null, callCount });
   counted = own;
   const common = { position, code };
   const record = async (result: CodeResult): Promise<void> => {
@@ -289,7 +290,7 @@ async function lookUpWithin(
       await record({ ...common, check, verdict: 'valid' });
       break;
     case 'denied': {
-      const wasInvalid = known?.verdict === 'invalid';
+      const wasInvalid = known !== null && known.verdict !== 'valid';
       await record({ ...common, check, verdict: wasInvalid ? 'invalid' : null });
       if (!wasInvalid) {
         // Without the queue, `watchAudits` finds it within a minute.

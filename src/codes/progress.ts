@@ -80,6 +80,18 @@ export function auditCost(
   return { calls, proofCalls, leastMs, finishAt, callsPerDenied, confirmAfterMs };
 }
 
+/** The verdicts of an audit as people read them, with how many codes have each. */
+export function verdictFigures(
+  audit: Pick<AuditProgress, 'valid' | 'invalid' | 'noLongerValid' | 'unproven'>,
+): readonly (readonly [string, number])[] {
+  return [
+    ['valid', audit.valid],
+    ['invalid', audit.invalid],
+    ['no longer valid', audit.noLongerValid],
+    ['unproven', audit.unproven],
+  ];
+}
+
 type Counts = Pick<
   AuditProgress,
   'codes' | 'reused' | 'pending' | 'denied' | 'confirmed' | 'valid' | 'overturned'

@@ -4,7 +4,7 @@ import type { Db } from '../db/db.js';
 import type { AuditResult, UnprovenCount } from './types.js';
 
 /** SQL of the proof of a verdict. An invalid code that was denied once more keeps the proof that it had. */
-const PROOF = `CASE WHEN c.verdict = 'invalid' AND k.proof = 'none' THEN p.proof ELSE k.proof END`;
+const PROOF = `CASE WHEN c.verdict IN ('invalid', 'no_longer_valid') AND k.proof = 'none' THEN p.proof ELSE k.proof END`;
 
 /**
  * SQL of what an audit found about a code, for its rows c of `audit_codes`, p of `purchase_codes`, k of `code_checks`
@@ -20,14 +20,14 @@ export const FINDING = `
  * expect a handful of codes, and compare each record with all of them.
  */
 export const RESULTS = `
-  SELECT e.line, e.position, e.columns, e.rejected, p.code, coalesce(c.reused, false) AS reused, ${FINDING}
+  SELECT e.line, e.position, e.columns, e.rejected, coalesce(c.spelling, p.code) AS code, coalesce(c.reused, false) AS reused, ${FINDING}
     FROM mirror.audit_entries e
     LEFT JOIN LATERAL (
       SELECT * FROM mirror.audit_codes
        WHERE audit_id = e.audit_id AND position = e.position OFFSET 0) c ON true
     LEFT JOIN mirror.purchase_codes p ON p.code_id = c.code_id
     LEFT JOIN mirror.code_checks k ON k.check_id = c.check_id
-    LEFT JOIN LATERAL (${DENIALS}) n ON c.verdict = 'invalid'
+    LEFT JOIN LATERAL (${DENIALS}) n ON c.verdict IN ('invalid', 'no_longer_valid')
    WHERE e.audit_id = $1 ORDER BY e.entry`;
 
 /** Records fetched at once. */
@@ -59,7 +59,7 @@ export async function countAccountProven({ pool }: Db, auditId: bigint): Promise
     `SELECT count(*)::int AS codes
        FROM mirror.audit_codes c JOIN mirror.code_checks k ON k.check_id = c.check_id
        JOIN mirror.purchase_codes p ON p.code_id = c.code_id
-      WHERE c.audit_id = $1 AND c.verdict = 'invalid'
+      WHERE c.audit_id = $1 AND c.verdict IN ('invalid', 'no_longer_valid')
         AND ${PROOF} = 'account'`,
     [auditId],
   );

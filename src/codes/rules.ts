@@ -19,7 +19,13 @@
  * A code that was invalid before stays invalid with one denial. A code that was valid before needs the full rule.
  */
 
-export type Verdict = 'valid' | 'invalid' | 'unproven';
+/** `no_longer_valid`: invalid now, and valid before. */
+export type Verdict = 'valid' | 'invalid' | 'no_longer_valid' | 'unproven';
+
+/** Whether the marketplace denies the code, with proof: it never was valid, or no longer is. */
+export function isInvalid(verdict: string | null): verdict is 'invalid' | 'no_longer_valid' {
+  return verdict === 'invalid' || verdict === 'no_longer_valid';
+}
 
 /** What proved a verdict: the purchase, a key that found a valid code, a key that only opened the account. */
 export type Proof = 'purchase' | 'known-valid' | 'account' | 'none';

@@ -140,7 +140,8 @@ class Sweeper {
     if (check.outcome === 'denied') {
       // A code that is checked itself can't vouch for the others.
       memory.canaries.drop(code);
-      const verdict = open.known === 'invalid' ? 'invalid' : null;
+      const isInvalid = open.known !== null && open.known !== 'valid';
+      const verdict = isInvalid ? 'invalid' : null;
       await this.#writer.add({ position, code, check, verdict });
       if (++this.#denialsInRow >= this.#guardAt) await this.#guard();
       return;

@@ -4,8 +4,8 @@ import type { KnownCode, KnownPurchase } from './known-code.js';
 import type { Json } from '../domain/item.js';
 import type { Audit, CodeCheck as Row, PurchaseCode } from '../db/generated/prisma/client.js';
 
-/** A list that is still loading has no audit, and so no state. */
-export type AuditState = 'running' | 'finished' | 'cancelled' | 'failed';
+/** A draft was read and not started. A list that is still loading has no audit, and so no state. */
+export type AuditState = 'draft' | 'running' | 'finished' | 'cancelled' | 'failed';
 
 export interface NewAudit {
   readonly sellerId: string;
@@ -16,7 +16,9 @@ export interface NewAudit {
   /** Verdicts younger than this are reused without a call. Null: check every code. */
   readonly maxAgeSeconds: number | null;
   /** A code that the user says is valid. */
-  readonly canary: string | null;
+  readonly knownValid: string | null;
+  /** From a denial to the second check, milliseconds. */
+  readonly confirmAfterMs: number;
 }
 
 /** Counts of a loaded list. */
@@ -37,14 +39,22 @@ export interface ResultFile {
   readonly writtenAt: Date | null;
 }
 
-/** Progress of an audit. `codes` = `valid` + `invalid` + `unproven` + `pending`. */
+/** Progress of an audit. `codes` = `valid` + `invalid` + `noLongerValid` + `unproven` + `pending`. */
 export interface AuditProgress
   extends
     Pick<Audit, 'auditId' | 'sellerId' | 'state' | 'source' | 'createdAt' | 'finishedAt'>,
-    Pick<Audit, 'lines' | 'rejected' | 'codes' | 'reused' | 'valid' | 'invalid' | 'unproven'>,
+    Pick<Audit, 'lines' | 'rejected' | 'codes' | 'reused' | 'valid' | 'invalid'>,
     Pick<
       Audit,
-      'pending' | 'denied' | 'confirmed' | 'overturned' | 'apiCalls' | 'problem' | 'resumeAt'
+      | 'noLongerValid'
+      | 'unproven'
+      | 'pending'
+      | 'denied'
+      | 'confirmed'
+      | 'overturned'
+      | 'apiCalls'
+      | 'problem'
+      | 'resumeAt'
     > {
   /** True: the codes that were looked up one at a time on a day. */
   readonly isLookUps: boolean;

@@ -1,4 +1,4 @@
-import { phaseOf } from '../codes/progress.js';
+import { phaseOf, verdictFigures } from '../codes/progress.js';
 import { Rate } from '../domain/rate.js';
 import type { Running } from '../catalogue/overview-store.js';
 import { duration, count, plural } from '../domain/text.js';
@@ -112,14 +112,14 @@ export class LiveProgress {
   }
 
   #auditBar(audit: Running['audits'][number]): LiveBar {
-    const { auditId, valid, invalid, unproven, problem, resumeAt } = audit;
+    const { auditId, problem, resumeAt } = audit;
     const phase = phaseOf(audit, Date.now());
     const left = this.#left(`${auditId} ${phase.name}`, phase.done, phase.total, resumeAt !== null);
     const text = [
       phase.text,
-      `${count(valid)} valid`,
-      `${count(invalid)} invalid`,
-      unproven > 0 ? `${count(unproven)} unproven` : '',
+      ...verdictFigures(audit).map(([verdict, codes], at) =>
+        at > 1 && codes === 0 ? '' : `${count(codes)} ${verdict}`,
+      ),
       left?.text ?? '',
       problem ?? '',
     ];

@@ -137,7 +137,16 @@ export type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'quiet';
 const TONES: Readonly<Record<Tone, readonly string[]>> = {
   good: ['succeeded', 'valid', 'finished', 'live', 'current', 'ok'],
   warn: ['held', 'unproven', 'missing', 'stale', 'paused', 'never'],
-  bad: ['failed', 'failing', 'parked', 'invalid', 'denied', 'removed', 'interrupted'],
+  bad: [
+    'failed',
+    'failing',
+    'parked',
+    'invalid',
+    'no_longer_valid',
+    'denied',
+    'removed',
+    'interrupted',
+  ],
   busy: ['running', 'waiting'],
   quiet: [],
 };
@@ -146,6 +155,7 @@ const TONES: Readonly<Record<Tone, readonly string[]>> = {
 const WORDS: Readonly<Record<string, string>> = {
   held: 'needs your decision',
   parked: 'stopped',
+  no_longer_valid: 'no longer valid',
 };
 
 /** A state in words for people. */

@@ -143,7 +143,7 @@ export function readReportFigures(db: Db, sellerId: string | null): Promise<Repo
                 to_char(p.verdict_since AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since
            FROM mirror.purchase_codes p
            LEFT JOIN mirror.items i ON i.seller_id = p.seller_id AND i.item_id = p.item_id
-          WHERE p.verdict = 'invalid' AND p.purchase_seen_at IS NOT NULL${own}
+          WHERE p.verdict = 'no_longer_valid'${own}
           ORDER BY p.verdict_since DESC, p.code_id LIMIT ${MAX_NO_LONGER_VALID}`,
       );
       const checkedCodes = Number(checked?.['codes'] ?? 0);

@@ -49,7 +49,7 @@ export type Metrics = ReturnType<typeof createMetrics>;
 const KINDS = ['account', 'items'] as const;
 const RUN_STATES = ['succeeded', 'held', 'failed', 'interrupted'] as const;
 const CHANGES = ['added', 'changed', 'removed', 'missing', 'restored', 'quarantined'] as const;
-const VERDICTS = ['valid', 'invalid', 'unproven'] as const;
+const VERDICTS = ['valid', 'invalid', 'no_longer_valid', 'unproven'] as const;
 
 /** Buckets in seconds, from a call in the same data centre to the longest timeout. */
 const CALL_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];

@@ -460,14 +460,14 @@ describe('codes check of a code', () => {
     const before = sim.log.length;
     const shown = await run(['codes', 'show', good], env);
     expect(shown.stdout).toMatch(
-      new RegExp(`^✗ ${good} · invalid\n {2}was +valid; no longer valid`),
+      new RegExp(`^✗ ${good} · no longer valid\n {2}was +valid; no longer valid`),
     );
     expect(shown.stdout).toMatch(
       /\n\nchecked .*\n.* denied +404 .*tested before and after.*\n.* denied +404 .*\n.* valid +200 .*the purchase\n/,
     );
     const json = await run(['codes', 'show', good, '--json'], env);
     expect(JSON.parse(json.stdout)).toMatchObject({
-      verdict: 'invalid',
+      verdict: 'no_longer_valid',
       support: null,
       checks: [{ reason: 'denied' }, { reason: 'denied' }, { verdict: 'valid', http_status: 200 }],
     });

@@ -124,8 +124,11 @@ describe('the answer about a code', () => {
   });
 
   it('shows the proof of an invalid code, and its purchase if it was valid before', () => {
-    const text = answerLines(invalid, now, look);
-    expect(text).toMatch(/^✗ .* · invalid\n {2}was +valid; no longer valid: refunded, reversed/);
+    const gone = { ...invalid, verdict: 'no_longer_valid' } as const;
+    const text = answerLines(gone, now, look);
+    expect(text).toMatch(
+      /^✗ .* · no longer valid\n {2}was +valid; no longer valid: refunded, reversed/,
+    );
     expect(text).toContain('item        1042');
     expect(text).not.toContain('support');
     expect(text).toContain(`${EVIDENCE} (404 "Invalid purchase code")`);
@@ -193,7 +196,8 @@ describe('a line of a result', () => {
   });
 
   it('has the evidence against an invalid code', () => {
-    expect(resultOf(invalid, now.getTime())).toMatchObject({
+    const gone = { ...invalid, verdict: 'no_longer_valid' } as const;
+    expect(resultOf(gone, now.getTime())).toMatchObject({
       reason: 'was valid, bought 2024-05-01',
       proof: 'known-valid',
       evidence: EVIDENCE,
@@ -247,6 +251,7 @@ const finished: AuditProgress = {
   reused: 1,
   valid: 9_121,
   invalid: 871,
+  noLongerValid: 0,
   unproven: 9,
   pending: 0,
   denied: 0,

@@ -277,8 +277,7 @@ it('calls nothing invalid for a user who sells nothing, since the canary is deni
   const shop = await openShop();
   const codes = listOf(shop, 90, 3);
   shop.sim.seller(KEY).sells = false;
-  const canary = shop.canary;
-  const auditId = await enter(mirror(), shop.marketplace.host, codes, { canary });
+  const auditId = await enter(mirror(), shop.marketplace.host, codes, { knownValid: shop.canary });
   const problems = new Set<string | null>();
   await workThrough(auditDeps(mirror(), shop.marketplace), [auditId], async (outcome) => {
     expect(outcome.kind).toBe('later');
@@ -322,7 +321,7 @@ it('stops an audit with its problem when the key sells nothing, after little mor
   const shop = await openShop();
   const codes = listOf(shop, 600, 3);
   shop.sim.seller(KEY).sells = false;
-  const auditId = await enter(mirror(), shop.marketplace.host, codes, { canary: shop.canary });
+  const auditId = await enter(mirror(), shop.marketplace.host, codes, { knownValid: shop.canary });
   const job = { auditId, isLastAttempt: true };
   const outcome = await performAuditPiece(auditDeps(mirror(), shop.marketplace), job, never);
   expect(outcome).toMatchObject({ kind: 'give-up' });

@@ -1,11 +1,5 @@
 import { expect, it } from 'vitest';
-import {
-  CODES,
-  countValidBefore,
-  OUTCOMES,
-  type Outcome,
-  type OutcomeRow,
-} from '../../src/codes/codes-listing.js';
+import { CODES, OUTCOMES, type Outcome, type OutcomeRow } from '../../src/codes/codes-listing.js';
 import { useMirror } from '../support/mirror.js';
 import { enterSeller, load } from './store-support.js';
 
@@ -20,7 +14,7 @@ async function auditWithOutcomes(): Promise<bigint> {
         AND code_id = (SELECT code_id FROM mirror.purchase_codes WHERE code = '${code}');
       UPDATE mirror.purchase_codes SET verdict = '${verdict}' ${rest} WHERE code = '${code}'`);
   await settle('a', 'valid');
-  await settle('b', 'invalid', ', purchase_seen_at = now()');
+  await settle('b', 'no_longer_valid', ', purchase_seen_at = now()');
   await settle('c', 'invalid');
   await settle('d', 'invalid');
   await settle('e', 'unproven');
@@ -54,7 +48,6 @@ it('every code of a list has one outcome, so that no code is missing from the pa
     waiting: [['f', 8, 1]],
     valid: [['a', 2, 2]],
   });
-  expect(await countValidBefore(mirror().db, auditId)).toBe(1);
 });
 
 it('codes of an outcome come page by page, so that a long list is never read whole', async () => {

@@ -7,7 +7,7 @@ import {
   countRunningAudits,
   readCodeChecks,
   findCodesToRecheck,
-  readKnownCodes,
+  readCodeState,
 } from '../../src/codes/codes-store.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { cancelAudit, getAudit } from '../../src/codes/audits-store.js';
@@ -195,9 +195,8 @@ it('results have the denials of an invalid code, also in an audit that reused th
       ['invalid', 'known-valid', ofB],
     ]);
   }
-  const known = await readKnownCodes(db, SELLER, ['A', 'B']);
-  expect(known.get('A')?.denials).toEqual(ofA);
-  expect(known.get('B')?.denials).toEqual(ofB);
+  expect((await readCodeState(db, SELLER, 'A'))?.denials).toEqual(ofA);
+  expect((await readCodeState(db, SELLER, 'B'))?.denials).toEqual(ofB);
 });
 
 it('a purchase of an item that the catalogue never had is marked, once there is a catalogue', async () => {
@@ -217,9 +216,8 @@ it('a purchase of an item that the catalogue never had is marked, once there is 
   await itemIn(mirror(), 1, 'live');
   await itemIn(mirror(), 2, 'removed');
   expect(await marked()).toEqual(['foreign']);
-  const known = await readKnownCodes(db, SELLER, ['sold', 'foreign']);
-  expect(known.get('sold')?.hasUnknownItem).toBe(false);
-  expect(known.get('foreign')?.hasUnknownItem).toBe(true);
+  expect((await readCodeState(db, SELLER, 'sold'))?.hasUnknownItem).toBe(false);
+  expect((await readCodeState(db, SELLER, 'foreign'))?.hasUnknownItem).toBe(true);
 });
 
 it('an invalid code that is denied once more keeps its proof', async () => {
@@ -231,7 +229,7 @@ it('an invalid code that is denied once more keeps its proof', async () => {
   const second = await loadPending(db, 'A');
   const again = { ...denied(second.codes[0], at(9), false), verdict: 'invalid' } as const;
   await recordResults(db, second.auditId, [again]);
-  const state = (await readKnownCodes(db, SELLER, ['A'])).get('A');
+  const state = await readCodeState(db, SELLER, 'A');
   expect(state).toMatchObject({ proof: 'known-valid', denials: denialsAt(at(1), at(2)) });
   expect(state?.known?.checkedAt).toBe(at(9).getTime());
   const [result] = await resultsOf(db, second.auditId);
@@ -254,8 +252,8 @@ it('a valid code that was denied as a proof joins the audit, and keeps it runnin
   await recordResults(db, auditId, [denied(place, at(5))]);
   expect(await recordResults(db, auditId, [settled(place, 'invalid')])).toBe('finished');
   expect(await getAudit(db, auditId)).toMatchObject({ codes: 1, valid: 1, invalid: 0, denied: 0 });
-  const state = (await readKnownCodes(db, SELLER, ['A'])).get('A');
-  expect(state?.known?.verdict).toBe('invalid');
+  const state = await readCodeState(db, SELLER, 'A');
+  expect(state?.known?.verdict).toBe('no_longer_valid');
   expect(state?.denials).toEqual(denialsAt(at(2), at(5)));
 });
 

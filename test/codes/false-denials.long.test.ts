@@ -70,7 +70,7 @@ describe('a marketplace that denies valid codes', () => {
         const codes = shuffled(listOf(shop, CODES, 5));
         const concurrency = seed % 2 === 0 ? 48 : 8;
         const auditId = await enter(mirror(), shop.marketplace.host, codes, {
-          canary: shop.canary,
+          knownValid: shop.canary,
         });
         const marketplace = denying(shop, kind(seed), isAccountAffected);
         await workThrough(auditDeps(mirror(), marketplace, { concurrency }), [auditId], () =>

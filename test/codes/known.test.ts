@@ -198,8 +198,8 @@ describe('a code', () => {
 
   it('keeps its purchase when it becomes invalid, probably by a refund', () => {
     expect(updateKnownCode(before, { verdict: 'invalid' }, NOW)).toEqual({
-      known: { ...before, verdict: 'invalid', checkedAt: NOW },
-      transitions: [{ kind: 'became-invalid', from: 'valid', to: 'invalid' }],
+      known: { ...before, verdict: 'no_longer_valid', checkedAt: NOW },
+      transitions: [{ kind: 'became-invalid', from: 'valid', to: 'no_longer_valid' }],
     });
   });
 

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
 import { type Db, openDb } from '../../src/db/db.js';
-import { readCodeChecks, readKnownCodes, readCanaries } from '../../src/codes/codes-store.js';
+import { readCodeChecks, readCodeState, readCanaries } from '../../src/codes/codes-store.js';
 import { getAudit, listAudits } from '../../src/codes/audits-store.js';
 import { DbClient } from '../../src/db/connection.js';
 import { StoredLedger } from '../../src/codes/ledger-store.js';
@@ -86,7 +86,7 @@ function loadMany(): Promise<bigint> {
 /** Calls what workers and commands call while an audit runs. */
 async function workOn(db: Db, auditId: bigint, round: number): Promise<void> {
   const minute = 10 * round;
-  const options = { auditId, sellerId: SELLER, canary: null, callCount: () => 0 };
+  const options = { auditId, sellerId: SELLER, knownValid: null, callCount: () => 0 };
   const ledger = new StoredLedger(db, options);
   const [first, second, ...rest] = await ledger.open(40_000 * round, 20);
   if (first === undefined || second === undefined) throw new Error('nothing is open');
@@ -97,7 +97,7 @@ async function workOn(db: Db, auditId: bigint, round: number): Promise<void> {
   const denials = rest.map((code) => denied(code, at(minute)));
   await recordResults(db, auditId, [found, ...denials], 50);
   await ledger.counts();
-  const state = (await readKnownCodes(db, SELLER, [first.code, second.code])).get(first.code);
+  const state = await readCodeState(db, SELLER, first.code);
   await readCodeChecks(db, state?.codeId ?? 0n, 10);
   await readCanaries(db, SELLER, 3);
   await getAudit(db, auditId);

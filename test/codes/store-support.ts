@@ -18,10 +18,11 @@ export const SELLER = 'main';
 export const AUDIT: NewAudit = {
   sellerId: SELLER,
   source: 'customers.csv',
-  layout: { format: 'csv', delimiter: ',' },
+  layout: { lists: [{ format: 'csv', delimiter: ',' }] },
   columns: ['code', 'customer'],
   maxAgeSeconds: null,
-  canary: null,
+  knownValid: null,
+  confirmAfterMs: 60_000,
 };
 
 /** The time `n` minutes after the start of 2026. */
@@ -73,7 +74,7 @@ function ledgerOf(db: Db, auditId: bigint, calls: number): StoredLedger {
     counted = calls;
     return before;
   };
-  return new StoredLedger(db, { auditId, sellerId: SELLER, canary: null, callCount });
+  return new StoredLedger(db, { auditId, sellerId: SELLER, knownValid: null, callCount });
 }
 
 /** Records results. @returns the audit's state afterwards */

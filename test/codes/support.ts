@@ -195,7 +195,8 @@ export async function enter(
     layout: {},
     columns: ['code'],
     maxAgeSeconds: null,
-    canary: null,
+    knownValid: null,
+    confirmAfterMs: 60_000,
     ...options,
   };
   const rows = codes.map((code, i) => ({ line: i + 1, code, columns: [code] }));

@@ -441,10 +441,10 @@ describe('the pages of audits', () => {
     const list = ['code', valid, gone, 'f'.repeat(32), ''].join('\n');
     const auditId = await start(await sendReadable(list), { yes: 'yes' });
     await finish(auditId);
-    await mirror().rows(`UPDATE mirror.audit_codes SET verdict = 'invalid' WHERE code_id IN
+    await mirror().rows(`UPDATE mirror.audit_codes SET verdict = 'no_longer_valid' WHERE code_id IN
         (SELECT code_id FROM mirror.purchase_codes WHERE code = '${gone}');
-      UPDATE mirror.purchase_codes SET verdict = 'invalid' WHERE code = '${gone}';
-      UPDATE mirror.audits SET valid = valid - 1, invalid = invalid + 1`);
+      UPDATE mirror.purchase_codes SET verdict = 'no_longer_valid' WHERE code = '${gone}';
+      UPDATE mirror.audits SET valid = valid - 1, no_longer_valid = no_longer_valid + 1`);
     const page = await operator().page(`/audits/${auditId}`);
     const headings = [...page.matchAll(/<h2[^>]*>([^<]+)/g)].map(([, text]) => text);
     expect(headings.slice(0, 3)).toEqual(['No longer valid', 'Invalid', 'Valid']);

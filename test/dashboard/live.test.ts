@@ -25,7 +25,15 @@ it('no time left is told by a first step that began before anybody watched: purc
       problem: null,
       resumeAt: null,
     };
-    const counts = { codes: 240, reused: 0, valid, invalid: 0, unproven: 0, pending: 240 - valid };
+    const counts = {
+      codes: 240,
+      reused: 0,
+      valid,
+      invalid: 0,
+      noLongerValid: 0,
+      unproven: 0,
+      pending: 240 - valid,
+    };
     const denials = { denied: 0, confirmed: 0, overturned: 0 };
     const audits = [{ ...audit, ...counts, ...denials }];
     return live.barsOf({ runs: [], audits, newest: '' })[0]?.endsAt ?? null;

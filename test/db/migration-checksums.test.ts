@@ -9,6 +9,8 @@ import { expect, it } from 'vitest';
  */
 const CHECKSUMS: Readonly<Record<string, string>> = {
   '20261125000000_init': 'c7e680c526969fc7',
+  '20261128100000_code_values': 'c95e6caea16f93c2',
+  '20261128100100_codes': '70bbb170adbd6430',
   '20261128101000_random_parameter': '596807c7a22becac',
 };
 

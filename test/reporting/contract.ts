@@ -56,6 +56,9 @@ export const CONTRACT: Readonly<Record<string, readonly string[]>> = {
     license_type text, price numeric(14,2), currency text, purchased_at timestamptz,
     supported_until timestamptz, support text, downloaded boolean, valid_since timestamptz,
     first_checked_at timestamptz, last_checked_at timestamptz, answered_code text`),
+  listed_codes: columns(`
+    seller_id text, audit_id bigint, line integer, code_id bigint, code text, answered_code text,
+    verdict text, list text, listed_at timestamptz, columns jsonb`),
   purchase_transitions: columns(`
     seq bigint, seller_id text, code_id bigint, code text, item_id bigint, item_name text,
     happened_at timestamptz, kind text, old_value text, new_value text`),

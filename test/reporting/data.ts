@@ -172,7 +172,11 @@ async function audit(db: Db, sellerId: string, found: typeof FOUND): Promise<voi
     const asked = Object.entries(found).filter(([, answers]) => answers.length > round);
     const names = asked.map(([code]) => code);
     if (names.length === 0) continue;
-    const { auditId } = await load(db, names, { sellerId });
+    // Two customers named the first one.
+    const { auditId } = await load(db, [...names, names[0] ?? null], {
+      sellerId,
+      columns: ['code', 'email'],
+    });
     const results = (await pending(db, auditId)).map((code, n) => {
       const moment = at(round * 60 + n);
       const answer = found[code.code]?.[round];

@@ -138,7 +138,7 @@ describe('reporting.purchase_transitions', () => {
     );
     expect(transitions).toEqual([
       ['P5', '9999', 'license-changed', 'Regular', 'Extended'],
-      ['P6', '1003', 'became-invalid', 'valid', 'invalid'],
+      ['P6', '1003', 'became-invalid', 'valid', 'no_longer_valid'],
     ]);
   });
 });

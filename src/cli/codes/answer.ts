@@ -18,7 +18,7 @@ import { failsOn, auditOptions, oneSeller, type CheckOptions } from './options.j
 import { answerJson, answerLines } from './audit-view.js';
 import { getAudit, cancelAudit } from '../../codes/audits-store.js';
 import { readAuditResults } from '../../codes/results-store.js';
-import { readKnownCodes, readCodeChecks } from '../../codes/codes-store.js';
+import { readCodeState, readCodeChecks } from '../../codes/codes-store.js';
 import { workOnAudit } from './run-audit.js';
 
 /** Checks codes given as arguments and prints the answer about each. */
@@ -120,8 +120,8 @@ export async function showCode(
   const { db, config } = app;
   await assertSeller(app, seller);
   const sellerId = seller ?? oneSeller(config, undefined).name;
-  const state = (await readKnownCodes(db, sellerId, [code])).get(code);
-  if (state === undefined) {
+  const state = await readCodeState(db, sellerId, code);
+  if (state === null) {
     const program = ownCommand();
     // A few digits are probably the id of an audit.
     const audit = /^\d{1,9}$/.test(code)

@@ -8,15 +8,19 @@ import { count, plural, age, duration } from '../../domain/text.js';
 import { fieldsOf } from '../listing.js';
 import { ownCommand } from '../own-command.js';
 import { isForItem, type FailOptions } from './options.js';
+import { stateWord } from '../../listing/listing.js';
 import { describeVerdict, foundForm, unprovenRemedy, whyUnproven } from '../../codes/evidence.js';
 import { PURCHASE_COLUMNS } from '../../codes/codes-listing.js';
 import { supportAt } from '../../codes/known-code.js';
+import { isInvalid } from '../../codes/rules.js';
+import { verdictFigures } from '../../codes/progress.js';
 import { countRepeated } from '../../codes/enter-list.js';
 import type { Db } from '../../db/db.js';
 import { countUnproven, countAccountProven } from '../../codes/results-store.js';
 import { resultOf, type Answer } from '../../codes/audit-result.js';
 
 const STYLES: Readonly<Record<AuditState, Style | null>> = {
+  draft: null,
   running: null,
   finished: 'green',
   cancelled: 'yellow',
@@ -72,7 +76,8 @@ export function auditDetails(
 }
 
 function figures(audit: AuditProgress): [string, TableCell][] {
-  const { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls } = audit;
+  const { lines, rejected, codes, reused, valid, invalid, noLongerValid, unproven } = audit;
+  const { pending, apiCalls } = audit;
   const repeated = countRepeated(audit);
   const note = [
     ...(rejected > 0 ? [`${count(rejected)} rejected`] : []),
@@ -86,6 +91,7 @@ function figures(audit: AuditProgress): [string, TableCell][] {
     ],
     ['valid', count(valid)],
     ['invalid', count(invalid)],
+    ['no longer valid', count(noLongerValid)],
     ['unproven', count(unproven)],
     ['not checked yet', pending === 0 ? null : count(pending)],
     ['requests', count(apiCalls)],
@@ -111,10 +117,13 @@ interface SummaryNotes {
 
 export async function summaryNotes(
   db: Db,
-  { auditId, invalid }: AuditProgress,
+  { auditId, invalid, noLongerValid }: AuditProgress,
 ): Promise<SummaryNotes> {
   const unproven = await countUnproven(db, auditId);
-  return { unproven, accountProven: invalid === 0 ? 0 : await countAccountProven(db, auditId) };
+  return {
+    unproven,
+    accountProven: invalid + noLongerValid === 0 ? 0 : await countAccountProven(db, auditId),
+  };
 }
 
 /** Formats the summary of an audit. @param written where its result was written; null if it was not */
@@ -178,20 +187,21 @@ export const CHECK_AGAIN =
   'check the list again with --max-age 7d, which checks only codes without a verdict';
 
 export function exitCodeOfAudit(
-  { state, valid, invalid, unproven, rejected }: AuditProgress,
+  { state, valid, invalid, noLongerValid, unproven, rejected }: AuditProgress,
   failOn?: FailOptions['failOn'],
 ): ExitCode {
   if (state !== 'finished') return EXIT.failed;
   // Without --fail-on, some rejected lines are usual: a list may have a title or a total.
-  const lacksVerdicts = rejected > 0 && (failOn !== undefined || valid + invalid === 0);
+  const lacksVerdicts =
+    rejected > 0 && (failOn !== undefined || valid + invalid + noLongerValid === 0);
   return unproven > 0 || lacksVerdicts ? EXIT.unproven : EXIT.done;
 }
 
 /** Formats the counts that are not zero: `9,120 valid · 871 invalid · 9 unproven`. */
 export function verdictCounts(audit: AuditProgress): string {
-  return (['valid', 'invalid', 'unproven'] as const)
-    .filter((verdict) => audit[verdict] > 0)
-    .map((verdict) => `${count(audit[verdict])} ${verdict}`)
+  return verdictFigures(audit)
+    .filter(([, codes]) => codes > 0)
+    .map(([verdict, codes]) => `${count(codes)} ${verdict}`)
     .join(' · ');
 }
 
@@ -218,6 +228,7 @@ export function costText(cost: AuditCost, requestsPerMinute: number, codes: numb
 const VERDICT_MARKS = {
   valid: ['✓', 'green'],
   invalid: ['✗', 'red'],
+  no_longer_valid: ['✗', 'red'],
   unproven: ['?', 'yellow'],
 } as const;
 
@@ -225,7 +236,7 @@ const VERDICT_MARKS = {
 export function answerLines(answer: Answer, now: Date, look: Look, item?: string): string {
   const { verdict, code } = answer;
   const [mark, colour] = VERDICT_MARKS[verdict];
-  const head = `${paint(colour, mark, look)} ${safeLine(code)} · ${paint(colour, verdict, look)}\n`;
+  const head = `${paint(colour, mark, look)} ${safeLine(code)} · ${paint(colour, stateWord(verdict), look)}\n`;
   return head + pairs(detailsOf(answer, now, item), look, '  ');
 }
 
@@ -240,13 +251,12 @@ export function answerJson(answer: Answer, now: Date, item?: string): object {
 
 function detailsOf(answer: Answer, now: Date, item?: string): (readonly [string, TableCell])[] {
   const { verdict, reason, purchase, checkedAt } = answer;
-  const isInvalid = verdict === 'invalid';
-  const support = purchase === null || isInvalid ? null : supportAt(purchase, now.getTime());
+  const support =
+    purchase === null || isInvalid(verdict) ? null : supportAt(purchase, now.getTime());
   const bought =
     purchase === null
       ? []
       : fieldsOf(PURCHASE_COLUMNS, { ...purchase, sellerId: '', support }, now);
-  const wasValid = isInvalid && bought.length > 0;
   const found = foundForm(answer);
   const why: (readonly [string, TableCell])[] =
     verdict === 'unproven'
@@ -257,12 +267,12 @@ function detailsOf(answer: Answer, now: Date, item?: string): (readonly [string,
       : [
           [
             'was',
-            wasValid
+            verdict === 'no_longer_valid'
               ? 'valid; no longer valid: refunded, reversed, or the buyer’s account is closed'
               : null,
           ],
           ...bought,
-          ['proof', `${describeVerdict(answer)}${verdict === 'invalid' ? replyText(answer) : ''}`],
+          ['proof', `${describeVerdict(answer)}${isInvalid(verdict) ? replyText(answer) : ''}`],
           ['note', found === null ? null : `the marketplace knows it as ${found}, not as given`],
           ['note', answer.proof === 'account' ? WEAK_PROOF : null],
           ['note', isForItem(purchase, item) === false ? `this is not item ${item}` : null],

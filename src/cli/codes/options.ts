@@ -13,6 +13,7 @@ import { DECIMAL_COMMA, type OutOptions } from '../out-file.js';
 import { getAudit } from '../../codes/audits-store.js';
 import { ownCommand } from '../own-command.js';
 import { type KnownPurchase, supportAt } from '../../codes/known-code.js';
+import { isInvalid, type Verdict } from '../../codes/rules.js';
 
 /** What a script may refuse, besides a failed command. */
 const CONDITIONS = ['invalid', 'unproven', 'expired', 'other-item'] as const;
@@ -58,7 +59,7 @@ export function checkConditions({ failOn = [], item }: FailOptions): void {
 
 interface Found {
   /** Null: not checked. */
-  readonly verdict: 'valid' | 'invalid' | 'unproven' | null;
+  readonly verdict: Verdict | null;
   readonly purchase: KnownPurchase | null;
 }
 
@@ -66,7 +67,7 @@ interface Found {
 export function failsOn({ failOn = [], item }: FailOptions, found: Found, now: number): boolean {
   const { verdict, purchase } = found;
   return failOn.some((condition) => {
-    if (condition === 'invalid') return verdict === 'invalid';
+    if (condition === 'invalid') return isInvalid(verdict);
     if (condition === 'unproven') return verdict === 'unproven' || verdict === null;
     if (verdict !== 'valid') return false;
     return condition === 'expired'
@@ -85,10 +86,10 @@ export function isForItem(
 }
 
 export const RESULT_HELP = `A result is the list in its order, with its own columns and these:
-  verdict          valid, invalid, unproven; pending: not checked yet; rejected: the line has no code
+  verdict          valid, invalid, no_longer_valid (valid before), unproven; pending: not checked yet; rejected: the line has no code
   reason           why, in at most 60 characters
   license_type, item_id, item_name, price, currency, purchased_at, supported_until
-                   of the purchase; for an invalid code, from the time when it was valid
+                   of the purchase; for a code that is no longer valid, from the time when it was
   support          active, expired or none, at the time of writing
   checked_at       when the code was checked
   listed           how often the list has the code
@@ -125,10 +126,11 @@ export interface CheckOptions extends CommonOptions, ResultOptions, FailOptions,
 }
 
 /** What an audit keeps of the options. */
-export function auditOptions({ maxAge, knownValid }: CheckOptions): AuditOptions {
+export function auditOptions({ maxAge, knownValid, confirmAfter }: CheckOptions): AuditOptions {
   return {
     ...(maxAge === undefined ? {} : { maxAge }),
-    ...(knownValid === undefined ? {} : { canary: knownValid }),
+    ...(knownValid === undefined ? {} : { knownValid }),
+    ...(confirmAfter === undefined ? {} : { confirmAfterMs: confirmAfter }),
   };
 }
 

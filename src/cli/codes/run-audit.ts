@@ -204,11 +204,11 @@ async function report(
 /** True if a condition of `--fail-on` holds for any code of the audit. */
 async function isRefused(
   { db }: App,
-  { auditId, invalid, unproven, pending }: AuditProgress,
+  { auditId, invalid, noLongerValid, unproven, pending }: AuditProgress,
   options: FailOptions,
 ): Promise<boolean> {
   const { failOn = [] } = options;
-  if (failOn.includes('invalid') && invalid > 0) return true;
+  if (failOn.includes('invalid') && invalid + noLongerValid > 0) return true;
   if (failOn.includes('unproven') && unproven + pending > 0) return true;
   if (!failOn.includes('expired') && !failOn.includes('other-item')) return false;
   const now = Date.now();

@@ -2,13 +2,7 @@ import type { FC } from 'hono/jsx';
 import { ANSWERED, unprovenRemedy, whyUnproven } from '../../codes/evidence.js';
 import { auditResultPieces, describeReading, isWorkbookList } from '../../codes/audit-result.js';
 import { countRepeated } from '../../codes/enter-list.js';
-import {
-  CODES,
-  countValidBefore,
-  OUTCOMES,
-  type Outcome,
-  type OutcomeRow,
-} from '../../codes/codes-listing.js';
+import { CODES, OUTCOMES, type Outcome, type OutcomeRow } from '../../codes/codes-listing.js';
 import type { Db } from '../../db/db.js';
 import type { AuditProgress, UnprovenCount } from '../../codes/types.js';
 import {
@@ -120,6 +114,7 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
             of={[
               { label: 'Valid', value: count(audit.valid) },
               { label: 'Invalid', value: count(audit.invalid) },
+              { label: 'No longer valid', value: count(audit.noLongerValid) },
               { label: 'Unproven', value: count(unproven) },
               {
                 label: 'Waiting',
@@ -261,11 +256,10 @@ async function readGroups(
   show: Outcome | undefined,
   after: bigint | null,
 ): Promise<Group[]> {
-  const { auditId, invalid } = audit;
-  const gone = invalid === 0 ? 0 : await countValidBefore(db, auditId);
+  const { auditId } = audit;
   const totals: Readonly<Record<Outcome, number>> = {
-    'no longer valid': gone,
-    invalid: invalid - gone,
+    'no longer valid': audit.noLongerValid,
+    invalid: audit.invalid,
     unproven: audit.unproven,
     rejected: audit.rejected,
     waiting: audit.pending,

@@ -3,6 +3,7 @@ import { CHECKS, PURCHASE_COLUMNS } from '../../codes/codes-listing.js';
 import { describeVerdict, unprovenRemedy } from '../../codes/evidence.js';
 import { factsOf, ListingTable } from '../listing.js';
 import { supportAt } from '../../codes/known-code.js';
+import { isInvalid } from '../../codes/rules.js';
 import { formsOf } from '../../marketplace/code.js';
 import { maskCode } from '../../domain/secret.js';
 import { answerFromChecks } from '../../codes/audit-result.js';
@@ -39,7 +40,7 @@ import {
   Token,
   Untrusted,
 } from '../parts.js';
-import { readKnownCodes, readCodeChecks } from '../../codes/codes-store.js';
+import { readCodeState, readCodeChecks } from '../../codes/codes-store.js';
 import { readRunning } from '../../catalogue/overview-store.js';
 import { parseCode, parseId } from '../query.js';
 
@@ -115,8 +116,8 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     const sellers = await sellerNames();
     const sellerId = sellers.length === 1 ? sellers[0] : sellers.find((name) => name === seller);
     if (sellerId === undefined) throw new Problem('No seller was chosen', 'Choose a seller.');
-    const state = (await readKnownCodes(db, sellerId, [code])).get(code);
-    if (state !== undefined) return c.redirect(`/codes/${state.codeId}`, 303);
+    const state = await readCodeState(db, sellerId, code);
+    if (state !== null) return c.redirect(`/codes/${state.codeId}`, 303);
     const canCheck = isOperator(c) && isConfigured(sellerId);
     return page(
       c,
@@ -152,8 +153,8 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
 
   app.get('/codes/:id', async (c) => {
     const { codeId, sellerId, code } = await codeWith(c.req.param('id'));
-    const [states, checks, transitions, bar] = await Promise.all([
-      readKnownCodes(db, sellerId, [code]),
+    const [state, checks, transitions, bar] = await Promise.all([
+      readCodeState(db, sellerId, code),
       readCodeChecks(db, codeId, MAX_ROWS),
       mirror.codeTransition.findMany({
         where: { codeId },
@@ -162,8 +163,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
       }),
       barOf(codeId),
     ]);
-    const state = states.get(code);
-    if (state === undefined) throw noCode();
+    if (state === null) throw noCode();
     const answer = answerFromChecks(state, checks);
     const { verdict, purchase, checkedAt } = answer;
     const shown = shownCode(c, code);
@@ -206,7 +206,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
         <Section
           title="Purchase"
           note={
-            verdict === 'invalid' && purchase !== null
+            verdict === 'no_longer_valid'
               ? 'from when the code was valid; no longer valid: refunded, reversed, or the buyer’s account is closed'
               : undefined
           }
@@ -218,7 +218,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
               of={factsOf(PURCHASE_COLUMNS, {
                 ...purchase,
                 sellerId,
-                support: verdict === 'invalid' ? null : supportAt(purchase, Date.now()),
+                support: isInvalid(verdict) ? null : supportAt(purchase, Date.now()),
               })}
             />
           )}
@@ -263,8 +263,8 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
       const { auditId } = await enterLists(db, seller, [listOfCodes([code])], {}, { signal });
       await queues.addAudit(sellerId, auditId);
     });
-    const known = (await readKnownCodes(db, sellerId, [code])).get(code);
-    if (known === undefined) throw noCode();
+    const known = await readCodeState(db, sellerId, code);
+    if (known === null) throw noCode();
     return c.redirect(`/codes/${known.codeId}?notice=${await queueNotice(db)}`, 303);
   }
 
@@ -281,13 +281,15 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     return [...new Set(names)].sort();
   }
 
-  async function codeWith(text: string) {
+  async function codeWith(
+    text: string,
+  ): Promise<{ codeId: bigint; sellerId: string; code: string }> {
     const found = await mirror.purchaseCode.findUnique({
       where: { codeId: parseId(text) },
-      select: { codeId: true, sellerId: true, code: true },
+      select: { codeId: true, sellerId: true, code: true, mergedInto: true },
     });
     if (found === null) throw noCode();
-    return found;
+    return found.mergedInto === null ? found : codeWith(String(found.mergedInto));
   }
 
   /** The progress bar of a running check of this code; null without one. */

@@ -134,7 +134,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
         }
         if (codesToCheck(facts.size) === 0)
           throw new Problem('There is nothing to check', NO_CODES);
-        const options = knownValid === null ? {} : { canary: knownValid };
+        const options = knownValid === null ? {} : { knownValid };
         try {
           const isKeyChecked = await checkKey(sellerOf(draft), knownValid, signal);
           const auditId = await startAudit(draft, options, signal, onLines);

@@ -200,8 +200,10 @@ async function auditContent(db: Db, auditId: bigint, now: Date): Promise<Content
   if (audit === null) return { dropped: `audit ${auditId} is no longer in the store` };
   const { sellerId: seller, source, state, createdAt, finishedAt, problem } = audit;
   if (state === 'running') return { dropped: `audit ${auditId} is running again` };
-  const { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls } = audit;
-  const verdicts = [`${valid} valid`, `${invalid} invalid`, `${unproven} unproven`];
+  const { lines, rejected, codes, reused, valid, invalid, noLongerValid, unproven } = audit;
+  const { pending, apiCalls } = audit;
+  const gone = noLongerValid === 0 ? [] : [`${noLongerValid} no longer valid`];
+  const verdicts = [`${valid} valid`, `${invalid} invalid`, ...gone, `${unproven} unproven`];
   const left = pending === 0 ? [] : [`${pending} not checked`];
   const summary = `${source}: of ${codes} codes, ${[...verdicts, ...left].join(', ')}`;
   const data = {
@@ -211,7 +213,10 @@ async function auditContent(db: Db, auditId: bigint, now: Date): Promise<Content
     state,
     startedAt: createdAt.toISOString(),
     finishedAt: finishedAt?.toISOString() ?? null,
-    counts: { lines, rejected, codes, reused, valid, invalid, unproven, pending, apiCalls },
+    counts: {
+      ...{ lines, rejected, codes, reused, valid, invalid, noLongerValid },
+      ...{ unproven, pending, apiCalls },
+    },
   };
   const need = problem === null ? null : auditNeed(audit);
   if (need !== null) {
@@ -247,7 +252,7 @@ async function noLongerValidContent(
     at: finishedAt ?? now,
     title: `${seller}: ${which} no longer valid`,
     text: `${source}: ${which} no longer valid: refunded, reversed, or the buyer’s account is closed`,
-    remedy: `\`seller-mirror audits show ${auditId}\` lists them`,
+    remedy: `\`seller-mirror audits export ${auditId}\` lists them, as no_longer_valid`,
     tone: 'warn',
     page: auditPage(auditId),
     data: { seller, auditId: String(auditId), source, codes },

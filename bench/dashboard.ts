@@ -174,7 +174,7 @@ async function pagesOf(client: Client): Promise<Page[]> {
     ['runs, failed', '/runs?state=failed'],
     ['runs of a seller', '/runs?seller=large'],
     ['a run', `/runs/${run}`],
-    ['a held run to decide', `/runs/${held}/decide`],
+    ['a held run', `/runs/${held}`],
     ['changes', '/changes'],
     ['changes of prices', '/changes?class=price'],
     ['changes of a seller', '/changes?seller=small'],

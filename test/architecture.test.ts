@@ -358,7 +358,6 @@ describe('the database', () => {
       'api/tokens-store.ts',
       'catalogue/runs-listing.ts',
       'catalogue/runs-store.ts',
-      'catalogue/sellers-store.ts',
       'dashboard/access-store.ts',
     ]);
   });

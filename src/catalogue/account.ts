@@ -3,7 +3,7 @@ import type { Account } from '../domain/item.js';
 import type { Sourced } from '../marketplace/types.js';
 import { problemOf, RunProblem } from './problem.js';
 import { noteTolerated, performRun, type RunContext } from './run.js';
-import { type Binding, bindSeller, saveAccount } from './sellers-store.js';
+import { type Binding, bindSeller, findTwin, saveAccount } from './sellers-store.js';
 import type { RunDeps, RunReport } from './types.js';
 
 export type AccountDetails = Sourced<Account>;
@@ -29,6 +29,11 @@ async function checkBinding({ deps, binding }: RunContext, username: string): Pr
   if (mismatch !== null) {
     throw new RunProblem('account-changed', mismatch.message, mismatch.remedy);
   }
+  const twin = await findTwin(deps.db, sellerId, opened);
+  if (twin !== null) {
+    const { message, remedy } = describeTwin(sellerId, twin, username);
+    throw new RunProblem('account-twice', message, remedy);
+  }
   const isBound = binding.username === username && binding.marketplace === opened.marketplace;
   if (!isBound) await bindSeller(deps.db, sellerId, opened);
 }
@@ -49,6 +54,14 @@ export function accountMismatch(
       ? `the key of seller "${sellerId}" now opens the account "${username}"; its copy is of the account "${binding.username}"`
       : `the copy of seller "${sellerId}" is of the marketplace ${binding.marketplace}, not of ${marketplace}`,
     remedy: `give the other one a seller name of its own; if ${otherwise}, run \`${command}\` once`,
+  };
+}
+
+/** Why a seller is not mirrored: an older one has the same account. */
+export function describeTwin(sellerId: string, twin: string, username: string) {
+  return {
+    message: `the key of seller "${sellerId}" opens the account "${username}", which is mirrored as seller "${twin}" already`,
+    remedy: `use one name: take "${sellerId}" out of the settings, or remove the other copy with \`seller-mirror sellers remove ${twin}\` or give it this name with \`seller-mirror sellers rename ${twin} ${sellerId}\``,
   };
 }
 

@@ -4,7 +4,13 @@ import { ITEM_FIELDS, ITEM_STATES, type FieldType } from '../domain/item.js';
 import { KnownItems } from './known-items.js';
 import { NO_WIRE_HASH } from '../marketplace/decode.js';
 import { COPY_HEADER } from '../db/copy.js';
-import { ITEM_COLUMNS, ITEM_VALUE_COLUMNS, type RowStamp } from './prepare-item.js';
+import { parseJson } from '../domain/values.js';
+import {
+  ITEM_COLUMNS,
+  ITEM_VALUE_COLUMNS,
+  type RowStamp,
+  type StoredItem,
+} from './prepare-item.js';
 import { onlyRow } from '../db/connection.js';
 import type { Removals } from './rules.js';
 
@@ -66,6 +72,23 @@ export async function loadKnownItems(
   }
   // An emptied table counts as never loaded.
   return { items, loaded: loaded && items.size > 0 };
+}
+
+/** Stored items by id. */
+export async function readStoredItems(
+  client: PoolClient,
+  sellerId: string,
+  ids: readonly number[],
+): Promise<Map<number, StoredItem>> {
+  const { rows } = await client.query<
+    Omit<StoredItem, 'raw'> & { readonly id: number; readonly raw: string }
+  >(
+    `SELECT item_id::float8 AS id, raw::text AS raw, extra,
+            CASE WHEN raw -> 'name' IS NULL THEN jsonb_build_object(${FIELDS_AS_JSON}) END AS fields
+       FROM mirror.items i WHERE seller_id = $1 AND item_id = ANY($2::bigint[])`,
+    [sellerId, ids],
+  );
+  return new Map(rows.map(({ id, raw, ...item }) => [id, { ...item, raw: parseJson(raw) }]));
 }
 
 /** What `applyStage` wrote, in numbers of items. Items that this run had written before don't count. */
@@ -161,6 +184,10 @@ function json(value: string, type: FieldType): string {
   const utc = `to_char(${value} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US')`;
   return `rtrim(rtrim(${utc}, '0'), '.') || 'Z'`;
 }
+
+const FIELDS_AS_JSON = ITEM_FIELDS.map(
+  ({ key, column, type }) => `'${key}', ${json(`i.${column}`, type)}`,
+).join(', ');
 
 /** SQL of a field's change between row `i` and record `w`; NULL if it did not change. */
 function fieldChange(column: string, type: FieldType, classSql: string): string {

@@ -99,6 +99,13 @@ export class KnownItems {
     return ids;
   }
 
+  /** Items that are new in this run. */
+  newIds(): number[] {
+    const ids: number[] = [];
+    for (let slot = 0; slot < this.#size; slot++) if (this.isNew(slot)) ids.push(this.#idAt(slot));
+    return ids;
+  }
+
   /** Whether the list names any item. */
   isAnyNamed(): boolean {
     return this.listedIds(1).length > 0;

@@ -1,6 +1,6 @@
 import type { Item, Json } from '../domain/item.js';
 import { spacingOf } from '../domain/budget.js';
-import type { LookupOutcome } from './rules.js';
+import { PROBES, refusalOf, type LookupOutcome, type Sign } from './rules.js';
 import { describeFailure, type Failure, type Reply } from '../marketplace/reply.js';
 import type { BadProof, GoodProof, KeyHolder, Witness } from '../marketplace/prove-key.js';
 import { checksPerWindow, provenWindow, type WindowFault } from '../marketplace/proven-window.js';
@@ -41,6 +41,42 @@ export async function lookUp(run: RunContext, input: LookupInput): Promise<Looku
   const lookups = new LookupsOfRun(run, input);
   await lookups.perform();
   return lookups;
+}
+
+/**
+ * Asks for some items, to find out whether a suspicious list is the account's.
+ * @param known known items that the list lacks
+ * @param fresh items of the list that the mirror does not know
+ * @returns why the list is refused; null if it is not
+ */
+export async function probeList(
+  { deps, lock, stamp, signal }: RunContext,
+  known: readonly number[],
+  fresh: readonly number[],
+): Promise<string | null> {
+  const ask = async (ids: readonly number[]): Promise<Map<number, Sign>> => {
+    const signs = new Map<number, Sign>();
+    for (const id of spread(ids, PROBES)) {
+      lock.assertHeld();
+      const { kind } = await deps.marketplace.item(id, { signal });
+      signs.set(id, kind === 'answered' ? 'found' : kind === 'denied' ? 'denied' : 'unanswered');
+    }
+    return signs;
+  };
+  const signs = await ask(known);
+  const found = [...signs].flatMap(([id, sign]) => (sign === 'found' ? [[id, sign] as const] : []));
+  await recordLookups(lock.client, stamp, new Map(found));
+  const refusal = refusalOf([...signs.values()], []);
+  return refusal ?? refusalOf([], [...(await ask(fresh)).values()]);
+}
+
+/** Up to `most` of these ids, from all over. */
+function spread(ids: readonly number[], most: number): readonly number[] {
+  const step = Math.max(1, ids.length / most);
+  return Array.from(
+    { length: Math.min(most, ids.length) },
+    (_, n) => ids[Math.floor(n * step)] ?? 0,
+  );
 }
 
 /** Stop asking after this many failures in a row. */

@@ -1,5 +1,5 @@
 import type { PoolClient } from 'pg';
-import type { LookupOutcome } from './rules.js';
+import { HIDDEN_AFTER_RUNS, type LookupOutcome } from './rules.js';
 import type { RowStamp } from './prepare-item.js';
 import type { SellerLock } from '../db/locks.js';
 
@@ -46,6 +46,19 @@ export async function chooseLookups(
   };
 }
 
+/** Those of the unlisted items that the list always lacks: this run would be the third to find them, or later. */
+export async function readHidden(
+  { client, sellerId }: SellerLock,
+  ids: readonly number[],
+): Promise<ReadonlySet<number>> {
+  const { rows } = await client.query<{ id: number }>(
+    `SELECT item_id::float8 AS id FROM mirror.item_lookups
+      WHERE seller_id = $1 AND item_id = ANY($2::bigint[]) AND found_runs + 1 >= $3`,
+    [sellerId, ids, HIDDEN_AFTER_RUNS],
+  );
+  return new Set(rows.map(({ id }) => id));
+}
+
 /** Records the time, run and outcome of look-ups. */
 export async function recordLookups(
   client: PoolClient,
@@ -54,12 +67,28 @@ export async function recordLookups(
 ): Promise<void> {
   if (lookups.size === 0) return;
   await client.query(
-    `INSERT INTO mirror.item_lookups (seller_id, item_id, looked_up_at, outcome, run_id)
-     SELECT $1, item_id, now(), outcome, $2 FROM unnest($3::bigint[], $4::text[]) AS t (item_id, outcome)
+    `INSERT INTO mirror.item_lookups AS l (seller_id, item_id, looked_up_at, outcome, run_id, found_runs)
+     SELECT $1, item_id, now(), outcome, $2, (outcome = 'found')::int
+       FROM unnest($3::bigint[], $4::text[]) AS t (item_id, outcome)
      ON CONFLICT (seller_id, item_id) DO UPDATE
-       SET looked_up_at = excluded.looked_up_at, outcome = excluded.outcome,
-           run_id = excluded.run_id`,
+       SET looked_up_at = excluded.looked_up_at, outcome = excluded.outcome, run_id = excluded.run_id,
+           found_runs = CASE WHEN excluded.outcome IN ('gone', 'denied') THEN 0
+                             WHEN excluded.outcome = 'found' AND (l.outcome, l.run_id) <> ('found', excluded.run_id)
+                             THEN l.found_runs + 1 ELSE l.found_runs END`,
     [stamp.sellerId, stamp.runId, [...lookups.keys()], [...lookups.values()]],
+  );
+}
+
+/** Forgets that look-ups found items which the list names by now. @param unlisted items that the list lacks */
+export async function forgetFound(
+  client: PoolClient,
+  sellerId: string,
+  unlisted: readonly number[],
+): Promise<void> {
+  await client.query(
+    `DELETE FROM mirror.item_lookups
+      WHERE seller_id = $1 AND found_runs > 0 AND item_id <> ALL($2::bigint[])`,
+    [sellerId, unlisted],
   );
 }
 

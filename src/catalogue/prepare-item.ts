@@ -57,22 +57,50 @@ export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes
   };
 }
 
-/** The same for the answer to a look-up of one item, whose bytes no list has. */
-export function prepareAnswer(raw: Json): Preparation {
-  return prepareItem(Buffer.from(JSON.stringify(raw), 'utf8'), NO_WIRE_HASH);
+/** What the mirror has of an item. */
+export interface StoredItem {
+  /** The record as received. */
+  readonly raw: Json;
+  /** Its fields and unknown fields, if the record was pruned; otherwise null. */
+  readonly fields: Partial<Item> | null;
+  readonly extra: PreparedItem['extra'];
 }
 
-const REDUCED_MEDIA = new Set(['preview_image', 'screenshots']);
+/**
+ * The same for the answer to a look-up of one item, whose bytes no list has. What a reduced answer lacks keeps what
+ * is stored.
+ */
+export function prepareAnswer(raw: Json, stored: StoredItem | undefined): Preparation {
+  const whole = completeRecord(raw, stored?.raw);
+  const preparation = prepareItem(Buffer.from(JSON.stringify(whole), 'utf8'), NO_WIRE_HASH);
+  if (!preparation.ok || stored === undefined || stored.fields === null) return preparation;
+  const { item, extra } = preparation.prepared;
+  const isEmpty = (value: unknown): boolean =>
+    value === null || (Array.isArray(value) && value.length === 0);
+  const kept = Object.entries(stored.fields).filter(([key]) => isEmpty(item[key as keyof Item]));
+  const prepared = {
+    ...preparation.prepared,
+    item: { ...item, ...Object.fromEntries(kept) },
+    extra: { ...stored.extra, ...extra },
+  };
+  return { ...preparation, prepared };
+}
 
-/** Adds the media that a reduced answer leaves out (API 2.4), from the stored record. */
-export function completeMedia(raw: Json, stored: Json | undefined): Json {
-  if (!isObject(raw) || !isObject(raw['media']) || !isObject(stored)) return raw;
-  const { media } = raw;
-  if (!isObject(stored['media']) || Object.keys(media).some((key) => !REDUCED_MEDIA.has(key))) {
-    return raw;
+/** Fields that hold fields, of which a reduced answer may lack some. */
+const NESTED = ['media', 'price'];
+
+/**
+ * Adds the fields that a reduced answer leaves out (API 2.4, 2.5), from the stored record: what an answer for one
+ * item does not name is not gone. Only a list says so.
+ */
+function completeRecord(raw: Json, stored: Json | undefined): Json {
+  if (!isObject(raw) || !isObject(stored)) return raw;
+  const whole: Record<string, Json> = { ...stored, ...raw };
+  for (const name of NESTED) {
+    const [ours, theirs] = [stored[name], raw[name]];
+    if (isObject(ours) && isObject(theirs)) whole[name] = { ...ours, ...theirs };
   }
-  const left = Object.entries(stored['media']).filter(([key]) => !REDUCED_MEDIA.has(key));
-  return { ...raw, media: { ...Object.fromEntries(left), ...media } };
+  return whole;
 }
 
 /** Values that a run puts into every row it writes. */

@@ -5,7 +5,7 @@ import {
   isOutage,
 } from '../marketplace/reply.js';
 import { displayName } from '../domain/text.js';
-import type { HeldItems, NamedItem } from './decisions-store.js';
+import type { HeldItems, NamedItem } from './held-store.js';
 import { explainDatabaseError } from '../db/errors.js';
 import type { Run } from './runs-store.js';
 import type { JobOutcome, Problem, ProblemCode } from './types.js';
@@ -29,7 +29,7 @@ export class RunProblem extends Error {
 /** Decides what happens to a job whose run failed. */
 export function problemAction(code: ProblemCode): 'park' | 'give-up' | 'retry' {
   // Only a person can fix these; further runs would fail the same way.
-  if (code === 'refused' || code === 'account-changed') return 'park';
+  if (code === 'refused' || code === 'account-changed' || code === 'account-twice') return 'park';
   // An immediate retry fails the same way; by the next scheduled run the marketplace may be fixed.
   return code === 'unreadable' || code === 'not-found' ? 'give-up' : 'retry';
 }
@@ -143,6 +143,7 @@ export function problemRemedy(code: string | null, sellerId: string): string {
     refused:
       'check the API key in the workspace settings of the marketplace, then run `seller-mirror doctor`',
     'account-changed': `if the account was only renamed: \`seller-mirror sync account --seller ${sellerId} --accept-account\``,
+    'account-twice': `use one name for the account: take "${sellerId}" out of the settings, or remove or rename the other seller with \`seller-mirror sellers\``,
     limited: REMEDIES.limited,
     interrupted: 'run `seller-mirror sync` again to continue; nothing is half done',
     unavailable: 'run `seller-mirror sync` again; the copy is unchanged',
@@ -152,15 +153,13 @@ export function problemRemedy(code: string | null, sellerId: string): string {
   return remedies[code ?? ''] ?? '`seller-mirror doctor` checks everything a run needs';
 }
 
-export function runRemedy(run: Pick<Run, 'runId' | 'sellerId' | 'state' | 'problemCode'>): string {
-  return run.state === 'held'
-    ? heldRemedy(run.runId)
-    : problemRemedy(run.problemCode, run.sellerId);
+export function runRemedy(run: Pick<Run, 'sellerId' | 'problemCode'>): string {
+  return problemRemedy(run.problemCode, run.sellerId);
 }
 
-/** The two decisions that a held run waits for. */
+/** What to do about held removals. @param runId of the run that shows them */
 export function heldRemedy(runId: bigint): string {
-  return `if they are really gone, \`seller-mirror runs approve ${runId}\` removes them; if not, \`seller-mirror runs reject ${runId}\` keeps them as missing`;
+  return `if they are really gone, \`seller-mirror sync --accept-removals ${runId}\` removes them; if not, \`seller-mirror sync --keep-removals ${runId}\` keeps them as missing`;
 }
 
 /** `12 of 40 items are no longer listed (1001 Foo, 1002 Bar and 10 more), …`. */
@@ -179,16 +178,4 @@ export function exampleNames(examples: readonly NamedItem[], items: number): str
   const names = examples.map(({ itemId, name }) => `${itemId} ${displayName(name)}`.trim());
   const more = items - examples.length;
   return more > 0 ? `${names.join(', ')} and ${more} more` : names.join(', ');
-}
-
-/** Describes the problem of a run that did not succeed. */
-export function runProblem(
-  { state, problem }: Pick<Run, 'state' | 'problem'>,
-  held: HeldItems | null,
-): string {
-  if (problem !== null) return problem;
-  if (state !== 'held') return state;
-  return held === null
-    ? 'it would remove more items than a run removes by itself'
-    : describeHeld(held);
 }

@@ -1,9 +1,10 @@
 import { moment } from '../domain/moment.js';
+import { displayName } from '../domain/text.js';
 
 /** A run that would remove more than both limits is held; so is one that found no item at all. */
 export interface RemovalGuard {
   readonly items: number;
-  /** Percentage of the seller's live and missing items. */
+  /** Percentage of the seller's live and missing items, without those that were held before. */
   readonly percent: number;
 }
 
@@ -13,33 +14,35 @@ export interface RemovalGuard {
  */
 export type LookupOutcome = 'found' | 'gone' | 'denied' | 'unanswered';
 
-/** A person's decision about a removal that the guard held back. */
-export type Decision = 'approved' | 'rejected';
+/** What a run knows about an item of the mirror that the list lacks. Listed items are live. */
+export type Sign = LookupOutcome | 'notAsked';
 
-type Fate = 'live' | 'confirmed' | 'approved' | 'open' | 'waiting' | 'rejected';
+type Fate = 'live' | 'missing' | 'removed' | 'asItWas' | 'held';
 
 /**
- * What becomes of a known item that tonight's list lacks, by its look-up and by a person's decision. Absence from
- * the list is the first sign that it is gone; a denial in a proven window (`gone`) is the second.
+ * The state table: what becomes of a known item that the list lacks.
  *
- * - `live`: its look-up found it.
- * - `confirmed`, `approved`: removed. If the guard holds the run, missing.
- * - `open`, `waiting`, `rejected`: missing.
+ * | Fate    | What happens                                                                        |
+ * | ------- | ----------------------------------------------------------------------------------- |
+ * | live    | The item is live, with the record that its look-up found.                           |
+ * | missing | It is missing; it counts for the guard.                                             |
+ * | removed | It is removed; it counts for the guard. If the guard holds the run, it is missing.  |
+ * | asItWas | Its state stays; it does not count.                                                 |
+ * | held    | It stays missing until somebody accepts its removal; it does not count.             |
  *
- * The guard counts items without a decision: `confirmed` and `open` ones. Listed items are live. A removed item
- * is not looked up; it is live again when a list or `sync item` has it.
+ * Column `isDoubted`: a look-up found an item, so the list is not whole, and says nothing about items without an
+ * answer. Column `wasHeld`: an earlier run held the item. A removed item is not looked up; it is live again when
+ * a list or `sync item` has it.
  */
-const FATES: Readonly<
-  Record<LookupOutcome | 'notAsked', Readonly<Record<Decision | 'undecided', Fate>>>
-> = {
-  found: { undecided: 'live', approved: 'live', rejected: 'live' },
-  gone: { undecided: 'confirmed', approved: 'approved', rejected: 'rejected' },
-  denied: { undecided: 'open', approved: 'waiting', rejected: 'rejected' },
-  unanswered: { undecided: 'open', approved: 'waiting', rejected: 'rejected' },
-  notAsked: { undecided: 'open', approved: 'waiting', rejected: 'rejected' },
+const FATES: Readonly<Record<Sign, Readonly<Record<'usual' | 'isDoubted' | 'wasHeld', Fate>>>> = {
+  found: { usual: 'live', isDoubted: 'live', wasHeld: 'live' },
+  gone: { usual: 'removed', isDoubted: 'removed', wasHeld: 'held' },
+  denied: { usual: 'missing', isDoubted: 'missing', wasHeld: 'held' },
+  unanswered: { usual: 'missing', isDoubted: 'asItWas', wasHeld: 'held' },
+  notAsked: { usual: 'missing', isDoubted: 'asItWas', wasHeld: 'held' },
 };
 
-interface RemovalInput {
+export interface RemovalInput {
   /** Number of items that were live or missing before the run. */
   readonly present: number;
   /** Those of them that are not in the list. */
@@ -48,22 +51,26 @@ interface RemovalInput {
   /** Whether any item was listed or found. Without one, account details alone proved the key. */
   readonly witnessed: boolean;
   readonly guard: RemovalGuard;
-  /** Earlier decisions by item id; default none. */
-  readonly decided?: ReadonlyMap<number, Decision>;
+  /** Items that earlier runs held, and that are still missing. Default: none. */
+  readonly held?: ReadonlySet<number>;
+  /** Items that the list always lacks, because look-ups found them in run after run. Default: none. */
+  readonly hidden?: ReadonlySet<number>;
 }
 
 export interface RemovalPlan {
   /** True if more would be removed than the guard allows. Then nothing is removed. */
   readonly held: boolean;
   readonly remove: readonly number[];
-  /** Unlisted, not found by a look-up, and not removed. */
+  /** Unlisted, not found by a look-up, and not removed; with the items held before. */
   readonly missing: readonly number[];
-  /** Proven to be gone, without a decision. A held run holds them back. */
+  /** Proven to be gone, and not held before. A held run holds them back. */
   readonly confirmed: readonly number[];
-  /** Possibly gone but not proven, without a decision. */
+  /** Possibly gone but not proven, and not held before. */
   readonly open: readonly number[];
-  /** Kept missing by a person's decision. */
-  readonly rejected: readonly number[];
+  /** Without an answer, while the list is not whole: their states stay. */
+  readonly asTheyWere: readonly number[];
+  /** Found items that make the list incomplete. */
+  readonly doubts: readonly number[];
 }
 
 /** The part of a plan that changes items. */
@@ -71,103 +78,105 @@ export type Removals = Pick<RemovalPlan, 'remove' | 'missing'>;
 
 /**
  * Only a proven denial removes an item: with a wrong key, and with exactly one item, the list looks like an
- * empty catalogue (servers: errors). Items with a decision don't count for the guard, nor as present.
+ * empty catalogue (servers: errors). Items held before count neither for the guard nor as present.
  */
 export function planRemovals(input: RemovalInput): RemovalPlan {
-  const { unlisted, lookups, witnessed, guard, decided } = input;
-  const ids: Record<Fate, number[]> = {
-    ...{ live: [], confirmed: [], approved: [] },
-    ...{ open: [], waiting: [], rejected: [] },
-  };
-  for (const id of unlisted) {
-    ids[FATES[lookups.get(id) ?? 'notAsked'][decided?.get(id) ?? 'undecided']].push(id);
-  }
-  const { confirmed, open, approved, waiting, rejected } = ids;
-  const withoutDecision = input.present - approved.length - waiting.length - rejected.length;
+  const { unlisted, lookups, witnessed, guard, held: before = NONE, hidden = NONE } = input;
+  const signOf = (id: number): Sign => lookups.get(id) ?? 'notAsked';
+  const doubts = unlisted.filter((id) => signOf(id) === 'found' && !hidden.has(id));
+  const usual = doubts.length > 0 ? 'isDoubted' : 'usual';
+  const ids: Record<Fate, number[]> = { live: [], missing: [], removed: [], asItWas: [], held: [] };
+  for (const id of unlisted) ids[FATES[signOf(id)][before.has(id) ? 'wasHeld' : usual]].push(id);
+  const { removed: confirmed, missing: open, held: heldBefore, asItWas: asTheyWere } = ids;
   const atRisk = confirmed.length + open.length;
-  const exceedsGuard = atRisk > guard.items && atRisk * 100 > guard.percent * withoutDecision;
+  const present = input.present - heldBefore.length;
+  const exceedsGuard = atRisk > guard.items && atRisk * 100 > guard.percent * present;
   // The key of a user who sells nothing opens the account and is denied every item (servers: errors).
   const held = exceedsGuard || (!witnessed && confirmed.length > 0);
-  const gone = [...confirmed, ...approved];
-  const kept = [...open, ...waiting, ...rejected];
-  const removals = held
-    ? { remove: [], missing: [...gone, ...kept] }
-    : { remove: gone, missing: kept };
-  return { held, ...removals, confirmed, open, rejected };
+  const kept = [...open, ...heldBefore];
+  return {
+    held,
+    remove: held ? [] : confirmed,
+    missing: held ? [...confirmed, ...kept] : kept,
+    ...{ confirmed, open, asTheyWere, doubts },
+  };
 }
 
-export interface HeldRun {
-  readonly runId: bigint;
-  readonly state: string;
-  /** Items that the run held back. */
-  readonly items: number;
-  /** Those of them that are still missing. */
-  readonly missing: number;
-  /** Those of them that are removed by now. */
-  readonly removed: number;
-  readonly decision: Decision | null;
-  /** The run that removed the items after the approval. */
-  readonly approvalRunId: bigint | null;
-  /** A newer held run of the seller. */
-  readonly newerHeld: { readonly runId: bigint; readonly decision: Decision | null } | null;
-}
+const NONE: ReadonlySet<number> = new Set();
 
-type DecisionCheck =
-  | { readonly kind: 'allowed' | 'already-made' }
-  | { readonly kind: 'refused'; readonly why: string; readonly remedy: string };
+/** Runs in a row in which a look-up finds an unlisted item, until that says nothing about the list any more. */
+export const HIDDEN_AFTER_RUNS = 3;
 
 /**
- * Checks whether a decision about a held run can be made. The newest held run without a decision holds back
- * all items of older ones. A person may approve after a rejection, and after an approval may reject the items
- * that are still missing.
+ * Whether a list lacks so much that some items must be asked for before it is used: more than half of the known
+ * items. It may be another seller's, from a cache.
+ * @param present known items that are live or missing, without those held or hidden
+ * @param unlisted number of them that the list lacks
  */
-export function checkDecision(run: HeldRun, wanted: Decision): DecisionCheck {
-  const { runId, state, items, missing, removed, decision, approvalRunId, newerHeld } = run;
-  if (state !== 'held') {
-    const why =
-      state === 'running'
-        ? `run ${runId} is still running`
-        : `run ${runId} needs no decision: its state is ${state}`;
-    return refused(
-      why,
-      '`seller-mirror status` names the run that waits for a decision, if there is one',
-    );
-  }
-  if (decision === wanted) return { kind: 'already-made' };
-  if (decision === 'approved') {
-    if (missing > 0) return { kind: 'allowed' };
-    const by = approvalRunId === null ? '' : ` (run ${approvalRunId})`;
-    return refused(
-      `run ${runId} was already approved${by}: ${removed} of its ${items} items are removed, and none is left to keep`,
-      'items that the marketplace lists again are restored by the next `seller-mirror sync`',
-    );
-  }
-  if (decision === null && newerHeld !== null) {
-    const { runId: newer, decision: other } = newerHeld;
-    const was = other === null ? '' : ` and was ${other}`;
-    const open = other === null || (other === 'rejected' && wanted === 'approved');
-    return refused(
-      `run ${newer} is newer${was}; it holds back the items of run ${runId} that are still missing`,
-      open
-        ? `decide about that one: \`seller-mirror runs ${verbOf(wanted)} ${newer}\``
-        : 'nothing is left to decide here',
-    );
-  }
-  if (items === 0) {
-    return refused(
-      `the items that run ${runId} held back are not recorded`,
-      'run `seller-mirror sync items`, and decide about that run',
-    );
-  }
-  return { kind: 'allowed' };
+export function isSuspicious(present: number, unlisted: number): boolean {
+  return unlisted * 2 > present;
 }
 
-function refused(why: string, remedy: string): DecisionCheck {
-  return { kind: 'refused', why, remedy };
+/** How many known and new items a suspicious list is checked with. */
+export const PROBES = 10;
+
+/**
+ * Judges a suspicious list by what look-ups say about some items.
+ * @param known outcomes for known items that the list lacks
+ * @param fresh outcomes for items of the list that the mirror does not know
+ * @returns why the list is refused; null if it is not
+ */
+export function refusalOf(known: readonly Sign[], fresh: readonly Sign[]): string | null {
+  const found = known.filter((sign) => sign === 'found').length;
+  if (found > 0) {
+    return `look-ups found ${found} of ${known.length} known items that it lacks, so it is not whole or not this account’s`;
+  }
+  if (fresh.length > 0 && fresh.every((sign) => sign === 'denied')) {
+    return `look-ups deny each of ${fresh.length} new items that it names, so it is not this account’s`;
+  }
+  return null;
 }
 
-function verbOf(decision: Decision): string {
-  return decision === 'approved' ? 'approve' : 'reject';
+/** A held item, and what has become of it. */
+export interface ShownItem {
+  readonly itemId: number;
+  readonly name: string;
+  /** `gone`: still held as proven gone. `unproven`: still held, without proof. `back`: listed or found since. */
+  readonly now: 'gone' | 'unproven' | 'back' | 'removed';
+}
+
+/**
+ * What accepting the removals that a run showed does, in sentences for a person.
+ * @returns `refusal`: why nothing can be removed; null if something can
+ */
+export function describeAcceptance(runId: bigint, shown: readonly ShownItem[]) {
+  const of = (now: ShownItem['now']): readonly ShownItem[] =>
+    shown.filter((one) => one.now === now);
+  const [gone, back, unproven, removed] = [of('gone'), of('back'), of('unproven'), of('removed')];
+  const rest = [
+    back.length > 0 ? `${back.length} of ${shown.length} are back: ${namesOf(back)}` : '',
+    unproven.length > 0
+      ? `${unproven.length} of ${shown.length} are not proven to be gone, and stay missing`
+      : '',
+    removed.length > 0 ? `${removed.length} of ${shown.length} were removed before` : '',
+  ].filter(Boolean);
+  const why = rest.length > 0 ? rest.join('; ') : 'it held nothing';
+  return {
+    gone,
+    rest,
+    refusal: gone.length > 0 ? null : `run ${runId} shows nothing that can be removed: ${why}`,
+  };
+}
+
+/** Items named in a sentence. */
+const NAMED = 5;
+
+function namesOf(items: readonly ShownItem[]): string {
+  const names = items
+    .slice(0, NAMED)
+    .map(({ itemId, name }) => `${itemId} ${displayName(name)}`.trim());
+  const more = items.length - names.length;
+  return more > 0 ? `${names.join(', ')} and ${more} more` : names.join(', ');
 }
 
 /** The evidence for an item's removal. Null fields were not recorded, or are no longer kept. */

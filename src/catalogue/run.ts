@@ -8,7 +8,7 @@ import {
   finishRun,
 } from './runs-store.js';
 import { type Binding, ensureSeller } from './sellers-store.js';
-import type { HeldItems } from './decisions-store.js';
+import type { HeldItems } from './held-store.js';
 import { ItemSession } from './session-store.js';
 import { INTERRUPTED_PROBLEM, RunProblem, storeProblem } from './problem.js';
 import type { RunDeps, Problem, RunEvent, RunReport } from './types.js';
@@ -142,7 +142,8 @@ function emit(deps: RunDeps, event: RunEvent): void {
   }
 }
 
-function noCounts(): RunContext['counts'] {
+/** The counts of a run that has found nothing yet. */
+export function noCounts(): RunContext['counts'] {
   return {
     listed: 0,
     added: 0,

@@ -41,11 +41,6 @@ function countOf<Name extends string>(name: Name) {
   } as const;
 }
 
-/** The state of a run for people; once somebody has decided about its removals, the decision. */
-export function shownState({ state, decision }: Pick<Run, 'state' | 'decision'>): string {
-  return decision ?? state;
-}
-
 /** Runs of all sellers, as `runs` lists them and the page Runs shows them. */
 export const RUNS: Listing<Run, Db> = {
   name: 'runs',
@@ -55,14 +50,12 @@ export const RUNS: Listing<Run, Db> = {
     { name: 'run', type: 'id', value: ({ runId }) => runId },
     { name: 'seller', type: 'seller', value: ({ sellerId }) => sellerId },
     { name: 'kind', type: 'word', value: ({ kind }) => kind },
-    { name: 'state', type: 'state', only: 'tables', value: shownState },
-    { name: 'state', type: 'state', only: 'files', value: ({ state }) => state },
-    { name: 'decision', type: 'word', only: 'files', value: ({ decision }) => decision },
+    { name: 'state', type: 'state', value: ({ state }) => state },
     { name: 'started', type: 'moment', value: ({ startedAt }) => startedAt },
     TOOK,
     { name: 'listed', type: 'count', value: ({ listed }) => listed },
     { name: 'added', type: 'count', value: ({ added }) => added },
-    { name: 'changed', type: 'count', value: (run) => run.changed + run.extraChanged },
+    { name: 'changed', type: 'count', value: ({ changed }) => changed },
     { name: 'removed', type: 'count', value: ({ removed }) => removed },
     { name: 'calls', type: 'count', value: ({ apiCalls }) => apiCalls },
     { name: 'problem', type: 'sentence', value: (run) => run.problem ?? run.warnings[0] ?? null },

@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg';
 import type { WideChange } from './changes.js';
-import { readHeldItems } from './decisions-store.js';
+import { readShown } from './held-store.js';
 import type { Run } from '../db/generated/prisma/client.js';
 import type { RunKind, RunState } from '../db/generated/prisma/enums.js';
 import type { SellerLock } from '../db/locks.js';
@@ -44,12 +44,14 @@ export const PROCESS_DIED = {
 /**
  * Records a new run. The caller holds the seller's lock, so any run of the seller with state `running`
  * belongs to a dead process, and is marked as interrupted.
+ * @param acceptedRunId for a run of kind `approval`: the run whose held removals are accepted
  */
 export async function startRun(
   { client, sellerId }: Pick<SellerLock, 'client' | 'sellerId'>,
   kind: RunKind,
   holder: string,
   jobId: string | null,
+  acceptedRunId: bigint | null = null,
 ): Promise<{ runId: bigint; at: string }> {
   await client.query(
     `UPDATE mirror.runs SET state = $2, finished_at = now(), problem_code = $3, problem = $4
@@ -57,9 +59,9 @@ export async function startRun(
     [sellerId, PROCESS_DIED.state, PROCESS_DIED.problemCode, PROCESS_DIED.problem],
   );
   const started = await client.query<{ runId: bigint; startedAt: Date }>(
-    `INSERT INTO mirror.runs (seller_id, kind, state, holder, job_id)
-     VALUES ($1, $2, 'running', $3, $4) RETURNING run_id AS "runId", started_at AS "startedAt"`,
-    [sellerId, kind, holder, jobId],
+    `INSERT INTO mirror.runs (seller_id, kind, state, holder, job_id, accepted_run_id)
+     VALUES ($1, $2, 'running', $3, $4, $5) RETURNING run_id AS "runId", started_at AS "startedAt"`,
+    [sellerId, kind, holder, jobId, acceptedRunId],
   );
   const { runId, startedAt } = onlyRow(started);
   return { runId, at: startedAt.toISOString() };
@@ -179,8 +181,8 @@ export async function writeRunProgress(
 }
 
 /**
- * The newest later run of the same kind that succeeded or was held. Null for runs of one item and
- * approvals, which no other run replaces.
+ * The newest later run of the same kind that succeeded or was held. Null for runs of one item and accepted
+ * removals, which no other run replaces.
  */
 export async function findLaterGoodRun(
   db: Db,
@@ -195,7 +197,19 @@ export async function findLaterGoodRun(
   return later?.runId ?? null;
 }
 
-/** A run with its quarantined records (the first 100) and its held items; null if there is no such run. */
+/** The seller of a run; null if there is no such run. */
+export async function findSellerOfRun({ pool }: Db, runId: bigint): Promise<string | null> {
+  const { rows } = await pool.query<{ sellerId: string }>(
+    'SELECT seller_id AS "sellerId" FROM mirror.runs WHERE run_id = $1',
+    [runId],
+  );
+  return rows[0]?.sellerId ?? null;
+}
+
+/**
+ * A run with its quarantined records (the first 100), the held items that it shows, and the run that removed those
+ * which were accepted; null if there is no such run.
+ */
 export async function getRun(db: Db, runId: bigint) {
   const prisma = await db.prisma();
   const run = await prisma.run.findUnique({ where: { runId } });
@@ -205,6 +219,11 @@ export async function getRun(db: Db, runId: bigint) {
     orderBy: { quarantineId: 'asc' },
     take: 100,
   });
-  const held = run.state === 'held' ? await readHeldItems(db.pool, runId) : null;
-  return { run, quarantine, held };
+  const isOfItems = run.kind === 'items' && (run.state === 'held' || run.state === 'succeeded');
+  const shown = isOfItems ? await readShown(db.pool, run.sellerId, runId) : [];
+  const accepting = await prisma.run.findFirst({
+    where: { acceptedRunId: runId, state: 'succeeded' },
+    orderBy: { runId: 'desc' },
+  });
+  return { run, quarantine, shown, acceptedBy: accepting?.runId ?? null };
 }

@@ -38,6 +38,23 @@ export async function readBinding({ pool }: Db, sellerId: string): Promise<Bindi
   return rows[0] ?? null;
 }
 
+/** The oldest other seller whose copy is of this account, if it is older than the seller; null: none. */
+export async function findTwin(
+  { pool }: Db,
+  sellerId: string,
+  { username, marketplace }: Binding,
+): Promise<string | null> {
+  const { rows } = await pool.query<{ twin: string }>(
+    `SELECT o.seller_id AS twin
+       FROM mirror.sellers o LEFT JOIN mirror.sellers s ON s.seller_id = $1
+      WHERE o.seller_id <> $1 AND lower(o.bound_username) = lower($2) AND o.marketplace = $3
+        AND (s.seller_id IS NULL OR (o.created_at, o.seller_id) < (s.created_at, s.seller_id))
+      ORDER BY o.created_at, o.seller_id LIMIT 1`,
+    [sellerId, username, marketplace],
+  );
+  return rows[0]?.twin ?? null;
+}
+
 /** Binds a seller to an account. */
 export async function bindSeller(
   { pool }: Db,
@@ -213,28 +230,3 @@ const SAVE_ACCOUNT = `
         = (${columnsOf('excluded')}, excluded.changed_at, excluded.synced_run_id, excluded.extra, excluded.raw)
   )
   SELECT change FROM compared`;
-
-/** Deletes a seller with all its data. Only the demo does this, to start over. */
-export async function deleteSeller(db: Db, sellerId: string): Promise<void> {
-  const prisma = await db.prisma();
-  const where = { where: { sellerId } };
-  await prisma.$transaction([
-    prisma.auditEntry.deleteMany(where),
-    prisma.auditCode.deleteMany(where),
-    prisma.audit.deleteMany(where),
-    prisma.codeTransition.deleteMany(where),
-    prisma.codeCheck.deleteMany(where),
-    prisma.purchaseCode.deleteMany(where),
-    prisma.itemLookup.deleteMany(where),
-    prisma.itemChange.deleteMany(where),
-    prisma.itemVersion.deleteMany(where),
-    prisma.accountVersion.deleteMany(where),
-    prisma.quarantinedRecord.deleteMany(where),
-    prisma.schedule.deleteMany({ where: { name: sellerId, kind: { not: 'feed' } } }),
-    prisma.requestCount.deleteMany(where),
-    prisma.run.deleteMany(where),
-    prisma.item.deleteMany(where),
-    prisma.account.deleteMany(where),
-    prisma.seller.deleteMany(where),
-  ]);
-}

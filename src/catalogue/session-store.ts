@@ -1,9 +1,15 @@
 import { hash } from 'node:crypto';
 import { escapeLiteral, type PoolClient } from 'pg';
 import type { WideChange } from './changes.js';
-import type { ItemState, Json } from '../domain/item.js';
+import type { ItemState } from '../domain/item.js';
 import type { KnownItems } from './known-items.js';
-import { type PreparedItem, ITEM_COLUMNS, ItemRows, type RowStamp } from './prepare-item.js';
+import {
+  type PreparedItem,
+  ITEM_COLUMNS,
+  ItemRows,
+  type RowStamp,
+  type StoredItem,
+} from './prepare-item.js';
 import type { LookupOutcome, RemovalPlan, Removals } from './rules.js';
 import {
   type Applied,
@@ -13,21 +19,14 @@ import {
   LOCK_CHANGE_NUMBERS,
   NEXT_CHANGE_NUMBER,
   NOTHING_APPLIED,
+  readStoredItems,
   removeItems,
   STAGE,
 } from './apply-items-store.js';
 import { CopyIn } from '../db/copy.js';
-import {
-  type DecisionRecord,
-  type HeldItems,
-  type HeldItemStates,
-  readHeldItemStates,
-  readHeldItems,
-  recordDecision,
-  saveHeldItems,
-} from './decisions-store.js';
+import { type HeldItems, readHeldItems, saveHeldItems } from './held-store.js';
 import { itemsLockSql, type SellerLock } from '../db/locks.js';
-import { recordLookups } from './lookups-store.js';
+import { forgetFound, recordLookups } from './lookups-store.js';
 import {
   finishRun,
   markWideFields,
@@ -113,16 +112,9 @@ export class ItemSession {
     this.#isFirstList = !this.#publishesAdded;
   }
 
-  /** Stored items as received, by id. */
-  async rawRecords(ids: readonly number[]): Promise<Map<number, Json>> {
-    const { rows } = await (
-      await this.#connection()
-    ).query<{ readonly id: number; readonly raw: Json }>(
-      `SELECT item_id::float8 AS id, raw FROM mirror.items
-        WHERE seller_id = $1 AND item_id = ANY($2::bigint[])`,
-      [this.#stamp.sellerId, ids],
-    );
-    return new Map(rows.map(({ id, raw }) => [id, raw]));
+  /** Stored items, by id. */
+  async storedItems(ids: readonly number[]): Promise<Map<number, StoredItem>> {
+    return readStoredItems(await this.#connection(), this.#stamp.sellerId, ids);
   }
 
   /** Returns an empty buffer of rows. */
@@ -191,14 +183,21 @@ export class ItemSession {
     const client = await this.#transaction();
     const { sellerId, runId, at } = this.#stamp;
     await client.query(
-      `INSERT INTO mirror.quarantine
-         (seller_id, item_id, reason, raw, raw_hash, first_run_id, last_run_id, first_seen_at, last_seen_at)
-       SELECT DISTINCT ON (raw_hash) $1, item_id, reason, raw, decode(raw_hash, 'hex'), $2::bigint,
-              $2::bigint, $3::timestamptz, $3::timestamptz
-         FROM ${BROKEN}
+      `WITH before AS (
+         SELECT q.item_id, q.raw_hash, q.runs FROM mirror.quarantine q
+          WHERE q.seller_id = $1 AND q.last_run_id = (
+            SELECT max(run_id) FROM mirror.runs
+             WHERE seller_id = $1 AND kind = 'items' AND state IN ('succeeded', 'held')))
+       INSERT INTO mirror.quarantine
+         (seller_id, item_id, reason, raw, raw_hash, first_run_id, last_run_id, first_seen_at, last_seen_at, runs)
+       SELECT DISTINCT ON (b.raw_hash) $1, b.item_id, reason, raw, decode(b.raw_hash, 'hex'), $2::bigint,
+              $2::bigint, $3::timestamptz, $3::timestamptz,
+              1 + coalesce((SELECT max(runs) FROM before e
+                             WHERE e.item_id = b.item_id OR e.raw_hash = decode(b.raw_hash, 'hex')), 0)
+         FROM ${BROKEN} b
        ON CONFLICT (seller_id, raw_hash) DO UPDATE
          SET last_run_id = excluded.last_run_id, last_seen_at = excluded.last_seen_at,
-             reason = excluded.reason`,
+             reason = excluded.reason, runs = excluded.runs`,
       [sellerId, runId, at],
     );
   }
@@ -225,12 +224,9 @@ export class ItemSession {
     return readHeldItems(client, this.#stamp.runId);
   }
 
-  async heldItemStates(heldRunId: bigint): Promise<HeldItemStates> {
-    return readHeldItemStates(await this.#connection(), this.#stamp, heldRunId);
-  }
-
-  async recordDecision(heldRunId: bigint, record: DecisionRecord): Promise<void> {
-    return recordDecision({ client: await this.#transaction() }, heldRunId, record);
+  /** Forgets look-ups that found items which the list names by now. */
+  async forgetFound(unlisted: readonly number[]): Promise<void> {
+    return forgetFound(await this.#transaction(), this.#stamp.sellerId, unlisted);
   }
 
   async finish(end: RunEnd, counts: Partial<RunCounts>): Promise<void> {

@@ -1,5 +1,5 @@
 import type { WideChange } from './changes.js';
-import { type HeldItems, readHeldItems } from './decisions-store.js';
+import { type HeldRemovals, readHeldRemovals } from './held-store.js';
 import type { Run } from '../db/generated/prisma/client.js';
 import { sellerIsLocked } from '../db/locks.js';
 import { PROCESS_DIED } from './runs-store.js';
@@ -46,8 +46,10 @@ export interface SellerStatus {
    * single item don't count, since their failures say nothing about the copy.
    */
   readonly lastProblem: RunSummary | null;
-  /** The items held by `lastProblem`, if it waits for a decision. */
-  readonly held: HeldItems | null;
+  /** The removals that wait for a person; null: none. */
+  readonly held: HeldRemovals | null;
+  /** Items whose record could not be read in each of the last three runs or more. */
+  readonly unreadable: number;
   /** The newest run of the last week that changed a field in all or nearly all items. */
   readonly lastWide: {
     readonly runId: bigint;
@@ -82,10 +84,12 @@ const newest = (columns: string, condition: string): string =>
 const GOOD = "r.state IN ('succeeded', 'held')";
 const NOT_RUNNING = 'r.run_id IS DISTINCT FROM running.run_id';
 /** The needed columns. Reading all 32 takes twice as long. */
-const NEEDED = 'run_id, state, decision, finished_at, quarantined';
+const NEEDED = 'run_id, state, finished_at, quarantined';
 const failed = (run: string): string => `${run}.state NOT IN ('succeeded', 'held')`;
-const problemOf = (run: string): string =>
-  `CASE WHEN ${run}.state <> 'succeeded' AND ${run}.decision IS NULL THEN ${run}.run_id END`;
+const problemOf = (run: string): string => `CASE WHEN ${failed(run)} THEN ${run}.run_id END`;
+
+/** A record that can't be read in so many runs in a row needs a person. */
+export const UNREADABLE_RUNS = 3;
 
 /** Searches earlier runs, and reads whole rows, only for sellers whose newest run has a problem. */
 const STATUSES = `
@@ -98,6 +102,11 @@ const STATUSES = `
          s.live_items AS live, s.missing_items AS missing, s.removed_items AS removed,
          coalesce(CASE WHEN items.state IN ('succeeded', 'held') THEN items.quarantined
                        ELSE good_items.quarantined END, 0) AS quarantined,
+         CASE WHEN items.quarantined > 0 OR good_items.quarantined > 0 THEN
+           (SELECT count(*)::int FROM mirror.quarantine q
+             WHERE q.seller_id = s.seller_id AND q.runs >= ${UNREADABLE_RUNS} AND q.last_run_id =
+                   CASE WHEN items.state IN ('succeeded', 'held') THEN items.run_id ELSE good_items.run_id END)
+         ELSE 0 END AS unreadable,
          CASE WHEN items.state IN ('succeeded', 'held') THEN items.finished_at
               ELSE good_items.finished_at END AS "itemsMirroredAt",
          CASE WHEN account.state IN ('succeeded', 'held') THEN account.finished_at
@@ -145,6 +154,7 @@ type StatusRow = Pick<
   | 'marketplace'
   | 'knownSince'
   | 'quarantined'
+  | 'unreadable'
   | 'accountMirroredAt'
   | 'itemsMirroredAt'
 > &
@@ -164,25 +174,23 @@ type StatusRow = Pick<
  * about as long as ten.
  */
 export async function readSellerStatuses(
-  { pool }: Db,
+  db: Db,
   sellerId: string | null = null,
 ): Promise<SellerStatus[]> {
+  const { pool } = db;
   const read = async (): Promise<StatusRow[]> =>
     (await pool.query<StatusRow>(STATUSES, [sellerId, SHOW_WIDE_MS])).rows;
   let rows = await read();
   // The locks are read after the rows, so a run that seems to be dead may have just ended. Reads again.
   if (rows.some(({ lastProblem }) => lastProblem?.state === 'running')) rows = await read();
-  const statuses: SellerStatus[] = [];
-  for (const row of rows) {
-    const last = row.lastProblem;
-    const held = last?.state === 'held' ? await readHeldItems(pool, BigInt(last.run_id)) : null;
-    statuses.push(statusOf(row, held));
-  }
-  return statuses;
+  const held = rows.some(({ missing }) => missing > 0)
+    ? await readHeldRemovals(db, sellerId)
+    : new Map<string, HeldRemovals>();
+  return rows.map((row) => statusOf(row, held.get(row.sellerId) ?? null));
 }
 
 /** Without object spread, which takes longer than everything else here for a thousand rows. */
-function statusOf(row: StatusRow, held: HeldItems | null): SellerStatus {
+function statusOf(row: StatusRow, held: HeldRemovals | null): SellerStatus {
   const { username, balance, currency, live, missing, removed } = row;
   const { parked, running, lastProblem: last, lastWide: wide } = row;
   return {
@@ -192,6 +200,7 @@ function statusOf(row: StatusRow, held: HeldItems | null): SellerStatus {
     account: username === null ? null : { username, balance, currency },
     items: { live, missing, removed },
     quarantined: row.quarantined,
+    unreadable: row.unreadable,
     accountMirroredAt: row.accountMirroredAt,
     itemsMirroredAt: row.itemsMirroredAt,
     parked: toParking(parked),

@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeWide, wideChanges } from './changes.js';
-import { planRemovals, type RemovalPlan } from './rules.js';
+import { isSuspicious, planRemovals, type RemovalPlan } from './rules.js';
 import { isTransient } from '../marketplace/reply.js';
 import { ListBroken, type ItemList } from '../marketplace/types.js';
-import { completeMedia, prepareAnswer, type PreparedItem } from './prepare-item.js';
-import { readDecisions } from './decisions-store.js';
-import { chooseLookups, findOtherLiveItems } from './lookups-store.js';
+import { prepareAnswer, type PreparedItem } from './prepare-item.js';
+import { readHeldBefore } from './held-store.js';
+import { chooseLookups, findOtherLiveItems, readHidden } from './lookups-store.js';
 import { ItemSession } from './session-store.js';
 import { syncAccount, verifyAccount, type AccountDetails } from './account.js';
 import { ListWriter } from './list-writer.js';
-import { lookUp, type Lookups } from './look-up.js';
+import { lookUp, probeList, type Lookups } from './look-up.js';
 import { describeHeld, problemOf, RunProblem } from './problem.js';
 import { noteTolerated, performRun, resetCounts, type RunContext, inSession } from './run.js';
 import type { Json } from '../domain/item.js';
@@ -61,6 +61,7 @@ async function mirrorItems(run: RunContext, account: string): Promise<'succeeded
       resetCounts(run);
       run.tolerated.clear();
       const unlisted = await readList(run, session, list);
+      await refuseForeignList(run, unlisted);
       const lookups = await lookUpUnlisted(run, unlisted, account);
       run.deps.onProgress?.({ phase: 'write' });
       return await store(run, session, unlisted, lookups);
@@ -87,6 +88,12 @@ interface Unlisted {
   readonly hadList: boolean;
   /** Items that the list names. */
   readonly witnesses: readonly number[];
+  /** Items that the mirror did not know. */
+  readonly fresh: readonly number[];
+  /** Unlisted items that earlier runs held; `resting`: those that need not be asked for. */
+  readonly held: Awaited<ReturnType<typeof readHeldBefore>>;
+  /** Unlisted items that the list always lacks. */
+  readonly hidden: ReadonlySet<number>;
 }
 
 /** Null if the marketplace says that there are no items. */
@@ -123,7 +130,27 @@ async function readList(
     if (known.isAnyNamed()) session.markListLoaded();
   }
   const witnesses = known.listedIds(WITNESSES);
-  return { ids: known.unlisted(), present, hadList: list !== null, witnesses };
+  const [ids, fresh] = [known.unlisted(), known.newIds()];
+  const held = await readHeldBefore(run.lock);
+  const hidden = await readHidden(run.lock, ids);
+  return { ids, present, hadList: list !== null, witnesses, fresh, held, hidden };
+}
+
+/**
+ * Asks for some items if the list lacks more than half of those known.
+ * @throws {RunProblem} when the list can't be the account's, or not all of it
+ */
+async function refuseForeignList(run: RunContext, unlisted: Unlisted): Promise<void> {
+  const { present, fresh, hadList, held, hidden } = unlisted;
+  const lacking = unlisted.ids.filter((id) => !held.all.has(id) && !hidden.has(id));
+  const expected = present - (unlisted.ids.length - lacking.length);
+  if (!hadList || !isSuspicious(expected, lacking.length)) return;
+  const why = await probeList(run, lacking, fresh);
+  if (why === null) return;
+  const message = `the list lacks ${lacking.length} of ${expected} known items, and ${why}`;
+  const remedy =
+    'nothing was changed; try again later, and check whether a cache stands before the marketplace';
+  throw new RunProblem('unavailable', message, remedy);
 }
 
 /**
@@ -132,14 +159,15 @@ async function readList(
  */
 async function lookUpUnlisted(
   run: RunContext,
-  { ids, hadList, witnesses }: Unlisted,
+  { ids, hadList, witnesses, held }: Unlisted,
   account: string,
 ): Promise<Lookups> {
-  const choice = await chooseLookups(run.lock, ids, run.deps.lookupsPerRun);
+  const wanted = ids.filter((id) => !held.resting.has(id));
+  const choice = await chooseLookups(run.lock, wanted, run.deps.lookupsPerRun);
   const lookups = await lookUp(run, { ...choice, account, witnesses });
   const { outcomes, warnings, notBefore } = lookups;
   for (const warning of warnings) run.warnings.push(warning);
-  const unknown = ids.filter((id) => !['found', 'gone'].includes(outcomes.get(id) ?? ''));
+  const unknown = wanted.filter((id) => !['found', 'gone'].includes(outcomes.get(id) ?? ''));
   if (!hadList && unknown.length > 0) {
     const why = run.warnings.splice(0).at(-1) ?? '';
     const message = `the marketplace lists no items, and it is not proven that ${unknown.length} known ones are gone: ${why}`;
@@ -193,13 +221,18 @@ async function store(
   unlisted: Unlisted,
   lookups: Lookups,
 ): Promise<'succeeded' | 'held'> {
-  const { counts, warnings, deps, lock, signal } = run;
-  const { ids, present } = unlisted;
-  const { outcomes } = lookups;
-  const decided = await readDecisions(lock, ids);
-  const { witnessed } = lookups;
-  const found = { unlisted: ids, lookups: outcomes, witnessed, decided };
-  const plan = planRemovals({ present, ...found, guard: deps.removalGuard });
+  const { counts, warnings, deps, signal } = run;
+  const { ids, present, held, hidden } = unlisted;
+  const { outcomes, witnessed } = lookups;
+  const plan = planRemovals({
+    present,
+    unlisted: ids,
+    lookups: outcomes,
+    witnessed,
+    guard: deps.removalGuard,
+    held: held.all,
+    hidden,
+  });
 
   await stageFound(run, session, lookups.found);
   const applied = await session.apply(counts.duplicates > 0);
@@ -213,16 +246,18 @@ async function store(
   await session.markWideFields(wide);
 
   await session.recordLookups(outcomes);
+  await session.forgetFound(ids);
   counts.removed = await session.remove(plan);
   counts.missing = plan.missing.length;
-  if (plan.held) run.held = await session.holdItems(plan, present);
+  const heldBefore = ids.filter((id) => held.all.has(id) && outcomes.get(id) !== 'found').length;
+  if (plan.held) run.held = await session.holdItems(plan, present - heldBefore);
   const { apiCalls: _calls, tolerated: _tolerated, ...saved } = counts;
   await session.saveCounts(saved);
   signal.throwIfAborted();
   await session.commit();
   run.committed = true;
   for (const one of wide) warnings.push(describeWide(one));
-  warnOfUnlisted(run, plan);
+  warnOfUnlisted(run, plan, heldBefore);
   return plan.held ? 'held' : 'succeeded';
 }
 
@@ -232,10 +267,10 @@ async function stageFound(
   session: ItemSession,
   found: ReadonlyMap<number, Json>,
 ): Promise<void> {
-  const stored = await session.rawRecords([...found.keys()]);
+  const stored = await session.storedItems([...found.keys()]);
   const items: PreparedItem[] = [];
   for (const [id, raw] of found) {
-    const preparation = prepareAnswer(completeMedia(raw, stored.get(id)));
+    const preparation = prepareAnswer(raw, stored.get(id));
     if (!preparation.ok) throw new Error(`a decoded item can’t be prepared: ${preparation.reason}`);
     noteTolerated(run, preparation.tolerated);
     items.push(preparation.prepared);
@@ -243,14 +278,23 @@ async function stageFound(
   await session.stageItems(items);
 }
 
-function warnOfUnlisted({ held, warnings }: RunContext, plan: RemovalPlan): void {
-  const unproven = plan.missing.length - plan.rejected.length;
+function warnOfUnlisted({ held, warnings }: RunContext, plan: RemovalPlan, before: number): void {
+  const { open, doubts, asTheyWere } = plan;
   if (held !== null) {
     // First, since it needs a person.
-    warnings.unshift(`needs your decision: ${describeHeld(held)}`);
-  } else if (unproven > 0) {
-    const which = unproven === 1 ? '1 unlisted item is' : `${unproven} unlisted items are`;
+    warnings.unshift(`removals are held: ${describeHeld(held)}`);
+  } else if (open.length > 0) {
+    const which = open.length === 1 ? '1 unlisted item is' : `${open.length} unlisted items are`;
     warnings.push(`${which} kept as missing: not proven to be gone`);
+  }
+  if (asTheyWere.length > 0) {
+    const found = doubts.length === 1 ? '1 of them' : `${doubts.length} of them`;
+    const others = asTheyWere.length === 1 ? '1 other stays' : `${asTheyWere.length} others stay`;
+    warnings.push(`the list lacks known items, but look-ups found ${found}; ${others} as before`);
+  }
+  if (before > 0) {
+    const which = before === 1 ? '1 item that was' : `${before} items that were`;
+    warnings.push(`${which} held before stay missing`);
   }
 }
 
@@ -300,7 +344,7 @@ async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
 
 async function removeItem(run: RunContext, id: number): Promise<void> {
   await inSession(run, async (session) => {
-    if ((await session.rawRecords([id])).size === 0) {
+    if ((await session.storedItems([id])).size === 0) {
       const message = `the marketplace shows no item ${id} to this account`;
       const remedy =
         'check the id; items that are pending or belong to another seller are not shown';

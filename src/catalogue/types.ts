@@ -1,6 +1,6 @@
 import type { RemovalGuard } from './rules.js';
 import type { Marketplace } from '../marketplace/types.js';
-import type { HeldItems } from './decisions-store.js';
+import type { HeldItems } from './held-store.js';
 import type { Db } from '../db/db.js';
 import type { RunCounts, RunKind } from './runs-store.js';
 
@@ -66,6 +66,7 @@ export interface Problem {
 export type ProblemCode =
   | 'refused'
   | 'account-changed'
+  | 'account-twice'
   | 'limited'
   | 'unavailable'
   | 'unreadable'

@@ -2,7 +2,7 @@ export const EXIT = {
   done: 0,
   failed: 1,
   usage: 2,
-  /** A run waits for a person's decision. */
+  /** A run holds removals, which wait for a person. */
   held: 3,
   /** Finished, but some codes are neither proven valid nor proven invalid, or no line has a code. */
   unproven: 4,

@@ -14,8 +14,8 @@ import {
   type ItemList,
   type Marketplace,
 } from '../marketplace/types.js';
-import { accountMismatch, isSameName } from '../catalogue/account.js';
-import { type Binding, readBinding } from '../catalogue/sellers-store.js';
+import { accountMismatch, describeTwin, isSameName } from '../catalogue/account.js';
+import { type Binding, findTwin, readBinding } from '../catalogue/sellers-store.js';
 import type { Db } from '../db/db.js';
 import { storedBudget, storedRandomParameter } from '../db/budget.js';
 import { duration, count, plural } from '../domain/text.js';
@@ -34,6 +34,8 @@ interface Findings {
   /** False if the host answers only without the random parameter. */
   readonly isRandomSent: boolean;
   readonly binding: Binding | null;
+  /** An older seller in the store with the same account; null: none. */
+  readonly twin: string | null;
   /** Accounts of the sellers checked before. */
   readonly others: readonly OpenedAccount[];
 }
@@ -67,9 +69,13 @@ export async function checkMarketplace(
     const examination = await examine(marketplace, signal);
     const binding = db === null ? null : await readBinding(db, seller.name);
     const isRandomSent = await randomParameter.isSent();
-    const checks = checksOf({ seller, calls, examination, isRandomSent, binding, others });
     const { account } = examination;
     const { username } = account.kind === 'answered' ? account.data.value : { username: null };
+    const twin =
+      db === null || username === null
+        ? null
+        : await findTwin(db, seller.name, { username, marketplace: hostName(seller.url) });
+    const checks = checksOf({ seller, calls, examination, isRandomSent, binding, twin, others });
     return {
       checks: checks.map((check) => ({ ...check, seller: seller.name })),
       requests: countRequests(calls),
@@ -234,6 +240,7 @@ function accountCheck({
   seller,
   examination: { account },
   binding,
+  twin: stored,
   others,
 }: Findings): Check | null {
   if (account.kind !== 'answered') {
@@ -249,6 +256,10 @@ function accountCheck({
       `key: opens the account of ${username}, like the key of seller ${twin.seller}; everything would be mirrored twice`,
       `give ${seller.name} the key of another account, or remove one of the two sellers`,
     );
+  }
+  if (stored !== null) {
+    const { message, remedy } = describeTwin(seller.name, stored, username);
+    return failed(`key: ${message}`, remedy);
   }
   const opened = { username, marketplace: host };
   const mismatch = binding === null ? null : accountMismatch(seller.name, binding, opened);

@@ -35,19 +35,30 @@ export function runJson({ counts, problem, ...run }: RunReport): object {
 
 function describe({ kind, state, problem, counts }: RunReport): string {
   if (problem !== null) return `${kind} failed: ${safeLine(problem.message)}`;
-  const changed = counts.changed + counts.extraChanged;
+  const { changed, extraChanged } = counts;
   const calls = plural(counts.apiCalls, 'request');
   if (kind === 'account') {
-    const change = counts.added > 0 ? 'added' : changed > 0 ? 'changed' : 'unchanged';
+    const change =
+      counts.added > 0 ? 'added' : changed + extraChanged > 0 ? 'changed' : 'unchanged';
     return `account ${change} (${calls})`;
   }
   const { added, restored, removed, missing, quarantined, unchanged } = counts;
-  const figures = { added, changed, restored, removed, missing, quarantined, unchanged };
+  const figures = {
+    ...{
+      added,
+      changed,
+      'changed in unknown fields only': extraChanged,
+      restored,
+      removed,
+      missing,
+    },
+    ...{ quarantined, unchanged },
+  };
   const shown = Object.entries(figures).flatMap(([word, n]) =>
     n > 0 ? `${count(n)} ${word}` : [],
   );
   const listed = [`${count(counts.listed)} listed`, shown.join(', ')].filter(Boolean).join(': ');
-  return `${kind === 'item' ? 'item' : 'items'}: ${listed} (${calls}${state === 'held' ? ', needs your decision' : ''})`;
+  return `${kind === 'item' ? 'item' : 'items'}: ${listed} (${calls}${state === 'held' ? ', removals held' : ''})`;
 }
 
 export function exitCodeOfRuns(reports: readonly RunReport[]): ExitCode {

@@ -135,12 +135,12 @@ export const SETTINGS = {
   REMOVAL_GUARD_ITEMS: wholeNumber(0, MAX_ITEMS)
     .prefault('10')
     .describe(
-      'A run needs your decision if it would remove more items than this and more than REMOVAL_GUARD_PERCENT',
+      'A run holds its removals, for you to accept, if they are more items than this and more than REMOVAL_GUARD_PERCENT',
     ),
   REMOVAL_GUARD_PERCENT: wholeNumber(0, 100)
     .prefault('20')
     .describe(
-      'Percentage of the seller’s items; a run needs your decision if it would remove more than both limits',
+      'Percentage of the seller’s items; a run holds its removals if they are more than both limits',
     ),
   LOOKUPS_PER_RUN: wholeNumber(0, MAX_ITEMS)
     .prefault('100')

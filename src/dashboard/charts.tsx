@@ -199,7 +199,7 @@ export const NightStrip: FC<{
 
 const NIGHT = {
   good: 'mirrored',
-  warn: 'needed your decision',
+  warn: 'held removals',
   bad: 'failed',
   none: 'no run',
 } as const;

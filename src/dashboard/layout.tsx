@@ -173,8 +173,8 @@ export const Mark: FC = () => (
 const NOTICES: Readonly<Record<string, string>> = {
   queued: 'Queued. The job starts as soon as a worker is free.',
   'no-worker': 'Queued, but no worker is running. Start one with `npx seller-mirror run`.',
-  approved: 'Removals approved.',
-  rejected: 'Removals rejected. The items stay missing.',
+  accepted: 'Removals accepted.',
+  kept: 'The items stay missing, and need nobody any more.',
   resumed: 'Resumed. Schedules mirror this seller again.',
   removed: 'The account is removed, and its sessions have ended.',
   retried: 'The job is back in the queue.',

@@ -143,7 +143,7 @@ function batchSql({ table, isOld, rest }: PruneStep, dryRun: boolean): string {
 
 /** The columns that refer to a run, but for those whose rows are deleted together with it. */
 export const RUN_COLUMNS = [
-  ...['sellers.parked_run_id', 'sellers.loaded_run_id', 'runs.approval_run_id'],
+  ...['sellers.parked_run_id', 'sellers.loaded_run_id', 'runs.accepted_run_id'],
   ...['accounts.synced_run_id', 'account_versions.synced_run_id'],
   ...['account_versions.superseded_run_id', 'items.synced_run_id', 'items.extra_run_id'],
   ...['item_versions.synced_run_id', 'item_versions.superseded_run_id', 'item_changes.run_id'],
@@ -194,11 +194,6 @@ const NOT_IN_NEWEST_LIST = `
   t.last_seen_at < $2 AND t.last_run_id < (
     SELECT max(r.run_id) FROM mirror.runs r WHERE r.seller_id = t.seller_id AND r.kind = 'items')`;
 
-/** The reply for a single item may lack media. They then come from here, or the item would seem to have changed. */
-const MEDIA_OF_RAW = `
-  CASE WHEN json_typeof(t.raw -> 'media') = 'object'
-       THEN json_build_object('media', t.raw -> 'media') ELSE '{}' END`;
-
 /** In this order. Runs come first: rows that are pruned later still refer to them. */
 const PRUNE_STEPS: readonly PruneStep[] = [
   { what: 'runs', part: 'runs', table: 'runs', isOld: IN_OLD_RUN },
@@ -243,6 +238,6 @@ const PRUNE_STEPS: readonly PruneStep[] = [
     part: 'raw',
     table: 'items',
     isOld: 'greatest(t.changed_at, t.valid_from) < $2',
-    rest: MEDIA_OF_RAW,
+    rest: `'{}'::json`,
   },
 ];

@@ -153,7 +153,7 @@ const TONES: Readonly<Record<Tone, readonly string[]>> = {
 
 /** States whose word in the store says little to people. Files and `--json` keep the store's word. */
 const WORDS: Readonly<Record<string, string>> = {
-  held: 'needs your decision',
+  held: 'removals held',
   parked: 'stopped',
   no_longer_valid: 'no longer valid',
 };

@@ -26,7 +26,7 @@ export interface Ending {
  * throws.
  */
 export async function queueEffects(
-  app: App,
+  app: Pick<App, 'config' | 'db'>,
   queues: Pick<Queues, 'add' | 'addFeed'>,
   ending: Ending,
   log: Log,
@@ -54,7 +54,10 @@ export function mayHaveEffects({ config }: Pick<App, 'config'>, ending: Ending):
   return (hasChannel && isNews) || (hasFeeds && ending.hasNewData);
 }
 
-async function newsOf({ config, db }: App, ending: Ending): Promise<readonly Alert[]> {
+async function newsOf(
+  { config, db }: Pick<App, 'config' | 'db'>,
+  ending: Ending,
+): Promise<readonly Alert[]> {
   const { seller, alerts, runs } = ending;
   const news: Alert[] = [];
   for (const { runId, kind, state, counts } of runs) {

@@ -84,7 +84,7 @@ export function retryDelay(failures: number): number {
 
 /** Requests delivery of the feeds without a cron expression. Logs failures; never throws. */
 export async function requestFeeds(
-  { config, db }: FeedApp,
+  { config, db }: Pick<App, 'config' | 'db'>,
   queues: Pick<Queues, 'addFeed'>,
   log: Log,
 ): Promise<void> {

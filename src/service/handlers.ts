@@ -186,7 +186,7 @@ function logEnd(line: Log, event: Extract<RunEvent, { phase: 'finished' }>): voi
     case 'succeeded':
       return line.info('run succeeded', facts);
     case 'held':
-      return line.warn('run needs your decision about its removals', facts);
+      return line.warn('run holds removals, which wait for a person', facts);
     case 'interrupted':
       return line.warn('run interrupted: it wrote nothing incomplete', facts);
     case 'failed': {

@@ -1,14 +1,19 @@
 import type { App } from '../app.js';
-import type { HeldItems } from '../catalogue/decisions-store.js';
-import { runProblem, runRemedy } from '../catalogue/problem.js';
+import type { HeldRemovals } from '../catalogue/held-store.js';
+import { describeHeld, heldRemedy, problemRemedy, runRemedy } from '../catalogue/problem.js';
 import type { Run } from '../catalogue/runs-store.js';
 import { type Parking, PAUSED } from '../catalogue/sellers-store.js';
-import { copyState, readSellerStatuses, type SellerStatus } from '../catalogue/status-store.js';
+import {
+  copyState,
+  readSellerStatuses,
+  type SellerStatus,
+  UNREADABLE_RUNS,
+} from '../catalogue/status-store.js';
 import { listUnsettledAudits } from '../codes/audits-store.js';
 import type { AuditProgress } from '../codes/types.js';
 import { feedDelay, type FeedState, listFeedStates } from '../reporting/feeds-store.js';
 
-/** What may need a person, the most urgent first: a decision must not hide behind a thousand stale copies. */
+/** What may need a person, the most urgent first: removals that wait must not hide behind a thousand stale copies. */
 const TONES = {
   decision: 'warn',
   stopped: 'bad',
@@ -17,6 +22,7 @@ const TONES = {
   check: 'bad',
   interrupted: 'warn',
   unproven: 'warn',
+  unreadable: 'warn',
   stale: 'warn',
   'no-items': 'warn',
 } as const;
@@ -99,13 +105,16 @@ export function sellerNeeds(
   staleAfterHours: number,
   now: Date,
 ): readonly Need[] {
-  const { sellerId, parked, lastProblem: problem, held, itemsMirroredAt, items, running } = seller;
+  const { sellerId, parked, lastProblem: problem, itemsMirroredAt, items, running } = seller;
+  const { held, unreadable } = seller;
   const isPaused = parked?.code === PAUSED;
   const needs: Need[] = [];
-  if (problem?.state === 'held') needs.push(runNeed(problem, held));
-  if (parked !== null && !isPaused) needs.push(stoppedNeed(sellerId, parked));
-  if (needs.length > 0 || isPaused) return needs;
-  if (problem !== null) return [runNeed(problem, null)];
+  if (held !== null) needs.push(heldNeed(sellerId, held));
+  if (unreadable > 0 && !isPaused) needs.push(unreadableNeed(sellerId, unreadable));
+  if (parked !== null && !isPaused) return [...needs, stoppedNeed(sellerId, parked)];
+  if (isPaused) return needs;
+  if (problem !== null) return [...needs, runNeed(problem)];
+  if (needs.length > 0) return needs;
   if (running === null && copyState(seller, staleAfterHours, now) !== 'current') {
     return [staleNeed(sellerId, itemsMirroredAt, staleAfterHours)];
   }
@@ -113,31 +122,49 @@ export function sellerNeeds(
   return known > 0 || itemsMirroredAt === null ? [] : [noItemsNeed(sellerId)];
 }
 
-/** Of a run that waits for a decision, failed or was interrupted. */
+/** Of removals that wait until a person accepts them, or keeps the items. */
+export function heldNeed(seller: string, held: HeldRemovals): Need {
+  return need('decision', seller, {
+    title: `${seller}: removals wait for you`,
+    text: describeHeld(held),
+    remedy: heldRemedy(held.runId),
+    since: held.since,
+    runId: held.runId,
+    page: { path: `/runs/${held.runId}`, label: 'Look at the removals' },
+  });
+}
+
+/** Of items whose records could not be read in run after run. */
+export function unreadableNeed(seller: string, items: number): Need {
+  const which = items === 1 ? 'the record of 1 item' : `the records of ${items} items`;
+  return need('unreadable', seller, {
+    title: `${seller}: records can’t be read`,
+    text: `${which} could not be read in ${UNREADABLE_RUNS} runs or more; the copy keeps the last state that could be read`,
+    remedy:
+      '`seller-mirror runs` names the newest run, and `seller-mirror runs show RUN` its records; ask the marketplace to correct them',
+    page: sellerPage(seller),
+  });
+}
+
+/** Of a run that failed or was interrupted. */
 export function runNeed(
   run: Pick<
     Run,
     'runId' | 'sellerId' | 'state' | 'problem' | 'problemCode' | 'finishedAt' | 'startedAt'
   >,
-  held: HeldItems | null,
 ): Need {
   const { runId, sellerId, state } = run;
   const [kind, title] =
-    state === 'held'
-      ? (['decision', 'a run needs your decision'] as const)
-      : state === 'interrupted'
-        ? (['interrupted', 'the last run was interrupted'] as const)
-        : (['failed', 'the last run failed'] as const);
+    state === 'interrupted'
+      ? (['interrupted', 'the last run was interrupted'] as const)
+      : (['failed', 'the last run failed'] as const);
   return need(kind, sellerId, {
     title: `${sellerId}: ${title}`,
-    text: runProblem(run, held),
+    text: run.problem ?? state,
     remedy: runRemedy(run),
     since: run.finishedAt ?? run.startedAt,
     runId,
-    page:
-      kind === 'decision'
-        ? { path: `/runs/${runId}/decide`, label: `Decide about run ${runId}` }
-        : runPage(runId),
+    page: runPage(runId),
   });
 }
 
@@ -146,9 +173,11 @@ export function stoppedNeed(seller: string, { code, reason, since, runId }: Park
     title: `${seller} is stopped`,
     text: `${reason}; schedules skip this seller until that is fixed`,
     remedy:
-      code === 'account-changed'
-        ? `give the other account a seller name of its own; if it was only renamed, \`seller-mirror sync account --seller ${seller} --accept-account\` resumes the schedule`
-        : `fix the key, then \`seller-mirror sync --seller ${seller}\` resumes the schedule`,
+      code === 'account-twice'
+        ? problemRemedy(code, seller)
+        : code === 'account-changed'
+          ? `give the other account a seller name of its own; if it was only renamed, \`seller-mirror sync account --seller ${seller} --accept-account\` resumes the schedule`
+          : `fix the key, then \`seller-mirror sync --seller ${seller}\` resumes the schedule`,
     since,
     runId,
     page: sellerPage(seller),

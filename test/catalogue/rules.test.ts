@@ -4,12 +4,14 @@ import type { ItemState } from '../../src/domain/item.js';
 import { KnownItems } from '../../src/catalogue/known-items.js';
 import { wireHash } from '../../src/marketplace/decode.js';
 import {
-  checkDecision,
-  type Decision,
+  describeAcceptance,
   describeRemoval,
-  type HeldRun,
+  isSuspicious,
   type LookupOutcome,
   planRemovals,
+  refusalOf,
+  type RemovalInput,
+  type Sign,
 } from '../../src/catalogue/rules.js';
 
 const hashOf = (id: number): Buffer => wireHash(Buffer.from(`record ${id}`));
@@ -59,215 +61,151 @@ const range = (count: number): number[] => Array.from({ length: count }, (_, i) 
 const all = (ids: number[], outcome: LookupOutcome): Map<number, LookupOutcome> =>
   new Map(ids.map((id) => [id, outcome]));
 
-describe('an unlisted item', () => {
-  /** The state of item 1 after a run. The guard holds the run if 49 other items are gone as well. */
-  const stateAfter = (outcome: string, decision: string, isHeld: boolean): string => {
-    const [, ...others] = range(isHeld ? 50 : 1);
+/** A plan for `going` items of `present`, all proven to be gone. */
+const plan = (present: number, going: number, more: Partial<RemovalInput> = {}) =>
+  planRemovals({
+    present,
+    unlisted: range(going),
+    lookups: all(range(going), 'gone'),
+    witnessed: true,
+    guard: GUARD,
+    ...more,
+  });
+
+describe('the state of an unlisted item', () => {
+  /** The state of item 1 after a run: usually, if the list is doubted, and if an earlier run held the item. */
+  const stateAfter = (sign: Sign, how: 'usual' | 'doubted' | 'held' | 'guarded'): string => {
+    const others = how === 'guarded' ? range(50).slice(1) : [];
     const lookups = all(others, 'gone');
-    if (outcome !== 'not asked') lookups.set(1, outcome as LookupOutcome);
-    const decided = new Map(decision === 'none' ? [] : [[1, decision as Decision]]);
-    const known = { present: 100, unlisted: [1, ...others], witnessed: true };
-    const { held, remove, missing } = planRemovals({ ...known, lookups, decided, guard: GUARD });
-    expect(held).toBe(isHeld);
+    if (sign !== 'notAsked') lookups.set(1, sign);
+    lookups.set(60, 'found');
+    const { held, remove, missing, asTheyWere } = plan(100, 0, {
+      unlisted: [1, 60, ...others],
+      lookups,
+      hidden: how === 'doubted' ? new Set() : new Set([1, 60]),
+      held: new Set(how === 'held' ? [1] : []),
+    });
+    expect(held).toBe(how === 'guarded');
     if (remove.includes(1)) return 'removed';
+    if (asTheyWere.includes(1)) return 'as it was';
     return missing.includes(1) ? 'missing' : 'live';
   };
 
   // With a bad key everything is denied, so only `gone`, a denial between two proofs of the key, removes an item.
   it.each([
-    // Look-up     Decision    State      If the run is held
-    ['found', 'none', 'live', 'live'],
-    ['found', 'approved', 'live', 'live'],
-    ['found', 'rejected', 'live', 'live'],
-    ['gone', 'none', 'removed', 'missing'],
-    ['gone', 'approved', 'removed', 'missing'],
-    ['gone', 'rejected', 'missing', 'missing'],
-    ['denied', 'none', 'missing', 'missing'],
-    ['denied', 'approved', 'missing', 'missing'],
-    ['denied', 'rejected', 'missing', 'missing'],
-    ['unanswered', 'none', 'missing', 'missing'],
-    ['unanswered', 'approved', 'missing', 'missing'],
-    ['unanswered', 'rejected', 'missing', 'missing'],
-    ['not asked', 'none', 'missing', 'missing'],
-    ['not asked', 'approved', 'missing', 'missing'],
-    ['not asked', 'rejected', 'missing', 'missing'],
-  ])('look-up %s, decision %s: %s, and %s if the run is held', (outcome, decision, state, held) => {
-    expect(stateAfter(outcome, decision, false)).toBe(state);
-    expect(stateAfter(outcome, decision, true)).toBe(held);
+    // Sign        Usually    List doubted  Held before  The guard holds the run
+    ['found', 'live', 'live', 'live', 'live'],
+    ['gone', 'removed', 'removed', 'missing', 'missing'],
+    ['denied', 'missing', 'missing', 'missing', 'missing'],
+    ['unanswered', 'missing', 'as it was', 'missing', 'missing'],
+    ['notAsked', 'missing', 'as it was', 'missing', 'missing'],
+  ] as const)('that is %s: %s; %s; %s; %s', (sign, usual, doubted, held, guarded) => {
+    expect(stateAfter(sign, 'usual')).toBe(usual);
+    expect(stateAfter(sign, 'doubted')).toBe(doubted);
+    expect(stateAfter(sign, 'held')).toBe(held);
+    expect(stateAfter(sign, 'guarded')).toBe(guarded);
   });
 });
 
 describe('the removal guard', () => {
-  const plan = (present: number, going: number, witnessed = true) =>
-    planRemovals({
-      present,
-      unlisted: range(going),
-      lookups: all(range(going), 'gone'),
-      witnessed,
-      guard: GUARD,
-    });
-
   it('holds a single item back if no item was found at all, as with a key that may not see them', () => {
-    expect(plan(1, 1, false)).toMatchObject({ held: true, remove: [], missing: [1] });
+    const unseen = plan(1, 1, { witnessed: false });
+    expect(unseen).toMatchObject({ held: true, remove: [], missing: [1] });
   });
 
-  it('allows the removal of 10 items, whatever their share', () => {
+  it('allows 10 items, whatever their share, and 20 %, whatever their number; it holds what is above both', () => {
     expect(plan(10, 10).remove).toHaveLength(10);
-  });
-
-  it('allows the removal of 20 %, whatever their number', () => {
     expect(plan(500, 100).remove).toHaveLength(100);
+    expect(plan(50, 11)).toMatchObject({ held: true, remove: [], missing: range(11) });
   });
 
-  it('holds everything back above both limits', () => {
-    expect(plan(50, 11)).toMatchObject({ held: true, remove: [] });
-    expect(plan(50, 11).missing).toHaveLength(11);
-  });
-});
-
-describe('items with a decision', () => {
-  const ids = range(20);
-  const plan = (decision: Decision, extra: number) => {
-    const unlisted = range(20 + extra);
-    return planRemovals({
-      present: 50,
-      unlisted,
-      lookups: all(unlisted, 'gone'),
-      witnessed: true,
-      guard: GUARD,
-      decided: new Map(ids.map((id) => [id, decision])),
-    });
-  };
-
-  it('stay if rejected, and do not hold the next run', () => {
-    expect(plan('rejected', 2)).toMatchObject({ held: false, remove: [21, 22], rejected: ids });
-  });
-
-  it('are removed if approved, however many they are', () => {
-    expect(plan('approved', 0)).toMatchObject({ held: false, remove: ids, missing: [] });
-  });
-
-  it('need no new decision when further items are held back', () => {
-    const held = plan('approved', 11);
-    expect(held).toMatchObject({ held: true, remove: [], confirmed: range(31).slice(20) });
-  });
-
-  it('do not count as present, which would raise the limit for the others', () => {
-    // 11 of 50 items are 22 %; of the 30 without a decision they are 37 %.
-    expect(plan('rejected', 11).held).toBe(true);
+  it('does not count items held before, neither as going nor as present, which would raise the limit', () => {
+    const held = new Set(range(20));
+    expect(plan(50, 22, { held })).toMatchObject({ held: false, remove: [21, 22] });
+    // 11 of 50 items are 22 %; of the 30 that were not held they are 37 %.
+    expect(plan(50, 31, { held })).toMatchObject({ held: true, confirmed: range(31).slice(20) });
   });
 });
 
-describe('a decision', () => {
-  const held: HeldRun = {
-    runId: 12n,
-    state: 'held',
-    items: 11,
-    missing: 11,
-    removed: 0,
-    decision: null,
-    approvalRunId: null,
-    newerHeld: null,
-  };
-  const newer = (decision: Decision | null) => ({ newerHeld: { runId: 14n, decision } });
-
-  it('can be made about a held run, and repeated without harm', () => {
-    expect(checkDecision(held, 'approved')).toEqual({ kind: 'allowed' });
-    expect(checkDecision({ ...held, decision: 'approved' }, 'approved')).toEqual({
-      kind: 'already-made',
-    });
-    expect(checkDecision({ ...held, decision: 'rejected' }, 'rejected')).toEqual({
-      kind: 'already-made',
-    });
+describe('a list that lacks known items', () => {
+  it('is suspicious if it lacks more than half of them', () => {
+    expect([
+      isSuspicious(30, 15),
+      isSuspicious(30, 16),
+      isSuspicious(1, 1),
+      isSuspicious(0, 0),
+    ]).toEqual([false, true, true, false]);
   });
 
-  it('to reject can be reversed, even after a newer held run; a removal can’t', () => {
-    const rejected = { ...held, decision: 'rejected', ...newer(null) } as const;
-    expect(checkDecision(rejected, 'approved')).toEqual({ kind: 'allowed' });
-    const approved = { ...held, decision: 'approved', missing: 0, removed: 9 } as const;
-    expect(checkDecision({ ...approved, approvalRunId: 13n }, 'rejected')).toMatchObject({
-      kind: 'refused',
-      why: expect.stringMatching(/already approved \(run 13\): 9 of its 11 items are/) as string,
-    });
+  it.each<[string, Sign[], Sign[], RegExp | null]>([
+    ['a known item is found', ['denied', 'found'], [], /found 1 of 2 known/],
+    ['all new items are denied', ['denied'], ['denied', 'denied'], /deny each of 2 new/],
+    ['a new item is found', ['denied'], ['denied', 'found'], null],
+    ['there are no new items', ['denied'], [], null],
+    ['nobody answers', ['unanswered'], ['unanswered'], null],
+  ])('is refused or not: %s', (_, known, fresh, why) => {
+    const refusal = refusalOf(known, fresh);
+    if (why === null) expect(refusal).toBeNull();
+    else expect(refusal).toMatch(why);
   });
+});
 
-  it('to approve can be reversed for the items that are still missing', () => {
-    const partly = { ...held, decision: 'approved', missing: 4, removed: 7 } as const;
-    expect(checkDecision({ ...partly, approvalRunId: 13n }, 'rejected')).toEqual({
-      kind: 'allowed',
-    });
+it('accepting names what is back, not proven, and removed before', () => {
+  const shown = (['gone', 'back', 'unproven', 'removed'] as const).map((now, n) => {
+    return { itemId: n + 1, name: `Item ${n + 1}`, now };
   });
-
-  it('must be about the newest held run, which holds back the items of older ones', () => {
-    expect(checkDecision({ ...held, ...newer(null) }, 'approved')).toMatchObject({
-      why: expect.stringContaining('run 14 is newer') as string,
-      remedy: expect.stringContaining('`seller-mirror runs approve 14`') as string,
-    });
-    expect(checkDecision({ ...held, ...newer('rejected') }, 'approved')).toMatchObject({
-      remedy: expect.stringContaining('`seller-mirror runs approve 14`') as string,
-    });
-    expect(checkDecision({ ...held, ...newer('approved') }, 'approved')).toMatchObject({
-      remedy: 'nothing is left to decide here',
-    });
+  expect(describeAcceptance(7n, shown)).toMatchObject({
+    gone: [{ itemId: 1 }],
+    rest: [
+      '1 of 4 are back: 2 Item 2',
+      '1 of 4 are not proven to be gone, and stay missing',
+      '1 of 4 were removed before',
+    ],
+    refusal: null,
   });
-
-  it.each(['succeeded', 'failed', 'running', 'interrupted'])(
-    'can’t be made about a run that is %s',
-    (state) => {
-      expect(checkDecision({ ...held, state }, 'rejected').kind).toBe('refused');
-    },
+  expect(describeAcceptance(7n, shown.slice(1)).refusal).toMatch(
+    /^run 7 shows nothing that can be/,
   );
-
-  it('can’t be made about a run whose held items are not recorded', () => {
-    expect(checkDecision({ ...held, items: 0 }, 'approved')).toMatchObject({
-      remedy: expect.stringContaining('sync items') as string,
-    });
-  });
 });
 
 it('a plan accounts for every item, and removes none without a proven denial or against the guard', () => {
   const outcome = fc.constantFrom<LookupOutcome | undefined>(
     ...(['found', 'gone', 'denied', 'unanswered', undefined] as const),
   );
+  const some = fc.array(fc.boolean(), { maxLength: 60 });
   fc.assert(
     fc.property(
       fc.array(outcome, { maxLength: 60 }),
       fc.nat(200),
-      fc.nat(30),
-      fc.nat(100),
-      fc.array(fc.constantFrom<Decision | undefined>('approved', 'rejected', undefined), {
-        maxLength: 60,
-      }),
-      (outcomes, others, items, percent, decisions) => {
+      fc.record({ items: fc.nat(30), percent: fc.nat(100) }),
+      some,
+      some,
+      (outcomes, others, guard, holds, hides) => {
         const unlisted = range(outcomes.length);
         const lookups = new Map<number, LookupOutcome>();
         outcomes.forEach((value, i) => value !== undefined && lookups.set(i + 1, value));
-        const decided = new Map<number, Decision>();
-        decisions.forEach((value, i) => value !== undefined && decided.set(i + 1, value));
+        const held = new Set(unlisted.filter((id) => holds[id - 1] === true));
+        const hidden = new Set(unlisted.filter((id) => hides[id - 1] === true));
         const present = outcomes.length + others;
-        const plan = planRemovals({
-          witnessed: true,
-          present,
-          unlisted,
-          lookups,
-          guard: { items, percent },
-          decided,
-        });
-        for (const id of plan.remove) expect(lookups.get(id)).toBe('gone');
-        const undecided = plan.remove.filter((id) => !decided.has(id));
-        if (undecided.length > items)
-          expect(undecided.length * 100).toBeLessThanOrEqual(percent * present);
-        if (plan.held) expect(plan.remove).toEqual([]);
-        for (const id of plan.remove) expect(decided.get(id)).not.toBe('rejected');
-        // A held run holds back all missing items without a decision, and no others.
-        const waiting = [...plan.confirmed, ...plan.open];
-        expect(waiting.filter((id) => decided.has(id))).toEqual([]);
-        if (plan.held) {
-          const lacking = plan.missing.filter((id) => !decided.has(id));
-          expect(waiting.toSorted((a, b) => a - b)).toEqual(lacking.toSorted((a, b) => a - b));
-        }
+        const input = { present, unlisted, lookups, witnessed: true, guard, held, hidden };
+        const { remove, missing, asTheyWere, confirmed, open, ...planned } = planRemovals(input);
+        for (const id of remove) expect([lookups.get(id), held.has(id)]).toEqual(['gone', false]);
         const found = unlisted.filter((id) => lookups.get(id) === 'found');
-        const accounted = [...plan.remove, ...plan.missing, ...found];
+        const counted =
+          present - unlisted.filter((id) => held.has(id) && !found.includes(id)).length;
+        if (remove.length > guard.items) {
+          expect(remove.length * 100).toBeLessThanOrEqual(guard.percent * counted);
+        }
+        if (planned.held) expect(remove).toEqual([]);
+        // A held run holds back all missing items that were not held before, and no others.
+        const holding = [...confirmed, ...open];
+        expect(holding.filter((id) => held.has(id))).toEqual([]);
+        if (planned.held) {
+          expect(new Set(holding)).toEqual(new Set(missing.filter((id) => !held.has(id))));
+        }
+        // Without a sign that the list is not whole, no item escapes judgement.
+        if (found.every((id) => hidden.has(id))) expect(asTheyWere).toEqual([]);
+        const accounted = [...remove, ...missing, ...asTheyWere, ...found];
         expect(accounted.toSorted((a, b) => a - b)).toEqual(unlisted);
       },
     ),

@@ -21,7 +21,7 @@ it('finishes a running COPY before any other statement', async () => {
   const rows = session.newRows();
   for (const id of [1, 2]) rows.add(item(id));
   await session.insert(rows);
-  expect([...(await session.rawRecords([1, 2, 3])).keys()]).toEqual([1, 2]);
+  expect([...(await session.storedItems([1, 2, 3])).keys()]).toEqual([1, 2]);
   await session.stageItems([item(3)]);
   await session.stageBroken([BROKEN]);
   await session.stageItems([item(5)]);
@@ -36,7 +36,7 @@ it('stages outside of a transaction, since a run may wait for look-ups after the
   await session.loadKnown();
   await session.stageItems([item(1)]);
   await session.stageBroken([BROKEN]);
-  await session.rawRecords([1]);
+  await session.storedItems([1]);
   const open = await book.rows(
     `SELECT FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL
         AND pid <> pg_backend_pid()`,

@@ -35,6 +35,7 @@ describe('the status of sellers', () => {
       running: null,
       lastProblem: null,
       held: null,
+      unreadable: 0,
       lastWide: null,
     });
   });

@@ -171,9 +171,9 @@ describe('runs', () => {
       .trimEnd()
       .split('\r\n');
     expect(head).toBe(
-      'run,seller,kind,state,decision,started,took,listed,added,changed,removed,calls,problem',
+      'run,seller,kind,state,started,took,listed,added,changed,removed,calls,problem',
     );
-    expect(first).toMatch(new RegExp(`^${newest},main,items,succeeded,,\\d{4}-`));
+    expect(first).toMatch(new RegExp(`^${newest},main,items,succeeded,\\d{4}-`));
     expect(rest).toEqual([]);
     expect(await show('runs', '--state', 'failed')).toBe('No runs match the filter.\n');
     expect(await show('runs', '--kind', 'items', '--limit', '1')).toContain('succeeded');
@@ -206,9 +206,8 @@ describe('runs', () => {
 });
 
 /** Forty items; then twenty are gone, one with control characters in its name, and the others have a new price. */
-async function held(more: Readonly<Record<string, string>> = {}) {
-  const { catalogue, sync: mirrorItems, ...market } = await marketOf(mirror(), 40);
-  const env = { ...market.env, ...more };
+async function held() {
+  const { catalogue, sync: mirrorItems, env } = await marketOf(mirror(), 40);
   catalogue.change(1001, { name: 'Evil \u001B]0;owned\u0007\u202E name' });
   await mirrorItems();
   for (const { id } of [...catalogue.truth()]) {
@@ -220,19 +219,18 @@ async function held(more: Readonly<Record<string, string>> = {}) {
   return { env, sync, id: newest?.id ?? '' };
 }
 
-describe('a run that needs a decision', () => {
-  it('is shown by sync, status and runs, with names, both remedies and wide changes', async () => {
+describe('held removals', () => {
+  it('are shown by sync, status and runs, with names, both remedies and wide changes', async () => {
     const { env, sync, id } = await held();
     expect(sync.code).toBe(3);
     const sentence = '20 of 40 items are no longer listed (1001 Evil';
-    const [approve, reject] = [
-      `seller-mirror runs approve ${id}`,
-      `seller-mirror runs reject ${id}`,
-    ];
+    const remedies = ['accept', 'keep'].map(
+      (verb) => `seller-mirror sync --${verb}-removals ${id}`,
+    );
     const wide = 'price_regular changed in all 20 items';
     const status = await printed(['status'], env);
     for (const stdout of [sync.stdout, status, await show('runs', 'show', id)]) {
-      for (const words of [sentence, 'and 17 more', approve, reject, wide]) {
+      for (const words of [sentence, 'and 17 more', ...remedies, wide]) {
         expect(stdout).toContain(words);
       }
       expect(stdout).not.toMatch(/(?!\n)\p{Cc}|\u202E/u);
@@ -240,63 +238,44 @@ describe('a run that needs a decision', () => {
     expect(status).toMatch(/^! main · current[^]*^ {2}needs you +.*run \d+: 20 of 40 items/m);
     expect(JSON.parse(await printed(['status', '--json'], env))).toMatchObject([
       {
-        last_problem: { problem_code: 'held', held: { items: 20, confirmed: 20, present: 40 } },
+        last_problem: null,
+        held: { run_id: Number(id), items: 20, confirmed: 20, present: 40 },
         last_wide: { changes: [{ field: 'price_regular', items: 20, of: 20 }] },
       },
     ]);
+    expect(await show('runs')).toMatch(new RegExp(`^${id} +main +items +removals held `, 'm'));
   });
 
-  it('can be approved, and approved again without effect', async () => {
+  it('can be accepted, and the runs then say what went', async () => {
     const { env, id } = await held();
-    expect(await show('runs', 'approve', id)).toMatch(
-      new RegExp(`^✓ main · run ${id} approved: 20 of 20 items removed \\(run \\d+\\)\n$`),
+    expect(await show('sync', '--accept-removals', id)).toMatch(
+      /^✓ main · 20 of 20 items removed \(run \d+\)\n$/,
     );
-    expect(JSON.parse(await show('runs', 'approve', id, '--json'))).toMatchObject({
-      run_id: Number(id),
-      decision: 'approved',
-      already: true,
-      removed: 0,
-      decided_by: expect.stringMatching(/ on /) as string,
-    });
     const status = await printed(['status'], env);
     expect(status).toContain('20 live · 0 missing · 20 removed');
-    expect(status).not.toMatch(/held|remedy/);
-    const shown = await show('runs', 'show', id);
-    expect(shown).toMatch(/^run \d+ · main · items · approved$/m);
-    expect(shown).toMatch(/approved at .* by .*; run \d+ carried/);
-    expect(await show('runs')).toMatch(new RegExp(`^${id} +main +items +approved `, 'm'));
-    expect(await show('runs', '--format', 'csv')).toMatch(
-      new RegExp(`^${id},main,items,held,approved,`, 'm'),
+    expect(status).not.toMatch(/held|remedy|needs you/);
+    expect(await show('runs', 'show', id)).toMatch(
+      /20 of 20 were removed before\n.*run \d+ removed what was accepted/,
     );
-    const late = await run(['runs', 'reject', id], env);
-    expect(late.stderr).toMatch(/^error: run \d+ was already approved.*\n {2}→ /);
-    expect(late.code).toBe(1);
+    const [accepting] = JSON.parse(await show('runs', '--json', '--limit', '1')) as [
+      { run_id: number },
+    ];
+    expect(await show('runs', 'show', String(accepting.run_id))).toMatch(
+      /^removed +20$[^]*accepted by .* on .*: the removals that run \d+ shows/m,
+    );
   });
 
-  it('can be rejected, which keeps the items missing', async () => {
+  it('can be kept, which leaves the items missing', async () => {
     const { env, id } = await held();
-    const rejected = `run ${id} rejected: 20 items stay missing`;
-    expect(await show('runs', 'reject', id)).toContain(rejected);
+    expect(await show('sync', '--keep-removals', id)).toContain('20 items stay missing');
     await printed(['sync', 'items'], env);
     expect(await printed(['status'], env)).toContain('20 live · 20 missing · 0 removed');
   });
 
-  it('can be rejected after an approval that could not remove all, which is then reported', async () => {
-    const { env, id } = await held({ LOOKUPS_PER_RUN: '12' });
-    const approved = await printed(['runs', 'approve', id], env);
-    expect(approved).toContain(`run ${id} approved: 12 of 20 items removed`);
-    expect(await show('runs', 'reject', id)).toMatch(
-      /rejected: 8 items stay missing\n {2}12 already removed by run \d+, when it was approved; /,
-    );
-    expect(await show('runs', 'show', id)).toMatch(
-      /rejected at .* by .*; run \d+ had removed items when it was approved before\n/,
-    );
-  });
-
-  it('can’t be decided while another run of the seller is under way', async () => {
+  it('can’t be accepted while another run of the seller is under way', async () => {
     const { env, id } = await held();
     const lock = await lockSeller(mirror().db, 'main');
-    const { code, stderr } = await run(['runs', 'approve', id], env);
+    const { code, stderr } = await run(['sync', '--accept-removals', id], env);
     await lock.release();
     expect(stderr).toMatch(/^error: seller "main" is already being mirrored by .*\n {2}→ /);
     expect(code).toBe(1);

@@ -61,13 +61,14 @@ it('every command prints JSON by the same rules: snake case, times with Z, money
   expect(held.runs).toMatchObject([{ state: 'held', held: { items: 12, confirmed: 9 } }]);
   const run3 = String(held.runs[0]?.run_id);
   await check('status', ['--json'], 'list');
+  await check('sellers list', ['--json'], 'list');
   await check('sync', ['--queue', '--json'], 'list');
 
   await check('runs list', ['--json'], 'list');
   await check('runs list', ['--format', 'ndjson'], 'lines');
   await check('runs show', [run3, '--json'], 'object');
-  await check('runs approve', [run3, '--json'], 'object');
-  await check('runs reject', [run3, '--json'], 'object');
+  await check('sync', ['--accept-removals', run3, '--json'], 'object');
+  await check('sync', ['--keep-removals', run3, '--json'], 'object');
   const { changes } = (await check('changes', ['--json'], 'object')) as { changes: object[] };
   expect(changes).toContainEqual(
     expect.objectContaining({ item_id: 1015, old_value: expect.any(String) as string }),

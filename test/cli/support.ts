@@ -217,8 +217,11 @@ export function settings(databaseUrl: string, url: string, more: Environment = {
   };
 }
 
+/** The key of the second seller of `marketOf`. */
+export const SECOND_KEY = 'another-key-0123456789';
+
 /** Settings of two sellers of one marketplace, in a sellers file. */
-export function twoSellers(databaseUrl: string, url: string, secondKey = KEY): Environment {
+export function twoSellers(databaseUrl: string, url: string, secondKey = SECOND_KEY): Environment {
   const file = join(folder(), 'sellers.json');
   const sellers = ['first', 'second'].map((name) => ({ name, url, keyEnv: `KEY_OF_${name}` }));
   writeFileSync(file, JSON.stringify({ sellers }));
@@ -238,7 +241,13 @@ export async function marketOf(
   { username = 'ada', ...options }: Partial<SimulatorOptions> & { readonly username?: string } = {},
 ) {
   const catalogue = seededCatalogue({ seed: 3, count });
-  const sim = await mirror.simulate({ sellers: [{ key: KEY, username, catalogue }], ...options });
+  const other = {
+    key: SECOND_KEY,
+    username: 'bob',
+    catalogue: seededCatalogue({ seed: 4, count }),
+  };
+  const sellers = [{ key: KEY, username, catalogue }, other];
+  const sim = await mirror.simulate({ sellers, ...options });
   const deps = mirror.deps(sim.url);
   const sync = () => syncItems(deps, never);
   return { catalogue, sim, deps, sync, env: settings(mirror.databaseUrl, sim.url) };

@@ -4,12 +4,10 @@ import { useMirror } from '../support/mirror.js';
 import type { Db } from '../../src/db/db.js';
 import { getAudit, readAuditList, listAudits } from '../../src/codes/audits-store.js';
 import { enterAudit, measureAudit } from '../../src/codes/enter-store.js';
-import { deleteSeller } from '../../src/catalogue/sellers-store.js';
 import {
   at,
   AUDIT,
   enterSeller,
-  invalid,
   load,
   loadPending,
   pending,
@@ -277,17 +275,4 @@ describe('a list that is loading', () => {
     const first = await pending(db, sizes[1]?.auditId ?? 0n);
     expect(first.map(({ code }) => code)).toEqual([...codes].reverse());
   });
-});
-
-it('forgetting a seller deletes its audits and keeps those of others', async () => {
-  const db = await enterSeller(mirror());
-  await enterSeller(mirror(), 'other');
-  for (const sellerId of [SELLER, 'other']) {
-    const { auditId } = await load(db, ['A', 'B', null], { sellerId });
-    const [a] = await pending(db, auditId);
-    if (a !== undefined) await recordResults(db, auditId, [invalid(a, at(1))], 1);
-  }
-  await deleteSeller(mirror().db, SELLER);
-  expect(await rowCounts()).toEqual({ audits: 1, entries: 3, codes: 2, known: 2 });
-  expect(await listAudits(db, { limit: 9 })).toMatchObject([{ sellerId: 'other' }]);
 });

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { hashPassword } from '../../src/dashboard/passwords.js';
 import { createUser } from '../../src/dashboard/access-store.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
+import { holdItems } from '../support/mirror.js';
 import {
   expectNothingQueued,
   formTokenIn,
@@ -154,28 +155,28 @@ describe('a multipart form', () => {
 describe('a form with unusual values', () => {
   it('is refused with a NUL character, instead of blaming the database', async () => {
     const operator = await dashboard().login();
-    for (const path of ['/sync', '/system/retry', '/runs/1/decide', '/codes']) {
+    for (const path of ['/sync', '/system/retry', '/runs/1/accept', '/codes']) {
       const reply = await operator.post(path, { seller: 'ma\0in', job: '\0', queue: 'mirror' });
       expect(reply.status, path).toBe(422);
     }
   });
 
   it.each(['1.5', '-15', '15e0', '1 5', '0x0f', '15.0', '', '15'])(
-    'does not approve removals with the wrong number %j',
+    'does not accept removals with the wrong number %j',
     async (items) => {
       await ensureSeller(mirror().db, 'main', 'm');
       const [{ id } = { id: '' }] = await mirror().rows<{ id: string }>(
-        `WITH run AS (
-           INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at)
-           VALUES ('main', 'items', 'held', 'x', now()) RETURNING run_id),
-         held AS (
-           INSERT INTO mirror.held_items (run_id, seller_id, item_id, confirmed)
-           SELECT run_id, 'main', n, true FROM run, generate_series(1, 15) n)
-         SELECT run_id::text AS id FROM run`,
+        `INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at)
+         VALUES ('main', 'items', 'held', 'x', now()) RETURNING run_id::text AS id`,
       );
+      await holdItems(mirror(), 'main', id, 14, true);
       const operator = await dashboard().login();
-      const reply = await operator.post(`/runs/${id}/decide`, { decision: 'approved', items });
-      expect(await reply.text()).toContain('the number of items does not match');
+      const reply = await operator.post(`/runs/${id}/accept`, { items, note: 'why & how' });
+      expect(reply.status).toBe(422);
+      const text = await reply.text();
+      expect(text).toContain('The number of items does not match');
+      // The note survives.
+      expect(text).toContain('value="why &amp; how"');
     },
   );
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { performMirrorTask } from '../../src/catalogue/mirror-task.js';
 import { enter } from '../codes/support.js';
-import { KEY, never } from '../support/mirror.js';
+import { holdItems, KEY, never } from '../support/mirror.js';
 import { ensureSeller, pauseSeller } from '../../src/catalogue/sellers-store.js';
 import { failAudit } from '../../src/codes/audits-store.js';
 import { mirrorSeller, openDashboard, useDashboard } from './dashboard.js';
@@ -91,55 +91,63 @@ describe('Needs you', () => {
     expect(text).toContain('sync item ID');
   });
 
-  it('says how many items a held run lacks, and links to the decision', async () => {
+  /** Mirrors five items, then holds the removal of four. @returns the run */
+  async function held(lookupsPerRun = 100): Promise<string> {
     const { sim, deps } = await mirrorSeller(mirror());
     for (let id = 1_001; id <= 1_004; id++) sim.seller(KEY).catalogue.remove(id);
-    const guard = { items: 1, percent: 1 };
+    const removalGuard = { items: 1, percent: 1 };
     const job = { kind: 'sync', askedAt: new Date(), byHand: true } as const;
-    await performMirrorTask({ ...deps, removalGuard: guard }, job, never);
-    const visitor = await dashboard().login();
-    const [{ id } = { id: '' }] = await mirror().rows<{ id: string }>(
+    await performMirrorTask({ ...deps, removalGuard, lookupsPerRun }, job, never);
+    const [run] = await mirror().rows<{ id: string }>(
       'SELECT max(run_id)::text AS id FROM mirror.held_items',
     );
+    return run?.id ?? '';
+  }
+
+  it('says how many items are held, and links to the run, where one can keep them', async () => {
+    const id = await held();
+    const visitor = await dashboard().login();
     for (const path of ['/', '/sellers/main']) {
       const text = await visitor.page(path);
       expect(text.replaceAll(/<[^>]+>/g, ''), path).toContain('4 of 5 items are no longer listed');
-      expect(text, path).toContain(`href="/runs/${id}/decide"`);
+      expect(text, path).toContain(`href="/runs/${id}"`);
     }
-    const page = await visitor.page(`/runs/${id}/decide`);
+    const page = await visitor.page(`/runs/${id}`);
     // The form comes first: on a phone, it would be below thousands of items.
     expect(page.indexOf('type the number of items')).toBeLessThan(page.indexOf('<table'));
-    await visitor.post(`/runs/${id}/decide`, { decision: 'rejected' });
-    expect(await visitor.page(`/runs/${id}/decide`)).not.toContain('until you decide');
+    const kept = await visitor.post(`/runs/${id}/keep`, {});
+    expect([kept.status, kept.headers.get('location')]).toEqual([303, `/runs/${id}?notice=kept`]);
+    expect(await visitor.page(`/runs/${id}`)).toContain('They are kept as missing.');
+    expect(await visitor.page('/')).toContain('Nothing needs you.');
+    expect(await mirror().rows('SELECT action, target FROM mirror.actions')).toContainEqual({
+      action: 'keep held items',
+      target: `run ${id}`,
+    });
   });
 
-  it('asks for the number of items that an approval removes, not for those it can’t remove', async () => {
-    const { sim, deps } = await mirrorSeller(mirror());
-    for (let id = 1_001; id <= 1_004; id++) sim.seller(KEY).catalogue.remove(id);
-    const guard = { items: 1, percent: 1 };
-    const job = { kind: 'sync', askedAt: new Date(), byHand: true } as const;
-    await performMirrorTask({ ...deps, removalGuard: guard }, job, never);
-    await mirror().rows(
-      'UPDATE mirror.held_items SET confirmed = false WHERE item_id IN (1001, 1002)',
-    );
+  it('asks for the number of items that can be removed, and leads to the run that removed them', async () => {
+    const id = await held(2);
     const visitor = await dashboard().login();
-    const [{ id } = { id: '' }] = await mirror().rows<{ id: string }>(
-      'SELECT max(run_id)::text AS id FROM mirror.held_items',
+    const path = `/runs/${id}`;
+    expect(await visitor.page(path)).toContain('type the number of items that it removes, 2');
+    const accept = (items: string): Promise<Response> =>
+      visitor.post(`${path}/accept`, { items, note: 'withdrawn' });
+    expect((await accept('4')).status).toBe(422);
+    const accepted = await accept('2');
+    expect(accepted.status).toBe(303);
+    const page = await visitor.page(accepted.headers.get('location') ?? '');
+    expect(page).toContain('Removals accepted.');
+    expect(page.replaceAll(/<[^>]+>/g, '')).toMatch(
+      new RegExp(`accepted by .*: withdrawn: the removals that run ${id} shows`),
     );
-    const path = `/runs/${id}/decide`;
-    expect(await visitor.page(path)).toContain('type the number of items it removes, 2');
-    const approve = (items: string): Promise<Response> =>
-      visitor.post(path, { decision: 'approved', items });
-    expect((await approve('4')).status).toBe(422);
-    expect((await approve('2')).status).toBe(303);
-    for (const page of ['/runs', `/runs/${id}`]) {
-      expect(await visitor.page(page)).toMatch(/<span class="state \w+">approved<\/span>/);
-    }
+    expect(page).toContain('2 of 4 are not proven to be gone, and stay missing');
+    expect(page).toMatch(/removed<\/dt>\s*<dd[^>]*>2</i);
+    expect(await visitor.page(path)).toMatch(/<a href="\/runs\/\d+">Run \d+<\/a> removed what/);
     expect(
       await mirror().rows(
-        `SELECT item_id::int FROM mirror.items WHERE state = 'removed' ORDER BY 1`,
+        `SELECT count(*)::int AS removed FROM mirror.items WHERE state = 'removed'`,
       ),
-    ).toEqual([{ item_id: 1_003 }, { item_id: 1_004 }]);
+    ).toEqual([{ removed: 2 }]);
   });
 
   it('is replaced by a first step while no seller was mirrored', async () => {
@@ -150,16 +158,17 @@ describe('Needs you', () => {
     expect(text).not.toContain('Last 24 hours');
   });
 
-  it('starts with held runs, before stale copies', async () => {
+  it('starts with held removals, before stale copies', async () => {
     const { db } = mirror();
     for (let n = 0; n < 30; n++) await ensureSeller(db, `never-mirrored-${n}`, 'm');
     await ensureSeller(db, 'zoe', 'm');
-    await mirror().rows(
+    const [run] = await mirror().rows<{ id: string }>(
       `INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at)
-       VALUES ('zoe', 'items', 'held', 'x', now())`,
+       VALUES ('zoe', 'items', 'held', 'x', now()) RETURNING run_id::text AS id`,
     );
+    await holdItems(mirror(), 'zoe', run?.id ?? '', 12, true);
     const text = await (await dashboard().login()).page('/');
-    expect(text).toContain('zoe: a run needs your decision');
+    expect(text).toContain('zoe: removals wait for you');
     expect(text).toContain('and 19 more, which');
   });
 

@@ -102,13 +102,13 @@ describe('the system page', () => {
 
   it('lists alerts with their outcome', async () => {
     const { queues } = dashboard();
-    const result = { dropped: 'run 17 was approved' };
+    const result = { dropped: 'nothing is held any more of what run 17 held' };
     queues.work('alerts', () => Promise.resolve({ kind: 'done', result }), { concurrency: 1 });
     await queues.add('alerts', { kind: 'run-held', runId: '17' }, 'run-held.17');
     await until(async () => (await queues.counts()).alerts.completed === 1);
     const text = await (await dashboard().login()).page('/system');
     expect(text).toContain('run-held 17');
-    expect(text).toContain('dropped: run 17 was approved');
+    expect(text).toContain('dropped: nothing is held any more of what run 17 held');
   });
 });
 

@@ -11,7 +11,7 @@ import { createMetrics } from '../../src/service/metrics.js';
 import { parseExposition } from './exposition.js';
 import { enter } from '../codes/support.js';
 import { folder, printed, run } from '../cli/support.js';
-import { KEY } from '../support/mirror.js';
+import { holdItems, KEY } from '../support/mirror.js';
 import { textOf, useDashboard } from '../dashboard/dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
@@ -50,6 +50,7 @@ async function everyState() {
     failed: await seller('f', 'failed'),
     interrupted: await seller('i', 'interrupted'),
   };
+  await holdItems(mirror(), 'h', ids.held, 1, false);
   await seller('o', 'succeeded', 27);
   await seller('n', null);
   await seller('e', 'succeeded', 1, 0);
@@ -83,9 +84,9 @@ describe('what needs somebody', () => {
       [
         'decision',
         'warn',
-        'h: a run needs your decision',
-        'it would remove more items than a run removes by itself',
-        `if they are really gone, \`seller-mirror runs approve ${ids.held}\` removes them; if not, \`seller-mirror runs reject ${ids.held}\` keeps them as missing`,
+        'h: removals wait for you',
+        '1 of 4 items are no longer listed (1 Theme 1), more than a run removes by itself; none of them is proven to be gone; present items are mirrored and nothing was removed',
+        `if they are really gone, \`seller-mirror sync --accept-removals ${ids.held}\` removes them; if not, \`seller-mirror sync --keep-removals ${ids.held}\` keeps them as missing`,
       ],
       [
         'stopped',

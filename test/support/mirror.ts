@@ -160,6 +160,31 @@ export function useMirror(): () => Mirror {
   };
 }
 
+/** Stores missing items whose removal a run holds, proven to be gone or not. */
+export async function holdItems(
+  mirror: Mirror,
+  sellerId: string,
+  runId: bigint | string,
+  count: number,
+  isProven: boolean,
+): Promise<void> {
+  await mirror.rows(
+    `WITH items AS (
+       INSERT INTO mirror.items (seller_id, item_id, name, options, tags, screenshots, state, first_seen_at,
+                                 changed_at, synced_run_id, valid_from, wire_hash, extra, raw)
+       SELECT $1, n, 'Theme ' || n, '{}', '{}', '{}', 'missing', now(), now(), $2, now(), '\\x00', '{}', '{}'
+         FROM generate_series(1, $3) n RETURNING item_id
+     ), held AS (
+       INSERT INTO mirror.held_items (run_id, seller_id, item_id, confirmed) SELECT $2, $1, item_id, $4 FROM items
+     ), lookups AS (
+       INSERT INTO mirror.item_lookups (seller_id, item_id, looked_up_at, outcome, run_id)
+       SELECT $1, item_id, now(), 'gone', $2 FROM items WHERE $4
+     )
+     UPDATE mirror.sellers SET missing_items = $3 WHERE seller_id = $1`,
+    [sellerId, runId, count, isProven],
+  );
+}
+
 /** Cuts the connections that hold sellers' locks, as if their process had died. */
 export async function cutLock(mirror: Mirror): Promise<void> {
   await mirror.rows(

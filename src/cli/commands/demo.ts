@@ -20,7 +20,7 @@ import { serveUntil } from './run.js';
 import { paint } from '../output/text.js';
 import { ownCommand, quietCommand } from '../own-command.js';
 import { writeRows } from '../rows.js';
-import { deleteSeller } from '../../catalogue/sellers-store.js';
+import { removeSeller } from '../../catalogue/names-store.js';
 import { CHANGES, readShownChanges } from '../../catalogue/changes-listing.js';
 import { listingTable } from '../listing.js';
 import { SyncProgress, exitCodeOfRuns, runLines } from '../run-report.js';
@@ -109,7 +109,7 @@ const MAX_CHANGES = 100;
 async function mirrorTwice(app: App, market: Market, progress: SyncProgress): Promise<ExitCode> {
   const query = (sql: string): Promise<void> =>
     queryReadOnly(app.database.url, sql, (rows) => writeRows(rows, { pager: false }), app.signal);
-  await deleteSeller(app.db, DEMO_SELLER);
+  await removeSeller(app.db, DEMO_SELLER, { force: true });
   await heading('The first mirror');
   const first = await mirror(app, progress);
 

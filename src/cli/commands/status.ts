@@ -246,11 +246,11 @@ export function sellerReport(
       kind: lastProblem.kind,
       state: lastProblem.state,
       at: lastProblem.finishedAt ?? lastProblem.startedAt,
-      problemCode: lastProblem.problemCode ?? (lastProblem.state === 'held' ? 'held' : null),
+      problemCode: lastProblem.problemCode,
       problem: lastProblem.problem,
-      /** The removals that wait for a person's decision; null: the run was not held. */
-      held,
     },
+    /** The removals that wait for a person; null: none. */
+    held,
     needs,
     schedules: schedules.map((schedule) => {
       const { kind, cron, timeZone } = schedule;

@@ -1,21 +1,35 @@
+import { hostname } from 'node:os';
 import { Argument, Option, type Command } from 'commander';
+import { acceptRemovals, keepRemovals } from '../../catalogue/accept-removals.js';
+import { noCounts } from '../../catalogue/run.js';
+import { logAction } from '../../dashboard/access-store.js';
+import { plural } from '../../domain/text.js';
+import { paint, safeLine } from '../output/text.js';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
 import { syncAccount } from '../../catalogue/account.js';
 import { syncItems, syncSeller, syncItem } from '../../catalogue/sync-items.js';
 import type { Alert, RunDeps, RunReport } from '../../catalogue/types.js';
 import type { Ending } from '../../service/effects.js';
-import { print, printJson, printResult, stdoutLook } from '../console.js';
+import { print, printJson, printResult, stdoutLook, userName } from '../console.js';
 import { reportError, usageError } from '../errors.js';
 import { action, printError, openQueuesOf, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { followUp } from '../follow-up.js';
-import { chosenSellers, describeCommand, positiveInteger, type CommonOptions } from '../options.js';
+import {
+  chosenSellers,
+  describeCommand,
+  idParser,
+  positiveInteger,
+  type CommonOptions,
+} from '../options.js';
 import { withRunnableCommands } from '../own-command.js';
 import { SyncProgress, exitCodeOfRuns, runJson, runLines } from '../run-report.js';
 
 interface SyncOptions extends CommonOptions {
   readonly acceptAccount?: boolean;
+  readonly acceptRemovals?: bigint;
+  readonly keepRemovals?: bigint;
   readonly queue?: boolean;
 }
 
@@ -24,19 +38,33 @@ type Target =
   | { readonly kind: 'sync' | 'account' | 'items' }
   | { readonly kind: 'item'; readonly itemId: number };
 
+const runNumber = idParser('Runs are numbered 1, 2, 3 and so on; `seller-mirror status` names it.');
+
 export function add(program: Command): void {
+  const [accept, keep] = [
+    new Option('--accept-removals <run>', 'remove the items that this run shows as held and gone'),
+    new Option('--keep-removals <run>', 'keep the items that this run shows as held as missing'),
+  ].map((option) =>
+    option.argParser(runNumber).conflicts(['acceptAccount', 'queue', 'seller']),
+  ) as [...[Option, Option]];
   const queue = new Option('--queue', 'have a `worker` do it: put a job into the queue');
   const command = program
     .command('sync')
     .addArgument(new Argument('[what]', 'what to mirror').choices(['account', 'items', 'item']))
     .argument('[id]', 'the item’s id, after `item`', positiveInteger)
     .option('--accept-account', 'accept that the key now opens a different account')
-    .addOption(queue.conflicts('acceptAccount'));
+    .addOption(queue.conflicts('acceptAccount'))
+    .addOption(accept)
+    .addOption(keep.conflicts('acceptRemovals'));
   describeCommand(command, {
     about:
-      'Mirrors the account and all items of each seller. `account` or `items` mirrors only that part, `item ID` one item.',
-    examples: ['seller-mirror sync', 'seller-mirror sync item 4711 --seller main'],
-    more: 'Exit codes: 0 done, 1 failed, 2 usage, 3 needs your decision, 130 interrupted',
+      'Mirrors the account and all items of each seller. `account` or `items` mirrors only that part, `item ID` one item. With --accept-removals or --keep-removals it makes no request: it settles removals that were held.',
+    examples: [
+      'seller-mirror sync',
+      'seller-mirror sync item 4711 --seller main',
+      'seller-mirror sync --accept-removals 42',
+    ],
+    more: 'Exit codes: 0 done, 1 failed, 2 usage, 3 removals held, 130 interrupted',
     options: ['json', 'seller'],
   }).action(action(sync));
 }
@@ -47,6 +75,13 @@ async function sync(
   id: number | undefined,
   options: SyncOptions,
 ): Promise<ExitCode> {
+  const { acceptRemovals: accepted, keepRemovals: kept } = options;
+  if (accepted !== undefined || kept !== undefined) {
+    if (kind !== undefined) throw usageError(`"${kind}" and held removals don’t go together`, HELP);
+    return withApp('sync', 'store', signal, (app) =>
+      accepted === undefined ? keep(app, kept ?? 0n, options) : accept(app, accepted, options),
+    );
+  }
   const target = targetOf(kind ?? 'sync', id);
   const progress = new SyncProgress();
   const onProgress = progress.show.bind(progress);
@@ -70,6 +105,50 @@ async function sync(
     if (signal.aborted) progress.noteInterrupted();
     progress.finish();
   }
+}
+
+const HELP = 'for example: `seller-mirror sync --accept-removals 42`';
+
+/** Removes what a run shows as held and proven gone. */
+async function accept(app: App, runId: bigint, options: CommonOptions): Promise<ExitCode> {
+  const { db } = app;
+  const by = `${userName()} on ${hostname()}`;
+  const holder = `sync --accept-removals (process ${process.pid} on ${hostname()})`;
+  const done = await acceptRemovals({ db, holder, by }, runId);
+  await logAction(db, {
+    who: by,
+    action: 'accept removals',
+    target: `run ${runId}`,
+    outcome: 'done',
+  });
+  const { sellerId, runId: accepting, removed, shown, rest } = done;
+  const counts = { ...noCounts(), removed };
+  const run = { runId: accepting, kind: 'approval', state: 'succeeded', counts } as const;
+  await followUp(app, 'sync', { seller: sellerId, alerts: [], runs: [run], hasNewData: true });
+  await printResult(options, done, () =>
+    [
+      `${paint('green', '✓', stdoutLook())} ${safeLine(sellerId)} · ${removed} of ${plural(shown, 'item')} removed (run ${accepting})`,
+      ...rest.map((line) => `  ${safeLine(line)}`),
+      '',
+    ].join('\n'),
+  );
+  return EXIT.done;
+}
+
+/** Keeps what a run shows as held. */
+async function keep({ db }: App, runId: bigint, options: CommonOptions): Promise<ExitCode> {
+  const { sellerId, kept } = await keepRemovals({ db }, runId);
+  const who = `${userName()} on ${hostname()}`;
+  await logAction(db, { who, action: 'keep held items', target: `run ${runId}`, outcome: 'done' });
+  const stay = kept === 1 ? '1 item stays missing' : `${kept} items stay missing`;
+  const said =
+    kept === 0 ? 'kept before; nothing was done' : `${stay}, and later runs hold only others`;
+  await printResult(
+    options,
+    { sellerId, runId, kept },
+    () => `${paint('green', '✓', stdoutLook())} ${safeLine(sellerId)} · run ${runId}: ${said}\n`,
+  );
+  return EXIT.done;
 }
 
 function targetOf(kind: Target['kind'], id: number | undefined): Target {

@@ -1,11 +1,12 @@
 import type { FC } from 'hono/jsx';
 import { runRemedy } from '../../catalogue/problem.js';
-import { decideRemovals, DecisionRefused } from '../../catalogue/decide-removals.js';
+import { acceptRemovals, keepRemovals, NothingHeldError } from '../../catalogue/accept-removals.js';
 import { SellerBusyError } from '../../db/locks.js';
 import { type Run, getRun } from '../../catalogue/runs-store.js';
-import { RUN_COUNTS, RUN_FACTS, RUNS, shownState } from '../../catalogue/runs-listing.js';
+import { RUN_COUNTS, RUN_FACTS, RUNS } from '../../catalogue/runs-listing.js';
 import {
   type Dashboard,
+  type DashboardContext,
   type DashboardParts,
   enqueueSync,
   isOperator,
@@ -15,11 +16,10 @@ import {
 } from '../context.js';
 import { page } from '../layout.js';
 import { capital, printable } from '../format.js';
-import { count, plural } from '../../domain/text.js';
+import { count as shownCount, plural } from '../../domain/text.js';
 import {
   ActionButton,
   Ago,
-  type Fact,
   Facts,
   Figures,
   ItemLink,
@@ -36,23 +36,33 @@ import {
 import { addListing, factsOf, ListingTable } from '../listing.js';
 import { parseId } from '../query.js';
 import { CHANGES, FoldFinder, readShownChanges } from '../../catalogue/changes-listing.js';
-import { readHeldItemStates, readHeldRun } from '../../catalogue/decisions-store.js';
+import { queueEffects } from '../../service/effects.js';
+import { noCounts } from '../../catalogue/run.js';
 
 /** Items and changes on the page of a run. */
 const MAX_ROWS = 200;
 /** Longer quarantined records are cut off. */
 const MAX_RAW_CHARS = 2_000;
+const MAX_NOTE = 300;
 
-/** `/runs`, `/runs/ID`, `/runs/ID/decide`. */
+/** `/runs`, `/runs/ID`. */
 export function addRuns(app: Dashboard, parts: DashboardParts): void {
-  const { db, mirror } = parts;
+  const { db } = parts;
 
   addListing(app, parts, RUNS);
 
-  app.get('/runs/:id', async (c) => {
-    const found = await getRun(db, parseId(c.req.param('id')));
-    if (found === null) throw noRun();
-    const { run, quarantine, held } = found;
+  const findRun = async (c: DashboardContext): Promise<FoundRun> => {
+    const found = await getRun(db, parseId(c.req.param('id') ?? ''));
+    if (found === null) throw new Problem('Run not found', 'The Runs page lists all runs.', 404);
+    return found;
+  };
+
+  const showRun = async (
+    c: DashboardContext,
+    found: FoundRun,
+    typed: Typed | null,
+  ): Promise<Response> => {
+    const { run, quarantine } = found;
     const query = { sellerIds: [run.sellerId], runId: run.runId, limit: MAX_ROWS };
     const changes = await readShownChanges(db, query, new FoldFinder(db));
     const hasItems = run.kind !== 'account';
@@ -63,28 +73,20 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
         title: `Run ${run.runId}`,
         lead: (
           <>
-            <State of={shownState(run)} /> {run.kind} of <SellerLink name={run.sellerId} />,{' '}
-            <Ago at={run.startedAt} />
+            <State of={run.state} /> {run.kind === 'approval' ? 'accepted removals' : run.kind} of{' '}
+            <SellerLink name={run.sellerId} />, <Ago at={run.startedAt} />
           </>
         ),
-        actions: (
-          <>
-            {held !== null && run.decision === null ? (
-              <a class="button main" href={`/runs/${run.runId}/decide`}>
-                Decide
-              </a>
-            ) : null}
-            {canRepeat ? (
-              <ActionButton action={`/runs/${run.runId}/again`} token={c.get('token')}>
-                Run again
-              </ActionButton>
-            ) : null}
-          </>
-        ),
+        status: typed === null ? 200 : 422,
+        actions: canRepeat ? (
+          <ActionButton action={`/runs/${run.runId}/again`} token={c.get('token')}>
+            Run again
+          </ActionButton>
+        ) : undefined,
       },
       <>
         {run.problem === null ? null : (
-          <p class={`notice ${run.state === 'held' ? 'warn' : 'bad'}`}>
+          <p class="notice bad">
             <Untrusted text={run.problem} isWhole />
             {run.state === 'failed' ? (
               <>
@@ -93,6 +95,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
             ) : null}
           </p>
         )}
+        <HeldSection found={found} token={isOperator(c) ? c.get('token') : null} typed={typed} />
         {hasItems ? (
           <Figures of={factsOf(RUN_COUNTS, run).map(([label, value]) => ({ label, value }))} />
         ) : null}
@@ -100,7 +103,14 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
           of={[
             ...factsOf(RUN_FACTS, run),
             hasItems ? null : ['Account', accountOf(run)],
-            decisionFact(run),
+            run.acceptedRunId === null
+              ? null
+              : [
+                  'Accepted',
+                  <a href={`/runs/${run.acceptedRunId}`}>
+                    removals that run {String(run.acceptedRunId)} shows
+                  </a>,
+                ],
           ]}
         />
         {run.warnings.length === 0 ? null : (
@@ -146,12 +156,12 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
         ) : null}
       </>,
     );
-  });
+  };
+
+  app.get('/runs/:id', async (c) => showRun(c, await findRun(c), null));
 
   app.post('/runs/:id/again', async (c) => {
-    const found = await getRun(db, parseId(c.req.param('id')));
-    if (found === null) throw noRun();
-    const { sellerId, kind } = found.run;
+    const { sellerId, kind } = (await findRun(c)).run;
     if (kind !== 'items' && kind !== 'account') {
       throw new Problem('Only runs of items and of the account can be repeated', 'Use Sync now.');
     }
@@ -161,179 +171,167 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
     return c.redirect(`/?notice=${await queueNotice(db)}`, 303);
   });
 
-  app.get('/runs/:id/decide', async (c) => {
-    const runId = parseId(c.req.param('id'));
-    const [found, waiting, items] = await Promise.all([
-      getRun(db, runId),
-      readHeldRun(db, runId),
-      mirror.heldItem.findMany({
-        where: { runId },
-        orderBy: [{ confirmed: 'desc' }, { itemId: 'asc' }],
-        take: MAX_ROWS,
-      }),
-    ]);
-    if (found === null || found.held === null) throw noRun();
-    const { run, held } = found;
-    const named = await mirror.item.findMany({
-      where: { sellerId: run.sellerId, itemId: { in: items.map(({ itemId }) => itemId) } },
-      select: { itemId: true, name: true, state: true, syncedRunId: true },
-    });
-    const byId = new Map(named.map((item) => [item.itemId, item]));
-    const { gone } = await readHeldItemStates(db.pool, run, runId);
-    const newer = run.decision === null ? (waiting?.newerHeld?.runId ?? null) : null;
-    const isOpen = run.decision === null && newer === null;
-    const percent = Math.round((100 * held.items) / Math.max(1, held.present));
-    return page(
-      c,
-      {
-        title: `Decide on run ${runId}`,
-        lead: (
-          <>
-            {run.sellerId}, <Ago at={run.startedAt} />
-          </>
-        ),
-        isStatic: true,
-      },
-      <>
-        <p class={`notice ${isOpen ? 'warn' : ''}`}>
-          The list lacked {count(held.items)} of {plural(held.present, 'item')} ({percent} %), more
-          than a run may remove by itself. The marketplace denied {count(held.confirmed)} of them
-          when they were looked up.
-          {isOpen ? ' Nothing was removed. They stay missing until you decide.' : null}
-        </p>
-        {isOpen && isOperator(c) ? (
-          <DecisionForm runId={runId} removable={gone.length} token={c.get('token')} />
-        ) : (
-          <p class="notice">
-            {isOpen ? (
-              'Only operators can decide.'
-            ) : newer === null ? (
-              `${capital(run.decision ?? '')} by ${run.decidedBy ?? 'unknown'}`
-            ) : (
-              <>
-                <a href={`/runs/${newer}/decide`}>Run {String(newer)}</a> is newer and holds back
-                those of these items that are still missing.
-              </>
-            )}
-          </p>
-        )}
-        <Table
-          caption="Items that the list lacked"
-          flows
-          rows={items}
-          empty="The items of this run were not recorded."
-          columns={[
-            { name: 'Item', isLabelled: true, cell: ({ itemId }) => String(itemId) },
-            {
-              name: 'Name',
-              cell: ({ itemId }) => (
-                <ItemLink
-                  seller={run.sellerId}
-                  item={itemId}
-                  name={byId.get(itemId)?.name ?? null}
-                />
-              ),
-            },
-            {
-              name: 'Evidence',
-              cell: ({ confirmed }) =>
-                confirmed ? 'not listed, look-up denied' : 'not listed, not looked up',
-            },
-            {
-              name: 'Now',
-              cell: ({ itemId }) => <State of={byId.get(itemId)?.state ?? 'unknown'} />,
-            },
-          ]}
-        />
-        {held.items > items.length ? (
-          <p class="muted">and {count(held.items - items.length)} more</p>
-        ) : null}
-      </>,
-    );
-  });
-
-  app.post('/runs/:id/decide', async (c) => {
-    const runId = parseId(c.req.param('id'));
-    const { decision, items, note } = await c.req.parseBody();
-    if (decision !== 'approved' && decision !== 'rejected') {
-      throw new Problem('No decision was made', 'Choose Approve removals or Reject.');
-    }
-    const found = await getRun(db, runId);
-    if (found === null || found.held === null) throw noRun();
-    if (decision === 'approved') {
-      const { gone } = await readHeldItemStates(db.pool, found.run, runId);
-      if (typedNumber(items) !== String(gone.length)) {
-        throw new Problem(
-          'No decision was made: the number of items does not match',
-          `Go back and type ${gone.length}.`,
-        );
-      }
+  app.post('/runs/:id/accept', async (c) => {
+    const { items, note } = await c.req.parseBody();
+    const found = await findRun(c);
+    const { runId } = found.run;
+    const removable = found.shown.filter(({ now }) => now === 'gone').length;
+    const reason = typeof note === 'string' ? note.trim().slice(0, MAX_NOTE) : '';
+    if (removable > 0 && typedNumber(items) !== String(removable)) {
+      const wrong = `The number of items does not match: nothing was removed. Type ${removable}.`;
+      return showRun(c, found, { wrong, note: reason });
     }
     const { who } = c.get('session');
-    const by = typeof note === 'string' && note.trim() !== '' ? `${who}: ${note.trim()}` : who;
-    const action = decision === 'approved' ? 'approve removals' : 'reject removals';
-    await runAction(c, parts, { action, target: `run ${runId}` }, async () => {
-      try {
-        const holder = `dashboard (${who})`;
-        await decideRemovals({ db, holder, by: by.slice(0, 500) }, runId, decision);
-      } catch (error) {
-        if (error instanceof DecisionRefused) {
-          throw new Problem(capital(error.message), error.remedy, 409);
-        }
-        if (error instanceof SellerBusyError) {
-          throw new Problem(capital(error.message), 'Try again when that run has finished.', 409);
-        }
-        throw error;
-      }
-    });
-    return c.redirect(`/runs/${runId}?notice=${decision}`, 303);
+    const by = reason === '' ? who : `${who}: ${reason}`;
+    const action = { action: 'accept removals', target: `run ${runId}` };
+    const accepted = await runAction(c, parts, action, () =>
+      unlessBusy(() => acceptRemovals({ db, holder: `dashboard (${who})`, by }, runId)),
+    );
+    const { sellerId: seller } = accepted;
+    const counts = { ...noCounts(), removed: accepted.removed };
+    const run = { runId: accepted.runId, kind: 'approval', state: 'succeeded', counts } as const;
+    const ending = { seller, alerts: [], runs: [run], hasNewData: true };
+    await queueEffects(parts, parts.queues, ending, parts.log);
+    return c.redirect(`/runs/${accepted.runId}?notice=accepted`, 303);
+  });
+
+  app.post('/runs/:id/keep', async (c) => {
+    const { run } = await findRun(c);
+    const action = { action: 'keep held items', target: `run ${run.runId}` };
+    await runAction(c, parts, action, () => unlessBusy(() => keepRemovals({ db }, run.runId)));
+    return c.redirect(`/runs/${run.runId}?notice=kept`, 303);
   });
 }
 
-/** @param removable number of items that an approval removes */
-const DecisionForm: FC<{ runId: bigint; removable: number; token: string }> = ({
+/** Turns what a person can mend into a page with its remedy. */
+async function unlessBusy<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof NothingHeldError) {
+      throw new Problem(capital(error.message), `${capital(error.remedy)}.`, 409);
+    }
+    if (error instanceof SellerBusyError) {
+      throw new Problem(capital(error.message), 'Try again when that run has finished.', 409);
+    }
+    throw error;
+  }
+}
+
+type FoundRun = NonNullable<Awaited<ReturnType<typeof getRun>>>;
+
+/** What was typed before, if it was wrong. */
+interface Typed {
+  readonly wrong: string;
+  readonly note: string;
+}
+
+/** The items whose removal is held, with what became of them, and the two things that one can do. */
+const HeldSection: FC<{ found: FoundRun; token: string | null; typed: Typed | null }> = ({
+  found: { run, shown, acceptedBy },
+  token,
+  typed,
+}) => {
+  if (shown.length === 0) return null;
+  const count = (now: string): number => shown.filter((one) => one.now === now).length;
+  const [gone, unproven, back, removed] = ['gone', 'unproven', 'back', 'removed'].map(count) as [
+    ...[number, number, number, number],
+  ];
+  const isOpen = shown.some(({ now, kept }) => !kept && (now === 'gone' || now === 'unproven'));
+  const sentences = [
+    `The list lacked ${plural(shown.length, 'item')} that ${run.state === 'held' ? 'this run' : 'an earlier run'} did not remove by itself.`,
+    gone > 0
+      ? `The marketplace denies ${shownCount(gone)} of them between two proofs of the key.`
+      : '',
+    unproven > 0 ? `${shownCount(unproven)} are not proven to be gone.` : '',
+    back > 0 ? `${shownCount(back)} are back.` : '',
+    removed > 0 ? `${shownCount(removed)} are removed.` : '',
+    !isOpen && gone + unproven > 0 ? 'They are kept as missing.' : '',
+  ];
+  return (
+    <Section title="Held removals">
+      <p class={`notice ${isOpen ? 'warn' : ''}`}>
+        {sentences.filter(Boolean).join(' ')}
+        {acceptedBy === null ? null : (
+          <>
+            {' '}
+            <a href={`/runs/${acceptedBy}`}>Run {String(acceptedBy)}</a> removed what was accepted.
+          </>
+        )}
+      </p>
+      {isOpen && token !== null ? (
+        <AcceptForm runId={run.runId} removable={gone} token={token} typed={typed} />
+      ) : null}
+      {isOpen && token === null ? <p class="muted">Only operators can accept removals.</p> : null}
+      <Table
+        caption="Items whose removal is held"
+        flows
+        rows={shown.slice(0, MAX_ROWS)}
+        columns={[
+          { name: 'Item', isLabelled: true, cell: ({ itemId }) => String(itemId) },
+          {
+            name: 'Name',
+            cell: ({ itemId, name }) => (
+              <ItemLink seller={run.sellerId} item={String(itemId)} name={name} />
+            ),
+          },
+          { name: 'Now', cell: ({ now, kept }) => `${EVIDENCE[now]}${kept ? ', kept' : ''}` },
+        ]}
+      />
+      {shown.length > MAX_ROWS ? (
+        <p class="muted">and {shownCount(shown.length - MAX_ROWS)} more</p>
+      ) : null}
+    </Section>
+  );
+};
+
+const EVIDENCE: Readonly<Record<FoundRun['shown'][number]['now'], string>> = {
+  gone: 'not listed, look-up denied',
+  unproven: 'not listed, not proven to be gone',
+  back: 'back',
+  removed: 'removed',
+};
+
+/** @param removable number of items that accepting removes */
+const AcceptForm: FC<{ runId: bigint; removable: number; token: string; typed: Typed | null }> = ({
   runId,
   removable,
   token,
+  typed,
 }) => (
-  <form class="form" method="post" action={`/runs/${runId}/decide`}>
-    <Token value={token} />
-    {/* The form's default button: Enter in a field must not decide. */}
-    <button disabled hidden>
-      Decide
-    </button>
-    <p>
-      <strong>Approve removals</strong> removes the items that were denied and are still missing.{' '}
-      <strong>Reject</strong> keeps all of them as missing.
-    </p>
-    <label>
-      {`To approve, type the number of items it removes, ${removable}`}
-      <input name="items" inputmode="numeric" autocomplete="off" />
-    </label>
-    <label>
-      Note
-      <input name="note" maxlength={300} placeholder="Optional: why you decided this way" />
-    </label>
-    <div class="actions">
-      <button class="danger" name="decision" value="approved">
-        Approve removals
-      </button>
-      <button name="decision" value="rejected">
-        Reject
-      </button>
-    </div>
-  </form>
+  <>
+    {removable === 0 ? null : (
+      <form class="form" method="post" action={`/runs/${runId}/accept`}>
+        <Token value={token} />
+        {/* The form's default button: Enter in a field must not remove anything. */}
+        <button disabled hidden>
+          Accept
+        </button>
+        {typed === null ? null : <p class="notice bad">{typed.wrong}</p>}
+        <label>
+          {`To accept, type the number of items that it removes, ${removable}`}
+          <input name="items" inputmode="numeric" autocomplete="off" />
+        </label>
+        <label>
+          Note
+          <input
+            name="note"
+            maxlength={MAX_NOTE}
+            value={typed?.note ?? ''}
+            placeholder="Optional: why they are gone"
+          />
+        </label>
+        <div class="actions">
+          <button class="danger">Accept removals</button>
+        </div>
+      </form>
+    )}
+    <p class="muted">Items that you keep stay missing, and need nobody any more.</p>
+    <ActionButton action={`/runs/${runId}/keep`} token={token}>
+      Keep them
+    </ActionButton>
+  </>
 );
-
-function decisionFact({ decision, decidedBy, decidedAt }: Run): Fact | null {
-  if (decision === null) return null;
-  const value = (
-    <>
-      {decision} by {decidedBy}, <Ago at={decidedAt} />
-    </>
-  );
-  return ['Decision', value];
-}
 
 /** What a run of the account found. */
 function accountOf({ added, changed, listed }: Run): string {
@@ -346,8 +344,4 @@ function typedNumber(text: unknown): string | null {
   if (typeof text !== 'string') return null;
   const isNumber = /^\d+$|^\d{1,3}(?:[\s,.]\d{3})+$/.test(text.trim());
   return isNumber ? text.replace(/\D/g, '') : null;
-}
-
-function noRun(): Problem {
-  return new Problem('Run not found', 'The Runs page lists all runs.', 404);
 }

@@ -3,7 +3,7 @@ import type { AlertType } from '../../config/schemas.js';
 import { feedDelay, listFeedStates, markFeedStale } from '../../reporting/feeds-store.js';
 import type { Json } from '../../domain/item.js';
 import { displayName } from '../../domain/text.js';
-import type { HeldItems } from '../../catalogue/decisions-store.js';
+import { type HeldItems, readHeldRemovals } from '../../catalogue/held-store.js';
 import { PAUSED, readParking } from '../../catalogue/sellers-store.js';
 import { type SellerStatus, readSellerStatuses } from '../../catalogue/status-store.js';
 import { PROCESS_DIED, type Run, getRun, findLaterGoodRun } from '../../catalogue/runs-store.js';
@@ -13,6 +13,7 @@ import {
   auditPage,
   feedNeed,
   FEEDS_PAGE,
+  heldNeed,
   type Need,
   runNeed,
   runPage,
@@ -157,14 +158,14 @@ function needContent(
 async function runContent(db: Db, runId: bigint): Promise<ContentOrDropped> {
   const entry = await getRun(db, runId);
   if (entry === null) return { dropped: `run ${runId} is no longer in the store` };
-  const { run: found, held } = entry;
-  if (found.decision !== null) return { dropped: `run ${runId} was ${found.decision}` };
+  const { run: found } = entry;
+  if (found.state === 'held') return heldContent(db, found);
   // It died before it could record its failure, and no later run has marked it yet.
   const run = found.state === 'running' ? { ...found, ...PROCESS_DIED } : found;
   const later = await findLaterGoodRun(db, run);
   if (later !== null) return { dropped: `run ${later} has succeeded since` };
   const { sellerId: seller, state, startedAt, finishedAt } = run;
-  const need = runNeed(run, held);
+  const need = runNeed(run);
   // The message of an unreadable reply quotes it, and alerts go to third parties.
   const text = `the marketplace’s reply can’t be read; see \`seller-mirror runs ${runId}\``;
   const shown = run.problemCode === 'unreadable' ? { ...need, text } : need;
@@ -176,7 +177,22 @@ async function runContent(db: Db, runId: bigint): Promise<ContentOrDropped> {
     startedAt: startedAt.toISOString(),
     finishedAt: finishedAt?.toISOString() ?? null,
     counts: countsOf(run),
-    ...(held === null ? {} : { held: heldFacts(held) }),
+  });
+}
+
+async function heldContent(db: Db, run: Run): Promise<ContentOrDropped> {
+  const { sellerId: seller, runId, startedAt, finishedAt } = run;
+  const held = (await readHeldRemovals(db, seller)).get(seller);
+  if (held === undefined) return { dropped: `nothing is held any more of what run ${runId} held` };
+  return needContent(heldNeed(seller, held), finishedAt ?? startedAt, 'held', {
+    seller,
+    runId: String(runId),
+    kind: run.kind,
+    state: run.state,
+    startedAt: startedAt.toISOString(),
+    finishedAt: finishedAt?.toISOString() ?? null,
+    counts: countsOf(run),
+    held: heldFacts(held),
   });
 }
 

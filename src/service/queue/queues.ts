@@ -52,6 +52,8 @@ export interface EndedJob {
   readonly result: unknown;
 }
 
+const ENDED_OR_WAITING = ['waiting', 'delayed', 'prioritized', 'completed', 'failed'] as const;
+
 /** Number of jobs in each state. */
 export interface QueueCounts {
   readonly waiting: number;
@@ -219,6 +221,21 @@ export class Queues {
       } catch (error) {
         if (isRefused(error)) return false;
         throw error;
+      }
+    });
+  }
+
+  /** Deletes the jobs of a seller that no worker is working on. */
+  forgetSeller(seller: string): Promise<void> {
+    return this.#connection.use(async (queues) => {
+      for (const name of QUEUE_NAMES) {
+        for (const job of await queues[name].getJobs([...ENDED_OR_WAITING])) {
+          const payload = readPayload(name, job.data);
+          const isOwn =
+            'task' in payload && 'seller' in payload.task && payload.task.seller === seller;
+          // A worker may have taken it in the meantime.
+          if (isOwn) await job.remove().catch(() => undefined);
+        }
       }
     });
   }

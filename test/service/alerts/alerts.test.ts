@@ -143,7 +143,7 @@ describe('an alert', () => {
               /^30 of 40 items are no longer listed \(1\d{3} /,
             ) as string,
             remedy: expect.stringMatching(
-              /`seller-mirror runs approve \d+`.*runs reject \d+`/,
+              /`seller-mirror sync --accept-removals \d+`.*--keep-removals \d+`/,
             ) as string,
           },
         },

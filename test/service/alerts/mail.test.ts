@@ -16,8 +16,8 @@ const MESSAGE: AlertMessage = {
   data: {},
   title: 'main: a run waits for your decision',
   text: '30 of 40 items are no longer listed',
-  remedy: 'if they are really gone, `seller-mirror runs approve 7` removes them',
-  link: { url: 'https://mirror.example/runs/7/decide', label: 'Decide about run 7' },
+  remedy: 'if they are really gone, `seller-mirror sync --accept-removals 7` removes them',
+  link: { url: 'https://mirror.example/runs/7', label: 'Look at the removals' },
   tone: 'warn',
 };
 
@@ -71,8 +71,10 @@ describe('a mail', () => {
     expect(headers.get('message-id')).toBe('<msg_1@shop.example>');
     expect(headers.get('content-type')).toMatch(/^text\/plain/);
     expect(body).toContain('30 of 40 items are no longer listed');
-    expect(body).toContain('What to do: if they are really gone, `seller-mirror runs approve 7`');
-    expect(body).toContain('https://mirror.example/runs/7/decide');
+    expect(body).toContain(
+      'What to do: if they are really gone, `seller-mirror sync --accept-removals 7`',
+    );
+    expect(body).toContain('https://mirror.example/runs/7');
   });
 
   it.each([

@@ -18,8 +18,8 @@ const MESSAGE: AlertMessage = {
   data: { seller: 'main', text: 'größer als „gedacht“' },
   title: 'main: a run waits for your decision',
   text: '30 of 40 items are no longer listed (1001 Foo & Bar)',
-  remedy: 'if they are really gone, `seller-mirror runs approve 7` removes them',
-  link: { url: 'https://mirror.example/runs/7/decide', label: 'Decide about run 7' },
+  remedy: 'if they are really gone, `seller-mirror sync --accept-removals 7` removes them',
+  link: { url: 'https://mirror.example/runs/7', label: 'Look at the removals' },
   tone: 'warn',
 };
 const never = new AbortController().signal;
@@ -191,9 +191,9 @@ describe('an alert has event, remedy and link', () => {
         },
         section('30 of 40 items are no longer listed (1001 Foo &amp; Bar)'),
         section(
-          '*What to do:* if they are really gone, `seller-mirror runs approve 7` removes them',
+          '*What to do:* if they are really gone, `seller-mirror sync --accept-removals 7` removes them',
         ),
-        section('<https://mirror.example/runs/7/decide|Decide about run 7>'),
+        section('<https://mirror.example/runs/7|Look at the removals>'),
       ],
       parse: 'none',
       link_names: false,
@@ -210,8 +210,8 @@ describe('an alert has event, remedy and link', () => {
           title: 'main\\: a run waits for your decision',
           description: [
             '30 of 40 items are no longer listed \\(1001 Foo \\& Bar\\)',
-            '**What to do:** if they are really gone\\, `seller-mirror runs approve 7` removes them',
-            '[Decide about run 7](https://mirror.example/runs/7/decide)',
+            '**What to do:** if they are really gone\\, `seller-mirror sync --accept-removals 7` removes them',
+            '[Look at the removals](https://mirror.example/runs/7)',
           ].join('\n\n'),
           color: 0xb54708,
           timestamp: '2026-11-21T02:00:07.123Z',
@@ -230,12 +230,12 @@ describe('an alert has event, remedy and link', () => {
       title: 'main: a run waits for your decision',
       message: `${MESSAGE.text}\n\nWhat to do: ${MESSAGE.remedy}`,
       priority: 4,
-      click: 'https://mirror.example/runs/7/decide',
+      click: 'https://mirror.example/runs/7',
       actions: [
         {
           action: 'view',
-          label: 'Decide about run 7',
-          url: 'https://mirror.example/runs/7/decide',
+          label: 'Look at the removals',
+          url: 'https://mirror.example/runs/7',
         },
       ],
     });
@@ -269,7 +269,7 @@ describe('a hostile text', () => {
     const slack = CHAT_FORMATS.slack(hostile(text), 'https://hooks.example/x').body;
     // Only the link to the dashboard has angle brackets.
     expect(slack.match(/<[^>]*>/g)).toEqual([
-      '<https://mirror.example/runs/7/decide|Decide about run 7>',
+      '<https://mirror.example/runs/7|Look at the removals>',
     ]);
     const { description, title } = embedOf(CHAT_FORMATS.discord(hostile(text), '').body);
     for (const shown of [title, ...description.split('\n\n').slice(0, 2)]) {

@@ -1,0 +1,130 @@
+import { keepHeldItems, readShown } from './held-store.js';
+import { describeAcceptance, type ShownItem } from './rules.js';
+import { type SellerLock, lockSeller } from '../db/locks.js';
+import type { Db } from '../db/db.js';
+import { findSellerOfRun, finishRun, startRun } from './runs-store.js';
+import { ItemSession } from './session-store.js';
+import { storeProblem } from './problem.js';
+
+interface AcceptDeps {
+  readonly db: Db;
+  /** Host and process, shown to whoever finds the lock held. */
+  readonly holder: string;
+  /** Who accepts or keeps, with the reason if there is one. */
+  readonly by: string;
+}
+
+/** What accepting held removals did. */
+export interface Accepted {
+  /** The run that removed the items. */
+  readonly runId: bigint;
+  readonly sellerId: string;
+  /** The run that showed them. */
+  readonly acceptedRunId: bigint;
+  readonly removed: number;
+  /** Number of items that were shown. */
+  readonly shown: number;
+  /** Sentences about those that were not removed. */
+  readonly rest: readonly string[];
+}
+
+/** There is nothing to accept or to keep. */
+export class NothingHeldError extends Error {
+  override readonly name = 'NothingHeldError';
+
+  constructor(
+    message: string,
+    readonly remedy: string,
+  ) {
+    super(message);
+  }
+}
+
+/**
+ * Removes the items that a run of items shows as held, if they are still held as proven gone. A run of its own
+ * does it, without requests to the marketplace.
+ * @throws {NothingHeldError} when there is no such run, or nothing that it shows can be removed
+ * @throws {SellerBusyError} while another run of the seller is in progress
+ */
+export function acceptRemovals(deps: AcceptDeps, runId: bigint): Promise<Accepted> {
+  return underLock(deps.db, runId, async (lock) => {
+    const shown = await readShown(lock.client, lock.sellerId, runId);
+    const { gone, rest, refusal } = describeAcceptance(runId, shown);
+    if (refusal !== null) throw new NothingHeldError(refusal, STATUS);
+    const accepting = await startRun(lock, 'approval', deps.holder, null, runId);
+    const removed = await removeShown(deps, lock, accepting, {
+      gone,
+      warnings: [`accepted by ${deps.by}: the removals that run ${runId} shows`, ...rest],
+    });
+    return {
+      runId: accepting.runId,
+      sellerId: lock.sellerId,
+      acceptedRunId: runId,
+      removed,
+      shown: shown.length,
+      rest,
+    };
+  });
+}
+
+/**
+ * Keeps the items that a run of items shows as held: they stay missing, and need nobody any more.
+ * @returns how many; 0: they were kept before
+ * @throws {NothingHeldError} when there is no such run, or it shows no held item
+ * @throws {SellerBusyError} while another run of the seller is in progress
+ */
+export function keepRemovals(
+  { db }: Pick<AcceptDeps, 'db'>,
+  runId: bigint,
+): Promise<{ readonly sellerId: string; readonly kept: number }> {
+  return underLock(db, runId, async (lock) => {
+    const shown = await readShown(lock.client, lock.sellerId, runId);
+    if (shown.every(({ now }) => now === 'back' || now === 'removed')) {
+      throw new NothingHeldError(`run ${runId} shows no item that is still held`, STATUS);
+    }
+    return { sellerId: lock.sellerId, kept: await keepHeldItems(lock, runId) };
+  });
+}
+
+const STATUS = '`seller-mirror status` says what needs you';
+
+/** @throws {NothingHeldError} when there is no such run */
+async function underLock<T>(
+  db: Db,
+  runId: bigint,
+  work: (lock: SellerLock) => Promise<T>,
+): Promise<T> {
+  const sellerId = await findSellerOfRun(db, runId);
+  if (sellerId === null) {
+    throw new NothingHeldError(`there is no run ${runId}`, '`seller-mirror runs` lists them');
+  }
+  const lock = await lockSeller(db, sellerId);
+  try {
+    return await work(lock);
+  } finally {
+    await lock.release();
+  }
+}
+
+async function removeShown(
+  { db }: AcceptDeps,
+  lock: SellerLock,
+  accepting: { readonly runId: bigint; readonly at: string },
+  { gone, warnings }: { readonly gone: readonly ShownItem[]; readonly warnings: readonly string[] },
+): Promise<number> {
+  const session = new ItemSession(lock, { sellerId: lock.sellerId, ...accepting });
+  try {
+    const removed = await session.remove({ remove: gone.map(({ itemId }) => itemId), missing: [] });
+    const end = { state: 'succeeded', warnings, problemCode: null, problem: null } as const;
+    await session.finish(end, { removed });
+    await session.commit();
+    return removed;
+  } catch (error) {
+    await session.discard();
+    const { code: problemCode, message: problem } = storeProblem(error);
+    const end = { state: 'failed', warnings: [], problemCode, problem } as const;
+    // Best effort. If the store fails here, the next run marks this one.
+    await finishRun(db.pool, accepting.runId, end, {}).catch(() => undefined);
+    throw error;
+  }
+}

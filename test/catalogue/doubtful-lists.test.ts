@@ -1,0 +1,132 @@
+import { describe, expect, it } from 'vitest';
+import { seededCatalogue } from '../../src/simulator/index.js';
+import { useMirror } from '../support/mirror.js';
+import { openSynced } from './market.js';
+
+const mirror = useMirror();
+
+const states = async (): Promise<Record<string, number>> =>
+  Object.fromEntries(
+    (
+      await mirror().rows<{ state: string; n: number }>(
+        'SELECT state::text, count(*)::int AS n FROM mirror.items GROUP BY 1',
+      )
+    ).map(({ state, n }) => [state, n]),
+  );
+
+const NO_ITEM = {
+  kind: 'reply',
+  status: 404,
+  body: '{"status":"error","msg":"Item Not Found"}',
+} as const;
+
+/** The JSON of another seller's list, with ids from 5001 on. */
+function foreignList(count: number): string {
+  const items = Array.from({ length: count }, (_, n) => ({ id: 5001 + n, name: `Foreign ${n}` }));
+  return JSON.stringify({ status: 'success', items });
+}
+
+describe('a list that lacks more than half of the known items', () => {
+  it('is refused if none of its new items can be looked up: a cache gave another seller’s list', async () => {
+    const { sim, sync } = await openSynced(mirror(), 30);
+    const before = await mirror().items();
+    sim.faults.next('list', { kind: 'reply', status: 200, body: foreignList(25) });
+    sim.faults.always('item', NO_ITEM);
+    const report = await sync();
+    expect(report).toMatchObject({ state: 'failed', problem: { code: 'unavailable' } });
+    expect(report.problem?.message).toMatch(
+      /^the list lacks 30 of 30 known items, and look-ups deny each of 10 new items that it names/,
+    );
+    expect(await mirror().items()).toEqual(before);
+    sim.faults.clear();
+    expect((await sync()).counts).toMatchObject({ unchanged: 30, missing: 0, changed: 0 });
+  });
+
+  it('is refused if a look-up finds a known item that it lacks', async () => {
+    const { sim, sync } = await openSynced(mirror(), 30);
+    const before = await mirror().items();
+    sim.faults.next('list', { kind: 'reply', status: 200, body: foreignList(25) });
+    const report = await sync();
+    expect(report.problem?.message).toMatch(/look-ups found 10 of 10 known items that it lacks/);
+    expect(await mirror().items()).toEqual(before);
+  });
+
+  it('is used if the known items are denied and a new one is found: the seller replaced the catalogue', async () => {
+    const { catalogue, sync } = await openSynced(mirror(), 10);
+    for (const { id } of [...catalogue.truth()]) if (id <= 1010) catalogue.remove(id);
+    const [item] = seededCatalogue({ seed: 9, count: 1 }).truth();
+    if (item === undefined) throw new Error('no item');
+    for (let id = 2001; id <= 2005; id++) catalogue.add({ ...item, id });
+    expect(await sync()).toMatchObject({ state: 'succeeded', counts: { added: 5, removed: 10 } });
+  });
+
+  it('is used in the end if the marketplace hides the items from its list for good', async () => {
+    const { catalogue, sync } = await openSynced(mirror(), 6);
+    for (let id = 1001; id <= 1004; id++) catalogue.setState(id, 'unlisted');
+    const outcomes = [];
+    for (let night = 0; night < 4; night++) outcomes.push((await sync()).state);
+    expect(outcomes).toEqual(['failed', 'failed', 'succeeded', 'succeeded']);
+    expect(await states()).toEqual({ live: 6 });
+  });
+});
+
+describe('a list that lacks items which look-ups find', () => {
+  it('says nothing about items that were not looked up: they stay as they were', async () => {
+    const { catalogue, sync } = await openSynced(mirror(), 500, {}, { lookupsPerRun: 20 });
+    for (let id = 1001; id <= 1150; id++) catalogue.setState(id, 'unlisted');
+    catalogue.remove(1300);
+    for (let night = 0; night < 2; night++) {
+      const report = await sync();
+      expect(report).toMatchObject({ state: 'succeeded', counts: { missing: 0 } });
+      expect(report.warnings.join()).toMatch(
+        /the list lacks known items, but look-ups found \d+ of them; \d+ others stay as before/,
+      );
+    }
+    expect(
+      await mirror().rows(`SELECT * FROM mirror.item_changes WHERE class = 'missing'`),
+    ).toEqual([]);
+  });
+
+  it('still has those removed that are proven to be gone', async () => {
+    const { catalogue, sync } = await openSynced(mirror(), 40);
+    catalogue.setState(1001, 'unlisted');
+    catalogue.remove(1002);
+    expect((await sync()).counts).toMatchObject({ removed: 1, missing: 0 });
+    expect(await states()).toEqual({ live: 39, removed: 1 });
+  });
+
+  it('is whole again for the rules once the items were found in three runs in a row', async () => {
+    const { catalogue, sync } = await openSynced(mirror(), 40, {}, { lookupsPerRun: 1 });
+    catalogue.setState(1001, 'unlisted');
+    for (let night = 0; night < 3; night++) await sync();
+    catalogue.remove(1002);
+    await mirror().rows(
+      `UPDATE mirror.item_lookups SET looked_up_at = looked_up_at - interval '1 year'`,
+    );
+    await mirror().rows(
+      `INSERT INTO mirror.item_lookups VALUES ('main', 1002, now(), 'unanswered', 1, 0)`,
+    );
+    // Item 1001 is looked up and found, and item 1002 is not asked for.
+    expect((await sync()).counts).toMatchObject({ missing: 1 });
+  });
+});
+
+describe('an answer for one item that lacks fields', () => {
+  const columns = 'name, description, price_regular, tags, preview_image_url, category, extra';
+  const stored = () => mirror().rows(`SELECT ${columns} FROM mirror.items WHERE item_id = 1001`);
+
+  it.each(['kept', 'pruned'])('keeps what is stored, with the stored record %s', async (how) => {
+    const { sim, catalogue, syncItem } = await openSynced(mirror(), 3);
+    if (how === 'pruned') await mirror().rows(`UPDATE mirror.items SET raw = '{}'`);
+    const before = await stored();
+    const { name } = catalogue.find(1001)?.item ?? { name: '' };
+    const reply = (item: object) =>
+      ({ kind: 'reply', status: 200, body: JSON.stringify({ status: 'success', item }) }) as const;
+    sim.faults.next('item', reply({ id: 1001, name }));
+    expect((await syncItem(1001)).counts).toMatchObject({ changed: 0, unchanged: 1 });
+    expect(await stored()).toEqual(before);
+    sim.faults.next('item', reply({ id: 1001, name: 'Renamed', price: { regular: 1.5 } }));
+    expect((await syncItem(1001)).counts).toMatchObject({ changed: 1 });
+    expect(await stored()).toEqual([{ ...before[0], name: 'Renamed', price_regular: '1.50' }]);
+  });
+});

@@ -1,0 +1,207 @@
+import { describe, expect, it } from 'vitest';
+import { useMirror } from '../support/mirror.js';
+import { printed, run, settings } from '../cli/support.js';
+import { openSynced } from './market.js';
+
+const mirror = useMirror();
+const GONE = Array.from({ length: 12 }, (_, n) => 1001 + n);
+const store = () => ({ DATABASE_URL: mirror().databaseUrl });
+
+/** Mirrors 40 items, then removes 12 of them, which is more than the guard allows. */
+async function held(deps: Parameters<typeof openSynced>[3] = {}) {
+  const market = await openSynced(mirror(), 40, {}, deps);
+  for (const id of GONE) market.catalogue.remove(id);
+  return { ...market, report: await market.sync() };
+}
+
+const accept = async (runId: bigint) =>
+  JSON.parse(await printed(['sync', '--accept-removals', String(runId), '--json'], store())) as {
+    run_id: number;
+    removed: number;
+    shown: number;
+    rest: string[];
+  };
+const keep = (runId: bigint) => printed(['sync', '--keep-removals', String(runId)], store());
+const refused = async (...args: string[]) => (await run(args, store())).stderr;
+
+async function idsIn(state: string): Promise<number[]> {
+  const rows = (await mirror().items()).filter((row) => row.state === state);
+  return rows.map((row) => Number(row.item_id));
+}
+
+/** What `status` says about the seller. */
+async function status(url: string) {
+  const text = await printed(['status', '--json'], settings(mirror().databaseUrl, url));
+  const [seller] = JSON.parse(text) as [{ held: unknown; needs: { kind: string; text: string }[] }];
+  return seller;
+}
+
+describe('a run that would remove many items', () => {
+  it('mirrors present items and names the items it holds back', async () => {
+    const { report } = await held();
+    expect(report).toMatchObject({
+      state: 'held',
+      counts: { removed: 0, missing: 12 },
+      held: { items: 12, confirmed: 12, present: 40, examples: [{ itemId: 1001 }, {}, {}] },
+    });
+    expect(report.warnings.join()).toMatch(
+      /^removals are held: 12 of 40 items are no longer listed \(1001 .+, 1002 .+, 1003 .+ and 9 more\)/,
+    );
+  });
+
+  it('is one need of the seller, until nothing is held: later runs hold only other items and ask weekly', async () => {
+    const { catalogue, sync, sim, report } = await held();
+    catalogue.change(1030, { priceRegularCents: 9900 });
+    const asked = sim.log.length;
+    const later = await sync();
+    expect(later).toMatchObject({
+      state: 'succeeded',
+      held: null,
+      counts: { changed: 1, missing: 12 },
+    });
+    expect(later.warnings).toEqual(['12 items that were held before stay missing']);
+    // The account and the list: no item was asked for.
+    expect(sim.log.length - asked).toBe(2);
+    const seller = await status(sim.url);
+    expect(seller.needs).toMatchObject([{ kind: 'decision' }]);
+    expect(seller.held).toMatchObject({ run_id: Number(later.runId), items: 12, present: 40 });
+    await mirror().rows(`UPDATE mirror.item_lookups SET looked_up_at = now() - interval '8 days'`);
+    catalogue.setState(1001, 'unlisted');
+    expect(await sync()).toMatchObject({ state: 'succeeded', counts: { missing: 11 } });
+    expect((await status(sim.url)).held).toMatchObject({ items: 11, confirmed: 11 });
+    expect(report.state).toBe('held');
+  });
+
+  it('counts only items that are present: those held before raise no limit and no share', async () => {
+    const { catalogue, sync } = await held();
+    catalogue.remove(1020);
+    expect(await sync()).toMatchObject({ state: 'succeeded', counts: { removed: 1, missing: 12 } });
+    for (let id = 1021; id <= 1031; id++) catalogue.remove(id);
+    expect(await sync()).toMatchObject({ state: 'held', held: { items: 11, present: 27 } });
+  });
+
+  it('proves those that it could not look up in the next runs, and removes none by itself', async () => {
+    const { sync, report } = await held({ lookupsPerRun: 5 });
+    expect(report.held).toMatchObject({ items: 12, confirmed: 5 });
+    const second = await sync();
+    expect(second).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 12 } });
+    await sync();
+    expect(await accept(second.runId)).toMatchObject({ removed: 12, shown: 12, rest: [] });
+  });
+});
+
+describe('accepting', () => {
+  it('removes the items proven to be gone, in a run of its own and without requests', async () => {
+    const { sim, report } = await held();
+    const asked = sim.log.length;
+    const done = await accept(report.runId);
+    expect(done).toMatchObject({ removed: 12, shown: 12, rest: [] });
+    expect(sim.log.length).toBe(asked);
+    expect(await idsIn('removed')).toEqual(GONE);
+    expect(
+      await mirror().rows(
+        `SELECT kind, state, removed, warnings[1] ~ '^accepted by .* on .*: the removals that run' AS told
+           FROM reporting.sync_runs WHERE run_id = $1`,
+        [done.run_id],
+      ),
+    ).toEqual([{ kind: 'approval', state: 'succeeded', removed: 12, told: true }]);
+    expect(
+      await mirror().rows(
+        `SELECT DISTINCT class::text, old_value AS old, new_value AS new FROM mirror.item_changes WHERE run_id = $1`,
+        [done.run_id],
+      ),
+    ).toEqual([{ class: 'removed', old: 'missing', new: 'removed' }]);
+    expect(await status(sim.url)).toMatchObject({ held: null, needs: [] });
+    expect(
+      await mirror().rows('SELECT who LIKE $1 AS ok, action FROM mirror.actions', ['% on %']),
+    ).toEqual([{ ok: true, action: 'accept removals' }]);
+  });
+
+  it('leaves items that were listed or found since, and names them', async () => {
+    const { catalogue, sync, syncItem, report } = await held();
+    catalogue.restore(1001);
+    catalogue.remove(1030);
+    await sync();
+    catalogue.setState(1003, 'unlisted');
+    await syncItem(1003);
+    const done = await accept(report.runId);
+    expect(done).toMatchObject({ removed: 10, shown: 12 });
+    expect(done.rest.join()).toMatch(/^2 of 12 are back: 1001 .*, 1003 /);
+    expect(await idsIn('missing')).toEqual([]);
+    expect((await sync()).counts).toMatchObject({ restored: 0, removed: 0 });
+  });
+
+  it('leaves an item that returned and went missing again, and one whose record can’t be read', async () => {
+    const { catalogue, sync, sim, report } = await held();
+    catalogue.restore(1001);
+    catalogue.restore(1002);
+    catalogue.breakRecord(1002, '{"id":1002,"name":"\u0007"}');
+    await sync();
+    catalogue.remove(1001);
+    sim.faults.always('item', { kind: 'server-error' });
+    await sync();
+    const { removed, rest } = await accept(report.runId);
+    expect(removed).toBe(10);
+    expect(rest.join()).toMatch(/^2 of 12 are back: 1001 .*, 1002 /);
+    expect(await idsIn('missing')).toEqual([1001, 1002]);
+  });
+
+  it('happens once when two people press at the same time', async () => {
+    const { report } = await held();
+    const both = await Promise.all(
+      [1, 2].map(() => run(['sync', '--accept-removals', String(report.runId)], store())),
+    );
+    expect(new Set(both.map(({ code }) => code))).toEqual(new Set([0, 1]));
+    expect(both.map(({ stderr }) => stderr).join()).toMatch(
+      /shows nothing that can be removed: 12 of 12 were removed before/,
+    );
+  });
+
+  it('keeps the history of an item that returns', async () => {
+    const { catalogue, sync, report } = await held();
+    await accept(report.runId);
+    catalogue.restore(1001);
+    catalogue.change(1001, { name: 'Back again' });
+    expect((await sync()).counts).toMatchObject({ restored: 1, added: 0 });
+    const states = await mirror().rows(
+      `SELECT state::text, name FROM reporting.item_history WHERE item_id = 1001 ORDER BY valid_from`,
+    );
+    expect(states.map(({ state }) => state)).toEqual(['live', 'missing', 'removed', 'live']);
+    expect(states.at(-1)).toMatchObject({ name: 'Back again' });
+  });
+
+  it('is refused for a run that is unknown or shows nothing', async () => {
+    const { report } = await held();
+    expect(await refused('sync', '--accept-removals', '471100000')).toMatch(/there is no run/);
+    expect(await refused('sync', '--accept-removals', String(report.runId - 1n))).toMatch(
+      /shows nothing that can be removed: it held nothing/,
+    );
+    expect(await refused('sync', 'items', '--accept-removals', '1')).toMatch(/don’t go together/);
+  });
+});
+
+describe('keeping', () => {
+  it('leaves the items missing; they need nobody, and a later hold shows only new ones', async () => {
+    const { catalogue, sync, sim, report } = await held();
+    expect(await keep(report.runId)).toContain('12 items stay missing');
+    expect(await keep(report.runId)).toContain('nothing was done');
+    expect(await status(sim.url)).toMatchObject({ held: null, needs: [] });
+    for (let id = 1021; id <= 1031; id++) catalogue.remove(id);
+    const again = await sync();
+    expect(again).toMatchObject({ state: 'held', held: { items: 11, present: 28 } });
+    expect((await status(sim.url)).held).toMatchObject({ items: 11, present: 28 });
+    expect(await accept(again.runId)).toMatchObject({ removed: 11, shown: 11 });
+    expect(await idsIn('missing')).toEqual(GONE);
+    // What was kept by mistake can still be accepted, by the run that held it.
+    expect(await accept(report.runId)).toMatchObject({ removed: 12 });
+  });
+
+  it('no longer applies to items that were listed again', async () => {
+    const { catalogue, sync, report } = await held();
+    await keep(report.runId);
+    for (const id of GONE) catalogue.restore(id);
+    await sync();
+    for (const id of GONE) catalogue.remove(id);
+    expect(await sync()).toMatchObject({ state: 'held', held: { items: 12, present: 40 } });
+  });
+});

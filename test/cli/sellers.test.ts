@@ -1,0 +1,117 @@
+import { expect, it } from 'vitest';
+import { KEY, useMirror } from '../support/mirror.js';
+import { marketOf, printed, run, settings, twoSellers } from './support.js';
+
+const mirror = useMirror();
+
+/** Number of rows of a seller in each table, without empty ones. */
+async function rowsOf(seller: string): Promise<Record<string, number>> {
+  const tables = await mirror().rows<{ name: string }>(
+    `SELECT c.table_name AS name FROM information_schema.columns c JOIN information_schema.tables t
+         USING (table_schema, table_name)
+      WHERE c.table_schema = 'mirror' AND c.column_name = 'seller_id' AND t.table_type = 'BASE TABLE'`,
+  );
+  const counts: Record<string, number> = {};
+  for (const { name } of tables) {
+    const [row] = await mirror().rows<{ n: number }>(
+      `SELECT count(*)::int AS n FROM mirror.${name} WHERE seller_id = $1`,
+      [seller],
+    );
+    if (row !== undefined && row.n > 0) counts[name] = row.n;
+  }
+  return counts;
+}
+
+/** Two mirrored sellers: `first` with a change, a removal, an unreadable record and a checked list. */
+async function twoCopies() {
+  const { sim, catalogue } = await marketOf(mirror());
+  const env = twoSellers(mirror().databaseUrl, sim.url);
+  await printed(['sync'], env);
+  catalogue.change(1001, { priceRegularCents: 100 });
+  catalogue.remove(1002);
+  catalogue.breakRecord(1003, '{"id":1003,"name":"\u0007"}');
+  await printed(['sync'], env);
+  await run(['codes', 'check', '--seller', 'first', 'an-unknown-code-12345'], env);
+  return { sim, env };
+}
+
+it('the same account under two seller names is refused for the younger one, and doctor says so', async () => {
+  const { sim, env } = await marketOf(mirror());
+  await printed(['sync'], { ...env, SELLER_NAME: 'mian' });
+  const main = { ...env, SELLER_NAME: 'main' };
+  const both =
+    /the key of seller "main" opens the account "ada", which is mirrored as seller "mian" already/;
+  const refused = await run(['sync'], main);
+  expect(refused.code).toBe(1);
+  expect(refused.stdout).toMatch(both);
+  expect(refused.stdout).toContain('seller-mirror sellers rename mian main');
+  expect(await rowsOf('main')).not.toHaveProperty('items');
+  const doctor = await run(['doctor'], main);
+  expect(doctor.stdout).toMatch(both);
+  expect(doctor.code).toBe(1);
+  // The older one goes on.
+  await printed(['sync'], { ...env, SELLER_NAME: 'mian' });
+  await printed(['sellers', 'rename', 'mian', 'main'], main);
+  expect(await printed(['sync'], main)).toContain('12 unchanged');
+  expect(await rowsOf('mian')).toEqual({});
+  expect(sim.log.length).toBeGreaterThan(0);
+});
+
+it('accounts of one name on two marketplaces are two accounts', async () => {
+  const { env } = await marketOf(mirror());
+  const other = await marketOf(mirror());
+  await printed(['sync'], env);
+  await printed(['sync'], settings(mirror().databaseUrl, other.sim.url, { SELLER_NAME: 'other' }));
+});
+
+it('sellers list shows those of the store and of the settings', async () => {
+  const { env } = await twoCopies();
+  const rows = JSON.parse(
+    await printed(['sellers', '--json'], { ...env, SELLERS_FILE: '' }),
+  ) as object[];
+  expect(rows).toMatchObject([
+    { seller_id: 'first', configured: false, account: 'ada', live: 11, removed: 1 },
+    { seller_id: 'second', configured: false, account: 'bob', live: 12 },
+  ]);
+  expect(await printed(['sellers'], env)).toMatch(/^second +yes +bob /m);
+  const fresh = {
+    ...env,
+    SELLERS_FILE: '',
+    MARKETPLACE_URL: 'https://m.example',
+    MARKETPLACE_API_KEY: KEY,
+  };
+  expect(await printed(['sellers'], fresh)).toMatch(/^main +yes +– /m);
+});
+
+it('sellers rename keeps copy, history and checks', async () => {
+  const { env } = await twoCopies();
+  const before = await rowsOf('first');
+  expect(Object.keys(before)).toEqual(
+    expect.arrayContaining(['items', 'item_changes', 'item_versions', 'quarantine', 'audits']),
+  );
+  await printed(['sellers', 'rename', 'first', 'third'], env);
+  expect(await rowsOf('third')).toEqual(before);
+  expect(await rowsOf('first')).toEqual({});
+  const taken = await run(['sellers', 'rename', 'third', 'second'], env);
+  expect(taken.stderr).toMatch(/seller "second" has a copy or checks of its own\n/);
+  expect((await run(['sellers', 'rename', 'nobody', 'somebody'], env)).stderr).toMatch(
+    /there is no seller "nobody" in the store/,
+  );
+});
+
+it('sellers remove deletes every row and job of the seller, and none of others', async () => {
+  const { env } = await twoCopies();
+  const [first, second] = [await rowsOf('first'), await rowsOf('second')];
+  await printed(['sync', '--queue'], env);
+  const asked = await run(['sellers', 'remove', 'first'], env);
+  expect(asked.stderr).toMatch(/the name does not match: nothing was removed\n.*--yes first/);
+  expect((await run(['sellers', 'remove', 'first', '--yes', 'frist'], env)).code).toBe(2);
+  expect(await rowsOf('first')).toMatchObject(first);
+  expect(await printed(['sellers', 'remove', 'first', '--yes', 'first'], env)).toBe(
+    'first is removed, with 12 items\n',
+  );
+  expect(await rowsOf('first')).toEqual({});
+  expect(await rowsOf('second')).toMatchObject(second);
+  const jobs = await mirror().rows<{ task: string }>(`SELECT data::text AS task FROM bullmq.job`);
+  expect(jobs.map(({ task }) => /seller": ?"(\w+)"/.exec(task)?.[1])).toEqual(['second']);
+});

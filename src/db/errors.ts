@@ -82,6 +82,11 @@ export class SchemaAheadError extends StoreError {
   readonly code = 'SCHEMA_AHEAD';
 }
 
+/** A migration was applied with other SQL than this version has. */
+export class SchemaDiffersError extends StoreError {
+  readonly code = 'SCHEMA_DIFFERS';
+}
+
 /** Oldest supported PostgreSQL major version. */
 export const OLDEST_SERVER = 14;
 

@@ -10,6 +10,7 @@ import {
   explainDatabaseError,
   MigrationError,
   SchemaAheadError,
+  SchemaDiffersError,
   type StoreError,
 } from './errors.js';
 import { withOwnClient } from './pools.js';
@@ -49,6 +50,7 @@ export interface MigrationState {
  * @param migrations by default, those of this package
  * @returns the names of the migrations that this call applied
  * @throws {SchemaAheadError} if a newer version of this program migrated the database
+ * @throws {SchemaDiffersError} if a migration was applied with other SQL than this version has
  * @throws {StoreTooOldError | StoreConnectionError}
  * @throws {MigrationError} with the database's message; the failed migration was rolled back
  */
@@ -87,11 +89,24 @@ export async function readMigrations(): Promise<Migration[]> {
 }
 
 async function pendingIn(client: Client, all: readonly Migration[]): Promise<Migration[]> {
-  const { pending, unknown } = await compare(client, all);
-  if (unknown.length === 0) return all.filter(({ name }) => pending.includes(name));
-  throw new SchemaAheadError(
-    `the database was migrated by a newer version of this program (${unknown.join(', ')})`,
-    'Upgrade this program, or use another database.',
+  const state = await compare(client, all);
+  const problem = schemaProblem(state);
+  if (problem !== null) throw problem;
+  return all.filter(({ name }) => state.pending.includes(name));
+}
+
+/** Why this program can't use a database, whatever it applies; null if it can. */
+export function schemaProblem({ edited, unknown }: MigrationState): StoreError | null {
+  if (unknown.length > 0) {
+    return new SchemaAheadError(
+      `the database was migrated by a newer version of this program (${unknown.join(', ')})`,
+      'Upgrade this program, or use another database.',
+    );
+  }
+  if (edited.length === 0) return null;
+  return new SchemaDiffersError(
+    `the database was migrated by a build of this program with other SQL (${edited.join(', ')})`,
+    'Use that build, or name a new database in DATABASE_URL or DATA_DIR and mirror again.',
   );
 }
 
@@ -101,14 +116,14 @@ async function compare(client: Client, all: readonly Migration[]): Promise<Migra
   return {
     pending: names.filter((name) => !applied.has(name)),
     edited: all
-      .filter(({ name, sql }) => applied.has(name) && applied.get(name) !== sha256(sql))
+      .filter((one) => applied.has(one.name) && applied.get(one.name) !== checksumOf(one))
       .map(({ name }) => name),
     unknown: [...applied.keys()].filter((name) => !names.includes(name)),
   };
 }
 
 /** Names of applied migrations, and their checksums. */
-async function readHistory(client: Client): Promise<Map<string, string>> {
+export async function readHistory(client: Client): Promise<Map<string, string>> {
   const table = await client.query(`SELECT to_regclass('${HISTORY}') AS found`);
   if ((table.rows[0] as { found: unknown }).found === null) return new Map();
   const { rows } = await client.query<{ name: string; checksum: string }>(
@@ -118,8 +133,9 @@ async function readHistory(client: Client): Promise<Map<string, string>> {
   return new Map(rows.map(({ name, checksum }) => [name, checksum]));
 }
 
-/** One message is one transaction: the migration is applied and recorded, or neither. */
-async function apply(client: Client, { name, sql }: Migration): Promise<void> {
+/** One message is one transaction, outside of another one: the migration is applied and recorded, or neither. */
+export async function apply(client: Client, migration: Migration): Promise<void> {
+  const { name, sql } = migration;
   const literal = client.escapeLiteral(name);
   await client.query(`
     DO $$ BEGIN
@@ -137,11 +153,11 @@ async function apply(client: Client, { name, sql }: Migration): Promise<void> {
      WHERE migration_name = ${literal} AND finished_at IS NULL AND rolled_back_at IS NULL;
     ${sql}
     ;INSERT INTO ${HISTORY} (id, checksum, migration_name, finished_at, applied_steps_count)
-     VALUES ('${randomUUID()}', '${sha256(sql)}', ${literal}, clock_timestamp(), 1)`);
+     VALUES ('${randomUUID()}', '${checksumOf(migration)}', ${literal}, clock_timestamp(), 1)`);
 }
 
 /** The checksum that Prisma records. */
-function sha256(sql: string): string {
+export function checksumOf({ sql }: Migration): string {
   return createHash('sha256').update(sql).digest('hex');
 }
 

@@ -2,7 +2,7 @@ import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Config } from '../config/index.js';
 import { bytes } from '../domain/text.js';
-import { migrationState, type MigrationState } from '../db/migrate.js';
+import { migrationState, schemaProblem, type MigrationState } from '../db/migrate.js';
 import { describeDatabase, findRefusedWrite, type DatabaseInfo } from '../db/open.js';
 import { readStoreRole } from '../db/read-only.js';
 
@@ -66,7 +66,7 @@ export async function databaseChecks(
   const state = await migrationState(url);
   const look = await describeDatabase(url, signal);
   const { isPowerful } = await readStoreRole(url, signal);
-  const isUsable = state.pending.length + state.unknown.length === 0;
+  const isUsable = state.pending.length === 0 && schemaProblem(state) === null;
   const rights = rightsCheck(look, state, config);
   const refused = isUsable && rights === null ? await findRefusedWrite(url, signal) : null;
   const checks = [
@@ -117,25 +117,16 @@ function rightsCheck(
   return failed(`store: its role ${role} may not use the queue in schema bullmq`, remedy);
 }
 
-function schemaCheck({ pending, edited, unknown }: MigrationState): Check {
-  const migrate = 'run `seller-mirror migrate`, or any command that uses the store';
-  if (unknown.length > 0) {
-    return failed(
-      `schema: migrated by a newer version of this program (${unknown.join(', ')})`,
-      'upgrade this program, or point it to another database',
-    );
-  }
-  if (pending.length > 0) {
-    const many = pending.length === 1 ? '1 migration' : `${pending.length} migrations`;
-    return warning(`schema: ${many} pending (${pending.join(', ')})`, migrate);
-  }
-  if (edited.length > 0) {
-    return warning(
-      `schema: ${edited.join(', ')} was applied with other SQL than this program has`,
-      'compare the files in prisma/migrations with those of the release',
-    );
-  }
-  return ok('schema: up to date');
+function schemaCheck(state: MigrationState): Check {
+  const { pending } = state;
+  const problem = schemaProblem(state);
+  if (problem !== null) return failed(`schema: ${problem.message}`, problem.remedy);
+  if (pending.length === 0) return ok('schema: up to date');
+  const many = pending.length === 1 ? '1 migration' : `${pending.length} migrations`;
+  return warning(
+    `schema: ${many} pending (${pending.join(', ')})`,
+    'run `seller-mirror migrate`, or any command that uses the store',
+  );
 }
 
 /** Less free space than this is a warning, or a failure. */

@@ -5,41 +5,51 @@ import { errorCode } from '../../domain/error-code.js';
 import { moment } from '../../domain/moment.js';
 import { bytes, plural, duration } from '../../domain/text.js';
 import { assertWritable, writeWhole } from '../../listing/write-file.js';
-import { type BackupManifest, NotABackupError } from '../../db/backup/format.js';
-import { checkBackup, readManifest, restore } from '../../db/backup/restore.js';
+import {
+  type BackupManifest,
+  checkBackup,
+  NotABackupError,
+  readManifest,
+} from '../../db/backup/format.js';
+import { restore } from '../../db/backup/restore.js';
 import { backUp } from '../../db/backup/write.js';
 import { openDatabase, openUnmigrated } from '../../db/open.js';
-import { printResult } from '../console.js';
+import { printNote, printResult } from '../console.js';
 import { CommandError, usageError, writtenOrFailed } from '../errors.js';
 import { action, databaseOptions, unlessAborted } from '../execute.js';
 import { type CommonOptions, describeCommand } from '../options.js';
 import { withProgress } from '../output/progress.js';
 import { safeLine } from '../output/text.js';
+import { writeAll } from '../output/write.js';
 import { ownCommand } from '../own-command.js';
 
 export function add(program: Command): void {
-  const command = program.command('backup').argument('<file>', 'the file; an old one is replaced');
+  const command = program
+    .command('backup')
+    .argument('<file>', 'the file; an old one is replaced; - is stdout');
   describeCommand(command, {
     about:
-      'Writes the whole store, as of one moment, into one compressed file. Syncs and audits go on meanwhile. The file appears only when it is complete. Only its owner can read it, since it holds whole purchase codes; it holds no API keys. `restore` reads it, also into another kind of store, with the same version of this program.',
+      'Writes the whole store, as of one moment, into one compressed file. Syncs and audits go on meanwhile. The file appears only when it is complete. Only its owner can read it, since it holds whole purchase codes; it holds no API keys. `restore` reads it, also into another kind of store, with this version of the program or a newer one.',
     notes:
       'For a large store on your own database server, its tools (pg_dump, replicas) are faster; this command works too.',
     examples: [
       'seller-mirror backup mirror.tar.gz',
       'seller-mirror backup "/backups/mirror-$(date +%a).tar.gz"',
+      'seller-mirror backup - | ssh vault "cat > mirror.tar.gz"',
     ],
     options: ['json'],
   }).action(action(backupTo));
 }
 
 async function backupTo(signal: AbortSignal, file: string, options: CommonOptions): Promise<void> {
-  if (file === '-') {
+  const isPipe = file === '-';
+  if (isPipe && process.stdout.isTTY) {
     throw usageError(
-      'backup writes to a file, not to stdout',
-      'name a file, such as mirror.tar.gz',
+      'a backup can’t be shown on a terminal',
+      'name a file, or give stdout to another program: backup - | ssh …',
     );
   }
-  await assertWritable(file);
+  if (!isPipe) await assertWritable(file);
   const started = performance.now();
   const database = databaseOptions('backup', signal);
   // Not migrated, so that the store can be backed up before this version migrates it.
@@ -50,16 +60,20 @@ async function backupTo(signal: AbortSignal, file: string, options: CommonOption
       'DATA_DIR says where it is; `seller-mirror sync` creates one',
     );
   }
+  const write = (pieces: AsyncIterable<Uint8Array>): Promise<void> =>
+    isPipe ? writePipe(pieces) : writtenOrFailed(writeWhole(file, pieces, signal));
   let manifest: BackupManifest;
   try {
     manifest = await withProgress('backup', async (progress) => {
       const onProgress = (rows: number, total: number): void => progress.update(rows, { total });
-      const write = (pieces: AsyncIterable<Uint8Array>): Promise<void> =>
-        writtenOrFailed(writeWhole(file, pieces, signal));
       return backUp(store.url, write, { signal, onProgress });
     });
   } finally {
     await store.close();
+  }
+  if (isPipe) {
+    printNote(`✓ ${contentsText(manifest)}\n`);
+    return;
   }
   const { size } = await stat(file);
   const took = duration(performance.now() - started);
@@ -67,6 +81,15 @@ async function backupTo(signal: AbortSignal, file: string, options: CommonOption
     options,
     { file, bytes: size, ...contentsJson(manifest) },
     () => `✓ ${safeLine(file)} · ${bytes(size)} in ${took}\n  ${contentsText(manifest)}\n`,
+  );
+}
+
+/** Writes a backup to stdout. A reader that leaves early has no backup, so that is an error. */
+async function writePipe(pieces: AsyncIterable<Uint8Array>): Promise<void> {
+  if (await writeAll(process.stdout, pieces)) return;
+  throw new CommandError(
+    'the program that reads the backup ended before it was complete',
+    'see what it printed, then repeat',
   );
 }
 

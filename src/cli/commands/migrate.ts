@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
-import { migrationState, type MigrationState } from '../../db/migrate.js';
+import { migrationState, schemaProblem, type MigrationState } from '../../db/migrate.js';
 import { openDatabase, openUnmigrated, type DatabaseOptions } from '../../db/open.js';
 import { printResult } from '../console.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
 import { action, databaseOptions, unlessAborted } from '../execute.js';
 import { plural } from '../../domain/text.js';
 import { describeCommand, type CommonOptions } from '../options.js';
@@ -22,18 +23,19 @@ export function add(program: Command): void {
   }).action(action(migrate));
 }
 
-async function migrate(signal: AbortSignal, options: MigrateOptions): Promise<void> {
+async function migrate(signal: AbortSignal, options: MigrateOptions): Promise<ExitCode> {
   const store = databaseOptions('migrate', signal);
   if (options.status === true) {
     const state = await unlessAborted(schemaState(store), signal);
     await printResult(options, state ?? NO_STATE, () => stateText(state));
-    return;
+    return state === null || schemaProblem(state) === null ? EXIT.done : EXIT.failed;
   }
   const database = await unlessAborted(openDatabase(store), signal);
   await database.close();
   const { applied } = database;
   const title = `Applied ${plural(applied.length, 'migration')}:`;
   await printResult(options, applied, () => section(title, applied) || UP_TO_DATE);
+  return EXIT.done;
 }
 
 const NO_STATE = { pending: null, edited: null, unknown: null };
@@ -52,12 +54,9 @@ async function schemaState(store: DatabaseOptions): Promise<MigrationState | nul
 
 function stateText(state: MigrationState | null): string {
   if (state === null) return 'There is no database yet; the first command creates it.\n';
-  const { pending, edited, unknown } = state;
-  return (
-    section('Pending; `seller-mirror migrate` applies them:', pending) +
-      section('Applied, but this program has another text of them:', edited) +
-      section('Applied by a newer version of this program; upgrade it:', unknown) || UP_TO_DATE
-  );
+  const problem = schemaProblem(state);
+  if (problem !== null) return `${problem.message}\n→ ${problem.remedy}\n`;
+  return section('Pending; `seller-mirror migrate` applies them:', state.pending) || UP_TO_DATE;
 }
 
 function section(title: string, names: readonly string[]): string {

@@ -1,15 +1,24 @@
+import { pipeline } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { createGunzip } from 'node:zlib';
 import type { Client } from 'pg';
+import { extract, type ExtractEvents } from 'tar-stream';
 import { z } from 'zod';
+import { errorCode } from '../../domain/error-code.js';
 import { DbClient } from '../connection.js';
 import { StoreError } from '../errors.js';
 
+/*
+ * A backup is a compressed tar archive: a manifest, then the rows of each table in COPY's text format, in files of whole
+ * lines named TABLE/NUMBER.copy.
+ */
+
 export const MANIFEST_FILE = 'manifest.json';
 
-/** The first file of a backup. The others have the rows of the tables. */
-export const MANIFEST = z.object({
+const MANIFEST = z.object({
   /** The time of the snapshot. */
   createdAt: z.iso.datetime(),
-  /** The store's migrations, each with its checksum: the version of the schema. */
+  /** The store's migrations, each as `name checksum`: the version of the schema. */
   migrations: z.array(z.string()),
   /** The number of rows of each table. Referenced tables come before those that refer to them. */
   tables: z.record(z.string(), z.number().int().nonnegative()),
@@ -27,43 +36,10 @@ export class BackupError extends StoreError {
 /** The file is of another kind. */
 export class NotABackupError extends BackupError {}
 
-/** Sessions and progress are not in a backup, and don't outlive a restore. */
-export const EMPTIED = ['run_progress', 'sessions', 'login_links'];
-/** What describes this server or its readers is not in a backup, and stays. */
-const KEPT = [
-  ...['_prisma_migrations', 'epochs', 'processes'],
-  ...['request_budgets', 'request_counts', 'feeds', 'feed_views'],
-];
-
 export interface BackupOptions {
   readonly signal: AbortSignal;
   /** Called with the rows done and the total. */
   readonly onProgress?: (rows: number, total: number) => void;
-}
-
-/** The tables of a backup. Referenced tables come before those that refer to them. */
-export async function tablesOf(client: Client): Promise<string[]> {
-  const { rows } = await client.query<{ name: string }>(
-    `WITH RECURSIVE reference AS (
-       SELECT conrelid AS child, confrelid AS parent FROM pg_constraint
-        WHERE contype = 'f' AND conrelid <> confrelid
-     ), place (oid, depth) AS (
-       SELECT oid, 0 FROM pg_class WHERE relnamespace = to_regnamespace('mirror') AND relkind = 'r'
-       UNION SELECT child, depth + 1 FROM place JOIN reference ON parent = oid
-     )
-     SELECT relname::text AS name FROM place JOIN pg_class USING (oid)
-      WHERE relname <> ALL ($1) GROUP BY relname ORDER BY max(depth), relname`,
-    [[...EMPTIED, ...KEPT]],
-  );
-  return rows.map(({ name }) => name);
-}
-
-export async function migrationsOf(client: Client): Promise<string[]> {
-  const { rows } = await client.query<{ migration: string }>(
-    `SELECT migration_name || ' ' || checksum AS migration FROM mirror._prisma_migrations
-      WHERE rolled_back_at IS NULL AND finished_at IS NOT NULL ORDER BY migration_name`,
-  );
-  return rows.map(({ migration }) => migration);
 }
 
 /** Connects, without timeouts for statements. */
@@ -78,8 +54,111 @@ export async function connect(url: string, applicationName: string): Promise<Cli
   return client;
 }
 
-export function sumOf({ tables }: BackupManifest): number {
-  return Object.values(tables).reduce((sum, rows) => sum + rows, 0);
+/** Sessions and progress are not in a backup, and don't outlive a restore. */
+const EMPTIED = ['run_progress', 'sessions', 'login_links'];
+/** What describes this server or its readers is not in a backup, and stays. */
+const KEPT = ['epochs', 'processes', 'request_budgets', 'request_counts', 'feeds', 'feed_views'];
+
+/** Tables of schema mirror. Referenced ones come before those that refer to them. */
+interface Tables {
+  readonly all: readonly string[];
+  /** Those whose rows are in a backup. */
+  readonly saved: readonly string[];
+  /** Those that a restore empties or replaces. */
+  readonly replaced: readonly string[];
+}
+
+export async function tablesOf(client: Client): Promise<Tables> {
+  const { rows } = await client.query<{ name: string }>(
+    `WITH RECURSIVE reference AS (
+       SELECT conrelid AS child, confrelid AS parent FROM pg_constraint
+        WHERE contype = 'f' AND conrelid <> confrelid
+     ), place (oid, depth) AS (
+       SELECT oid, 0 FROM pg_class WHERE relnamespace = to_regnamespace('mirror') AND relkind = 'r'
+       UNION SELECT child, depth + 1 FROM place JOIN reference ON parent = oid
+     )
+     SELECT relname::text AS name FROM place JOIN pg_class USING (oid)
+      WHERE relname <> '_prisma_migrations' GROUP BY relname ORDER BY max(depth), relname`,
+  );
+  const all = rows.map(({ name }) => name);
+  const replaced = all.filter((name) => !KEPT.includes(name));
+  return { all, replaced, saved: replaced.filter((name) => !EMPTIED.includes(name)) };
+}
+
+/** A file in the archive. */
+type Entry = ExtractEvents['entry'][1];
+
+/** Opens a file for reading from its beginning. May be called more than once. */
+export type OpenFile = () => AsyncIterable<Uint8Array>;
+
+/** The files of the archive. Each must be read to its end. */
+async function* filesOf(open: OpenFile): AsyncGenerator<Entry> {
+  const files = extract();
+  pipeline(open(), createGunzip(), files, () => undefined); // an error ends `files` with it
+  yield* files;
+}
+
+/**
+ * Reads the beginning of a backup.
+ * @throws {NotABackupError} when the file does not begin like a backup
+ */
+export async function readManifest(open: OpenFile): Promise<BackupManifest> {
+  try {
+    for await (const file of filesOf(open)) {
+      if (file.header.name !== MANIFEST_FILE) break;
+      return MANIFEST.parse(JSON.parse(await text(file)));
+    }
+  } catch (error) {
+    if (isOfSystem(error)) throw error;
+  }
+  throw new NotABackupError(
+    'the file is not a seller-mirror backup',
+    'Name a file that `seller-mirror backup` wrote.',
+  );
+}
+
+/**
+ * Reads the rows of a backup.
+ * @param take takes some rows of a table, and returns how many there are
+ * @throws {BackupError} when the file is damaged or cut off; errors of `take`; the reason of `signal`
+ */
+export async function readRows(
+  open: OpenFile,
+  { tables }: BackupManifest,
+  signal: AbortSignal,
+  take: (table: string, rows: Entry) => Promise<number>,
+): Promise<void> {
+  const counts = new Map<string, number>();
+  try {
+    for await (const file of filesOf(open)) {
+      signal.throwIfAborted();
+      const table = file.header.name.split('/')[0] ?? '';
+      if (Object.hasOwn(tables, table)) {
+        counts.set(table, (counts.get(table) ?? 0) + (await take(table, file)));
+      } else file.resume();
+    }
+  } catch (error) {
+    if (signal.aborted || isOfSystem(error)) throw error;
+    throw damaged('it is cut off or changed', error);
+  }
+  for (const [table, rows] of Object.entries(tables)) {
+    const found = counts.get(table) ?? 0;
+    if (found !== rows) throw damaged(`${table} has ${found} of ${rows} rows`);
+  }
+}
+
+/**
+ * Reads a whole backup, and counts its rows.
+ * @throws {BackupError} when it is damaged or cut off; the reason of `signal`
+ */
+export async function checkBackup(open: OpenFile, signal: AbortSignal): Promise<BackupManifest> {
+  const manifest = await readManifest(open);
+  await readRows(open, manifest, signal, async (_, rows) => {
+    let lines = 0;
+    for await (const piece of rows) lines += countRows(piece as Buffer);
+    return lines;
+  });
+  return manifest;
 }
 
 const NEW_LINE = 0x0a;
@@ -89,4 +168,22 @@ export function countRows(data: Buffer): number {
   let lines = 0;
   for (let at = data.indexOf(NEW_LINE); at >= 0; at = data.indexOf(NEW_LINE, at + 1)) lines++;
   return lines;
+}
+
+export function sumOf({ tables }: BackupManifest): number {
+  return Object.values(tables).reduce((sum, rows) => sum + rows, 0);
+}
+
+/** True for errors of the file system or the database. Those of gunzip and tar-stream mean that the file is damaged. */
+function isOfSystem(error: unknown): boolean {
+  const code = errorCode(error);
+  return error instanceof StoreError || (code !== '' && !code.startsWith('Z_'));
+}
+
+export function damaged(problem: string, cause?: unknown): BackupError {
+  return new BackupError(
+    `the backup is damaged: ${problem}`,
+    'Nothing was changed. Take another backup.',
+    { cause },
+  );
 }

@@ -1,77 +1,36 @@
-import { pipeline } from 'node:stream';
-import { text } from 'node:stream/consumers';
-import { pipeline as finished } from 'node:stream/promises';
+import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createGunzip } from 'node:zlib';
 import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
-import { extract, type ExtractEvents } from 'tar-stream';
 import { errorCode } from '../../domain/error-code.js';
 import { explainDatabaseError } from '../errors.js';
+import { apply, checksumOf, type Migration, readMigrations } from '../migrate.js';
 import {
   BackupError,
   type BackupManifest,
   type BackupOptions,
   connect,
-  countRows,
-  EMPTIED,
-  MANIFEST,
-  MANIFEST_FILE,
-  migrationsOf,
-  NotABackupError,
+  damaged,
+  type OpenFile,
+  readManifest,
+  readRows,
   sumOf,
   tablesOf,
 } from './format.js';
-
-/** A file in the archive. */
-type Entry = ExtractEvents['entry'][1];
-
-/** Opens a file for reading from its beginning. May be called more than once. */
-export type OpenFile = () => AsyncIterable<Uint8Array>;
-
-/**
- * Reads the beginning of a backup.
- * @throws {NotABackupError} when the file does not begin like a backup
- */
-export async function readManifest(open: OpenFile): Promise<BackupManifest> {
-  try {
-    for await (const file of filesOf(open)) {
-      if (file.header.name !== MANIFEST_FILE) break;
-      return MANIFEST.parse(JSON.parse(await text(file)));
-    }
-  } catch (error) {
-    if (isOfSystem(error)) throw error;
-  }
-  throw new NotABackupError(
-    'the file is not a seller-mirror backup',
-    'Name a file that `seller-mirror backup` wrote.',
-  );
-}
-
-/**
- * Reads a whole backup, and counts its rows.
- * @throws {BackupError} when it is damaged or cut off; the reason of `signal`
- */
-export async function checkBackup(open: OpenFile, signal: AbortSignal): Promise<BackupManifest> {
-  const manifest = await readManifest(open);
-  await readRows(open, manifest, signal, async (_, rows) => {
-    let lines = 0;
-    for await (const piece of rows) lines += countRows(piece as Buffer);
-    return lines;
-  });
-  return manifest;
-}
 
 export interface RestoreOptions extends BackupOptions {
   /** Deletes the store's data. If false, the store must be empty. */
   readonly replace: boolean;
 }
 
+/** Longest wait for other readers of the store. */
+const LOCK_TIMEOUT = '15s';
+
 /**
- * Replaces the store's data by a backup in one transaction: on any failure the store is unchanged. Does not touch the
- * queue.
- * @param url a PostgreSQL connection URL of a database with the schema of the backup
- * @throws {BackupError} when the file is damaged, or the store has data, is in use or has another schema; errors of the
+ * Replaces the store's data by a backup of this version or an earlier one. One transaction: on any failure the store is
+ * unchanged. Does not touch the queue.
+ * @param url a PostgreSQL connection URL of a database with the schema of this version
+ * @throws {BackupError} when the file is damaged or of a newer version, or the store has data or is in use; errors of the
  *   driver; the reason of `signal`
  */
 export async function restore(
@@ -80,26 +39,37 @@ export async function restore(
   { replace, signal, onProgress }: RestoreOptions,
 ): Promise<BackupManifest> {
   const manifest = await readManifest(open);
+  const { applied, later } = splitMigrations(manifest, await readMigrations());
   const client = await connect(url, 'seller-mirror restore');
+  const load = async (): Promise<void> => {
+    const { all, replaced } = await tablesOf(client);
+    const tables = Object.keys(manifest.tables);
+    const unknown = tables.filter((table) => !all.includes(table));
+    if (unknown.length > 0) throw damaged(`no table is named ${unknown.join(' or ')}`);
+    await client.query(`TRUNCATE ${listOf([...new Set([...replaced, ...tables])])}`);
+    let done = 0;
+    await withoutTriggers(client, 'mirror', tables, () =>
+      readRows(open, manifest, signal, async (table, rows) => {
+        const copy = client.query(copyFrom(`COPY mirror.${table} FROM STDIN`));
+        await pipeline(rows, copy);
+        onProgress?.((done += copy.rowCount), sumOf(manifest));
+        return copy.rowCount;
+      }),
+    );
+    await continueSequences(client, 'mirror', manifest.sequences);
+  };
   try {
-    const names = await tablesOf(client);
-    await assertSameSchema(client, manifest, names);
+    const { saved, replaced } = await tablesOf(client);
+    const all = listOf(replaced);
     await assertUnused(client);
-    const all = [...names, ...EMPTIED].map((name) => `mirror.${name}`).join(', ');
     await client.query(`BEGIN; SET LOCAL lock_timeout = '${LOCK_TIMEOUT}'; LOCK TABLE ${all}`);
     await assertUnused(client); // others may have connected before the tables were locked
-    if (!replace) await assertEmpty(client, names);
-    await client.query(`TRUNCATE ${all}`);
-    await setTriggers(client, names, 'DISABLE'); // they ran when the rows were first written
-    let done = 0;
-    await readRows(open, manifest, signal, async (table, rows) => {
-      const copy = client.query(copyFrom(`COPY mirror.${table} FROM STDIN`));
-      await finished(rows, copy);
-      onProgress?.((done += copy.rowCount), sumOf(manifest));
-      return copy.rowCount;
-    });
-    await setTriggers(client, names, 'ENABLE');
-    await continueSequences(client, manifest);
+    if (!replace) await assertEmpty(client, saved);
+    if (later.length === 0) await load();
+    else {
+      await client.query(`TRUNCATE ${all}`);
+      await loadEarlier(client, applied, load, later);
+    }
     // Followers of the change feed must start over.
     await client.query('UPDATE mirror.epochs SET epoch = gen_random_uuid(), since = now()');
     // Result files belong to the machine of the backup. Don't write them here.
@@ -119,92 +89,135 @@ export async function restore(
   }
 }
 
-/** @param take takes some rows of a table, and returns how many there are */
-async function readRows(
-  open: OpenFile,
-  { tables }: BackupManifest,
-  signal: AbortSignal,
-  take: (table: string, rows: Entry) => Promise<number>,
-): Promise<void> {
-  const counts = new Map<string, number>();
-  try {
-    for await (const file of filesOf(open)) {
-      signal.throwIfAborted();
-      const table = file.header.name.split('/')[0] ?? '';
-      if (Object.hasOwn(tables, table)) {
-        counts.set(table, (counts.get(table) ?? 0) + (await take(table, file)));
-      } else file.resume();
-    }
-  } catch (error) {
-    if (signal.aborted || isOfSystem(error)) throw error;
-    throw damaged('it is cut off or changed', error);
+function listOf(tables: readonly string[]): string {
+  return tables.map((name) => `mirror.${name}`).join(', ');
+}
+
+/**
+ * Divides this version's migrations into those of the backup and later ones.
+ * @throws {BackupError} when the backup has one that this version has not, or that has other SQL here
+ */
+function splitMigrations(
+  { migrations }: BackupManifest,
+  own: readonly Migration[],
+): { readonly applied: Migration[]; readonly later: Migration[] } {
+  const isApplied = (one: Migration): boolean =>
+    migrations.includes(`${one.name} ${checksumOf(one)}`);
+  const names = own.map(({ name }) => name);
+  const unknown = migrations.filter((one) => !names.includes(one.split(' ')[0] ?? ''));
+  if (unknown.length > 0) {
+    throw new BackupError(
+      'the backup was made by a newer version of this program',
+      'Nothing was changed. Upgrade this program, then repeat.',
+    );
   }
-  for (const [table, rows] of Object.entries(tables)) {
-    const found = counts.get(table) ?? 0;
-    if (found !== rows) throw damaged(`${table} has ${found} of ${rows} rows`);
+  const applied = own.filter(isApplied);
+  if (applied.length === migrations.length && applied.length > 0) {
+    return { applied, later: own.filter((one) => !isApplied(one)) };
   }
-}
-
-/** The files of the archive. Each must be read to its end. */
-async function* filesOf(open: OpenFile): AsyncGenerator<Entry> {
-  const files = extract();
-  pipeline(open(), createGunzip(), files, () => undefined); // an error ends `files` with it
-  yield* files;
-}
-
-/** True for errors of the file system or the database. Those of gunzip and tar-stream mean that the file is damaged. */
-function isOfSystem(error: unknown): boolean {
-  const code = errorCode(error);
-  return code !== '' && !code.startsWith('Z_');
-}
-
-function damaged(problem: string, cause?: unknown): BackupError {
-  return new BackupError(
-    `the backup is damaged: ${problem}`,
-    'Nothing was changed. Take another backup.',
-    { cause },
+  throw new BackupError(
+    'the backup was made by a build of this program with other tables than any release',
+    'Nothing was changed. Restore it with the build that made it.',
   );
 }
 
-function explained(error: unknown, url: string): unknown {
-  const code = errorCode(error);
-  // Invalid data or a violated constraint. Don't show the message, which may quote a row.
-  if (/^2[23]/.test(code)) return damaged('the database rejects its rows', error);
-  if (code === '55P03') {
-    return new BackupError(
-      `another program kept the store locked for ${LOCK_TIMEOUT}`,
-      'Nothing was changed. `seller-mirror db status` shows who is connected to the embedded server.',
-    );
-  }
-  if (code === '42501') {
-    return new BackupError(
-      'the role in DATABASE_URL does not own the tables of schema mirror',
-      'Nothing was changed. Use the role that owns them in DATABASE_URL.',
-      { cause: error },
-    );
-  }
-  return explainDatabaseError(error, url) ?? error;
+/**
+ * Loads a backup of an earlier version: into new schemas with its tables, which are then migrated. The rows move from
+ * there into the store's own tables, so that rights and other people's views stay.
+ */
+async function loadEarlier(
+  client: Client,
+  applied: readonly Migration[],
+  load: () => Promise<void>,
+  later: readonly Migration[],
+): Promise<void> {
+  await client.query(
+    `ALTER SCHEMA mirror RENAME TO ${OWN}; ALTER SCHEMA reporting RENAME TO ${OWN}_reporting;
+     SET LOCAL search_path = mirror`,
+  );
+  for (const migration of applied) await apply(client, migration);
+  await load();
+  for (const migration of later) await apply(client, migration);
+  const { saved } = await tablesOf(client);
+  await withoutTriggers(client, OWN, saved, async () => {
+    for (const table of saved) {
+      const columns = await columnsOf(client, table);
+      await client.query(
+        `INSERT INTO ${OWN}.${table} (${columns.map(({ name }) => name).join(', ')})
+         OVERRIDING SYSTEM VALUE
+         SELECT ${columns.map(({ value }) => value).join(', ')} FROM mirror.${table}`,
+      );
+    }
+  });
+  const { rows } = await client.query<{ name: string; last: string }>(
+    `SELECT sequencename AS name, last_value::text AS last FROM pg_sequences
+      WHERE schemaname = 'mirror' AND last_value IS NOT NULL`,
+  );
+  const sequences = Object.fromEntries(rows.map(({ name, last }) => [name, last]));
+  await continueSequences(client, OWN, sequences);
+  await client.query(
+    `DROP SCHEMA reporting, mirror CASCADE;
+     ALTER SCHEMA ${OWN} RENAME TO mirror; ALTER SCHEMA ${OWN}_reporting RENAME TO reporting`,
+  );
 }
 
-/** Longest wait for other readers of the store. */
-const LOCK_TIMEOUT = '15s';
+/** Name of the store's own schema while the backup's has the name `mirror`. */
+const OWN = 'seller_mirror_own';
+
+/** The columns of a table in both schemas, with SQL that moves each: enum types of two schemas differ. */
+async function columnsOf(
+  client: Client,
+  table: string,
+): Promise<{ name: string; value: string }[]> {
+  const { rows } = await client.query<{ name: string; value: string }>(
+    `SELECT quote_ident(attname) AS name,
+            quote_ident(attname) || CASE WHEN typnamespace = to_regnamespace('${OWN}')
+              THEN '::text::' || format_type(atttypid, atttypmod) ELSE '' END AS value
+       FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
+      WHERE attrelid = to_regclass('${OWN}.' || quote_ident($1)) AND attnum > 0
+        AND NOT attisdropped AND attgenerated = ''
+      ORDER BY attnum`,
+    [table],
+  );
+  return rows;
+}
+
+/** Triggers ran when the rows were first written. */
+async function withoutTriggers(
+  client: Client,
+  schema: string,
+  tables: readonly string[],
+  work: () => Promise<void>,
+): Promise<void> {
+  const set = async (what: 'DISABLE' | 'ENABLE'): Promise<void> => {
+    for (const name of tables) {
+      await client.query(`ALTER TABLE ${schema}.${name} ${what} TRIGGER USER`);
+    }
+  };
+  await set('DISABLE');
+  await work();
+  await set('ENABLE');
+}
+
+/** No number is used twice: neither one of the backup, nor one of the data that it replaced. */
+async function continueSequences(
+  client: Client,
+  schema: string,
+  sequences: BackupManifest['sequences'],
+): Promise<void> {
+  for (const [name, last] of Object.entries(sequences)) {
+    await client.query(
+      `SELECT setval(to_regclass('${schema}.' || quote_ident($1)),
+                     greatest($2::bigint, (SELECT last_value FROM pg_sequences
+                                            WHERE schemaname = '${schema}' AND sequencename = $1)))`,
+      [name, last],
+    );
+  }
+}
+
 /** Other connections have two seconds to end. A process that is exiting needs less. */
 const TRIES = 10;
 const TRY_EVERY_MS = 200;
-
-async function assertSameSchema(
-  client: Client,
-  { migrations, tables }: BackupManifest,
-  names: readonly string[],
-): Promise<void> {
-  const own = await migrationsOf(client);
-  const isSame = own.join() === migrations.join();
-  if (isSame && Object.keys(tables).every((table) => names.includes(table))) return;
-  throw new BackupError(
-    'the backup was made by another version of this program, with other tables',
-    'Nothing was changed. Restore it with the version that made it, then upgrade.',
-  );
-}
 
 /** Waits for connections that are just closing, for example our own. */
 async function assertUnused(client: Client): Promise<void> {
@@ -245,22 +258,22 @@ async function assertEmpty(client: Client, names: readonly string[]): Promise<vo
   );
 }
 
-async function setTriggers(
-  client: Client,
-  names: readonly string[],
-  what: 'DISABLE' | 'ENABLE',
-): Promise<void> {
-  for (const name of names) await client.query(`ALTER TABLE mirror.${name} ${what} TRIGGER USER`);
-}
-
-/** No number is used twice: neither one of the backup, nor one of the data that it replaced. */
-async function continueSequences(client: Client, { sequences }: BackupManifest): Promise<void> {
-  for (const [name, last] of Object.entries(sequences)) {
-    await client.query(
-      `SELECT setval(to_regclass('mirror.' || quote_ident($1)),
-                     greatest($2::bigint, (SELECT last_value FROM pg_sequences
-                                            WHERE schemaname = 'mirror' AND sequencename = $1)))`,
-      [name, last],
+function explained(error: unknown, url: string): unknown {
+  const code = errorCode(error);
+  // Invalid data or a violated constraint. Don't show the message, which may quote a row.
+  if (/^2[23]/.test(code)) return damaged('the database rejects its rows', error);
+  if (code === '55P03') {
+    return new BackupError(
+      `another program kept the store locked for ${LOCK_TIMEOUT}`,
+      'Nothing was changed. `seller-mirror db status` shows who is connected to the embedded server.',
     );
   }
+  if (code === '42501') {
+    return new BackupError(
+      'the role in DATABASE_URL does not own the tables of schema mirror',
+      'Nothing was changed. Use the role that owns them in DATABASE_URL.',
+      { cause: error },
+    );
+  }
+  return explainDatabaseError(error, url) ?? error;
 }

@@ -3,6 +3,8 @@ import { createGzip } from 'node:zlib';
 import type { Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { pack, type Pack } from 'tar-stream';
+import { onlyRow } from '../connection.js';
+import { readHistory } from '../migrate.js';
 import {
   BackupError,
   type BackupManifest,
@@ -10,7 +12,6 @@ import {
   connect,
   countRows,
   MANIFEST_FILE,
-  migrationsOf,
   sumOf,
   tablesOf,
 } from './format.js';
@@ -21,8 +22,8 @@ const PART_BYTES = 1 << 20;
 const GZIP_LEVEL = 4;
 
 /**
- * Writes a snapshot of the store as a compressed tar archive: a manifest, then the rows of each table in COPY's text
- * format. Blocks nobody and changes nothing. Leaves out the queue: schedules and audits create their jobs again.
+ * Writes a snapshot of the store. Blocks nobody and changes nothing. Leaves out the queue: schedules and audits create
+ * their jobs again.
  * @param url a PostgreSQL connection URL
  * @param write writes the bytes of the archive, which it must read to their end
  * @throws {BackupError} when there is no mirror; errors of the driver and of `write`; the reason of `signal`
@@ -35,8 +36,7 @@ export async function backUp(
   const client = await connect(url, 'seller-mirror backup');
   try {
     await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
-    const manifest = await readContents(client);
-    const total = sumOf(manifest);
+    const manifest = await describe(client);
     const archive = pack();
     const fill = async (): Promise<void> => {
       await addFile(archive, MANIFEST_FILE, Buffer.from(JSON.stringify(manifest, null, 2)));
@@ -46,14 +46,13 @@ export async function backUp(
         for await (const rows of rowsOf(client, table)) {
           signal.throwIfAborted();
           await addFile(archive, `${table}/${++parts}.copy`, rows);
-          onProgress?.((done += countRows(rows)), total);
+          onProgress?.((done += countRows(rows)), sumOf(manifest));
         }
       }
       archive.finalize();
     };
-    const gzip = createGzip({ level: GZIP_LEVEL });
     const filling = fill().catch((error: unknown) => archive.destroy(error as Error));
-    await write(pipeline(archive, gzip, () => undefined));
+    await write(pipeline(archive, createGzip({ level: GZIP_LEVEL }), () => undefined));
     await filling;
     return manifest;
   } finally {
@@ -62,30 +61,25 @@ export async function backUp(
 }
 
 /** Describes the snapshot of the connection's transaction. */
-async function readContents(client: Client): Promise<BackupManifest> {
-  const names = await tablesOf(client);
-  if (names.length === 0) {
+async function describe(client: Client): Promise<BackupManifest> {
+  const { saved } = await tablesOf(client);
+  if (saved.length === 0) {
     throw new BackupError(
       'there is no mirror in this database yet',
       '`seller-mirror sync` creates one. DATABASE_URL and DATA_DIR say where.',
     );
   }
-  const tables: Record<string, number> = {};
-  for (const name of names) {
-    const { rows } = await client.query(`SELECT count(*)::float8 AS rows FROM mirror.${name}`);
-    tables[name] = (rows[0] as { rows: number }).rows;
-  }
-  const { rows } = await client.query<{ now: Date; sequences: Record<string, string> }>(
-    `SELECT now(), (SELECT coalesce(json_object_agg(sequencename, last_value::text), '{}')
-                      FROM pg_sequences WHERE schemaname = 'mirror' AND last_value IS NOT NULL) AS sequences`,
+  const counts = saved.map((name) => `'${name}', (SELECT count(*) FROM mirror.${name})`);
+  const { now, ...contents } = onlyRow(
+    await client.query<Pick<BackupManifest, 'tables' | 'sequences'> & { now: Date }>(
+      `SELECT now(), json_build_object(${counts.join(', ')}) AS tables,
+              (SELECT coalesce(json_object_agg(sequencename, last_value::text), '{}')
+                 FROM pg_sequences WHERE schemaname = 'mirror' AND last_value IS NOT NULL) AS sequences`,
+    ),
   );
-  const { now = new Date(), sequences = {} } = rows[0] ?? {};
-  return {
-    createdAt: now.toISOString(),
-    migrations: await migrationsOf(client),
-    tables,
-    sequences,
-  };
+  const history = await readHistory(client);
+  const migrations = [...history].map(([name, checksum]) => `${name} ${checksum}`).sort();
+  return { createdAt: now.toISOString(), migrations, ...contents };
 }
 
 /** Resolves when there is room for more. */

@@ -15,7 +15,9 @@ export type UnprovenReason =
   /** Denied, as was every code known to be valid. */
   | 'known-valid-denied'
   /** Denied by a marketplace that denies valid codes. */
-  | 'contradicted';
+  | 'contradicted'
+  /** The marketplace finds random codes as well. */
+  | 'finds-everything';
 
 const KEY =
   'check the API key in the workspace settings of the marketplace; `seller-mirror doctor` tries it';
@@ -50,6 +52,10 @@ const REASONS: Readonly<Record<UnprovenReason, { readonly why: string; readonly 
     contradicted: {
       why: 'denied, but this marketplace denied valid codes as well',
       remedy: LATER,
+    },
+    'finds-everything': {
+      why: 'the marketplace finds random codes as well, so nothing it says can be proven',
+      remedy: ANSWERS,
     },
   };
 

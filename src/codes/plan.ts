@@ -4,7 +4,8 @@
  * The loop, whoever asked for the check, under the lock of the check:
  *
  *     for (;;) {
- *       const step = nextStep(await ledger.facts(), memory, situation, clock.now());
+ *       const facts = await ledger.facts();
+ *       const step = nextStep(facts, memory, situation);
  *       first-pass   → memory = await runTalk(firstPass(await ledger.open(step.after, step.limit), situation, memory), loop)
  *       second-check → memory = await runTalk(secondCheck(step.codes, facts, situation, memory), loop)
  *       settle       → await ledger.record(step.results)
@@ -12,11 +13,19 @@
  *       wait, pause  → note it, and hand the job back until then
  *       finished     → the end
  *     }
+ *
+ * `situation` is read again for each step: what it holds of known-valid codes changes with each.
  */
 
 import type { UnprovenReason } from './evidence.js';
+import { NO_CHANCE, NOTHING } from './judging.js';
 import type { CheckFacts, CodeResult, DeniedCode } from './results.js';
+import { verdictOf } from './rules.js';
 import type { Memory, Situation, Stop } from './situation.js';
+import { decided, neededBy, reasonOf, windowSize } from './window.js';
+
+export { firstPass } from './first-pass.js';
+export { secondCheck } from './window.js';
 
 /** Codes read for one piece of the first pass. */
 export const OPEN_PER_STEP = 500;
@@ -24,7 +33,7 @@ export const OPEN_PER_STEP = 500;
 export const DENIED_PER_STEP = 500;
 
 export type Step =
-  /** Ask the next open codes after this position, at most so many. */
+  /** Ask the next open codes after this position, at most so many. If there are none, `firstPass` is told so. */
   | { readonly kind: 'first-pass'; readonly after: number; readonly limit: number }
   /** Check these codes again, in proven windows. */
   | { readonly kind: 'second-check'; readonly codes: readonly DeniedCode[] }
@@ -32,21 +41,81 @@ export type Step =
   | { readonly kind: 'settle'; readonly results: readonly CodeResult[] }
   /** Nothing can be proven here: every code without a verdict becomes unproven. */
   | { readonly kind: 'give-up'; readonly reason: UnprovenReason }
-  /** Nothing is due. `stop`: an outage or a limit is why; null: only the minute between two denials, or two tries. */
+  /** Nothing is due. `stop`: an outage, a limit or a bad proof; null: the minute between two denials, or two tries. */
   | {
       readonly kind: 'wait';
       readonly until: number;
       readonly what: 'second-check' | 'retry' | 'stop';
       readonly stop: Stop | null;
     }
-  /** A person must act: the key is bad. */
+  /** A person must act: the key is bad. When it goes on, see `resumed`. */
   | { readonly kind: 'pause'; readonly stop: Stop }
   | { readonly kind: 'finished' };
 
-/** @param now milliseconds since 1970, by the clock of the database */
-export type NextStep = (
-  facts: CheckFacts,
-  memory: Memory,
-  situation: Situation,
-  now: number,
-) => Step;
+/** Decides what is done next. */
+export function nextStep(facts: CheckFacts, memory: Memory, situation: Situation): Step {
+  const now = situation.now();
+  const { open, denied } = facts;
+  if (open + denied === 0) return { kind: 'finished' };
+  if (memory.findsEverything) return { kind: 'give-up', reason: 'finds-everything' };
+  const settled = settledNow(facts);
+  if (settled.length > 0) return { kind: 'settle', results: settled };
+  if (memory.hold !== null) {
+    const { stop, until } = memory.hold;
+    if (until === null) return { kind: 'pause', stop };
+    if (until > now) return { kind: 'wait', until, what: 'stop', stop };
+  }
+  if (open > 0 && memory.retryAt <= now) {
+    return { kind: 'first-pass', after: memory.after, limit: OPEN_PER_STEP };
+  }
+  const size = windowSize(facts, memory, situation);
+  const codes = dueCodes(facts, size, situation);
+  if (codes.length > 0) return { kind: 'second-check', codes };
+  const secondAt = secondCheckAt(facts, size, situation);
+  return open > 0 && memory.retryAt <= secondAt
+    ? { kind: 'wait', until: memory.retryAt, what: 'retry', stop: null }
+    : { kind: 'wait', until: secondAt, what: 'second-check', stop: null };
+}
+
+/** What the plan remembers when a person lets a paused check go on. */
+export function resumed(memory: Memory): Memory {
+  return memory.hold?.until === null ? { ...memory, hold: null, bad: null } : memory;
+}
+
+/** Codes whose recorded denials suffice by now: what chance requires may have become less. */
+function settledNow(facts: CheckFacts): readonly CodeResult[] {
+  const needed = neededBy(facts);
+  const isKnown = ({ position }: DeniedCode): boolean => position < 0;
+  const isAnyDoubtful = facts.deniedCodes.some(isKnown);
+  return facts.deniedCodes.flatMap((code): CodeResult[] => {
+    const end = decided(verdictOf(code, needed), isKnown(code), isAnyDoubtful);
+    if (end === null) return [];
+    const verdict = end === 'invalid' ? end : 'unproven';
+    const reason = reasonOf(end, 'denied');
+    const of = { position: code.position };
+    return [{ of, check: null, form: null, verdict, reason, adds: NOTHING, chance: NO_CHANCE }];
+  });
+}
+
+/**
+ * The due codes, if there are enough for a full window, or nothing more to wait for. A window with few codes costs as many
+ * proofs as a full one.
+ */
+function dueCodes(facts: CheckFacts, size: number, situation: Situation): readonly DeniedCode[] {
+  const now = situation.now();
+  if (secondCheckAt(facts, size, situation) > now) return [];
+  const due = facts.deniedCodes.filter(({ askedAt }) => askedAt + situation.waitMs <= now);
+  const isAll = due.length === facts.denied || due.length < size;
+  return isAll ? due : due.slice(0, due.length - (due.length % size));
+}
+
+/** When the next window may begin. */
+function secondCheckAt(
+  { denied, deniedCodes }: CheckFacts,
+  size: number,
+  { waitMs, gatherMs }: Situation,
+): number {
+  const dueAt = deniedCodes.map(({ askedAt }) => askedAt + waitMs).sort((a, b) => a - b);
+  const fullAt = dueAt[Math.min(size, denied) - 1] ?? Infinity;
+  return Math.min(fullAt, (dueAt[0] ?? Infinity) + gatherMs);
+}

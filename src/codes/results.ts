@@ -36,14 +36,15 @@ export interface DeniedCode {
 
 /** A code of the seller whose newest proven verdict is `valid`. Open and denied codes of the check may be among them. */
 export interface KnownValid {
-  readonly codeId: string;
+  /** Null for a code that a person named and the store does not have. */
+  readonly codeId: string | null;
   /** As the marketplace found it last, whatever the spelling in a list. */
   readonly form: string;
   /** When it was last found, by a check or as a proof. */
   readonly foundAt: number;
   /** Its item is live: a removed one may be gone with its purchases. */
   readonly isLive: boolean;
-  /** It was asked in this check already: `foundAt` is later than the check’s beginning. */
+  /** It was found in this check already: `foundAt` is later than the check’s beginning. */
   readonly isUsed: boolean;
   /** It was denied in this check, and not found since: the second check has it. */
   readonly isDenied: boolean;
@@ -61,7 +62,10 @@ export interface CheckFacts {
   readonly open: number;
   /** Denied codes without a verdict, and known-valid ones among them that are not listed. */
   readonly denied: number;
-  /** Up to `DENIED_PER_STEP` of the denied ones, those asked longest ago (`askedAt`) first. */
+  /**
+   * Up to `DENIED_PER_STEP` of the denied ones: those that are not listed (`position` below 0) first, then those asked
+   * longest ago (`askedAt`).
+   */
   readonly deniedCodes: readonly DeniedCode[];
   /** What this check has seen of chance. */
   readonly chance: Chance;

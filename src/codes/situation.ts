@@ -16,18 +16,21 @@ export interface Situation {
   readonly spacingMs: number;
   /** Codes of this check, at its beginning. */
   readonly codes: number;
-  /** The seller's known-valid codes, in the order of `forProofs`, some 100 of them. A code that a person named is first. */
+  /**
+   * Some 100 known-valid codes of the seller, in the order in which proofs use them (`ProofCodes`). A code that a person
+   * named has `foundAt` 0.
+   */
   readonly knownValid: readonly KnownValid[];
-  /** How many there are in all. */
-  readonly knownValidCount: number;
   /** Some live items of the catalogue, at most ten: they stand for known-valid codes where those are too few. */
   readonly liveItems: readonly number[];
   /** Whether the catalogue has or had this item. True for each if there is no catalogue. */
-  hadItem(id: number): boolean;
+  readonly hadItem: (id: number) => boolean;
+  /** Milliseconds since 1970, by the clock of the database. */
+  readonly now: () => number;
   /** In [0, 1). */
-  dice(): number;
+  readonly dice: () => number;
   /** The work ends in order: no new code is asked, and what was answered is proven and recorded. */
-  isClosing(): boolean;
+  readonly isClosing: () => boolean;
 }
 
 /** Why work has to wait or to stop. */
@@ -54,15 +57,20 @@ export interface Memory {
   readonly controlAt: number | null;
   /** Three random codes were found: nothing can be proven here. */
   readonly findsEverything: boolean;
-  /** Since when the key has been good without a break. Null: it was not proven, or came into doubt. */
-  readonly goodSince: number | null;
-  /** Bad proofs in a row. */
-  readonly badProofs: number;
+  /**
+   * Times from one good proof to a later one, with no bad proof in between: first and last time of each, the newest last.
+   * Denials in them are samples of chance.
+   */
+  readonly good: readonly (readonly [number, number])[];
+  /** The next good proof continues the newest of these times. */
+  readonly isGood: boolean;
+  /** How often in a row the key could not be proven, for the same reason; null: it was proven last. */
+  readonly bad: { readonly reason: Stop['reason']; readonly times: number } | null;
   /** The proof after the last window, which may serve before the next one. */
   readonly opening: GoodProof | null;
   /** Most codes of a window. It shrinks when windows take too long. */
   readonly windowCodes: number;
-  /** Nothing is asked before `until`; null: a person must act, and the loop clears it when work goes on. */
+  /** Nothing is asked before `until`; null: a person must act. */
   readonly hold: { readonly stop: Stop; readonly until: number | null } | null;
 }
 
@@ -73,8 +81,9 @@ export const FRESH_MEMORY: Memory = {
   retryAt: 0,
   controlAt: null,
   findsEverything: false,
-  goodSince: null,
-  badProofs: 0,
+  good: [],
+  isGood: false,
+  bad: null,
   opening: null,
   windowCodes: 25,
   hold: null,

@@ -1,0 +1,328 @@
+/**
+ * The first pass: every code is asked once, several at a time. A found purchase makes its code valid, once account details
+ * show that the key opens the seller's account. A denial decides nothing.
+ */
+
+import { meaningOf, retryTimeOf } from '../marketplace/reply.js';
+import { controlCode } from './control.js';
+import { evidenceOf, isChallenge, NO_CHANCE, NOTHING } from './judging.js';
+import {
+  afterBad,
+  afterGood,
+  holdFor,
+  lookAtAccount,
+  prove,
+  ProofCodes,
+  type Proof,
+} from './prove.js';
+import type { CodeResult, OpenCode } from './results.js';
+import {
+  FIRST_GUARD,
+  FOUND_PER_LOOK,
+  KEY_FRESH_MS,
+  MAX_ATTEMPTS,
+  NEXT_GUARD,
+  pauseBeforeRetry,
+  SILENCES_LIKE_OUTAGE,
+} from './rules.js';
+import type { Memory, Situation } from './situation.js';
+import { askForm, type Answer, type Talk } from './talk.js';
+
+/** Lists with at least so many codes begin with a look at the account, which saves the calls that a bad key would waste. */
+const LOOK_FIRST_CODES = 200;
+/** A purchase waits no longer for the look that makes its code valid, milliseconds: with a small budget there are few. */
+const LONGEST_WAIT_MS = 75_000;
+/** Bot protection answers so many codes in a row: asking on makes it worse. */
+const CHALLENGES = 2;
+
+type CodeAnswer = Answer & { readonly kind: 'validate' };
+type Good = Extract<Proof, { readonly good: unknown }>;
+type Bad = Extract<Proof, { readonly bad: unknown }>;
+
+/**
+ * Asks open codes once each.
+ * @param codes the next ones after `memory.after`; none: the list was gone through
+ */
+export function* firstPass(
+  codes: readonly OpenCode[],
+  situation: Situation,
+  memory: Memory,
+): Talk<Memory> {
+  const last = codes.at(-1);
+  if (last === undefined) return gonePast(memory, situation);
+  const ready = yield* makeReady(codes, situation, { ...memory, hold: null });
+  if (ready.hold !== null || ready.findsEverything) return ready;
+  const pass = new FirstPass(codes, situation, ready);
+  return yield* pass.run();
+}
+
+/** All were asked once. Those without an answer are tried again later. */
+function gonePast(memory: Memory, { now }: Situation): Memory {
+  const passes = memory.passes + 1;
+  return { ...memory, after: -1, passes, retryAt: now() + pauseBeforeRetry(passes) };
+}
+
+/** Asks the negative control, if it is due, and looks at the account before a long list. */
+function* makeReady(
+  codes: readonly OpenCode[],
+  situation: Situation,
+  memory: Memory,
+): Talk<Memory> {
+  const { now, waitMs } = situation;
+  let ready = memory;
+  if (ready.controlAt === null || now() - ready.controlAt > KEY_FRESH_MS) {
+    ready = yield* control(codes[0]?.forms[0] ?? '', situation, ready);
+    if (ready.hold !== null || ready.findsEverything) return ready;
+  }
+  const isBeginning = ready.after < 0 && ready.passes === 0;
+  if (!isBeginning || situation.codes < LOOK_FIRST_CODES) return ready;
+  const look = yield* lookAtAccount(situation.account ?? ready.account);
+  if ('bad' in look) return afterBad(ready, look.bad, waitMs, false);
+  return afterLook(ready, look, new ProofCodes(situation));
+}
+
+/**
+ * The negative control: a random code must be denied. If it is found, and two more are, this marketplace finds everything.
+ * @param like a code whose shape the random ones have
+ */
+export function* control(
+  like: string,
+  { dice, waitMs }: Pick<Situation, 'dice' | 'waitMs'>,
+  memory: Memory,
+): Talk<Memory> {
+  for (let found = 0; found < 3; found++) {
+    let answer = yield* askForm(controlCode(like, dice));
+    let meaning = meaningOf(answer.reply);
+    if (meaning.kind === 'silent' && !isPause(answer)) {
+      answer = yield* askForm(controlCode(like, dice));
+      meaning = meaningOf(answer.reply);
+    }
+    if (meaning.kind === 'denied') return { ...memory, controlAt: answer.at };
+    if (meaning.kind === 'found') continue;
+    if (meaning.kind === 'silent') return holdFor(memory, answer, waitMs, false);
+    const { reply, at } = answer;
+    const detail = 'detail' in reply ? reply.detail : null;
+    const bad = { reason: meaning.reason, reply, detail, at };
+    return afterBad(memory, bad, waitMs, false);
+  }
+  return { ...memory, findsEverything: true };
+}
+
+/**
+ * What the plan remembers after a good look at the account.
+ * @param since when a purchase was found that it vouches for: the purchase proves the key as well as a known-valid code.
+ *   Null: none was found; then the look is a whole proof only if nothing more could be asked.
+ */
+function afterLook(
+  memory: Memory,
+  { good }: Good,
+  proofCodes: ProofCodes,
+  since: number | null = null,
+): Memory {
+  if (since !== null) return afterGood(memory, good, since);
+  const isWhole = good.by !== 'account' || !proofCodes.canFind;
+  return isWhole ? afterGood(memory, good) : { ...memory, account: memory.account ?? good.account };
+}
+
+/** One piece of the first pass. Its talks overlap, and share what they learn here. */
+class FirstPass {
+  readonly #codes: readonly OpenCode[];
+  readonly #situation: Situation;
+  readonly #proofCodes: ProofCodes;
+  #memory: Memory;
+  #next = 0;
+  /** Purchases that wait for a look at the account. */
+  #found: { readonly result: CodeResult; readonly at: number }[] = [];
+  #isLooking = false;
+  #looks = 0;
+  #denialsInRow = 0;
+  #denialsSinceGuard = 0;
+  #guardAt = FIRST_GUARD;
+  #wantsGuard = false;
+  #isGuarding = false;
+  /** Codes without an answer. Dropped if it was an outage, so that they stay open without a try. */
+  #silent: CodeResult[] = [];
+  #challenges = 0;
+  #hasAnswers = false;
+  /** Items whose purchases need no look of their own any more. */
+  readonly #seenItems = new Set<number>();
+
+  constructor(codes: readonly OpenCode[], situation: Situation, memory: Memory) {
+    this.#codes = codes;
+    this.#situation = situation;
+    this.#memory = memory;
+    this.#proofCodes = new ProofCodes(situation);
+  }
+
+  *run(): Talk<Memory> {
+    yield { kind: 'together', talks: this.#talks() };
+    if (!this.#isOver && this.#wantsGuard) yield* this.#guard();
+    if (!this.#isOver && (this.#found.length > 0 || this.#isFirstLookDue)) yield* this.#look();
+    if (!this.#isOver) yield* this.#recordSilent();
+    const passed = this.#codes[this.#next - 1]?.position ?? this.#memory.after;
+    return { ...this.#memory, after: passed };
+  }
+
+  /** A short list looks at the account once, so that a refused key is told at once and not a minute later. */
+  get #isFirstLookDue(): boolean {
+    const { passes } = this.#memory;
+    return passes === 0 && this.#looks === 0 && this.#situation.codes < LOOK_FIRST_CODES;
+  }
+
+  get #isOver(): boolean {
+    return this.#memory.hold !== null;
+  }
+
+  *#talks(): Generator<Talk<void>> {
+    while (!this.#isOver) {
+      if (this.#wantsGuard && !this.#isGuarding) yield this.#guard();
+      else if (this.#isLookDue && !this.#isLooking) yield this.#look();
+      else {
+        const code = this.#situation.isClosing() ? undefined : this.#codes[this.#next];
+        if (code === undefined) return;
+        this.#next++;
+        yield this.#ask(code);
+      }
+    }
+  }
+
+  get #isLookDue(): boolean {
+    const [first] = this.#found;
+    if (first === undefined) return false;
+    const isLate = this.#situation.now() - first.at >= LONGEST_WAIT_MS;
+    return isLate || this.#found.length >= FOUND_PER_LOOK;
+  }
+
+  /** Asks for a code in each of its forms, until one is found. Denied means: each was denied. */
+  *#ask(code: OpenCode): Talk<void> {
+    let denial: CodeAnswer | null = null;
+    for (const form of code.forms) {
+      const answer: CodeAnswer = yield* askForm(form);
+      const { kind } = meaningOf(answer.reply);
+      if (kind === 'found') return yield* this.#takeFound(code, form, answer);
+      if (kind !== 'denied') return this.#takeSilence(code, answer);
+      denial = answer;
+    }
+    if (denial !== null) yield* this.#takeDenial(code, denial);
+  }
+
+  *#takeFound(code: OpenCode, form: string, answer: CodeAnswer): Talk<void> {
+    const { at } = answer;
+    this.#answered();
+    this.#denialsInRow = 0;
+    const result = resultOf(code, form, answer, { verdict: 'valid' });
+    this.#found.push({ result: { ...result, chance: { calls: 1, denied: 0 } }, at });
+    const item = itemOf(result);
+    if (item === null || this.#seenItems.has(item) || this.#situation.hadItem(item)) return;
+    // Perhaps another seller's: the key must be proven at once.
+    yield* this.#look(prove(this.#proofCodes, this.#account));
+  }
+
+  *#takeDenial(code: OpenCode, answer: CodeAnswer): Talk<void> {
+    this.#answered();
+    for (const tried of code.forms) this.#proofCodes.denied(tried);
+    this.#denialsInRow++;
+    this.#denialsSinceGuard++;
+    const isRow = this.#denialsInRow >= FIRST_GUARD;
+    if (isRow && this.#denialsSinceGuard >= this.#guardAt) this.#wantsGuard = true;
+    const form = code.forms.at(-1) ?? null;
+    yield* this.#recordSilent();
+    yield { kind: 'record', results: [resultOf(code, form, answer)] };
+  }
+
+  #takeSilence(code: OpenCode, answer: CodeAnswer): void {
+    const { waitMs } = this.#situation;
+    const meaning = meaningOf(answer.reply);
+    const isLast = code.attempts + 1 >= MAX_ATTEMPTS;
+    const reason = meaning.kind === 'silent' || meaning.kind === 'doubt' ? meaning.reason : null;
+    const end = isLast ? ({ verdict: 'unproven', reason } as const) : {};
+    const result = resultOf(code, null, answer, end);
+    this.#silent.push({ ...result, adds: { ...NOTHING, attempts: 1 } });
+    if (isChallenge(answer.reply)) this.#challenges++;
+    if (isPause(answer) && (!isChallenge(answer.reply) || this.#challenges >= CHALLENGES)) {
+      this.#memory = holdFor(this.#memory, answer, waitMs, this.#hasAnswers);
+      return;
+    }
+    const isOutage = this.#silent.length >= SILENCES_LIKE_OUTAGE;
+    const isFirstDoubt = this.#silent.length === 1 && meaning.kind === 'doubt';
+    if (isOutage || isFirstDoubt) this.#wantsGuard = true;
+  }
+
+  #answered(): void {
+    this.#hasAnswers = true;
+    this.#challenges = 0;
+  }
+
+  *#recordSilent(): Talk<void> {
+    const results = this.#silent.splice(0);
+    if (results.length > 0) yield { kind: 'record', results };
+  }
+
+  /** Proves the key, because of many denials or answers that are none. A good key means that only these codes have none. */
+  *#guard(): Talk<void> {
+    this.#isGuarding = true;
+    this.#wantsGuard = false;
+    this.#denialsSinceGuard = 0;
+    this.#guardAt = NEXT_GUARD;
+    this.#looks++;
+    const proof = yield* prove(this.#proofCodes, this.#account);
+    this.#isGuarding = false;
+    if ('good' in proof) {
+      this.#memory = afterGood(this.#memory, proof.good);
+      yield* this.#recordSilent();
+      return;
+    }
+    this.#end(proof);
+  }
+
+  /** Records what was found so far, once account details show that the key opens the seller's account. */
+  *#look(looking: Talk<Proof> = lookAtAccount(this.#account)): Talk<void> {
+    this.#isLooking = true;
+    this.#looks++;
+    const found = this.#found.splice(0);
+    const look = yield* looking;
+    this.#isLooking = false;
+    if ('bad' in look) return this.#end(look);
+    this.#memory = afterLook(this.#memory, look, this.#proofCodes, found[0]?.at);
+    for (const { result } of found) {
+      const item = itemOf(result);
+      if (item !== null) this.#seenItems.add(item);
+    }
+    if (found.length > 0) yield { kind: 'record', results: found.map(({ result }) => result) };
+  }
+
+  get #account(): string | null {
+    return this.#situation.account ?? this.#memory.account;
+  }
+
+  #end(proof: Bad): void {
+    if (this.#isOver) return;
+    const { waitMs } = this.#situation;
+    this.#memory = afterBad(this.#memory, proof.bad, waitMs, this.#hasAnswers);
+  }
+}
+
+function resultOf(
+  { position }: OpenCode,
+  form: string | null,
+  { reply, at }: CodeAnswer,
+  end: Partial<Pick<CodeResult, 'verdict' | 'reason'>> = {},
+): CodeResult {
+  return {
+    of: { position },
+    check: evidenceOf(reply, at),
+    form,
+    verdict: end.verdict ?? null,
+    reason: end.reason ?? null,
+    adds: NOTHING,
+    chance: NO_CHANCE,
+  };
+}
+
+function itemOf({ check }: CodeResult): number | null {
+  return check?.answer?.value.item?.id ?? null;
+}
+
+function isPause({ reply }: CodeAnswer): boolean {
+  return reply.kind === 'limited' || retryTimeOf(reply) !== null || isChallenge(reply);
+}

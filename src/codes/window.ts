@@ -1,0 +1,395 @@
+/**
+ * The second check: denied codes are asked again in proven windows.
+ *
+ * A window proves the key, asks, and proves the key again, one call after the other on one connection: so both proofs were
+ * answered by the machine that denied. A code that is denied once more is then asked on another connection, twice, while the
+ * marketplace is little known or was seen to deny valid codes. Those calls come after all codes were asked once: a moment's
+ * fault does not meet one code three times.
+ */
+
+import { meaningOf, messageOf, retryTimeOf } from '../marketplace/reply.js';
+import type { UnprovenReason } from './evidence.js';
+import { addChance, evidenceOf, isChallenge, NO_CHANCE } from './judging.js';
+import {
+  afterBad,
+  afterGood,
+  isOutage,
+  isProven,
+  lookAtAccount,
+  prove,
+  proveAgain,
+  ProofCodes,
+  type BadProof,
+  type Proof,
+} from './prove.js';
+import type {
+  Chance,
+  CheckFacts,
+  CodeResult,
+  DeniedCode,
+  ProofBy,
+  ProvenBetween,
+} from './results.js';
+import {
+  asksInWindow,
+  codesInWindow,
+  denialsNeeded,
+  longestWindowMs,
+  SILENCES_LIKE_OUTAGE,
+  verdictOf,
+  WINDOW_CODES,
+} from './rules.js';
+import type { GoodProof, Memory, Situation } from './situation.js';
+import { askForm, type Answer, type Talk } from './talk.js';
+
+/** The second proof of a window is the first of the next one if that begins within this time, or these calls. */
+const OPENING_MS = 10_000;
+const OPENING_CALLS = 4;
+const OTHER_CONNECTION = true;
+/** A window that repeats so many codes proves the key in between as well. */
+const PROOF_BETWEEN_CODES = 3;
+
+type CodeAnswer = Answer & { readonly kind: 'validate' };
+
+/** What chance requires, as this step knows it. */
+interface Required {
+  readonly chance: Chance;
+  readonly sellerChance: Chance;
+  readonly foundEver: number;
+  /** Known-valid codes that were denied as proofs, and have no verdict yet. */
+  readonly doubtful: number;
+}
+
+export function neededBy({
+  chance,
+  sellerChance,
+}: Pick<CheckFacts, 'chance' | 'sellerChance'>): number {
+  return denialsNeeded(chance, sellerChance);
+}
+
+/** How many codes the next window holds. */
+export function windowSize(
+  facts: Omit<Required, 'doubtful'>,
+  { windowCodes }: Pick<Memory, 'windowCodes'>,
+  { spacingMs }: Pick<Situation, 'spacingMs'>,
+): number {
+  const asks = asksInWindow(neededBy(facts), 0, facts.foundEver);
+  return Math.min(windowCodes, codesInWindow(spacingMs, asks));
+}
+
+/**
+ * Checks denied codes again, a window at a time, in random order. Each window is recorded when it ends.
+ * @param codes those that are due
+ */
+export function* secondCheck(
+  codes: readonly DeniedCode[],
+  facts: CheckFacts,
+  situation: Situation,
+  memory: Memory,
+): Talk<Memory> {
+  const proofCodes = new ProofCodes(situation);
+  const isKnown = ({ position }: DeniedCode): boolean => position < 0;
+  const waiting = [
+    ...codes.filter(isKnown),
+    ...shuffled(
+      codes.filter((code) => !isKnown(code)),
+      situation.dice,
+    ),
+  ];
+  let required: Required = { ...facts, doubtful: facts.deniedCodes.filter(isKnown).length };
+  let now: Memory = { ...memory, hold: null };
+  while (waiting.length > 0 && now.hold === null && !situation.isClosing()) {
+    const some = waiting.splice(0, windowSize(required, now, situation));
+    const window = new Window(some, required, situation, proofCodes);
+    now = yield* window.run(now);
+    required = window.required;
+  }
+  return now;
+}
+
+/** What was asked about one code in a window. */
+interface Asked {
+  readonly code: DeniedCode;
+  denied: number;
+  /** The last answer. */
+  answer: CodeAnswer | null;
+}
+
+class Window {
+  required: Required;
+  readonly #asked: readonly Asked[];
+  readonly #needed: number;
+  readonly #situation: Situation;
+  readonly #proofCodes: ProofCodes;
+
+  constructor(
+    codes: readonly DeniedCode[],
+    required: Required,
+    situation: Situation,
+    proofCodes: ProofCodes,
+  ) {
+    this.#asked = codes.map((code) => ({ code, denied: 0, answer: null }));
+    this.required = required;
+    this.#needed = neededBy(required);
+    this.#situation = situation;
+    this.#proofCodes = proofCodes;
+  }
+
+  *run(memory: Memory): Talk<Memory> {
+    const { account, waitMs } = this.#situation;
+    const owner = account ?? memory.account;
+    const opening = this.#usable(memory.opening);
+    const first: Proof =
+      opening === null ? yield* prove(this.#proofCodes, owner) : { good: opening };
+    if ('bad' in first) return afterBad(memory, first.bad, waitMs, false);
+    const before = first.good;
+    let now = afterGood(memory, before);
+    const interruption = yield* this.#ask(before);
+    const asked = this.#asked.filter(({ answer }) => answer !== null);
+    if (interruption !== null) return yield* this.#voided(now, asked, interruption);
+    if (asked.length === 0) return now;
+    const isAnyDenied = asked.some(({ denied }) => denied > 0);
+    const last = yield* isAnyDenied
+      ? prove(this.#proofCodes, before.account)
+      : lookAtAccount(before.account);
+    if ('bad' in last) return yield* this.#voided(now, asked, last.bad);
+    const after = last.good;
+    now = afterGood(now, after);
+    if (after.at - before.beganAt > longestWindowMs(this.#situation.spacingMs)) {
+      return yield* this.#tooSlow(now, asked, true);
+    }
+    yield* this.#record(asked, isAnyDenied ? { before, after } : null, now);
+    const windowCodes = Math.min(WINDOW_CODES, 2 * now.windowCodes);
+    return { ...now, windowCodes, opening: isAnyDenied ? after : null };
+  }
+
+  /**
+   * The proof after the last window may serve if it is fresh, and began after the last denial of each code, so that the key
+   * is proven between any two denials of a code.
+   */
+  #usable(opening: GoodProof | null): GoodProof | null {
+    if (opening === null) return null;
+    const isWeak = opening.by === 'account' && this.#proofCodes.canFind;
+    const isAfterAll = this.#asked.every(({ code }) => code.askedAt < opening.beganAt);
+    const { spacingMs, now } = this.#situation;
+    const isFresh = now() - opening.at <= Math.max(OPENING_MS, OPENING_CALLS * spacingMs);
+    return isAfterAll && isFresh && !isWeak ? opening : null;
+  }
+
+  /** A purchase of an item that the catalogue never had may be another seller’s. */
+  #isOfUnknownItem({ reply }: CodeAnswer): boolean {
+    const id = reply.kind === 'answered' ? (reply.data.value.item?.id ?? null) : null;
+    return id !== null && !this.#situation.hadItem(id);
+  }
+
+  /** @returns what ends the window early */
+  *#ask(before: GoodProof): Talk<BadProof | null> {
+    const { isClosing } = this.#situation;
+    const { foundEver } = this.required;
+    let waiting: readonly Asked[] = this.#asked;
+    let silences = 0;
+    for (let time = 1; waiting.length > 0; time++) {
+      for (const asked of waiting) {
+        if (isClosing()) return null;
+        const answer = yield* askForm(asked.code.form, time > 1 && OTHER_CONNECTION);
+        const { kind } = meaningOf(answer.reply);
+        // A denial that came before stays the answer if there is none on another connection.
+        if (kind !== 'silent' || asked.answer === null) asked.answer = answer;
+        if (kind === 'denied') asked.denied++;
+        if (this.#isOfUnknownItem(answer)) {
+          const look = yield* prove(this.#proofCodes, before.account);
+          if ('bad' in look) return look.bad;
+        }
+        if (kind === 'doubt' || isPause(answer)) return faultOf(answer);
+        silences = kind === 'silent' ? silences + 1 : 0;
+        if (silences >= SILENCES_LIKE_OUTAGE) return faultOf(answer);
+      }
+      // In the same order: a fault that lasts for some calls meets no code three times, unless it meets this proof, too.
+      waiting = waiting.filter(({ code, denied }) => {
+        return denied === time && time < asksInWindow(this.#needed, code.counted, foundEver);
+      });
+      if (time > 1 || waiting.length < PROOF_BETWEEN_CODES || !this.#proofCodes.canFind) continue;
+      const between = yield* proveAgain(this.#proofCodes, before);
+      if ('bad' in between) return between.bad;
+    }
+    // If nothing at all was answered, it is an outage.
+    const last = this.#asked.at(-1)?.answer ?? null;
+    return last !== null && this.#asked.every(isSilent) ? faultOf(last) : null;
+  }
+
+  /**
+   * The key came into doubt, or the marketplace gave no answers: nothing counts. What was found is asked again: it may be
+   * another seller's.
+   */
+  *#voided(memory: Memory, asked: readonly Asked[], bad: BadProof): Talk<Memory> {
+    const { waitMs } = this.#situation;
+    // Limits and outages use up no code's tries.
+    if (isOutage(bad)) {
+      const now = yield* this.#tooSlow(memory, asked, false);
+      return afterBad(now, bad, waitMs, asked.length > 1);
+    }
+    yield* this.#record(asked.filter(isOpen), null, memory);
+    return afterBad(memory, bad, waitMs, true);
+  }
+
+  /**
+   * No denial counts, and the next window is smaller. Only a code that was alone has had its try.
+   * @param isSellers what was found is the seller's
+   */
+  *#tooSlow(memory: Memory, asked: readonly Asked[], isSellers: boolean): Talk<Memory> {
+    const isAlone = asked.length === 1;
+    yield* this.#record(
+      asked.filter((one) => (isOpen(one) ? isAlone : isSellers)),
+      null,
+      memory,
+    );
+    return { ...memory, opening: null, windowCodes: Math.max(1, asked.length >> 1) };
+  }
+
+  /** @param around the proofs around the window; null: none was needed, one was bad, or it took too long */
+  *#record(asked: readonly Asked[], around: Around | null, memory: Memory): Talk<void> {
+    const proven = around === null ? null : between(around);
+    const results: CodeResult[] = [];
+    // What was found decides with the rest how many denials are needed.
+    for (const one of asked) {
+      if (!isOpen(one)) results.push(this.#found(one, proven !== null, memory));
+    }
+    for (const { chance } of results) {
+      const { chance: seen, sellerChance, foundEver, doubtful } = this.required;
+      this.required = {
+        chance: addChance(seen, chance),
+        sellerChance: addChance(sellerChance, chance),
+        foundEver: foundEver + 1,
+        doubtful,
+      };
+    }
+    for (const one of asked) {
+      if (isOpen(one)) results.push(this.#open(one, proven));
+    }
+    if (results.length > 0) yield { kind: 'record', results };
+  }
+
+  #found({ code, denied, answer }: Asked, counts: boolean, memory: Memory): CodeResult {
+    const { reply, at } = answer as CodeAnswer;
+    const { position, form, counted, firstDeniedAt } = code;
+    if (position < 0) this.#decided();
+    const first = Number(isProven(memory, firstDeniedAt));
+    const denials = counted + first + (counts ? denied : 0);
+    this.#proofCodes.found(form, at);
+    return {
+      of: { position },
+      check: evidenceOf(reply, at),
+      form,
+      verdict: 'valid',
+      reason: null,
+      adds: { attempts: 0, counted: 0, rounds: 1, uncounted: 0 },
+      chance: { calls: denials + 1, denied: denials },
+    };
+  }
+
+  get #isAnyDoubtful(): boolean {
+    return this.required.doubtful > 0 || this.#proofCodes.isAnyDoubtful;
+  }
+
+  #decided(): void {
+    const { required } = this;
+    this.required = { ...required, doubtful: Math.max(0, required.doubtful - 1) };
+  }
+
+  #open({ code, denied, answer }: Asked, proven: ProvenBetween | null): CodeResult {
+    const { reply, at } = answer as CodeAnswer;
+    const counts = proven !== null && denied > 0;
+    const adds = {
+      attempts: 0,
+      counted: counts ? denied : 0,
+      rounds: 1,
+      uncounted: counts ? 0 : 1,
+    };
+    const figures = {
+      counted: code.counted + adds.counted,
+      rounds: code.rounds + adds.rounds,
+      uncounted: code.uncounted + adds.uncounted,
+    };
+    const check = evidenceOf(reply, at, counts ? proven : null);
+    const isKnown = code.position < 0;
+    const end = decided(verdictOf(figures, neededBy(this.required)), isKnown, this.#isAnyDoubtful);
+    const verdict = end === null || end === 'invalid' ? end : 'unproven';
+    if (verdict === 'invalid') this.#proofCodes.drop(code.form);
+    if (isKnown && verdict !== null) this.#decided();
+    return {
+      of: { position: code.position },
+      check,
+      form: code.form,
+      verdict,
+      reason: reasonOf(end, check.reason),
+      adds,
+      chance: NO_CHANCE,
+    };
+  }
+}
+
+/**
+ * While a known-valid code that was denied as a proof has no verdict, nobody knows whether it was refunded, or whether this
+ * marketplace denies valid codes. So no listed code becomes invalid until that is known. Its denials are kept.
+ */
+export function decided(
+  end: ReturnType<typeof verdictOf>,
+  isKnown: boolean,
+  isAnyDoubtful: boolean,
+): ReturnType<typeof verdictOf> {
+  return end === 'invalid' && isAnyDoubtful && !isKnown ? null : end;
+}
+
+/** Why a code is given up. @param last what its last answer said */
+export function reasonOf(
+  end: ReturnType<typeof verdictOf>,
+  last: UnprovenReason | 'answered' | 'denied',
+): UnprovenReason | null {
+  if (end === null || end === 'invalid') return null;
+  if (end === 'contradicted') return 'contradicted';
+  return last === 'denied' || last === 'answered' ? 'key-not-proven' : last;
+}
+
+/** Whether the answer leaves the code without a verdict. */
+function isOpen({ answer }: Asked): boolean {
+  return answer === null || meaningOf(answer.reply).kind !== 'found';
+}
+
+function isSilent({ answer }: Asked): boolean {
+  return answer !== null && meaningOf(answer.reply).kind === 'silent';
+}
+
+function isPause({ reply }: CodeAnswer): boolean {
+  const meaning = meaningOf(reply);
+  if (meaning.kind !== 'silent') return false;
+  return meaning.reason === 'limited' || retryTimeOf(reply) !== null || isChallenge(reply);
+}
+
+/** An answer that says nothing about its code, as a fault of the whole window. */
+function faultOf({ reply, at }: CodeAnswer): BadProof {
+  const meaning = meaningOf(reply);
+  const isFault = meaning.kind === 'doubt' || meaning.kind === 'silent';
+  const reason = isFault ? meaning.reason : 'unreadable';
+  return { reason, reply, detail: messageOf(reply), at };
+}
+
+interface Around {
+  readonly before: GoodProof;
+  readonly after: GoodProof;
+}
+
+const STRENGTH: readonly ProofBy[] = ['known-valid', 'item', 'account'];
+
+function between({ before, after }: Around): ProvenBetween {
+  const weaker = Math.max(STRENGTH.indexOf(before.by), STRENGTH.indexOf(after.by));
+  return { by: STRENGTH[weaker] ?? 'account', before: before.at, after: after.at };
+}
+
+function shuffled<T>(values: readonly T[], dice: () => number): T[] {
+  const out = [...values];
+  for (let left = out.length; left > 1; left--) {
+    const place = Math.floor(dice() * left);
+    [out[left - 1], out[place]] = [out[place] as T, out[left - 1] as T];
+  }
+  return out;
+}

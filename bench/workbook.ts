@@ -69,7 +69,7 @@ const RESULT: ResultRow['result'] = {
 /** Reads a list of codes. @returns milliseconds */
 export async function readList({ file }: { readonly file: string }): Promise<number> {
   const { readList: read } = await import('#product/codes/lists/read-list.js');
-  const { openFile, readBytes } = await import('#product/codes/lists/bytes.js');
+  const { openFile, readBytes } = await import('#product/codes/lists/source.js');
   const started = performance.now();
   const { bytes } = await openFile(file);
   await read(await readBytes(bytes), { name: file });

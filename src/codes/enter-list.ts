@@ -114,10 +114,9 @@ export function listOfCodes(codes: readonly string[]): List {
   return {
     name: 'arguments',
     layout: {
-      format: 'json',
+      format: 'txt',
       encoding: 'utf-8',
       bom: false,
-      compressed: false,
       delimiter: null,
       header: false,
       columns: ['code'],
@@ -145,7 +144,7 @@ export function layoutJson(lists: readonly List[]): Json {
 
 interface RejectedLine {
   readonly list: string;
-  /** `line 5`; in a workbook `row 5`, in JSON `value 5`. */
+  /** `line 5`; in a workbook `row 5`. */
   readonly place: string;
   readonly why: string;
 }
@@ -183,7 +182,7 @@ export function reportOf(lists: readonly List[]): LoadReport {
   };
 }
 
-const PLACES: Partial<Record<Format, string>> = { xlsx: 'row', json: 'value' };
+const PLACES: Partial<Record<Format, string>> = { xlsx: 'row' };
 
 /** Counts codes without a fresh verdict. */
 export function codesToCheck({ codes, reused }: Pick<AuditSize, 'codes' | 'reused'>): number {

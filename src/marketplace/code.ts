@@ -163,27 +163,39 @@ const LETTERS_AND_DIGITS = /[\p{L}\p{N}]+/gu;
 
 function plainFormsOf(written: string): { readonly plain: string; readonly joined: string } {
   const text = withoutLookAlikes(written);
-  const typical = mended(text) ?? codeInside(text);
-  if (typical !== null) return { plain: typical, joined: typicalWholes(text)[0] ?? typical };
+  const divided = dividedCodes(text);
+  const typical = codeInside(text) ?? divided[0]?.code ?? null;
+  if (typical !== null) return { plain: typical, joined: divided.at(-1)?.code ?? typical };
   const code = withoutLabel(text);
   const [only = '', ...others] = withoutWords(code.split(' '));
   const plain = others.length === 0 && looksLikeCode(only) ? withoutPunctuation(only) : code;
   return { plain, joined: code.replaceAll(' ', '') };
 }
 
-/** The typical code that blanks divide, so that no part is a typical one; null if there is none. */
-function mended(text: string): string | null {
-  const [whole = null] = text.split(' ').some(isTypicalCode) ? [] : typicalWholes(text);
-  return whole;
+interface DividedCode {
+  readonly code: string;
+  /** The text around it. */
+  readonly rest: string;
 }
 
-/** Typical codes that a text is without its blanks; also without a label, and words around. */
-function typicalWholes(text: string): readonly string[] {
-  if (!text.includes(' ')) return [];
-  const parts = [text, withoutLabel(text)].map((code) => code.split(' '));
-  return [...parts, ...parts.map(withoutWords)]
-    .map((some) => withoutPunctuation(some.join('')))
-    .filter(isTypicalCode);
+/** Words of a longer text are prose. */
+const MOST_WORDS = 12;
+
+/** Typical codes that blanks divide, with words or a label around: the one of the fewest parts first. */
+function dividedCodes(text: string): readonly DividedCode[] {
+  const found: DividedCode[] = [];
+  for (const part of new Set([text, withoutLabel(text)])) {
+    const words = part.split(' ');
+    if (words.length > MOST_WORDS) continue;
+    for (let from = 0; from < words.length; from++) {
+      for (let to = from + 2; to <= words.length; to++) {
+        const code = withoutPunctuation(words.slice(from, to).join(''));
+        const rest = [...words.slice(0, from), ...words.slice(to)].join(' ');
+        if (isTypicalCode(code)) found.push({ code, rest });
+      }
+    }
+  }
+  return found.sort((a, b) => a.code.length - b.code.length);
 }
 
 /** Leaves out what stands before the last colon or equals sign, if a code may follow. */
@@ -193,10 +205,10 @@ function withoutLabel(text: string): string {
   return looksLikeCode(rest) ? rest : text;
 }
 
-/** Leaves out words before and after what may be parts of a code: `my code AB-12 (Regular)`. */
+/** Leaves out words before and after the parts with digits: `my code AB-12 (Regular)`. */
 function withoutWords(parts: readonly string[]): readonly string[] {
-  const mayBePart = (part: string): boolean => /\d|^[a-f-]{6,}$/i.test(withoutPunctuation(part));
-  return parts.slice(parts.findIndex(mayBePart), parts.findLastIndex(mayBePart) + 1);
+  const hasDigit = (part: string): boolean => /\d/.test(part);
+  return parts.slice(parts.findIndex(hasDigit), parts.findLastIndex(hasDigit) + 1);
 }
 
 function withoutPunctuation(text: string): string {
@@ -206,9 +218,12 @@ function withoutPunctuation(text: string): string {
 /** Counts the parts of a text that could be codes. One code may have blanks inside, or no part that could be one. */
 function countCodes(written: string): number {
   const text = withoutLookAlikes(written);
-  if (mended(text) !== null) return 1;
-  const parts = text.replaceAll(/\b\w+:\/\/[^\s/]+/g, '').split(/[\s,;/|&+]+/u);
-  return parts.filter(couldBeCode).length;
+  const divided = text.split(' ').some(isTypicalCode) ? undefined : dividedCodes(text).at(-1);
+  const parts = (divided?.rest ?? text)
+    .replaceAll(/\b\w+:\/\/[^\s/]+/g, '')
+    .split(/[\s,;/|&+]+/u)
+    .filter((part) => couldBeCode(part.replace(/^\D*[:=]/, '')));
+  return parts.length + (divided === undefined ? 0 : 1);
 }
 
 const DATE = /^\d{1,4}[-.]\d{1,2}[-.]\d{1,4}(?:T[\d:.Z-]*)?$/;

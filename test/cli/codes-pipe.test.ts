@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { openFile, readBytes } from '../../src/codes/lists/bytes.js';
+import { openFile, readBytes } from '../../src/codes/lists/source.js';
 import { start } from './support.js';
 
 function pipe(): string {

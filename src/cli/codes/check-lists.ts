@@ -30,7 +30,7 @@ import { runAudit } from './run-audit.js';
 import { basename } from 'node:path';
 import { addAbortSignal } from 'node:stream';
 import { readCell } from '../../marketplace/code.js';
-import { openFile, readBytes } from '../../codes/lists/bytes.js';
+import { openFile, readBytes } from '../../codes/lists/source.js';
 import { readList } from '../../codes/lists/read-list.js';
 
 export const STDIN = '-';

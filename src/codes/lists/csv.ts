@@ -1,56 +1,89 @@
 import { nameRank } from './columns.js';
 import { isEmpty, MOST_TITLES, mostFrequent } from './table.js';
-import { assertSize, MOST_LINES, type Row } from './types.js';
+import { assertCell, assertLine, assertSize, MOST_COLUMNS, type Row } from './types.js';
 
 /*
  * Reads CSV as RFC 4180 describes it. Libraries lose the rest of a list after a quote that is never closed, or refuse the
  * list. Here such a quote is an ordinary character, and each line is a record of its own.
  */
 
-/** Splits a text into lines, which end with LF, CRLF or CR, in any mixture. @throws FileError when there are too many */
-export function linesOf(text: string): string[] {
-  const lines = text.split(/\r\n?|\n/, MOST_LINES + 1);
-  assertSize(lines.length, 0);
-  if (lines.at(-1) === '') lines.pop();
-  return lines;
+/** Rows of a text, which is split as they are taken. */
+interface TextRows {
+  readonly rows: Iterable<Row>;
+  /** Null if each line is one value. */
+  readonly delimiter: string | null;
+  /** A sentence that says why the text is split like this. */
+  readonly reason: string;
+  /** Sentences about tolerated faults, once all rows were taken. */
+  readonly notes: () => readonly string[];
 }
 
-/** Longest record with quoted cells, in UTF-16 units. In a longer one a quote was left open. */
-const LONGEST_RECORD = 1024 * 1024;
+/** Lines end with LF, CRLF or CR, in any mixture. */
+const LINE_END = /\r\n?|\n/g;
 
-/** The rows of a CSV text, and the lines with quotes that are misplaced or never closed. */
-function readRecords(text: string, delimiter: string) {
-  const rows: Row[] = [];
-  const wrongQuotes: number[] = [];
-  const lineEnd = /\r\n?|\n/g;
+/** Reads each line as one value. */
+export function readLines(text: string): TextRows {
+  return {
+    rows: {
+      *[Symbol.iterator]() {
+        for (let at = 0, line = 1; at < text.length; line++) {
+          const { end, next } = lineAt(text, at, line);
+          yield { line, cells: [text.slice(at, end)] };
+          at = next;
+        }
+      },
+    },
+    delimiter: null,
+    reason: 'Each line is one value.',
+    notes: () => [],
+  };
+}
+
+/**
+ * Finds the end of the line that begins at a position.
+ * @param line its number, from 1
+ * @returns also where the next line begins
+ * @throws FileError when the line is too long, or there are too many
+ */
+function lineAt(text: string, start: number, line: number) {
+  LINE_END.lastIndex = start;
+  const found = LINE_END.exec(text);
+  const end = found?.index ?? text.length;
+  assertSize(line - 1, 0);
+  assertLine(end - start, line);
+  return { end, next: end + (found?.[0].length ?? 0) };
+}
+
+/** The rows of a CSV text. @param onWrongQuotes called for each line with quotes that are misplaced or never closed */
+function* recordsOf(
+  text: string,
+  delimiter: string,
+  onWrongQuotes: (line: number) => void = () => undefined,
+): Generator<Row, void, undefined> {
   // Lines before this position were joined in vain. Joining some of them again could take forever in a hostile file.
   let aloneUntil = 0;
   for (let start = 0, line = 1; start < text.length; line++) {
-    lineEnd.lastIndex = start;
-    const found = lineEnd.exec(text);
-    const end = found?.index ?? text.length;
+    const { end, next: nextLine } = lineAt(text, start, line);
     const content = text.slice(start, end);
-    let next = end + (found?.[0].length ?? 0);
+    let next = nextLine;
     let row: Row = { line, cells: content.trim() === '' ? [''] : content.split(delimiter) };
     if (content.includes('"')) {
       const joined = start < aloneUntil ? null : quotedCells(text, start, delimiter);
       if (joined !== null && joined.cells !== null) {
-        const lines = text.slice(start, joined.end).match(lineEnd)?.length ?? 0;
+        const lines = text.slice(start, joined.end).match(LINE_END)?.length ?? 0;
         row = { line, cells: joined.cells, ...(lines > 0 && { lastLine: line + lines }) };
         line += lines;
         next = joined.end + (text.startsWith('\r\n', joined.end) ? 2 : 1);
       } else {
         if (joined !== null) aloneUntil = joined.end;
         const { cells } = quotedCells(content, 0, delimiter);
-        if (cells === null) wrongQuotes.push(line);
+        if (cells === null) onWrongQuotes(line);
         else row = { line, cells };
       }
     }
-    rows.push(row);
-    assertSize(rows.length, 0);
+    yield row;
     start = next;
   }
-  return { rows, wrongQuotes };
 }
 
 /**
@@ -67,9 +100,9 @@ function quotedCells(
     let end = at;
     if (text[at] === '"') {
       const close = closingQuote(text, at + 1);
-      if (close < 0 || close - start > LONGEST_RECORD) {
-        return { cells: null, end: close < 0 ? text.length : close };
-      }
+      if (close < 0) return { cells: null, end: text.length };
+      // In a record of so many cells, a quote was left open.
+      if (cells.length >= MOST_COLUMNS) return { cells: null, end: close };
       cells.push(text.slice(at + 1, close).replaceAll('""', '"'));
       end = close + 1;
     } else {
@@ -109,41 +142,41 @@ const DELIMITERS: Readonly<Record<string, string>> = {
 /** Numbers that Excel shortened with a decimal comma, which is not a delimiter. */
 const SHORTENED = /(?<![\d.,])\d,\d{1,14}E\+\d{2,3}(?!\d)/gi;
 
-/**
- * True if at least half of the first records have several cells, or one of the first cells names a column of codes.
- * A table read as text would have every line checked as a code, while text read as a table is noticed at once.
- */
+/** True if a delimiter divides the records of a text. */
 export function hasCells(text: string): boolean {
-  const { delimiter, splitShare } = findDelimiter(text);
-  if (splitShare >= 0.5) return true;
-  const records = firstRecords(text, delimiter).slice(0, MOST_TITLES);
-  return records.some((cells) => cells.length > 1 && cells.some((cell) => nameRank(cell) !== null));
+  return findDelimiter(text).isFound;
 }
 
-/**
- * Finds the delimiter: the one in Excel's first line `sep=;`, or the one that splits records most evenly.
- * @returns also `splitShare`, the share of the first records that it splits into several cells, and `isNamed`: the
- *   first line names it
- */
+/** How much a delimiter must do: divide half of the first records, or one that names a column of codes. */
+function divides(records: readonly (readonly string[])[]): boolean {
+  const divided = records.filter((cells) => cells.length > 1);
+  const titles = records.slice(0, MOST_TITLES);
+  const isNamed = titles.some(
+    (cells) => cells.length > 1 && cells.some((cell) => nameRank(cell) !== null),
+  );
+  return divided.length > 0 && (divided.length * 2 >= records.length || isNamed);
+}
+
+/** Finds the delimiter: the one in Excel's first line `sep=;`, or the one that divides records most evenly. */
 function findDelimiter(text: string) {
   const named = /^"?sep=([^\w\s"]|\t)"?(?=[\r\n]|$)/i.exec(text)?.[1];
   if (named !== undefined) {
     const reason = `Cells are separated by ${nameOf(named)}, as the first line says.`;
-    return { delimiter: named, splitShare: 1, isNamed: true, reason };
+    return { delimiter: named, isFound: true, isNamed: true, reason };
   }
   const sample = text.slice(0, SAMPLE);
   const plain = sample.replaceAll(SHORTENED, 'number');
   const best = Object.keys(DELIMITERS)
     .map((delimiter) => fitOf(plain, delimiter))
     .reduce((a, b) => (isBetter(b, a) ? b : a));
-  if (best.cells < 2) {
+  if (best.cells < 2 || !best.divides) {
     const reason = 'Each line has one cell: no delimiter was found.';
-    return { delimiter: plain === sample ? ',' : ';', splitShare: 0, isNamed: false, reason };
+    return { delimiter: plain === sample ? ',' : ';', isFound: false, isNamed: false, reason };
   }
-  const { delimiter, splitShare, agreement, records, cells } = best;
+  const { delimiter, agreement, records, cells } = best;
   const share = `${Math.round(agreement * records)} of the first ${records} records have ${cells} cells`;
   const reason = `Cells are separated by ${nameOf(delimiter)}: ${share}.`;
-  return { delimiter, splitShare, isNamed: false, reason };
+  return { delimiter, isFound: true, isNamed: false, reason };
 }
 
 function nameOf(delimiter: string): string {
@@ -154,7 +187,8 @@ type Fit = ReturnType<typeof fitOf>;
 
 /** How evenly a delimiter splits the first records. `agreement` is the share of records with `cells` cells. */
 function fitOf(text: string, delimiter: string) {
-  const lengths = firstRecords(text, delimiter).map(({ length }) => length);
+  const found = firstRecords(text, delimiter);
+  const lengths = found.map(({ length }) => length);
   const records = lengths.length;
   const agreementOf = (cells: number): number =>
     lengths.filter((length) => length === cells).length / records;
@@ -163,9 +197,15 @@ function fitOf(text: string, delimiter: string) {
   const usual = mostFrequent(lengths);
   const cells =
     first > 1 && (usual < 2 || agreementOf(first) >= agreementOf(usual)) ? first : usual;
-  const splitShare = lengths.filter((length) => length > 1).length / records;
   const splitsFirst = (lengths[0] ?? 0) > 1;
-  return { delimiter, records, cells, agreement: agreementOf(cells), splitShare, splitsFirst };
+  return {
+    delimiter,
+    records,
+    cells,
+    agreement: agreementOf(cells),
+    divides: divides(found),
+    splitsFirst,
+  };
 }
 
 function isBetter(a: Fit, b: Fit): boolean {
@@ -176,21 +216,31 @@ function isBetter(a: Fit, b: Fit): boolean {
 
 /** The cells of the first records that are not empty. */
 function firstRecords(text: string, delimiter: string): (readonly string[])[] {
-  const { rows } = readRecords(text.slice(0, SAMPLE), delimiter);
+  const rows = [...recordsOf(text.slice(0, SAMPLE), delimiter)];
   const found = rows.map(({ cells }) => cells).filter((cells) => !isEmpty(cells));
   // The sample may cut off its last record.
   return text.length <= SAMPLE || found.length <= 1 ? found : found.slice(0, -1);
 }
 
 /** Reads a table in CSV. */
-export function readCsv(text: string) {
+export function readCsv(text: string): TextRows {
   const { delimiter, isNamed, reason } = findDelimiter(text);
-  const { rows, wrongQuotes } = readRecords(text, delimiter);
+  let wrongQuotes: number[] = [];
   return {
     delimiter,
-    rows: isNamed ? rows.slice(1) : rows,
+    rows: {
+      *[Symbol.iterator]() {
+        wrongQuotes = [];
+        const records = recordsOf(text, delimiter, (line) => wrongQuotes.push(line));
+        if (isNamed) records.next();
+        for (const row of records) {
+          for (const { length } of row.cells) assertCell(length, `line ${row.line}`);
+          yield row;
+        }
+      },
+    },
     reason,
-    notes: wrongQuotes.length === 0 ? [] : [quoteNote(wrongQuotes)],
+    notes: () => (wrongQuotes.length === 0 ? [] : [quoteNote(wrongQuotes)]),
   };
 }
 

@@ -1,3 +1,4 @@
+import { plainForm } from '../../marketplace/code.js';
 import { unescapeFormula, uniqueNames } from '../../domain/csv.js';
 import { chooseColumn, isTypicalCell, kindOf, nameRank, plainName } from './columns.js';
 import { assertSize, wrongFile, type Layout, type Row } from './types.js';
@@ -28,7 +29,7 @@ export interface TableOptions {
  * @throws FileError when there is no record, or the column of codes is unclear
  */
 export function planTable(
-  rows: readonly Row[],
+  rows: Iterable<Row>,
   { column, onlyName, width: given }: TableOptions,
 ): TablePlan {
   const sample = firstRecords(rows);
@@ -77,9 +78,11 @@ interface SampleRecord {
 }
 
 /** The first records that are not empty. */
-function firstRecords(rows: readonly Row[]): SampleRecord[] {
+function firstRecords(rows: Iterable<Row>): SampleRecord[] {
   const found: SampleRecord[] = [];
-  for (const [index, row] of rows.entries()) {
+  let index = -1;
+  for (const row of rows) {
+    index++;
     if (found.length >= SAMPLE_RECORDS) break;
     if (isBlank(row)) continue;
     const { line, cells } = row;
@@ -136,8 +139,12 @@ function headerOfWords(records: readonly Cells[]): Header | null {
       if (top <= 0 || top > MOST_TITLES || !holds(records.slice(top), index, kind)) continue;
       const above = records.slice(0, top);
       const most = above.reduce((max, cells) => Math.max(max, filled(cells)), 0);
+      const below = shapeOf(records[top]?.[index] ?? '');
       const fits = (cells: Cells): boolean =>
-        filled(cells) === most && isName(cells[index] ?? '') && areNames(cells);
+        filled(cells) === most &&
+        isName(cells[index] ?? '') &&
+        shapeOf(cells[index] ?? '') !== below &&
+        areNames(cells);
       // In a single column, titles look like the header, and so may codes of words.
       const at = width > 1 ? above.findIndex(fits) : above.findLastIndex(fits);
       if (at < 0 || (at > 0 && width === 1 && !isTypicalCell(records[top]?.[index] ?? '')))
@@ -147,6 +154,11 @@ function headerOfWords(records: readonly Cells[]): Header | null {
     }
   }
   return null;
+}
+
+/** The shape of a cell's plain form: `ENV-7Q2K` → `xxx-xxxx`. */
+function shapeOf(cell: string): string {
+  return plainForm(cell).replaceAll(/[\p{L}\p{N}]/gu, 'x');
 }
 
 function areNames(cells: Cells): boolean {

@@ -1,7 +1,7 @@
 import type { Secret } from '../../domain/secret.js';
 import { FileError } from '../../listing/file-error.js';
 
-export const FORMATS = ['txt', 'csv', 'json', 'ndjson', 'xlsx'] as const;
+export const FORMATS = ['txt', 'csv', 'xlsx'] as const;
 export type Format = (typeof FORMATS)[number];
 
 export type Encoding = 'utf-8' | 'utf-16le' | 'utf-16be' | 'windows-1252';
@@ -40,11 +40,11 @@ export interface List {
 export type Entry = CodeEntry | RejectedEntry;
 
 interface CodeEntry {
-  /** The line where the record begins, from 1; in a workbook its row, in JSON the number of the value. */
+  /** The line where the record begins, from 1; in a workbook its row. */
   readonly line: number;
   /** The record's cells. Missing ones at the end are empty. */
   readonly columns: readonly string[];
-  /** Normalized. */
+  /** As written, without what surrounds it. */
   readonly code: string;
 }
 
@@ -62,7 +62,6 @@ export interface Layout {
   readonly encoding: Encoding;
   /** True if the text begins with a byte order mark. */
   readonly bom: boolean;
-  readonly compressed: boolean;
   /** Null except for CSV. */
   readonly delimiter: string | null;
   /** True if a line names the columns. */
@@ -97,25 +96,34 @@ export interface Row {
 }
 
 /** Rows with the API keys in their cells masked. */
-export function masked(rows: readonly Row[], mask: (cell: string) => string): readonly Row[] {
-  return rows.map((row) => ({ ...row, cells: row.cells.map(mask) }));
+export function masked(rows: Iterable<Row>, mask: (cell: string) => string): Iterable<Row> {
+  return {
+    *[Symbol.iterator]() {
+      for (const row of rows) yield { ...row, cells: row.cells.map(mask) };
+    },
+  };
 }
 
 /** A list of known format, before its codes are read. */
 export interface Reading {
-  readonly layout: Omit<Layout, 'compressed'>;
+  readonly layout: Layout;
   /** Index of the first row below the header, or 0. */
   readonly start: number;
-  readonly rows: readonly Row[];
-  readonly notes: readonly string[];
-  readonly workbook?: KeptWorkbook | null;
+  /** All rows, with the API keys in their cells masked. Can be iterated more than once. */
+  readonly rows: Iterable<Row>;
+  /** Sentences about tolerated faults, once all rows were read. */
+  readonly notes: () => readonly string[];
+  readonly workbook: Omit<KeptWorkbook, 'bytes'> | null;
 }
 
-/** Most bytes of a list, also once it is decompressed. Some 3 million codes. */
+/** Most bytes of a list. Some 3 million codes. */
 export const MOST_BYTES = 128 * 1024 ** 2;
+/** Most characters (UTF-16) of a line, and of a cell: Excel’s own limit. */
+const LONGEST_LINE = 64 * 1024;
+const LONGEST_CELL = 32_767;
 /** Most lines, and most columns. More would not fit into the memory that Node takes by default. */
 export const MOST_LINES = 4_000_000;
-const MOST_COLUMNS = 1_000;
+export const MOST_COLUMNS = 1_000;
 
 /** @param what such as `4,000,000 lines` */
 export function tooLarge(what: string): FileError {
@@ -132,6 +140,22 @@ export function assertSize(lines: number, columns: number): void {
     const problem = `a list may have at most ${MOST_COLUMNS} columns, and this one has ${columns}`;
     throw new FileError(problem, 'Export the codes with fewer columns.');
   }
+}
+
+/** @throws FileError when a line is too long */
+export function assertLine(length: number, line: number): void {
+  if (length <= LONGEST_LINE) return;
+  throw wrongFile(`line ${line} is longer than 64 kB`);
+}
+
+/** @param place such as `line 5` @throws FileError when a cell is too long */
+export function assertCell(length: number, place: string): void {
+  if (length <= LONGEST_CELL) return;
+  const most = LONGEST_CELL.toLocaleString('en');
+  throw new FileError(
+    `${place} has a cell of more than ${most} characters`,
+    'Export the codes without that column. In CSV, a quote may be left open there.',
+  );
 }
 
 export const TO_CSV = 'Save it as CSV (UTF-8) and check that file.';

@@ -1,12 +1,12 @@
 import { posix } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
+import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import sax from 'sax';
 import { fromBufferPromise, type Entry as ZipEntry, type ZipFile } from 'yauzl';
 import type { Secret } from '../../domain/secret.js';
 import { FileError } from '../../listing/file-error.js';
 import { isShortenedNumber, SHORTENED_NUMBER } from './columns.js';
-import { assertSize, MOST_BYTES, TO_CSV, tooLarge, type Row } from './types.js';
+import { assertCell, assertSize, MOST_BYTES, TO_CSV, tooLarge, type Row } from './types.js';
 
 /*
  * Reads an Excel workbook (.xlsx; ECMA-376): XML files in a ZIP archive. Libraries for whole workbooks decompress
@@ -74,7 +74,14 @@ export async function openParts(bytes: Buffer): Promise<Parts> {
 }
 
 /** Decompresses a part. @throws FileError when it is missing, too large or has a password */
-export async function readPart({ zip, entries }: Parts, path: string): Promise<string> {
+export async function readPart(parts: Parts, path: string): Promise<string> {
+  const stream = await openPart(parts, path);
+  return (
+    await buffer(stream).catch((error: unknown) => Promise.reject(damaged(error)))
+  ).toString();
+}
+
+async function openPart({ zip, entries }: Parts, path: string): Promise<Readable> {
   const entry = entries.get(path.toLowerCase());
   if (entry === undefined) throw damaged(new Error(`it has no part ${path}`));
   if (entry.isEncrypted()) {
@@ -85,11 +92,7 @@ export async function readPart({ zip, entries }: Parts, path: string): Promise<s
   if (entry.uncompressedSize > MOST_PART_BYTES) {
     throw new FileError('the workbook has a part that is too large', TO_CSV);
   }
-  try {
-    return (await buffer(await zip.openReadStreamPromise(entry))).toString('utf8');
-  } catch (error) {
-    throw damaged(error);
-  }
+  return zip.openReadStreamPromise(entry);
 }
 
 /** True if any part of a workbook holds one of the secrets, or is too large to be searched. */
@@ -98,12 +101,24 @@ export async function mentions(bytes: Buffer, secrets: readonly Secret[]): Promi
   const size = [...parts.entries.values()].reduce((sum, part) => sum + part.uncompressedSize, 0);
   if (size > 2 * MOST_PART_BYTES) return true;
   const wanted = secrets.flatMap((secret) => {
-    const text = secret.reveal().trim().toLowerCase();
+    const text = secret.reveal().trim();
     return text === '' ? [] : [text, text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')];
   });
-  for (const path of wanted.length === 0 ? [] : parts.entries.keys()) {
-    const text = (await readPart(parts, path)).toLowerCase();
-    if (wanted.some((secret) => text.includes(secret))) return true;
+  if (wanted.length === 0) return false;
+  // Bytes are compared as Latin-1, so that no character is cut at the end of a piece.
+  const texts = wanted.map((text) => Buffer.from(text).toString('latin1').toLowerCase());
+  const longest = texts.reduce((most, { length }) => Math.max(most, length), 0);
+  try {
+    for (const path of parts.entries.keys()) {
+      let rest = '';
+      for await (const piece of await openPart(parts, path)) {
+        rest += (piece as Buffer).toString('latin1').toLowerCase();
+        if (texts.some((text) => rest.includes(text))) return true;
+        rest = rest.slice(-longest);
+      }
+    }
+  } catch (error) {
+    throw damaged(error);
   }
   return false;
 }
@@ -115,12 +130,9 @@ interface Handlers {
   readonly close?: (name: string) => void;
 }
 
-/** Characters after which other work of the process gets a turn. */
-const TURN_CHARACTERS = 1024 * 1024;
-
-/** Parses a part. sax reads no external entities. A document type, which could define others, is refused. */
+/** Parses a part while it is decompressed. sax reads no external entities. A document type, which could define others, is refused. */
 async function parsePart(parts: Parts, path: string, { open, text, close }: Handlers) {
-  const xml = await readPart(parts, path);
+  const pieces = await openPart(parts, path);
   const parser = sax.parser(true, { strictEntities: true, position: false } as sax.SAXOptions);
   Object.assign(parser, {
     onerror(error: Error) {
@@ -138,10 +150,8 @@ async function parsePart(parts: Parts, path: string, { open, text, close }: Hand
     ...(text === undefined ? {} : { ontext: text, oncdata: text }),
   });
   try {
-    for (let at = 0; at < xml.length; at += TURN_CHARACTERS) {
-      parser.write(xml.slice(at, at + TURN_CHARACTERS));
-      await setImmediate();
-    }
+    pieces.setEncoding('utf8');
+    for await (const piece of pieces) parser.write(piece as string);
     parser.close();
   } catch (error) {
     throw damaged(error);
@@ -210,7 +220,9 @@ async function readSharedStrings(parts: Parts, path: string | undefined): Promis
       inText = name === 't' && !isPhonetic;
     },
     text(piece) {
-      if (inText) text += piece;
+      if (!inText) return;
+      text += piece;
+      assertCell(text.length, 'the workbook');
     },
     close(name) {
       if (name === 'si') strings.push(unescaped(text));
@@ -284,7 +296,9 @@ async function readRows(parts: Parts, path: string, context: CellContext): Promi
       inValue = name === 'v' || (name === 't' && !isPhonetic);
     },
     text(piece) {
-      if (inValue) cell.text += piece;
+      if (!inValue) return;
+      cell.text += piece;
+      assertCell(cell.text.length, `row ${number}`);
     },
     close(name) {
       inValue = false;

@@ -34,8 +34,8 @@ export async function readXlsx(bytes: Buffer, options: XlsxOptions): Promise<Rea
     },
     start,
     rows: found.rows,
-    notes: holdsKey ? [HOLDS_KEY] : [],
-    workbook: holdsKey ? null : { bytes, sheet: found.sheet.path, headerRow },
+    notes: () => (holdsKey ? [HOLDS_KEY] : []),
+    workbook: holdsKey ? null : { sheet: found.sheet.path, headerRow },
   };
 }
 
@@ -88,7 +88,7 @@ async function chooseSheet(sheets: readonly Sheet[], options: XlsxOptions) {
 }
 
 async function planSheet(sheet: Sheet, options: XlsxOptions): Promise<PlannedSheet> {
-  const rows = masked(await sheet.rows(), options.mask);
+  const rows = [...masked(await sheet.rows(), options.mask)];
   const width = rows.reduce((most, { cells }) => Math.max(most, cells.length), 0);
   return { sheet, rows, plan: planTable(rows, { ...options, width }) };
 }

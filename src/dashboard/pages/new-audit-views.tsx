@@ -66,7 +66,7 @@ export const ListForm: FC<{ token: string; sellers: readonly string[] }> = ({ to
         <textarea name="list" rows={3} spellcheck={false} placeholder="Paste codes, one per line" />
       </label>
       <label class="drop">
-        Or drop a file: Excel (.xlsx), text, CSV, JSON or NDJSON, optionally gzipped
+        Or drop a file: Excel (.xlsx), CSV or text
         <input type="file" name="file" />
       </label>
     </div>

@@ -3,7 +3,7 @@ import type { SellerConfig } from '../../config/index.js';
 import { auditCost } from '../../codes/progress.js';
 import { maskCode } from '../../domain/secret.js';
 import { doubtOf } from '../../codes/lists/columns.js';
-import { openFile, readBytes } from '../../codes/lists/bytes.js';
+import { openFile, readBytes } from '../../codes/lists/source.js';
 import { readList } from '../../codes/lists/read-list.js';
 import type { List } from '../../codes/lists/types.js';
 import { FileError } from '../../listing/file-error.js';

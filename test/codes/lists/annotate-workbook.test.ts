@@ -5,9 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { fromBufferPromise } from 'yauzl';
 import { annotatedWorkbook } from '../../../src/codes/lists/annotate-workbook.js';
 import { ADDED_COLUMNS, RESULT_COLUMNS, type Result } from '../../../src/codes/lists/result.js';
-import { readList } from '../../../src/codes/lists/read-list.js';
 import { Secret } from '../../../src/domain/secret.js';
-import { code } from './support.js';
+import { code, parsed } from './support.js';
 import { inline, workbookFiles, zipOf } from './zip.js';
 
 const RESULT: Result = {
@@ -53,7 +52,7 @@ function book(rows = ROWS): Record<string, string> {
 
 /** The result of a workbook, where every entry has the same values. */
 async function annotated(bytes: Buffer, results: Partial<Result> = {}): Promise<Buffer> {
-  const { workbook, entries, layout } = await readList(bytes, { name: 'a.xlsx' });
+  const { workbook, entries, layout } = await parsed(bytes, { name: 'a.xlsx' });
   if (workbook === null) throw new Error('the workbook was not kept');
   const values = RESULT_COLUMNS.map((name) => ({ ...RESULT, ...results })[name]);
   const rows = Readable.from(entries.map(({ line }) => ({ line, values })));
@@ -71,7 +70,7 @@ async function partsOf(bytes: Buffer): Promise<Record<string, string>> {
 
 describe('the result of a workbook', () => {
   it('ends the reading of its results, which hold a connection to the database', async () => {
-    const { workbook, entries, layout } = await readList(await zipOf(book()), { name: 'a.xlsx' });
+    const { workbook, entries, layout } = await parsed(await zipOf(book()), { name: 'a.xlsx' });
     let isEnded = false;
     async function* results() {
       try {
@@ -121,7 +120,7 @@ describe('the result of a workbook', () => {
   });
 
   it('can be checked again', async () => {
-    const again = await readList(await annotated(await zipOf(book())), { name: 'result.xlsx' });
+    const again = await parsed(await annotated(await zipOf(book())), { name: 'result.xlsx' });
     expect(again.entries.map((entry) => 'code' in entry && entry.code)).toEqual([code(1), code(2)]);
     expect(again.layout.columns).toContain('verdict_2');
   });
@@ -133,7 +132,7 @@ describe('the result of a workbook', () => {
         .replace('xmlns=', 'xmlns:x=')
         .replaceAll(/<(\/?)(?=\w)/g, '<$1x:');
     }
-    const list = await readList(await annotated(await zipOf(files)), { name: 'r.xlsx' });
+    const list = await parsed(await annotated(await zipOf(files)), { name: 'r.xlsx' });
     expect(list.entries[0]?.columns.slice(0, 4)).toEqual(['Ada', code(1), '2026-11-23', '2.5']);
     expect(list.entries[0]?.columns.slice(6, 8)).toEqual(['valid', '=cmd()']);
   });
@@ -151,7 +150,7 @@ describe('the result of a workbook', () => {
     const files = workbookFiles([{ name: 'S', rows: ROWS }], {
       properties: '<workbookPr date1904="1"/>',
     });
-    const list = await readList(await annotated(await zipOf(files)), { name: 'r.xlsx' });
+    const list = await parsed(await annotated(await zipOf(files)), { name: 'r.xlsx' });
     expect(list.entries[0]?.columns).toContain('2024-01-02T03:04:05Z');
   });
 
@@ -160,9 +159,9 @@ describe('the result of a workbook', () => {
     const rows = `<row>${inline('A1', key.replaceAll('&', '&amp;').replaceAll('<', '&lt;'))}</row>`;
     const files = { ...book(), 'xl/worksheets/sheet2.xml': rows };
     const options = { name: 'a.xlsx', keys: [new Secret(key)] };
-    const { workbook, notes } = await readList(await zipOf(files), options);
+    const { workbook, notes } = await parsed(await zipOf(files), options);
     expect(workbook).toBeNull();
     expect(notes).toEqual([expect.stringContaining('holds an API key')]);
-    expect((await readList(await zipOf(book()), options)).workbook).not.toBeNull();
+    expect((await parsed(await zipOf(book()), options)).workbook).not.toBeNull();
   });
 });

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { doubtOf } from '../../../src/codes/lists/columns.js';
-import { readList } from '../../../src/codes/lists/read-list.js';
-import { code, codesOf, refusal } from './support.js';
+import { code, codesOf, parsed, refusal } from './support.js';
 
 const hex = (n: number): string => n.toString(16).padStart(37, 'a1b2c3d4e5f60718');
 const many = <T>(count: number, of: (n: number) => T): T[] =>
@@ -9,7 +8,7 @@ const many = <T>(count: number, of: (n: number) => T): T[] =>
 const lines = (count: number, of: (n: number) => string): string => many(count, of).join('\n');
 
 async function doubt(text: string, known: readonly string[] = [], name = 'list.txt') {
-  return doubtOf(await readList(Buffer.from(text), { name }), known);
+  return doubtOf(await parsed(Buffer.from(text), { name }), known);
 }
 
 describe('a list', () => {

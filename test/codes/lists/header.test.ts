@@ -71,6 +71,26 @@ describe('lines above the header', () => {
     expect(await codesOf(text, { format: 'txt' })).toEqual(text.trimEnd().split('\n'));
   });
 
+  it.each([
+    [
+      'in fullwidth letters',
+      '０００００００１－ａａａａ－４ｂｂｂ－８ｃｃｃ－０１２３４５６７８９ａｂ',
+      A,
+    ],
+    ['after words', `my code ${A}`, B],
+    ['after a label', 'Code: ABCD-EFGH-1234-5678', 'my code QRST-3333-4444-5555'],
+    ['with blanks inside', `${A.slice(0, 14)} ${A.slice(14)}`, B],
+  ])('are no header if the first line is a code %s', async (_what, first, other) => {
+    expect(await codesOf(`${first}\n${other}\n${other}\n`)).toEqual([first, other, other]);
+    const table = `${first},Ann\n${other},Bob\n${other},Cid\n`;
+    expect(await codesOf(table, { name: 'a.csv' })).toEqual([first, other, other]);
+  });
+
+  it('are no header if the first line has the shape of the others', async () => {
+    const codes = ['ABCD-EFGH-IJKL', 'ABCD-1234-EF56', 'QRST-1234-EF57'];
+    expect(await codesOf(codes.join('\n'))).toEqual(codes);
+  });
+
   it('are not codes above a type of license', async () => {
     const text = `${A},\n${B},License\n`;
     expect(await codesOf(text, { name: 'a.csv' })).toEqual([A, B]);

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openFile, readBytes } from '../../../src/codes/lists/bytes.js';
-import { MOST_BYTES, MOST_LINES } from '../../../src/codes/lists/types.js';
+import { openFile, readBytes } from '../../../src/codes/lists/source.js';
+import { MOST_BYTES } from '../../../src/codes/lists/types.js';
 import { codesOf, readAll, refusal, utf16be } from './support.js';
 
 let folder: string;
@@ -34,37 +34,14 @@ describe('a file', () => {
   });
 });
 
-describe('a compressed list', () => {
-  it('is recognized by its first bytes, and its format by the name without .gz', async () => {
-    const { layout, rows } = await readAll(gzipSync('code\nx\n'), { name: 'a.csv.gz' });
-    expect(layout).toMatchObject({ compressed: true, format: 'csv' });
-    expect(rows).toEqual([{ line: 2, code: 'x', columns: ['x'] }]);
-  });
-
-  it('may have several members, like the output of `cat a.gz b.gz`', async () => {
-    const both = Buffer.concat([gzipSync('a-1\n'), gzipSync('b-2\n')]);
-    expect(await codesOf(both)).toEqual(['a-1', 'b-2']);
-  });
-
-  it('is refused if it expands to more than the limit', async () => {
-    const bomb = gzipSync(Buffer.alloc(MOST_BYTES + 1, 'code-123\n'));
-    expect(await refusal(bomb)).toContain('a list may have at most 128 MB, decompressed');
-  });
-
-  it('is refused if it is cut off or damaged', async () => {
-    const whole = gzipSync(Array.from({ length: 5000 }, (_, n) => `code-${n * 7919}`).join('\n'));
-    expect(await refusal(whole.subarray(0, whole.length - 20))).toContain('is cut off');
-    const damaged = Buffer.from(whole);
-    damaged.fill(0xff, 200, 400);
-    expect(await refusal(damaged)).toContain('is damaged');
-  });
-});
-
 describe('a file that is no list', () => {
   it.each([
     ['', 'the list is empty'],
     ['\uFEFF', 'the list is empty'],
     ['\n \n', 'the list is empty'],
+    [gzipSync('code\nx\n'), 'this is a file compressed with gzip, not a list of codes → Unpack it'],
+    ['["x"]', 'this is JSON, which is not read as a list → Make text of it'],
+    ['{"code":"x"}\n', 'this is JSON'],
     ['PK\x03\x04\x14\0\x06\0\x08\0\0\0!\0codes.txt', 'a ZIP archive'],
     ['%PDF-1.7\n%rest', 'a PDF document'],
     ['\x01\x02\x03\x04binary\0\0', 'binary data'],
@@ -144,16 +121,20 @@ describe('a list that is too large', () => {
       '128 MB',
     ],
     ['lines', () => readAll('\n'.repeat(MOST_BYTES - 1) + 'x'), '4,000,000 lines'],
-    ['values', () => readAll(`[1${',1'.repeat(MOST_LINES)}]`), '4,000,000 lines'],
-    [
-      'records',
-      () => readAll('1\n'.repeat(MOST_BYTES / 2), { name: 'a.ndjson' }),
-      '4,000,000 lines',
-    ],
   ])('is refused with the remedy: too many %s', async (_, read, most) => {
     await expect(read()).rejects.toMatchObject({
       message: `a list may have at most ${most}`,
       remedy: expect.stringContaining('Split it into several lists') as string,
     });
+  });
+});
+
+describe('what no list of codes has', () => {
+  it.each([
+    ['a line of 66,000 characters', `a-1\n${'x,'.repeat(33_000)}`, 'line 2 is longer than 64 kB'],
+    ['a cell of 32,768', `a,b\n1,${'x'.repeat(32_768)}`, 'line 2 has a cell of more than 32,767'],
+    ['a quoted one', `a,b\n1,"${'x\n'.repeat(16_384)}"\n`, 'line 2 has a cell of more than 32,767'],
+  ])('ends the reading with one sentence: %s', async (_what, text, problem) => {
+    expect(await refusal(text, { name: 'a.csv', column: '1' })).toContain(problem);
   });
 });

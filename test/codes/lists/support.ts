@@ -1,16 +1,22 @@
-import { readList } from '../../../src/codes/lists/read-list.js';
-import type { ListOptions } from '../../../src/codes/lists/types.js';
+import { parseList } from '../../../src/codes/lists/parse-list.js';
+import type { List, ListOptions } from '../../../src/codes/lists/types.js';
 import { FileError } from '../../../src/listing/file-error.js';
 
 type Written = string | Uint8Array;
 type Options = Partial<ListOptions>;
 
+/** Reads a list as `readList` does, without its thread. */
+export async function parsed(bytes: Buffer, options: ListOptions): Promise<List> {
+  const { layout, workbook, entries, end } = await parseList(bytes, options);
+  const all = [...entries].flat();
+  const kept = workbook === null ? null : { ...workbook, bytes };
+  return { name: options.name, layout, entries: all, ...end(), workbook: kept };
+}
+
 /** Reads a list. */
 export async function readAll(list: Written, options: Options = {}) {
-  const { entries, layout, ...counts } = await readList(Buffer.from(list as string), {
-    name: 'stdin',
-    ...options,
-  });
+  const bytes = Buffer.from(list as string);
+  const { entries, layout, ...counts } = await parsed(bytes, { name: 'stdin', ...options });
   return { layout, rows: entries, tally: { rows: entries.length, ...counts } };
 }
 

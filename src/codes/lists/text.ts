@@ -1,107 +1,6 @@
-import { close, constants, createReadStream, open } from 'node:fs';
-import { stat } from 'node:fs/promises';
-import { Socket } from 'node:net';
-import { addAbortSignal, type Readable } from 'node:stream';
-import { promisify } from 'node:util';
-import { gunzip } from 'node:zlib';
-import { errorCode } from '../../domain/error-code.js';
-import { FileError, fileError, type FileProblems } from '../../listing/file-error.js';
-import { MOST_BYTES, tooLarge, TO_CSV, type Encoding } from './types.js';
 import { isAscii, isUtf8 } from 'node:buffer';
-
-const NO_FILE = ['there is no such file', 'Check the path.'] as const;
-const NOT_READABLE = ['this user may not read it', 'Give the user read permission.'] as const;
-
-const PROBLEMS: FileProblems = {
-  ENOENT: NO_FILE,
-  ENOTDIR: NO_FILE,
-  EISDIR: ['is a folder, not a file', 'Name a file in it.'],
-  EACCES: NOT_READABLE,
-  EPERM: NOT_READABLE,
-  ELOOP: ['its links form a loop', 'Name the file itself.'],
-  EMFILE: ['too many files are open', 'Check fewer lists at once.'],
-};
-
-/**
- * Opens a file, device or pipe.
- * @param signal ends the stream, also while a pipe is silent
- * @returns its bytes, and its size if it is an ordinary file
- * @throws FileError when the path can't be read
- */
-export async function openFile(
-  path: string,
-  signal?: AbortSignal,
-): Promise<{ readonly bytes: Readable; readonly size: number | null }> {
-  try {
-    const found = await stat(path);
-    if (found.isDirectory()) throw Object.assign(new Error('is a folder'), { code: 'EISDIR' });
-    const bytes = found.isFIFO() ? await openPipe(path) : await openStream(path);
-    if (signal !== undefined) addAbortSignal(signal, bytes);
-    return { bytes, size: found.isFile() ? found.size : null };
-  } catch (error) {
-    throw fileError(path, error, PROBLEMS, ['it can’t be read', 'Check the file and its disk.']);
-  }
-}
-
-const openDescriptor = promisify(open);
-
-async function openStream(path: string): Promise<Readable> {
-  const fd = await openDescriptor(path, 'r');
-  return createReadStream(path, { fd });
-}
-
-/** Opening or reading a pipe as a file blocks a thread until its writer acts, and the process can't end before. */
-async function openPipe(path: string): Promise<Readable> {
-  const fd = await openDescriptor(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  try {
-    return new Socket({ fd, readable: true, writable: false });
-  } catch (error) {
-    close(fd);
-    throw error;
-  }
-}
-
-const LIMIT = `${MOST_BYTES / 1024 ** 2} MB`;
-
-/**
- * Reads a list to its end.
- * @param onRead called with the number of bytes read so far
- * @throws FileError when it is larger than `MOST_BYTES`
- */
-export async function readBytes(
-  source: AsyncIterable<Uint8Array>,
-  onRead: (bytes: number) => void = () => undefined,
-): Promise<Buffer> {
-  const parts: Uint8Array[] = [];
-  let size = 0;
-  for await (const part of source) {
-    parts.push(part);
-    size += part.length;
-    if (size > MOST_BYTES) throw tooLarge(LIMIT);
-    onRead(size);
-  }
-  return Buffer.concat(parts);
-}
-
-export function isGzip(bytes: Buffer): boolean {
-  return bytes[0] === 0x1f && bytes[1] === 0x8b;
-}
-
-/** Decompresses gzip. @throws FileError when the content is larger than `MOST_BYTES`, or the file is broken */
-export async function gunzipped(bytes: Buffer): Promise<Buffer> {
-  try {
-    return await promisify(gunzip)(bytes, { maxOutputLength: MOST_BYTES });
-  } catch (error) {
-    const code = errorCode(error);
-    if (code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(`${LIMIT}, decompressed`);
-    if (!code.startsWith('Z_')) throw error;
-    throw new FileError(
-      `the compressed list is ${code === 'Z_BUF_ERROR' ? 'cut off' : 'damaged'}`,
-      'Copy or export it again. `gzip -t` checks it.',
-      { cause: error },
-    );
-  }
-}
+import { FileError } from '../../listing/file-error.js';
+import { TO_CSV, type Encoding } from './types.js';
 
 /** Bytes at the beginning that tell what a file is. */
 const HEAD_BYTES = 256 * 1024;
@@ -110,25 +9,28 @@ const TO_XLSX = 'Save it in Excel as .xlsx or CSV (UTF-8), and check that file.'
 
 type FileKind = readonly [what: string, remedy: string];
 
-/** @throws FileError that names the kind of a binary file */
+/** @throws FileError that names the kind of a file that is no text */
 export function refuseBinary(bytes: Buffer, encoding: Encoding): void {
   const head = bytes.subarray(0, HEAD_BYTES);
   const start = head.toString('latin1', 0, 8);
   const isBinary = !encoding.startsWith('utf-16') && !isMostlyText(head);
   // A PDF may be text at its beginning. A code may begin like an archive.
-  if (!isBinary && !start.startsWith('%PDF-')) return;
+  if (!isBinary && ![PDF, GZIP].some((sign) => start.startsWith(sign))) return;
   const [what, remedy] = binaryKind(start, head);
   throw new FileError(`this is ${what}, not a list of codes`, remedy);
 }
 
 function binaryKind(start: string, head: Buffer): FileKind {
-  if (start.startsWith('%PDF-')) return ['a PDF document', 'Export the codes as CSV or text.'];
+  if (start.startsWith(GZIP)) return ['a file compressed with gzip', 'Unpack it with `gunzip`.'];
+  if (start.startsWith(PDF)) return ['a PDF document', 'Export the codes as CSV or text.'];
   if (start.startsWith(ZIP)) return zipKind(head);
   if (start.startsWith('\xd0\xcf\x11\xe0')) return oldOfficeKind(head);
-  return ['binary data', 'Unpack it, or export the codes as CSV, JSON or text, one a line.'];
+  return ['binary data', 'Export the codes as Excel, CSV or text, one a line.'];
 }
 
 const ZIP = 'PK\x03\x04';
+const GZIP = '\x1f\x8b';
+const PDF = '%PDF-';
 
 /** Whether the bytes begin like an Excel workbook. */
 export function isWorkbook(bytes: Buffer): boolean {

@@ -1,0 +1,32 @@
+import { once } from 'node:events';
+import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
+import { Secret } from '../../domain/secret.js';
+import { FileError } from '../../listing/file-error.js';
+import { parseList } from './parse-list.js';
+import type { ReadingMessage, ReadingTask } from './read-list.js';
+
+/** The program of the thread that `readList` starts. */
+async function read(port: MessagePort, { bytes, keys, ...options }: ReadingTask): Promise<void> {
+  const send = async (message: ReadingMessage): Promise<void> => {
+    const goOn = once(port, 'message');
+    port.postMessage(message);
+    await goOn;
+  };
+  try {
+    const { layout, workbook, entries, end } = await parseList(
+      Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length),
+      {
+        ...options,
+        keys: keys.map((key) => new Secret(key)),
+      },
+    );
+    await send({ kind: 'found', layout, workbook });
+    for (const some of entries) await send({ kind: 'entries', entries: some });
+    await send({ kind: 'end', ...end() });
+  } catch (error) {
+    if (!(error instanceof FileError)) throw error;
+    await send({ kind: 'fault', message: error.message, remedy: error.remedy });
+  }
+}
+
+if (parentPort !== null) await read(parentPort, workerData as ReadingTask);

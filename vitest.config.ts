@@ -1,5 +1,6 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 import type { ProjectConfig } from 'vitest/node';
+import { pureTests } from './test/support/pure-tests.js';
 
 /** Suites that kill, cut off, wait or repeat for long: `npm run test:long`. */
 const LONG = 'test/**/*.long.test.ts';
@@ -21,6 +22,8 @@ export default defineConfig({
         isolate: false,
         testTimeout: 60_000,
       }),
+      // Some of the quick ones again, for `npm run check`.
+      project({ name: 'pure', include: pureTests(), isolate: false, testTimeout: 60_000 }),
       project({ name: 'long', include: [LONG], testTimeout: 240_000 }),
       // No tests: makes the pictures of the docs. `npm run pictures`
       project({ name: 'pictures', include: ['test/dashboard/pictures.ts'], testTimeout: 600_000 }),

@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { builtFolder } from './support/test-run.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const run = promisify(execFile);
@@ -24,6 +25,7 @@ describe('the package, installed into an empty project', () => {
 
   beforeAll(async () => {
     project = mkdtempSync(join(tmpdir(), 'seller-mirror-package-'));
+    await builtFolder();
     // Scripts would rebuild `dist`, which other tests use.
     const pack = ['pack', '--ignore-scripts', '--json', '--pack-destination', project];
     const { stdout } = await run('npm', pack, { cwd: ROOT });

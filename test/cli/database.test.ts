@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, inject, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { trialDataDir } from '../db/embedded/trial.js';
 import { useMirror } from '../support/mirror.js';
-import { createTestDatabase, databaseAt, query } from '../support/postgres.js';
+import { createTestDatabase, databaseAt, query, testServer } from '../support/postgres.js';
 import { until } from '../support/until.js';
 import { run, start } from './support.js';
 
@@ -105,7 +105,7 @@ describe('sql', () => {
 describe('sql with a superuser in DATABASE_URL', () => {
   it('is refused, since no transaction keeps it from the server’s files', async () => {
     const database = new URL(mirror().databaseUrl).pathname.slice(1);
-    const own = { DATABASE_URL: databaseAt(inject('testServer').adminUrl, database) };
+    const own = { DATABASE_URL: databaseAt(testServer.adminUrl, database) };
     const refused = await run(['sql', `select pg_read_file('/etc/hostname')`], own);
     expect(refused).toMatchObject({ code: 1, stdout: '' });
     expect(refused.stderr).toMatch(

@@ -1,6 +1,6 @@
 import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { checkStore } from '../../src/cli/commands/doctor.js';
 import {
   checkMarketplace,
@@ -20,7 +20,7 @@ import { openEmbedded } from '../../src/db/embedded/index.js';
 import { startServer } from '../support/http-server.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { startSmtp } from '../support/smtp-server.js';
-import { createTestDatabase, databaseAt, query } from '../support/postgres.js';
+import { createTestDatabase, databaseAt, query, testServer } from '../support/postgres.js';
 import { folder, marketOf, run, settings } from './support.js';
 
 const mirror = useMirror();
@@ -212,7 +212,7 @@ describe('the checks of the store', () => {
 
   it('warn about a superuser', async () => {
     const database = new URL(mirror().databaseUrl).pathname.slice(1);
-    const url = databaseAt(inject('testServer').adminUrl, database);
+    const url = databaseAt(testServer.adminUrl, database);
     expect(await found({ databaseUrl: new Secret(url) })).toContainEqual({
       seller: null,
       result: 'warning',

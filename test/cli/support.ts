@@ -4,7 +4,6 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, vi } from 'vitest';
 import { syncItems } from '../../src/catalogue/sync-items.js';
 import {
@@ -13,9 +12,10 @@ import {
   type Simulator,
   type SimulatorOptions,
 } from '../../src/simulator/index.js';
+import { DIST } from '../support/built.js';
 import { KEY, type Mirror, never } from '../support/mirror.js';
 
-export const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+export const MAIN = join(DIST, 'cli/main.js');
 
 let bin: string | null = null;
 

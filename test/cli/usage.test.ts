@@ -82,7 +82,6 @@ describe('wrong usage', () => {
     [['export', 'items', '--out', 'x.csv', '--cursor-file', 'x.csv'], /would overwrite each other/],
     [['export', 'items', '--cursor-file', 'c', '--next-cursor-file', 'c'], /would overwrite/],
     [['backup', 'nowhere/mirror.tar.gz'], /there is no such folder/],
-    [['backup', '-'], /not to stdout/],
     [['restore', 'nowhere/mirror.tar.gz'], /there is no such file/],
   ])('%j exits with 2 and an error', (args, why) => expectRefusal(args, 2, why));
 

@@ -1,5 +1,5 @@
 import type { Client, Pool } from 'pg';
-import { afterEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { openMirror } from '../../src/index.js';
 import { createQueuePool, withOwnClient } from '../../src/db/pools.js';
 import {
@@ -14,7 +14,7 @@ import { RUNS } from '../../src/catalogue/runs-listing.js';
 import { syncItems } from '../../src/catalogue/sync-items.js';
 import { openMarket } from '../catalogue/market.js';
 import { never, useMirror } from '../support/mirror.js';
-import { databaseAt, query } from '../support/postgres.js';
+import { databaseAt, query, testServer } from '../support/postgres.js';
 import { open, trialDataDir } from './embedded/trial.js';
 
 const mirror = useMirror();
@@ -47,7 +47,7 @@ async function settingsOf(client: Pool | Client): Promise<unknown> {
 describe('a session has the settings that its values are parsed by, whatever the role has set', () => {
   it('in the tests themselves, whose role has others', async () => {
     const [row] = await query(
-      inject('testServer').adminUrl,
+      testServer.adminUrl,
       `SELECT cardinality(setconfig) AS odd FROM pg_db_role_setting
         WHERE setdatabase = 0 AND setrole = '"${new URL(mirror().databaseUrl).username}"'::regrole`,
     );
@@ -104,7 +104,7 @@ describe('times on a server in another zone', () => {
     await logAction(db, { who: 'ada', action: 'x', target: null, outcome: 'done' });
     expect(isNow((await listActions(db, 1))[0]?.at)).toBe(true);
     const stored = await query(
-      databaseAt(inject('testServer').adminUrl, new URL(db.url).pathname.slice(1)),
+      databaseAt(testServer.adminUrl, new URL(db.url).pathname.slice(1)),
       `SELECT abs(extract(epoch FROM now() - a.at)) < 60 AS action,
               abs(extract(epoch FROM now() - s.seen_at)) < 60 AS session
          FROM mirror.actions a, mirror.sessions s`,

@@ -1,4 +1,4 @@
-import { describe, expect, inject, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
   OLDEST_SERVER,
   type StoreError,
@@ -6,7 +6,7 @@ import {
   explainDatabaseError,
 } from '../../src/db/errors.js';
 import { DbClient } from '../../src/db/connection.js';
-import { databaseAt } from '../support/postgres.js';
+import { databaseAt, testServer } from '../support/postgres.js';
 
 /** The error of connecting to `url`, as shown to users. */
 async function connectionError(url: string): Promise<StoreError> {
@@ -23,7 +23,7 @@ async function connectionError(url: string): Promise<StoreError> {
 }
 
 describe('a wrong DATABASE_URL', () => {
-  const noSuch = (): string => databaseAt(inject('testServer').userUrl, 'no_such');
+  const noSuch = (): string => databaseAt(testServer.userUrl, 'no_such');
   it.each([
     ['no-such-host.invalid/shop', /shop at no-such-host\.invalid: the host name/],
     ['127.0.0.1:1/shop', /shop at 127\.0\.0\.1:1: the connection was refused/],
@@ -38,7 +38,7 @@ describe('a wrong DATABASE_URL', () => {
   it.skipIf(process.env['TEST_DATABASE_URL'])(
     'with a wrong password is reported without showing it (skipped with TEST_DATABASE_URL, whose server may not ask for one)',
     async () => {
-      const url = new URL(inject('testServer').userUrl);
+      const url = new URL(testServer.userUrl);
       url.password = 'pa55word';
       const error = await connectionError(url.href);
       expect(error.message).toMatch(/user name or password is wrong/);

@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { describe, expect, inject, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { folder, MAIN, run } from '../cli/support.js';
-import { createTestDatabase, databaseAt, query } from '../support/postgres.js';
+import { createTestDatabase, databaseAt, query, testServer } from '../support/postgres.js';
 import { trialFolder } from './embedded/trial.js';
 
 const isRoot = process.geteuid?.() === 0;
@@ -51,7 +51,7 @@ describe('a backup', () => {
     const file = join(folder(), 'mirror.tar.gz');
     await run(['backup', file], env);
     const role = `test_writer_${process.pid}`;
-    const admin = databaseAt(inject('testServer').adminUrl, new URL(url).pathname.slice(1));
+    const admin = databaseAt(testServer.adminUrl, new URL(url).pathname.slice(1));
     await query(
       admin,
       `CREATE ROLE ${role} LOGIN PASSWORD 'w'`,
@@ -83,7 +83,7 @@ describe('doctor', () => {
     const url = await database();
     // A superuser's trigger, since a test can't fill a disk.
     await query(
-      databaseAt(inject('testServer').adminUrl, new URL(url).pathname.slice(1)),
+      databaseAt(testServer.adminUrl, new URL(url).pathname.slice(1)),
       `CREATE FUNCTION public.fail() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
          RAISE EXCEPTION USING ERRCODE = '53100', MESSAGE = '${message}'; END $$`,
       `CREATE EVENT TRIGGER fail ON ddl_command_start EXECUTE FUNCTION public.fail()`,

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
-import { describe, expect, inject, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { openMirror } from '../../src/index.js';
 import type { PrismaClient } from '../../src/db/generated/prisma/client.js';
 import { migrate } from '../../src/db/migrate.js';
 import { useMirror } from '../support/mirror.js';
-import { createTestDatabase, databaseAt, query } from '../support/postgres.js';
+import { createTestDatabase, databaseAt, query, testServer } from '../support/postgres.js';
 import { open, trialDataDir } from './embedded/trial.js';
 import { CONTRACT } from '../reporting/contract.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
@@ -83,7 +83,7 @@ describe('openMirror', () => {
   it('needs only the right to read schema reporting', async () => {
     const role = `reader_${randomBytes(6).toString('hex')}`;
     const database = new URL(mirror().databaseUrl).pathname.slice(1);
-    const adminUrl = databaseAt(inject('testServer').adminUrl, database);
+    const adminUrl = databaseAt(testServer.adminUrl, database);
     await query(
       adminUrl,
       `CREATE ROLE ${role} LOGIN PASSWORD 'secret'; GRANT USAGE ON SCHEMA reporting TO ${role};

@@ -3,14 +3,14 @@ import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Client } from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openEmbedded, release } from '../../src/db/embedded/index.js';
 import { addressOf, readCredentials } from '../../src/db/embedded/server.js';
 import { migrate } from '../../src/db/migrate.js';
 import { assertOrdinaryRole, queryReadOnly } from '../../src/db/read-only.js';
 import { never } from '../support/mirror.js';
 import { DbClient } from '../../src/db/connection.js';
-import { databaseAt } from '../support/postgres.js';
+import { databaseAt, testServer } from '../support/postgres.js';
 
 /** A store to attack. */
 interface Target {
@@ -60,7 +60,7 @@ async function embedded(): Promise<Target> {
 
 /** A store on the user's server, owned by an ordinary role with these attributes. */
 async function ofOwner(attributes: string): Promise<Target> {
-  const { adminUrl } = inject('testServer');
+  const { adminUrl } = testServer;
   const role = `owner_${randomBytes(6).toString('hex')}`;
   const url = new URL(adminUrl);
   url.username = role;
@@ -72,7 +72,7 @@ async function ofOwner(attributes: string): Promise<Target> {
 }
 
 async function target(roleUrl: string, owner: string): Promise<Target> {
-  const { adminUrl } = inject('testServer');
+  const { adminUrl } = testServer;
   const name = `reads_${randomBytes(6).toString('hex')}`;
   const server = await connect(adminUrl);
   await server.query(`CREATE DATABASE ${name} OWNER "${owner}"`);
@@ -269,7 +269,7 @@ describe.each<[whose: string, open: () => Promise<Target>]>([
 
 describe('the role of a store', () => {
   it('that is a superuser, or may become more than an ordinary one, is refused with the remedy', async () => {
-    await expect(assertOrdinaryRole(inject('testServer').adminUrl, never)).rejects.toMatchObject({
+    await expect(assertOrdinaryRole(testServer.adminUrl, never)).rejects.toMatchObject({
       code: 'POWERFUL_ROLE',
       remedy: expect.stringContaining('Use an ordinary role in DATABASE_URL') as string,
     });

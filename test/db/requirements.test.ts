@@ -5,12 +5,18 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { openDb } from '../../src/db/db.js';
 import { lockSeller } from '../../src/db/locks.js';
 import { migrate, migrationState } from '../../src/db/migrate.js';
 import { useMirror } from '../support/mirror.js';
-import { createTestDatabase, databaseAt, query, type TestDatabase } from '../support/postgres.js';
+import {
+  createTestDatabase,
+  databaseAt,
+  query,
+  type TestDatabase,
+  testServer,
+} from '../support/postgres.js';
 import { until } from '../support/until.js';
 import { isInstalled } from '../support/installed.js';
 
@@ -20,7 +26,7 @@ describe('a database that is not UTF8', () => {
   it.each(['LATIN1', 'SQL_ASCII', 'EUC_JP'])(
     'is refused at once, with the statement that creates one: %s',
     async (encoding) => {
-      const { adminUrl } = inject('testServer');
+      const { adminUrl } = testServer;
       const name = `odd_${randomBytes(6).toString('hex')}`;
       const create = `CREATE DATABASE ${name} ENCODING '${encoding}' TEMPLATE template0 LOCALE 'C'`;
       await query(adminUrl, create);

@@ -1,7 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { DIST } from '../support/built.js';
 import { useLog } from './support.js';
 
 const MOST_BYTES = 16 * 1024;
@@ -176,7 +179,7 @@ describe('a log that can’t be written', () => {
   });
 });
 
-const LOG = new URL('../../dist/log/index.js', import.meta.url).href;
+const LOG = pathToFileURL(join(DIST, 'log/index.js')).href;
 
 /** Starts a process that runs the code with a `log` on standard output. */
 function startLogging(code: string) {

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Client } from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { Mirror } from '../support/mirror.js';
-import { databaseAt } from '../support/postgres.js';
+import { databaseAt, testServer } from '../support/postgres.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { DbClient } from '../../src/db/connection.js';
 import { CONTRACT } from './contract.js';
@@ -20,7 +20,7 @@ beforeAll(async () => {
   await ensureSeller(mirror.db, 'main', 'market.example');
   script = (await readFile(SCRIPT, 'utf8')).replaceAll('reporting_reader', READER);
   const database = new URL(mirror.databaseUrl).pathname.slice(1);
-  admin = new DbClient(databaseAt(inject('testServer').adminUrl, database));
+  admin = new DbClient(databaseAt(testServer.adminUrl, database));
   await admin.connect();
 });
 afterAll(async () => {

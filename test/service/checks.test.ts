@@ -1,7 +1,7 @@
-import { expect, inject, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { findRefusedWrite } from '../../src/db/open.js';
 import { never, useMirror } from '../support/mirror.js';
-import { databaseAt, query } from '../support/postgres.js';
+import { databaseAt, query, testServer } from '../support/postgres.js';
 
 const mirror = useMirror();
 
@@ -10,7 +10,7 @@ it('doctor finds what a role may not do by trying it, and leaves nothing behind'
   expect(await findRefusedWrite(databaseUrl, never)).toBeNull();
   const role = `weak_${process.pid}`;
   const database = new URL(databaseUrl).pathname.slice(1);
-  const adminUrl = databaseAt(inject('testServer').adminUrl, database);
+  const adminUrl = databaseAt(testServer.adminUrl, database);
   const admin = (sql: string): Promise<unknown> => query(adminUrl, sql);
   await admin(`CREATE ROLE ${role} LOGIN PASSWORD 'word'`);
   onTestFinished(async () => {

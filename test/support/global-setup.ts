@@ -1,76 +1,126 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmod, cp, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
+import { existsSync, watch } from 'node:fs';
+import { chmod, cp, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { TestProject } from 'vitest/node';
-import { addressOf, readCredentials } from '../../src/db/embedded/server.js';
-import { openEmbedded, release } from '../../src/db/embedded/index.js';
-import { migrate } from '../../src/db/migrate.js';
-import { databaseAt, query } from './postgres.js';
+import { type Answer, answerIn, requestIn, type TestServer, type Wanted } from './test-run.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PREFIX = 'seller-mirror-tests-';
 
-/** Removes what the set-up made. */
+/** Removes what was made for tests. */
 type Undo = () => Promise<void>;
 
 let undo: Undo = () => Promise.resolve();
 
-/** Provides one PostgreSQL for the whole run, with a migrated template for test databases. */
+/**
+ * Makes what tests ask for through a folder (`test-run.ts`): `dist`, and one PostgreSQL with a migrated template. A test
+ * of pure rules asks for nothing, so it starts at once. This process makes it, because it outlives the tests' processes.
+ */
 export async function setup(project: TestProject): Promise<void> {
-  await ensureBuild();
-  const url = process.env['TEST_DATABASE_URL'] ?? '';
-  undo = url === '' ? await startServer(project) : await useServer(project, url);
+  const folder = await mkdtemp(join(tmpdir(), `${PREFIX}${process.pid}-`));
+  project.provide('testRun', folder);
+  let stop: Undo = () => Promise.resolve();
+  const make: Record<Wanted, () => Promise<unknown>> = {
+    build: () => ensureBuild().then(() => join(ROOT, 'dist')),
+    server: async () => {
+      await ensureBuild();
+      const url = process.env['TEST_DATABASE_URL'] ?? '';
+      const started = url === '' ? await startServer(folder) : await useServer(url);
+      ({ stop } = started);
+      return started.server;
+    },
+  };
+  const asked = new Map<Wanted, Promise<void>>();
+  const answer = async (what: Wanted): Promise<void> => {
+    const found: Answer = await make[what]().then(
+      (value) => ({ value }),
+      (error: unknown) => ({ error: String(error) }),
+    );
+    // Appears whole, by a rename.
+    await writeFile(`${answerIn(folder, what)}.new`, JSON.stringify(found));
+    await rename(`${answerIn(folder, what)}.new`, answerIn(folder, what));
+  };
+  const watcher = watch(folder, () => {
+    for (const what of ['build', 'server'] as const) {
+      if (!asked.has(what) && existsSync(requestIn(folder, what))) asked.set(what, answer(what));
+    }
+  });
+  // In watch mode, changed sources are compiled again before tests run programs from `dist`.
+  project.onTestsRerun(async () => {
+    if (asked.size > 0) await ensureBuild();
+  });
+  undo = async () => {
+    watcher.close();
+    await Promise.all(asked.values());
+    await stop();
+    await rm(folder, { recursive: true, force: true });
+  };
 }
 
 export async function teardown(): Promise<void> {
   await undo();
 }
 
-async function startServer(project: TestProject): Promise<Undo> {
+interface Started {
+  readonly server: TestServer;
+  readonly stop: Undo;
+}
+
+/** Starts an embedded server. Its modules are loaded here, because loading them takes a while. */
+async function startServer(parent: string): Promise<Started> {
+  const { addressOf, readCredentials } = await import('../../src/db/embedded/server.js');
+  const { openEmbedded, release } = await import('../../src/db/embedded/index.js');
+  const { migrate } = await import('../../src/db/migrate.js');
   await sweep();
-  const folder = await mkdtemp(join(tmpdir(), `${PREFIX}${process.pid}-`));
-  await chmod(folder, 0o755); // as root, the server runs under another account
-  const options = { dataDir: folder, applicationName: 'tests', durable: false };
-  const database = await openEmbedded(options);
+  await chmod(parent, 0o755); // as root, the server runs under another account
+  const dataDir = join(parent, 'data');
+  const database = await openEmbedded({ dataDir, applicationName: 'tests', durable: false });
   await migrate(database.url);
   const credentials = await readCredentials(database.location);
   const adminUrl = addressOf(credentials, database.port, 'admin', 'postgres');
   await makeOdd(adminUrl, new URL(database.url).username);
-  project.provide('testServer', {
-    adminUrl,
-    userUrl: database.url,
-    template: 'seller_mirror',
-    // Takes half the processor time of a copy by WAL. The only strategy of PostgreSQL 14.
-    strategy: 'STRATEGY FILE_COPY',
-  });
-  return async () => {
-    await database.close();
-    await release(folder, { now: true });
-    await rm(database.location, { recursive: true, force: true });
-    await rm(folder, { recursive: true, force: true });
+  return {
+    server: {
+      adminUrl,
+      userUrl: database.url,
+      template: 'seller_mirror',
+      // Takes half the processor time of a copy by WAL. The only strategy of PostgreSQL 14.
+      strategy: 'STRATEGY FILE_COPY',
+    },
+    stop: async () => {
+      await database.close();
+      await release(dataDir, { now: true });
+      await rm(database.location, { recursive: true, force: true });
+    },
   };
 }
 
 /** Uses the server of TEST_DATABASE_URL. Its user must be allowed to create databases. */
-async function useServer(project: TestProject, url: string): Promise<Undo> {
+async function useServer(url: string): Promise<Started> {
+  const { migrate } = await import('../../src/db/migrate.js');
+  const { databaseAt, query } = await import('./query.js');
   const id = randomBytes(6).toString('hex');
   const template = `test_template_${id}`;
   const owner = await ordinaryUser(url, `test_owner_${id}`);
   await query(url, `CREATE DATABASE ${template} OWNER "${decodeURIComponent(owner.username)}"`);
   await migrate(databaseAt(owner.href, template));
-  project.provide('testServer', { adminUrl: url, userUrl: owner.href, template, strategy: '' });
-  return async () => {
-    await query(url, `DROP DATABASE IF EXISTS ${template} WITH (FORCE)`);
-    await query(url, `DROP ROLE IF EXISTS test_owner_${id}`);
+  return {
+    server: { adminUrl: url, userUrl: owner.href, template, strategy: '' },
+    stop: async () => {
+      await query(url, `DROP DATABASE IF EXISTS ${template} WITH (FORCE)`);
+      await query(url, `DROP ROLE IF EXISTS test_owner_${id}`);
+    },
   };
 }
 
 /** Returns the address with its user, or with a new one if that is a superuser, as the product expects none. */
 async function ordinaryUser(url: string, name: string): Promise<URL> {
+  const { query } = await import('./query.js');
   const user = new URL(url);
   const [row] = await query(url, 'SELECT rolsuper FROM pg_roles WHERE rolname = current_user');
   if (row?.['rolsuper'] !== true) return user;
@@ -98,6 +148,7 @@ const ODD_SETTINGS = {
 };
 
 async function makeOdd(adminUrl: string, role: string): Promise<void> {
+  const { query } = await import('./query.js');
   const settings = Object.entries(ODD_SETTINGS);
   await query(
     adminUrl,

@@ -1,22 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { DbClient } from '../../src/db/connection.js';
-import { inject } from 'vitest';
+import { databaseAt, query } from './query.js';
+import { startedServer } from './test-run.js';
 
-declare module 'vitest' {
-  interface ProvidedContext {
-    /** The PostgreSQL of this test run. */
-    testServer: {
-      /** Address with a user who may create databases. */
-      readonly adminUrl: string;
-      /** Address for the product. */
-      readonly userUrl: string;
-      /** Name of the migrated, empty database. */
-      readonly template: string;
-      /** Option of CREATE DATABASE for copying it. */
-      readonly strategy: string;
-    };
-  }
-}
+export { databaseAt, query };
+
+/** The PostgreSQL of this test run. Whoever imports this file waits until it has started. */
+export const testServer = await startedServer();
 
 export interface TestDatabase {
   readonly url: string;
@@ -29,7 +18,7 @@ export interface TestDatabase {
  * @param options `empty` leaves out the migrations, too
  */
 export async function createTestDatabase({ empty = false } = {}): Promise<TestDatabase> {
-  const { adminUrl, userUrl, template, strategy } = inject('testServer');
+  const { adminUrl, userUrl, template, strategy } = testServer;
   const name = `test_${process.pid}_${randomBytes(6).toString('hex')}`;
   const owner = decodeURIComponent(new URL(userUrl).username);
   const ownedBy = owner === '' ? '' : `OWNER "${owner}"`;
@@ -93,29 +82,5 @@ export async function emptyTables(
       // Work of the test may still be ending, and locks tables in another order.
       if (tries === 5 || (error as { code?: string }).code !== '40P01') throw error;
     }
-  }
-}
-
-/** Returns the address of another database on the same server. */
-export function databaseAt(url: string, database: string): string {
-  const address = new URL(url);
-  address.pathname = `/${database}`;
-  return address.href;
-}
-
-/** Runs statements on a new connection. @returns the rows of the last one */
-export async function query(
-  url: string,
-  ...statements: readonly string[]
-): Promise<Record<string, unknown>[]> {
-  const client = new DbClient(url);
-  client.on('error', () => undefined); // the current statement reports it
-  await client.connect();
-  try {
-    let rows: Record<string, unknown>[] = [];
-    for (const sql of statements) ({ rows } = await client.query<Record<string, unknown>>(sql));
-    return rows;
-  } finally {
-    await client.end();
   }
 }

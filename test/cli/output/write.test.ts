@@ -1,7 +1,10 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
+import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { DIST } from '../../support/built.js';
 import { writeAll } from '../../../src/cli/output/write.js';
 
 function* lines(number: number): Generator<string> {
@@ -50,7 +53,7 @@ describe('writing many lines', () => {
 
 it('guardStdout reports a failure of stdout in one line', () => {
   // Uses the build, because the test needs a process with its own stdout.
-  const built = new URL('../../../dist/cli/output/write.js', import.meta.url).href;
+  const built = pathToFileURL(join(DIST, 'cli/output/write.js')).href;
   const program = `
     import { guardStdout } from ${JSON.stringify(built)};
     guardStdout();

@@ -4,7 +4,6 @@ import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 import {
   connect,
@@ -12,9 +11,10 @@ import {
   readCredentials,
   WATCHER_NAME,
 } from '../../../src/db/embedded/server.js';
+import { DIST } from '../../support/built.js';
 import { openEmbedded, release, type EmbeddedDatabase } from '../../../src/db/embedded/index.js';
 
-export const DIST = fileURLToPath(new URL('../../../dist', import.meta.url));
+export { DIST };
 
 /** A folder that the service account can enter too. Removed after the test. */
 export async function trialFolder(name = 'trial'): Promise<string> {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createConnection } from 'mysql2/promise';
-import { expect, inject, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { deliverFeed, shapesOf } from '../../../src/reporting/feeds/deliver.js';
 import { mysqlTarget } from '../../../src/reporting/feeds/mysql.js';
 import { postgresTarget } from '../../../src/reporting/feeds/postgres.js';
@@ -10,7 +10,7 @@ import { openSynced } from '../../catalogue/market.js';
 import { hasMariaDb, startMariaDb } from '../../support/mariadb.js';
 import { never, useMirror } from '../../support/mirror.js';
 import { DbClient } from '../../../src/db/connection.js';
-import { createTestDatabase, databaseAt } from '../../support/postgres.js';
+import { createTestDatabase, databaseAt, testServer } from '../../support/postgres.js';
 
 const mirror = useMirror();
 const PAGE = readFileSync(new URL('../../../docs/feeds.md', import.meta.url), 'utf8');
@@ -92,7 +92,7 @@ it('the Grafana example works as documented, also for a view that is added later
   await openSynced(mirror(), 5);
   const database = await createTestDatabase({ empty: true });
   const name = new URL(database.url).pathname.slice(1);
-  const admin = new DbClient(databaseAt(inject('testServer').adminUrl, name));
+  const admin = new DbClient(databaseAt(testServer.adminUrl, name));
   await admin.connect();
   // Users belong to the whole server, so the page's users get names unique to this test.
   const [bi, grafana] = [`bi_${process.pid}`, `grafana_${process.pid}`];
@@ -101,7 +101,7 @@ it('the Grafana example works as documented, also for a view that is added later
   onTestFinished(async () => {
     await admin.end();
     await database.drop();
-    const last = new DbClient(inject('testServer').adminUrl);
+    const last = new DbClient(testServer.adminUrl);
     await last.connect();
     await last.query(`DROP USER IF EXISTS ${bi}, ${grafana}`);
     await last.end();

@@ -2,8 +2,8 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, inject, it, onTestFinished } from 'vitest';
-import { createTestDatabase } from '../../support/postgres.js';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { createTestDatabase, testServer } from '../../support/postgres.js';
 import { redisTarget } from '../../support/redis.js';
 import { startProxy } from '../../support/tcp-proxy.js';
 import { until } from '../../support/until.js';
@@ -124,7 +124,7 @@ function describeKills(title: string, server: () => Server): void {
 }
 
 describeKills('on PostgreSQL', () => {
-  const { hostname: host, port } = new URL(inject('testServer').userUrl);
+  const { hostname: host, port } = new URL(testServer.userUrl);
   return {
     host,
     port: Number(port),

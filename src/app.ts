@@ -121,6 +121,8 @@ async function openMarketplace(
     baseUrl: seller.url,
     key: seller.key,
     carriage: seller.carriage,
+    listMarks: seller.listMarks,
+    maxListBytes: config.maxListBytes,
     allowPlainHttp: config.allowPlainHttp,
     budget: storedBudget(db, host, seller.requestsPerMinute),
     randomParameter: storedRandomParameter(db, host),

@@ -31,7 +31,7 @@ export { checkCodes } from './codes/check-codes.js';
 export type { CheckCodesOptions, CheckedCode } from './codes/check-codes.js';
 export { evenlySpacedBudget, unlimitedBudget } from './marketplace/budget.js';
 export { createMarketplace } from './marketplace/client.js';
-export { ListBroken, MarketplaceOptionsError, PlainHttpRefusedError } from './marketplace/types.js';
+export { MarketplaceOptionsError, PlainHttpRefusedError } from './marketplace/types.js';
 export type {
   Budget,
   CallOptions,

@@ -236,8 +236,9 @@ SECOND_KEY=${KEY}' > .env ;;
       'SELLER_MIRROR_TOKEN',
       // Used by tests in a browser.
       'CHROMIUM_PATH',
-      // Variables of psql and of Prisma.
+      // Variables of psql, of Prisma and of proxies.
       ...['ON_ERROR_STOP', 'PRISMA_SCHEMA_ENGINE_BINARY'],
+      ...['HTTPS_PROXY', 'HTTP_PROXY', 'NO_PROXY'],
     ]);
     const named = [...readme.matchAll(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g)].map(([name]) => name);
     expect(named.filter((name) => !known.has(name))).toEqual([]);
@@ -256,6 +257,7 @@ SECOND_KEY=${KEY}' > .env ;;
       requestsPerMinute: 30,
       parameters: 'json',
       keyHeader: 'x-api-key',
+      listMarks: 'ignore',
       syncCron: '0 3 * * *',
       accountCron: 'off',
       auditCron: '0 4 * * 0',

@@ -2,6 +2,7 @@ import {
   describeFailure,
   type Failure,
   type UnavailableReason,
+  type Unreadable,
   isOutage,
 } from '../marketplace/reply.js';
 import { displayName } from '../domain/text.js';
@@ -65,7 +66,14 @@ export function retryTime(failure: Failure): number | null {
   return 'retryAt' in failure ? failure.retryAt : null;
 }
 
+const FLAWS: Readonly<Record<NonNullable<Unreadable['flaw']>, string>> = {
+  'too-large': 'if a list may be that large, set MAX_LIST_MB higher; otherwise ask the marketplace',
+  'part-of-list':
+    'the copy is unchanged; if it is the whole list all the same, set LIST_MARKS=ignore',
+};
+
 export function failureRemedy(failure: Failure): string {
+  if (failure.kind === 'unreadable' && failure.flaw !== undefined) return FLAWS[failure.flaw];
   if (failure.kind === 'unavailable') return REMEDIES[failure.reason];
   return REMEDIES[failure.kind === 'denied' ? 'refused' : failure.kind];
 }

@@ -177,7 +177,7 @@ export async function inSession<T>(
 }
 
 /** Resets the counts after a rollback, except the bytes received. */
-export function resetCounts(run: RunContext): void {
+function resetCounts(run: RunContext): void {
   const { bytes } = run.counts;
   Object.assign(run.counts, noCounts(), { bytes });
 }

@@ -1,8 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describeWide, wideChanges } from './changes.js';
 import { isSuspicious, planRemovals, type RemovalPlan } from './rules.js';
-import { isTransient } from '../marketplace/reply.js';
-import { ListBroken, type ItemList } from '../marketplace/types.js';
+import type { ItemList, ListElement } from '../marketplace/types.js';
 import { prepareAnswer, type PreparedItem } from './prepare-item.js';
 import { readHeldBefore } from './held-store.js';
 import { chooseLookups, findOtherLiveItems, readHidden } from './lookups-store.js';
@@ -11,13 +10,9 @@ import { syncAccount, verifyAccount, type AccountDetails } from './account.js';
 import { ListWriter } from './list-writer.js';
 import { lookUp, probeList, type Lookups } from './look-up.js';
 import { describeHeld, problemOf, RunProblem } from './problem.js';
-import { noteTolerated, performRun, resetCounts, type RunContext, inSession } from './run.js';
+import { noteTolerated, performRun, type RunContext, inSession } from './run.js';
 import type { Json } from '../domain/item.js';
 import type { RunDeps, RunReport } from './types.js';
-
-/** Requests for a list that breaks off, in one run. */
-const LIST_ATTEMPTS = 3;
-const LIST_PAUSE_MS = 1_000;
 
 /** Listed items that serve as witnesses, in turn. */
 const WITNESSES = 20;
@@ -52,29 +47,17 @@ export async function* syncSeller(deps: RunDeps, signal: AbortSignal): AsyncGene
   }
 }
 
-/** Repeats everything when the list breaks off. */
 async function mirrorItems(run: RunContext, account: string): Promise<'succeeded' | 'held'> {
-  for (let attempt = 1; ; attempt++) {
-    const list = await requestList(run);
-    const session = new ItemSession(run.lock, run.stamp);
-    try {
-      resetCounts(run);
-      run.tolerated.clear();
-      const unlisted = await readList(run, session, list);
-      await refuseForeignList(run, unlisted);
-      const lookups = await lookUpUnlisted(run, unlisted, account);
-      run.deps.onProgress?.({ phase: 'write' });
-      return await store(run, session, unlisted, lookups);
-    } catch (error) {
-      if (!(error instanceof ListBroken)) throw error;
-      if (attempt === LIST_ATTEMPTS || !isTransient(error.failure)) {
-        throw problemOf(error.failure, true);
-      }
-    } finally {
-      await session.discard();
-    }
-    const pauseMs = (run.deps.listPauseMs ?? LIST_PAUSE_MS) * attempt * (0.5 + Math.random());
-    await sleep(pauseMs, undefined, { signal: run.signal });
+  const list = await requestList(run);
+  const session = new ItemSession(run.lock, run.stamp);
+  try {
+    const unlisted = await readList(run, session, list).finally(() => list?.release());
+    await refuseForeignList(run, unlisted);
+    const lookups = await lookUpUnlisted(run, unlisted, account);
+    run.deps.onProgress?.({ phase: 'write' });
+    return await store(run, session, unlisted, lookups);
+  } finally {
+    await session.discard();
   }
 }
 
@@ -118,7 +101,7 @@ async function readList(
   if (list !== null) {
     const writer = new ListWriter(run, session, known);
     try {
-      await readBatches(run, list, writer, present);
+      await readRecords(run, list, writer, present);
       await writer.finish();
     } catch (error) {
       await writer.abandon();
@@ -126,7 +109,7 @@ async function readList(
     }
     checkQuarantined(run, writer.firstReason);
     noteDuplicates(run);
-    for (const name of list.tolerated()) run.tolerated.set(name, 1);
+    for (const name of list.tolerated) run.tolerated.set(name, 1);
     if (known.isAnyNamed()) session.markListLoaded();
   }
   const witnesses = known.listedIds(WITNESSES);
@@ -176,21 +159,36 @@ async function lookUpUnlisted(
   return lookups;
 }
 
-async function readBatches(
+async function readRecords(
   { deps, lock, counts, signal }: RunContext,
   list: ItemList,
   writer: ListWriter,
   present: number,
 ): Promise<void> {
   const expected = present === 0 ? null : present;
-  for await (const batch of list.batches) {
+  counts.bytes = list.bytes;
+  for (const batch of batchesOf(list.records)) {
+    // Other work of this process goes on meanwhile.
+    await nextTurn();
     signal.throwIfAborted();
     lock.assertHeld();
     await writer.add(batch);
-    counts.bytes = list.bytes();
     const { listed: records, bytes } = counts;
     deps.onProgress?.({ phase: 'list', records, bytes, expected });
   }
+}
+
+const BATCH_RECORDS = 1_000;
+
+function* batchesOf(records: Iterable<ListElement>): Generator<readonly ListElement[]> {
+  let batch: ListElement[] = [];
+  for (const record of records) {
+    batch.push(record);
+    if (batch.length < BATCH_RECORDS) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
 }
 
 /** If most records can't be read, the list has another format: fail instead of storing a few items. */

@@ -29,8 +29,6 @@ export interface RunDeps {
   readonly skipIfDoneSince?: Date | null;
   /** Called when each run starts and ends. */
   readonly onRun?: (event: RunEvent) => void;
-  /** Pause before a list that broke off is requested again, milliseconds; default a second. */
-  readonly listPauseMs?: number;
 }
 
 export type Progress =

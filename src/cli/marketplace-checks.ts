@@ -8,7 +8,6 @@ import { failureRemedy } from '../catalogue/problem.js';
 import { evenlySpacedBudget, ownRandomParameter, unlimitedBudget } from '../marketplace/budget.js';
 import { createMarketplace } from '../marketplace/client.js';
 import {
-  ListBroken,
   type Budget,
   type CallRecord,
   type ItemList,
@@ -58,6 +57,8 @@ export async function checkMarketplace(
     baseUrl: seller.url,
     key: seller.key,
     carriage: seller.carriage,
+    listMarks: seller.listMarks,
+    maxListBytes: config.maxListBytes,
     allowPlainHttp: config.allowPlainHttp,
     budget: budgetOf(seller, db),
     randomParameter,
@@ -94,7 +95,7 @@ type Examination = Awaited<ReturnType<typeof examine>>;
 const ENOUGH_RECORDS = 200;
 
 /**
- * Examines a marketplace with up to three requests: the account, the start of the list, and one of its
+ * Examines a marketplace with up to three requests: the account, the list, and one of its
  * items. Stops at the first failure that makes the others pointless. Changes nothing.
  */
 async function examine(marketplace: Marketplace, signal: AbortSignal) {
@@ -103,41 +104,32 @@ async function examine(marketplace: Marketplace, signal: AbortSignal) {
   if (account.kind !== 'answered') return { account, list: null, item: null, tolerated: [] };
   account.data.tolerated.forEach((name) => tolerated.add(name));
 
-  const list = await readListStart(await marketplace.items({ signal }), tolerated, signal);
+  const list = readListStart(await marketplace.items({ signal }), tolerated);
   const firstId = 'firstId' in list ? list.firstId : null;
   const item = firstId === null ? null : await marketplace.item(firstId, { signal });
   if (item?.kind === 'answered') item.data.tolerated.forEach((name) => tolerated.add(name));
   return { account, list, item, tolerated: [...tolerated].sort() };
 }
 
-async function readListStart(reply: Reply<ItemList>, tolerated: Set<string>, signal: AbortSignal) {
+function readListStart(reply: Reply<ItemList>, tolerated: Set<string>) {
   if (reply.kind !== 'answered') return reply;
+  const list = reply.data;
   const unreadable: string[] = [];
   let firstId: number | null = null;
-  let records = 0;
-  let whole = true;
-  try {
-    for await (const batch of reply.data.batches) {
-      signal.throwIfAborted();
-      for (const { bytes, unfit } of batch) {
-        records++;
-        const preparation = unfit === null ? prepareItem(bytes) : null;
-        if (preparation?.ok === true) {
-          firstId ??= preparation.prepared.item.id;
-          preparation.tolerated.forEach((name) => tolerated.add(name));
-        } else {
-          unreadable.push(preparation?.reason ?? unfit ?? '');
-        }
-      }
-      whole = records < ENOUGH_RECORDS;
-      if (!whole) break;
+  let read = 0;
+  for (const { bytes, unfit } of list.records) {
+    if (read++ === ENOUGH_RECORDS) break;
+    const preparation = unfit === null ? prepareItem(bytes) : null;
+    if (preparation?.ok === true) {
+      firstId ??= preparation.prepared.item.id;
+      preparation.tolerated.forEach((name) => tolerated.add(name));
+    } else {
+      unreadable.push(preparation?.reason ?? unfit ?? '');
     }
-  } catch (error) {
-    if (error instanceof ListBroken) return error.failure;
-    throw error;
   }
-  reply.data.tolerated().forEach((name) => tolerated.add(name));
-  return { records, whole, unreadable, firstId };
+  list.tolerated.forEach((name) => tolerated.add(name));
+  list.release();
+  return { records: list.count, read: Math.min(read, ENOUGH_RECORDS), unreadable, firstId };
 }
 
 function budgetOf({ url, requestsPerMinute }: SellerConfig, db: Db | null): Budget {
@@ -188,6 +180,7 @@ function hostCheck(findings: Findings): Check {
 
 /** The remedy for a failure. The general remedies would only recommend `doctor`. */
 function remedyFor(failure: Failure, { url }: SellerConfig): string {
+  if (failure.kind === 'unreadable' && failure.flaw !== undefined) return failureRemedy(failure);
   switch (failure.kind === 'unavailable' ? failure.reason : failure.kind) {
     case 'network':
       return 'check the address in MARKETPLACE_URL, and that this machine can reach it (name server, proxy, firewall, certificate)';
@@ -277,15 +270,13 @@ function listChecks({ examination: { list }, seller }: Findings): Check[] {
         : failed(`list: ${describeFailure(list)}`, remedyFor(list, seller)),
     ];
   }
-  const { records, whole, unreadable } = list;
-  const items = whole
-    ? plural(records, 'item')
-    : `at least ${count(records)} items; the rest was not read`;
+  const { records, read, unreadable } = list;
+  const items = `${plural(records, 'item')}${read < records ? `; the first ${count(read)} were read` : ''}`;
   if (unreadable.length === 0) return [ok(`list: ${items}`)];
-  const text = `records: ${count(unreadable.length)} of ${count(records)} can’t be read; the first one because: ${unreadable[0] ?? ''}`;
+  const text = `records: ${count(unreadable.length)} of ${count(read)} can’t be read; the first one because: ${unreadable[0] ?? ''}`;
   return [
     ok(`list: ${items}`),
-    unreadable.length * 2 > records
+    unreadable.length * 2 > read
       ? failed(text, 'check that MARKETPLACE_URL is the base address of the API')
       : warning(text, 'a sync keeps them in mirror.quarantine and mirrors the others'),
   ];
@@ -341,6 +332,7 @@ function limitCheck({ seller, calls }: Findings): Check | null {
 const DIFFERENCES: Readonly<Record<string, string>> = {
   'envelope.bom': 'a byte order mark precedes the JSON',
   'envelope.preamble': 'other text, such as PHP warnings, precedes the JSON',
+  'envelope.items-in-data': 'the list is in `data`',
   'envelope.items-object': 'the list is an object with numbered keys instead of an array',
   'envelope.status': 'the word in `status` is translated',
   'tags.comma-separated': 'tags come as one text, separated by commas',

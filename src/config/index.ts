@@ -81,6 +81,7 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
     /** Absolute path. */
     dataDir: readDataDir(reader),
     allowPlainHttp,
+    maxListBytes: reader.value('MAX_LIST_MB') * 1024 * 1024,
     removalGuard: {
       items: reader.value('REMOVAL_GUARD_ITEMS'),
       percent: reader.value('REMOVAL_GUARD_PERCENT'),

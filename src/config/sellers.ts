@@ -15,6 +15,7 @@ const ENTRY = z.strictObject({
   requestsPerMinute: z.number().optional(),
   parameters: z.string().optional(),
   keyHeader: z.string().optional(),
+  listMarks: z.string().optional(),
   syncCron: z.string().optional(),
   accountCron: z.string().optional(),
   auditCron: z.string().optional(),
@@ -35,6 +36,7 @@ export const FALLBACK_SETTINGS = {
   requestsPerMinute: 'REQUESTS_PER_MINUTE',
   parameters: 'MARKETPLACE_PARAMETERS',
   keyHeader: 'MARKETPLACE_KEY_HEADER',
+  listMarks: 'LIST_MARKS',
   syncCron: 'SYNC_CRON',
   accountCron: 'ACCOUNT_CRON',
   auditCron: 'AUDIT_CRON',
@@ -98,6 +100,7 @@ function sellerOptions(read: ReadField) {
     /** 0: no limit. The same for all sellers of one host, because they share its budget. */
     requestsPerMinute: read('requestsPerMinute'),
     carriage: { placement: read('parameters'), keyHeader: read('keyHeader') },
+    listMarks: read('listMarks'),
     /** When account and items are mirrored; null: no schedule. */
     syncCron: cronOf('syncCron'),
     /** When only the account is mirrored, in addition; null: no schedule. */

@@ -99,6 +99,14 @@ export const SETTINGS = {
   MARKETPLACE_KEY_HEADER: headerName.describe(
     'Request header that carries the API key, instead of a parameter',
   ),
+  LIST_MARKS: oneOf(['check', 'ignore'])
+    .prefault('check')
+    .describe(
+      'How a list is read that says it is one page of several: check (it is refused) or ignore (it is taken for whole)',
+    ),
+  MAX_LIST_MB: wholeNumber(1, 4_096)
+    .prefault('512')
+    .describe('Largest list of items that is read, in MB; it is held in memory'),
   ALLOW_PLAIN_HTTP: yesOrNo
     .prefault('false')
     .describe('true: allow sending the API key unencrypted to http:// on another machine'),

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { hostName } from '../domain/address.js';
 import { BudgetPaused, type Priority } from '../domain/budget.js';
 import { Redactor } from '../domain/redact.js';
-import { type Failure, type Reply, DEFAULT_RETRY, pauseAfter } from './reply.js';
+import { largePlace } from './body.js';
 import { evenlySpacedBudget, ownRandomParameter } from './budget.js';
 import {
   accountEndpoint,
@@ -15,12 +15,13 @@ import {
   validationEndpoint,
 } from './endpoints.js';
 import { readBody } from './envelope.js';
-import { isSuccess, judge, judgeFailure, judgeHead } from './judge.js';
-import { openList } from './list-stream.js';
+import { isSuccess, judge, judgeFailure } from './judge.js';
+import { readList } from './list.js';
 import { serverFacts } from './rate-limit.js';
+import { DEFAULT_RETRY, pauseAfter, type Failure, type Reply } from './reply.js';
 import { checkOptions, requestBuilder } from './request.js';
-import { RequestSender, type Call } from './sender.js';
-import { Transport, type Connect, type HttpResponse } from './transport.js';
+import { RequestSender, type Answer, type Call } from './sender.js';
+import { Transport, type Connect } from './transport.js';
 import { TransportError } from './transport-error.js';
 import type {
   CallOptions,
@@ -44,8 +45,11 @@ export interface Dependencies {
 const DEFAULT_REQUESTS_PER_MINUTE = 60;
 const DEFAULT_IDLE_TIMEOUT_MS = 60_000;
 const DEFAULT_REPLY_TIMEOUT_MS = 300_000;
-const DEFAULT_LIST_TIMEOUT_MS = 6 * 3_600_000;
+const DEFAULT_LIST_TIMEOUT_MS = 15 * 60_000;
+/** With less time than this (ms), a list is not asked for again. */
+const SHORTEST_LIST_MS = 1_000;
 const MIB = 1024 * 1024;
+const DEFAULT_LIST_BYTES = 512 * MIB;
 /** A host that refuses requests with the random parameter is tried without it at most this often (ms). */
 const TRY_WITHOUT_EVERY_MS = 60_000;
 
@@ -56,50 +60,59 @@ export function createMarketplace(
 ): Marketplace {
   const { baseUrl, key, carriage, allowPlainHttp } = checkOptions(options);
   const { now = Date.now, random = Math.random, sleep = abortableSleep } = dependencies;
-  const { retry = DEFAULT_RETRY, onCall } = options;
+  const { retry = DEFAULT_RETRY, onCall, listMarks = 'check' } = options;
   const budget = options.budget ?? evenlySpacedBudget(DEFAULT_REQUESTS_PER_MINUTE);
+  const randomParameter = options.randomParameter ?? ownRandomParameter();
   const redactor = new Redactor([key]);
   const transport = new Transport(redactor, dependencies.connect);
-  const build = requestBuilder(key, carriage);
   const sender = new RequestSender({
     baseUrl,
     allowPlainHttp,
-    build,
+    build: requestBuilder(key, carriage),
     transport,
     budget,
     redactor,
     now,
   });
   const {
-    maxListBytes = 16 * 1024 * MIB,
-    maxRecordBytes = 64 * MIB,
+    maxListBytes = DEFAULT_LIST_BYTES,
     headersTimeoutMs: headersMs = DEFAULT_IDLE_TIMEOUT_MS,
     bodyTimeoutMs: silenceMs = DEFAULT_IDLE_TIMEOUT_MS,
     replyTimeoutMs = DEFAULT_REPLY_TIMEOUT_MS,
     listTimeoutMs = DEFAULT_LIST_TIMEOUT_MS,
   } = options;
-  const replyTimeouts = { headersMs, silenceMs, totalMs: replyTimeoutMs };
-  const listTimeouts = { headersMs, silenceMs, totalMs: listTimeoutMs };
-  const randomParameter = options.randomParameter ?? ownRandomParameter();
   let triedWithoutAt = -Infinity;
   let isClosed = false;
 
-  /** Makes one call with its retries. @param read reads the body of a response whose headers show no failure */
+  /** What a call needs beside its endpoint. @param read makes a reply of an answer whose headers show no failure */
+  interface Reading<T> {
+    readonly priority: Priority;
+    readonly maxBytes: number;
+    readonly tooLarge: string;
+    readonly read: (answer: Answer) => Reply<T>;
+  }
+
+  /** Makes one call with its retries. */
   async function call<T>(
     endpoint: Endpoint,
-    defaultPriority: Priority,
-    callOptions: CallOptions,
-    read: (response: HttpResponse, signal: AbortSignal) => Promise<Reply<T>>,
+    { read, ...reading }: Reading<T>,
+    { onRequest, priority = reading.priority, signal = never() }: CallOptions,
   ): Promise<Reply<T>> {
     if (isClosed) throw new Error('this marketplace client is closed');
-    const { onRequest, priority = defaultPriority } = callOptions;
-    const signal = callOptions.signal ?? new AbortController().signal;
     // Each open call adds a listener. Node would warn of a leak at the eleventh.
     setMaxListeners(0, signal);
-    const timeouts = endpoint === listEndpoint ? listTimeouts : replyTimeouts;
-    const request = { endpoint, priority, signal, timeouts, longestPauseMs: retry.maxMs };
-    const send = (number: number, random: string | null): Promise<Reply<T>> =>
-      attempt({ ...request, random }, number, onRequest, read);
+    const isList = endpoint === listEndpoint;
+    const request = {
+      ...{ ...reading, endpoint, priority, signal, longestPauseMs: retry.maxMs },
+      timeouts: { headersMs, silenceMs },
+      mayBeLarge: isList,
+      deadline: { at: performance.now() + listTimeoutMs },
+    };
+    const send = (number: number, mark: string | null): Promise<Reply<T>> => {
+      // A list has one limit for all attempts, because a marketplace that drips holds up every other seller.
+      if (!isList) request.deadline.at = performance.now() + replyTimeoutMs;
+      return attempt({ ...request, random: mark }, number, onRequest, read);
+    };
     for (let number = 1; ; number++) {
       const mark = (await randomParameter.isSent()) ? randomBytes(12).toString('hex') : null;
       let reply = await send(number, mark);
@@ -112,6 +125,8 @@ export function createMarketplace(
       }
       const pause = pauseAfter(reply, number, retry, now(), random());
       if (pause === null) return reply;
+      const leftMs = request.deadline.at - performance.now() - pause;
+      if (isList && leftMs < SHORTEST_LIST_MS) return reply;
       await sleep(pause, signal);
     }
   }
@@ -126,7 +141,7 @@ export function createMarketplace(
     request: Call,
     number: number,
     onRequest: CallOptions['onRequest'],
-    read: (response: HttpResponse, signal: AbortSignal) => Promise<Reply<T>>,
+    read: (answer: Answer) => Reply<T>,
   ): Promise<Reply<T>> {
     const { priority, signal, longestPauseMs } = request;
     const requestedAt = performance.now();
@@ -136,20 +151,21 @@ export function createMarketplace(
       return toFailure(error);
     }
     const sentAt = performance.now();
+    // The wait for the budget is no time of the reply.
+    request.deadline.at += sentAt - requestedAt;
     let redirects = 0;
-    let redirectsWaitedMs = 0;
+    let furtherWaitedMs = 0;
     let server: ServerFacts | null = null;
     const send = async (): Promise<Reply<T>> => {
-      const response = await sender.send(request, (ms) => {
-        redirects++;
-        redirectsWaitedMs += ms;
-      });
-      if ('kind' in response) return response;
-      server = serverFacts(response.origin, response.headers);
-      const failure = judgeHead(response, now());
-      if (failure === null) return read(response, signal);
-      response.discard();
-      return failure;
+      const answer = await sender.send(
+        request,
+        (ms) => {
+          redirects++;
+          furtherWaitedMs += ms;
+        },
+        (origin, { headers }) => (server = serverFacts(origin, headers)),
+      );
+      return 'kind' in answer ? answer : read(answer);
     };
     const onReply = onRequest?.();
     let reply: Reply<T> | null = null;
@@ -164,8 +180,8 @@ export function createMarketplace(
       outcome: reply.kind,
       httpStatus: reply.httpStatus,
       redirects,
-      durationMs: performance.now() - sentAt - redirectsWaitedMs,
-      waitedMs: sentAt - requestedAt + redirectsWaitedMs,
+      durationMs: performance.now() - sentAt - furtherWaitedMs,
+      waitedMs: sentAt - requestedAt + furtherWaitedMs,
       server,
     });
     return reply;
@@ -176,24 +192,41 @@ export function createMarketplace(
     priority: Priority,
     callOptions: CallOptions = {},
   ): Promise<Reply<Sourced<T>>> {
-    return call(endpoint, priority, callOptions, async (response) => {
-      const body = await response.body(endpoint.maxBytes);
-      return judge(endpoint, response.httpStatus, body, redactor);
-    });
+    const { maxBytes } = endpoint;
+    const reading: Reading<Sourced<T>> = {
+      priority,
+      maxBytes,
+      tooLarge: `the answer is larger than ${maxBytes / MIB} MiB, the most that is read`,
+      read: ({ httpStatus, body }) => judge(endpoint, httpStatus, body, redactor),
+    };
+    return call(endpoint, reading, callOptions);
   }
 
   return {
     host: hostName(baseUrl),
     account: (callOptions) => fetchRecord(accountEndpoint, 'mirror', callOptions),
-    items: (callOptions = {}) =>
-      call(listEndpoint, 'mirror', callOptions, async (response, signal) => {
-        const { httpStatus } = response;
-        if (isSuccess(httpStatus)) {
-          return openList(response, { maxListBytes, maxRecordBytes }, redactor, signal);
-        }
-        const reading = readBody(await response.body(MIB));
-        return judgeFailure(listEndpoint, httpStatus, reading, redactor);
-      }),
+    items: (callOptions = {}) => {
+      const mib = Math.round(maxListBytes / MIB);
+      return call(
+        listEndpoint,
+        {
+          priority: 'mirror',
+          maxBytes: maxListBytes,
+          tooLarge: `the list is larger than ${mib} MB, the most that is read (MAX_LIST_MB)`,
+          read: (answer) => {
+            const { httpStatus, body, hasLargePlace } = answer;
+            if (!isSuccess(httpStatus)) {
+              return judgeFailure(listEndpoint, httpStatus, readBody(body), redactor);
+            }
+            const release = hasLargePlace ? () => largePlace.free() : () => undefined;
+            const reply = readList(answer, redactor, listMarks, release);
+            if (reply.kind !== 'answered') release();
+            return reply;
+          },
+        },
+        callOptions,
+      );
+    },
     item: (id, callOptions) => fetchRecord(itemEndpoint(id), 'mirror', callOptions),
     async validate(code, callOptions) {
       if (code.trim() === key.reveal().trim()) {
@@ -206,6 +239,11 @@ export function createMarketplace(
       await transport.close();
     },
   };
+}
+
+/** A signal that is never aborted. */
+function never(): AbortSignal {
+  return new AbortController().signal;
 }
 
 /**

@@ -175,14 +175,15 @@ export const accountEndpoint: RecordEndpoint<Account> = {
   maxBytes: MIB,
 };
 
-/** All items (API 4.2). `list-stream.ts` reads them as a stream, so nothing is decoded here. */
+/** All items (API 4.2). `list.ts` reads them; nothing is decoded here. */
 export const listEndpoint: Endpoint = {
   operation: 'list',
   method: 'GET',
   path: '/api/items/all',
   parameters: {},
   errorText: 'No items found',
-  find: ({ items }) => {
+  find: ({ items: atTop, data }) => {
+    const items = atTop ?? (isObject(data) ? data['items'] : undefined);
     if (Array.isArray(items)) return { json: items, quirk: null };
     if (!isObject(items)) return null;
     return Object.keys(items).every((name) => /^\d+$/.test(name))

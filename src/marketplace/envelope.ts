@@ -1,7 +1,7 @@
 import type { Json } from '../domain/item.js';
 import type { Redactor } from '../domain/redact.js';
 import { isObject, parseJson, type JsonObject } from '../domain/values.js';
-import { INCOMPLETE, OPEN_BRACE, ValueWalk } from './value-walk.js';
+import { CUT, endOfValue, OPEN_BRACE, QUOTE, skipSpace } from './json-walk.js';
 
 /** A response body, parsed as leniently as possible without guessing. */
 export type BodyReading =
@@ -25,8 +25,6 @@ export type BodyReading =
 
 /** Nesting levels. Deeper JSON is rejected; no record of this API comes close. */
 export const MAX_DEPTH = 64;
-/** How many braces of a preamble to try as the start of the JSON. */
-export const MAX_STARTS = 32;
 /** Characters of an excerpt. */
 const EXCERPT_LENGTH = 300;
 /** Characters that an excerpt is made from; enough even if most are markup. */
@@ -50,11 +48,12 @@ function readLeniently(body: Uint8Array): BodyReading {
   const bom = decoded.startsWith('\uFEFF') ? ['envelope.bom'] : [];
   const whole = parse(text);
   if (whole !== undefined) return reading(whole, text, bom);
-  // Objects inside a damaged envelope are not the answer.
-  for (const start of text.startsWith('{') ? [0] : objectStarts(text)) {
-    const found = parseFrom(text, start);
+  const bytes = asBuffer(body);
+  const starts = objectStarts(bytes);
+  for (const start of starts) {
+    const found = parseFrom(bytes, start);
     if (found === null) continue;
-    const preamble = start === 0 ? [] : ['envelope.preamble'];
+    const preamble = text.startsWith('{') ? [] : ['envelope.preamble'];
     const trailer = found.isFollowed ? ['envelope.trailer'] : [];
     return reading(found.value, text, [...bom, ...preamble, ...trailer], found.json);
   }
@@ -120,8 +119,12 @@ const DECISIVE = new Set(
   ),
 );
 
+export function isDecisive(name: string): boolean {
+  return DECISIVE.has(name);
+}
+
 /** The first decisive name that stands twice in one object. @param json valid JSON */
-export function repeatedName(json: string): string | null {
+function repeatedName(json: string): string | null {
   const open: Set<string>[] = [];
   for (let at = 0; at < json.length; at++) {
     const character = json[at];
@@ -165,18 +168,12 @@ function other(problem: string, text: string): BodyReading & { kind: 'other' } {
 /** True if an object begins in the text but does not end in it. */
 function endsEarly(text: string): boolean {
   const bytes = Buffer.from(text);
-  const walk = new ValueWalk(MAX_DEPTH);
-  const start = /\{\s*"/g;
-  // latin1 maps each byte to one character, so positions in this text are byte positions.
-  const characters = bytes.toString('latin1');
-  while (start.test(characters)) {
-    walk.begin(OPEN_BRACE);
-    // The match ends with the quote, where the walk starts.
-    const after = walk.walk(bytes, start.lastIndex - 1);
-    if (after === INCOMPLETE) return true;
-    start.lastIndex = after;
+  for (let start = objectStart(bytes, 0); start >= 0;) {
+    const end = endOfValue(bytes, start);
+    if (end === CUT) return true;
+    start = objectStart(bytes, end);
   }
-  return false;
+  return /\{\s*$/.test(text);
 }
 
 export function parse(text: string): Json | undefined {
@@ -189,28 +186,44 @@ export function parse(text: string): Json | undefined {
 
 /** Parses the object that starts here. What follows it must be neither another object nor a closing tag. */
 function parseFrom(
-  text: string,
+  bytes: Buffer,
   start: number,
 ): { readonly value: JsonObject; readonly json: string; readonly isFollowed: boolean } | null {
-  const bytes = Buffer.from(text.slice(start));
-  const walk = new ValueWalk(MAX_DEPTH);
-  walk.begin(OPEN_BRACE);
-  const end = walk.walk(bytes, 1);
-  if (end === INCOMPLETE) return null;
+  const end = endOfValue(bytes, start);
+  if (end === CUT) return null;
   const after = bytes.toString('utf8', end).trim();
   if (/\{\s*"/.test(after) || after.startsWith('</')) return null;
-  const json = bytes.toString('utf8', 0, end);
+  const json = bytes.toString('utf8', start, end);
   const value = parse(json);
   return isObject(value) ? { value, json, isFollowed: after !== '' } : null;
 }
 
-function objectStarts(text: string): number[] {
+/** How many braces of a preamble to try as the start of the JSON. */
+const MAX_STARTS = 32;
+/** JSON begins within this many bytes. */
+const MAX_PREAMBLE_BYTES = 1024 * 1024;
+
+/**
+ * Where objects may begin: the first brace of JSON, or in other text each brace with a name after it. Objects inside a
+ * damaged envelope are not the answer.
+ */
+export function objectStarts(bytes: Buffer): number[] {
+  const start = skipSpace(bytes, bytes[0] === 0xef && bytes[1] === 0xbb ? 3 : 0);
+  if (bytes[start] === OPEN_BRACE) return [start];
   const starts: number[] = [];
-  for (const match of text.matchAll(/\{\s*"/g)) {
-    starts.push(match.index);
-    if (starts.length === MAX_STARTS) break;
+  for (let at = objectStart(bytes, start); at >= 0; at = objectStart(bytes, at + 1)) {
+    if (starts.length === MAX_STARTS || at > MAX_PREAMBLE_BYTES) break;
+    starts.push(at);
   }
   return starts;
+}
+
+/** Index of the next brace with a name after it, or -1. */
+export function objectStart(bytes: Buffer, from: number): number {
+  for (let at = bytes.indexOf(OPEN_BRACE, from); at >= 0; at = bytes.indexOf(OPEN_BRACE, at + 1)) {
+    if (bytes[skipSpace(bytes, at + 1)] === QUOTE) return at;
+  }
+  return -1;
 }
 
 /** True if the text has more than `most` opening brackets, including those in strings. */

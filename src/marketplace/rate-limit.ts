@@ -57,7 +57,7 @@ export function retryAt(headers: HeaderMap, now: number): number | null {
 function retryAfter(headers: HeaderMap, now: number): number | null {
   const text = headers['retry-after']?.trim();
   if (text === undefined) return null;
-  if (/^\d+$/.test(text)) return bounded(now + Number(text) * 1_000, now);
+  if (/^\d+(?:\.\d+)?$/.test(text)) return bounded(now + Math.ceil(Number(text) * 1_000), now);
   const date = httpDate(text);
   return date === null ? null : onOurClock(date, headers, now);
 }

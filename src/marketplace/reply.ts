@@ -69,6 +69,8 @@ export interface Unreadable {
   readonly excerpt: string;
   /** True if the answer is about another record than the requested one. */
   readonly isAboutAnother?: true;
+  /** What a person can do something about: a body beyond the bound, or a list that says that it is not whole. */
+  readonly flaw?: 'too-large' | 'part-of-list';
 }
 
 /** @param retryAt milliseconds since 1970; null if the server did not say */

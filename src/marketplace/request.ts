@@ -28,7 +28,7 @@ const OPTION_NAMES: Readonly<Record<keyof MarketplaceOptions, true>> = {
   randomParameter: true,
   allowPlainHttp: true,
   maxListBytes: true,
-  maxRecordBytes: true,
+  listMarks: true,
   headersTimeoutMs: true,
   bodyTimeoutMs: true,
   replyTimeoutMs: true,
@@ -37,15 +37,16 @@ const OPTION_NAMES: Readonly<Record<keyof MarketplaceOptions, true>> = {
   onCall: true,
 };
 
-type Limit = `max${'List' | 'Record'}Bytes` | `${'headers' | 'body' | 'reply' | 'list'}TimeoutMs`;
+type Limit = 'maxListBytes' | `${'headers' | 'body' | 'reply' | 'list'}TimeoutMs`;
 
+/** Node 20 has no larger buffer. */
+const MAX_LIST_BYTES = 4 * 1024 ** 3;
 /** Node's timers fire at once for more milliseconds than this. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /** The largest value of each limit. */
 const LIMITS: Readonly<Record<Limit, number>> = {
-  maxListBytes: Infinity,
-  maxRecordBytes: Infinity,
+  maxListBytes: MAX_LIST_BYTES,
   headersTimeoutMs: MAX_TIMEOUT_MS,
   bodyTimeoutMs: MAX_TIMEOUT_MS,
   replyTimeoutMs: MAX_TIMEOUT_MS,
@@ -87,8 +88,7 @@ export function checkOptions(options: MarketplaceOptions): CheckedOptions {
 
 function checkLimit(name: string, value: unknown, most: number): void {
   if (value === undefined || (typeof value === 'number' && value > 0 && value <= most)) return;
-  const upTo = most === Infinity ? '' : ` up to ${most}`;
-  throw new MarketplaceOptionsError(`${name} must be a number above 0${upTo}`);
+  throw new MarketplaceOptionsError(`${name} must be a number above 0 up to ${most}`);
 }
 
 function readUrl(url: unknown): URL {

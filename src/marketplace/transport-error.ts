@@ -9,13 +9,14 @@ export class TransportError extends Error {
   }
 }
 
-export function unreadableBody(httpStatus: number, detail: string): TransportError {
-  return new TransportError({ kind: 'unreadable', httpStatus, detail, excerpt: '' });
-}
-
-/** An error like those of zlib, for damage that zlib does not see. */
-export function damagedBody(code: 'Z_DATA_ERROR' | 'Z_BUF_ERROR'): Error {
-  return Object.assign(new Error('the compressed body is damaged'), { code });
+export function tooLargeBody(httpStatus: number, detail: string): TransportError {
+  return new TransportError({
+    kind: 'unreadable',
+    httpStatus,
+    detail,
+    excerpt: '',
+    flaw: 'too-large',
+  });
 }
 
 /** Errors of various OpenSSL versions for a response that is not TLS. */
@@ -49,6 +50,15 @@ export function describeError(
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') {
     return failed('timeout', `connecting to ${host} timed out (${code})`);
   }
+  if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') {
+    return failed('timeout', 'the marketplace stopped responding');
+  }
+  if (code.endsWith('NO_APPLICATION_PROTOCOL')) return failed('malformed', onlyHttp2(host));
+  const proxy = proxyStatus(error);
+  if (proxy !== null) {
+    const detail = `the proxy of HTTPS_PROXY or HTTP_PROXY refused to connect to ${host} (HTTP ${proxy})`;
+    return failed('network', detail);
+  }
   if (PLAIN_HTTP_CODES.has(code)) {
     return failed('plain-http', `${host} is set to https, but this port speaks plain http`);
   }
@@ -59,6 +69,7 @@ export function describeError(
   if (httpStatus !== null) {
     return failed('cut-off', `the answer from ${host} ended early or is damaged (${code})`);
   }
+  if (isHttp2(error)) return failed('malformed', onlyHttp2(host));
   const malformation = malformationOf(error, code, mask);
   if (malformation !== null) {
     return failed('malformed', `${host} answered, but not in valid HTTP: ${malformation}`);
@@ -67,6 +78,23 @@ export function describeError(
   if (received === null) return failed('network', `${host} can’t be reached (${code})`);
   const when = received === 0 ? 'without an answer' : 'in the middle of the headers';
   return failed('network', `${host} closed the connection ${when} (${code})`);
+}
+
+function onlyHttp2(host: string): string {
+  return `${host} speaks only HTTP/2; this program needs HTTP/1.1, which its operator can switch on`;
+}
+
+/** True for the first frame of HTTP/2, SETTINGS, in place of a head. */
+function isHttp2(error: unknown): boolean {
+  const { name, data = '' } = error as ParserError & { readonly name?: string };
+  const SETTINGS = 4;
+  return name === 'HTTPParserError' && data.startsWith('\0') && data.charCodeAt(3) === SETTINGS;
+}
+
+/** The status with which a proxy refused a tunnel, by undici's fixed text; null if it did not. */
+function proxyStatus(error: unknown): string | null {
+  const text = error instanceof Error ? error.message : '';
+  return /^Proxy response \((\d{3})\) !== 200/.exec(text)?.[1] ?? null;
 }
 
 /** Says what is wrong with the head of a response; null if the error is another. */

@@ -1,6 +1,6 @@
 import type { Budget, Priority, RandomParameter } from '../domain/budget.js';
 import type { Account, Decoded, Item, Json, Purchase } from '../domain/item.js';
-import { describeFailure, type Failure, type Reply, type RetryPolicy } from './reply.js';
+import type { Reply, RetryPolicy } from './reply.js';
 import type { Secret } from '../domain/secret.js';
 
 export type { Budget, Priority, RandomParameter, RetryPolicy };
@@ -29,17 +29,20 @@ export interface MarketplaceOptions {
   readonly randomParameter?: RandomParameter;
   /** Send the key over plain http to hosts other than loopback; default false. */
   readonly allowPlainHttp?: boolean;
-  /** Largest list in bytes, decompressed; default 16 GiB. Lists are streamed: this bounds time, not memory. */
+  /** Largest list in bytes, decompressed; default 512 MiB. A list is read whole into memory. */
   readonly maxListBytes?: number;
-  /** Largest single record of the list in bytes; default 64 MiB. */
-  readonly maxRecordBytes?: number;
-  /** Longest wait for the response headers, milliseconds; default 60,000. All timeouts: at most 24 days. */
+  /**
+   * `ignore`: take a list for whole even if it says that it is one page of several, such as by `last_page: 5`.
+   * Default `check`.
+   */
+  readonly listMarks?: 'check' | 'ignore';
+  /** Longest wait from a request to its response headers, milliseconds; default 60,000. All timeouts: at most 24 days. */
   readonly headersTimeoutMs?: number;
   /** Longest gap between two chunks of a body, milliseconds; default 60,000. */
   readonly bodyTimeoutMs?: number;
   /** Longest time for a whole reply, milliseconds; default 300,000. */
   readonly replyTimeoutMs?: number;
-  /** Longest time for a whole list, including the time its reader takes, milliseconds; default 6 hours. */
+  /** Longest time for a list, its further attempts included, milliseconds; default 15 minutes. */
   readonly listTimeoutMs?: number;
   /** Default: 4 attempts, with pauses from 500 ms to 2 minutes. */
   readonly retry?: RetryPolicy;
@@ -52,11 +55,11 @@ export interface CallRecord {
   readonly attempt: number;
   readonly outcome: Reply<unknown>['kind'];
   readonly httpStatus: number | null;
-  /** Redirects followed; each cost one more request. */
+  /** Further requests: redirects followed, and a large list that was asked for again. */
   readonly redirects: number;
-  /** Excludes the waits for the budget. For a list, ends when its first record has arrived. */
+  /** Excludes waits. */
   readonly durationMs: number;
-  /** Time spent waiting for the budget, redirects included. */
+  /** Time spent waiting for the budget, also before further requests, and for the process's large place. */
   readonly waitedMs: number;
   /** Null when there was no response, or only a redirect that was not followed. */
   readonly server: ServerFacts | null;
@@ -96,7 +99,7 @@ export interface Sourced<T> extends Decoded<T> {
 
 /** One undecoded record of the list. */
 export interface ListElement {
-  /** The record as JSON text in UTF-8, with the key masked. Valid until the next batch is requested. */
+  /** The record as JSON text in UTF-8, with the key masked. Valid until the list is released. */
   readonly bytes: Uint8Array;
   /** Hash of the record as received. Much faster than `bytes`, which must be searched for the key. */
   wireHash(): Uint8Array;
@@ -106,14 +109,20 @@ export interface ListElement {
   readonly unfit: string | null;
 }
 
-/** A list of items that is still arriving. */
+/** A list of items. It is whole, and its envelope is valid. */
 export interface ItemList {
-  /** Ends normally only if the whole envelope arrived and is valid. @throws {ListBroken} */
-  readonly batches: AsyncIterable<readonly ListElement[]>;
-  /** Bytes received so far, decompressed. */
-  bytes(): number;
-  /** Differences from the contract tolerated so far, such as `envelope.bom`. */
-  tolerated(): readonly string[];
+  readonly records: Iterable<ListElement>;
+  /** Number of records. */
+  readonly count: number;
+  /** Size of the answer, decompressed. */
+  readonly bytes: number;
+  /** Differences from the contract that were tolerated, such as `envelope.bom`. */
+  readonly tolerated: readonly string[];
+  /**
+   * Call this when no record is needed any more. A list beyond 32 MiB has the process's one large place until then, and
+   * other large lists wait for it.
+   */
+  release(): void;
 }
 
 /** The four operations (API 4). Server failures are returned, never thrown; an abort throws the signal's reason. */
@@ -125,14 +134,6 @@ export interface Marketplace {
   item(id: number, options?: CallOptions): Promise<Reply<Sourced<Item>>>;
   validate(code: string, options?: CallOptions): Promise<Reply<Sourced<Purchase>>>;
   close(): Promise<void>;
-}
-
-/** The list was cut off or is invalid. Conclude nothing from the records read so far. */
-export class ListBroken extends Error {
-  override name = 'ListBroken';
-  constructor(readonly failure: Failure) {
-    super(`the list of items broke off: ${describeFailure(failure)}`);
-  }
 }
 
 /** Invalid options of the marketplace client. The message never contains the key. */

@@ -35,6 +35,28 @@ describe('sync', () => {
     }
   });
 
+  it('refuses a list that says it is one page of several, and changes nothing; LIST_MARKS=ignore takes it for whole', async () => {
+    const { sim, env } = await market(3);
+    expect((await run(['sync'], env)).code).toBe(0);
+    const { items } = (await (await fetch(`${sim.url}/api/items/all?api_key=${KEY}`)).json()) as {
+      items: readonly object[];
+    };
+    const body = JSON.stringify({
+      status: 'success',
+      data: { items: items.slice(1) },
+      meta: { current_page: 1, last_page: 2 },
+    });
+    sim.faults.always('list', { kind: 'reply', status: 200, body });
+    const live = `SELECT count(*) AS number FROM mirror.items WHERE state = 'live'`;
+    const refused = await run(['sync', 'items'], env);
+    expect(refused.stdout + refused.stderr).toMatch(
+      /the list of 2 items says that it is only a part of all \(last_page: 2\).*\n.*the copy is unchanged.*LIST_MARKS=ignore/,
+    );
+    expect(refused.code).toBe(1);
+    expect(await counted(live)).toEqual([{ number: '3' }]);
+    expect((await run(['sync', 'items'], { ...env, LIST_MARKS: 'ignore' })).code).toBe(0);
+  });
+
   it('continues with the other sellers when the reader of stdout goes away', async () => {
     const { sim } = await market();
     const running = start(['sync'], twoSellers(mirror().databaseUrl, sim.url));

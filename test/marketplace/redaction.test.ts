@@ -94,7 +94,7 @@ describe('a key that the server echoes', () => {
         const marketplace = client(server.url, { key: new Secret(key) });
         const reply = await marketplace.items();
         if (reply.kind !== 'answered') throw new Error(reply.kind);
-        const records = await texts(reply.data);
+        const records = texts(reply.data);
         expect(records[0]).toBe(clean);
         expect(() => void JSON.parse(records[1] ?? '')).not.toThrow();
         for (const record of records) expect(redactorOf(key).text(record)).toBe(record);

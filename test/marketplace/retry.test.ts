@@ -76,7 +76,7 @@ describe('Retry-After', () => {
     ['Fri, 20 Nov 2026 09:00:00 GMT', NOW, 'a past date counts as now'],
     ['99999999999999999999999', NOW + DAY_MS, 'at most a day'],
     ['-5', null, 'a negative number'],
-    ['1.5', null, 'a fraction'],
+    ['2.5', NOW + 2_500, 'a fraction'],
     ['soon', null, 'a word'],
     ['2026-11-20', null, 'not an HTTP date'],
     ['', null, 'empty'],

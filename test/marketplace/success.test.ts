@@ -10,7 +10,7 @@ import {
 } from '../../src/marketplace/endpoints.js';
 import { judge } from '../../src/marketplace/judge.js';
 import { startServer } from '../support/http-server.js';
-import { ACCOUNT, client, drain, KEY, PURCHASE, wireItem } from './support.js';
+import { ACCOUNT, client, KEY, PURCHASE, wireItem } from './support.js';
 
 const CODE = 'c0de-1';
 const redactor = new Redactor([new Secret(KEY)]);
@@ -198,9 +198,7 @@ describe('an item and account details need proof as well', () => {
       { items: [wireItem(7)], ...envelope },
     ]) {
       const server = await startServer({ body: JSON.stringify(body) });
-      const reply = await client(server.url).items();
-      if (reply.kind === 'answered') await expect(drain(reply.data)).rejects.toThrow('error');
-      else expect(reply.kind).toBe('unreadable');
+      expect((await client(server.url).items()).kind).toBe('unreadable');
     }
   });
 

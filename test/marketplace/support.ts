@@ -4,12 +4,7 @@ import { expect, onTestFinished } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
 import { unlimitedBudget } from '../../src/marketplace/budget.js';
 import { createMarketplace, type Dependencies } from '../../src/marketplace/client.js';
-import type {
-  ItemList,
-  ListElement,
-  Marketplace,
-  MarketplaceOptions,
-} from '../../src/marketplace/types.js';
+import type { ItemList, Marketplace, MarketplaceOptions } from '../../src/marketplace/types.js';
 
 export const KEY = '5f1e0c7a9b3d42868ac04e6df7213b95';
 
@@ -84,16 +79,9 @@ export function like(pattern: string | RegExp): unknown {
   return expect.stringMatching(pattern);
 }
 
-/** Reads a list to its end. */
-export async function drain(list: ItemList): Promise<ListElement[]> {
-  const elements: ListElement[] = [];
-  for await (const batch of list.batches) elements.push(...batch);
-  return elements;
-}
-
 /** The records of a list as text. */
-export async function texts(list: ItemList): Promise<string[]> {
-  return (await drain(list)).map(({ bytes }) => Buffer.from(bytes).toString());
+export function texts(list: ItemList): string[] {
+  return Array.from(list.records, ({ bytes }) => Buffer.from(bytes).toString());
 }
 
 /** Local ports by `scheme://host:port`. */

@@ -79,7 +79,6 @@ export class Mirror {
       lookupsPerRun: 100,
       requestsPerMinute: 0,
       holder: 'a test',
-      listPauseMs: 1,
       callCount: () => this.#calls,
       ...rest,
     };

@@ -36,7 +36,7 @@ export function add(program: Command): void {
   const alert = new Option('--alert', 'also send a test alert through each configured channel');
   describeCommand(program.command('doctor'), {
     about:
-      'Checks everything that a run needs, and says how to solve each problem. It leaves nothing behind. It makes at most three requests to each seller’s marketplace: account, beginning of the list, one item.',
+      'Checks everything that a run needs, and says how to solve each problem. It leaves nothing behind. It makes at most three requests to each seller’s marketplace: account, list, one item.',
     examples: ['seller-mirror doctor --seller main', 'seller-mirror doctor --alert'],
     more: 'Exit codes: 0 no check failed, 1 a check failed, 2 the configuration is invalid',
     options: ['json', 'seller', alert],

@@ -1,0 +1,355 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
+import { describe, expect, it, vi } from 'vitest';
+import type { Reply } from '../../src/marketplace/reply.js';
+import type { ItemList, MarketplaceOptions } from '../../src/marketplace/types.js';
+import { startServer, type Answer, type ScriptedServer } from '../support/http-server.js';
+import { client, head, KEY, like, listBody, raw, texts, wireItem } from './support.js';
+
+const MIB = 1024 * 1024;
+const noItems = '"status":"error","msg":"No items found"';
+
+async function open(answer: Answer, options: Partial<MarketplaceOptions> = {}) {
+  const server = await startServer(answer);
+  return client(server.url, options).items();
+}
+
+function listOf(reply: Reply<ItemList>): ItemList {
+  if (reply.kind !== 'answered') throw new Error(`no list: ${JSON.stringify(reply)}`);
+  return reply.data;
+}
+
+async function openList(answer: Answer, options?: Partial<MarketplaceOptions>): Promise<ItemList> {
+  return listOf(await open(answer, options));
+}
+
+describe('the list', () => {
+  it('has the records in the server’s order, byte for byte', async () => {
+    const body = listBody(2_500);
+    const list = await openList({ body });
+    const expected = Array.from({ length: 2_500 }, (_, n) => JSON.stringify(wireItem(n + 1)));
+    expect(texts(list)).toEqual(expected);
+    expect(list).toMatchObject({ count: 2_500, bytes: Buffer.byteLength(body), tolerated: [] });
+    expect(texts(list)).toEqual(expected);
+  });
+
+  const plain = '{"status":"success","items":[1,2]}';
+  it.each([
+    ['{"status":"success","items":{"0":1,"5":2}}', 'items-object'],
+    ['{"status":"success","data":{"items":[1,2],"count":2}}', 'items-in-data'],
+    ['{"items":[1,2],"status":"success"}', null],
+    ['{"status":"Erfolg","items":[1,2]}', 'status'],
+    [`\uFEFF${plain}`, 'bom'],
+    [`<br/>\n<b>Warning</b> {x}\n${plain}\n`, 'preamble'],
+    [`${plain}\0<b>Fatal error</b> in {closure} { x }`, 'trailer'],
+    // PHP warnings that contain JSON.
+    [`x = {"status":"error"}; {"a {"b" {"items" 1}\n${plain}`, 'preamble'],
+  ])('is read from %s', async (body, quirk) => {
+    const list = await openList({ body });
+    expect(texts(list)).toEqual(['1', '2']);
+    expect(list.tolerated).toEqual(quirk === null ? [] : [`envelope.${quirk}`]);
+  });
+
+  it('may be compressed, and larger than the limit of a single reply', async () => {
+    const body = gzipSync(listBody(5_000));
+    const list = await openList({ headers: { 'content-encoding': 'gzip' }, body });
+    expect(list.count).toBe(5_000);
+  });
+
+  it('may contain a record of many megabytes', async () => {
+    const record = JSON.stringify({ id: 1, description: 'é"'.repeat(6 * MIB) });
+    expect(texts(await openList({ body: `{"items":[${record},2]}` }))).toEqual([record, '2']);
+  });
+
+  it('never contains the key, whatever its notation in a record', async () => {
+    const key = `"${KEY}/"`;
+    const clean = JSON.stringify(wireItem(1));
+    const items = `${clean},{"id":2,"u":${JSON.stringify(`?k=${KEY}`)}},{"id":3,"${KEY}":bad},${clean}`;
+    const list = await openList({ body: `{"status":"success","items":[${items}],"x":${key}}` });
+    expect(texts(list)).toEqual([
+      clean,
+      '{"id":2,"u":"?k=[secret]"}',
+      '{"id":3,"[secret]":bad}',
+      clean,
+    ]);
+  });
+});
+
+describe('a reply without a list', () => {
+  it.each([
+    [404, `{${noItems}}`, { kind: 'denied', message: 'No items found' }],
+    [200, `{${noItems}}`, { kind: 'denied' }],
+    [200, '{"status":"error","msg":"No items found.","items":[]}', { kind: 'denied' }],
+    [200, '{"items":{},"status":"error","msg":"no items found"}', { kind: 'denied' }],
+    [200, `{${noItems},"items":[1]}`, { kind: 'unreadable' }],
+    [200, '{"status":"error","items":[1,2]}', { kind: 'unreadable' }],
+    [200, '{"status":false,"items":[]}', { kind: 'unreadable' }],
+    [200, `{${noItems},"items":[],"items":[1]}`, { kind: 'unreadable' }],
+    [200, `{${noItems},"items":[`, { reason: 'cut-off' }],
+    [200, '{"status":"error","msg":"Try later","items":[]}', { kind: 'unreadable' }],
+    [200, '{"status":"error","msg":"Try later"}', { kind: 'unreadable' }],
+    [401, '{"status":"error","msg":"Invalid request"}', { kind: 'refused' }],
+    [400, '{"status":"error","msg":"The api key field is required."}', { kind: 'refused' }],
+    [200, '{"status":"fehler","msg":"Keine"}', { kind: 'unreadable' }],
+    [200, '{"status":"success","items":null}', { kind: 'unreadable' }],
+    [200, '{"status":"success","items":{"data":[]}}', { kind: 'unreadable' }],
+    [200, '{"status":oops,"items":[]}', { kind: 'unreadable' }],
+    [200, '{"status":"success","data":{"items":null}}', { kind: 'unreadable' }],
+    [200, '{"status":"success","data":{"status":"error","items":[1]}}', { kind: 'unreadable' }],
+    [200, '[{"id":1}]', { kind: 'unreadable' }],
+    [200, 'null', { kind: 'unreadable' }],
+    [200, '{}', { kind: 'unreadable' }],
+    [200, '', { kind: 'unreadable' }],
+    [200, 'oops', { kind: 'unreadable' }],
+    [404, '{"status":"success","items":[]}', { reason: 'switched-off' }],
+    [404, '<html>', { reason: 'switched-off' }],
+    [429, '<html>', { kind: 'limited' }],
+    [503, '', { reason: 'maintenance' }],
+    [500, '{"message":"one broken item"}', { reason: 'server-error' }],
+    [200, '<!doctype html><script>x = {"items":[1,2]}</script>', { reason: 'html' }],
+    [200, '<div>{"a":1}</div>', { reason: 'html' }],
+    [200, '{"status":"success","ite', { reason: 'cut-off' }],
+    [200, '\uFEFF<b>Warning</b> {', { reason: 'cut-off' }],
+  ])('is judged like other replies: HTTP %i %s', async (status, body, expected) => {
+    expect(await open({ status, body })).toMatchObject(expected);
+  });
+
+  it('is retried if it is cut off', async () => {
+    const server = await startServer([
+      raw(`${head('content-length: 99')}{"sta`),
+      { body: listBody(3) },
+    ]);
+    const marketplace = client(server.url, { retry: { attempts: 2, baseMs: 1, maxMs: 1 } });
+    expect(await marketplace.items()).toMatchObject({ kind: 'answered' });
+    expect(server.requests).toHaveLength(2);
+  });
+});
+
+describe('a broken list', () => {
+  it('never ends normally, wherever it is cut, with or without a content length', async () => {
+    const body = `{"status":"success","items":[{"id":1,"name":"a \\\\\\""},2],"x":{"y":[1]}}`;
+    for (const header of ['connection: close', `content-length: ${body.length}`]) {
+      const server = await startServer((_, index) => raw(head(header) + body.slice(0, index)));
+      const marketplace = client(server.url);
+      for (let length = 0; length < body.length; length++) {
+        const isEmpty = length === 0 && header === 'connection: close';
+        expect(await marketplace.items()).toMatchObject({
+          kind: isEmpty ? 'unreadable' : 'unavailable',
+        });
+      }
+    }
+  });
+
+  const begun = (bytes: string, then?: 'reset' | 'stall') =>
+    raw(`${head('content-length: 999')}${bytes}`, then);
+  const gzip = gzipSync(listBody(9_000)).subarray(0, -200);
+
+  it.each([
+    ['a reset', begun('{"items":[1,', 'reset'), { reason: 'cut-off' }],
+    ['a stall', begun('{"items":[1,', 'stall'), { reason: 'timeout' }],
+    ['a stall after the end', begun('{"items":[1]}', 'stall'), { reason: 'timeout' }],
+    ['bad framing', { body: '{"items":[1,2}}' }, { kind: 'unreadable' }],
+    ['more JSON after the end', { body: '{"items":[1,2]}{"a":1}' }, { kind: 'unreadable' }],
+    [
+      'an error',
+      { body: '{"items":[1],"status":"Error","msg":"Oops"}' },
+      { detail: like(/"Oops"/) },
+    ],
+    ['"no items"', { body: `{"items":[1],${noItems}}` }, { kind: 'unreadable' }],
+    ['a member that is not JSON', { body: '{"items":[1],"status":oops}' }, { kind: 'unreadable' }],
+    ['damage', { headers: { 'content-encoding': 'gzip' }, body: gzip }, { reason: 'cut-off' }],
+  ])('fails with the right reason: %s', async (_, answer: Answer, expected) => {
+    // Long for all other cases: a busy machine stalls by itself.
+    const isStall = 'reason' in expected && expected.reason === 'timeout';
+    const reply = await open(answer, { bodyTimeoutMs: isStall ? 50 : 30_000 });
+    expect(reply).toMatchObject(expected);
+  });
+
+  it('is one that exceeds the size limit', async () => {
+    const reply = await open({ body: listBody(5_000) }, { maxListBytes: MIB });
+    expect(reply).toMatchObject({
+      kind: 'unreadable',
+      flaw: 'too-large',
+      detail: like('larger than 1 MB'),
+    });
+  });
+
+  it('never shows the key', async () => {
+    const failure = await open({ body: `{"items":[1] "${KEY}"` });
+    expect(failure).toMatchObject({ kind: 'unreadable' });
+    expect(JSON.stringify(failure)).not.toContain(KEY);
+  });
+});
+
+describe('a list that says that it is only a part', () => {
+  const ITEMS = [wireItem(1), wireItem(2), wireItem(3)];
+  const whole = { status: 'success', msg: 'ok' };
+  const MARKS: readonly object[] = [
+    { current_page: 1, last_page: 5 },
+    { meta: { current_page: 5, last_page: 5, total: 15 } },
+    { meta: { pagination: { total: 15, count: 3, total_pages: 5, links: { next: 'https://x' } } } },
+    { pagination: { page: 1, pages: '5' } },
+    { page: { size: 3, totalElements: 15, totalPages: 5, number: 0 } },
+    { next_page_url: 'https://market.test/api/items/all?page=2' },
+    { links: { next: 'https://market.test/api/items/all?page=2', prev: null } },
+    {
+      links: [
+        { rel: 'self', href: '/1' },
+        { rel: 'next', href: '/2' },
+      ],
+    },
+    { _links: { next: { href: '/2' } } },
+    { next_cursor: 'abc' },
+    { nextPage: 2 },
+    { has_more: true },
+    { hasMore: 'true' },
+    { paging: { has_next_page: 1 } },
+    { is_last_page: false },
+    { total: 4 },
+    { total: '15' },
+    { pagination: { total_count: 15 } },
+  ];
+  const bodies = (mark: object): string[] =>
+    [
+      { ...whole, items: ITEMS, ...mark },
+      { ...whole, ...mark, items: ITEMS },
+      { ...whole, data: { items: ITEMS }, ...mark },
+      { ...whole, data: { ...mark, items: ITEMS } },
+    ].map((body) => JSON.stringify(body));
+
+  it.each(MARKS)('is refused in one sentence: %j', async (mark) => {
+    for (const body of bodies(mark)) {
+      const reply = await open({ body });
+      expect(reply).toMatchObject({
+        ...{ kind: 'unreadable', flaw: 'part-of-list' },
+        detail: like(/^the list of 3 items says that it is only a part of all \(\w[^)]*\)$/),
+      });
+      expect(await open({ body }, { listMarks: 'ignore' })).toMatchObject({ kind: 'answered' });
+    }
+  });
+
+  it.each([
+    { link: '<https://market.test/api/items/all?page=2>; rel="next"' },
+    { 'x-total-count': '4' },
+    { 'x-total-pages': '2' },
+    { 'x-next-page': '2' },
+  ])('may say so in a header: %j', async (headers: Readonly<Record<string, string>>) => {
+    const body = JSON.stringify({ ...whole, items: ITEMS });
+    expect(await open({ headers, body })).toMatchObject({ flaw: 'part-of-list' });
+  });
+
+  it.each([
+    { total: 3, meta: { current_page: 1, last_page: 1 } },
+    { total: 3.5 },
+    { total: 'many' },
+    { total: null },
+    { total: { count: 15 } },
+    { total: 2 },
+    { per_page: 100, current_page: 1, from: 1, to: 3, path: 'x' },
+    { next_page_url: null, prev_page_url: 'https://x', has_more: false, next: '' },
+    { links: { first: '/1', last: '/1', prev: null, next: null } },
+    { links: [{ url: null, label: 'Next &raquo;', active: false }] },
+    { statistics: { total: 15, has_more: true } },
+    { seller: { next: 'Anna', pages: 9 } },
+  ])('is not one with %j', async (beside) => {
+    for (const body of bodies(beside))
+      expect(await open({ body })).toMatchObject({ kind: 'answered' });
+  });
+
+  it('counts records that can’t be read, and looks into no record', async () => {
+    const items = [...ITEMS, { id: 'bad', total: 99, has_more: true, meta: { last_page: 7 } }];
+    const body = JSON.stringify({ ...whole, items, total: 4 });
+    expect(await open({ body })).toMatchObject({ kind: 'answered' });
+  });
+});
+
+describe('the time for a list', () => {
+  const drip: Answer = {
+    raw: (socket) => {
+      socket.write(`${head('transfer-encoding: chunked')}1\r\n{\r\n`);
+      const timer = setInterval(() => socket.write('1\r\n \r\n'), 10);
+      socket.on('close', () => clearInterval(timer));
+    },
+  };
+
+  it('is limited in all, its further attempts included, whatever drips in', async () => {
+    const server = await startServer(drip);
+    const retry = { attempts: 4, baseMs: 1, maxMs: 1 };
+    const reply = await client(server.url, { listTimeoutMs: 200, retry }).items();
+    expect(reply).toMatchObject({ reason: 'timeout', detail: like('took too long') });
+    expect(server.requests).toHaveLength(1);
+    await vi.waitFor(() => expect(server.connections()).toBe(0));
+  });
+
+  it('ends with an abort, which closes the connection', async () => {
+    const server = await startServer(drip);
+    const abort = new AbortController();
+    const reply = client(server.url).items({ signal: abort.signal });
+    await vi.waitFor(() => expect(server.requests).toHaveLength(1));
+    await sleep(20);
+    abort.abort(new Error('stop now'));
+    await expect(reply).rejects.toThrow('stop now');
+    await vi.waitFor(() => expect(server.connections()).toBe(0));
+  });
+});
+
+describe('a list beyond 32 MiB', () => {
+  const record = JSON.stringify({ ...wireItem(1), description: 'x'.repeat(MIB) });
+  const body = `{"items":[${Array(34).fill(record).join(',')}]}`;
+
+  /** The second request has come, and its connection was closed. */
+  const isWaiting = async (server: ScriptedServer): Promise<void> => {
+    await vi.waitFor(
+      () => {
+        expect(server.requests).toHaveLength(2);
+        expect(server.connections()).toBe(0);
+      },
+      { timeout: 30_000 },
+    );
+  };
+
+  it('waits until the one before it is released, then is asked for again', async () => {
+    const server = await startServer({ body });
+    const market = client(server.url);
+    const first = listOf(await market.items());
+    const second = market.items();
+    const small = await openList({ body: listBody(3) });
+    expect(small.count).toBe(3);
+    await isWaiting(server);
+    expect(texts(first)).toHaveLength(34);
+    first.release();
+    first.release();
+    const list = listOf(await second);
+    expect(server.requests).toHaveLength(3);
+    expect(texts(list)).toHaveLength(34);
+    list.release();
+  });
+
+  it('gives the place up if it is no list, or if its caller goes', async () => {
+    const damaged = await startServer({ body: `${body.slice(0, -2)}}` });
+    expect(await client(damaged.url).items()).toMatchObject({ kind: 'unreadable' });
+    const server = await startServer({ body });
+    const market = client(server.url);
+    const first = listOf(await market.items());
+    const abort = new AbortController();
+    const second = market.items({ signal: abort.signal });
+    await isWaiting(server);
+    abort.abort(new Error('gone'));
+    await expect(second).rejects.toThrow('gone');
+    first.release();
+    listOf(await market.items()).release();
+  });
+});
+
+it.each([
+  [
+    'with a content length',
+    (text: string) => head('connection: close', `content-length: ${text.length}`),
+  ],
+  ['without a content length', () => head('connection: close')],
+])('a list is whole if the server closes the connection right after it, %s', async (_, headOf) => {
+  for (let count = 1_000; count <= 1_200; count += 20) {
+    const text = listBody(count);
+    expect((await openList(raw(headOf(text) + text))).count).toBe(count);
+  }
+});

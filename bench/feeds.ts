@@ -1,12 +1,11 @@
 import { createWriteStream } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { pipeline } from 'node:stream/promises';
 import { createConnection, type RowDataPacket } from 'mysql2/promise';
 import { readConfig } from '#product/config/index.js';
-import { openTarget } from '#product/reporting/feeds/open.js';
-import { withExports } from '#product/reporting/exports.js';
+import { openDb } from '#product/db/db.js';
+import { withDelivery } from '#product/reporting/feeds/open.js';
 import { startMariaDb } from '../test/support/mariadb.js';
 import { measureJob } from './children.js';
 import { BenchDatabase } from './database.js';
@@ -28,8 +27,9 @@ import {
 
 const VIEWS = ['items', 'purchases'];
 const INDEXED_COLUMN = 'purchased_at';
-/** Maximum time of a delivery without changes (ms). */
-const NIGHT_MS = 50;
+/** Maximum time of a delivery without changes, and of one with a single changed purchase (ms). */
+const NIGHT_MS = 1_500;
+const ONE_ROW_MS = 5_000;
 const PEAK_BYTES = 200_000_000;
 /** Minimum speed of a first load, compared with the server's own bulk load. */
 const RATIO = 0.5;
@@ -44,13 +44,11 @@ interface Place {
   readonly url: string;
   /** Drops tables, or deletes the file or folder. */
   readonly drop: (tables: readonly string[]) => Promise<unknown>;
-  /** Returns how many rows were ever inserted, changed or deleted; null if the target does not count them. */
-  readonly written: (() => Promise<number>) | null;
 }
 
 /**
  * Measures first loads of the items and ten times as many purchases into each target, compared with the
- * server's own bulk load of the same rows, and nights without changes.
+ * server's own bulk load of the same rows; nights without changes and with one; and full comparisons.
  */
 export async function feedLines(items: number, loads: number, nights: number): Promise<Line[]> {
   const database = await BenchDatabase.open();
@@ -76,8 +74,8 @@ export async function feedLines(items: number, loads: number, nights: number): P
 }
 
 async function measure(
-  { url: databaseUrl, folder }: BenchDatabase,
-  { name, kind, target, url, drop, written }: Place,
+  { url: databaseUrl, folder, admin }: BenchDatabase,
+  { name, kind, target, url, drop }: Place,
   items: number,
   loads: number,
   nights: number,
@@ -87,22 +85,27 @@ async function measure(
   await writeFile(file, JSON.stringify({ feeds: [{ name: 'bench', views: VIEWS, ...target }] }));
   const settings = { DATABASE_URL: databaseUrl, FEEDS_FILE: file };
   const bulkLoads = kind === 'folder' ? [] : await prepareBulk(settings, kind, folder);
+  const deliver = (deliveries: number, isFull = false) =>
+    measureJob('feed', { databaseUrl, deliveries, isFull }, settings);
   const feedTimes: number[] = [];
   const bulkTimes: number[] = [];
   let peak = 0;
   for (let n = 0; n < loads; n++) {
-    await drop([...VIEWS, ...VIEWS.map((view) => `bulk_${view}`), '_seller_mirror_feeds']);
-    const first = await measureJob('feed', { databaseUrl, deliveries: 1 }, settings);
+    await drop([...VIEWS, ...VIEWS.map((view) => `bulk_${view}`), '_seller_mirror']);
+    await admin.query('DELETE FROM mirror.feed_views');
+    const first = await deliver(1);
     feedTimes.push(first.ms);
     peak = Math.max(peak, first.peak);
     if (kind === 'folder') continue;
     bulkTimes.push((await measureJob('bulk', { kind, url, loads: bulkLoads })).ms);
   }
-  const before = (await written?.()) ?? 0;
-  const deliveries = nights + 1;
-  const night = await measureJob('feed', { databaseUrl, deliveries }, settings);
-  const rows = ((await written?.()) ?? 0) - before;
-  const cursors = VIEWS.length * deliveries;
+  const night = await deliver(nights + 1);
+  await admin.query(
+    `UPDATE mirror.purchase_codes SET price = price + 1
+      WHERE code_id = (SELECT max(code_id) FROM mirror.purchase_codes WHERE verdict = 'valid')`,
+  );
+  const one = await deliver(1);
+  const full = await deliver(1, true);
   const [ms, bulk] = [median(feedTimes), median(bulkTimes)];
   const what = `${name}: ${count(items)} items, ${count(items * 10)} purchases`;
   return [
@@ -110,10 +113,12 @@ async function measure(
       ? information(what, seconds(ms))
       : atLeast(what, seconds(ms), bulk / ms, RATIO, `its own bulk load (${seconds(bulk)})`),
     bounded(`${name}: an unchanged night`, night.ms, NIGHT_MS, milliseconds),
-    ...(written === null
+    ...(kind === 'folder'
       ? []
-      : [bounded(`${name}: rows written then, besides cursors`, rows - cursors, 0)]),
-    bounded(`${name}: peak memory`, peak, PEAK_BYTES, megabytes),
+      : [bounded(`${name}: one changed row`, one.ms, ONE_ROW_MS, milliseconds)]),
+    information(`${name}: a full comparison`, seconds(full.ms)),
+    information(`${name}: peak memory of it`, megabytes(full.peak)),
+    bounded(`${name}: peak memory of a first load`, peak, PEAK_BYTES, megabytes),
   ];
 }
 
@@ -126,20 +131,20 @@ async function prepareBulk(
   const { signal } = new AbortController();
   const [config] = readConfig(settings, { cwd: '/', needs: 'store', cronFault: () => null }).feeds;
   if (config === undefined) throw new Error('no feed');
-  const target = await openTarget(config, signal);
-  const all = { since: null, after: null, sellerIds: null, valueSql: target.valueSql };
   const loads: BulkLoad[] = [];
-  await withExports(settings.DATABASE_URL, signal, async (exports) => {
+  const db = openDb(settings.DATABASE_URL, 'bench');
+  await withDelivery(db, config, { signal, isFull: false }, async (delivery) => {
     for (const view of VIEWS) {
       const file = join(folder, `${kind}.${view}`);
-      const columns = await exports.lines({ ...all, view }, async (source) => {
-        await pipeline(source.lines, createWriteStream(file));
-        return source.columns.length;
-      });
+      const shape = delivery.shapeOf(view);
+      await delivery.snapshot.lines(shape, [], 'all', delivery.target.valueSql, (lines) =>
+        pipeline(lines, createWriteStream(file)),
+      );
+      const columns = shape.columns.length + 2;
       loads.push({ table: `bulk_${view}`, file, columns, ...STATEMENTS[kind](view) });
     }
   });
-  await target.close();
+  await db.close();
   return loads;
 }
 
@@ -148,12 +153,17 @@ const STATEMENTS: Readonly<
   Record<BulkInput['kind'], (view: string) => Pick<BulkLoad, 'before' | 'after'>>
 > = {
   postgres: (view) => ({
-    before: ['BEGIN', `CREATE TABLE bulk_${view} (LIKE ${view})`],
+    before: [
+      'BEGIN',
+      `CREATE TABLE bulk_${view} (LIKE ${view})`,
+      `ALTER TABLE bulk_${view} DROP COLUMN _check`,
+    ],
     after: [`ALTER TABLE bulk_${view} ADD PRIMARY KEY (${KEYS[view]})`, ...indexes(view), 'COMMIT'],
   }),
   mysql: (view) => ({
     before: [
       `CREATE TABLE bulk_${view} LIKE ${view}`,
+      `ALTER TABLE bulk_${view} DROP COLUMN _check`,
       ...(view === 'purchases' ? [`DROP INDEX purchases_${INDEXED_COLUMN} ON bulk_purchases`] : []),
     ],
     after: indexes(view),
@@ -162,6 +172,7 @@ const STATEMENTS: Readonly<
     before: [
       'BEGIN',
       `CREATE TABLE bulk_${view} AS SELECT * FROM ${view} LIMIT 0`,
+      `ALTER TABLE bulk_${view} DROP COLUMN _check`,
       `CREATE UNIQUE INDEX bulk_${view}_key ON bulk_${view} (${KEYS[view]})`,
     ],
     after: [...indexes(view), 'COMMIT'],
@@ -191,16 +202,6 @@ async function places({ folder, admin, server }: BenchDatabase, mysqlUrl: string
       target: { target: postgresUrl },
       url: postgresUrl,
       drop: (tables) => withClient(postgresUrl, (client) => client.query(dropSql(tables))),
-      async written() {
-        // The server counts a session's rows after the session has ended.
-        await sleep(1_000);
-        return withClient(postgresUrl, async (client) => {
-          const { rows } = await client.query<{ n: number }>(
-            'SELECT sum(n_tup_ins + n_tup_upd + n_tup_del)::int AS n FROM pg_stat_user_tables',
-          );
-          return Number(rows[0]?.n);
-        });
-      },
     },
     {
       name: 'MariaDB',
@@ -208,13 +209,6 @@ async function places({ folder, admin, server }: BenchDatabase, mysqlUrl: string
       target: { target: mysqlUrl },
       url: mysqlUrl,
       drop: (tables) => queryMysql(mysqlUrl, dropSql(tables)),
-      async written() {
-        const rows = await queryMysql(
-          mysqlUrl,
-          `SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_write', 'Handler_update', 'Handler_delete')`,
-        );
-        return rows.reduce((sum, row) => sum + Number(row['Value']), 0);
-      },
     },
     {
       name: 'SQLite',
@@ -222,7 +216,6 @@ async function places({ folder, admin, server }: BenchDatabase, mysqlUrl: string
       target: { target: `sqlite:${sqlite}` },
       url: sqlite,
       drop: () => rm(sqlite, { force: true }),
-      written: null,
     },
     {
       name: 'Folder (Parquet)',
@@ -230,7 +223,6 @@ async function places({ folder, admin, server }: BenchDatabase, mysqlUrl: string
       target: { folder: lake },
       url: lake,
       drop: () => rm(lake, { recursive: true, force: true }),
-      written: null,
     },
   ];
   return all;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { viewFacts } from '../domain/reporting-views.js';
 import { Secret } from '../domain/secret.js';
 import { readListFile } from './list-file.js';
 import { absolutePath, readSecretFile, type Reader } from './reader.js';
@@ -26,8 +27,12 @@ export interface FeedConfig {
   readonly cron: string | null;
   /** IANA name, for the cron expression. */
   readonly timeZone: string;
-  /** Deletes the target's copies of deleted rows, or keeps and marks them. */
-  readonly deletes: 'delete' | 'mark';
+  /** The columns to deliver, by view; all of a view that is not named. Its key is always delivered. */
+  readonly columns: Readonly<Record<string, readonly string[]>>;
+  /** Columns that are delivered as a salted hash, by view. */
+  readonly hash: Readonly<Record<string, readonly string[]>>;
+  /** Null if no column is hashed. */
+  readonly salt: Secret | null;
 }
 
 const NAME = /^[A-Za-z0-9][\w.-]{0,62}$/;
@@ -50,7 +55,12 @@ const ENTRY = z.strictObject({
     .transform((views) => [...new Set(views)]),
   sellers: z.array(FILLED).min(1, 'names no seller: list at least one, or remove it').optional(),
   when: FILLED.default('after-sync'),
-  deletes: z.enum(['delete', 'mark']).default('delete'),
+  columns: z.record(z.string(), z.array(FILLED).min(1, 'names no column')).optional(),
+  hash: z
+    .array(z.string().regex(/^\w+\.\w+$/, 'is not a column: use a name such as "purchases.code"'))
+    .min(1, 'names no column: list at least one, or remove it')
+    .optional(),
+  hashSaltFile: FILLED.optional(),
 });
 
 const FILE = {
@@ -68,7 +78,7 @@ export function readFeeds(reader: Reader): readonly FeedConfig[] {
   const file = readListFile(reader, FILE);
   if (file === null) return [];
   const { findings } = reader;
-  return file.entries.flatMap(({ entry, where: place }) => {
+  const feeds = file.entries.flatMap(({ entry, where: place }) => {
     const where = (field: string): string => `${place}.${field}`;
     const problem = (field: string, message: string): void =>
       findings.problem(where(field), message);
@@ -79,11 +89,101 @@ export function readFeeds(reader: Reader): readonly FeedConfig[] {
     }
     const target = targetOf(entry, file.folder, reader, where);
     if (target === null) return [];
-    const { name, views, sellers = null, deletes } = entry;
+    const { name, views, sellers = null, columns = {} } = entry;
     const timeZone = reader.value('TZ') ?? zoneOfMachine();
-    return [{ name, target, place: placeOf(target), views, sellers, cron, timeZone, deletes }];
+    const hidden = hashedColumns(entry, file.folder, reader, where);
+    for (const view of Object.keys(columns).filter((one) => !views.includes(one))) {
+      problem('columns', `names the view ${view}, which the feed does not deliver: remove it`);
+    }
+    const feed = { name, target, place: placeOf(target), views, sellers, cron, timeZone, columns };
+    return [{ feed: { ...feed, ...hidden }, place }];
   });
+  for (const [n, { feed, place }] of feeds.entries()) {
+    const other = feeds.slice(0, n).find((one) => meet(one.feed, feed));
+    if (other === undefined) continue;
+    findings.problem(
+      `${place}.views`,
+      `fills a table or folder that feed ${other.feed.name} fills, too: give each feed its own, or other sellers`,
+    );
+  }
+  return feeds.map(({ feed }) => feed);
 }
+
+/** Whether two feeds would write the same rows or files. */
+function meet(one: FeedConfig, other: FeedConfig): boolean {
+  if (placeKey(one.target) !== placeKey(other.target)) return false;
+  if (one.target.kind === 'folder') return true;
+  const isShared = one.views.some((view) => other.views.includes(view));
+  const { sellers } = one;
+  const others = other.sellers;
+  return (
+    isShared && (sellers === null || others === null || sellers.some((s) => others.includes(s)))
+  );
+}
+
+/** The same text for the same place, whoever logs in. */
+function placeKey(target: FeedTarget): string {
+  if (target.kind === 'folder' || target.kind === 'sqlite') return target.path;
+  const { hostname, port, pathname, searchParams } = new URL(target.url.reveal());
+  const usual = target.kind === 'mysql' ? '3306' : '5432';
+  const schema = target.kind === 'postgres' ? target.schema : '';
+  const socket = searchParams.get('socketPath') ?? searchParams.get('host') ?? '';
+  return [target.kind, hostname, port || usual, pathname, socket, schema].join(' ');
+}
+
+/** The columns that an entry wants hashed, and the salt. Reports what does not fit. */
+function hashedColumns(
+  { hash, hashSaltFile, views, columns = {} }: Entry,
+  base: string,
+  reader: Reader,
+  where: (field: string) => string,
+): Pick<FeedConfig, 'hash' | 'salt'> {
+  const { findings } = reader;
+  const byView: Record<string, string[]> = {};
+  for (const name of hash ?? []) {
+    const [view = '', column = ''] = name.split('.');
+    (byView[view] ??= []).push(column);
+    if (!views.includes(view)) {
+      findings.problem(
+        where('hash'),
+        `names ${name}, but the feed does not deliver ${view}: remove it`,
+      );
+    }
+    if (viewFacts(view).key?.includes(column) === true) {
+      findings.problem(where('hash'), `names ${name}, which is part of a key: remove it`);
+    }
+  }
+  for (const [view, hashed] of Object.entries(byView)) {
+    const { codes } = viewFacts(view);
+    const whole = codes.filter(
+      (code) => !hashed.includes(code) && columns[view]?.includes(code) !== false,
+    );
+    if (whole.length > 0 && whole.length < codes.length) {
+      findings.problem(
+        where('hash'),
+        `leaves whole codes in ${view}: name ${whole.map((code) => `${view}.${code}`).join(', ')} as well`,
+      );
+    }
+  }
+  if ((hash === undefined) !== (hashSaltFile === undefined)) {
+    findings.problem(where('hashSaltFile'), 'and hash: set both or neither');
+    return { hash: byView, salt: null };
+  }
+  if (hashSaltFile === undefined) return { hash: {}, salt: null };
+  const path = absolutePath(base, hashSaltFile);
+  const salt = readSecretFile(where('hashSaltFile'), path, 'the salt of hashed columns', findings);
+  if (salt !== null && salt.length < SALT_CHARACTERS) {
+    findings.problem(
+      where('hashSaltFile'),
+      `has fewer than ${SALT_CHARACTERS} characters: write a long random text into the file`,
+    );
+  }
+  if (salt !== null) findings.hide([salt]);
+  return { hash: byView, salt: salt === null ? null : new Secret(salt) };
+}
+
+/** A shorter salt can be guessed, and with it the codes. */
+const SALT_CHARACTERS = 16;
 
 /** The target of an entry. Reports a target that can't be used, and returns null. */
 function targetOf(
@@ -109,6 +209,15 @@ function targetOf(
       'is not an address: write postgresql://user@host/database, mysql://user@host/database or sqlite:reports.db',
     );
     return null;
+  }
+  const known = PARAMETERS[kind];
+  for (const name of new Set(url.searchParams.keys())) {
+    const value = url.searchParams.get(name) ?? '';
+    if (known[name]?.test(value) === true) continue;
+    findings.problem(
+      where('target'),
+      `has the parameter ${/^[\w-]{1,40}$/.test(name) ? name : '?'} with a meaning that is not known here: ${PARAMETERS_OF[kind]}`,
+    );
   }
   const passwords = passwordsIn(target ?? '');
   if (passwords.length > 0) findings.hide([...passwords, url.href]);
@@ -136,6 +245,19 @@ const KINDS: Readonly<Record<string, 'postgres' | 'mysql'>> = {
   'mysql:': 'mysql',
   'mariadb:': 'mysql',
 };
+
+/** The parameters of addresses that are understood. Others might ask for encryption, and would be ignored. */
+const PARAMETERS: Readonly<Record<'postgres' | 'mysql', Readonly<Record<string, RegExp>>>> = {
+  postgres: {
+    sslmode: /^(?:disable|require|verify-ca|verify-full|no-verify)$/,
+    ...{ sslrootcert: /./, sslcert: /./, sslkey: /./, host: /^\// },
+  },
+  mysql: { ssl: /^(?:true|false)$/, socketPath: /^\// },
+};
+const PARAMETERS_OF = {
+  postgres: 'use sslmode=verify-full for TLS, and sslrootcert for the file of an authority',
+  mysql: 'use ssl=true for TLS',
+} as const;
 
 function placeOf(target: FeedTarget): string {
   if (target.kind === 'folder') return `${target.path} (${target.format})`;

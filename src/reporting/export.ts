@@ -9,7 +9,7 @@ import {
 import { parquetChunks } from './parquet.js';
 import { isNumeric, isoMoment, kindOf, rowEncoder } from './values.js';
 import type { WorkbookColumn } from '../listing/write-workbook.js';
-import type { ExportColumn, Exported } from './exports.js';
+import type { ViewColumn, ReadView } from './views.js';
 import type { QueryColumn } from '../db/read-only.js';
 import type { TextRow } from '../db/text-cursor.js';
 import { columnsFor, type Listing, type ListingColumn, type Value } from '../listing/listing.js';
@@ -24,7 +24,7 @@ export type ExportFormat = (typeof EXPORT_FORMATS)[number];
  * @param options.dialect for CSV
  */
 export async function* exportChunks(
-  { columns, batches }: Pick<Exported, 'columns' | 'batches'>,
+  { columns, batches }: Pick<ReadView, 'columns' | 'batches'>,
   format: ExportFormat,
   {
     raw,
@@ -47,7 +47,7 @@ export async function* exportChunks(
   for await (const rows of batches) yield rows.map(line).join('');
 }
 
-function sheetColumn(column: ExportColumn): WorkbookColumn {
+function sheetColumn(column: ViewColumn): WorkbookColumn {
   const { name } = column;
   const kind = kindOf(column);
   if (isNumeric(kind)) return { name, kind: 'number' };
@@ -55,8 +55,8 @@ function sheetColumn(column: ExportColumn): WorkbookColumn {
 }
 
 async function* sheetRows(
-  columns: readonly ExportColumn[],
-  batches: Exported['batches'],
+  columns: readonly ViewColumn[],
+  batches: ReadView['batches'],
 ): AsyncGenerator<readonly (string | null)[], void, undefined> {
   const kinds = columns.map((column) => kindOf(column).kind);
   for await (const rows of batches) {
@@ -71,7 +71,7 @@ async function* sheetRows(
 }
 
 function csvRow(
-  columns: readonly ExportColumn[],
+  columns: readonly ViewColumn[],
   raw: boolean,
   dialect: CsvDialect,
 ): (row: TextRow) => string {
@@ -90,13 +90,13 @@ function csvRow(
     );
 }
 
-function jsonRow(columns: readonly ExportColumn[]): (row: TextRow) => string {
+function jsonRow(columns: readonly ViewColumn[]): (row: TextRow) => string {
   const encode = rowEncoder(columns.map((column) => ({ name: column.name, type: typeOf(column) })));
   return (row) => `${encode(row)}\n`;
 }
 
 /** The column type of `sql` results with the same JSON. Integers of any size are written exactly. */
-function typeOf(column: ExportColumn): QueryColumn['type'] {
+function typeOf(column: ViewColumn): QueryColumn['type'] {
   const { kind } = kindOf(column);
   if (kind === 'integer' || kind === 'float') return 'number';
   if (kind === 'number') return 'decimal';

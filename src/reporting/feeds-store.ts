@@ -1,6 +1,7 @@
 import { LONGEST_TEXT, storable } from '../db/stored-text.js';
 import type { Db } from '../db/db.js';
 import type { Feed, FeedView } from '../db/generated/prisma/client.js';
+import type { Sums } from './feeds/plan.js';
 
 type FeedViewState = Pick<FeedView, 'view' | 'waitingSince' | 'deliveredAt' | 'problem'>;
 
@@ -8,7 +9,7 @@ type FeedViewState = Pick<FeedView, 'view' | 'waitingSince' | 'deliveredAt' | 'p
 export interface FeedState
   extends
     Pick<Feed, 'feed' | 'askedAt' | 'deliveredAt' | 'failures'>,
-    Pick<Feed, 'problem' | 'failedAt' | 'staleSince'> {
+    Pick<Feed, 'problem' | 'failedAt' | 'staleSince' | 'fullAt'> {
   /** All views that were ever requested, by name. */
   readonly views: readonly FeedViewState[];
 }
@@ -20,13 +21,15 @@ export interface FeedOutcome {
   readonly views: readonly { readonly view: string; readonly problem: string | null }[];
   /** When the feed was last requested before the delivery began; null: never. */
   readonly askedAt: Date | null;
+  /** Whether rows that people edited in the target were looked for. */
+  readonly isFull: boolean;
 }
 
 /** All feeds that were ever requested, by name. */
 export async function listFeedStates({ pool }: Db): Promise<FeedState[]> {
   const { rows: feeds } = await pool.query<Omit<FeedState, 'views'>>(
     `SELECT feed, asked_at AS "askedAt", delivered_at AS "deliveredAt", failures, problem,
-            failed_at AS "failedAt", stale_since AS "staleSince"
+            failed_at AS "failedAt", stale_since AS "staleSince", full_at AS "fullAt"
        FROM mirror.feeds ORDER BY feed`,
   );
   const { rows: views } = await pool.query<FeedViewState & Pick<FeedView, 'feed'>>(
@@ -65,32 +68,45 @@ export async function requestFeedViews(
   return rows[0]?.failures ?? 0;
 }
 
-/** When a feed was last requested; null: never. */
-export async function readFeedRequestTime({ pool }: Db, feed: string): Promise<Date | null> {
-  const { rows } = await pool.query<{ at: Date }>(
-    'SELECT asked_at AS at FROM mirror.feeds WHERE feed = $1',
+/** What was asked of a feed, and when it was last compared in full. */
+export interface FeedRequest extends Pick<FeedState, 'fullAt'> {
+  /** When it was last requested; null: never. */
+  readonly askedAt: Date | null;
+  /** Since when the first of its views has waited; null: none waits. */
+  readonly waitingSince: Date | null;
+  /** The database's time. */
+  readonly now: Date;
+}
+
+export async function readFeedRequest({ pool }: Db, feed: string): Promise<FeedRequest> {
+  const { rows } = await pool.query<FeedRequest>(
+    `SELECT clock_timestamp() AS now, f.asked_at AS "askedAt", f.full_at AS "fullAt",
+            (SELECT min(waiting_since) FROM mirror.feed_views v WHERE v.feed = $1) AS "waitingSince"
+       FROM (VALUES (1)) AS one LEFT JOIN mirror.feeds f ON f.feed = $1`,
     [feed],
   );
-  return rows[0]?.at ?? null;
+  return rows[0] ?? { askedAt: null, waitingSince: null, fullAt: null, now: new Date() };
 }
 
 /** Records the result of a delivery. @returns the feed's number of consecutive failures */
 export async function recordDelivery(
   { pool }: Db,
   feed: string,
-  { problem, views, askedAt: requestedAt }: FeedOutcome,
+  { problem, views, askedAt: requestedAt, isFull }: FeedOutcome,
 ): Promise<number> {
   const { rows } = await pool.query<{ failures: number }>(
-    `INSERT INTO mirror.feeds AS f (feed, delivered_at, failures, problem, failed_at)
+    `INSERT INTO mirror.feeds AS f (feed, delivered_at, failures, problem, failed_at, full_at)
      VALUES ($1, CASE WHEN $2::text IS NULL THEN clock_timestamp() END,
              CASE WHEN $2::text IS NULL THEN 0 ELSE 1 END, $2,
-             CASE WHEN $2::text IS NOT NULL THEN clock_timestamp() END)
+             CASE WHEN $2::text IS NOT NULL THEN clock_timestamp() END,
+             CASE WHEN $2::text IS NULL AND $3 THEN clock_timestamp() END)
      ON CONFLICT (feed) DO UPDATE
         SET delivered_at = coalesce(excluded.delivered_at, f.delivered_at), problem = excluded.problem,
             failures = CASE WHEN excluded.problem IS NULL THEN 0 ELSE f.failures + 1 END,
-            failed_at = coalesce(excluded.failed_at, f.failed_at)
+            failed_at = coalesce(excluded.failed_at, f.failed_at),
+            full_at = coalesce(excluded.full_at, f.full_at)
      RETURNING failures`,
-    [feed, storableText(problem)],
+    [feed, storableText(problem), isFull],
   );
   // A request that came during the delivery waits for the next one.
   await pool.query(
@@ -144,4 +160,77 @@ export function feedDelay(all: readonly ViewState[], views: readonly string[], n
   // The database's clock may be ahead.
   const ms = since === null ? 0 : Math.max(0, now.getTime() - since.getTime());
   return { since, ms, views: behind.map(({ view }) => view) };
+}
+
+/** The tokens by which this store knows what it has delivered to tables of this name. */
+export async function readTokens({ pool }: Db, view: string): Promise<ReadonlySet<string>> {
+  const { rows } = await pool.query<{ token: string }>(
+    `SELECT t.token FROM mirror.feed_views v, unnest(ARRAY[v.token, v.next_token]) AS t (token)
+      WHERE v.view_name = $1 AND t.token IS NOT NULL`,
+    [view],
+  );
+  return new Set(rows.map(({ token }) => token));
+}
+
+/**
+ * Records the token that a delivery is about to write into the target.
+ * @param held the one that the target holds now; null: none of ours
+ */
+export async function proposeToken(
+  { pool }: Db,
+  feed: string,
+  view: string,
+  { held, next }: { readonly held: string | null; readonly next: string },
+): Promise<void> {
+  await pool.query(
+    `INSERT INTO mirror.feed_views (feed, view_name, token, next_token) VALUES ($1, $2, $3, $4)
+     ON CONFLICT (feed, view_name) DO UPDATE SET token = excluded.token, next_token = excluded.next_token`,
+    [feed, view, held, next],
+  );
+}
+
+/** Records that the target holds the proposed token. */
+export async function confirmToken(
+  { pool }: Db,
+  feed: string,
+  view: string,
+  token: string,
+): Promise<void> {
+  await pool.query(
+    `UPDATE mirror.feed_views SET token = $3, next_token = NULL WHERE feed = $1 AND view_name = $2`,
+    [feed, view, token],
+  );
+}
+
+/** The sums of a view in this state; null if they are not kept. */
+export async function readSums(
+  { pool }: Db,
+  feed: string,
+  view: string,
+  state: string,
+): Promise<Sums | null> {
+  const { rows } = await pool.query<{ sums: [number, number, string][] }>(
+    `SELECT sums FROM mirror.feed_views WHERE feed = $1 AND view_name = $2 AND sums_of = $3`,
+    [feed, view, state],
+  );
+  const [kept] = rows;
+  return kept === undefined
+    ? null
+    : new Map(kept.sums.map(([bucket, number, sum]) => [bucket, { rows: number, sum }]));
+}
+
+/** Keeps the sums of a view. */
+export async function keepSums(
+  { pool }: Db,
+  feed: string,
+  view: string,
+  state: string,
+  sums: Sums,
+): Promise<void> {
+  const list = [...sums].map(([bucket, { rows, sum }]) => [bucket, rows, sum]);
+  await pool.query(
+    `INSERT INTO mirror.feed_views (feed, view_name, sums_of, sums) VALUES ($1, $2, $3, $4)
+     ON CONFLICT (feed, view_name) DO UPDATE SET sums_of = excluded.sums_of, sums = excluded.sums`,
+    [feed, view, state, JSON.stringify(list)],
+  );
 }

@@ -1,7 +1,7 @@
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import type { SchemaElement } from 'hyparquet-writer';
 import { day, kindOf, microseconds, type ValueKind } from './values.js';
-import type { ExportColumn } from './exports.js';
+import type { ViewColumn } from './views.js';
 import { textsOf } from '../db/read-only.js';
 import type { TextRow } from '../db/text-cursor.js';
 
@@ -17,7 +17,7 @@ const GROUP_BYTES = 1024 * 1024;
  * LIST, JSON as JSON, compressed with Snappy.
  */
 export async function* parquetChunks(
-  exported: readonly ExportColumn[],
+  exported: readonly ViewColumn[],
   batches: AsyncIterable<readonly TextRow[]>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const columns = exported.map(parquetColumn);
@@ -139,7 +139,7 @@ const JSON_TEXT: Element = { type: 'BYTE_ARRAY', logical_type: { type: 'JSON' } 
 const TEXT: Leaf = [STRING, (text) => text];
 
 /** The Parquet column of an exported column. Every column may have nulls. */
-function parquetColumn(column: ExportColumn): ParquetColumn {
+function parquetColumn(column: ViewColumn): ParquetColumn {
   const { name } = column;
   const kind = kindOf(column);
   const optional = { name, repetition_type: 'OPTIONAL' } as const;

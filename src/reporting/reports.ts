@@ -1,5 +1,5 @@
 import { type Client, escapeLiteral } from 'pg';
-import type { ExportColumn, Exported } from './exports.js';
+import type { ViewColumn, ReadView } from './views.js';
 import { withOwnClient } from '../db/pools.js';
 import { type Db, inTransaction } from '../db/db.js';
 import { AS_TEXT, openTextCursor } from '../db/text-cursor.js';
@@ -181,7 +181,7 @@ export function downloadReport<T>(
   { url }: Db,
   { report, sellerId }: ReportOf,
   signal: AbortSignal,
-  consume: (rows: Pick<Exported, 'columns' | 'batches'>) => Promise<T>,
+  consume: (rows: Pick<ReadView, 'columns' | 'batches'>) => Promise<T>,
 ): Promise<T> {
   return withOwnClient(url, 'report', signal, async (client) => {
     await client.query(`BEGIN; ${READ_ONLY}; SET LOCAL statement_timeout = 0`);
@@ -195,7 +195,7 @@ export function downloadReport<T>(
 }
 
 /** The columns that a statement returns. */
-async function columnsOf(client: Client, sql: string): Promise<ExportColumn[]> {
+async function columnsOf(client: Client, sql: string): Promise<ViewColumn[]> {
   const { fields } = await client.query(`SELECT * FROM (${sql}) AS rows LIMIT 0`);
   const { rows } = await client.query<{ type: string }>(
     `SELECT format_type(oid, modifier) AS type

@@ -1,5 +1,5 @@
 import { uniqueNames } from '../domain/csv.js';
-import type { ExportColumn } from './exports.js';
+import type { ViewColumn } from './views.js';
 import { textsOf, type QueryColumn } from '../db/read-only.js';
 import type { TextRow } from '../db/text-cursor.js';
 
@@ -26,7 +26,7 @@ const KINDS: Readonly<Record<string, ValueKind>> = {
 };
 
 /** The kind of a column's values. Unknown types are text. */
-export function kindOf({ type }: ExportColumn): ValueKind {
+export function kindOf({ type }: ViewColumn): ValueKind {
   const [, precision, scale] = /^numeric\((\d+),(\d+)\)$/.exec(type) ?? [];
   if (precision !== undefined) {
     return { kind: 'decimal', precision: Number(precision), scale: Number(scale) };

@@ -1,7 +1,7 @@
 import type { App } from '../app.js';
 import type { FeedConfig } from '../config/index.js';
 import type { Log } from '../domain/log.js';
-import type { ViewReport } from '../reporting/feeds/deliver.js';
+import type { DeliverOptions, ViewReport } from '../reporting/feeds/deliver.js';
 import { runFeed } from '../reporting/feeds/open.js';
 import { TargetError } from '../reporting/feeds/target.js';
 import type { JobOutcome } from '../catalogue/types.js';
@@ -10,7 +10,8 @@ import type { FeedTask } from './queue/tasks.js';
 import type { JobHandler } from './queue/worker.js';
 import {
   type FeedOutcome,
-  readFeedRequestTime,
+  type FeedRequest,
+  readFeedRequest,
   recordDelivery,
   requestFeedViews,
   listFeedStates,
@@ -18,7 +19,7 @@ import {
 import type { Db } from '../db/db.js';
 import { runEvery, type StopWatch } from './watches.js';
 
-type FeedApp = Pick<App, 'config' | 'database' | 'db'>;
+type FeedApp = Pick<App, 'config' | 'db'>;
 
 /** Backoff after consecutive failures: doubles from the first delay to the longest. */
 const FIRST_DELAY_MS = 30_000;
@@ -26,8 +27,23 @@ const MAX_DELAY_MS = 3_600_000;
 /** Interval of checks for lost jobs. */
 const CHECK_EVERY_MS = 15_000;
 
-/** Delivers a feed until no newer request is left. If the target fails, the job is retried with backoff. */
-export function feedHandler({ config, database, db }: FeedApp): JobHandler<FeedTask> {
+/** A delivery after syncs waits until no sync has ended for this long (ms), but no longer than the second time. */
+const QUIET_MS = 30_000;
+const MAX_QUIET_WAIT_MS = 600_000;
+/** How often a feed looks for rows that people edited in the target (ms). */
+const FULL_EVERY_MS = 7 * 86_400_000;
+
+/** How long deliveries wait (ms). */
+export interface FeedTimes {
+  readonly quietMs: number;
+  readonly maxQuietWaitMs: number;
+}
+
+/** Delivers a feed until no newer request is left. After a failure, the job is retried with backoff. */
+export function feedHandler(
+  { config, db }: FeedApp,
+  times: FeedTimes = { quietMs: QUIET_MS, maxQuietWaitMs: MAX_QUIET_WAIT_MS },
+): JobHandler<FeedTask> {
   return async ({ feed: name }, { signal, log }): Promise<JobOutcome> => {
     const feed = config.feeds.find((one) => one.name === name);
     if (feed === undefined) {
@@ -35,26 +51,24 @@ export function feedHandler({ config, database, db }: FeedApp): JobHandler<FeedT
       return { kind: 'retry', problem, notBefore: null };
     }
     for (let rows = 0; ;) {
-      const askedAt = await readFeedRequestTime(db, name);
-      try {
-        const reports = await runFeed(database.url, feed, { signal });
-        rows += reports.reduce((sum, view) => sum + view.rows, 0);
-        const { problem, views } = deliveryOutcome(reports);
-        await recordDelivery(db, name, { problem, views, askedAt });
-        if (problem !== null) {
-          log.warn('could not deliver a view of the feed', { feed: name, problem });
-          return { kind: 'done', result: { feed: name, rows, problem } };
-        }
-      } catch (error) {
-        if (signal.aborted || !(error instanceof TargetError)) throw error;
-        const outcome = failedDelivery(feed, error);
-        const { problem } = outcome;
-        const failures = await recordDelivery(db, name, { ...outcome, askedAt });
+      const request = await readFeedRequest(db, name);
+      const delayMs = feed.cron === null ? quietDelay(request, times) : 0;
+      if (delayMs > 0) return { kind: 'later', reason: 'waits for more syncs to end', delayMs };
+      const isFull = request.fullAt === null || +request.now - +request.fullAt > FULL_EVERY_MS;
+      const outcome = await deliver(db, feed, { signal, isFull });
+      rows += outcome.rows;
+      const failures = await recordDelivery(db, name, {
+        ...outcome,
+        isFull,
+        askedAt: request.askedAt,
+      });
+      const { problem } = outcome;
+      if (problem !== null) {
         log.warn('could not deliver the feed', { feed: name, problem, failures });
         return { kind: 'later', reason: problem, delayMs: retryDelay(failures) };
       }
-      const again = await readFeedRequestTime(db, name);
-      if (again === null || askedAt === null || again <= askedAt) {
+      const again = await readFeedRequest(db, name);
+      if (again.askedAt === null || request.askedAt === null || again.askedAt <= request.askedAt) {
         log.info('feed delivered', { feed: name, rows });
         return { kind: 'done', result: { feed: name, rows } };
       }
@@ -62,8 +76,29 @@ export function feedHandler({ config, database, db }: FeedApp): JobHandler<FeedT
   };
 }
 
+/** How long a delivery waits for more syncs to end (ms). */
+export function quietDelay(
+  { askedAt, waitingSince, now }: FeedRequest,
+  { quietMs, maxQuietWaitMs }: FeedTimes,
+): number {
+  if (askedAt === null || waitingSince === null) return 0;
+  return Math.min(+askedAt + quietMs, +waitingSince + maxQuietWaitMs) - +now;
+}
+
+/** Delivers a feed. Problems of the target and of single views are part of the result. */
+export async function deliver(db: Db, feed: FeedConfig, options: DeliverOptions) {
+  try {
+    const reports = await runFeed(db, feed, options);
+    const rows = reports.reduce((sum, view) => sum + view.rows, 0);
+    return { ...deliveryOutcome(reports), reports, rows };
+  } catch (error) {
+    if (options.signal.aborted || !(error instanceof TargetError)) throw error;
+    return { ...failedDelivery(feed, error), reports: [], rows: 0 };
+  }
+}
+
 /** Converts the reports of a delivery for the store. */
-export function deliveryOutcome(reports: readonly ViewReport[]): Omit<FeedOutcome, 'askedAt'> {
+function deliveryOutcome(reports: readonly ViewReport[]): Pick<FeedOutcome, 'problem' | 'views'> {
   const views = reports.map(({ view, problem }) => ({
     view,
     problem: problem === null ? null : `${problem.message}: ${problem.remedy}`,

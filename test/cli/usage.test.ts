@@ -66,8 +66,6 @@ describe('wrong usage', () => {
     ],
     [['sql', 'copy (select generate_series(1, 5000000)) to stdout'], /^error: COPY gives no rows/],
     [['export', 'itmes'], /no view "itmes"\n {2}→ views: .*\bitems\b/],
-    [['export', 'freshness', '--since', '3'], /can’t be followed.*\n.*item_changes/],
-    [['export', 'items', '--since', 'x'], /"x" is not a cursor/],
     [['export', 'items', '--seller', 'nobody'], /no seller "nobody" .*\n.*main/],
     [['export', 'items', '--out', 'x.txt'], /can’t tell the format/],
     [['export', 'items', '--format', 'parquet', '--raw'], /--raw goes with --format csv/],
@@ -78,9 +76,6 @@ describe('wrong usage', () => {
     [['export', '--seller', 'main', '--json'], /which view\?/],
     [['export', 'items', '--json'], /both write to stdout/],
     [['export', 'items', '--out', 'nowhere/x.csv'], /no such folder/],
-    [['export', 'items', '--out', 'x.csv', '--next-cursor-file', './x.csv'], /would overwrite/],
-    [['export', 'items', '--out', 'x.csv', '--cursor-file', 'x.csv'], /would overwrite each other/],
-    [['export', 'items', '--cursor-file', 'c', '--next-cursor-file', 'c'], /would overwrite/],
     [['backup', 'nowhere/mirror.tar.gz'], /there is no such folder/],
     [['restore', 'nowhere/mirror.tar.gz'], /there is no such file/],
   ])('%j exits with 2 and an error', (args, why) => expectRefusal(args, 2, why));

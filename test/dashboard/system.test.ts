@@ -3,7 +3,7 @@ import { until } from '../support/until.js';
 import { recordHeartbeat } from '../../src/service/processes-store.js';
 import {
   requestFeedViews,
-  readFeedRequestTime,
+  readFeedRequest,
   recordDelivery,
 } from '../../src/reporting/feeds-store.js';
 import { listActions } from '../../src/dashboard/access-store.js';
@@ -85,15 +85,16 @@ describe('the system page', () => {
     const { db } = mirror();
     const problem = 'MySQL at db: connect ECONNREFUSED';
     await requestFeedViews(db, 'lake', ['items']);
-    const askedAt = await readFeedRequestTime(db, 'lake');
+    const { askedAt } = await readFeedRequest(db, 'lake');
     await recordDelivery(db, 'lake', {
       problem: null,
       views: [{ view: 'items', problem: null }],
       askedAt,
+      isFull: false,
     });
     await requestFeedViews(db, 'warehouse', ['items', 'purchases']);
     const views = ['items', 'purchases'].map((view) => ({ view, problem }));
-    await recordDelivery(db, 'warehouse', { problem, views, askedAt });
+    await recordDelivery(db, 'warehouse', { problem, views, askedAt, isFull: false });
     const visitor = await dashboard().login('viewer');
     const text = await visitor.page('/system');
     expect(text).toMatch(/<td>lake<\/td>.*?<span class="state good">ok<\/span>/);

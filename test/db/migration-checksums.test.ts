@@ -12,6 +12,7 @@ const CHECKSUMS: Readonly<Record<string, string>> = {
   '20261128100000_code_values': 'c95e6caea16f93c2',
   '20261128100100_codes': '70bbb170adbd6430',
   '20261128101000_random_parameter': '596807c7a22becac',
+  '20261128110000_feeds': '1867195a1e3a8486',
   '20261128130000_catalogue': '23bda05f1b7c1911',
 };
 

@@ -10,7 +10,7 @@ export async function database(options?: { empty: boolean }): Promise<string> {
 
 /** Not in a backup: what describes the server or readers of a store, sessions and progress. */
 const NOT_SAVED = [
-  ...['_prisma_migrations', 'processes', 'request_budgets', 'request_counts', 'epochs'],
+  ...['_prisma_migrations', 'processes', 'request_budgets', 'request_counts'],
   ...['feeds', 'feed_views', 'run_progress', 'sessions', 'login_links'],
 ];
 

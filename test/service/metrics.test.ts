@@ -271,6 +271,7 @@ describe('gauges that each scrape queries', () => {
       problem: 'down',
       failedAt: null,
       staleSince: null,
+      fullAt: null,
       views: [
         { ...view, view: 'items' },
         { ...view, view: 'purchases', waitingSince: null },

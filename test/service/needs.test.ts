@@ -67,7 +67,7 @@ async function everyState() {
   await requestFeedViews(db, 'bi', ['items']);
   const problem = 'PostgreSQL at db: connect ECONNREFUSED';
   const views = [{ view: 'items', problem }];
-  await recordDelivery(db, 'bi', { problem, views, askedAt: null });
+  await recordDelivery(db, 'bi', { problem, views, askedAt: null, isFull: false });
   return { ...ids, stuck, open };
 }
 

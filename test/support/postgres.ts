@@ -15,14 +15,19 @@ export interface TestDatabase {
 /**
  * Creates an empty, migrated database that belongs to the user of `url`, who is not a superuser. `drop` cuts
  * open connections.
- * @param options `empty` leaves out the migrations, too
+ * @param options `empty` leaves out the migrations, too; `copyOf` is the address of a database to copy
  */
-export async function createTestDatabase({ empty = false } = {}): Promise<TestDatabase> {
+export async function createTestDatabase({
+  empty = false,
+  copyOf = null as string | null,
+} = {}): Promise<TestDatabase> {
   const { adminUrl, userUrl, template, strategy } = testServer;
   const name = `test_${process.pid}_${randomBytes(6).toString('hex')}`;
   const owner = decodeURIComponent(new URL(userUrl).username);
   const ownedBy = owner === '' ? '' : `OWNER "${owner}"`;
-  const source = empty ? 'template1' : template;
+  const copied = copyOf === null ? null : new URL(copyOf).pathname.slice(1);
+  const source = copied ?? (empty ? 'template1' : template);
+  if (copied !== null) await query(adminUrl, WAIT_FOR_SESSIONS(copied), END_SESSIONS(copied));
   await query(adminUrl, `CREATE DATABASE ${name} ${ownedBy} TEMPLATE ${source} ${strategy}`);
   return {
     url: databaseAt(userUrl, name),
@@ -32,6 +37,9 @@ export async function createTestDatabase({ empty = false } = {}): Promise<TestDa
     },
   };
 }
+
+const END_SESSIONS = (name: string): string =>
+  `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`;
 
 /** Waits up to a second for sessions that are ending. Cutting these would cause errors. */
 const WAIT_FOR_SESSIONS = (name: string): string => `
@@ -60,7 +68,7 @@ export async function emptyTables(
       WITH RECURSIVE depths AS (
         SELECT oid, 0 AS depth FROM pg_class
          WHERE relkind = 'r' AND relnamespace = to_regnamespace('${schema}')
-           AND relname NOT IN ('_prisma_migrations', 'migration', 'epochs')
+           AND relname NOT IN ('_prisma_migrations', 'migration')
         UNION
         SELECT k.confrelid, depth + 1 FROM depths d JOIN pg_constraint k ON k.conrelid = d.oid
          WHERE k.contype = 'f' AND k.confrelid <> k.conrelid

@@ -150,7 +150,7 @@ async function heading(text: string): Promise<void> {
 }
 
 /** Delivers views into a folder next to the data, as a feed in FEEDS_FILE would after each sync. */
-async function feedFolder({ config, database, signal }: App): Promise<string> {
+async function feedFolder({ config, db, signal }: App): Promise<string> {
   const path = join(config.dataDir, 'feed');
   const feed: FeedConfig = {
     name: 'demo',
@@ -158,13 +158,15 @@ async function feedFolder({ config, database, signal }: App): Promise<string> {
     place: path,
     views: ['items', 'item_changes'],
     sellers: null,
-    deletes: 'delete',
     cron: null,
     timeZone: 'UTC',
+    columns: {},
+    hash: {},
+    salt: null,
   };
   // The demo starts with new data, so the folder of an earlier start is no longer its copy.
   await rm(path, { recursive: true, force: true });
-  const views = await runFeed(database.url, feed, { signal });
+  const views = await runFeed(db, feed, { signal, isFull: false });
   const more = 'Databases too: PostgreSQL, MySQL, MariaDB, SQLite; see docs/feeds.md.';
   return `${feedLines(feed, null, views)}  ${more}\n`;
 }

@@ -1,20 +1,18 @@
-import { Option, type Command } from 'commander';
+import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import type { FeedConfig } from '../../config/index.js';
 import {
   feedDelay,
-  type FeedOutcome,
   type FeedState,
-  readFeedRequestTime,
-  recordDelivery,
   listFeedStates,
+  readFeedRequest,
+  recordDelivery,
 } from '../../reporting/feeds-store.js';
-import { failedDelivery, deliveryOutcome } from '../../service/feeds.js';
-import { openTarget, runFeed } from '../../reporting/feeds/open.js';
-import { LIST_VIEWS, shapesOf, type ViewReport } from '../../reporting/feeds/deliver.js';
-import { TargetError, type Position, type Target } from '../../reporting/feeds/target.js';
-import { withExports } from '../../reporting/exports.js';
-import { print, printJson, printList, printResult, stdoutLook } from '../console.js';
+import { deliver, failedDelivery } from '../../service/feeds.js';
+import type { Delivery, ViewReport } from '../../reporting/feeds/deliver.js';
+import { withDelivery } from '../../reporting/feeds/open.js';
+import { TargetError } from '../../reporting/feeds/target.js';
+import { print, printJson, printList, printResult } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -22,9 +20,9 @@ import { describeCommand, type CommonOptions } from '../options.js';
 import { withProgress } from '../output/progress.js';
 import { table } from '../output/table.js';
 import { momentCell, safeLine } from '../output/text.js';
-import { count, plural, duration } from '../../domain/text.js';
+import { plural, duration } from '../../domain/text.js';
 
-/** `feed [list|run|status|check|reset]`: keeps reporting databases and folders up to date. */
+/** `feed [list|run|status|check|take-over]`: keeps reporting databases and folders up to date. */
 export function add(program: Command): void {
   const feed = describeCommand(program.command('feed'), {
     about:
@@ -41,29 +39,34 @@ export function add(program: Command): void {
   }).action(appAction('store', list));
   describeCommand(feed.command('run').argument('[name]', 'the feed (default: all)'), {
     summary: 'deliver now',
-    about: 'Delivers one feed, or all, now. The next run continues an interrupted delivery.',
+    about:
+      'Makes the target of one feed, or all, equal to the views now, also where people edited rows there.',
     examples: ['seller-mirror feed run warehouse'],
     more: 'Exit codes: 0 delivered, 1 a feed or view failed, 2 usage, 130 interrupted',
     options: ['json'],
   }).action(appAction('store', run));
   describeCommand(feed.command('status'), {
     summary: 'show how current each view is',
-    about: 'Asks each target how current its views are, and shows the answers.',
+    about:
+      'Shows when each view was last delivered, how long it has been behind, and its last problem. Connects to no target.',
     examples: ['seller-mirror feed status'],
     options: ['json'],
   }).action(appAction('store', status));
   describeCommand(feed.command('check').argument('<name>', 'the feed'), {
     summary: 'check the target of a feed',
-    about: 'Connects to the target of a feed and shows what is there. Writes nothing.',
+    about:
+      'Connects to the target of a feed, compares it with the views, and shows what differs. Writes nothing.',
     examples: ['seller-mirror feed check warehouse'],
     options: ['json'],
   }).action(appAction('store', check));
-  describeCommand(feed.command('reset').argument('<name>', 'the feed'), {
-    summary: 'send all rows again',
-    about: 'Makes the next delivery send all rows of its views. Deletes no rows.',
-    examples: ['seller-mirror feed reset warehouse --view items'],
-    options: [new Option('--view <view>', 'only this view (default: all views of the feed)')],
-  }).action(appAction('store', reset));
+  describeCommand(feed.command('take-over').argument('<name>', 'the feed'), {
+    summary: 'make this store the owner of the tables',
+    about:
+      'Makes this store the owner of the feed’s tables, if another store or a later state of this one filled them. Changes no rows; the next delivery makes them equal to this store.',
+    notes: 'Stop the other store’s feed first, or take its tables over there again later.',
+    examples: ['seller-mirror feed take-over warehouse'],
+    options: ['json'],
+  }).action(appAction('store', takeOver));
 }
 
 const NO_FEED =
@@ -81,13 +84,14 @@ function feedNamed({ config }: App, name: string): FeedConfig {
 }
 
 async function list({ config }: App, options: CommonOptions): Promise<void> {
-  const feeds = config.feeds.map(({ name, place, views, sellers, cron, deletes }) => ({
+  const feeds = config.feeds.map(({ name, place, views, sellers, cron, columns, hash }) => ({
     feed: name,
     target: place,
     views,
     sellers,
     when: cron ?? 'after-sync',
-    deletes,
+    columns,
+    hash,
   }));
   await printList(options, feeds, NO_FEED, (look) =>
     table(
@@ -108,7 +112,7 @@ async function run(app: App, name: string | undefined, options: CommonOptions): 
   if (feeds.length === 0) throw usageError('there is no feed', 'name their file in FEEDS_FILE');
   const results: { feed: string; problem: string | null; views: readonly ViewReport[] }[] = [];
   for (const feed of feeds) {
-    const { problem, views } = await deliver(app, feed);
+    const { problem, views } = await deliverNow(app, feed);
     results.push({ feed: feed.name, problem, views });
     if (options.json !== true) await print(feedLines(feed, problem, views));
   }
@@ -117,22 +121,14 @@ async function run(app: App, name: string | undefined, options: CommonOptions): 
 }
 
 /** Delivers a feed and records the outcome in the store, as a worker does. */
-async function deliver({ db, database, signal }: App, feed: FeedConfig) {
-  const askedAt = await readFeedRequestTime(db, feed.name);
-  let views: readonly ViewReport[] = [];
-  let outcome: Omit<FeedOutcome, 'askedAt'>;
-  try {
-    views = await withProgress(feed.name, (progress) => {
-      const onProgress = (detail: string, rows: number): void => progress.update(rows, { detail });
-      return runFeed(database.url, feed, { signal, onProgress });
-    });
-    outcome = deliveryOutcome(views);
-  } catch (error) {
-    if (signal.aborted || !(error instanceof TargetError)) throw error;
-    outcome = failedDelivery(feed, error);
-  }
-  await recordDelivery(db, feed.name, { ...outcome, askedAt });
-  return { problem: outcome.problem, views };
+async function deliverNow({ db, signal }: App, feed: FeedConfig) {
+  const { askedAt } = await readFeedRequest(db, feed.name);
+  const outcome = await withProgress(feed.name, (progress) => {
+    const onProgress = (detail: string, rows: number): void => progress.update(rows, { detail });
+    return deliver(db, feed, { signal, isFull: true, onProgress });
+  });
+  await recordDelivery(db, feed.name, { ...outcome, isFull: true, askedAt });
+  return { problem: outcome.problem, views: outcome.reports };
 }
 
 /** Formats the outcome of a delivery for a person. */
@@ -146,30 +142,25 @@ export function feedLines(
     views.length === 0
       ? `✗ ${name} · ${safeLine(problem ?? 'nothing was delivered')}\n`
       : `${problem === null ? '✓' : '!'} ${name} · ${safeLine(place)} · ${plural(total, 'row')}\n`;
-  const lines = views.map(({ view, kind, why, rows, ms, problem: fault }) => {
+  const lines = views.map(({ view, rows, ms, problem: fault }) => {
     if (fault !== null) {
       return `  ${view}: ${safeLine(fault.message)}\n    → ${safeLine(fault.remedy)}\n`;
     }
-    const reason = why === null ? '' : `, since ${safeLine(why)}`;
-    const what = {
-      all: `${count(rows)} rows, all of it${reason}`,
-      changes: `${count(rows)} rows, what changed${reason}`,
-      same: 'no change',
-    }[kind];
-    return `  ${view}: ${what} (${duration(ms)})\n`;
+    return `  ${view}: ${rows === 0 ? 'no change' : plural(rows, 'row')} (${duration(ms)})\n`;
   });
   return head + lines.join('');
 }
 
-async function status({ config, db, signal }: App, options: CommonOptions): Promise<ExitCode> {
+async function status({ config, db }: App, options: CommonOptions): Promise<ExitCode> {
   const states = await listFeedStates(db);
   const now = new Date();
-  const found = [];
-  for (const feed of config.feeds) {
-    const stored = states.find((state) => state.feed === feed.name)?.views ?? [];
-    found.push(await viewsAtTarget(feed, stored, now, signal));
-  }
-  const rows = found.flat();
+  const rows = config.feeds.flatMap((feed) =>
+    viewStates(
+      feed,
+      states.find((state) => state.feed === feed.name),
+      now,
+    ),
+  );
   await printList(options, rows, NO_FEED, (look) =>
     table(
       rows,
@@ -178,18 +169,18 @@ async function status({ config, db, signal }: App, options: CommonOptions): Prom
         { header: 'view', value: (row) => row.view },
         {
           header: 'delivered',
-          value: ({ deliveredAt, loadedRows }) => {
-            const when = deliveredAt === null ? null : momentCell(deliveredAt, now, look);
-            if (loadedRows === null) return when ?? 'never';
-            const soFar = `${plural(loadedRows, 'row')} so far`;
-            return when === null ? `first load: ${soFar}` : `${when}; all again: ${soFar}`;
-          },
+          value: ({ deliveredAt }) =>
+            deliveredAt === null ? 'never' : momentCell(deliveredAt, now, look),
         },
         {
           header: 'behind',
           value: ({ lagSeconds }) => (lagSeconds === 0 ? '' : duration(lagSeconds * 1000)),
         },
-        { header: 'last rows', value: (row) => row.rows },
+        {
+          header: 'compared in full',
+          value: ({ comparedAt }) =>
+            comparedAt === null ? 'never' : momentCell(comparedAt, now, look),
+        },
         { header: 'problem', value: (row) => row.problem ?? '', isNote: true },
       ],
       look,
@@ -198,46 +189,31 @@ async function status({ config, db, signal }: App, options: CommonOptions): Prom
   return rows.some(({ problem }) => problem !== null) ? EXIT.failed : EXIT.done;
 }
 
-/** How current each view of a feed is. @param stored what the store recorded about the feed's views */
-async function viewsAtTarget(
-  feed: FeedConfig,
-  stored: FeedState['views'],
-  now: Date,
-  signal: AbortSignal,
-) {
-  const { found: positions, error } = await atTarget(feed, signal, async (target) => {
-    const found: Position[] = [];
-    for (const view of feed.views) found.push(await target.position(view));
-    return found;
-  });
-  return feed.views.map((view, n) => {
-    const { delivered = null, loading = null } = positions?.[n] ?? {};
-    const problem = stored.find((one) => one.view === view)?.problem ?? null;
+/** How current each view of a feed is. @param state what the store recorded; absent: nothing yet */
+function viewStates({ name, views }: FeedConfig, state: FeedState | undefined, now: Date) {
+  const stored = state?.views ?? [];
+  return views.map((view) => {
+    const found = stored.find((one) => one.view === view);
     return {
-      feed: feed.name,
+      feed: name,
       view,
-      deliveredAt: delivered?.deliveredAt ?? null,
-      rows: delivered?.rows ?? null,
-      loadedRows: loading?.rows ?? null,
+      deliveredAt: found?.deliveredAt ?? null,
       lagSeconds: Math.round(feedDelay(stored, [view], now).ms / 1000),
-      problem: error === null ? problem : failedDelivery(feed, error).problem,
+      comparedAt: state?.fullAt ?? null,
+      problem: found?.problem ?? null,
     };
   });
 }
 
 /** Opens the target of a feed for some work. If the target can't be used, returns the error. */
 async function atTarget<T>(
+  { db, signal }: App,
   feed: FeedConfig,
-  signal: AbortSignal,
-  work: (target: Target) => Promise<T>,
+  work: (delivery: Delivery) => Promise<T>,
 ): Promise<{ found: T; error: null } | { found: null; error: TargetError }> {
   try {
-    const target = await openTarget(feed, signal);
-    try {
-      return { found: await work(target), error: null };
-    } finally {
-      await target.close();
-    }
+    const found = await withDelivery(db, feed, { signal, isFull: true }, work);
+    return { found, error: null };
   } catch (error) {
     if (!(error instanceof TargetError)) throw error;
     return { found: null, error };
@@ -246,45 +222,32 @@ async function atTarget<T>(
 
 async function check(app: App, name: string, options: CommonOptions): Promise<ExitCode> {
   const feed = feedNamed(app, name);
-  const { found, error } = await atTarget(feed, app.signal, async (target) => {
-    const { shapes, known } = await withExports(app.database.url, app.signal, async (exports) => {
-      return { shapes: await shapesOf(exports, feed), known: await exports.sellers() };
-    });
-    const { views: plans, ...server } = await target.describe(shapes);
-    const views = [];
-    for (const plan of plans) {
-      const { delivered } = await target.position(plan.view);
-      views.push({ ...plan, delivered: delivered?.deliveredAt ?? null });
-    }
-    const sellers = [...new Set([...known, ...app.config.sellers.map((one) => one.name)])];
-    const noViews = feed.views.filter((name) => !shapes.some(({ view }) => view === name));
-    const noSellers = (feed.sellers ?? []).filter((name) => !sellers.includes(name));
-    const problems: string[] = [];
-    if (noViews.length > 0) problems.push(`there is no view ${noViews.join(', ')}: ${LIST_VIEWS}`);
-    if (noSellers.length > 0) {
-      const names = sellers.join(', ') || 'none';
-      problems.push(`there is no seller ${noSellers.join(', ')}: known are ${names}`);
-    }
-    return { ...server, problem: problems.join('; ') || null, views };
-  });
+  const { found, error } = await atTarget(app, feed, async (delivery) => ({
+    ...(await delivery.check()),
+    missing: await unknownSellers(app, feed, delivery),
+  }));
   const { server = null, clockMs = null, views = [] } = found ?? {};
-  const problem = error === null ? found.problem : failedDelivery(feed, error).problem;
+  const problem = error === null ? found.missing : failedDelivery(feed, error).problem;
   const isUsable = problem === null && views.every(({ fits }) => fits);
   const json = { feed: name, target: feed.place, server, clockMs, problem, views };
   await printResult(options, json, () => {
     const parts = [name, feed.place, server, clockText(clockMs), problem];
-    const lines = views.map(({ view, delivered, plan, fits }) => {
-      if (!fits) return `  ${view}: ${safeLine(plan)}\n`;
-      const when =
-        delivered === null
-          ? 'not delivered yet'
-          : `delivered ${momentCell(delivered, new Date(), stdoutLook())}`;
-      return `  ${view}: ${safeLine(plan)}; ${when}\n`;
-    });
+    const lines = views.map(({ view, plan }) => `  ${view}: ${safeLine(plan)}\n`);
     const head = safeLine(parts.filter((text) => text !== null).join(' · '));
     return `${isUsable ? '✓' : '✗'} ${head}\n${lines.join('')}`;
   });
   return isUsable ? EXIT.done : EXIT.failed;
+}
+
+/** Names the sellers of a feed that nobody knows; null: there are none. */
+async function unknownSellers({ config }: App, { sellers }: FeedConfig, delivery: Delivery) {
+  const known = new Set([
+    ...(await delivery.snapshot.sellers()),
+    ...config.sellers.map((one) => one.name),
+  ]);
+  const missing = (sellers ?? []).filter((seller) => !known.has(seller));
+  if (missing.length === 0) return null;
+  return `there is no seller ${missing.join(', ')}: known are ${[...known].join(', ') || 'none'}`;
 }
 
 /** How far the target's clock is off; null for less than a minute. */
@@ -293,14 +256,27 @@ function clockText(clockMs: number | null): string | null {
   return `its clock is ${duration(Math.abs(clockMs))} ${clockMs > 0 ? 'ahead' : 'behind'}`;
 }
 
-async function reset(app: App, name: string, { view }: { readonly view?: string }): Promise<void> {
+async function takeOver(app: App, name: string, options: CommonOptions): Promise<void> {
   const feed = feedNamed(app, name);
-  if (view !== undefined && !feed.views.includes(view)) {
-    throw usageError(`feed ${name} has no view "${view}"`, `views: ${feed.views.join(', ')}`);
-  }
-  const { error } = await atTarget(feed, app.signal, async (target) => {
-    for (const one of view === undefined ? feed.views : [view]) await target.reset(one);
-  });
-  if (error !== null) throw error;
-  await print(`the next delivery of feed ${name} sends all rows of ${view ?? 'each view'}\n`);
+  const views = await takeOverFeed(app, feed);
+  await printResult(options, { feed: name, views }, () => takeOverText(feed, views));
+}
+
+/** Makes this store the owner of a feed's tables. @throws {TargetError} */
+export function takeOverFeed(
+  { db, signal }: Pick<App, 'db' | 'signal'>,
+  feed: FeedConfig,
+): ReturnType<Delivery['takeOver']> {
+  return withDelivery(db, feed, { signal, isFull: true }, (delivery) => delivery.takeOver());
+}
+
+/** What a take-over did, for a person. */
+export function takeOverText(
+  { name, place }: FeedConfig,
+  views: Awaited<ReturnType<Delivery['takeOver']>>,
+): string {
+  const taken = views.flatMap(({ view, from }) => (from.length === 0 ? [] : [view]));
+  return taken.length === 0
+    ? `✓ ${name} · ${safeLine(place)} · no other store fills these tables\n`
+    : `✓ ${name} · ${safeLine(place)} · this store now fills ${taken.join(', ')}\n`;
 }

@@ -57,7 +57,7 @@ export async function connect(url: string, applicationName: string): Promise<Cli
 /** Sessions and progress are not in a backup, and don't outlive a restore. */
 const EMPTIED = ['run_progress', 'sessions', 'login_links'];
 /** What describes this server or its readers is not in a backup, and stays. */
-const KEPT = ['epochs', 'processes', 'request_budgets', 'request_counts', 'feeds', 'feed_views'];
+const KEPT = ['processes', 'request_budgets', 'request_counts', 'feeds', 'feed_views'];
 
 /** Tables of schema mirror. Referenced ones come before those that refer to them. */
 interface Tables {

@@ -70,8 +70,12 @@ export async function restore(
       await client.query(`TRUNCATE ${all}`);
       await loadEarlier(client, applied, load, later);
     }
-    // Followers of the change feed must start over.
-    await client.query('UPDATE mirror.epochs SET epoch = gen_random_uuid(), since = now()');
+    // The targets of feeds hold what the replaced data was: this store has to take them over.
+    await client.query(
+      `UPDATE mirror.feed_views
+          SET token = NULL, next_token = NULL, sums = NULL, sums_of = NULL,
+              waiting_since = coalesce(waiting_since, clock_timestamp())`,
+    );
     // Result files belong to the machine of the backup. Don't write them here.
     await client.query(
       `UPDATE mirror.audits SET result_path = NULL, result_format = NULL, result_written_at = NULL

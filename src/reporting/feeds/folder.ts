@@ -1,188 +1,266 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { access, constants, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import {
+  access,
+  constants,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  rmdir,
+  stat,
+} from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
-import { errorCode } from '../../domain/error-code.js';
-import { exportChunks, type ExportFormat } from '../export.js';
 import { makeFolders } from '../../db/embedded/place.js';
 import type { TextRow } from '../../db/text-cursor.js';
-import { rowsOf, nullIfEmpty } from './lines.js';
+import { errorCode } from '../../domain/error-code.js';
+import { exportChunks, type ExportFormat } from '../export.js';
+import { rowsOf } from './lines.js';
+import { ownership, type KeyRow, type Sums } from './plan.js';
 import {
-  DELETED,
-  MovedError,
   TargetError,
-  type Delivered,
-  type Description,
+  ViewProblem,
+  type Changes,
+  type Found,
   type Lines,
-  type Loading,
-  type NewlyDelivered,
-  type Position,
+  type Scope,
+  type Shape,
   type Target,
-  type ViewShape,
+  type TokenStep,
 } from './target.js';
 
-/** One file of a view. */
-const PART = z.object({
-  /** Relative to the folder. */
-  path: z.string(),
-  rows: z.number(),
-  bytes: z.number(),
-  sha256: z.string(),
-});
-type Part = z.infer<typeof PART>;
+/** Says which store fills which files. */
+const STATE_FILE = '_seller_mirror.json';
 
-const TEXTS = z.array(z.string()).readonly().nullable();
-const COMMON = z.object({
-  epoch: z.string(),
-  cursor: z.string().nullable(),
-  shape: z.string(),
-  rows: z.number(),
-  parts: z.array(PART).readonly(),
-});
-
-const MANIFEST = COMMON.extend({
-  view: z.string(),
-  key: TEXTS,
-  format: z.string(),
-  digest: z.string().nullable(),
+const VIEW_STATE = z.object({
+  token: z.string(),
+  sellers: z.array(z.string()).readonly().nullable(),
   deliveredAt: z.iso.datetime(),
+  /** Null until the first file is complete. */
+  file: z
+    .object({
+      name: z.string(),
+      bytes: z.number(),
+      sha256: z.string(),
+      rows: z.number(),
+      /** Sum of the rows' hashes, and the columns in order. */
+      sum: z.string(),
+      columns: z.string(),
+    })
+    .nullable(),
 });
-/** The manifest of a view. Readers read the parts that it lists, in order. */
-type Manifest = z.infer<typeof MANIFEST>;
+const STATE = z.object({ views: z.record(z.string(), VIEW_STATE) });
+type State = z.infer<typeof STATE>;
+type ViewState = z.infer<typeof VIEW_STATE>;
 
-/** The state of a running load; not for readers. */
-const LOAD = COMMON.extend({ id: z.string(), after: TEXTS });
-type LoadState = z.infer<typeof LOAD>;
+/** What an earlier version left: parts in folders by day, listed by a manifest. */
+const OLD_MANIFEST = z.object({ parts: z.array(z.object({ path: z.string() })) });
 
-/**
- * A folder as the target of a feed. Files `VIEW/DATE/part-SEQ-HASH.EXT` appear only when complete.
- * `VIEW/manifest.json` lists them and is replaced last. The first parts hold all rows, later ones the rows
- * that changed, with `_deleted`.
- */
-export function folderTarget(folder: string, format: ExportFormat): Target {
-  return new FolderTarget(folder, format);
+/** A folder as the target of a feed: one whole file for each view, replaced by rename when its content differs. */
+export function folderTarget(folder: string, format: ExportFormat, feed: string): Target {
+  return new FolderTarget(folder, format, feed);
 }
 
 class FolderTarget implements Target {
-  readonly partBytes = 64 * 1024 * 1024;
+  readonly isWhole = true;
 
   constructor(
     readonly folder: string,
     readonly format: ExportFormat,
+    readonly feed: string,
   ) {}
 
   valueSql(this: void, _: unknown, value: string): string {
     return value;
   }
 
-  describe(shapes: readonly ViewShape[]): Promise<Description> {
+  describe() {
     return this.#attempt(async () => {
       let existing = this.folder;
       while (!(await exists(existing)) && dirname(existing) !== existing)
         existing = dirname(existing);
       await access(existing, constants.W_OK);
-      const views: { view: string; plan: string; fits: boolean }[] = [];
-      for (const { view } of shapes) {
-        const manifest = await this.#manifest(view);
-        const parts = manifest?.parts.length ?? 0;
-        views.push({
-          view,
-          plan: parts === 0 ? 'would write the first part' : `${parts} parts`,
-          fits: true,
-        });
+      return { server: `folder, ${this.format}`, clockMs: null, canCreate: true };
+    });
+  }
+
+  find({ view }: Shape): Promise<Found> {
+    return this.#attempt(async () => {
+      const known = (await this.#state()).views[view];
+      const path = this.#path(view);
+      const isThere = await exists(path);
+      if (known === undefined && isThere) {
+        throw new ViewProblem(
+          `${path} is a file of yours`,
+          `move it, then \`seller-mirror feed run ${this.feed}\``,
+        );
       }
-      return { server: `folder, ${this.format}`, clockMs: null, views };
+      const hasFile = isThere && (known?.file ?? null) !== null;
+      const owners =
+        known === undefined ? [] : [{ ...known, deliveredAt: new Date(known.deliveredAt) }];
+      const plan = hasFile ? 'the file is there' : 'would write the first file';
+      return { plan, isReady: hasFile, isEmpty: !hasFile, owners };
     });
   }
 
-  ensureTable({ view }: ViewShape): Promise<boolean> {
-    return this.#attempt(async () => (await this.#manifest(view)) !== null);
+  prepare(): Promise<void> {
+    return this.#attempt(async () => void (await makeFolders(this.folder)));
   }
 
-  position(view: string): Promise<Position> {
+  own({ view, sellers }: Shape, token: string, replaced: readonly string[]): Promise<void> {
     return this.#attempt(async () => {
-      const [manifest, state] = [await this.#manifest(view), await this.#load(view)];
-      const parts = state?.parts ?? [];
-      const found = await Promise.all(parts.map(({ path }) => exists(join(this.folder, path))));
-      return positionOf(
-        manifest === null ? null : deliveredOf(manifest),
-        found.includes(false) ? null : state,
-      );
+      const known = (await this.#state()).views[view];
+      const owners = known === undefined ? [] : [{ ...known, deliveredAt: new Date() }];
+      const others = owners.filter((one) => !replaced.includes(one.token));
+      if (ownership(others, new Set(), sellers).kind === 'taken') {
+        throw new ViewProblem(`another store has just begun to fill ${view}`, 'try again');
+      }
+      const deliveredAt = new Date(0).toISOString();
+      await this.#record(view, { token, sellers, deliveredAt, file: known?.file ?? null });
     });
   }
 
-  beginLoad({ view }: ViewShape, position: Position, loading: Loading): Promise<Position> {
-    return this.#attempt(() =>
-      this.#withPosition(view, position, () =>
-        this.#recordLoad(view, position, { ...loading, parts: [] }),
-      ),
-    );
-  }
-
-  loadPart(
-    shape: ViewShape,
-    position: Position,
-    lines: Lines,
-    after: () => readonly string[] | null,
-  ): Promise<Position> {
+  /** Of the file as a whole. A file that is gone, or was changed, has none. */
+  sums({ view, columns }: Shape, { isFull }: Scope): Promise<Sums> {
     return this.#attempt(async () => {
-      const { view, key } = shape;
-      const { parts, ...state } = stateOf(view, position);
-      const rows = key === null ? rowsIn : withDeletedFlag;
-      const part = await this.#writePart(shape, lines, rows, parts.length + 1);
-      const next: LoadState = {
-        ...state,
-        after: after() ?? state.after,
-        rows: state.rows + (part?.rows ?? 0),
-        parts: part === null ? parts : [...parts, part],
-      };
-      return this.#withPosition(view, position, () => this.#recordLoad(view, position, next));
+      const file = (await this.#state()).views[view]?.file ?? null;
+      if (file === null || file.name !== this.#name(view)) return new Map();
+      const path = this.#path(view);
+      const found = await stat(path).catch(() => null);
+      const isSame =
+        found?.size === file.bytes &&
+        file.columns === columnsText(columns) &&
+        (!isFull || (await sha256Of(path)) === file.sha256);
+      if (!isSame) return new Map([[CHANGED_BUCKET, { rows: 1, sum: '' }]]);
+      return file.rows === 0 ? new Map() : new Map([[0, { rows: file.rows, sum: file.sum }]]);
     });
   }
 
-  publish(
-    shape: ViewShape,
-    position: Position,
-    lines: Lines,
-    next: () => NewlyDelivered,
-  ): Promise<void> {
+  keys(): Promise<readonly KeyRow[]> {
+    return Promise.resolve([]);
+  }
+
+  write(shape: Shape, _: Scope, changes: Changes | null, token: TokenStep): Promise<number> {
     return this.#attempt(async () => {
-      const { parts, rows } = stateOf(shape.view, position);
-      const changes = await this.#writePart(shape, lines, rowsIn, parts.length + 1);
-      const all = changes === null ? parts : [...parts, changes];
-      await this.#withPosition(shape.view, position, async () => {
-        await this.#deliver(shape, next(), all, rows);
-        await this.#removeUnlisted(shape.view, all);
-      });
+      const { view, sellers } = shape;
+      const written = changes && (await changes.lines((lines) => this.#draft(shape, lines)));
+      const known = (await this.#state()).views[view];
+      if (known?.token !== token.from) {
+        throw new ViewProblem(
+          `another store has filled ${view} during this delivery`,
+          `\`seller-mirror feed check ${this.feed}\` shows who owns it`,
+        );
+      }
+      if (written !== null) {
+        await rename(written.draft, this.#path(view));
+        await syncFolder(this.folder);
+      }
+      const file = written?.file ?? known.file;
+      // A file in another format.
+      if (known.file !== null && known.file.name !== file?.name) {
+        await rm(join(this.folder, known.file.name), { force: true });
+      }
+      const deliveredAt = new Date().toISOString();
+      await this.#record(view, { token: token.to, sellers, deliveredAt, file });
+      await this.#removeParts(view);
+      return written?.file.rows ?? 0;
     });
   }
 
-  apply(
-    shape: ViewShape,
-    position: Position,
-    lines: Lines,
-    next: () => NewlyDelivered,
-  ): Promise<number> {
-    return this.#attempt(async () => {
-      const parts = (await this.#manifest(shape.view))?.parts ?? [];
-      const part = await this.#writePart(shape, lines, rowsIn, parts.length + 1);
-      const all = part === null ? parts : [...parts, part];
-      const rows = part?.rows ?? 0;
-      await this.#withPosition(shape.view, position, () => this.#deliver(shape, next(), all, rows));
-      return rows;
-    });
-  }
-
-  reset(view: string): Promise<void> {
-    return this.#attempt(async () => {
-      await rm(join(this.folder, view, MANIFEST_FILE), { force: true });
-      await rm(join(this.folder, view, LOAD_FILE), { force: true });
-    });
+  tidy(): Promise<void> {
+    return Promise.resolve();
   }
 
   close(): Promise<void> {
     return Promise.resolve();
+  }
+
+  #name(view: string): string {
+    return `${view}.${this.format}`;
+  }
+
+  #path(view: string): string {
+    return join(this.folder, this.#name(view));
+  }
+
+  /** Writes the rows to a file that readers don't see yet. */
+  async #draft(shape: Shape, lines: Lines) {
+    const prefix = `.${shape.view}.`;
+    for (const name of await readdir(this.folder)) {
+      // Of a killed process.
+      if (name.startsWith(prefix) && DRAFT.test(name)) await rm(join(this.folder, name));
+    }
+    const draft = join(this.folder, `${prefix}${this.format}.${randomBytes(4).toString('hex')}`);
+    const { columns } = shape;
+    let rows = 0;
+    let sum = 0n;
+    const batches = async function* (): AsyncGenerator<readonly TextRow[]> {
+      for await (const chunk of lines) {
+        const batch = rowsOf(chunk);
+        for (const row of batch) sum += BigInt(row.at(-2) ?? 0);
+        rows += batch.length;
+        yield batch.map((row) => row.slice(0, columns.length));
+      }
+    };
+    try {
+      const content = exportChunks({ columns, batches: batches() }, this.format, { raw: true });
+      const { bytes, sha256 } = await writeNew(draft, content);
+      const name = this.#name(shape.view);
+      const text = columnsText(columns);
+      return { draft, file: { name, bytes, sha256, rows, sum: String(sum), columns: text } };
+    } catch (error) {
+      await rm(draft, { force: true });
+      throw error;
+    }
+  }
+
+  async #state(): Promise<State> {
+    const path = join(this.folder, STATE_FILE);
+    try {
+      return STATE.parse(JSON.parse(await readFile(path, 'utf8')));
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') return { views: {} };
+      if (!(error instanceof SyntaxError) && !(error instanceof z.ZodError)) throw error;
+      throw new TargetError(
+        `${path} is damaged`,
+        `delete it and the files of the feed, then \`seller-mirror feed run ${this.feed}\``,
+      );
+    }
+  }
+
+  async #record(view: string, state: ViewState): Promise<void> {
+    const path = join(this.folder, STATE_FILE);
+    const { views } = await this.#state();
+    const draft = `${path}.${randomBytes(4).toString('hex')}`;
+    try {
+      await writeNew(draft, [JSON.stringify({ views: { ...views, [view]: state } }, null, 2)]);
+      await rename(draft, path);
+    } finally {
+      await rm(draft, { force: true });
+    }
+    await syncFolder(this.folder);
+  }
+
+  /** Removes the parts that an earlier version wrote; other files in their folders stay. */
+  async #removeParts(view: string): Promise<void> {
+    const manifest = join(this.folder, view, 'manifest.json');
+    const text = await readFile(manifest, 'utf8').catch(() => null);
+    if (text === null) return;
+    const { data } = OLD_MANIFEST.safeParse(JSON.parse(text));
+    if (data === undefined) return;
+    const folders = new Set<string>();
+    for (const { path } of data.parts) {
+      if (!OLD_PART.test(path)) continue;
+      await rm(join(this.folder, path), { force: true });
+      folders.add(join(this.folder, dirname(path)));
+    }
+    await rm(join(this.folder, view, '.load.json'), { force: true });
+    await rm(manifest);
+    for (const folder of [...folders, join(this.folder, view)]) {
+      await rmdir(folder).catch(() => undefined);
+    }
   }
 
   async #attempt<T>(work: () => Promise<T>): Promise<T> {
@@ -203,170 +281,17 @@ class FolderTarget implements Target {
       );
     }
   }
-
-  /** Runs `work` while no other process can change the view's state. @throws {MovedError} */
-  async #withPosition<T>(view: string, { token }: Position, work: () => Promise<T>): Promise<T> {
-    await makeFolders(join(this.folder, view));
-    const lock = join(this.folder, view, '.lock');
-    while (!(await takeLock(lock))) await pause(LOCK_RETRY_MS);
-    try {
-      const now = await this.position(view);
-      if (now.token !== token) throw new MovedError(`another process has delivered ${view}`);
-      return await work();
-    } finally {
-      await rm(lock, { force: true });
-    }
-  }
-
-  #manifest(view: string): Promise<Manifest | null> {
-    return this.#read(view, MANIFEST_FILE, MANIFEST);
-  }
-
-  #load(view: string): Promise<LoadState | null> {
-    return this.#read(view, LOAD_FILE, LOAD);
-  }
-
-  async #read<T>(view: string, name: string, type: z.ZodType<T>): Promise<T | null> {
-    const path = join(this.folder, view, name);
-    try {
-      return type.parse(JSON.parse(await readFile(path, 'utf8')));
-    } catch (error) {
-      if (errorCode(error) === 'ENOENT') return null;
-      if (!(error instanceof SyntaxError) && !(error instanceof z.ZodError)) throw error;
-      throw new TargetError(
-        `${path} is damaged`,
-        'delete it: the feed then loads all rows of the view',
-      );
-    }
-  }
-
-  /** Records the progress of a load. */
-  async #recordLoad(view: string, { delivered }: Position, state: LoadState): Promise<Position> {
-    await this.#replace(view, LOAD_FILE, state);
-    return positionOf(delivered, state);
-  }
-
-  /** Replaces a file atomically: readers see the old one or the new one. */
-  async #replace(view: string, name: string, content: object): Promise<void> {
-    const path = join(this.folder, view, name);
-    await makeFolders(dirname(path));
-    await writeDraft(path, async (draft) => {
-      const file = await open(draft, 'w', 0o644);
-      try {
-        await file.writeFile(JSON.stringify(content, null, 2));
-        await file.sync();
-      } finally {
-        await file.close();
-      }
-      await rename(draft, path);
-    });
-    await syncFolder(dirname(path));
-  }
-
-  async #deliver(
-    { view, key }: ViewShape,
-    next: NewlyDelivered,
-    parts: readonly Part[],
-    rows: number,
-  ): Promise<void> {
-    const deliveredAt = new Date().toISOString();
-    const manifest: Manifest = {
-      view,
-      key,
-      format: this.format,
-      ...next,
-      rows,
-      deliveredAt,
-      parts,
-    };
-    await this.#replace(view, MANIFEST_FILE, manifest);
-    await rm(join(this.folder, view, LOAD_FILE), { force: true });
-  }
-
-  /** Writes rows to a new part. @returns null if there are no rows, and so no part */
-  async #writePart(
-    { view, columns, key }: ViewShape,
-    lines: Lines,
-    rows: typeof rowsIn,
-    number: number,
-  ): Promise<Part | null> {
-    const nonEmpty = await nullIfEmpty(lines);
-    if (nonEmpty === null) return null;
-    const place = join(view, new Date().toISOString().slice(0, 10));
-    await makeFolders(join(this.folder, place));
-    const name = `part-${String(number).padStart(6, '0')}`;
-    const shown = key === null ? columns : [...columns, { name: DELETED, type: 'boolean' }];
-    const part = await writeDraft(join(this.folder, place, `.${name}`), async (draft) => {
-      const written = await writeFile(draft, shown, rows(nonEmpty), this.format);
-      // The hash keeps two processes from writing different rows to the same name.
-      const path = join(place, `${name}-${written.sha256.slice(0, 8)}.${this.format}`);
-      await rename(draft, join(this.folder, path)).catch((error: unknown) => {
-        // Another process has finished a load and removed unknown drafts.
-        throw errorCode(error) === 'ENOENT' ? new MovedError(`${path} is gone`) : error;
-      });
-      return { path, ...written };
-    });
-    await syncFolder(join(this.folder, place));
-    return part;
-  }
-
-  /** Removes parts that the manifest does not list, and drafts of killed processes. */
-  async #removeUnlisted(view: string, parts: readonly Part[]): Promise<void> {
-    const kept = new Set(parts.map(({ path }) => path));
-    const names = await readdir(join(this.folder, view), { recursive: true }).catch(() => []);
-    for (const name of names) {
-      if (!OURS.test(name) || kept.has(join(view, name))) continue;
-      await rm(join(this.folder, view, name), { force: true }).catch(() => undefined);
-    }
-  }
 }
 
-/** Names of parts and their drafts. Other files in the folder belong to the user. */
-const OURS = /^\d{4}-\d\d-\d\d[/\\](?:part-\d{6,}-[\da-f]{8}\.[a-z]+|\.part-\d{6,}\.\w+)$/;
+const DRAFT = /^\.\w+\.(?:csv|ndjson|parquet)\.[\da-f]{8}$/;
 
-const MANIFEST_FILE = 'manifest.json';
-const LOAD_FILE = '.load.json';
+/** The bucket of a file that differs from what was written. */
+const CHANGED_BUCKET = -1;
 
-/** Age (ms) of a lock file that a killed process left behind. Locks are held for milliseconds. */
-const STALE_LOCK_MS = 30_000;
-const LOCK_RETRY_MS = 20;
+const OLD_PART = /^\w+[/\\]\d{4}-\d\d-\d\d[/\\]part-\d{6,}-[\da-f]{8}\.[a-z]+$/;
 
-async function takeLock(path: string): Promise<boolean> {
-  try {
-    await (await open(path, 'wx')).close();
-    return true;
-  } catch (error) {
-    if (errorCode(error) !== 'EEXIST') throw error;
-    const found = await stat(path).catch(() => null);
-    if (found !== null && Date.now() - found.mtimeMs > STALE_LOCK_MS)
-      await rm(path, { force: true });
-    return false;
-  }
-}
-
-/** @throws {MovedError} */
-function stateOf(view: string, { loading }: Position): LoadState {
-  if (loading === null) throw new MovedError(`no load of ${view} is running`);
-  return loading as LoadState;
-}
-
-/** Calls `write` with a unique file name, and removes that file afterwards, also after an error. */
-async function writeDraft<T>(path: string, write: (draft: string) => Promise<T>): Promise<T> {
-  const draft = `${path}.${randomBytes(4).toString('hex')}`;
-  try {
-    return await write(draft);
-  } finally {
-    await rm(draft, { force: true });
-  }
-}
-
-function positionOf(delivered: Delivered | null, loading: LoadState | null): Position {
-  const { id, rows, after } = loading ?? {};
-  return { delivered, loading, token: JSON.stringify([delivered, id, rows, after]) };
-}
-
-function deliveredOf({ epoch, cursor, shape, digest, rows, deliveredAt }: Manifest): Delivered {
-  return { epoch, cursor, shape, digest, rows, deliveredAt: new Date(deliveredAt) };
+function columnsText(columns: Shape['columns']): string {
+  return columns.map(({ name, type }) => `${name} ${type}`).join(', ');
 }
 
 function exists(path: string): Promise<boolean> {
@@ -376,34 +301,16 @@ function exists(path: string): Promise<boolean> {
   );
 }
 
-async function* rowsIn(lines: Lines): AsyncGenerator<readonly TextRow[]> {
-  for await (const chunk of lines) yield rowsOf(chunk);
-}
-
-async function* withDeletedFlag(lines: Lines): AsyncGenerator<readonly TextRow[]> {
-  for await (const batch of rowsIn(lines)) yield batch.map((row) => [...row, 'f']);
-}
-
-/** Writes rows to a new file and syncs it to disk. */
-async function writeFile(
+/** Writes a new file and syncs it to disk. */
+async function writeNew(
   path: string,
-  columns: Parameters<typeof exportChunks>[0]['columns'],
-  batches: AsyncIterable<readonly TextRow[]>,
-  format: ExportFormat,
-): Promise<Omit<Part, 'path'>> {
-  let rows = 0;
+  content: AsyncIterable<string | Uint8Array> | Iterable<string>,
+): Promise<{ bytes: number; sha256: string }> {
   let bytes = 0;
-  const counted = async function* (): AsyncGenerator<readonly TextRow[]> {
-    for await (const batch of batches) {
-      rows += batch.length;
-      yield batch;
-    }
-  };
   const hash = createHash('sha256');
-  const file = await open(path, 'w', 0o644);
+  const file = await open(path, 'wx', 0o644);
   try {
-    const chunks = exportChunks({ columns, batches: counted() }, format, { raw: true });
-    for await (const chunk of chunks) {
+    for await (const chunk of content) {
       hash.update(chunk);
       bytes += Buffer.byteLength(chunk);
       await file.writeFile(chunk);
@@ -412,7 +319,13 @@ async function writeFile(
   } finally {
     await file.close();
   }
-  return { rows, bytes, sha256: hash.digest('hex') };
+  return { bytes, sha256: hash.digest('hex') };
+}
+
+async function sha256Of(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
+  return hash.digest('hex');
 }
 
 /** Syncs a folder to disk, so that new names survive a power failure. */

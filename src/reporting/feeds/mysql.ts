@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { Readable } from 'node:stream';
 import type { Connection, ResultSetHeader, RowDataPacket } from 'mysql2/promise';
 import { kindOf } from '../values.js';
-import type { ExportColumn } from '../exports.js';
+import type { ViewColumn } from '../views.js';
 import type { TextRow } from '../../db/text-cursor.js';
 import { rowsOf, LineSource } from './lines.js';
 import {
@@ -13,12 +13,18 @@ import {
   SERVER_TIMES,
   ServerConnection,
 } from './server-connection.js';
-import type { Dialect, FoundColumn, Merge, SqlConnection, SqlValue } from './dialect.js';
+import {
+  typeFit,
+  type Dialect,
+  type SqlConnection,
+  type SqlValue,
+  type Update,
+} from './dialect.js';
 import { sqlTarget } from './sql-target.js';
-import { TargetConflictError, TargetError, type Lines, type Target } from './target.js';
+import { BUCKET, HASH, TargetError, ViewProblem, type Lines, type Target } from './target.js';
 
-/** Characters of one INSERT. The server's limit is at least 1 MB, usually 16 MB. */
-const MAX_INSERT_CHARACTERS = 512 * 1024;
+/** Bytes that are sent at once, if the server takes so many. */
+const MAX_PIECE = 512 * 1024;
 
 /**
  * Opens MySQL 8 or MariaDB 10.6, or newer, as the target of a feed. The tables are in the database that the
@@ -60,7 +66,7 @@ export async function mysqlTarget(
   });
   // A lost connection fails the current statement. Without a listener it would end the process.
   client.on('error', () => undefined);
-  let hasLocalInfile: boolean | null = null;
+  const limits = { hasLocalInfile: false, packet: MAX_PIECE };
   const run = (sql: string, values: readonly SqlValue[]) =>
     server.awaitAnswer(client.query({ sql, rowsAsArray: false }, [...values]));
   const connection: SqlConnection = {
@@ -68,27 +74,35 @@ export async function mysqlTarget(
       const [rows] = await run(sql, values);
       return Array.isArray(rows) ? (rows as Record<string, unknown>[]) : [];
     },
-    async update(sql, values) {
+    async update(sql, values = []) {
       const [result] = await run(sql, values);
       return (result as ResultSetHeader).affectedRows;
     },
     async bulk(table, columns, lines) {
-      if (hasLocalInfile === null) {
-        const [row] = await connection.query('SELECT @@GLOBAL.local_infile AS enabled');
-        hasLocalInfile = Number(row?.['enabled']) === 1;
-      }
-      return (hasLocalInfile ? loadData : insertRows)({ client, server, table, columns, lines });
+      const names = [...columns.map(({ name }) => quoted(name)), HASH, BUCKET];
+      const load = limits.hasLocalInfile ? loadData : insertRows;
+      return load({ client, server, table, columns: names, lines, packet: limits.packet });
     },
     close: () => server.close(() => client.end()),
   };
   try {
     // Strict mode: a value that does not fit is an error instead of being cut. Only InnoDB has transactions.
     await connection.query(
-      `SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE', time_zone = '+00:00',
-           default_storage_engine = InnoDB, default_tmp_storage_engine = InnoDB,
+      `SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE',
+           time_zone = '+00:00', default_storage_engine = InnoDB, default_tmp_storage_engine = InnoDB,
            lock_wait_timeout = ${LOCK_SECONDS}, innodb_lock_wait_timeout = ${LOCK_SECONDS},
-           net_read_timeout = 600, net_write_timeout = 600, wait_timeout = 28800`,
+           net_read_timeout = 600, net_write_timeout = 600, wait_timeout = 28800,
+           character_set_filesystem = binary`,
     );
+    await connection.query('SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED');
+    const [row] = await connection.query(
+      `SELECT @@GLOBAL.local_infile AS enabled, @@max_allowed_packet AS packet,
+              @@GLOBAL.character_set_server AS charset`,
+    );
+    // Of a server in UTF-16, the driver misreads the name of the file that it asks for.
+    const isWide = /utf16|utf32|ucs2/.test(String(row?.['charset']));
+    limits.hasLocalInfile = Number(row?.['enabled']) === 1 && !isWide;
+    limits.packet = Math.min(MAX_PIECE, Math.floor(Number(row?.['packet']) / 2));
     return sqlTarget(connection, dialectOf(connection, database), feed);
   } catch (error) {
     await connection.close();
@@ -102,18 +116,21 @@ interface Bulk {
   readonly table: string;
   readonly columns: readonly string[];
   readonly lines: Lines;
+  /** Bytes that may be sent at once. */
+  readonly packet: number;
 }
 
 /**
  * Loads lines into a table by LOAD DATA LOCAL. The protocol lets a server request any file of the client, so
  * only requests for our random name are accepted.
  */
-async function loadData({ client, server, table, columns, lines }: Bulk): Promise<number> {
+async function loadData({ client, server, table, columns, lines, packet }: Bulk): Promise<number> {
   const name = `seller-mirror ${randomUUID()}`;
   const socket = server.socket();
   const read = async function* (): AsyncGenerator<Buffer> {
     for await (const chunk of server.restartTimeout(lines)) {
-      yield unescapeBlanks(chunk);
+      const data = unescapeBlanks(chunk);
+      for (let at = 0; at < data.length; at += packet) yield data.subarray(at, at + packet);
       // The driver ignores backpressure.
       if (socket.writableNeedDrain) await once(socket, 'drain');
     }
@@ -146,12 +163,12 @@ async function* refusal(): AsyncGenerator<Buffer> {
   );
 }
 
-/** With LOCAL, the server cuts values that do not fit and only warns. @throws {TargetConflictError} */
+/** With LOCAL, the server cuts values that do not fit and only warns. @throws {ViewProblem} */
 async function throwWarning(client: Connection, table: string, info: string): Promise<void> {
   const [rows] = await client.query<RowDataPacket[]>('SHOW WARNINGS');
   const warning = rows.find(({ Level }) => Level !== 'Note');
   if (warning === undefined && /\bSkipped: 0\b/.test(info)) return;
-  throw new TargetConflictError(
+  throw new ViewProblem(
     `table ${table} does not accept the view’s rows: ${String(warning?.['Message'] ?? info)}`,
     'change the table so that it accepts the view’s rows',
   );
@@ -184,23 +201,26 @@ function unescapeBlanks(chunk: Buffer): Buffer {
 }
 
 /** Loads lines into a table by multi-row INSERTs, for servers without `local_infile`. */
-async function insertRows({ client, server, table, columns, lines }: Bulk): Promise<number> {
+async function insertRows({ client, server, table, columns, lines, packet }: Bulk) {
   let rows = 0;
-  let characters = 0;
+  let bytes = 0;
   let values = [] as TextRow[];
   const flush = async (): Promise<void> => {
     if (values.length === 0) return;
     const sql = `INSERT INTO ${table} (${columns.join(', ')}) VALUES ?`;
     await server.awaitAnswer(client.query(sql, [values]));
-    characters = 0;
+    bytes = 0;
     values = [];
   };
   for await (const chunk of lines) {
     for (const row of rowsOf(chunk)) {
+      // Quotes and escapes can double a text.
+      let size = 0;
+      for (const text of row) size += text === null ? 5 : Buffer.byteLength(text) * 2 + 3;
+      if (bytes + size > packet) await flush();
       values.push(row);
-      for (const text of row) characters += text?.length ?? 4;
+      bytes += size;
       rows += 1;
-      if (characters >= MAX_INSERT_CHARACTERS) await flush();
     }
   }
   await flush();
@@ -213,11 +233,10 @@ function quoted(name: string): string {
 
 /** Type of text in a key: 191 characters of four bytes fit into every index. */
 const KEY_TEXT = 'varchar(191)';
+/** Case-sensitive. */
+const TABLE_OPTIONS = 'DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin';
 
-/** Case-sensitive. A column that is compared with an existing one takes its collation instead. */
-const BINARY = 'utf8mb4_bin';
-
-function typeOf(column: ExportColumn, isKey: boolean, found?: FoundColumn): string {
+function typeOf(column: ViewColumn, isKey: boolean): string {
   const kind = kindOf(column);
   switch (kind.kind) {
     case 'boolean':
@@ -238,13 +257,11 @@ function typeOf(column: ExportColumn, isKey: boolean, found?: FoundColumn): stri
     case 'texts':
       return 'json';
     case 'text':
-      return isKey
-        ? `${KEY_TEXT} COLLATE ${found?.collation ?? BINARY}`
-        : `longtext COLLATE ${BINARY}`;
+      return `${isKey ? KEY_TEXT : 'longtext'} COLLATE utf8mb4_bin`;
   }
 }
 
-function valueSql(column: ExportColumn, value: string): string {
+function valueSql(column: ViewColumn, value: string): string {
   switch (kindOf(column).kind) {
     case 'boolean':
       return `${value}::int`;
@@ -263,28 +280,15 @@ function valueSql(column: ExportColumn, value: string): string {
   }
 }
 
-/** Uses UPDATE and INSERT instead of ON DUPLICATE KEY: the table may have other unique indexes. */
-function mergeSql({ into, from, columns, key, isComplete, isMarked, ownRows }: Merge): string[] {
-  const of = (table: string, name: string): string => `${table}.${quoted(name)}`;
-  const same = key.map((name) => `${of('s', name)} = ${of(into, name)}`).join(' AND ');
-  const isDeleted = isComplete ? `${of('s', key[0] ?? '')} IS NULL` : 's._deleted';
-  const joined = `${into} ${isComplete ? 'LEFT' : 'INNER'} JOIN ${from} s ON ${same}`;
-  const others = columns.filter((name) => !key.includes(name));
-  const set = others.map((name) => `${of(into, name)} = ${of('s', name)}`);
-  const unmark = isMarked ? [`${into}._deleted = false`] : [];
-  const names = columns.map(quoted).join(', ');
-  const values = columns.map((name) => of('s', name)).join(', ');
-  const isLive = isComplete ? 'true' : 'NOT s._deleted';
-  return [
-    isMarked
-      ? `UPDATE ${joined} SET ${into}._deleted = true WHERE ${isDeleted}${ownRows}`
-      : `DELETE ${into} FROM ${joined} WHERE ${isDeleted}${ownRows}`,
-    `UPDATE ${into} INNER JOIN ${from} s ON ${same} SET ${[...set, ...unmark].join(', ')}
-      WHERE ${isLive}`,
-    `INSERT INTO ${into} (${names})
-     SELECT ${values} FROM ${from} s LEFT JOIN ${into} ON ${same}
-      WHERE ${of(into, key[0] ?? '')} IS NULL AND ${isLive}`,
-  ];
+function updateSql({ into, from, on, where, set }: Update): string {
+  const sets = set.map(([column, value]) => `t.${column} = ${value}`);
+  return `UPDATE ${into} AS t INNER JOIN ${from} AS s ON ${on} SET ${sets.join(', ')} WHERE ${where}`;
+}
+
+/** The texts are hashed one by one, since together they may be longer than a packet. */
+function checkSql(columns: readonly string[]): string {
+  const each = columns.map((column) => `coalesce(md5(${column}), '-')`);
+  return `CAST(conv(left(md5(concat(${each.join(', ')})), 10), 16, 10) AS SIGNED)`;
 }
 
 function dialectOf(connection: SqlConnection, database: string): Dialect {
@@ -302,11 +306,17 @@ function dialectOf(connection: SqlConnection, database: string): Dialect {
     tableName: quoted,
     typeOf,
     valueSql,
-    merge: mergeSql,
-    orIgnore: 'ON DUPLICATE KEY UPDATE feed = feed',
-    begin: 'START TRANSACTION',
-    forUpdate: ' FOR UPDATE',
-    addPrimaryKey: null,
+    begin: 'START TRANSACTION READ WRITE',
+    tableOptions: TABLE_OPTIONS,
+    needsStagingKey: true,
+    fit,
+    widen: (table, column, type) => `ALTER TABLE ${table} MODIFY COLUMN ${column} ${type}`,
+    momentSql: (iso) => `'${iso.replace('T', ' ').replace('Z', '')}'`,
+    comparable: (column) => column,
+    textOf: (column) => `CAST(${column} AS CHAR)`,
+    checkSql,
+    findEdited: null,
+    updateSql,
     async canCreateTables() {
       const grants = await connection.query('SHOW GRANTS');
       const all = grants.flatMap((row) => Object.values(row).map(String));
@@ -318,8 +328,6 @@ function dialectOf(connection: SqlConnection, database: string): Dialect {
       );
     },
     createSchema: () => Promise.resolve(),
-    fits,
-    rename: (from, to) => `RENAME TABLE ${from} TO ${quoted(to)}`,
     clock: () => numberOf('unix_timestamp(now(6)) * 1000'),
     async table(name) {
       const rows = await connection.query(
@@ -339,9 +347,7 @@ function dialectOf(connection: SqlConnection, database: string): Dialect {
       return {
         isTable: columns[0]?.['kind'] === 'BASE TABLE',
         // Column names are case-insensitive.
-        columns: new Map(
-          columns.map((row) => [String(row['name']).toLowerCase(), foundColumn(row)]),
-        ),
+        columns: new Map(columns.map((row) => [String(row['name']).toLowerCase(), typeOfRow(row)])),
         unique: indexes.map((row) => String(row['name']).split('\n')),
       };
     },
@@ -360,12 +366,12 @@ function dialectOf(connection: SqlConnection, database: string): Dialect {
       if (existing.length > 0) return;
       await connection.query(`CREATE INDEX ${quoted(name)} ON ${table} (${quoted(column)})`);
     },
-    async withLock(name, work) {
+    async withLock(work) {
       // A lock of the server, not of the database. It ends with the session.
-      const values = [`${database}/${name}`.slice(-64)];
+      const values = [`seller-mirror/${database}`.slice(-64)];
       if ((await numberOf(`get_lock(?, ${LOCK_SECONDS})`, values)) !== 1) {
-        throw new TargetError(
-          'another process has been delivering this view for a minute',
+        throw new ViewProblem(
+          'another process has been changing tables for a minute',
           'the feed continues by itself',
         );
       }
@@ -378,24 +384,25 @@ function dialectOf(connection: SqlConnection, database: string): Dialect {
   };
 }
 
-function foundColumn(row: Readonly<Record<string, unknown>>): FoundColumn {
+/** A column's type with what a copy of the column needs. */
+function typeOfRow(row: Readonly<Record<string, unknown>>): string {
   const text = (name: string): string | null => (row[name] as string | null) ?? null;
   const [charset, collation] = [text('charset'), text('collation')];
-  // Other character sets can't store every character, so their type must not match.
-  const other = charset !== null && charset !== 'utf8mb4' ? ` ${charset}` : '';
-  const type = `${text('type')}${other}`;
-  return collation === null ? { type } : { type, collation };
+  const type = text('type') ?? '';
+  return collation === null ? type : `${type} CHARACTER SET ${charset} COLLATE ${collation}`;
 }
 
-function fits(found: string, wanted: string): boolean {
+function fit(found: string, wanted: string): 'fits' | 'narrow' | 'other' {
+  // Other character sets can't store every character.
+  if (/ character set (?!utf8mb4\b)/i.test(found)) return 'other';
   const [existing, type] = [familyOf(found), familyOf(wanted)];
   // MariaDB's JSON is LONGTEXT.
-  return existing === type || (existing === 'longtext' && type === 'json');
+  return existing === 'longtext' && type === 'json' ? 'fits' : typeFit(existing, type);
 }
 
 /** A type without width and collation, which servers add or leave out. */
 function familyOf(type: string): string {
-  const name = type.toLowerCase().replace(/ collate .*$/s, '');
+  const name = type.toLowerCase().replace(/ (?:character set|collate) .*$/s, '');
   return name
     .replace(/^(tinyint|smallint|int|bigint)\(\d+\)$/, '$1')
     .replace(/^varchar\(\d+\)$/, 'varchar');

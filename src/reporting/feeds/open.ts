@@ -1,6 +1,9 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { FeedConfig } from '../../config/index.js';
-import { withExports } from '../exports.js';
-import { deliverFeed, type DeliverOptions, type ViewReport } from './deliver.js';
+import type { Db } from '../../db/db.js';
+import { tryLock } from '../../db/locks.js';
+import { withViews } from '../views.js';
+import { Delivery, type DeliverOptions, type ViewReport } from './deliver.js';
 import { folderTarget } from './folder.js';
 import type { Target } from './target.js';
 
@@ -9,13 +12,10 @@ import type { Target } from './target.js';
  * @param signal aborts the connection
  * @throws {TargetError}
  */
-export async function openTarget(
-  { name, target }: FeedConfig,
-  signal: AbortSignal,
-): Promise<Target> {
+async function openTarget({ name, target }: FeedConfig, signal: AbortSignal): Promise<Target> {
   switch (target.kind) {
     case 'folder':
-      return folderTarget(target.path, target.format);
+      return folderTarget(target.path, target.format, name);
     case 'sqlite':
       return (await import('./sqlite.js')).sqliteTarget(target.path, name);
     case 'postgres': {
@@ -27,27 +27,67 @@ export async function openTarget(
   }
 }
 
-/**
- * Delivers a feed once.
- * @throws {TargetError} if the target is unreachable; rows delivered before stay
- */
+/** Time between two tries to lock a feed that another process delivers (ms). */
+const LOCK_EVERY_MS = 500;
+
+/** Another process of this store delivers the feed. */
+class FeedBusyError extends Error {
+  override readonly name = 'FeedBusyError';
+}
+
+/** Delivers a feed once, as soon as no other process of this store does. @throws {TargetError} */
 export async function runFeed(
-  databaseUrl: string,
+  db: Db,
   feed: FeedConfig,
   options: DeliverOptions,
 ): Promise<ViewReport[]> {
-  return withExports(databaseUrl, options.signal, async (exports) => {
+  for (;;) {
+    options.signal.throwIfAborted();
+    try {
+      const lock = await tryLock(
+        db,
+        `seller-mirror/feed/${feed.name}`,
+        () => new FeedBusyError(`another process delivers feed ${feed.name}`),
+      );
+      try {
+        return await withDelivery(db, feed, options, (delivery) => delivery.run());
+      } finally {
+        await lock.release();
+      }
+    } catch (error) {
+      if (!(error instanceof FeedBusyError)) throw error;
+      await pause(LOCK_EVERY_MS);
+    }
+  }
+}
+
+/**
+ * Opens the store and the target of a feed for some work.
+ * @throws {TargetError} if the target is unreachable
+ */
+export function withDelivery<T>(
+  db: Db,
+  feed: FeedConfig,
+  options: DeliverOptions,
+  work: (delivery: Delivery) => Promise<T>,
+): Promise<T> {
+  const { signal } = options;
+  return withViews(db.url, signal, async (views) => {
     // In parallel: logging in takes most of the time of a night without changes.
-    const [connected, target] = await Promise.allSettled([
-      exports.connect(),
-      openTarget(feed, options.signal),
+    const [connected, opened] = await Promise.allSettled([
+      views.connect(),
+      openTarget(feed, signal),
     ]);
-    if (target.status === 'rejected') throw target.reason;
+    if (opened.status === 'rejected') throw opened.reason;
+    const target = opened.value;
     try {
       if (connected.status === 'rejected') throw connected.reason;
-      return await deliverFeed(exports, target.value, feed, options);
+      const known = await views.list();
+      return await views.snapshot(feed.salt?.reveal() ?? null, (snapshot) =>
+        work(new Delivery(db, snapshot, known, target, feed, options)),
+      );
     } finally {
-      await target.value.close();
+      await target.close();
     }
   });
 }

@@ -11,10 +11,10 @@ import {
   connectionError,
 } from './server-connection.js';
 import { DbClient } from '../../db/connection.js';
-import { standardSql, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
+import { typeFit, updateFrom, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
 import { LineSource } from './lines.js';
 import { sqlTarget } from './sql-target.js';
-import type { Target } from './target.js';
+import { BUCKET, HASH, type Target } from './target.js';
 
 /**
  * Opens a PostgreSQL, 13 or newer, as the target of a feed.
@@ -47,9 +47,10 @@ export async function postgresTarget(
   };
   const connection: SqlConnection = {
     query: async (sql, values = []) => (await run(sql, values)).rows,
-    update: async (sql, values) => (await run(sql, values)).rowCount ?? 0,
+    update: async (sql, values = []) => (await run(sql, values)).rowCount ?? 0,
     async bulk(table, columns, lines) {
-      const copy = client.query(copyFrom(`COPY ${table} (${columns.join(', ')}) FROM STDIN`));
+      const names = [...columns.map(({ name }) => escapeIdentifier(name)), HASH, BUCKET];
+      const copy = client.query(copyFrom(`COPY ${table} (${names.join(', ')}) FROM STDIN`));
       const source = new LineSource(server.restartTimeout(lines));
       const rows = Readable.from(source.read(), { objectMode: true, highWaterMark: 4 });
       await source.awaitServer(server.awaitAnswer(pipeline(rows, copy)));
@@ -60,7 +61,7 @@ export async function postgresTarget(
   try {
     await server.awaitLogin(client.connect());
     await connection.query(
-      `SET lock_timeout = '${LOCK_SECONDS}s'; SET statement_timeout = 0;
+      `SET lock_timeout = '${LOCK_SECONDS}s'; SET statement_timeout = 0; SET jit = off;
        SET idle_in_transaction_session_timeout = 0; SET search_path = ${escapeIdentifier(schema)}`,
     );
     return sqlTarget(connection, dialectOf(connection, schema), feed);
@@ -94,14 +95,24 @@ function dialectOf(connection: SqlConnection, schema: string): Dialect {
     return row?.['exists'] === true;
   };
   return {
-    ...standardSql(quote),
+    quote,
     tableName,
-    begin: 'BEGIN',
-    forUpdate: ' FOR UPDATE',
-    fits: (found, wanted) => found === wanted,
+    begin: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE',
+    tableOptions: '',
+    needsStagingKey: false,
+    fit: (found, wanted) =>
+      typeFit(found.replace('integer', 'int'), wanted.replace('integer', 'int')),
+    widen: (table, column, type) => `ALTER TABLE ${table} ALTER COLUMN ${column} TYPE ${type}`,
     // The target has the same types and text format as the views.
     typeOf: ({ type }) => type,
     valueSql: (_, value) => value,
+    momentSql: (iso) => `timestamptz '${iso}'`,
+    comparable: (column) => column,
+    textOf: (column) => `(${column})::text`,
+    checkSql: (columns) =>
+      `('x' || left(md5(ROW(${columns.join(', ')})::text), 10))::bit(40)::bigint`,
+    findEdited: null,
+    updateSql: updateFrom,
     async server() {
       const [row] = await connection.query('SHOW server_version');
       return `PostgreSQL ${String(row?.['server_version'])}`;
@@ -148,7 +159,7 @@ function dialectOf(connection: SqlConnection, schema: string): Dialect {
       const columns = (row['columns'] ?? []) as [string, string][];
       return {
         isTable: row['isTable'] === true,
-        columns: new Map(columns.map(([column, type]) => [column, { type }])),
+        columns: new Map(columns),
         unique: (row['uniques'] ?? []) as string[][],
       };
     },
@@ -160,17 +171,20 @@ function dialectOf(connection: SqlConnection, schema: string): Dialect {
       );
       return rows.map(({ name }) => String(name));
     },
-    // Filling a table before indexing it is faster.
-    async addPrimaryKey(table, view, key) {
-      const name = `${view}_pkey`;
-      const named = (await exists(name)) ? '' : `CONSTRAINT ${quote(name)} `;
-      await connection.query(
-        `ALTER TABLE ${table} ADD ${named}PRIMARY KEY (${key.map(quote).join(', ')})`,
-      );
-    },
     async createIndex(name, table, column) {
       if (await exists(name)) return;
       await connection.query(`CREATE INDEX ${quote(name)} ON ${table} (${quote(column)})`);
+    },
+    async withLock(work) {
+      const name = `seller-mirror/feeds/${schema}`;
+      await connection.query('SELECT pg_advisory_lock(hashtextextended(?, 0))', [name]);
+      try {
+        return await work();
+      } finally {
+        await connection
+          .query('SELECT pg_advisory_unlock(hashtextextended(?, 0))', [name])
+          .catch(() => undefined);
+      }
     },
   };
 }

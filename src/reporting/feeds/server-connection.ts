@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { errorCode } from '../../domain/error-code.js';
-import { TargetConflictError, TargetError, type Lines } from './target.js';
+import { TargetError, ViewProblem, type Lines } from './target.js';
 
 /** Timeouts of a server (ms). */
 export interface ServerTimes {
@@ -64,7 +64,7 @@ export class ServerConnection {
   }
 
   /** Passes lines on to the server, and restarts the timeout with each chunk that it accepts. */
-  async *restartTimeout(lines: Lines): Lines {
+  async *restartTimeout(lines: Lines): AsyncGenerator<Buffer> {
     for await (const chunk of lines) {
       this.#timer?.refresh();
       yield chunk;
@@ -83,9 +83,12 @@ export class ServerConnection {
   readonly #abort = (): void => void this.socket().destroy(new Error('interrupted'));
 }
 
-/** Error codes of PostgreSQL, MySQL and SQLite for values that a table rejects. */
-const CONFLICTS =
-  /^(?:22...|23...|42703|42804|42P10|ER_DUP_ENTRY|ER_DATA_TOO_LONG|ER_TRUNCATED\w*|ER_WARN_DATA_OUT_OF_RANGE|ER_BAD_NULL_ERROR|ER_NO_DEFAULT_FOR_FIELD|ER_CONSTRAINT_FAILED|ER_CHECK_CONSTRAINT_VIOLATED|ER_INVALID_JSON_TEXT|ER_NO_REFERENCED_ROW\w*|ER_ROW_IS_REFERENCED\w*|SQLITE_CONSTRAINT\w*)$/;
+/**
+ * Error codes of drivers and servers that concern the whole target: it is gone, full, read-only, overloaded, or does
+ * not know us. All others concern the table that a statement was about.
+ */
+const WHOLE_TARGET =
+  /^(?:failed|E(?!R_)[A-Z_]+|08...|28...|3D000|25006|53...|57P..|58...|PROTOCOL_\w+|HANDSHAKE_\w+|ER_(?!REF)\w*(?:ACCESS_DENIED|DBACCESS|BAD_DB|CON_COUNT|HOST|SHUTDOWN|READ_ONLY|PREVENTS|DISK_FULL|FILE_FULL|NET_|OUT_OF|NEW_ABORTING)\w*|SQLITE_(?:BUSY|FULL|READONLY|IOERR|CANTOPEN|NOTADB|CORRUPT)\w*)$/;
 
 /** Describes the error of a driver, without passwords. @param what such as `MySQL at host` */
 export function connectionError(error: unknown, what: string): TargetError {
@@ -94,11 +97,11 @@ export function connectionError(error: unknown, what: string): TargetError {
   const code = errorCode(inner) || 'failed';
   const words = inner instanceof Error && inner.message !== '' ? inner.message : code;
   const message = `${what}: ${words.replaceAll(/\s+/g, ' ').slice(0, 300)}`;
-  if (CONFLICTS.test(code)) {
-    return new TargetConflictError(message, 'change the table so that it accepts the view’s rows');
-  }
   const remedy = REMEDIES.find(([codes]) => codes.test(code))?.[1];
-  return new TargetError(message, remedy ?? 'fix it there; the feed continues by itself');
+  if (WHOLE_TARGET.test(code) && !code.startsWith('ER_TABLEACCESS')) {
+    return new TargetError(message, remedy ?? 'fix it there; the feed continues by itself');
+  }
+  return new ViewProblem(message, remedy ?? 'change the table so that it accepts the view’s rows');
 }
 
 const REMEDIES: readonly (readonly [RegExp, string])[] = [
@@ -119,5 +122,10 @@ const REMEDIES: readonly (readonly [RegExp, string])[] = [
     /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)$/,
     'check the host and port of the feed’s target',
   ],
-  [/^ER_NET_PACKET_TOO_LARGE$/, 'raise max_allowed_packet of the server, or turn local_infile on'],
+  [/^ER_NET_PACKET_TOO_LARGE$/, 'raise max_allowed_packet of the server'],
+  [/^(?:53100|ER_DISK_FULL|ER_RECORD_FILE_FULL)$/, 'make room on the disk of the server'],
+  [
+    /^(?:55P03|40...|ER_LOCK_\w+)$/,
+    'another program has locked the table; the feed tries again by itself',
+  ],
 ];

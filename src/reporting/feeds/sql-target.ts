@@ -1,25 +1,37 @@
-import { createHash } from 'node:crypto';
-import type { ExportColumn } from '../exports.js';
-import { nullIfEmpty } from './lines.js';
-import type { Dialect, FoundColumn, FoundTable, SqlConnection, SqlValue } from './dialect.js';
+import type { ViewColumn } from '../views.js';
+import type { Dialect, FoundTable, SqlConnection, SqlValue } from './dialect.js';
+import { ownership, UNKNOWN_BUCKET, type KeyRow, type Owner, type Sums } from './plan.js';
 import {
-  CURSORS,
-  DELETED,
-  INCOMPLETE,
-  MovedError,
-  TargetConflictError,
-  type Delivered,
-  type Description,
-  type Lines,
-  type Loading,
-  type NewlyDelivered,
-  type Position,
+  BUCKET,
+  CHECK,
+  HASH,
+  OWNERS,
+  ViewProblem,
+  type Changes,
+  type Found,
+  type Scope,
+  type Shape,
   type Target,
-  type ViewShape,
+  type TokenStep,
 } from './target.js';
 
-/** Prefix of the staging tables. */
-const STAGING = '_seller_mirror_load_';
+/** The table in which earlier versions recorded how far each view was, and the prefix of their staging tables. */
+const OLD_CURSORS = '_seller_mirror_feeds';
+const OLD_STAGING = '_seller_mirror_load_';
+/** The temporary table of the rows to write. */
+const STAGING = '_seller_mirror_new';
+/** Hash and bucket of rows of an earlier version, and hash of rows that were edited by hand. */
+const NO_HASH = -1;
+
+/** Rows deleted by one statement. */
+const DELETE_ROWS = 200;
+
+/** The columns of every delivered row, besides its values. */
+const OWN_COLUMNS: readonly ViewColumn[] = [
+  { name: HASH, type: 'bigint' },
+  { name: BUCKET, type: 'integer' },
+  { name: CHECK, type: 'bigint' },
+];
 
 /** An SQL database as the target of a feed. */
 export function sqlTarget(connection: SqlConnection, dialect: Dialect, feed: string): Target {
@@ -27,179 +39,449 @@ export function sqlTarget(connection: SqlConnection, dialect: Dialect, feed: str
 }
 
 class SqlTarget implements Target {
-  readonly partBytes = 16 * 1024 * 1024;
+  readonly isWhole = false;
   readonly valueSql: Target['valueSql'];
   readonly #db: SqlConnection;
   readonly #dialect: Dialect;
   readonly #feed: string;
-  readonly #cursors: string;
-  #hasCursors = false;
+  /** The condition of edited rows of each view that is compared in full. */
+  readonly #edited = new Map<string, string>();
 
   constructor(connection: SqlConnection, dialect: Dialect, feed: string) {
     this.#db = connection;
     this.#dialect = dialect;
     this.#feed = feed;
-    this.#cursors = dialect.tableName(CURSORS);
     this.valueSql = dialect.valueSql;
   }
 
-  async describe(shapes: readonly ViewShape[]): Promise<Description> {
-    const requestedAt = Date.now();
+  async describe() {
+    const askedAt = Date.now();
     const clock = await this.#dialect.clock();
-    const clockMs = clock === null ? null : clock - (requestedAt + Date.now()) / 2;
-    const canCreate = await this.#dialect.canCreateTables();
-    const views: { view: string; plan: string; fits: boolean }[] = [];
-    for (const shape of shapes) {
-      const { view, columns } = shape;
-      try {
-        const found = await this.#dialect.table(view);
-        const added = found === null ? [] : this.#missing(shape, found).map(({ name }) => name);
-        const plan =
-          found === null
-            ? `would create the table, with ${columns.length} columns`
-            : added.length === 0
-              ? 'the table fits'
-              : `would add ${added.join(', ')}`;
-        views.push({ view, plan: canCreate ? plan : NO_RIGHT, fits: canCreate });
-      } catch (error) {
-        if (!(error instanceof TargetConflictError)) throw error;
-        views.push({ view, plan: `${error.message}: ${error.remedy}`, fits: false });
-      }
+    const clockMs = clock === null ? null : clock - (askedAt + Date.now()) / 2;
+    const { server, canCreateTables } = this.#dialect;
+    return { server: await server(), clockMs, canCreate: await canCreateTables() };
+  }
+
+  async find(shape: Shape): Promise<Found> {
+    const { view, columns } = shape;
+    const found = await this.#dialect.table(view);
+    const owners = await this.#owners(view);
+    if (found === null) {
+      const plan = `would create the table, with ${columns.length} columns`;
+      return { plan, isReady: false, isEmpty: true, owners };
     }
-    return { server: await this.#dialect.server(), clockMs, views };
+    const { missing, narrow } = this.#faults(shape, found);
+    const own = OWN_COLUMNS.some(({ name }) => !found.columns.has(name));
+    const isOld = await this.#isOfEarlierVersion(view);
+    const plans = [
+      ...(isOld ? ['would take over the table that an earlier version filled'] : []),
+      ...(missing.length > 0 ? [`would add ${missing.map(({ name }) => name).join(', ')}`] : []),
+      ...(narrow.length > 0 ? [`would widen ${narrow.map(({ name }) => name).join(', ')}`] : []),
+      ...(own && !isOld ? [`would add ${OWN_COLUMNS.map(({ name }) => name).join(', ')}`] : []),
+    ];
+    const isEmpty = !(await this.#hasRows(view));
+    return { plan: plans.join('; ') || null, isReady: plans.length === 0, isEmpty, owners };
   }
 
-  async ensureTable(shape: ViewShape): Promise<boolean> {
-    const { table, tableName } = this.#dialect;
-    const { view } = shape;
-    await this.#createCursors();
-    const found = await table(view);
-    if (found === null) return false;
-    try {
-      const missing = this.#missing(shape, found);
-      if (missing.length > 0) await this.#markIncomplete(view);
-      for (const column of missing) {
-        await this.#db.query(`ALTER TABLE ${tableName(view)} ADD COLUMN ${this.#define(column)}`);
-      }
-    } catch (error) {
-      // Fixing the table may change its values, so they must be loaded again.
-      if (error instanceof TargetConflictError) await this.#markIncomplete(view);
-      throw error;
-    }
-    return true;
-  }
-
-  /** Records, for every feed, that rows of the table lack values and must be loaded again. */
-  async #markIncomplete(view: string): Promise<void> {
-    const sql = `UPDATE ${this.#cursors} SET shape = ? WHERE view_name = ? AND shape <> ?`;
-    await this.#db.query(sql, [INCOMPLETE, view, INCOMPLETE]);
-  }
-
-  /** Returns the columns that a table lacks. @throws {TargetConflictError} */
-  #missing(
-    { view, columns, key, isMarked }: ViewShape,
-    { columns: existing, unique, isTable }: FoundTable,
-  ): ExportColumn[] {
-    const { typeOf, fits } = this.#dialect;
+  /** What a table lacks. @throws {ViewProblem} if it can't take the view's rows */
+  #faults({ view, columns, key }: Shape, { columns: existing, unique, isTable }: FoundTable) {
+    const { typeOf, fit } = this.#dialect;
     const again = `then \`seller-mirror feed run ${this.#feed}\``;
     if (!isTable) {
-      throw new TargetConflictError(
+      throw new ViewProblem(
         `${view} is not a table in the target`,
         `rename it, so that the feed can create its table; ${again}`,
       );
     }
-    const missing: ExportColumn[] = [];
-    for (const column of isMarked ? [...columns, DELETED_COLUMN] : columns) {
+    const missing: ViewColumn[] = [];
+    const narrow: ViewColumn[] = [];
+    for (const column of columns) {
       const found = existing.get(column.name);
       const type = typeOf(column, key?.includes(column.name) === true);
-      if (found === undefined) missing.push(column);
-      else if (!fits(found.type, type)) {
-        throw new TargetConflictError(
-          `column ${column.name} of table ${view} has type ${found.type}, but the view has ${type}`,
+      const how = found === undefined ? 'missing' : fit(found, type);
+      if (how === 'missing') missing.push(column);
+      else if (how === 'narrow' && this.#dialect.widen !== null) narrow.push(column);
+      else if (how !== 'fits') {
+        throw new ViewProblem(
+          `column ${column.name} of table ${view} has type ${found}, but the view has ${type}`,
           `change the column’s type to ${type}, or rename the table; ${again}`,
         );
       }
     }
     const wanted = [...(key ?? [])].sort().join(', ');
     if (key !== null && !unique.some((names) => [...names].sort().join(', ') === wanted)) {
-      throw new TargetConflictError(
+      throw new ViewProblem(
         `table ${view} has no primary key or unique index on ${key.join(', ')}`,
         `add a primary key on (${key.join(', ')}), or rename the table; ${again}`,
       );
     }
-    return missing;
+    return { missing, narrow };
   }
 
-  #define(column: ExportColumn, isKey = false, found?: FoundColumn): string {
-    const type = this.#dialect.typeOf(column, isKey, found);
-    const rest = isKey ? ' NOT NULL' : column === DELETED_COLUMN ? ' NOT NULL DEFAULT false' : '';
-    return `${this.#dialect.quote(column.name)} ${type}${rest}`;
+  async prepare(shape: Shape): Promise<void> {
+    const { plan, isReady } = await this.find(shape);
+    const hasOwners = (await this.#dialect.table(OWNERS)) !== null;
+    if (isReady && plan === null && hasOwners) return;
+    await this.#dialect.withLock(async () => {
+      await this.#createOwners();
+      await this.#createOrExtend(shape);
+      if (await this.#isOfEarlierVersion(shape.view)) await this.#adopt(shape);
+    });
   }
 
-  async #createCursors(): Promise<void> {
-    if (this.#hasCursors) return;
-    if ((await this.#dialect.table(CURSORS)) === null) {
-      await this.#dialect.createSchema();
-      await this.#db.query(
-        `CREATE TABLE IF NOT EXISTS ${this.#cursors} (
-           feed varchar(63) NOT NULL, view_name varchar(63) NOT NULL, epoch varchar(40),
-           cursor_text varchar(80), shape varchar(64), digest varchar(64),
-           row_count bigint NOT NULL DEFAULT 0, delivered_at bigint NOT NULL DEFAULT 0,
-           ${this.#define(LOAD_STATE)}, PRIMARY KEY (feed, view_name))`,
+  async #createOwners(): Promise<void> {
+    if ((await this.#dialect.table(OWNERS)) !== null) return;
+    await this.#dialect.createSchema();
+    await this.#db.query(
+      `CREATE TABLE IF NOT EXISTS ${this.#dialect.tableName(OWNERS)} (
+         view_name varchar(63) NOT NULL, token varchar(36) NOT NULL PRIMARY KEY,
+         ${this.#define({ name: 'sellers', type: 'text' })}, delivered_at bigint NOT NULL)
+       ${this.#dialect.tableOptions}`,
+    );
+  }
+
+  async #createOrExtend(shape: Shape): Promise<void> {
+    const { view, columns, key } = shape;
+    const { tableName, quote, typeOf, widen, tableOptions } = this.#dialect;
+    const name = tableName(view);
+    const found = await this.#dialect.table(view);
+    if (found === null) {
+      const list = [...columns, ...OWN_COLUMNS].map((column) =>
+        this.#define(column, key?.includes(column.name)),
       );
+      const primary = key === null ? [] : [`PRIMARY KEY (${key.map(quote).join(', ')})`];
+      await this.#db.query(
+        `CREATE TABLE IF NOT EXISTS ${name} (${[...list, ...primary].join(', ')}) ${tableOptions}`,
+      );
+      return;
     }
-    this.#hasCursors = true;
+    const { missing, narrow } = this.#faults(shape, found);
+    const own = OWN_COLUMNS.filter((column) => !found.columns.has(column.name));
+    for (const column of [...missing, ...own]) {
+      await this.#db.query(`ALTER TABLE ${name} ADD COLUMN ${this.#define(column)}`);
+    }
+    for (const column of narrow) {
+      const type = typeOf(column, key?.includes(column.name) === true);
+      if (widen !== null) await this.#db.query(widen(name, quote(column.name), type));
+    }
   }
 
-  async position(view: string): Promise<Position> {
-    if (!this.#hasCursors && (await this.#dialect.table(CURSORS)) === null) return NOWHERE;
-    const position = await this.#readPosition(view);
-    if (position.loading === null) return position;
-    const staged = await this.#dialect.tablesWithPrefix(this.#staging(view, position.loading.id));
-    return staged.length > 0 ? position : { ...position, loading: null };
+  #define(column: ViewColumn, isKey = false): string {
+    const type = this.#dialect.typeOf(column, isKey);
+    return `${this.#dialect.quote(column.name)} ${type}${isKey ? ' NOT NULL' : ''}`;
   }
 
-  async #readPosition(view: string, lock = ''): Promise<Position> {
-    const [row] = await this.#db.query(
-      `SELECT * FROM ${this.#cursors} WHERE feed = ? AND view_name = ?${lock}`,
+  /** Whether an earlier version filled the view's table for this feed. */
+  async #isOfEarlierVersion(view: string): Promise<boolean> {
+    const { table, tableName } = this.#dialect;
+    if ((await table(OLD_CURSORS)) === null) return false;
+    const rows = await this.#db.query(
+      `SELECT 1 FROM ${tableName(OLD_CURSORS)} WHERE feed = ? AND view_name = ? AND epoch IS NOT NULL`,
       [this.#feed, view],
     );
-    if (row === undefined) return NOWHERE;
-    const text = (name: string): string | null => (row[name] as string | null | undefined) ?? null;
-    const [epoch, cursor, digest] = [text('epoch'), text('cursor_text'), text('digest')];
-    const state = text('load_state');
-    const rows = row['row_count'];
-    const at = Number(row['delivered_at']);
+    return rows.length > 0;
+  }
+
+  /** Makes the rows of an earlier version rows of the feed, which are then compared with the view. */
+  async #adopt({ view, sellers }: Shape): Promise<void> {
+    const { tableName } = this.#dialect;
+    const own = this.#sellersSql('t', sellers);
+    await this.#inTransaction(async () => {
+      await this.#db.update(
+        `UPDATE ${tableName(view)} AS t SET ${HASH} = ${NO_HASH}, ${BUCKET} = ${UNKNOWN_BUCKET}
+          WHERE ${HASH} IS NULL AND ${own.sql}`,
+        own.values,
+      );
+      await this.#db.update(
+        `DELETE FROM ${tableName(OLD_CURSORS)} WHERE feed = ? AND view_name = ?`,
+        [this.#feed, view],
+      );
+    });
+  }
+
+  async tidy(): Promise<void> {
+    const { table, tableName, tablesWithPrefix, withLock } = this.#dialect;
+    if ((await table(OLD_CURSORS)) === null) return;
+    const [left] = await this.#db.query(
+      `SELECT 1 FROM ${tableName(OLD_CURSORS)} WHERE epoch IS NOT NULL LIMIT 1`,
+    );
+    if (left !== undefined) return;
+    await withLock(async () => {
+      for (const name of [OLD_CURSORS, ...(await tablesWithPrefix(OLD_STAGING))]) {
+        await this.#db.query(`DROP TABLE IF EXISTS ${tableName(name)}`);
+      }
+    });
+  }
+
+  async #owners(view: string): Promise<Owner[]> {
+    if ((await this.#dialect.table(OWNERS)) === null) return [];
+    const rows = await this.#db.query(
+      `SELECT token, sellers, delivered_at FROM ${this.#dialect.tableName(OWNERS)} WHERE view_name = ?`,
+      [view],
+    );
+    return rows.map((row) => {
+      const sellers = row['sellers'] as string | null;
+      return {
+        token: String(row['token']),
+        sellers: sellers === null ? null : (JSON.parse(sellers) as string[]),
+        deliveredAt: new Date(Number(row['delivered_at'])),
+      };
+    });
+  }
+
+  async own({ view, sellers }: Shape, token: string, replaced: readonly string[]): Promise<void> {
+    const owners = this.#dialect.tableName(OWNERS);
+    await this.#dialect.withLock(() =>
+      this.#inTransaction(async () => {
+        const others = (await this.#owners(view)).filter((one) => !replaced.includes(one.token));
+        if (ownership(others, new Set(), sellers).kind === 'taken') {
+          throw new ViewProblem(`another store has just begun to fill ${view}`, 'try again');
+        }
+        for (const one of replaced) {
+          await this.#db.update(`DELETE FROM ${owners} WHERE token = ?`, [one]);
+        }
+        await this.#db.update(
+          `INSERT INTO ${owners} (view_name, token, sellers, delivered_at) VALUES (?, ?, ?, 0)`,
+          [view, token, sellersText(sellers)],
+        );
+      }),
+    );
+  }
+
+  async sums(shape: Shape, scope: Scope): Promise<Sums> {
+    const where = this.#compared(shape, scope);
+    const hash = await this.#hashSql(shape, scope);
+    const rows = await this.#db.query(
+      `SELECT ${BUCKET} AS bucket, count(*) AS n, ${this.#dialect.textOf(`sum(${hash})`)} AS total
+         FROM ${this.#dialect.tableName(shape.view)} AS t WHERE ${where.sql} GROUP BY ${BUCKET}`,
+      where.values,
+    );
+    return new Map(
+      rows.map(({ bucket, n, total }) => [
+        Number(bucket ?? UNKNOWN_BUCKET),
+        { rows: Number(n), sum: String(total) },
+      ]),
+    );
+  }
+
+  async keys(shape: Shape, scope: Scope, buckets: readonly number[]): Promise<readonly KeyRow[]> {
+    const { tableName, textOf } = this.#dialect;
+    const where = this.#compared(shape, scope);
+    const hash = await this.#hashSql(shape, scope);
+    const key = this.#key(shape).map((name, n) => `${textOf(`t.${name}`)} AS k${n}`);
+    const rows = await this.#db.query(
+      `SELECT ${key.join(', ')}, ${BUCKET} AS bucket, ${textOf(hash)} AS hash
+         FROM ${tableName(shape.view)} AS t WHERE ${BUCKET} IN (${buckets.join(', ')}) AND ${where.sql}`,
+      where.values,
+    );
+    return rows.map((row) => ({
+      key: key.map((_, n) => String(row[`k${n}`])),
+      bucket: Number(row['bucket']),
+      hash: String(row['hash']),
+    }));
+  }
+
+  #key({ key }: Shape): string[] {
+    return (key ?? []).map(this.#dialect.quote);
+  }
+
+  /** The condition of rows of the feed that are compared. */
+  #compared({ endedAt }: Shape, { sellers, limits }: Scope, t = 't'): Condition {
+    const own = this.#sellersSql(t, sellers);
+    const sql = `${t}.${HASH} IS NOT NULL AND ${own.sql}`;
+    if (endedAt === null || limits.length === 0) return { sql, values: own.values };
+    const { comparable, momentSql, quote } = this.#dialect;
+    const end = `${t}.${quote(endedAt)}`;
+    const old = limits.map(
+      ({ since }) => `(${t}.seller_id = ? AND ${comparable(end)} <= ${momentSql(since)})`,
+    );
     return {
-      loading: state === null ? null : (JSON.parse(state) as Loading),
-      delivered:
-        epoch === null
-          ? null
-          : {
-              epoch,
-              cursor,
-              shape: text('shape') ?? '',
-              digest,
-              rows: Number(rows),
-              deliveredAt: new Date(at),
-            },
-      token: JSON.stringify([epoch, cursor, text('shape'), digest, at, state]),
+      sql: `${sql} AND (${end} IS NULL OR NOT (${old.join(' OR ')}))`,
+      values: [...own.values, ...limits.map(({ seller }) => seller)],
     };
   }
 
-  /** Runs `work` in a transaction that locks the view's position. @throws {MovedError} if it has changed */
-  async #withPosition<T>(view: string, { token }: Position, work: () => Promise<T>): Promise<T> {
-    const into = `${this.#cursors} (feed, view_name)`;
-    if (token === NOWHERE.token) {
-      const sql = `INSERT INTO ${into} VALUES (?, ?) ${this.#dialect.orIgnore}`;
-      await this.#db.query(sql, [this.#feed, view]);
+  #sellersSql(table: string, sellers: readonly string[] | null): Condition {
+    if (sellers === null) return { sql: '1 = 1', values: [] };
+    return {
+      sql: `${table}.seller_id IN (${sellers.map(() => '?').join(', ')})`,
+      values: sellers,
+    };
+  }
+
+  /** SQL of the hash of a row `t`. In a full comparison, rows that were edited by hand have none. */
+  async #hashSql({ view, columns }: Shape, { isFull }: Scope): Promise<string> {
+    if (!isFull) return `t.${HASH}`;
+    const { checkSql, findEdited, tableName, quote } = this.#dialect;
+    let edited = this.#edited.get(view);
+    if (edited === undefined) {
+      const names = columns.map(({ name }) => `t.${quote(name)}`);
+      edited =
+        findEdited === null
+          ? `coalesce(t.${CHECK}, ${NO_HASH}) <> ${checkSql?.(names)}`
+          : await findEdited(tableName(view), columns);
+      this.#edited.set(view, edited);
     }
+    return `CASE WHEN ${edited} THEN ${NO_HASH} ELSE t.${HASH} END`;
+  }
+
+  async write(
+    shape: Shape,
+    scope: Scope,
+    changes: Changes | null,
+    token: TokenStep,
+  ): Promise<number> {
+    if (changes === null) {
+      await this.#takeToken(shape, token);
+      return 0;
+    }
+    const isEmpty = !(await this.#hasRows(shape.view));
+    const staging = this.#dialect.quote(STAGING);
+    await this.#stage(shape);
+    try {
+      const staged = await changes.lines((lines) => this.#db.bulk(staging, shape.columns, lines));
+      await this.#inTransaction(async () => {
+        await this.#takeToken(shape, token);
+        if (!isEmpty) await this.#merge(shape, scope, changes);
+        await this.#insert(shape, isEmpty || shape.key === null);
+      });
+      if (isEmpty) await this.#createIndexes(shape);
+      return staged + (changes.remove === 'unlisted' ? 0 : changes.remove.length);
+    } finally {
+      await this.#db.query(`DROP TABLE IF EXISTS ${staging}`).catch(() => undefined);
+    }
+  }
+
+  async #hasRows(view: string): Promise<boolean> {
+    const rows = await this.#db.query(`SELECT 1 FROM ${this.#dialect.tableName(view)} LIMIT 1`);
+    return rows.length > 0;
+  }
+
+  /** Creates a temporary table for rows, with the types of the view's table. */
+  async #stage(shape: Shape): Promise<void> {
+    const { quote, typeOf, table, tableOptions } = this.#dialect;
+    const found = await table(shape.view);
+    const list = [...shape.columns, ...OWN_COLUMNS].map((column) => {
+      const isKey = shape.key?.includes(column.name) === true;
+      const type = found?.columns.get(column.name) ?? typeOf(column, isKey);
+      return `${quote(column.name)} ${type}`;
+    });
+    const key = this.#key(shape);
+    const primary =
+      key.length === 0 || !this.#dialect.needsStagingKey ? [] : [`PRIMARY KEY (${key.join(', ')})`];
+    await this.#db.query(`DROP TABLE IF EXISTS ${quote(STAGING)}`);
+    await this.#db.query(
+      `CREATE TEMPORARY TABLE ${quote(STAGING)} (${[...list, ...primary].join(', ')}) ${tableOptions}`,
+    );
+  }
+
+  /** Removes rows, and updates those that are staged. */
+  async #merge(shape: Shape, scope: Scope, { remove }: Changes): Promise<void> {
+    const { tableName, quote, updateSql } = this.#dialect;
+    const into = tableName(shape.view);
+    const from = quote(STAGING);
+    const key = this.#key(shape);
+    const on = key.map((name) => `s.${name} = t.${name}`).join(' AND ');
+    if (remove !== 'unlisted') await this.#remove(shape, remove);
+    else {
+      // Not every MySQL lets DELETE name its table in another way.
+      const { sql, values } = this.#compared(shape, scope, into);
+      const same = key.map((name) => `s.${name} = ${into}.${name}`).join(' AND ');
+      const unlisted =
+        same === '' ? '' : `AND NOT EXISTS (SELECT 1 FROM ${from} AS s WHERE ${same})`;
+      await this.#db.update(`DELETE FROM ${into} WHERE ${sql} ${unlisted}`, values);
+    }
+    if (key.length === 0) return;
+    await this.#refuseForeignRows(shape, into, from, on);
+    const hash = await this.#hashSql(shape, scope);
+    const set = [...shape.columns.map(({ name }) => quote(name)), HASH, BUCKET];
+    await this.#db.update(
+      updateSql({
+        ...{ into, from, on },
+        where: `(${hash} <> s.${HASH} OR coalesce(t.${BUCKET}, ${UNKNOWN_BUCKET}) <> s.${BUCKET})`,
+        set: [
+          ...set.map((name) => [name, `s.${name}`] as const),
+          [CHECK, this.#stagedCheck(shape)],
+        ],
+      }),
+    );
+  }
+
+  /** SQL of the checksum of a staged row `s`. */
+  #stagedCheck({ columns }: Shape): string {
+    const { checkSql, quote } = this.#dialect;
+    return checkSql?.(columns.map(({ name }) => `s.${quote(name)}`)) ?? `s.${CHECK}`;
+  }
+
+  async #remove(shape: Shape, rows: readonly KeyRow[]): Promise<void> {
+    const key = this.#key(shape);
+    const one = `(${key.map((name) => `${name} = ?`).join(' AND ')})`;
+    for (let at = 0; at < rows.length; at += DELETE_ROWS) {
+      const some = rows.slice(at, at + DELETE_ROWS);
+      await this.#db.update(
+        `DELETE FROM ${this.#dialect.tableName(shape.view)}
+          WHERE ${HASH} IS NOT NULL AND (${some.map(() => one).join(' OR ')})`,
+        some.flatMap((row) => row.key),
+      );
+    }
+  }
+
+  /** @throws {ViewProblem} if a row of the user has the key of a row to write */
+  async #refuseForeignRows({ view, key }: Shape, into: string, from: string, on: string) {
+    const names = (key ?? []).map(
+      (name, n) => `${this.#dialect.textOf(`t.${this.#dialect.quote(name)}`)} AS k${n}`,
+    );
+    const [row] = await this.#db.query(
+      `SELECT ${names.join(', ')} FROM ${from} AS s JOIN ${into} AS t ON ${on} WHERE t.${HASH} IS NULL LIMIT 1`,
+    );
+    if (row === undefined) return;
+    const values = (key ?? []).map((name, n) => `${name} ${String(row[`k${n}`])}`);
+    throw new ViewProblem(
+      `table ${view} has a row of yours with the key of a row of the view: ${values.join(', ')}`,
+      `delete or move your row, then \`seller-mirror feed run ${this.#feed}\``,
+    );
+  }
+
+  /** Inserts staged rows. @param isFresh whether none of them is in the table */
+  async #insert(shape: Shape, isFresh: boolean): Promise<void> {
+    const { tableName, quote } = this.#dialect;
+    const key = this.#key(shape);
+    const into = tableName(shape.view);
+    const names = [...shape.columns.map(({ name }) => quote(name)), HASH, BUCKET];
+    const on = key.map((name) => `s.${name} = t.${name}`).join(' AND ');
+    const missing = isFresh ? '' : `LEFT JOIN ${into} AS t ON ${on} WHERE t.${key[0]} IS NULL`;
+    await this.#db.update(
+      `INSERT INTO ${into} (${[...names, CHECK].join(', ')})
+       SELECT ${names.map((name) => `s.${name}`).join(', ')}, ${this.#stagedCheck(shape)}
+         FROM ${quote(STAGING)} AS s ${missing}`,
+    );
+  }
+
+  async #createIndexes({ view, indexed }: Shape): Promise<void> {
+    const { createIndex, tableName, withLock } = this.#dialect;
+    if (indexed.length === 0) return;
+    await withLock(async () => {
+      for (const column of indexed) await createIndex(`${view}_${column}`, tableName(view), column);
+    });
+  }
+
+  /** @throws {ViewProblem} if the target no longer holds the token */
+  async #takeToken({ view, sellers }: Shape, { from, to }: TokenStep): Promise<void> {
+    const found = await this.#db.update(
+      `UPDATE ${this.#dialect.tableName(OWNERS)} SET token = ?, sellers = ?, delivered_at = ?
+        WHERE view_name = ? AND token = ?`,
+      [to, sellersText(sellers), Date.now(), view, from],
+    );
+    if (found === 1) return;
+    throw new ViewProblem(
+      `another store has filled ${view} during this delivery`,
+      `\`seller-mirror feed check ${this.#feed}\` shows who owns it`,
+    );
+  }
+
+  async #inTransaction<T>(work: () => Promise<T>): Promise<T> {
     await this.#db.query(this.#dialect.begin);
     try {
-      const now = await this.#readPosition(view, this.#dialect.forUpdate);
-      const isNew = token === NOWHERE.token && now.token === EMPTY_TOKEN;
-      if (now.token !== token && !isNew)
-        throw new MovedError(`another process has delivered ${view}`);
       const result = await work();
       await this.#db.query('COMMIT');
       return result;
@@ -209,294 +491,16 @@ class SqlTarget implements Target {
     }
   }
 
-  /** Records the progress of a load. @returns the new position, read before another process can change it */
-  async #recordLoad(view: string, state: Loading): Promise<Position> {
-    await this.#db.query(
-      `UPDATE ${this.#cursors} SET load_state = ? WHERE feed = ? AND view_name = ?`,
-      [JSON.stringify(state), this.#feed, view],
-    );
-    return this.#readPosition(view);
-  }
-
-  /** Name of the staging table of a load. */
-  #staging(view: string, id = ''): string {
-    const hash = createHash('sha256')
-      .update(JSON.stringify([this.#feed, view]))
-      .digest('hex');
-    return `${STAGING}${view.slice(0, 24)}_${hash.slice(0, 8)}_${id}`;
-  }
-
-  beginLoad(shape: ViewShape, position: Position, loading: Loading): Promise<Position> {
-    const { view } = shape;
-    return this.#withLock(view, async () => {
-      const begun = await this.#withPosition(view, position, () => this.#recordLoad(view, loading));
-      // Staging tables of abandoned loads.
-      await this.#dropStaging(view, loading.id);
-      await this.#createStaging(shape, loading);
-      return begun;
-    });
-  }
-
-  /** Runs `work`, which may take several transactions, while no other process writes the view. */
-  async #withLock<T>(view: string, work: () => Promise<T>): Promise<T> {
-    const { withLock } = this.#dialect;
-    return withLock === null ? work() : withLock(this.#staging(view), work);
-  }
-
-  async #dropStaging(view: string, exceptId?: string): Promise<void> {
-    const { tablesWithPrefix, tableName } = this.#dialect;
-    const kept = exceptId === undefined ? '' : this.#staging(view, exceptId);
-    for (const name of await tablesWithPrefix(this.#staging(view))) {
-      if (name !== kept) await this.#db.query(`DROP TABLE IF EXISTS ${tableName(name)}`);
-    }
-  }
-
-  /** Creates the staging table of a load. It becomes the view's table if there is none yet. */
-  async #createStaging(shape: ViewShape, { id }: Loading): Promise<void> {
-    const table = this.#dialect.tableName(this.#staging(shape.view, id));
-    const found = await this.#dialect.table(shape.view);
-    const columns = shape.isMarked ? [...shape.columns, DELETED_COLUMN] : shape.columns;
-    const key = this.#dialect.addPrimaryKey === null ? shape.key : null;
-    const list = this.#columns(shape, columns, key, found);
-    await this.#db.query(`CREATE TABLE ${table} (${list})`);
-  }
-
-  #columns(
-    shape: ViewShape,
-    columns: readonly ExportColumn[],
-    primary: readonly string[] | null,
-    found: FoundTable | null,
-  ): string {
-    const lines = columns.map((column) =>
-      this.#define(column, shape.key?.includes(column.name), found?.columns.get(column.name)),
-    );
-    const key = primary?.map(this.#dialect.quote).join(', ');
-    return [...lines, ...(key === undefined ? [] : [`PRIMARY KEY (${key})`])].join(', ');
-  }
-
-  async loadPart(
-    shape: ViewShape,
-    position: Position,
-    lines: Lines,
-    after: () => readonly string[] | null,
-  ): Promise<Position> {
-    const { view, columns } = shape;
-    const { loading } = position;
-    if (loading === null) throw new MovedError(`no load of ${view} is running`);
-    const staged = this.#dialect.tableName(this.#staging(view, loading.id));
-    const names = columns.map(({ name }) => this.#dialect.quote(name));
-    return this.#withLock(view, () =>
-      this.#withPosition(view, position, async () => {
-        const rows = await this.#db.bulk(staged, names, lines);
-        const key = after() ?? loading.after;
-        return this.#recordLoad(view, { ...loading, after: key, rows: loading.rows + rows });
-      }),
-    );
-  }
-
-  async apply(
-    shape: ViewShape,
-    position: Position,
-    lines: Lines,
-    next: () => NewlyDelivered,
-  ): Promise<number> {
-    const { view } = shape;
-    const { delivered, loading } = position;
-    return this.#withChanges(shape, lines, async (changes) => {
-      if (changes === null && delivered !== null && loading === null) {
-        await this.#confirmUnchanged(view, delivered, next());
-        return 0;
-      }
-      const rows = changes?.rows ?? 0;
-      await this.#withLock(view, async () => {
-        await this.#withPosition(view, position, async () => {
-          await this.#applyChanges(shape, changes, this.#dialect.tableName(view));
-          await this.#deliver(view, next(), rows);
-        });
-        if (position.loading !== null) await this.#dropStaging(view);
-      });
-      return rows;
-    });
-  }
-
-  async publish(
-    shape: ViewShape,
-    position: Position,
-    lines: Lines,
-    next: () => NewlyDelivered,
-  ): Promise<void> {
-    const { loading } = position;
-    if (loading === null) throw new MovedError(`no load of ${shape.view} is running`);
-    await this.#withChanges(shape, lines, (changes) =>
-      this.#withLock(shape.view, () => this.#publish(shape, position, loading, changes, next())),
-    );
-  }
-
-  async #withChanges<T>(
-    shape: ViewShape,
-    lines: Lines,
-    work: (changes: Changes | null) => Promise<T>,
-  ): Promise<T> {
-    const changes = await this.#stageChanges(shape, lines);
-    try {
-      return await work(changes);
-    } finally {
-      if (changes !== null) {
-        const dropped = this.#db.query(`DROP TABLE IF EXISTS ${changes.table}`);
-        await dropped.catch(() => undefined);
-      }
-    }
-  }
-
-  /** Loads changes into a temporary table. @returns null if there are none: most nights write nothing */
-  async #stageChanges(shape: ViewShape, lines: Lines): Promise<Changes | null> {
-    const nonEmpty = await nullIfEmpty(lines);
-    if (nonEmpty === null) return null;
-    const { quote, table: find } = this.#dialect;
-    const table = quote(`_seller_mirror_new_${shape.view}`.slice(0, 63));
-    const columns = [...shape.columns, DELETED_COLUMN];
-    const found = await find(shape.view);
-    await this.#db.query(`DROP TABLE IF EXISTS ${table}`);
-    const list = this.#columns(shape, columns, shape.key, found);
-    await this.#db.query(`CREATE TEMPORARY TABLE ${table} (${list})`);
-    const names = columns.map(({ name }) => quote(name));
-    return { table, rows: await this.#db.bulk(table, names, nonEmpty) };
-  }
-
-  /** @param into quoted */
-  async #applyChanges(
-    { columns, key, isMarked }: ViewShape,
-    changes: Changes | null,
-    into: string,
-  ): Promise<void> {
-    if (changes === null || key === null) return;
-    const names = columns.map(({ name }) => name);
-    const merge = {
-      into,
-      from: changes.table,
-      columns: names,
-      key,
-      isComplete: false,
-      ownRows: '',
-    };
-    for (const sql of this.#dialect.merge({ ...merge, isMarked })) await this.#db.query(sql);
-  }
-
-  /**
-   * Makes the staged rows visible as the view's rows. In databases without transactional DDL, the load can
-   * continue or restart after each statement, because the cursor moves last or together with the rows.
-   */
-  async #publish(
-    shape: ViewShape,
-    position: Position,
-    loading: Loading,
-    changes: Changes | null,
-    next: NewlyDelivered,
-  ): Promise<void> {
-    const { tableName, addPrimaryKey, rename, table } = this.#dialect;
-    const { view, key } = shape;
-    const staged = tableName(this.#staging(view, loading.id));
-    const isNew = (await table(view)) === null;
-    await this.#withPosition(view, position, async () => {
-      if (addPrimaryKey !== null && key !== null) await addPrimaryKey(staged, view, key);
-      await this.#applyChanges({ ...shape, isMarked: false }, changes, staged);
-      if (isNew) {
-        await this.#createIndexes(shape, staged);
-        await this.#db.query(rename(staged, view));
-      } else await this.#replaceRows(shape, staged);
-      await this.#deliver(view, next, loading.rows);
-      if (!isNew) await this.#db.query(`DROP TABLE ${staged}`);
-    });
-  }
-
-  async #createIndexes({ view, indexed }: ViewShape, staged: string): Promise<void> {
-    for (const column of indexed) {
-      await this.#dialect.createIndex(`${view}_${column}`, staged, column);
-    }
-  }
-
-  /** Replaces the rows of an existing table. Its columns, indexes and rights stay. */
-  async #replaceRows(shape: ViewShape, staged: string): Promise<void> {
-    const { view, columns, key, sellers, isMarked } = shape;
-    const { tableName, quote, merge } = this.#dialect;
-    const into = tableName(view);
-    const names = columns.map(({ name }) => name);
-    const ownRows =
-      sellers === null ? '' : ` AND ${into}.seller_id IN (${sellers.map(() => '?').join(', ')})`;
-    if (key === null) {
-      const list = names.map(quote).join(', ');
-      await this.#db.query(`DELETE FROM ${into} WHERE true${ownRows}`, sellers ?? []);
-      await this.#db.query(`INSERT INTO ${into} (${list}) SELECT ${list} FROM ${staged}`);
-      return;
-    }
-    const all = { into, from: staged, columns: names, key, isComplete: true, isMarked, ownRows };
-    for (const sql of merge(all)) {
-      await this.#db.query(sql, sql.includes('?') ? (sellers ?? []) : []);
-    }
-  }
-
-  #deliver(view: string, next: NewlyDelivered, rows: number): Promise<number> {
-    return this.#moveCursor(next, rows, 'feed = ? AND view_name = ?', [this.#feed, view]);
-  }
-
-  /** Records that nothing has changed. Most nights are this one statement. @throws {MovedError} */
-  async #confirmUnchanged(view: string, at: Delivered, next: NewlyDelivered): Promise<void> {
-    const { epoch, cursor, shape, digest, deliveredAt } = at;
-    const known = {
-      feed: this.#feed,
-      view_name: view,
-      epoch,
-      cursor_text: cursor,
-      shape,
-      digest,
-      delivered_at: deliveredAt.getTime(),
-      load_state: null,
-    };
-    const parts = Object.entries(known);
-    const condition = parts.map(([name, value]) => `${name} ${value === null ? 'IS NULL' : '= ?'}`);
-    const values = parts.flatMap(([, value]) => (value === null ? [] : [value]));
-    const found = await this.#moveCursor(next, 0, condition.join(' AND '), values);
-    if (found === 0) throw new MovedError(`another process has delivered ${view}`);
-  }
-
-  #moveCursor(
-    { epoch, cursor, shape, digest }: NewlyDelivered,
-    rows: number,
-    condition: string,
-    values: readonly SqlValue[],
-  ): Promise<number> {
-    return this.#db.update(
-      `UPDATE ${this.#cursors} SET epoch = ?, cursor_text = ?, shape = ?, digest = ?, row_count = ?,
-              delivered_at = ?, load_state = NULL WHERE ${condition}`,
-      [epoch, cursor, shape, digest, rows, Date.now(), ...values],
-    );
-  }
-
-  async reset(view: string): Promise<void> {
-    if ((await this.#dialect.table(CURSORS)) === null) return;
-    await this.#db.query(`DELETE FROM ${this.#cursors} WHERE feed = ? AND view_name = ?`, [
-      this.#feed,
-      view,
-    ]);
-    await this.#dropStaging(view);
-  }
-
   close(): Promise<void> {
     return this.#db.close();
   }
 }
 
-interface Changes {
-  /** Quoted. */
-  readonly table: string;
-  readonly rows: number;
+interface Condition {
+  readonly sql: string;
+  readonly values: readonly SqlValue[];
 }
 
-const NO_RIGHT = 'this user has no right to create tables, which a delivery needs: grant it';
-
-const DELETED_COLUMN: ExportColumn = { name: DELETED, type: 'boolean' };
-const LOAD_STATE: ExportColumn = { name: 'load_state', type: 'text' };
-
-const NOWHERE: Position = { delivered: null, loading: null, token: '' };
-/** The token of a new row, which was inserted only to be locked. */
-const EMPTY_TOKEN = JSON.stringify([null, null, null, null, 0, null]);
+function sellersText(sellers: readonly string[] | null): string | null {
+  return sellers === null ? null : JSON.stringify([...sellers].sort());
+}

@@ -1,15 +1,16 @@
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { kindOf } from '../values.js';
-import type { ExportColumn } from '../exports.js';
+import type { ViewColumn } from '../views.js';
 import { rowsOf } from './lines.js';
 import { connectionError } from './server-connection.js';
-import { standardSql, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
+import { updateFrom, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
 import { sqlTarget } from './sql-target.js';
-import { TargetError, type Target } from './target.js';
+import { BUCKET, CHECK, HASH, TargetError, type Target } from './target.js';
 
 /** The common interface of `node:sqlite`, `libsql` and `better-sqlite3`. */
 interface Database {
@@ -21,6 +22,7 @@ interface Database {
 interface Statement {
   run(...values: SqlValue[]): { readonly changes: number | bigint };
   all(...values: SqlValue[]): unknown[];
+  iterate(...values: SqlValue[]): Iterable<unknown>;
 }
 
 /** How long a statement waits for another program that has locked the file (ms). */
@@ -67,22 +69,28 @@ export function sqliteTarget(path: string, feed: string): Target {
         else database.prepare(sql).run(...values);
         return [];
       }),
-    update: (sql, values) =>
+    update: (sql, values = []) =>
       retryWhileBusy(() => Number(database.prepare(sql).run(...values).changes)),
     async bulk(table, columns, lines) {
+      const names = [...columns.map(({ name }) => quoted(name)), HASH, BUCKET, CHECK];
       const statement = attempt(() =>
         database.prepare(
-          `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`,
+          `INSERT INTO ${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`,
         ),
       );
       let rows = 0;
-      for await (const chunk of lines) {
-        const some = rowsOf(chunk);
-        attempt(() => {
-          for (const row of some) statement.run(...row);
-        });
-        rows += some.length;
-        await new Promise((resolve) => setImmediate(resolve));
+      await connection.query('BEGIN');
+      try {
+        for await (const chunk of lines) {
+          const some = rowsOf(chunk);
+          attempt(() => {
+            for (const row of some) statement.run(...row, checkOf(columns, row));
+          });
+          rows += some.length;
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+      } finally {
+        await connection.query('COMMIT');
       }
       return rows;
     },
@@ -94,7 +102,47 @@ export function sqliteTarget(path: string, feed: string): Target {
   };
   // By default libsql sorts an index in memory: 70 MB for a million rows.
   attempt(() => database.exec('PRAGMA busy_timeout = 0; PRAGMA temp_store = FILE'));
-  return sqlTarget(connection, dialectOf(connection), feed);
+  /** Lists rows whose checksum does not fit, in a temporary table. */
+  const findEdited = async (table: string, columns: readonly ViewColumn[]): Promise<string> => {
+    const edited = quoted(`_seller_mirror_edited_${table}`);
+    await connection.query(
+      `DROP TABLE IF EXISTS temp.${edited}; CREATE TEMP TABLE ${edited} (id INTEGER PRIMARY KEY)`,
+    );
+    const values = columns.map((column) => storedValue(column));
+    const found: SqlValue[] = [];
+    attempt(() => {
+      const rows = database.prepare(
+        `SELECT ${values.join(', ')}, rowid AS _id, ${CHECK} FROM ${table} WHERE ${HASH} IS NOT NULL`,
+      );
+      for (const row of rows.iterate()) {
+        const all = Object.values(row as object) as SqlValue[];
+        if (Number(all.at(-1)) !== checkOf(columns, all)) found.push(all.at(-2) ?? null);
+      }
+      const insert = database.prepare(`INSERT INTO ${edited} VALUES (?)`);
+      for (const id of found) insert.run(id);
+    });
+    return `t.rowid IN (SELECT id FROM ${edited})`;
+  };
+  return sqlTarget(connection, dialectOf(connection, findEdited), feed);
+}
+
+/** SQL of a stored value, as `checkOf` expects it. Names are given by number, since Object.values() needs each. */
+function storedValue(column: ViewColumn): string {
+  const name = quoted(column.name);
+  // The driver would round large integers.
+  return kindOf(column).kind === 'integer' ? `CAST(${name} AS TEXT) AS ${name}` : name;
+}
+
+/** 40 bits of the md5 of a row's values as SQLite stores them. @param row values, and more that are ignored */
+function checkOf(columns: readonly ViewColumn[], row: readonly SqlValue[]): number {
+  const texts = columns.map((column, n) => {
+    const value = row[n] ?? null;
+    if (value === null) return '-';
+    const isNumber = /^(?:DECIMAL|REAL|BOOLEAN)/.test(typeOf(column));
+    const text = isNumber ? String(Number(value)) : String(value);
+    return `${text.length} ${text}`;
+  });
+  return parseInt(createHash('md5').update(texts.join(',')).digest('hex').slice(0, 10), 16);
 }
 
 /** Recognizes errors by their text, because each driver has its own codes. */
@@ -156,7 +204,7 @@ function quoted(name: string): string {
 }
 
 /** SQLite stores 64-bit integers and decimals of up to 15 digits exactly. Other numbers stay text. */
-function typeOf(column: ExportColumn): string {
+function typeOf(column: ViewColumn): string {
   const kind = kindOf(column);
   switch (kind.kind) {
     case 'boolean':
@@ -173,7 +221,7 @@ function typeOf(column: ExportColumn): string {
 }
 
 /** Formats a value as text; SQLite converts it to a number if the column's type is numeric. */
-function valueSql(column: ExportColumn, value: string): string {
+function valueSql(column: ViewColumn, value: string): string {
   switch (kindOf(column).kind) {
     case 'boolean':
       return `${value}::int`;
@@ -187,9 +235,12 @@ function valueSql(column: ExportColumn, value: string): string {
   }
 }
 
-function dialectOf(connection: SqlConnection): Dialect {
+function dialectOf(
+  connection: SqlConnection,
+  findEdited: NonNullable<Dialect['findEdited']>,
+): Dialect {
   return {
-    ...standardSql(quoted),
+    quote: quoted,
     async server() {
       const [row] = await connection.query('SELECT sqlite_version() AS version');
       return `SQLite ${String(row?.['version'])}`;
@@ -199,8 +250,19 @@ function dialectOf(connection: SqlConnection): Dialect {
     valueSql,
     // Other programs can still read; writers wait.
     begin: 'BEGIN IMMEDIATE',
-    forUpdate: '',
-    addPrimaryKey: null,
+    tableOptions: '',
+    needsStagingKey: true,
+    fit: (found, wanted) => (nameOf(found) === nameOf(wanted) ? 'fits' : 'other'),
+    widen: null,
+    momentSql: (iso) => `'${iso.replace('Z', '')}'`,
+    // Without Z, whole seconds come before their fractions.
+    comparable: (column) => `rtrim(${column}, 'Z')`,
+    textOf: (column) => `CAST(${column} AS TEXT)`,
+    checkSql: null,
+    findEdited,
+    updateSql: updateFrom,
+    // Each statement locks the file; a second CREATE fails, and the feed tries again.
+    withLock: (work) => work(),
     clock: () => Promise.resolve(null),
     async canCreateTables() {
       // Only an attempt shows whether the file or its folder is read-only. It is rolled back.
@@ -213,7 +275,6 @@ function dialectOf(connection: SqlConnection): Dialect {
       }
     },
     createSchema: () => Promise.resolve(),
-    fits: (found, wanted) => found.toUpperCase() === wanted.toUpperCase(),
     async table(name) {
       const columns = await connection.query(
         `SELECT c.name, c.type, c.pk, m.type AS kind FROM sqlite_master m, pragma_table_info(m.name) c
@@ -231,7 +292,7 @@ function dialectOf(connection: SqlConnection): Dialect {
       return {
         isTable: columns[0]?.['kind'] === 'table',
         columns: new Map(
-          columns.map((row) => [String(row['name']).toLowerCase(), { type: String(row['type']) }]),
+          columns.map((row) => [String(row['name']).toLowerCase(), String(row['type'])]),
         ),
         unique: [primary, ...indexes.map((row) => String(row['names']).split('\n'))],
       };
@@ -249,4 +310,9 @@ function dialectOf(connection: SqlConnection): Dialect {
       );
     },
   };
+}
+
+/** A declared type without its width, which SQLite ignores. */
+function nameOf(type: string): string {
+  return type.toUpperCase().replace(/\(.*$/s, '').trim();
 }

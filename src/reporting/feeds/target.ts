@@ -1,142 +1,89 @@
-import type { ExportColumn } from '../exports.js';
+import type { Content, HistoryLimit, ViewColumn } from '../views.js';
+import type { KeyRow, Owner, Sums } from './plan.js';
 
-/** The part of a view that a feed delivers. */
-export interface ViewShape {
-  readonly view: string;
-  /** Without `_deleted`. */
-  readonly columns: readonly ExportColumn[];
-  /** The key columns; null for views that are replaced as a whole. */
-  readonly key: readonly string[] | null;
-  /** Columns that reports filter by. Each gets an index when the table is created. */
+/** What a feed delivers of a view, and how. */
+export interface Shape extends Content {
+  /** Columns that reports filter by. Each gets an index after the first load of its table. */
   readonly indexed: readonly string[];
-  /** Deleted rows stay, with `_deleted` set to true. */
-  readonly isMarked: boolean;
-  /** The feed has only rows of these sellers; null for all. */
-  readonly sellers: readonly string[] | null;
 }
 
-/** What was delivered of a view. It is stored in the target and changes in the same transaction as the rows. */
-export interface Delivered {
-  /** Changes when the store is restored from a backup. */
-  readonly epoch: string;
-  /** In the format of `cursorText`; null for views that are replaced as a whole. */
-  readonly cursor: string | null;
-  /** Hash of the view's columns and the choice of rows, or `INCOMPLETE` if rows lack values. */
-  readonly shape: string;
-  /** Digest of all rows of a view that is replaced as a whole; null for other views. */
-  readonly digest: string | null;
-  readonly rows: number;
-  readonly deliveredAt: Date;
-}
-
-/** What a delivery records; the target adds rows and time. */
-export type NewlyDelivered = Omit<Delivered, 'rows' | 'deliveredAt'>;
-
-/**
- * The progress of a full load. Its rows are in a staging place that readers do not use. They may come from
- * different moments, but none is older than `cursor`: the changes since then are applied at the end of the load.
- */
-export interface Loading {
-  readonly id: string;
-  readonly epoch: string;
-  /** The cursor at the start of the load; null for views that are replaced as a whole. */
-  readonly cursor: string | null;
-  readonly shape: string;
-  /** Key of the last staged row, as text; null if there is none. */
-  readonly after: readonly string[] | null;
-  readonly rows: number;
-}
-
-/** The state of a view in a target. */
-export interface Position {
-  /** Null if it was never delivered. */
-  readonly delivered: Delivered | null;
-  /** A load that is running or was interrupted; null if there is none. */
-  readonly loading: Loading | null;
-  /** Differs after each write to the view. */
-  readonly token: string;
-}
-
-/** Chunks of complete lines in COPY’s text format, with values formatted by `valueSql`. */
+/** Chunks of whole lines in COPY's text format: the values, hash and bucket. */
 export type Lines = AsyncIterable<Buffer>;
 
-/** The report of `feed check`. */
+/** What a target has for a view. */
+export interface Found {
+  /** What the next delivery does to the table first, such as `would create the table`; null: nothing. */
+  readonly plan: string | null;
+  /** False if there is no table, or one without the columns of a feed: there is nothing to compare. */
+  readonly isReady: boolean;
+  /** Whether it has no row at all. */
+  readonly isEmpty: boolean;
+  /** Who fills it, by the target's own record. */
+  readonly owners: readonly Owner[];
+}
+
+/** The rows of a target that are compared. */
+export interface Scope {
+  /** Rows of these sellers; null: of all. */
+  readonly sellers: readonly string[] | null;
+  readonly limits: readonly HistoryLimit[];
+  /** Whether to look for rows that were edited by hand: their stored hash counts for nothing. */
+  readonly isFull: boolean;
+}
+
+/** Rows to write. */
+export interface Changes {
+  /** Rows that the view lacks; `unlisted`: all compared rows of the table that are not among `lines`. */
+  readonly remove: readonly KeyRow[] | 'unlisted';
+  /** Passes the rows to write to `consume`. Called at most once. */
+  readonly lines: <T>(consume: (lines: Lines) => Promise<T>) => Promise<T>;
+}
+
+/** A change of the token, in the same transaction as the rows. */
+export interface TokenStep {
+  readonly from: string;
+  readonly to: string;
+}
+
 export interface Description {
   /** Server and version. */
   readonly server: string;
-  /** How far the server's clock is ahead of ours (ms); null for targets without a server. */
+  /** How far the server's clock is ahead of ours (ms); null without a clock. */
   readonly clockMs: number | null;
-  /** For each view, what a delivery would do to its table, or why it can't. */
-  readonly views: readonly {
-    readonly view: string;
-    readonly plan: string;
-    readonly fits: boolean;
-  }[];
+  /** Whether the user may create tables, which every delivery needs. */
+  readonly canCreate: boolean;
 }
 
-/**
- * The destination of a feed. Each method writes atomically, and only if the target is still at `position`, so
- * two processes may deliver at the same time.
- */
+/** The destination of a feed. */
 export interface Target {
-  /** A load records its progress after this many bytes of lines. */
-  readonly partBytes: number;
+  /** Views are compared and written whole, as if they had no key. */
+  readonly isWhole: boolean;
   /** PostgreSQL's SQL that formats a value for this target. */
-  readonly valueSql: (column: ExportColumn, value: string) => string;
-  /** Writes nothing. @throws {TargetError} */
-  describe(shapes: readonly ViewShape[]): Promise<Description>;
-  /** @throws {TargetError} */
-  position(view: string): Promise<Position>;
+  readonly valueSql: (column: ViewColumn, value: string) => string;
+  /** Writes nothing. @throws {TargetError} if nobody could write there */
+  describe(): Promise<Description>;
+  /** Writes nothing. @throws {ViewProblem} if the table does not fit the view */
+  find(shape: Shape): Promise<Found>;
+  /** Creates the table, or adds and widens columns. @throws {ViewProblem} */
+  prepare(shape: Shape): Promise<void>;
+  /** Makes this store the owner, in place of the owners with tokens in `replaced`. @throws {ViewProblem} */
+  own(shape: Shape, token: string, replaced: readonly string[]): Promise<void>;
+  /** Number of rows and sum of hashes, in each bucket. */
+  sums(shape: Shape, scope: Scope): Promise<Sums>;
+  /** Keys and hashes of the rows of some buckets. */
+  keys(shape: Shape, scope: Scope, buckets: readonly number[]): Promise<readonly KeyRow[]>;
   /**
-   * Adds columns that the view's table lacks, and then marks what was delivered as `INCOMPLETE`.
-   * @returns false if there is no table yet
-   * @throws {TargetConflictError} if the table does not fit; only this view is affected
+   * Writes the changes of a view, and its token, in one transaction.
+   * @param changes null: there are none
+   * @throws {ViewProblem} if another store has delivered since, or the table refuses a row
    */
-  ensureTable(shape: ViewShape): Promise<boolean>;
-  /** Starts a load. It replaces a running one. @throws {MovedError} @throws {TargetError} */
-  beginLoad(shape: ViewShape, position: Position, loading: Loading): Promise<Position>;
-  /**
-   * Adds rows to the running load. Readers do not see them yet.
-   * @param after returns the key of the last row; called after all lines were read
-   * @throws {MovedError} @throws {TargetError}
-   */
-  loadPart(
-    shape: ViewShape,
-    position: Position,
-    lines: Lines,
-    after: () => readonly string[] | null,
-  ): Promise<Position>;
-  /**
-   * Ends the running load: applies the changes to its rows and makes them visible as the view's rows.
-   * @param changes lines with `_deleted` as their last value
-   * @param next called after all changes were read
-   * @throws {MovedError} @throws {TargetConflictError} @throws {TargetError}
-   */
-  publish(
-    shape: ViewShape,
-    position: Position,
-    changes: Lines,
-    next: () => NewlyDelivered,
-  ): Promise<void>;
-  /**
-   * Applies changes to the view's rows, and discards a running load.
-   * @param changes lines with `_deleted` as their last value
-   * @param next called after all changes were read
-   * @returns the number of changes
-   * @throws {MovedError} @throws {TargetConflictError} @throws {TargetError}
-   */
-  apply(
-    shape: ViewShape,
-    position: Position,
-    changes: Lines,
-    next: () => NewlyDelivered,
-  ): Promise<number>;
-  /** Deletes the view's position, so that the next delivery loads all rows. @throws {TargetError} */
-  reset(view: string): Promise<void>;
+  write(shape: Shape, scope: Scope, changes: Changes | null, token: TokenStep): Promise<number>;
+  /** Removes what earlier versions left, once all views are delivered. */
+  tidy(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** A target is unreachable or refuses. The message holds no password. */
+/** A target is unreachable or refuses all work. The message holds no password. */
 export class TargetError extends Error {
   override readonly name: string = 'TargetError';
 
@@ -149,19 +96,14 @@ export class TargetError extends Error {
   }
 }
 
-/** A table in the target does not fit the view. */
-export class TargetConflictError extends TargetError {
-  override readonly name = 'TargetConflictError';
+/** One view can't be delivered; others can. */
+export class ViewProblem extends TargetError {
+  override readonly name = 'ViewProblem';
 }
 
-/** The view’s state is not as expected: another process has delivered it, or the view or the store changed. */
-export class MovedError extends Error {
-  override readonly name = 'MovedError';
-}
-
-/** The shape of rows that lack values, because a column was added or had another type. */
-export const INCOMPLETE = '';
-/** Name of the column that is true for deleted rows. */
-export const DELETED = '_deleted';
-/** Name of the table with the position of each view. */
-export const CURSORS = '_seller_mirror_feeds';
+/** The columns that each delivered row carries besides its values. */
+export const HASH = '_hash';
+export const BUCKET = '_bucket';
+export const CHECK = '_check';
+/** The table that says which store fills which tables. */
+export const OWNERS = '_seller_mirror';

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parquetMetadata, parquetReadObjects } from 'hyparquet';
 import type pg from 'pg';
 import { from } from 'pg-copy-streams';
@@ -5,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { unescapeFormula } from '../../../src/domain/csv.js';
 import { createTestDatabase, type TestDatabase } from '../../support/postgres.js';
 import { DbClient } from '../../../src/db/connection.js';
-import { exportView, linesOf } from './support.js';
+import { folder, run } from '../../cli/support.js';
 
 let database: TestDatabase;
 let client: pg.Client;
@@ -33,9 +35,19 @@ afterAll(async () => {
   await database.drop();
 });
 
+/** Exports a view to a file, and reads it. */
+async function exported(view: string, format: string, ...more: string[]): Promise<Buffer> {
+  const out = join(folder(), `${view}.${format}`);
+  const { code, stderr } = await run(['export', view, '--out', out, ...more], {
+    DATABASE_URL: database.url,
+  });
+  expect(code, stderr).toBe(0);
+  return readFileSync(out);
+}
+
 describe('an export', () => {
   it('in raw CSV is read unchanged by COPY, which distinguishes NULL from empty text', async () => {
-    const { bytes } = await exportView(database.url, 'kinds', null, 'csv', { deletions: false });
+    const bytes = await exported('kinds', 'csv', '--raw');
     await client.query('CREATE TEMP TABLE copied AS SELECT * FROM reporting.kinds WHERE false');
     const stream = client.query(from('COPY copied FROM STDIN WITH (FORMAT csv, HEADER)'));
     const end = new Promise((resolve, reject) => stream.on('finish', resolve).on('error', reject));
@@ -48,8 +60,7 @@ describe('an export', () => {
   });
 
   it('in CSV guards formulas in a way that can be undone', async () => {
-    const options = { deletions: false, raw: false };
-    const { bytes } = await exportView(database.url, 'kinds', null, 'csv', options);
+    const bytes = await exported('kinds', 'csv');
     const text = bytes.toString('utf8');
     expect(text).toContain(`"'=1+1\n`);
     expect(text).toContain(`,''=x,`);
@@ -58,18 +69,16 @@ describe('an export', () => {
   });
 
   it('in NDJSON has every digit, and times with their zone', async () => {
-    const [first, second, third] = linesOf(await exportView(database.url, 'kinds', null));
+    const [first, second, third] = (await exported('kinds', 'ndjson')).toString().split('\n');
     expect(first).toBe(
-      `{"id":"9007199254740993","price":"19.90","at":"2026-03-01T02:00:00.123456Z","list":["a","y,\\"z\\"",null,""],"data":{"n": 12345678901234567890},"yes":true,"day":"2026-03-01","text":"=1+1\\n\\\\.\\n\\"ä\\"","empty":"","large":"123456789012345678901234567890.12","digits":"0.1","_deleted":false}`,
+      `{"id":"9007199254740993","price":"19.90","at":"2026-03-01T02:00:00.123456Z","list":["a","y,\\"z\\"",null,""],"data":{"n": 12345678901234567890},"yes":true,"day":"2026-03-01","text":"=1+1\\n\\\\.\\n\\"ä\\"","empty":"","large":"123456789012345678901234567890.12","digits":"0.1"}`,
     );
     expect(JSON.parse(second ?? '')).toMatchObject({ price: '-0.01', list: [], empty: 'x' });
     expect(JSON.parse(third ?? '')).toMatchObject({ id: null, list: null, yes: null });
   });
 
   it('in Parquet has types that hold every value exactly', async () => {
-    const { bytes } = await exportView(database.url, 'kinds', null, 'parquet', {
-      deletions: false,
-    });
+    const bytes = await exported('kinds', 'parquet');
     const file = new Uint8Array(bytes).buffer;
     // Read the stored values, since a reader may round decimals and times.
     const parsers = {
@@ -108,7 +117,7 @@ describe('an export', () => {
        SELECT day, day::timestamptz AS at
          FROM (VALUES ('12000-01-01'::date), ('0044-03-15 BC'), ('infinity'), ('9999-12-31')) AS v (day)`,
     );
-    const { bytes } = await exportView(database.url, 'eras', null, 'parquet', { deletions: false });
+    const bytes = await exported('eras', 'parquet');
     const rows = await parquetReadObjects({ file: new Uint8Array(bytes).buffer });
     const none = { day: null, at: null };
     const last = new Date('9999-12-31');
@@ -116,7 +125,7 @@ describe('an export', () => {
   });
 
   it('in Parquet has small row groups', async () => {
-    const { bytes } = await exportView(database.url, 'many', null, 'parquet', { deletions: false });
+    const bytes = await exported('many', 'parquet');
     const rows = await parquetReadObjects({ file: new Uint8Array(bytes).buffer });
     expect(rows).toHaveLength(50_000);
     expect(rows.at(-1)).toEqual({ id: 50_000n, text: `${'x'.repeat(100)}50000` });

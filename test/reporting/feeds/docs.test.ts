@@ -1,18 +1,19 @@
 import { readFileSync } from 'node:fs';
 import { createConnection } from 'mysql2/promise';
-import { expect, it, onTestFinished } from 'vitest';
-import { deliverFeed, shapesOf } from '../../../src/reporting/feeds/deliver.js';
-import { mysqlTarget } from '../../../src/reporting/feeds/mysql.js';
-import { postgresTarget } from '../../../src/reporting/feeds/postgres.js';
-import type { Target } from '../../../src/reporting/feeds/target.js';
-import { withExports } from '../../../src/reporting/exports.js';
-import { openSynced } from '../../catalogue/market.js';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { hasMariaDb, startMariaDb } from '../../support/mariadb.js';
-import { never, useMirror } from '../../support/mirror.js';
-import { DbClient } from '../../../src/db/connection.js';
 import { createTestDatabase, databaseAt, testServer } from '../../support/postgres.js';
+import { World } from './world.js';
 
-const mirror = useMirror();
+let world: World;
+beforeAll(async () => {
+  world = await World.open(5);
+  world.feeds({ name: 'none', folder: 'none', views: ['items'] });
+  await world.sync('ada');
+});
+afterAll(() => world.close());
+
 const PAGE = readFileSync(new URL('../../../docs/feeds.md', import.meta.url), 'utf8');
 
 /** Returns the statements of a block of the page. */
@@ -24,36 +25,22 @@ function statements(block: string, password = 'word'): string[] {
   return found;
 }
 
-async function deliver(target: Target, views: readonly string[]): Promise<void> {
-  const content = { views, sellers: null, deletes: 'delete' } as const;
-  const reports = await withExports(mirror().databaseUrl, never, (exports) =>
-    deliverFeed(exports, target, content, { signal: never }),
-  );
-  await target.close();
-  expect(reports.map(({ problem }) => problem)).toEqual(views.map(() => null));
-}
-
-/** Expects `feed check` to report that the user may not create tables. Loads need staging tables, even for an existing table. */
-async function expectNoRightToCreate(target: Target): Promise<void> {
-  const content = { views: ['price_changes', 'items'], sellers: null, deletes: 'delete' } as const;
-  const shapes = await withExports(mirror().databaseUrl, never, (exports) =>
-    shapesOf(exports, content),
-  );
-  const { views } = await target.describe(shapes);
-  await target.close();
-  const refused = { fits: false, plan: expect.stringMatching('no right') as string };
-  expect(views).toMatchObject([refused, refused]);
+/** Expects `feed check` to report that the user may not create tables, which also an existing table needs. */
+async function expectNoRightToCreate(target: object): Promise<void> {
+  world.feeds({ name: 'x', ...target, views: ['price_changes', 'items'] });
+  const { code, stdout } = await world.cli('feed', 'check', 'x');
+  expect(code).toBe(1);
+  expect(stdout.match(/no right to create tables/g)).toHaveLength(2);
 }
 
 it.skipIf(!hasMariaDb)(
   'Metabase has the rights and the answer that the page promises, and the feed needs no other rights',
   async () => {
-    await openSynced(mirror(), 5);
-    await mirror().rows(
+    await world.rows(
       `INSERT INTO mirror.purchase_codes (seller_id, code, verdict, proof, verdict_since, first_checked_at,
          last_checked_at, last_check_id, purchase_seen_at, answered_code, license_type, price, currency,
          item_id, item_name, purchased_at, raw)
-       SELECT 'main', code, 'valid', 'purchase', now(), now(), now(), n, now(), code, 'Regular', 10.5 * n, 'USD',
+       SELECT 'ada', code, 'valid', 'purchase', now(), now(), now(), n, now(), code, 'Regular', 10.5 * n, 'USD',
               n, 'Item', '2026-03-01T00:00:00Z'::timestamptz + n * interval '20 days', '{}'
          FROM generate_series(1, 3) AS n, LATERAL (SELECT md5(n::text)::uuid::text AS code) AS c`,
     );
@@ -67,11 +54,9 @@ it.skipIf(!hasMariaDb)(
     url.username = 'reports';
     url.password = 'word';
     url.pathname = '/marketplace';
-    await deliver(await mysqlTarget(url, 'warehouse', never), [
-      'items',
-      'purchases',
-      'item_changes',
-    ]);
+    const views = ['items', 'purchases', 'item_changes'];
+    world.feeds({ name: 'warehouse', target: url.href, views });
+    await world.printed('feed', 'run');
     const login = { user: 'metabase', password: 'word', database: 'marketplace' };
     const reader = await createConnection({ socketPath, ...login });
     const [sql = ''] = statements('metabase');
@@ -81,18 +66,15 @@ it.skipIf(!hasMariaDb)(
       { month: '2026-04', currency: 'USD', sales: 2, revenue: '52.50' },
     ]);
     await expect(reader.query('DELETE FROM purchases')).rejects.toThrow('denied');
-    await expectNoRightToCreate(
-      await mysqlTarget(Object.assign(url, { username: 'metabase' }), 'x', never),
-    );
+    await expectNoRightToCreate({ target: Object.assign(url, { username: 'metabase' }).href });
     await reader.end();
   },
 );
 
 it('the Grafana example works as documented, also for a view that is added later', async () => {
-  await openSynced(mirror(), 5);
   const database = await createTestDatabase({ empty: true });
   const name = new URL(database.url).pathname.slice(1);
-  const admin = new DbClient(databaseAt(testServer.adminUrl, name));
+  const admin = new pg.Client(databaseAt(testServer.adminUrl, name));
   await admin.connect();
   // Users belong to the whole server, so the page's users get names unique to this test.
   const [bi, grafana] = [`bi_${process.pid}`, `grafana_${process.pid}`];
@@ -101,7 +83,7 @@ it('the Grafana example works as documented, also for a view that is added later
   onTestFinished(async () => {
     await admin.end();
     await database.drop();
-    const last = new DbClient(testServer.adminUrl);
+    const last = new pg.Client(testServer.adminUrl);
     await last.connect();
     await last.query(`DROP USER IF EXISTS ${bi}, ${grafana}`);
     await last.end();
@@ -110,11 +92,10 @@ it('the Grafana example works as documented, also for a view that is added later
   for (const sql of statements('grafana-setup')) await admin.query(named(sql));
   const as = (user: string): URL =>
     Object.assign(new URL(database.url), { username: user, password: 'word' });
-  await deliver(await postgresTarget(as(bi), 'marketplace', 'bi', never), [
-    'items',
-    'item_history',
-  ]);
-  const reader = new DbClient(as(grafana).href);
+  const feed = (user: string) => ({ target: as(user).href, schema: 'marketplace' });
+  world.feeds({ name: 'bi', ...feed(bi), views: ['items', 'item_history'] });
+  await world.printed('feed', 'run');
+  const reader = new pg.Client(as(grafana).href);
   await reader.connect();
   const [sql = ''] = statements('grafana');
   const { rows } = await reader.query(
@@ -125,6 +106,6 @@ it('the Grafana example works as documented, also for a view that is added later
   );
   expect(rows).toHaveLength(5);
   await expect(reader.query('DELETE FROM marketplace.items')).rejects.toThrow('denied');
-  await expectNoRightToCreate(await postgresTarget(as(grafana), 'marketplace', 'x', never));
+  await expectNoRightToCreate(feed(grafana));
   await reader.end();
 });

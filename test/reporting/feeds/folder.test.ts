@@ -1,137 +1,113 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { deliverFeed, type ViewReport } from '../../../src/reporting/feeds/deliver.js';
-import { folderTarget } from '../../../src/reporting/feeds/folder.js';
-import { TargetError } from '../../../src/reporting/feeds/target.js';
-import { withExports } from '../../../src/reporting/exports.js';
-import { openSynced, type Market } from '../../catalogue/market.js';
-import { never, useMirror } from '../../support/mirror.js';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { textsOfRows } from './places.js';
+import { World } from './world.js';
 
-const mirror = useMirror();
-let folder: string;
-let market: Market;
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'smfeed-'));
-  market = await openSynced(mirror(), 10);
+let world: World;
+let lake: string;
+beforeAll(async () => {
+  world = await World.open();
+  lake = join(world.folder, 'lake');
 });
-afterEach(() => rm(folder, { recursive: true }));
+afterAll(() => world.close());
+beforeEach(async () => {
+  await world.empty();
+  rmSync(lake, { recursive: true, force: true });
+  feed();
+  await world.sync();
+});
 
-function deliver(
-  target = folderTarget(folder, 'ndjson'),
-  views = ['items'],
-): Promise<ViewReport[]> {
-  const content = { views, sellers: null, deletes: 'delete' } as const;
-  return withExports(mirror().databaseUrl, never, (exports) =>
-    deliverFeed(exports, target, content, { signal: never }),
-  );
-}
+const feed = (more: object = {}): void =>
+  world.feeds({ name: 'lake', folder: 'lake', format: 'ndjson', views: ['items'], ...more });
+const path = (...names: string[]): string => join(lake, ...names);
 
-async function change(version: string): Promise<number> {
-  const [first = { id: 0 }] = [...market.catalogue.truth()];
-  market.catalogue.change(first.id, { version });
-  await market.sync();
-  return first.id;
-}
-
-/** Reads the parts that the manifest lists, and their lines. */
-async function readParts() {
-  const text = await readFile(join(folder, 'items/manifest.json'), 'utf8');
-  const { parts } = JSON.parse(text) as { parts: { path: string; rows: number }[] };
-  const read = parts.map(({ path }) => readFile(join(folder, path), 'utf8'));
-  const lines = (await Promise.all(read)).map((part) => part.trim().split('\n'));
-  return { parts, lines };
-}
-
-async function listFiles(): Promise<string[]> {
-  const names = await readdir(join(folder, 'items'), { recursive: true });
-  return names.filter((name) => /part-|json/.test(name)).sort();
+async function expectEqual(): Promise<void> {
+  const { columns, rows } = await world.view('items');
+  const lines = readFileSync(path('items.ndjson'), 'utf8').split('\n').slice(0, -1);
+  const found = lines.map((line) => {
+    const row = JSON.parse(line) as Record<string, unknown>;
+    return { ...row, extra: JSON.stringify(row['extra']), tags: JSON.stringify(row['tags']) };
+  });
+  expect(textsOfRows(found, columns)).toEqual(rows);
 }
 
 describe('a feed into a folder', () => {
-  it('writes a part for each delivery with changes, and a manifest that lists the parts', async () => {
-    await deliver();
-    const id = await change('9.9');
-    await deliver();
-    await deliver();
-    const { parts, lines } = await readParts();
-    expect(parts.map(({ rows }) => rows)).toEqual([10, 1]);
-    expect(lines.map((part) => part.length)).toEqual([10, 1]);
-    const last = { item_id: id, version: '9.9', _deleted: false };
-    expect(JSON.parse(lines[1]?.[0] ?? '')).toMatchObject(last);
+  it('holds one whole file for each view, and replaces it only when its content differs', async () => {
+    expect((await world.deliver()).views).toMatchObject([{ view: 'items', rows: 12 }]);
+    await expectEqual();
+    expect(readdirSync(lake).sort()).toEqual(['_seller_mirror.json', 'items.ndjson']);
+    expect((await world.deliver()).views).toMatchObject([{ rows: 0 }]);
+    world.catalogues.ada.change([...world.catalogues.ada.truth()][0]?.id ?? 0, { name: 'new' });
+    await world.sync();
+    expect((await world.deliver()).problem).toBeNull();
+    await expectEqual();
   });
 
-  it.each(['', '{}', '[]', 'null', '{"parts": [1]}'])(
-    'says which file to delete when people have damaged it: %j',
+  it('writes a file again that somebody changed or deleted', async () => {
+    await world.deliver();
+    const before = readFileSync(path('items.ndjson'), 'utf8');
+    writeFileSync(path('items.ndjson'), before.replace('live', 'evil'));
+    await world.deliver();
+    await expectEqual();
+    rmSync(path('items.ndjson'));
+    expect((await world.deliverQuietly()).problem).toBeNull();
+    await expectEqual();
+    writeFileSync(path('items.ndjson'), before.slice(100));
+    await world.deliverQuietly();
+    await expectEqual();
+  });
+
+  it('refuses to replace a file of somebody, and stops only that view', async () => {
+    mkdirSync(lake);
+    writeFileSync(path('items.ndjson'), 'mine');
+    feed({ views: ['items', 'accounts'] });
+    const { views } = await world.deliver();
+    expect(views[0]?.problem?.message).toContain('items.ndjson is a file of yours');
+    expect(views[1]).toMatchObject({ rows: 2, problem: null });
+    expect(readFileSync(path('items.ndjson'), 'utf8')).toBe('mine');
+  });
+
+  it('replaces the parts and the manifest of an earlier version, and keeps other files there', async () => {
+    const part = 'items/2026-11-01/part-000001-0123abcd.ndjson';
+    mkdirSync(path('items/2026-11-01'), { recursive: true });
+    writeFileSync(path(part), '{}');
+    writeFileSync(path('items/mine.txt'), 'mine');
+    writeFileSync(
+      path('items/manifest.json'),
+      JSON.stringify({ parts: [{ path: part }, { path: '../../feeds.json' }] }),
+    );
+    await world.deliver();
+    await expectEqual();
+    expect(readdirSync(path('items'))).toEqual(['mine.txt']);
+    expect(existsSync(join(world.folder, 'feeds.json'))).toBe(true);
+  });
+
+  it('has one owner, also of two copies of a store', async () => {
+    await world.deliver();
+    const copy = await world.copy();
+    onTestFinished(() => copy.close());
+    copy.feeds({ name: 'lake', folder: lake, format: 'ndjson', views: ['items'] });
+    expect((await copy.deliver()).problem).toBeNull();
+    expect((await world.deliver()).problem).toContain('another store');
+    await world.printed('feed', 'take-over', 'lake');
+    expect((await world.deliver()).problem).toBeNull();
+  });
+
+  it.each(['', '[]', '{"views": 1}'])(
+    'names a damaged record %j, and what to delete',
     async (text) => {
-      await deliver();
-      const path = join(folder, 'items/manifest.json');
-      await writeFile(path, text);
-      const failure: unknown = await deliver().catch((error: unknown) => error);
-      expect(failure).toBeInstanceOf(TargetError);
-      expect(failure).toMatchObject({
-        message: `${path} is damaged`,
-        remedy: expect.stringContaining('delete it') as string,
-      });
-      await rm(path);
-      expect(await deliver()).toMatchObject([{ kind: 'all', rows: 10 }]);
+      await world.deliver();
+      writeFileSync(path('_seller_mirror.json'), text);
+      expect((await world.deliver()).problem).toMatch(/_seller_mirror.json is damaged: delete it/);
     },
   );
 
-  it('removes the unfinished part of a failed delivery, so that a full disk gets its space back', async () => {
-    const cut = async function* (): AsyncGenerator<Buffer> {
-      yield Buffer.from('4711\tf\n');
-      await Promise.reject(new TargetError('cut', ''));
-    };
-    const target = folderTarget(folder, 'ndjson');
-    const shape = {
-      view: 'items',
-      columns: [{ name: 'item_id', type: 'bigint' }],
-      key: ['item_id'],
-      indexed: [],
-      isMarked: false,
-      sellers: null,
-    };
-    const next = () => ({ epoch: '', cursor: null, shape: '', digest: null });
-    const nowhere = await target.position('items');
-    await expect(target.apply(shape, nowhere, cut(), next)).rejects.toThrow('cut');
-    expect(await listFiles()).toEqual([]);
-  });
-
-  it('stays complete and lists only existing files when two processes write at once', async () => {
-    market = await openSynced(mirror(), 400);
-    for (let turn = 0; turn < 8; turn++) {
-      const both = [1, 2].map(() => {
-        const target = folderTarget(folder, 'ndjson');
-        Object.defineProperty(target, 'partBytes', { value: 1 });
-        return deliver(target);
-      });
-      await Promise.all(both);
-      const { lines } = await readParts();
-      const rows = lines.flat().map((line) => JSON.parse(line) as { item_id: number });
-      expect(new Set(rows.map((row) => row.item_id)).size).toBe(400);
-      if (turn % 2 === 0) await folderTarget(folder, 'ndjson').reset('items');
-      else await change(`${turn}`);
-    }
-  });
-
-  it('removes old parts and drafts of killed processes once a new load is complete', async () => {
-    await deliver();
-    const [part = ''] = (await readParts()).parts.map(({ path }) => path);
-    const mine = join(folder, 'items/part-1');
-    await mkdir(mine);
-    await writeFile(join(mine, 'keep.json'), '');
-    await writeFile(join(folder, dirname(part), '.part-000002.1a2b3c4d'), '');
-    await writeFile(join(folder, 'items/.lock'), '');
-    const long = new Date(Date.now() - 60_000);
-    await utimes(join(folder, 'items/.lock'), long, long);
-    await folderTarget(folder, 'ndjson').reset('items');
-    await change('9.9');
-    await deliver();
-    const listed = (await readParts()).parts.map(({ path }) => path.replace('items/', ''));
-    expect(await listFiles()).toEqual(
-      [...listed, 'manifest.json', 'part-1', 'part-1/keep.json'].sort(),
-    );
+  it('changes its format, and leaves no draft behind', async () => {
+    await world.deliver();
+    writeFileSync(path('.items.ndjson.0badc0de'), 'half of a killed delivery');
+    feed({ format: 'csv' });
+    await world.deliver();
+    expect(readdirSync(lake).sort()).toEqual(['_seller_mirror.json', 'items.csv']);
   });
 });

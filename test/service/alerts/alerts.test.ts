@@ -17,7 +17,7 @@ import { startServer, type Script } from '../../support/http-server.js';
 import { KEY, never, useMirror } from '../../support/mirror.js';
 import { pauseSeller, parkSeller } from '../../../src/catalogue/sellers-store.js';
 import {
-  readFeedRequestTime,
+  readFeedRequest,
   recordDelivery,
   requestFeedViews,
   markFeedStale,
@@ -277,11 +277,12 @@ describe('stale feeds', () => {
   const find = (at: Date) => findFeedAlerts(mirror().db, [bi], 3, at);
   const note = async (problem: string | null, views = bi.views): Promise<unknown> => {
     const { db } = mirror();
-    const askedAt = await readFeedRequestTime(db, 'bi');
+    const { askedAt } = await readFeedRequest(db, 'bi');
     return recordDelivery(db, 'bi', {
       problem,
       views: views.map((view) => ({ view, problem })),
       askedAt,
+      isFull: false,
     });
   };
 

@@ -1,0 +1,349 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { hasMariaDb } from '../../support/mariadb.js';
+import { until } from '../../support/until.js';
+import { openMariaDb, openPostgres, openSqlite, type Place } from './places.js';
+import { VIEWS, World } from './world.js';
+
+let world: World;
+beforeAll(async () => {
+  world = await World.open();
+});
+afterAll(() => world.close());
+
+const OPEN = { PostgreSQL: openPostgres, MariaDB: openMariaDb, SQLite: openSqlite };
+
+describe.each(Object.entries(OPEN))('a feed into %s', (name, open) => {
+  if (name === 'MariaDB' && !hasMariaDb) {
+    it.skip('needs mariadbd, which is not installed here', () => undefined);
+    return;
+  }
+  let place: Place;
+  beforeAll(async () => {
+    place = await open();
+  });
+  afterAll(() => place.close());
+  beforeEach(async () => {
+    await world.empty();
+    await place.clear();
+    feed();
+    await world.sync();
+    await world.check('ada', 'A-1', { item: ids('ada')[0], until: '2100-01-01T00:00:00Z' });
+    await world.check('bob', 'B-1', { item: ids('bob')[1], until: null });
+  });
+
+  const feed = (more: object = {}): void =>
+    world.feeds({ name: 'test', ...place.target, views: VIEWS, ...more });
+  const ids = (seller: 'ada' | 'bob'): number[] =>
+    [...world.catalogues[seller].truth()].map(({ id }) => id);
+  const table = (view: string): string => place.table(view);
+  const problemOf = async (view: string): Promise<string> => {
+    const { views } = await world.deliver();
+    for (const one of views) if (one.view !== view) expect(one.problem, one.view).toBeNull();
+    const problem = views.find((one) => one.view === view)?.problem;
+    return `${problem?.message}: ${problem?.remedy}`;
+  };
+
+  /** A night with a changed, a removed and a new item, and new verdicts of codes. */
+  async function night(n: number): Promise<void> {
+    const { ada, bob } = world.catalogues;
+    const [changed = 0, gone = 0] = ids('ada');
+    ada.change(changed, { name: `it's "new" ${n}\t\\`, priceRegularCents: 1000 + n });
+    ada.remove(gone);
+    bob.change(ids('bob')[0] ?? 0, { priceExtendedCents: 2000 + n });
+    await world.sync();
+    ada.restore(gone);
+    await world.check('ada', 'A-1', n % 2 === 0 ? null : { price: `${n}.50` });
+    await world.check('ada', `A-${n}`, { item: changed });
+  }
+
+  it('makes each table equal to its view, night after night, and writes only what differs', async () => {
+    expect((await world.deliverEqual(place))['items']).toBe(12);
+    expect(Object.values(await world.deliverEqual(place))).toEqual(VIEWS.map(() => 0));
+    for (const n of [2, 3]) {
+      await night(n);
+      const written = await world.deliverEqual(place);
+      expect(written['items']).toBeLessThan(6);
+      expect(written['purchases']).toBeGreaterThan(0);
+    }
+    expect((await world.deliverQuietly()).rows).toBe(0);
+  });
+
+  it('puts back rows that somebody deleted or added, at the next delivery of any kind', async () => {
+    await world.deliverEqual(place);
+    await place.query(`DELETE FROM ${table('purchases')}`);
+    await place.query(`DELETE FROM ${table('items')} WHERE item_id = ${ids('ada')[0]}`);
+    await place.query(
+      `UPDATE ${table('item_changes')} SET seq = seq + 100000 WHERE _hash IS NOT NULL`,
+    );
+    await place.query(`UPDATE ${table('item_history')} SET _bucket = 7`);
+    expect((await world.deliverQuietly()).problem).toBeNull();
+    await world.expectEqual(place);
+  });
+
+  it('finds rows that somebody edited when it compares in full, as `feed run` and `feed check` do', async () => {
+    await world.deliverEqual(place);
+    const edits = [
+      `UPDATE ${table('items')} SET name = 'mine' WHERE seller_id = 'ada' AND item_id = ${ids('ada')[1]}`,
+      `UPDATE ${table('items')} SET price_regular = price_regular + 1 WHERE seller_id = 'ada' AND item_id = ${ids('ada')[2]}`,
+      `UPDATE ${table('items')} SET tags = NULL, extra = NULL WHERE seller_id = 'bob' AND item_id = ${ids('bob')[2]}`,
+      `UPDATE ${table('purchases')} SET supported_until = NULL`,
+      `UPDATE ${table('item_history')} SET item_id = item_id + 1000000`,
+    ];
+    for (const sql of edits) await place.query(sql);
+    const { stdout } = await world.cli('feed', 'check', 'test');
+    expect(stdout).toContain('items: the table fits; would write 3 rows and delete 0');
+    expect(stdout).toContain('item_changes: the table fits; nothing differs');
+    await world.deliverEqual(place);
+    expect((await world.deliver()).views.every(({ rows }) => rows === 0)).toBe(true);
+    expect(await world.printed('feed', 'check', 'test')).not.toContain('would write');
+  });
+
+  it('keeps rows, columns, indexes and views of people', async () => {
+    await world.deliverEqual(place);
+    const [first = 0] = ids('ada');
+    await place.query(`ALTER TABLE ${table('items')} ADD COLUMN note varchar(20)`);
+    await place.query(
+      `UPDATE ${table('items')} SET note = 'mine' WHERE seller_id = 'ada' AND item_id = ${first}`,
+    );
+    const part = name === 'MariaDB' ? 'name(20)' : 'name';
+    await place.query(`CREATE INDEX mine ON ${table('items')} (${part})`);
+    await place.query(`CREATE VIEW ${table('names')} AS SELECT name FROM ${table('items')}`);
+    onTestFinished(async () => void (await place.query(`DROP VIEW ${table('names')}`)));
+    await place.query(
+      `INSERT INTO ${table('items')} (seller_id, item_id, name) VALUES ('me', 1, 'my own')`,
+    );
+    await place.query(
+      `INSERT INTO ${table('revenue_by_item')} (seller_id, item_name) VALUES ('me', 'my own')`,
+    );
+    await night(4);
+    await world.deliverEqual(place);
+    const rows = await place.query(
+      `SELECT count(*) AS n FROM ${table('items')} WHERE note = 'mine' OR seller_id = 'me'`,
+    );
+    expect(Number(rows[0]?.['n'])).toBe(2);
+    const sums = await place.query(
+      `SELECT item_name FROM ${table('revenue_by_item')} WHERE seller_id = 'me'`,
+    );
+    expect(sums).toHaveLength(1);
+    expect((await place.query(`SELECT * FROM ${table('names')}`)).length).toBeGreaterThan(10);
+  });
+
+  it('stops a single view at a row of somebody with the key of one of its rows, and names the key', async () => {
+    await world.deliverEqual(place);
+    const [first = 0] = ids('ada');
+    await place.query(
+      `UPDATE ${table('items')} SET _hash = NULL, name = 'mine' WHERE seller_id = 'ada' AND item_id = ${first}`,
+    );
+    expect(await problemOf('items')).toContain(
+      `a row of yours with the key of a row of the view: seller_id ada, item_id ${first}`,
+    );
+    await place.query(`DELETE FROM ${table('items')} WHERE name = 'mine'`);
+    await world.deliverEqual(place);
+  });
+
+  it('adds columns that a table lacks, and widens those that a new version of the view has wider', async () => {
+    await world.deliverEqual(place);
+    await place.query(`ALTER TABLE ${table('items')} DROP COLUMN version`);
+    await place.query(`ALTER TABLE ${table('items')} DROP COLUMN _check`);
+    if (name !== 'SQLite') {
+      const change = name === 'MariaDB' ? 'MODIFY' : 'ALTER';
+      const type = name === 'MariaDB' ? '' : ' TYPE';
+      await place.query(
+        `ALTER TABLE ${table('items')} ${change} COLUMN price_regular${type} decimal(12,2)`,
+      );
+    }
+    const { stdout } = await world.cli('feed', 'check', 'test');
+    expect(stdout).toContain('would add version');
+    await world.deliverEqual(place);
+  });
+
+  it('stops a single view whose column has another type, with both types and the remedy', async () => {
+    await world.deliverEqual(place);
+    await place.query(`ALTER TABLE ${table('items')} DROP COLUMN version`);
+    await place.query(`ALTER TABLE ${table('items')} ADD COLUMN version date`);
+    expect(await problemOf('items')).toMatch(
+      /^column version of table items has type date, but the view has (?:long)?text.*: change the column’s type to/i,
+    );
+    await place.query(`ALTER TABLE ${table('items')} DROP COLUMN version`);
+    await world.deliverEqual(place);
+  });
+
+  it('stops a single view whose table refuses a row, as a failing trigger does', async () => {
+    await world.deliverEqual(place);
+    const on = `ON ${table('items')} FOR EACH ROW`;
+    const [create, drop] =
+      name === 'PostgreSQL'
+        ? [
+            `CREATE FUNCTION shop.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not today'; END $$;
+             CREATE TRIGGER no BEFORE UPDATE ${on} EXECUTE FUNCTION shop.no()`,
+            `DROP FUNCTION shop.no() CASCADE`,
+          ]
+        : name === 'MariaDB'
+          ? [
+              `CREATE TRIGGER no BEFORE UPDATE ${on} SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not today'`,
+              'DROP TRIGGER no',
+            ]
+          : [
+              `CREATE TRIGGER no BEFORE UPDATE ON items BEGIN SELECT raise(ABORT, 'not today'); END`,
+              'DROP TRIGGER no',
+            ];
+    await place.query(create);
+    world.catalogues.ada.change(ids('ada')[0] ?? 0, { name: 'refused' });
+    await world.sync();
+    expect(await problemOf('items')).toContain('not today');
+    await place.query(drop);
+    await world.deliverEqual(place);
+  });
+
+  it('keeps past states that the store has pruned, but leaves no item with two open states', async () => {
+    await night(6);
+    await world.age(30);
+    await world.deliverEqual(place);
+    const ended = `SELECT * FROM ${table('item_history')} WHERE valid_to IS NOT NULL`;
+    const past = (await place.query(ended)).length;
+    expect(past).toBeGreaterThan(1);
+    // Two nights that the feed misses, and then a prune of the states that they superseded.
+    await night(7);
+    await night(8);
+    await world.age(20);
+    await world.pruneVersions(7);
+    expect(await world.rows('SELECT FROM mirror.item_versions')).toEqual([]);
+    expect((await world.deliver()).problem).toBeNull();
+    const { columns, rows } = await world.view('item_history');
+    const kept = await place.rows('item_history', columns);
+    for (const row of rows) expect(kept).toContain(row);
+    expect(await place.query(ended)).toHaveLength(past);
+    expect(kept).toHaveLength(rows.length + past);
+    expect((await world.deliverQuietly()).rows).toBe(0);
+  });
+
+  it('takes over tables that an earlier version filled, with rows that are no longer in the view', async () => {
+    await world.deliverEqual(place);
+    await place.query(`DROP TABLE ${table('_seller_mirror')}`);
+    await world.rows('DELETE FROM mirror.feed_views');
+    for (const view of VIEWS) {
+      for (const column of ['_hash', '_bucket', '_check']) {
+        await place.query(`ALTER TABLE ${table(view)} DROP COLUMN ${column}`);
+      }
+    }
+    await place.query(
+      `CREATE TABLE ${table('_seller_mirror_feeds')} (feed varchar(63), view_name varchar(63), epoch varchar(40))`,
+    );
+    await place.query(`CREATE TABLE ${table('_seller_mirror_load_items_1')} (a int)`);
+    for (const view of VIEWS) {
+      await place.query(
+        `INSERT INTO ${table('_seller_mirror_feeds')} VALUES ('test', '${view}', 'e')`,
+      );
+    }
+    await place.query(`UPDATE ${table('items')} SET name = 'old' WHERE item_id = ${ids('ada')[0]}`);
+    await place.query(`UPDATE ${table('purchases')} SET code_id = 4711 WHERE code = 'B-1'`);
+    expect((await world.cli('feed', 'check', 'test')).stdout).toContain(
+      'items: would take over the table that an earlier version filled',
+    );
+    await world.deliverEqual(place);
+    const left = [table('_seller_mirror_feeds'), table('_seller_mirror_load_items_1')];
+    for (const one of left) await expect(query(`SELECT 1 FROM ${one}`)).rejects.toThrow();
+  });
+  const query = async (sql: string): Promise<unknown> => place.query(sql);
+
+  it('delivers what time alone changes, such as support that ends', async () => {
+    await world.check('ada', 'A-2', { until: new Date(Date.now() + 2500).toISOString() });
+    expect((await world.deliver()).problem).toBeNull();
+    await until(async () => {
+      const { rows } = await world.view('purchases');
+      return rows.filter((row) => row.includes('"expired"')).length === 1;
+    });
+    expect((await world.deliverQuietly()).problem).toBeNull();
+    await world.expectEqual(place);
+  });
+
+  it('delivers only some sellers and columns, and codes only as a salted hash', async () => {
+    writeFileSync(join(world.folder, 'salt'), 'a long and random salt', { mode: 0o600 });
+    const hidden = {
+      views: ['items', 'purchases'],
+      columns: { items: ['name', 'state'] },
+      hash: ['purchases.code', 'purchases.answered_code'],
+      hashSaltFile: 'salt',
+    };
+    feed({ ...hidden, sellers: ['ada'] });
+    expect((await world.deliver()).problem).toBeNull();
+    const [item] = await place.query(`SELECT * FROM ${table('items')}`);
+    expect(Object.keys(item ?? {}).sort()).toEqual(
+      ['_bucket', '_check', '_hash', 'item_id', 'name', 'seller_id', 'state'].sort(),
+    );
+    const codes = await place.query(
+      `SELECT code, answered_code, seller_id FROM ${table('purchases')}`,
+    );
+    const hash = '[0-9a-f]{64}';
+    expect(codes).toEqual([
+      {
+        code: expect.stringMatching(hash) as string,
+        answered_code: expect.stringMatching(hash) as string,
+        seller_id: 'ada',
+      },
+    ]);
+    // Another choice of sellers: rows of those that it leaves go.
+    feed({ ...hidden, sellers: ['bob'] });
+    expect((await world.deliver()).problem).toBeNull();
+    const sellers = await place.query(`SELECT DISTINCT seller_id FROM ${table('items')}`);
+    expect(sellers).toEqual([{ seller_id: 'bob' }]);
+  });
+
+  // The same in each database; the long test goes through all.
+  it.skipIf(name !== 'PostgreSQL')(
+    'has one owner: of two copies of a store the first to deliver, until somebody takes it over',
+    async () => {
+      await world.deliverEqual(place);
+      const copy = await world.copy();
+      onTestFinished(() => copy.close());
+      copy.feeds({ name: 'test', ...place.target, views: VIEWS });
+      await night(9);
+      await copy.deliverEqual(place);
+      const refused = await world.deliver();
+      expect(refused.views.every(({ problem }) => problem !== null)).toBe(true);
+      expect(refused.problem).toMatch(
+        /another store, or a later state of this one, fills items there.*: .*feed take-over test/,
+      );
+      await copy.expectEqual(place);
+      expect(await world.printed('feed', 'take-over', 'test')).toContain('now fills items');
+      await world.deliverEqual(place);
+      expect((await copy.deliver()).problem).toContain('another store');
+    },
+  );
+
+  it.skipIf(name !== 'PostgreSQL')(
+    'refuses a store that went back in time, and is its copy again after a take-over',
+    async () => {
+      await world.deliverEqual(place);
+      const earlier = await world.copy();
+      await night(10);
+      await world.deliverEqual(place);
+      await world.goBackTo(earlier);
+      expect((await world.deliver()).problem).toContain('a later state of this one');
+      await world.printed('feed', 'take-over', 'test');
+      await world.deliverEqual(place);
+    },
+  );
+
+  it.skipIf(name !== 'PostgreSQL')(
+    'is equal after a lost connection at any point, also when the answer to a commit is lost',
+    async () => {
+      for (const lost of [1, 2, 4, 7, 11, 16, 22]) {
+        await night(20 + lost);
+        let commits = 0;
+        let isDone = false;
+        place.link?.inspect((data, isToServer) => {
+          if (isDone && !isToServer) return false;
+          if (isToServer && data.includes('COMMIT'))
+            isDone ||= (commits += 1) > lost % VIEWS.length;
+          return true;
+        });
+        await world.deliverQuietly();
+        place.link?.inspect(null);
+        await world.deliverEqual(place);
+      }
+    },
+  );
+});

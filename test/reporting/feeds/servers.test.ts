@@ -1,0 +1,129 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { start } from '../../cli/support.js';
+import { hasMariaDb } from '../../support/mariadb.js';
+import { until } from '../../support/until.js';
+import { openMariaDb, openPostgres, openSqlite, type Place } from './places.js';
+import { World } from './world.js';
+
+const VIEWS = ['items', 'item_changes'];
+
+/** Texts that COPY, LOAD DATA, SQL literals, JSON or an encoding may damage. */
+const TEXTS = [
+  '',
+  ' ',
+  ' blanks around ',
+  'form feed \f vertical tab \v backspace \b',
+  'tab \t line \n return \r both \r\n end',
+  '\u0001\u001a\u001b\u007f\u0085\u00a0\u2028\ufeff',
+  "'single' ''twice'' \"double\" `back`",
+  String.raw`\ \\ \n \N \. \' \" \0 \x41 \b \f \v \t ends with \ `.trimEnd(),
+  String.raw`\N`,
+  String.raw`\.`,
+  'NULL',
+  '?, :name, $1, %s, ${x}; -- /* */ #',
+  `${String.fromCodePoint(0x1f600, 0x1f469, 0x200d, 0x1f4bb, 0x10ffff)} é e\u0301 ß ﬀ 漢字`,
+  '{"json": [1, "\\u0000"]}, {a,"b c",NULL}',
+  'long '.repeat(60_000) + String.fromCodePoint(0x1f600),
+];
+
+let world: World;
+beforeAll(async () => {
+  world = await World.open(TEXTS.length);
+});
+afterAll(() => world.close());
+
+/** Gives each item and its changes another one of the texts. */
+async function write(turn: number): Promise<void> {
+  const { ada } = world.catalogues;
+  const ids = [...ada.truth()].map(({ id }) => id);
+  for (const id of ids) ada.change(id, { version: `turn ${turn}` });
+  await world.sync();
+  for (const [n, id] of ids.entries()) {
+    const text = TEXTS[(n + turn) % TEXTS.length] ?? '';
+    await world.rows(
+      `UPDATE mirror.items
+          SET description = $2, category = left($2, 90), tags = ARRAY[$2, '', 'a,b'],
+              price_regular = 999999999999.99, published_at = '0999-12-31 23:59:59.999999Z'
+        WHERE item_id = $1`,
+      [id, text],
+    );
+    await world.rows(
+      `UPDATE mirror.item_changes SET old_value = to_jsonb(left($2, 900)),
+              new_value = jsonb_build_object(left($2, 900), 12345678901234567890.5)
+        WHERE item_id = $1 AND run_id = (SELECT max(run_id) FROM mirror.item_changes)`,
+      [id, text],
+    );
+  }
+}
+
+/** Modes that servers are run in, and that a session of ours must not follow. */
+const ODD = [
+  ...[
+    '--autocommit=0',
+    '--sql-mode=ANSI,STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES',
+    '--default-time-zone=-07:00',
+  ],
+  ...['--transaction-isolation=SERIALIZABLE', '--innodb-flush-log-at-trx-commit=2'],
+];
+const SERVERS = [
+  ['PostgreSQL', openPostgres],
+  ['MariaDB', openMariaDb],
+  [
+    'MariaDB in odd modes, with a server in UTF-16',
+    () => openMariaDb([...ODD, '--character-set-server=utf16', '--collation-server=utf16_bin']),
+  ],
+  [
+    'MariaDB in odd modes, with INSERTs of small packets',
+    () => openMariaDb([...ODD, '--local-infile=0', '--max-allowed-packet=1M']),
+  ],
+  ['SQLite', openSqlite],
+] as const;
+
+describe.each(SERVERS)('%s', (name, open) => {
+  if (name.startsWith('MariaDB') && !hasMariaDb) {
+    it.skip('needs mariadbd, which is not installed here', () => undefined);
+    return;
+  }
+  let place: Place;
+  beforeAll(async () => {
+    place = await open();
+  });
+  afterAll(() => place.close());
+  beforeEach(async () => {
+    await world.empty();
+    await place.clear();
+    world.feeds({ name: 'test', ...place.target, views: VIEWS });
+    await world.sync();
+  });
+
+  it('holds every value exactly as the store does, after a load and after changes', async () => {
+    for (const turn of [0, 7]) {
+      await write(turn);
+      await world.deliverEqual(place, VIEWS);
+    }
+    expect((await world.deliver()).views.every(({ rows }) => rows === 0)).toBe(true);
+  });
+
+  it('takes deliveries of two processes at once, also the first ones', async () => {
+    const both = [1, 2].map(() => start(['feed', 'run'], world.env).ended);
+    for (const { code, stdout } of await Promise.all(both)) expect(code, stdout).toBe(0);
+    await world.expectEqual(place, VIEWS);
+  });
+
+  it('is equal after a delivery that was killed at any moment', async () => {
+    for (const ms of [0, 30, 90, 200]) {
+      await place.clear();
+      await world.rows('UPDATE mirror.feed_views SET token = NULL, next_token = NULL');
+      const running = start(['feed', 'run'], world.env);
+      await until(async () => {
+        const busy = `SELECT FROM pg_stat_activity WHERE datname = current_database()
+                         AND application_name LIKE 'seller-mirror export%'`;
+        return running.process.exitCode !== null || (await world.rows(busy)).length > 0;
+      });
+      await new Promise((resolve) => setTimeout(resolve, ms));
+      running.process.kill('SIGKILL');
+      await running.ended;
+      await world.deliverEqual(place, VIEWS);
+    }
+  });
+});

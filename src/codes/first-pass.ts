@@ -3,18 +3,12 @@
  * show that the key opens the seller's account. A denial decides nothing.
  */
 
-import { meaningOf, retryTimeOf } from '../marketplace/reply.js';
+import { meaningOf } from '../marketplace/reply.js';
+import { afterBad, afterGood, holdAfter, isOutage } from './after-proof.js';
 import { controlCode } from './control.js';
 import { evidenceOf, isChallenge, NO_CHANCE, NOTHING } from './judging.js';
-import {
-  afterBad,
-  afterGood,
-  holdFor,
-  lookAtAccount,
-  prove,
-  ProofCodes,
-  type Proof,
-} from './prove.js';
+import { ProofCodes } from './known-valid.js';
+import { askAgain, faultOf, isPause, lookAtAccount, prove, type Proof } from './prove.js';
 import type { CodeResult, OpenCode } from './results.js';
 import {
   FIRST_GUARD,
@@ -26,18 +20,16 @@ import {
   SILENCES_LIKE_OUTAGE,
 } from './rules.js';
 import type { Memory, Situation } from './situation.js';
-import { askForm, type Answer, type Talk } from './talk.js';
+import { askForm, type CodeAnswer, type Talk } from './talk.js';
 
 /** Lists with at least so many codes begin with a look at the account, which saves the calls that a bad key would waste. */
-const LOOK_FIRST_CODES = 200;
+export const LOOK_FIRST_CODES = 200;
 /** A purchase waits no longer for the look that makes its code valid, milliseconds: with a small budget there are few. */
 const LONGEST_WAIT_MS = 75_000;
 /** Bot protection answers so many codes in a row: asking on makes it worse. */
 const CHALLENGES = 2;
 
-type CodeAnswer = Answer & { readonly kind: 'validate' };
 type Good = Extract<Proof, { readonly good: unknown }>;
-type Bad = Extract<Proof, { readonly bad: unknown }>;
 
 /**
  * Asks open codes once each.
@@ -48,8 +40,7 @@ export function* firstPass(
   situation: Situation,
   memory: Memory,
 ): Talk<Memory> {
-  const last = codes.at(-1);
-  if (last === undefined) return gonePast(memory, situation);
+  if (codes.length + memory.found.length === 0) return gonePast(memory, situation);
   const ready = yield* makeReady(codes, situation, { ...memory, hold: null });
   if (ready.hold !== null || ready.findsEverything) return ready;
   const pass = new FirstPass(codes, situation, ready);
@@ -99,11 +90,8 @@ export function* control(
     }
     if (meaning.kind === 'denied') return { ...memory, controlAt: answer.at };
     if (meaning.kind === 'found') continue;
-    if (meaning.kind === 'silent') return holdFor(memory, answer, waitMs, false);
-    const { reply, at } = answer;
-    const detail = 'detail' in reply ? reply.detail : null;
-    const bad = { reason: meaning.reason, reply, detail, at };
-    return afterBad(memory, bad, waitMs, false);
+    if (meaning.kind === 'silent') return holdAfter(memory, faultOf(answer), waitMs, false);
+    return afterBad(memory, faultOf(answer), waitMs, false);
   }
   return { ...memory, findsEverything: true };
 }
@@ -132,7 +120,9 @@ class FirstPass {
   #memory: Memory;
   #next = 0;
   /** Purchases that wait for a look at the account. */
-  #found: { readonly result: CodeResult; readonly at: number }[] = [];
+  #found: CodeResult[] = [];
+  /** A proof was bad: what was found may be another seller's, and is asked again. */
+  #isDoubted = false;
   #isLooking = false;
   #looks = 0;
   #denialsInRow = 0;
@@ -144,14 +134,13 @@ class FirstPass {
   #silent: CodeResult[] = [];
   #challenges = 0;
   #hasAnswers = false;
-  /** Items whose purchases need no look of their own any more. */
-  readonly #seenItems = new Set<number>();
 
   constructor(codes: readonly OpenCode[], situation: Situation, memory: Memory) {
     this.#codes = codes;
     this.#situation = situation;
     this.#memory = memory;
     this.#proofCodes = new ProofCodes(situation);
+    this.#found = [...memory.found];
   }
 
   *run(): Talk<Memory> {
@@ -160,7 +149,7 @@ class FirstPass {
     if (!this.#isOver && (this.#found.length > 0 || this.#isFirstLookDue)) yield* this.#look();
     if (!this.#isOver) yield* this.#recordSilent();
     const passed = this.#codes[this.#next - 1]?.position ?? this.#memory.after;
-    return { ...this.#memory, after: passed };
+    return { ...this.#memory, after: passed, found: this.#isDoubted ? [] : this.#found };
   }
 
   /** A short list looks at the account once, so that a refused key is told at once and not a minute later. */
@@ -189,7 +178,7 @@ class FirstPass {
   get #isLookDue(): boolean {
     const [first] = this.#found;
     if (first === undefined) return false;
-    const isLate = this.#situation.now() - first.at >= LONGEST_WAIT_MS;
+    const isLate = this.#situation.now() - (first.check?.at ?? 0) >= LONGEST_WAIT_MS;
     return isLate || this.#found.length >= FOUND_PER_LOOK;
   }
 
@@ -207,15 +196,22 @@ class FirstPass {
   }
 
   *#takeFound(code: OpenCode, form: string, answer: CodeAnswer): Talk<void> {
-    const { at } = answer;
     this.#answered();
     this.#denialsInRow = 0;
     const result = resultOf(code, form, answer, { verdict: 'valid' });
-    this.#found.push({ result: { ...result, chance: { calls: 1, denied: 0 } }, at });
-    const item = itemOf(result);
-    if (item === null || this.#seenItems.has(item) || this.#situation.hadItem(item)) return;
-    // Perhaps another seller's: the key must be proven at once.
-    yield* this.#look(prove(this.#proofCodes, this.#account));
+    const found = { ...result, chance: { calls: 1, denied: 0 } };
+    if (this.#proofCodes.strangeItem(answer.reply) === null) {
+      this.#found.push(found);
+      return;
+    }
+    const again = yield* askAgain(answer, form, this.#proofCodes, this.#account);
+    if ('bad' in again) return this.#end(again);
+    if (this.#isDoubted) return;
+    this.#memory = afterGood(this.#memory, again.good);
+    const { kind } = meaningOf(again.answer.reply);
+    if (kind === 'found') yield { kind: 'record', results: [found] };
+    else if (kind === 'denied') yield* this.#takeDenial(code, again.answer);
+    else this.#takeSilence(code, again.answer);
   }
 
   *#takeDenial(code: OpenCode, answer: CodeAnswer): Talk<void> {
@@ -240,7 +236,7 @@ class FirstPass {
     this.#silent.push({ ...result, adds: { ...NOTHING, attempts: 1 } });
     if (isChallenge(answer.reply)) this.#challenges++;
     if (isPause(answer) && (!isChallenge(answer.reply) || this.#challenges >= CHALLENGES)) {
-      this.#memory = holdFor(this.#memory, answer, waitMs, this.#hasAnswers);
+      this.#memory = holdAfter(this.#memory, faultOf(answer), waitMs, this.#hasAnswers);
       return;
     }
     const isOutage = this.#silent.length >= SILENCES_LIKE_OUTAGE;
@@ -276,26 +272,27 @@ class FirstPass {
   }
 
   /** Records what was found so far, once account details show that the key opens the seller's account. */
-  *#look(looking: Talk<Proof> = lookAtAccount(this.#account)): Talk<void> {
+  *#look(): Talk<void> {
     this.#isLooking = true;
     this.#looks++;
     const found = this.#found.splice(0);
-    const look = yield* looking;
+    const look = yield* lookAtAccount(this.#account);
     this.#isLooking = false;
-    if ('bad' in look) return this.#end(look);
-    this.#memory = afterLook(this.#memory, look, this.#proofCodes, found[0]?.at);
-    for (const { result } of found) {
-      const item = itemOf(result);
-      if (item !== null) this.#seenItems.add(item);
+    if ('bad' in look) {
+      this.#found.unshift(...found);
+      return this.#end(look);
     }
-    if (found.length > 0) yield { kind: 'record', results: found.map(({ result }) => result) };
+    if (this.#isDoubted) return;
+    this.#memory = afterLook(this.#memory, look, this.#proofCodes, found[0]?.check?.at);
+    if (found.length > 0) yield { kind: 'record', results: found };
   }
 
   get #account(): string | null {
     return this.#situation.account ?? this.#memory.account;
   }
 
-  #end(proof: Bad): void {
+  #end(proof: Exclude<Proof, Good>): void {
+    if (!isOutage(proof.bad)) this.#isDoubted = true;
     if (this.#isOver) return;
     const { waitMs } = this.#situation;
     this.#memory = afterBad(this.#memory, proof.bad, waitMs, this.#hasAnswers);
@@ -317,12 +314,4 @@ function resultOf(
     adds: NOTHING,
     chance: NO_CHANCE,
   };
-}
-
-function itemOf({ check }: CodeResult): number | null {
-  return check?.answer?.value.item?.id ?? null;
-}
-
-function isPause({ reply }: CodeAnswer): boolean {
-  return reply.kind === 'limited' || retryTimeOf(reply) !== null || isChallenge(reply);
 }

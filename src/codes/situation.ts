@@ -1,5 +1,6 @@
+import type { Reply } from '../marketplace/reply.js';
 import type { UnprovenReason } from './evidence.js';
-import type { KnownValid, ProofBy } from './results.js';
+import type { CodeResult, KnownValid, ProofBy } from './results.js';
 
 /** What does not change while a piece of work is done. */
 export interface Situation {
@@ -8,8 +9,8 @@ export interface Situation {
   /** From a denial to the next time that a code is asked, milliseconds: a column of the check. */
   readonly waitMs: number;
   /**
-   * How long a due code waits for others to share its window, milliseconds. `waitMs` for a list: by then every denied code
-   * is due. About 2,000 for look-ups, where a caller waits and new ones come.
+   * How long a due code waits for others to share its window, milliseconds. Infinity for a list: all its denied codes are due
+   * `waitMs` after the first pass. About 2,000 for look-ups, where a caller waits and new ones come.
    */
   readonly gatherMs: number;
   /** Milliseconds that the budget puts between two calls; 0: unlimited. */
@@ -41,14 +42,16 @@ export interface Stop {
 }
 
 /**
- * What the plan remembers between two steps: plain JSON. Kept with the check, it serves whichever process goes on; without
- * it, work goes on as well, only slower.
+ * What the plan remembers between two steps: plain JSON. Kept with the check, without `found`, it serves whichever process
+ * goes on; without it, work goes on as well, only slower.
  */
 export interface Memory {
   /** User name of the account that the key opened, if the seller had none. */
   readonly account: string | null;
   /** The first pass has passed this position. */
   readonly after: number;
+  /** Purchases that wait for a look at the account, while the marketplace asks for a pause. Without them they are asked again. */
+  readonly found: readonly CodeResult[];
   /** Times that the open codes were gone through. */
   readonly passes: number;
   /** When open codes are tried again. */
@@ -77,6 +80,7 @@ export interface Memory {
 export const FRESH_MEMORY: Memory = {
   account: null,
   after: -1,
+  found: [],
   passes: 0,
   retryAt: 0,
   controlAt: null,
@@ -96,4 +100,23 @@ export interface GoodProof {
   /** When its first call was sent, and when it was complete. */
   readonly beganAt: number;
   readonly at: number;
+}
+
+export interface BadProof {
+  readonly reason: Extract<
+    UnprovenReason,
+    | 'limited'
+    | 'unavailable'
+    | 'unreadable'
+    | 'refused'
+    | 'no-api'
+    | 'another-account'
+    | 'mixed-up'
+    | 'known-valid-denied'
+  >;
+  readonly reply: Reply<unknown> | null;
+  readonly detail: string | null;
+  readonly at: number;
+  /** Account details said so twice. */
+  readonly isSure?: boolean;
 }

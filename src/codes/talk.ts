@@ -112,11 +112,10 @@ export function* askAccount(): Talk<Answer & { readonly kind: 'account' }> {
   return answer;
 }
 
+export type CodeAnswer = Answer & { readonly kind: 'validate' };
+
 /** Asks about one form of a code. */
-export function* askForm(
-  form: string,
-  onNewConnection = false,
-): Talk<Answer & { readonly kind: 'validate' }> {
+export function* askForm(form: string, onNewConnection = false): Talk<CodeAnswer> {
   const answer = yield { kind: 'validate', form, onNewConnection };
   if (answer?.kind !== 'validate') throw new TypeError('this is no answer to `validate`');
   return answer;

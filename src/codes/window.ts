@@ -7,19 +7,18 @@
  * fault does not meet one code three times.
  */
 
-import { meaningOf, messageOf, retryTimeOf } from '../marketplace/reply.js';
+import { meaningOf } from '../marketplace/reply.js';
+import { afterBad, afterGood, isOutage, isProven } from './after-proof.js';
 import type { UnprovenReason } from './evidence.js';
-import { addChance, evidenceOf, isChallenge, NO_CHANCE } from './judging.js';
+import { addChance, evidenceOf, NO_CHANCE } from './judging.js';
+import { ProofCodes } from './known-valid.js';
 import {
-  afterBad,
-  afterGood,
-  isOutage,
-  isProven,
+  askAgain,
+  faultOf,
+  isPause,
   lookAtAccount,
   prove,
   proveAgain,
-  ProofCodes,
-  type BadProof,
   type Proof,
 } from './prove.js';
 import type {
@@ -39,17 +38,15 @@ import {
   verdictOf,
   WINDOW_CODES,
 } from './rules.js';
-import type { GoodProof, Memory, Situation } from './situation.js';
-import { askForm, type Answer, type Talk } from './talk.js';
+import type { BadProof, GoodProof, Memory, Situation } from './situation.js';
+import { askForm, type CodeAnswer, type Talk } from './talk.js';
 
 /** The second proof of a window is the first of the next one if that begins within this time, or these calls. */
 const OPENING_MS = 10_000;
 const OPENING_CALLS = 4;
 const OTHER_CONNECTION = true;
 /** A window that repeats so many codes proves the key in between as well. */
-const PROOF_BETWEEN_CODES = 3;
-
-type CodeAnswer = Answer & { readonly kind: 'validate' };
+export const PROOF_BETWEEN_CODES = 3;
 
 /** What chance requires, as this step knows it. */
 interface Required {
@@ -176,12 +173,6 @@ class Window {
     return isAfterAll && isFresh && !isWeak ? opening : null;
   }
 
-  /** A purchase of an item that the catalogue never had may be another seller’s. */
-  #isOfUnknownItem({ reply }: CodeAnswer): boolean {
-    const id = reply.kind === 'answered' ? (reply.data.value.item?.id ?? null) : null;
-    return id !== null && !this.#situation.hadItem(id);
-  }
-
   /** @returns what ends the window early */
   *#ask(before: GoodProof): Talk<BadProof | null> {
     const { isClosing } = this.#situation;
@@ -191,15 +182,16 @@ class Window {
     for (let time = 1; waiting.length > 0; time++) {
       for (const asked of waiting) {
         if (isClosing()) return null;
-        const answer = yield* askForm(asked.code.form, time > 1 && OTHER_CONNECTION);
+        let answer = yield* askForm(asked.code.form, time > 1 && OTHER_CONNECTION);
+        if (this.#proofCodes.strangeItem(answer.reply) !== null) {
+          const again = yield* askAgain(answer, asked.code.form, this.#proofCodes, before.account);
+          if ('bad' in again) return again.bad;
+          answer = again.answer;
+        }
         const { kind } = meaningOf(answer.reply);
         // A denial that came before stays the answer if there is none on another connection.
         if (kind !== 'silent' || asked.answer === null) asked.answer = answer;
         if (kind === 'denied') asked.denied++;
-        if (this.#isOfUnknownItem(answer)) {
-          const look = yield* prove(this.#proofCodes, before.account);
-          if ('bad' in look) return look.bad;
-        }
         if (kind === 'doubt' || isPause(answer)) return faultOf(answer);
         silences = kind === 'silent' ? silences + 1 : 0;
         if (silences >= SILENCES_LIKE_OUTAGE) return faultOf(answer);
@@ -357,20 +349,6 @@ function isOpen({ answer }: Asked): boolean {
 
 function isSilent({ answer }: Asked): boolean {
   return answer !== null && meaningOf(answer.reply).kind === 'silent';
-}
-
-function isPause({ reply }: CodeAnswer): boolean {
-  const meaning = meaningOf(reply);
-  if (meaning.kind !== 'silent') return false;
-  return meaning.reason === 'limited' || retryTimeOf(reply) !== null || isChallenge(reply);
-}
-
-/** An answer that says nothing about its code, as a fault of the whole window. */
-function faultOf({ reply, at }: CodeAnswer): BadProof {
-  const meaning = meaningOf(reply);
-  const isFault = meaning.kind === 'doubt' || meaning.kind === 'silent';
-  const reason = isFault ? meaning.reason : 'unreadable';
-  return { reason, reply, detail: messageOf(reply), at };
 }
 
 interface Around {

@@ -1,0 +1,6 @@
+import { describe, it } from 'vitest';
+import { expectTruth, MARKETS } from './markets.js';
+
+describe('on 2,000 random markets of each kind, every verdict is true and every check ends', () => {
+  it.each(MARKETS)('%s', (name, kind) => expectTruth(name, kind, 2_000));
+});

@@ -60,6 +60,7 @@ const RESULT: ResultRow['result'] = {
   purchased_at: '2024-01-02T03:04:05Z',
   supported_until: '2024-07-02T03:04:05Z',
   support: 'expired',
+  downloaded: 'yes',
   listed: 1,
   proof: 'purchase',
   evidence: 'the marketplace answered with the purchase at 2026-11-01 00:00:00Z',

@@ -174,7 +174,7 @@ async function bodyOf<S extends z.ZodType>(
   const read = schema.safeParse(body);
   if (read.success) return read.data;
   const faults = read.error.issues.map(
-    ({ path, message }) => `${path.join('.') || 'the body'}: ${message}`,
+    ({ path, message }) => `${path.join('.') || 'the request'} ${message}`,
   );
   throw new Refusal(422, faults.slice(0, 5).join('; '));
 }

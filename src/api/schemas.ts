@@ -5,39 +5,69 @@ const MAX_CODES = 100;
 
 const YEAR_S = 366 * 86_400;
 
+/** Completes a sentence that begins with the name of the field. */
+const kind = (what: string) => ({
+  error: ({ input }: { readonly input?: unknown }) =>
+    input === undefined ? 'is missing' : `must be ${what}`,
+});
+const strict = {
+  error: (issue: { readonly code?: string; readonly keys?: readonly string[] }) =>
+    issue.code === 'unrecognized_keys'
+      ? `has no field ${(issue.keys ?? [])
+          .slice(0, 3)
+          .map((key) => JSON.stringify(key.slice(0, 40)))
+          .join(', ')}`
+      : 'must be an object, such as {"code": "…"}',
+};
+
 const maxAge = z
-  .int()
-  .min(0)
-  .max(YEAR_S)
+  .int(kind('a whole number of seconds'))
+  .min(0, 'must not be negative')
+  .max(YEAR_S, 'must be at most a year')
   .describe(
     'Seconds that the last check may be old. 0: ask the marketplace now. Default: 86400 for a valid code, 3600 for an invalid one.',
   );
 const item = z
-  .int()
-  .positive()
+  .int(kind('a whole number'))
+  .positive('must be positive')
   .describe('Id of the item that the code should be for; `item_matches` compares it.');
-const code = z.string().min(1).max(1_000).describe('The purchase code as the customer gave it.');
+const code = z
+  .string(kind('a text'))
+  .min(1, 'is empty')
+  .max(1_000, 'is longer than 1,000 characters')
+  .describe('The purchase code as the customer gave it.');
 const seller = z
-  .string()
-  .min(1)
-  .max(100)
+  .string(kind('a text'))
+  .min(1, 'is empty')
+  .max(100, 'is longer than 100 characters')
   .describe('Name of the seller. Needed if there are several and the token is not bound to one.');
 
-export const checkRequest = z.strictObject({
-  code,
-  item: item.optional(),
-  max_age: maxAge.optional(),
-  seller: seller.optional(),
-});
+export const checkRequest = z.strictObject(
+  {
+    code,
+    item: item.optional(),
+    max_age: maxAge.optional(),
+    seller: seller.optional(),
+  },
+  strict,
+);
 
-export const checkManyRequest = z.strictObject({
-  codes: z
-    .array(z.union([code, z.strictObject({ code, item: item.optional() })]))
-    .min(1)
-    .max(MAX_CODES),
-  max_age: maxAge.optional(),
-  seller: seller.optional(),
-});
+export const checkManyRequest = z.strictObject(
+  {
+    codes: z
+      .array(
+        z.union([code, z.strictObject({ code, item: item.optional() }, strict)], {
+          error: 'must be a code, or an object with a code and an item',
+        }),
+        kind('a list of codes'),
+      )
+      .min(1, 'is empty')
+      .max(MAX_CODES, `has more than ${MAX_CODES} codes`),
+    max_age: maxAge.optional(),
+    seller: seller.optional(),
+  },
+  strict,
+);
 
 const answer = z.object({
   verdict: z

@@ -17,27 +17,34 @@ import { readAuditResults, readRepeated } from './results-store.js';
 import { readAuditWorkbook } from './enter-store.js';
 import type { AuditResult, StoredCheck, CodeState } from './types.js';
 
+interface ResultContent {
+  /** For its file, without an ending: that of the list, such as `customers checked`. */
+  readonly name: string;
+  readonly pieces: AsyncGenerator<string | Uint8Array, void, undefined>;
+}
+
 /**
  * Formats the current result of an audit: its list as it was entered, with verdicts.
  * @param dialect of CSV; null: that of the list
  * @returns null when its list is no longer kept
  */
-export async function auditResultPieces(
+export async function auditResult(
   db: Db,
   auditId: bigint,
   format: ResultFormat,
   dialect: CsvDialect | null,
-): Promise<AsyncGenerator<string | Uint8Array, void, undefined> | null> {
+): Promise<ResultContent | null> {
   const { columns, layout, prunedAt } = (await readAuditList(db, auditId)) ?? NO_LIST;
   if (prunedAt !== null) return null;
   const rows = resultRows(readAuditResults(db, auditId), await readRepeated(db, auditId));
+  const name = resultName(layout, auditId);
   const workbook = format === 'xlsx' ? await readAuditWorkbook(db, auditId) : null;
   if (workbook !== null) {
     // Loaded on demand: only workbooks need its libraries.
     const { annotatedWorkbook } = await import('./lists/annotate-workbook.js');
-    return annotatedWorkbook(workbook, columns, ADDED_COLUMNS, addedRows(rows));
+    return { name, pieces: annotatedWorkbook(workbook, columns, ADDED_COLUMNS, addedRows(rows)) };
   }
-  return resultPieces(format, columns, rows, dialect ?? dialectOf(layout));
+  return { name, pieces: resultPieces(format, columns, rows, dialect ?? dialectOf(layout)) };
 }
 
 const NO_LIST = { columns: [], layout: null, prunedAt: null };
@@ -79,7 +86,7 @@ export function factsOf(
 /**
  * Makes the result columns of a record.
  *
- * `reason` says in up to 60 characters why, `proof` is one word, and `evidence` is the whole sentence. Without a verdict
+ * `reason` says why in a few words, `proof` is one word, and `evidence` is the whole sentence. Without a verdict
  * the purchase is empty. For a code that is no longer valid it is the last known one, without support.
  *
  * @param now for the support state, milliseconds since 1970
@@ -100,6 +107,7 @@ export function resultOf(facts: RecordFacts, now: number): Omit<Result, 'listed'
     purchased_at: purchase?.purchasedAt ?? null,
     supported_until: purchase?.supportedUntil ?? null,
     support: purchase !== null && verdict === 'valid' ? supportAt(purchase, now) : null,
+    downloaded: yesOrNo(purchase?.downloaded ?? null),
     checked_at: checkedAt?.toISOString() ?? null,
     proof: isProven ? facts.proof : 'none',
     evidence:
@@ -107,6 +115,18 @@ export function resultOf(facts: RecordFacts, now: number): Omit<Result, 'listed'
         ? describeVerdict(facts)
         : `${describeVerdict(facts)}; it knows the code as ${found}, not as it is in the list`,
   };
+}
+
+function yesOrNo(flag: boolean | null): string | null {
+  if (flag === null) return null;
+  return flag ? 'yes' : 'no';
+}
+
+function resultName(layout: Json, auditId: bigint): string {
+  const { name } = listsIn(layout)[0] ?? {};
+  const base = typeof name === 'string' ? name.replace(/\.\w{1,5}$/, '').trim() : '';
+  const isFile = base !== '' && !['arguments', 'stdin', 'pasted list'].includes(base);
+  return isFile ? `${base} checked` : `check-${auditId}`;
 }
 
 /**

@@ -1,5 +1,5 @@
 import { moment } from '../domain/moment.js';
-import { isSameCode } from '../marketplace/code.js';
+import { isSameCode, looksLikeCode } from '../marketplace/code.js';
 import type { KnownPurchase } from './known-code.js';
 import type { DoubtReason, SilenceReason } from '../marketplace/reply.js';
 import { isInvalid, type Verdict } from './rules.js';
@@ -122,25 +122,18 @@ export function describeVerdict(facts: Omit<RecordFacts, 'code' | 'purchase'>): 
 /** The note on valid codes of a check, and the reason of each that needs no other. */
 export const ANSWERED = 'the marketplace answered with the purchase';
 
-const LONGEST_REASON = 60;
-
-/** Why a record has its verdict, in up to 60 characters, for a cell of a result and of the page of a check. */
+/** Why a record has its verdict, and for a rejected one what to do: for a cell of a result and of the page of a check. */
 export function shortReason(facts: RecordFacts): string {
-  const reason = reasonOf(facts);
-  return reason.length <= LONGEST_REASON
-    ? reason
-    : `${reason.slice(0, LONGEST_REASON - 1).trimEnd()}…`;
-}
-
-function reasonOf(facts: RecordFacts): string {
-  const { verdict, reason, purchase, hasUnknownItem } = facts;
+  const { code, verdict, reason, purchase, hasUnknownItem } = facts;
   const found = foundForm(facts);
   switch (verdict) {
     case 'valid':
       if (found !== null) return `valid as ${found}`;
       return hasUnknownItem ? `a purchase of ${UNKNOWN_ITEM}` : ANSWERED;
     case 'invalid':
-      return 'unknown to the marketplace';
+      return code === null || looksLikeCode(code)
+        ? 'unknown to the marketplace'
+        : 'does not look like a code';
     case 'no_longer_valid': {
       const bought = purchase?.purchasedAt?.slice(0, 10) ?? null;
       return bought === null ? 'was valid before' : `was valid, bought ${bought}`;

@@ -76,6 +76,13 @@ export async function checkRoom(
   throw new Problem(capital(fault), 'Download CSV instead, or filter the rows.', 409);
 }
 
+/** Names a file for the browser, also by characters that a header can't have (RFC 6266). */
+function attachment(name: string): string {
+  const plain = name.replaceAll(/[^ -~]|["\\%]/g, '_');
+  const whole = encodeURIComponent(name.toWellFormed()).replaceAll(/['()*]/g, '_');
+  return `attachment; filename="${plain}"${plain === name ? '' : `; filename*=UTF-8''${whole}`}`;
+}
+
 /**
  * Streams a file while `make` produces it. If `make` fails, the download breaks off, so that a partial
  * file does not look complete.
@@ -114,6 +121,6 @@ export function sendFile(
   );
   return c.body(body, 200, {
     'content-type': TYPES[format],
-    'content-disposition': `attachment; filename="${name}.${format}"`,
+    'content-disposition': attachment(`${name}.${format}`),
   });
 }

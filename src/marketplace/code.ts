@@ -149,8 +149,9 @@ function isForm(form: string): boolean {
 
 /** The plain form of a text, for comparing its looks: see `formsOf`. */
 export function plainForm(text: string): string {
-  const written = normalizeCode(text);
-  return SIMPLE.test(written) ? written : plainFormsOf(written).plain;
+  const read = readCell(text);
+  if (!('code' in read)) return normalizeCode(text);
+  return SIMPLE.test(read.code) ? read.code : plainFormsOf(read.code).plain;
 }
 
 /** False for what is hardly a code of any marketplace: no digit, or fewer than six letters and digits. */

@@ -8,7 +8,7 @@ import {
 } from '../domain/csv.js';
 import { parquetChunks } from './parquet.js';
 import { isNumeric, isoMoment, kindOf, rowEncoder } from './values.js';
-import type { WorkbookColumn } from '../listing/write-workbook.js';
+import { VERDICT_TONES, type WorkbookColumn } from '../listing/workbook-column.js';
 import type { ViewColumn, ReadView } from './views.js';
 import type { QueryColumn } from '../db/read-only.js';
 import type { TextRow } from '../db/text-cursor.js';
@@ -51,6 +51,7 @@ function sheetColumn(column: ViewColumn): WorkbookColumn {
   const { name } = column;
   const kind = kindOf(column);
   if (isNumeric(kind)) return { name, kind: 'number' };
+  if (name === 'verdict') return { name, kind: 'text', width: 16, tones: VERDICT_TONES };
   return { name, kind: kind.kind === 'date' || kind.kind === 'moment' ? kind.kind : 'text' };
 }
 

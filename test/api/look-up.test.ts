@@ -592,6 +592,29 @@ it.each([
   expect(((await response.json()) as { error: string }).error).not.toBe('');
 });
 
+it.each<[object, string]>([
+  [{}, 'code is missing'],
+  [{ code: 5, item: 'x' }, 'code must be a text; item must be a whole number'],
+  [{ code: '', max_age: -1 }, 'code is empty; max_age must not be negative'],
+  [{ code: 'x'.repeat(1_001), item: 1.5 }, 'code is longer than 1,000 characters; item must be'],
+  [{ code: 'x', itemid: 5 }, 'the request has no field "itemid"'],
+  [[], 'the request must be an object, such as {"code": "…"}'],
+  [{ codes: [] }, 'codes is empty'],
+  [{ codes: 'x' }, 'codes must be a list of codes'],
+  [{ codes: ['x', 5] }, 'codes.1 must be a code, or an object with a code and an item'],
+  [{ codes: Array.from({ length: 101 }, () => 'x') }, 'codes has more than 100 codes'],
+])('says in words what is wrong with a request: %j', async (body, sentence) => {
+  const api = await openLookUps(await openShop());
+  const path = 'codes' in body ? '/v1/codes/check-many' : '/v1/codes/check';
+  const response = await api.send(path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${api.token}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  expect(response.status).toBe(422);
+  expect(((await response.json()) as { error: string }).error).toContain(sentence);
+});
+
 it('keeps codes out of addresses: only POST is taken', async () => {
   const api = await openLookUps(await openShop());
   const response = await api.send('/v1/codes/check?code=x', {

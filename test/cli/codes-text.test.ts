@@ -166,6 +166,7 @@ describe('the answer about a code', () => {
       purchased_at: '2024-05-01T10:00:12Z',
       supported_until: '2026-12-01T00:00:00Z',
       support: null,
+      downloaded: 'yes',
       checked_at: '2026-11-21T09:59:59.000Z',
       proof: 'known-valid',
       reason: 'denied',
@@ -208,12 +209,16 @@ describe('a line of a result', () => {
     });
   });
 
-  it('has a reason of at most 60 characters, which fits into a cell; the evidence has all of it', () => {
+  it('has the whole reason and remedy, and says so if a text does not look like a code', () => {
     const reason =
-      'Excel has converted this code to a number, which loses leading zeros and digits';
-    const { reason: short, evidence } = resultOf({ ...rejected, reason }, now.getTime());
-    expect(short).toBe('Excel has converted this code to a number, which loses lead…');
-    expect(evidence).toBe(reason);
+      'Excel has converted this code to a number, which loses leading zeros and digits: format the cell as text';
+    expect(resultOf({ ...rejected, reason }, now.getTime())).toMatchObject({ reason });
+    for (const code of ['n/a', '-', 'TBD', 'AB-12']) {
+      const reasonOf = (one: typeof invalid) =>
+        resultOf({ ...one, code, purchase: null }, now.getTime()).reason;
+      expect(reasonOf(invalid)).toBe('does not look like a code');
+      expect(reasonOf(valid)).toBe('the marketplace answered with the purchase');
+    }
   });
 
   it('has the state of support at the time of writing', () => {

@@ -142,7 +142,7 @@ describe('an uploaded list', () => {
     await finish(auditId);
     const reply = await operator().get(`/audits/${auditId}/result.csv`);
     expect(reply.headers.get('content-disposition')).toBe(
-      `attachment; filename="check-${auditId}.csv"`,
+      'attachment; filename="customers checked.csv"',
     );
     const downloaded = Buffer.from(await reply.arrayBuffer());
     const out = join(folder(), 'result.csv');
@@ -434,7 +434,7 @@ describe('the pages of audits', () => {
 
   it('begin with the codes that need somebody, each with its reason, so that nobody searches the result', async () => {
     const [valid = '', gone = ''] = listOf(shop(), 2);
-    const list = ['code', valid, gone, 'f'.repeat(32), ''].join('\n');
+    const list = ['code', valid, gone, 'f0'.repeat(16), 'n/a', ''].join('\n');
     const auditId = await start(await sendReadable(list), { yes: 'yes' });
     await finish(auditId);
     await mirror().rows(`UPDATE mirror.audit_codes SET verdict = 'no_longer_valid' WHERE code_id IN
@@ -446,6 +446,7 @@ describe('the pages of audits', () => {
     expect(headings.slice(0, 3)).toEqual(['No longer valid', 'Invalid', 'Valid']);
     expect(page).toMatch(/was valid, bought \d{4}-\d\d-\d\d/);
     expect(page).toContain('unknown to the marketplace');
+    expect(page).toContain('does not look like a code');
     // Proofs are for the few who ask.
     expect(page.replaceAll(/<details>.*?<\/details>/gs, '')).not.toContain('API key was tested');
     const file = await (await operator().get(`/audits/${auditId}/result.csv`)).text();

@@ -4,8 +4,10 @@ import fc from 'fast-check';
 import { readSheet } from 'read-excel-file/node';
 import { describe, expect, it } from 'vitest';
 import { resultPieces, type ResultRow } from '../../src/codes/lists/result.js';
-import { workbookChunks, type WorkbookColumn } from '../../src/listing/write-workbook.js';
+import type { WorkbookColumn } from '../../src/listing/workbook-column.js';
+import { workbookChunks } from '../../src/listing/write-workbook.js';
 import { code, readAll } from '../codes/lists/support.js';
+import { coloursOf, sheetOf } from '../codes/lists/zip.js';
 
 type Kind = WorkbookColumn['kind'];
 
@@ -66,6 +68,27 @@ describe('a workbook', () => {
     );
   });
 
+  it('has a filter over all columns, room for dates, and coloured verdicts', async () => {
+    const tones = { valid: 'good', invalid: 'bad' } as const;
+    const columns: WorkbookColumn[] = [
+      { name: 'code', kind: 'text' },
+      { name: 'checked_at', kind: 'moment' },
+      { name: 'verdict', kind: 'text', width: 16, tones },
+    ];
+    const at = '2026-11-23T14:05:00Z';
+    const rows = [
+      ['valid', at, 'valid'],
+      ['b', at, 'invalid'],
+      ['c', at, 'toString'],
+    ];
+    const bytes = await buffer(Readable.from(workbookChunks(columns, Readable.from(rows))));
+    const { sheet, styles, book } = await sheetOf(bytes);
+    expect(sheet).toContain('<autoFilter ref="A1:C4"/>');
+    expect(book).toContain('>Sheet1!$A$1:$C$4</definedName>');
+    expect(sheet).toContain('<col min="2" max="2" width="20" customWidth="1"/>');
+    expect(coloursOf(sheet, styles)).toEqual({ C2: 'FFC6EFCE', C3: 'FFFFC7CE' });
+  });
+
   it('has text cut that is too long for a cell, with a note', async () => {
     const long = '\u{1F600}'.repeat(20_000);
     const [, [cell] = []] = await readSheet(await written(['text'], [[long]]));
@@ -115,6 +138,7 @@ it('a result in a workbook is a list that can be checked again, with prices and 
     purchased_at: '2024-01-02T03:04:05Z',
     supported_until: null,
     support: 'none',
+    downloaded: 'yes',
     checked_at: null,
     listed: 2,
     proof: 'purchase',
@@ -139,7 +163,7 @@ it('a result in a workbook is a list that can be checked again, with prices and 
         'EUR',
         '2024-01-02 03:04:05',
       ],
-      ...['', 'none', '', '2', 'purchase'],
+      ...['', 'none', 'yes', '', '2', 'purchase'],
     ],
   });
 });

@@ -4,7 +4,7 @@ import { COMMA_CSV } from '../../domain/csv.js';
 import { RESULT_FORMATS, type ResultFormat } from '../../codes/lists/result.js';
 import { FileError } from '../../listing/file-error.js';
 import { assertWritable, writeWhole } from '../../listing/write-file.js';
-import { auditResultPieces } from '../../codes/audit-result.js';
+import { auditResult } from '../../codes/audit-result.js';
 import type { AuditProgress } from '../../codes/types.js';
 import { CommandError, usageError } from '../errors.js';
 import type { CommonOptions } from '../options.js';
@@ -88,24 +88,24 @@ export async function writeResult(
   signal: AbortSignal,
 ): Promise<void> {
   const program = ownCommand();
-  const text = await auditResultPieces(
+  const result = await auditResult(
     db,
     auditId,
     destination.format,
     destination.decimalComma ? COMMA_CSV : null,
   );
-  if (text === null) {
+  if (result === null) {
     throw new CommandError(
       `the list of audit ${auditId} is no longer kept`,
       `KEEP_AUDITS_DAYS limits how long lists are kept; verdicts stay: \`${program} codes show CODE\``,
     );
   }
   if (destination.path === null) {
-    await writeAll(process.stdout, text);
+    await writeAll(process.stdout, result.pieces);
     return;
   }
   try {
-    await writeWhole(destination.path, text, signal);
+    await writeWhole(destination.path, result.pieces, signal);
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
     const again = `${program} audits export ${auditId}`;

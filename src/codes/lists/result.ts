@@ -8,7 +8,7 @@ import {
   uniqueNames,
   type CsvDialect,
 } from '../../domain/csv.js';
-import type { WorkbookColumn } from '../../listing/write-workbook.js';
+import { VERDICT_TONES, type WorkbookColumn } from '../../listing/workbook-column.js';
 
 export const RESULT_FORMATS = ['csv', 'json', 'ndjson', 'xlsx'] as const;
 export type ResultFormat = (typeof RESULT_FORMATS)[number];
@@ -26,6 +26,7 @@ export const RESULT_COLUMNS = [
   'purchased_at',
   'supported_until',
   'support',
+  'downloaded',
   'checked_at',
   'listed',
   'proof',
@@ -41,19 +42,30 @@ export interface ResultRow {
   readonly result: Result;
 }
 
-/** Columns of `RESULT_COLUMNS` that are not text. */
-const KINDS: Partial<Record<keyof Result, WorkbookColumn['kind']>> = {
-  price: 'number',
-  listed: 'number',
-  purchased_at: 'moment',
-  supported_until: 'moment',
-  checked_at: 'moment',
+/** How workbooks show these columns; default: as text. Widths are in characters. */
+const SHOWN: Partial<Record<keyof Result, Omit<WorkbookColumn, 'name'>>> = {
+  verdict: { kind: 'text', width: 16, tones: VERDICT_TONES },
+  reason: { kind: 'text', width: 50 },
+  license_type: { kind: 'text', width: 14 },
+  item_id: { kind: 'text', width: 12 },
+  item_name: { kind: 'text', width: 32 },
+  price: { kind: 'number' },
+  currency: { kind: 'text', width: 10 },
+  purchased_at: { kind: 'moment' },
+  supported_until: { kind: 'moment' },
+  support: { kind: 'text', width: 10 },
+  downloaded: { kind: 'text', width: 12 },
+  checked_at: { kind: 'moment' },
+  listed: { kind: 'number', width: 8 },
+  proof: { kind: 'text', width: 14 },
+  evidence: { kind: 'text', width: 70 },
 };
 
 /** The columns that a result adds to a workbook. */
 export const ADDED_COLUMNS: readonly WorkbookColumn[] = RESULT_COLUMNS.map((name) => ({
+  kind: 'text',
+  ...SHOWN[name],
   name,
-  kind: KINDS[name] ?? 'text',
 }));
 
 type Rows = Iterable<ResultRow> | AsyncIterable<ResultRow>;
@@ -62,7 +74,7 @@ type Cell = string | number | null;
 /**
  * A result in any format, in pieces: the columns of the list, then `RESULT_COLUMNS`. A second `verdict` becomes
  * `verdict_2`. In a workbook prices are numbers, times are dates, and all else is text. In CSV, formulas get an
- * apostrophe, which `readCodes` removes again.
+ * apostrophe, which `readList` removes again.
  * @param dialect for CSV. Only prices in `RESULT_COLUMNS` get its decimal comma.
  */
 export async function* resultPieces(
@@ -105,10 +117,7 @@ async function* sheetPieces(
   const { workbookChunks } = await import('../../listing/write-workbook.js');
   const columns = [
     ...listNames.map((name) => ({ name, kind: 'text' as const })),
-    ...RESULT_COLUMNS.map((column, at) => ({
-      name: resultNames[at] ?? column,
-      kind: KINDS[column] ?? ('text' as const),
-    })),
+    ...ADDED_COLUMNS.map((column, at) => ({ ...column, name: resultNames[at] ?? column.name })),
   ];
   async function* cells(): AsyncGenerator<readonly Cell[], void, undefined> {
     for await (const row of rows) yield cellsOf(row, listNames.length);

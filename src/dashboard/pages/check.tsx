@@ -1,6 +1,6 @@
 import type { FC } from 'hono/jsx';
 import { ANSWERED, unprovenRemedy, whyUnproven } from '../../codes/evidence.js';
-import { auditResultPieces, describeReading, isWorkbookList } from '../../codes/audit-result.js';
+import { auditResult, describeReading, isWorkbookList } from '../../codes/audit-result.js';
 import { countRepeated } from '../../codes/enter-list.js';
 import { CODES, OUTCOMES, type Outcome, type OutcomeRow } from '../../codes/codes-listing.js';
 import type { Db } from '../../db/db.js';
@@ -200,9 +200,9 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
     const { auditId, sellerId, lines } = await auditIn(c.req.param('id'));
     const action = { action: 'download result', target: targetOf(auditId, sellerId) };
     const format = c.req.param('file') === 'result.xlsx' ? 'xlsx' : 'csv';
-    const pieces = await runAction(c, parts, action, async () => {
+    const { name, pieces } = await runAction(c, parts, action, async () => {
       await checkRoom(format, () => lines);
-      const found = await auditResultPieces(db, auditId, format, csvDialectOf(c) ?? null);
+      const found = await auditResult(db, auditId, format, csvDialectOf(c) ?? null);
       if (found !== null) return found;
       throw new Problem(
         `The list of check ${auditId} was deleted`,
@@ -210,7 +210,7 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
         409,
       );
     });
-    return sendFile(c, `check-${auditId}`, format, async (write) => {
+    return sendFile(c, name, format, async (write) => {
       for await (const piece of pieces) await write(piece);
     });
   });

@@ -2,12 +2,11 @@ import { buffer } from 'node:stream/consumers';
 import { Readable } from 'node:stream';
 import { readSheet } from 'read-excel-file/node';
 import { describe, expect, it } from 'vitest';
-import { fromBufferPromise } from 'yauzl';
 import { annotatedWorkbook } from '../../../src/codes/lists/annotate-workbook.js';
 import { ADDED_COLUMNS, RESULT_COLUMNS, type Result } from '../../../src/codes/lists/result.js';
 import { Secret } from '../../../src/domain/secret.js';
 import { code, parsed } from './support.js';
-import { inline, workbookFiles, zipOf } from './zip.js';
+import { coloursOf, inline, partsOf, sheetOf, workbookFiles, zipOf } from './zip.js';
 
 const RESULT: Result = {
   verdict: 'valid',
@@ -20,6 +19,7 @@ const RESULT: Result = {
   purchased_at: '2024-01-02T03:04:05Z',
   supported_until: null,
   support: 'none',
+  downloaded: 'yes',
   checked_at: '2026-11-25T12:00:00Z',
   listed: 2,
   proof: 'purchase',
@@ -59,15 +59,6 @@ async function annotated(bytes: Buffer, results: Partial<Result> = {}): Promise<
   return buffer(Readable.from(annotatedWorkbook(workbook, layout.columns, ADDED_COLUMNS, rows)));
 }
 
-async function partsOf(bytes: Buffer): Promise<Record<string, string>> {
-  const zip = await fromBufferPromise(bytes);
-  const parts: Record<string, string> = {};
-  for await (const entry of zip.eachEntry()) {
-    parts[entry.fileName] = String(await buffer(await zip.openReadStreamPromise(entry)));
-  }
-  return parts;
-}
-
 describe('the result of a workbook', () => {
   it('ends the reading of its results, which hold a connection to the database', async () => {
     const { workbook, entries, layout } = await parsed(await zipOf(book()), { name: 'a.xlsx' });
@@ -95,9 +86,14 @@ describe('the result of a workbook', () => {
     const { 'xl/worksheets/sheet1.xml': before = '', 'xl/styles.xml': _, ...same } = files;
     expect(others).toEqual(same);
     expect(styles).toContain('<cellXfs count="7">');
+    const widths = /<cols>.*<\/cols>/.exec(sheet)?.[0] ?? '';
+    expect(widths).toContain('<col min="14" max="14" width="20" customWidth="1"/>');
     // Without the added cells, only the used range and the claims of the changed rows differ.
-    const stripped = sheet.replaceAll(/<c r="(?:[G-Z]|A[A-Z])\d+"[^]*?<\/c>/g, '');
-    expect(stripped).toBe(before.replace('A1:F6', 'A1:T6').replace(' spans="1:4"', ''));
+    const stripped = sheet
+      .replaceAll(/<c r="(?:[G-Z]|A[A-Z])\d+"[^]*?<\/c>/g, '')
+      .replace(widths, '');
+    const wider = before.replace('A1:F6', 'A1:U6').replace('"A3:D6"', '"A3:U6"');
+    expect(stripped).toBe(wider.replace(' spans="1:4"', ''));
   });
 
   it('is read correctly by another program', async () => {
@@ -112,11 +108,40 @@ describe('the result of a workbook', () => {
     expect(ada).toEqual([
       ...['Ada', code(1), new Date('2026-11-23T00:00:00Z'), 2.5, null, null, 'valid', '=cmd()'],
       ...['Regular', '4711', 'A & B', 19.9, 'EUR', new Date('2024-01-02T03:04:05Z'), null],
-      ...['none', new Date('2026-11-25T12:00:00Z'), 2, 'purchase', 'because'],
+      ...['none', 'yes', new Date('2026-11-25T12:00:00Z'), 2, 'purchase', 'because'],
     ]);
     expect(gap?.every((cell) => cell === null)).toBe(true);
     expect(bob?.slice(0, 7)).toEqual(['a > b', code(2), null, null, null, true, 'valid']);
     expect(await readSheet(bytes, 'Prices')).toEqual([[1]]);
+  });
+
+  it('has widths and a filter for its columns, coloured verdicts, and the rest as it was', async () => {
+    const files = book();
+    const sheet1 = 'xl/worksheets/sheet1.xml';
+    const own = '<col min="1" max="3" width="9"/><col min="4" max="16384" width="5" hidden="1"/>';
+    const fills =
+      '<fills count="2"><fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/></fill></fills>';
+    const name = (index: number): string =>
+      `<definedName name="_xlnm._FilterDatabase" localSheetId="${index}" hidden="1">'A'!$A$3:$D$6</definedName>`;
+    const bytes = await zipOf({
+      ...files,
+      [sheet1]: (files[sheet1] ?? '').replace('<sheetData>', `<cols>${own}</cols><sheetData>`),
+      'xl/styles.xml': (files['xl/styles.xml'] ?? '').replace(
+        '<cellStyleXfs>',
+        `${fills}<cellStyleXfs>`,
+      ),
+      'xl/workbook.xml': (files['xl/workbook.xml'] ?? '').replace(
+        '</sheets>',
+        `</sheets><definedNames>${name(0)}${name(1)}</definedNames>`,
+      ),
+    });
+    const { sheet, styles, book: names } = await sheetOf(await annotated(bytes));
+    expect(sheet).toContain(
+      '<cols><col min="1" max="3" width="9"/><col min="4" max="6" width="5" hidden="1"/><col min="7" max="7" width="16" customWidth="1"/>',
+    );
+    expect(sheet).toContain('<autoFilter ref="A3:U6"/>');
+    expect(names).toContain(name(0).replace('$D', '$U') + name(1));
+    expect(coloursOf(sheet, styles)).toEqual({ G4: 'FFC6EFCE', G6: 'FFC6EFCE' });
   });
 
   it('can be checked again', async () => {

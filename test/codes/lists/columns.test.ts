@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { buyerCells } from '../../../src/codes/lists/buyer.js';
 import { doubtOf } from '../../../src/codes/lists/columns.js';
 import { code, codesOf, parsed, refusal } from './support.js';
 
@@ -119,4 +120,16 @@ describe('a table without codes', () => {
       'The list has no header: set --column to a number from 1 to 2.',
     );
   });
+});
+
+it('the cells that say who has a code are found by the names of their columns', () => {
+  const columns = ['E-Mail', 'code', 'item name', 'Customer name', 'Order ID', 'VORNAME', 'user'];
+  const cells = ['a@b.example', code(1), 'Widget', ' Ada ', '', 'Ada', 'ada'];
+  expect(buyerCells(columns, cells)).toEqual([
+    { column: 'E-Mail', text: 'a@b.example' },
+    { column: 'Customer name', text: 'Ada' },
+    { column: 'VORNAME', text: 'Ada' },
+    { column: 'user', text: 'ada' },
+  ]);
+  expect(buyerCells(['code', 'note'], [code(1), 'x'])).toEqual([]);
 });

@@ -21,6 +21,7 @@ const VALID: ResultRow['result'] = {
   purchased_at: '2024-01-02T03:04:05Z',
   supported_until: null,
   support: 'expired',
+  downloaded: 'yes',
   checked_at: '2026-11-01T00:00:00Z',
   listed: 1,
   proof: 'purchase',
@@ -48,8 +49,8 @@ describe('a result', () => {
     const columns = ['code', '=cmd()', 'n'];
     const text = await written('csv', columns, [row(['=1+1', 'x\ny', '-5'], { item_name: '@x' })]);
     expect(text).toBe(
-      "code,'=cmd(),n,verdict,reason,license_type,item_id,item_name,price,currency,purchased_at,supported_until,support,checked_at,listed,proof,evidence\r\n" +
-        '\'=1+1,"x\ny",-5,valid,why,Regular,4711,\'@x,19.90,EUR,2024-01-02T03:04:05Z,,expired,2026-11-01T00:00:00Z,1,purchase,because\r\n',
+      "code,'=cmd(),n,verdict,reason,license_type,item_id,item_name,price,currency,purchased_at,supported_until,support,downloaded,checked_at,listed,proof,evidence\r\n" +
+        '\'=1+1,"x\ny",-5,valid,why,Regular,4711,\'@x,19.90,EUR,2024-01-02T03:04:05Z,,expired,yes,2026-11-01T00:00:00Z,1,purchase,because\r\n',
     );
   });
 

@@ -194,6 +194,18 @@ describe('the sheet', () => {
     expect(alone.layout.reasons[0]).toContain('sheet "Cover"');
   });
 
+  it('is the one that has the requested column, also after one with codes', async () => {
+    const codes = { name: 'Codes', rows: HEADER + row(2, inline('B2', A)) };
+    const keys = {
+      name: 'Keys',
+      rows: row(1, inline('A1', 'Kennung')) + row(2, inline('A2', 'x-1')),
+    };
+    const bytes = await zipOf(workbookFiles([codes, keys]));
+    const { rows, layout } = await readAll(bytes, { name: 'a.xlsx', column: 'kennung' });
+    expect(rows).toMatchObject([{ code: 'x-1' }]);
+    expect(layout.reasons[0]).toContain('sheet "Keys"');
+  });
+
   it('that does not exist is refused with the names of all sheets', async () => {
     const message = await refusal(await book('\u202Eevil'), { ...OPTIONS, sheet: 'Kunden' });
     expect(message).toContain('there is no sheet "Kunden"');

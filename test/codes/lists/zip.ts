@@ -1,4 +1,5 @@
 import { buffer } from 'node:stream/consumers';
+import { fromBufferPromise } from 'yauzl';
 import { ZipFile } from 'yazl';
 
 /** A ZIP archive of these files, in order. */
@@ -65,4 +66,42 @@ export function workbookOf(rows: string, texts = '', properties = ''): Promise<B
 /** XML of a text cell. */
 export function inline(reference: string, text: string): string {
   return `<c r="${reference}" t="inlineStr"><is><t>${text}</t></is></c>`;
+}
+
+/** The text of each part of an archive. */
+export async function partsOf(bytes: Buffer): Promise<Record<string, string>> {
+  const zip = await fromBufferPromise(bytes);
+  const parts: Record<string, string> = {};
+  for await (const entry of zip.eachEntry()) {
+    parts[entry.fileName] = String(await buffer(await zip.openReadStreamPromise(entry)));
+  }
+  return parts;
+}
+
+/** The XML of a workbook's first sheet, its styles, and its list of sheets. */
+export async function sheetOf(bytes: Buffer) {
+  const parts = await partsOf(bytes);
+  const part = (path: string): string => parts[path] ?? '';
+  return {
+    sheet: part('xl/worksheets/sheet1.xml'),
+    styles: part('xl/styles.xml'),
+    book: part('xl/workbook.xml'),
+  };
+}
+
+/** The colours behind cells, by their place. */
+export function coloursOf(sheet: string, styles: string): Record<string, string> {
+  const listed = (name: string, one: string): readonly string[] => {
+    const [, list = ''] = new RegExp(`<${name}\\b[^>]*>([^]*?)</${name}>`).exec(styles) ?? [];
+    return list.match(new RegExp(`<${one}\\b[^>]*?(?:/>|>[^]*?</${one}>)`, 'g')) ?? [];
+  };
+  const colours = listed('fills', 'fill').map((fill) => /fgColor rgb="(\w+)"/.exec(fill)?.[1]);
+  const fills = listed('cellXfs', 'xf').map((xf) => Number(/fillId="(\d+)"/.exec(xf)?.[1] ?? 0));
+  const cells = [...sheet.matchAll(/<c r="(\w+)" s="(\d+)"/g)];
+  return Object.fromEntries(
+    cells.flatMap(([, place = '', style]) => {
+      const colour = colours[fills[Number(style)] ?? 0];
+      return colour === undefined ? [] : [[place, colour]];
+    }),
+  );
 }

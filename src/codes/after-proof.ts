@@ -44,7 +44,8 @@ export function afterBad(
   const times = memory.bad?.reason === reason ? memory.bad.times + 1 : 1;
   const isGood = memory.isGood && isOutage(bad);
   const held = holdAfter(memory, bad, waitMs, hasAnswers);
-  return { ...held, isGood, opening: null, bad: { reason, times } };
+  const wasInDoubt = memory.wasInDoubt || !isOutage(bad);
+  return { ...held, isGood, wasInDoubt, opening: null, bad: { reason, times } };
 }
 
 /** What the plan remembers when the marketplace asks for a pause, or gives no answers, between two proofs. */

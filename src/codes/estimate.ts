@@ -1,6 +1,6 @@
 /** What a check costs if nothing fails. */
 
-import { OPEN_PER_STEP } from './plan.js';
+import { openPerStep } from './plan.js';
 import { LOOK_FIRST_CODES } from './first-pass.js';
 import {
   asksInWindow,
@@ -64,8 +64,9 @@ export function estimate(of: EstimateOf): Estimate {
 
 /** One, and one more for a piece that begins when the last one is too old. */
 function controls({ codes, spacingMs }: EstimateOf): number {
-  const pieceMs = OPEN_PER_STEP * spacingMs;
-  const pieces = Math.ceil(codes / OPEN_PER_STEP);
+  const perPiece = openPerStep({ spacingMs });
+  const pieceMs = perPiece * spacingMs;
+  const pieces = Math.ceil(codes / perPiece);
   const piecesPerControl = pieceMs === 0 ? Infinity : Math.floor(KEY_FRESH_MS / pieceMs) + 1;
   return Math.ceil(pieces / piecesPerControl);
 }
@@ -75,9 +76,10 @@ function looks(of: EstimateOf): number {
   const { codes, denied } = of;
   const isLong = codes >= LOOK_FIRST_CODES;
   const share = codes === 0 ? 0 : (codes - denied) / codes;
+  const perPiece = openPerStep(of);
   let sum = Number(isLong);
-  for (let left = codes; left > 0; left -= OPEN_PER_STEP) {
-    sum += Math.ceil((share * Math.min(left, OPEN_PER_STEP)) / FOUND_PER_LOOK);
+  for (let left = codes; left > 0; left -= perPiece) {
+    sum += Math.ceil((share * Math.min(left, perPiece)) / FOUND_PER_LOOK);
   }
   return sum === 0 && codes > 0 && guards(of) === 0 ? 1 : sum;
 }

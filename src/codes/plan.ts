@@ -27,8 +27,9 @@ import { decided, neededBy, reasonOf, windowSize } from './window.js';
 export { firstPass } from './first-pass.js';
 export { secondCheck } from './window.js';
 
-/** Codes read for one piece of the first pass. */
-export const OPEN_PER_STEP = 500;
+/** Codes read for one piece of the first pass, with a budget, and without one: there they last as long. */
+const OPEN_PER_STEP = 500;
+const OPEN_PER_FAST_STEP = 4_000;
 /** Denied codes read for each step. */
 export const DENIED_PER_STEP = 500;
 
@@ -52,6 +53,11 @@ export type Step =
   | { readonly kind: 'pause'; readonly stop: Stop }
   | { readonly kind: 'finished' };
 
+/** How many codes one piece of the first pass asks. */
+export function openPerStep({ spacingMs }: Pick<Situation, 'spacingMs'>): number {
+  return spacingMs === 0 ? OPEN_PER_FAST_STEP : OPEN_PER_STEP;
+}
+
 /** Decides what is done next. */
 export function nextStep(facts: CheckFacts, memory: Memory, situation: Situation): Step {
   const now = situation.now();
@@ -66,7 +72,7 @@ export function nextStep(facts: CheckFacts, memory: Memory, situation: Situation
     if (until > now) return { kind: 'wait', until, what: 'stop', stop };
   }
   if (open > 0 && memory.retryAt <= now) {
-    return { kind: 'first-pass', after: memory.after, limit: OPEN_PER_STEP };
+    return { kind: 'first-pass', after: memory.after, limit: openPerStep(situation) };
   }
   const size = windowSize(facts, memory, situation);
   const codes = dueCodes(facts, size, situation);

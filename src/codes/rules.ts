@@ -161,9 +161,19 @@ function shareOf({ calls, denied }: SeenOfChance): number {
   return denied < FORGOTTEN ? 0 : Math.min(0.5, denied / Math.max(calls, denied));
 }
 
-/** How often a code is asked in one window if it is denied each time. @param counted its counted denials so far */
-export function asksInWindow(needed: number, counted: number, foundEver: number): number {
-  const isUnsure = needed > 1 || foundEver < FEW_FOUND;
+/**
+ * How often a code is asked in one window if it is denied each time: once, or three times while little is known of the
+ * marketplace.
+ * @param counted its counted denials so far
+ * @param wasInDoubt whether the key came into doubt in this check
+ */
+export function asksInWindow(
+  needed: number,
+  counted: number,
+  foundEver: number,
+  wasInDoubt = false,
+): number {
+  const isUnsure = needed > 1 || foundEver < FEW_FOUND || wasInDoubt;
   if (!isUnsure) return 1;
   const atMost = MAX_COUNTED_DENIALS - counted;
   return Math.max(1, Math.min(COUNTED_PER_WINDOW, atMost));

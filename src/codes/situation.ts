@@ -67,6 +67,8 @@ export interface Memory {
   readonly good: readonly (readonly [number, number])[];
   /** The next good proof continues the newest of these times. */
   readonly isGood: boolean;
+  /** The key came into doubt in this check, so that codes are asked more often. */
+  readonly wasInDoubt: boolean;
   /** How often in a row the key could not be proven, for the same reason; null: it was proven last. */
   readonly bad: { readonly reason: Stop['reason']; readonly times: number } | null;
   /** The proof after the last window, which may serve before the next one. */
@@ -87,6 +89,7 @@ export const FRESH_MEMORY: Memory = {
   findsEverything: false,
   good: [],
   isGood: false,
+  wasInDoubt: false,
   bad: null,
   opening: null,
   windowCodes: 25,

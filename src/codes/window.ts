@@ -67,10 +67,10 @@ export function neededBy({
 /** How many codes the next window holds. */
 export function windowSize(
   facts: Omit<Required, 'doubtful'>,
-  { windowCodes }: Pick<Memory, 'windowCodes'>,
+  { windowCodes, wasInDoubt }: Pick<Memory, 'windowCodes' | 'wasInDoubt'>,
   { spacingMs }: Pick<Situation, 'spacingMs'>,
 ): number {
-  const asks = asksInWindow(neededBy(facts), 0, facts.foundEver);
+  const asks = asksInWindow(neededBy(facts), 0, facts.foundEver, wasInDoubt);
   return Math.min(windowCodes, codesInWindow(spacingMs, asks));
 }
 
@@ -141,7 +141,7 @@ class Window {
     if ('bad' in first) return afterBad(memory, first.bad, waitMs, false);
     const before = first.good;
     let now = afterGood(memory, before);
-    const interruption = yield* this.#ask(before);
+    const interruption = yield* this.#ask(before, now.wasInDoubt);
     const asked = this.#asked.filter(({ answer }) => answer !== null);
     if (interruption !== null) return yield* this.#voided(now, asked, interruption);
     if (asked.length === 0) return now;
@@ -174,7 +174,7 @@ class Window {
   }
 
   /** @returns what ends the window early */
-  *#ask(before: GoodProof): Talk<BadProof | null> {
+  *#ask(before: GoodProof, wasInDoubt: boolean): Talk<BadProof | null> {
     const { isClosing } = this.#situation;
     const { foundEver } = this.required;
     let waiting: readonly Asked[] = this.#asked;
@@ -198,7 +198,8 @@ class Window {
       }
       // In the same order: a fault that lasts for some calls meets no code three times, unless it meets this proof, too.
       waiting = waiting.filter(({ code, denied }) => {
-        return denied === time && time < asksInWindow(this.#needed, code.counted, foundEver);
+        const asks = asksInWindow(this.#needed, code.counted, foundEver, wasInDoubt);
+        return denied === time && time < asks;
       });
       if (time > 1 || waiting.length < PROOF_BETWEEN_CODES || !this.#proofCodes.canFind) continue;
       const between = yield* proveAgain(this.#proofCodes, before);

@@ -3,7 +3,7 @@ import { describeAcceptance, type ShownItem } from './rules.js';
 import { type SellerLock, lockSeller } from '../db/locks.js';
 import type { Db } from '../db/db.js';
 import { findSellerOfRun, finishRun, startRun } from './runs-store.js';
-import { ItemSession } from './session-store.js';
+import { begin, changeStates, commit, discard, openStage, writeItems } from './merge-store.js';
 import { storeProblem } from './problem.js';
 
 interface AcceptDeps {
@@ -112,15 +112,19 @@ async function removeShown(
   accepting: { readonly runId: bigint; readonly at: string },
   { gone, warnings }: { readonly gone: readonly ShownItem[]; readonly warnings: readonly string[] },
 ): Promise<number> {
-  const session = new ItemSession(lock, { sellerId: lock.sellerId, ...accepting });
+  const stamp = { sellerId: lock.sellerId, ...accepting };
   try {
-    const removed = await session.remove({ remove: gone.map(({ itemId }) => itemId), missing: [] });
+    await openStage(lock);
+    await begin(lock);
+    const remove = gone.map(({ itemId }) => itemId);
+    const removed = await changeStates(lock, { remove, missing: [] });
+    await writeItems(lock, stamp);
     const end = { state: 'succeeded', warnings, problemCode: null, problem: null } as const;
-    await session.finish(end, { removed });
-    await session.commit();
+    await finishRun(lock.client, stamp.runId, end, { removed });
+    await commit(lock, stamp);
     return removed;
   } catch (error) {
-    await session.discard();
+    await discard(lock);
     const { code: problemCode, message: problem } = storeProblem(error);
     const end = { state: 'failed', warnings: [], problemCode, problem } as const;
     // Best effort. If the store fails here, the next run marks this one.

@@ -8,6 +8,7 @@ import type { CallOptions, Sourced } from '../marketplace/types.js';
 import { recordLookups, type LookupChoice } from './lookups-store.js';
 import { retryTime } from './problem.js';
 import type { RunContext } from './run.js';
+import { spread } from './stage-list.js';
 
 /** What look-ups found out. */
 export interface Lookups {
@@ -68,15 +69,6 @@ export async function probeList(
   await recordLookups(lock.client, stamp, new Map(found));
   const refusal = refusalOf([...signs.values()], []);
   return refusal ?? refusalOf([], [...(await ask(fresh)).values()]);
-}
-
-/** Up to `most` of these ids, from all over. */
-function spread(ids: readonly number[], most: number): readonly number[] {
-  const step = Math.max(1, ids.length / most);
-  return Array.from(
-    { length: Math.min(most, ids.length) },
-    (_, n) => ids[Math.floor(n * step)] ?? 0,
-  );
 }
 
 /** Stop asking after this many failures in a row. */

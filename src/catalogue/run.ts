@@ -9,7 +9,6 @@ import {
 } from './runs-store.js';
 import { type Binding, ensureSeller } from './sellers-store.js';
 import type { HeldItems } from './held-store.js';
-import { ItemSession } from './session-store.js';
 import { INTERRUPTED_PROBLEM, RunProblem, storeProblem } from './problem.js';
 import type { RunDeps, Problem, RunEvent, RunReport } from './types.js';
 
@@ -159,21 +158,6 @@ export function noCounts(): RunContext['counts'] {
     bytes: 0,
     tolerated: {},
   };
-}
-
-/** Calls `work` and commits what it wrote; on errors, nothing is written. */
-export async function inSession<T>(
-  run: RunContext,
-  work: (session: ItemSession) => Promise<T>,
-): Promise<T> {
-  const session = new ItemSession(run.lock, run.stamp);
-  try {
-    const result = await work(session);
-    await session.commit();
-    return result;
-  } finally {
-    await session.discard();
-  }
 }
 
 /** Resets the counts after a rollback, except the bytes received. */

@@ -123,6 +123,7 @@ export async function markWideFields(
   runId: bigint,
   marks: readonly WideChange[],
 ): Promise<void> {
+  if (marks.length === 0) return;
   await client.query(
     'UPDATE mirror.runs SET wide_fields = $2, wide_items = $3, compared = $4 WHERE run_id = $1',
     [runId, marks.map(({ field }) => field), marks.map(({ items }) => items), marks[0]?.of ?? null],

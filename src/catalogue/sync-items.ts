@@ -1,17 +1,26 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import { describeWide, wideChanges } from './changes.js';
-import { isSuspicious, planRemovals, type RemovalPlan } from './rules.js';
-import type { ItemList, ListElement } from '../marketplace/types.js';
-import { prepareAnswer, type PreparedItem } from './prepare-item.js';
-import { readHeldBefore } from './held-store.js';
-import { chooseLookups, findOtherLiveItems, readHidden } from './lookups-store.js';
-import { ItemSession } from './session-store.js';
+import type { ItemList } from '../marketplace/types.js';
 import { syncAccount, verifyAccount, type AccountDetails } from './account.js';
-import { ListWriter } from './list-writer.js';
+import { describeWide, wideChanges } from './changes.js';
+import { readHeldBefore, readHeldItems, saveHeldItems } from './held-store.js';
 import { lookUp, probeList, type Lookups } from './look-up.js';
+import { chooseLookups, forgetFound, readHidden, recordLookups } from './lookups-store.js';
+import {
+  begin,
+  changeStates,
+  commit,
+  compareStage,
+  discard,
+  loadKnownItems,
+  openStage,
+  saveBroken,
+  writeItems,
+} from './merge-store.js';
 import { describeHeld, problemOf, RunProblem } from './problem.js';
-import { noteTolerated, performRun, type RunContext, inSession } from './run.js';
-import type { Json } from '../domain/item.js';
+import { isSuspicious, planRemovals, type RemovalPlan } from './rules.js';
+import { performRun, resetCounts, type RunContext } from './run.js';
+import { markWideFields, saveCounts } from './runs-store.js';
+import { type KnownSummary, stageList, type StagedList } from './stage-list.js';
+import { stageFound } from './sync-item.js';
 import type { RunDeps, RunReport } from './types.js';
 
 /** Listed items that serve as witnesses, in turn. */
@@ -48,31 +57,27 @@ export async function* syncSeller(deps: RunDeps, signal: AbortSignal): AsyncGene
 }
 
 async function mirrorItems(run: RunContext, account: string): Promise<'succeeded' | 'held'> {
-  const list = await requestList(run);
-  const session = new ItemSession(run.lock, run.stamp);
   try {
-    const unlisted = await readList(run, session, list).finally(() => list?.release());
-    await refuseForeignList(run, unlisted);
-    const lookups = await lookUpUnlisted(run, unlisted, account);
+    await openStage(run.lock);
+    const read = await readList(run);
+    await refuseForeignList(run, read);
+    const lookups = await lookUpUnlisted(run, read, account);
     run.deps.onProgress?.({ phase: 'write' });
-    return await store(run, session, unlisted, lookups);
+    return await store(run, read, lookups);
   } finally {
-    await session.discard();
+    if (!run.committed) await discard(run.lock);
   }
 }
 
-/** What the list says about known items. */
-interface Unlisted {
-  /** Present items that the list does not name. */
-  readonly ids: readonly number[];
-  /** How many items were present before. */
-  readonly present: number;
+/** What the list says, and what is known of the items that it lacks. */
+interface ReadList extends KnownSummary {
+  readonly staged: StagedList;
+  /** True if the rows are in the table of items already, in an open transaction: it was empty. */
+  readonly isWritten: boolean;
   /** False when the marketplace sent "no items" instead of a list. */
+  readonly hasList: boolean;
+  /** Whether an earlier run stored a list. */
   readonly hadList: boolean;
-  /** Items that the list names. */
-  readonly witnesses: readonly number[];
-  /** Items that the mirror did not know. */
-  readonly fresh: readonly number[];
   /** Unlisted items that earlier runs held; `resting`: those that need not be asked for. */
   readonly held: Awaited<ReturnType<typeof readHeldBefore>>;
   /** Unlisted items that the list always lacks. */
@@ -90,44 +95,56 @@ async function requestList(run: RunContext): Promise<ItemList | null> {
   return null;
 }
 
-/** Stages the list. @returns the known items that it does not name */
-async function readList(
-  run: RunContext,
-  session: ItemSession,
-  list: ItemList | null,
-): Promise<Unlisted> {
-  const known = await session.loadKnown();
-  const present = known.presentCount();
-  if (list !== null) {
-    const writer = new ListWriter(run, session, known);
-    try {
-      await readRecords(run, list, writer, present);
-      await writer.finish();
-    } catch (error) {
-      await writer.abandon();
-      throw error;
-    }
-    checkQuarantined(run, writer.firstReason);
-    noteDuplicates(run);
-    for (const name of list.tolerated) run.tolerated.set(name, 1);
-    if (known.isAnyNamed()) session.markListLoaded();
+const NOTHING_STAGED: StagedList = { broken: [], rows: 0, repeats: false };
+
+/** Requests the list, and stages it, or writes it into the empty table of items. */
+async function readList(run: RunContext): Promise<ReadList> {
+  const list = await requestList(run);
+  try {
+    return await readInto(run, list);
+  } finally {
+    list?.release();
   }
-  const witnesses = known.listedIds(WITNESSES);
-  const [ids, fresh] = [known.unlisted(), known.newIds()];
-  const held = await readHeldBefore(run.lock);
-  const hidden = await readHidden(run.lock, ids);
-  return { ids, present, hadList: list !== null, witnesses, fresh, held, hidden };
+}
+
+async function readInto(run: RunContext, list: ItemList | null): Promise<ReadList> {
+  const { lock, counts } = run;
+  let { known, hadList } = await loadKnownItems(lock);
+  let staged: StagedList | null = null;
+  if (list !== null && known.size === 0) {
+    await begin(lock);
+    staged = await stageList(run, list, known, 'items');
+    if (staged === null) {
+      // The list names an item twice.
+      await discard(lock);
+      await openStage(lock);
+      resetCounts(run);
+      run.tolerated.clear();
+      ({ known, hadList } = await loadKnownItems(lock));
+    }
+  }
+  const isWritten = staged !== null;
+  if (list !== null) staged ??= await stageList(run, list, known, 'staging');
+  staged ??= NOTHING_STAGED;
+  const summary = known.summarize(WITNESSES);
+  counts.duplicates = counts.listed - counts.quarantined - summary.listed;
+  checkQuarantined(run, staged.broken[0]?.reason ?? null);
+  noteDuplicates(run);
+  for (const name of list?.tolerated ?? []) run.tolerated.set(name, 1);
+  const held = await readHeldBefore(lock);
+  const hidden = await readHidden(lock, summary.unlisted);
+  return { ...summary, staged, isWritten, hasList: list !== null, hadList, held, hidden };
 }
 
 /**
  * Asks for some items if the list lacks more than half of those known.
  * @throws {RunProblem} when the list can't be the account's, or not all of it
  */
-async function refuseForeignList(run: RunContext, unlisted: Unlisted): Promise<void> {
-  const { present, fresh, hadList, held, hidden } = unlisted;
-  const lacking = unlisted.ids.filter((id) => !held.all.has(id) && !hidden.has(id));
-  const expected = present - (unlisted.ids.length - lacking.length);
-  if (!hadList || !isSuspicious(expected, lacking.length)) return;
+async function refuseForeignList(run: RunContext, read: ReadList): Promise<void> {
+  const { present, unlisted, fresh, hasList, held, hidden } = read;
+  const lacking = unlisted.filter((id) => !held.all.has(id) && !hidden.has(id));
+  const expected = present - (unlisted.length - lacking.length);
+  if (!hasList || !isSuspicious(expected, lacking.length)) return;
   const why = await probeList(run, lacking, fresh);
   if (why === null) return;
   const message = `the list lacks ${lacking.length} of ${expected} known items, and ${why}`;
@@ -142,53 +159,21 @@ async function refuseForeignList(run: RunContext, unlisted: Unlisted): Promise<v
  */
 async function lookUpUnlisted(
   run: RunContext,
-  { ids, hadList, witnesses, held }: Unlisted,
+  { unlisted, hasList, witnesses, held }: ReadList,
   account: string,
 ): Promise<Lookups> {
-  const wanted = ids.filter((id) => !held.resting.has(id));
+  const wanted = unlisted.filter((id) => !held.resting.has(id));
   const choice = await chooseLookups(run.lock, wanted, run.deps.lookupsPerRun);
   const lookups = await lookUp(run, { ...choice, account, witnesses });
   const { outcomes, warnings, notBefore } = lookups;
   for (const warning of warnings) run.warnings.push(warning);
   const unknown = wanted.filter((id) => !['found', 'gone'].includes(outcomes.get(id) ?? ''));
-  if (!hadList && unknown.length > 0) {
+  if (!hasList && unknown.length > 0) {
     const why = run.warnings.splice(0).at(-1) ?? '';
     const message = `the marketplace lists no items, and it is not proven that ${unknown.length} known ones are gone: ${why}`;
     throw new RunProblem('unavailable', message, 'nothing was changed; try again later', notBefore);
   }
   return lookups;
-}
-
-async function readRecords(
-  { deps, lock, counts, signal }: RunContext,
-  list: ItemList,
-  writer: ListWriter,
-  present: number,
-): Promise<void> {
-  const expected = present === 0 ? null : present;
-  counts.bytes = list.bytes;
-  for (const batch of batchesOf(list.records)) {
-    // Other work of this process goes on meanwhile.
-    await nextTurn();
-    signal.throwIfAborted();
-    lock.assertHeld();
-    await writer.add(batch);
-    const { listed: records, bytes } = counts;
-    deps.onProgress?.({ phase: 'list', records, bytes, expected });
-  }
-}
-
-const BATCH_RECORDS = 1_000;
-
-function* batchesOf(records: Iterable<ListElement>): Generator<readonly ListElement[]> {
-  let batch: ListElement[] = [];
-  for (const record of records) {
-    batch.push(record);
-    if (batch.length < BATCH_RECORDS) continue;
-    yield batch;
-    batch = [];
-  }
-  if (batch.length > 0) yield batch;
 }
 
 /** If most records can't be read, the list has another format: fail instead of storing a few items. */
@@ -215,65 +200,56 @@ function noteDuplicates({ counts, warnings }: RunContext): void {
 /** Stores the list, the results of look-ups, and what follows from both, in one transaction. */
 async function store(
   run: RunContext,
-  session: ItemSession,
-  unlisted: Unlisted,
+  read: ReadList,
   lookups: Lookups,
 ): Promise<'succeeded' | 'held'> {
-  const { counts, warnings, deps, signal } = run;
-  const { ids, present, held, hidden } = unlisted;
+  const { counts, warnings, deps, lock, stamp, signal } = run;
+  const { present, unlisted, staged, held, hidden, hadList } = read;
   const { outcomes, witnessed } = lookups;
   const plan = planRemovals({
     present,
-    unlisted: ids,
+    unlisted,
     lookups: outcomes,
     witnessed,
     guard: deps.removalGuard,
     held: held.all,
     hidden,
   });
+  const isHeldStill = (id: number): boolean => held.all.has(id) && outcomes.get(id) !== 'found';
+  const heldBefore = unlisted.filter(isHeldStill).length;
 
-  await stageFound(run, session, lookups.found);
-  const applied = await session.apply(counts.duplicates > 0);
-  counts.added = applied.added;
+  if (!read.isWritten) await begin(lock);
+  const found = await stageFound(run, lookups.found);
+  const { repeats } = staged;
+  const applied = await compareStage(lock, { publishesAdded: hadList, repeats });
+  counts.added = applied.added + (read.isWritten ? staged.rows : 0);
   counts.changed = applied.changed;
   counts.extraChanged = applied.extraChanged;
   counts.restored = applied.restored;
-  counts.unchanged += applied.unchanged;
+  counts.unchanged = read.unchanged + applied.unchanged;
+  counts.removed = await changeStates(lock, plan);
+  counts.missing = plan.missing.length;
+  if (staged.rows + found + unlisted.length > 0) await writeItems(lock, stamp);
+
+  await saveBroken(lock.client, stamp, staged.broken);
+  await recordLookups(lock.client, stamp, outcomes);
+  await forgetFound(lock.client, stamp.sellerId, unlisted);
+  if (plan.held) {
+    await saveHeldItems(lock.client, stamp, plan, present - heldBefore);
+    run.held = await readHeldItems(lock.client, stamp.runId);
+  }
   const compared = counts.listed - counts.duplicates - counts.quarantined - counts.added;
   const wide = wideChanges(applied.fields, compared);
-  await session.markWideFields(wide);
-
-  await session.recordLookups(outcomes);
-  await session.forgetFound(ids);
-  counts.removed = await session.remove(plan);
-  counts.missing = plan.missing.length;
-  const heldBefore = ids.filter((id) => held.all.has(id) && outcomes.get(id) !== 'found').length;
-  if (plan.held) run.held = await session.holdItems(plan, present - heldBefore);
+  await markWideFields(lock.client, stamp.runId, wide);
   const { apiCalls: _calls, tolerated: _tolerated, ...saved } = counts;
-  await session.saveCounts(saved);
+  await saveCounts(lock.client, stamp.runId, saved);
   signal.throwIfAborted();
-  await session.commit();
+  const isFirstList = !hadList && read.witnesses.length > 0;
+  await commit(lock, stamp, { isFirstList, extraChanged: applied.extraChanged > 0 });
   run.committed = true;
   for (const one of wide) warnings.push(describeWide(one));
   warnOfUnlisted(run, plan, heldBefore);
   return plan.held ? 'held' : 'succeeded';
-}
-
-/** Stages records that look-ups found. */
-async function stageFound(
-  run: RunContext,
-  session: ItemSession,
-  found: ReadonlyMap<number, Json>,
-): Promise<void> {
-  const stored = await session.storedItems([...found.keys()]);
-  const items: PreparedItem[] = [];
-  for (const [id, raw] of found) {
-    const preparation = prepareAnswer(raw, stored.get(id));
-    if (!preparation.ok) throw new Error(`a decoded item can’t be prepared: ${preparation.reason}`);
-    noteTolerated(run, preparation.tolerated);
-    items.push(preparation.prepared);
-  }
-  await session.stageItems(items);
 }
 
 function warnOfUnlisted({ held, warnings }: RunContext, plan: RemovalPlan, before: number): void {
@@ -294,60 +270,4 @@ function warnOfUnlisted({ held, warnings }: RunContext, plan: RemovalPlan, befor
     const which = before === 1 ? '1 item that was' : `${before} items that were`;
     warnings.push(`${which} held before stay missing`);
   }
-}
-
-/**
- * Mirrors one item. Removes a known item only if it is denied, and denied again in a proven window. An item
- * that was never mirrored is reported as not found.
- */
-export function syncItem(deps: RunDeps, id: number, signal: AbortSignal): Promise<RunReport> {
-  return performRun(deps, 'item', signal, async (run) => {
-    deps.onProgress?.({ phase: 'account' });
-    const { value } = await verifyAccount(run);
-    const reply = await deps.marketplace.item(id, { signal });
-    if (reply.kind === 'answered') await saveItem(run, id, reply.data.raw);
-    else if (reply.kind === 'denied') await lookAgain(run, id, value.username);
-    else throw problemOf(reply);
-    return 'succeeded';
-  });
-}
-
-async function lookAgain(run: RunContext, id: number, account: string): Promise<void> {
-  const witnesses = await findOtherLiveItems(run.lock, id);
-  const choice = { ids: [id], gone: [], hidden: [] };
-  const lookups = await lookUp(run, { ...choice, account, witnesses });
-  const { outcomes, found, warnings, failure } = lookups;
-  const raw = found.get(id);
-  if (raw !== undefined) return saveItem(run, id, raw);
-  if (outcomes.get(id) === 'gone') return removeItem(run, id);
-  if (failure !== null && failure.kind !== 'denied') throw problemOf(failure);
-  const message = `item ${id} was denied, which proves nothing: ${warnings.at(-1) ?? 'no answer'}`;
-  const remedy = 'mirror the whole catalogue with `seller-mirror sync items`; nothing was removed';
-  throw new RunProblem('unavailable', message, remedy);
-}
-
-async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
-  const { counts } = run;
-  await inSession(run, async (session) => {
-    counts.listed = 1;
-    await stageFound(run, session, new Map([[id, raw]]));
-    const applied = await session.apply();
-    counts.added = applied.added;
-    counts.changed = applied.changed;
-    counts.extraChanged = applied.extraChanged;
-    counts.restored = applied.restored;
-    counts.unchanged = applied.added + applied.changed + applied.extraChanged === 0 ? 1 : 0;
-  });
-}
-
-async function removeItem(run: RunContext, id: number): Promise<void> {
-  await inSession(run, async (session) => {
-    if ((await session.storedItems([id])).size === 0) {
-      const message = `the marketplace shows no item ${id} to this account`;
-      const remedy =
-        'check the id; items that are pending or belong to another seller are not shown';
-      throw new RunProblem('not-found', message, remedy);
-    }
-    run.counts.removed = await session.remove({ remove: [id], missing: [] });
-  });
 }

@@ -1,6 +1,6 @@
 import { openApp, type App } from '../app.js';
 import { healthChecks, startHeartbeat, startService, type Roles } from '../service/service.js';
-import { callsAllowed, type Config } from '../config/index.js';
+import { callsAllowed, type Config, processEnvironment, rereadSellers } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import { createLog } from '../log/index.js';
 import { startApi } from '../api/server.js';
@@ -14,6 +14,7 @@ import { readNeeds } from '../service/needs.js';
 import { listLookUpLoads, shareUsed } from '../codes/look-up-store.js';
 import { listAuditBacklogs } from '../codes/audits-store.js';
 import { configFor, openQueuesOf, unlessAborted } from './execute.js';
+import { cronFault } from '../service/cron.js';
 
 export interface Serving {
   readonly db: Db;
@@ -93,6 +94,7 @@ export async function serve(
         ? null
         : await startHealthServer({ listen, checks, metrics: () => metrics.text(), log });
     if (health !== null) opened.push(health);
+    if (customConfig === null) opened.push({ close: followSellersFile(config, log) });
     const service = startService(app, queues, roles, log, metrics);
     opened.push({ close: () => service.stop() });
     const dashboard = roles.dashboard ? await openDashboard(app, queues) : null;
@@ -139,6 +141,31 @@ export async function serve(
     if (dashboard !== null) opened.push(dashboard);
     return dashboard;
   }
+}
+
+/** SELLERS_FILE is read again this often (ms). */
+const REREAD_MS = 60_000;
+
+/** Takes over changes of SELLERS_FILE. A fault is told once, and the sellers stay as they are. @returns ends it */
+function followSellersFile(config: Config, log: Log): () => Promise<void> {
+  let told = '';
+  const reread = (): void => {
+    const options = { cwd: process.cwd(), needs: 'sellers', cronFault } as const;
+    const reading = rereadSellers(config, processEnvironment(), options);
+    if (reading === null) return;
+    const { problems, added, removed } = reading;
+    const text = problems.join('; ');
+    if (text !== '' && text !== told) {
+      log.warn(`SELLERS_FILE was not read again; the sellers are as before: ${text}`);
+    }
+    told = text;
+    if (added.length + removed.length > 0) log.info('SELLERS_FILE has changed', { added, removed });
+  };
+  const timer = setInterval(reread, REREAD_MS);
+  return () => {
+    clearInterval(timer);
+    return Promise.resolve();
+  };
 }
 
 /** Look-ups of today, with the part of `API_SHARE` that they used. */

@@ -56,6 +56,31 @@ export function readConfig(env: NodeJS.ProcessEnv, options: ConfigOptions): Conf
   return config;
 }
 
+/**
+ * Reads SELLERS_FILE again, and puts its sellers into `config`: whoever reads `config.sellers` later sees them. If
+ * anything is wrong, the sellers stay as they are.
+ * @returns the problems, and the names of sellers that are new or gone; null without SELLERS_FILE
+ */
+export function rereadSellers(config: Config, env: NodeJS.ProcessEnv, options: ConfigOptions) {
+  const { config: fresh, reader } = read(env, options);
+  if (reader.raw('SELLERS_FILE') === null) return null;
+  const { problems } = reader.findings;
+  if (problems.length > 0) return { problems, added: [], removed: [] };
+  const namesOf = ({ sellers }: Pick<Config, 'sellers'>): string[] =>
+    sellers.map(({ name }) => name);
+  const [before, after] = [namesOf(config), namesOf(fresh)];
+  const known = new Set(config.secrets.map((secret) => secret.reveal()));
+  const secrets = fresh.secrets.filter((secret) => !known.has(secret.reveal()));
+  // The log masks what it finds in this very list.
+  for (const secret of secrets) (config.secrets as Secret[]).push(secret);
+  Object.assign(config, { sellers: fresh.sellers });
+  return {
+    problems,
+    added: after.filter((name) => !before.includes(name)),
+    removed: before.filter((name) => !after.includes(name)),
+  };
+}
+
 /** All settings with their sources, even if some are wrong. */
 export function readConfigReport(env: NodeJS.ProcessEnv, options: ConfigOptions): ConfigReport {
   const { entries, reader } = read(env, options);

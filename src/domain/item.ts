@@ -4,32 +4,6 @@ export type Money = string;
 export type Timestamp = string;
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
-/**
- * An item in canonical form (API 2.3, 2.4), independent of the notation it came in. For a new field, follow
- * "A field of an item" in docs/architecture.md.
- */
-export interface Item {
-  readonly id: number;
-  readonly name: string;
-  readonly description: string | null;
-  readonly category: string | null;
-  readonly subCategory: string | null;
-  /** If a server sends a map (servers: values), one `name: value` for each value. */
-  readonly options: readonly string[];
-  readonly version: string | null;
-  readonly demoLink: string | null;
-  readonly tags: readonly string[];
-  readonly thumbnailUrl: string | null;
-  readonly previewImageUrl: string | null;
-  readonly previewVideoUrl: string | null;
-  readonly previewAudioUrl: string | null;
-  readonly screenshots: readonly string[];
-  readonly priceRegular: Money | null;
-  readonly priceExtended: Money | null;
-  readonly currency: string | null;
-  readonly publishedAt: Timestamp | null;
-}
-
 /** An item's state in the mirror. */
 export const ITEM_STATES = ['live', 'missing', 'removed'] as const;
 export type ItemState = (typeof ITEM_STATES)[number];
@@ -46,28 +20,26 @@ export interface FieldTypes {
 export type FieldType = keyof FieldTypes;
 export type FieldValue = FieldTypes[FieldType];
 
-type TypeOf<Value> = { [T in FieldType]: [Value] extends [FieldTypes[T]] ? T : never }[FieldType];
-
 export const FIELD_CLASSES = ['price', 'release', 'text', 'media'] as const;
 
-type ItemKey = Exclude<keyof Item, 'id'>;
-
 /** A field's column in `mirror.items`, its type, and the class of its changes. */
-interface ItemField<Type extends FieldType = FieldType> {
+interface ItemField {
   readonly column: string;
-  readonly type: Type;
+  readonly type: FieldType;
   readonly class: (typeof FIELD_CLASSES)[number];
 }
 
 /**
- * Every canonical field of an item. Other fields are stored but never count as a change. A new field raises
- * `DECODER_VERSION`, so that the next run decodes every record again.
+ * The table of fields: every canonical field of an item (API 2.3, 2.4). Other fields are stored but never count as a
+ * change. A new field raises `DECODER_VERSION`, so that the next run decodes every record again; follow "A field of
+ * an item" in docs/architecture.md.
  */
-const FIELDS: { readonly [K in ItemKey]: ItemField<TypeOf<Item[K]>> } = {
+const FIELDS = {
   name: { column: 'name', type: 'text', class: 'text' },
   description: { column: 'description', type: 'text', class: 'text' },
   category: { column: 'category', type: 'text', class: 'text' },
   subCategory: { column: 'sub_category', type: 'text', class: 'text' },
+  /** If a server sends a map (servers: values), one `name: value` for each value. */
   options: { column: 'options', type: 'texts', class: 'text' },
   version: { column: 'version', type: 'text', class: 'release' },
   demoLink: { column: 'demo_link', type: 'text', class: 'text' },
@@ -81,7 +53,17 @@ const FIELDS: { readonly [K in ItemKey]: ItemField<TypeOf<Item[K]>> } = {
   priceExtended: { column: 'price_extended', type: 'money', class: 'price' },
   currency: { column: 'currency', type: 'text', class: 'price' },
   publishedAt: { column: 'published_at', type: 'time', class: 'release' },
-};
+} as const satisfies Readonly<Record<string, ItemField>>;
+
+type ItemKey = keyof typeof FIELDS;
+
+/** An item in canonical form, independent of the notation it came in. */
+export interface Item extends ItemFields {
+  readonly id: number;
+  readonly name: string;
+}
+
+type ItemFields = { readonly [K in ItemKey]: FieldTypes[(typeof FIELDS)[K]['type']] };
 
 /** In the order in which an item's changes are listed. */
 export const ITEM_FIELDS = Object.entries<ItemField>(FIELDS).map(([key, field]) => ({

@@ -9,7 +9,7 @@ export interface LogOptions {
   readonly level: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
   /** `json`: one object per line, for machines. `pretty`: one line of text, for people. */
   readonly format: 'json' | 'pretty';
-  /** Masked in every line. */
+  /** Masked in every line. The list may grow. */
   readonly secrets: readonly Secret[];
   /** Receives each line with its line end. Default: write to standard output. */
   readonly write?: (line: string) => void;
@@ -80,8 +80,13 @@ export function createLog({ level, format, secrets, write, colors }: LogOptions)
 
 /** Masks the given secrets, logins in URLs, and anything that looks like a purchase code. */
 function maskOf(secrets: readonly Secret[]): (text: string) => string {
-  const redactor = new Redactor(secrets);
-  return (text) => maskLikelyCodes(redactor.text(text).replaceAll(LOGIN, '$1…@'));
+  let redactor = new Redactor(secrets);
+  let known = secrets.length;
+  return (text) => {
+    if (secrets.length !== known) redactor = new Redactor(secrets);
+    known = secrets.length;
+    return maskLikelyCodes(redactor.text(text).replaceAll(LOGIN, '$1…@'));
+  };
 }
 
 /** Cuts a line that is too long to its level, time and the beginning of its message. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { printed, settings } from '../cli/support.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { useMirror } from '../support/mirror.js';
 import { openSynced } from './market.js';
@@ -129,4 +130,27 @@ describe('an answer for one item that lacks fields', () => {
     expect((await syncItem(1001)).counts).toMatchObject({ changed: 1 });
     expect(await stored()).toEqual([{ ...before[0], name: 'Renamed', price_regular: '1.50' }]);
   });
+});
+
+it('a record that can’t be read needs somebody after three runs, also if its bytes change each night', async () => {
+  const { sim, catalogue, sync } = await openSynced(mirror(), 20);
+  const needs = async (): Promise<string[]> => {
+    const text = await printed(['status', '--json'], settings(mirror().databaseUrl, sim.url));
+    const [seller] = JSON.parse(text) as [{ needs: { kind: string; text: string }[] }];
+    return seller.needs.map(({ kind, text: words }) => `${kind}: ${words}`);
+  };
+  for (let night = 1; night <= 3; night++) {
+    expect(await needs()).toEqual([]);
+    catalogue.breakRecord(1003, `{"id":1003,"name":"\u0007","night":${night}}`);
+    await sync();
+  }
+  expect(await needs()).toEqual([
+    'unreadable: the record of 1 item could not be read in 3 runs or more; the copy keeps the last state that could be read',
+  ]);
+  catalogue.restore(1003);
+  await sync();
+  expect(await needs()).toEqual([]);
+  catalogue.breakRecord(1003, '{"id":1003,"name":"\u0007"}');
+  await sync();
+  expect(await needs()).toEqual([]);
 });

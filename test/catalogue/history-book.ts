@@ -3,7 +3,19 @@ import type { Item, Json } from '../../src/domain/item.js';
 import { prepareItem, type PreparedItem } from '../../src/catalogue/prepare-item.js';
 import type { ItemRow } from '../support/mirror.js';
 import { lockSeller, type SellerLock } from '../../src/db/locks.js';
-import { ItemSession } from '../../src/catalogue/session-store.js';
+import {
+  begin,
+  changeStates,
+  commit,
+  compareStage,
+  discard,
+  loadKnownItems,
+  openStage,
+  writeItems,
+} from '../../src/catalogue/merge-store.js';
+import { recordLookups } from '../../src/catalogue/lookups-store.js';
+import { stageItems } from '../../src/catalogue/stage-list.js';
+import type { RowStamp } from '../../src/catalogue/prepare-item.js';
 import { type Db, openDb } from '../../src/db/db.js';
 import { DbClient } from '../../src/db/connection.js';
 import { createTestDatabase, emptyTables } from '../support/postgres.js';
@@ -64,43 +76,19 @@ export class HistoryBook {
     return lock;
   }
 
-  /** Begins a transaction of a new run with this start time. */
-  async begin(at: string, sellerId = 'main', runId = ++this.#runs): Promise<ItemSession> {
+  /** Writes a night as runs do: the list is staged first, and one transaction follows the look-ups. */
+  async night(at: string, night: Night, sellerId = 'main'): Promise<void> {
+    const runId = ++this.#runs;
     await this.pool.query(
       `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ($1, 'x') ON CONFLICT DO NOTHING`,
       [sellerId],
     );
-    const lock = await this.lock(sellerId);
     await this.pool.query(
       `INSERT INTO mirror.runs (run_id, seller_id, kind, state, holder, started_at)
-       VALUES ($1, $2, 'items', 'running', 'a test', $3) ON CONFLICT DO NOTHING`,
+       VALUES ($1, $2, 'items', 'running', 'a test', $3)`,
       [runId, sellerId, at],
     );
-    return new ItemSession(lock, { sellerId, runId, at });
-  }
-
-  /** Writes a night as runs do: in one transaction, after the look-ups. */
-  async night(at: string, night: Night, sellerId = 'main'): Promise<void> {
-    const { missing = [], removed: remove = [], found = [] } = night;
-    const session = await this.begin(at, sellerId);
-    await this.write(session, async () => {
-      await stageList(session, night.listed);
-      await night.meanwhile?.();
-      if (night.isKilled === true) return session.discard();
-      await session.apply();
-      await session.recordLookups(new Map(found.map((id) => [id, 'found'])));
-      await session.remove({ remove, missing });
-      await session.commit();
-    });
-  }
-
-  /** Discards the session after `work`, so that a failed test holds no locks. */
-  async write(session: ItemSession, work: () => Promise<unknown>): Promise<void> {
-    try {
-      await work();
-    } finally {
-      await session.discard();
-    }
+    await writeNight(await this.lock(sellerId), { sellerId, runId, at }, night);
   }
 
   present(): Promise<ItemRow[]> {
@@ -126,9 +114,24 @@ export class HistoryBook {
   }
 }
 
-/** Stages a list. */
-export async function stageList(session: ItemSession, listed: readonly Json[]): Promise<void> {
-  await session.loadKnown();
-  await session.stageItems(listed.map(prepared));
-  if (listed.length > 0) session.markListLoaded();
+/** Writes a night on a seller's lock. */
+export async function writeNight(lock: SellerLock, stamp: RowStamp, night: Night): Promise<void> {
+  const { missing = [], removed: remove = [], found = [] } = night;
+  try {
+    const { hadList } = await loadKnownItems(lock);
+    await openStage(lock);
+    await stageItems({ lock, stamp }, night.listed.map(prepared));
+    await night.meanwhile?.();
+    if (night.isKilled === true) return;
+    await begin(lock);
+    const input = { publishesAdded: hadList, repeats: false };
+    const { extraChanged } = await compareStage(lock, input);
+    await changeStates(lock, { remove, missing });
+    await writeItems(lock, stamp);
+    await recordLookups(lock.client, stamp, new Map(found.map((id) => [id, 'found'])));
+    const isFirstList = !hadList && night.listed.length > 0;
+    await commit(lock, stamp, { isFirstList, extraChanged: extraChanged > 0 });
+  } finally {
+    await discard(lock);
+  }
 }

@@ -4,7 +4,7 @@ import type { Json } from '../../src/domain/item.js';
 import { never } from '../support/mirror.js';
 import { type Db, openDb } from '../../src/db/db.js';
 import { prune } from '../../src/db/prune.js';
-import { HistoryBook, prepared, type Night } from './history-book.js';
+import { HistoryBook, type Night } from './history-book.js';
 
 let book: HistoryBook;
 let db: Db;
@@ -170,23 +170,6 @@ describe('the catalogue as of a time', () => {
 });
 
 describe('the item history', () => {
-  it('has no state or change for copies within one list, which nobody ever saw', async () => {
-    const session = await book.begin(at(0));
-    await book.write(session, async () => {
-      await session.loadKnown();
-      const rows = session.newRows();
-      rows.add(prepared({ id: 1, name: 'A' }));
-      await session.insert(rows);
-      await session.stageItems([prepared({ id: 1, name: 'B' })]);
-      expect(await session.apply()).toMatchObject({ added: 1, changed: 0 });
-      session.markListLoaded();
-      await session.commit();
-    });
-    expect(await book.rows('SELECT FROM mirror.item_versions')).toEqual([]);
-    expect(await book.rows('SELECT FROM mirror.item_changes')).toEqual([]);
-    expect(await book.present()).toMatchObject([{ name: 'B', changed_at: new Date(at(0)) }]);
-  });
-
   it('has one state for each change, with the run that wrote it and the next one', async () => {
     await book.night(at(0), { listed: [{ id: 1, name: 'A' }] });
     await book.night(at(1), { listed: [{ id: 1, name: 'B' }] });

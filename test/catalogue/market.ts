@@ -1,5 +1,6 @@
 import { syncAccount } from '../../src/catalogue/account.js';
-import { syncItems, syncItem } from '../../src/catalogue/sync-items.js';
+import { syncItem } from '../../src/catalogue/sync-item.js';
+import { syncItems } from '../../src/catalogue/sync-items.js';
 import type { RunDeps, RunReport } from '../../src/catalogue/types.js';
 import { seededCatalogue, type SimulatorOptions } from '../../src/simulator/index.js';
 import { KEY, never, type Mirror } from '../support/mirror.js';

@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { performRecheck } from '../../src/codes/enter-list.js';
 import { performMirrorTask, type MirrorRequest } from '../../src/catalogue/mirror-task.js';
 import { syncAccount } from '../../src/catalogue/account.js';
-import { syncItems, syncItem } from '../../src/catalogue/sync-items.js';
+import { syncItem } from '../../src/catalogue/sync-item.js';
+import { syncItems } from '../../src/catalogue/sync-items.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import {
   readParking,

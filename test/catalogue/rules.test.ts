@@ -1,8 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ItemState } from '../../src/domain/item.js';
-import { KnownItems } from '../../src/catalogue/known-items.js';
-import { wireHash } from '../../src/marketplace/decode.js';
 import {
   describeAcceptance,
   describeRemoval,
@@ -13,48 +10,6 @@ import {
   type RemovalInput,
   type Sign,
 } from '../../src/catalogue/rules.js';
-
-const hashOf = (id: number): Buffer => wireHash(Buffer.from(`record ${id}`));
-
-describe('KnownItems', () => {
-  it('behaves like a map for any ids', () => {
-    const ids = fc.uniqueArray(fc.oneof(fc.maxSafeNat(), fc.integer({ min: 1, max: 5000 })), {
-      maxLength: 3000,
-      size: 'max',
-    });
-    const states = fc.constantFrom<ItemState>('live', 'missing', 'removed');
-    fc.assert(
-      fc.property(ids, states, fc.nat(100), (all, state, expected) => {
-        const table = new KnownItems(expected);
-        const known = all.filter((_, i) => i % 2 === 0);
-        const fresh = all.filter((_, i) => i % 2 === 1);
-        for (const id of known) table.addKnown(id, hashOf(id), state);
-        for (const id of known.filter((_, i) => i % 3 === 0)) table.markListed(table.find(id));
-        for (const id of fresh) table.addNew(id, hashOf(id));
-        for (const id of all) {
-          expect(table.hasWireHash(table.find(id), hashOf(id))).toBe(true);
-          expect(table.hasWireHash(table.find(id), hashOf(id + 1))).toBe(false);
-        }
-        const unlisted = state === 'removed' ? [] : known.filter((_, i) => i % 3 !== 0);
-        expect(new Set(table.unlisted())).toEqual(new Set(unlisted));
-        expect(table.presentCount()).toBe(state === 'removed' ? 0 : known.length);
-        expect(table.size).toBe(all.length);
-        const unknown = all.reduce((a, b) => Math.max(a, b), 0) + 1;
-        expect(table.find(unknown)).toBe(-1);
-      }),
-      { numRuns: 30 },
-    );
-  });
-
-  it('tells live items from missing and removed ones', () => {
-    const table = new KnownItems(3);
-    table.addKnown(1, hashOf(1), 'live');
-    table.addKnown(2, hashOf(2), 'missing');
-    table.addKnown(3, hashOf(3), 'removed');
-    expect([1, 2, 3].map((id) => table.isLive(table.find(id)))).toEqual([true, false, false]);
-    expect(table.unlisted()).toEqual([1, 2]);
-  });
-});
 
 const GUARD = { items: 10, percent: 20 };
 const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i + 1);

@@ -6,6 +6,7 @@ import {
   ConfigError,
   readConfig,
   readConfigReport,
+  rereadSellers,
   type Config,
   type ConfigOptions,
   type ConfigReport,
@@ -18,6 +19,7 @@ export function useFolder(): {
   read: (env: NodeJS.ProcessEnv, needs?: ConfigOptions['needs']) => Config;
   problems: (env: NodeJS.ProcessEnv, needs?: ConfigOptions['needs']) => readonly string[];
   report: (env: NodeJS.ProcessEnv) => ConfigReport;
+  reread: (config: Config, env: NodeJS.ProcessEnv) => ReturnType<typeof rereadSellers>;
 } {
   let folder = '';
   beforeEach(() => {
@@ -37,6 +39,8 @@ export function useFolder(): {
       return path;
     },
     read,
+    reread: (config, env) =>
+      rereadSellers(config, env, { cwd: folder, needs: 'sellers', cronFault }),
     report: (env) => readConfigReport(env, { cwd: folder, needs: 'store', cronFault }),
     problems(env, needs) {
       try {

@@ -48,6 +48,26 @@ describe('the sellers file', () => {
     ]);
   });
 
+  it('is read again while a service runs; with a fault the sellers stay as they were', () => {
+    const env = withSellers(SHOP);
+    const config = folder.read(env);
+    const { secrets } = config;
+    const names = () => config.sellers.map(({ name }) => name);
+    withSellers(SHOP, { name: 'other', url: 'https://b.example', keyEnv: 'OTHER_KEY' });
+    expect(folder.reread(config, env)).toEqual({ problems: [], added: ['other'], removed: [] });
+    expect(names()).toEqual(['shop', 'other']);
+    // The log masks the new key, too: it holds this very list.
+    expect(secrets.map((secret) => secret.reveal())).toContain('other-key-1234');
+    folder.write('sellers.json', '{"sellers": [');
+    expect(folder.reread(config, env)?.problems).toHaveLength(1);
+    expect(names()).toEqual(['shop', 'other']);
+    withSellers({ ...SHOP, url: 'ftp://a.example' });
+    expect(folder.reread(config, env)?.problems[0]).toMatch(/sellers\[0\]\.url|url/);
+    withSellers(SHOP);
+    expect(folder.reread(config, env)).toEqual({ problems: [], added: [], removed: ['other'] });
+    expect(folder.reread(config, { ...env, SELLERS_FILE: '' })).toBeNull();
+  });
+
   it('may take a key from a variable with the name of a setting, without a warning', () => {
     const env = withSellers(
       { ...SHOP, keyEnv: 'MARKETPLACE_API_KEY' },

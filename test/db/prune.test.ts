@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { syncAccount } from '../../src/catalogue/account.js';
-import { syncItems, syncItem } from '../../src/catalogue/sync-items.js';
+import { syncItem } from '../../src/catalogue/sync-item.js';
+import { syncItems } from '../../src/catalogue/sync-items.js';
 import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
 import {
   keepsEverything,
@@ -12,7 +13,8 @@ import {
 } from '../../src/db/prune.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { lockSeller, tryLock } from '../../src/db/locks.js';
-import { ItemSession } from '../../src/catalogue/session-store.js';
+import { begin, discard } from '../../src/catalogue/merge-store.js';
+import { saveCounts } from '../../src/catalogue/runs-store.js';
 import { enterAudit } from '../../src/codes/enter-store.js';
 import { cancelAudit, failAudit, getAudit, readAuditList } from '../../src/codes/audits-store.js';
 import { readCodeState } from '../../src/codes/codes-store.js';
@@ -97,11 +99,10 @@ describe('records as received', () => {
     await mirrored();
     const { db } = mirror();
     const lock = await lockSeller(db, 'main');
-    const stamp = { sellerId: 'main', runId: 1n, at: new Date().toISOString() };
-    const session = new ItemSession(lock, stamp);
-    await session.saveCounts({ listed: 1 });
+    await begin(lock);
+    await saveCounts(lock.client, 1n, { listed: 1 });
     const during = await prune(db, ALL, { signal: never });
-    await session.discard();
+    await discard(lock);
     await lock.release();
     const items = { what: 'items as received', rows: 0, left: ['main'] };
     expect(during).toContainEqual(expect.objectContaining(items));

@@ -88,18 +88,32 @@ function examplesIn(text: string): string[] {
   return [...text.matchAll(/^```sql\n(.*?)^```$/gms)].map(([, sql = '']) => sql);
 }
 
+/** The columns that the document names, with those that it takes from the list of `reporting.items`. */
+function columnsIn(text: string, items: readonly string[]): readonly string[] {
+  const extra = items.findIndex((column) => column.startsWith('extra '));
+  return text
+    .replaceAll('`', '')
+    .replace(/\s+/g, ' ')
+    .split(/[,;] /)
+    .flatMap((column) => {
+      if (column === 'those of reporting.items before extra') return items.slice(0, extra);
+      if (column === 'those of reporting.items from extra on') return items.slice(extra);
+      if (column !== 'those of reporting.items')
+        return column === 'without precision' ? [] : [column];
+      return items.map((one) => one.replace('numeric(14,2)', 'numeric'));
+    });
+}
+
 /** What the document says of each view and function. */
 function sections(): Section[] {
+  let items: readonly string[] = [];
   return DOCS.split(/^### /m)
     .slice(1)
     .map((text) => {
       const name = /^`reporting\.(\S+)`$/m.exec(text)?.[1] ?? text;
-      const columns = /^Columns: (.*?)\n\n/ms.exec(text)?.[1]?.replaceAll('`', '') ?? '';
-      return {
-        name,
-        columns: columns.replace(/\s+/g, ' ').split(', '),
-        examples: examplesIn(text),
-      };
+      const columns = columnsIn(/^Columns: (.*?)\n\n/ms.exec(text)?.[1] ?? '', items);
+      if (name === 'items') items = columns;
+      return { name, columns, examples: examplesIn(text) };
     });
 }
 

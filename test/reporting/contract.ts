@@ -1,4 +1,5 @@
 import type { Pool } from 'pg';
+import { type FieldType, ITEM_FIELDS } from '../../src/domain/item.js';
 
 const columns = (text: string): readonly string[] => text.trim().split(/,\s+/);
 
@@ -14,8 +15,23 @@ const ITEM = columns(`
   published_at timestamptz, state text, first_seen_at timestamptz, changed_at timestamptz,
   removed_at timestamptz, synced_run_id bigint`);
 
-/** Fields beyond the marketplace's documentation. */
-const EXTRA = 'extra jsonb';
+const TYPES: Readonly<Record<FieldType, string>> = {
+  ...{
+    text: 'text',
+    texts: 'text[]',
+    integer: 'bigint',
+    money: 'numeric(14,2)',
+    time: 'timestamptz',
+  },
+};
+
+/** Fields beyond the marketplace's documentation; then fields that were added to the table of fields since. */
+const EXTRA = [
+  'extra jsonb',
+  ...ITEM_FIELDS.map(({ column, type }) => `${column} ${TYPES[type]}`).filter(
+    (column) => !ITEM.includes(column),
+  ),
+];
 
 const ACCOUNT = columns(`
   seller_id text, username text, firstname text, lastname text, full_name text, email text,
@@ -32,9 +48,9 @@ const PERIOD = columns('valid_from timestamptz, valid_to timestamptz, superseded
  * in order. Columns may be added at the end of a view; anything else breaks somebody's report.
  */
 export const CONTRACT: Readonly<Record<string, readonly string[]>> = {
-  items: [...ITEM, EXTRA],
-  item_history: [...ITEM, ...PERIOD, EXTRA],
-  'items_as_of(timestamptz)': plain([...ITEM, EXTRA]),
+  items: [...ITEM, ...EXTRA],
+  item_history: [...ITEM, ...PERIOD, ...EXTRA],
+  'items_as_of(timestamptz)': plain([...ITEM, ...EXTRA]),
   item_changes: columns(`
     seq bigint, seller_id text, item_id bigint, run_id bigint, changed_at timestamptz, class text,
     field text, old_value jsonb, new_value jsonb`),

@@ -1,0 +1,304 @@
+import { setImmediate as yieldNow } from 'node:timers/promises';
+import type { PoolClient } from 'pg';
+import type { ItemState } from '../domain/item.js';
+import { WIRE_HASH_BYTES } from '../marketplace/decode.js';
+import type { ItemList, ListElement } from '../marketplace/types.js';
+import { CopyIn } from '../db/copy.js';
+import { ITEM_COLUMNS, ItemRows, prepareItem, type PreparedItem } from './prepare-item.js';
+import { noteTolerated, type RunContext } from './run.js';
+
+const STATE_CODES: Readonly<Record<ItemState, number>> = { live: 1, missing: 2, removed: 3 };
+const STATE_MASK = 3;
+/** The mirror did not know the item. */
+const NEW = 4;
+/** The list has a readable record of it. */
+const LISTED = 8;
+/** The list has a record of it that can't be read. */
+const UNREADABLE = 16;
+/** Its last record was staged, so the stored row no longer says what the list says. */
+const STAGED = 32;
+
+/** The ids, hashes and states of a catalogue, and what the list says about them: about 60 bytes an item. */
+export class KnownItems {
+  readonly #slots = new Map<number, number>();
+  #hashes = Buffer.alloc(1024 * WIRE_HASH_BYTES);
+  #marks = new Uint8Array(1024);
+
+  get size(): number {
+    return this.#slots.size;
+  }
+
+  addStored(id: number, wireHash: Uint8Array, state: ItemState): void {
+    this.#add(id, wireHash, STATE_CODES[state]);
+  }
+
+  addNew(id: number, wireHash: Uint8Array, isStaged: boolean): void {
+    this.#add(id, wireHash, NEW | LISTED | (isStaged ? STAGED : 0));
+  }
+
+  has(id: number): boolean {
+    return this.#slots.has(id);
+  }
+
+  /** Notes a record with these bytes. @returns false unless they are those of the stored row, which is live */
+  noteSame(id: number, wireHash: Uint8Array): boolean {
+    const slot = this.#slots.get(id);
+    if (slot === undefined) return false;
+    const marks = this.#marks[slot] as number;
+    const isCurrent = (marks & STATE_MASK) === STATE_CODES.live || (marks & LISTED) !== 0;
+    if (!isCurrent || (marks & STAGED) !== 0 || !this.#hasHash(slot, wireHash)) return false;
+    this.#marks[slot] = marks | LISTED;
+    return true;
+  }
+
+  /** Notes that a record of a known item is staged. @returns true if one was before */
+  noteStaged(id: number): boolean {
+    const slot = this.#slots.get(id) as number;
+    const marks = this.#marks[slot] as number;
+    this.#marks[slot] = marks | LISTED | STAGED;
+    return (marks & STAGED) !== 0;
+  }
+
+  noteUnreadable(id: number): void {
+    const slot = this.#slots.get(id);
+    if (slot !== undefined) this.#marks[slot] = (this.#marks[slot] as number) | UNREADABLE;
+  }
+
+  /** What the list says about the items. @param mostWitnesses readable ones come first */
+  summarize(mostWitnesses: number): KnownSummary {
+    const unlisted: number[] = [];
+    const fresh: number[] = [];
+    const readable: number[] = [];
+    const unreadable: number[] = [];
+    let [present, listed, unchanged] = [0, 0, 0];
+    for (const [id, slot] of this.#slots) {
+      const marks = this.#marks[slot] as number;
+      const isNamed = (marks & (LISTED | UNREADABLE)) !== 0;
+      const state = marks & STATE_MASK;
+      const isPresent = state === STATE_CODES.live || state === STATE_CODES.missing;
+      if (isPresent) present++;
+      if (isPresent && !isNamed) unlisted.push(id);
+      if ((marks & NEW) !== 0) fresh.push(id);
+      if ((marks & LISTED) !== 0) listed++;
+      if ((marks & (LISTED | STAGED | NEW)) === LISTED) unchanged++;
+      if (isNamed) ((marks & LISTED) === 0 ? unreadable : readable).push(id);
+    }
+    const witnesses = [...spread(readable, mostWitnesses), ...spread(unreadable, mostWitnesses)];
+    return {
+      present,
+      unlisted,
+      fresh,
+      listed,
+      unchanged,
+      witnesses: witnesses.slice(0, mostWitnesses),
+    };
+  }
+
+  #hasHash(slot: number, wireHash: Uint8Array): boolean {
+    for (let i = 0, at = slot * WIRE_HASH_BYTES; i < WIRE_HASH_BYTES; i++) {
+      if (this.#hashes[at + i] !== wireHash[i]) return false;
+    }
+    return true;
+  }
+
+  #add(id: number, wireHash: Uint8Array, marks: number): void {
+    const slot = this.#slots.size;
+    if (slot === this.#marks.length) {
+      this.#hashes = Buffer.concat([this.#hashes, Buffer.alloc(this.#hashes.length)]);
+      const larger = new Uint8Array(slot * 2);
+      larger.set(this.#marks);
+      this.#marks = larger;
+    }
+    this.#hashes.set(wireHash, slot * WIRE_HASH_BYTES);
+    this.#marks[slot] = marks;
+    this.#slots.set(id, slot);
+  }
+}
+
+export interface KnownSummary {
+  /** Number of items that were live or missing before. */
+  readonly present: number;
+  /** Those of them that the list does not name. */
+  readonly unlisted: readonly number[];
+  /** Items that the mirror did not know. */
+  readonly fresh: readonly number[];
+  /** Number of items with a readable record. */
+  readonly listed: number;
+  /** Number of known items whose record has the bytes of the stored row. */
+  readonly unchanged: number;
+  /** Items that the list names, from all parts of the catalogue. */
+  readonly witnesses: readonly number[];
+}
+
+/** Up to `most` of these ids, from all over. */
+export function spread(ids: readonly number[], most: number): readonly number[] {
+  const step = Math.max(1, ids.length / most);
+  return Array.from(
+    { length: Math.min(most, ids.length) },
+    (_, n) => ids[Math.floor(n * step)] as number,
+  );
+}
+
+/** A record that could not be decoded. */
+export interface BrokenRecord {
+  readonly itemId: number | null;
+  readonly reason: string;
+  /** The record, cut after 1 MiB. */
+  readonly bytes: Uint8Array;
+}
+
+export interface StagedList {
+  readonly broken: readonly BrokenRecord[];
+  /** Number of rows written. */
+  readonly rows: number;
+  /** Whether an item was staged more than once; the last record counts. */
+  readonly repeats: boolean;
+}
+
+const MAX_BROKEN_BYTES = 1 << 20;
+/** Records between two looks at the signal and the lock. */
+const RECORDS_BETWEEN_LOOKS = 1_000;
+
+/**
+ * Reads a list into a table by COPY. Records with the bytes of last night are skipped without parsing them.
+ * @param into the staging table, or the empty table of items itself
+ * @returns null if `into` is the table of items, and the list names an item twice: stage it instead
+ */
+export async function stageList(
+  run: RunContext,
+  list: ItemList,
+  known: KnownItems,
+  into: 'staging' | 'items',
+): Promise<StagedList | null> {
+  const { counts, deps, lock, signal } = run;
+  const { present } = known.summarize(0);
+  const rows = new RowCopy(run, into);
+  const broken: BrokenRecord[] = [];
+  let repeats = false;
+  const reject = ({ bytes }: ListElement, reason: string, itemId: number | null): void => {
+    broken.push({ itemId, reason, bytes: Buffer.from(bytes.subarray(0, MAX_BROKEN_BYTES)) });
+    // The item is listed, though unreadable, so it must not become missing.
+    if (itemId !== null) known.noteUnreadable(itemId);
+  };
+  try {
+    for (const element of list.records) {
+      if (++counts.listed % RECORDS_BETWEEN_LOOKS === 0) {
+        await yieldNow();
+        signal.throwIfAborted();
+        lock.assertHeld();
+        const progress = { phase: 'list', records: counts.listed, bytes: list.bytes } as const;
+        deps.onProgress?.({ ...progress, expected: present === 0 ? null : present });
+      }
+      const { idHint: id, unfit } = element;
+      if (unfit !== null) {
+        reject(element, unfit, id);
+        continue;
+      }
+      const wire = element.wireHash();
+      if (id !== null && known.noteSame(id, wire)) continue;
+      const preparation = prepareItem(element.bytes, wire);
+      if (!preparation.ok) {
+        reject(element, preparation.reason, preparation.id ?? id);
+        continue;
+      }
+      noteTolerated(run, preparation.tolerated);
+      const { prepared } = preparation;
+      if (!known.has(prepared.item.id)) known.addNew(prepared.item.id, wire, into === 'staging');
+      else if (into === 'items') return await rows.end();
+      else if (known.noteStaged(prepared.item.id)) repeats = true;
+      await rows.add(prepared);
+    }
+    await rows.end();
+  } catch (error) {
+    await rows.abandon();
+    throw error;
+  }
+  counts.bytes = list.bytes;
+  counts.quarantined = broken.length;
+  return { broken, rows: rows.count, repeats };
+}
+
+/** Send after this many bytes. Larger buffers survive V8's young generation and cost a full GC. */
+const SEND_BYTES = 1024 * 1024;
+/**
+ * Foreign keys of a table are checked when a COPY ends. Small COPYs spread the checks over the time in which the
+ * records are decoded.
+ */
+const ROWS_PER_COPY = 2_000;
+
+/** Copies rows while the next ones are encoded. */
+class RowCopy {
+  #filling: ItemRows;
+  #sending: ItemRows;
+  #sent: Promise<void> = Promise.resolve();
+  #copy: CopyIn | null = null;
+  #rowsOfCopy = 0;
+  count = 0;
+  readonly #client: PoolClient;
+
+  constructor(
+    { lock, stamp }: Pick<RunContext, 'lock' | 'stamp'>,
+    readonly into: 'staging' | 'items',
+  ) {
+    this.#client = lock.client;
+    this.#filling = new ItemRows(stamp);
+    this.#sending = new ItemRows(stamp);
+  }
+
+  add(prepared: PreparedItem): Promise<void> | void {
+    this.#filling.add(prepared);
+    this.count++;
+    if (this.#filling.size >= SEND_BYTES) return this.#flush();
+  }
+
+  /** Ends the COPY, so that others can use the connection. */
+  async end(): Promise<null> {
+    await this.#flush();
+    await this.#sent;
+    await this.#copy?.end();
+    return null;
+  }
+
+  /** Ends it after an error: what is under way is cut off. */
+  async abandon(): Promise<void> {
+    await this.#sent.catch(() => undefined);
+    this.#copy?.abandon();
+  }
+
+  /** Waits for the rows sent before, and starts to send the next ones. */
+  async #flush(): Promise<void> {
+    await this.#sent;
+    [this.#filling, this.#sending] = [this.#sending, this.#filling];
+    this.#filling.clear();
+    this.#sent = this.#send(this.#sending);
+    // The next flush awaits it; until then its failure must not count as unhandled.
+    this.#sent.catch(() => undefined);
+  }
+
+  async #send(rows: ItemRows): Promise<void> {
+    if (rows.rows === 0) return;
+    if (this.into === 'items' && this.#rowsOfCopy >= ROWS_PER_COPY) {
+      await this.#copy?.end();
+      this.#copy = null;
+      this.#rowsOfCopy = 0;
+    }
+    const table = this.into === 'items' ? 'mirror.items' : STAGE;
+    this.#copy ??= new CopyIn(this.#client, `${table} (${ITEM_COLUMNS.join(', ')})`);
+    this.#rowsOfCopy += rows.rows;
+    await this.#copy.write(rows.data());
+  }
+}
+
+/** Records of the run, staged while the list is read. A temporary table of the run's connection. */
+export const STAGE = 'pg_temp.incoming_items';
+
+/** Stages a few items. */
+export async function stageItems(
+  run: Pick<RunContext, 'lock' | 'stamp'>,
+  items: readonly PreparedItem[],
+): Promise<void> {
+  if (items.length === 0) return;
+  const rows = new RowCopy(run, 'staging');
+  for (const item of items) await rows.add(item);
+  await rows.end();
+}

@@ -161,7 +161,7 @@ export function noCounts(): RunContext['counts'] {
 }
 
 /** Resets the counts after a rollback, except the bytes received. */
-function resetCounts(run: RunContext): void {
+export function resetCounts(run: RunContext): void {
   const { bytes } = run.counts;
   Object.assign(run.counts, noCounts(), { bytes });
 }

@@ -598,7 +598,7 @@ describe('an API key in place of a code', () => {
   ])('is refused as an argument: codes %s %s', async (...args) => {
     const { sim, env } = await market();
     const { code, stdout, stderr } = await run(['codes', ...args], env);
-    expect(stderr).toMatch(/^error: an API key was given instead of a purchase code; .*\n {2}→ /);
+    expect(stderr).toMatch(/^error: an API key or a look-up token was given instead of a purchase code; .*\n {2}→ /);
     expect((stdout + stderr).toLowerCase()).not.toContain(KEY);
     expect(code).toBe(2);
     expect(sim.log).toEqual([]);

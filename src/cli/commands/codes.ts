@@ -172,8 +172,8 @@ function refuseKeys(codes: readonly string[], keys: readonly Secret[]): void {
   const mask = cellMasker(keys);
   if (codes.every((text) => mask(normalizeCode(text)) === normalizeCode(text))) return;
   throw usageError(
-    'an API key was given instead of a purchase code; it was neither sent nor stored',
-    'give a purchase code; your shell’s history may now hold the key',
+    'an API key or a look-up token was given instead of a purchase code; it was neither sent nor stored',
+    'give a purchase code; your shell’s history may now hold the secret',
   );
 }
 

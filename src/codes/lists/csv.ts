@@ -147,16 +147,6 @@ export function hasCells(text: string): boolean {
   return findDelimiter(text).isFound;
 }
 
-/** How much a delimiter must do: divide half of the first records, or one that names a column of codes. */
-function divides(records: readonly (readonly string[])[]): boolean {
-  const divided = records.filter((cells) => cells.length > 1);
-  const titles = records.slice(0, MOST_TITLES);
-  const isNamed = titles.some(
-    (cells) => cells.length > 1 && cells.some((cell) => nameRank(cell) !== null),
-  );
-  return divided.length > 0 && (divided.length * 2 >= records.length || isNamed);
-}
-
 /** Finds the delimiter: the one in Excel's first line `sep=;`, or the one that divides records most evenly. */
 function findDelimiter(text: string) {
   const named = /^"?sep=([^\w\s"]|\t)"?(?=[\r\n]|$)/i.exec(text)?.[1];
@@ -166,15 +156,17 @@ function findDelimiter(text: string) {
   }
   const sample = text.slice(0, SAMPLE);
   const plain = sample.replaceAll(SHORTENED, 'number');
-  const best = Object.keys(DELIMITERS)
-    .map((delimiter) => fitOf(plain, delimiter))
-    .reduce((a, b) => (isBetter(b, a) ? b : a));
-  if (best.cells < 2 || !best.divides) {
+  const fits = Object.keys(DELIMITERS).flatMap((delimiter) => fitOf(plain, delimiter));
+  const [best, ...others] = fits;
+  if (best === undefined) {
     const reason = 'Each line has one cell: no delimiter was found.';
     return { delimiter: plain === sample ? ',' : ';', isFound: false, isNamed: false, reason };
   }
-  const { delimiter, agreement, records, cells } = best;
-  const share = `${Math.round(agreement * records)} of the first ${records} records have ${cells} cells`;
+  const { delimiter, even, records, cells } = others.reduce(
+    (a, b) => (isBetter(b, a) ? b : a),
+    best,
+  );
+  const share = `${even} of the first ${records} records have ${cells} cells`;
   const reason = `Cells are separated by ${nameOf(delimiter)}: ${share}.`;
   return { delimiter, isFound: true, isNamed: false, reason };
 }
@@ -183,35 +175,37 @@ function nameOf(delimiter: string): string {
   return DELIMITERS[delimiter] ?? `the character ${delimiter}`;
 }
 
-type Fit = ReturnType<typeof fitOf>;
+interface Fit {
+  readonly delimiter: string;
+  readonly records: number;
+  /** How many of these have `cells` cells. */
+  readonly even: number;
+  readonly cells: number;
+  readonly dividesFirst: boolean;
+}
 
-/** How evenly a delimiter splits the first records. `agreement` is the share of records with `cells` cells. */
-function fitOf(text: string, delimiter: string) {
+/** How evenly a delimiter divides the first records, if it divides half of them, or one that names a column of codes. */
+function fitOf(text: string, delimiter: string): readonly Fit[] {
   const found = firstRecords(text, delimiter);
   const lengths = found.map(({ length }) => length);
-  const records = lengths.length;
-  const agreementOf = (cells: number): number =>
-    lengths.filter((length) => length === cells).length / records;
+  const countOf = (cells: number): number => lengths.filter((length) => length === cells).length;
   // Titles above the table have one cell. The first record with several is usually the header, which has all cells.
-  const first = lengths.slice(0, MOST_TITLES).find((length) => length > 1) ?? 1;
+  const titles = found.slice(0, MOST_TITLES).filter((record) => record.length > 1);
+  const namesCodes = titles.some((record) => record.some((cell) => nameRank(cell) !== null));
+  const isOften = (lengths.length - countOf(1)) * 2 >= lengths.length;
+  const [first = null] = titles.map(({ length }) => length);
   const usual = mostFrequent(lengths);
-  const cells =
-    first > 1 && (usual < 2 || agreementOf(first) >= agreementOf(usual)) ? first : usual;
-  const splitsFirst = (lengths[0] ?? 0) > 1;
-  return {
-    delimiter,
-    records,
-    cells,
-    agreement: agreementOf(cells),
-    divides: divides(found),
-    splitsFirst,
-  };
+  const isHeader = first !== null && (usual < 2 || countOf(first) >= countOf(usual));
+  const cells = isHeader ? first : usual;
+  if (cells < 2 || !(isOften || namesCodes)) return [];
+  const dividesFirst = (lengths[0] ?? 0) > 1;
+  return [{ delimiter, records: lengths.length, even: countOf(cells), cells, dividesFirst }];
 }
 
 function isBetter(a: Fit, b: Fit): boolean {
-  if (a.cells < 2 || b.cells < 2) return a.cells >= 2 && b.cells < 2;
-  if (a.agreement !== b.agreement) return a.agreement > b.agreement;
-  return a.splitsFirst === b.splitsFirst ? a.cells > b.cells : a.splitsFirst;
+  const [share, other] = [a.even / a.records, b.even / b.records];
+  if (share !== other) return share > other;
+  return a.dividesFirst === b.dividesFirst ? a.cells > b.cells : a.dividesFirst;
 }
 
 /** The cells of the first records that are not empty. */
@@ -225,13 +219,16 @@ function firstRecords(text: string, delimiter: string): (readonly string[])[] {
 /** Reads a table in CSV. */
 export function readCsv(text: string): TextRows {
   const { delimiter, isNamed, reason } = findDelimiter(text);
-  let wrongQuotes: number[] = [];
+  let wrongQuotes = { lines: 0, first: 0 };
+  const onWrongQuotes = (line: number): void => {
+    wrongQuotes = { lines: wrongQuotes.lines + 1, first: wrongQuotes.first || line };
+  };
   return {
     delimiter,
     rows: {
       *[Symbol.iterator]() {
-        wrongQuotes = [];
-        const records = recordsOf(text, delimiter, (line) => wrongQuotes.push(line));
+        wrongQuotes = { lines: 0, first: 0 };
+        const records = recordsOf(text, delimiter, onWrongQuotes);
         if (isNamed) records.next();
         for (const row of records) {
           for (const { length } of row.cells) assertCell(length, `line ${row.line}`);
@@ -240,12 +237,12 @@ export function readCsv(text: string): TextRows {
       },
     },
     reason,
-    notes: () => (wrongQuotes.length === 0 ? [] : [quoteNote(wrongQuotes)]),
+    notes: () => (wrongQuotes.lines === 0 ? [] : [quoteNote(wrongQuotes)]),
   };
 }
 
-function quoteNote([first, ...others]: readonly number[]): string {
-  const where = others.length === 0 ? `Line ${first} has` : `${others.length + 1} lines have`;
-  const which = others.length === 0 ? '' : ` (first in line ${first})`;
+function quoteNote({ lines, first }: { readonly lines: number; readonly first: number }): string {
+  const where = lines === 1 ? `Line ${first} has` : `${lines} lines have`;
+  const which = lines === 1 ? '' : ` (first in line ${first})`;
   return `${where} a quote that is misplaced or never closed${which}: it is read as a character, and each line as a record.`;
 }

@@ -21,6 +21,8 @@ export type ReadingMessage =
 
 /** Memory for reading a list of 128 MB, in MB. */
 const MOST_MEMORY = 1024;
+/** Time for reading a list, ms. 128 MB take about 10 s. */
+const MOST_MS = 5 * 60_000;
 
 /** A thread needs compiled JavaScript, even when tests run TypeScript. */
 const PROGRAM = new URL(
@@ -53,10 +55,12 @@ async function readInThread(
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: MOST_MEMORY },
   });
+  const tooLong = AbortSignal.timeout(MOST_MS);
+  const ended = signal === undefined ? tooLong : AbortSignal.any([signal, tooLong]);
   let found: Pick<ParsedList, 'layout' | 'workbook'> | null = null;
   const entries: Entry[] = [];
   try {
-    const messages = on(thread, 'message', { close: ['exit'], ...(signal ? { signal } : {}) });
+    const messages = on(thread, 'message', { close: ['exit'], signal: ended });
     for await (const [message] of messages as AsyncIterable<[ReadingMessage]>) {
       if (message.kind === 'fault') throw new FileError(message.message, message.remedy);
       if (message.kind === 'found') found = message;
@@ -74,9 +78,10 @@ async function readInThread(
     throw new Error('the thread that reads a list ended early');
   } catch (error) {
     signal?.throwIfAborted();
-    if (errorCode(error) !== 'ERR_WORKER_OUT_OF_MEMORY') throw error;
+    const isTooLarge = errorCode(error) === 'ERR_WORKER_OUT_OF_MEMORY';
+    if (!isTooLarge && !tooLong.aborted) throw error;
     throw new FileError(
-      `reading the list takes more than ${MOST_MEMORY} MB of memory`,
+      `reading the list takes more than ${isTooLarge ? `${MOST_MEMORY} MB of memory` : 'five minutes'}`,
       'Split it into several lists, and check them one after the other.',
       { cause: error },
     );

@@ -130,11 +130,6 @@ async function assertUnused(client: PoolClient, sellerId: string): Promise<void>
 /** @returns the number of its items */
 async function deleteRows(client: PoolClient, sellerId: string): Promise<number> {
   let items = 0;
-  await client.query(
-    `DELETE FROM mirror.audit_workbooks w USING mirror.audits a
-      WHERE a.audit_id = w.audit_id AND a.seller_id = $1`,
-    [sellerId],
-  );
   for (const table of await tablesOf(client)) {
     const { rowCount } = await client.query(`DELETE FROM ${table} WHERE seller_id = $1`, [
       sellerId,

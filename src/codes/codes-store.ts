@@ -112,6 +112,7 @@ export async function readCanaries(
           CROSS JOIN LATERAL (
             SELECT coalesce(found_form, code) AS code, item_id, last_checked_at FROM mirror.purchase_codes p
              WHERE p.seller_id = i.seller_id AND p.item_id = i.item_id AND p.verdict = 'valid'
+               AND p.last_checked_at IS NOT NULL
                AND octet_length(coalesce(p.currency, '')) <= 64 LIMIT 1) sold
          WHERE i.seller_id = $1 AND i.state = 'live' LIMIT $2)
      ), rated AS (

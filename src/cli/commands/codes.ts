@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { ConfigError } from '../../config/index.js';
@@ -31,11 +32,17 @@ import {
 } from '../codes/options.js';
 import { protectLists, resultDestination } from '../codes/result-file.js';
 import { runAudit } from '../codes/run-audit.js';
-import { printResult } from '../console.js';
-import { usageError } from '../errors.js';
+import { printResult, userName } from '../console.js';
+import { CommandError, usageError } from '../errors.js';
+import { type Erased, eraseCode } from '../../codes/erase-store.js';
+import { readSellerStatuses } from '../../catalogue/status-store.js';
+import { logAction } from '../../dashboard/access-store.js';
+import { plural } from '../../domain/text.js';
+import { safeLine } from '../output/text.js';
 import { action, appAction, readSettings, withApp } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import {
+  assertSeller,
   describeCommand,
   withoutUndefined,
   positiveInteger,
@@ -94,6 +101,13 @@ export function add(program: Command): void {
       return showCode(app, code, options);
     }),
   );
+  describeCommand(codes.command('erase').argument('<code>', 'the code', parsePurchaseCode), {
+    summary: 'erase a code’s text and the own columns of its lines, for a customer who asks',
+    about:
+      'Erases the text of a code, in every spelling, and the own columns of the lines of lists that have it, in the store; workbooks with it are deleted. Verdicts, prices and dates stay, so that sums stay right. Nothing can bring the text back but a backup or a list.',
+    examples: ['seller-mirror codes erase 86781236-23d0-4b3c-7dfa-c1c147e0dece'],
+    options: ['json', 'seller'],
+  }).action(appAction('store', erase));
   const again = codes
     .command('recheck')
     .requiredOption(
@@ -114,6 +128,40 @@ export function add(program: Command): void {
     more: VERDICT_EXIT_CODES,
     options: ['detach', ...VERDICT_OPTIONS, 'json', 'oneSeller'],
   }).action(appAction('sellers', recheck));
+}
+
+/** Erases a code of one seller, or of all that have it. */
+async function erase(app: App, code: string, options: CommonOptions): Promise<void> {
+  refuseKeys(
+    [code],
+    app.config.sellers.map(({ key }) => key),
+  );
+  await assertSeller(app, options.seller);
+  const stored = (await readSellerStatuses(app.db)).map(({ sellerId }) => sellerId);
+  const erased: Erased[] = [];
+  for (const seller of options.seller === undefined ? stored : [options.seller]) {
+    const one = await eraseCode(app.db, seller, code);
+    if (one !== null) erased.push(one);
+  }
+  if (erased.length === 0) {
+    throw new CommandError(
+      'the store does not have this code',
+      '`seller-mirror codes show` needs it exactly',
+    );
+  }
+  const who = `${userName()} on ${hostname()}`;
+  for (const { codeId } of erased) {
+    const target = `code ${codeId}`;
+    await logAction(app.db, { who, action: 'erase code', target, outcome: 'done' });
+  }
+  await printResult(options, erased, () =>
+    erased
+      .map(({ sellerId, codeId, lines, workbooks }) => {
+        const files = workbooks === 0 ? '' : `; ${plural(workbooks, 'workbook')} with it deleted`;
+        return `${safeLine(sellerId)} · erased as code ${codeId}, with ${plural(lines, 'line')} of lists${files}\n`;
+      })
+      .join(''),
+  );
 }
 
 /** More codes than this, given as arguments, are checked as a list. */

@@ -45,6 +45,8 @@ import { askForm, type CodeAnswer, type Talk } from './talk.js';
 const OPENING_MS = 10_000;
 const OPENING_CALLS = 4;
 const OTHER_CONNECTION = true;
+/** A step ends with the first window that ends after this time: other checks want their turn. */
+const STEP_MS = 10_000;
 /** A window that repeats so many codes proves the key in between as well. */
 export const PROOF_BETWEEN_CODES = 3;
 
@@ -75,7 +77,8 @@ export function windowSize(
 }
 
 /**
- * Checks denied codes again, a window at a time, in random order. Each window is recorded when it ends.
+ * Checks denied codes again, a window at a time, in random order, for about ten seconds. Each window is recorded when it
+ * ends.
  * @param codes those that are due
  */
 export function* secondCheck(
@@ -95,11 +98,13 @@ export function* secondCheck(
   ];
   let required: Required = { ...facts, doubtful: facts.deniedCodes.filter(isKnown).length };
   let now: Memory = { ...memory, hold: null };
+  const until = situation.now() + STEP_MS;
   while (waiting.length > 0 && now.hold === null && !situation.isClosing()) {
     const some = waiting.splice(0, windowSize(required, now, situation));
     const window = new Window(some, required, situation, proofCodes);
     now = yield* window.run(now);
     required = window.required;
+    if (situation.now() >= until) break;
   }
   return now;
 }

@@ -3,26 +3,21 @@ import { ModelLedger } from './ledger.js';
 import { Market, type Condition, type MarketOptions, type Stretch } from './market.js';
 import { BEGAN_AT, Simulation } from './simulation.js';
 
-export type Kind = Partial<MarketOptions> & {
-  /** Known-valid codes, at most; default 0 to 4. */
+export type Kind = Partial<Omit<MarketOptions, 'valid' | 'dice'>> & {
+  /** Known-valid codes; default 0 to 4. */
   readonly known?: number;
+  /** Listed codes; default 1 to 60. */
   readonly codes?: number;
+  readonly foundEver?: number;
   /** Makes the stretches of one market. */
   readonly weather?: (dice: () => number) => Pick<MarketOptions, 'stretches' | 'last'>;
-  /** Chance that the catalogue is empty; default 0. */
-  readonly noItems?: boolean;
-  readonly foundEver?: number;
 };
 
 export interface Run {
   readonly simulation: Simulation;
-  readonly ledger: ModelLedger;
   readonly codes: number;
   /** Codes with a verdict that is wrong. */
   readonly wrong: readonly string[];
-  readonly unproven: number;
-  /** Codes without a verdict: the check was given up. */
-  readonly left: number;
 }
 
 const BAD: readonly Condition[] = [
@@ -102,25 +97,42 @@ export const KINDS: Readonly<Record<string, Kind>> = {
   'the marketplace finds everything': { findsEverything: true },
 };
 
-/** Runs one random market of a kind. */
-export function runKind(kind: Kind, seed: number): Run {
+/** One random market of a kind, and the list to check there. */
+export interface Case {
+  readonly codes: readonly string[];
+  readonly known: readonly string[];
+  /** As the market is while the list is checked. */
+  readonly market: MarketOptions;
+  readonly foundEver: number | undefined;
+  readonly dice: () => number;
+}
+
+/** Items that are for sale. */
+const ITEMS = [5, 6, 7];
+
+export function caseOf(kind: Kind, seed: number): Case {
   const dice = diceOf(seed);
   // The first numbers of neighbouring seeds are alike.
   for (let n = 0; n < 8; n++) dice();
-  const { known = 4, codes: most = 60, weather } = kind;
-  const count = kind.codes ?? 1 + Math.floor(dice() * most);
+  const { weather, codes: size, known: knownSize, foundEver, ...rest } = kind;
+  const count = size ?? 1 + Math.floor(dice() * 60);
   const codes = Array.from({ length: count }, (_, n) => {
     const kindOf = dice();
     return `${kindOf < 0.5 ? 'sold' : kindOf < 0.6 ? 'theirs' : 'no'}-${n}`;
   });
-  const knownCount = kind.known ?? Math.floor(dice() * (known + 1));
-  const knownCodes = Array.from({ length: knownCount }, (_, n) => `known-${n}`);
-  const valid = new Set([...codes.filter((code) => code.startsWith('sold')), ...knownCodes]);
-  const items = kind.noItems === true ? [] : [5, 6, 7];
-  const { foundEver } = kind;
+  const known = Array.from({ length: knownSize ?? Math.floor(dice() * 5) }, (_, n) => `known-${n}`);
+  const valid = new Set([...codes.filter((code) => code.startsWith('sold')), ...known]);
+  const others = new Set(codes.filter((code) => code.startsWith('theirs')));
+  const market = { items: ITEMS, others, ...rest, ...weather?.(dice), valid, dice };
+  return { codes, known, market, foundEver, dice };
+}
+
+/** Checks the list of one random market of a kind. */
+export function runKind(kind: Kind, seed: number): Run {
+  const { codes, known, market, foundEver, dice } = caseOf(kind, seed);
   const ledger = new ModelLedger(
     codes.map((code) => [code]),
-    knownCodes.map((code, n) => ({
+    known.map((code, n) => ({
       code,
       foundAt: BEGAN_AT - (n + 1) * 86_400_000,
       isLive: true,
@@ -129,32 +141,16 @@ export function runKind(kind: Kind, seed: number): Run {
     BEGAN_AT,
     foundEver === undefined ? {} : { foundEver },
   );
-  const market = new Market({
-    others: new Set(codes.filter((code) => code.startsWith('theirs'))),
-    items,
-    ...kind,
-    ...weather?.(dice),
-    valid,
-    dice,
-  });
   const simulation = new Simulation({
-    market,
+    market: new Market(market),
     ledger,
     concurrency: pick([1, 3, 8, 25], dice),
     spacingMs: pick([0, 100, 1_000, 1_000], dice),
-    items,
+    items: ITEMS,
     dice,
   }).run();
-  const listed = ledger.rows.filter(({ position }) => position >= 0);
   const wrong = ledger.rows.filter(
-    ({ code, verdict }) => verdict === (valid.has(code) ? 'invalid' : 'valid'),
+    ({ code, verdict }) => verdict === (market.valid.has(code) ? 'invalid' : 'valid'),
   );
-  return {
-    simulation,
-    ledger,
-    codes: count,
-    wrong: wrong.map(({ code }) => code),
-    unproven: listed.filter(({ verdict }) => verdict === 'unproven').length,
-    left: listed.filter(({ verdict }) => verdict === null).length,
-  };
+  return { simulation, codes: codes.length, wrong: wrong.map(({ code }) => code) };
 }

@@ -101,7 +101,10 @@ export class ModelLedger {
   }
 
   #rowOf({ of }: CodeResult): Row | null {
-    if ('position' in of) return this.rows.find(({ position }) => position === of.position) ?? null;
+    if ('position' in of) {
+      const listed = this.rows[of.position];
+      return listed ?? this.rows.find(({ position }) => position === of.position) ?? null;
+    }
     const open = this.rows.find(({ code, verdict }) => code === of.codeId && verdict === null);
     if (open !== undefined) return open.denied === null ? open : null;
     const lowest = Math.min(0, ...this.rows.map(({ position }) => position));

@@ -70,10 +70,13 @@ export interface UnderWay {
   readonly sentAt: number;
   readonly at: number;
   reply: unknown;
-  readonly connection: Connection | null;
+  readonly connection: Connection;
+  /** A cache answered in place of the market. */
+  isCached: boolean;
 }
 
-interface Connection {
+/** A connection and the machine behind it, which may deny all. */
+export interface Connection {
   readonly isBad: boolean;
   isBusy: boolean;
   usedAt: number;
@@ -111,42 +114,52 @@ export class Market {
     }
   }
 
-  /** Takes a call, whose answer is ready at `at`. */
-  send(call: Call, sentAt: number, at: number): UnderWay {
-    const connection = this.#connect(call, sentAt);
-    const underWay: UnderWay = { call, sentAt, at, reply: null, connection };
-    underWay.reply = this.#reply(underWay);
+  /**
+   * Takes a call, whose answer is ready at `at`.
+   * @param connection over which it came @param parameter the random one of its address
+   */
+  send(
+    call: Call,
+    sentAt: number,
+    at: number,
+    connection = this.#connect(call, sentAt),
+    parameter = String(this.calls),
+  ): UnderWay {
+    const underWay: UnderWay = { call, sentAt, at, reply: null, connection, isCached: false };
+    underWay.reply = this.#reply(underWay, parameter);
     return underWay;
   }
 
-  end({ call, sentAt, at, reply, connection }: UnderWay): Answer {
-    if (connection !== null) {
-      connection.isBusy = false;
-      connection.usedAt = at;
-    }
-    if (this.#swapping?.at === at) this.#swapping = null;
+  end(underWay: UnderWay): Answer {
+    const { call, sentAt, at, connection, isCached } = underWay;
+    connection.isBusy = false;
+    connection.usedAt = at;
+    if (this.#swapping === underWay) this.#swapping = null;
+    const isTold = isCached && this.#options.cache === 'says-so';
+    const reply = isTold ? failed('cache') : underWay.reply;
     return { kind: call.kind, sentAt, at, reply } as Answer;
   }
 
-  #connect(call: Call, at: number): Connection {
+  /** A new connection, to one of the machines. */
+  open(at: number): Connection {
     const { machines = 1, dice } = this.#options;
-    const open = (): Connection => {
-      const isBad = machines > 1 && dice() < 1 / machines;
-      return { isBad, isBusy: true, usedAt: at };
-    };
-    if (call.kind === 'validate' && call.onNewConnection) return open();
+    return { isBad: machines > 1 && dice() < 1 / machines, isBusy: true, usedAt: at };
+  }
+
+  #connect(call: Call, at: number): Connection {
+    if (call.kind === 'validate' && call.onNewConnection) return this.open(at);
     this.#pool = this.#pool.filter(({ isBusy, usedAt }) => isBusy || at - usedAt < KEEP_ALIVE_MS);
     const idle = this.#pool.find(({ isBusy }) => !isBusy);
     if (idle !== undefined) {
       idle.isBusy = true;
       return idle;
     }
-    const fresh = open();
+    const fresh = this.open(at);
     this.#pool.push(fresh);
     return fresh;
   }
 
-  #reply(underWay: UnderWay): unknown {
+  #reply(underWay: UnderWay, parameter: string): unknown {
     const { call, sentAt } = underWay;
     const { cache, callsPerPause = Infinity } = this.#options;
     if (this.#left === 0) {
@@ -158,12 +171,12 @@ export class Market {
     }
     this.#left--;
     // The random parameter makes each address another one.
-    const parameter = cache === 'by-address' ? String(this.calls) : '';
-    const key = `${call.kind} ${formOf(call)} ${parameter}`;
+    const key = `${call.kind} ${formOf(call)} ${cache === 'by-address' ? parameter : ''}`;
     const condition = this.#condition();
     this.calls++;
     if (cache !== undefined && this.#cache.has(key)) {
-      return cache === 'says-so' ? failed('cache') : this.#cache.get(key);
+      underWay.isCached = true;
+      return this.#cache.get(key);
     }
     const reply = this.#answer(underWay, condition);
     if (cache !== undefined && (reply as { kind: string }).kind === 'answered') {
@@ -192,7 +205,7 @@ export class Market {
       if (condition === 'revoked') return REFUSED;
       return account(condition === 'other-seller' ? 'eve' : 'ada');
     }
-    if (connection?.isBad === true) return DENIED;
+    if (connection.isBad) return DENIED;
     const isGood = condition === 'good' || condition === 'swapped';
     if (call.kind === 'item') return isGood && items.includes(call.id) ? item(call.id) : DENIED;
     const reply = this.#validate(call.form, condition, isGood);
@@ -221,7 +234,7 @@ export class Market {
   /** Gives two calls each other's reply. A call that is alone gets its own. */
   #swap(underWay: UnderWay, own: CodeReply): CodeReply {
     const other = this.#swapping;
-    if (other === null || other.at <= underWay.sentAt) {
+    if (other === null || other.at < underWay.sentAt) {
       this.#swapping = underWay;
       return own;
     }

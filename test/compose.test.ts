@@ -14,6 +14,7 @@ import { createServer as createNetServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { parse } from 'yaml';
 import { program } from '../src/cli/program.js';
 import { defaultOf, readConfig, SETTINGS, type Config } from '../src/config/index.js';
 import { cronFault } from './config/folder.js';
@@ -113,6 +114,7 @@ describe('docker-compose.yml', () => {
     expect(one.cap_drop).toEqual(['ALL']);
     expect(one.security_opt).toEqual(['no-new-privileges:true']);
     expect(one.init).toBe(true);
+    expect(one).toMatchObject({ read_only: true, tmpfs: ['/tmp'] });
   });
 
   it.each(['scheduler', 'worker', 'dashboard'])(
@@ -135,6 +137,13 @@ describe('docker-compose.yml', () => {
     const writable = worker.volumes?.filter((volume) => !volume.endsWith(':ro'));
     expect(writable?.map((volume) => interpolate(volume, {}))).toEqual(['feeds:/app/feeds']);
     expect(dockerfile).toMatch(/^RUN mkdir .*\bfeeds\b.* && chown node:node .*\bfeeds\b/m);
+  });
+
+  it('limits the memory of each service that grows, so that one can’t take the machine’s', () => {
+    const without = services.filter(([, service]) => service.mem_limit === undefined);
+    expect(without.map(([name]) => name)).toEqual(['caddy']);
+    // PostgreSQL reports too little of it as a full disk.
+    expect(serviceOf('postgres').shm_size).toBe('256mb');
   });
 
   it('opens no port to other machines by default', () => {
@@ -209,10 +218,13 @@ describe('docker-compose.yml', () => {
     expect(Object.keys(serviceOf('migrate').environment ?? {})).toEqual(['DATABASE_URL_FILE']);
   });
 
-  it('uses variables that are settings, and five of its own', () => {
+  it('uses variables that are settings, and six of its own', () => {
     const own = variablesIn(text).filter((name) => !settings.includes(name));
     expect(new Set(own)).toEqual(
-      new Set(['HEALTH_HOST', 'POSTGRES_PORT', 'DASHBOARD_ADDRESS', 'API_ADDRESS', 'FEEDS_FOLDER']),
+      new Set([
+        ...['HEALTH_HOST', 'POSTGRES_PORT', 'DASHBOARD_ADDRESS', 'API_ADDRESS', 'FEEDS_FOLDER'],
+        'MEMORY_LIMIT',
+      ]),
     );
   });
 });
@@ -416,7 +428,43 @@ function imageCheck(): string[] {
   return JSON.parse(words ?? '[]') as string[];
 }
 
+describe('an override file in docs/docker.md', () => {
+  const page = readFileSync(new URL('docs/docker.md', root), 'utf8');
+  const blocks = [...page.matchAll(/^```yaml\n([\s\S]*?)^```/gm)].map(([, block = '']) => block);
+  const tag = (name: string, kind?: 'map' | 'seq') => ({
+    tag: name,
+    ...(kind === undefined ? {} : { collection: kind }),
+    resolve: (value: unknown) => value,
+  });
+  const customTags = [tag('!reset'), tag('!reset', 'map'), tag('!override', 'seq')];
+
+  it.each(blocks)('changes only services that exist: %s', (block) => {
+    const { services: changed } = parse(block, { customTags }) as { services: object };
+    expect(Object.keys(changed).length).toBeGreaterThan(0);
+    for (const name of Object.keys(changed)) serviceOf(name);
+  });
+
+  it('leaves out PostgreSQL together with every wait for it', () => {
+    const waiting = services.filter(
+      ([, { depends_on: on }]) => on !== undefined && 'postgres' in on,
+    );
+    const [without = ''] = blocks;
+    expect(waiting.map(([name]) => name)).toEqual(['migrate']);
+    expect(without).toContain('migrate:\n    depends_on: !reset {}');
+  });
+});
+
 describe('Dockerfile', () => {
+  it('installs what package-lock.json names, before the sources, so that a change of these installs nothing', () => {
+    const stages = dockerfile.split(/^FROM /m).slice(1);
+    for (const stage of stages.slice(0, 2)) {
+      const [, before = ''] = /^([\s\S]*?)npm ci/m.exec(stage) ?? [];
+      const copied = [...before.matchAll(/^COPY (.+) \S+$/gm)].map(([, words]) => words);
+      expect(copied).toEqual(['package.json package-lock.json .npmrc']);
+    }
+    expect(dockerfile).not.toMatch(/npm install/);
+  });
+
   it('copies only files that exist and are not ignored', () => {
     const kept = readFileSync(new URL('.dockerignore', root), 'utf8').split('\n');
     const sources = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(
@@ -435,8 +483,10 @@ describe('Dockerfile', () => {
       bin: Record<string, string>;
     };
     const last = dockerfile.slice(dockerfile.lastIndexOf('FROM '));
-    const installed = 'node_modules/seller-mirror/';
-    expect(last).toContain(`ENTRYPOINT ["node", "${installed}${manifest.bin['seller-mirror']}"]`);
+    // A name on PATH, so that messages name commands as people type them here.
+    const link = `ln -s /app/${manifest.bin['seller-mirror']} /usr/local/bin/seller-mirror`;
+    expect(last).toContain(link);
+    expect(last).toContain('ENTRYPOINT ["seller-mirror"]');
     expect(last).toMatch(/^USER node$/m);
     expect(last).toContain('CMD ["run"]');
     expect(whole.commands.map((command) => command.name())).toContain('run');
@@ -446,6 +496,7 @@ describe('Dockerfile', () => {
     const config = readConfig({}, { cwd: tmpdir(), needs: 'store', cronFault });
     const asked = /http:\/\/127\.0\.0\.1:(\d+)\/healthz/.exec(imageCheck().join(' '))?.[1];
     expect(asked).toBe(String(config.health?.port));
+    expect(dockerfile).toContain(`HEALTH_LISTEN=127.0.0.1:${asked}\n`);
     expect(serviceOf('worker').environment?.['HEALTH_LISTEN']).toMatch(new RegExp(`:${asked}$`));
   });
 

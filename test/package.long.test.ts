@@ -46,13 +46,17 @@ describe('the package, installed into an empty project', () => {
     );
     expect([...folders].sort()).toEqual(
       [
-        ...['LICENSE', 'README.md', 'bin', 'docs', 'examples', 'package.json'],
-        ...built.flatMap((path) =>
-          path.endsWith('.js') ? [path, path.replace('.js', '.d.ts')] : [path],
-        ),
+        ...['CHANGELOG.md', 'LICENSE', 'README.md', 'bin', 'docs', 'examples', 'package.json'],
+        ...built,
+        ...['dist/index.d.ts', 'dist/version.d.ts'],
         ...['prisma/grants.sql', 'prisma/migrations', 'prisma/schema.prisma'],
       ].sort(),
     );
+    expect(packed.filter((path) => /\.(?:png|jpg|map)$/.test(path))).toEqual([]);
+    // Declarations only for what the exports need.
+    expect(
+      packed.filter((path) => /dist\/(?:cli|dashboard|api|service)\/.*\.d\.ts$/.test(path)),
+    ).toEqual([]);
     expect(packed).toContain('dist/dashboard/styles.css');
     expect(packed).toContain('dist/dashboard/client/main.js');
     expect(

@@ -81,7 +81,7 @@ describe('the commands in README', () => {
   });
 
   it('have only existing subcommands and options', () => {
-    const starts = String.raw`seller-mirror|npm start --|main\.js|run --rm worker`;
+    const starts = String.raw`seller-mirror|main\.js|run --rm worker`;
     // Only code shows commands.
     const code = [...readme.matchAll(/```.*?```|``.+?``|`[^`]+`/gs)]
       .map(([text]) => text)
@@ -199,7 +199,7 @@ describe('the settings in README', () => {
 
   it('are set up by steps that never leave a secret readable by others', () => {
     const [steps = ''] = blocks('sh').filter((text) => text.includes('cp .env.example'));
-    const setUp = steps.slice(0, steps.indexOf('npm start'));
+    const setUp = steps.slice(0, steps.indexOf('npx seller-mirror'));
     // Acts like an editor: keeps the mode of a file, and makes new files readable for all.
     const editor = `nano() {
       for file; do

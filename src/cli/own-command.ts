@@ -1,8 +1,6 @@
 import { basename, dirname, relative, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { processEnvironment } from '../config/index.js';
 
-const PACKAGE = fileURLToPath(new URL('../..', import.meta.url));
 const DEFAULT_DATA_DIR = 'data';
 
 /**
@@ -17,11 +15,6 @@ export function ownCommand(dataDir: string = resolve(givenDataDir())): string {
   return `${databasePart}${dataDirPart}${program()}`;
 }
 
-/** Like ownCommand, for `$(…)`: npm must not print the script that it runs. */
-export function quietCommand(dataDir?: string): string {
-  return ownCommand(dataDir).replace(/(?<=\bnpm (?:start|run \S+)) --$/, ' --silent --');
-}
-
 /** Replaces commands in a message, such as `seller-mirror sync`, by ones that work when pasted. */
 export function withRunnableCommands(message: string): string {
   return message.includes('`seller-mirror ')
@@ -33,18 +26,12 @@ function givenDataDir(): string {
   return processEnvironment()['DATA_DIR']?.trim() || DEFAULT_DATA_DIR;
 }
 
-/** Matches an npm script that passes its arguments on to this program. */
-const RUNS_PROGRAM = /(?:^|[\s/\\'"])(?:seller-mirror|main\.js)['"]?$/;
-
 function program(): string {
-  const { npm_lifecycle_event: event, npm_lifecycle_script: line = '' } = processEnvironment();
-  if (event !== undefined && event !== 'npx' && RUNS_PROGRAM.test(line)) {
-    return event === 'start' ? 'npm start --' : `npm run ${shellWord(event)} --`;
-  }
   const script = process.argv[1] ?? '';
   const installed = basename(script) === 'seller-mirror';
   if (installed && basename(dirname(script)) !== '.bin') return 'seller-mirror';
-  const byNpm = event !== undefined && resolve('.') === resolve(PACKAGE);
+  // Also for scripts of package.json, whose arguments are theirs to know.
+  const byNpm = processEnvironment()['npm_lifecycle_event'] !== undefined;
   return installed || byNpm ? 'npx seller-mirror' : `node ${shellWord(shorterPath(script))}`;
 }
 

@@ -155,7 +155,7 @@ describe('a remedy', () => {
 
   it('names commands so that they work when pasted', async () => {
     const local = linkTo('node_modules/.bin/seller-mirror');
-    const script = { npm_lifecycle_event: 'mirror', npm_lifecycle_script: 'seller-mirror' };
+    const script = { npm_lifecycle_event: 'mirror' };
     expect(await stderrOf(linkTo('bin/seller-mirror'), UNKNOWN_RUN)).toContain(
       remedy('seller-mirror'),
     );
@@ -165,7 +165,7 @@ describe('a remedy', () => {
     expect(await stderrOf('bin/seller-mirror.js', UNKNOWN_RUN, {}, ROOT)).toContain(
       remedy('node bin/seller-mirror.js'),
     );
-    expect(await stderrOf(local, UNKNOWN_RUN, script)).toContain(remedy('npm run mirror --'));
+    expect(await stderrOf(local, UNKNOWN_RUN, script)).toContain(remedy('npx seller-mirror'));
   });
 
   it('does so with the real Node and npm', () => {
@@ -175,7 +175,7 @@ describe('a remedy', () => {
       spawnSync(file, [...args, ...UNKNOWN_RUN], { cwd, env, encoding: 'utf8' }).stderr;
     const local = linkTo('its/node_modules/.bin/seller-mirror');
     expect(printed(process.execPath, [local], folder())).toContain(remedy('npx seller-mirror'));
-    expect(printed('npm', ['start', '--'], ROOT)).toContain(remedy('npm start --'));
+    expect(printed('npm', ['start', '--'], ROOT)).toContain(remedy('npx seller-mirror'));
   });
 
   it('includes DATA_DIR and an empty DATABASE_URL of the environment', async () => {

@@ -39,6 +39,10 @@ const service = z.strictObject({
   restart: z.string(),
   stop_grace_period: z.string().optional(),
   cap_drop: strings.optional(),
+  read_only: z.boolean().optional(),
+  tmpfs: strings.optional(),
+  mem_limit: z.string().optional(),
+  shm_size: z.string().optional(),
   security_opt: strings.optional(),
 });
 

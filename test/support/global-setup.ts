@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, watch } from 'node:fs';
-import { chmod, cp, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -176,44 +176,8 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/**
- * Compiles src/ to dist/ if dist/ is older. The watcher of the embedded server and the commands that tests
- * start run from dist/. Replaces dist/ by renaming, so that parallel test runs never see a partial one.
- */
+/** Builds `dist` if a source is newer. The watcher of the embedded server and the commands that tests start run from it. */
 async function ensureBuild(): Promise<void> {
-  if (await isBuilt()) return;
-  const fresh = join(ROOT, `.dist-${process.pid}`);
-  const old = join(ROOT, `.dist-${process.pid}-old`);
-  const node = (...args: string[]) => promisify(execFile)(process.execPath, args, { cwd: ROOT });
-  const compile = (project: string, outDir: string): Promise<unknown> =>
-    // tsc compiles in spite of type errors; `npm run types` reports them.
-    node('node_modules/typescript/bin/tsc', '-p', project, '--outDir', outDir).catch(() => {});
-  try {
-    await compile('tsconfig.build.json', fresh);
-    await compile('src/dashboard/client', join(fresh, 'dashboard/client'));
-    await cp(join(ROOT, 'src/dashboard/styles.css'), join(fresh, 'dashboard/styles.css'));
-    await rename(join(ROOT, 'dist'), old).catch(() => {});
-    await rename(fresh, join(ROOT, 'dist')).catch(() => {}); // a parallel test run was faster
-  } finally {
-    await rm(fresh, { recursive: true, force: true });
-    await rm(old, { recursive: true, force: true });
-  }
-}
-
-async function isBuilt(): Promise<boolean> {
-  const entries = await readdir(join(ROOT, 'src'), { recursive: true });
-  // Declarations are not compiled. Each `prisma generate` writes the generated client again, changed or not.
-  const ours = entries.filter(
-    (name) => !name.startsWith(join('db', 'generated')) && !name.endsWith('.d.ts'),
-  );
-  for (const name of ours.filter((entry) => /\.(?:tsx?|css)$/.test(entry))) {
-    if (!(await isNewer(join('dist', name.replace(/tsx?$/, 'js')), join('src', name))))
-      return false;
-  }
-  return isNewer('dist/db/generated/prisma/client.js', 'prisma/schema.prisma');
-}
-
-async function isNewer(built: string, source: string): Promise<boolean> {
-  const output = await stat(join(ROOT, built)).catch(() => null);
-  return output !== null && output.mtimeMs >= (await stat(join(ROOT, source))).mtimeMs;
+  const script = [join(ROOT, 'scripts/build.mjs'), '--if-old'];
+  await promisify(execFile)(process.execPath, script, { cwd: ROOT });
 }

@@ -14,7 +14,7 @@ import { pairs } from '../output/table.js';
 import { safeLine } from '../output/text.js';
 import { plural } from '../../domain/text.js';
 import { describeCommand, type CommonOptions } from '../options.js';
-import { ownCommand, quietCommand } from '../own-command.js';
+import { ownCommand } from '../own-command.js';
 
 export function add(program: Command): void {
   const db = describeCommand(program.command('db'), {
@@ -86,7 +86,7 @@ async function start(signal: AbortSignal, options: CommonOptions): Promise<void>
     ] as const;
     return [
       `The embedded PostgreSQL ${startedHere ? 'has started' : 'is running'} and keeps running until \`${command} db stop\`.\n\n`,
-      `  psql "$(${quietCommand()} db url --read-only)"\n\n`,
+      `  psql "$(${ownCommand()} db url --read-only)"\n\n`,
       'For BI tools and other programs:\n',
       pairs(connection, stdoutLook(), '  '),
     ].join('');

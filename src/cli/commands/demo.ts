@@ -18,7 +18,7 @@ import { linkLines } from './dashboard.js';
 import { feedLines } from './feed.js';
 import { serveUntil } from './run.js';
 import { paint } from '../output/text.js';
-import { ownCommand, quietCommand } from '../own-command.js';
+import { ownCommand } from '../own-command.js';
 import { writeRows } from '../rows.js';
 import { removeSeller } from '../../catalogue/names-store.js';
 import { CHANGES, readShownChanges } from '../../catalogue/changes-listing.js';
@@ -183,7 +183,7 @@ function howToQuery(app: App): string {
 The server runs only while a command needs it. To use other tools, keep it running:
 
   ${command} db start
-  psql "$(${own}${quietCommand(app.config.dataDir)} db url)" -c "select count(*) from reporting.items"
+  psql "$(${own}${ownCommand(app.config.dataDir)} db url)" -c "select count(*) from reporting.items"
   ${command} db stop
 `;
 }

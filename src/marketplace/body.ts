@@ -8,6 +8,9 @@ const LARGE_BYTES = 32 * MIB;
 const MAX_LAYERS = 2;
 const CHUNK = { chunkSize: 64 * 1024 };
 
+/** A body is larger when compressed by no more than this. */
+const OVERHEAD_BYTES = MIB;
+
 /** The body has more bytes than allowed. Its message is that of `BodyLimits.tooLarge`. */
 export class TooLarge extends Error {
   override name = 'TooLarge';
@@ -52,6 +55,7 @@ export function readWhole(body: Readable, encoding: string, limits: BodyLimits):
     // (https://github.com/nodejs/undici/issues/5360).
     const read = (source: Readable, codings: readonly string[], layers: number): void => {
       let decoder: Transform | null | undefined;
+      let received = 0;
       let first: Buffer = Buffer.alloc(0);
       const decide = (): void => {
         const [coding, ...others] = layers === 0 ? [] : codings;
@@ -64,6 +68,9 @@ export function readWhole(body: Readable, encoding: string, limits: BodyLimits):
       };
       streams.add(source);
       source.on('data', (chunk: Buffer) => {
+        // Compressed bytes may stand for nothing, and wait here for their decoder.
+        received += chunk.length;
+        if (received > limits.maxBytes + OVERHEAD_BYTES) return end(limitError(limits));
         if (decoder !== undefined) return decoder === null ? add(chunk) : void decoder.write(chunk);
         first = first.length === 0 ? chunk : Buffer.concat([first, chunk]);
         if (first.length >= 2) decide();
@@ -93,6 +100,10 @@ function decoderOf(first: Buffer, coding: string): Transform | null {
   return isZlib ? createInflate(CHUNK) : createInflateRaw(CHUNK);
 }
 
+function limitError({ tooLarge }: BodyLimits): TooLarge | null {
+  return tooLarge === null ? null : new TooLarge(tooLarge);
+}
+
 /** A body as it grows. A large one is never twice in memory. */
 class Whole {
   #chunks: Buffer[] = [];
@@ -104,9 +115,10 @@ class Whole {
 
   /** @returns false once no more is needed */
   add(chunk: Buffer): boolean {
-    const { maxBytes, tooLarge, takeLargePlace } = this.limits;
+    const { maxBytes, takeLargePlace } = this.limits;
     const isOver = this.#size + chunk.length > maxBytes;
-    if (isOver && tooLarge !== null) throw new TooLarge(tooLarge);
+    const error = isOver ? limitError(this.limits) : null;
+    if (error !== null) throw error;
     const part = chunk.subarray(0, maxBytes - this.#size);
     const at = this.#size;
     this.#size += part.length;

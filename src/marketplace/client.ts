@@ -247,11 +247,11 @@ function never(): AbortSignal {
 }
 
 /**
- * True for a reply that a host may give because of the random parameter. A denial, 401 and 403 never are: a key
- * that went bad must not switch the parameter off.
+ * True for a reply that a host may give because of the random parameter. A denial and a refusal of the key never are: a
+ * key that went bad must not switch the parameter off.
  */
 function mayRefuseParameter(reply: Reply<unknown>): boolean {
-  if (reply.kind === 'answered' || reply.kind === 'denied') return false;
+  if (['answered', 'denied', 'refused'].includes(reply.kind)) return false;
   if (reply.kind === 'unavailable' && reply.reason === 'redirect') return true;
   return [400, 414, 422].includes(reply.httpStatus ?? 0);
 }

@@ -1,7 +1,17 @@
 import type { Json } from '../domain/item.js';
 import type { Redactor } from '../domain/redact.js';
 import { isObject, parseJson, type JsonObject } from '../domain/values.js';
-import { CUT, endOfValue, OPEN_BRACE, QUOTE, skipSpace } from './json-walk.js';
+import {
+  CLOSE_BRACE,
+  COLON,
+  CUT,
+  endOfString,
+  endOfValue,
+  OPEN_BRACE,
+  QUOTE,
+  skipSpace,
+  type Seen,
+} from './json-walk.js';
 
 /** A response body, parsed as leniently as possible without guessing. */
 export type BodyReading =
@@ -32,30 +42,33 @@ const EXCERPT_SOURCE_LENGTH = 4_096;
 
 /** Finds the JSON object in a body, even behind a byte order mark, white space or PHP warnings. */
 export function readBody(body: Uint8Array): BodyReading {
-  if (body[0] === OPEN_BRACE) {
-    const text = asBuffer(body).toString('utf8');
-    const value = parse(text);
-    if (value !== undefined) return reading(value, text, []);
-  }
-  return readLeniently(body);
-}
-
-function readLeniently(body: Uint8Array): BodyReading {
-  const decoded = new TextDecoder('utf-8', { ignoreBOM: true }).decode(body);
-  const text = decoded.replace(/^[\uFEFF\s]+/, '');
-  if (text.trim() === '') return other('is empty', '');
-  if (isHtmlDocument(text)) return { kind: 'html', text };
-  const bom = decoded.startsWith('\uFEFF') ? ['envelope.bom'] : [];
-  const whole = parse(text);
-  if (whole !== undefined) return reading(whole, text, bom);
   const bytes = asBuffer(body);
-  const starts = objectStarts(bytes);
-  for (const start of starts) {
-    const found = parseFrom(bytes, start);
-    if (found === null) continue;
-    const preamble = text.startsWith('{') ? [] : ['envelope.preamble'];
-    const trailer = found.isFollowed ? ['envelope.trailer'] : [];
-    return reading(found.value, text, [...bom, ...preamble, ...trailer], found.json);
+  const whole = bytes.toString('utf8');
+  const text = whole.replace(/^[\uFEFF\s]+/, '');
+  if (text === '') return other('is empty', '');
+  if (isHtmlDocument(text)) return { kind: 'html', text };
+  const isObjectFirst = text.startsWith('{');
+  // Objects inside another JSON value are not the answer.
+  if (!isObjectFirst && parse(text) !== undefined) {
+    return other('is JSON, but not an object', text);
+  }
+  for (const start of objectStarts(bytes)) {
+    const seen: Seen = { depth: 0, id: null };
+    const end = endOfValue(bytes, start, seen);
+    if (end === CUT) continue;
+    const after = bytes.toString('utf8', end).trim();
+    // What follows must be neither another object nor a closing tag.
+    if (/\{\s*"/.test(after) || after.startsWith('</')) continue;
+    if (seen.depth > MAX_DEPTH) return other('nests too deeply', text);
+    const value = parse(bytes.toString('utf8', start, end));
+    if (!isObject(value)) continue;
+    const tolerated = [
+      ...(whole.startsWith('\uFEFF') ? ['envelope.bom'] : []),
+      ...(isObjectFirst ? [] : ['envelope.preamble']),
+      ...(after === '' ? [] : ['envelope.trailer']),
+    ];
+    const repeated = repeatedName(bytes.subarray(start, end));
+    return { kind: 'object', value, tolerated, text, repeated };
   }
   const cutOff = endsEarly(text);
   if (text.startsWith('<') && !cutOff) return { kind: 'html', text };
@@ -99,19 +112,6 @@ export function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-/** @param json the part of the text that was parsed */
-function reading(
-  value: Json,
-  text: string,
-  tolerated: readonly string[],
-  json: string = text,
-): BodyReading {
-  if (opensMoreThan(text, MAX_DEPTH) && nestsDeeper(value, MAX_DEPTH))
-    return other('nests too deeply', text);
-  if (!isObject(value)) return other('is JSON, but not an object', text);
-  return { kind: 'object', value, tolerated, text, repeated: repeatedName(json) };
-}
-
 /** The names that decide what an answer says, and about what. */
 const DECISIVE = new Set(
   'status success ok msg message error errors data purchase purchase_code item id username'.split(
@@ -123,42 +123,27 @@ export function isDecisive(name: string): boolean {
   return DECISIVE.has(name);
 }
 
-/** The first decisive name that stands twice in one object. @param json valid JSON */
-function repeatedName(json: string): string | null {
-  const open: Set<string>[] = [];
-  for (let at = 0; at < json.length; at++) {
-    const character = json[at];
-    if (character === '{') open.push(new Set());
-    else if (character === '}') open.pop();
-    if (character !== '"') continue;
-    const end = closingQuote(json, at + 1);
-    const name = decisiveName(json.slice(at, end + 1));
-    at = end;
-    if (name === null || !/^\s*:/.test(json.slice(end + 1, end + 100))) continue;
-    const names = open.at(-1);
-    if (names?.has(name) === true) return name;
-    names?.add(name);
-  }
-  return null;
-}
-
 /** Longest JSON text of a decisive name: each character may be escaped. */
 const LONGEST_NAME = '"purchase_code"'.length * 6;
 
-function decisiveName(token: string): string | null {
-  if (token.length > LONGEST_NAME) return null;
-  const name = JSON.parse(token) as string;
-  return DECISIVE.has(name) ? name : null;
-}
-
-/** Index of the quote that closes a string. @param from index after the opening quote */
-function closingQuote(json: string, from: number): number {
-  for (let at = json.indexOf('"', from); at >= 0; at = json.indexOf('"', at + 1)) {
-    let slashes = 0;
-    while (json[at - 1 - slashes] === '\\') slashes++;
-    if (slashes % 2 === 0) return at;
+/** The first decisive name that stands twice in one object. @param json bytes of valid JSON */
+function repeatedName(json: Buffer): string | null {
+  const open: Set<string>[] = [];
+  for (let at = 0; at < json.length; at++) {
+    const byte = json[at];
+    if (byte === OPEN_BRACE) open.push(new Set());
+    else if (byte === CLOSE_BRACE) open.pop();
+    if (byte !== QUOTE) continue;
+    const start = at;
+    const end = endOfString(json, start + 1);
+    at = end - 1;
+    if (end - start > LONGEST_NAME || json[skipSpace(json, end)] !== COLON) continue;
+    const name = JSON.parse(json.toString('utf8', start, end)) as string;
+    const names = open.at(-1);
+    if (names?.has(name) === true) return name;
+    if (isDecisive(name)) names?.add(name);
   }
-  return json.length;
+  return null;
 }
 
 function other(problem: string, text: string): BodyReading & { kind: 'other' } {
@@ -182,20 +167,6 @@ export function parse(text: string): Json | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Parses the object that starts here. What follows it must be neither another object nor a closing tag. */
-function parseFrom(
-  bytes: Buffer,
-  start: number,
-): { readonly value: JsonObject; readonly json: string; readonly isFollowed: boolean } | null {
-  const end = endOfValue(bytes, start);
-  if (end === CUT) return null;
-  const after = bytes.toString('utf8', end).trim();
-  if (/\{\s*"/.test(after) || after.startsWith('</')) return null;
-  const json = bytes.toString('utf8', start, end);
-  const value = parse(json);
-  return isObject(value) ? { value, json, isFollowed: after !== '' } : null;
 }
 
 /** How many braces of a preamble to try as the start of the JSON. */
@@ -224,21 +195,4 @@ export function objectStart(bytes: Buffer, from: number): number {
     if (bytes[skipSpace(bytes, at + 1)] === QUOTE) return at;
   }
   return -1;
-}
-
-/** True if the text has more than `most` opening brackets, including those in strings. */
-function opensMoreThan(text: string, most: number): boolean {
-  let count = 0;
-  for (const opening of ['{', '[']) {
-    for (let at = text.indexOf(opening); at >= 0; at = text.indexOf(opening, at + 1)) {
-      if (++count > most) return true;
-    }
-  }
-  return false;
-}
-
-function nestsDeeper(json: Json, levels: number): boolean {
-  if (typeof json !== 'object' || json === null) return false;
-  if (levels === 0) return true;
-  return Object.values(json).some((value) => nestsDeeper(value, levels - 1));
 }

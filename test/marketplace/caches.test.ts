@@ -49,7 +49,6 @@ describe('the random parameter', () => {
 
   it.each<[string, Answer]>([
     ['400', { status: 400, body: '{"message":"Bad Request"}' }],
-    ['400, as if there were no key', { status: 400, body: keyMissing }],
     ['414', { status: 414, body: 'too long' }],
     ['422', { status: 422, body: '{"message":"unknown parameter","errors":{"_":["no"]}}' }],
     ['a redirect to the home page', toHome],
@@ -75,6 +74,7 @@ describe('the random parameter', () => {
     ],
     ['401', { status: 401, body: '{"status":"error","msg":"Invalid request"}' }],
     ['403', { status: 403, body: '{"status":"error","msg":"Forbidden"}' }],
+    ['a refusal of the key with 400', { status: 400, body: keyMissing }],
     ['500', { status: 500 }],
   ])('stays after %s, whatever a cache answers without it', async (_, refusal) => {
     const server = await startServer((request) => (bare(request) ? usual(request) : refusal));
@@ -186,6 +186,14 @@ describe('the largest answer', () => {
       }
     }
   });
+});
+
+it('an answer whose compressed bytes stand for nothing is bounded, too', async () => {
+  // Empty blocks of deflate without end.
+  const blocks = Buffer.alloc(5 * 1024 * 1024, Buffer.from([0, 0, 0, 0xff, 0xff]));
+  const headers = { 'content-encoding': 'deflate' };
+  const server = await startServer({ headers, body: blocks });
+  expect(await client(server.url).account()).toMatchObject({ flaw: 'too-large' });
 });
 
 it('the library’s client sends the random parameter without being told', async () => {

@@ -1,14 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { Secret } from '../../src/domain/secret.js';
-import { createMarketplace } from '../../src/marketplace/client.js';
-import { requestBuilder, USER_AGENT } from '../../src/marketplace/request.js';
-import { decideRedirect } from '../../src/marketplace/sender.js';
 import {
+  createMarketplace,
   MarketplaceOptionsError,
+  PlainHttpRefusedError,
   type MarketplaceOptions,
   type ParameterCarriage,
-  PlainHttpRefusedError,
-} from '../../src/marketplace/types.js';
+} from '../../src/index.js';
+import { decideRedirect } from '../../src/marketplace/redirect.js';
+import { startServer } from '../support/http-server.js';
 import { client } from './support.js';
 
 const create = (options: Partial<MarketplaceOptions>): unknown =>
@@ -39,56 +38,70 @@ describe('the base address', () => {
   });
 });
 
-const key = new Secret('k&y =+é');
-const FORM_KEY = 'k%26y+%3D%2B%C3%A9';
-const parameters = { purchase_code: 'a b&c' };
 const carriage = (
   placement: ParameterCarriage['placement'],
   keyHeader: string | null = null,
 ): ParameterCarriage => ({ placement, keyHeader });
-const build = requestBuilder(key, carriage('default'));
 
 describe('the parameters of a request', () => {
-  it('are in the query of a GET by default', () => {
-    const request = build('GET', { item_id: '5' }, null);
-    expect(request).toMatchObject({ query: `?item_id=5&api_key=${FORM_KEY}`, body: null });
-  });
+  const key = 'k&y =+é and more';
+  const code = 'a b&c';
 
-  it('are in a form body of a POST by default, hidden from access logs', () => {
-    expect(build('POST', parameters, null)).toMatchObject({
-      query: '',
-      body: `purchase_code=a+b%26c&api_key=${FORM_KEY}`,
-      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+  /** What a server gets for an item and for a code: query without the random parameter, type and body. */
+  async function sent(options: Partial<MarketplaceOptions>) {
+    const server = await startServer({ status: 404 });
+    const market = client(server.url, { key, ...options });
+    await market.item(5);
+    await market.validate(code);
+    return server.requests.map(({ url, headers, body }) => {
+      url.searchParams.delete('_');
+      const query = Object.fromEntries(url.searchParams);
+      return { query, type: headers['content-type'], body, headers };
     });
+  }
+
+  it('are in the query of a GET, and in a form body of a POST, hidden from access logs', async () => {
+    const [item, validation] = await sent({});
+    expect(item).toMatchObject({ query: { item_id: '5', api_key: key }, body: '' });
+    expect(validation).toMatchObject({ query: {}, type: 'application/x-www-form-urlencoded' });
+    const form = Object.fromEntries(new URLSearchParams(validation?.body));
+    expect(form).toEqual({ purchase_code: code, api_key: key });
   });
 
-  it('are in the query of a POST if so configured', () => {
-    const request = requestBuilder(key, carriage('query'))('POST', parameters, null);
-    const query = `?purchase_code=a+b%26c&api_key=${FORM_KEY}`;
-    expect(request).toMatchObject({ query, body: null });
+  it('are in the query of a POST if so configured', async () => {
+    const [, validation] = await sent({ carriage: carriage('query') });
+    const query = { purchase_code: code, api_key: key };
+    expect(validation).toMatchObject({ query, body: '' });
   });
 
-  it.each(['GET', 'POST'] as const)('are in a JSON body of a %s if so configured', (method) => {
-    const request = requestBuilder(key, carriage('json'))(method, parameters, null);
-    expect(request.query).toBe('');
-    expect(JSON.parse(request.body ?? '')).toEqual({ ...parameters, api_key: key.reveal() });
-    expect(request.headers['content-type']).toBe('application/json');
+  it('are in a JSON body, also of a GET, if so configured', async () => {
+    const requests = await sent({ carriage: carriage('json') });
+    const own = [{ item_id: '5' }, { purchase_code: code }];
+    for (const [index, { query, type, body }] of requests.entries()) {
+      expect({ query, type }).toEqual({ query: {}, type: 'application/json' });
+      expect(JSON.parse(body)).toEqual({ ...own[index], api_key: key });
+    }
+  });
+
+  it.each(['default', 'query', 'json'] as const)(
+    'have no key if a header carries it (%s)',
+    async (placement) => {
+      const requests = await sent({ key: 'abcdef', carriage: carriage(placement, 'X-Api-Key') });
+      for (const { headers, query, body } of requests) {
+        expect(headers['x-api-key']).toBe('abcdef');
+        expect(JSON.stringify([query, body])).not.toMatch(/abcdef|api_key/);
+      }
+    },
+  );
+
+  it('come with a user agent that names the product and no browser', async () => {
+    const [item] = await sent({});
+    expect(item?.headers['user-agent']).toMatch(/^seller-mirror\/\d+\.\d+\.\d+$/);
+    expect(item?.headers).toMatchObject({ 'accept-encoding': 'gzip, br' });
   });
 });
 
 describe('a key header', () => {
-  it.each(['default', 'query', 'json'] as const)(
-    'carries the key, which is then nowhere else (%s)',
-    (placement) => {
-      const inHeader = requestBuilder(new Secret('abcdef'), carriage(placement, 'X-Api-Key'));
-      const { headers, query, body } = inHeader('POST', parameters, null);
-      expect(headers['x-api-key']).toBe('abcdef');
-      expect(`${query}${body ?? ''}`).not.toMatch(/abcdef|api_key/);
-      expect(`${query}${body ?? ''}`).toContain('purchase_code');
-      if (placement === 'default') expect(inHeader('GET', {}, null).query).toBe('');
-    },
-  );
-
   it.each(['Host', 'content-length', 'User-Agent', 'a b', 'a:b', '', 'x\r\ny'])(
     'can’t be named %j',
     (name) => {
@@ -101,16 +114,6 @@ describe('a key header', () => {
   it.each(['a\r\nb', 'é', ' a'])('can’t carry the key %j', (text) => {
     const options = { key: text, carriage: carriage('default', 'x-key') };
     expect(() => create(options)).toThrow(MarketplaceOptionsError);
-  });
-});
-
-it('sends a user agent that names the product and no browser', () => {
-  expect(USER_AGENT).toMatch(/^seller-mirror\/\d+\.\d+\.\d+/);
-  expect(USER_AGENT).not.toMatch(/mozilla|chrome|firefox|opera|edge/i);
-  expect(build('GET', {}, null).headers).toMatchObject({
-    'user-agent': USER_AGENT,
-    accept: 'application/json',
-    'accept-encoding': 'gzip, br',
   });
 });
 

@@ -3,7 +3,8 @@ import {
   createSecureServer as createSecureHttp2Server,
   createServer as createHttp2Server,
 } from 'node:http2';
-import type { AddressInfo } from 'node:net';
+import { createServer, request as forward } from 'node:http';
+import { connect as netConnect, type AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Server as SecureServer } from 'node:tls';
 import {
@@ -14,7 +15,7 @@ import {
   gzipSync,
   type InputType,
 } from 'node:zlib';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { MarketplaceOptions } from '../../src/marketplace/types.js';
 import { selfSigned } from '../support/certificate.js';
 import { startServer, type Answer } from '../support/http-server.js';
@@ -344,5 +345,64 @@ describe('https', () => {
       const reply = await client(new URL(`${scheme}://127.0.0.1:${port}`)).account();
       expect(reply).toMatchObject({ ...failed('malformed'), detail: like(/speaks only HTTP\/2/) });
     }
+  });
+});
+
+describe('a proxy of the environment', () => {
+  /** A proxy that passes everything on to a server on this machine, and says where it should have gone. */
+  async function startProxy(port: number, refusal?: string) {
+    const targets: string[] = [];
+    const proxy = createServer((request, response) => {
+      targets.push(new URL(request.url ?? '').host);
+      const { method, headers } = request;
+      const { pathname, search } = new URL(request.url ?? '');
+      const onward = forward({ port, method, headers, path: pathname + search }, (answer) => {
+        response.writeHead(answer.statusCode ?? 500, answer.headers);
+        answer.pipe(response);
+      });
+      request.pipe(onward);
+    });
+    proxy.on('connect', ({ url = '' }, socket) => {
+      targets.push(url);
+      if (refusal !== undefined) return void socket.end(`HTTP/1.1 ${refusal}\r\n\r\n`);
+      const onward = netConnect(port, '127.0.0.1', () => {
+        socket.write('HTTP/1.1 200 OK\r\n\r\n');
+        socket.pipe(onward).pipe(socket);
+      });
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => {
+      proxy.closeAllConnections();
+      proxy.close();
+    });
+    return { targets, url: `http://me:pa55@127.0.0.1:${(proxy.address() as AddressInfo).port}` };
+  }
+
+  afterEach(() => void vi.unstubAllEnvs());
+
+  it.each(['HTTP_PROXY', 'http_proxy'])(
+    'is used (%s), except for hosts of NO_PROXY',
+    async (name) => {
+      const server = await startServer({ body: BODY });
+      const proxy = await startProxy(server.port);
+      vi.stubEnv(name, proxy.url);
+      vi.stubEnv('NO_PROXY', '127.0.0.1');
+      const there = client(new URL('http://shop.test'), { allowPlainHttp: true });
+      expect(await there.account()).toMatchObject({ kind: 'answered' });
+      expect(proxy.targets).toEqual([expect.stringMatching(/^shop\.test(?::80)?$/)]);
+      expect(await client(server.url).account()).toMatchObject({ kind: 'answered' });
+      expect(proxy.targets).toHaveLength(1);
+    },
+  );
+
+  it('that refuses is named, without its password', async () => {
+    const proxy = await startProxy(1, '407 Proxy Authentication Required');
+    vi.stubEnv('HTTPS_PROXY', proxy.url);
+    const reply = await client(new URL('https://shop.test')).account();
+    expect(reply).toMatchObject({
+      ...failed('network'),
+      detail: like(/^the proxy .* \(HTTP 407\)$/),
+    });
+    expect(JSON.stringify(reply)).not.toContain('pa55');
   });
 });

@@ -86,7 +86,10 @@ interface ReadList extends KnownSummary {
 
 /** Null if the marketplace says that there are no items. */
 async function requestList(run: RunContext): Promise<ItemList | null> {
-  const reply = await run.deps.marketplace.items({ signal: run.signal });
+  const { deps, signal } = run;
+  const onBytes = (bytes: number): void =>
+    deps.onProgress?.({ phase: 'list', records: 0, bytes, expected: null });
+  const reply = await deps.marketplace.items({ signal, onBytes });
   if (reply.kind === 'answered') return reply.data;
   if (reply.kind !== 'denied') throw problemOf(reply, true);
   // A key that was just revoked gets the same answer.

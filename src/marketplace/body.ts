@@ -28,6 +28,8 @@ export interface BodyLimits {
   readonly tooLarge: string | null;
   /** Called for a body that becomes large; false: another one has the large place. Null: bodies are never large. */
   readonly takeLargePlace: (() => boolean) | null;
+  /** Called as the body grows. */
+  readonly onBytes?: ((bytes: number) => void) | undefined;
 }
 
 /**
@@ -122,6 +124,7 @@ class Whole {
     const part = chunk.subarray(0, maxBytes - this.#size);
     const at = this.#size;
     this.#size += part.length;
+    this.limits.onBytes?.(this.#size);
     if (this.#large !== null) part.copy(this.#large, at);
     else this.#chunks.push(part);
     if (this.#large === null && this.#size > LARGE_BYTES && takeLargePlace !== null) {

@@ -96,7 +96,7 @@ export function createMarketplace(
   async function call<T>(
     endpoint: Endpoint,
     { read, ...reading }: Reading<T>,
-    { onRequest, priority = reading.priority, signal = never() }: CallOptions,
+    { onRequest, onBytes, priority = reading.priority, signal = never() }: CallOptions,
   ): Promise<Reply<T>> {
     if (isClosed) throw new Error('this marketplace client is closed');
     // Each open call adds a listener. Node would warn of a leak at the eleventh.
@@ -106,6 +106,7 @@ export function createMarketplace(
       ...{ ...reading, endpoint, priority, signal, longestPauseMs: retry.maxMs },
       timeouts: { headersMs, silenceMs },
       mayBeLarge: isList,
+      onBytes: isList ? onBytes : undefined,
       deadline: { at: performance.now() + listTimeoutMs },
     };
     const send = (number: number, mark: string | null): Promise<Reply<T>> => {

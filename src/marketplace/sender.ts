@@ -25,6 +25,7 @@ export interface Call {
   readonly tooLarge: string;
   /** Whether a body beyond 32 MiB may come. It takes the process's one large place. */
   readonly mayBeLarge: boolean;
+  readonly onBytes?: ((bytes: number) => void) | undefined;
 }
 
 /** A response whose headers show no failure. Its body is whole. */
@@ -101,8 +102,8 @@ export class RequestSender {
       seen.failure = judgeHead(head, now());
       if (seen.failure !== null || isRedirect(head.httpStatus)) return null;
       if (!isSuccess(head.httpStatus)) return ERROR_LIMITS;
-      const { maxBytes, tooLarge } = call;
-      return { maxBytes, tooLarge, takeLargePlace: call.mayBeLarge ? takeLargePlace : null };
+      const { maxBytes, tooLarge, mayBeLarge, onBytes } = call;
+      return { maxBytes, tooLarge, takeLargePlace: mayBeLarge ? takeLargePlace : null, onBytes };
     };
     try {
       for (;;) {

@@ -87,6 +87,8 @@ export interface CallOptions {
    * with the reply; null: the attempt was aborted.
    */
   readonly onRequest?: () => (reply: Reply<unknown> | null) => void;
+  /** Called while a list arrives. @param bytes received so far, decompressed */
+  readonly onBytes?: (bytes: number) => void;
 }
 
 /** Decoded data together with the response it came from. The key is masked in both. */

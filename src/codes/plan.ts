@@ -28,7 +28,7 @@ export { firstPass } from './first-pass.js';
 export { secondCheck } from './window.js';
 
 /** Codes read for one piece of the first pass, with a budget, and without one: there they last as long. */
-const OPEN_PER_STEP = 500;
+export const OPEN_PER_STEP = 500;
 const OPEN_PER_FAST_STEP = 4_000;
 /** Denied codes read for each step. */
 export const DENIED_PER_STEP = 500;

@@ -16,7 +16,13 @@ import {
 import { recordLookups } from '../../src/catalogue/lookups-store.js';
 import { stageItems } from '../../src/catalogue/stage-list.js';
 import type { RowStamp } from '../../src/catalogue/prepare-item.js';
+import {
+  type ItemChange,
+  readChanges,
+  readLastChangeNumber,
+} from '../../src/catalogue/item-changes-store.js';
 import { type Db, openDb } from '../../src/db/db.js';
+import { prune } from '../../src/db/prune.js';
 import { DbClient } from '../../src/db/connection.js';
 import { createTestDatabase, emptyTables } from '../support/postgres.js';
 
@@ -33,6 +39,8 @@ export interface Night {
   /** Whether the process is killed during the look-ups. */
   readonly isKilled?: boolean;
 }
+
+export type { ItemChange };
 
 export function prepared(record: Json): PreparedItem {
   const preparation = prepareItem(Buffer.from(JSON.stringify(record)));
@@ -89,6 +97,21 @@ export class HistoryBook {
       [runId, sellerId, at],
     );
     await writeNight(await this.lock(sellerId), { sellerId, runId, at }, night);
+  }
+
+  /** The changes, as `changes` lists them. */
+  changes(filter: Partial<Parameters<typeof readChanges>[1]> = {}): Promise<ItemChange[]> {
+    return readChanges(this.db, { limit: 10_000, ...filter });
+  }
+
+  prune(
+    ...[plan, options]: Parameters<typeof prune> extends [unknown, ...infer Rest] ? Rest : never
+  ) {
+    return prune(this.db, plan, options);
+  }
+
+  lastChangeNumber(): Promise<bigint> {
+    return readLastChangeNumber(this.db);
   }
 
   present(): Promise<ItemRow[]> {

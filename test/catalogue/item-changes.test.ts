@@ -1,28 +1,17 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { ITEM_FIELDS, type Item, type Json } from '../../src/domain/item.js';
-import {
-  type ItemChange,
-  readChanges,
-  readLastChangeNumber,
-} from '../../src/catalogue/item-changes-store.js';
-import { type Db, openDb } from '../../src/db/db.js';
-import { HistoryBook, canonical } from './history-book.js';
+import { HistoryBook, canonical, type ItemChange } from './history-book.js';
 
 let book: HistoryBook;
-let db: Db;
 beforeAll(async () => {
   book = await HistoryBook.open();
-  db = openDb(book.url, 'test');
 });
 afterEach(() => book.empty());
-afterAll(async () => {
-  await db.close();
-  await book.close();
-});
+afterAll(() => book.close());
 
 const at = (night: number): string => new Date(Date.UTC(2026, 0, 1 + night, 2)).toISOString();
-const all = (after = 0n): Promise<ItemChange[]> => readChanges(db, { after, limit: 10_000 });
+const all = (after = 0n): Promise<ItemChange[]> => book.changes({ after });
 const summaries = (changes: readonly ItemChange[]): unknown[] =>
   changes.map((change) => [change.class, change.field, change.old, change.new]);
 
@@ -130,17 +119,17 @@ describe('the numbered changes', () => {
     await book.night(at(2), { listed: [one('B', 3)] });
     await book.night(at(0), { listed: [one('A', 1)] }, 'other');
     await book.night(at(3), { listed: [one('A', 9)] }, 'other');
-    const prices = await readChanges(db, { classes: ['price'], sellerIds: ['main'], limit: 9 });
+    const prices = await book.changes({ classes: ['price'], sellerIds: ['main'], limit: 9 });
     expect(summaries(prices)).toEqual([
       ['price', 'price_regular', '1.00', '2.00'],
       ['price', 'price_regular', '2.00', '3.00'],
     ]);
-    expect(summaries(await readChanges(db, { itemId: 2, limit: 9 }))).toEqual([
+    expect(summaries(await book.changes({ itemId: 2, limit: 9 }))).toEqual([
       ['text', 'name', 'B', 'C'],
     ]);
-    expect(await readChanges(db, { from: new Date(at(2)), limit: 9 })).toHaveLength(3);
-    expect(await readChanges(db, { limit: 2 })).toEqual((await all()).slice(0, 2));
-    expect(await readChanges(db, { limit: 2, newest: true })).toEqual((await all()).slice(-2));
+    expect(await book.changes({ from: new Date(at(2)), limit: 9 })).toHaveLength(3);
+    expect(await book.changes({ limit: 2 })).toEqual((await all()).slice(0, 2));
+    expect(await book.changes({ limit: 2, newest: true })).toEqual((await all()).slice(-2));
   });
 });
 
@@ -189,7 +178,7 @@ describe('a follower of the changes', () => {
       `SELECT i.*, s.loaded_seq > $1 AS first FROM reporting.items i JOIN mirror.sellers s USING (seller_id)`,
       [String(cursor)],
     );
-    const end = await readLastChangeNumber(db);
+    const end = await book.lastChangeNumber();
     const keyOf = (row: Record<string, unknown>): string =>
       `${String(row['seller_id'])}/${String(row['item_id'])}`;
     for (const change of await all(cursor)) {

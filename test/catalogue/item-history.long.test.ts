@@ -2,21 +2,14 @@ import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Json } from '../../src/domain/item.js';
 import { never } from '../support/mirror.js';
-import { type Db, openDb } from '../../src/db/db.js';
-import { prune } from '../../src/db/prune.js';
 import { HistoryBook, type Night } from './history-book.js';
 
 let book: HistoryBook;
-let db: Db;
 beforeAll(async () => {
   book = await HistoryBook.open();
-  db = openDb(book.url, 'test');
 });
 afterEach(() => book.empty());
-afterAll(async () => {
-  await db.close();
-  await book.close();
-});
+afterAll(() => book.close());
 
 const IDS = [1, 2, 3, 4, 5];
 type Change = 'list' | 'missing' | 'removed' | 'found';
@@ -118,8 +111,8 @@ describe('the catalogue as of a time', () => {
         const versions = await book.rows('SELECT * FROM mirror.item_versions');
 
         const plan = { raw: cutOff, runs: cutOff, versions: cutOff, audits: cutOff };
-        const measured = await prune(db, plan, { dryRun: true, signal: never });
-        expect(await prune(db, plan, { signal: never })).toEqual(measured);
+        const measured = await book.prune(plan, { dryRun: true, signal: never });
+        expect(await book.prune(plan, { signal: never })).toEqual(measured);
 
         expect(await states()).toEqual(before);
         const kept = await book.rows<{ valid_to: Date }>('SELECT * FROM mirror.item_versions');

@@ -5,6 +5,9 @@ import type { RunDeps, RunReport } from '../../src/catalogue/types.js';
 import { seededCatalogue, type SimulatorOptions } from '../../src/simulator/index.js';
 import { KEY, never, type Mirror } from '../support/mirror.js';
 
+/** One run, as a worker performs it. */
+export { syncAccount, syncItems };
+
 /** A simulated seller with `count` items, and functions that mirror them. */
 export async function openMarket(
   mirror: Mirror,

@@ -1,12 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
-import { syncAccount } from '../../src/catalogue/account.js';
-import { syncItems } from '../../src/catalogue/sync-items.js';
 import type { RunEvent } from '../../src/catalogue/types.js';
 import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { openMarket } from './market.js';
+import { openMarket, syncAccount, syncItems } from './market.js';
 
 const mirror = useMirror();
 

@@ -123,6 +123,7 @@ it('every command prints JSON by the same rules: snake case, times with Z, money
   await check('feed take-over', ['lake', '--json'], 'object', feeds);
   await check('doctor', ['--json'], 'object');
   await check('config', ['--json'], 'object');
+  await check('codes erase', [good, '--json'], 'list');
 
   const backup = join(folder(), 'mirror.tar.gz');
   await check('backup', [backup, '--json'], 'object');

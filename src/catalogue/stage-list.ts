@@ -175,6 +175,10 @@ export async function stageList(
   const rows = new RowCopy(run, into);
   const broken: BrokenRecord[] = [];
   let repeats = false;
+  const tell = (): void => {
+    const progress = { phase: 'list', records: counts.listed, bytes: list.bytes } as const;
+    deps.onProgress?.({ ...progress, expected: present === 0 ? null : present });
+  };
   const reject = ({ bytes }: ListElement, reason: string, itemId: number | null): void => {
     broken.push({ itemId, reason, bytes: Buffer.from(bytes.subarray(0, MAX_BROKEN_BYTES)) });
     // The item is listed, though unreadable, so it must not become missing.
@@ -186,8 +190,7 @@ export async function stageList(
         await yieldNow();
         signal.throwIfAborted();
         lock.assertHeld();
-        const progress = { phase: 'list', records: counts.listed, bytes: list.bytes } as const;
-        deps.onProgress?.({ ...progress, expected: present === 0 ? null : present });
+        tell();
       }
       const { idHint: id, unfit } = element;
       if (unfit !== null) {
@@ -209,6 +212,7 @@ export async function stageList(
       await rows.add(prepared);
     }
     await rows.end();
+    tell();
   } catch (error) {
     await rows.abandon();
     throw error;

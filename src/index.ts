@@ -1,6 +1,6 @@
 /**
- * The public API of the package: a client of the marketplace, checks of purchase codes, and read access to the
- * mirror. Only `openMirror` needs a database. Other modules of the package are internal.
+ * The public API of the package: a client of the marketplace, and read access to the mirror. Only `openMirror` needs a
+ * database. Other modules of the package are internal.
  */
 import type { Mirror, MirrorOptions } from './db/mirror.js';
 
@@ -27,8 +27,6 @@ export type {
   Unreadable,
 } from './marketplace/reply.js';
 export { Secret } from './domain/secret.js';
-export { checkCodes } from './codes/check-codes.js';
-export type { CheckCodesOptions, CheckedCode } from './codes/check-codes.js';
 export { evenlySpacedBudget, unlimitedBudget } from './marketplace/budget.js';
 export { createMarketplace } from './marketplace/client.js';
 export { MarketplaceOptionsError, PlainHttpRefusedError } from './marketplace/types.js';

@@ -1,4 +1,4 @@
-import { supportAt, type KnownCode } from '../codes/known-code.js';
+import { supportAt } from '../codes/known-code.js';
 import type { LookUp } from '../codes/look-up.js';
 import { whyUnproven } from '../codes/evidence.js';
 import type { Answer } from './schemas.js';
@@ -13,6 +13,7 @@ const NOTHING = {
   purchased_at: null,
   support: null,
   supported_until: null,
+  downloaded: null,
   checked_at: null,
   age_s: null,
   stale: false,
@@ -38,7 +39,7 @@ export function answerOf(lookUp: LookUp, item: number | null, now: number): Answ
         lookUp.retryAt === null ? null : Math.max(1, Math.ceil((lookUp.retryAt - now) / 1000)),
       );
     case 'known':
-      return knownAnswer(lookUp.known, lookUp.stale, item, now);
+      return knownAnswer(lookUp, item, now);
   }
 }
 
@@ -65,11 +66,11 @@ export function noCode(why: string): Answer {
 }
 
 function knownAnswer(
-  { verdict, purchase, checkedAt }: KnownCode,
-  stale: boolean,
+  { known, stale, againAfterS }: Extract<LookUp, { kind: 'known' }>,
   item: number | null,
   now: number,
 ): Answer {
+  const { verdict, purchase, checkedAt } = known;
   const itemId = purchase?.item?.id ?? null;
   const itemName = purchase?.item?.name ?? null;
   const support = purchase === null ? null : supportAt(purchase, now);
@@ -86,6 +87,8 @@ function knownAnswer(
     checked_at: new Date(checkedAt).toISOString(),
     age_s: Math.max(0, Math.round((now - checkedAt) / 1000)),
     stale,
+    again_after: againAfterS,
+    downloaded: purchase?.downloaded ?? null,
   };
   if (verdict === 'invalid') {
     return {

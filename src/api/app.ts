@@ -253,11 +253,11 @@ class LookUps {
     }
     const { sellerId } = seller;
     const age: MaxAge = maxAge === undefined ? DEFAULT_MAX_AGE : { valid: maxAge, invalid: maxAge };
-    const { answer: stored, known } = await lookUpStored(db, sellerId, code, age);
+    const { answer: found, stored } = await lookUpStored(db, sellerId, code, age);
     const isLate = performance.now() > askUntil;
-    const asking = stored === null && !isLate ? this.#ask(code, age, seller, caller) : null;
-    const lookUp = stored ?? (await asking) ?? this.#notAsked(known, isLate, seller, caller);
-    const answer = answerOf(lookUp, item, Date.now());
+    const asking = found === null && !isLate ? this.#ask(code, age, seller, caller) : null;
+    const lookUp = found ?? (await asking) ?? this.#notAsked(stored.known, isLate, seller, caller);
+    const answer = answerOf(lookUp, item, db.clock.now());
     onAnswer?.(sellerId, answer.verdict, asking !== null);
     return answer;
   }
@@ -298,17 +298,17 @@ class LookUps {
     ofToken.charge();
     const ask = async (): Promise<LookUp> => {
       // Another caller's look-up may have ended since the store was read.
-      const { answer, known } = await lookUpStored(seller.db, seller.sellerId, code, maxAge);
+      const { answer, stored } = await lookUpStored(seller.db, seller.sellerId, code, maxAge);
       if (answer !== null) {
         all.charge(-1);
         ofToken.charge(-1);
         return answer;
       }
-      const lookUp = await lookUpNow(seller, code, known, this.#parts.signal, (calls) =>
+      const lookUp = await lookUpNow(seller, code, stored, this.#parts.signal, (calls) =>
         all.settle(seller.sellerId, calls),
       );
       // The second check.
-      if (lookUp.kind === 'pending') ofToken.charge();
+      if (lookUp.kind === 'pending' || isBeingChecked(lookUp)) ofToken.charge();
       return lookUp;
     };
     const asking = ask().finally(() => this.#asking.delete(key));
@@ -317,7 +317,7 @@ class LookUps {
   }
 
   #notAsked(known: KnownCode | null, isLate: boolean, seller: ApiSeller, caller: Caller): LookUp {
-    if (known !== null) return { kind: 'known', known, stale: true };
+    if (known !== null) return { kind: 'known', known, stale: true, againAfterS: null };
     if (isLate) throw new Refusal(429, 'the other codes of the request took too long', 1);
     this.#parts.onAnswer?.(seller.sellerId, 'refused', false);
     const { all, ofToken } = this.#limits(seller, caller);
@@ -332,6 +332,11 @@ class LookUps {
       ofToken: entry(this.#callsOfToken, `${tokenId} ${host}`, () => new Allowance(own)),
     };
   }
+}
+
+/** An old verdict was denied just now. */
+function isBeingChecked(lookUp: LookUp): boolean {
+  return lookUp.kind === 'known' && lookUp.againAfterS !== null;
 }
 
 function entry<K, T>(of: Map<K, T>, key: K, make: () => T): T {

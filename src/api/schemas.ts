@@ -73,13 +73,15 @@ const answer = z.object({
   verdict: z
     .enum(['valid', 'invalid', 'no_longer_valid', 'pending', 'unproven'])
     .describe(
-      'valid: the purchase was found. invalid: denied twice, with proof. no_longer_valid: invalid now, valid before. pending: denied once; ask again after `again_after` seconds. unproven: the marketplace gave no answer; treat the code as you would while the marketplace is down.',
+      'valid: the purchase was found. invalid: denied twice, with proof. no_longer_valid: invalid now, valid before. pending: denied, and never proven before; ask again after `again_after` seconds. unproven: the marketplace gave no answer; treat the code as you would while the marketplace is down.',
     ),
   reason: z.string().nullable().describe('Why there is no verdict, for `unproven`.'),
   again_after: z
     .int()
     .nullable()
-    .describe('Seconds after which to ask again, for `pending`, and for `unproven` if known.'),
+    .describe(
+      'Seconds after which to ask again: for `pending`, for an old verdict that is being checked again, and for `unproven` if known.',
+    ),
   item_id: z.int().nullable(),
   item_name: z.string().nullable(),
   item_matches: z
@@ -88,13 +90,22 @@ const answer = z.object({
     .describe('Whether the purchase is of the `item` asked for; null: not asked, or unknown.'),
   license_type: z.string().nullable(),
   purchased_at: z.string().nullable().describe('UTC, ISO 8601.'),
-  support: z.enum(['active', 'expired', 'none']).nullable(),
+  support: z
+    .enum(['active', 'expired', 'none', 'unknown'])
+    .nullable()
+    .describe('unknown: the marketplace sent an end of support that can’t be read.'),
   supported_until: z.string().nullable().describe('UTC, ISO 8601.'),
+  downloaded: z
+    .boolean()
+    .nullable()
+    .describe('Whether the buyer has downloaded the item; null: unknown.'),
   checked_at: z.string().nullable().describe('When the verdict was last proven, UTC, ISO 8601.'),
   age_s: z.int().nullable().describe('Seconds since then.'),
   stale: z
     .boolean()
-    .describe('True: older than asked for, because the marketplace gave no answer.'),
+    .describe(
+      'True: older than asked for, because the marketplace gave no answer, or because it denies the code now and the second check is not done.',
+    ),
   explanation: z.string().describe('A sentence to show a customer.'),
 });
 

@@ -4,7 +4,7 @@ import { isLoopback } from '../domain/address.js';
 import type { Log } from '../domain/log.js';
 import type { Queues } from '../service/queue/queues.js';
 import { LIMITS, serve, type WebServer } from '../service/listen.js';
-import { SellerAccount } from '../codes/look-up.js';
+import { SellerKey } from '../codes/seller-key.js';
 import { apiApp, type ApiParts, type ApiSeller } from './app.js';
 
 const API = { name: 'the look-up API', setting: 'API_LISTEN' };
@@ -74,7 +74,7 @@ async function openSeller(
         db,
         sellerId,
         marketplace,
-        account: new SellerAccount(db, sellerId, marketplace),
+        key: new SellerKey(db, sellerId, marketplace),
         host: marketplace.host,
         callsPerMinute: callsAllowed(app.config)(sellerId),
         confirm: async (auditId) => void (await queues.addAudit(sellerId, auditId)),

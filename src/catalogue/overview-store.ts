@@ -95,8 +95,15 @@ export interface Running {
     readonly reused: number;
     readonly pending: number;
     readonly denied: number;
-    readonly confirmed: number;
-    readonly overturned: number;
+    /** What was asked so far; null before the first call. */
+    readonly asked: {
+      readonly phase: 'first pass' | 'second check';
+      readonly asked: number;
+      readonly total: number;
+      readonly rounds: number;
+      /** Milliseconds that the budget needs for the rest; null without a budget. */
+      readonly leftMs: number | null;
+    } | null;
     /** Milliseconds since 1970; null while it is worked on. */
     readonly resumeAt: number | null;
     readonly valid: number;
@@ -123,7 +130,7 @@ export async function readRunning({ pool }: Db): Promise<Running> {
        (SELECT coalesce(jsonb_agg(jsonb_build_object('auditId', audit_id::text,
                  'sellerId', seller_id, 'source', source, 'codes', codes, 'reused', reused,
                  'pending', pending, 'denied', denied, 'valid', valid, 'invalid', invalid,
-                 'noLongerValid', no_longer_valid, 'unproven', unproven, 'confirmed', confirmed, 'overturned', overturned,
+                 'noLongerValid', no_longer_valid, 'unproven', unproven, 'asked', progress,
                  'resumeAt', floor(extract(epoch FROM resume_at) * 1000), 'problem', problem) ORDER BY audit_id), '[]')
           FROM mirror.audits WHERE state = 'running') AS audits,
        concat_ws('/', (SELECT max(run_id) FROM mirror.runs), (SELECT max(audit_id) FROM mirror.audits),

@@ -6,7 +6,7 @@ import type { AuditBacklog, AuditList, AuditProgress, AuditState, ResultFile } f
 const PROGRESS = `
   audit_id AS "auditId", seller_id AS "sellerId", state, source, is_look_ups AS "isLookUps", created_at AS "createdAt",
   finished_at AS "finishedAt", lines, rejected, codes, reused, valid, invalid,
-  no_longer_valid AS "noLongerValid", unproven, pending, denied, confirmed, overturned,
+  no_longer_valid AS "noLongerValid", unproven, pending, denied, overturned, progress AS asked,
   api_calls AS "apiCalls", problem, resume_at AS "resumeAt", result_path AS path,
   result_format AS format, result_decimal_comma AS "decimalComma", result_written_at AS "writtenAt"`;
 
@@ -125,6 +125,18 @@ export async function noteAuditWait(
       resumeAt === null ? null : new Date(resumeAt),
     ],
   );
+}
+
+/** Writes what a check asked so far. @param progress as JSON: `AskedSoFar` */
+export async function writeProgress(
+  { pool }: Db,
+  auditId: bigint,
+  progress: string,
+): Promise<void> {
+  await pool.query('UPDATE mirror.audits SET progress = $2 WHERE audit_id = $1', [
+    auditId,
+    progress,
+  ]);
 }
 
 /** Records the file for the result of an audit, as not yet written. */

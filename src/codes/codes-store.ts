@@ -83,51 +83,6 @@ export function codesLock(sellerId: string): string {
   return `seller-mirror/codes/${sellerId}`;
 }
 
-/** How many of the most recently and of the least recently checked valid codes are considered as canaries. */
-const EACH_END = 500;
-
-/**
- * Valid codes of a seller to use as canaries, those most likely still valid first. Considers the most and the least
- * recently checked valid codes, since codes of one list may end together, and a code of each live item. Order:
- * codes of live items, since marketplaces deny codes of withdrawn items; one code of each
- * item before a second one; the latest check.
- */
-export async function readCanaries(
-  { pool }: Db,
-  sellerId: string,
-  limit: number,
-): Promise<string[]> {
-  const { rows } = await pool.query<{ code: string }>(
-    `WITH near AS (
-       (SELECT coalesce(found_form, code) AS code, item_id, last_checked_at FROM mirror.purchase_codes
-         WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL
-         ORDER BY last_checked_at DESC LIMIT $3)
-       UNION
-       (SELECT coalesce(found_form, code) AS code, item_id, last_checked_at FROM mirror.purchase_codes
-         WHERE seller_id = $1 AND verdict = 'valid' AND last_checked_at IS NOT NULL
-         ORDER BY last_checked_at LIMIT $3)
-       UNION
-       (SELECT sold.code, sold.item_id, sold.last_checked_at
-          FROM mirror.items i
-          CROSS JOIN LATERAL (
-            SELECT coalesce(found_form, code) AS code, item_id, last_checked_at FROM mirror.purchase_codes p
-             WHERE p.seller_id = i.seller_id AND p.item_id = i.item_id AND p.verdict = 'valid'
-               AND p.last_checked_at IS NOT NULL
-               AND octet_length(coalesce(p.currency, '')) <= 64 LIMIT 1) sold
-         WHERE i.seller_id = $1 AND i.state = 'live' LIMIT $2)
-     ), rated AS (
-       SELECT n.code, n.last_checked_at,
-              CASE i.state WHEN 'live' THEN 0 WHEN 'missing' THEN 2 WHEN 'removed' THEN 3 ELSE 1 END AS rate,
-              row_number() OVER (PARTITION BY n.item_id ORDER BY n.last_checked_at DESC) AS turn
-         FROM near n LEFT JOIN mirror.items i ON i.seller_id = $1 AND i.item_id = n.item_id
-     )
-     SELECT code FROM rated
-      ORDER BY rate, turn, last_checked_at DESC, code LIMIT $2`,
-    [sellerId, limit, EACH_END],
-  );
-  return rows.map(({ code }) => code);
-}
-
 /** Number of running audits on a marketplace, over all sellers. @param marketplace host with port */
 export async function countRunningAudits({ pool }: Db, marketplace: string): Promise<number> {
   const { rows } = await pool.query<{ running: number }>(
@@ -179,6 +134,8 @@ export interface RecheckFilter {
   readonly validOnly: boolean;
   /** Most codes to return. */
   readonly limit: number;
+  /** From a denial to the second check, milliseconds; default a minute. */
+  readonly confirmAfterMs?: number | undefined;
 }
 
 /**

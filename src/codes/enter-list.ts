@@ -9,12 +9,12 @@ import { ensureSeller, readParking } from '../catalogue/sellers-store.js';
 import { type RecheckFilter, findCodesToRecheck } from './codes-store.js';
 import type { JobOutcome } from '../catalogue/types.js';
 import { listAudits } from './audits-store.js';
-import type { AuditDeps } from './audit-job.js';
+import type { CheckDeps } from './check.js';
 import { describeFailure, isOutage } from '../marketplace/reply.js';
 import { maskCode } from '../domain/secret.js';
 import { failureRemedy } from '../catalogue/problem.js';
-import type { CodeMarket } from './piece.js';
-import { CONFIRM_AFTER_MS } from './rules.js';
+import type { Marketplace } from '../marketplace/types.js';
+import { WAIT_MS } from './rules.js';
 
 export interface AuditOptions {
   /** Milliseconds. */
@@ -42,7 +42,7 @@ function newAudit(
     columns: lists[0]?.layout.columns ?? [],
     maxAgeSeconds: maxAge === undefined ? null : Math.floor(maxAge / 1000),
     knownValid: knownValid ?? null,
-    confirmAfterMs: confirmAfterMs ?? CONFIRM_AFTER_MS,
+    confirmAfterMs: confirmAfterMs ?? WAIT_MS,
   };
 }
 
@@ -224,7 +224,7 @@ export async function beginRecheck(
     columns: ['code'],
     maxAgeSeconds: null,
     knownValid: null,
-    confirmAfterMs: CONFIRM_AFTER_MS,
+    confirmAfterMs: plan.confirmAfterMs ?? WAIT_MS,
   };
   const rows = codes.map((code, i) => ({ line: i + 1, code, columns: [code] }));
   return (await enterAudit(db, audit, rows)).auditId;
@@ -235,7 +235,7 @@ export async function beginRecheck(
  * a parked seller. Repeating it is harmless.
  */
 export async function performRecheck(
-  deps: Pick<AuditDeps, 'db' | 'sellerId' | 'marketplace'>,
+  deps: Pick<CheckDeps, 'db' | 'sellerId' | 'marketplace'>,
   plan: RecheckFilter,
   enqueueAudit: (auditId: bigint) => Promise<void>,
 ): Promise<JobOutcome> {
@@ -245,10 +245,12 @@ export async function performRecheck(
   await ensureSeller(db, sellerId, marketplace.host);
   const running = await listAudits(db, { sellerIds: [sellerId], state: 'running' });
   const earlier = running.find(({ source }) => source === RECHECK_SOURCE);
-  const auditId = earlier?.auditId ?? (await beginRecheck(db, sellerId, plan, Date.now()));
+  const auditId = earlier?.auditId ?? (await beginRecheck(db, sellerId, plan, db.clock.now()));
   if (auditId !== null) await enqueueAudit(auditId);
   return { kind: 'done', result: { audit: auditId && String(auditId) } };
 }
+
+type KeyMarket = Pick<Marketplace, 'account' | 'validate'>;
 
 /** Why an audit must not start, and what to do. */
 export interface KeyFault {
@@ -264,7 +266,7 @@ export interface KeyFault {
  * @returns the fault when the API key opens no account or the known-valid code is denied; null: all is well
  */
 export async function verifyKey(
-  marketplace: CodeMarket,
+  marketplace: KeyMarket,
   knownValid: string | undefined,
   signal: AbortSignal,
 ): Promise<KeyFault | null> {
@@ -284,7 +286,7 @@ export async function verifyKey(
  * the audit handles itself
  */
 export async function verifyKnownValid(
-  marketplace: CodeMarket,
+  marketplace: KeyMarket,
   knownValid: string,
   signal: AbortSignal,
 ): Promise<KeyFault | null> {

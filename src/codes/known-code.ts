@@ -1,21 +1,54 @@
+import { storableJsonText } from '../db/stored-text.js';
 import type { Json, Purchase, PurchasedItem } from '../domain/item.js';
 import { isObject, readsAsTimestamp } from '../domain/values.js';
+import type { Sourced } from '../marketplace/types.js';
 import type { Verdict } from './rules.js';
 
-/** A decoded purchase with its JSON, which shows whether a null field was sent or left out. */
-export interface PurchaseReading {
-  readonly value: Purchase;
-  readonly raw: Json;
-}
-
 /** A purchase as the store keeps it: of a full item, only that it was full. */
-export interface KnownPurchase extends Omit<Purchase, 'item'> {
+export interface KnownPurchase extends Omit<Purchase, 'item' | 'isSupportUnknown'> {
   readonly item: KnownItem | null;
+  /** True: the marketplace sent an end of support that can't be read. */
+  readonly isSupportUnknown: boolean;
 }
 type KnownItem = Omit<PurchasedItem, 'full'> & { readonly full: boolean };
 
-/** `none`: no support, or none known. */
-export type Support = 'active' | 'expired' | 'none';
+/** `none`: no support, or none known. `unknown`: its end can't be read. */
+export type Support = 'active' | 'expired' | 'none' | 'unknown';
+
+/** A purchase that an answer brought, without what the store does not keep: thousands may wait for their proof. */
+export interface FoundPurchase {
+  readonly value: KnownPurchase;
+  /** Whether the answer says until when there is support, also if it says that there is none. */
+  readonly hasSupport: boolean;
+  /** The purchase as received, as JSON that can be stored; null if it is too large. */
+  readonly raw: string | null;
+  /** SHA-256 of the answer, in hexadecimal digits. */
+  readonly sha256: string;
+}
+
+/** Keeps of an answer what the store keeps. Its item goes if its id identifies it in the mirror. */
+export function foundPurchase({
+  value,
+  raw,
+  sha256,
+}: Pick<Sourced<Purchase>, 'value' | 'raw' | 'sha256'>): FoundPurchase {
+  const { item, isSupportUnknown = false, ...rest } = value;
+  const known = item && { ...item, full: item.full !== null };
+  const sent = isObject(raw) && 'supported_until' in raw ? raw['supported_until'] : undefined;
+  return {
+    value: { ...rest, item: known, isSupportUnknown },
+    hasSupport: sent !== undefined && readsAsTimestamp(sent),
+    raw: storableJsonText((known?.id ?? null) === null ? raw : withoutItem(raw)),
+    sha256,
+  };
+}
+
+/** A million purchases share few items. */
+function withoutItem(raw: Json): Json {
+  if (!isObject(raw)) return raw;
+  const { item: _, ...rest } = raw;
+  return rest;
+}
 
 /**
  * Updates the known purchase with a new answer. Fields that the answer leaves out are kept, because shapes
@@ -23,17 +56,15 @@ export type Support = 'active' | 'expired' | 'none';
  */
 export function mergePurchase(
   known: KnownPurchase | null,
-  { value, raw }: PurchaseReading,
+  { value, hasSupport }: Pick<FoundPurchase, 'value' | 'hasSupport'>,
 ): KnownPurchase {
-  const item = value.item && { ...value.item, full: value.item.full !== null };
-  if (known === null) return { ...value, item };
-  const hasSupport =
-    isObject(raw) && 'supported_until' in raw && readsAsTimestamp(raw['supported_until']);
+  if (known === null) return value;
   return {
     ...known,
     ...withoutNulls(value),
-    item: mergeItem(known.item, item),
+    item: mergeItem(known.item, value.item),
     supportedUntil: hasSupport ? value.supportedUntil : known.supportedUntil,
+    isSupportUnknown: value.isSupportUnknown || (!hasSupport && known.isSupportUnknown),
   };
 }
 
@@ -62,9 +93,10 @@ function areSame(a: KnownItem, b: KnownItem): boolean | null {
 
 /** @param now milliseconds since 1970 */
 export function supportAt(
-  { supportedUntil }: Pick<Purchase, 'supportedUntil'>,
+  { supportedUntil, isSupportUnknown }: Pick<KnownPurchase, 'supportedUntil' | 'isSupportUnknown'>,
   now: number,
 ): Support {
+  if (isSupportUnknown) return 'unknown';
   if (supportedUntil === null) return 'none';
   return Date.parse(supportedUntil) > now ? 'active' : 'expired';
 }
@@ -164,7 +196,7 @@ export interface KnownCode {
 }
 
 export type NewVerdict =
-  | { readonly verdict: 'valid'; readonly purchase: PurchaseReading }
+  | { readonly verdict: 'valid'; readonly purchase: FoundPurchase }
   | { readonly verdict: 'invalid' | 'unproven' };
 
 export interface KnownCodeUpdate {

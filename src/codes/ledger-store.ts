@@ -1,217 +1,321 @@
+/**
+ * The ledger of a check in PostgreSQL: what was asked and answered, what follows for the check and for each code. It is the
+ * only record of a check: a process that is killed loses the answers of the last moment, and nothing else.
+ */
+
 import { setImmediate as turn } from 'node:timers/promises';
 import type { PoolClient } from 'pg';
-import type { Json } from '../domain/item.js';
-import { isObject } from '../domain/values.js';
 import { inTransaction, type Db } from '../db/db.js';
-import { readCanaries, KNOWN, mergeSpellings } from './codes-store.js';
-import { LONGEST_TEXT, storable, storableJsonText } from '../db/stored-text.js';
-import {
-  updateKnownCode,
-  type KnownCode,
-  type KnownCodeUpdate,
-  type KnownPurchase,
-} from './known-code.js';
-import type { CodeResult, DeniedCode, Ledger, LedgerCounts, OpenCode } from './ledger.js';
-import { foundForm } from './evidence.js';
-import type { Verdict } from './rules.js';
+import { LONGEST_TEXT, storable } from '../db/stored-text.js';
+import { formsOf } from '../marketplace/code.js';
+import { KNOWN, mergeSpellings } from './codes-store.js';
+import type { UnprovenReason } from './evidence.js';
+import { updateKnownCode, type KnownCode, type KnownCodeUpdate } from './known-code.js';
+import { addChance, NO_CHANCE } from './judging.js';
+import { DENIED_PER_STEP } from './plan.js';
+import type {
+  Chance,
+  CheckFacts,
+  CodeResult,
+  DeniedCode,
+  FoundProof,
+  OpenCode,
+} from './results.js';
+import { faded, type Verdict } from './rules.js';
+import { FRESH_MEMORY, type Memory } from './situation.js';
+import { FOUND_EVER } from './situation-store.js';
 import type { AuditState } from './types.js';
 
-export interface StoredLedgerOptions {
+export interface LedgerOptions {
   readonly auditId: bigint;
   readonly sellerId: string;
-  /** A code that the user says is valid. */
-  readonly knownValid: string | null;
-  /** HTTP requests made so far; the audit counts them. */
+  /** HTTP requests made so far; the check counts them. */
   readonly callCount: () => number;
   /** Called with each verdict that is recorded. */
   readonly onVerdict?: ((verdict: Verdict) => void) | undefined;
 }
 
-/** The state of an audit in PostgreSQL. */
-export class StoredLedger implements Ledger {
+/** What one look at a check says: the plan needs all of it. */
+export interface CheckState {
+  readonly state: AuditState;
+  readonly facts: CheckFacts;
+}
+
+export class Ledger {
   readonly #db: Db;
-  readonly #options: StoredLedgerOptions;
+  readonly #options: LedgerOptions;
   readonly #ended = new AbortController();
   #countedCalls: number;
-  /** Of the audit, at the last write. */
+  /** Which of its forms the code had that was found last: most codes of a list are dressed alike. */
+  #usualForm = 0;
+  /** Of the check, at the last look or write. */
   state: AuditState = 'running';
-  /** Calls made for the audit by all processes, at the last write. */
+  /** Calls made for the check by all processes, at the last write. */
   totalCalls = 0;
   /** The first denial that made a valid code invalid here, milliseconds since 1970; null: none did. */
   revokedSince: number | null = null;
 
-  constructor(db: Db, options: StoredLedgerOptions) {
+  constructor(db: Db, options: LedgerOptions) {
     this.#db = db;
     this.#options = options;
     this.#countedCalls = options.callCount();
   }
 
-  /** Aborted once a write finds that the audit is no longer running. */
+  /** Aborted once the check is found to run no longer: somebody cancelled it. */
   get ended(): AbortSignal {
     return this.#ended.signal;
   }
 
+  async facts(): Promise<CheckFacts> {
+    const { auditId } = this.#options;
+    const { rows } = await this.#db.pool.query<FactsRow>(FACTS, [auditId, DENIED_PER_STEP]);
+    const row = rows[0];
+    if (row === undefined) throw new Error(`there is no audit ${auditId}`);
+    const { open, denied, calls, missed, seller, foundEver, deniedCodes } = row;
+    this.#note(row.state);
+    return {
+      open,
+      denied,
+      deniedCodes,
+      chance: { calls, denied: missed },
+      sellerChance: seller === null ? NO_CHANCE : faded(seller, this.#db.clock.now() - seller.asOf),
+      foundEver,
+    };
+  }
+
+  /** The next codes after this position that were not answered yet, in list order. */
   async open(after: number, limit: number): Promise<readonly OpenCode[]> {
-    const { rows } = await this.#db.pool.query<OpenCode>(OPEN, [
-      this.#options.auditId,
-      after,
-      limit,
-    ]);
-    return rows;
+    const values = [this.#options.auditId, after, limit];
+    const { rows } = await this.#db.pool.query<OpenRow>(OPEN, values);
+    return rows.map(({ position, attempts, listed, found }) => {
+      const forms = this.#inOrder(formsOf(listed));
+      return {
+        position,
+        attempts,
+        forms: [...new Set(found === null ? forms : [found, ...forms])],
+      };
+    });
   }
 
-  async denied(below: number, limit: number, from = 0): Promise<readonly DeniedCode[]> {
-    const most = Math.min(below, 1_000_000);
-    const values = [this.#options.auditId, most, limit, from];
-    const { rows } = await this.#db.pool.query<DeniedCode>(DENIED, values);
-    return rows;
-  }
-
-  /** Records results, with the calls made since the last write, in one transaction. */
+  /** Records results with the calls made since the last write, in one transaction. */
   async record(results: readonly CodeResult[]): Promise<void> {
-    const { auditId, callCount, onVerdict } = this.#options;
+    const { auditId, sellerId, callCount, onVerdict } = this.#options;
     const calls = callCount();
     const newCalls = calls - this.#countedCalls;
-    const verdicts: Verdict[] = [];
-    let revokedAt = Infinity;
-    const found: bigint[] = [];
-    const written = await inTransaction(
+    const now = new Date(this.#db.clock.now());
+    const { written, codes } = await inTransaction(
       this.#db,
       async (client) => {
-        const codes = await lockCodes(
-          client,
-          auditId,
-          await withPositions(client, auditId, results),
-        );
-        for (const code of codes) {
-          applyResult(code);
-          if (code.after.verdict === 'valid') found.push(code.before.code_id);
-          if (code.after.verdict !== null) verdicts.push(code.after.verdict);
-          const { update } = code.after;
-          if (update?.transitions.some(({ kind }) => kind === 'became-invalid')) {
-            revokedAt = Math.min(revokedAt, update.known.checkedAt);
-          }
-        }
+        const placed = await place(client, auditId, results);
+        const codes = await lockCodes(client, auditId, placed);
+        codes.forEach(applyResult);
         if (codes.length > 0) await writeRows(client, auditId, codes);
-        return updateCounts(client, auditId, codes, newCalls);
+        const written = await updateCounts(client, auditId, codes, newCalls);
+        await addToChance(client, sellerId, sumOf(codes), now);
+        return { written, codes };
       },
       INDEX_SCANS_ONLY,
     );
-    if (found.length > 0) await mergeSpellings(this.#db, this.#options.sellerId, found);
     this.#countedCalls = calls;
-    this.state = written.state;
     this.totalCalls = written.totalCalls;
-    if (revokedAt !== Infinity) {
-      this.revokedSince = Math.min(this.revokedSince ?? Infinity, revokedAt);
+    const found = codes.filter(({ after }) => after.verdict === 'valid');
+    await mergeSpellings(
+      this.#db,
+      sellerId,
+      found.map(({ before }) => before.code_id),
+    );
+    for (const { before, result, after } of codes) {
+      if (after.verdict === null) continue;
+      if (after.verdict === 'valid') this.#noteForm(before.listed, result.form);
+      if (hasBecomeInvalid(after)) {
+        const since = after.update?.known.checkedAt ?? Infinity;
+        this.revokedSince = Math.min(this.revokedSince ?? Infinity, since);
+      }
+      onVerdict?.(after.verdict);
     }
-    for (const verdict of verdicts) onVerdict?.(verdict);
-    if (this.state !== 'running') this.#ended.abort(new Error('the audit has ended'));
+    this.#note(written.state);
   }
 
-  async counts(): Promise<LedgerCounts> {
-    const { rows } = await this.#db.pool.query<LedgerCounts & { state: AuditState }>(COUNTS, [
+  /** Notes that known-valid codes were found as proofs of the key. */
+  async proven(found: readonly FoundProof[]): Promise<void> {
+    await this.#db.pool.query(
+      `UPDATE mirror.purchase_codes p SET found_at = f.at
+         FROM unnest($1::bigint[], $2::timestamptz[]) AS f (code_id, at)
+        WHERE p.code_id = f.code_id AND coalesce(p.found_at < f.at, true)`,
+      [found.map(({ codeId }) => codeId), found.map(({ at }) => new Date(at))],
+    );
+  }
+
+  /** Every code without a verdict becomes unproven. */
+  async giveUp(reason: UnprovenReason): Promise<void> {
+    for (;;) {
+      const { rows } = await this.#db.pool.query<{ position: number }>(
+        `SELECT position FROM mirror.audit_codes WHERE audit_id = $1 AND verdict IS NULL ORDER BY position LIMIT $2`,
+        [this.#options.auditId, GIVEN_UP_AT_A_TIME],
+      );
+      if (rows.length === 0) return;
+      const nothing = { attempts: 0, counted: 0, rounds: 0, uncounted: 0 };
+      await this.record(
+        rows.map(({ position }): CodeResult => {
+          const end = { verdict: 'unproven', reason } as const;
+          return {
+            of: { position },
+            check: null,
+            form: null,
+            ...end,
+            adds: nothing,
+            chance: NO_CHANCE,
+          };
+        }),
+      );
+    }
+  }
+
+  async memory(): Promise<Memory> {
+    const { rows } = await this.#db.pool.query<{ memory: Partial<Memory> | null }>(
+      'SELECT memory FROM mirror.audits WHERE audit_id = $1',
+      [this.#options.auditId],
+    );
+    // An earlier version may have known less.
+    return { ...FRESH_MEMORY, ...rows[0]?.memory };
+  }
+
+  async remember(memory: Memory): Promise<void> {
+    await this.#db.pool.query('UPDATE mirror.audits SET memory = $2 WHERE audit_id = $1', [
       this.#options.auditId,
+      JSON.stringify(memory),
     ]);
-    const { state, ...counts } = rows[0] ?? NO_CODES;
-    this.state = state;
-    return counts;
   }
 
-  async knownValid(limit: number): Promise<readonly string[]> {
-    const { knownValid, sellerId } = this.#options;
-    const known = await readCanaries(this.#db, sellerId, limit);
-    return [
-      ...(knownValid === null ? [] : [knownValid]),
-      ...known.filter((code) => code !== knownValid),
-    ];
+  #note(state: AuditState): void {
+    this.state = state;
+    if (state !== 'running') this.#ended.abort(new Error('the audit has ended'));
+  }
+
+  #inOrder(forms: readonly string[]): readonly string[] {
+    const usual = forms[this.#usualForm];
+    return usual === undefined ? forms : [usual, ...forms];
+  }
+
+  #noteForm(listed: string, form: string | null): void {
+    const at = form === null ? -1 : formsOf(listed).indexOf(form);
+    if (at >= 0) this.#usualForm = at;
   }
 }
 
-const NO_CODES = { open: 0, denied: 0, valid: 0, overturned: 0, state: 'cancelled' as const };
+/** Codes of a check that are given up in one transaction. */
+const GIVEN_UP_AT_A_TIME = 2_000;
 
 /** Forces index scans. Without statistics of a new list the planner would read all codes for every few results. */
 const INDEX_SCANS_ONLY = 'SET LOCAL enable_seqscan = off';
 
-const COLUMNS = `
-  a.position, p.code, CASE WHEN p.last_checked_at IS NOT NULL THEN p.verdict END AS known, a.attempts`;
+/** SQL of a time as milliseconds since 1970. */
+const ms = (time: string): string => `floor(extract(epoch FROM ${time}) * 1000)::float8`;
 
 /** A prepared statement. For few results, parsing and planning takes longer than running it. */
 function named(name: string, text: string): { readonly name: string; readonly text: string } {
   return { name: `audits-${name}`, text };
 }
 
+interface FactsRow extends Pick<CheckFacts, 'open' | 'denied' | 'foundEver'> {
+  readonly state: AuditState;
+  readonly calls: number;
+  readonly missed: number;
+  readonly seller: (Chance & { readonly asOf: number }) | null;
+  readonly deniedCodes: readonly DeniedCode[];
+}
+
+/** Known-valid codes that were denied as proofs, have no verdict, and are not listed. */
+const UNLISTED = `SELECT FROM mirror.audit_codes WHERE audit_id = $1 AND position < 0 AND verdict IS NULL`;
+
+const FACTS = `
+  SELECT a.state, a.pending - a.denied AS open, a.denied + (SELECT count(*) FROM (${UNLISTED}) u)::int AS denied,
+         a.chance_calls AS calls, a.chance_denied AS missed,
+         (SELECT json_build_object('calls', s.calls, 'denied', s.denied, 'asOf', ${ms('s.as_of')})
+            FROM mirror.code_chances s WHERE s.seller_id = a.seller_id) AS seller,
+         ${FOUND_EVER('a.seller_id')} AS "foundEver",
+         (SELECT coalesce(json_agg(d), '[]') FROM (
+            SELECT c.position, coalesce(c.denied_form, c.spelling, p.code) AS form,
+                   ${ms('c.first_denied_at')} AS "firstDeniedAt", ${ms('c.asked_at')} AS "askedAt",
+                   c.counted, c.rounds, c.uncounted
+              FROM mirror.audit_codes c JOIN mirror.purchase_codes p ON p.code_id = c.code_id
+             WHERE c.audit_id = $1 AND c.verdict IS NULL AND c.denied_at IS NOT NULL
+             ORDER BY c.asked_at LIMIT $2) d) AS "deniedCodes"
+    FROM mirror.audits a WHERE a.audit_id = $1`;
+
+interface OpenRow {
+  readonly position: number;
+  readonly attempts: number;
+  /** As the list spells it. */
+  readonly listed: string;
+  /** As the marketplace found it last; null: it never did. */
+  readonly found: string | null;
+}
+
 const OPEN = `
-  SELECT ${COLUMNS}
+  SELECT a.position, a.attempts, coalesce(a.spelling, p.code) AS listed,
+         CASE WHEN p.purchase_seen_at IS NOT NULL THEN coalesce(p.found_form, p.code) END AS found
     FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
    WHERE a.audit_id = $1 AND a.position > $2 AND a.position >= 0
      AND a.verdict IS NULL AND a.denied_at IS NULL
    ORDER BY a.position LIMIT $3`;
 
-const DENIED = `
-  SELECT ${COLUMNS}, a.counted, floor(extract(epoch FROM a.denied_at) * 1000)::float8 AS "deniedAt"
-    FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
-   WHERE a.audit_id = $1 AND a.verdict IS NULL AND a.denied_at IS NOT NULL
-     AND a.counted < $2 AND a.counted >= $4
-   ORDER BY a.counted, random() LIMIT $3`;
-
-/** Denied canaries of an audit that have no verdict yet. */
-const OPEN_CANARIES = `
-  SELECT FROM mirror.audit_codes WHERE audit_id = $1 AND position < 0 AND verdict IS NULL`;
-
-const COUNTS = `
-  SELECT state, pending - denied AS open, valid, overturned,
-         denied + (SELECT count(*) FROM (${OPEN_CANARIES}) c)::int AS denied
-    FROM mirror.audits WHERE audit_id = $1`;
-
-type PlacedResult = CodeResult & { readonly position: number };
+type PlacedResult = CodeResult & {
+  readonly position: number;
+  /** The code was denied as a proof although it is denied already: only its check is recorded. */
+  readonly isRepeated: boolean;
+};
 
 /**
- * Gives denied canaries a negative position in the audit, so that they are checked like its codes. Drops those that
- * the audit checks already, and codes that were never proven to be valid.
+ * Finds the positions of known-valid codes that were denied as proofs, and gives those that the check does not have a
+ * negative one, so that they are checked like its codes.
  */
-async function withPositions(
+async function place(
   client: PoolClient,
   auditId: bigint,
   results: readonly CodeResult[],
 ): Promise<readonly PlacedResult[]> {
   const placed: PlacedResult[] = [];
-  const canaries = new Map<string, CodeResult>();
+  const proofs = new Map<string, CodeResult>();
   for (const result of results) {
-    if (result.position === null) canaries.set(result.code, result);
-    else placed.push({ ...result, position: result.position });
+    if ('codeId' in result.of) proofs.set(result.of.codeId, result);
+    else placed.push({ ...result, position: result.of.position, isRepeated: false });
   }
-  if (canaries.size === 0) return placed;
-  const { rows } = await client.query<{ position: number; code: string }>(
-    `WITH audit AS (
+  if (proofs.size === 0) return placed;
+  const { rows } = await client.query<{ position: number; codeId: string; isRepeated: boolean }>(
+    `WITH audit AS MATERIALIZED (
        SELECT audit_id, seller_id FROM mirror.audits WHERE audit_id = $1 FOR UPDATE
-     ), denied AS (
+     ), known AS MATERIALIZED (
+       SELECT DISTINCT ON (c.code_id) c.position, c.code_id, c.denied_at IS NOT NULL AS repeated
+         FROM audit a JOIN mirror.audit_codes c ON c.audit_id = a.audit_id
+        WHERE c.code_id = ANY($2::bigint[]) AND c.verdict IS NULL ORDER BY c.code_id, c.position
+     ), added AS (
        INSERT INTO mirror.audit_codes (audit_id, position, seller_id, code_id, reused)
        SELECT a.audit_id,
               (SELECT least(min(position), 0) FROM mirror.audit_codes WHERE audit_id = $1 AND position < 0)
                 - row_number() OVER (ORDER BY p.code_id),
               a.seller_id, p.code_id, false
-         FROM audit a JOIN mirror.purchase_codes p ON p.seller_id = a.seller_id
-              AND (p.code = ANY($2::text[]) OR p.answered_code = ANY($2::text[]) AND p.answered_code <> p.code)
-        WHERE p.verdict = 'valid'
-          AND NOT EXISTS (SELECT FROM mirror.audit_codes c
-                           WHERE c.audit_id = $1 AND c.verdict IS NULL AND c.code_id = p.code_id)
+         FROM audit a JOIN mirror.purchase_codes p ON p.code_id = ANY($2::bigint[])
+        WHERE NOT EXISTS (SELECT FROM known k WHERE k.code_id = p.code_id)
        RETURNING position, code_id
      )
-     SELECT d.position, coalesce(p.found_form, p.code) AS code FROM denied d JOIN mirror.purchase_codes p USING (code_id)`,
-    [auditId, [...canaries.keys()]],
+     SELECT position, code_id::text AS "codeId", repeated AS "isRepeated" FROM known
+     UNION ALL SELECT position, code_id::text, false FROM added`,
+    [auditId, [...proofs.keys()]],
   );
-  const added = rows.flatMap(({ position, code }): PlacedResult[] => {
-    const result = canaries.get(code);
-    return result === undefined ? [] : [{ ...result, position }];
+  const found = rows.flatMap(({ position, codeId, isRepeated }): PlacedResult[] => {
+    const result = proofs.get(codeId);
+    return result === undefined ? [] : [{ ...result, position, isRepeated }];
   });
-  return [...placed, ...added];
+  return [...placed, ...found];
 }
 
 interface LockedRow {
   readonly position: number;
   readonly code_id: bigint;
+  /** As the list spells it. */
+  readonly listed: string;
   readonly settled: boolean;
-  readonly attempts: number;
   readonly counted: number;
   readonly is_denied: boolean;
   readonly known: KnownCode | null;
@@ -223,15 +327,13 @@ interface LockedRow {
   readonly code_place: string;
 }
 
-/** A locked code of an audit, its result, and how that changes it. */
+/** A locked code of a check, its result, and how that changes it. */
 interface LockedCode {
   readonly before: LockedRow;
   readonly result: PlacedResult;
-  readonly after: {
+  after: {
     verdict: Verdict | null;
-    attempts: number;
-    counted: number;
-    deniedAt: Date | null;
+    isDenied: boolean;
     /** The new known state of the code, or null if it doesn't change. */
     update: (KnownCodeUpdate & { readonly known: KnownCode }) | null;
   };
@@ -245,9 +347,9 @@ interface LockedCode {
 const LOCK = named(
   'lock',
   `
-  SELECT a.position, a.code_id, a.verdict IS NOT NULL AS settled, a.attempts, a.counted,
+  SELECT a.position, a.code_id, coalesce(a.spelling, p.code) AS listed, a.verdict IS NOT NULL AS settled, a.counted,
          a.denied_at IS NOT NULL AS is_denied, ${KNOWN} AS known,
-         floor(extract(epoch FROM k.checked_at) * 1000)::float8 AS last_at, k.proof AS last_proof,
+         ${ms('k.checked_at')} AS last_at, k.proof AS last_proof,
          a.ctid AS audit_code_place, p.ctid AS code_place
     FROM mirror.audit_codes a JOIN mirror.purchase_codes p ON p.code_id = a.code_id
     LEFT JOIN mirror.code_checks k ON k.check_id = a.check_id
@@ -269,95 +371,94 @@ async function lockCodes(
   return rows.flatMap((before): LockedCode[] => {
     const result = byPosition.get(before.position);
     if (result === undefined || before.settled) return [];
-    const after = { verdict: null, attempts: 0, counted: 0, deniedAt: null, update: null };
-    return [{ before, result, after }];
+    return [{ before, result, after: { verdict: null, isDenied: before.is_denied, update: null } }];
   });
 }
 
 /** Derives what a result changes. A code changes its verdict here, whatever the path. */
-function applyResult({ before, result, after }: LockedCode): void {
+function applyResult(code: LockedCode): void {
+  const { before, result } = code;
   const { check, verdict } = result;
-  after.verdict =
-    verdict === 'invalid' && (before.known?.purchase ?? null) !== null
-      ? 'no_longer_valid'
-      : verdict;
-  if (check?.outcome === 'unanswered') after.attempts = 1;
-  if (check?.outcome === 'denied') {
-    after.deniedAt = new Date(check.at);
-    after.counted = Number(check.proven !== null);
-  }
   const at = check?.at ?? before.last_at ?? 0;
   const finding =
-    verdict === 'valid' && check?.answer !== undefined && check.answer !== null
-      ? ({ verdict, purchase: { value: check.answer.value, raw: check.answer.raw } } as const)
+    verdict === 'valid' && check !== null && check.answer !== null
+      ? ({ verdict, purchase: check.answer } as const)
       : ({ verdict: verdict === 'invalid' ? 'invalid' : 'unproven' } as const);
   const { known, transitions } = updateKnownCode(before.known, finding, at);
-  if (known !== null && known !== before.known) after.update = { known, transitions };
+  const wasBought = (before.known?.purchase ?? null) !== null;
+  code.after = {
+    verdict: verdict === 'invalid' && wasBought ? 'no_longer_valid' : verdict,
+    isDenied: before.is_denied || check?.outcome === 'denied',
+    update: known === null || known === before.known ? null : { known, transitions },
+  };
+}
+
+function hasBecomeInvalid({ update }: LockedCode['after']): boolean {
+  return update?.transitions.some(({ kind }) => kind === 'became-invalid') === true;
 }
 
 /**
- * Writes everything except the counts. Check ids are drawn under the locks, so they ascend for each code. Rows are
- * fetched by ctid. `+ 0` keeps the planner from using an index instead: it plans once, while the tables are small, when
- * reading a whole index looks cheap.
+ * Writes everything except the counts; the one statement that changes a verdict. Check ids are drawn under the locks, so
+ * they ascend for each code. Rows are fetched by ctid. `+ 0` keeps the planner from using an index instead: it plans once,
+ * while the tables are small, when reading a whole index looks cheap.
  *
- * The last check of a denied code stays the one that counts. An invalid code that is denied again keeps its proof.
+ * The last check of a denied code stays the one that counts.
  */
 const WRITE = named(
   'write',
   `
   WITH incoming AS MATERIALIZED (
-    SELECT c.*, CASE WHEN c.reason IS NOT NULL THEN nextval('mirror.code_checks_check_id_seq') END AS check_id
+    SELECT c.*, CASE WHEN c.checked_at IS NOT NULL THEN nextval('mirror.code_checks_check_id_seq') END AS check_id
       FROM json_to_recordset($2) AS c (
         code_id bigint, checked_at timestamptz, verdict mirror.code_verdict, reason text, proof text,
-        http_status int, message text, raw_hash bytea,
-        proven_before timestamptz, proven_after timestamptz,
-        audit_code_place tid, position int, settled mirror.code_verdict, attempts int, counted int,
-        denied_at timestamptz, keeps_check boolean,
-        code_place tid, turned boolean, keeps_proof boolean, answered boolean, raw jsonb, transitions json,
-        known mirror.code_verdict, proven_by text, proven_at timestamptz,
-        answered_code text, found_form text, license_type text, price numeric, currency text,
+        http_status int, message text, raw_hash bytea, proven_before timestamptz, proven_after timestamptz,
+        audit_code_place tid, position int, settled mirror.code_verdict, attempts int, counted int, rounds int,
+        uncounted int, denied_at timestamptz, asked_at timestamptz, denied_form text, unproven text,
+        keeps_check boolean,
+        code_place tid, turned boolean, answered boolean, raw jsonb, transitions json,
+        known mirror.code_verdict, proven_by text, proven_at timestamptz, found_form text,
+        answered_code text, license_type text, price numeric, currency text,
         item_id bigint, item_name text, item_url text, item_preview_url text, item_full boolean,
-        supported_until timestamptz, downloaded boolean, purchased_at timestamptz)
+        supported_until timestamptz, support_unreadable boolean, downloaded boolean, purchased_at timestamptz)
   ), checks AS (
     INSERT INTO mirror.code_checks (check_id, seller_id, code_id, audit_id, checked_at, verdict,
-                                    reason, proof, http_status, message, raw_hash,
-                                    proven_before, proven_after)
+                                    reason, proof, http_status, message, raw_hash, proven_before, proven_after)
     SELECT i.check_id, a.seller_id, i.code_id, a.audit_id, i.checked_at, i.verdict, i.reason, i.proof,
            i.http_status, i.message, i.raw_hash, i.proven_before, i.proven_after
       FROM incoming i JOIN mirror.audits a ON a.audit_id = $1 WHERE i.check_id IS NOT NULL
   ), audit_codes AS (
     UPDATE mirror.audit_codes c
-       SET verdict = i.settled, attempts = c.attempts + i.attempts, counted = c.counted + i.counted,
+       SET verdict = i.settled, reason = i.unproven, attempts = c.attempts + i.attempts,
+           counted = c.counted + i.counted, rounds = c.rounds + i.rounds, uncounted = c.uncounted + i.uncounted,
            check_id = CASE WHEN i.keeps_check THEN c.check_id ELSE coalesce(i.check_id, c.check_id) END,
            denied_at = coalesce(i.denied_at, c.denied_at),
-           first_denied_at = coalesce(c.first_denied_at, i.denied_at)
+           first_denied_at = coalesce(c.first_denied_at, i.denied_at),
+           asked_at = coalesce(i.asked_at, c.asked_at), denied_form = coalesce(i.denied_form, c.denied_form)
       FROM incoming i
      WHERE c.ctid = i.audit_code_place AND c.audit_id + 0 = $1 AND c.position = i.position
-    RETURNING c.code_id, c.check_id
+    RETURNING c.position, c.check_id
   ), codes AS (
     UPDATE mirror.purchase_codes p
-       SET verdict = i.known, last_checked_at = i.proven_at,
-           proof = CASE WHEN i.keeps_proof THEN p.proof ELSE i.proven_by END,
-           last_check_id = CASE WHEN i.keeps_proof THEN p.last_check_id ELSE c.check_id END,
+       SET verdict = i.known, last_checked_at = i.proven_at, proof = i.proven_by, last_check_id = c.check_id,
            changed_seq = nextval('mirror.item_changes_seq_seq'),
            verdict_since = CASE WHEN i.turned THEN i.proven_at ELSE p.verdict_since END,
            first_checked_at = coalesce(p.first_checked_at, i.proven_at),
-           found_at = CASE WHEN i.answered THEN i.proven_at ELSE p.found_at END,
-           found_form = CASE WHEN i.answered THEN i.found_form ELSE p.found_form END,
            purchase_seen_at = CASE WHEN i.answered THEN i.proven_at ELSE p.purchase_seen_at END,
+           found_at = CASE WHEN i.answered THEN i.proven_at ELSE p.found_at END,
+           found_form = CASE WHEN NOT i.answered THEN p.found_form WHEN i.found_form <> p.code THEN i.found_form END,
            raw = CASE WHEN i.answered THEN i.raw ELSE p.raw END,
            answered_code = i.answered_code, license_type = i.license_type, price = i.price,
            currency = i.currency, item_id = i.item_id, item_name = i.item_name, item_url = i.item_url,
            item_preview_url = i.item_preview_url, item_full = coalesce(i.item_full, false),
-           supported_until = i.supported_until, downloaded = i.downloaded,
-           purchased_at = i.purchased_at
-      FROM incoming i JOIN audit_codes c USING (code_id)
+           supported_until = i.supported_until, support_unreadable = coalesce(i.support_unreadable, false),
+           downloaded = i.downloaded, purchased_at = i.purchased_at
+      FROM incoming i JOIN audit_codes c USING (position)
      WHERE p.ctid = i.code_place AND p.code_id + 0 = i.code_id
     RETURNING 1
   ), transitions AS (
     INSERT INTO mirror.code_transitions (seller_id, code_id, check_id, happened_at, kind, old_value, new_value)
     SELECT a.seller_id, i.code_id, c.check_id, i.proven_at, f.kind, f.old_value, f.new_value
-      FROM incoming i JOIN mirror.audits a ON a.audit_id = $1 JOIN audit_codes c USING (code_id)
+      FROM incoming i JOIN mirror.audits a ON a.audit_id = $1 JOIN audit_codes c USING (position)
      CROSS JOIN LATERAL ROWS FROM (
        json_to_recordset(i.transitions) AS (kind text, "from" text, "to" text)
      ) WITH ORDINALITY AS f (kind, old_value, new_value, turn)
@@ -384,9 +485,12 @@ async function writeRows(
     auditId,
     `[${rows.join()}]`,
   ]);
-  const updates = codes.filter(({ after }) => after.update !== null).length;
+  // Two positions of a list may spell one code: its row is then updated once.
+  const updates = new Set(
+    codes.filter(({ after }) => after.update !== null).map(({ before }) => before.code_id),
+  );
   const { codes: updated = 0, auditCodes = 0 } = written.rows[0] ?? {};
-  if (updated !== updates || auditCodes !== codes.length) {
+  if (updated !== updates.size || auditCodes !== codes.length) {
     throw new Error(`audit ${auditId}: locked rows have moved`);
   }
 }
@@ -394,32 +498,39 @@ async function writeRows(
 /** A result as JSON text. Omits members without a value and nests nothing: PostgreSQL reads such rows faster. */
 function jsonRow(code: LockedCode): string {
   const { before, result, after } = code;
+  const { check, adds, form, isRepeated } = result;
+  const isDenial = check?.outcome === 'denied' && !isRepeated;
+  const isAsked = isDenial || adds.rounds > 0;
+  const at = check === null ? undefined : new Date(check.at);
   const row = JSON.stringify({
     code_id: String(before.code_id),
     ...checkColumns(code),
     audit_code_place: before.audit_code_place,
     position: before.position,
     settled: after.verdict ?? undefined,
-    attempts: after.attempts,
-    counted: after.counted,
-    denied_at: after.deniedAt ?? undefined,
-    keeps_check: before.counted > 0 && after.verdict !== 'valid' && after.counted === 0,
+    unproven: after.verdict === 'unproven' ? (result.reason ?? undefined) : undefined,
+    ...adds,
+    denied_at: isDenial ? at : undefined,
+    asked_at: isAsked ? at : undefined,
+    denied_form: isDenial && form !== null && form !== before.listed ? form : undefined,
+    keeps_check:
+      isRepeated || (before.counted > 0 && after.verdict !== 'valid' && adds.counted === 0),
     ...(after.update === null ? null : codeColumns(code, after.update)),
   });
-  const raw = result.check?.answer?.raw;
-  if (raw === undefined || after.update === null) return row;
-  const json = storableJsonText(withoutItem(raw, after.update.known.purchase));
-  return json === null ? row : `${row.slice(0, -1)},"raw":${json}}`;
+  const raw = after.update === null ? null : (check?.answer?.raw ?? null);
+  return raw === null ? row : `${row.slice(0, -1)},"raw":${raw}}`;
 }
 
 /** New row of `code_checks`; none if the verdict rests on earlier checks. */
-function checkColumns({ result: { check }, after }: LockedCode) {
+function checkColumns({ before, result: { check, form }, after }: LockedCode) {
   if (check === null) return null;
-  const { at, reason, httpStatus, message, answer, proven } = check;
+  const { at, reason, httpStatus, answer, proven } = check;
+  const isAsListed = answer === null || form === null || form === before.listed;
+  const message = isAsListed ? check.message : `found as ${form}`;
   return {
     checked_at: new Date(at),
     verdict: after.verdict ?? 'unproven',
-    reason: storable(reason, LONGEST_TEXT),
+    reason,
     proof: answer !== null ? 'purchase' : (proven?.by ?? 'none'),
     http_status: httpStatus ?? undefined,
     message: message === null ? undefined : storable(message, LONGEST_TEXT),
@@ -431,26 +542,26 @@ function checkColumns({ result: { check }, after }: LockedCode) {
 
 /** New values of the code's row in `purchase_codes`. */
 function codeColumns(
-  { before, result }: LockedCode,
+  { before, result: { check, form } }: LockedCode,
   {
     known: { verdict, purchase, checkedAt },
     transitions,
   }: NonNullable<LockedCode['after']['update']>,
 ) {
   const item = purchase?.item ?? null;
-  const answered = (result.check?.answer ?? null) !== null;
+  const answer = check?.answer ?? null;
   return {
     code_place: before.code_place,
     known: verdict,
     proven_at: new Date(checkedAt),
-    proven_by: answered ? 'purchase' : (before.last_proof ?? 'none'),
+    proven_by: answer !== null ? 'purchase' : (check?.proven?.by ?? before.last_proof ?? 'none'),
     turned: before.known?.verdict !== verdict,
-    // Denied once more, without a proof of its own.
-    keeps_proof: verdict !== 'valid' && before.known?.verdict === verdict && result.check !== null,
-    answered,
+    answered: answer !== null,
     transitions: transitions.length === 0 ? undefined : transitions,
-    answered_code: purchase?.purchaseCode ?? undefined,
-    found_form: foundForm({ code: result.code, verdict: 'valid', purchase }) ?? undefined,
+    found_form: form ?? undefined,
+    // A marketplace that leaves the code out knows it in the form in which it was found.
+    answered_code:
+      purchase?.purchaseCode ?? (form !== null && form !== before.listed ? form : undefined),
     license_type: purchase?.licenseType ?? undefined,
     price: purchase?.price ?? undefined,
     currency: purchase?.currency ?? undefined,
@@ -460,30 +571,24 @@ function codeColumns(
     item_preview_url: item?.previewImageUrl ?? undefined,
     item_full: item?.full,
     supported_until: purchase?.supportedUntil ?? undefined,
+    support_unreadable: purchase?.isSupportUnknown,
     downloaded: purchase?.downloaded ?? undefined,
     purchased_at: purchase?.purchasedAt ?? undefined,
   };
 }
 
-/** Drops the item from an answer if its id identifies it in the mirror: a million purchases share few items. */
-function withoutItem(raw: Json, purchase: KnownPurchase | null): Json {
-  if (!isObject(raw) || (purchase?.item?.id ?? null) === null) return raw;
-  const { item: _, ...rest } = raw;
-  return rest;
-}
+const IS_OVER = `state = 'running' AND pending = $2 + $3 + $4 + $5 AND NOT EXISTS (${UNLISTED})`;
 
 /** Updates the audit's row last, since all writers of this audit wait for its lock. */
 const COUNT = named(
   'count',
   `
   UPDATE mirror.audits
-     SET valid = valid + $2, invalid = invalid + $3, unproven = unproven + $4,
-         no_longer_valid = no_longer_valid + $9, pending = pending - $2 - $3 - $4 - $9, api_calls = api_calls + $5,
-         denied = denied + $6, confirmed = confirmed + $7, overturned = overturned + $8,
-         state = CASE WHEN state = 'running' AND pending = $2 + $3 + $4 + $9 AND NOT EXISTS (${OPEN_CANARIES})
-                      THEN 'finished' ELSE state END,
-         finished_at = CASE WHEN state = 'running' AND pending = $2 + $3 + $4 + $9 AND NOT EXISTS (${OPEN_CANARIES})
-                            THEN clock_timestamp() ELSE finished_at END
+     SET valid = valid + $2, invalid = invalid + $3, no_longer_valid = no_longer_valid + $4, unproven = unproven + $5,
+         pending = pending - $2 - $3 - $4 - $5, denied = denied + $6, overturned = overturned + $7,
+         api_calls = api_calls + $8, chance_calls = chance_calls + $9, chance_denied = chance_denied + $10,
+         state = CASE WHEN ${IS_OVER} THEN 'finished' ELSE state END,
+         finished_at = CASE WHEN ${IS_OVER} THEN clock_timestamp() ELSE finished_at END
    WHERE audit_id = $1
   RETURNING state, api_calls AS "totalCalls"`,
 );
@@ -500,20 +605,42 @@ async function updateCounts(
   apiCalls: number,
 ): Promise<Written> {
   const verdicts = { valid: 0, invalid: 0, no_longer_valid: 0, unproven: 0 };
-  const counts = { denied: 0, confirmed: 0, overturned: 0 };
+  const counts = { denied: 0, overturned: 0 };
   for (const { before, after } of codes) {
     if (before.is_denied && after.verdict === 'valid') counts.overturned++;
-    // Denied canaries are no codes of the list.
+    // Known-valid codes that were denied as proofs are no codes of the list.
     if (before.position < 0) continue;
     if (after.verdict !== null) verdicts[after.verdict]++;
-    const isDenied = after.verdict === null && (before.is_denied || after.deniedAt !== null);
-    counts.denied += Number(isDenied) - Number(before.is_denied);
-    counts.confirmed += (isDenied ? before.counted + after.counted : 0) - before.counted;
+    counts.denied += Number(after.verdict === null && after.isDenied) - Number(before.is_denied);
   }
-  const { valid, invalid, no_longer_valid: gone, unproven } = verdicts;
-  const { denied, confirmed, overturned } = counts;
-  const values = [auditId, valid, invalid, unproven, apiCalls, denied, confirmed, overturned, gone];
-  const { rows } = await client.query<Written>(COUNT, values);
+  const chance = sumOf(codes);
+  const { rows } = await client.query<Written>(COUNT, [
+    auditId,
+    ...[verdicts.valid, verdicts.invalid, verdicts.no_longer_valid, verdicts.unproven],
+    ...[counts.denied, counts.overturned, apiCalls, chance.calls, chance.denied],
+  ]);
   if (rows[0] === undefined) throw new Error(`there is no audit ${auditId}`);
   return rows[0];
+}
+
+function sumOf(codes: readonly LockedCode[]): Chance {
+  return codes.reduce((sum, { result }) => addChance(sum, result.chance), NO_CHANCE);
+}
+
+/** Adds to what is known of the seller's marketplace, which fades by half each week. */
+async function addToChance(
+  client: PoolClient,
+  sellerId: string,
+  { calls, denied }: Chance,
+  now: Date,
+): Promise<void> {
+  if (calls === 0 && denied === 0) return;
+  const left = `power(0.5, greatest(0, extract(epoch FROM excluded.as_of - c.as_of)) / 604800)`;
+  await client.query(
+    `INSERT INTO mirror.code_chances AS c (seller_id, calls, denied, as_of) VALUES ($1, $2, $3, $4)
+     ON CONFLICT (seller_id) DO UPDATE
+        SET calls = c.calls * ${left} + excluded.calls, denied = c.denied * ${left} + excluded.denied,
+            as_of = greatest(c.as_of, excluded.as_of)`,
+    [sellerId, calls, denied, now],
+  );
 }

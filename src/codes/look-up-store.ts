@@ -1,3 +1,4 @@
+import { onlyRow } from '../db/connection.js';
 import { inTransaction, type Db } from '../db/db.js';
 import { CODE_ID, codesLock, KNOWN } from './codes-store.js';
 import type { KnownCode } from './known-code.js';
@@ -6,10 +7,15 @@ import type { KnownCode } from './known-code.js';
 export interface LookedUp {
   /** Null if it was never proven to be valid or invalid. */
   readonly known: KnownCode | null;
-  /** When it was denied and now waits for a second denial, milliseconds since 1970; null: it does not wait. */
-  readonly deniedAt: number | null;
-  /** Whether a problem keeps the worker from asking again. */
-  readonly isPaused: boolean;
+  /** The form in which the marketplace found it last; null: it never did. */
+  readonly foundForm: string | null;
+  /**
+   * It was denied, and waits for the second check: when it was asked last, milliseconds since 1970, and for how long it waits
+   * then. Null: it does not wait.
+   */
+  readonly waiting: { readonly askedAt: number; readonly waitMs: number } | null;
+  /** Why the worker can't go on with the seller's look-ups; null: it can. */
+  readonly problem: string | null;
   /** When it goes on, milliseconds since 1970; null: unknown. */
   readonly resumeAt: number | null;
 }
@@ -25,23 +31,26 @@ export const READ = {
   name: 'look-up-read',
   text: `
   SELECT ${KNOWN} AS known,
-         floor(extract(epoch FROM w.denied_at) * 1000)::float8 AS "deniedAt",
-         w.problem IS NOT NULL AS "isPaused",
-         floor(extract(epoch FROM w.resume_at) * 1000)::float8 AS "resumeAt"
-    FROM mirror.purchase_codes p
+         CASE WHEN p.purchase_seen_at IS NOT NULL THEN coalesce(p.found_form, p.code) END AS "foundForm",
+         w.waiting, r.problem, floor(extract(epoch FROM r.resume_at) * 1000)::float8 AS "resumeAt"
+    FROM (SELECT) one
+    LEFT JOIN mirror.purchase_codes p ON p.code_id = ${CODE_ID}
     LEFT JOIN LATERAL (
-      SELECT c.denied_at, a.problem, a.resume_at
+      SELECT json_build_object('askedAt', floor(extract(epoch FROM c.asked_at) * 1000),
+                               'waitMs', a.confirm_after_ms) AS waiting
         FROM mirror.audit_codes c JOIN mirror.audits a USING (audit_id)
        WHERE c.code_id = p.code_id AND c.verdict IS NULL AND c.denied_at IS NOT NULL
          AND a.state = 'running' AND a.is_look_ups
-       ORDER BY c.denied_at DESC LIMIT 1) w ON true
-   WHERE p.code_id = ${CODE_ID}`,
+       ORDER BY c.asked_at DESC LIMIT 1) w ON true
+    LEFT JOIN LATERAL (
+      SELECT a.problem, a.resume_at FROM mirror.audits a
+       WHERE a.seller_id = $1 AND a.state = 'running' AND a.is_look_ups AND a.problem IS NOT NULL
+       ORDER BY a.audit_id DESC LIMIT 1) r ON true`,
 };
 
 /** Reads what is known about a code, without a call. */
 export async function readLookUp({ pool }: Db, sellerId: string, code: string): Promise<LookedUp> {
-  const { rows } = await pool.query<LookedUp>(READ, [sellerId, code]);
-  return rows[0] ?? { known: null, deniedAt: null, isPaused: false, resumeAt: null };
+  return onlyRow(await pool.query<LookedUp>(READ, [sellerId, code]));
 }
 
 /**

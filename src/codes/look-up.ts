@@ -1,23 +1,31 @@
-import { bindSeller, ensureSeller } from '../catalogue/sellers-store.js';
+/**
+ * Answers one code for a caller who waits: from the store if that is young enough, else by one question to the marketplace.
+ * A denial decides nothing: the code joins the look-ups of the day, a check like any other, and its second check is shared
+ * by all who wait.
+ */
+
 import type { Db } from '../db/db.js';
-import { sameHost } from '../domain/address.js';
-import { proveKey } from '../marketplace/prove-key.js';
-import { meaningOf } from '../marketplace/reply.js';
 import type { CallOptions } from '../marketplace/types.js';
-import { askCode, checkOf, type CodeMarket } from './piece.js';
-import type { KnownCode } from './known-code.js';
-import { StoredLedger } from './ledger-store.js';
-import type { CodeResult } from './ledger.js';
-import { enterLookUp, readLookUp, type LookedUp } from './look-up-store.js';
+import { formsOf } from '../marketplace/code.js';
+import { meaningOf, retryTimeOf } from '../marketplace/reply.js';
 import type { UnprovenReason } from './evidence.js';
-import { CONFIRM_AFTER_MS } from './rules.js';
+import { evidenceOf, NO_CHANCE, NOTHING } from './judging.js';
+import type { KnownCode } from './known-code.js';
+import { Ledger } from './ledger-store.js';
+import { enterLookUp, readLookUp, type LookedUp } from './look-up-store.js';
+import { askForm } from './market-loop.js';
+import type { CodeResult } from './results.js';
+import { LOOK_UPS_GATHER_MS } from './rules.js';
+import type { KeyFault, SellerKey } from './seller-key.js';
+import { readCatalogue } from './situation-store.js';
+import type { CodeReply } from './talk.js';
 
 export interface LookUpDeps {
   readonly db: Db;
   readonly sellerId: string;
-  readonly marketplace: Pick<CodeMarket, 'validate'>;
-  readonly account: SellerAccount;
-  /** Has the denied codes of an audit confirmed: a worker does it, for all callers together. */
+  readonly marketplace: Parameters<typeof askForm>[0];
+  readonly key: SellerKey;
+  /** Has the denied codes of an audit checked again: a worker does it, for all callers together. */
   readonly confirm: (auditId: bigint) => Promise<void>;
   /** Longest time that a caller waits for the marketplace, milliseconds; default 15,000. */
   readonly callMs?: number;
@@ -42,10 +50,18 @@ const BUSY_MS = 30_000;
 
 /** The answer to a look-up. */
 export type LookUp =
-  /** `stale`: older than asked for, because the marketplace gave no answer. */
-  | { readonly kind: 'known'; readonly known: KnownCode; readonly stale: boolean }
-  /** Denied once. A second denial, a minute later, makes it invalid. */
-  | { readonly kind: 'pending'; readonly known: KnownCode | null; readonly againAfterS: number }
+  /**
+   * `stale`: older than asked for, because the marketplace gave no answer, or because a denial is being checked again;
+   * `againAfterS`: when that is done, if it is known.
+   */
+  | {
+      readonly kind: 'known';
+      readonly known: KnownCode;
+      readonly stale: boolean;
+      readonly againAfterS: number | null;
+    }
+  /** Denied, and never proven before. The second check decides. */
+  | { readonly kind: 'pending'; readonly againAfterS: number }
   | {
       readonly kind: 'unproven';
       readonly reason: UnprovenReason | typeof PAUSED | typeof BUSY;
@@ -65,28 +81,39 @@ const HOUR_S = 3_600;
 export const DEFAULT_MAX_AGE: MaxAge = { valid: DAY_S, invalid: HOUR_S };
 
 const CALL_TIMEOUT_MS = 15_000;
-/** A worker may be busy when the second denial is due, seconds. */
+/** A worker may be busy when the second check is due, seconds. */
 const SLACK_S = 5;
 
 /**
- * Answers from what is known, if it is young enough. @returns null: the marketplace must be asked
+ * Answers from what is known, if it is young enough, or if a denial is being checked again. @returns null: the marketplace
+ * must be asked
  * @param now milliseconds since 1970
  */
 function answerFromStore(
-  { known, deniedAt, isPaused, resumeAt }: LookedUp,
+  { known, waiting, problem, resumeAt }: LookedUp,
   maxAge: MaxAge,
   now: number,
 ): LookUp | null {
-  if (known !== null && isYoung(known, maxAge, now)) return { kind: 'known', known, stale: false };
-  if (deniedAt === null) return null;
-  if (isPaused) {
-    return known === null
-      ? { kind: 'unproven', reason: PAUSED, retryAt: resumeAt }
-      : { kind: 'known', known, stale: true };
+  if (known !== null && isYoung(known, maxAge, now)) return fresh(known);
+  if (waiting === null) return null;
+  const { askedAt, waitMs } = waiting;
+  const leftMs = Math.min(waitMs, askedAt + waitMs - now) + LOOK_UPS_GATHER_MS;
+  const againAfterS = Math.max(0, Math.ceil(leftMs / 1000)) + SLACK_S;
+  if (known !== null) {
+    return {
+      kind: 'known',
+      known,
+      stale: true,
+      againAfterS: problem === null ? againAfterS : null,
+    };
   }
-  // The clock may have been set back since.
-  const leftMs = Math.min(CONFIRM_AFTER_MS, deniedAt + CONFIRM_AFTER_MS - now);
-  return { kind: 'pending', known, againAfterS: Math.max(0, Math.ceil(leftMs / 1000)) + SLACK_S };
+  return problem === null
+    ? { kind: 'pending', againAfterS }
+    : { kind: 'unproven', reason: PAUSED, retryAt: resumeAt };
+}
+
+function fresh(known: KnownCode): LookUp {
+  return { kind: 'known', known, stale: false, againAfterS: null };
 }
 
 function isYoung({ verdict, checkedAt }: KnownCode, maxAge: MaxAge, now: number): boolean {
@@ -94,126 +121,33 @@ function isYoung({ verdict, checkedAt }: KnownCode, maxAge: MaxAge, now: number)
   return Math.abs(now - checkedAt) <= seconds * 1000;
 }
 
-/** Reads what the store can answer. @returns null: the marketplace must be asked */
+/** Reads what the store can answer. `answer` null: the marketplace must be asked. */
 export async function lookUpStored(
   db: Db,
   sellerId: string,
   code: string,
   maxAge: MaxAge,
-): Promise<{ readonly answer: LookUp | null; readonly known: KnownCode | null }> {
-  const found = await readLookUp(db, sellerId, code);
-  return { answer: answerFromStore(found, maxAge, Date.now()), known: found.known };
-}
-
-/** A proof of the account is good for this long, milliseconds: the key of a running process stays the same. */
-const ACCOUNT_PROVEN_MS = 600_000;
-
-/** Why no code may be asked about now. */
-interface AccountFault {
-  readonly reason: UnprovenReason;
-  readonly retryAt: number | null;
-}
-
-/** Whether the key opens the seller's own account: with another one, another seller's purchases would be valid. */
-export class SellerAccount {
-  readonly #db: Db;
-  readonly #sellerId: string;
-  readonly #market: Pick<CodeMarket, 'account'> & { readonly host: string };
-  #provenAt = -Infinity;
-  /** The call under way, and the signal of its caller. */
-  #proving: {
-    readonly fault: Promise<AccountFault | null>;
-    readonly signal: AbortSignal | undefined;
-  } | null = null;
-  /** A request was sent, and no answer came yet. */
-  #wasAsked = false;
-
-  constructor(
-    db: Db,
-    sellerId: string,
-    market: Pick<CodeMarket, 'account'> & { readonly host: string },
-  ) {
-    this.#db = db;
-    this.#sellerId = sellerId;
-    this.#market = market;
-  }
-
-  /**
-   * One call, shared by all who ask meanwhile; none while the last proof is young. Binds a seller that has no account.
-   * @returns null: codes may be asked about
-   * @throws errors of the store; the signal's reason
-   */
-  async fault(options: CallOptions): Promise<AccountFault | null> {
-    if (performance.now() - this.#provenAt < ACCOUNT_PROVEN_MS) return null;
-    const shared = this.#proving;
-    if (shared === null) {
-      const fault = this.#prove(options).finally(() => (this.#proving = null));
-      this.#proving = { fault, signal: options.signal };
-      return fault;
-    }
-    try {
-      return await shared.fault;
-    } catch (error) {
-      // The time of whoever made the call may be up, which is no failure for this caller.
-      if (shared.signal?.aborted !== true) throw error;
-      options.signal?.throwIfAborted();
-      return this.fault(options);
-    }
-  }
-
-  /** Whether the marketplace was asked and did not answer; otherwise a proof only waits for the budget. */
-  get wasAsked(): boolean {
-    return this.#wasAsked;
-  }
-
-  /** The key came into doubt: the next code waits for a new proof. */
-  forget(): void {
-    this.#provenAt = -Infinity;
-  }
-
-  async #prove(options: CallOptions): Promise<AccountFault | null> {
-    const { host } = this.#market;
-    const bound = await ensureSeller(this.#db, this.#sellerId, host);
-    if (bound.username !== null && !sameHost(bound.marketplace, host)) {
-      return { reason: 'another-account', retryAt: null };
-    }
-    const holder = { account: bound.username, nextWitness: () => null };
-    const onRequest = () => {
-      this.#wasAsked = true;
-      return options.onRequest?.() ?? (() => undefined);
-    };
-    const proof = await proveKey(this.#market, holder, { ...options, onRequest });
-    this.#wasAsked = false;
-    if (!proof.isGood) {
-      const reason = proof.reason === 'witness-denied' ? 'refused' : proof.reason;
-      return { reason, retryAt: proof.retryAt };
-    }
-    if (bound.username === null) {
-      const binding = { username: proof.account, marketplace: host };
-      await bindSeller(this.#db, this.#sellerId, binding);
-    }
-    this.#provenAt = proof.beganAt;
-    return null;
-  }
+): Promise<{ readonly answer: LookUp | null; readonly stored: LookedUp }> {
+  const stored = await readLookUp(db, sellerId, code);
+  return { answer: answerFromStore(stored, maxAge, db.clock.now()), stored };
 }
 
 /**
- * Asks the marketplace once about a code, and records the answer. A purchase makes the code valid. A denial decides
- * nothing yet, unless the code was invalid before (`rules.ts`). Without an answer the last verdict is returned, marked
- * as stale.
+ * Asks the marketplace about a code, and records the answer. A purchase makes the code valid. Without an answer the last
+ * verdict is returned, marked as stale.
  * @param onCalls called once the answer is recorded
  * @throws errors of the store
  */
 export async function lookUpNow(
   deps: LookUpDeps,
   code: string,
-  known: KnownCode | null,
+  stored: LookedUp,
   signal: AbortSignal,
   onCalls?: (calls: LookUpCalls) => void,
 ): Promise<LookUp> {
   const late = callLimit(signal, deps.callMs ?? CALL_TIMEOUT_MS);
   try {
-    return await lookUpWithin(deps, code, known, late.signal, onCalls);
+    return await new LookingUp(deps, code, stored, { signal, limit: late.signal }, onCalls).run();
   } finally {
     late.clear();
   }
@@ -239,77 +173,152 @@ function callLimit(
   };
 }
 
-async function lookUpWithin(
-  { db, sellerId, marketplace, account, confirm }: LookUpDeps,
-  code: string,
-  known: KnownCode | null,
-  limit: AbortSignal,
-  onCalls?: (calls: LookUpCalls) => void,
-): Promise<LookUp> {
-  const giveUp = (reason: UnprovenReason | typeof BUSY, retryAt: number | null): LookUp =>
-    known === null ? { kind: 'unproven', reason, retryAt } : { kind: 'known', known, stale: true };
-  // Other look-ups share the client, so its own count of calls would be theirs, too.
-  let own = 0;
-  const onRequest = () => {
-    own++;
-    return () => undefined;
-  };
-  const options = { signal: limit, priority: 'audit', onRequest } as const;
-  const inTime = async <T>(call: Promise<T>): Promise<T | 'late'> =>
-    call.catch((error: unknown) => {
-      if (!limit.aborted) throw error;
+/** What the marketplace said about a code, and in which form it was asked last. */
+interface Asked {
+  readonly reply: CodeReply;
+  readonly form: string;
+}
+
+class LookingUp {
+  readonly #deps: LookUpDeps;
+  readonly #code: string;
+  readonly #stored: LookedUp;
+  readonly #limit: AbortSignal;
+  readonly #signal: AbortSignal;
+  readonly #onCalls: ((calls: LookUpCalls) => void) | undefined;
+  /** Other look-ups share the client, so its own count of calls would be theirs, too. */
+  #own = 0;
+
+  constructor(
+    deps: LookUpDeps,
+    code: string,
+    stored: LookedUp,
+    { signal, limit }: { readonly signal: AbortSignal; readonly limit: AbortSignal },
+    onCalls: ((calls: LookUpCalls) => void) | undefined,
+  ) {
+    this.#deps = deps;
+    this.#code = code;
+    this.#stored = stored;
+    this.#signal = signal;
+    this.#limit = limit;
+    this.#onCalls = onCalls;
+  }
+
+  async run(): Promise<LookUp> {
+    const { db, sellerId, key } = this.#deps;
+    // A worker that met a bad key knows more than a proof of ten minutes ago.
+    if (this.#stored.problem !== null) key.forget();
+    const fault = await this.#inTime(key.fault(this.#code, this.#options, this.#signal));
+    if (fault === 'late') return key.wasAsked ? this.#giveUp('unavailable', null) : this.#busy();
+    if (fault !== null) return this.#giveUp(fault.reason, fault.retryAt);
+    const before = this.#own;
+    const asked = await this.#inTime(this.#ask());
+    if (asked === 'late') {
+      if (this.#own === before) return this.#busy();
+      await this.#record({ ...NO_RESULT, check: { ...NO_REPLY, at: db.clock.now() } });
+      return this.#giveUp('unavailable', null);
+    }
+    const { reply, form } = asked;
+    const check = evidenceOf(reply, db.clock.now());
+    if (check.outcome === 'unanswered') {
+      if (meaningOf(reply).kind === 'doubt') key.forget();
+      const reason = check.reason as UnprovenReason;
+      await this.#record({ ...NO_RESULT, check, reason });
+      return this.#giveUp(reason, retryTimeOf(reply));
+    }
+    if (check.outcome === 'denied') {
+      const auditId = await this.#record({
+        ...NO_RESULT,
+        check,
+        form,
+        verdict: null,
+        reason: null,
+      });
+      // Without the queue, `watchAudits` finds it within a minute.
+      await this.#deps.confirm(auditId).catch(() => undefined);
+      const { answer } = await lookUpStored(db, sellerId, this.#code, { valid: -1, invalid: -1 });
+      return answer ?? this.#giveUp('unconfirmed', null);
+    }
+    const another = await this.#inTime(this.#faultOf(reply));
+    if (another === 'late') return this.#giveUp('unavailable', null);
+    if (another !== null) return this.#giveUp(another.reason, another.retryAt);
+    const chance = { calls: 1, denied: 0 };
+    await this.#record({ ...NO_RESULT, check, form, verdict: 'valid', reason: null, chance });
+    const { known } = await readLookUp(db, sellerId, this.#code);
+    return known === null ? this.#giveUp('unreadable', null) : fresh(known);
+  }
+
+  get #options(): CallOptions {
+    const onRequest = () => {
+      this.#own++;
+      return () => undefined;
+    };
+    return { signal: this.#limit, priority: 'audit', onRequest };
+  }
+
+  /** Asks for the code in each of its forms, until one is found. Denied means: each was denied. */
+  async #ask(): Promise<Asked> {
+    const { foundForm } = this.#stored;
+    const [first, ...others] = formsOf(this.#code);
+    const forms = new Set([foundForm ?? first, first, ...others]);
+    let asked: Asked | null = null;
+    for (const form of forms) {
+      const reply = await askForm(this.#deps.marketplace, form, this.#options);
+      asked = { reply, form };
+      if (reply.kind !== 'denied') return asked;
+    }
+    return asked as Asked;
+  }
+
+  /** A purchase of an item that the catalogue never had may be another seller's: then the account is looked at again. */
+  async #faultOf(reply: CodeReply): Promise<KeyFault | null> {
+    const { db, sellerId, key } = this.#deps;
+    const item = reply.kind === 'answered' ? (reply.data.value.item?.id ?? null) : null;
+    if (item === null) return null;
+    const catalogue = await readCatalogue(db, sellerId);
+    if (catalogue.size === 0 || catalogue.has(item)) return null;
+    key.forget();
+    return key.fault(this.#code, this.#options, this.#signal);
+  }
+
+  /** Enters the code after the call: a worker would ask about a code that waits without a denial. */
+  async #record(result: Omit<CodeResult, 'of'>): Promise<bigint> {
+    const { db, sellerId } = this.#deps;
+    const { auditId, position } = await enterLookUp(db, sellerId, this.#code);
+    let counted = 0;
+    const ledger = new Ledger(db, { auditId, sellerId, callCount: () => counted });
+    counted = this.#own;
+    await ledger.record([{ of: { position }, ...result }]);
+    this.#onCalls?.({ auditId, own: this.#own, total: ledger.totalCalls });
+    return auditId;
+  }
+
+  #busy(): LookUp {
+    return this.#giveUp(BUSY, this.#deps.db.clock.now() + BUSY_MS);
+  }
+
+  #giveUp(reason: UnprovenReason | typeof BUSY, retryAt: number | null): LookUp {
+    const { known } = this.#stored;
+    return known === null
+      ? { kind: 'unproven', reason, retryAt }
+      : { kind: 'known', known, stale: true, againAfterS: null };
+  }
+
+  async #inTime<T>(call: Promise<T>): Promise<T | 'late'> {
+    return call.catch((error: unknown) => {
+      if (!this.#limit.aborted) throw error;
       return 'late' as const;
     });
-  const fault = await inTime(account.fault(options));
-  if (fault === 'late') {
-    return account.wasAsked ? giveUp('unavailable', null) : giveUp(BUSY, Date.now() + BUSY_MS);
   }
-  if (fault !== null) return giveUp(fault.reason, fault.retryAt);
-  const ownBefore = own;
-  const reply = await inTime(askCode(marketplace, code, options));
-  if (reply === 'late' && own === ownBefore) return giveUp(BUSY, Date.now() + BUSY_MS);
-  // Entered after the call: a worker would ask about a code that waits without a denial.
-  const { auditId, position } = await enterLookUp(db, sellerId, code);
-  let counted = 0;
-  const callCount = (): number => counted;
-  const ledger = new StoredLedger(db, { auditId, sellerId, knownValid: null, callCount });
-  counted = own;
-  const common = { position, code };
-  const record = async (result: CodeResult): Promise<void> => {
-    await ledger.record([result]);
-    onCalls?.({ auditId, own, total: ledger.totalCalls });
-  };
-  if (reply === 'late') {
-    const check = { ...NO_REPLY, at: Date.now() };
-    await record({ ...common, check, verdict: 'unproven', reason: 'unavailable' });
-    return giveUp('unavailable', null);
-  }
-  const check = checkOf(code, reply, Date.now());
-  switch (check.outcome) {
-    case 'found':
-      await record({ ...common, check, verdict: 'valid' });
-      break;
-    case 'denied': {
-      const wasInvalid = known !== null && known.verdict !== 'valid';
-      await record({ ...common, check, verdict: wasInvalid ? 'invalid' : null });
-      if (!wasInvalid) {
-        // Without the queue, `watchAudits` finds it within a minute.
-        await confirm(auditId).catch(() => undefined);
-        return { kind: 'pending', known, againAfterS: CONFIRM_AFTER_MS / 1000 + SLACK_S };
-      }
-      break;
-    }
-    case 'unanswered': {
-      if (meaningOf(reply).kind === 'doubt') account.forget();
-      const reason =
-        check.reason === 'answered' || check.reason === 'denied' ? 'unreadable' : check.reason;
-      await record({ ...common, check, verdict: 'unproven', reason });
-      return giveUp(reason, 'retryAt' in reply ? reply.retryAt : null);
-    }
-  }
-  const { known: now } = await readLookUp(db, sellerId, code);
-  return now === null ? giveUp('unreadable', null) : { kind: 'known', known: now, stale: false };
 }
+
+const NO_RESULT = {
+  form: null,
+  verdict: 'unproven',
+  reason: 'unavailable',
+  adds: { ...NOTHING, attempts: 0 },
+  chance: NO_CHANCE,
+} as const satisfies Omit<CodeResult, 'of' | 'check'>;
 
 /** The evidence of a call that ended without a reply. */
 const NO_REPLY = {

@@ -1,6 +1,16 @@
-import { CONFIRM_AFTER_MS, countedDenialsNeeded, FOUND_PER_LOOK, PIECE_CODES } from './rules.js';
-import type { AuditProgress } from './types.js';
-import { checksPerWindow } from '../marketplace/proven-window.js';
+/** What a check costs, and how far it is: the same for files, terminal and pages. */
+
+import { openPerStep } from './plan.js';
+import {
+  asksInWindow,
+  codesInWindow,
+  FOUND_PER_LOOK,
+  KEY_FRESH_MS,
+  MAX_ROUNDS,
+  PROOF_CALLS,
+  WAIT_MS,
+} from './rules.js';
+import type { AskedSoFar, AuditProgress } from './types.js';
 
 /** Calls in flight without a budget: marketplaces are far away, and calls cost nothing. */
 const MAX_UNLIMITED = 48;
@@ -27,57 +37,74 @@ export function paceOf(requestsPerMinute: number): Pace {
   return { concurrency: Math.min(MAX_BUDGETED, enough), spacingMs: 60_000 / requestsPerMinute };
 }
 
-interface AuditWork {
+interface CheckWork {
   /** Distinct codes without a fresh verdict: each needs a call. */
   readonly toCheck: number;
-  /** Those of them that were denied already; default 0. */
+  /** Codes that were denied already; default 0. */
   readonly denied?: number;
   /** 0: unlimited. */
   readonly requestsPerMinute: number;
+  /** Codes of the seller that were ever found: with few, a denied code is asked three times in its window. */
+  readonly foundEver: number;
+  /** From a denial to the second check, milliseconds; default a minute. */
+  readonly confirmAfterMs?: number | undefined;
 }
 
-/** The cost of an audit if nothing fails. */
-export interface AuditCost {
-  /** One per code, and proofs of the key. */
+/** The cost of a check if nothing fails and every code that was not denied yet is valid. */
+export interface CheckCost {
+  /** For codes, and for the key: account details, the negative control, proofs. */
   readonly calls: number;
+  /** Those of them for the key. */
   readonly proofCalls: number;
   /** Milliseconds that the request budget needs for the calls; null without a budget. */
   readonly leastMs: number | null;
-  /** The end of the sweep if it began now, milliseconds since 1970; null without a budget. */
+  /** The end if it began now, milliseconds since 1970; null without a budget. */
   readonly finishAt: number | null;
-  /** Calls for each denied code: the second check, and its share of the proofs. */
+  /** More calls for each code that is denied: the second check with its repeats, and its share of the proofs. */
   readonly callsPerDenied: number;
   /** Denied codes are checked again after this time, milliseconds. */
   readonly confirmAfterMs: number;
 }
 
-const CALLS_PER_PROOF = 2;
+/** A purchase waits no longer for the look that makes its code valid, milliseconds. */
+const LONGEST_WAIT_MS = 75_000;
+/** A longer list looks at the account before its first code. */
+const LOOK_FIRST_CODES = 200;
 
-/**
- * Estimates the cost of an audit: a call for each code, a proof for each piece of the sweep, and looks at the account
- * details before purchases are recorded. How many codes will be
- * denied is not known; each costs `callsPerDenied` more.
- * @param now milliseconds since 1970
- */
-export function auditCost(
-  { toCheck, denied = 0, requestsPerMinute }: AuditWork,
-  now: number,
-): AuditCost {
+/** @param now milliseconds since 1970 */
+export function checkCost(work: CheckWork, now: number): CheckCost {
+  const { toCheck, denied = 0, requestsPerMinute, foundEver, confirmAfterMs = WAIT_MS } = work;
   const spacingMs = requestsPerMinute === 0 ? 0 : 60_000 / requestsPerMinute;
-  const perWindow = checksPerWindow(spacingMs);
-  const callsPerDenied = 1 + CALLS_PER_PROOF / perWindow;
-  const pieces = Math.ceil(toCheck / PIECE_CODES);
-  // If every code is valid; denied ones need no look at account details.
-  const looks = pieces + Math.floor(toCheck / FOUND_PER_LOOK);
-  const sweepProofs = looks + (toCheck < 100 ? 0 : CALLS_PER_PROOF * pieces);
-  const windowProofs = denied === 0 ? 0 : CALLS_PER_PROOF * (Math.ceil(denied / perWindow) + 1);
-  const proofCalls = sweepProofs + windowProofs;
-  const calls = toCheck + denied + proofCalls;
+  const asks = asksInWindow(1, 0, foundEver);
+  const perWindow = codesInWindow(spacingMs, asks);
+  const windowProofs = denied === 0 ? 0 : PROOF_CALLS * (Math.ceil(denied / perWindow) + 1);
+  const proofCalls = looksOf(toCheck, spacingMs) + controlsOf(toCheck, spacingMs) + windowProofs;
+  const calls = toCheck + denied * asks + proofCalls;
   // The first call does not wait.
   const leastMs = spacingMs === 0 ? null : Math.ceil(Math.max(0, calls - 1) * spacingMs);
-  const finishAt = leastMs === null ? null : now + leastMs;
-  const confirmAfterMs = CONFIRM_AFTER_MS;
-  return { calls, proofCalls, leastMs, finishAt, callsPerDenied, confirmAfterMs };
+  return {
+    calls,
+    proofCalls,
+    leastMs,
+    finishAt: leastMs === null ? null : now + leastMs,
+    callsPerDenied: asks + PROOF_CALLS / perWindow,
+    confirmAfterMs,
+  };
+}
+
+/** Looks at account details before purchases are recorded. */
+function looksOf(toCheck: number, spacingMs: number): number {
+  if (toCheck === 0) return 0;
+  const inTime = spacingMs === 0 ? Infinity : Math.max(1, Math.floor(LONGEST_WAIT_MS / spacingMs));
+  const looks = (codes: number): number => Math.ceil(codes / Math.min(FOUND_PER_LOOK, inTime));
+  const step = openPerStep({ spacingMs });
+  const whole = Math.floor(toCheck / step) * looks(step);
+  return whole + looks(toCheck % step) + Number(toCheck >= LOOK_FIRST_CODES);
+}
+
+/** Negative controls: one at the beginning, and one each ten minutes of the first pass. */
+function controlsOf(toCheck: number, spacingMs: number): number {
+  return toCheck === 0 ? 0 : 1 + Math.floor((toCheck * spacingMs) / KEY_FRESH_MS);
 }
 
 /** The verdicts of an audit as people read them, with how many codes have each. */
@@ -92,35 +119,42 @@ export function verdictFigures(
   ];
 }
 
-type Counts = Pick<
-  AuditProgress,
-  'codes' | 'reused' | 'pending' | 'denied' | 'confirmed' | 'valid' | 'overturned'
-> & { readonly resumeAt: Date | number | null };
+type Counts = Pick<AuditProgress, 'codes' | 'reused' | 'pending' | 'denied' | 'asked'> & {
+  readonly resumeAt: Date | number | null;
+};
 
 /** What a running audit does, and how far it is. */
 export interface Phase {
-  readonly name: 'sweep' | 'confirm';
+  readonly name: AskedSoFar['phase'];
   readonly done: number;
   readonly total: number;
-  /** `sweep 1,204 of 5,000 · 97 denied` or `confirm 40 of 97, next window in 12 s`. */
+  /** `first pass 1,204 of 5,000 · 97 denied` or `second check 40 of 97, next window in 12 s`. */
   readonly text: string;
+  /** Milliseconds until the end, by the budget; null: unknown. */
+  readonly leftMs: number | null;
 }
 
 /** @param now milliseconds since 1970 */
 export function phaseOf(audit: Counts, now: number): Phase {
-  const { codes, reused, pending, denied, confirmed, resumeAt } = audit;
+  const { codes, reused, pending, denied, resumeAt, asked } = audit;
+  const waitMs = resumeAt === null ? 0 : Math.max(0, Number(resumeAt) - now);
+  const leftMs = (asked?.leftMs ?? null) === null ? null : (asked?.leftMs ?? 0) + waitMs;
   const open = pending - denied;
   if (open > 0 || denied === 0) {
-    const [done, total] = [codes - reused - open, codes - reused];
+    const total = codes - reused;
+    const isNow = asked?.phase === 'first pass';
+    const done = Math.min(total, Math.max(total - open, isNow ? asked.asked : 0));
     const note = denied === 0 ? '' : ` · ${number(denied)} denied`;
-    return { name: 'sweep', done, total, text: `sweep ${number(done)} of ${number(total)}${note}` };
+    const text = `first pass ${number(done)} of ${number(total)}${note}`;
+    return { name: 'first pass', done, total, text, leftMs };
   }
-  const total = denied * (countedDenialsNeeded(audit) ?? 1);
-  const done = Math.min(total, confirmed);
-  const waitMs = resumeAt === null ? 0 : Number(resumeAt) - now;
-  const wait = waitMs <= 0 ? '' : `, next window in ${Math.ceil(waitMs / 1000)} s`;
-  const text = `confirm ${number(done)} of ${number(total)}${wait}`;
-  return { name: 'confirm', done, total, text };
+  const isNow = asked?.phase === 'second check' && resumeAt === null;
+  const done = isNow ? Math.min(denied, asked.asked) : 0;
+  const wait = waitMs === 0 ? '' : `, next window in ${Math.ceil(waitMs / 1000)} s`;
+  const rounds = asked?.rounds ?? MAX_ROUNDS;
+  const more = rounds < MAX_ROUNDS ? ` · at most ${number(rounds)} more rounds` : '';
+  const text = `second check ${number(done)} of ${number(denied)}${wait}${more}`;
+  return { name: 'second check', done, total: denied, text, leftMs };
 }
 
 function number(value: number): string {

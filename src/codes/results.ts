@@ -3,8 +3,7 @@
  * of the database.
  */
 
-import type { Purchase } from '../domain/item.js';
-import type { Sourced } from '../marketplace/types.js';
+import type { FoundPurchase } from './known-code.js';
 import type { UnprovenReason } from './evidence.js';
 
 /** A code that the first pass has not answered yet. */
@@ -86,7 +85,7 @@ export interface CodeCheck {
   /** The server's or the client's message, redacted; null for an answer with data. */
   readonly message: string | null;
   /** The purchase that was found. */
-  readonly answer: Sourced<Purchase> | null;
+  readonly answer: FoundPurchase | null;
   /** The proofs of the key around a denial that counts. */
   readonly proven: ProvenBetween | null;
 }

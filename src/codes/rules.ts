@@ -212,3 +212,6 @@ export function verdictOf(
   if (counted >= MAX_COUNTED_DENIALS || rounds >= MAX_ROUNDS) return 'contradicted';
   return null;
 }
+
+/** Look-ups that are due wait so long for others to share their window, milliseconds: a caller waits, and new ones come. */
+export const LOOK_UPS_GATHER_MS = 2_000;

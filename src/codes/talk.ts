@@ -5,9 +5,9 @@
  * over the real client and over a simulated marketplace and clock. `runTalk` obeys a talk.
  */
 
-import type { Account, Item, Purchase } from '../domain/item.js';
+import type { Account, Item } from '../domain/item.js';
+import type { FoundPurchase } from './known-code.js';
 import type { Reply } from '../marketplace/reply.js';
-import type { Sourced } from '../marketplace/types.js';
 import type { CodeResult, FoundProof } from './results.js';
 
 /** One call to the marketplace. Each carries a random parameter, so that no cache can answer it. */
@@ -30,8 +30,8 @@ export type Answer = { readonly sentAt: number; readonly at: number } & (
 );
 
 export type AccountReply = Reply<{ readonly value: Pick<Account, 'username'> }>;
-/** `raw` may be large: the loop keeps no more of it than the ledger stores. */
-export type CodeReply = Reply<Sourced<Purchase>>;
+/** Of a purchase, no more than the ledger stores. */
+export type CodeReply = Reply<FoundPurchase>;
 export type ItemReply = Reply<{ readonly value: Pick<Item, 'id'> }>;
 
 /** What a talk asks of the loop. */

@@ -39,6 +39,18 @@ export interface ResultFile {
   readonly writtenAt: Date | null;
 }
 
+/** What a running check has asked, as its row has it: told once a second, apart from what was recorded. */
+export interface AskedSoFar {
+  readonly phase: 'first pass' | 'second check';
+  /** Codes of the phase that were asked, and all of them. */
+  readonly asked: number;
+  readonly total: number;
+  /** Rounds of the second check that may follow at most, for the code with the fewest. */
+  readonly rounds: number;
+  /** Milliseconds that the budget needs for the rest; null without a budget. */
+  readonly leftMs: number | null;
+}
+
 /** Progress of an audit. `codes` = `valid` + `invalid` + `noLongerValid` + `unproven` + `pending`. */
 export interface AuditProgress
   extends
@@ -50,12 +62,13 @@ export interface AuditProgress
       | 'unproven'
       | 'pending'
       | 'denied'
-      | 'confirmed'
       | 'overturned'
       | 'apiCalls'
       | 'problem'
       | 'resumeAt'
     > {
+  /** What was asked so far; null before the first call. */
+  readonly asked: AskedSoFar | null;
   /** True: the codes that were looked up one at a time on a day. */
   readonly isLookUps: boolean;
   /** Null if no file was chosen. */

@@ -114,7 +114,10 @@ export class LiveProgress {
   #auditBar(audit: Running['audits'][number]): LiveBar {
     const { auditId, problem, resumeAt } = audit;
     const phase = phaseOf(audit, Date.now());
-    const left = this.#left(`${auditId} ${phase.name}`, phase.done, phase.total, resumeAt !== null);
+    const left =
+      phase.leftMs === null
+        ? this.#left(`${auditId} ${phase.name}`, phase.done, phase.total, resumeAt !== null)
+        : { ms: phase.leftMs, text: `${duration(phase.leftMs)} left` };
     const text = [
       phase.text,
       ...verdictFigures(audit).map(([verdict, codes], at) =>

@@ -82,6 +82,8 @@ export type Operation = 'account' | 'list' | 'item' | 'validate';
 export interface CallOptions {
   readonly signal?: AbortSignal;
   readonly priority?: Priority;
+  /** Send a validation on a connection of its own: behind another one may be another machine. */
+  readonly onNewConnection?: boolean;
   /**
    * Called for each attempt when it is sent, after its wait for the budget. The returned function is called
    * with the reply; null: the attempt was aborted.

@@ -3,8 +3,7 @@ import type { Config, SellerConfig } from '../config/index.js';
 import type { Verdict } from '../codes/rules.js';
 import { alertsAfter, deliverAlert, type AlertChannelName } from './alerts/alerts.js';
 import { paceOf } from '../codes/progress.js';
-import { performAuditPiece, type AuditDeps } from '../codes/audit-job.js';
-import type { WorkMemory } from '../codes/piece.js';
+import { performCheck, type CheckDeps } from '../codes/check.js';
 import type { RecheckFilter } from '../codes/codes-store.js';
 import { performRecheck } from '../codes/enter-list.js';
 import { performMirrorTask } from '../catalogue/mirror-task.js';
@@ -75,15 +74,13 @@ export function auditHandler(
   queues: Queues,
   onVerdict: OnVerdict = () => undefined,
 ): JobHandler<AuditTask> {
-  const memories = new Map<bigint, WorkMemory>();
   return async (task, context): Promise<JobOutcome> => {
     const seller = app.config.sellers.find(({ name }) => name === task.seller);
     if (seller === undefined) return UNKNOWN_SELLER;
     const { jobId, attempt, attempts, signal, closing } = context;
     const outcome = await app.withMarketplace(seller, { jobId }, (runDeps) => {
-      const deps: AuditDeps = {
+      const deps: CheckDeps = {
         ...runDeps,
-        memories,
         ...paceOf(seller.requestsPerMinute),
         closing,
         onVerdict: (verdict) => onVerdict(seller.name, verdict),
@@ -95,7 +92,7 @@ export function auditHandler(
         });
       }
       const job = { auditId: BigInt(task.auditId), isLastAttempt: attempt >= attempts };
-      return performAuditPiece(deps, job, signal);
+      return performCheck(deps, job, signal);
     });
     const alerts = alertsAfter(outcome, context);
     const isEnded = outcome.kind === 'done' && outcome.alert?.kind === 'audit-finished';

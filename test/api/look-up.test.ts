@@ -10,14 +10,15 @@ import { apiApp, type ApiParts, type ApiSeller } from '../../src/api/app.js';
 import { createToken, listTokens, revokeToken } from '../../src/api/tokens-store.js';
 import type { openApi, Answer } from '../../src/api/schemas.js';
 import { LIMITS, serve } from '../../src/service/listen.js';
-import { lookUpNow, SellerAccount } from '../../src/codes/look-up.js';
+import { lookUpNow } from '../../src/codes/look-up.js';
+import { SellerKey } from '../../src/codes/seller-key.js';
 import { openDb, type Db } from '../../src/db/db.js';
 import { silentLog } from '../../src/domain/log.js';
 import { Secret } from '../../src/domain/secret.js';
 import type { CallOptions } from '../../src/marketplace/types.js';
 import { bindSeller, ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { cancelAudit, noteAuditWait } from '../../src/codes/audits-store.js';
-import { performAuditPiece, type AuditDeps } from '../../src/codes/audit-job.js';
+import { performCheck, type CheckDeps } from '../../src/codes/check.js';
 import type { JobOutcome } from '../../src/catalogue/types.js';
 import { alertsAfter, describeAlert } from '../../src/service/alerts/alerts.js';
 import { load } from '../codes/store-support.js';
@@ -56,7 +57,7 @@ async function openLookUps(
     db,
     sellerId: 'main',
     marketplace: shop.marketplace,
-    account: new SellerAccount(db, 'main', shop.marketplace),
+    key: new SellerKey(db, 'main', shop.marketplace),
     host: shop.marketplace.host,
     callsPerMinute: Infinity,
     confirm: (auditId) => {
@@ -98,13 +99,16 @@ async function openLookUps(
   };
 }
 
+/** Nothing is stored about the code. */
+const UNKNOWN = { known: null, foundForm: null, waiting: null, problem: null, resumeAt: null };
+
 const statusOf = async (asked: Promise<unknown>): Promise<number | null> =>
   asked.then(
     () => 200,
     (error: unknown) => (error as { response?: Response }).response?.status ?? null,
   );
 
-it('answers a valid code with one call, after one that shows whose account it is, and then without any', async () => {
+it('answers a valid code with one call, after two that prove the key, and then without any', async () => {
   const shop = await openShop();
   const api = await openLookUps(shop);
   const code = shop.purchases.codeAt(0);
@@ -112,15 +116,15 @@ it('answers a valid code with one call, after one that shows whose account it is
   expect(first).toMatchObject({ verdict: 'valid', stale: false, item_matches: null });
   expect(first.item_id).toBeTypeOf('number');
   expect(first.explanation).toMatch(/^This code is valid for /);
-  expect(shop.sim.requestCount).toBe(2);
+  expect(shop.sim.requestCount).toBe(3);
   expect(await api.ask({ code: `  ${code}\n`, item: first.item_id })).toMatchObject({
     verdict: 'valid',
     item_matches: true,
   });
   expect((await api.ask({ code, item: 999_999 })).item_matches).toBe(false);
-  expect(shop.sim.requestCount).toBe(2);
-  await api.ask({ code, max_age: 0 });
   expect(shop.sim.requestCount).toBe(3);
+  await api.ask({ code, max_age: 0 });
+  expect(shop.sim.requestCount).toBe(4);
 });
 
 it('never calls a code invalid at once: a denied code is pending until a second denial is proven', async () => {
@@ -128,7 +132,7 @@ it('never calls a code invalid at once: a denied code is pending until a second 
   const api = await openLookUps(shop);
   const [code = '', other = ''] = invalidCodes(2);
   const pending = await api.ask({ code });
-  expect(pending).toMatchObject({ verdict: 'pending', again_after: 65 });
+  expect(pending).toMatchObject({ verdict: 'pending', again_after: 67 });
   expect(await api.ask({ code: other })).toMatchObject({ verdict: 'pending' });
   // Both are in one audit, so that they share a window.
   expect(new Set(api.confirmed).size).toBe(1);
@@ -140,8 +144,10 @@ it('never calls a code invalid at once: a denied code is pending until a second 
   const known = await api.ask({ code });
   expect(known).toMatchObject({ verdict: 'invalid', stale: false });
   expect(await api.ask({ code: other })).toMatchObject({ verdict: 'invalid' });
-  // Asked again later, an invalid code costs one call and stays invalid.
-  expect(await api.ask({ code, max_age: 0 })).toMatchObject({ verdict: 'invalid' });
+  // Denied again later, it keeps its verdict with its date until the full rule says it again.
+  const again = await api.ask({ code, max_age: 0 });
+  expect(again).toMatchObject({ verdict: 'invalid', stale: true, again_after: 67 });
+  expect(again.checked_at).toBe(known.checked_at);
 });
 
 it('does not call a code pending while its second check is paused, because no second denial would come', async () => {
@@ -155,9 +161,13 @@ it('does not call a code pending while its second check is paused, because no se
     validate: (_, options) => shop.marketplace.validate('never-sold', options),
   });
   const later = await openApiAgain(denying);
-  for (const code of [denied, sold]) {
-    expect(await later.ask({ code, max_age: 0 })).toMatchObject({ verdict: 'pending' });
-  }
+  expect(await later.ask({ code: denied, max_age: 0 })).toMatchObject({ verdict: 'pending' });
+  // While the second check runs, what was proven stays, with its date.
+  expect(await later.ask({ code: sold, max_age: 0 })).toMatchObject({
+    verdict: 'valid',
+    stale: true,
+    again_after: 67,
+  });
   const [auditId = 0n] = later.confirmed;
   await noteAuditWait(db, auditId, 'the marketplace refused the API key', Date.now() + 90_000);
   const answered = await later.ask({ code: denied });
@@ -172,7 +182,7 @@ it('does not call a code pending while its second check is paused, because no se
   // What was cancelled is asked for again, as the look-ups of another check.
   await cancelAudit(db, auditId);
   expect(await later.ask({ code: other })).toMatchObject({ verdict: 'pending' });
-  expect(await later.ask({ code: denied })).toMatchObject({ verdict: 'pending', again_after: 65 });
+  expect(await later.ask({ code: denied })).toMatchObject({ verdict: 'pending', again_after: 67 });
   expect(new Set(later.confirmed).size).toBe(2);
 });
 
@@ -197,7 +207,7 @@ it('says when to ask again, also if the clock was set back since the denial', as
   onTestFinished(() => void vi.useRealTimers());
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 3_600_000 });
   const { verdict, again_after } = await api.ask({ code });
-  expect([verdict, again_after]).toEqual(['pending', 65]);
+  expect([verdict, again_after]).toEqual(['pending', 67]);
 });
 
 it('settles a denied code although others were denied after it, because at a busy desk one always waits', async () => {
@@ -205,13 +215,13 @@ it('settles a denied code although others were denied after it, because at a bus
   const api = await openLookUps(shop);
   const [first = '', second = ''] = invalidCodes(2);
   await api.ask({ code: first });
-  await mirror().rows(`UPDATE mirror.audit_codes SET denied_at = denied_at - interval '2 min'`);
+  await mirror().rows(`UPDATE mirror.audit_codes SET asked_at = asked_at - interval '2 min'`);
   const [auditId = 0n] = api.confirmed;
-  const deps = { ...auditDeps(mirror(), shop.marketplace), confirmAfterMs: 60_000 };
+  const deps = auditDeps(mirror(), shop.marketplace);
   const job = { auditId, isLastAttempt: false };
-  await performAuditPiece(deps, job, never);
+  await performCheck(deps, job, never);
   await api.ask({ code: second });
-  await performAuditPiece(deps, job, never);
+  await performCheck(deps, job, never);
   expect(await api.ask({ code: first })).toMatchObject({ verdict: 'invalid' });
   expect(await api.ask({ code: second })).toMatchObject({ verdict: 'pending' });
 });
@@ -227,7 +237,7 @@ it('says that a code is no longer valid once that is proven', async () => {
   });
   const later = await openApiAgain(denying);
   await api.ask({ code: shop.purchases.codeAt(8) });
-  expect(await later.ask({ code, max_age: 0 })).toMatchObject({ verdict: 'pending' });
+  expect(await later.ask({ code, max_age: 0 })).toMatchObject({ verdict: 'valid', stale: true });
   const [auditId = 0n] = later.confirmed;
   const outcome = await untilAlert(auditDeps(mirror(), denying.marketplace), auditId);
   // Without a message, nobody learns of a refund that a look-up found.
@@ -245,12 +255,20 @@ it('says that a code is no longer valid once that is proven', async () => {
 });
 
 /** Works on an audit until an outcome has an alert, or there is no more to do. */
-async function untilAlert(deps: AuditDeps, auditId: bigint): Promise<JobOutcome> {
+async function untilAlert(deps: CheckDeps, auditId: bigint): Promise<JobOutcome> {
   for (;;) {
-    const outcome = await performAuditPiece(deps, { auditId, isLastAttempt: false }, never);
+    const outcome = await performCheck(deps, { auditId, isLastAttempt: false }, never);
     if (outcome.kind !== 'later' || outcome.alert) return outcome;
-    for (const memory of deps.memories.values()) memory.retryAt = 0;
+    await soon(auditId);
   }
+}
+
+/** The time of the second check has come. */
+async function soon(auditId: bigint): Promise<void> {
+  await mirror().rows(
+    `UPDATE mirror.audit_codes SET asked_at = asked_at - interval '2 min',
+            first_denied_at = first_denied_at - interval '2 min' WHERE audit_id = ${auditId}`,
+  );
 }
 
 async function openApiAgain(shop: Shop): Promise<Api> {
@@ -329,9 +347,9 @@ it('refuses unknown codes beyond the share of the budget, and still answers know
 it('counts the second checks of denied codes in the share, so that wrong codes can’t use more of the budget', async () => {
   const shop = await openShop();
   // The share admits two calls at once, then one a minute.
-  const account = new SellerAccount(mirror().db, 'main', shop.marketplace);
-  expect(await account.fault({})).toBeNull();
-  const api = await openLookUps(shop, { callsPerMinute: 1, account });
+  const key = new SellerKey(mirror().db, 'main', shop.marketplace);
+  expect(await key.fault('', {}, never)).toBeNull();
+  const api = await openLookUps(shop, { callsPerMinute: 1, key });
   const [first = '', second = ''] = await Promise.all(
     ['first', 'second'].map((name) => createToken(mirror().db, name, null)),
   );
@@ -353,8 +371,8 @@ it('counts the second checks of denied codes in the share, so that wrong codes c
   expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(120);
   const { api_calls: counted } =
     (await mirror().rows('SELECT api_calls FROM mirror.audits'))[0] ?? {};
-  // All but the one for the account, which came first.
-  expect(counted).toBe(shop.sim.requestCount - 1);
+  // All but those that proved the key, which came first.
+  expect(counted).toBe(shop.sim.requestCount - 2);
   const [load] = await listLookUpLoads(mirror().db);
   expect(load).toMatchObject({ sellerId: 'main', codes: 2, calls: counted, pending: 0 });
   expect(shareUsed({ sellerId: 'main', codes: 2, calls: 30, pending: 0, minutes: 10 }, 15)).toBe(
@@ -369,7 +387,7 @@ it('takes one call from the share for callers who ask the same at the same time,
   const asked = Array.from({ length: 20 }, (_, n) => api.ask({ code, item: n + 1 }));
   const verdicts = (await Promise.all(asked)).map(({ verdict }) => verdict);
   expect(new Set(verdicts)).toEqual(new Set(['valid']));
-  expect(shop.sim.requestCount).toBe(2);
+  expect(shop.sim.requestCount).toBe(3);
   expect(await api.ask({ code: shop.purchases.codeAt(6) })).toMatchObject({ verdict: 'valid' });
 });
 
@@ -405,7 +423,7 @@ it('asks once for callers who ask the same thing at the same time', async () => 
   const code = shop.purchases.codeAt(5);
   const answers = await Promise.all(Array.from({ length: 50 }, () => api.ask({ code })));
   expect(new Set(answers.map(({ verdict }) => verdict))).toEqual(new Set(['valid']));
-  expect(shop.sim.requestCount).toBe(2);
+  expect(shop.sim.requestCount).toBe(3);
 });
 
 it('does not ask again when another caller’s look-up ends while the store is being read', async () => {
@@ -441,7 +459,7 @@ it('does not ask again when another caller’s look-up ends while the store is b
     { verdict: 'valid' },
     { verdict: 'valid' },
   ]);
-  expect(shop.sim.requestCount).toBe(2);
+  expect(shop.sim.requestCount).toBe(3);
 });
 
 it('asks about no further code of a request that takes too long, so that the answer comes in time', async () => {
@@ -772,11 +790,11 @@ const silence = (options: CallOptions | undefined, asked: () => void): Promise<n
     signal?.addEventListener('abort', end, { once: true });
   });
 
-/** The shop's account, already proven, so that only calls about codes take time. */
-async function provenAccount(shop: Shop): Promise<SellerAccount> {
-  const account = new SellerAccount(mirror().db, 'main', shop.marketplace);
-  expect(await account.fault({ signal: never })).toBeNull();
-  return account;
+/** The shop's key, already proven, so that only calls about codes take time. */
+async function provenKey(shop: Shop): Promise<SellerKey> {
+  const key = new SellerKey(mirror().db, 'main', shop.marketplace);
+  expect(await key.fault('', { signal: never }, never)).toBeNull();
+  return key;
 }
 
 it('ends a look-up in time also after memory was cleaned up: its limit must not be collected', async () => {
@@ -785,8 +803,8 @@ it('ends a look-up in time also after memory was cleaned up: its limit must not 
   const shop = await openShop();
   let calls = 0;
   const silent = intercepted(shop, { validate: (_, options) => silence(options, () => calls++) });
-  const account = await provenAccount(shop);
-  const api = await openLookUps(silent, { account, callMs: 500 });
+  const key = await provenKey(shop);
+  const api = await openLookUps(silent, { key, callMs: 500 });
   const answers = [0, 1].map((at) => api.ask({ code: shop.purchases.codeAt(at) }));
   await until(() => calls === 2);
   collect();
@@ -801,10 +819,10 @@ it('proves the account again for a caller who shared a call that another one’s
     account: (options) =>
       ++calls === 1 ? silence(options, () => 0) : shop.marketplace.account(options),
   });
-  const account = new SellerAccount(mirror().db, 'main', slow.marketplace);
+  const key = new SellerKey(mirror().db, 'main', slow.marketplace);
   const hurried = new AbortController();
-  const first = account.fault({ signal: hurried.signal });
-  const second = account.fault({ signal: never });
+  const first = key.fault('', { signal: hurried.signal }, never);
+  const second = key.fault('', { signal: never }, never);
   await until(() => calls === 1);
   hurried.abort(new Error('late'));
   await expect(first).rejects.toThrow('late');
@@ -827,17 +845,17 @@ it('says that other work used the budget if the marketplace was never asked, and
   // Waits for the budget, so nothing is sent.
   const waiting = (options?: CallOptions) => silence({ signal: options?.signal ?? never }, () => 0);
   const busyForCodes = intercepted(shop, { validate: (_, options) => waiting(options) });
-  const account = await provenAccount(shop);
-  const api = await openLookUps(busyForCodes, { account, callMs: 300 });
+  const key = await provenKey(shop);
+  const api = await openLookUps(busyForCodes, { key, callMs: 300 });
   const busy = { verdict: 'unproven', again_after: 30, reason: /^other work used/ };
   const answer = await api.ask({ code: shop.purchases.codeAt(0) });
   expect(answer).toMatchObject({ ...busy, reason: expect.stringMatching(busy.reason) as string });
   const { marketplace } = intercepted(shop, { account: waiting });
   const deps = { db: mirror().db, sellerId: 'main', marketplace, callMs: 300 };
-  const fresh = new SellerAccount(deps.db, 'main', marketplace);
+  const fresh = new SellerKey(deps.db, 'main', marketplace);
   const confirm = () => Promise.resolve();
-  expect(
-    await lookUpNow({ ...deps, account: fresh, confirm }, 'a-code', null, never),
-  ).toMatchObject({ kind: 'unproven', reason: expect.stringMatching(busy.reason) as string });
+  expect(await lookUpNow({ ...deps, key: fresh, confirm }, 'a-code', UNKNOWN, never)).toMatchObject(
+    { kind: 'unproven', reason: expect.stringMatching(busy.reason) as string },
+  );
   expect(await mirror().rows('SELECT * FROM mirror.code_checks')).toEqual([]);
 });

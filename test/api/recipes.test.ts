@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { apiApp } from '../../src/api/app.js';
 import { createToken } from '../../src/api/tokens-store.js';
-import { SellerAccount } from '../../src/codes/look-up.js';
+import { SellerKey } from '../../src/codes/seller-key.js';
 import { silentLog } from '../../src/domain/log.js';
 import { LIMITS, serve } from '../../src/service/listen.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
@@ -42,7 +42,7 @@ async function openDesk(): Promise<Desk> {
     db,
     sellerId: 'main',
     marketplace: shop.marketplace,
-    account: new SellerAccount(db, 'main', shop.marketplace),
+    key: new SellerKey(db, 'main', shop.marketplace),
     host: shop.marketplace.host,
     callsPerMinute: Infinity,
     confirm: () => Promise.resolve(),

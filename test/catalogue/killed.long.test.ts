@@ -84,7 +84,7 @@ const SCRIPT = `
   const { createMarketplace } = await from('marketplace/client.js');
   const { unlimitedBudget } = await from('marketplace/budget.js');
   const { Secret } = await from('domain/secret.js');
-  const { performAuditPiece } = await from('codes/audit-job.js');
+  const { performCheck } = await from('codes/check.js');
   const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
   const db = openDb(databaseUrl, 'a worker');
   const queues = await openQueues({
@@ -97,11 +97,10 @@ const SCRIPT = `
   });
   const deps = {
     db, marketplace, sellerId: 'main', callCount: () => 0, concurrency: ${CALLS}, spacingMs: 0,
-    memories: new Map(), confirmAfterMs: 0, proveAgainAfterMs: 20,
   };
   queues.work('audits', async ({ auditId }, { signal }) => {
     const job = { auditId: BigInt(auditId), isLastAttempt: false };
-    const outcome = await performAuditPiece(deps, job, signal);
+    const outcome = await performCheck(deps, job, signal);
     return outcome.kind === 'later' ? { ...outcome, delayMs: Math.min(20, outcome.delayMs) } : outcome;
   }, { concurrency: ${CHUNKS} });
   console.log('works');

@@ -9,7 +9,7 @@ import {
   unprovenLines,
 } from '../../src/cli/codes/audit-view.js';
 import { ownCommand } from '../../src/cli/own-command.js';
-import { auditCost } from '../../src/codes/progress.js';
+import { checkCost } from '../../src/codes/progress.js';
 import type { KnownPurchase } from '../../src/codes/known-code.js';
 import { RESULT_COLUMNS } from '../../src/codes/lists/result.js';
 import { resultOf, type Answer } from '../../src/codes/audit-result.js';
@@ -26,6 +26,7 @@ const purchase: KnownPurchase = {
   supportedUntil: '2026-12-01T00:00:00Z',
   downloaded: true,
   purchasedAt: '2024-05-01T10:00:12Z',
+  isSupportUnknown: false,
 };
 const valid: Answer = {
   code: '86781236-23d0-4b3c-7dfa-c1c147e0dece',
@@ -232,13 +233,13 @@ it.each([
     'calls, duration and end',
     10_000,
     10_001,
-    '10,193 calls (193 proofs of the API key included) at 60 a minute: about 2 h 50 min, until 2026-11-21 12:49:52Z; with denied codes at least 1 min more, and 1.08 more calls for each denied code',
+    '10,158 calls (158 of them for the API key) at 60 a minute: about 2 h 49 min, until 2026-11-21 12:49:17Z; each denied code takes 1.08 more calls, at least 1 min later',
   ],
   ['that every verdict is known', 0, 10_000, 'nothing to check: every verdict is known'],
   ['that no line has a code', 0, 0, 'nothing to check: no line has a code'],
 ])('the cost of an audit says %s', (_what, toCheck, codes, text) => {
-  const size = { toCheck, requestsPerMinute: 60 };
-  expect(costText(auditCost(size, now.getTime()), 60, codes)).toBe(text);
+  const size = { toCheck, requestsPerMinute: 60, foundEver: 1_000 };
+  expect(costText(checkCost(size, now.getTime()), 60, codes)).toBe(text);
 });
 
 const afterwards = new Date('2026-11-21T13:00:00Z');
@@ -261,8 +262,8 @@ const finished: AuditProgress = {
   pending: 0,
   denied: 0,
   apiCalls: 10_104,
-  confirmed: 0,
   overturned: 0,
+  asked: null,
   resumeAt: null,
   problem: null,
   result: null,

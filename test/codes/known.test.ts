@@ -1,9 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
+  type FoundPurchase,
+  foundPurchase,
   mergePurchase,
   supportAt,
-  type PurchaseReading,
   updateKnownCode,
   type NewVerdict,
   type KnownCode,
@@ -16,10 +17,10 @@ const DAY = 86_400_000;
 const NOW = Date.parse('2026-05-01T00:00:00Z');
 
 /** A purchase as the client returns it. */
-function read(raw: Json): PurchaseReading {
+function read(raw: Json): FoundPurchase {
   const decoding = decodePurchase(raw);
   if (!decoding.ok) throw new Error(decoding.reason);
-  return { value: decoding.decoded.value, raw };
+  return foundPurchase({ value: decoding.decoded.value, raw, sha256: '' });
 }
 
 const FULL: Json = {
@@ -179,7 +180,14 @@ describe('support', () => {
     ['2026-04-30T23:59:59.999999Z', 'expired'],
     [null, 'none'],
   ])('until %s is %s', (supportedUntil, expected) => {
-    expect(supportAt({ supportedUntil }, NOW)).toBe(expected);
+    expect(supportAt({ supportedUntil, isSupportUnknown: false }, NOW)).toBe(expected);
+  });
+
+  it('whose end can’t be read is unknown, because the buyer may have support', () => {
+    const odd = keep({ ...(FULL as object), supported_until: 'next summer' });
+    expect(supportAt(odd, NOW)).toBe('unknown');
+    expect(supportAt(mergePurchase(odd, read(REDUCED)), NOW)).toBe('unknown');
+    expect(supportAt(mergePurchase(odd, read(FULL)), NOW)).toBe('active');
   });
 });
 

@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto';
-import type { PurchaseReading } from '../../src/codes/known-code.js';
-import { StoredLedger } from '../../src/codes/ledger-store.js';
-import type { CodeResult, OpenCode, ProvenBetween } from '../../src/codes/ledger.js';
-import type { Denials } from '../../src/codes/evidence.js';
+import { NO_CHANCE, NOTHING } from '../../src/codes/judging.js';
+import { foundPurchase } from '../../src/codes/known-code.js';
+import { Ledger } from '../../src/codes/ledger-store.js';
+import type { CodeCheck, CodeResult, ProvenBetween } from '../../src/codes/results.js';
+import type { Json, Purchase } from '../../src/domain/item.js';
 import type { AuditState } from '../../src/codes/types.js';
 import type { PurchasedItem } from '../../src/domain/item.js';
 import type { Entry } from '../../src/codes/lists/types.js';
@@ -51,30 +52,35 @@ export async function load(
   return enterAudit(db, { ...AUDIT, ...options }, rowsOf(codes));
 }
 
-/** An open code with its id. */
-export interface PendingCode extends OpenCode {
+/** A code that was not answered yet, with its id. */
+export interface PendingCode {
+  readonly position: number;
+  readonly code: string;
   readonly codeId: bigint;
 }
 
 export async function pending(db: Db, auditId: bigint): Promise<PendingCode[]> {
-  const codes = await ledgerOf(db, auditId, 0).open(-1, 1_000_000);
-  const { rows } = await db.pool.query<{ position: number; codeId: bigint }>(
-    'SELECT position, code_id AS "codeId" FROM mirror.audit_codes WHERE audit_id = $1',
+  const { rows } = await db.pool.query<PendingCode>(
+    `SELECT c.position, p.code, c.code_id AS "codeId"
+       FROM mirror.audit_codes c JOIN mirror.purchase_codes p USING (code_id)
+      WHERE c.audit_id = $1 AND c.verdict IS NULL AND c.denied_at IS NULL ORDER BY c.position`,
     [auditId],
   );
-  const ids = new Map(rows.map(({ position, codeId }) => [position, codeId]));
-  return codes.map((code) => ({ ...code, codeId: ids.get(code.position) ?? 0n }));
+  return rows;
 }
 
+/** A purchase and its JSON. */
+export type PurchaseReading = { readonly value: Purchase; readonly raw: Json };
+
 /** The ledger of an audit, for which this many calls were made. */
-function ledgerOf(db: Db, auditId: bigint, calls: number): StoredLedger {
+function ledgerOf(db: Db, auditId: bigint, sellerId: string, calls: number): Ledger {
   let counted = 0;
   const callCount = (): number => {
     const before = counted;
     counted = calls;
     return before;
   };
-  return new StoredLedger(db, { auditId, sellerId: SELLER, knownValid: null, callCount });
+  return new Ledger(db, { auditId, sellerId, callCount });
 }
 
 /** Records results. @returns the audit's state afterwards */
@@ -84,7 +90,11 @@ export async function recordResults(
   results: readonly CodeResult[],
   calls = 0,
 ): Promise<AuditState> {
-  const ledger = ledgerOf(db, auditId, calls);
+  const { rows } = await db.pool.query<{ seller: string }>(
+    'SELECT seller_id AS seller FROM mirror.audits WHERE audit_id = $1',
+    [auditId],
+  );
+  const ledger = ledgerOf(db, auditId, rows[0]?.seller ?? SELLER, calls);
   await ledger.record(results);
   return ledger.state;
 }
@@ -138,71 +148,54 @@ export function purchaseOf(code: string, item: PurchasedItem = ITEM): PurchaseRe
 
 type Place = Pick<PendingCode, 'position' | 'code'>;
 
-export function valid(
-  { position, code }: Place,
-  checkedAt: Date,
-  { value, raw }: PurchaseReading,
+function resultOf(
+  { position }: Place,
+  check: CodeCheck,
+  end: Partial<Pick<CodeResult, 'form' | 'verdict' | 'reason' | 'adds'>>,
 ): CodeResult {
-  const answer = { value, raw, extra: {}, tolerated: [], sha256: hash('sha256', code) };
+  const nothing = { form: null, verdict: null, reason: null, adds: NOTHING, chance: NO_CHANCE };
+  return { of: { position }, check, ...nothing, ...end };
+}
+
+export function valid(place: Place, checkedAt: Date, { value, raw }: PurchaseReading): CodeResult {
+  const answer = foundPurchase({ value, raw, sha256: hash('sha256', place.code) });
   const check = { at: checkedAt.getTime(), httpStatus: 200, message: null, answer, proven: null };
   const outcome = { outcome: 'found', reason: 'answered' } as const;
-  return { position, code, check: { ...check, ...outcome }, verdict: 'valid' };
+  return resultOf(place, { ...check, ...outcome }, { form: place.code, verdict: 'valid' });
 }
 
 /** Proofs 10 s before and 2 s after an answer. */
-export function provenAround(at: Date): ProvenBetween {
+function provenAround(at: Date): ProvenBetween {
   return { by: 'known-valid', before: at.getTime() - 10_000, after: at.getTime() + 2_000 };
-}
-
-/** Two denials a minute apart, as read from the checks. */
-export function denialsAt(first: Date, last: Date): Denials {
-  const { before, after } = provenAround(last);
-  return { times: 2, first: first.getTime(), last: last.getTime(), before, after };
-}
-
-/** A denial. @param isCounted whether the key was proven around it */
-export function denied({ position, code }: Place, checkedAt: Date, isCounted = true): CodeResult {
-  return {
-    position,
-    code,
-    check: {
-      at: checkedAt.getTime(),
-      outcome: 'denied',
-      reason: 'denied',
-      httpStatus: 404,
-      message: 'Invalid purchase code',
-      answer: null,
-      proven: isCounted ? provenAround(checkedAt) : null,
-    },
-    verdict: null,
-  };
 }
 
 /** A denial that counts and settles its code. */
 export function invalid(place: Place, checkedAt: Date): CodeResult {
-  return { ...denied(place, checkedAt), verdict: 'invalid' };
+  const check = {
+    at: checkedAt.getTime(),
+    outcome: 'denied',
+    reason: 'denied',
+    httpStatus: 404,
+    message: 'Invalid purchase code',
+    answer: null,
+    proven: provenAround(checkedAt),
+  } as const;
+  const adds = { ...NOTHING, counted: 1, rounds: 1 };
+  return resultOf(place, check, { form: place.code, verdict: 'invalid', adds });
 }
 
-/** The verdict that rests on recorded denials. */
-export function settled({ position, code }: Place, verdict: 'invalid' | 'unproven'): CodeResult {
-  return { position, code, check: null, verdict };
-}
-
-export function unproven({ position, code }: Place, checkedAt: Date, final = false): CodeResult {
-  return {
-    position,
-    code,
-    check: {
-      at: checkedAt.getTime(),
-      outcome: 'unanswered',
-      reason: 'unavailable',
-      httpStatus: 503,
-      message: null,
-      answer: null,
-      proven: null,
-    },
-    verdict: final ? 'unproven' : null,
-  };
+/** No answer, so that the code is given up. */
+export function unproven(place: Place, checkedAt: Date): CodeResult {
+  const check = {
+    at: checkedAt.getTime(),
+    outcome: 'unanswered',
+    reason: 'unavailable',
+    httpStatus: 503,
+    message: null,
+    answer: null,
+    proven: null,
+  } as const;
+  return resultOf(place, check, { verdict: 'unproven', reason: 'unavailable' });
 }
 
 /** Enters an item of the seller. */

@@ -1,11 +1,6 @@
-import { hash } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
-import type { Unavailable } from '../../src/marketplace/reply.js';
 import { Secret } from '../../src/domain/secret.js';
-import { checkCodes, type CheckCodesOptions } from '../../src/codes/check-codes.js';
-import { performAuditPiece, type AuditDeps } from '../../src/codes/audit-job.js';
-import type { CodeMarket } from '../../src/codes/piece.js';
+import { performCheck, type CheckDeps } from '../../src/codes/check.js';
 import type { JobOutcome } from '../../src/catalogue/types.js';
 import { unlimitedBudget } from '../../src/marketplace/budget.js';
 import { createMarketplace } from '../../src/marketplace/client.js';
@@ -77,69 +72,15 @@ export async function openShop(options: Partial<SimulatorOptions> = {}): Promise
 }
 
 /** The shop, with some calls of its marketplace replaced. */
-export function intercepted(shop: Shop, calls: Partial<CodeMarket>): Shop {
+export function intercepted(
+  shop: Shop,
+  calls: Partial<Pick<Marketplace, 'account' | 'validate'>>,
+): Shop {
   const real = shop.marketplace;
   const marketplace: Marketplace = Object.create(real);
   marketplace.account = calls.account ?? ((options) => real.account(options));
   marketplace.validate = calls.validate ?? ((code, options) => real.validate(code, options));
   return { ...shop, marketplace };
-}
-
-/** The shop, whose marketplace always fails on some codes. */
-export function failingOn(shop: Shop, codes: Iterable<string>): Shop {
-  const failing = new Set(codes);
-  const failure: Unavailable = {
-    kind: 'unavailable',
-    httpStatus: 500,
-    reason: 'server-error',
-    detail: 'failed',
-    retryAt: null,
-  };
-  return intercepted(shop, {
-    validate: (code, options) =>
-      failing.has(code) ? Promise.resolve(failure) : shop.marketplace.validate(code, options),
-  });
-}
-
-/** The shop, which records each validated code in `sent`. */
-export function recording(shop: Shop, sent: string[]): Shop {
-  return intercepted(shop, {
-    validate: (code, options) => {
-      sent.push(code);
-      return shop.marketplace.validate(code, options);
-    },
-  });
-}
-
-/**
- * The shop behind a cache with the replies to these codes. It sends each reply `at once`, or those to all
- * calls in flight `together`.
- */
-export async function cached(
-  shop: Shop,
-  codes: readonly string[],
-  manner: 'at once' | 'together',
-): Promise<Shop> {
-  const account = await shop.marketplace.account();
-  const known = [...codes, shop.canary].map(
-    async (code) => [code, await shop.marketplace.validate(code)] as const,
-  );
-  const replies = new Map(await Promise.all(known));
-  let next: Promise<void> | null = null;
-  const arrival = (): Promise<void> | null => {
-    if (manner === 'together') next ??= sleep(1).then(() => void (next = null));
-    return next;
-  };
-  return intercepted(shop, {
-    account: async () => {
-      await arrival();
-      return account;
-    },
-    validate: async (code) => {
-      await arrival();
-      return replies.get(code) as Awaited<ReturnType<Marketplace['validate']>>;
-    },
-  });
 }
 
 /** A list of `count` codes; every `nth` is invalid. @param nth at least 2 */
@@ -152,26 +93,6 @@ export function listOf({ purchases }: Shop, count: number, nth = 10): string[] {
 /** Codes that are all invalid. */
 export function invalidCodes(count: number): string[] {
   return Array.from({ length: count }, (_, i) => `nobody-bought-${i}`);
-}
-
-/** Shuffles the codes, the same way each time. */
-export function shuffled(codes: readonly string[]): string[] {
-  const place = (code: string): string => hash('sha1', code);
-  return [...codes].sort((a, b) => (place(a) < place(b) ? -1 : 1));
-}
-
-/** Checks codes without a database, with little patience. @returns the verdict on each */
-export async function checkAll(
-  { marketplace, canary }: Shop,
-  codes: readonly string[],
-  options: Partial<CheckCodesOptions> = {},
-): Promise<Record<string, string>> {
-  const verdicts: Record<string, string> = {};
-  const common = { account: 'ada', knownValid: [canary], confirmAfterMs: 0, patienceMs: 200 };
-  for await (const one of checkCodes({ ...common, marketplace, codes, ...options })) {
-    verdicts[one.code] = one.verdict;
-  }
-  return verdicts;
 }
 
 /** The true verdicts. */
@@ -196,7 +117,7 @@ export async function enter(
     columns: ['code'],
     maxAgeSeconds: null,
     knownValid: null,
-    confirmAfterMs: 60_000,
+    confirmAfterMs: 0,
     ...options,
   };
   const rows = codes.map((code, i) => ({ line: i + 1, code, columns: [code] }));
@@ -206,8 +127,8 @@ export async function enter(
 export function auditDeps(
   { db }: Mirror,
   marketplace: Marketplace,
-  options: Partial<AuditDeps> = {},
-): AuditDeps {
+  options: Partial<CheckDeps> = {},
+): CheckDeps {
   return {
     db,
     marketplace,
@@ -215,9 +136,6 @@ export function auditDeps(
     callCount: () => 0,
     concurrency: 8,
     spacingMs: 0,
-    memories: new Map(),
-    confirmAfterMs: 0,
-    proveAgainAfterMs: 1,
     ...options,
   };
 }
@@ -227,20 +145,34 @@ export type OnOutcome = (outcome: JobOutcome) => Promise<void> | void;
 
 /** Works on audits in turn, piece by piece and without pauses, until all have ended. */
 export async function workThrough(
-  deps: AuditDeps,
+  deps: CheckDeps,
   audits: readonly bigint[],
   onOutcome: OnOutcome = () => undefined,
   signal = never,
 ): Promise<void> {
   const waiting = [...audits];
   for (let auditId = waiting.shift(); auditId !== undefined; auditId = waiting.shift()) {
-    const outcome = await performAuditPiece(deps, { auditId, isLastAttempt: false }, signal);
+    const outcome = await performCheck(deps, { auditId, isLastAttempt: false }, signal);
     if (outcome.kind === 'done' || outcome.kind === 'give-up') continue;
     const isNext = outcome.kind === 'later' && outcome.delayMs === 0;
     if (!isNext) await onOutcome(outcome);
-    for (const memory of deps.memories.values()) memory.retryAt = 0;
+    if (!isNext) await endPause(deps, auditId);
     waiting.push(auditId);
   }
+}
+
+/** Lets a check go on that waits, as if its time had come. */
+async function endPause({ db }: CheckDeps, auditId: bigint): Promise<void> {
+  await db.pool.query(
+    `UPDATE mirror.audits SET memory = memory || '{"hold": null, "retryAt": 0}' WHERE audit_id = $1`,
+    [auditId],
+  );
+  await db.pool.query(
+    `UPDATE mirror.audit_codes SET asked_at = asked_at - interval '1 hour',
+            first_denied_at = first_denied_at - interval '1 hour'
+      WHERE audit_id = $1 AND verdict IS NULL`,
+    [auditId],
+  );
 }
 
 export async function progress({ db }: Mirror, auditId: bigint): Promise<AuditProgress> {

@@ -487,7 +487,7 @@ describe('the pages of audits', () => {
     const auditId = await enter(mirror(), shop().marketplace.host, listOf(shop(), 3));
     const viewer = await dashboard().login('viewer');
     const page = await viewer.page(`/audits/${auditId}`);
-    expect(page).toContain('sweep 0 of 3');
+    expect(page).toContain('first pass 0 of 3');
     expect(page).not.toMatch(/Cancel|Download result/);
     expect((await viewer.get(`/audits/${auditId}/result.csv`)).status).toBe(403);
     expect((await viewer.post(`/audits/${auditId}/cancel`)).status).toBe(403);

@@ -34,7 +34,7 @@ it('no time left is told by a first step that began before anybody watched: purc
       unproven: 0,
       pending: 240 - valid,
     };
-    const denials = { denied: 0, confirmed: 0, overturned: 0 };
+    const denials = { denied: 0, asked: null };
     const audits = [{ ...audit, ...counts, ...denials }];
     return live.barsOf({ runs: [], audits, newest: '' })[0]?.endsAt ?? null;
   };

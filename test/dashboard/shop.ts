@@ -38,6 +38,8 @@ export function useShop() {
         work({ ...auditDeps(mirror(), shop.marketplace), callCount: () => shop.sim.requestCount }),
     } as unknown as App;
     const { queues } = dashboard;
+    // No test waits a minute for the second check.
+    await mirror().rows(`UPDATE mirror.audits SET confirm_after_ms = 0`);
     const worker = queues.work('audits', auditHandler(app, queues), { concurrency: 1 });
     try {
       await until(() => isFinished(auditId));

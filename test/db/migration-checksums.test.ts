@@ -14,6 +14,7 @@ const CHECKSUMS: Readonly<Record<string, string>> = {
   '20261128101000_random_parameter': '596807c7a22becac',
   '20261128110000_feeds': '1867195a1e3a8486',
   '20261128130000_catalogue': '23bda05f1b7c1911',
+  '20261128110000_denied_codes': 'b09c1c7a8828b754',
 };
 
 const FOLDER = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));

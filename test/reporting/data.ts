@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import type { PurchaseReading } from '../../src/codes/known-code.js';
 import type { Purchase, PurchasedItem } from '../../src/domain/item.js';
 import { syncAccount } from '../../src/catalogue/account.js';
 import { syncItem } from '../../src/catalogue/sync-item.js';
@@ -13,6 +12,7 @@ import {
   ITEM,
   load,
   pending,
+  type PurchaseReading,
   recordResults,
   unproven,
   valid,
@@ -182,7 +182,7 @@ async function audit(db: Db, sellerId: string, found: typeof FOUND): Promise<voi
       const moment = at(round * 60 + n);
       const answer = found[code.code]?.[round];
       if (answer === 'invalid') return invalid(code, moment);
-      if (answer === 'unproven') return unproven(code, moment, true);
+      if (answer === 'unproven') return unproven(code, moment);
       return valid(code, moment, purchase(code.code, answer));
     });
     await recordResults(db, auditId, results, results.length);

@@ -1,10 +1,11 @@
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
-import { CONFIRM_SOON_MS } from '../../codes/rules.js';
+import { SHORT_WAIT_MS } from '../../codes/rules.js';
 import { answerFromChecks, type Answer } from '../../codes/audit-result.js';
 import { enterLists, listOfCodes, codesToCheck, verifyKnownValid } from '../../codes/enter-list.js';
 import type { AuditResult, EnteredAudit } from '../../codes/types.js';
 import { print, printJson, stdoutLook, write } from '../console.js';
+import type { JobOutcome } from '../../catalogue/types.js';
 import { CommandError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { assertSeller, type CommonOptions } from '../options.js';
@@ -37,13 +38,16 @@ export async function answerCodes(
     async (bar) => {
       let done = 0;
       const onVerdict = (): void => bar.update(++done);
-      const onWait = (denied: number, delayMs: number): void => {
+      const onOutcome = async (outcome: JobOutcome): Promise<boolean> => {
+        if (outcome.kind !== 'later' || outcome.isBusy === true) return false;
+        const { reason, delayMs } = outcome;
+        if (reason !== 'second-check') return delayMs > PATIENCE_MS;
+        const denied = (await getAudit(db, auditId))?.denied ?? 0;
         const codes = total === 1 ? 'denied' : `${plural(denied, 'code')} denied`;
-        bar.note(`${codes}; confirming in ${Math.ceil(delayMs / 1000)} s`);
+        bar.note(`${codes}; checking again in ${Math.ceil(delayMs / 1000)} s`);
+        return false;
       };
-      const { confirmAfter: confirmAfterMs = CONFIRM_SOON_MS } = options;
-      const isBrief = { isBrief: true, confirmAfterMs } as const;
-      const how = { closing: signal, ...isBrief, onVerdict, onWait };
+      const how = { closing: signal, attempts: 1, isWatched: true, onVerdict, onOutcome };
       await workOnAudit(app, { auditId, sellerId: seller.name }, how, signal);
     },
     { total },
@@ -74,6 +78,9 @@ export async function answerCodes(
   return answers.some(({ verdict }) => verdict === 'unproven') ? EXIT.unproven : EXIT.done;
 }
 
+/** Somebody waits at the terminal: for a marketplace that needs longer (ms), the codes stay unproven. */
+const PATIENCE_MS = 10_000;
+
 /** Creates an audit of the codes, unless the marketplace denies the code that the user knows is valid. */
 async function enterCodes(
   app: App,
@@ -83,7 +90,8 @@ async function enterCodes(
 ): Promise<EnteredAudit> {
   const { knownValid } = options;
   const { signal } = app;
-  return enterLists(app.db, seller, [listOfCodes(codes)], auditOptions(options), {
+  const terms = { confirmAfterMs: SHORT_WAIT_MS, ...auditOptions(options) };
+  return enterLists(app.db, seller, [listOfCodes(codes)], terms, {
     signal,
     async onLoaded(size) {
       if (knownValid === undefined || codesToCheck(size) === 0) return;

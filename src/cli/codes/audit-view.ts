@@ -1,4 +1,4 @@
-import type { AuditCost } from '../../codes/progress.js';
+import type { CheckCost } from '../../codes/progress.js';
 import { moment } from '../../domain/moment.js';
 import type { AuditProgress, AuditState, UnprovenCount } from '../../codes/types.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -209,20 +209,18 @@ export function verdictCounts(audit: AuditProgress): string {
  * Formats the cost of an audit in one line: `10,034 calls at 60 a minute: about 2 h 47 min, …`.
  * @param codes of the audit, including those with a reused verdict
  */
-export function costText(cost: AuditCost, requestsPerMinute: number, codes: number): string {
+export function costText(cost: CheckCost, requestsPerMinute: number, codes: number): string {
   if (codes === 0) return 'nothing to check: no line has a code';
   if (cost.calls === 0) return 'nothing to check: every verdict is known';
   const pace = requestsPerMinute === 0 ? 'without a limit' : `at ${requestsPerMinute} a minute`;
-  const proofs =
-    cost.proofCalls === 0 ? '' : ` (${plural(cost.proofCalls, 'proof')} of the API key included)`;
-  const calls = `${plural(cost.calls, 'call')}${proofs} ${pace}`;
+  const calls = `${plural(cost.calls, 'call')} (${count(cost.proofCalls)} of them for the API key) ${pace}`;
+  const more = `each denied code takes ${cost.callsPerDenied.toFixed(2)} more calls, at least ${duration(cost.confirmAfterMs)} later`;
   // Without a limit, the time depends on the speed of the marketplace, which is not known yet.
   if (cost.leastMs === null || cost.finishAt === null) {
-    return `${calls}; the time left is shown while they run`;
+    return `${calls}; the time left is shown while they run; ${more}`;
   }
   const until = moment(new Date(cost.finishAt));
-  const more = `${cost.callsPerDenied.toFixed(2)} more calls for each denied code`;
-  return `${calls}: about ${duration(cost.leastMs)}, until ${until}; with denied codes at least ${duration(cost.confirmAfterMs)} more, and ${more}`;
+  return `${calls}: about ${duration(cost.leastMs)}, until ${until}; ${more}`;
 }
 
 const VERDICT_MARKS = {

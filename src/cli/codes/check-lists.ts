@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
-import { auditCost, type AuditCost } from '../../codes/progress.js';
+import { checkCost, type CheckCost } from '../../codes/progress.js';
 import { doubtOf, type Doubt } from '../../codes/lists/columns.js';
 import type { List, ListOptions } from '../../codes/lists/types.js';
 import {
@@ -25,7 +25,7 @@ import { count, plural } from '../../domain/text.js';
 import { costText } from './audit-view.js';
 import { auditOptions, type CheckOptions } from './options.js';
 import { checkResultRows, type ResultDestination } from './result-file.js';
-import { readCanaries } from '../../codes/codes-store.js';
+import { readFoundEver, readKnownValid } from '../../codes/situation-store.js';
 import { runAudit } from './run-audit.js';
 import { basename } from 'node:path';
 import { addAbortSignal } from 'node:stream';
@@ -172,14 +172,14 @@ export async function checkLists(
     );
   // With --max-age there may be no code to check.
   if (dryRun !== true && maxAge === undefined) await checkKey();
-  const known = knownValid ?? (await readCanaries(app.db, seller.name, 1))[0];
+  const known = knownValid ?? (await readKnownValid(app.db, seller.name, null, 1))[0];
   if (known === undefined) noteLines([NO_VALID_CODE]);
   const bar = new Progress('saving the list', { total: lines });
   const loading = { signal, onSaved: (saved: number) => bar.update(saved) };
   if (dryRun === true) {
     const measuring = measureLists(app.db, seller, lists, auditOptions(options), loading);
     const size = await measuring.finally(() => bar.finish());
-    const cost = noteSize(seller, size);
+    const cost = await noteSize(app, seller, size, options.confirmAfter);
     if (json === true) await printJson(dryRunJson(size, cost, report));
     return EXIT.done;
   }
@@ -189,7 +189,7 @@ export async function checkLists(
       ? {}
       : { onLoaded: async (size) => (codesToCheck(size) > 0 ? checkKey() : undefined) }),
   }).finally(() => bar.finish());
-  noteSize(seller, entered);
+  await noteSize(app, seller, entered, options.confirmAfter);
   return runAudit(app, entered.auditId, options);
 }
 
@@ -214,7 +214,7 @@ async function confirmDoubts(
   lists: readonly List[],
   { dryRun, usesStdin }: Pick<CheckOptions, 'dryRun'> & ListSource,
 ): Promise<void> {
-  const known = await readCanaries(db, seller, MAX_KNOWN);
+  const known = (await readKnownValid(db, seller, null, MAX_KNOWN)).map(({ form }) => form);
   const doubts = lists.flatMap((list) => {
     const doubt = doubtOf(list, known);
     return doubt === null ? [] : doubtLines(list.name, doubt, seller);
@@ -280,9 +280,16 @@ export function loadLines(report: LoadReport, lists: number): readonly string[] 
   ];
 }
 
-function noteSize(seller: SellerConfig, size: AuditSize): AuditCost {
-  const { requestsPerMinute } = seller;
-  const cost = auditCost({ toCheck: codesToCheck(size), requestsPerMinute }, Date.now());
+async function noteSize(
+  { db }: App,
+  { name, requestsPerMinute }: SellerConfig,
+  size: AuditSize,
+  confirmAfterMs: number | undefined,
+): Promise<CheckCost> {
+  const toCheck = codesToCheck(size);
+  const foundEver = await readFoundEver(db, name);
+  const work = { toCheck, requestsPerMinute, foundEver, confirmAfterMs };
+  const cost = checkCost(work, db.clock.now());
   noteLines([sizeLine(size), costText(cost, requestsPerMinute, size.codes)]);
   return cost;
 }
@@ -301,7 +308,7 @@ export function sizeLine(size: AuditSize): string {
 }
 
 /** Formats the result of a dry run for `--json`. */
-function dryRunJson(size: AuditSize, cost: AuditCost, { firstRejected }: LoadReport): object {
+function dryRunJson(size: AuditSize, cost: CheckCost, { firstRejected }: LoadReport): object {
   const finishAt = cost.finishAt === null ? null : new Date(cost.finishAt);
   return { dryRun: true, size, cost: { ...cost, finishAt }, rejected: firstRejected };
 }

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../app.js';
-import { performAuditPiece, type AuditDeps } from '../../codes/audit-job.js';
+import { performCheck, type CheckDeps } from '../../codes/check.js';
 import { phaseOf, paceOf } from '../../codes/progress.js';
 import type { AuditProgress } from '../../codes/types.js';
 import { explainDatabaseError } from '../../db/errors.js';
@@ -13,7 +13,7 @@ import { Progress } from '../output/progress.js';
 import { safeLine } from '../output/text.js';
 import { ownCommand } from '../own-command.js';
 import { exitCodeOfAudit, summaryNotes, summaryLines, verdictCounts } from './audit-view.js';
-import { failsOn, type FailOptions, findAudit, type ConfirmOptions } from './options.js';
+import { failsOn, type FailOptions, findAudit } from './options.js';
 import { type ResultDestination, writeResult } from './result-file.js';
 import { alertsAfter } from '../../service/alerts/alerts.js';
 import type { JobOutcome } from '../../catalogue/types.js';
@@ -23,12 +23,11 @@ import {
   noteAuditWait,
   setResultFile,
 } from '../../codes/audits-store.js';
-import type { WorkMemory } from '../../codes/piece.js';
 import { moment } from '../../domain/moment.js';
 import { readAuditResults } from '../../codes/results-store.js';
 import { usageError } from '../errors.js';
 
-interface RunOptions extends FailOptions, ConfirmOptions {
+interface RunOptions extends FailOptions {
   readonly json?: boolean;
   /** Leave the work to other processes. */
   readonly detach?: boolean;
@@ -54,7 +53,7 @@ export async function runAudit(app: App, auditId: bigint, options: RunOptions): 
   const resume = `${ownCommand()} audits resume ${auditId}${onStdout}`;
   if (audit.state !== 'running') return report(app, audit, options);
   if (!detach) {
-    const ended = await workOrWatch(app, audit, resume, options);
+    const ended = await workOrWatch(app, audit, resume);
     return ended === null ? EXIT.interrupted : report(app, ended, options);
   }
   const queues = await openQueuesOf(app, 'codes');
@@ -91,7 +90,6 @@ async function workOrWatch(
   app: App,
   audit: AuditProgress,
   resume: string,
-  { confirmAfter: confirmAfterMs }: ConfirmOptions,
 ): Promise<AuditProgress | null> {
   const { signal } = app;
   const [closing, cutOff] = [new AbortController(), new AbortController()];
@@ -99,15 +97,11 @@ async function workOrWatch(
     setTimeout(() => cutOff.abort(), CLOSING_MS).unref(),
   );
   const state = { isWatching: false, hasFailed: false, error: undefined as unknown };
-  const bar = auditBar(audit);
-  const onBusy = (isBusy: boolean): void => {
-    state.isWatching = isBusy;
+  const bar = auditBar(app, audit);
+  const onOutcome = (outcome: JobOutcome): void => {
+    state.isWatching = outcome.kind === 'later' && outcome.isBusy === true;
   };
-  const how = {
-    closing: closing.signal,
-    onBusy,
-    ...(confirmAfterMs === undefined ? {} : { confirmAfterMs }),
-  };
+  const how = { closing: closing.signal, onOutcome };
   const ended = workOnAudit(app, audit, how, cutOff.signal).catch((error: unknown) => {
     Object.assign(state, { hasFailed: true, error });
   });
@@ -148,8 +142,8 @@ async function workOrWatch(
   }
 }
 
-function auditBar(audit: AuditProgress) {
-  const { done, total } = phaseOf(audit, Date.now());
+function auditBar({ db }: App, audit: AuditProgress) {
+  const { done, total } = phaseOf(audit, db.clock.now());
   const bar = new Progress(`audit ${audit.auditId}`, { total, from: done });
   let seenProblem: string | null = null;
   let shownProblem: string | null = null;
@@ -157,9 +151,10 @@ function auditBar(audit: AuditProgress) {
   return {
     show(now: AuditProgress, isWatching: boolean): void {
       const { problem, resumeAt } = now;
-      const phase = phaseOf(now, Date.now());
+      const phase = phaseOf(now, db.clock.now());
       const detail = [phase.text, verdictCounts(now)].filter((part) => part !== '').join(' · ');
-      bar.update(phase.done, { total: phase.total, detail, paused: resumeAt !== null });
+      const { total, leftMs } = phase;
+      bar.update(phase.done, { total, detail, leftMs, paused: resumeAt !== null });
       // The time of the next try is recorded a moment after the problem.
       const isSettled = resumeAt !== null || problem === seenProblem;
       seenProblem = problem;
@@ -211,7 +206,7 @@ async function isRefused(
   if (failOn.includes('invalid') && invalid + noLongerValid > 0) return true;
   if (failOn.includes('unproven') && unproven + pending > 0) return true;
   if (!failOn.includes('expired') && !failOn.includes('other-item')) return false;
-  const now = Date.now();
+  const now = db.clock.now();
   for await (const result of readAuditResults(db, auditId)) {
     if (result.code !== null && failsOn(options, result, now)) return true;
   }
@@ -228,24 +223,25 @@ const BUSY_MS = 2_000;
 /** Time for the last proofs after an interruption. */
 const CLOSING_MS = 10_000;
 
-interface WorkOptions extends Pick<AuditDeps, 'confirmAfterMs' | 'isBrief' | 'onVerdict'> {
+interface WorkOptions extends Pick<CheckDeps, 'onVerdict'> {
   /** Ends the work in order: checks no more codes, but proves and records the answers received. */
   readonly closing: AbortSignal;
-  /** Called after each piece. `isBusy` is true if another process works on the audit. */
-  readonly onBusy?: (isBusy: boolean) => void;
-  /** Called before a wait for the second check of denied codes. */
-  readonly onWait?: (denied: number, delayMs: number) => void;
+  /** Attempts at a check that keeps failing, before it has failed for good. */
+  readonly attempts?: number;
+  /** Somebody reads the answer at the terminal: no alerts. */
+  readonly isWatched?: boolean;
+  /** Called after each piece. If it returns true, the work ends here. */
+  readonly onOutcome?: (outcome: JobOutcome) => boolean | void | Promise<boolean | void>;
 }
 
 /**
- * Works on an audit in this process, piece by piece, without the queue, until it has ended. If somebody waits
- * (`isBrief`), it ends at the first fault, and sends no alerts.
+ * Works on an audit in this process as a worker would, piece by piece, without the queue, until it has ended.
  * @param signal ends the work at once
  */
 export async function workOnAudit(
   app: App,
   { auditId, sellerId }: Pick<AuditProgress, 'auditId' | 'sellerId'>,
-  { closing, onBusy, onWait, ...how }: WorkOptions,
+  { closing, onOutcome, attempts = ATTEMPTS, isWatched = false, ...how }: WorkOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const { config, db } = app;
@@ -260,32 +256,19 @@ export async function workOnAudit(
     sleep(ms, undefined, { signal: closing }).catch(() => undefined);
   await app.withMarketplace(seller, {}, async ({ marketplace, callCount }) => {
     const pace = paceOf(seller.requestsPerMinute);
-    const memories = new Map<bigint, WorkMemory>();
-    const deps: AuditDeps = {
-      db,
-      marketplace,
-      sellerId,
-      callCount,
-      ...pace,
-      ...how,
-      memories,
-      closing,
-    };
-    const isBrief = how.isBrief === true;
+    const deps: CheckDeps = { db, marketplace, sellerId, callCount, ...pace, ...how, closing };
     for (let failed = 0; !closing.aborted;) {
-      const job = { auditId, isLastAttempt: isBrief || failed + 1 >= ATTEMPTS };
-      const outcome = await performAuditPiece(deps, job, signal);
-      onBusy?.(outcome.kind === 'later' && outcome.isBusy === true);
-      if (!isBrief) await sendAlerts(app, sellerId, outcome);
+      const job = { auditId, isLastAttempt: failed + 1 >= attempts };
+      const outcome = await performCheck(deps, job, signal);
+      if (!isWatched) await sendAlerts(app, sellerId, outcome);
+      if ((await onOutcome?.(outcome)) === true) return;
       if (outcome.kind === 'later') {
         failed = 0;
-        const { reason, delayMs, isBusy } = outcome;
-        if (isBrief && isBusy !== true && delayMs > 0 && reason !== 'confirm') return;
-        if (reason === 'confirm') onWait?.((await getAudit(db, auditId))?.denied ?? 0, delayMs);
+        const { delayMs, isBusy } = outcome;
         if (delayMs > 0) await wait(isBusy === true ? BUSY_MS : delayMs);
       } else if (outcome.kind === 'retry') {
         const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failed++);
-        const notBeforeMs = (outcome.notBefore ?? 0) - Date.now();
+        const notBeforeMs = (outcome.notBefore ?? 0) - db.clock.now();
         const waitMs = Math.max(delayMs, notBeforeMs);
         await noteNextTry(app, auditId, waitMs);
         await wait(waitMs);
@@ -298,7 +281,7 @@ export async function workOnAudit(
 async function noteNextTry({ db }: App, auditId: bigint, waitMs: number): Promise<void> {
   try {
     const problem = (await getAudit(db, auditId))?.problem ?? null;
-    await noteAuditWait(db, auditId, problem, Date.now() + waitMs);
+    await noteAuditWait(db, auditId, problem, db.clock.now() + waitMs);
   } catch (error) {
     if (explainDatabaseError(error, '') === null) throw error;
   }

@@ -1,6 +1,7 @@
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
-import { auditCost } from '../../codes/progress.js';
+import { checkCost } from '../../codes/progress.js';
+import { readFoundEver } from '../../codes/situation-store.js';
 import { RESULT_FORMATS } from '../../codes/lists/result.js';
 import { describeReading } from '../../codes/audit-result.js';
 import type { AuditProgress } from '../../codes/types.js';
@@ -18,7 +19,6 @@ import {
   findAudit,
   VERDICT_OPTIONS,
   type ResultOptions,
-  type ConfirmOptions,
   checkConditions,
   type FailOptions,
 } from '../codes/options.js';
@@ -99,11 +99,12 @@ async function show(app: App, auditId: bigint, options: CommonOptions): Promise<
   const audit = await findAudit(app, auditId, options.seller);
   const unproven = await countUnproven(app.db, auditId);
   const list = await readAuditList(app.db, auditId);
+  const left = await costLeft(app, audit);
   await printResult(options, { audit, unproven, list }, () => {
     const notes = {
       unproven,
       reading: describeReading(list?.layout ?? null),
-      costLeft: costLeft(app, audit),
+      costLeft: left,
       next: nextCommands(audit),
     };
     return auditDetails(audit, notes, stdoutLook(), new Date());
@@ -111,12 +112,16 @@ async function show(app: App, auditId: bigint, options: CommonOptions): Promise<
 }
 
 /** The cost of the codes that are left; null when none is left, or the seller is not configured here. */
-function costLeft({ config }: App, { sellerId, pending, denied }: AuditProgress): string | null {
+async function costLeft(
+  { config, db }: App,
+  { sellerId, pending, denied }: AuditProgress,
+): Promise<string | null> {
   const seller = config.sellers.find(({ name }) => name === sellerId);
   if (pending === 0 || seller === undefined) return null;
   const { requestsPerMinute } = seller;
-  const cost = auditCost({ toCheck: pending - denied, denied, requestsPerMinute }, Date.now());
-  return costText(cost, requestsPerMinute, pending);
+  const foundEver = await readFoundEver(db, sellerId);
+  const work = { toCheck: pending - denied, denied, requestsPerMinute, foundEver };
+  return costText(checkCost(work, db.clock.now()), requestsPerMinute, pending);
 }
 
 function nextCommands(audit: AuditProgress): readonly string[] {
@@ -130,12 +135,12 @@ function nextCommands(audit: AuditProgress): readonly string[] {
   ];
 }
 
-interface ResumeOptions extends CommonOptions, ResultOptions, FailOptions, ConfirmOptions {
+interface ResumeOptions extends CommonOptions, ResultOptions, FailOptions {
   readonly detach?: boolean;
 }
 
 async function resume(app: App, auditId: bigint, options: ResumeOptions): Promise<ExitCode> {
-  const { seller, json = false, detach = false, failOn, item, confirmAfter } = options;
+  const { seller, json = false, detach = false, failOn, item } = options;
   checkConditions(options);
   const newDestination = resultDestination(options);
   await checkDestination(newDestination);
@@ -157,7 +162,6 @@ async function resume(app: App, auditId: bigint, options: ResumeOptions): Promis
     destination,
     failOn,
     item,
-    confirmAfter,
   });
 }
 

@@ -260,10 +260,9 @@ async function recheck(app: App, options: RecheckOptions): Promise<ExitCode | vo
       verifyKey(marketplace, undefined, app.signal),
     ),
   );
-  const plan = { olderThan, validOnly, limit };
-  const auditId = await beginRecheck(app.db, seller.name, plan, Date.now());
-  if (auditId !== null)
-    return runAudit(app, auditId, { json, detach, destination, failOn, item, confirmAfter });
+  const plan = { olderThan, validOnly, limit, confirmAfterMs: confirmAfter };
+  const auditId = await beginRecheck(app.db, seller.name, plan, app.db.clock.now());
+  if (auditId !== null) return runAudit(app, auditId, { json, detach, destination, failOn, item });
   await printResult(
     options,
     { audit: null },

@@ -34,6 +34,7 @@ export class Progress {
   #done: number;
   #detail = '';
   #paused = false;
+  #leftMs: number | null = null;
   #drawn = false;
 
   constructor(
@@ -59,12 +60,15 @@ export class Progress {
       readonly detail?: string;
       /** Hides rate and time left, which mean nothing during a pause. */
       readonly paused?: boolean;
+      /** Time left, milliseconds, if something better than the rate tells it. */
+      readonly leftMs?: number | null;
     } = {},
   ): void {
     this.#done = done;
     if (more.total !== undefined) this.#total = more.total;
     this.#detail = more.detail ?? this.#detail;
     this.#paused = more.paused ?? false;
+    this.#leftMs = more.leftMs ?? null;
   }
 
   /** Writes a separate line, such as a warning, above the bar. */
@@ -118,10 +122,11 @@ export class Progress {
       parts.push(
         rate >= 2 ? `${format(Math.round(rate))}/s` : `${format(Math.round(rate * 60))}/min`,
       );
-      if (total !== null && total > done) {
+      if (total !== null && total > done && this.#leftMs === null) {
         parts.push(`${duration(((total - done) / rate) * 1000)} left`);
       }
     }
+    if (this.#leftMs !== null && !this.#paused) parts.push(`${duration(this.#leftMs)} left`);
     if (this.#detail !== '') parts.push(safeLine(this.#detail));
     return `${safeLine(this.#label)} ${bar}${parts.join(' · ')}`;
   }

@@ -1,5 +1,5 @@
 import type { FC } from 'hono/jsx';
-import type { AuditCost } from '../../codes/progress.js';
+import type { CheckCost } from '../../codes/progress.js';
 import type { Doubt } from '../../codes/lists/columns.js';
 import { countRepeated, codesToCheck, type LoadReport } from '../../codes/enter-list.js';
 import type { AuditSize } from '../../codes/types.js';
@@ -35,7 +35,7 @@ export interface ListFacts {
   readonly reasons: readonly string[];
   readonly report: LoadReport;
   readonly size: AuditSize;
-  readonly cost: AuditCost;
+  readonly cost: CheckCost;
   /** 0: unlimited. */
   readonly requestsPerMinute: number;
   /** Set when the list does not look like purchase codes. */

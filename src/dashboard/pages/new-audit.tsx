@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import type { SellerConfig } from '../../config/index.js';
-import { auditCost } from '../../codes/progress.js';
+import { checkCost } from '../../codes/progress.js';
 import { maskCode } from '../../domain/secret.js';
 import { doubtOf } from '../../codes/lists/columns.js';
 import { openFile, readBytes } from '../../codes/lists/source.js';
@@ -30,7 +30,7 @@ import { expiredForm, page } from '../layout.js';
 import { Empty } from '../parts.js';
 import { parseCode } from '../query.js';
 import { isFormToken } from '../security.js';
-import { readCanaries } from '../../codes/codes-store.js';
+import { readFoundEver, readKnownValid } from '../../codes/situation-store.js';
 import {
   draftPage,
   draftUrl,
@@ -220,14 +220,19 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     const { requestsPerMinute } = seller;
     const signal = untilReadEnds(ended);
     const list = await readDraft(draft, signal);
-    const known = await readCanaries(db, seller.name, KNOWN_CODES_SAMPLE);
+    const sample = await readKnownValid(db, seller.name, null, KNOWN_CODES_SAMPLE);
+    const known = sample.map(({ form }) => form);
+    const foundEver = await readFoundEver(db, seller.name);
     const size = await measureLists(db, seller, [list], {}, { signal, onSaved });
     return {
       reasons: list.layout.reasons,
       report: reportOf([list]),
       size,
       requestsPerMinute,
-      cost: auditCost({ toCheck: codesToCheck(size), requestsPerMinute }, Date.now()),
+      cost: checkCost(
+        { toCheck: codesToCheck(size), requestsPerMinute, foundEver },
+        db.clock.now(),
+      ),
       doubt: doubtOf(list, known),
       isValidCodeKnown: known.length > 0,
     };

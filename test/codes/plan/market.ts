@@ -1,6 +1,6 @@
 import type { Purchase } from '../../../src/domain/item.js';
 import type { Failure } from '../../../src/marketplace/reply.js';
-import type { Sourced } from '../../../src/marketplace/types.js';
+import { foundPurchase } from '../../../src/codes/known-code.js';
 import type { Answer, Call, CodeReply } from '../../../src/codes/talk.js';
 
 export type Condition =
@@ -269,6 +269,6 @@ function purchase(code: string, id = 7): CodeReply {
     downloaded: false,
     purchasedAt: '2025-12-01T00:00:00Z',
   };
-  const data = { value, raw: {}, extra: {}, tolerated: [], text: '' };
-  return { kind: 'answered', httpStatus: 200, data: data as unknown as Sourced<Purchase> };
+  const data = foundPurchase({ value, raw: {}, sha256: '' });
+  return { kind: 'answered', httpStatus: 200, data };
 }

@@ -122,11 +122,10 @@ export async function openSqlite(): Promise<Place> {
     text: (name) => `CAST("${name}" AS TEXT) AS "${name}"`,
     table: (name) => `"${name}"`,
     tables: `SELECT name FROM sqlite_master WHERE type = 'table'`,
-    // oxlint-disable-next-line typescript/require-await -- its errors reject, as those of servers do
-    async query(sql) {
-      if (sql.startsWith('SELECT')) return database.prepare(sql).all() as Row[];
+    query(sql) {
+      if (sql.startsWith('SELECT')) return Promise.resolve(database.prepare(sql).all() as Row[]);
       database.exec(sql);
-      return [];
+      return Promise.resolve([]);
     },
     async close() {
       database.close();

@@ -17,8 +17,11 @@ export class TooLarge extends Error {
 }
 
 /** The body is large, and another one has the large place. */
-export class NeedsLargePlace extends Error {
-  override name = 'NeedsLargePlace';
+class NeedsLargePlace extends Error {}
+
+/** The body took longer than allowed. */
+export class TookTooLong extends Error {
+  override name = 'TookTooLong';
 }
 
 export interface BodyLimits {
@@ -35,15 +38,25 @@ export interface BodyLimits {
 /**
  * Reads a body to one buffer, and decompresses it. The connection is closed as soon as the limit is passed.
  * @param encoding the header Content-Encoding
- * @throws {TooLarge | NeedsLargePlace} the errors of the connection and of zlib
+ * @param totalMs longest time
+ * @returns null if the body is large, and another one has the large place
+ * @throws {TooLarge | TookTooLong} the errors of the connection and of zlib
  */
-export function readWhole(body: Readable, encoding: string, limits: BodyLimits): Promise<Buffer> {
+export function readWhole(
+  body: Readable,
+  encoding: string,
+  limits: BodyLimits,
+  totalMs: number,
+): Promise<Buffer | null> {
   const whole = new Whole(limits);
   return new Promise((resolve, reject) => {
     const streams = new Set<Readable>();
+    const timer = setTimeout(() => end(new TookTooLong()), Math.max(0, totalMs));
     const end = (error: Error | null): void => {
+      clearTimeout(timer);
       for (const stream of streams) stream.on('error', () => undefined).destroy();
       if (error === null) resolve(whole.buffer());
+      else if (error instanceof NeedsLargePlace) resolve(null);
       else reject(error);
     };
     const add = (chunk: Buffer): void => {

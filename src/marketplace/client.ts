@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { hostName } from '../domain/address.js';
@@ -53,6 +53,9 @@ const DEFAULT_LIST_BYTES = 512 * MIB;
 /** A host that refuses requests with the random parameter is tried without it at most this often (ms). */
 const TRY_WITHOUT_EVERY_MS = 60_000;
 
+/** A signal that is never aborted. */
+const NEVER = new AbortController().signal;
+
 /** @throws {MarketplaceOptionsError} when an option is unknown or can't work */
 export function createMarketplace(
   options: MarketplaceOptions,
@@ -96,14 +99,18 @@ export function createMarketplace(
   async function call<T>(
     endpoint: Endpoint,
     { read, ...reading }: Reading<T>,
-    { onRequest, onBytes, priority = reading.priority, signal = never() }: CallOptions,
+    { onRequest, onBytes, priority = reading.priority, signal = NEVER }: CallOptions,
   ): Promise<Reply<T>> {
     if (isClosed) throw new Error('this marketplace client is closed');
     // Each open call adds a listener. Node would warn of a leak at the eleventh.
     setMaxListeners(0, signal);
     const isList = endpoint === listEndpoint;
     const request = {
-      ...{ ...reading, endpoint, priority, signal, longestPauseMs: retry.maxMs },
+      ...reading,
+      endpoint,
+      priority,
+      signal,
+      longestPauseMs: retry.maxMs,
       timeouts: { headersMs, silenceMs },
       mayBeLarge: isList,
       onBytes: isList ? onBytes : undefined,
@@ -115,7 +122,7 @@ export function createMarketplace(
       return attempt({ ...request, random: mark }, number, onRequest, read);
     };
     for (let number = 1; ; number++) {
-      const mark = (await randomParameter.isSent()) ? randomBytes(12).toString('hex') : null;
+      const mark = (await randomParameter.isSent()) ? randomUUID().replaceAll('-', '') : null;
       let reply = await send(number, mark);
       if (mark !== null && mayRefuseParameter(reply) && isTimeToTryWithout()) {
         const without = await send(number, null);
@@ -248,11 +255,6 @@ export function createMarketplace(
       await transport.close();
     },
   };
-}
-
-/** A signal that is never aborted. */
-function never(): AbortSignal {
-  return new AbortController().signal;
 }
 
 /**

@@ -40,8 +40,8 @@ const FORMULA = /^[=+\-@＝＋－＠]$/u;
 /** White space that a cell or a form may hold, but no code: line breaks and tabs. */
 const BREAKS = /[\t-\r\u0085\u2028\u2029]+/g;
 const CONTROL = /[^\P{Cc}\t-\r\u0085]/u;
-/** Neither separators nor unusual characters. */
-const PLAIN = /^[\w.-]+$/;
+/** Neither separators nor blanks: one code, if any. */
+const UNDIVIDED = /^[\p{L}\p{N}\p{Pd}_.]+$/u;
 const UNREADABLE = /[\p{Cs}\uFFFD]/u;
 
 /**
@@ -96,7 +96,7 @@ export function readCell(text: string): CellReading {
     return { reason: 'token', fault: 'is a look-up token: it was neither sent nor stored' };
   }
   // The fast path, for almost all of millions of codes.
-  if (PLAIN.test(written) && written.length <= LONGEST_CODE) return { code: written };
+  if (written.length <= LONGEST_CODE && UNDIVIDED.test(written)) return { code: written };
   if (written === '') return { reason: 'empty', fault: 'is empty' };
   if (UNREADABLE.test(written)) {
     const fault = 'has characters that can’t be read; perhaps the file is in another encoding';

@@ -32,7 +32,7 @@ export function saidBy(envelope: JsonObject): Said {
     namesError(envelope) ||
     (isObject(data) && 'purchase' in data && namesError(data)) ||
     // Its status may be a number of the fork's own, such as 0 for paid.
-    (isObject(purchase) && namesError({ ...purchase, status: wordOf(purchase['status']) }))
+    (isObject(purchase) && namesError(purchase, wordOf(purchase['status'])))
   ) {
     return 'error';
   }
@@ -41,8 +41,8 @@ export function saidBy(envelope: JsonObject): Said {
   return said === 'open' && (hasFacts(msg) || hasFacts(message)) ? 'error' : said;
 }
 
-function namesError(json: JsonObject): boolean {
-  const { status, success, ok, valid, is_valid, result, type, state } = json;
+function namesError(json: JsonObject, status = json['status']): boolean {
+  const { success, ok, valid, is_valid, result, type, state } = json;
   const { error, errors, exception, code, status_code, statusCode, http_code } = json;
   return (
     [status, success, ok].some((flag) => statusSays(flag) === 'error') ||

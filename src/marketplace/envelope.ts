@@ -108,7 +108,7 @@ function withoutMarkup(html: string): string {
     .replace(/<[^<>]*(?:>|$)/g, ' ');
 }
 
-export function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 

@@ -20,7 +20,7 @@ const MAX_MEMBERS = 64;
 /** A seller has no more items. Without this bound, a list of numbers would fill memory. */
 const MAX_RECORDS = 2_000_000;
 /** A larger record must not be decoded. */
-export const MAX_RECORD_BYTES = 64 * 1024 * 1024;
+const MAX_RECORD_BYTES = 64 * 1024 * 1024;
 
 /** Where a record is in the body. */
 export interface FoundRecord {

@@ -97,6 +97,7 @@ export function describeFailure(failure: Failure): string {
     case 'unavailable':
       return failure.detail;
     case 'unreadable':
+      if (failure.flaw !== undefined) return failure.detail;
       return failure.excerpt === ''
         ? `${failure.detail} (HTTP ${failure.httpStatus})`
         : `${failure.detail} (HTTP ${failure.httpStatus}); the answer begins: ${failure.excerpt}`;

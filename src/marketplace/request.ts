@@ -124,7 +124,7 @@ export interface HttpRequest {
 const DEFAULT_CARRIAGE: ParameterCarriage = { placement: 'default', keyHeader: null };
 
 /** Plain on purpose: servers redirect browsers' user agents to the home page (servers: requests). */
-export const USER_AGENT = `seller-mirror/${VERSION}`;
+const USER_AGENT = `seller-mirror/${VERSION}`;
 
 /** Matches values that form encoding leaves unchanged. */
 const UNRESERVED = /^[\w.*-]*$/;

@@ -1,3 +1,4 @@
+import { TookTooLong } from './body.js';
 import { errorCode } from '../domain/error-code.js';
 import { unavailable, type Failure, type UnavailableReason } from './reply.js';
 
@@ -50,6 +51,7 @@ export function describeError(
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT') {
     return failed('timeout', `connecting to ${host} timed out (${code})`);
   }
+  if (error instanceof TookTooLong) return failed('timeout', 'the marketplace took too long');
   if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') {
     return failed('timeout', 'the marketplace stopped responding');
   }

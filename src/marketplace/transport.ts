@@ -1,11 +1,10 @@
 import { Agent, EnvHttpProxyAgent, type Dispatcher } from 'undici';
 import type { Redactor } from '../domain/redact.js';
-import { NeedsLargePlace, readWhole, TooLarge, type BodyLimits } from './body.js';
+import { readWhole, TooLarge, type BodyLimits } from './body.js';
 import { excerpt } from './envelope.js';
 import type { Head, HeaderMap } from './rate-limit.js';
-import { unavailable } from './reply.js';
 import type { HttpRequest } from './request.js';
-import { describeError, tooLargeBody, TransportError } from './transport-error.js';
+import { describeError, tooLargeBody } from './transport-error.js';
 
 /** Undici's own option for how connections are made. */
 export type Connect = NonNullable<Agent.Options['connect']>;
@@ -46,11 +45,9 @@ export class Transport {
     connect?: Connect,
   ) {
     const options = { maxHeaderSize: MAX_HEADER_BYTES };
-    this.#dispatcher =
-      connect === undefined
-        ? // HTTPS_PROXY, HTTP_PROXY and NO_PROXY of the environment.
-          new EnvHttpProxyAgent({ ...options, connect: { timeout: CONNECT_TIMEOUT_MS } })
-        : new Agent({ ...options, connect });
+    const usual = { ...options, connect: { timeout: CONNECT_TIMEOUT_MS } };
+    if (connect !== undefined) this.#dispatcher = new Agent({ ...options, connect });
+    else this.#dispatcher = hasProxy() ? new EnvHttpProxyAgent(usual) : new Agent(usual);
   }
 
   /**
@@ -66,63 +63,56 @@ export class Transport {
     signal: AbortSignal,
   ): Promise<HttpResponse> {
     signal.throwIfAborted();
-    const end = new AbortController();
-    const onAbort = (): void => end.abort();
-    signal.addEventListener('abort', onAbort);
-    let isLate = false;
-    const timer = setTimeout(() => {
-      isLate = true;
-      end.abort();
-    }, totalMs);
+    const sentAt = performance.now();
     let httpStatus: number | null = null;
     try {
-      const sentAt = performance.now();
       const response = await this.#dispatcher.request({
-        ...{ origin: url.origin, path: url.pathname + query, method, headers, body },
-        ...{ headersTimeout: headersMs, bodyTimeout: silenceMs, highWaterMark: EARLY_BYTES },
-        signal: end.signal,
+        origin: url.origin,
+        path: url.pathname + query,
+        method,
+        headers,
+        body,
+        signal,
+        headersTimeout: Math.min(headersMs, totalMs),
+        bodyTimeout: silenceMs,
+        highWaterMark: EARLY_BYTES,
       });
+      const tookMs = performance.now() - sentAt;
       httpStatus = response.statusCode;
-      const head = {
-        httpStatus,
-        headers: joinRepeated(response.headers),
-        tookMs: performance.now() - sentAt,
-      };
-      const limits = limitsOf(head);
-      const encoding = head.headers['content-encoding'] ?? '';
+      const head = { httpStatus, headers: joinRepeated(response.headers), tookMs };
       const answer = { ...head, origin: url.origin };
+      const limits = limitsOf(head);
       if (limits === null) {
         // A short body is read to its end, so that the connection can be used again.
         const soon = { limit: UNNEEDED_BODY_BYTES, signal: AbortSignal.timeout(UNNEEDED_BODY_MS) };
         void response.body.dump(soon).catch(() => undefined);
         return { ...answer, body: Buffer.alloc(0) };
       }
-      try {
-        return { ...answer, body: await readWhole(response.body, encoding, limits) };
-      } catch (error) {
-        if (error instanceof NeedsLargePlace) return { ...answer, body: null };
-        throw error;
-      }
+      const encoding = head.headers['content-encoding'] ?? '';
+      return {
+        ...answer,
+        body: await readWhole(response.body, encoding, limits, totalMs - tookMs),
+      };
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       if (error instanceof TooLarge && httpStatus !== null) {
         throw tooLargeBody(httpStatus, error.message);
       }
-      if (isLate) {
-        const detail = 'the marketplace took too long';
-        throw new TransportError(unavailable(httpStatus, 'timeout', detail));
-      }
       const mask = (text: string): string => excerpt(text, this.redactor, MAX_SHOWN);
       throw describeError(error, url.host, httpStatus, mask);
-    } finally {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', onAbort);
     }
   }
 
   async close(): Promise<void> {
     await this.#dispatcher.destroy();
   }
+}
+
+/** Whether HTTPS_PROXY or HTTP_PROXY is set. Without them, undici's look at NO_PROXY would cost time on each call. */
+function hasProxy(): boolean {
+  return ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY'].some(
+    (name) => (process.env[name] ?? '') !== '',
+  );
 }
 
 /** Joins the values of repeated headers by commas. */

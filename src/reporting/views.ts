@@ -221,7 +221,8 @@ export class Snapshot {
     const { isNumbered, changesAt } = viewFacts(content.view);
     if (!isNumbered || this.number === null) return null;
     const passed = changesAt === null ? null : await this.#lastPassed(content.view, changesAt);
-    const state = [content, limits, salt, passed, this.number];
+    // A seller may get another name without a change number.
+    const state = [content, limits, await this.sellers(), salt, passed, this.number];
     return createHash('sha256').update(JSON.stringify(state)).digest('hex');
   }
 
@@ -262,7 +263,7 @@ export class Snapshot {
 
   /**
    * Passes rows to `consume` as whole lines of COPY's text format: the values, hash and bucket. Lines that `consume`
-   * leaves are dropped.
+   * leaves are dropped; an error of it ends the snapshot.
    * @param valueSql formats a value; `value` is its SQL
    */
   async lines<T>(
@@ -286,11 +287,9 @@ export class Snapshot {
     );
     // When the connection closes before it is read to its end, it fails; nothing else listens.
     copy.on('error', () => undefined);
-    try {
-      return await consume(wholeLines(copy));
-    } finally {
-      if (!copy.readableEnded) for await (const chunk of wholeLines(copy)) void chunk;
-    }
+    const result = await consume(wholeLines(copy));
+    if (!copy.readableEnded) for await (const chunk of wholeLines(copy)) void chunk;
+    return result;
   }
 }
 

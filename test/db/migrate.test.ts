@@ -1,171 +1,148 @@
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
-import { describe, expect, it, onTestFinished } from 'vitest';
-import { type Migration, migrate, migrationState, readMigrations } from '../../src/db/migrate.js';
-import { createTestDatabase, query } from '../support/postgres.js';
+import { describe, expect, it } from 'vitest';
+import { MAIN, printed, run } from '../cli/support.js';
+import { query } from '../support/postgres.js';
 import { NO_FILTERS, poolOf, shape, withEngine } from './shape.js';
+import { database } from './support.js';
 
+const FOLDER = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));
+const NAMES = readdirSync(FOLDER, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name)
+  .sort();
+const sqlOf = (name: string): string => readFileSync(`${FOLDER}/${name}/migration.sql`, 'utf8');
+
+const emptyDatabase = () => database({ empty: true });
+const migrated = async (url: string): Promise<unknown> =>
+  JSON.parse(await printed(['migrate', '--json'], { DATABASE_URL: url })) as unknown;
+const pending = async (url: string): Promise<unknown> =>
+  JSON.parse(await printed(['migrate', '--status', '--json'], { DATABASE_URL: url })) as unknown;
 const CLEAN = { pending: [], edited: [], unknown: [] };
-const COMPILED = fileURLToPath(new URL('../../dist/db/migrate.js', import.meta.url));
-const SCRIPT =
-  'const { migrate } = await import(process.argv[1]); console.log(JSON.stringify(await migrate(process.argv[2], JSON.parse(process.argv[3]))))';
 
-/** Arguments of a Node.js process that migrates and prints the result. */
-const scriptArguments = (url: string, migrations: readonly Migration[]): string[] => [
-  ...['--input-type=module', '-e', SCRIPT],
-  ...['--', COMPILED, url, JSON.stringify(migrations)],
-];
-
-async function emptyDatabase(): Promise<string> {
-  const database = await createTestDatabase({ empty: true });
-  onTestFinished(() => database.drop());
-  return database.url;
-}
-
-/** Migrations by name. */
-function migrationsOf(sqlByName: Readonly<Record<string, string>>): Migration[] {
-  return Object.entries(sqlByName).map(([name, sql]) => ({ name, sql }));
-}
-
-describe('migrating', () => {
+describe('migrate', () => {
   it('applies everything to an empty database, and nothing the second time', async () => {
     const url = await emptyDatabase();
-    const names = (await readMigrations()).map(({ name }) => name);
-    expect(await migrationState(url)).toEqual({ ...CLEAN, pending: names });
-    expect(await migrate(url)).toEqual({ applied: names });
-    expect(await migrationState(url)).toEqual(CLEAN);
-    expect(await migrate(url)).toEqual({ applied: [] });
+    expect(await pending(url)).toEqual({ ...CLEAN, pending: NAMES });
+    expect(await migrated(url)).toEqual(NAMES);
+    expect(await pending(url)).toEqual(CLEAN);
+    expect(await migrated(url)).toEqual([]);
     expect(await query(url, 'SELECT * FROM reporting.items')).toEqual([]);
   });
 
   it('ignores tables and Prisma migrations of other programs', async () => {
     const url = await emptyDatabase();
     await query(url, 'CREATE TABLE public._prisma_migrations AS SELECT 1 AS theirs');
-    expect((await migrate(url)).applied).not.toEqual([]);
+    expect(await migrated(url)).toEqual(NAMES);
     expect(await query(url, 'SELECT * FROM public._prisma_migrations')).toEqual([{ theirs: 1 }]);
   });
 
   it('applies everything once when several processes migrate at the same time', async () => {
     const url = await emptyDatabase();
-    const script = scriptArguments(url, await readMigrations());
-    const run = () => promisify(execFile)(process.execPath, script);
-    const outputs = (await Promise.all([run(), run(), run()])).map(({ stdout }) => stdout.trim());
-    const names = (await readMigrations()).map(({ name }) => name);
-    const results = [names, [], []].map((applied) => JSON.stringify({ applied }));
-    expect(outputs.sort()).toEqual(results.sort());
+    const one = () => run(['migrate', '--json'], { DATABASE_URL: url }, { spawned: true });
+    const outputs = (await Promise.all([one(), one(), one()])).map(({ stdout }) => stdout);
+    const applied = outputs.map((text) => JSON.parse(text) as string[]);
+    expect(applied.flat().sort()).toEqual(NAMES);
+    expect(applied.filter((names) => names.length > 0)).toHaveLength(1);
   });
 
-  it('sends a script as a whole, whatever semicolons it contains', async () => {
+  it('rolls a failing migration back, says why, and continues once the cause is gone', async () => {
     const url = await emptyDatabase();
-    const migrations = migrationsOf({
-      '1_semicolons': `CREATE TABLE mirror.t (x text DEFAULT 'a;b'); -- a comment; with one
-        CREATE FUNCTION mirror.f() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN ';'; END $$; -- the end`,
-    });
-    await migrate(url, migrations);
-    await query(url, 'INSERT INTO mirror.t DEFAULT VALUES');
-    expect(await query(url, 'SELECT x, mirror.f() FROM mirror.t')).toEqual([{ x: 'a;b', f: ';' }]);
+    await query(url, 'CREATE SCHEMA mirror', 'CREATE TABLE mirror.accounts ()');
+    const failed = await run(['migrate'], { DATABASE_URL: url });
+    expect(failed.stderr).toMatch(
+      /^error: the database could not be migrated: .*"accounts" already exists\n {2}→ The failed migration was rolled back/,
+    );
+    expect(failed.code).toBe(1);
+    expect(await query(url, `SELECT to_regclass('mirror.sellers') AS half`)).toEqual([
+      { half: null },
+    ]);
+    await query(url, 'DROP TABLE mirror.accounts');
+    expect(await migrated(url)).toEqual(NAMES);
   });
 
-  it('rolls a failing migration back, and continues once it is corrected', async () => {
+  it('leaves each migration applied or not applied when killed, and the next call continues', async () => {
     const url = await emptyDatabase();
-    const good = { '1_good': 'CREATE TABLE mirror.good (x int);' };
-    const half = 'CREATE TABLE mirror.half (x int);';
-    const bad = migrationsOf({ ...good, '2_bad': `${half} SELECT 1 / 0;` });
-    await expect(migrate(url, bad)).rejects.toMatchObject({
-      code: 'MIGRATION',
-      message: expect.stringContaining('division by zero') as string,
+    const child = spawn(process.execPath, [MAIN, 'migrate'], {
+      env: { PATH: process.env['PATH'], DATABASE_URL: url },
+      stdio: 'ignore',
     });
-    expect(await query(url, `SELECT to_regclass('mirror.half') AS half`)).toEqual([{ half: null }]);
-    expect(await migrationState(url, bad)).toEqual({ ...CLEAN, pending: ['2_bad'] });
-    const corrected = migrationsOf({ ...good, '2_bad': half });
-    expect(await migrate(url, corrected)).toEqual({ applied: ['2_bad'] });
-    expect(await migrationState(url, corrected)).toEqual(CLEAN);
-  });
-
-  it('leaves a migration applied or not applied when killed, and the next call continues', async () => {
-    const url = await emptyDatabase();
-    const slow = migrationsOf({
-      '1_slow': 'CREATE TABLE mirror.t (x int); SELECT pg_sleep(2);',
-    });
-    const child = spawn(process.execPath, scriptArguments(url, slow));
-    const sleeping = () =>
+    const working = () =>
       query(
         url,
-        `SELECT FROM pg_stat_activity WHERE query LIKE '%pg_sleep(2)%' AND wait_event = 'PgSleep'`,
+        `SELECT FROM pg_stat_activity WHERE application_name = 'seller-mirror migrate'
+                   AND datname = current_database()`,
       );
-    await expect.poll(sleeping, { timeout: 30_000 }).toHaveLength(1);
+    await expect.poll(working, { timeout: 30_000, interval: 5 }).toHaveLength(1);
     child.kill('SIGKILL');
     await once(child, 'close');
-    const { applied } = await migrate(url, slow);
-    expect(applied.length).toBeLessThanOrEqual(1);
-    expect(await migrationState(url, slow)).toEqual(CLEAN);
-    expect(await query(url, 'SELECT FROM mirror.t')).toEqual([]);
+    await migrated(url);
+    expect(await pending(url)).toEqual(CLEAN);
   });
 
   it('continues after Prisma’s own commands failed, and clears their mark, or they would refuse to go on', async () => {
     const url = await emptyDatabase();
-    await migrate(url, migrationsOf({ '1_good': 'SELECT 1;' }));
+    await migrated(url);
+    const last = NAMES.at(-1) ?? '';
     await query(
       url,
-      `INSERT INTO mirror._prisma_migrations (id, checksum, migration_name) VALUES ('x', 'x', '2_next')`,
+      'CREATE TABLE kept AS SELECT * FROM mirror._prisma_migrations',
+      'DROP SCHEMA mirror, reporting CASCADE',
+      'CREATE SCHEMA mirror',
+      'CREATE TABLE mirror._prisma_migrations (LIKE kept INCLUDING ALL)',
+      `ALTER TABLE mirror._prisma_migrations ALTER started_at SET DEFAULT now(),
+         ALTER applied_steps_count SET DEFAULT 0, ADD PRIMARY KEY (id)`,
+      `INSERT INTO mirror._prisma_migrations (id, checksum, migration_name) VALUES ('x', 'x', '${last}')`,
     );
-    const migrations = migrationsOf({ '1_good': 'SELECT 1;', '2_next': 'SELECT 2;' });
-    expect(await migrate(url, migrations)).toEqual({ applied: ['2_next'] });
+    expect(await migrated(url)).toEqual(NAMES);
     const open = `SELECT FROM mirror._prisma_migrations WHERE finished_at IS NULL AND rolled_back_at IS NULL`;
     expect(await query(url, open)).toEqual([]);
   });
 
-  it('refuses a database that a newer version migrated', async () => {
-    const url = await emptyDatabase();
-    const newer = { name: '99999999999999_newer', sql: 'CREATE TABLE mirror.newer (x int);' };
-    await migrate(url, [...(await readMigrations()), newer]);
-    expect(await migrationState(url)).toEqual({ ...CLEAN, unknown: ['99999999999999_newer'] });
-    await expect(migrate(url)).rejects.toMatchObject({ code: 'SCHEMA_AHEAD' });
-  });
-
-  it('reports migrations that were edited after they were applied', async () => {
-    const url = await emptyDatabase();
-    const state = (first: string, second: string) =>
-      migrationState(url, migrationsOf({ '1_a': first, '2_b': second }));
-    const [table, select] = ['CREATE TABLE mirror.a ();\n', 'SELECT 1;\n'];
-    await migrate(url, migrationsOf({ '1_a': table, '2_b': select }));
-    expect(await state(table, select)).toEqual(CLEAN);
-    expect(await state(table, 'SELECT 2;\n')).toEqual({ ...CLEAN, edited: ['2_b'] });
+  it('refuses a database that a newer version migrated, and says which migration', async () => {
+    const url = await database();
+    await query(
+      url,
+      `INSERT INTO mirror._prisma_migrations (id, checksum, finished_at, migration_name)
+       VALUES ('x', 'x', now(), '99999999999999_newer')`,
+    );
+    expect(await run(['migrate'], { DATABASE_URL: url })).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(
+        'newer version of this program (99999999999999_newer)\n  → Upgrade this program',
+      ) as string,
+    });
   });
 
   it.skipIf(process.env['TEST_DATABASE_URL'])(
     'says what to grant if the right to create schemas is missing (skipped with TEST_DATABASE_URL, whose user may be a superuser)',
     async () => {
       const url = await emptyDatabase();
-      const [{ name }] = (await query(url, 'SELECT current_database() AS name')) as [
-        { name: string },
-      ];
+      const name = new URL(url).pathname.slice(1);
       await query(url, `REVOKE CREATE ON DATABASE ${name} FROM current_user`);
-      await expect(migrate(url)).rejects.toMatchObject({
-        code: 'MIGRATION',
-        remedy: expect.stringContaining('GRANT CREATE ON DATABASE') as string,
-      });
+      const { stderr } = await run(['migrate'], { DATABASE_URL: url });
+      expect(stderr).toContain('GRANT CREATE ON DATABASE');
     },
   );
 });
 
 describe('every migration', () => {
-  it('does not end the transaction in which it is applied', async () => {
-    for (const { sql } of await readMigrations()) {
+  it('does not end the transaction in which it is applied', () => {
+    for (const name of NAMES) {
       // BEGIN in a function body begins a PL/pgSQL block.
-      const code = sql.replaceAll(/--.*$|'(?:[^']|'')*'|\$(\w*)\$[^]*?\$\1\$/gm, '');
+      const code = sqlOf(name).replaceAll(/--.*$|'(?:[^']|'')*'|\$(\w*)\$[^]*?\$\1\$/gm, '');
       expect(code).not.toMatch(
         /^\s*(BEGIN|COMMIT|ROLLBACK|START TRANSACTION|VACUUM)\b|CONCURRENTLY/im,
       );
     }
   });
 
-  it('is for PostgreSQL, as Prisma’s lock file says', async () => {
-    const lock = new URL('../../prisma/migrations/migration_lock.toml', import.meta.url);
-    expect(await readFile(lock, 'utf8')).toContain('provider = "postgresql"');
+  it('is for PostgreSQL, as Prisma’s lock file says', () => {
+    expect(readFileSync(`${FOLDER}/migration_lock.toml`, 'utf8')).toContain(
+      'provider = "postgresql"',
+    );
   });
 });
 
@@ -188,18 +165,18 @@ async function shapeOf(schema: string): Promise<string[]> {
 
 describe('the migrations', () => {
   it('are recorded as Prisma’s own commands record them', async () => {
-    const pool = await poolOf({ empty: true });
-    const url = pool.options.connectionString ?? '';
-    const migrations = migrationsOf({ '1_good': 'SELECT 1;', '2_bad': 'SELECT 1 / 0;' });
-    await expect(migrate(url, migrations)).rejects.toThrow('division by zero');
+    const pool = await poolOf();
     await pool.query('SET search_path = mirror');
     const migrationsList = {
       baseDir: 'prisma/migrations',
       shadowDbInitScript: '',
       lockfile: { path: 'migration_lock.toml', content: 'provider = "postgresql"\n' },
-      migrationDirectories: migrations.map(({ name, sql }) => ({
+      migrationDirectories: NAMES.map((name) => ({
         path: name,
-        migrationFile: { path: 'migration.sql', content: { tag: 'ok' as const, value: sql } },
+        migrationFile: {
+          path: 'migration.sql',
+          content: { tag: 'ok' as const, value: sqlOf(name) },
+        },
       })),
     };
     const diagnosis = await withEngine(pool, (engine) =>
@@ -210,7 +187,7 @@ describe('the migrations', () => {
       }),
     );
     expect(diagnosis).toMatchObject({
-      history: { diagnostic: 'databaseIsBehind', unappliedMigrationNames: ['2_bad'] },
+      history: null,
       failedMigrationNames: [],
       editedMigrationNames: [],
       hasMigrationsTable: true,
@@ -222,6 +199,6 @@ describe('the migrations', () => {
     expect(migrated.length).toBeGreaterThan(80); // or the comparison compares nothing
     // Prisma has no syntax for INCLUDE.
     const known = migrated.map((line) => line.replace(/ INCLUDE \([^)]*\)/, ''));
-    expect(known).toEqual(await shapeOf(await readFile(SCHEMA, 'utf8')));
+    expect(known).toEqual(await shapeOf(readFileSync(SCHEMA, 'utf8')));
   });
 });

@@ -2,13 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { openMirror } from '../../src/index.js';
-import type { PrismaClient } from '../../src/db/generated/prisma/client.js';
-import { migrate } from '../../src/db/migrate.js';
 import { useMirror } from '../support/mirror.js';
 import { createTestDatabase, databaseAt, query, testServer } from '../support/postgres.js';
-import { open, trialDataDir } from './embedded/trial.js';
+import { printed } from '../cli/support.js';
+import { trialDataDir } from './embedded/trial.js';
 import { CONTRACT } from '../reporting/contract.js';
-import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { fillStore } from '../reporting/data.js';
 
 const SCHEMA = readFileSync(new URL('../../prisma/schema.prisma', import.meta.url), 'utf8');
@@ -41,6 +39,13 @@ function declared(view: string): string[] {
   });
 }
 
+/** Methods of Prisma Client that the types of a mirror hide. */
+interface Hidden {
+  readonly seller: { deleteMany(): Promise<unknown> };
+  $executeRaw(sql: TemplateStringsArray): Promise<unknown>;
+  $transaction(work: (tx: Hidden) => Promise<unknown>): Promise<unknown>;
+}
+
 const mirror = useMirror();
 
 describe('openMirror', () => {
@@ -69,10 +74,10 @@ describe('openMirror', () => {
   });
 
   it('can’t write, even by methods that its types hide', async () => {
-    await ensureSeller(mirror().db, 'main', 'market.example');
+    await mirror().rows(`INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('main', 'x')`);
     const reads = await openMirror({ databaseUrl: mirror().databaseUrl });
     onTestFinished(() => reads.close());
-    const prisma = reads as unknown as PrismaClient;
+    const prisma = reads as unknown as Hidden;
     const refused = /cannot execute \w+ in a read-only transaction/;
     await expect(prisma.seller.deleteMany()).rejects.toThrow(refused);
     await expect(prisma.$executeRaw`DELETE FROM mirror.sellers`).rejects.toThrow(refused);
@@ -101,9 +106,7 @@ describe('openMirror', () => {
 
   it('shares the embedded server, and releases it on close', async () => {
     const dataDir = await trialDataDir();
-    const database = await open(dataDir, { durable: false });
-    await migrate(database.url);
-    await database.close();
+    await printed(['migrate'], { DATA_DIR: dataDir });
     const reads = await openMirror({ dataDir });
     expect(await reads.reportingItems.findMany()).toEqual([]);
     await reads.close();

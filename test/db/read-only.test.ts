@@ -2,15 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Client } from 'pg';
+import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openEmbedded, release } from '../../src/db/embedded/index.js';
-import { addressOf, readCredentials } from '../../src/db/embedded/server.js';
-import { migrate } from '../../src/db/migrate.js';
-import { assertOrdinaryRole, queryReadOnly } from '../../src/db/read-only.js';
-import { never } from '../support/mirror.js';
-import { DbClient } from '../../src/db/connection.js';
-import { databaseAt, testServer } from '../support/postgres.js';
+import { type Ended, printed, run } from '../cli/support.js';
+import { createTestDatabase, databaseAt, testServer } from '../support/postgres.js';
 
 /** A store to attack. */
 interface Target {
@@ -18,9 +13,10 @@ interface Target {
   readonly url: string;
   /** Connection of a superuser, who sees everything that an attack could have changed. */
   readonly admin: Client;
-  /** Name of a superuser, which an attack tries to become. */
-  readonly superuser: string;
 }
+
+/** A superuser, which an attack tries to become. */
+const SUPERUSER = decodeURIComponent(new URL(testServer.adminUrl).username);
 
 const undo: (() => Promise<unknown>)[] = [];
 afterAll(async () => {
@@ -34,77 +30,42 @@ const file = join(folder, 'made');
 undo.push(() => Promise.resolve(rmSync(folder, { recursive: true, force: true })));
 
 async function connect(url: string): Promise<Client> {
-  const client = new DbClient(url);
+  const client = new Client(url);
   client.on('error', () => undefined);
   await client.connect();
   undo.push(() => client.end());
   return client;
 }
 
-async function embedded(): Promise<Target> {
-  const dataDir = join(folder, 'data');
-  const database = await openEmbedded({ dataDir, applicationName: 'test', durable: false });
-  undo.push(async () => {
-    await database.close();
-    await release(dataDir, { now: true });
-  });
-  const { url, location, port } = database;
-  const adminUrl = addressOf(await readCredentials(location), port, 'admin');
-  await migrate(url);
-  return {
-    url,
-    admin: await connect(adminUrl),
-    superuser: 'seller_mirror_admin',
-  };
+/** A store of the role that the embedded server makes, or that tests are given. */
+async function ofProgram(): Promise<Target> {
+  const database = await createTestDatabase();
+  undo.push(() => database.drop());
+  const name = new URL(database.url).pathname.slice(1);
+  return { url: database.url, admin: await connect(databaseAt(testServer.adminUrl, name)) };
 }
 
 /** A store on the user's server, owned by an ordinary role with these attributes. */
 async function ofOwner(attributes: string): Promise<Target> {
   const { adminUrl } = testServer;
-  const role = `owner_${randomBytes(6).toString('hex')}`;
-  const url = new URL(adminUrl);
+  const id = randomBytes(6).toString('hex');
+  const [role, name] = [`owner_${id}`, `reads_${id}`];
+  const url = new URL(databaseAt(adminUrl, name));
   url.username = role;
   url.password = randomBytes(12).toString('hex');
-  const admin = await connect(adminUrl);
-  await admin.query(`CREATE ROLE ${role} LOGIN ${attributes} PASSWORD '${url.password}'`);
-  undo.push(() => admin.query(`DROP ROLE ${role}`));
-  return target(url.href, role);
-}
-
-async function target(roleUrl: string, owner: string): Promise<Target> {
-  const { adminUrl } = testServer;
-  const name = `reads_${randomBytes(6).toString('hex')}`;
   const server = await connect(adminUrl);
-  await server.query(`CREATE DATABASE ${name} OWNER "${owner}"`);
+  await server.query(`CREATE ROLE ${role} LOGIN ${attributes} PASSWORD '${url.password}'`);
+  await server.query(`CREATE DATABASE ${name} OWNER "${role}"`);
   undo.push(async () => {
     await server.query(`DROP DATABASE ${name} WITH (FORCE)`);
+    await server.query(`DROP ROLE ${role}`);
   });
-  const url = databaseAt(roleUrl, name);
-  await migrate(url);
-  return {
-    url,
-    admin: await connect(databaseAt(adminUrl, name)),
-    superuser: decodeURIComponent(new URL(adminUrl).username),
-  };
+  await printed(['migrate'], { DATABASE_URL: url.href });
+  return { url: url.href, admin: await connect(databaseAt(adminUrl, name)) };
 }
 
-/** The rows of a statement; null if it was refused. */
-async function attempt(url: string, sql: string): Promise<readonly unknown[] | null> {
-  try {
-    return await queryReadOnly(
-      url,
-      sql,
-      async ({ batches }) => {
-        const all: unknown[] = [];
-        for await (const rows of batches) all.push(...rows);
-        return all;
-      },
-      never,
-    );
-  } catch {
-    return null;
-  }
-}
+const sql = (url: string, statement: string): Promise<Ended> =>
+  run(['sql', '--format', 'ndjson', statement], { DATABASE_URL: url });
 
 /**
  * Everything that a statement must not change. Of shared server objects it includes only those of this
@@ -234,10 +195,9 @@ const NEVER_KEPT: readonly string[] = [
 ];
 
 describe.each<[whose: string, open: () => Promise<Target>]>([
-  ['in the embedded server', embedded],
-  ['of an ordinary role', () => ofOwner('')],
+  ['of the embedded server’s role', ofProgram],
   ['of a role that may create roles', () => ofOwner('CREATEROLE')],
-])('a statement of a user, on a store %s', (_, open) => {
+])('a statement of `sql` on a store %s', (_, open) => {
   let store: Target;
   let before: unknown;
   beforeAll(async () => {
@@ -248,43 +208,38 @@ describe.each<[whose: string, open: () => Promise<Target>]>([
     before = await stateOf(store.admin);
   });
 
-  const attack = (sql: string): Promise<readonly unknown[] | null> =>
-    attempt(store.url, sql.replaceAll('SUPERUSER_NAME', `"${store.superuser}"`));
+  const attack = (statement: string): Promise<Ended> =>
+    sql(store.url, statement.replaceAll('SUPERUSER_NAME', `"${SUPERUSER}"`));
 
-  it.each(REFUSED)('is refused, and changes nothing: %s', async (sql) => {
-    expect(await attack(sql)).toBeNull();
+  it.each(REFUSED)('is refused, and changes nothing: %s', async (statement) => {
+    const { code, stdout, stderr } = await attack(statement);
+    expect(stderr).toMatch(/^error: (?!unexpected)/);
+    expect({ code: code === 1 || code === 2, stdout }).toEqual({ code: true, stdout: '' });
     expect(await stateOf(store.admin)).toEqual(before);
   });
 
-  it.each(HARMLESS)('is allowed, and changes nothing: %s', async (sql) => {
-    expect(await attack(sql)).toEqual(expect.any(Array));
+  it.each(HARMLESS)('is allowed, and changes nothing: %s', async (statement) => {
+    expect(await attack(statement)).toMatchObject({ code: 0, stderr: '' });
     expect(await stateOf(store.admin)).toEqual(before);
   });
 
-  it.each(NEVER_KEPT)('leaves nothing behind: %s', async (sql) => {
-    await attack(sql);
+  it.each(NEVER_KEPT)('leaves nothing behind: %s', async (statement) => {
+    await attack(statement);
     expect(await stateOf(store.admin)).toEqual(before);
   });
 });
 
 describe('the role of a store', () => {
-  it('that is a superuser, or may become more than an ordinary one, is refused with the remedy', async () => {
-    await expect(assertOrdinaryRole(testServer.adminUrl, never)).rejects.toMatchObject({
-      code: 'POWERFUL_ROLE',
-      remedy: expect.stringContaining('Use an ordinary role in DATABASE_URL') as string,
-    });
-    const ordinary = await ofOwner('CREATEROLE');
-    await assertOrdinaryRole(ordinary.url, never);
-    const owner = new URL(ordinary.url).username;
-    await ordinary.admin.query(`GRANT pg_write_server_files TO ${owner}`);
-    await expect(assertOrdinaryRole(ordinary.url, never)).rejects.toThrow(
-      /^the store's role owner_\w+ is a superuser, can become one, or may run programs/,
-    );
-  });
+  const refused =
+    /^error: the store's role \w+ is a superuser, can become one, or may run programs .*\n {2}→ Use an ordinary role in DATABASE_URL/;
 
-  it('that inherits no rights, but may take them by SET ROLE, is refused as well', async () => {
-    const { url, admin } = await ofOwner('NOINHERIT');
-    await admin.query(`GRANT pg_write_server_files TO ${new URL(url).username}`);
-    await expect(assertOrdinaryRole(url, never)).rejects.toMatchObject({ code: 'POWERFUL_ROLE' });
-  });
+  it.each(['CREATEROLE', 'NOINHERIT'])(
+    'that may become more than an ordinary one, also by SET ROLE, is refused with the remedy: %s',
+    async (attributes) => {
+      const { url, admin } = await ofOwner(attributes);
+      expect((await sql(url, 'select 1')).code).toBe(0);
+      await admin.query(`GRANT pg_write_server_files TO ${new URL(url).username}`);
+      expect((await sql(url, 'select 1')).stderr).toMatch(refused);
+    },
+  );
 });

@@ -6,9 +6,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { openDb } from '../../src/db/db.js';
-import { lockSeller } from '../../src/db/locks.js';
-import { migrate, migrationState } from '../../src/db/migrate.js';
+import { marketOf, printed, run, start } from '../cli/support.js';
 import { useMirror } from '../support/mirror.js';
 import {
   createTestDatabase,
@@ -32,29 +30,32 @@ describe('a database that is not UTF8', () => {
       await query(adminUrl, create);
       onTestFinished(() => query(adminUrl, `DROP DATABASE ${name}`).then(() => undefined));
       const url = databaseAt(adminUrl, name);
-      const refused = {
-        code: 'STORE_ENCODING',
-        message: expect.stringContaining(`database ${name} has the encoding ${encoding}`) as string,
-      };
-      await expect(migrate(url)).rejects.toMatchObject(refused);
-      // `doctor` begins with this.
-      const error = await migrationState(url).catch((reason: unknown) => reason);
-      expect(error).toMatchObject(refused);
-      const [, statement = ''] = /: (CREATE DATABASE .*;)$/.exec(
-        (error as { remedy: string }).remedy,
-      ) ?? [''];
+      const refused = `database ${name} has the encoding ${encoding}, but items and names`;
+      const { code, stderr } = await run(['migrate'], { DATABASE_URL: url });
+      expect(stderr).toContain(`error: ${refused}`);
+      expect(code).toBe(1);
+      expect((await run(['doctor'], { DATABASE_URL: url })).stdout).toContain(
+        `✗ store: ${refused}`,
+      );
+      const [, statement = ''] = /: (CREATE DATABASE .*;)\n/.exec(stderr) ?? [];
       const [made = ''] = /"[^"]+"/.exec(statement) ?? [];
       onTestFinished(() => query(adminUrl, `DROP DATABASE ${made}`).then(() => undefined));
       await query(adminUrl, statement);
-      await migrate(databaseAt(adminUrl, made.replaceAll('"', '')));
+      await printed(['migrate'], { DATABASE_URL: databaseAt(adminUrl, made.replaceAll('"', '')) });
     },
   );
 });
 
-it('a lock that is not ours when it is released is an error, since somebody else may have worked', async () => {
-  const lock = await lockSeller(mirror().db, 'main');
-  await lock.client.query('SELECT pg_advisory_unlock_all()');
-  await expect(lock.release()).rejects.toMatchObject({ code: 'STORE_POOLER' });
+it('Ctrl-C ends the wait for a database that does not answer', async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const url = `postgresql://u:p@127.0.0.1:${port}/d`;
+  const running = start(['status'], { DATABASE_URL: url });
+  await once(server, 'connection');
+  running.process.kill('SIGINT');
+  expect((await running.ended).code).toBe(130);
 });
 
 const hasBouncer = isInstalled('pgbouncer');
@@ -68,7 +69,11 @@ async function freePort(): Promise<number> {
 }
 
 /** Starts a PgBouncer in front of a database. @returns the address through it */
-async function startBouncer(database: TestDatabase, mode: string, more = ''): Promise<string> {
+async function startBouncer(
+  database: { readonly url: string },
+  mode: string,
+  more = '',
+): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'seller-mirror-bouncer-'));
   await chmod(folder, 0o755);
   const port = await freePort();
@@ -118,22 +123,18 @@ describe.skipIf(!hasBouncer)('PgBouncer', () => {
     ['statement', ''],
   ])('in mode %s is refused, with the remedy, also to doctor (%s)', async (mode, more) => {
     const url = await startBouncer(database, mode, more);
-    const refused = {
-      code: 'STORE_POOLER',
-      remedy: expect.stringContaining('pool_mode = session') as string,
-    };
-    await expect(migrate(url)).rejects.toMatchObject(refused);
-    await expect(migrationState(url)).rejects.toMatchObject(refused);
+    const refused = /DATABASE_URL leads to a connection pooler.*\n {2}→ Set pool_mode = session/i;
+    expect((await run(['migrate'], { DATABASE_URL: url })).stderr).toMatch(refused);
+    expect((await run(['doctor'], { DATABASE_URL: url })).stdout).toMatch(refused);
   });
 
   it('in mode session works, and leaves no lock behind', async () => {
-    const url = await startBouncer(database, 'session');
-    await migrate(url);
-    const db = openDb(url, 'test');
-    const lock = await lockSeller(db, 'main');
-    await expect(lockSeller(db, 'main')).rejects.toThrow('already being mirrored');
-    await lock.release();
-    await (await lockSeller(db, 'main')).release();
-    await db.close();
+    const { env } = await marketOf(mirror());
+    const url = await startBouncer({ url: mirror().databaseUrl }, 'session');
+    for (let night = 0; night < 2; night++) await printed(['sync'], { ...env, DATABASE_URL: url });
+    expect(
+      await mirror().rows(`SELECT FROM pg_locks WHERE locktype = 'advisory' AND database = (
+      SELECT oid FROM pg_database WHERE datname = current_database())`),
+    ).toEqual([]);
   });
 });

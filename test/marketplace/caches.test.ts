@@ -31,7 +31,7 @@ describe('the random parameter', () => {
         expect(await call(market)).toMatchObject({ kind: 'answered' });
       }
       const values = server.requests.map(({ url }) => url.searchParams.get('_') ?? '');
-      expect(values.every((value) => /^[0-9a-f]{24}$/.test(value))).toBe(true);
+      expect(values.every((value) => /^[0-9a-f]{32}$/.test(value))).toBe(true);
       expect(new Set(values).size).toBe(8);
     },
   );

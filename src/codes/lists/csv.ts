@@ -68,7 +68,7 @@ function* recordsOf(
     let next = nextLine;
     let row: Row = { line, cells: content.trim() === '' ? [''] : content.split(delimiter) };
     if (content.includes('"')) {
-      const joined = start < aloneUntil ? null : quotedCells(text, start, delimiter);
+      const joined = start < aloneUntil ? null : quotedCells(text, start, delimiter, line);
       if (joined !== null && joined.cells !== null) {
         const lines = text.slice(start, joined.end).match(LINE_END)?.length ?? 0;
         row = { line, cells: joined.cells, ...(lines > 0 && { lastLine: line + lines }) };
@@ -76,7 +76,7 @@ function* recordsOf(
         next = joined.end + (text.startsWith('\r\n', joined.end) ? 2 : 1);
       } else {
         if (joined !== null) aloneUntil = joined.end;
-        const { cells } = quotedCells(content, 0, delimiter);
+        const { cells } = quotedCells(content, 0, delimiter, line);
         if (cells === null) onWrongQuotes(line);
         else row = { line, cells };
       }
@@ -94,6 +94,7 @@ function quotedCells(
   text: string,
   start: number,
   delimiter: string,
+  line: number,
 ): { readonly cells: readonly string[] | null; readonly end: number } {
   const cells: string[] = [];
   for (let at = start; ; at++) {
@@ -101,6 +102,7 @@ function quotedCells(
     if (text[at] === '"') {
       const close = closingQuote(text, at + 1);
       if (close < 0) return { cells: null, end: text.length };
+      if (isEnd(text[close + 1], delimiter)) assertCell(close - at, `line ${line}`);
       // In a record of so many cells, a quote was left open.
       if (cells.length >= MOST_COLUMNS) return { cells: null, end: close };
       cells.push(text.slice(at + 1, close).replaceAll('""', '"'));

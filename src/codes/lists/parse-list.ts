@@ -8,6 +8,7 @@ import { hasCells, readCsv, readLines } from './csv.js';
 import { isBlank, isEmpty, planTable } from './table.js';
 import { decode, isWorkbook, refuseBinary } from './text.js';
 import {
+  assertCells,
   masked,
   wrongFile,
   type Entry,
@@ -100,10 +101,11 @@ function entriesOf(
   mask: Mask,
 ): Pick<ParsedList, 'entries' | 'end'> {
   const header = layout.header ? plainName(layout.columns[layout.codeColumn] ?? '') : null;
-  let [rejected, blankLines, repeated, index] = [0, 0, 0, 0];
+  let [rejected, blankLines, repeated, index, cells] = [0, 0, 0, 0, 0];
   function* batches(): Generator<readonly Entry[], void, undefined> {
     let entries: Entry[] = [];
     for (const row of rows) {
+      assertCells((cells += row.cells.length));
       const isHeader = index++ < start;
       if (row.fault === undefined && isBlank(row)) blankLines++;
       else if (isHeader) continue;

@@ -126,9 +126,20 @@ function isMostlyDamaged(text: string): boolean {
   return damaged * 2 >= foreign;
 }
 
+/** The code unit of each byte. */
+const UNITS = Uint16Array.from({ length: 256 }, (_, byte) =>
+  byte >= 0x80 && byte <= 0x9f ? WINDOWS_1252.charCodeAt(byte - 0x80) : byte,
+);
+
 // In several supported versions, Node's TextDecoder reads this encoding as Latin-1.
 function fromWindows1252(bytes: Buffer): string {
-  return bytes
-    .toString('latin1')
-    .replaceAll(/[\x80-\x9f]/g, (char) => WINDOWS_1252[char.charCodeAt(0) - 0x80] ?? char);
+  let text = '';
+  for (let start = 0; start < bytes.length; start += PIECE_BYTES) {
+    const units = new Uint16Array(Math.min(PIECE_BYTES, bytes.length - start));
+    for (let at = 0; at < units.length; at++) units[at] = UNITS[bytes[start + at] ?? 0] ?? 0;
+    text += Buffer.from(units.buffer).toString('utf16le');
+  }
+  return text;
 }
+
+const PIECE_BYTES = 1024 * 1024;

@@ -125,6 +125,14 @@ const LONGEST_CELL = 32_767;
 export const MOST_LINES = 4_000_000;
 export const MOST_COLUMNS = 1_000;
 
+/** Most cells. A list of commas would take gigabytes. */
+const MOST_CELLS = 16_000_000;
+
+/** @throws FileError when a list has too many cells */
+export function assertCells(cells: number): void {
+  if (cells > MOST_CELLS) throw tooLarge(`${MOST_CELLS.toLocaleString('en')} cells`);
+}
+
 /** @param what such as `4,000,000 lines` */
 export function tooLarge(what: string): FileError {
   return new FileError(

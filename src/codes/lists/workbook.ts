@@ -6,7 +6,15 @@ import { fromBufferPromise, type Entry as ZipEntry, type ZipFile } from 'yauzl';
 import type { Secret } from '../../domain/secret.js';
 import { FileError } from '../../listing/file-error.js';
 import { isShortenedNumber, SHORTENED_NUMBER } from './columns.js';
-import { assertCell, assertSize, MOST_BYTES, TO_CSV, tooLarge, type Row } from './types.js';
+import {
+  assertCell,
+  assertCells,
+  assertSize,
+  MOST_BYTES,
+  TO_CSV,
+  tooLarge,
+  type Row,
+} from './types.js';
 
 /*
  * Reads an Excel workbook (.xlsx; ECMA-376): XML files in a ZIP archive. Libraries for whole workbooks decompress
@@ -225,7 +233,10 @@ async function readSharedStrings(parts: Parts, path: string | undefined): Promis
       assertCell(text.length, 'the workbook');
     },
     close(name) {
-      if (name === 'si') strings.push(unescaped(text));
+      if (name === 'si') {
+        assertSize(strings.length, 0);
+        strings.push(unescaped(text));
+      }
       if (name === 'rPh') isPhonetic = false;
       inText = false;
     },
@@ -244,6 +255,7 @@ async function readDateStyles(parts: Parts, path: string | undefined): Promise<b
       if (name === 'numFmt') custom.set(numFmtId, isDateFormat(formatCode));
       if (name === 'cellXfs') inCellStyles = true;
       if (name !== 'xf' || !inCellStyles) return;
+      assertSize(styles.length, 0);
       styles.push(custom.get(numFmtId) ?? isBuiltInDate(Number(numFmtId)));
     },
     close(name) {
@@ -277,7 +289,7 @@ async function readRows(parts: Parts, path: string, context: CellContext): Promi
   let faults: Record<number, string> | undefined;
   let number = 0;
   let column = -1;
-  let characters = 0;
+  let [characters, count] = [0, 0];
   let cell = { type: 'n', style: 0, text: '', hasFormula: false };
   let inValue = false;
   let isPhonetic = false;
@@ -303,7 +315,11 @@ async function readRows(parts: Parts, path: string, context: CellContext): Promi
     close(name) {
       inValue = false;
       if (name === 'rPh') isPhonetic = false;
-      if (name === 'row') rows.push({ line: number, cells, ...(faults && { faults }) });
+      if (name === 'row') {
+        assertSize(rows.length, 0);
+        assertCells((count += cells.length));
+        rows.push({ line: number, cells, ...(faults && { faults }) });
+      }
       if (name !== 'c') return;
       const { text, fault } = valueOf(cell, context);
       if (text === '' && fault === undefined) return;

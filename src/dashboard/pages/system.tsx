@@ -307,7 +307,7 @@ const Feeds: FC<{ configured: readonly FeedConfig[]; states: readonly FeedState[
     title="Feeds"
     note={
       <>
-        <code>npx seller-mirror feed status</code> also checks the targets
+        <code>npx seller-mirror feed check NAME</code> compares a target with the views
       </>
     }
     flows

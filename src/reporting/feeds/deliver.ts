@@ -109,10 +109,11 @@ export class Delivery {
   async #deliver(view: string): Promise<number> {
     const { db, target, feed } = this;
     const shape = this.shapeOf(view);
-    await target.prepare(shape);
     const found = await target.find(shape);
-    const owner = (await this.#ownerOf(shape, found)) ?? (await this.#own(shape, []));
-    const scope = await this.#scope(shape, owner);
+    const known = await this.#ownerOf(shape, found);
+    await target.prepare(shape, found);
+    const owner = known ?? (await this.#own(shape, []));
+    const scope = await this.#scope(shape, found, owner);
     const plan: Plan = found.isEmpty ? { kind: 'all' } : await this.#compare(shape, scope);
     const token = { from: owner.token, to: randomUUID() };
     await proposeToken(db, feed.name, view, { held: token.from, next: token.to });
@@ -132,7 +133,7 @@ export class Delivery {
     const found = await this.target.find(shape);
     const owner = await this.#ownerOf(shape, found);
     if (!found.isReady) return found.plan ?? 'would write the first file';
-    const plan = await this.#compare(shape, await this.#scope(shape, owner));
+    const plan = await this.#compare(shape, await this.#scope(shape, found, owner));
     return [found.plan ?? 'the table fits', planText(plan)].join('; ');
   }
 
@@ -164,12 +165,13 @@ export class Delivery {
   }
 
   /** The rows to compare: also those of sellers that the feed had when it last delivered. */
-  async #scope({ sellers }: Shape, owner: Owner | null): Promise<Scope> {
+  async #scope({ sellers }: Shape, { isReady }: Found, owner: Owner | null): Promise<Scope> {
     this.#limits ??= await this.snapshot.historyLimits();
+    const isComplete = isReady && owner !== null && owner.deliveredAt.getTime() > 0;
     return {
       sellers: owner === null ? sellers : union(owner.sellers, sellers),
       limits: this.#limits,
-      isFull: this.options.isFull,
+      isFull: this.options.isFull || !isComplete,
     };
   }
 
@@ -206,10 +208,21 @@ export class Delivery {
     const wanted = plan.kind === 'all' ? 'all' : plan.write;
     return {
       remove: plan.kind === 'all' ? 'unlisted' : plan.remove,
-      lines: (consume) =>
-        snapshot.lines(shape, limits, wanted, target.valueSql, (lines) =>
-          consume(counted(lines, (rows) => options.onProgress?.(shape.view, rows))),
-        ),
+      async lines(consume) {
+        const onRows = (rows: number): void => options.onProgress?.(shape.view, rows);
+        const outcome = await snapshot.lines(shape, limits, wanted, target.valueSql, (lines) =>
+          consume(counted(lines, onRows)).then(
+            (result) => ({ result }),
+            (error: unknown) => {
+              // The other views need the snapshot, which an error would end.
+              if (!(error instanceof ViewProblem)) throw error;
+              return { problem: error };
+            },
+          ),
+        );
+        if ('problem' in outcome) throw outcome.problem;
+        return outcome.result;
+      },
     };
   }
 

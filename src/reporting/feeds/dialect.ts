@@ -56,6 +56,8 @@ export interface Dialect {
   readonly textOf: (column: string) => string;
   /** SQL of the checksum of these columns. Null: `bulk` computes it, and `findEdited` compares it. */
   readonly checkSql: ((columns: readonly string[]) => string) | null;
+  /** Whether the checksum of a new row is its hash, since its text is the same here as in the store. */
+  readonly isHashChecksum: boolean;
   /** Finds rows whose checksum does not fit. @returns SQL of a condition that is true for them */
   readonly findEdited: ((table: string, columns: readonly ViewColumn[]) => Promise<string>) | null;
   /** SQL that updates rows of `into t` from the row of `from s` with the same key. */

@@ -285,10 +285,10 @@ function updateSql({ into, from, on, where, set }: Update): string {
   return `UPDATE ${into} AS t INNER JOIN ${from} AS s ON ${on} SET ${sets.join(', ')} WHERE ${where}`;
 }
 
-/** The texts are hashed one by one, since together they may be longer than a packet. */
+/** Long texts are hashed one by one, since together they may be longer than a packet. */
 function checkSql(columns: readonly string[]): string {
-  const each = columns.map((column) => `coalesce(md5(${column}), '-')`);
-  return `CAST(conv(left(md5(concat(${each.join(', ')})), 10), 16, 10) AS SIGNED)`;
+  const each = columns.map((one) => `if(octet_length(${one}) > 1000, md5(${one}), quote(${one}))`);
+  return `CAST(conv(left(md5(concat_ws(',', ${each.join(', ')})), 10), 16, 10) AS SIGNED)`;
 }
 
 function dialectOf(connection: SqlConnection, database: string): Dialect {
@@ -316,6 +316,7 @@ function dialectOf(connection: SqlConnection, database: string): Dialect {
     textOf: (column) => `CAST(${column} AS CHAR)`,
     checkSql,
     findEdited: null,
+    isHashChecksum: false,
     updateSql,
     async canCreateTables() {
       const grants = await connection.query('SHOW GRANTS');

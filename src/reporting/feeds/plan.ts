@@ -118,6 +118,7 @@ export interface Owner {
   readonly token: string;
   /** Null: all sellers. */
   readonly sellers: readonly string[] | null;
+  /** Start of 1970 until a delivery is complete: rows may lack values of a column that was added since. */
   readonly deliveredAt: Date;
 }
 

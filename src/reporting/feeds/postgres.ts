@@ -112,6 +112,7 @@ function dialectOf(connection: SqlConnection, schema: string): Dialect {
     checkSql: (columns) =>
       `('x' || left(md5(ROW(${columns.join(', ')})::text), 10))::bit(40)::bigint`,
     findEdited: null,
+    isHashChecksum: true,
     updateSql: updateFrom,
     async server() {
       const [row] = await connection.query('SHOW server_version');

@@ -44,6 +44,8 @@ class SqlTarget implements Target {
   readonly #db: SqlConnection;
   readonly #dialect: Dialect;
   readonly #feed: string;
+  /** Which of the tables that belong to no view there are. */
+  readonly #known = new Map<string, boolean>();
   /** The condition of edited rows of each view that is compared in full. */
   readonly #edited = new Map<string, string>();
 
@@ -118,10 +120,8 @@ class SqlTarget implements Target {
     return { missing, narrow };
   }
 
-  async prepare(shape: Shape): Promise<void> {
-    const { plan, isReady } = await this.find(shape);
-    const hasOwners = (await this.#dialect.table(OWNERS)) !== null;
-    if (isReady && plan === null && hasOwners) return;
+  async prepare(shape: Shape, { isReady }: Found): Promise<void> {
+    if (isReady && (await this.#has(OWNERS))) return;
     await this.#dialect.withLock(async () => {
       await this.#createOwners();
       await this.#createOrExtend(shape);
@@ -129,8 +129,17 @@ class SqlTarget implements Target {
     });
   }
 
+  /** Whether there is a table that belongs to no view. Asked once, since the answer takes milliseconds. */
+  async #has(table: string): Promise<boolean> {
+    const known = this.#known.get(table);
+    if (known !== undefined) return known;
+    const found = (await this.#dialect.table(table)) !== null;
+    this.#known.set(table, found);
+    return found;
+  }
+
   async #createOwners(): Promise<void> {
-    if ((await this.#dialect.table(OWNERS)) !== null) return;
+    if (await this.#has(OWNERS)) return;
     await this.#dialect.createSchema();
     await this.#db.query(
       `CREATE TABLE IF NOT EXISTS ${this.#dialect.tableName(OWNERS)} (
@@ -138,6 +147,7 @@ class SqlTarget implements Target {
          ${this.#define({ name: 'sellers', type: 'text' })}, delivered_at bigint NOT NULL)
        ${this.#dialect.tableOptions}`,
     );
+    this.#known.delete(OWNERS);
   }
 
   async #createOrExtend(shape: Shape): Promise<void> {
@@ -157,6 +167,10 @@ class SqlTarget implements Target {
     }
     const { missing, narrow } = this.#faults(shape, found);
     const own = OWN_COLUMNS.filter((column) => !found.columns.has(column.name));
+    // Until a delivery is complete, rows lack the values of a new column, which their hash does not show.
+    await this.#db.update(`UPDATE ${tableName(OWNERS)} SET delivered_at = 0 WHERE view_name = ?`, [
+      view,
+    ]);
     for (const column of [...missing, ...own]) {
       await this.#db.query(`ALTER TABLE ${name} ADD COLUMN ${this.#define(column)}`);
     }
@@ -173,10 +187,9 @@ class SqlTarget implements Target {
 
   /** Whether an earlier version filled the view's table for this feed. */
   async #isOfEarlierVersion(view: string): Promise<boolean> {
-    const { table, tableName } = this.#dialect;
-    if ((await table(OLD_CURSORS)) === null) return false;
+    if (!(await this.#has(OLD_CURSORS))) return false;
     const rows = await this.#db.query(
-      `SELECT 1 FROM ${tableName(OLD_CURSORS)} WHERE feed = ? AND view_name = ? AND epoch IS NOT NULL`,
+      `SELECT 1 FROM ${this.#dialect.tableName(OLD_CURSORS)} WHERE feed = ? AND view_name = ? AND epoch IS NOT NULL`,
       [this.#feed, view],
     );
     return rows.length > 0;
@@ -200,8 +213,8 @@ class SqlTarget implements Target {
   }
 
   async tidy(): Promise<void> {
-    const { table, tableName, tablesWithPrefix, withLock } = this.#dialect;
-    if ((await table(OLD_CURSORS)) === null) return;
+    const { tableName, tablesWithPrefix, withLock } = this.#dialect;
+    if (!(await this.#has(OLD_CURSORS))) return;
     const [left] = await this.#db.query(
       `SELECT 1 FROM ${tableName(OLD_CURSORS)} WHERE epoch IS NOT NULL LIMIT 1`,
     );
@@ -214,7 +227,7 @@ class SqlTarget implements Target {
   }
 
   async #owners(view: string): Promise<Owner[]> {
-    if ((await this.#dialect.table(OWNERS)) === null) return [];
+    if (!(await this.#has(OWNERS))) return [];
     const rows = await this.#db.query(
       `SELECT token, sellers, delivered_at FROM ${this.#dialect.tableName(OWNERS)} WHERE view_name = ?`,
       [view],
@@ -449,10 +462,11 @@ class SqlTarget implements Target {
     const into = tableName(shape.view);
     const names = [...shape.columns.map(({ name }) => quote(name)), HASH, BUCKET];
     const on = key.map((name) => `s.${name} = t.${name}`).join(' AND ');
+    const check = this.#dialect.isHashChecksum ? `s.${HASH}` : this.#stagedCheck(shape);
     const missing = isFresh ? '' : `LEFT JOIN ${into} AS t ON ${on} WHERE t.${key[0]} IS NULL`;
     await this.#db.update(
       `INSERT INTO ${into} (${[...names, CHECK].join(', ')})
-       SELECT ${names.map((name) => `s.${name}`).join(', ')}, ${this.#stagedCheck(shape)}
+       SELECT ${names.map((name) => `s.${name}`).join(', ')}, ${check}
          FROM ${quote(STAGING)} AS s ${missing}`,
     );
   }

@@ -22,12 +22,13 @@ interface Database {
 interface Statement {
   run(...values: SqlValue[]): { readonly changes: number | bigint };
   all(...values: SqlValue[]): unknown[];
-  iterate(...values: SqlValue[]): Iterable<unknown>;
 }
 
 /** How long a statement waits for another program that has locked the file (ms). */
 const BUSY_TIMEOUT_MS = 30_000;
 const BUSY_RETRY_MS = 50;
+/** Rows whose checksums are compared at once; then others have their turn. */
+const CHECKED_ROWS = 2_000;
 
 /**
  * Opens a SQLite file as the target of a feed, and creates it if needed. Node 22.13 and newer have SQLite
@@ -78,13 +79,14 @@ export function sqliteTarget(path: string, feed: string): Target {
           `INSERT INTO ${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`,
         ),
       );
+      const checkOf = checksum(columns);
       let rows = 0;
       await connection.query('BEGIN');
       try {
         for await (const chunk of lines) {
           const some = rowsOf(chunk);
           attempt(() => {
-            for (const row of some) statement.run(...row, checkOf(columns, row));
+            for (const row of some) statement.run(...row, checkOf(row));
           });
           rows += some.length;
           await new Promise((resolve) => setImmediate(resolve));
@@ -109,40 +111,51 @@ export function sqliteTarget(path: string, feed: string): Target {
       `DROP TABLE IF EXISTS temp.${edited}; CREATE TEMP TABLE ${edited} (id INTEGER PRIMARY KEY)`,
     );
     const values = columns.map((column) => storedValue(column));
-    const found: SqlValue[] = [];
-    attempt(() => {
-      const rows = database.prepare(
-        `SELECT ${values.join(', ')}, rowid AS _id, ${CHECK} FROM ${table} WHERE ${HASH} IS NOT NULL`,
-      );
-      for (const row of rows.iterate()) {
-        const all = Object.values(row as object) as SqlValue[];
-        if (Number(all.at(-1)) !== checkOf(columns, all)) found.push(all.at(-2) ?? null);
+    const checkOf = checksum(columns);
+    const insert = database.prepare(`INSERT INTO ${edited} VALUES (?)`);
+    const read = database.prepare(
+      `SELECT ${values.join(', ')}, ${CHECK} AS _check, rowid AS _id FROM ${table}
+        WHERE ${HASH} IS NOT NULL AND rowid > ? ORDER BY rowid LIMIT ${CHECKED_ROWS}`,
+    );
+    for (
+      let last: SqlValue = Number.MIN_SAFE_INTEGER, count = CHECKED_ROWS;
+      count === CHECKED_ROWS;
+    ) {
+      const rows = (await retryWhileBusy(() => read.all(last))) as Record<string, SqlValue>[];
+      for (const row of rows) {
+        if (Number(row['_check']) !== checkOf(Object.values(row))) insert.run(row['_id'] ?? null);
+        last = row['_id'] ?? null;
       }
-      const insert = database.prepare(`INSERT INTO ${edited} VALUES (?)`);
-      for (const id of found) insert.run(id);
-    });
+      count = rows.length;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
     return `t.rowid IN (SELECT id FROM ${edited})`;
   };
   return sqlTarget(connection, dialectOf(connection, findEdited), feed);
 }
 
-/** SQL of a stored value, as `checkOf` expects it. Names are given by number, since Object.values() needs each. */
+/** SQL of a stored value, as `checksum` expects it. */
 function storedValue(column: ViewColumn): string {
   const name = quoted(column.name);
   // The driver would round large integers.
   return kindOf(column).kind === 'integer' ? `CAST(${name} AS TEXT) AS ${name}` : name;
 }
 
-/** 40 bits of the md5 of a row's values as SQLite stores them. @param row values, and more that are ignored */
-function checkOf(columns: readonly ViewColumn[], row: readonly SqlValue[]): number {
-  const texts = columns.map((column, n) => {
-    const value = row[n] ?? null;
-    if (value === null) return '-';
-    const isNumber = /^(?:DECIMAL|REAL|BOOLEAN)/.test(typeOf(column));
-    const text = isNumber ? String(Number(value)) : String(value);
-    return `${text.length} ${text}`;
-  });
-  return parseInt(createHash('md5').update(texts.join(',')).digest('hex').slice(0, 10), 16);
+/**
+ * Returns a function that computes 40 bits of the md5 of a row's values as SQLite stores them. It ignores values after
+ * those of the columns.
+ */
+function checksum(columns: readonly ViewColumn[]): (row: readonly SqlValue[]) => number {
+  const isNumber = columns.map((column) => /^(?:DECIMAL|REAL|BOOLEAN)/.test(typeOf(column)));
+  return (row) => {
+    let text = '';
+    for (const [n, isOne] of isNumber.entries()) {
+      const value = row[n] ?? null;
+      const own = value === null ? '' : isOne ? String(Number(value)) : String(value);
+      text += value === null ? '-' : `${own.length} ${own},`;
+    }
+    return parseInt(createHash('md5').update(text).digest('hex').slice(0, 10), 16);
+  };
 }
 
 /** Recognizes errors by their text, because each driver has its own codes. */
@@ -260,6 +273,7 @@ function dialectOf(
     textOf: (column) => `CAST(${column} AS TEXT)`,
     checkSql: null,
     findEdited,
+    isHashChecksum: false,
     updateSql: updateFrom,
     // Each statement locks the file; a second CREATE fails, and the feed tries again.
     withLock: (work) => work(),

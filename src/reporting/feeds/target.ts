@@ -64,8 +64,8 @@ export interface Target {
   describe(): Promise<Description>;
   /** Writes nothing. @throws {ViewProblem} if the table does not fit the view */
   find(shape: Shape): Promise<Found>;
-  /** Creates the table, or adds and widens columns. @throws {ViewProblem} */
-  prepare(shape: Shape): Promise<void>;
+  /** Does what `found` plans: creates the table, or adds and widens columns. @throws {ViewProblem} */
+  prepare(shape: Shape, found: Found): Promise<void>;
   /** Makes this store the owner, in place of the owners with tokens in `replaced`. @throws {ViewProblem} */
   own(shape: Shape, token: string, replaced: readonly string[]): Promise<void>;
   /** Number of rows and sum of hashes, in each bucket. */

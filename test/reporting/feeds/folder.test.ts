@@ -51,10 +51,10 @@ describe('a feed into a folder', () => {
     await world.deliver();
     await expectEqual();
     rmSync(path('items.ndjson'));
-    expect((await world.deliverQuietly()).problem).toBeNull();
+    expect((await world.deliverQuietly('lake')).problem).toBeNull();
     await expectEqual();
     writeFileSync(path('items.ndjson'), before.slice(100));
-    await world.deliverQuietly();
+    await world.deliverQuietly('lake');
     await expectEqual();
   });
 

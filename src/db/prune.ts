@@ -142,7 +142,7 @@ function batchSql({ table, isOld, rest }: PruneStep, dryRun: boolean): string {
 }
 
 /** The columns that refer to a run, but for those whose rows are deleted together with it. */
-export const RUN_COLUMNS = [
+const RUN_COLUMNS = [
   ...['sellers.parked_run_id', 'sellers.loaded_run_id', 'runs.accepted_run_id'],
   ...['accounts.synced_run_id', 'account_versions.synced_run_id'],
   ...['account_versions.superseded_run_id', 'items.synced_run_id', 'items.extra_run_id'],

@@ -1,134 +1,195 @@
-import { describe, expect, it } from 'vitest';
-import { syncAccount } from '../../src/catalogue/account.js';
-import { syncItem } from '../../src/catalogue/sync-item.js';
-import { syncItems } from '../../src/catalogue/sync-items.js';
-import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { Client } from 'pg';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import {
-  keepsEverything,
-  planRetention,
-  PruneBusyError,
-  type RetentionPlan,
-  prune,
-  RUN_COLUMNS,
-} from '../../src/db/prune.js';
-import { ensureSeller } from '../../src/catalogue/sellers-store.js';
-import { lockSeller, tryLock } from '../../src/db/locks.js';
-import { begin, discard } from '../../src/catalogue/merge-store.js';
-import { saveCounts } from '../../src/catalogue/runs-store.js';
-import { enterAudit } from '../../src/codes/enter-store.js';
-import { cancelAudit, failAudit, getAudit, readAuditList } from '../../src/codes/audits-store.js';
-import { readCodeState } from '../../src/codes/codes-store.js';
-import { KEY, never, useMirror } from '../support/mirror.js';
+  codesMarket,
+  codesOf,
+  fileWith,
+  marketOf,
+  printed,
+  run,
+  settings,
+  start,
+} from '../cli/support.js';
+import { useMirror } from '../support/mirror.js';
+import { query } from '../support/postgres.js';
 
 const mirror = useMirror();
+const matching = (pattern: RegExp) => expect.stringMatching(pattern) as string;
 
-/** So late that every row is old. */
-const LATER = new Date('2100-01-01T00:00:00Z');
-const ALL: RetentionPlan = { raw: LATER, runs: LATER, versions: LATER, audits: LATER };
-const NONE: RetentionPlan = { raw: null, runs: null, versions: null, audits: null };
+type Environment = Readonly<Record<string, string>>;
+const KEEP_A_DAY: Environment = {
+  KEEP_RAW_DAYS: '1',
+  KEEP_RUNS_DAYS: '1',
+  KEEP_VERSIONS_DAYS: '1',
+  KEEP_AUDITS_DAYS: '1',
+};
 
-async function market(count = 12): Promise<Simulator> {
-  const catalogue = seededCatalogue({ seed: 3, count });
-  return mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
+/** Makes rows two days older. */
+async function age(table: string, ...columns: readonly string[]): Promise<void> {
+  const set = columns.map((name) => `${name} = ${name} - interval '2 days'`);
+  await mirror().rows(`UPDATE mirror.${table} SET ${set.join(', ')}`);
+}
+
+interface Pruned {
+  readonly what: string;
+  readonly rows: number;
+  readonly left: readonly string[];
+}
+
+/** Prunes everything older than a day. @returns what was pruned of one kind */
+async function prune(what: string, env: Environment): Promise<Pruned | undefined> {
+  const text = await printed(['prune', '--json'], { ...env, ...KEEP_A_DAY });
+  const { pruned } = JSON.parse(text) as { pruned: readonly Pruned[] };
+  return pruned.find((one) => one.what === what);
 }
 
 /** A marketplace whose items were mirrored once. */
-async function mirrored(count?: number) {
-  const sim = await market(count);
-  const deps = mirror().deps(sim.url);
-  await syncItems(deps, never);
-  return { sim, deps };
+async function mirrored(count = 12) {
+  const market = await marketOf(mirror(), count);
+  await printed(['sync'], market.env);
+  return market;
 }
 
-/** Prunes and returns the number of pruned rows of one kind. */
-async function rowsOf(what: string, plan = ALL): Promise<number> {
-  const pruned = await prune(mirror().db, plan, { signal: never });
-  return pruned.find((one) => one.what === what)?.rows ?? 0;
-}
+/** Runs of two years ago, the newest of which is kept. */
+const OLD_RUNS = (sellers: string, count: number): string => `
+  INSERT INTO mirror.runs (seller_id, kind, state, started_at, finished_at, holder)
+  SELECT seller_id, 'account', 'failed', '2020-01-01Z', '2020-01-01Z', 'a test'
+    FROM unnest(ARRAY[${sellers}]) AS s (seller_id), generate_series(1, ${count})`;
+
+describe('prune', () => {
+  it('shows what it would delete, then deletes it; without a setting it deletes nothing', async () => {
+    const { env } = await mirrored();
+    expect(await printed(['prune'], env)).toMatch(/^Everything is kept forever/);
+    await mirror().rows(OLD_RUNS(`'main'`, 3));
+    await mirror().rows(`UPDATE mirror.runs SET run_id = -run_id WHERE state = 'failed'`);
+    const days = { ...env, KEEP_RUNS_DAYS: '90' };
+    const dry = await printed(['prune', '--dry-run'], days);
+    expect(dry).toMatch(/^runs +\d{4}-.*Z +3 +\d+ B$/m);
+    expect(dry).toMatch(/This would delete 3 rows, about \d+ B\. Nothing was deleted\.\n$/);
+    expect(await printed(['prune', '--json'], days)).toContain('"rows": 3');
+    expect(await printed(['prune'], days)).toBe('There is nothing to delete.\n');
+  });
+
+  it('with --seller deletes rows of that seller only, since others may keep theirs', async () => {
+    const { env } = await mirrored();
+    await mirror().rows(
+      `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('other', 'x')`,
+    );
+    await mirror().rows(OLD_RUNS(`'main', 'other'`, 3));
+    await mirror().rows(`UPDATE mirror.runs SET run_id = -run_id WHERE state = 'failed'`);
+    await printed(['prune', '--seller', 'main'], { ...env, KEEP_RUNS_DAYS: '90' });
+    const left = await mirror().rows(
+      `SELECT seller_id, count(*)::int AS runs FROM mirror.runs WHERE run_id < 0 GROUP BY seller_id`,
+    );
+    // One of them is the other seller’s newest run, but two would be deleted without --seller.
+    expect(left).toEqual([{ seller_id: 'other', runs: 3 }]);
+  });
+
+  it('is done by one process at a time', async () => {
+    const { env } = await mirrored(1);
+    const other = new Client(mirror().databaseUrl);
+    await other.connect();
+    onTestFinished(() => other.end());
+    await other.query(`SELECT pg_advisory_lock(hashtextextended('seller-mirror/prune', 0))`);
+    expect(await run(['prune'], { ...env, ...KEEP_A_DAY })).toMatchObject({
+      code: 1,
+      stderr: matching(/^error: another process is pruning this store\n {2}→ wait/),
+    });
+  });
+
+  it('continues the next time after Ctrl-C', async () => {
+    const { env } = await mirrored(1);
+    await mirror().rows(OLD_RUNS(`'main'`, 120_000));
+    const running = start(['prune'], { ...env, ...KEEP_A_DAY });
+    const pruning = () =>
+      mirror().rows(`SELECT FROM pg_stat_activity WHERE query ~ 'pruned AS'
+                          AND datname = current_database() AND pid <> pg_backend_pid()`);
+    await expect.poll(pruning, { timeout: 30_000, interval: 5 }).not.toEqual([]);
+    running.process.kill('SIGINT');
+    await once(running.process, 'close');
+    await prune('runs', env);
+    expect(await mirror().rows(`SELECT FROM mirror.runs WHERE state = 'failed'`)).toHaveLength(1);
+  });
+});
 
 describe('records as received', () => {
-  it('are pruned without making a single synced item, whose reply lacks media, look changed', async () => {
-    const sim = await market();
-    const deps = mirror().deps(sim.url);
-    await syncAccount(deps, never);
-    await syncItems(deps, never);
-    const before = await mirror().rows('SELECT * FROM reporting.items ORDER BY item_id');
-    expect(await rowsOf('items as received')).toBe(12);
-    expect(await rowsOf('items as received')).toBe(0);
-    const { rows } = await mirror().pool.query<{ raw: object }>('SELECT raw FROM mirror.items');
-    expect(rows.flatMap(({ raw }) => Object.keys(raw)).every((key) => key === 'media')).toBe(true);
-
-    for (const item of before.slice(0, 4)) {
-      expect((await syncItem(deps, Number(item['item_id']), never)).state).toBe('succeeded');
+  it('are pruned without making an item look changed, also one that is synced alone', async () => {
+    const { env } = await mirrored();
+    const items = () => mirror().rows('SELECT * FROM reporting.items ORDER BY item_id');
+    const before = await items();
+    expect((await prune('items as received', env))?.rows ?? 0).toBe(0); // they are a minute old
+    await age('items', 'changed_at', 'valid_from');
+    const old = await items();
+    expect(await prune('items as received', env)).toMatchObject({ rows: 12, left: [] });
+    expect((await prune('items as received', env))?.rows ?? 0).toBe(0);
+    for (const { item_id: id } of before.slice(0, 3)) {
+      await printed(['sync', 'item', String(id)], env);
     }
-    await syncAccount(deps, never);
-    await syncItems(deps, never);
+    expect(await printed(['sync'], env)).toContain('12 unchanged');
     expect(await mirror().rows('SELECT * FROM mirror.item_changes')).toEqual([]);
     expect(await mirror().rows('SELECT * FROM mirror.account_versions')).toEqual([]);
-    expect(await mirror().rows('SELECT * FROM reporting.items ORDER BY item_id')).toEqual(before);
+    expect(await items()).toEqual(old);
   });
 
   it('that could not be read are pruned once later lists lack them', async () => {
-    const catalogue = seededCatalogue({ seed: 3, count: 12 });
-    const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
-    const deps = mirror().deps(sim.url);
+    const { catalogue, env } = await marketOf(mirror());
     catalogue.breakRecord(1003, '{"id":1003,"name":"x","price":"x"}');
-    await syncItems(deps, never);
-    expect(await rowsOf('records that could not be read')).toBe(0);
-    await mirror().pool.query(`UPDATE mirror.quarantine SET last_run_id = 0`);
-    expect(await rowsOf('records that could not be read')).toBe(1);
+    await run(['sync'], env);
+    await age('quarantine', 'last_seen_at');
+    expect((await prune('records that could not be read', env))?.rows ?? 0).toBe(0);
+    await mirror().rows('UPDATE mirror.quarantine SET last_run_id = 0');
+    expect((await prune('records that could not be read', env))?.rows).toBe(1);
   });
 
-  it('of purchases are pruned without a row in item_changes', async () => {
-    const { db } = mirror();
-    await ensureSeller(db, 'main', 'example.com');
-    await mirror().pool.query(
+  it('of purchases are pruned without a change that readers of changes would see', async () => {
+    const { env } = await mirrored(1);
+    await mirror().rows(
       `INSERT INTO mirror.purchase_codes (seller_id, code, verdict, purchase_seen_at, raw)
-       VALUES ('main', 'a', 'valid', now(), '{"x": 1}')`,
+       VALUES ('main', 'a', 'valid', now() - interval '2 days', '{"x": 1}')`,
     );
-    const rows = (): Promise<unknown[]> =>
+    const rows = () =>
       mirror().rows('SELECT code, verdict, changed_seq FROM mirror.purchase_codes');
     const before = await rows();
-    expect(await rowsOf('purchases as received')).toBe(1);
+    expect((await prune('purchases as received', env))?.rows).toBe(1);
     expect(await rows()).toEqual(before);
-    const [left] = await mirror().rows('SELECT raw FROM mirror.purchase_codes');
-    expect(left).toEqual({ raw: null });
+    expect(await mirror().rows('SELECT raw FROM mirror.purchase_codes')).toEqual([{ raw: null }]);
   });
 
-  it('are skipped while a run writes items, and the run loses nothing', async () => {
-    await mirrored();
-    const { db } = mirror();
-    const lock = await lockSeller(db, 'main');
-    await begin(lock);
-    await saveCounts(lock.client, 1n, { listed: 1 });
-    const during = await prune(db, ALL, { signal: never });
-    await discard(lock);
-    await lock.release();
-    const items = { what: 'items as received', rows: 0, left: ['main'] };
-    expect(during).toContainEqual(expect.objectContaining(items));
-    expect(await rowsOf('items as received')).toBe(12);
+  it('are skipped while a run writes items, which it finds by their place', async () => {
+    const { env } = await mirrored();
+    await age('items', 'changed_at', 'valid_from');
+    const writer = new Client(mirror().databaseUrl);
+    await writer.connect();
+    onTestFinished(() => writer.end());
+    await writer.query('BEGIN');
+    await writer.query(
+      `SELECT pg_advisory_xact_lock_shared(hashtextextended('seller-mirror/items/main', 0))`,
+    );
+    expect(await prune('items as received', env)).toMatchObject({ rows: 0, left: ['main'] });
+    await writer.query('COMMIT');
+    expect(await prune('items as received', env)).toMatchObject({ rows: 12 });
   });
 });
 
 describe('runs', () => {
   it('are kept if a row refers to them, if they are the newest of their kind, or if they were held', async () => {
-    const sim = await market();
-    const deps = mirror().deps(sim.url);
-    for (let night = 0; night < 4; night++) await syncItems(deps, never);
+    const { sim, env } = await marketOf(mirror());
+    for (let night = 0; night < 4; night++) await printed(['sync', 'items'], env);
     sim.faults.always('any', { kind: 'key-refused' });
-    await syncItems(deps, never).catch(() => undefined);
-    await syncItems(deps, never).catch(() => undefined);
-    await mirror().pool.query(`UPDATE mirror.runs SET state = 'held' WHERE run_id = (
+    for (let night = 0; night < 2; night++) await run(['sync', 'items'], env);
+    await mirror().rows(`UPDATE mirror.runs SET state = 'held' WHERE run_id = (
       SELECT run_id FROM mirror.runs ORDER BY run_id OFFSET 1 LIMIT 1)`);
-    const runs = (): Promise<{ run_id: string; state: string }[]> =>
-      mirror().rows('SELECT run_id, state FROM mirror.runs ORDER BY run_id');
+    await age('runs', 'started_at', 'finished_at');
+    const runs = () => mirror().rows('SELECT run_id, state FROM mirror.runs ORDER BY run_id');
     const all = await runs();
     expect(all.map(({ state }) => state)).toEqual([
       ...['succeeded', 'held', 'succeeded', 'succeeded', 'failed', 'failed'],
     ]);
-    expect(await rowsOf('runs')).toBe(2);
+    expect((await prune('runs', env))?.rows).toBe(2);
     expect(await runs()).toEqual([0, 1, 3, 5].map((n) => all[n]));
-    expect(await rowsOf('runs')).toBe(0);
+    expect((await prune('runs', env))?.rows ?? 0).toBe(0);
   });
 
   it('are kept for every column that refers to one, also of tables that were added later', async () => {
@@ -137,24 +198,33 @@ describe('runs', () => {
         FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
        WHERE c.relnamespace = 'mirror'::regnamespace AND c.relkind IN ('r', 'p')
          AND a.attname LIKE '%run\\_id' AND a.atttypid = 'bigint'::regtype`);
+    const source = readFileSync(new URL('../../src/db/prune.ts', import.meta.url), 'utf8');
     const own = ['runs.run_id', 'run_progress.run_id'];
-    expect(columns.map(({ name }) => name).toSorted()).toEqual([...RUN_COLUMNS, ...own].toSorted());
+    expect(columns.length).toBeGreaterThan(10);
+    expect(
+      columns
+        .map(({ name }) => name)
+        .filter((name) => !own.includes(name) && !source.includes(`'${name}'`)),
+    ).toEqual([]);
   });
 
   it('that are pruned affect no report but the daily count of runs, whose comment says so', async () => {
-    const sim = await market();
-    const deps = mirror().deps(sim.url);
-    for (let night = 0; night < 3; night++) await syncItems(deps, never);
-    await mirror().pool.query(
-      `UPDATE mirror.runs SET started_at = started_at - run_id * interval '1 day'`,
+    const { env } = await marketOf(mirror());
+    for (let night = 0; night < 3; night++) await printed(['sync', 'items'], env);
+    await mirror().rows(
+      `UPDATE mirror.runs SET started_at = started_at - run_id * interval '1 day',
+                              finished_at = finished_at - run_id * interval '1 day'`,
     );
-    const reports = (): Promise<unknown[]> =>
-      mirror().rows(`
-        SELECT to_jsonb(d) - 'runs' AS row FROM reporting.items_daily d
+    const reports = () =>
+      query(
+        mirror().databaseUrl,
+        `SELECT to_jsonb(d) - 'runs' AS row FROM reporting.items_daily d
          UNION ALL SELECT to_jsonb(f) - 'account_age_seconds' - 'items_age_seconds' FROM reporting.freshness f
-         UNION ALL SELECT to_jsonb(h) FROM reporting.item_history h`);
+         UNION ALL SELECT to_jsonb(h) FROM reporting.item_history h`,
+      );
     const before = await reports();
-    expect(await rowsOf('runs', { ...NONE, runs: LATER })).toBe(1);
+    await printed(['prune'], { ...env, KEEP_RUNS_DAYS: '1' });
+    expect(await mirror().rows('SELECT FROM mirror.runs')).toHaveLength(2);
     expect(await reports()).toEqual(before);
     const [column] = await mirror().rows<{ comment: string }>(`
       SELECT col_description(attrelid, attnum) AS comment FROM pg_attribute
@@ -163,89 +233,29 @@ describe('runs', () => {
   });
 });
 
-describe('pruning', () => {
-  it('deletes nothing without a limit', async () => {
-    await mirrored();
-    expect(await prune(mirror().db, NONE, { signal: never })).toEqual([]);
-  });
-
-  it('is done by one process at a time', async () => {
-    await mirrored();
-    const { db } = mirror();
-    const lock = await tryLock(db, 'seller-mirror/prune', () => new Error('nobody prunes yet'));
-    await expect(prune(db, ALL, { signal: never })).rejects.toBeInstanceOf(PruneBusyError);
-    await lock.release();
-    await expect(prune(db, ALL, { signal: never })).resolves.not.toEqual([]);
-  });
-
-  it('keeps its progress when interrupted, and continues the next time', async () => {
-    const { db, pool } = mirror();
-    await mirrored(1);
-    await pool.query(`INSERT INTO mirror.runs (seller_id, kind, state, started_at, finished_at, holder)
-      SELECT 'main', 'account', 'succeeded', now(), now(), 'a test' FROM generate_series(1, 60000)`);
-    const stopping = new AbortController();
-    const onProgress = (rows: number): void => {
-      if (rows > 0) stopping.abort(new Error('stop'));
-    };
-    const plan = { ...NONE, runs: LATER };
-    await expect(prune(db, plan, { signal: stopping.signal, onProgress })).rejects.toThrow('stop');
-    const [left] = await mirror().rows<{ runs: number }>(
-      `SELECT count(*)::int AS runs FROM mirror.runs WHERE kind = 'account'`,
+describe('lists of checks', () => {
+  it('are pruned once the check has ended, with figures, codes and checks kept; others keep everything', async () => {
+    const market = await codesMarket(mirror());
+    const env = settings(mirror().databaseUrl, market.url);
+    const [a = '', b = '', c = '', d = '', e = ''] = codesOf(market, 12).slice(1);
+    const check = (codes: readonly string[], ...more: string[]) =>
+      run(['codes', 'check', fileWith(codes.join('\n'), 'txt'), '--yes', ...more], env);
+    await check([a, b, c]);
+    await check([a, d], '--detach');
+    await check([e], '--detach');
+    await printed(['audits', 'cancel', '3'], env);
+    await age('audits', 'finished_at');
+    const figures = () => printed(['audits', 'show', '1', '--json'], env);
+    const before = JSON.parse(await figures()) as { audit?: object };
+    expect((await prune('lists of finished audits', env))?.rows).toBe(3);
+    expect((JSON.parse(await figures()) as { audit?: object }).audit).toEqual(before.audit);
+    const left = await mirror().rows(
+      `SELECT audit_id::int AS audit, count(*)::int AS rows FROM mirror.audit_entries GROUP BY 1 ORDER BY 1`,
     );
-    expect(left?.runs).toBeGreaterThan(1);
-    expect(left?.runs).toBeLessThan(60_000);
-    expect(await rowsOf('runs', plan)).toBe((left?.runs ?? 0) - 1);
+    expect(left).toEqual([
+      { audit: 2, rows: 2 },
+      { audit: 3, rows: 1 },
+    ]);
+    expect(await mirror().rows('SELECT FROM mirror.code_checks')).not.toEqual([]);
   });
-
-  it('keeps figures, codes and checks of finished audits, and everything of those that run or can be resumed', async () => {
-    await mirrored(1);
-    const { db } = mirror();
-    const load = async (codes: readonly string[]): Promise<bigint> => {
-      const audit = {
-        sellerId: 'main',
-        source: 'a test',
-        layout: {},
-        columns: ['code'],
-        maxAgeSeconds: null,
-        knownValid: null,
-        confirmAfterMs: 60_000,
-      };
-      const rows = codes.map((code, line) => ({ line, code, columns: [code] }));
-      return (await enterAudit(db, audit, rows)).auditId;
-    };
-    const done = await load(['a', 'b', 'c']);
-    const running = await load(['a', 'd']);
-    const stopped = [await load(['e']), await load(['f'])] as const;
-    await cancelAudit(db, stopped[0]);
-    await failAudit(db, stopped[1], 'the key was refused');
-    await mirror().pool.query(
-      `UPDATE mirror.audits SET state = 'finished', finished_at = now() WHERE audit_id = $1`,
-      [done],
-    );
-    const figures = await getAudit(db, done);
-    expect(await rowsOf('lists of finished audits')).toBe(3);
-    expect(await getAudit(db, done)).toEqual(figures);
-    expect((await readAuditList(db, done))?.prunedAt).toBeInstanceOf(Date);
-    expect((await readAuditList(db, running))?.prunedAt).toBeNull();
-    const left = await mirror().rows<{ audit_id: string }>(
-      `SELECT audit_id FROM mirror.audit_entries UNION ALL SELECT audit_id FROM mirror.audit_codes`,
-    );
-    // Two rows for each code of the audits that are running, or can be resumed.
-    const kept = [running, running, ...stopped].flatMap((id) => [id, id]).map(String);
-    expect(left.map(({ audit_id }) => audit_id).toSorted()).toEqual(kept.toSorted());
-    for (const code of ['a', 'b', 'c', 'd'])
-      expect(await readCodeState(db, 'main', code)).not.toBeNull();
-  });
-});
-
-it('keeps a part without a limit for ever, and the others for exactly their days', () => {
-  const days = { raw: 1, runs: null, versions: 365, audits: 90 };
-  expect(planRetention(days, new Date('2026-11-23T10:00:00Z'))).toEqual({
-    raw: new Date('2026-11-22T10:00:00Z'),
-    runs: null,
-    versions: new Date('2025-11-23T10:00:00Z'),
-    audits: new Date('2026-08-25T10:00:00Z'),
-  });
-  expect(keepsEverything(days)).toBe(false);
-  expect(keepsEverything({ raw: null, runs: null, versions: null, audits: null })).toBe(true);
 });

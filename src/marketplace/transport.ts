@@ -45,9 +45,11 @@ export class Transport {
     connect?: Connect,
   ) {
     const options = { maxHeaderSize: MAX_HEADER_BYTES };
-    const usual = { ...options, connect: { timeout: CONNECT_TIMEOUT_MS } };
-    if (connect !== undefined) this.#dispatcher = new Agent({ ...options, connect });
-    else this.#dispatcher = hasProxy() ? new EnvHttpProxyAgent(usual) : new Agent(usual);
+    this.#dispatcher =
+      connect === undefined
+        ? // HTTPS_PROXY, HTTP_PROXY and NO_PROXY of the environment.
+          new EnvHttpProxyAgent({ ...options, connect: { timeout: CONNECT_TIMEOUT_MS } })
+        : new Agent({ ...options, connect });
   }
 
   /**
@@ -106,13 +108,6 @@ export class Transport {
   async close(): Promise<void> {
     await this.#dispatcher.destroy();
   }
-}
-
-/** Whether HTTPS_PROXY or HTTP_PROXY is set. Without them, undici's look at NO_PROXY would cost time on each call. */
-function hasProxy(): boolean {
-  return ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY'].some(
-    (name) => (process.env[name] ?? '') !== '',
-  );
 }
 
 /** Joins the values of repeated headers by commas. */

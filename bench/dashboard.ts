@@ -12,7 +12,7 @@ import { openDb, type Db } from '#product/db/db.js';
 import { readRunning } from '#product/catalogue/overview-store.js';
 import { addLoginLink } from '#product/dashboard/access-store.js';
 import { readSellerStatuses } from '#product/catalogue/status-store.js';
-import { takeTurn } from '#product/service/schedules-store.js';
+import { readSellerFacts } from '#product/catalogue/requests-store.js';
 import { bounded, milliseconds, type Line } from './table.js';
 
 /** Maximum server time of a page (ms). */
@@ -114,20 +114,9 @@ async function sellerLines(db: Db, client: Client, times: number): Promise<Line[
   const line = async (what: string, work: () => Promise<unknown>): Promise<Line> =>
     bounded(`${SELLERS} sellers: ${what}`, await least(times, work), STATEMENT_MS, milliseconds);
   const sellers = (await readSellerStatuses(db)).map(({ sellerId }) => sellerId);
-  const nextAt = new Date();
-  const schedules = sellers.flatMap((name) =>
-    (['sync', 'account'] as const).map((kind) => {
-      return { kind, name, cron: '0 3 * * *', timeZone: 'UTC', nextAt, lastAt: null };
-    }),
-  );
   const lines = [
     await line('status', () => readSellerStatuses(db)),
-    await line('two schedules each stored', () =>
-      takeTurn(db, () => Promise.resolve({ put: schedules, remove: [] })),
-    ),
-    await line('two schedules each read', () =>
-      takeTurn(db, () => Promise.resolve({ put: [], remove: [] })),
-    ),
+    await line('what schedules ask', () => readSellerFacts(db, sellers, 'recheck')),
   ];
   await client.query(
     `INSERT INTO mirror.runs (seller_id, kind, state, started_at, holder)

@@ -82,11 +82,11 @@ async function round(servers: Servers, workers: number, perMinute: number) {
   const queues = await openTestQueues(servers, prefix);
   try {
     while (ready < workers) await sleep(20);
-    const askedAt = new Date().toISOString();
+    const dueAt = new Date().toISOString();
     const started = performance.now();
     await Promise.all(
       sellers.map(({ username: seller }) =>
-        queues.add('mirror', { kind: 'sync', seller, tick: null, askedAt }),
+        queues.add('mirror', { kind: 'sync', seller, dueAt, byHand: true }),
       ),
     );
     while ((await queues.counts()).mirror.completed < SELLERS) await sleep(50);
@@ -133,9 +133,8 @@ async function addTicks(queues: Queues, count: number): Promise<void> {
       const seller = `seller-${index % WEEK_SELLERS}`;
       const kind = Math.floor(index / WEEK_SELLERS) % 2 === 0 ? 'sync' : 'account';
       const day = Math.floor(index / WEEK_SELLERS / 2);
-      const tick = new Date(Date.UTC(2026, 0, 1 + day, 2)).toISOString();
-      const id = `${kind}.${seller}.${tick.replaceAll(/[-:]|\.\d+/g, '')}`;
-      await queues.add('mirror', { kind, seller, tick, askedAt: tick }, id);
+      const dueAt = new Date(Date.UTC(2026, 0, 1 + day, 2)).toISOString();
+      await queues.add('mirror', { kind, seller, dueAt, byHand: false });
     });
     await Promise.all(jobs);
   }

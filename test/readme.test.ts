@@ -10,7 +10,9 @@ import { silentLog } from '../src/domain/log.js';
 import { parseRedisUrl } from '../src/domain/redis-target.js';
 import { Secret } from '../src/domain/secret.js';
 import { NEED_KINDS } from '../src/service/needs.js';
-import { deliverAlert } from '../src/service/alerts/alerts.js';
+import { alertId, deliverAlert } from '../src/service/alerts/alerts.js';
+import { insertAlert } from '../src/service/alerts/alerts-store.js';
+import { describeAlert } from '../src/service/alerts/content.js';
 import type { Alert } from '../src/catalogue/types.js';
 import { performMirrorTask } from '../src/catalogue/mirror-task.js';
 import {
@@ -272,10 +274,8 @@ SECOND_KEY=${KEY}' > .env ;;
   it('accept its addresses of Redis', () => {
     const shown = [...readme.matchAll(/^(?:redis|valkey)[\w-]*:\/\/\S+/gm)].map(([url]) => url);
     expect(shown.map((url) => parseRedisUrl(url))).toMatchObject([
-      { mode: 'single', tls: false },
-      { mode: 'single', tls: true },
-      { mode: 'sentinel', masterName: 'master' },
-      { mode: 'cluster' },
+      { database: 0, tls: false },
+      { database: 0, tls: true },
     ]);
   });
 });
@@ -340,8 +340,15 @@ describe('alerts in README', () => {
     const server = await startServer({ status: 204 });
     const target = { url: new Secret(server.url.href), secret: new Secret(SECRET) };
     const channel = createWebhook({ ...target, format: 'standard' });
-    const deps = { db: mirror().db, staleAfterHours: 26, channel, dashboardUrl: null };
-    const outcome = await deliverAlert(deps, alert, 'a-job', never);
+    const { db } = mirror();
+    const content = await describeAlert({ db, staleAfterHours: 26 }, alert, new Date());
+    if (content === null) throw new Error(`no text for ${alert.kind}`);
+    const row = { alertId: alertId(alert), channel: 'webhook' } as const;
+    const message = { alert, content };
+    const type = alert.kind.replace('-', '.');
+    await insertAlert(db, { ...row, type, message }, ['webhook']);
+    const deps = { db, channel, dashboardUrl: null, retryAt: () => null };
+    const outcome = await deliverAlert(deps, row, never);
     expect(outcome).toMatchObject({ result: { delivered: 204 } });
     const [request] = server.requests;
     return new Verifier(SECRET).verify(request?.body ?? '', request?.headers ?? {}) as Message;
@@ -387,30 +394,42 @@ describe('alerts in README', () => {
   it('have the listed types, and look like the example', async () => {
     const catalogue = seededCatalogue({ seed: 7, count: 3 });
     const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
-    const account = { kind: 'account', askedAt: new Date(0), byHand: false } as const;
+    const account = { kind: 'account', dueAt: new Date(0), byHand: false } as const;
     await performMirrorTask(mirror().deps(sim.url), account, never);
     sim.addSeller({ key: KEY, username: 'ada', catalogue, account: { balanceCents: 4711 } });
-    const again = { ...account, askedAt: new Date() };
+    const again = { ...account, dueAt: new Date() };
     await performMirrorTask(mirror().deps(sim.url), again, never);
+    const newestRun = async (): Promise<string> => {
+      const rows = await mirror().rows<{ id: string }>(
+        'SELECT max(run_id)::text AS id FROM mirror.runs',
+      );
+      return rows[0]?.id ?? '';
+    };
+    const seller = 'main';
+    const changedRun = await newestRun();
     sim.faults.always('any', { kind: 'key-refused' });
-    const job = { kind: 'sync', askedAt: new Date(), byHand: false } as const;
-    const outcome = await performMirrorTask(mirror().deps(sim.url), job, never);
-    const parked = 'alert' in outcome ? outcome.alert : null;
-    if (parked?.kind !== 'seller-parked' || parked.runId === null) throw new Error(outcome.kind);
-    const { seller, runId } = parked;
+    const job = { kind: 'sync', dueAt: new Date(), byHand: false } as const;
+    await performMirrorTask(mirror().deps(sim.url), job, never);
+    const runId = await newestRun();
+    const field = 'sale_badge';
+    await mirror().rows(
+      'INSERT INTO mirror.item_fields (seller_id, field, first_run_id) VALUES ($1, $2, $3)',
+      [seller, field, runId],
+    );
     const since = new Date();
     // One alert of each kind. The delivery does not check whether a run was really held.
     const alerts: { readonly [K in Alert['kind']]: Extract<Alert, { readonly kind: unknown }> } = {
       'run-failed': { kind: 'run-failed', runId },
       'run-held': { kind: 'run-held', runId },
-      'seller-parked': parked,
+      'seller-parked': { kind: 'seller-parked', seller, runId },
       'audit-finished': { kind: 'audit-finished', auditId: await finishedAudit(seller) },
       'copy-stale': { kind: 'copy-stale', seller, since: null },
       'feed-stale': { kind: 'feed-stale', feed: 'bi', since: since.toISOString() },
       'feed-recovered': { kind: 'feed-recovered', feed: 'bi', since: since.toISOString() },
       'codes-no_longer_valid': { kind: 'codes-no_longer_valid', auditId: await auditWithNews() },
-      'balance-changed': { kind: 'balance-changed', seller, runId },
+      'balance-changed': { kind: 'balance-changed', seller, runId: changedRun },
       'items-removed': { kind: 'items-removed', seller, runId },
+      'fields-new': { kind: 'fields-new', seller, runId, field },
     };
     await requestFeedViews(mirror().db, 'bi', ['items']);
     await markFeedStale(mirror().db, 'bi', since);

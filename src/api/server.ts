@@ -77,7 +77,7 @@ async function openSeller(
         key: new SellerKey(db, sellerId, marketplace),
         host: marketplace.host,
         callsPerMinute: callsAllowed(app.config)(sellerId),
-        confirm: async (auditId) => void (await queues.addAudit(sellerId, auditId)),
+        confirm: (auditId) => queues.addAudit(sellerId, auditId),
       };
       resolve({ seller, closed });
       await new Promise<void>((done) =>

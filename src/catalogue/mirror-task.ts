@@ -1,53 +1,39 @@
 import { SellerBusyError } from '../db/locks.js';
-import { busyOutcome, errorOutcome, problemAction } from './problem.js';
+import { busyOutcome, errorOutcome, problemAction, INTERRUPTED_PROBLEM } from './problem.js';
 import { syncAccount, type AccountDetails } from './account.js';
+import { dropAsked, readRequest, type Wanted } from './requests-store.js';
 import { AlreadyDoneError } from './run.js';
 import { syncItem } from './sync-item.js';
 import { syncItems } from './sync-items.js';
-import { readParking, parkSeller } from './sellers-store.js';
-import { getRun } from './runs-store.js';
-import type { Alert, RunDeps, JobOutcome, Problem, RunReport } from './types.js';
+import { parkSeller, readParking } from './sellers-store.js';
+import type { RunDeps, JobOutcome, Problem, RunReport, RunRequest } from './types.js';
 
-/** Asks for a run; `sync` asks for two: of the account, then of the items. */
-export type MirrorRequest = {
-  /** When it was made. Runs that started later count as done for it. */
-  readonly askedAt: Date;
-  /** A person requested it, who may have fixed what the seller was parked for. */
+/** A time of a schedule, or what a person asked for; `sync` means two runs: of the account, then of the items. */
+export type MirrorRequest = Wanted & {
+  /** The time of the schedule, or when the person asked. */
+  readonly dueAt: Date;
+  /** A person asked, who may have fixed what the seller was stopped for. */
   readonly byHand: boolean;
-} & (
-  | { readonly kind: 'sync' | 'account' | 'items' }
-  | { readonly kind: 'item'; readonly itemId: number }
-);
+  /** When a run that failed is tried again; absent or null: never. @param attempt from 1 */
+  readonly retryAt?: (attempt: number, notBefore: number | null) => Date | null;
+};
 
 /**
- * Performs the runs of a request that nobody has performed since it was made. Never throws: errors become
- * outcomes. Repeating it is harmless.
+ * Performs the runs of a request that no run has answered. Never throws: errors become outcomes. Repeating it is
+ * harmless, at the same time too.
  */
 export async function performMirrorTask(
   deps: RunDeps,
   request: MirrorRequest,
   signal: AbortSignal,
 ): Promise<JobOutcome> {
-  /** The last run, unless it succeeded or was held. */
-  let unfinished: bigint | null = null;
-  const watched: RunDeps = {
-    ...deps,
-    skipIfDoneSince: request.askedAt,
-    onRun(event) {
-      const over = event.phase === 'finished' && event.problem === null;
-      unfinished = over ? null : event.runId;
-      deps.onRun?.(event);
-    },
-  };
   try {
-    return await perform(watched, request, signal);
+    return await perform(deps, request, signal);
   } catch (error) {
     if (error instanceof SellerBusyError && !signal.aborted) {
       return busyOutcome(`${error.message}; it is not started twice`);
     }
-    const outcome = errorOutcome(error, signal);
-    const alert = unfinished === null ? null : runAlert('run-failed', unfinished);
-    return outcome.kind === 'retry' ? { ...outcome, alert } : outcome;
+    return errorOutcome(error, signal);
   }
 }
 
@@ -57,73 +43,79 @@ async function perform(
   signal: AbortSignal,
 ): Promise<JobOutcome> {
   signal.throwIfAborted();
-  const parked = request.byHand ? null : await readParking(deps.db, deps.sellerId);
+  const { db, sellerId } = deps;
+  const { kind, dueAt, byHand } = request;
+  const parked = byHand ? null : await readParking(db, sellerId);
   if (parked !== null) {
     const { code, since, runId } = parked;
-    const result = { parked: { code, since: since.toISOString(), run: runId && String(runId) } };
-    if (runId === null) return { kind: 'done', result, alert: null };
-    // If this job parked the seller, its first attempt may have been killed before it sent the alert.
-    const parker = (await getRun(deps.db, runId))?.run.jobId ?? null;
-    const isOwn = parker !== null && parker === deps.jobId;
-    return { kind: 'done', result, alert: isOwn ? parkedAlert(deps, runId) : null };
+    const result = { code, since: since.toISOString(), run: runId && String(runId) };
+    return { kind: 'done', result: { parked: result } };
   }
+  const { askedBy, attempts } = await readRequest(db, sellerId, dueAt);
+  /** What the last run that failed recorded. */
+  const again: { at: Date | null } = { at: null };
+  const own: RunRequest = {
+    dueAt,
+    askedBy: byHand ? (askedBy ?? 'a person') : null,
+    itemId: request.kind === 'item' ? request.itemId : null,
+    retryAt({ code, notBefore }) {
+      const mayHelp = problemAction(code) === 'retry';
+      again.at = mayHelp ? (request.retryAt?.(attempts + 1, notBefore) ?? null) : null;
+      return again.at;
+    },
+  };
+  const watched = { ...deps, request: own };
   const result: Record<string, unknown> = {};
   let account: AccountDetails | null = null;
-  let alert: Alert | null = null;
-  for (const step of request.kind === 'sync' ? (['account', 'items'] as const) : [request.kind]) {
-    let held: bigint | null = null;
+  for (const step of kind === 'sync' ? (['account', 'items'] as const) : [kind]) {
     try {
       let report: RunReport;
-      if (step === 'account') ({ report, account } = await syncAccount(deps, signal));
-      else if (request.kind === 'item') report = await syncItem(deps, request.itemId, signal);
-      else report = await syncItems(deps, signal, account);
+      if (step === 'account') ({ report, account } = await syncAccount(watched, signal));
+      else if (request.kind === 'item') report = await syncItem(watched, request.itemId, signal);
+      else report = await syncItems(watched, signal, account);
       const { runId, state, problem } = report;
-      if (problem !== null) return await afterFailure(deps, runId, problem, signal);
+      if (problem !== null)
+        return await afterFailure(deps, request, { runId, problem, retryAt: again.at }, signal);
       result[step] = { run: String(runId), state };
-      if (state === 'held') held = runId;
     } catch (error) {
-      if (!(error instanceof AlreadyDoneError)) throw error;
-      result[step] = { coveredBy: String(error.runId), state: error.state };
-      // The job of the held run may have been killed before it sent the alert. Each alert is sent once.
-      if (error.state === 'held') held = error.runId;
+      if (error instanceof AlreadyDoneError) {
+        result[step] = { coveredBy: String(error.runId), state: error.state };
+        if (error.state !== 'failed') continue;
+        await dropAsked(db, sellerId, dueAt);
+        break;
+      }
+      // The run says when it is tried again, also one that the store failed.
+      if (again.at === null || signal.aborted) throw error;
+      return later(errorOutcome(error, signal), again.at);
     }
-    if (held !== null) alert = runAlert('run-held', held);
   }
-  return { kind: 'done', result, alert };
+  return { kind: 'done', result };
 }
 
-function runAlert(kind: 'run-failed' | 'run-held', runId: bigint): Alert {
-  return { kind, runId: String(runId) };
-}
-
-function parkedAlert({ sellerId: seller }: RunDeps, runId: bigint): Alert {
-  return { kind: 'seller-parked', seller, runId: String(runId) };
+interface FailedRun {
+  readonly runId: bigint;
+  readonly problem: Problem;
+  readonly retryAt: Date | null;
 }
 
 async function afterFailure(
-  deps: RunDeps,
-  runId: bigint,
-  { code, message, notBefore }: Problem,
+  { db, sellerId }: RunDeps,
+  { dueAt }: MirrorRequest,
+  { runId, problem: { code, message }, retryAt }: FailedRun,
   signal: AbortSignal,
 ): Promise<JobOutcome> {
   // The run's own message stays in the store: it may quote the marketplace.
   const problem = `run ${runId} failed: ${code}; see \`seller-mirror runs ${runId}\``;
-  const alert = runAlert('run-failed', runId);
-  switch (problemAction(code)) {
-    case 'retry':
-      // A job that was told to stop uses up no attempt.
-      if (signal.aborted || code === 'interrupted') return { kind: 'hand-back' };
-      return { kind: 'retry', problem, notBefore, alert };
-    case 'give-up':
-      // A mistyped item id is no incident.
-      return { kind: 'give-up', problem, alert: code === 'not-found' ? null : alert };
-    case 'park': {
-      const isFirst = await parkSeller(deps.db, deps.sellerId, {
-        code,
-        reason: message,
-        runId,
-      });
-      return { kind: 'give-up', problem, alert: isFirst ? parkedAlert(deps, runId) : alert };
-    }
-  }
+  if (signal.aborted || code === INTERRUPTED_PROBLEM.code) return { kind: 'hand-back' };
+  if (retryAt !== null) return later({ kind: 'give-up', problem }, retryAt);
+  if (problemAction(code) === 'park')
+    await parkSeller(db, sellerId, { code, reason: message, runId });
+  await dropAsked(db, sellerId, dueAt);
+  return { kind: 'give-up', problem };
+}
+
+/** The database counts the attempts, so the queue need not. */
+function later(outcome: JobOutcome, retryAt: Date): JobOutcome {
+  const reason = 'problem' in outcome ? outcome.problem : 'the run failed';
+  return { kind: 'later', reason, delayMs: Math.max(0, retryAt.getTime() - Date.now()) };
 }

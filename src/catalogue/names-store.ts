@@ -63,10 +63,6 @@ export async function renameSeller(db: Db, sellerId: string, to: string): Promis
             to,
           ]);
         }
-        await client.query(
-          `UPDATE mirror.schedules SET name = $2 WHERE name = $1 AND kind <> 'feed'`,
-          [sellerId, to],
-        );
       });
     } finally {
       await other.release();
@@ -136,7 +132,6 @@ async function deleteRows(client: PoolClient, sellerId: string): Promise<number>
     ]);
     if (table === '"mirror"."items"') items = rowCount ?? 0;
   }
-  await client.query(`DELETE FROM mirror.schedules WHERE name = $1 AND kind <> 'feed'`, [sellerId]);
   await client.query('DELETE FROM mirror.sellers WHERE seller_id = $1', [sellerId]);
   return items;
 }

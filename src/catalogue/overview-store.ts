@@ -22,7 +22,7 @@ export async function readNights(
             CASE WHEN bool_or(state = 'succeeded') THEN 'good'
                  WHEN bool_or(state = 'held') THEN 'warn' ELSE 'bad' END AS state
        FROM mirror.runs
-      WHERE seller_id = ANY($1) AND kind = 'items' AND state <> 'running'
+      WHERE seller_id = ANY($1) AND kind = 'items' AND state NOT IN ('running', 'asked')
         AND started_at >= current_date - ($2::int - 1)
       GROUP BY 1, 2`,
     [sellerIds, days],

@@ -1,12 +1,6 @@
 import type { RowStamp } from './prepare-item.js';
 import { type SellerLock, lockSeller } from '../db/locks.js';
-import {
-  type RunCounts,
-  type RunKind,
-  findFinishedRun,
-  startRun,
-  finishRun,
-} from './runs-store.js';
+import { type RunCounts, type RunKind, findAnswer, startRun, finishRun } from './runs-store.js';
 import { type Binding, ensureSeller } from './sellers-store.js';
 import type { HeldItems } from './held-store.js';
 import { INTERRUPTED_PROBLEM, RunProblem, storeProblem } from './problem.js';
@@ -28,15 +22,15 @@ export interface RunContext {
   committed: boolean;
 }
 
-/** Another run, started at or after `skipIfDoneSince`, has already done this work. */
+/** Another run has already answered the request. */
 export class AlreadyDoneError extends Error {
   override readonly name = 'AlreadyDoneError';
 
   constructor(
     readonly runId: bigint,
-    readonly state: 'succeeded' | 'held',
+    readonly state: 'succeeded' | 'held' | 'failed',
   ) {
-    super(`run ${runId} has already done this`);
+    super(`run ${runId} has already answered this`);
   }
 }
 
@@ -46,7 +40,7 @@ type Work = (run: RunContext) => Promise<'succeeded' | 'held'>;
  * Performs a run: takes the seller's lock, records the start, calls `work` and records the result.
  * A `RunProblem` becomes part of the report. An abort and errors of the store are thrown.
  * @throws {SellerBusyError} while another run of this seller is in progress
- * @throws {AlreadyDoneError} when another run has already done this
+ * @throws {AlreadyDoneError} when another run has already answered the request
  */
 export async function performRun(
   deps: RunDeps,
@@ -58,11 +52,11 @@ export async function performRun(
   const binding = await ensureSeller(deps.db, deps.sellerId, deps.marketplace.host);
   const lock = await lockSeller(deps.db, deps.sellerId);
   try {
-    const { skipIfDoneSince: since = null, jobId = null } = deps;
+    const { request = null, jobId = null } = deps;
     // Checked under the lock, so that only one of two equal jobs does the work.
-    const done = since === null ? null : await findFinishedRun(lock, { kind, since, jobId });
+    const done = request === null ? null : await findAnswer(lock, kind, request);
     if (done !== null) throw new AlreadyDoneError(done.runId, done.state);
-    const { runId, at } = await startRun(lock, kind, deps.holder, jobId);
+    const { runId, at } = await startRun(lock, kind, deps.holder, jobId, null, request);
     const run: RunContext = {
       deps,
       lock,
@@ -94,10 +88,11 @@ async function workAndRecord(run: RunContext, kind: RunKind, work: Work): Promis
     counts.apiCalls = deps.callCount() - callsBefore;
     counts.tolerated = Object.fromEntries(run.tolerated);
     const [problemCode, message] = [problem?.code ?? null, problem?.message ?? null];
+    const retryAt = state === 'failed' && problem ? (deps.request?.retryAt(problem) ?? null) : null;
     await finishRun(
       deps.db.pool,
       runId,
-      { state, warnings, problemCode, problem: message },
+      { state, warnings, problemCode, problem: message, retryAt },
       counts,
     );
   };

@@ -6,6 +6,7 @@ import type { RunKind, RunState } from '../db/generated/prisma/enums.js';
 import type { SellerLock } from '../db/locks.js';
 import { onlyRow } from '../db/connection.js';
 import type { Db } from '../db/db.js';
+import { LATEST_BELIEVED } from '../db/moments.js';
 import { PAUSED } from './sellers-store.js';
 
 export type { Run, RunKind };
@@ -28,10 +29,22 @@ export interface RunCounts {
 }
 
 export interface RunEnd {
-  readonly state: Exclude<RunState, 'running'>;
+  readonly state: Exclude<RunState, 'asked' | 'running'>;
   readonly warnings: readonly string[];
   readonly problemCode: string | null;
   readonly problem: string | null;
+  /** When a failed run is tried again; null or absent: it is not. */
+  readonly retryAt?: Date | null;
+}
+
+/** What a run is for: a time of a schedule, or what a person asked for. It is recorded with the run. */
+export interface RecordedRequest {
+  /** The time of the schedule, or when the person asked. */
+  readonly dueAt: Date;
+  /** Null for a schedule. */
+  readonly askedBy: string | null;
+  /** Of a run that mirrors one item. */
+  readonly itemId: number | null;
 }
 
 /** The end of a run whose process died. */
@@ -42,8 +55,8 @@ export const PROCESS_DIED = {
 } as const;
 
 /**
- * Records a new run. The caller holds the seller's lock, so any run of the seller with state `running`
- * belongs to a dead process, and is marked as interrupted.
+ * Records a new run; it takes the place of the one that was asked for. The caller holds the seller's lock, so any run of
+ * the seller with state `running` belongs to a dead process, and is marked as interrupted.
  * @param acceptedRunId for a run of kind `approval`: the run whose held removals are accepted
  */
 export async function startRun(
@@ -52,41 +65,46 @@ export async function startRun(
   holder: string,
   jobId: string | null,
   acceptedRunId: bigint | null = null,
+  request: RecordedRequest | null = null,
 ): Promise<{ runId: bigint; at: string }> {
   await client.query(
     `UPDATE mirror.runs SET state = $2, finished_at = now(), problem_code = $3, problem = $4
       WHERE seller_id = $1 AND state = 'running'`,
     [sellerId, PROCESS_DIED.state, PROCESS_DIED.problemCode, PROCESS_DIED.problem],
   );
+  const { dueAt = null, askedBy = null, itemId = null } = request ?? {};
   const started = await client.query<{ runId: bigint; startedAt: Date }>(
-    `INSERT INTO mirror.runs (seller_id, kind, state, holder, job_id, accepted_run_id)
-     VALUES ($1, $2, 'running', $3, $4, $5) RETURNING run_id AS "runId", started_at AS "startedAt"`,
-    [sellerId, kind, holder, jobId, acceptedRunId],
+    `WITH asked AS (DELETE FROM mirror.runs
+                     WHERE seller_id = $1 AND kind = $2 AND state = 'asked' AND due_at = $6)
+     INSERT INTO mirror.runs
+       (seller_id, kind, state, holder, job_id, accepted_run_id, due_at, asked_by, item_id)
+     VALUES ($1, $2, 'running', $3, $4, $5, $6, $7, $8)
+     RETURNING run_id AS "runId", started_at AS "startedAt"`,
+    [sellerId, kind, holder, jobId, acceptedRunId, dueAt, askedBy, itemId],
   );
   const { runId, startedAt } = onlyRow(started);
   return { runId, at: startedAt.toISOString() };
 }
 
 /**
- * The newest run of this kind that succeeded or was held since a time, so that no new run is needed; null
- * if there is none. Valid only while the caller holds the seller's lock.
- * @param run.since earliest start of the run, by the database's clock
- * @param run.jobId required for runs of one item, whose item is not recorded
+ * The newest run that answers a request, so that no new run is needed; null if there is none. A schedule's time is
+ * answered by any good run that began after it; what a person asked for only by its own run. One that failed for good
+ * is an answer, too. Valid only while the caller holds the seller's lock.
  */
-export async function findFinishedRun(
+export async function findAnswer(
   { client, sellerId }: SellerLock,
-  {
-    kind,
-    since,
-    jobId,
-  }: { readonly kind: RunKind; readonly since: Date; readonly jobId: string | null },
-): Promise<{ readonly runId: bigint; readonly state: 'succeeded' | 'held' } | null> {
-  const { rows } = await client.query<{ runId: bigint; state: 'succeeded' | 'held' }>(
+  kind: RunKind,
+  { dueAt, askedBy }: RecordedRequest,
+): Promise<{ readonly runId: bigint; readonly state: 'succeeded' | 'held' | 'failed' } | null> {
+  const { rows } = await client.query<{ runId: bigint; state: 'succeeded' | 'held' | 'failed' }>(
     `SELECT run_id AS "runId", state FROM mirror.runs
-      WHERE seller_id = $1 AND kind = $2 AND state IN ('succeeded', 'held') AND started_at >= $3
-        AND (kind <> 'item' OR job_id = $4)
+      WHERE seller_id = $1 AND kind = $2 AND started_at <= ${LATEST_BELIEVED}
+        AND CASE WHEN state IN ('succeeded', 'held')
+                 THEN due_at = $3 AND asked_by IS NOT DISTINCT FROM $4
+                      OR $4::text IS NULL AND started_at >= $3
+                 ELSE state = 'failed' AND retry_at IS NULL AND due_at = $3 END
       ORDER BY run_id DESC LIMIT 1`,
-    [sellerId, kind, since, jobId],
+    [sellerId, kind, dueAt, askedBy],
   );
   return rows[0] ?? null;
 }
@@ -138,7 +156,7 @@ export async function markWideFields(
 export async function finishRun(
   client: PoolClient | Pool,
   runId: bigint,
-  { state, warnings, problemCode, problem }: RunEnd,
+  { state, warnings, problemCode, problem, retryAt }: RunEnd,
   counts: Partial<RunCounts>,
 ): Promise<void> {
   await saveCounts(client, runId, counts);
@@ -152,9 +170,10 @@ export async function finishRun(
         WHERE r.run_id = $1 AND r.kind IN ('account', 'items') AND s.seller_id = r.seller_id
           AND $2::mirror.run_state IN ('succeeded', 'held'))
      UPDATE mirror.runs
-        SET state = $2, finished_at = now(), warnings = $3, problem_code = $4, problem = $5
+        SET state = $2, finished_at = now(), warnings = $3, problem_code = $4, problem = $5,
+            retry_at = $7
       WHERE run_id = $1`,
-    [runId, state, warnings, problemCode, problem, PAUSED],
+    [runId, state, warnings, problemCode, problem, PAUSED, retryAt ?? null],
   );
 }
 

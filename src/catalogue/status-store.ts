@@ -4,6 +4,7 @@ import type { Run } from '../db/generated/prisma/client.js';
 import { sellerIsLocked } from '../db/locks.js';
 import { PROCESS_DIED } from './runs-store.js';
 import type { Db } from '../db/db.js';
+import { LATEST_BELIEVED } from '../db/moments.js';
 import { type Parking, PARKING_SQL, toParking, type ParkingRow, PAUSED } from './sellers-store.js';
 
 /** The part of a run that a seller's status shows. */
@@ -81,8 +82,10 @@ const newest = (columns: string, condition: string): string =>
   `(SELECT ${columns} FROM mirror.runs r
      WHERE r.seller_id = s.seller_id AND ${condition} ORDER BY r.run_id DESC LIMIT 1)`;
 
-const GOOD = "r.state IN ('succeeded', 'held')";
-const NOT_RUNNING = 'r.run_id IS DISTINCT FROM running.run_id';
+/** A run that began in the future was recorded while a clock was wrong. */
+const GOOD = `r.state IN ('succeeded', 'held') AND r.started_at <= ${LATEST_BELIEVED}`;
+const NOT_RUNNING = `r.run_id IS DISTINCT FROM running.run_id AND r.state <> 'asked'
+                     AND r.started_at <= ${LATEST_BELIEVED}`;
 /** The needed columns. Reading all 32 takes twice as long. */
 const NEEDED = 'run_id, state, finished_at, quarantined';
 const failed = (run: string): string => `${run}.state NOT IN ('succeeded', 'held')`;

@@ -2,7 +2,7 @@ import type { RemovalGuard } from './rules.js';
 import type { Marketplace } from '../marketplace/types.js';
 import type { HeldItems } from './held-store.js';
 import type { Db } from '../db/db.js';
-import type { RunCounts, RunKind } from './runs-store.js';
+import type { RecordedRequest, RunCounts, RunKind } from './runs-store.js';
 
 export interface RunDeps {
   readonly db: Db;
@@ -22,13 +22,16 @@ export interface RunDeps {
   readonly onProgress?: (progress: Progress) => void;
   /** The queue's job that this run belongs to; stored with the run. */
   readonly jobId?: string | null;
-  /**
-   * If a run of the same kind started at or after this and succeeded or was held, no request is made and
-   * `AlreadyDoneError` is thrown.
-   */
-  readonly skipIfDoneSince?: Date | null;
+  /** What the run is for; null: a command performs it for a person who waits. */
+  readonly request?: RunRequest | null;
   /** Called when each run starts and ends. */
   readonly onRun?: (event: RunEvent) => void;
+}
+
+/** What a run is for, and what follows if it fails. */
+export interface RunRequest extends RecordedRequest {
+  /** When a run that failed so is tried again; null: it is not. */
+  readonly retryAt: (problem: Problem) => Date | null;
 }
 
 export type Progress =
@@ -111,6 +114,13 @@ export type Alert =
       readonly kind: 'items-removed' | 'balance-changed';
       readonly seller: string;
       readonly runId: string;
+    }
+  /** The first item with a field that no column holds. */
+  | {
+      readonly kind: 'fields-new';
+      readonly seller: string;
+      readonly runId: string;
+      readonly field: string;
     }
   | { readonly kind: 'seller-parked'; readonly seller: string; readonly runId: string | null }
   | {

@@ -9,7 +9,9 @@ import type { Queues } from '../service/queue/queues.js';
 import { openMirror } from '../db/mirror.js';
 import { createMetrics } from '../service/metrics.js';
 import { startHealthServer } from '../service/health.js';
+import { createClock } from '../db/clock.js';
 import type { Db } from '../db/db.js';
+import { schedulesOf } from '../service/due.js';
 import { readNeeds } from '../service/needs.js';
 import { listLookUpLoads, shareUsed } from '../codes/look-up-store.js';
 import { listAuditBacklogs } from '../codes/audits-store.js';
@@ -95,8 +97,6 @@ export async function serve(
         : await startHealthServer({ listen, checks, metrics: () => metrics.text(), log });
     if (health !== null) opened.push(health);
     if (customConfig === null) opened.push({ close: followSellersFile(config, log) });
-    const service = startService(app, queues, roles, log, metrics);
-    opened.push({ close: () => service.stop() });
     const dashboard = roles.dashboard ? await openDashboard(app, queues) : null;
     const api = roles.api
       ? await startApi(app, queues, log, (seller, verdict, asked) => {
@@ -104,6 +104,13 @@ export async function serve(
         })
       : null;
     if (api !== null) opened.push(api);
+    // Everything listens before work begins: a taken port must not end a process that has delivered already.
+    const clock = createClock(app.db.pool);
+    await clock.start((warning) => log.warn(warning));
+    opened.push({ close: () => Promise.resolve(clock.stop()) });
+    const startedAt = new Date(clock.now());
+    const service = startService(app, queues, roles, log, clock, metrics);
+    opened.push({ close: () => service.stop() });
     // Started after the service, so stopped before it: a worker that takes no new jobs must not look alive.
     const dashboardUrl = dashboard?.url ?? null;
     const activeRoles = Object.entries({
@@ -113,7 +120,9 @@ export async function serve(
     })
       .filter(([, isActive]) => isActive)
       .map(([role]) => role);
-    opened.push({ close: startHeartbeat(app.db, activeRoles, log, dashboardUrl) });
+    const schedules = () => (roles.scheduler ? schedulesOf(config) : []);
+    const heartbeat = { dashboardUrl, schedules, startedAt };
+    opened.push({ close: startHeartbeat(app.db, activeRoles, log, heartbeat) });
     log.info('service started', {
       command: name,
       queue: queues.backend,

@@ -199,7 +199,7 @@ export function countRepeated({
 }
 
 /** `source` of audits that check known codes again. */
-const RECHECK_SOURCE = 'recheck';
+export const RECHECK_SOURCE = 'recheck';
 /** Most codes of a re-check: they are held in memory. */
 const MAX_CODES = 200_000;
 

@@ -118,7 +118,7 @@ export const SETTINGS = {
   DATABASE_URL_FILE: fileOf('DATABASE_URL'),
   DATA_DIR: z.string().prefault('./data').describe('Folder of the embedded PostgreSQL server'),
   REDIS_URL: redisUrl.describe(
-    'Redis or Valkey for the queue: redis[s]://, redis-sentinel:// or redis-cluster://; not set: PostgreSQL',
+    'Redis or Valkey for the queue, redis:// or rediss://; not set: PostgreSQL',
   ),
   REDIS_URL_FILE: fileOf('REDIS_URL'),
   QUEUE_PREFIX: plainName('is not a prefix for keys in Redis')

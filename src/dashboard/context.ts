@@ -1,5 +1,8 @@
 import type { HttpBindings } from '@hono/node-server';
 import type { Context, Hono } from 'hono';
+import { askRuns, type Wanted } from '../catalogue/requests-store.js';
+import { hostName } from '../domain/address.js';
+import { QueueError } from '../service/queue/errors.js';
 import type { App } from '../app.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
@@ -113,13 +116,25 @@ export async function runAction<T>(
   }
 }
 
-/** Queues a sync of a seller, or only of its items or account. */
+/**
+ * Asks for a sync of a seller, or for a part of it. It stands in the store, so that a worker does it even if the queue
+ * can't be reached now.
+ */
 export async function enqueueSync(
-  { queues }: Pick<DashboardParts, 'queues'>,
+  c: Context<DashboardEnv>,
+  { config, db, queues }: Pick<DashboardParts, 'config' | 'db' | 'queues'>,
   seller: string,
-  kind: 'sync' | 'items' | 'account' = 'sync',
+  wanted: Wanted = { kind: 'sync' },
 ): Promise<void> {
-  await queues.add('mirror', { kind, seller, tick: null, askedAt: new Date().toISOString() });
+  const url = config.sellers.find(({ name }) => name === seller)?.url;
+  const place = { seller, marketplace: url === undefined ? '' : hostName(url) };
+  const askedAt = await askRuns(db, place, wanted, c.get('session').who);
+  const due = { seller, dueAt: askedAt.toISOString(), byHand: true } as const;
+  await queues
+    .add('mirror', wanted.kind === 'item' ? { ...wanted, ...due } : { kind: wanted.kind, ...due })
+    .catch((error: unknown) => {
+      if (!(error instanceof QueueError)) throw error;
+    });
 }
 
 /** The notice to show after a job was queued. Warns when no worker is running. */

@@ -108,7 +108,7 @@ const TRIALS: readonly (readonly [string, string])[] = [
   ['take advisory locks', 'SELECT pg_advisory_xact_lock($1)'],
   ['create temporary tables', 'CREATE TEMPORARY TABLE doctor_trial (word text) ON COMMIT DROP'],
   ['copy rows into tables', 'COPY doctor_trial FROM STDIN'],
-  ['write to the tables of schema mirror', 'DELETE FROM mirror.schedules WHERE false'],
+  ['write to the tables of schema mirror', 'DELETE FROM mirror.processes WHERE false'],
   ['listen for notifications', 'LISTEN doctor_trial'],
 ];
 

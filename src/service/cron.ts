@@ -96,18 +96,36 @@ export interface CronTimes {
  * @throws {RangeError} if the zone does not exist
  */
 export function previousTime(times: CronTimes, at: Date): Date | null {
+  const { last } = timesAround(times, at);
+  return last === null ? null : new Date(last);
+}
+
+/** The first time after an instant; null if there is none within a hundred years. @throws as `previousTime` */
+export function nextTime(times: CronTimes, at: Date): Date | null {
+  const { next } = timesAround(times, at);
+  return next === null ? null : new Date(next);
+}
+
+/** The last time at or before an instant, and the next one (ms since 1970). */
+interface Around {
+  readonly last: number | null;
+  readonly next: number | null;
+}
+
+function timesAround(times: CronTimes, at: Date): Around {
   const key = `${tidy(times.cron)} ${times.timeZone}`;
-  const known = found.get(key);
   const now = at.getTime();
-  if (known !== undefined && known.last <= now && now < known.next) return new Date(known.last);
-  const last = search(times, now, -1);
-  if (last === null) return null;
-  found.set(key, { last, next: search(times, now + 1, 1) ?? Infinity });
-  return new Date(last);
+  const known = found.get(key);
+  if (known !== undefined && (known.last ?? Infinity) <= now && now < (known.next ?? Infinity)) {
+    return known;
+  }
+  const around = { last: search(times, now, -1), next: search(times, now + 1, 1) };
+  found.set(key, around);
+  return around;
 }
 
 /** Computed times are used until the next one: there may be thousands of schedules. */
-const found = new Map<string, { readonly last: number; readonly next: number }>();
+const found = new Map<string, Around>();
 
 /** The next times of a cron expression, in order. @param after exclusive @throws as `previousTime` */
 export function nextTimes(times: CronTimes, after: Date, count = 1): Date[] {

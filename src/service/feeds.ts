@@ -11,21 +11,18 @@ import type { JobHandler } from './queue/worker.js';
 import {
   type FeedOutcome,
   type FeedRequest,
+  type FeedState,
   readFeedRequest,
   recordDelivery,
   requestFeedViews,
-  listFeedStates,
 } from '../reporting/feeds-store.js';
 import type { Db } from '../db/db.js';
-import { runEvery, type StopWatch } from './watches.js';
 
 type FeedApp = Pick<App, 'config' | 'db'>;
 
 /** Backoff after consecutive failures: doubles from the first delay to the longest. */
 const FIRST_DELAY_MS = 30_000;
 const MAX_DELAY_MS = 3_600_000;
-/** Interval of checks for lost jobs. */
-const CHECK_EVERY_MS = 15_000;
 
 /** A delivery after syncs waits until no sync has ended for this long (ms), but no longer than the second time. */
 const QUIET_MS = 30_000;
@@ -141,27 +138,20 @@ export async function requestFeed(
   await queues.addFeed(name, { promote: failures === 0 });
 }
 
-/** Adds a requested feed’s job again when the queue has lost it. @returns null without feeds */
-export function watchFeeds(
-  app: FeedApp,
-  queues: Pick<Queues, 'addFeed'>,
-  log: Log,
-): StopWatch | null {
-  const { feeds } = app.config;
-  if (feeds.length === 0) return null;
-  return runEvery(
-    CHECK_EVERY_MS,
-    async () => {
-      for (const { feed, askedAt, deliveredAt, failedAt } of await listFeedStates(app.db)) {
-        if (askedAt === null || !feeds.some(({ name }) => name === feed)) continue;
-        if (isBefore(deliveredAt, askedAt) && isBefore(failedAt, askedAt)) {
-          await queues.addFeed(feed);
-        }
-      }
-    },
-    (error) => log.warn('could not check for requested feeds', { error }),
-    { atOnce: true },
-  );
+/** The feeds whose requested delivery has neither succeeded nor failed, and those whose retry is due. */
+export function feedsToRepeat(
+  states: readonly Pick<FeedState, 'feed' | 'askedAt' | 'deliveredAt' | 'failedAt' | 'failures'>[],
+  feeds: readonly string[],
+  now: Date,
+): readonly string[] {
+  return states
+    .filter(({ feed, askedAt, deliveredAt, failedAt, failures }) => {
+      if (askedAt === null || !feeds.includes(feed) || !isBefore(deliveredAt, askedAt))
+        return false;
+      if (failedAt === null || isBefore(failedAt, askedAt)) return true;
+      return failures > 0 && failedAt.getTime() + retryDelay(failures) <= now.getTime();
+    })
+    .map(({ feed }) => feed);
 }
 
 function isBefore(at: Date | null, other: Date): boolean {

@@ -1,19 +1,26 @@
 import type { App, MirrorRunOptions } from '../app.js';
 import type { Config, SellerConfig } from '../config/index.js';
 import type { Verdict } from '../codes/rules.js';
-import { alertsAfter, deliverAlert, type AlertChannelName } from './alerts/alerts.js';
+import { deliverAlert, recordAlerts } from './alerts/alerts.js';
+import type { AlertChannelName } from './alerts/alerts-store.js';
+import { recordFields } from './alerts/news-store.js';
 import { paceOf } from '../codes/progress.js';
 import { performCheck, type CheckDeps } from '../codes/check.js';
 import type { RecheckFilter } from '../codes/codes-store.js';
 import { performRecheck } from '../codes/enter-list.js';
-import { performMirrorTask } from '../catalogue/mirror-task.js';
+import { performMirrorTask, type MirrorRequest } from '../catalogue/mirror-task.js';
+import { readRequest, recordRecheck, type Wanted } from '../catalogue/requests-store.js';
+import { readBinding } from '../catalogue/sellers-store.js';
 import type { JobOutcome, RunEvent } from '../catalogue/types.js';
 import { nextTimes } from './cron.js';
+import { backoffMs } from './queue/backoff.js';
 import type { Queues } from './queue/queues.js';
+import { ATTEMPTS } from './queue/server.js';
 import type { AlertTask, AuditTask, MirrorTask } from './queue/tasks.js';
-import type { JobContext, JobHandler } from './queue/worker.js';
+import type { JobHandler } from './queue/worker.js';
 import type { AlertChannel } from './alerts/message.js';
-import { queueEffects, type EndedRun } from './effects.js';
+import { followUp } from './follow-up.js';
+import type { Clock } from '../db/clock.js';
 import { errorCode } from '../domain/error-code.js';
 import type { Log } from '../domain/log.js';
 import type { Secret } from '../domain/secret.js';
@@ -22,45 +29,71 @@ import type { Secret } from '../domain/secret.js';
  * The outcome of a job for a seller that is not configured here. Another worker may know the seller: a new
  * sellers file does not reach all machines at the same time.
  */
-const UNKNOWN_SELLER: JobOutcome = {
+const NOT_CONFIGURED: JobOutcome = {
   kind: 'retry',
   problem: 'this seller is not configured for this worker',
   notBefore: null,
 };
 
-function isLastAttempt({ attempt, attempts }: JobContext): boolean {
-  return attempt >= attempts;
+/** A seller that the store does not know either was removed or renamed: nothing is left to do. */
+async function withoutSeller({ db }: App, seller: string): Promise<JobOutcome> {
+  if ((await readBinding(db, seller)) !== null) return NOT_CONFIGURED;
+  return { kind: 'done', result: { gone: seller } };
 }
 
-export function mirrorHandler(app: App, queues: Queues): JobHandler<MirrorTask> {
+/**
+ * When a failed attempt is repeated, by the database's clock.
+ * @param attempt from 1
+ * @returns null after the last attempt
+ */
+export function retryTime(
+  attempt: number,
+  notBefore: number | null,
+  clock: Pick<Clock, 'now'>,
+): Date | null {
+  if (attempt >= ATTEMPTS) return null;
+  const now = clock.now();
+  return new Date(now + backoffMs(attempt, notBefore, now, Math.random()));
+}
+
+export function mirrorHandler(
+  app: App,
+  queues: Queues,
+  clock: Pick<Clock, 'now'>,
+): JobHandler<MirrorTask> {
   return async (task, context): Promise<JobOutcome> => {
     const seller = app.config.sellers.find(({ name }) => name === task.seller);
-    if (seller === undefined) return UNKNOWN_SELLER;
+    if (seller === undefined) return withoutSeller(app, task.seller);
     const { pingUrl } = app.config;
-    const isWatched = pingUrl !== null && task.kind === 'sync' && task.tick !== null;
+    const isWatched = pingUrl !== null && task.kind === 'sync' && !task.byHand;
     const tell = async (state: 'start' | 'success' | 'fail'): Promise<void> => {
       if (isWatched) await ping(pingUrl, state, seller.name, context.log);
     };
-    if (context.attempt === 1) await tell('start');
-    const runs: EndedRun[] = [];
+    const itemRuns: bigint[] = [];
     const lines = runLog(context.log);
     const onRun: typeof lines.onRun = (event) => {
-      if (event.phase === 'finished') runs.push(event);
+      if (event.phase === 'finished' && event.kind !== 'account') itemRuns.push(event.runId);
       lines.onRun(event);
     };
-    const options = { jobId: context.jobId, ...lines, onRun };
-    const asked = { askedAt: new Date(task.tick ?? task.askedAt), byHand: task.tick === null };
-    const request = task.kind === 'item' ? { ...task, ...asked } : { kind: task.kind, ...asked };
+    const dueAt = new Date(task.dueAt);
+    const { attempts } = await readRequest(app.db, seller.name, dueAt);
+    if (attempts === 0) await tell('start');
+    const wanted: Wanted =
+      task.kind === 'item' ? { kind: 'item', itemId: task.itemId } : { kind: task.kind };
+    const request: MirrorRequest = {
+      ...wanted,
+      dueAt,
+      byHand: task.byHand,
+      retryAt: (attempt, notBefore) => retryTime(attempt, notBefore, clock),
+    };
+    const options = { jobId: context.subject, ...lines, onRun };
     const outcome = await app.withMarketplace(seller, options, (deps) =>
       performMirrorTask(deps, request, context.signal),
     );
     const isDone = outcome.kind === 'done';
-    const alerts = alertsAfter(outcome, context);
-    const ending = { seller: seller.name, alerts, runs, hasNewData: isDone };
-    await queueEffects(app, queues, ending, context.log);
-    const isLast =
-      outcome.kind === 'give-up' || (outcome.kind === 'retry' && isLastAttempt(context));
-    if (isLast || (isDone && 'parked' in outcome.result)) await tell('fail');
+    for (const run of itemRuns) await recordFields(app.db, seller.name, run);
+    await followUp(app, queues, isDone, context.log);
+    if (outcome.kind === 'give-up' || (isDone && 'parked' in outcome.result)) await tell('fail');
     else if (isDone) await tell('success');
     return outcome;
   };
@@ -76,29 +109,30 @@ export function auditHandler(
 ): JobHandler<AuditTask> {
   return async (task, context): Promise<JobOutcome> => {
     const seller = app.config.sellers.find(({ name }) => name === task.seller);
-    if (seller === undefined) return UNKNOWN_SELLER;
-    const { jobId, attempt, attempts, signal, closing } = context;
-    const outcome = await app.withMarketplace(seller, { jobId }, (runDeps) => {
+    if (seller === undefined) return withoutSeller(app, task.seller);
+    const { subject, attempt, attempts, signal, closing } = context;
+    const outcome = await app.withMarketplace(seller, { jobId: subject }, async (runDeps) => {
       const deps: CheckDeps = {
         ...runDeps,
         ...paceOf(seller.requestsPerMinute),
         closing,
         onVerdict: (verdict) => onVerdict(seller.name, verdict),
       };
-      if (task.kind === 'recheck') {
-        const plan = recheckPlan(app.config.recheck, seller, new Date());
-        return performRecheck(deps, plan, async (auditId) => {
-          await queues.addAudit(seller.name, auditId);
-        });
+      if (task.kind === 'audit') {
+        const job = { auditId: BigInt(task.auditId), isLastAttempt: attempt >= attempts };
+        return performCheck(deps, job, signal);
       }
-      const job = { auditId: BigInt(task.auditId), isLastAttempt: attempt >= attempts };
-      return performCheck(deps, job, signal);
+      const plan = recheckPlan(app.config.recheck, seller, new Date());
+      const result = await performRecheck(deps, plan, async (auditId) => {
+        await queues.addAudit(seller.name, auditId);
+      });
+      await recordRecheck(app.db, seller.name, new Date(task.dueAt));
+      return result;
     });
-    const alerts = alertsAfter(outcome, context);
-    const isEnded = outcome.kind === 'done' && outcome.alert?.kind === 'audit-finished';
-    const hasNewData = isEnded || alerts.some(({ kind }) => kind === 'codes-no_longer_valid');
-    const ending = { seller: seller.name, alerts, runs: [], hasNewData };
-    await queueEffects(app, queues, ending, context.log);
+    const alert = 'alert' in outcome ? (outcome.alert ?? null) : null;
+    if (alert !== null && outcome.kind === 'give-up') await recordAlerts(app, [alert]);
+    const isNews = alert?.kind === 'audit-finished' || alert?.kind === 'codes-no_longer_valid';
+    await followUp(app, queues, isNews, context.log);
     return outcome;
   };
 }
@@ -131,17 +165,21 @@ const CHANNEL_SETTINGS: Readonly<Record<AlertChannelName, string>> = {
 export function alertHandler(
   app: App,
   channels: Readonly<Record<AlertChannelName, AlertChannel | null>>,
+  clock: Pick<Clock, 'now'>,
 ): JobHandler<AlertTask> {
-  const { dashboard, staleAfterHours } = app.config;
-  return async (alert, context): Promise<JobOutcome> => {
-    const by: AlertChannelName = alert.by ?? 'webhook';
+  return async ({ alertId, channel: by }, { signal }): Promise<JobOutcome> => {
     const channel = channels[by];
     if (channel === null) {
       const problem = `this worker has no ${by} settings; set ${CHANNEL_SETTINGS[by]}`;
       return { kind: 'retry', notBefore: null, problem };
     }
-    const deps = { db: app.db, staleAfterHours, channel, dashboardUrl: dashboard.url };
-    return await deliverAlert(deps, alert, context.jobId, context.signal);
+    const options = {
+      db: app.db,
+      channel,
+      dashboardUrl: app.config.dashboard.url,
+      retryAt: (attempt: number, notBefore: number | null) => retryTime(attempt, notBefore, clock),
+    };
+    return await deliverAlert(options, { alertId, channel: by }, signal);
   };
 }
 

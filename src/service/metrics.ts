@@ -325,7 +325,7 @@ function setFeeds(
 function setQueues({ queueJobs }: Queried, queues: Readonly<Record<QueueName, QueueCounts>>): void {
   for (const [queue, counts] of Object.entries(queues)) {
     for (const [state, jobs] of Object.entries(counts)) {
-      queueJobs.set({ queue, state }, jobs as number);
+      queueJobs.set({ queue, state }, jobs);
     }
   }
 }

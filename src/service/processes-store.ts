@@ -1,14 +1,20 @@
 import { hostname } from 'node:os';
 import type { Process } from '../db/generated/prisma/client.js';
 import type { Db } from '../db/db.js';
+import { LATEST_BELIEVED } from '../db/moments.js';
+import type { Schedule } from './due.js';
 
 interface ProcessInfo extends Pick<Process, 'processId' | 'host' | 'pid' | 'startedAt'> {
   /** Such as `worker` and `scheduler`. */
   readonly roles: readonly string[];
   readonly dashboardUrl?: Process['dashboardUrl'];
+  /** The schedules that a scheduler goes by. */
+  readonly schedules?: readonly Schedule[];
 }
 
-export type LiveProcess = ProcessInfo & Pick<Process, 'seenAt'>;
+export interface LiveProcess extends ProcessInfo, Pick<Process, 'seenAt'> {
+  readonly schedules?: readonly Schedule[];
+}
 
 /** Time between two heartbeats of a process (ms). */
 export const HEARTBEAT_MS = 10_000;
@@ -16,16 +22,19 @@ export const HEARTBEAT_MS = 10_000;
 const ALIVE_MS = 3.5 * HEARTBEAT_MS;
 
 const HEARTBEAT = `
-  WITH dead AS (DELETE FROM mirror.processes WHERE seen_at < now() - interval '1 day')
-  INSERT INTO mirror.processes AS p (process_id, roles, host, pid, started_at, dashboard_url, seen_at)
-  VALUES ($1, $2, $3, $4, $5, $6, now())
-  ON CONFLICT (process_id) DO UPDATE SET roles = excluded.roles, seen_at = excluded.seen_at`;
+  WITH dead AS (DELETE FROM mirror.processes
+                 WHERE seen_at < now() - interval '1 day' OR seen_at > ${LATEST_BELIEVED})
+  INSERT INTO mirror.processes AS p
+    (process_id, roles, host, pid, started_at, dashboard_url, schedules, seen_at)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, now())
+  ON CONFLICT (process_id) DO UPDATE
+    SET roles = excluded.roles, schedules = excluded.schedules, seen_at = excluded.seen_at`;
 
-/** Records a heartbeat, and deletes processes without one for a day. */
+/** Records a heartbeat, and deletes processes without one for a day, or with one in the future. */
 export async function recordHeartbeat({ pool }: Db, info: ProcessInfo): Promise<void> {
-  const { processId, roles, host, pid, startedAt, dashboardUrl = null } = info;
+  const { processId, roles, host, pid, startedAt, dashboardUrl = null, schedules = [] } = info;
   const values = [processId, roles, host, pid, startedAt, dashboardUrl];
-  await pool.query(HEARTBEAT, values);
+  await pool.query(HEARTBEAT, [...values, JSON.stringify(schedules)]);
 }
 
 /** Removes a process that ends, so that others don't wait for it. */
@@ -40,9 +49,9 @@ export async function listProcesses(
 ): Promise<(LiveProcess & { readonly isAlive: boolean })[]> {
   const { rows } = await pool.query<LiveProcess & { readonly isFresh: boolean }>(
     `SELECT process_id AS "processId", roles, host, pid, started_at AS "startedAt", seen_at AS "seenAt",
-            dashboard_url AS "dashboardUrl", seen_at > now() - $2::double precision * interval '1 ms' AS "isFresh"
+            dashboard_url AS "dashboardUrl", schedules, seen_at > now() - $2::double precision * interval '1 ms' AS "isFresh"
        FROM mirror.processes
-      WHERE seen_at > now() - $1::double precision * interval '1 ms'
+      WHERE seen_at > now() - $1::double precision * interval '1 ms' AND seen_at <= ${LATEST_BELIEVED}
       ORDER BY seen_at DESC, process_id`,
     [withinMs, ALIVE_MS],
   );

@@ -1,121 +1,80 @@
-import type { Log } from '../domain/log.js';
-import type { Db } from '../db/db.js';
-import {
-  schedulesWithoutRun,
-  takeTurn,
-  type Schedule,
-  type ScheduleChanges,
-  type StoredSchedule,
-} from './schedules-store.js';
+import type { App } from '../app.js';
+import { listOpenRequests, readSellerFacts } from '../catalogue/requests-store.js';
 import { PAUSED, type Parking } from '../catalogue/sellers-store.js';
-import { readSellerStatuses } from '../catalogue/status-store.js';
-import type { LiveProcess } from './processes-store.js';
-import { nextTimes } from './cron.js';
-import { forEachConcurrently, withTimeout } from './concurrency.js';
+import { listAudits } from '../codes/audits-store.js';
+import { RECHECK_SOURCE } from '../codes/enter-list.js';
+import { keepsEverything, planRetention, prune, PruneBusyError } from '../db/prune.js';
+import type { Log } from '../domain/log.js';
+import { listFeedStates } from '../reporting/feeds-store.js';
+import { recordNews, recordStale } from './alerts/alerts.js';
+import { listWaitingAlerts } from './alerts/alerts-store.js';
+import { forEachConcurrently } from './concurrency.js';
+import { nextTime, nextTimes } from './cron.js';
+import { askedTasks, dueFeed, dueTasks, schedulesOf, type Schedule, type Since } from './due.js';
+import { feedsToRepeat, requestFeed } from './feeds.js';
+import { type LiveProcess, listLiveProcesses } from './processes-store.js';
 import { errorText, OutageLog } from './queue/errors.js';
-import { jobIdOf } from './queue/tasks.js';
+import type { Queues } from './queue/queues.js';
+import { subjectOf, type QueueName, type TaskOf } from './queue/tasks.js';
 
-/** A schedule whose job is due. */
-export interface DueSchedule extends Pick<Schedule, 'kind' | 'name'> {
-  /** The job's id. It holds the schedule and the time, so it is the same in every process. */
-  readonly jobId: string;
-  readonly dueAt: Date;
-}
-
-/** A seller and its cron expressions; null for no schedule. */
-interface ScheduledSeller {
-  readonly name: string;
-  readonly timeZone: string;
-  readonly syncCron: string | null;
-  readonly accountCron: string | null;
-  readonly auditCron: string | null;
-}
-
-interface ScheduledFeed {
-  readonly name: string;
-  readonly timeZone: string;
-  /** Null: after each sync. */
-  readonly cron: string | null;
-}
-
-/** The schedules that the settings name. */
-export function schedulesOf({
-  sellers,
-  feeds,
-}: {
-  readonly sellers: readonly ScheduledSeller[];
-  readonly feeds: readonly ScheduledFeed[];
-}): Schedule[] {
-  const of = (kind: Schedule['kind'], cron: string | null, name: string, timeZone: string) =>
-    cron === null ? [] : [{ kind, name, cron, timeZone }];
-  return [
-    ...sellers.flatMap(({ name, timeZone, syncCron, accountCron, auditCron }) => [
-      ...of('sync', syncCron, name, timeZone),
-      ...of('account', accountCron, name, timeZone),
-      ...of('recheck', auditCron, name, timeZone),
-    ]),
-    ...feeds.flatMap(({ name, timeZone, cron }) => of('feed', cron, name, timeZone)),
-  ];
-}
-
-export interface SchedulerOptions {
-  /** At most one of each kind for a name. */
-  readonly schedules: readonly Schedule[];
-  readonly db: Db;
-  /** Adds a job unless the queue has one with this id. */
-  readonly enqueue: (due: DueSchedule) => Promise<{ readonly added: boolean }>;
-  readonly log: Log;
-  /** Adds one job for everything that was missed while no scheduler ran. */
-  readonly catchUp: boolean;
-  /** Days that finished jobs are kept. Only within them, a job that the queue does not have is a lost one. */
-  readonly keepJobsDays: number;
-  /** Instead of the database’s clock, for tests. */
-  readonly now?: () => Date;
-}
-
-/** Longest pause between two checks: other processes may change schedules, and machines may be suspended. */
+/** Longest pause between two checks (ms): other processes add work, and machines may be suspended. */
 const CHECK_EVERY_MS = 30_000;
-/** Pause after a failed check, and while another process has its turn. */
+/** Pause after a failed check (ms). */
 const RETRY_MS = 2_000;
-const LOST_JOBS_EVERY_MS = 3_600_000;
-/** Longest wait for the queue or the database. */
-const ANSWER_MS = 20_000;
+/** A job that was added so recently (ms) is not added again. The queue would refuse it, at some cost. */
+const ADDED_MS = 55_000;
 /** Jobs added at the same time. */
 const CONCURRENCY = 16;
-/** After this many failures in one check, the queue is down: add no more. */
-const MAX_FAILURES = 16;
-/** Without catch-up, a job that is this late was missed. */
-const MISSED_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+type SchedulerApp = Pick<App, 'config' | 'db'>;
+
+interface SchedulerOptions {
+  readonly app: SchedulerApp;
+  readonly queues: Pick<Queues, 'add' | 'addAudit' | 'addFeed'>;
+  /** False: a worker, which only repairs what the queue has lost. */
+  readonly hasSchedules: boolean;
+  /** When this process started, by the database's clock. */
+  readonly startedAt: Date;
+  readonly log: Log;
+}
+
+/** A job to add, if the queue has none about the same. */
+interface Hint {
+  readonly subject: string;
+  readonly add: () => Promise<unknown>;
+}
 
 /**
- * Adds a job at each time of each schedule. The database stores when each schedule is due next; the first process that
- * finds it due adds the job and stores the next time, in one transaction. So each time has one job however many
- * schedulers run, and downtime is caught up with one.
+ * Checks what is due, and adds a job for each: at the start, at each time of a schedule, and every 30 seconds. What is
+ * due follows from the store alone, so any number of processes may check; a job that the queue lost is added again, and
+ * downtime is caught up with one.
  */
 export class Scheduler {
   readonly #options: SchedulerOptions;
   readonly #outages: OutageLog;
-  readonly #keys: ReadonlySet<string>;
-  readonly #lostJobs: NodeJS.Timeout;
+  /** When the job about a subject was added (ms of the monotonic clock). */
+  readonly #added = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #checking: Promise<void> | null = null;
-  #hasSettled = false;
-  #stopped = false;
+  #staleAt = -Infinity;
+  #prunedAt: number;
+  readonly #stopping = new AbortController();
 
   constructor(options: SchedulerOptions) {
     this.#options = options;
-    this.#keys = new Set(options.schedules.map(keyOf));
     this.#outages = new OutageLog(options.log, {
       lost: 'schedules are paused',
       stillLost: null,
       back: 'schedules resumed',
     });
-    this.#lostJobs = setInterval(() => void this.addLostJobs(), LOST_JOBS_EVERY_MS);
+    // Old rows are deleted first an hour after the start.
+    this.#prunedAt = performance.now() - DAY_MS + HOUR_MS;
     void this.check();
-    if (options.catchUp) void this.addLostJobs();
   }
 
-  /** Adds the jobs that are due. Never rejects. */
+  /** Adds the jobs for what is due. Never rejects. */
   check(): Promise<void> {
     this.#checking ??= this.#check().finally(() => (this.#checking = null));
     return this.#checking;
@@ -123,151 +82,146 @@ export class Scheduler {
 
   /** Starts nothing new. Resolves when the current check has ended. */
   async stop(): Promise<void> {
-    this.#stopped = true;
+    this.#stopping.abort(new Error('the service is stopping'));
     clearTimeout(this.#timer);
-    clearInterval(this.#lostJobs);
     await this.#checking;
   }
 
   async #check(): Promise<void> {
-    if (this.#stopped || this.#options.schedules.length === 0) return;
+    const { signal } = this.#stopping;
+    if (signal.aborted) return;
     clearTimeout(this.#timer);
     let pauseMs = RETRY_MS;
     try {
-      pauseMs = await withTimeout(2 * ANSWER_MS, this.#takeTurn());
+      pauseMs = await this.#look();
       this.#outages.succeeded();
     } catch (error) {
-      if (!this.#stopped) this.#outages.failed(errorText(error));
+      if (!signal.aborted) this.#outages.failed(errorText(error));
     }
-    if (!this.#stopped) this.#timer = setTimeout(() => void this.check(), pauseMs);
+    if (!signal.aborted) this.#timer = setTimeout(() => void this.check(), pauseMs);
   }
 
-  /** @returns the pause (ms) before the next turn */
-  async #takeTurn(): Promise<number> {
-    let pauseMs = RETRY_MS;
-    const failures: unknown[] = [];
-    const hadTurn = await takeTurn(this.#options.db, async (stored, databaseTime) => {
-      const now = this.#options.now?.() ?? databaseTime;
-      const settled = await this.#settle(stored, now);
-      const current = new Map([...stored, ...settled.put].map((one) => [keyOf(one), one]));
-      const own = [...current.values()].filter((one) => this.#keys.has(keyOf(one)));
-      const fired: StoredSchedule[] = [];
-      const due = own.filter(({ nextAt }) => nextAt <= now);
-      await forEachConcurrently(due, CONCURRENCY, async (schedule) => {
-        if (this.#stopped || failures.length >= MAX_FAILURES) return;
-        try {
-          const nextAt = firstTime(schedule, now);
-          await this.#addJob(schedule, schedule.nextAt);
-          fired.push({ ...schedule, nextAt, lastAt: schedule.nextAt });
-        } catch (error) {
-          failures.push(error);
+  /** The settings' schedules now: SELLERS_FILE may have changed. */
+  get #schedules(): readonly Schedule[] {
+    const { app, hasSchedules } = this.#options;
+    return hasSchedules ? schedulesOf(app.config) : [];
+  }
+
+  /** @returns the pause (ms) before the next check */
+  async #look(): Promise<number> {
+    const { app, hasSchedules, log } = this.#options;
+    if (hasSchedules && performance.now() - this.#staleAt >= 2 * CHECK_EVERY_MS) {
+      this.#staleAt = performance.now();
+      await recordStale(app);
+      void this.#prune();
+    }
+    await recordNews(app);
+    const { now, hints } = await this.#hints();
+    const recent = performance.now() - ADDED_MS;
+    for (const [subject, at] of this.#added) if (at < recent) this.#added.delete(subject);
+    await forEachConcurrently(hints, CONCURRENCY, async ({ subject, add }) => {
+      if (this.#stopping.signal.aborted || this.#added.has(subject)) return;
+      await add();
+      this.#added.set(subject, performance.now());
+      log.debug('what is due has a job in the queue', { job: subject });
+    });
+    const next = this.#schedules.map((one) => nextTime(one, now)?.getTime() ?? Infinity);
+    const nextAt = next.reduce((least, at) => Math.min(least, at), Infinity);
+    return Math.min(CHECK_EVERY_MS, Math.max(1, nextAt - now.getTime()));
+  }
+
+  async #hints(): Promise<{ readonly now: Date; readonly hints: readonly Hint[] }> {
+    const { app, queues, hasSchedules } = this.#options;
+    const { config, db } = app;
+    const names = config.sellers.map(({ name }) => name);
+    const { now, sellers } = await readSellerFacts(db, names, RECHECK_SOURCE);
+    const hint = <N extends QueueName>(queue: N, task: TaskOf<N>): Hint => {
+      return { subject: subjectOf(task), add: () => queues.add(queue, task) };
+    };
+    const asked = askedTasks(await listOpenRequests(db, names), now);
+    const audits = await listAudits(db, { sellerIds: names, state: 'running' });
+    const alerts = await listWaitingAlerts(db);
+    const hints: Hint[] = [
+      ...asked.map((task) => hint('mirror', task)),
+      ...audits.map(({ auditId, sellerId, problem }) => ({
+        subject: `audit.${auditId}`,
+        // A pause that the marketplace asked for is waited out.
+        add: () => queues.addAudit(sellerId, auditId, { promote: problem === null }),
+      })),
+      ...alerts.map(({ alertId, channel }) => hint('alerts', { kind: 'send', alertId, channel })),
+    ];
+    if (hasSchedules) {
+      const since = await this.#since(now);
+      const schedules = this.#schedules;
+      for (const name of names) {
+        const own = schedules.filter((one) => one.kind !== 'feed' && one.name === name);
+        for (const task of dueTasks(own, sellers.get(name), since)) {
+          hints.push(
+            task.kind === 'recheck' || task.kind === 'audit'
+              ? hint('audits', task)
+              : hint('mirror', task),
+          );
         }
-      });
-      const done = new Set(fired.map(keyOf));
-      const waiting = [...own.filter((one) => !done.has(keyOf(one))), ...fired];
-      pauseMs = waiting.reduce(
-        (least, { nextAt }) => Math.min(least, Math.max(0, nextAt.getTime() - now.getTime())),
-        CHECK_EVERY_MS,
-      );
-      return {
-        put: [...settled.put.filter((one) => !done.has(keyOf(one))), ...fired],
-        remove: settled.remove,
-      };
-    });
-    if (hadTurn) this.#hasSettled = true;
-    if (failures.length > 0) throw failures[0];
-    return pauseMs;
-  }
-
-  /**
-   * What the settings of this process change in the stored schedules. They apply once, at its start, so that the
-   * process that was started last decides. Later, only schedules that are missing are added.
-   */
-  async #settle(stored: readonly StoredSchedule[], now: Date): Promise<ScheduleChanges> {
-    const { schedules, db } = this.#options;
-    const known = new Map(stored.map((one) => [keyOf(one), one]));
-    const missing = schedules.filter((one) => !known.has(keyOf(one)));
-    if (this.#hasSettled && missing.length === 0) return { put: [], remove: [] };
-    const mirrored = new Set(
-      (missing.length === 0 ? [] : await readSellerStatuses(db)).flatMap((seller) => [
-        ...(seller.itemsMirroredAt === null ? [] : [`sync ${seller.sellerId}`]),
-        ...(seller.accountMirroredAt === null ? [] : [`account ${seller.sellerId}`]),
-      ]),
-    );
-    const put = (this.#hasSettled ? missing : schedules).map((schedule): StoredSchedule => {
-      const old = known.get(keyOf(schedule));
-      if (old !== undefined) {
-        return { ...schedule, lastAt: old.lastAt, nextAt: this.#nextOf(schedule, old, now) };
       }
-      const isRun = schedule.kind === 'sync' || schedule.kind === 'account';
-      const isFirst = this.#options.catchUp && isRun && !mirrored.has(keyOf(schedule));
-      return { ...schedule, lastAt: null, nextAt: isFirst ? now : firstTime(schedule, now) };
-    });
-    const remove = this.#hasSettled ? [] : stored.filter((one) => !this.#keys.has(keyOf(one)));
-    return { put, remove };
-  }
-
-  /** When a stored schedule is due next under the settings of this process. */
-  #nextOf(schedule: Schedule, old: StoredSchedule, now: Date): Date {
-    const next = firstTime(schedule, now);
-    const lateMs = now.getTime() - old.nextAt.getTime();
-    if (lateMs < 0) {
-      const isSame = old.cron === schedule.cron && old.timeZone === schedule.timeZone;
-      // Never later than the next time: the database's clock may have been wrong by years.
-      return isSame && old.nextAt < next ? old.nextAt : next;
+      return { now, hints: [...hints, ...(await this.#feeds(since))] };
     }
-    // A job that is due stays due, even if the schedule was changed meanwhile.
-    if (this.#options.catchUp || lateMs < MISSED_MS) return old.nextAt;
-    const facts = { kind: schedule.kind, name: schedule.name, missed: old.nextAt.toISOString() };
-    this.#options.log.info('a schedule was missed while no scheduler ran; CATCH_UP is off', facts);
-    return next;
+    return { now, hints };
   }
 
-  async #addJob({ kind, name }: Schedule, dueAt: Date): Promise<boolean> {
-    const { enqueue, log } = this.#options;
-    const jobId = jobIdOf(kind, name, dueAt);
-    const { added } = await withTimeout(ANSWER_MS, enqueue({ kind, name, jobId, dueAt }));
-    const facts = { kind, name, due: dueAt.toISOString(), job: jobId };
-    if (added) log.info('a schedule is due: its job is in the queue', facts);
-    else log.debug('a schedule is due: its job was in the queue already', facts);
-    return added;
-  }
-
-  /**
-   * Adds the job of a schedule again if no run followed it: a Redis that lost its data must not cost a night's copy.
-   * Adds nothing if the queue still has the job, waiting, active or finished. Never rejects.
-   */
-  async addLostJobs(): Promise<void> {
-    const { db, keepJobsDays, log } = this.#options;
-    try {
-      const lost = (await schedulesWithoutRun(db, keepJobsDays)).filter((one) =>
-        this.#keys.has(keyOf(one)),
+  /** The deliveries that are due by a schedule, and those that the queue has lost. */
+  async #feeds(since: Since): Promise<readonly Hint[]> {
+    const { app, queues } = this.#options;
+    const { feeds } = app.config;
+    if (feeds.length === 0) return [];
+    const states = await listFeedStates(app.db);
+    const due = feeds.flatMap((feed): readonly Hint[] => {
+      const schedule = this.#schedules.find(
+        ({ kind, name }) => kind === 'feed' && name === feed.name,
       );
-      await forEachConcurrently(lost, CONCURRENCY, async (schedule) => {
-        if (this.#stopped || schedule.lastAt === null) return;
-        if (!(await this.#addJob(schedule, schedule.lastAt))) return;
-        const { kind, name } = schedule;
-        log.warn('the queue had lost the job of a schedule; it was added again', { kind, name });
-      });
+      const askedAt = states.find((one) => one.feed === feed.name)?.askedAt ?? null;
+      const dueAt = schedule === undefined ? null : dueFeed(schedule, askedAt, since);
+      if (dueAt === null) return [];
+      const subject = `feed.${feed.name}.${dueAt.getTime()}`;
+      return [{ subject, add: () => requestFeed(feed, app.db, queues) }];
+    });
+    const names = feeds.map(({ name }) => name);
+    const lost = feedsToRepeat(states, names, since.now).map((feed): Hint => {
+      return { subject: `feed.${feed}`, add: () => queues.addFeed(feed) };
+    });
+    return [...due, ...lost];
+  }
+
+  async #since(now: Date): Promise<Since> {
+    const { app, startedAt } = this.#options;
+    const schedulers = await listLiveProcesses(app.db, 'scheduler');
+    const starts = [startedAt, ...schedulers.map((one) => one.startedAt)];
+    const oldest = starts.reduce((a, b) => (b < a ? b : a));
+    return { now, startedAt: oldest, catchUp: app.config.catchUp };
+  }
+
+  /** Deletes rows older than the KEEP_… settings allow, once a day. A lock lets one process at a time. Never rejects. */
+  async #prune(): Promise<void> {
+    const { app, log } = this.#options;
+    const { retention } = app.config;
+    if (keepsEverything(retention) || performance.now() - this.#prunedAt < DAY_MS) return;
+    this.#prunedAt = performance.now();
+    try {
+      const { signal } = this.#stopping;
+      const pruned = await prune(app.db, planRetention(retention, new Date()), { signal });
+      const rows = pruned.reduce((sum, one) => sum + one.rows, 0);
+      if (rows > 0) log.info('deleted rows older than the KEEP_… settings allow', { rows });
     } catch (error) {
-      // The next call tries again. The checks log outages.
-      log.debug('could not look for lost jobs', { error });
+      if (this.#stopping.signal.aborted) return;
+      this.#prunedAt += HOUR_MS - DAY_MS;
+      if (error instanceof PruneBusyError) return;
+      log.warn('could not delete old rows; trying again in an hour', { error });
     }
   }
 }
 
 /** The next three times of a schedule. */
-export function nextThree(schedule: StoredSchedule, now = new Date()): readonly Date[] {
-  const { nextAt } = schedule;
-  return [nextAt, ...nextTimes(schedule, nextAt > now ? nextAt : now, 2)];
-}
-
-function keyOf({ kind, name }: Pick<Schedule, 'kind' | 'name'>): string {
-  return `${kind} ${name}`;
-}
-
-function firstTime(schedule: Schedule, after: Date): Date {
-  return nextTimes(schedule, after)[0] ?? after;
+export function nextThree(schedule: Schedule, now = new Date()): readonly Date[] {
+  return nextTimes(schedule, now, 3);
 }
 
 /** Why a schedule does not run, in words. */
@@ -280,9 +234,14 @@ export const OBSTACLES = {
   paused: 'not while the seller is paused',
 } as const;
 
+/** The schedules that running processes go by. */
+export function activeSchedules(processes: readonly LiveProcess[]): readonly Schedule[] {
+  return processes.flatMap(({ schedules }) => schedules ?? []);
+}
+
 /** Why a schedule does not run; null when it does. @param active undefined: no scheduler knows it */
 export function obstacleTo(
-  active: StoredSchedule | undefined,
+  active: Schedule | undefined,
   processes: readonly LiveProcess[],
   parking: Parking | null,
 ): keyof typeof OBSTACLES | null {

@@ -3,17 +3,18 @@ import { hostname } from 'node:os';
 import type { App } from '../app.js';
 import type { Log } from '../domain/log.js';
 import { withTimeout } from './concurrency.js';
-import type { AlertChannelName } from './alerts/alerts.js';
+import type { AlertChannelName } from './alerts/alerts-store.js';
 import type { Queues } from './queue/queues.js';
 import type { JobEvent, QueueWorker } from './queue/worker.js';
-import { Scheduler, schedulesOf } from './scheduler.js';
+import { Scheduler } from './scheduler.js';
+import type { Schedule } from './due.js';
 import { migrationState } from '../db/migrate.js';
 import { createMail } from './alerts/mail.js';
 import type { AlertChannel } from './alerts/message.js';
 import { createWebhook } from './alerts/webhook.js';
-import { feedHandler, requestFeed, watchFeeds } from './feeds.js';
+import { feedHandler } from './feeds.js';
 import { alertHandler, auditHandler, mirrorHandler, type OnVerdict } from './handlers.js';
-import { watchAudits, watchFeedLag, watchRetention, watchStaleCopies } from './watches.js';
+import type { Clock } from '../db/clock.js';
 import { type Db, assertWritable } from '../db/db.js';
 import { HEARTBEAT_MS, recordHeartbeat, removeProcess } from './processes-store.js';
 
@@ -39,31 +40,24 @@ interface ServiceEvents {
 /** Deliveries at a time. They mostly wait for the network. */
 const ALERT_CONCURRENCY = 2;
 
-/** Starts the roles. The caller closes app and queues after `stop`. */
+/** Starts the roles. The caller closes app and queues after `stop`. @param clock which the caller has started */
 export function startService(
   app: App,
   queues: Queues,
   roles: Roles,
   log: Log,
+  clock: Clock,
   events: ServiceEvents,
 ): Service {
   const { shutdownTimeoutMs } = app.config;
-  const channels = openAlertChannels(app.config);
-  const hasAlerts = Object.values(channels).some((channel) => channel !== null);
-  const workers = roles.worker
-    ? startWorkers(app, queues, hasAlerts ? channels : null, events)
-    : [];
-  const scheduler = roles.scheduler ? startScheduler(app, queues, log) : null;
-  const stopWatches = [
-    roles.scheduler && hasAlerts ? watchStaleCopies(app, queues, log) : null,
-    roles.scheduler && hasAlerts ? watchFeedLag(app, queues, log) : null,
-    roles.scheduler ? watchRetention(app, log) : null,
-    roles.worker ? watchAudits(app, queues, log) : null,
-    roles.scheduler ? watchFeeds(app, queues, log) : null,
-  ];
+  const workers = roles.worker ? startWorkers(app, queues, clock, events) : [];
+  const hasSchedules = roles.scheduler;
+  const scheduler =
+    roles.scheduler || roles.worker
+      ? new Scheduler({ app, queues, hasSchedules, startedAt: new Date(clock.now()), log })
+      : null;
   return {
     async stop() {
-      for (const stop of stopWatches) stop?.();
       // All at the same time, so that the timeout applies once.
       const [ends] = await Promise.all([
         Promise.all(workers.map((worker) => worker.stop(shutdownTimeoutMs))),
@@ -92,49 +86,27 @@ export function openAlertChannels({
 function startWorkers(
   app: App,
   queues: Queues,
-  channels: AlertChannels | null,
+  clock: Clock,
   { onJob, onVerdict }: ServiceEvents,
 ): readonly Pick<QueueWorker, 'stop'>[] {
-  const { workerConcurrency: concurrency } = app.config;
-  const mirror = mirrorHandler(app, queues);
+  const { workerConcurrency: concurrency, feeds } = app.config;
+  const mirror = mirrorHandler(app, queues, clock);
   const audits = auditHandler(app, queues, onVerdict);
   const workers: Pick<QueueWorker, 'stop'>[] = [
     queues.work('mirror', mirror, { concurrency, onJob }),
     queues.work('audits', audits, { concurrency, onJob }),
   ];
-  if (app.config.feeds.length > 0) {
+  if (feeds.length > 0) {
     // All feeds at the same time, so that a target that hangs delays only its own feed.
-    const options = { concurrency: app.config.feeds.length, onJob };
+    const options = { concurrency: feeds.length, onJob };
     workers.push(queues.work('feeds', feedHandler(app), options));
   }
-  if (channels !== null) {
+  const channels = openAlertChannels(app.config);
+  if (Object.values(channels).some((channel) => channel !== null)) {
     const options = { concurrency: ALERT_CONCURRENCY, onJob };
-    workers.push(queues.work('alerts', alertHandler(app, channels), options));
+    workers.push(queues.work('alerts', alertHandler(app, channels, clock), options));
   }
   return workers;
-}
-
-function startScheduler({ config, db }: App, queues: Queues, log: Log): Scheduler {
-  const { sellers, feeds, catchUp, keepJobsDays } = config;
-  return new Scheduler({
-    schedules: schedulesOf({ sellers, feeds }),
-    db,
-    async enqueue({ kind, name, jobId, dueAt }) {
-      if (kind === 'feed') {
-        const feed = feeds.find((one) => one.name === name);
-        if (feed !== undefined) await requestFeed(feed, db, queues);
-        return { added: true };
-      }
-      const tick = dueAt.toISOString();
-      const task = { seller: name, tick, askedAt: new Date().toISOString() };
-      return kind === 'recheck'
-        ? await queues.add('audits', { kind, ...task }, jobId)
-        : await queues.add('mirror', { kind, ...task }, jobId);
-    },
-    log,
-    catchUp,
-    keepJobsDays,
-  });
 }
 
 export interface HealthCheck {
@@ -172,19 +144,29 @@ export function healthChecks(
 /**
  * Sends heartbeats of this process to the store, now and every `HEARTBEAT_MS`.
  * @param roles such as `worker` and `scheduler`
- * @param dashboardUrl null when this process serves no dashboard
  * @returns stops the heartbeat and removes the process from the store; never throws
  */
 export function startHeartbeat(
   db: Db,
   roles: readonly string[],
   log: Log,
-  dashboardUrl: string | null = null,
+  {
+    dashboardUrl = null,
+    schedules = () => [],
+    startedAt,
+  }: {
+    /** Null when this process serves no dashboard. */
+    readonly dashboardUrl?: string | null;
+    /** Called for each heartbeat, since they may change. */
+    readonly schedules?: () => readonly Schedule[];
+    /** By the database's clock. */
+    readonly startedAt: Date;
+  },
 ): () => Promise<void> {
-  const self = { host: hostname(), pid: process.pid, startedAt: new Date() };
+  const self = { host: hostname(), pid: process.pid, startedAt };
   const info = { processId: randomUUID(), roles, dashboardUrl, ...self };
   const sendHeartbeat = (): Promise<void> =>
-    recordHeartbeat(db, info).catch((error: unknown) => {
+    recordHeartbeat(db, { ...info, schedules: schedules() }).catch((error: unknown) => {
       log.debug('could not send a heartbeat to the store', { error });
     });
   let lastHeartbeat = sendHeartbeat();

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { diceOf } from '../codes/dice.js';
-import { postgresQueueAt, SHORT } from '../service/queue/support.js';
+import { SHORT, testQueue } from '../service/queue/support.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
 import { auditVerdicts, enter, listOf, openShop, progress, truthOf } from '../codes/support.js';
@@ -77,7 +77,7 @@ const CHUNKS = 2;
 
 /** A worker for audits, wired as in the product but with short pauses. */
 const SCRIPT = `
-  const [dist, url, databaseUrl, key, tuning] = process.argv.slice(1);
+  const [dist, url, databaseUrl, key, times] = process.argv.slice(1);
   const from = (path) => import(dist + path);
   const { openQueues } = await from('service/queue/queues.js');
   const { openDb } = await from('db/db.js');
@@ -89,7 +89,7 @@ const SCRIPT = `
   const db = openDb(databaseUrl, 'a worker');
   const queues = await openQueues({
     target: null, databaseUrl, prefix: 'p', keepJobsDays: 1, applicationName: 'a worker', log,
-    tuning: { ...JSON.parse(tuning), backoff: () => 20 },
+    times: JSON.parse(times),
   });
   const retry = { attempts: 2, baseMs: 1, maxMs: 20 };
   const marketplace = createMarketplace({
@@ -101,6 +101,7 @@ const SCRIPT = `
   queues.work('audits', async ({ auditId }, { signal }) => {
     const job = { auditId: BigInt(auditId), isLastAttempt: false };
     const outcome = await performCheck(deps, job, signal);
+    if (outcome.kind === 'retry') return { kind: 'later', reason: outcome.problem, delayMs: 20 };
     return outcome.kind === 'later' ? { ...outcome, delayMs: Math.min(20, outcome.delayMs) } : outcome;
   }, { concurrency: ${CHUNKS} });
   console.log('works');
@@ -119,7 +120,7 @@ it('workers killed at any moment lose no code, settle none twice and repeat few 
   const shop = await openShop();
   const codes = listOf(shop, 1_200, 6);
   const auditId = await enter(mirror(), shop.marketplace.host, codes);
-  const queues = await postgresQueueAt(mirror().databaseUrl).open();
+  const queues = await testQueue(null, mirror().databaseUrl).open();
   await queues.addAudit('main', auditId);
   // As slow as over a network, so that there is something to kill.
   shop.sim.faults.always('any', { kind: 'stall', ms: 50 });

@@ -24,7 +24,7 @@ async function market() {
 const parking = () => readParking(mirror().db, 'main');
 
 function job(kind: 'sync' | 'account' | 'items' = 'sync', byHand = false): MirrorRequest {
-  return { kind, askedAt: new Date(), byHand };
+  return { kind, dueAt: new Date(), byHand };
 }
 
 /** A seller parked because its key was refused, and the call of `park` that does it again. */
@@ -41,15 +41,14 @@ async function parked() {
 }
 
 describe('a seller whose key is refused', () => {
-  it('is parked with reason and run; the job is given up and an alert is sent', async () => {
+  it('is parked with reason and run; the job is given up', async () => {
     const { outcome, stored } = await parked();
     expect(stored).toMatchObject({
       since: expect.any(Date) as Date,
       code: 'refused',
       reason: expect.stringMatching(/refused the API key/) as string,
     });
-    const alert = { kind: 'seller-parked', seller: 'main', runId: String(stored.runId) };
-    expect(outcome).toMatchObject({ kind: 'give-up', alert });
+    expect(outcome).toMatchObject({ kind: 'give-up' });
   });
 
   it('is skipped by schedules, so that a wrong key is not tried every night', async () => {
@@ -59,22 +58,15 @@ describe('a seller whose key is refused', () => {
     expect(await performMirrorTask(next, job(), never)).toMatchObject({
       kind: 'done',
       result: { parked: { code: 'refused' } },
-      alert: null,
     });
     expect(sim.log.length).toBe(requests);
-  });
-
-  it('is alerted again by the job that parked it, which may have been killed before its alert', async () => {
-    const { deps, outcome } = await parked();
-    const again = await performMirrorTask(deps, job(), never);
-    expect(again).toMatchObject({ alert: 'alert' in outcome ? outcome.alert : null });
   });
 
   it('is tried again by hand, and keeps its parking date while the key is refused', async () => {
     const { sim, deps, stored: before } = await parked();
     const requests = sim.log.length;
     const outcome = await performMirrorTask(deps, job('sync', true), never);
-    expect(outcome).toMatchObject({ kind: 'give-up', alert: { kind: 'run-failed' } });
+    expect(outcome).toMatchObject({ kind: 'give-up' });
     expect(sim.log.length).toBeGreaterThan(requests);
     const after = await parking();
     expect(after?.since).toEqual(before.since);
@@ -126,7 +118,6 @@ describe('a seller whose key opens another account', () => {
     await mirror().rows(`UPDATE mirror.sellers SET bound_username = 'grace'`);
     expect(await performMirrorTask(deps, job(), never)).toMatchObject({
       kind: 'give-up',
-      alert: { kind: 'seller-parked' },
     });
     expect(await parking()).toMatchObject({
       code: 'account-changed',
@@ -154,7 +145,6 @@ describe('a seller that a person paused', () => {
       expect(await performMirrorTask(deps, job(kind), never)).toEqual({
         kind: 'done',
         result: { parked: { code: 'paused', since: expect.any(String) as string, run: null } },
-        alert: null,
       });
     }
     const enqueue = () => Promise.reject(new Error('nothing to do'));
@@ -177,7 +167,7 @@ describe('a seller that a person paused', () => {
     const { sim, deps } = await paused();
     sim.faults.always('any', { kind: 'key-refused' });
     const outcome = await performMirrorTask(deps, job('sync', true), never);
-    expect(outcome).toMatchObject({ kind: 'give-up', alert: { kind: 'run-failed' } });
+    expect(outcome).toMatchObject({ kind: 'give-up' });
     expect(await parking()).toMatchObject(PAUSE);
   });
 
@@ -197,7 +187,7 @@ describe('a seller that a person paused', () => {
     });
     sim.faults.always('any', { kind: 'key-refused' });
     expect(await performMirrorTask(deps, job(), never)).toMatchObject({
-      alert: { kind: 'seller-parked' },
+      kind: 'give-up',
     });
   });
 

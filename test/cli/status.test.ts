@@ -29,7 +29,7 @@ async function mirrored(username = 'ada') {
 /** Makes a scheduled run fail for a reason that parks the seller. */
 async function park(sim: Simulator, deps: RunDeps): Promise<void> {
   sim.faults.always('any', { kind: 'key-refused' });
-  await performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: false }, never);
+  await performMirrorTask(deps, { kind: 'sync', dueAt: new Date(), byHand: false }, never);
 }
 
 async function report(now = new Date()) {

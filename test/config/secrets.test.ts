@@ -85,7 +85,7 @@ describe('no output shows', () => {
       (text, written) => [
         ...[text, written].flatMap((password) => [
           { REDIS_URL: `redis://me:${password}@cache`, SELLER_NAME: password },
-          { REDIS_URL: `redis-sentinel://a/m?sentinelPassword=${password}`, TZ: password },
+          { REDIS_URL: `redis://:${password}@a/1`, TZ: password },
         ]),
         { REDIS_URL: `cache/${written}` },
       ],

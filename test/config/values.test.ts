@@ -113,7 +113,7 @@ describe('a valid configuration', () => {
       removalGuard: { items: 0, percent: 100 },
       lookupsPerRun: 5,
       recheck: { share: 1, olderThanDays: 1 },
-      redis: { mode: 'single', tls: true },
+      redis: { tls: true },
       queuePrefix: 'shop.2_B-c',
       workerConcurrency: 100,
       catchUp: false,
@@ -544,7 +544,7 @@ describe('key and address files', () => {
   it('are relative to the folder, and read without line ends', () => {
     folder.write('key', '\uFEFFfile-key-12345\r\n');
     folder.write('db', 'postgresql://me:pw@db/mirror\n');
-    folder.write('redis', 'redis-cluster://:pw@a:1,b:2\n');
+    folder.write('redis', 'redis://:pw@a:1\n');
     folder.write('url', 'https://hooks.example/t\n');
     folder.write('secret', `whsec_${'a'.repeat(32)}\n`);
     const config = folder.read({
@@ -555,7 +555,7 @@ describe('key and address files', () => {
       ALERT_WEBHOOK_URL_FILE: 'url',
       ALERT_WEBHOOK_SECRET_FILE: 'secret',
     });
-    expect(config.redis).toMatchObject({ mode: 'cluster', nodes: [{ host: 'a' }, { host: 'b' }] });
+    expect(config.redis).toMatchObject({ host: 'a', port: 1 });
     expect(config.alertWebhook?.url.reveal()).toBe('https://hooks.example/t');
     expect(config.alertWebhook?.secret?.reveal()).toBe(`whsec_${'a'.repeat(32)}`);
     expect(config.sellers[0]?.key.reveal()).toBe('file-key-12345');

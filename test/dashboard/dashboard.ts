@@ -155,7 +155,7 @@ export async function mirrorSeller(mirror: Mirror) {
   const catalogue = seededCatalogue({ seed: 3, count: 5 });
   const sim = await mirror.simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
   const deps = mirror.deps(sim.url);
-  await performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: true }, never);
+  await performMirrorTask(deps, { kind: 'sync', dueAt: new Date(), byHand: true }, never);
   return { sim, deps };
 }
 

@@ -96,7 +96,7 @@ describe('Needs you', () => {
     const { sim, deps } = await mirrorSeller(mirror());
     for (let id = 1_001; id <= 1_004; id++) sim.seller(KEY).catalogue.remove(id);
     const removalGuard = { items: 1, percent: 1 };
-    const job = { kind: 'sync', askedAt: new Date(), byHand: true } as const;
+    const job = { kind: 'sync', dueAt: new Date(), byHand: true } as const;
     await performMirrorTask({ ...deps, removalGuard, lookupsPerRun }, job, never);
     const [run] = await mirror().rows<{ id: string }>(
       'SELECT max(run_id)::text AS id FROM mirror.held_items',

@@ -5,7 +5,6 @@ import { recordHeartbeat } from '../../src/service/processes-store.js';
 import { addRequests } from '../../src/db/budget.js';
 import { ensureSeller, readParking } from '../../src/catalogue/sellers-store.js';
 import { listActions } from '../../src/dashboard/access-store.js';
-import { takeTurn } from '../../src/service/schedules-store.js';
 import { mirrorSeller, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
@@ -15,17 +14,16 @@ async function addProcess(
   roles: readonly string[],
   kinds: readonly ('sync' | 'account' | 'recheck')[] = [],
 ) {
-  const nextAt = new Date(Date.now() + 86_400_000);
-  const put = kinds.map((kind) => {
-    return { name: 'main', kind, cron: '0 2 * * *', timeZone: 'UTC', nextAt, lastAt: null };
+  const schedules = kinds.map((kind) => {
+    return { name: 'main', kind, cron: '0 2 * * *', timeZone: 'UTC' };
   });
-  await takeTurn(mirror().db, () => Promise.resolve({ put, remove: [] }));
   await recordHeartbeat(mirror().db, {
     processId: crypto.randomUUID(),
     roles,
     host: 'elsewhere',
     pid: 7,
     startedAt: new Date(),
+    schedules,
   });
 }
 
@@ -122,7 +120,7 @@ describe('Pause and Resume', () => {
     const operator = await dashboard().login('operator');
     const requests = sim.log.length;
     const tick = () =>
-      performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: false }, never);
+      performMirrorTask(deps, { kind: 'sync', dueAt: new Date(), byHand: false }, never);
 
     const paused = await operator.post('/sellers/main/pause');
     expect(paused.headers.get('location')).toBe('/sellers/main');
@@ -171,7 +169,7 @@ describe('Pause and Resume', () => {
   it('unpark a parked seller, whose page shows reason and remedy until then', async () => {
     const { sim, deps } = await mirrorSeller(mirror());
     sim.faults.always('any', { kind: 'key-refused' });
-    await performMirrorTask(deps, { kind: 'sync', askedAt: new Date(), byHand: false }, never);
+    await performMirrorTask(deps, { kind: 'sync', dueAt: new Date(), byHand: false }, never);
     const visitor = await dashboard().login();
     const text = await visitor.page('/sellers/main');
     expect(text).toContain('refused the API key');

@@ -19,15 +19,16 @@ async function failedJob(problem = 'the key is refused'): Promise<string> {
   const worker = queues.work('mirror', () => Promise.resolve({ kind: 'give-up', problem }), {
     concurrency: 1,
   });
-  const { jobId } = await addSync();
+  await addSync();
   await until(async () => (await queues.counts()).mirror.failed === 1);
   await worker.stop(0);
-  return jobId;
+  return (await queues.failedJobs('mirror', 1))[0]?.jobId ?? '';
 }
 
 function addSync() {
-  const askedAt = new Date().toISOString();
-  return dashboard().queues.add('mirror', { kind: 'sync', seller: 'main', tick: null, askedAt });
+  const dueAt = new Date().toISOString();
+  const task = { kind: 'sync', seller: 'main', dueAt, byHand: true } as const;
+  return dashboard().queues.add('mirror', task);
 }
 
 describe('the system page', () => {
@@ -102,14 +103,15 @@ describe('the system page', () => {
   });
 
   it('lists alerts with their outcome', async () => {
-    const { queues } = dashboard();
-    const result = { dropped: 'nothing is held any more of what run 17 held' };
-    queues.work('alerts', () => Promise.resolve({ kind: 'done', result }), { concurrency: 1 });
-    await queues.add('alerts', { kind: 'run-held', runId: '17' }, 'run-held.17');
-    await until(async () => (await queues.counts()).alerts.completed === 1);
+    const message = { content: { title: 'main: removals wait for you' } };
+    await mirror().rows(
+      `INSERT INTO mirror.alerts (alert_id, channel, type, happened_at, message, ended_at, outcome, note)
+       VALUES ('run-held.17', 'mail', 'run.held', now(), $1, now(), 'dropped', 'nothing is held any more')`,
+      [JSON.stringify(message)],
+    );
     const text = await (await dashboard().login()).page('/system');
-    expect(text).toContain('run-held 17');
-    expect(text).toContain('dropped: nothing is held any more of what run 17 held');
+    expect(text).toContain('main: removals wait for you');
+    expect(text).toContain('dropped: nothing is held any more');
   });
 });
 
@@ -123,7 +125,10 @@ describe('Retry', () => {
     expect(text).toContain('>Retry</button>');
     const reply = await operator.post('/system/retry', { queue: 'mirror', job });
     expect(reply.headers.get('location')).toBe('/system?notice=retried');
-    expect(await dashboard().queues.counts()).toMatchObject({ mirror: { waiting: 1, failed: 0 } });
+    // The store says that its runs have ended, so new ones are asked for.
+    expect(await dashboard().queues.counts()).toMatchObject({ mirror: { waiting: 2, failed: 0 } });
+    const asked = await mirror().rows(`SELECT asked_by FROM mirror.runs WHERE state = 'asked'`);
+    expect(asked).toEqual([{ asked_by: 'operator' }, { asked_by: 'operator' }]);
     expect(await listActions(mirror().db, 1)).toMatchObject([
       { who: 'operator', action: 'retry job', target: job, outcome: 'done' },
     ]);

@@ -161,7 +161,7 @@ describe('a job whose connection dies while it reads the list', () => {
     const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
     sim.faults.next('list', { kind: 'slow', chunkBytes: 20_000, pauseMs: 10 });
     const deps = { ...mirror().deps(sim.url), db };
-    const job = { kind: 'items', askedAt: new Date(), byHand: false } as const;
+    const job = { kind: 'items', dueAt: new Date(), byHand: false } as const;
     const first = performMirrorTask(deps, job, never);
     while (sim.log.length < 2) await sleep(5);
     await sleep(100);

@@ -6,7 +6,7 @@ import { ensureSeller, parkSeller, pauseSeller } from '../../src/catalogue/selle
 import { failAudit } from '../../src/codes/audits-store.js';
 import { recordDelivery, requestFeedViews } from '../../src/reporting/feeds-store.js';
 import type { Alert } from '../../src/catalogue/types.js';
-import { describeAlert } from '../../src/service/alerts/alerts.js';
+import { describeAlert } from '../../src/service/alerts/content.js';
 import { createMetrics } from '../../src/service/metrics.js';
 import { parseExposition } from './exposition.js';
 import { enter } from '../codes/support.js';

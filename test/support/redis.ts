@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import type { RedisNode, RedisTarget } from '../../src/domain/redis-target.js';
+import type { RedisTarget } from '../../src/domain/redis-target.js';
 import { isInstalled } from './installed.js';
 
 export const hasRedis = isInstalled('redis-server');
@@ -18,7 +18,7 @@ export const redisTitle = (title: string): string =>
 const HOST = '127.0.0.1';
 
 /** A redis-server for tests, in a folder of its own. */
-export interface RedisProcess extends RedisNode {
+export interface RedisProcess extends Pick<RedisTarget, 'host' | 'port'> {
   readonly folder: string;
   readonly child: ChildProcess;
   /** Runs a command such as `INFO`. @returns its output */
@@ -33,7 +33,6 @@ export interface RedisProcess extends RedisNode {
 /** Starts a server, by default with an append-only file, as the product requires. */
 export async function startRedis(
   settings: Readonly<Record<string, string>> = {},
-  mode: 'server' | 'sentinel' = 'server',
 ): Promise<RedisProcess> {
   const folder = await mkdtemp(join(tmpdir(), `seller-mirror-tests-${process.pid}-redis-`));
   const port = await freePort();
@@ -42,14 +41,12 @@ export async function startRedis(
     port: String(port),
     bind: HOST,
     dir: folder,
-    ...(mode === 'server'
-      ? { save: '""', appendonly: 'yes', 'maxmemory-policy': 'noeviction' }
-      : {}),
+    ...{ save: '""', appendonly: 'yes', 'maxmemory-policy': 'noeviction' },
     ...settings,
   };
   const lines = Object.entries(all).map(([name, value]) => `${name} ${value}`);
   await writeFile(file, `${lines.join('\n')}\n`);
-  const args = mode === 'sentinel' ? [file, '--sentinel'] : [file];
+  const args = [file];
   const password = settings['requirepass']?.replaceAll('"', '');
   const login = password === undefined ? [] : ['-a', password];
   let child = spawn('redis-server', args, { stdio: 'ignore' });
@@ -108,83 +105,10 @@ async function freePort(): Promise<number> {
   }
 }
 
-/** Makes a target of one server. @param more overrides */
-export function redisTarget(node: RedisNode, more: Partial<RedisTarget> = {}): RedisTarget {
-  return {
-    mode: 'single',
-    nodes: [{ host: node.host, port: node.port }],
-    masterName: null,
-    username: null,
-    password: null,
-    sentinelPassword: null,
-    database: 0,
-    tls: false,
-    ...more,
-  };
-}
-
-/** A cluster of three masters. */
-export interface RedisCluster {
-  readonly nodes: readonly RedisProcess[];
-  dispose(): Promise<void>;
-}
-
-export async function startCluster(): Promise<RedisCluster> {
-  const settings = { 'cluster-enabled': 'yes', 'cluster-node-timeout': '1000' };
-  const nodes = await Promise.all([1, 2, 3].map(() => startRedis(settings)));
-  const places = nodes.map(({ host, port }) => `${host}:${port}`);
-  const create = ['--cluster', 'create', ...places, '--cluster-replicas', '0', '--cluster-yes'];
-  await promisify(execFile)('redis-cli', create);
-  for (const node of nodes) await waitForReply(node, ['CLUSTER', 'INFO'], 'cluster_state:ok');
-  return { nodes, dispose: () => disposeAll(nodes) };
-}
-
-/** A master, its replica, and a sentinel that promotes the replica when the master ends. */
-export interface RedisSentinel {
-  readonly masterName: string;
-  readonly sentinel: RedisProcess;
-  readonly master: RedisProcess;
-  readonly replica: RedisProcess;
-  dispose(): Promise<void>;
-}
-
-export async function startSentinel(): Promise<RedisSentinel> {
-  const masterName = 'jobs';
-  const master = await startRedis();
-  const replica = await startRedis({ replicaof: `${master.host} ${master.port}` });
-  await waitForReply(replica, ['INFO', 'replication'], 'master_link_status:up');
-  const sentinel = await startRedis(
-    {
-      'sentinel monitor': `${masterName} ${master.host} ${master.port} 1`,
-      'sentinel down-after-milliseconds': `${masterName} 500`,
-      'sentinel failover-timeout': `${masterName} 3000`,
-    },
-    'sentinel',
-  );
-  await waitForReply(sentinel, ['SENTINEL', 'REPLICAS', masterName], String(replica.port));
-  return {
-    masterName,
-    sentinel,
-    master,
-    replica,
-    dispose: () => disposeAll([sentinel, replica, master]),
-  };
-}
-
-/** Waits until the reply to a command contains a text. */
-async function waitForReply(
-  node: RedisProcess,
-  command: readonly string[],
-  words: string,
-): Promise<void> {
-  while (!(await node.command(...command)).includes(words)) await sleep(50);
-}
-
-async function disposeAll(nodes: readonly RedisProcess[]): Promise<void> {
-  await Promise.all(nodes.map((node) => node.dispose()));
-}
-
-/** Returns host and port of each server. */
-export function placesOf(nodes: readonly RedisNode[]): RedisNode[] {
-  return nodes.map(({ host, port }) => ({ host, port }));
+/** Makes a target of a server. @param more overrides */
+export function redisTarget(
+  { host, port }: Pick<RedisTarget, 'host' | 'port'>,
+  more: Partial<RedisTarget> = {},
+): RedisTarget {
+  return { host, port, username: null, password: null, database: 0, tls: false, ...more };
 }

@@ -15,7 +15,7 @@ import { ownCommand } from '../own-command.js';
 import { exitCodeOfAudit, summaryNotes, summaryLines, verdictCounts } from './audit-view.js';
 import { failsOn, type FailOptions, findAudit } from './options.js';
 import { type ResultDestination, writeResult } from './result-file.js';
-import { alertsAfter } from '../../service/alerts/alerts.js';
+import { recordAlerts } from '../../service/alerts/alerts.js';
 import type { JobOutcome } from '../../catalogue/types.js';
 import {
   getAudit,
@@ -58,7 +58,7 @@ export async function runAudit(app: App, auditId: bigint, options: RunOptions): 
   }
   const queues = await openQueuesOf(app, 'codes');
   try {
-    await queues.addAudit(audit.sellerId, auditId, { force });
+    await queues.addAudit(audit.sellerId, auditId, { promote: force });
   } finally {
     await queues.close();
   }
@@ -260,7 +260,7 @@ export async function workOnAudit(
     for (let failed = 0; !closing.aborted;) {
       const job = { auditId, isLastAttempt: failed + 1 >= attempts };
       const outcome = await performCheck(deps, job, signal);
-      if (!isWatched) await sendAlerts(app, sellerId, outcome);
+      if (!isWatched) await sendAlerts(app, outcome);
       if ((await onOutcome?.(outcome)) === true) return;
       if (outcome.kind === 'later') {
         failed = 0;
@@ -287,9 +287,9 @@ async function noteNextTry({ db }: App, auditId: bigint, waitMs: number): Promis
   }
 }
 
-/** Queues what follows an audit, as a worker does: alerts, news and feeds. */
-async function sendAlerts(app: App, seller: string, outcome: JobOutcome): Promise<void> {
-  const alerts = alertsAfter(outcome, { attempt: ATTEMPTS, attempts: ATTEMPTS });
-  const hasNewData = alerts.some(({ kind }) => kind === 'audit-finished');
-  await followUp(app, 'codes', { seller, alerts, runs: [], hasNewData });
+/** Does what follows a check, as a worker does: it records alerts and asks for deliveries of feeds. */
+async function sendAlerts(app: App, outcome: JobOutcome): Promise<void> {
+  const alert = 'alert' in outcome ? (outcome.alert ?? null) : null;
+  if (alert !== null) await recordAlerts(app, [alert]);
+  await followUp(app, 'codes', alert?.kind === 'audit-finished');
 }

@@ -4,13 +4,9 @@ import type { App } from '../../app.js';
 import { describeWide } from '../../catalogue/changes.js';
 import { feedDelay } from '../../reporting/feeds-store.js';
 import { type Need, readNeeds } from '../../service/needs.js';
-import { nextThree, OBSTACLES, obstacleTo, schedulesOf } from '../../service/scheduler.js';
+import { type Schedule, schedulesOf } from '../../service/due.js';
+import { activeSchedules, nextThree, OBSTACLES, obstacleTo } from '../../service/scheduler.js';
 import { type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
-import {
-  listSchedules,
-  type Schedule,
-  type StoredSchedule,
-} from '../../service/schedules-store.js';
 import { PAUSED } from '../../catalogue/sellers-store.js';
 import { copyState, type SellerStatus } from '../../catalogue/status-store.js';
 import { printResult, stdoutLook } from '../console.js';
@@ -85,7 +81,7 @@ async function sellerReports(
   const { sellers, staleAfterHours } = config;
   const stored = new Map(statuses.map((one) => [one.sellerId, one]));
   const processes = await listLiveProcesses(db);
-  const scheduled = await listSchedules(db);
+  const scheduled = activeSchedules(processes);
   const schedules = schedulesOf({ sellers, feeds: [] });
   const configured = new Set(sellers.map(({ name }) => name));
   return [...new Set([...configured, ...stored.keys()])].map((name) => {
@@ -185,7 +181,7 @@ interface Expectation {
   readonly needs: readonly Need[];
   readonly schedules: readonly Schedule[];
   /** What the running schedulers go by. */
-  readonly scheduled: readonly StoredSchedule[];
+  readonly scheduled: readonly Schedule[];
   /** Only processes that are alive. */
   readonly processes: readonly LiveProcess[];
 }

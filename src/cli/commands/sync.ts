@@ -1,21 +1,22 @@
 import { hostname } from 'node:os';
 import { Argument, Option, type Command } from 'commander';
 import { acceptRemovals, keepRemovals } from '../../catalogue/accept-removals.js';
-import { noCounts } from '../../catalogue/run.js';
 import { logAction } from '../../dashboard/access-store.js';
 import { plural } from '../../domain/text.js';
 import { paint, safeLine } from '../output/text.js';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
 import { syncAccount } from '../../catalogue/account.js';
+import { askRuns } from '../../catalogue/requests-store.js';
+import { hostName } from '../../domain/address.js';
 import { syncItem } from '../../catalogue/sync-item.js';
 import { syncItems, syncSeller } from '../../catalogue/sync-items.js';
-import type { Alert, RunDeps, RunReport } from '../../catalogue/types.js';
-import type { Ending } from '../../service/effects.js';
-import { print, printJson, printResult, stdoutLook, userName } from '../console.js';
+import type { RunDeps, RunReport } from '../../catalogue/types.js';
+import { print, printJson, printNote, printResult, stdoutLook, userName } from '../console.js';
 import { reportError, usageError } from '../errors.js';
 import { action, printError, openQueuesOf, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
+import { recordFields } from '../../service/alerts/news-store.js';
 import { followUp } from '../follow-up.js';
 import {
   chosenSellers,
@@ -48,7 +49,7 @@ export function add(program: Command): void {
   ].map((option) =>
     option.argParser(runNumber).conflicts(['acceptAccount', 'queue', 'seller']),
   ) as [...[Option, Option]];
-  const queue = new Option('--queue', 'have a `worker` do it: put a job into the queue');
+  const queue = new Option('--queue', 'have a `worker` do it');
   const command = program
     .command('sync')
     .addArgument(new Argument('[what]', 'what to mirror').choices(['account', 'items', 'item']))
@@ -97,7 +98,7 @@ async function sync(
           throw usageError('an item belongs to one seller', 'name the seller with --seller');
         }
         return options.queue === true
-          ? enqueue(app, sellers, target, options)
+          ? ask(app, sellers, target, options)
           : mirror(app, sellers, target, options, progress);
       },
       { onProgress },
@@ -123,9 +124,7 @@ async function accept(app: App, runId: bigint, options: CommonOptions): Promise<
     outcome: 'done',
   });
   const { sellerId, runId: accepting, removed, shown, rest } = done;
-  const counts = { ...noCounts(), removed };
-  const run = { runId: accepting, kind: 'approval', state: 'succeeded', counts } as const;
-  await followUp(app, 'sync', { seller: sellerId, alerts: [], runs: [run], hasNewData: true });
+  await followUp(app, 'sync', true);
   await printResult(options, done, () =>
     [
       `${paint('green', '✓', stdoutLook())} ${safeLine(sellerId)} · ${removed} of ${plural(shown, 'item')} removed (run ${accepting})`,
@@ -184,7 +183,11 @@ async function mirror(
           if (json !== true) await print(runLines(report, stdoutLook()));
         }
       });
-      await followUp(app, 'sync', endingOf(seller.name, own));
+      for (const { kind, runId } of own) {
+        if (kind !== 'account') await recordFields(app.db, seller.name, runId);
+      }
+      const isMirrored = own.some(({ state }) => state !== 'failed');
+      await followUp(app, 'sync', isMirrored);
     } catch (error) {
       if (app.signal.aborted) throw error;
       progress.finish();
@@ -198,15 +201,6 @@ async function mirror(
   return codes.every((code) => code === EXIT.usage) ? EXIT.usage : EXIT.failed;
 }
 
-/** What runs of a seller ended with. */
-function endingOf(seller: string, runs: readonly RunReport[]): Ending {
-  const alerts = runs.flatMap(({ runId, state, problem }): readonly Alert[] => {
-    if (state === 'succeeded' || problem?.code === 'interrupted') return [];
-    return [{ kind: state === 'held' ? 'run-held' : 'run-failed', runId: String(runId) }];
-  });
-  return { seller, alerts, runs, hasNewData: runs.some(({ state }) => state !== 'failed') };
-}
-
 async function* runsOf(
   deps: RunDeps,
   target: Target,
@@ -218,26 +212,41 @@ async function* runsOf(
   else yield* syncSeller(deps, signal);
 }
 
-/** Puts a job for each seller into the queue. @throws {QueueError} when the queue can't be reached */
-async function enqueue(
+/** Asks for runs of each seller, which a worker performs, also one that is started later. */
+async function ask(
   app: App,
   sellers: readonly SellerConfig[],
   target: Target,
   options: CommonOptions,
 ): Promise<ExitCode> {
+  const asked: { readonly sellerId: string; readonly askedAt: Date }[] = [];
+  const askedBy = `${userName()} on ${hostname()}`;
   const queues = await openQueuesOf(app, 'sync --queue');
-  const jobs: { readonly sellerId: string; readonly jobId: string }[] = [];
   try {
-    for (const { name: seller } of sellers) {
-      const askedAt = new Date().toISOString();
-      const { jobId } = await queues.add('mirror', { ...target, seller, tick: null, askedAt });
-      jobs.push({ sellerId: seller, jobId });
+    for (const { name: seller, url } of sellers) {
+      const place = { seller, marketplace: hostName(url) };
+      const askedAt = await askRuns(app.db, place, target, askedBy);
+      asked.push({ sellerId: seller, askedAt });
+      const due = { seller, dueAt: askedAt.toISOString(), byHand: true } as const;
+      // If the queue can't be reached, a scheduler or a worker finds the request in the store.
+      await queues
+        .add(
+          'mirror',
+          target.kind === 'item' ? { ...target, ...due } : { kind: target.kind, ...due },
+        )
+        .catch((error: unknown) =>
+          printNote(`note: ${seller}: ${messageOf(error)}; a worker looks by itself\n`),
+        );
     }
   } finally {
     await queues.close();
   }
-  await printResult(options, jobs, () =>
-    jobs.map(({ sellerId, jobId }) => `${sellerId} · in the queue as ${jobId}\n`).join(''),
+  await printResult(options, asked, () =>
+    asked.map(({ sellerId }) => `${sellerId} · asked for; a worker does it\n`).join(''),
   );
   return EXIT.done;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -188,7 +188,7 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
         throw new Problem(`Check ${auditId} has already finished`, remedy, 409);
       }
       if (state !== 'running') await resumeAudit(db, auditId);
-      await queues.addAudit(sellerId, auditId, { force: true });
+      await queues.addAudit(sellerId, auditId, { promote: true });
     });
     return c.redirect(`/audits/${auditId}?notice=${await queueNotice(db)}`, 303);
   });

@@ -11,7 +11,7 @@ import {
   readNights,
 } from '../../catalogue/overview-store.js';
 import { type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
-import { listSchedules, type StoredSchedule } from '../../service/schedules-store.js';
+import type { Schedule } from '../../service/due.js';
 import { PAUSED } from '../../catalogue/sellers-store.js';
 import {
   type CopyState,
@@ -51,7 +51,8 @@ import {
   Untrusted,
 } from '../parts.js';
 import { parseNumber } from '../query.js';
-import { obstacleTo } from '../../service/scheduler.js';
+import { activeSchedules, obstacleTo } from '../../service/scheduler.js';
+import { nextTime } from '../../service/cron.js';
 import { readNeeds } from '../../service/needs.js';
 import { NeedsYou } from './needs.js';
 import { ListForm } from './new-audit-views.js';
@@ -72,14 +73,14 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
   app.get('/', async (c) => {
     const since = new Date(Date.now() - DAY_MS);
     const now = new Date();
-    const [state, happened, running, moves, processes, schedules] = await Promise.all([
+    const [state, happened, running, moves, processes] = await Promise.all([
       readNeeds(parts, now),
       summarizeChanges(db, since),
       readRunning(db),
       listPriceMoves(db, since, MAX_MOVES),
       listLiveProcesses(db),
-      listSchedules(db),
     ]);
+    const schedules = activeSchedules(processes);
     const sellers = state.sellers.map((status) => ({
       ...status,
       copy: copyState(status, config.staleAfterHours, now),
@@ -184,7 +185,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
     await runAction(c, parts, action, async () => {
       for (const name of sellers) {
         if (!known.has(name)) throw sellerNotFound();
-        await enqueueSync(parts, name);
+        await enqueueSync(c, parts, name);
       }
     });
     return c.redirect(`/?notice=${await queueNotice(db)}`, 303);
@@ -312,7 +313,7 @@ const LastDay: FC<{ happened: ChangeSummary }> = ({ happened }) => (
 const SellerTable: FC<{
   sellers: readonly Seller[];
   nights: readonly Night[];
-  schedules: readonly StoredSchedule[];
+  schedules: readonly Schedule[];
   processes: readonly LiveProcess[];
   empty: Child;
 }> = ({ sellers, nights, schedules, processes, empty }) => (
@@ -371,9 +372,10 @@ const SellerTable: FC<{
 /** When a schedule mirrors the seller's items next; null when none will. */
 function nextRunOf(
   seller: SellerStatus,
-  schedules: readonly StoredSchedule[],
+  schedules: readonly Schedule[],
   processes: readonly LiveProcess[],
 ): Date | null {
   const sync = schedules.find(({ kind, name }) => kind === 'sync' && name === seller.sellerId);
-  return obstacleTo(sync, processes, seller.parked) === null ? (sync?.nextAt ?? null) : null;
+  if (sync === undefined || obstacleTo(sync, processes, seller.parked) !== null) return null;
+  return nextTime(sync, new Date());
 }

@@ -36,8 +36,7 @@ import {
 import { addListing, factsOf, ListingTable } from '../listing.js';
 import { parseId } from '../query.js';
 import { CHANGES, FoldFinder, readShownChanges } from '../../catalogue/changes-listing.js';
-import { queueEffects } from '../../service/effects.js';
-import { noCounts } from '../../catalogue/run.js';
+import { followUp } from '../../service/follow-up.js';
 
 /** Items and changes on the page of a run. */
 const MAX_ROWS = 200;
@@ -166,7 +165,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
       throw new Problem('Only runs of items and of the account can be repeated', 'Use Sync now.');
     }
     await runAction(c, parts, { action: 'run again', target: sellerId }, () =>
-      enqueueSync(parts, sellerId, kind),
+      enqueueSync(c, parts, sellerId, { kind }),
     );
     return c.redirect(`/?notice=${await queueNotice(db)}`, 303);
   });
@@ -187,11 +186,7 @@ export function addRuns(app: Dashboard, parts: DashboardParts): void {
     const accepted = await runAction(c, parts, action, () =>
       unlessBusy(() => acceptRemovals({ db, holder: `dashboard (${who})`, by }, runId)),
     );
-    const { sellerId: seller } = accepted;
-    const counts = { ...noCounts(), removed: accepted.removed };
-    const run = { runId: accepted.runId, kind: 'approval', state: 'succeeded', counts } as const;
-    const ending = { seller, alerts: [], runs: [run], hasNewData: true };
-    await queueEffects(parts, parts.queues, ending, parts.log);
+    await followUp(parts, parts.queues, true, parts.log);
     return c.redirect(`/runs/${accepted.runId}?notice=accepted`, 303);
   });
 

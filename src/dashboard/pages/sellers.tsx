@@ -3,7 +3,6 @@ import { sellerNeeds } from '../../service/needs.js';
 import { NeedCards } from './needs.js';
 import { type RequestSlot, readRequestsOfLastHour } from '../../db/budget.js';
 import { type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
-import { listSchedules, type StoredSchedule } from '../../service/schedules-store.js';
 import { PAUSED, pauseSeller, resumeSeller, readBinding } from '../../catalogue/sellers-store.js';
 import { copyState, type SellerStatus, readSellerStatuses } from '../../catalogue/status-store.js';
 import { BarChart, StepChart } from '../charts.js';
@@ -35,7 +34,7 @@ import {
   TableSection,
   Untrusted,
 } from '../parts.js';
-import { nextThree, OBSTACLES, obstacleTo } from '../../service/scheduler.js';
+import { activeSchedules, nextThree, OBSTACLES, obstacleTo } from '../../service/scheduler.js';
 import { readItemDays } from '../../catalogue/items-store.js';
 import { RUNS } from '../../catalogue/runs-listing.js';
 import { ListingTable } from '../listing.js';
@@ -54,21 +53,19 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
 
   app.get('/sellers/:name', async (c) => {
     const sellerId = c.req.param('name');
-    const [[seller], account, schedules, processes, slots, days, balances, runs] =
-      await Promise.all([
-        readSellerStatuses(db, sellerId),
-        mirror.account.findUnique({ where: { sellerId } }),
-        listSchedules(db),
-        listLiveProcesses(db),
-        readRequestsOfLastHour(db, sellerId),
-        readItemDays(db, sellerId, MAX_DAYS),
-        mirror.reportingBalanceHistory.findMany({
-          where: { sellerId },
-          orderBy: { validFrom: 'desc' },
-          take: MAX_BALANCES,
-        }),
-        RUNS.read(db, { seller: sellerId }, { face: 'tables', from: null, limit: MAX_RUNS }),
-      ]);
+    const [[seller], account, processes, slots, days, balances, runs] = await Promise.all([
+      readSellerStatuses(db, sellerId),
+      mirror.account.findUnique({ where: { sellerId } }),
+      listLiveProcesses(db),
+      readRequestsOfLastHour(db, sellerId),
+      readItemDays(db, sellerId, MAX_DAYS),
+      mirror.reportingBalanceHistory.findMany({
+        where: { sellerId },
+        orderBy: { validFrom: 'desc' },
+        take: MAX_BALANCES,
+      }),
+      RUNS.read(db, { seller: sellerId }, { face: 'tables', from: null, limit: MAX_RUNS }),
+    ]);
     if (seller === undefined) throw sellerNotFound();
     const path = `/sellers/${encodeURIComponent(sellerId)}`;
     const token = c.get('token');
@@ -138,7 +135,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
             />
           )}
         </Section>
-        <Schedules seller={seller} schedules={schedules} processes={processes} />
+        <Schedules seller={seller} processes={processes} />
         <Requests slots={slots} seller={seller} perMinute={configured?.requestsPerMinute ?? null} />
         <Section title="Items over time" note={`last ${MAX_DAYS} days (UTC)`}>
           {days.length === 0 ? (
@@ -221,7 +218,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
   app.post('/sellers/:name/sync', async (c) => {
     const { seller, path } = await sellerIn(c, parts);
     await runAction(c, parts, { action: 'sync now', target: seller }, () =>
-      enqueueSync(parts, seller),
+      enqueueSync(c, parts, seller),
     );
     return c.redirect(`${path}?notice=${await queueNotice(db)}`, 303);
   });
@@ -270,10 +267,11 @@ const TASKS = {
 
 const Schedules: FC<{
   seller: SellerStatus;
-  schedules: readonly StoredSchedule[];
   processes: readonly LiveProcess[];
-}> = ({ seller, schedules, processes }) => {
-  const own = schedules.filter(({ kind, name }) => kind !== 'feed' && name === seller.sellerId);
+}> = ({ seller, processes }) => {
+  const own = activeSchedules(processes).filter(
+    ({ kind, name }) => kind !== 'feed' && name === seller.sellerId,
+  );
   return (
     <TableSection
       title="Schedules"

@@ -11,12 +11,21 @@ import { callsAllowed, type Config, type FeedConfig } from '../../config/index.j
 import { listLookUpLoads, shareUsed, type LookUpLoad } from '../../codes/look-up-store.js';
 import { feedDelay, type FeedState, listFeedStates } from '../../reporting/feeds-store.js';
 import { type EndedJob, type QueueCounts } from '../../service/queue/queues.js';
-import { QUEUE_NAMES, type QueueName } from '../../service/queue/tasks.js';
+import { type MirrorTask, QUEUE_NAMES, type QueueName } from '../../service/queue/tasks.js';
 import { QueueError } from '../../service/queue/errors.js';
 import { shownUrl, StoreError } from '../../db/errors.js';
 import { listProcesses } from '../../service/processes-store.js';
 import { cachedCall } from '../../service/concurrency.js';
-import { type Dashboard, type DashboardParts, isOperator, Problem, runAction } from '../context.js';
+import {
+  type Dashboard,
+  type DashboardParts,
+  enqueueSync,
+  isOperator,
+  Problem,
+  runAction,
+} from '../context.js';
+import type { Wanted } from '../../catalogue/requests-store.js';
+import { listAlerts } from '../../service/alerts/alerts-store.js';
 import { printable } from '../format.js';
 import { page } from '../layout.js';
 import { ActionButton, Ago, Moment, Sentence, State, TableSection, Untrusted } from '../parts.js';
@@ -42,7 +51,7 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
   );
 
   app.get('/system', async (c) => {
-    const [jobs, processes, found, users, actions, feeds, lookUps] = await Promise.all([
+    const [jobs, processes, found, users, actions, feeds, lookUps, alerts] = await Promise.all([
       jobsOf(parts),
       listProcesses(db, DAY_MS),
       checks(),
@@ -50,6 +59,7 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
       listActions(db, MAX_ACTIONS),
       listFeedStates(db),
       listLookUpLoads(db),
+      listAlerts(db, MAX_ALERTS),
     ]);
     return page(
       c,
@@ -114,9 +124,9 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
         <Feeds configured={parts.config.feeds} states={feeds} />
         <TableSection
           title="Alerts"
-          note={`last ${MAX_ALERTS} delivered or dropped`}
+          note={`last ${MAX_ALERTS}`}
           flows
-          rows={jobs.alerts}
+          rows={alerts}
           empty={
             parts.config.alertWebhook !== null || parts.config.alertMail !== null ? (
               'No alerts yet. They are sent when something needs you.'
@@ -128,9 +138,15 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
             )
           }
           columns={[
-            { name: 'At', cell: ({ endedAt }) => <Ago at={endedAt} /> },
-            { name: 'Alert', cell: ({ jobId }) => jobId.replace('.', ' ') },
-            { name: 'Outcome', cell: ({ result }) => <Untrusted text={outcomeOf(result)} /> },
+            { name: 'At', cell: ({ at }) => <Ago at={at} /> },
+            { name: 'Alert', cell: ({ title }) => <Untrusted text={title} /> },
+            { name: 'By', cell: ({ channel }) => channel },
+            {
+              name: 'Outcome',
+              cell: ({ outcome, note }) => (
+                <Untrusted text={note === null ? outcome : `${outcome}: ${note}`} />
+              ),
+            },
           ]}
         />
         <Accounts users={users} c={c} />
@@ -157,7 +173,11 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
     const queue = oneOf(QUEUE_NAMES, typeof name === 'string' ? name : undefined);
     const jobId = typeof job === 'string' ? job.slice(0, 200) : '';
     await runAction(c, parts, { action: 'retry job', target: jobId }, async () => {
-      if (queue !== undefined && (await queues.retry(queue, jobId))) return;
+      const task = queue === undefined ? null : await queues.retry(queue, jobId);
+      // The store says that its runs have ended, so a person must ask for new ones.
+      if (task !== null && 'byHand' in task)
+        await enqueueSync(c, parts, task.seller, wantedOf(task));
+      if (task !== null) return;
       throw new Problem(
         'This failed job no longer exists',
         'It may have been retried already. The System page lists all failed jobs.',
@@ -168,32 +188,33 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
   });
 }
 
+function wantedOf(task: MirrorTask): Wanted {
+  return task.kind === 'item' ? { kind: 'item', itemId: task.itemId } : { kind: task.kind };
+}
+
 const TONES = { ok: 'good', warning: 'warn', failed: 'bad' } as const;
 
 /** Reads the queues. If they don't respond, that becomes a failed check instead of an error page. */
 async function jobsOf({ queues }: DashboardParts): Promise<{
   readonly counts: Readonly<Record<QueueName, QueueCounts>> | null;
   readonly failed: readonly EndedJob[];
-  readonly alerts: readonly EndedJob[];
   readonly problems: readonly Check[];
 }> {
   try {
-    const [counts, alerts, ...failedJobs] = await Promise.all([
+    const [counts, ...failedJobs] = await Promise.all([
       queues.counts(),
-      queues.endedJobs('alerts', 'completed', MAX_ALERTS),
-      ...QUEUE_NAMES.map((name) => queues.endedJobs(name, 'failed', MAX_FAILED_JOBS)),
+      ...QUEUE_NAMES.map((name) => queues.failedJobs(name, MAX_FAILED_JOBS)),
     ]);
     const newest = failedJobs.flat().sort((a, b) => b.endedAt.getTime() - a.endedAt.getTime());
     return {
       counts,
-      alerts,
       failed: newest.slice(0, MAX_FAILED_JOBS),
       problems: [ok(QUEUE_OK[queues.backend])],
     };
   } catch (error) {
     if (!(error instanceof QueueError)) throw error;
     const problems = [failed(`queue: ${error.message}`, error.remedy)];
-    return { counts: null, alerts: [], failed: [], problems };
+    return { counts: null, failed: [], problems };
   }
 }
 
@@ -291,13 +312,6 @@ const LookUps: FC<{ loads: readonly LookUpLoad[]; config: Config }> = ({ loads, 
 };
 
 /** Describes how an alert ended. */
-function outcomeOf(result: unknown): string {
-  if (typeof result !== 'object' || result === null) return '–';
-  if ('dropped' in result) return `dropped: ${String(result.dropped)}`;
-  if ('delivered' in result) return `delivered (${JSON.stringify(result.delivered)})`;
-  return JSON.stringify(result);
-}
-
 /** State of the feeds into other databases. */
 const Feeds: FC<{ configured: readonly FeedConfig[]; states: readonly FeedState[] }> = ({
   configured,

@@ -54,8 +54,8 @@ export async function connect(url: string, applicationName: string): Promise<Cli
   return client;
 }
 
-/** Sessions and progress are not in a backup, and don't outlive a restore. */
-const EMPTIED = ['run_progress', 'sessions', 'login_links'];
+/** Sessions, progress and alerts are not in a backup, and don't outlive a restore. */
+const EMPTIED = ['run_progress', 'sessions', 'login_links', 'alerts'];
 /** What describes this server or its readers is not in a backup, and stays. */
 const KEPT = ['processes', 'request_budgets', 'request_counts', 'feeds', 'feed_views'];
 

@@ -75,3 +75,8 @@ export class OutageLog {
     this.#isLogged = false;
   }
 }
+
+/** Explains an error that is not about the connection. */
+export function commandError(where: string, error: unknown): QueueError {
+  return new QueueError(`${where}: ${errorText(error)}`, 'Check the log of the queue’s server.');
+}

@@ -10,12 +10,13 @@ import {
 import { explainDatabaseError, shownUrl } from '../../db/errors.js';
 import { createQueuePool, type EndablePool } from '../../db/pools.js';
 import { assertWritable } from '../../db/db.js';
-import { commandError, type QueueSettings, type Server } from './connection.js';
-import { QueueError } from './errors.js';
+import { commandError, QueueError } from './errors.js';
+import type { QueueSettings, Server } from './server.js';
 
+/** The queue in schema `bullmq` of the mirror's database. */
 export function postgresServer(
   url: string,
-  { applicationName, tuning: { connectMs, commandMs } }: QueueSettings,
+  { applicationName, times: { connectMs, commandMs } }: QueueSettings,
 ): Server {
   const { pool, end } = createQueuePool(url, {
     applicationName,
@@ -25,18 +26,16 @@ export function postgresServer(
   });
   return {
     backend: 'postgres',
-    connection: pool,
+    forQueues: pool,
+    forWorkers: pool,
     // Names the session in which a worker waits for jobs after its queue, so that `getWorkers` finds it.
     factory: createPostgresBackend as Server['factory'],
-    // The pool connects when a query needs it.
-    reach: () => Promise.resolve(),
     prepare: () => migrateSchema(pool),
     ping: () => assertWritable({ pool }),
     explain: (error) => explain(url, error),
     close: () => end(commandMs),
   };
 }
-
 /**
  * Migrates BullMQ's schema if it is not up to date. Processes that start at the same time wait for each other.
  * Checks first, because a role that may use the schema may not be allowed to create one.

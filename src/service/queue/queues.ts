@@ -1,71 +1,57 @@
+import { Queue, type IQueueBackend } from 'bullmq';
 import type { RedisTarget } from '../../domain/redis-target.js';
-import { Connection, type QueueSettings } from './connection.js';
-import { errorText, OutageLog } from './errors.js';
+import { withTimeout } from '../concurrency.js';
+import { errorText, OutageLog, QueueError } from './errors.js';
 import { postgresServer } from './postgres.js';
 import { redisServer } from './redis.js';
+import { ATTEMPTS, type QueueSettings, type Server, type Times, TIMES } from './server.js';
 import {
-  auditJobId,
-  checkJobId,
   payloadOf,
-  readPayload,
   QUEUE_NAMES,
-  requestedJobId,
-  secondAuditJobId,
-  type AuditTask,
+  readPayload,
+  subjectOf,
+  type Payload,
   type QueueName,
   type TaskOf,
 } from './tasks.js';
-import { TUNING, type Tuning } from './tuning.js';
 import { QueueWorker, type JobHandler, type WorkOptions } from './worker.js';
-import { isRefused } from './worker-backend.js';
 
-export interface QueueOptions extends Omit<QueueSettings, 'tuning'> {
-  /** Redis or Valkey. Null stores the queue in PostgreSQL, in schema `bullmq` of `databaseUrl`. */
+export interface QueueOptions extends Omit<QueueSettings, 'times'> {
+  /** Redis or Valkey. Null: the queue is in PostgreSQL, in schema `bullmq` of `databaseUrl`. */
   readonly target: RedisTarget | null;
   readonly databaseUrl: string;
-  readonly tuning?: Partial<Tuning>;
-}
-
-/** Options for jobs that are deleted as soon as they end. */
-const REMOVE_AT_END = { removeOnComplete: true, removeOnFail: true };
-
-interface AddedJob {
-  readonly jobId: string;
-  /** False if the queue already had a job with this id. */
-  readonly added: boolean;
+  readonly times?: Partial<Times>;
 }
 
 /** A finished job that the queue still keeps. */
 export interface EndedJob {
   readonly queue: QueueName;
   readonly jobId: string;
-  /** Such as `sync` or `run-failed`. */
+  /** Such as `sync` or `send`. */
   readonly kind: string;
   /** Null if the job's task names no seller. */
   readonly seller: string | null;
-  readonly state: 'completed' | 'failed';
   readonly attempts: number;
-  /** Why the job failed; null if it completed. */
-  readonly problem: string | null;
+  /** Why the job failed. */
+  readonly problem: string;
   readonly endedAt: Date;
-  /** The result that its handler returned. */
-  readonly result: unknown;
 }
-
-const ENDED_OR_WAITING = ['waiting', 'delayed', 'prioritized', 'completed', 'failed'] as const;
 
 /** Number of jobs in each state. */
-export interface QueueCounts {
-  readonly waiting: number;
-  readonly active: number;
-  readonly delayed: number;
-  readonly completed: number;
-  readonly failed: number;
-}
+export type QueueCounts = Readonly<Record<(typeof STATES)[number], number>>;
+const STATES = ['waiting', 'active', 'delayed', 'completed', 'failed'] as const;
+
+type BullQueue = Queue<Payload, unknown, string, Payload, unknown, string, IQueueBackend, unknown>;
+type BullQueues = Readonly<Record<QueueName, BullQueue>>;
+
+/** Finished jobs kept in each queue, so that a busy queue can't fill the server. */
+const KEPT_JOBS = 5_000;
+/** Length of a queue's event stream. Only the latest events are ever read. */
+const EVENTS_KEPT = 100;
 
 /**
- * Opens the queues and migrates their schema in PostgreSQL. Also resolves if the server can't be reached: that is
- * logged, and until the server is back, calls throw a `QueueError` and workers wait.
+ * Opens the queues. Also resolves if the server can't be reached: that is logged, and until the server is back, calls
+ * throw a `QueueError` and workers wait.
  */
 export async function openQueues(options: QueueOptions): Promise<Queues> {
   const queues = new Queues(options);
@@ -73,123 +59,92 @@ export async function openQueues(options: QueueOptions): Promise<Queues> {
   return queues;
 }
 
-/** The queues on one server. Each method throws a `QueueError` within seconds if the server can't be reached. */
+/**
+ * The queues of BullMQ on one server.
+ *
+ * A job is a hint to look: what is due stands in the database, and who handles a job reads it there. So a job may be
+ * lost, be there twice or run twice. Handlers work under a lock of the seller, check or feed, and do what is due only
+ * once; `service/due.ts` adds lost jobs again.
+ *
+ * Each method throws a `QueueError` within seconds if the server can't be reached.
+ */
 export class Queues {
-  readonly #connection: Connection;
+  readonly #server: Server;
+  readonly #outages: OutageLog;
   readonly #settings: QueueSettings;
-  readonly #workers: Pick<QueueWorker, 'stop'>[] = [];
+  readonly #workers: QueueWorker[] = [];
+  #queues: Promise<BullQueues> | null = null;
   #closing: Promise<void> | null = null;
 
-  constructor({ target, databaseUrl, tuning, ...options }: QueueOptions) {
-    const settings = { ...options, tuning: { ...TUNING, ...tuning } };
-    const outages = new OutageLog(options.log, {
+  constructor({ target, databaseUrl, times, ...options }: QueueOptions) {
+    this.#settings = { ...options, times: { ...TIMES, ...times } };
+    this.#outages = new OutageLog(options.log, {
       lost: 'the queue is unavailable',
       stillLost: 'the queue is still unavailable',
       back: 'the queue is available again',
     });
-    const server =
+    this.#server =
       target === null
-        ? postgresServer(databaseUrl, settings)
-        : redisServer(target, settings, outages);
-    this.#settings = settings;
-    this.#connection = new Connection(server, outages, settings);
+        ? postgresServer(databaseUrl, this.#settings)
+        : redisServer(target, this.#settings, this.#outages);
   }
 
-  get backend(): 'redis' | 'postgres' {
-    return this.#connection.backend;
-  }
-
-  /** Adds a job. @param jobId not added if the queue still keeps a job with this id; default a new id */
-  add<N extends QueueName>(
-    queue: N,
-    task: TaskOf<N>,
-    jobId: string = requestedJobId(task, new Date()),
-  ): Promise<AddedJob> {
-    return this.#add(queue, task, jobId, {});
+  get backend(): Server['backend'] {
+    return this.#server.backend;
   }
 
   /**
-   * Adds the job of an audit unless the queue has one. It is deleted when the audit has ended.
-   * @param force adds a second job if the first one is active (its worker may be gone). Two jobs for one audit do no
-   *   harm
-   * @param promote starts a delayed job now; it finds out by itself whether something is due
+   * Adds a job unless the queue has an unfinished one about the same.
+   * @param promote starts a delayed job now
    */
-  async addAudit(
-    seller: string,
-    auditId: bigint,
-    { force = false, promote = false } = {},
-  ): Promise<AddedJob> {
-    const task: AuditTask = { kind: 'audit', seller, auditId: String(auditId) };
-    const jobId = auditJobId(auditId);
-    const added = await this.#add('audits', task, jobId, REMOVE_AT_END);
-    if (added.added || (!force && !promote)) return added;
-    const state = await this.#promote('audits', jobId);
-    if (!force || state !== 'active') return added;
-    return this.#add('audits', task, secondAuditJobId(auditId), REMOVE_AT_END);
-  }
-
-  /**
-   * Adds a delivery of a feed unless the queue has one.
-   * @param promote starts a delayed delivery now
-   */
-  async addFeed(feed: string, { promote = false } = {}): Promise<AddedJob> {
-    const jobId = `feed-${feed}`;
-    const added = await this.#add('feeds', { kind: 'deliver', feed }, jobId, REMOVE_AT_END);
-    if (promote && !added.added) await this.#promote('feeds', jobId);
-    return added;
-  }
-
-  /** Starts a job now if it is delayed. @returns the state it had */
-  #promote(name: QueueName, jobId: string): Promise<string | undefined> {
-    return this.#connection.use(async ({ [name]: queue }) => {
-      const job = await queue.getJob(jobId);
-      const state = await job?.getState();
-      if (state !== 'delayed') return state;
-      await job?.promote().catch((error: unknown) => {
-        if (!isRefused(error)) throw error;
-      });
-      return state;
-    });
-  }
-
-  async #add<N extends QueueName>(
+  async add<N extends QueueName>(
     name: N,
     task: TaskOf<N>,
-    jobId: string,
-    options: Partial<typeof REMOVE_AT_END>,
-  ): Promise<AddedJob> {
-    checkJobId(jobId);
+    { promote = false } = {},
+  ): Promise<void> {
     const payload = payloadOf(name, task);
-    return this.#connection.use(async ({ [name]: queue }) => {
-      await queue.add(task.kind, payload, { ...options, jobId });
-      // BullMQ returns the same for a new job and one it already had. The stored mark shows which. A missing job
-      // has been added, done and removed already. If this query fails, the job is in the queue all the same.
-      const job = await queue.getJob(jobId).catch(() => undefined);
-      return { jobId, added: job === undefined || job.data.mark === payload.mark };
+    const id = subjectOf(task);
+    await this.#use(async ({ [name]: queue }) => {
+      await queue.add(task.kind, payload, { deduplication: { id } });
+      if (!promote) return;
+      const jobId = await queue.getDeduplicationJobId(id);
+      const job = jobId === null ? undefined : await queue.getJob(jobId);
+      if ((await job?.getState()) !== 'delayed') return;
+      await job?.promote().catch(unlessRefused);
     });
+  }
+
+  /** Adds the job of a check. @param promote starts it now if it is delayed */
+  addAudit(seller: string, auditId: bigint, options?: { promote?: boolean }): Promise<void> {
+    return this.add('audits', { kind: 'audit', seller, auditId: String(auditId) }, options);
+  }
+
+  /** Adds a delivery of a feed. @param promote starts it now if it is delayed */
+  addFeed(feed: string, options?: { promote?: boolean }): Promise<void> {
+    return this.add('feeds', { kind: 'deliver', feed }, options);
   }
 
   counts(): Promise<Record<QueueName, QueueCounts>> {
-    return this.#connection.use(async (queues) => {
+    return this.#use(async (queues) => {
       const entries = QUEUE_NAMES.map(async (name) => {
-        const counts = await queues[name].getJobCounts(
+        const found = await queues[name].getJobCounts(
           'waiting',
           'active',
           'delayed',
           'completed',
           'failed',
         );
-        const { waiting = 0, active = 0, delayed = 0, completed = 0, failed = 0 } = counts;
-        return [name, { waiting, active, delayed, completed, failed }] as const;
+        const counts = STATES.map((state) => [state, found[state] ?? 0] as const);
+        return [name, Object.fromEntries(counts)] as const;
       });
       return Object.fromEntries(await Promise.all(entries)) as Record<QueueName, QueueCounts>;
     });
   }
 
-  /** The latest completed or failed jobs of a queue, newest first. */
-  endedJobs(name: QueueName, state: EndedJob['state'], limit: number): Promise<EndedJob[]> {
-    return this.#connection.use(async ({ [name]: queue }) => {
-      const jobs = await queue.getJobs([state], 0, limit - 1, false);
+  /** The latest failed jobs of a queue, newest first. */
+  failedJobs(name: QueueName, limit: number): Promise<EndedJob[]> {
+    return this.#use(async ({ [name]: queue }) => {
+      const jobs = await queue.getJobs(['failed'], 0, limit - 1, false);
       return jobs.map((job) => {
         const payload = readPayload(name, job.data);
         return {
@@ -197,11 +152,9 @@ export class Queues {
           jobId: job.id ?? '',
           kind: job.name,
           seller: 'task' in payload && 'seller' in payload.task ? payload.task.seller : null,
-          state,
           attempts: job.attemptsMade,
-          problem: state === 'failed' ? errorText(job.failedReason) : null,
+          problem: errorText(job.failedReason),
           endedAt: new Date(job.finishedOn ?? job.timestamp),
-          result: job.returnvalue,
         };
       });
     });
@@ -209,40 +162,23 @@ export class Queues {
 
   /**
    * Runs a failed job again, with all its attempts.
-   * @returns false if the queue has no failed job with this id (any more)
+   * @returns its task; null if the queue has no failed job with this id (any more)
    */
-  retry(name: QueueName, jobId: string): Promise<boolean> {
-    return this.#connection.use(async ({ [name]: queue }) => {
+  retry<N extends QueueName>(name: N, jobId: string): Promise<TaskOf<N> | null> {
+    return this.#use(async ({ [name]: queue }) => {
       const job = await queue.getJob(jobId);
-      if (job === undefined) return false;
-      try {
-        await job.retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true });
-        return true;
-      } catch (error) {
-        if (isRefused(error)) return false;
-        throw error;
-      }
-    });
-  }
-
-  /** Deletes the jobs of a seller that no worker is working on. */
-  forgetSeller(seller: string): Promise<void> {
-    return this.#connection.use(async (queues) => {
-      for (const name of QUEUE_NAMES) {
-        for (const job of await queues[name].getJobs([...ENDED_OR_WAITING])) {
-          const payload = readPayload(name, job.data);
-          const isOwn =
-            'task' in payload && 'seller' in payload.task && payload.task.seller === seller;
-          // A worker may have taken it in the meantime.
-          if (isOwn) await job.remove().catch(() => undefined);
-        }
-      }
+      const payload = readPayload(name, job?.data);
+      if (job === undefined || !('task' in payload)) return null;
+      const isFailed = await job
+        .retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true })
+        .then(() => true, unlessRefused);
+      return isFailed === true ? payload.task : null;
     });
   }
 
   /** Resolves if the queue accepts writes. */
   ping(): Promise<void> {
-    return this.#connection.ping();
+    return this.#use(() => this.#server.ping());
   }
 
   /** Starts a worker, which begins as soon as the server can be reached. Don't call this after `close`. */
@@ -251,9 +187,16 @@ export class Queues {
     handler: JobHandler<TaskOf<N>>,
     options: WorkOptions,
   ): Pick<QueueWorker, 'stop'> {
-    const { tuning, log } = this.#settings;
-    const connection = this.#connection;
-    const worker = new QueueWorker({ ...options, connection, queue, handler, tuning, log });
+    const { forWorkers: connection, factory } = this.#server;
+    const worker = new QueueWorker<N>({
+      ...options,
+      ...this.#settings,
+      queue,
+      handler,
+      bull: { connection, factory, prefix: this.#prefix },
+      untilReady: () => this.#use(() => Promise.resolve()),
+      onError: (error) => void this.#failed(error),
+    });
     this.#workers.push(worker);
     return worker;
   }
@@ -266,6 +209,95 @@ export class Queues {
 
   async #close(): Promise<void> {
     await Promise.all(this.#workers.map((worker) => worker.stop(0)));
-    await this.#connection.close();
+    const closed = this.#queues?.then((queues) => closeAll(Object.values(queues)));
+    // If the server doesn't answer, close the connection all the same.
+    if (closed) await withTimeout(this.#settings.times.answerMs, closed).catch(() => undefined);
+    await this.#server.close();
   }
+
+  /** Calls `work` with the queues, for a limited time. @throws {QueueError} */
+  async #use<T>(work: (queues: BullQueues) => Promise<T>): Promise<T> {
+    if (this.#closing) throw new QueueError('the queue is closed', 'Restart the program.');
+    try {
+      const result = this.#open().then((queues) => work(queues));
+      const value = await withTimeout(this.#settings.times.answerMs, result);
+      this.#outages.succeeded();
+      return value;
+    } catch (error) {
+      throw this.#failed(error);
+    }
+  }
+
+  /** Explains an error. Logs it as an outage, but not once the connection is closing. */
+  #failed(error: unknown): QueueError {
+    const explained = error instanceof QueueError ? error : this.#server.explain(error);
+    if (!this.#closing) this.#outages.failed(explained.message);
+    return explained;
+  }
+
+  #open(): Promise<BullQueues> {
+    if (this.#queues !== null) return this.#queues;
+    const opening = this.#server.prepare().then(() => this.#openAll());
+    this.#queues = opening;
+    opening.catch(() => (this.#queues = null)); // the next use tries again
+    return opening;
+  }
+
+  /** BullMQ does not recover from a failed first use of a connection, so all are opened or none. */
+  async #openAll(): Promise<BullQueues> {
+    const opened: BullQueue[] = [];
+    try {
+      for (const name of QUEUE_NAMES) {
+        const queue = this.#openQueue(name);
+        opened.push(queue);
+        await queue.waitUntilReady();
+      }
+      return Object.fromEntries(opened.map((queue) => [queue.name, queue])) as BullQueues;
+    } catch (error) {
+      await closeAll(opened);
+      throw error;
+    }
+  }
+
+  #openQueue(name: QueueName): BullQueue {
+    const { forQueues: connection, factory } = this.#server;
+    // PostgreSQL accepts only whole seconds.
+    const kept = { age: Math.ceil(this.#settings.keepJobsDays * 86_400), count: KEPT_JOBS };
+    const queue: BullQueue = new Queue(
+      name,
+      {
+        connection,
+        prefix: this.#prefix,
+        skipVersionCheck: true, // would print to the console, and `prepare` has checked the server
+        streams: { events: { maxLen: EVENTS_KEPT } },
+        defaultJobOptions: {
+          attempts: ATTEMPTS,
+          backoff: { type: 'custom' },
+          stackTraceLimit: 0,
+          removeOnComplete: kept,
+          removeOnFail: kept,
+        },
+      },
+      factory,
+    );
+    // Errors are reported by the calls that fail. Without a listener they would end the process.
+    queue.on('error', () => undefined);
+    return queue;
+  }
+
+  /** The braces are those of earlier versions, whose jobs wait under such keys. */
+  get #prefix(): string {
+    return `{${this.#settings.prefix}}`;
+  }
+}
+
+async function closeAll(queues: readonly BullQueue[]): Promise<void> {
+  for (const queue of queues.toReversed()) await queue.close().catch(() => undefined);
+}
+
+/** BullMQ's errors with a negative code: the job is gone, or in another state. @throws any other error */
+function unlessRefused(error: unknown): undefined {
+  const code = error instanceof Error && 'code' in error ? error.code : null;
+  if (typeof code === 'number' && code < 0) return undefined;
+  throw error;
 }

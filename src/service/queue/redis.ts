@@ -1,183 +1,191 @@
 import { randomUUID } from 'node:crypto';
-import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis, type RedisOptions } from 'ioredis';
 import { createRedisBackend } from 'bullmq';
 import type { RedisTarget } from '../../domain/redis-target.js';
 import { withTimeout } from '../concurrency.js';
-import { commandError, type QueueSettings, type Server } from './connection.js';
-import { errorText, QueueError, type OutageLog } from './errors.js';
-import type { Tuning } from './tuning.js';
+import { commandError, errorText, QueueError, type OutageLog } from './errors.js';
+import type { QueueSettings, Server } from './server.js';
+
+/**
+ * The queue in Redis or Valkey. As BullMQ's documentation says, queues fail fast while the server is gone, and workers
+ * wait for it.
+ */
+export function redisServer(
+  target: RedisTarget,
+  { applicationName, prefix, log, times }: QueueSettings,
+  outages: OutageLog,
+): Server {
+  const where = `the queue in ${describeTarget(target)}`;
+  let lastError: unknown = null;
+  let closing = false;
+  const open = (more: Partial<Options>): Redis => {
+    const client = new Redis({ ...optionsOf(target, applicationName, times), ...more });
+    client.on('error', (error: Error) => {
+      lastError = error;
+      if (!closing) outages.failed(explain(where, error).message);
+    });
+    client.on('ready', () => (lastError = null));
+    return client;
+  };
+  // Fails pending commands at once when the connection breaks. The server may have run them, so that the callers decide
+  // whether to repeat them.
+  const forQueues = open({
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    commandTimeout: times.commandMs,
+  });
+  let forWorkers: Redis | null = null;
+  return {
+    backend: 'redis',
+    forQueues,
+    get forWorkers() {
+      return (forWorkers ??= open({ maxRetriesPerRequest: null }));
+    },
+    factory: createRedisBackend as Server['factory'],
+    prepare: async () => {
+      if (!(await becomesReady(forQueues, times.connectMs))) {
+        throw lastError === null ? noAnswer(where) : explain(where, lastError);
+      }
+      await tryCommands(forQueues, target, prefix, where);
+      for (const warning of await warningsOf(forQueues)) log.warn(`${where}: ${warning}`);
+    },
+    // Writes, because a full server and a replica would answer PING.
+    ping: async () => {
+      await forQueues.set(`{${prefix}}:ping`, applicationName, 'EX', 60);
+    },
+    explain: (error) => {
+      if (forQueues.status === 'ready') return explain(where, error);
+      return lastError === null ? noAnswer(where) : explain(where, lastError);
+    },
+    close: async () => {
+      closing = true;
+      const clients = forWorkers === null ? [forQueues] : [forQueues, forWorkers];
+      for (const client of clients) {
+        if (client.status === 'ready') {
+          await withTimeout(times.commandMs, client.quit()).catch(() => undefined);
+        }
+        client.disconnect();
+      }
+    },
+  };
+}
 
 /** Omits an option that the driver declares with contradictory types. */
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
-/** The queue in Redis or Valkey. Uses one connection (in a cluster, one per node), plus one per worker. */
-export function redisServer(
-  target: RedisTarget,
-  { applicationName, prefix, log, tuning }: QueueSettings,
-  outages: OutageLog,
-): Server {
-  const client = openClient(target, applicationName, tuning);
-  // BullMQ's workers wait for jobs on copies of the client. A command there may take `blockMs` longer.
-  const blockingTuning = { ...tuning, commandMs: tuning.blockMs + tuning.commandMs };
-  // They have a name by which `getWorkers` finds them; a cluster gets its options second.
-  const duplicate = (
-    options?: { readonly connectionName?: string },
-    cluster?: { readonly redisOptions?: { readonly connectionName?: string } },
-  ): Redis | Cluster => {
-    const { connectionName } = { ...options, ...cluster?.redisOptions };
-    const name = connectionName ?? applicationName;
-    const copy = openClient(target, name, blockingTuning);
-    copy.on('error', () => undefined); // the client's own listener logs the same error
-    return copy;
-  };
-  Object.assign(client, { duplicate });
-  let lastError: string | null = null;
-  let closing = false;
-  const where = `the queue in ${describeTarget(target)}`;
-  // The reason why a client is not ready is reported only here.
-  client.on('error', (error: Error) => {
-    lastError = errorText('lastNodeError' in error ? error.lastNodeError : error);
-    if (!closing) outages.failed(`${where}: ${lastError}`);
-  });
-  client.on('ready', () => {
-    lastError = null;
-  });
-  const unreachable = (): QueueError =>
-    new QueueError(
-      `${where}: ${lastError ?? 'the server did not answer'}`,
-      'Check REDIS_URL, and that the server is running and accepts connections from this machine.',
-    );
-  return {
-    backend: 'redis',
-    connection: client,
-    factory: createRedisBackend as Server['factory'],
-    reach: async () => {
-      // The driver should never give up. If it did anyway, reconnect.
-      if (client.status === 'end' && !closing) client.connect().catch(() => undefined);
-      if (!(await becomesReady(client, tuning.connectMs))) throw unreachable();
-    },
-    prepare: async () => {
-      await tryCommands(client, prefix, where);
-      for (const warning of await warningsOf(client)) log.warn(`${where}: ${warning}`);
-    },
-    // Writes, because a full server, a replica and any node of a cluster would answer PING.
-    ping: async () => {
-      await client.set(`{${prefix}}:ping`, applicationName, 'EX', 60);
-    },
-    explain: (error) => (client.status === 'ready' ? commandError(where, error) : unreachable()),
-    close: async () => {
-      closing = true;
-      if (client.status === 'ready') {
-        await withTimeout(tuning.commandMs, client.quit()).catch(() => undefined);
-      }
-      client.disconnect();
-    },
-  };
-}
-
-/** Host, port and name of a target, without secrets. */
-function describeTarget({ mode, nodes, masterName, database }: RedisTarget): string {
-  const places = nodes.map(({ host, port }) => `${host}:${port}`).join(', ');
-  if (mode === 'cluster') return `the Redis cluster at ${places}`;
-  if (mode === 'sentinel') return `Redis "${masterName ?? ''}" of the sentinels at ${places}`;
-  return database === 0 ? `Redis at ${places}` : `Redis at ${places}, database ${database}`;
-}
-
-/** Resolves to true when the client is ready, to false after `ms`. */
-function becomesReady(client: Redis | Cluster, ms: number): Promise<boolean> {
-  if (client.status === 'ready') return Promise.resolve(true);
-  return new Promise((resolve) => {
-    const end = (ready: boolean): void => {
-      clearTimeout(timer);
-      client.off('ready', onReady);
-      resolve(ready);
-    };
-    const onReady = (): void => end(true);
-    const timer = setTimeout(() => end(false), ms);
-    client.on('ready', onReady);
-  });
-}
-
-function openClient(target: RedisTarget, applicationName: string, tuning: Tuning): Redis | Cluster {
-  const node = nodeOptions(target, applicationName, tuning);
-  const pause = (times: number): number => Math.min(100 * 2 ** Math.min(times, 10), tuning.retryMs);
-  if (target.mode === 'cluster') {
-    return new Cluster([...target.nodes], {
-      redisOptions: node,
-      enableOfflineQueue: false,
-      clusterRetryStrategy: pause,
-      slotsRefreshTimeout: tuning.connectMs,
-      // Keep host names instead of resolving them: certificates of managed clusters are for names.
-      ...(target.tls ? { dnsLookup: keepName } : {}),
-    });
-  }
-  const [first] = target.nodes;
-  const place =
-    target.mode === 'sentinel' ? sentinelOptions(target, pause, tuning.connectMs) : { ...first };
-  return new Redis({
-    ...node,
-    ...place,
-    db: target.database,
-    enableOfflineQueue: false,
-    // Fail pending commands at once when a connection breaks. The server may have run them, so the callers
-    // decide whether to repeat them.
-    maxRetriesPerRequest: 0,
-    autoResendUnfulfilledCommands: false,
-    retryStrategy: pause,
-  });
-}
-
-const keepName: NonNullable<ClusterOptions['dnsLookup']> = (host, callback) => {
-  callback(null, host);
-};
-
-function nodeOptions(
-  { mode, username, password, tls }: RedisTarget,
+function optionsOf(
+  { host, port, username, password, database, tls }: RedisTarget,
   applicationName: string,
-  { connectMs, commandMs }: Tuning,
+  { connectMs, commandMs, blockMs, retryMs }: QueueSettings['times'],
 ): Options {
-  const isSentinel = mode === 'sentinel';
   return {
+    host,
+    port,
+    db: database,
     ...(username === null ? {} : { username }),
     ...(password === null ? {} : { password: password.reveal() }),
     ...(tls ? { tls: {} } : {}),
     connectionName: applicationName.replaceAll(/\s+/g, '-'),
     connectTimeout: connectMs,
     keepAlive: 10_000,
-    // The check asks INFO, and the driver prints to the terminal if the user may not run it. Sentinels need it, to
-    // recognise a master. While a server loads its data, commands fail and are repeated.
-    enableReadyCheck: isSentinel,
-    // Drop the connection if the server stops answering. A command that waits for a connection fails a bit later.
-    socketTimeout: commandMs,
-    commandTimeout: commandMs + 500,
-    // The node became a replica: reconnect to the new master and resend the command (2).
-    reconnectOnError: (error) => (error.message.includes('READONLY') ? 2 : false),
+    // The check asks INFO, and the driver prints to the terminal if the user may not run it.
+    enableReadyCheck: false,
+    // Drop the connection if the server stops answering. Workers wait `blockMs` for a job.
+    socketTimeout: blockMs + commandMs,
+    retryStrategy: (times) => Math.min(100 * 2 ** Math.min(times, 10), retryMs),
   };
 }
 
-function sentinelOptions(
-  { nodes, masterName, sentinelPassword, tls }: RedisTarget,
-  pause: (times: number) => number,
-  connectMs: number,
-): Options {
-  return {
-    sentinels: nodes.map(({ host, port }) => ({ host, port })),
-    name: masterName ?? '',
-    ...(sentinelPassword === null ? {} : { sentinelPassword: sentinelPassword.reveal() }),
-    ...(tls ? { sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
-    sentinelRetryStrategy: pause,
-    sentinelCommandTimeout: connectMs,
-    // No `failoverDetector`: with it, the client gives up for good if a failover is announced while it looks
-    // for the master. Timeouts and the check of the master's role detect failovers too.
-  };
+/** Host, port and database of a target, without secrets. */
+function describeTarget({ host, port, database }: RedisTarget): string {
+  const place = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+  return database === 0 ? `Redis at ${place}` : `Redis at ${place}, database ${database}`;
+}
+
+async function becomesReady(client: Redis, ms: number): Promise<boolean> {
+  const until = performance.now() + ms;
+  while (client.status !== 'ready' && performance.now() < until) await sleep(20);
+  return client.status === 'ready';
+}
+
+const noAnswer = (where: string): QueueError =>
+  new QueueError(`${where}: the server did not answer`, CHECK_ADDRESS);
+
+const CHECK_ADDRESS =
+  'Check REDIS_URL (rediss:// is for ports with TLS, redis:// for those without), and that the server is running and accepts connections from this machine.';
+
+/** What servers say, what it means, and what to do. */
+const FAULTS: readonly (readonly [RegExp, string, string])[] = [
+  [
+    /^(?:NOAUTH|ERR operation not permitted)/,
+    'it wants a password',
+    'Write it into REDIS_URL: redis://:password@host.',
+  ],
+  [
+    /^(?:WRONGPASS|ERR invalid password|ERR AUTH)/,
+    'it refused the user name or the password',
+    'Correct them in REDIS_URL.',
+  ],
+  [
+    /^READONLY/,
+    'it is a read-only replica',
+    'Name the server that takes writes in REDIS_URL; after a failover, the new one.',
+  ],
+  [
+    /^OOM/,
+    'its memory is full, so that it takes no jobs',
+    'Raise maxmemory, or give the queue a server of its own. Nothing is lost: what is due is found in the database.',
+  ],
+  [
+    /^MISCONF/,
+    'it can’t save to its disk, so that it takes no jobs',
+    'Free space on the disk of the server, and see its log.',
+  ],
+  [
+    /Protocol error|ERR_SSL|SSL routines|wrong version number|packet length/i,
+    'one side speaks TLS and the other one does not',
+    'Write rediss:// for a port with TLS and redis:// for one without.',
+  ],
+  [
+    /certificate/i,
+    'its certificate is not trusted',
+    'Name the file of its authority in NODE_EXTRA_CA_CERTS.',
+  ],
+];
+
+function explain(where: string, error: unknown): QueueError {
+  if (error instanceof QueueError) return error;
+  const text = errorText(error);
+  const known = FAULTS.find(([pattern]) => pattern.test(text));
+  if (known !== undefined) return new QueueError(`${where}: ${known[1]} (${text})`, known[2]);
+  if (/ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|closed/i.test(text)) {
+    return new QueueError(`${where}: ${text}`, CHECK_ADDRESS);
+  }
+  return commandError(where, error);
 }
 
 /**
- * Runs each kind of command that BullMQ needs on keys of our own, and removes them. A server that answers PING may refuse
- * some to its user.
- * @throws {QueueError} that names the refused command
+ * Selects the database, and runs each kind of command that BullMQ needs on keys of our own. A server that answers PING
+ * may refuse some to its user; one that lacks the database would take the jobs into database 0.
+ * @throws {QueueError}
  */
-async function tryCommands(client: Redis | Cluster, prefix: string, where: string): Promise<void> {
+async function tryCommands(
+  client: Redis,
+  { database }: RedisTarget,
+  prefix: string,
+  where: string,
+): Promise<void> {
+  // Users with few rights may not run it. Database 0 needs none.
+  const selected = database === 0 ? Promise.resolve() : client.select(database);
+  await selected.catch((error: unknown) => {
+    if (!/out of range|invalid DB index/i.test(errorText(error))) throw explain(where, error);
+    throw new QueueError(
+      `${where}: the server has no database ${database}`,
+      'Write a smaller number at the end of REDIS_URL, or raise `databases` in the settings of the server.',
+    );
+  });
   const id = randomUUID();
   const keys = ['key', 'stream', 'set'].map((name) => `{${prefix}}:doctor:${id}:${name}`);
   const [key = '', stream = '', set = ''] = keys;
@@ -193,7 +201,9 @@ async function tryCommands(client: Redis | Cluster, prefix: string, where: strin
     for (const [what, run] of kinds) {
       await run().catch((error: unknown) => {
         const reason = errorText(error);
-        if (!/^(?:NOPERM|ERR unknown command|ERR .*not allowed)/.test(reason)) throw error;
+        if (!/^(?:NOPERM|ERR unknown command|ERR .*not allowed)/.test(reason)) {
+          throw explain(where, error);
+        }
         throw new QueueError(
           `${where}: its user may not ${what}`,
           `Allow it, for example with ACL SETUSER the_user +@all ~{${prefix}}:*`,
@@ -210,7 +220,7 @@ async function tryCommands(client: Redis | Cluster, prefix: string, where: strin
 const OLDEST_VERSION = '6.2';
 
 /**
- * Warns about server settings that can lose jobs. Settings missing from the report cause no warning.
+ * Warns about servers that are too old, or that delete keys of the queue. What the report leaves out causes no warning.
  * @param info the reply to INFO
  */
 export function warningsIn(info: string): string[] {
@@ -225,21 +235,13 @@ export function warningsIn(info: string): string[] {
   if (policy !== undefined && policy !== 'noeviction') {
     warnings.push(`maxmemory-policy is ${policy}, which may delete jobs; set it to noeviction`);
   }
-  if (fact('aof_enabled') === '0') {
-    warnings.push('appendonly is off, so a crash may lose the latest jobs; set it to yes');
-  }
   return warnings;
 }
 
-/** The warnings about all masters. */
-async function warningsOf(client: Redis | Cluster): Promise<string[]> {
-  const nodes = client instanceof Cluster ? client.nodes('master') : [client];
-  const warnings = await Promise.all(nodes.map((node) => node.info().then(warningsIn, unchecked)));
-  return [...new Set(warnings.flat())];
-}
-
-function unchecked(error: unknown): string[] {
-  return [
-    `its version and settings can’t be checked, because INFO failed (${errorText(error)}); version ${OLDEST_VERSION}, maxmemory-policy noeviction and appendonly yes are needed`,
-  ];
+async function warningsOf(client: Redis): Promise<string[]> {
+  return await client
+    .info()
+    .then(warningsIn, (error: unknown) => [
+      `its version and settings can’t be checked, because INFO failed (${errorText(error)}); version ${OLDEST_VERSION} and maxmemory-policy noeviction are needed`,
+    ]);
 }

@@ -1,62 +1,43 @@
-import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import type { Alert } from '../../catalogue/types.js';
 import { errorText } from './errors.js';
 
-/** The queues: mirror runs, audits of purchase codes, alerts to people, deliveries of feeds. */
+/** The queues: mirror runs, checks of purchase codes, alerts to people, deliveries of feeds. */
 export const QUEUE_NAMES = ['mirror', 'audits', 'alerts', 'feeds'] as const;
 export type QueueName = (typeof QUEUE_NAMES)[number];
 
 const seller = z.string().min(1).max(100);
-const instant = z.iso.datetime().max(40);
-const feed = z.string().min(1).max(63);
+/** The time of a schedule, or when a person asked. ISO 8601. */
+const dueAt = z.iso.datetime().max(40);
 const bigId = z.string().regex(/^\d{1,19}$/);
 
-/** The time of the schedule that added the job, ISO 8601; null if a person did. */
-const tick = instant.nullable();
-/** When the job was requested, ISO 8601. It is not needed if a run that began later succeeded. */
-const askedAt = instant;
-
+/** Mirrors account and items, or a part of them. */
 const MIRROR = z.discriminatedUnion('kind', [
-  z.object({ kind: z.enum(['sync', 'account', 'items']), seller, tick, askedAt }),
+  z.object({ kind: z.enum(['sync', 'account', 'items']), seller, dueAt, byHand: z.boolean() }),
   z.object({
     kind: z.literal('item'),
     seller,
     itemId: z.int().positive(),
-    tick: z.null(),
-    askedAt,
+    dueAt,
+    byHand: z.literal(true),
   }),
 ]);
 
 const AUDIT = z.discriminatedUnion('kind', [
-  /** Does a piece of work on an audit, again and again until it has ended. */
+  /** Does a piece of work on a check, again and again until it has ended. */
   z.object({ kind: z.literal('audit'), seller, auditId: bigId }),
   /** Checks known codes again. */
-  z.object({ kind: z.literal('recheck'), seller, tick, askedAt }),
+  z.object({ kind: z.literal('recheck'), seller, dueAt }),
 ]);
 
-/** The channel of an alert; the webhook if absent. */
-const by = z.literal('mail').optional();
-
-const ALERT = z.discriminatedUnion('kind', [
-  z.object({ kind: z.enum(['run-failed', 'run-held']), runId: bigId, by }),
-  z.object({ kind: z.literal('audit-finished'), auditId: bigId, by }),
-  z.object({
-    kind: z.literal('codes-no_longer_valid'),
-    auditId: bigId,
-    since: instant.optional(),
-    by,
-  }),
-  z.object({ kind: z.enum(['items-removed', 'balance-changed']), seller, runId: bigId, by }),
-  z.object({ kind: z.literal('seller-parked'), seller, runId: bigId.nullable(), by }),
-  /** `since` is the last success, ISO 8601; null if there was none. */
-  z.object({ kind: z.literal('copy-stale'), seller, since: instant.nullable(), by }),
-  /** `since` is when the feed began to wait for a delivery, ISO 8601. */
-  z.object({ kind: z.enum(['feed-stale', 'feed-recovered']), feed, since: instant, by }),
-]) satisfies z.ZodType<Alert>;
+/** Sends an alert through a channel. */
+const ALERT = z.object({
+  kind: z.literal('send'),
+  alertId: z.string().min(1).max(300),
+  channel: z.enum(['webhook', 'mail']),
+});
 
 /** Delivers everything that is due for a feed. */
-const FEED = z.object({ kind: z.literal('deliver'), feed });
+const FEED = z.object({ kind: z.literal('deliver'), feed: z.string().min(1).max(63) });
 
 const TASKS = { mirror: MIRROR, audits: AUDIT, alerts: ALERT, feeds: FEED } as const;
 
@@ -64,25 +45,20 @@ const TASKS = { mirror: MIRROR, audits: AUDIT, alerts: ALERT, feeds: FEED } as c
 export type TaskOf<N extends QueueName> = z.infer<(typeof TASKS)[N]>;
 export type MirrorTask = TaskOf<'mirror'>;
 export type AuditTask = TaskOf<'audits'>;
-/** An alert. Its text is made from the store when it is delivered. */
 export type AlertTask = TaskOf<'alerts'>;
 export type FeedTask = TaskOf<'feeds'>;
 
 /** What BullMQ stores of a task. */
 export interface Payload {
-  readonly v: 1;
-  /** Random per call of `add`. If several calls add the same job id, it shows which one succeeded. */
-  readonly mark: string;
+  readonly v: 2;
   readonly task: unknown;
 }
 
 /** @throws {TypeError} when the queue's workers could not read the task */
 export function payloadOf<N extends QueueName>(queue: N, task: TaskOf<N>): Payload {
   const parsed = TASKS[queue].safeParse(task);
-  if (!parsed.success) {
-    throw new TypeError(`invalid task for queue ${queue}: ${faultsOf(parsed.error)}`);
-  }
-  return { v: 1, mark: randomBytes(9).toString('base64url'), task: parsed.data };
+  if (parsed.success) return { v: 2, task: parsed.data };
+  throw new TypeError(`invalid task for queue ${queue}: ${faultsOf(parsed.error)}`);
 }
 
 /** Reads the task from a payload, or says why it can't be read. */
@@ -90,7 +66,7 @@ export function readPayload<N extends QueueName>(
   queue: N,
   stored: unknown,
 ): { readonly task: TaskOf<N> } | { readonly fault: string } {
-  const schema = z.object({ v: z.literal(1), task: TASKS[queue] as z.ZodType });
+  const schema = z.object({ v: z.literal(2), task: TASKS[queue] as z.ZodType });
   const { success, data, error } = schema.safeParse(stored);
   return success ? { task: data.task as TaskOf<N> } : { fault: faultsOf(error) };
 }
@@ -100,42 +76,26 @@ function faultsOf(error: z.ZodError): string {
   return errorText(faults.join('; '));
 }
 
-/** The time in an id, such as `20261121T020000Z`. */
-function stamp(time: Date): string {
-  return time.toISOString().replaceAll(/[-:]|\.\d+/g, '');
-}
-
-/** The id of a schedule's job, such as `sync.acme.20261121T020000Z`. All schedulers compute the same. */
-export function jobIdOf(kind: string, name: string, dueAt: Date): string {
-  return `${kind}.${name}.${stamp(dueAt)}`;
-}
-
-/** A new id for a job that a person requested, such as `sync.acme.asked-20261121T020000Z-4f1c…`. */
-export function requestedJobId(
-  task: { readonly kind: string; readonly seller?: string },
-  now: Date,
-): string {
-  const { kind, seller = 'all' } = task;
-  return `${kind}.${seller}.asked-${stamp(now)}-${randomBytes(6).toString('hex')}`;
-}
-
-/** The id of an audit's job. Keeps an audit from being in the queue twice. */
-export function auditJobId(auditId: bigint): string {
-  return `audit.${auditId}`;
-}
-
-/** A new id for a second job of an audit. */
-export function secondAuditJobId(auditId: bigint): string {
-  return `${auditJobId(auditId)}.again-${randomBytes(6).toString('hex')}`;
-}
-
-const MAX_ID_LENGTH = 200;
-
 /**
- * Rejects job ids that BullMQ can't use: it separates its keys by colons, and reserves integers for its own ids.
- * @throws {TypeError}
+ * What a task is about, such as `sync.acme.20261121T020000Z`. A queue holds one unfinished job about a thing; all
+ * processes compute the same. BullMQ separates its keys by colons, so a subject has none.
  */
-export function checkJobId(id: string): void {
-  const isValid = id.length > 0 && id.length <= MAX_ID_LENGTH && !/[:\s\p{Cc}]/u.test(id);
-  if (!isValid || /^-?\d+$/.test(id)) throw new TypeError(`invalid job id: ${errorText(id)}`);
+export function subjectOf(task: TaskOf<QueueName>): string {
+  switch (task.kind) {
+    case 'audit':
+      return `audit.${task.auditId}`;
+    case 'send':
+      return `${task.channel}.${task.alertId.replaceAll(':', '-')}`;
+    case 'deliver':
+      return `feed.${task.feed}`;
+    case 'item':
+      return `item-${task.itemId}.${task.seller}.${stamp(task.dueAt)}`;
+    default:
+      return `${task.kind}.${task.seller}.${stamp(task.dueAt)}`;
+  }
+}
+
+/** `2026-11-21T02:00:00.000Z` as `20261121T020000Z`; with milliseconds if there are any. */
+function stamp(time: string): string {
+  return new Date(time).toISOString().replaceAll(/[-:]|\.0+(?=Z)/g, '');
 }

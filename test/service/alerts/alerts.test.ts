@@ -2,12 +2,13 @@ import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../../src/domain/secret.js';
 import {
-  alertJobs,
   deliverAlert,
   findFeedAlerts,
   findStaleSellers,
-  describeAlert,
 } from '../../../src/service/alerts/alerts.js';
+import { insertAlert } from '../../../src/service/alerts/alerts-store.js';
+import { describeAlert } from '../../../src/service/alerts/content.js';
+import { findNews } from '../../../src/service/alerts/news-store.js';
 import type { Alert } from '../../../src/catalogue/types.js';
 import { performMirrorTask, type MirrorRequest } from '../../../src/catalogue/mirror-task.js';
 import { syncAccount } from '../../../src/catalogue/account.js';
@@ -35,7 +36,7 @@ async function receiver(script: Script = { status: 204 }) {
   const url = new Secret(server.url.href);
   const deps = {
     db: mirror().db,
-    staleAfterHours: 26,
+    retryAt: () => new Date(Date.now() + 60_000),
     channel: createWebhook({ url, format: 'standard', secret: new Secret(SECRET) }, 5_000),
     dashboardUrl: null,
   };
@@ -45,17 +46,39 @@ async function receiver(script: Script = { status: 204 }) {
 }
 
 function job(): MirrorRequest {
-  return { kind: 'sync', askedAt: new Date(), byHand: false };
+  return { kind: 'sync', dueAt: new Date(), byHand: false };
 }
 
-/** Performs the job and returns its alert. */
+/** Performs the job and returns the alert about it. */
 async function alertOf(deps: Parameters<typeof performMirrorTask>[0]): Promise<Alert> {
   const outcome = await performMirrorTask(deps, job(), never);
   // The queue stores the outcome as JSON.
   expect(JSON.parse(JSON.stringify(outcome))).toEqual(outcome);
   expect(JSON.stringify(outcome)).not.toContain('balance');
-  if (!('alert' in outcome) || outcome.alert === null) throw new Error(`no alert: ${outcome.kind}`);
-  return outcome.alert;
+  const news = await findNews(mirror().db, { sellers: ['main'], watchedAccounts: ['main'] });
+  const [alert, ...others] = news;
+  if (alert === undefined) throw new Error(`no alert: ${outcome.kind}`);
+  expect(others).toEqual([]);
+  return alert;
+}
+
+/** Records an alert, as if it had just happened. */
+async function record(alert: Alert, alertId: string): Promise<void> {
+  const { db } = mirror();
+  const content = await describeAlert({ db, staleAfterHours: 26 }, alert, new Date());
+  if (content === null) throw new Error(`nothing to tell about ${alert.kind}`);
+  const type = alert.kind.replace('-', '.');
+  await insertAlert(db, { alertId, type, message: { alert, content } }, ['webhook']);
+}
+
+/** Records an alert and sends it. */
+async function deliver(
+  deps: Parameters<typeof deliverAlert>[0],
+  alert: Alert,
+  alertId: string,
+): ReturnType<typeof deliverAlert> {
+  await record(alert, alertId);
+  return deliverAlert(deps, { alertId, channel: 'webhook' }, never);
 }
 
 /** A market after a mirror job that failed for good, with the job's alert. */
@@ -68,7 +91,7 @@ async function failedMarket(fault: 'server-error' | 'key-refused') {
 /** The messages that a receiver gets for an alert. */
 async function messagesOf(alert: Alert): Promise<unknown[]> {
   const { deps, received } = await receiver();
-  await deliverAlert(deps, alert, 'a', never);
+  await deliver(deps, alert, 'a');
   return received();
 }
 
@@ -80,7 +103,7 @@ describe('an alert', () => {
   it('of a failed run says what failed and what to do', async () => {
     const { alert } = await failedMarket('server-error');
     const { deps: to, received } = await receiver();
-    expect(await deliverAlert(to, alert, 'run-failed.1', never)).toEqual({
+    expect(await deliver(to, alert, 'run-failed.1')).toEqual({
       kind: 'done',
       result: { delivered: 204 },
     });
@@ -109,20 +132,9 @@ describe('an alert', () => {
   it('has a link when the dashboard’s URL is configured', async () => {
     const { alert } = await failedMarket('server-error');
     const { deps: to, received } = await receiver();
-    await deliverAlert({ ...to, dashboardUrl: 'https://mirror.example' }, alert, 'a', never);
+    await deliver({ ...to, dashboardUrl: 'https://mirror.example' }, alert, 'a');
     const runId = alert.kind === 'run-failed' ? alert.runId : '';
     expect(received()).toMatchObject([{ data: { link: `https://mirror.example/runs/${runId}` } }]);
-  });
-
-  it('is one job for each configured channel', () => {
-    const alert: Alert = { kind: 'run-failed', runId: '7' };
-    expect(alertJobs({ alertWebhook: {}, alertMail: {} }, alert)).toEqual([
-      { id: 'run-failed.7', task: alert },
-      { id: 'mail.run-failed.7', task: { ...alert, by: 'mail' } },
-    ]);
-    expect(alertJobs({ alertWebhook: null, alertMail: null }, alert)).toEqual([]);
-    const off = { alertWebhook: {}, alertMail: {}, alertsOff: ['run.failed'] as const };
-    expect(alertJobs(off, alert)).toEqual([]);
   });
 
   it('of a held run says how many items are missing and how to decide', async () => {
@@ -184,7 +196,7 @@ describe('an alert', () => {
     const { sim, deps } = await market();
     sim.faults.always('account', { kind: 'reply', status: 200, body: '{"private":"balance 12"}' });
     const { server, deps: to } = await receiver();
-    await deliverAlert(to, await alertOf(deps), 'a', never);
+    await deliver(to, await alertOf(deps), 'a');
     expect(server.requests[0]?.body).toContain('"code":"unreadable"');
     expect(server.requests[0]?.body).not.toContain('balance');
     expect(server.requests[0]?.body).not.toContain(KEY);
@@ -213,10 +225,13 @@ describe('an alert', () => {
       { status: 503, headers: { 'retry-after': '60' } },
       { status: 200 },
     ]);
-    const first = await deliverAlert(to, alert, 'run-failed.1', never);
-    expect(first).toMatchObject({ kind: 'retry', notBefore: expect.any(Number) as number });
-    await deliverAlert(to, alert, 'run-failed.1', never);
-    await deliverAlert(to, alert, 'run-failed.2', never);
+    const first = await deliver(to, alert, 'run-failed.1');
+    expect(first).toMatchObject({
+      kind: 'later',
+      reason: expect.stringContaining('503') as string,
+    });
+    await deliver(to, alert, 'run-failed.1');
+    await deliver(to, alert, 'run-failed.2');
     const ids = server.requests.map(({ headers }) => headers['webhook-id'] ?? '');
     expect(ids[1]).toBe(ids[0]);
     expect(ids[2]).not.toBe(ids[0]);
@@ -225,49 +240,49 @@ describe('an alert', () => {
   });
 });
 
-describe('an outdated alert', () => {
-  async function dropped(alert: Alert): Promise<string> {
+describe('an alert that could not be sent in time', () => {
+  /** Why an alert is dropped after a change. */
+  async function dropped(alert: Alert, change: () => Promise<unknown>): Promise<string> {
+    await record(alert, 'late');
+    await change();
     const { server, deps } = await receiver();
-    const outcome = await deliverAlert(deps, alert, 'a', never);
+    const outcome = await deliverAlert(deps, { alertId: 'late', channel: 'webhook' }, never);
     expect(server.requests).toEqual([]);
     if (outcome.kind !== 'done') throw new Error(JSON.stringify(outcome));
     return String(outcome.result['dropped']);
   }
 
-  it('is dropped when the run is gone or a later one succeeded', async () => {
-    expect(await dropped({ kind: 'run-failed', runId: '999999' })).toMatch(/no longer/);
+  it('is dropped when a later run of the same kind has succeeded', async () => {
     const { sim, deps, alert } = await failedMarket('server-error');
     sim.faults.clear();
     await syncAccount(deps, never);
     const { server, deps: to } = await receiver();
-    await deliverAlert(to, alert, 'a', never);
+    await deliver(to, alert, 'a');
     expect(server.requests.length, 'an account run does not cover the items').toBe(1);
-    await syncItems(deps, never);
-    expect(await dropped(alert)).toMatch(/run \d+ has succeeded since/);
+    const reason = await dropped(alert, () => syncItems(deps, never));
+    expect(reason).toMatch(/run \d+ has succeeded since/);
   });
 
-  it('is dropped when the seller is no longer parked', async () => {
+  it('is dropped when the seller is no longer stopped, or paused', async () => {
     const { sim, deps, alert } = await failedMarket('key-refused');
     sim.faults.clear();
-    await syncAccount(deps, never);
-    expect(await dropped(alert)).toMatch(/no longer stopped/);
+    expect(await dropped(alert, () => syncAccount(deps, never))).toMatch(/no longer stopped/);
   });
 
   it('is dropped when a person has paused the seller', async () => {
     const { alert } = await failedMarket('key-refused');
-    await pauseSeller(mirror().db, 'main', 'paused by ada');
-    expect(await dropped(alert)).toMatch(/has been paused since/);
-    expect(await dropped({ kind: 'copy-stale', seller: 'main', since: null })).toMatch(
-      /has been paused/,
-    );
+    const pause = () => pauseSeller(mirror().db, 'main', 'paused by ada');
+    expect(await dropped(alert, pause)).toMatch(/has been paused since/);
   });
 
   it('is dropped when the copy is fresh again', async () => {
     const { deps } = await market();
-    await syncItems(deps, never);
-    const since = '2026-01-01T00:00:00.000Z';
-    expect(await dropped({ kind: 'copy-stale', seller: 'main', since })).toMatch(/mirrored since/);
-    expect(await dropped({ kind: 'copy-stale', seller: 'gone', since })).toMatch(/no longer/);
+    const alert = {
+      kind: 'copy-stale',
+      seller: 'main',
+      since: '2026-01-01T00:00:00.000Z',
+    } as const;
+    expect(await dropped(alert, () => syncItems(deps, never))).toMatch(/mirrored since/);
   });
 });
 
@@ -313,9 +328,6 @@ describe('stale feeds', () => {
         hours(7),
       ),
     ).toEqual(expect.objectContaining({ tone: 'good', title: 'Feed bi delivers again' }));
-    expect(await describeAlert({ db: mirror().db, staleAfterHours: 26 }, stale, hours(7))).toEqual({
-      dropped: 'feed bi has delivered since',
-    });
   });
 
   it('include feeds with one failing view, although the others are delivered', async () => {

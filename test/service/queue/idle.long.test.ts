@@ -1,18 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { TUNING } from '../../../src/service/queue/tuning.js';
+import { DbClient } from '../../../src/db/connection.js';
 import { createTestDatabase } from '../../support/postgres.js';
 import { hasRedis, redisTarget, redisTitle, startRedis } from '../../support/redis.js';
 import { until } from '../../support/until.js';
-import { DONE } from './support.js';
-import { postgresQueueAt, redisQueue, withClient, type TestQueue } from './support.js';
+import { DONE, testQueue, type TestQueue } from './support.js';
 
 /** Ten times as fast as in production: these twelve seconds stand for two minutes. */
-const FAST = {
-  lockMs: TUNING.lockMs / 10,
-  stalledMs: TUNING.stalledMs / 10,
-  blockMs: TUNING.blockMs / 10,
-};
+const FAST = { lockMs: 3_000, stalledMs: 3_000, blockMs: 1_500 };
 const TWO_MINUTES_MS = 12_500;
 
 /** PostgreSQL's sessions report their statistics after ten idle seconds. */
@@ -23,15 +18,15 @@ const STATISTICS_DELAY_MS = 11_000;
  * statistics of their start may arrive late, while a worker that polls is never below.
  */
 async function whileIdle(
-  testQueue: TestQueue,
+  test: TestQueue,
   most: number,
   count: () => Promise<number>,
 ): Promise<number> {
-  const queues = await testQueue.open({ tuning: FAST });
+  const queues = await test.open({ times: FAST });
   for (const queue of ['mirror', 'audits', 'alerts'] as const) {
     queues.work(queue, () => Promise.resolve(DONE), { concurrency: 2 });
   }
-  await queues.add('alerts', { kind: 'run-failed', runId: '1' }, 'first');
+  await queues.add('alerts', { kind: 'send', alertId: 'first', channel: 'mail' });
   await until(async () => (await queues.counts()).alerts.completed === 1);
   await sleep(STATISTICS_DELAY_MS);
   let increase = Infinity;
@@ -47,15 +42,15 @@ describe('an idle worker', () => {
   it('sends PostgreSQL few statements, which may cost money or keep the server awake', async () => {
     const database = await createTestDatabase();
     onTestFinished(() => database.drop());
+    const client = new DbClient(database.url);
+    await client.connect();
+    onTestFinished(() => client.end());
     const name = new URL(database.url).pathname.slice(1);
     const sql = 'SELECT xact_commit + xact_rollback AS n FROM pg_stat_database WHERE datname = $1';
     const transactions = (): Promise<number> =>
-      withClient(database.url, async (client) => {
-        const { rows } = await client.query<{ n: string }>(sql, [name]);
-        return Number(rows[0]?.n);
-      });
+      client.query<{ n: string }>(sql, [name]).then(({ rows }) => Number(rows[0]?.n));
     // About 24, plus those of the server itself. Polling every second would send 72.
-    const statements = await whileIdle(postgresQueueAt(database.url), 47, transactions);
+    const statements = await whileIdle(testQueue(null, database.url), 47, transactions);
     expect(statements).toBeGreaterThan(0);
     expect(statements).toBeLessThanOrEqual(47);
   });
@@ -69,7 +64,7 @@ describe('an idle worker', () => {
         const stats = await redis.command('INFO', 'commandstats');
         return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1]);
       };
-      const commands = await whileIdle(redisQueue(redisTarget(redis)), 20, scripts);
+      const commands = await whileIdle(testQueue(redisTarget(redis), ''), 20, scripts);
       expect(commands).toBeGreaterThan(0);
       expect(commands).toBeLessThanOrEqual(20);
     },

@@ -8,14 +8,9 @@ import { createServer } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { silentLog } from '../../../src/domain/log.js';
-import { parseRedisUrl } from '../../../src/domain/redis-target.js';
 import { Secret } from '../../../src/domain/secret.js';
-import { openQueues } from '../../../src/service/queue/queues.js';
 import { warningsIn } from '../../../src/service/queue/redis.js';
-import { Scheduler } from '../../../src/service/scheduler.js';
 import { selfSigned } from '../../support/certificate.js';
-import { useMirror } from '../../support/mirror.js';
 import {
   hasRedis,
   type RedisProcess,
@@ -24,11 +19,7 @@ import {
   startRedis,
 } from '../../support/redis.js';
 import { until } from '../../support/until.js';
-import { nightly } from '../scheduler-support.js';
-import { takeTurn } from '../../../src/service/schedules-store.js';
-import { recordingLog, redisQueue, SHORT, sync, succeeds, untilCounts, work } from './support.js';
-
-const mirror = useMirror();
+import { SHORT, succeeds, sync, testQueue, untilCounts, work } from './support.js';
 
 const INDEX = fileURLToPath(new URL('../../../dist/service/queue/queues.js', import.meta.url));
 
@@ -42,41 +33,70 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
 
   it('reports a wrong password without showing it', async () => {
     const password = new Secret('wrong-word');
-    const testQueue = redisQueue(redisTarget(redis, { password }));
-    const queues = await testQueue.open();
+    const test = testQueue(redisTarget(redis, { password }), '');
+    const queues = await test.open();
     const error: unknown = await queues.ping().catch((reason: unknown) => reason);
     expect(String(error)).toContain('WRONGPASS');
-    expect(JSON.stringify([String(error), error, testQueue.lines])).not.toContain('wrong-word');
+    expect(JSON.stringify([String(error), error, test.lines])).not.toContain('wrong-word');
   });
 
   it('uses only its database and prefix, so that others can share the server', async () => {
     const target = redisTarget(redis, { password: right, database: 3 });
-    const one = redisQueue(target);
-    await (await one.open()).add('mirror', sync('acme'), 'job');
-    const other = await redisQueue(target).open();
+    const one = testQueue(target, '');
+    await (await one.open()).add('mirror', sync('acme'));
+    const other = await testQueue(target, '').open();
     expect((await other.counts()).mirror.waiting).toBe(0);
-    const elsewhere = redisQueue({ ...target, database: 4 });
+    const elsewhere = testQueue({ ...target, database: 4 }, '');
     const there = await elsewhere.open({ prefix: one.options.prefix });
     expect((await there.counts()).mirror.waiting).toBe(0);
     const keys = await redis.command('-n', '3', 'KEYS', '*');
     for (const key of keys.split('\n')) expect(key).toMatch(/^\{test-[0-9a-f]{12}\}:/);
   });
 
+  it('refuses a database that the server lacks: jobs would go to database 0, among those of others', async () => {
+    const target = redisTarget(redis, { password: right, database: 99 });
+    const queues = await testQueue(target, '').open();
+    await expect(queues.add('mirror', sync('acme'))).rejects.toMatchObject({
+      message: expect.stringContaining('the server has no database 99') as string,
+      remedy: expect.stringContaining('smaller number') as string,
+    });
+    expect(await redis.command('KEYS', '*acme*')).toBe('');
+  });
+
+  it.each([
+    ['a missing password', {}, /wants a password/, /redis:\/\/:password@host/],
+    ['a wrong one', { password: new Secret('wrong') }, /refused the user name/, /Correct them/],
+    [
+      'TLS at a port without',
+      { password: right, tls: true },
+      /Redis at/,
+      /rediss:\/\/ is for ports with TLS/,
+    ],
+  ])('says what is wrong and what to do about %s', async (_what, more, message, remedy) => {
+    const queues = await testQueue(redisTarget(redis, more), '').open();
+    await expect(queues.ping()).rejects.toMatchObject({
+      message: expect.stringMatching(message) as string,
+      remedy: expect.stringMatching(remedy) as string,
+    });
+  });
+
   it('fails pings while the server takes no writes: full, or a replica after a failover', async () => {
     const own = await startRedis();
     onTestFinished(() => own.dispose());
-    const testQueue = redisQueue(redisTarget(own));
-    const queues = await testQueue.open();
-    for (const [off, on] of [
-      ['CONFIG SET maxmemory 1', 'CONFIG SET maxmemory 0'],
-      ['REPLICAOF 127.0.0.1 1', 'REPLICAOF NO ONE'],
+    const test = testQueue(redisTarget(own), '');
+    const queues = await test.open();
+    for (const [off, on, remedy] of [
+      ['CONFIG SET maxmemory 1', 'CONFIG SET maxmemory 0', /maxmemory/],
+      ['REPLICAOF 127.0.0.1 1', 'REPLICAOF NO ONE', /takes writes/],
     ] as const) {
       await own.command(...off.split(' '));
-      await expect(queues.ping()).rejects.toMatchObject({ code: 'QUEUE' });
+      await expect(queues.ping()).rejects.toMatchObject({
+        remedy: expect.stringMatching(remedy) as string,
+      });
       await own.command(...on.split(' '));
       await until(() => succeeds(queues.ping()));
     }
-    expect(testQueue.lines.map(({ message }) => message)).toEqual([
+    expect(test.lines.map(({ message }) => message)).toEqual([
       'the queue is unavailable',
       'the queue is available again',
     ]);
@@ -92,7 +112,7 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
     onTestFinished(() => own.dispose());
     await own.command('ACL', 'SETUSER', 'weak', 'on', '>word', ...rules.split(' '));
     const target = redisTarget(own, { username: 'weak', password: new Secret('word') });
-    const queues = await redisQueue(target).open();
+    const queues = await testQueue(target, '').open();
     await expect(queues.ping()).rejects.toThrow(`its user may not ${what}`);
     expect(await own.command('KEYS', '*')).toMatch(/^$|doctor.*:key$/);
   });
@@ -114,12 +134,12 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
     const printed = vi.spyOn(console, 'warn').mockImplementation(() => undefined);
     onTestFinished(() => printed.mockRestore());
     const target = redisTarget(own, { username: 'blind', password: new Secret('word') });
-    const testQueue = redisQueue(target);
-    const queues = await testQueue.open();
+    const test = testQueue(target, '');
+    const queues = await test.open();
     work(queues);
     await queues.add('mirror', sync('acme'));
     await untilCounts(queues, { completed: 1 });
-    expect(testQueue.lines.map(({ message }) => message).join()).toContain(
+    expect(test.lines.map(({ message }) => message).join()).toContain(
       'can’t be checked, because INFO failed',
     );
     expect(printed).not.toHaveBeenCalled();
@@ -145,7 +165,7 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
   it('rejects an untrusted certificate', async () => {
     const { port } = await startTlsProxy();
     const node = { host: 'localhost', port };
-    const queues = await redisQueue(redisTarget(node, { password: right, tls: true })).open();
+    const queues = await testQueue(redisTarget(node, { password: right, tls: true }), '').open();
     await expect(queues.ping()).rejects.toThrow(/certificate/);
   });
 
@@ -167,7 +187,7 @@ describe.skipIf(!hasRedis)(redisTitle('the queue on Redis'), () => {
       console.log('pong');
     `;
     const target = redisTarget({ host: 'localhost', port }, { tls: true });
-    const given = { ...redisQueue(target).options, log: undefined, tuning: SHORT };
+    const given = { ...testQueue(target, '').options, log: undefined, times: SHORT };
     const args = ['--input-type=module', '-e', script, '--', INDEX, JSON.stringify(given)];
     const env = { ...process.env, NODE_EXTRA_CA_CERTS: file };
     const { stdout } = await promisify(execFile)(process.execPath, args, { env });
@@ -179,7 +199,6 @@ const info = (facts: Record<string, string>): string =>
   Object.entries({
     redis_version: '7.2.4',
     maxmemory_policy: 'noeviction',
-    aof_enabled: '1',
     ...facts,
   })
     .map(([name, value]) => `${name}:${value}`)
@@ -195,7 +214,6 @@ describe('a warning about a Redis server', () => {
     ['redis_version', '6.0.16', 'version 6.0.16 is too old; at least 6.2 is required'],
     ['redis_version', '5.0.7', 'version 5.0.7 is too old'],
     ['maxmemory_policy', 'allkeys-lru', 'set it to noeviction'],
-    ['aof_enabled', '0', 'set it to yes'],
   ])('is given for %s %s', (name, value, warning) => {
     expect(warningsIn(info({ [name]: value })).join()).toContain(warning);
   });
@@ -207,61 +225,14 @@ describe('a warning about a Redis server', () => {
   it.skipIf(!hasRedis)(redisTitle('is logged once when the queue is opened'), async () => {
     const redis = await startRedis({ 'maxmemory-policy': 'allkeys-lru' });
     try {
-      const testQueue = redisQueue(redisTarget(redis));
-      const queues = await testQueue.open();
+      const test = testQueue(redisTarget(redis), '');
+      const queues = await test.open();
       await queues.ping();
-      const warnings = testQueue.lines.filter(({ level }) => level === 'warn');
+      const warnings = test.lines.filter(({ level }) => level === 'warn');
       expect(warnings.map(({ message }) => message)).toEqual([
         expect.stringContaining('maxmemory-policy is allkeys-lru'),
       ]);
     } finally {
-      await redis.dispose();
-    }
-  });
-});
-
-describe.skipIf(!hasRedis)(redisTitle('a queue that lost its data'), () => {
-  it('gets the last job of a schedule again, once', async () => {
-    const redis = await startRedis();
-    const target = parseRedisUrl(`redis://127.0.0.1:${redis.port}`);
-    const queues = await openQueues({
-      target,
-      databaseUrl: '',
-      prefix: 'lost',
-      keepJobsDays: 7,
-      applicationName: 'test',
-      log: silentLog,
-    });
-    const lastAt = new Date(Math.floor(Date.now() / 60_000) * 60_000);
-    const schedule = nightly({ name: 'main' });
-    const done = { ...schedule, lastAt, nextAt: new Date(Date.now() + 86_400_000) };
-    await takeTurn(mirror().db, () => Promise.resolve({ put: [done], remove: [] }));
-    const { log, lines } = recordingLog();
-    const scheduler = new Scheduler({
-      schedules: [schedule],
-      db: mirror().db,
-      enqueue: ({ name: seller, jobId }) => {
-        const askedAt = new Date().toISOString();
-        return queues.add('mirror', { kind: 'sync', seller, tick: null, askedAt }, jobId);
-      },
-      log,
-      catchUp: false,
-      keepJobsDays: 7,
-    });
-    const warningsAfterCheck = async (): Promise<number> => {
-      await scheduler.addLostJobs();
-      return lines.filter(({ level }) => level === 'warn').length;
-    };
-    try {
-      expect(await warningsAfterCheck()).toBe(1);
-      expect((await queues.counts()).mirror.waiting).toBe(1);
-      expect(await warningsAfterCheck()).toBe(1);
-      await redis.command('FLUSHALL');
-      expect(await warningsAfterCheck()).toBe(2);
-      expect((await queues.counts()).mirror.waiting).toBe(1);
-    } finally {
-      await scheduler.stop();
-      await queues.close();
       await redis.dispose();
     }
   });

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { errorText, OutageLog } from '../../../src/service/queue/errors.js';
-import { backoffMs, TUNING } from '../../../src/service/queue/tuning.js';
+import { backoffMs } from '../../../src/service/queue/backoff.js';
+import { ATTEMPTS } from '../../../src/service/queue/server.js';
 import { boundedResult } from '../../../src/service/queue/worker.js';
 import { recordingLog } from './support.js';
 
@@ -46,9 +47,7 @@ describe('the pause before a retry', () => {
   });
 
   it('adds up to about half a day over all attempts', () => {
-    const pauses = Array.from({ length: TUNING.attempts - 1 }, (_, i) =>
-      backoffMs(i + 1, null, NOW, 1),
-    );
+    const pauses = Array.from({ length: ATTEMPTS - 1 }, (_, i) => backoffMs(i + 1, null, NOW, 1));
     const total = pauses.reduce((sum, pause) => sum + pause, 0);
     expect(total).toBeGreaterThan(8 * HOUR);
     expect(total).toBeLessThan(13 * HOUR);

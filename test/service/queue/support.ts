@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { createPostgresBackend, Queue } from 'bullmq';
-import { Cluster, Redis } from 'ioredis';
-import type { Client } from 'pg';
-import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
+import { Redis } from 'ioredis';
+import { Pool } from 'pg';
+import { onTestFinished } from 'vitest';
+import type { JobOutcome } from '../../../src/catalogue/types.js';
 import type { Log, LogFields } from '../../../src/domain/log.js';
 import type { RedisTarget } from '../../../src/domain/redis-target.js';
 import {
@@ -11,22 +12,13 @@ import {
   type QueueOptions,
   type Queues,
 } from '../../../src/service/queue/queues.js';
+import type { Times } from '../../../src/service/queue/server.js';
 import type { MirrorTask } from '../../../src/service/queue/tasks.js';
-import type { Tuning } from '../../../src/service/queue/tuning.js';
-import type { JobOutcome } from '../../../src/catalogue/types.js';
-import type {
-  JobContext,
-  JobHandler,
-  QueueWorker,
-  WorkOptions,
-} from '../../../src/service/queue/worker.js';
-import { createTestDatabase } from '../../support/postgres.js';
-import { hasRedis, type RedisProcess, redisTitle, startRedis } from '../../support/redis.js';
-import { DbClient } from '../../../src/db/connection.js';
+import type { JobContext, WorkOptions } from '../../../src/service/queue/worker.js';
 import { until } from '../../support/until.js';
 
 /** Short times for fast tests. No test asserts them. */
-export const SHORT: Partial<Tuning> = {
+export const SHORT: Partial<Times> = {
   lockMs: 1_500,
   stalledMs: 400,
   blockMs: 500,
@@ -35,7 +27,6 @@ export const SHORT: Partial<Tuning> = {
   answerMs: 4_000,
   retryMs: 300,
   graceMs: 1_000,
-  backoff: () => 20,
 };
 
 export interface LogLine {
@@ -64,8 +55,10 @@ export function recordingLog(): { readonly log: Log; readonly lines: LogLine[] }
   return { log: make({}), lines };
 }
 
-export function sync(seller: string, tick: string | null = null): MirrorTask {
-  return { kind: 'sync', seller, tick, askedAt: '2026-11-21T02:00:00.000Z' };
+/** A scheduled sync. Its time is that many minutes after 2 o’clock. */
+export function sync(seller: string, minute = 0): MirrorTask {
+  const dueAt = new Date(Date.UTC(2026, 10, 21, 2, minute)).toISOString();
+  return { kind: 'sync', seller, dueAt, byHand: false };
 }
 
 /** True if the promise resolves, false if it rejects. */
@@ -78,29 +71,18 @@ export function succeeds(promise: Promise<unknown>): Promise<boolean> {
 
 export const DONE: JobOutcome = { kind: 'done', result: {} };
 
-/** One call of a handler. */
-export interface Recorded {
-  readonly task: MirrorTask;
-  readonly context: JobContext;
-}
-
 /** Starts a worker on queue `mirror` that records its calls. @param end the outcome of each job; default: done */
 export function work(
   queues: Queues,
-  end: (context: JobContext, task: MirrorTask) => JobOutcome | Promise<JobOutcome> = () => DONE,
+  end: (context: JobContext) => JobOutcome | Promise<JobOutcome> = () => DONE,
   options: Partial<WorkOptions> = {},
-): { readonly seen: readonly Recorded[]; readonly worker: Pick<QueueWorker, 'stop'> } {
-  const seen: Recorded[] = [];
-  const handler: JobHandler<MirrorTask> = async (task, context) => {
+) {
+  const seen: { readonly task: MirrorTask; readonly context: JobContext }[] = [];
+  const handler = async (task: MirrorTask, context: JobContext): Promise<JobOutcome> => {
     seen.push({ task, context });
-    return end(context, task);
+    return end(context);
   };
   return { seen, worker: queues.work('mirror', handler, { concurrency: 1, ...options }) };
-}
-
-/** The ids of all jobs in a handler's calls, sorted, without duplicates. */
-export function jobIds(seen: readonly Recorded[]): string[] {
-  return [...new Set(seen.map(({ context }) => context.jobId))].toSorted();
 }
 
 /** Waits until queue `mirror` has exactly these numbers of jobs. Ignores failed queries. */
@@ -119,110 +101,22 @@ export function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** A queue for one test, with ways to inspect and change it without the product. */
+/** A queue for one test. */
 export interface TestQueue {
   readonly options: QueueOptions;
   /** The log lines of everything opened with `open`. */
   readonly lines: readonly LogLine[];
   /** Opens the queue like another process would. Closed after the test. */
   open(more?: Partial<QueueOptions>): Promise<Queues>;
-  /** BullMQ's own object for queue `mirror`. */
-  bull(): Promise<Pick<Queue, 'add' | 'getJob' | 'getJobState' | 'getWorkers' | 'getWorkersCount'>>;
-  /** Gives the lock of a job of `mirror` to another worker. */
-  readonly steal: (jobId: string) => Promise<void>;
-  /** Number of events that the queue keeps. */
-  readonly events: () => Promise<number>;
+  /** BullMQ's own queue `mirror`, as dashboards for BullMQ open it. */
+  bull(): Promise<Queue>;
 }
 
-/** A queue in its own database. */
-export async function postgresQueue(): Promise<TestQueue> {
-  const database = await createTestDatabase();
-  onTestFinished(() => database.drop());
-  return postgresQueueAt(database.url);
-}
-
-/** A queue in a database. @param direct the database's address without a proxy */
-export function postgresQueueAt(url: string, direct = url): TestQueue {
-  return testQueue(null, url, {
-    bull: () => new Queue('mirror', { connection: direct }, createPostgresBackend),
-    steal: async (jobId) => {
-      const sql = "UPDATE bullmq.job SET lock_token = 'another' WHERE id = $1";
-      await withClient(direct, (client) => client.query(sql, [jobId]));
-    },
-    events: async () => {
-      const { rows } = await withClient(direct, (client) =>
-        client.query<{ n: number }>(
-          "SELECT count(*)::int AS n FROM bullmq.event WHERE queue = 'mirror'",
-        ),
-      );
-      return rows[0]?.n ?? 0;
-    },
-  });
-}
-
-export async function withClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new DbClient(url);
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
-}
-
-/** A queue with its own key prefix. @param nodes addresses without a proxy */
-export function redisQueue(target: RedisTarget, nodes = target.nodes): TestQueue {
-  const queue = testQueue(target, '', {
-    bull: () => new Queue('mirror', { connection: client(), prefix: `{${queue.options.prefix}}` }),
-    steal: async (jobId) => {
-      await client().set(`{${queue.options.prefix}}:mirror:${jobId}:lock`, 'another', 'PX', 60_000);
-    },
-    events: () => client().xlen(`{${queue.options.prefix}}:mirror:events`),
-  });
-  let opened: Redis | Cluster | null = null;
-  const client = (): Redis | Cluster => {
-    if (opened !== null) return opened;
-    const [first] = nodes;
-    if (first === undefined) throw new Error('the queue needs a node');
-    const made =
-      target.mode === 'cluster' ? new Cluster([...nodes]) : new Redis(first.port, first.host);
-    made.on('error', () => undefined);
-    onTestFinished(() => made.disconnect());
-    opened = made;
-    return made;
-  };
-  return queue;
-}
-
-/** Describes tests that need their own Redis server. Skipped without `redis-server`, and the title says so. */
-export function describeOnRedis(
-  title: string,
-  tests: (redis: () => RedisProcess) => void,
-  settings: Readonly<Record<string, string>> = {},
-): void {
-  describe.skipIf(!hasRedis)(redisTitle(title), () => {
-    let redis: RedisProcess;
-    beforeAll(async () => {
-      redis = await startRedis(settings);
-    });
-    afterAll(() => redis.dispose());
-    tests(() => redis);
-  });
-}
-
-interface DirectAccess extends Pick<TestQueue, 'steal' | 'events'> {
-  readonly bull: () => Pick<
-    Queue,
-    'add' | 'getJob' | 'getJobState' | 'getWorkers' | 'getWorkersCount' | 'close'
-  > & {
-    waitUntilReady(): Promise<unknown>;
-  };
-}
-
-function testQueue(
+/** @param target null: in the database @param direct the server's address without a proxy */
+export function testQueue(
   target: RedisTarget | null,
   databaseUrl: string,
-  { bull, steal, events }: DirectAccess,
+  direct: RedisTarget | string = target ?? databaseUrl,
 ): TestQueue {
   const { log, lines } = recordingLog();
   const options: QueueOptions = {
@@ -232,24 +126,32 @@ function testQueue(
     keepJobsDays: 7,
     applicationName: 'queue tests',
     log,
-    tuning: SHORT,
+    times: SHORT,
   };
   return {
     options,
     lines,
     open: async (more = {}) => {
-      const tuning = { ...SHORT, ...more.tuning };
-      const queues = await openQueues({ ...options, ...more, tuning });
+      const queues = await openQueues({ ...options, ...more, times: { ...SHORT, ...more.times } });
       onTestFinished(() => queues.close());
       return queues;
     },
     bull: async () => {
-      const queue = bull();
+      let queue: Queue;
+      if (typeof direct === 'string') {
+        const pool = new Pool({ connectionString: direct, options: '-c search_path=bullmq' });
+        onTestFinished(() => pool.end());
+        // The types want the connection of Redis, whichever backend is given.
+        const options = { connection: pool as never };
+        queue = new Queue('mirror', options, createPostgresBackend as never);
+      } else {
+        const client = new Redis(direct.port, direct.host);
+        onTestFinished(() => client.disconnect());
+        queue = new Queue('mirror', { connection: client, prefix: `{${options.prefix}}` });
+      }
       await queue.waitUntilReady();
       onTestFinished(() => queue.close());
       return queue;
     },
-    steal,
-    events,
   };
 }

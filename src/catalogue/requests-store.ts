@@ -1,0 +1,208 @@
+import type { Db } from '../db/db.js';
+import { sellerIsLocked } from '../db/locks.js';
+import { LATEST_BELIEVED } from '../db/moments.js';
+import type { RunKind, RunState } from '../db/generated/prisma/enums.js';
+import { ensureSeller } from './sellers-store.js';
+
+/** What can be asked for: account and items, one of them, or one item. */
+export type Wanted =
+  | { readonly kind: 'sync' | 'account' | 'items' }
+  | { readonly kind: 'item'; readonly itemId: number };
+
+/** The kinds of runs that answer. */
+export function runKindsOf(kind: Wanted['kind']): readonly RunKind[] {
+  return kind === 'sync' ? ['account', 'items'] : [kind];
+}
+
+/**
+ * Records that a person asks for runs, which a worker then performs. If the same is asked for already and not begun,
+ * nothing is added.
+ * @param marketplace host, for a seller that the store does not know yet
+ * @param askedBy who asks, shown to people
+ * @returns when it was asked for, which names the request
+ */
+export async function askRuns(
+  db: Db,
+  { seller, marketplace }: { readonly seller: string; readonly marketplace: string },
+  wanted: Wanted,
+  askedBy: string,
+): Promise<Date> {
+  await ensureSeller(db, seller, marketplace);
+  const itemId = wanted.kind === 'item' ? wanted.itemId : null;
+  const { rows } = await db.pool.query<{ dueAt: Date }>(
+    `WITH now AS (SELECT date_trunc('milliseconds', clock_timestamp()) AS at),
+     waiting AS (
+       SELECT due_at FROM mirror.runs
+        WHERE seller_id = $1 AND state = 'asked' AND item_id IS NOT DISTINCT FROM $3
+        GROUP BY due_at HAVING array_agg(kind ORDER BY kind) = $2::mirror.run_kind[] LIMIT 1
+     ), added AS (
+       INSERT INTO mirror.runs (seller_id, kind, state, holder, started_at, due_at, asked_by, item_id)
+       SELECT $1, kind, 'asked', '', now.at, now.at, $4, $3
+         FROM now, unnest($2::mirror.run_kind[]) AS kind WHERE NOT EXISTS (SELECT FROM waiting))
+     SELECT coalesce((SELECT due_at FROM waiting), now.at) AS "dueAt" FROM now`,
+    [seller, runKindsOf(wanted.kind), itemId, askedBy],
+  );
+  return rows[0]?.dueAt ?? new Date();
+}
+
+/** Deletes the parts of a request that nobody will begin, since an earlier part failed for good. */
+export async function dropAsked({ pool }: Db, sellerId: string, dueAt: Date): Promise<void> {
+  await pool.query(
+    `DELETE FROM mirror.runs WHERE seller_id = $1 AND state = 'asked' AND due_at = $2`,
+    [sellerId, dueAt],
+  );
+}
+
+/** Who asked for a request, and how many runs have tried to answer it. */
+export async function readRequest(
+  { pool }: Db,
+  sellerId: string,
+  dueAt: Date,
+): Promise<{ readonly askedBy: string | null; readonly attempts: number }> {
+  const { rows } = await pool.query<{ askedBy: string | null; attempts: number }>(
+    `SELECT max(asked_by) AS "askedBy",
+            coalesce(max(runs) FILTER (WHERE NOT is_asked), 0)::int AS attempts
+       FROM (SELECT max(asked_by) AS asked_by, state = 'asked' AS is_asked, count(*) AS runs
+               FROM mirror.runs WHERE seller_id = $1 AND due_at = $2
+              GROUP BY kind, state = 'asked') AS of_kind`,
+    [sellerId, dueAt],
+  );
+  return rows[0] ?? { askedBy: null, attempts: 0 };
+}
+
+/** A part of a request of which not all parts are answered. */
+export interface OpenRequest {
+  readonly seller: string;
+  readonly kind: RunKind;
+  readonly itemId: number | null;
+  readonly dueAt: Date;
+  /** When its run, which failed, is tried again; null: at once, or it is answered. */
+  readonly retryAt: Date | null;
+}
+
+/** What people asked these sellers' runs for within two days, and not all of whose parts are answered. */
+export async function listOpenRequests(
+  { pool }: Db,
+  sellers: readonly string[],
+): Promise<OpenRequest[]> {
+  const { rows } = await pool.query<Omit<OpenRequest, 'itemId'> & { itemId: bigint | null }>(
+    `WITH newest AS (
+       SELECT DISTINCT ON (seller_id, due_at, kind) * FROM mirror.runs
+        WHERE seller_id = ANY ($1) AND asked_by IS NOT NULL
+          AND (state = 'asked' OR due_at > now() - interval '2 days')
+        ORDER BY seller_id, due_at, kind, run_id DESC
+     ), parts AS (
+       SELECT *, bool_or(state IN ('asked', 'interrupted') OR state = 'failed' AND retry_at IS NOT NULL
+                         OR state = 'running' AND NOT ${sellerIsLocked('seller_id')})
+                   OVER (PARTITION BY seller_id, due_at) AS is_open
+         FROM newest)
+     SELECT seller_id AS seller, kind, item_id AS "itemId", due_at AS "dueAt", retry_at AS "retryAt"
+       FROM parts WHERE is_open`,
+    [sellers],
+  );
+  return rows.map((row) => ({ ...row, itemId: row.itemId === null ? null : Number(row.itemId) }));
+}
+
+/** What was done about a kind of run, as far as schedules ask. */
+export interface RunFacts {
+  /** Start of the newest run that succeeded or was held. */
+  readonly goodAt: Date | null;
+  /** The newest run for a time of a schedule. */
+  readonly last: {
+    readonly dueAt: Date;
+    readonly state: Exclude<RunState, 'asked'>;
+    readonly retryAt: Date | null;
+    /** A run in state `running` whose process died has no lock. */
+    readonly isLocked: boolean;
+  } | null;
+}
+
+export interface SellerFacts {
+  readonly seller: string;
+  readonly createdAt: Date;
+  /** Whether schedules leave it alone. */
+  readonly isParked: boolean;
+  readonly recheckDueAt: Date | null;
+  readonly isRechecking: boolean;
+  readonly account: RunFacts;
+  readonly items: RunFacts;
+}
+
+const factsOf = (kind: string): string => `
+  LEFT JOIN LATERAL (
+    SELECT started_at FROM mirror.runs r
+     WHERE r.seller_id = s.seller_id AND r.kind = '${kind}' AND r.state IN ('succeeded', 'held')
+       AND r.started_at <= ${LATEST_BELIEVED}
+     ORDER BY run_id DESC LIMIT 1) AS ${kind}_good ON true
+  LEFT JOIN LATERAL (
+    SELECT due_at, state, retry_at FROM mirror.runs r
+     WHERE r.seller_id = s.seller_id AND r.kind = '${kind}' AND r.state <> 'asked'
+       AND r.asked_by IS NULL AND r.due_at <= ${LATEST_BELIEVED}
+     ORDER BY due_at DESC, run_id DESC LIMIT 1) AS ${kind}_last ON true`;
+
+/** What schedules ask about sellers. Moments that are ahead of the database's clock don't count. */
+export async function readSellerFacts(
+  { pool }: Db,
+  sellers: readonly string[],
+  recheckSource: string,
+): Promise<{ readonly now: Date; readonly sellers: ReadonlyMap<string, SellerFacts> }> {
+  const { rows } = await pool.query<FactsRow>(
+    `SELECT clock.now, s.seller_id AS seller, s.created_at AS "createdAt", s.parked_at IS NOT NULL AS "isParked",
+            CASE WHEN s.recheck_due_at <= ${LATEST_BELIEVED} THEN s.recheck_due_at END AS "recheckDueAt",
+            EXISTS (SELECT FROM mirror.audits a WHERE a.seller_id = s.seller_id AND a.state = 'running'
+                       AND a.source = $2) AS "isRechecking",
+            account_good.started_at AS "accountGoodAt", account_last.due_at AS "accountDueAt",
+            account_last.state AS "accountState", account_last.retry_at AS "accountRetryAt",
+            items_good.started_at AS "itemsGoodAt", items_last.due_at AS "itemsDueAt",
+            items_last.state AS "itemsState", items_last.retry_at AS "itemsRetryAt",
+            'running' IN (account_last.state::text, items_last.state::text)
+              AND ${sellerIsLocked('s.seller_id')} AS "isLocked"
+       FROM (SELECT date_trunc('milliseconds', clock_timestamp()) AS now) AS clock
+       LEFT JOIN (mirror.sellers s ${factsOf('account')} ${factsOf('items')})
+         ON s.seller_id = ANY ($1)`,
+    [sellers, recheckSource],
+  );
+  const now = rows[0]?.now ?? new Date();
+  return { now, sellers: new Map(rows.flatMap((row) => factsIn(row))) };
+}
+
+interface FactsRow extends Omit<SellerFacts, 'seller' | 'account' | 'items'> {
+  readonly now: Date;
+  readonly seller: string | null;
+  readonly isLocked: boolean | null;
+  readonly accountGoodAt: Date | null;
+  readonly accountDueAt: Date | null;
+  readonly accountState: RunState | null;
+  readonly accountRetryAt: Date | null;
+  readonly itemsGoodAt: Date | null;
+  readonly itemsDueAt: Date | null;
+  readonly itemsState: RunState | null;
+  readonly itemsRetryAt: Date | null;
+}
+
+function factsIn(row: FactsRow): readonly (readonly [string, SellerFacts])[] {
+  const { seller, createdAt, isParked, recheckDueAt, isRechecking } = row;
+  if (seller === null) return [];
+  const of = (kind: 'account' | 'items'): RunFacts => {
+    const [dueAt, state, retryAt] = [
+      row[`${kind}DueAt`],
+      row[`${kind}State`],
+      row[`${kind}RetryAt`],
+    ];
+    const last =
+      dueAt === null || state === null || state === 'asked'
+        ? null
+        : { dueAt, state, retryAt, isLocked: row.isLocked === true };
+    return { goodAt: row[`${kind}GoodAt`], last };
+  };
+  const facts = { seller, createdAt, isParked, recheckDueAt, isRechecking };
+  return [[seller, { ...facts, account: of('account'), items: of('items') }]];
+}
+
+/** Records that the codes of a seller were checked again for a time of the schedule, or needed no check. */
+export async function recordRecheck({ pool }: Db, sellerId: string, dueAt: Date): Promise<void> {
+  await pool.query('UPDATE mirror.sellers SET recheck_due_at = $2 WHERE seller_id = $1', [
+    sellerId,
+    dueAt,
+  ]);
+}

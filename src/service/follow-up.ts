@@ -1,0 +1,33 @@
+import type { App } from '../app.js';
+import type { Log } from '../domain/log.js';
+import { channelsOf, recordNews } from './alerts/alerts.js';
+import { requestFeeds } from './feeds.js';
+import type { Queues } from './queue/queues.js';
+
+/**
+ * Records alerts about what happened, and asks for deliveries of feeds. Logs what fails: the next check of what is due
+ * repeats it. Never throws.
+ */
+export async function followUp(
+  app: Pick<App, 'config' | 'db'>,
+  queues: Pick<Queues, 'add' | 'addFeed'>,
+  hasNewData: boolean,
+  log: Log,
+): Promise<void> {
+  try {
+    for (const alertId of await recordNews(app)) await queueAlert(app, queues, alertId);
+  } catch (error) {
+    log.warn('could not enqueue an alert', { error });
+  }
+  if (hasNewData) await requestFeeds(app, queues, log);
+}
+
+async function queueAlert(
+  { config }: Pick<App, 'config'>,
+  queues: Pick<Queues, 'add'>,
+  alertId: string,
+) {
+  for (const channel of channelsOf(config)) {
+    await queues.add('alerts', { kind: 'send', alertId, channel });
+  }
+}

@@ -1,0 +1,265 @@
+import { Webhook as Verifier } from 'standardwebhooks';
+import { describe, expect, it } from 'vitest';
+import { askRuns } from '../../src/catalogue/requests-store.js';
+import { readSellerStatuses } from '../../src/catalogue/status-store.js';
+import { resumeSeller, pauseSeller } from '../../src/catalogue/sellers-store.js';
+import { openMarket, type Market } from '../catalogue/market.js';
+import { startServer, type Answer } from '../support/http-server.js';
+import { KEY, useMirror } from '../support/mirror.js';
+import { until } from '../support/until.js';
+import { dailyCron, runsOf, startJobs, untilRuns } from './support.js';
+
+const mirror = useMirror();
+const market = (items = 5): Promise<Market> => openMarket(mirror(), items);
+
+/** Moves what was done into the past or the future, as if it had been recorded by such a clock. */
+async function moveRuns(by: string): Promise<void> {
+  await mirror().rows(
+    `UPDATE mirror.runs SET started_at = started_at + $1::interval, finished_at = finished_at + $1::interval,
+            due_at = due_at + $1::interval, retry_at = retry_at + $1::interval`,
+    [by],
+  );
+  await mirror().rows(
+    `UPDATE mirror.sellers SET created_at = least(created_at, created_at + $1::interval)`,
+    [by],
+  );
+}
+
+const DONE = ['account succeeded', 'items succeeded'];
+
+describe('schedules', () => {
+  it('mirror a new seller at once, and nothing more after a restart', async () => {
+    const { sim } = await market();
+    const first = await startJobs(mirror(), sim.url);
+    const [account, items] = await untilRuns(mirror(), ...DONE);
+    expect(items?.['due_at']).toEqual(account?.['due_at']);
+    await first.stop();
+    const requests = sim.log.length;
+    const second = await startJobs(mirror(), sim.url);
+    await until(async () => (await second.queues.counts()).mirror.completed === 1);
+    expect(sim.log.length).toBe(requests);
+    expect(await runsOf(mirror())).toHaveLength(2);
+  });
+
+  it('catch up with downtime by one run, for the last time', async () => {
+    const { sim } = await market();
+    const first = await startJobs(mirror(), sim.url);
+    await untilRuns(mirror(), ...DONE);
+    await first.stop();
+    await moveRuns('-5 days');
+    await startJobs(mirror(), sim.url);
+    const runs = await untilRuns(mirror(), ...DONE, ...DONE);
+    const [earlier, later] = [runs[1]?.['due_at'], runs[3]?.['due_at']] as Date[];
+    expect(later?.getTime()).toBe((earlier?.getTime() ?? 0) + 5 * 86_400_000);
+  });
+
+  it('go on after a clock was a month ahead: what was recorded then is not believed', async () => {
+    const { sim } = await market();
+    const first = await startJobs(mirror(), sim.url);
+    await untilRuns(mirror(), ...DONE);
+    await first.stop();
+    await moveRuns('30 days');
+    const [before] = await readSellerStatuses(mirror().db);
+    expect(before).toMatchObject({ itemsMirroredAt: null, lastProblem: null });
+    await startJobs(mirror(), sim.url);
+    await untilRuns(mirror(), ...DONE, ...DONE);
+    const [after] = await readSellerStatuses(mirror().db);
+    expect(after?.itemsMirroredAt?.getTime()).toBeLessThan(Date.now() + 60_000);
+  });
+
+  it('have one job for account and items at the same second, and neither waits for the other', async () => {
+    const { sim } = await market();
+    const cron = dailyCron();
+    const { queues } = await startJobs(mirror(), sim.url, { SYNC_CRON: cron, ACCOUNT_CRON: cron });
+    await untilRuns(mirror(), ...DONE);
+    await until(async () => (await queues.counts()).mirror.completed === 1);
+    expect((await queues.counts()).mirror).toMatchObject({ waiting: 0, delayed: 0, active: 0 });
+  });
+
+  it('leave a paused seller alone, and mirror it once on resuming', async () => {
+    const { sim } = await market();
+    const first = await startJobs(mirror(), sim.url);
+    await untilRuns(mirror(), ...DONE);
+    await first.stop();
+    await moveRuns('-3 days');
+    await pauseSeller(mirror().db, 'main', 'paused by ada');
+    const second = await startJobs(mirror(), sim.url);
+    await until(async () => (await second.queues.counts()).mirror.waiting === 0);
+    await second.stop();
+    expect(await runsOf(mirror())).toHaveLength(2);
+    await resumeSeller(mirror().db, 'main');
+    await startJobs(mirror(), sim.url);
+    await untilRuns(mirror(), ...DONE, ...DONE);
+  });
+
+  it('stop for a key that is refused, and say so once', async () => {
+    const { sim } = await market();
+    sim.faults.always('account', { kind: 'key-refused' });
+    const first = await startJobs(mirror(), sim.url);
+    await until(async () => (await runsOf(mirror())).some(({ state }) => state === 'failed'));
+    const [run] = await runsOf(mirror());
+    expect(run).toMatchObject({ kind: 'account', retry_at: null });
+    await first.stop();
+    const requests = sim.log.length;
+    const second = await startJobs(mirror(), sim.url);
+    await until(async () => (await second.queues.counts()).mirror.waiting === 0);
+    expect(sim.log.length).toBe(requests);
+  });
+});
+
+describe('a run that failed temporarily', () => {
+  it('says when it is tried again, and is then, even if the queue has lost its job', async () => {
+    const { sim } = await market();
+    sim.faults.always('account', { kind: 'rate-limited', retryAfter: 1_200 });
+    const first = await startJobs(mirror(), sim.url);
+    const [run] = await untilRuns(mirror(), 'account failed');
+    const retryAt = run?.['retry_at'] as Date;
+    expect(retryAt.getTime() - Date.now()).toBeGreaterThan(1_100_000);
+    await first.stop();
+    sim.faults.clear();
+    await mirror().rows('TRUNCATE mirror.request_budgets');
+    await mirror().rows('TRUNCATE bullmq.job CASCADE');
+    const early = await startJobs(mirror(), sim.url);
+    await until(async () => (await early.queues.counts()).mirror.waiting === 0);
+    await early.stop();
+    expect(await runsOf(mirror())).toHaveLength(1);
+    await mirror().rows(`UPDATE mirror.runs SET retry_at = now()`);
+    await startJobs(mirror(), sim.url);
+    const runs = await untilRuns(mirror(), 'account failed', ...DONE);
+    expect(runs[1]?.['due_at']).toEqual(run?.['due_at']);
+  });
+});
+
+describe('a run that a person asks for', () => {
+  const place = (market: Market) => {
+    return { seller: 'main', marketplace: new URL(market.sim.url).hostname };
+  };
+
+  it('stands in the store, so that a worker performs it without a hint, and says who asked', async () => {
+    const shop = await market();
+    await askRuns(mirror().db, place(shop), { kind: 'sync' }, 'ada');
+    // Asked again before anybody has begun, it is the same request.
+    await askRuns(mirror().db, place(shop), { kind: 'sync' }, 'grace');
+    expect((await runsOf(mirror())).map(({ state }) => state)).toEqual(['asked', 'asked']);
+    expect((await readSellerStatuses(mirror().db))[0]).toMatchObject({ lastProblem: null });
+    await startJobs(mirror(), shop.sim.url, {}, { scheduler: false });
+    const runs = await untilRuns(mirror(), ...DONE);
+    expect(runs.map((run) => run['asked_by'])).toEqual(['ada', 'ada']);
+  });
+
+  it('mirrors one item, also of a seller that schedules leave alone', async () => {
+    const shop = await market();
+    await shop.sync();
+    await pauseSeller(mirror().db, 'main', 'paused by ada');
+    await askRuns(mirror().db, place(shop), { kind: 'item', itemId: 1002 }, 'ada');
+    await startJobs(mirror(), shop.sim.url, { SYNC_CRON: 'off' });
+    await untilRuns(mirror(), 'items succeeded', 'item succeeded');
+  });
+
+  it('is dropped with what an earlier part could not do for good', async () => {
+    const shop = await market();
+    shop.sim.faults.always('account', { kind: 'key-refused' });
+    await askRuns(mirror().db, place(shop), { kind: 'sync' }, 'ada');
+    await startJobs(mirror(), shop.sim.url, { SYNC_CRON: 'off' });
+    await untilRuns(mirror(), 'account failed');
+  });
+});
+
+const SECRET = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;
+
+describe('an alert', () => {
+  async function receiver(script: (index: number) => Answer = () => ({ status: 204 })) {
+    const server = await startServer((_, index) => script(index));
+    const env = {
+      ALERT_WEBHOOK_URL: server.url.href,
+      ALERT_WEBHOOK_SECRET: SECRET,
+      ALLOW_PLAIN_HTTP: 'true',
+    };
+    const received = () =>
+      server.requests.map(({ body, headers }) => {
+        return new Verifier(SECRET).verify(body, headers) as {
+          readonly type: string;
+          readonly data: Record<string, unknown>;
+        };
+      });
+    return { env, received, server };
+  }
+
+  it('tells each change of the balance with the amounts of that change, however late it is sent', async () => {
+    const { sim } = await market();
+    let isDown = true;
+    const { env, received } = await receiver(() => ({ status: isDown ? 500 : 204 }));
+    const watched = { ...env, ACCOUNT_CRON: dailyCron(40) };
+    const cents = [160_000, 170_000, 165_000];
+    for (const [n, balanceCents] of cents.entries()) {
+      Object.assign(sim.seller(KEY).account, { balanceCents });
+      if (n > 0) await moveRuns('-10 minutes');
+      await askRuns(
+        mirror().db,
+        { seller: 'main', marketplace: '127.0.0.1' },
+        { kind: 'account' },
+        'ada',
+      );
+      const service = await startJobs(mirror(), sim.url, watched, { scheduler: false });
+      await untilRuns(mirror(), ...cents.slice(0, n + 1).map(() => 'account succeeded'));
+      await until(async () => {
+        const rows = await mirror().rows(
+          `SELECT FROM mirror.alerts WHERE type = 'balance.changed'`,
+        );
+        return rows.length === n;
+      });
+      await service.stop();
+    }
+    isDown = false;
+    await mirror().rows('UPDATE mirror.alerts SET retry_at = NULL; TRUNCATE bullmq.job CASCADE');
+    await startJobs(mirror(), sim.url, { ...watched, SYNC_CRON: 'off' });
+    await until(async () => {
+      const rows = await mirror().rows(`SELECT FROM mirror.alerts WHERE outcome = 'sent'`);
+      return rows.length === 2;
+    });
+    const told = received().map(
+      ({ data }) => `${String(data['oldBalance'])} ${String(data['balance'])}`,
+    );
+    expect(new Set(told)).toEqual(new Set(['1600.00 1700.00', '1700.00 1650.00']));
+  });
+
+  it('about a run that failed is sent once, whoever looks, and dropped if one has succeeded since', async () => {
+    const { sim } = await market();
+    const { env, received } = await receiver();
+    sim.faults.always('list', { kind: 'html', status: 200 });
+    const first = await startJobs(mirror(), sim.url, env);
+    await mirror().rows(`SELECT pg_sleep(0)`);
+    await until(async () => (await runsOf(mirror())).some(({ state }) => state === 'failed'));
+    // The last attempt.
+    await mirror().rows(`UPDATE mirror.runs SET retry_at = NULL WHERE state = 'failed'`);
+    await first.stop();
+    const again = await startJobs(mirror(), sim.url, env);
+    await until(() => received().length === 1);
+    expect(received()).toMatchObject([{ type: 'run.failed', data: { seller: 'main' } }]);
+    await again.stop();
+    await startJobs(mirror(), sim.url, env);
+    await until(async () => (await mirror().rows('SELECT FROM mirror.alerts')).length === 1);
+    expect(received()).toHaveLength(1);
+  });
+
+  it('names a field that items did not have before, once', async () => {
+    const { sim, catalogue } = await market();
+    const { env, received } = await receiver();
+    const sync = async (nights: number): Promise<void> => {
+      await moveRuns('-1 day');
+      const service = await startJobs(mirror(), sim.url, env);
+      await untilRuns(mirror(), ...Array.from({ length: nights }, () => DONE).flat());
+      await until(async () => (await service.queues.counts()).mirror.active === 0);
+      await service.stop();
+    };
+    await sync(1);
+    for (const { id } of [...catalogue.truth()].slice(0, 3)) {
+      catalogue.change(id, { extra: { sale_badge: true } });
+    }
+    await sync(2);
+    await sync(3);
+    await startJobs(mirror(), sim.url, env);
+    await until(() => received().length > 0);
+    expect(received()).toMatchObject([{ type: 'fields.new', data: { field: 'sale_badge' } }]);
+  });
+});

@@ -1,0 +1,96 @@
+import { onTestFinished } from 'vitest';
+import { openApp } from '../../src/app.js';
+import { readConfig } from '../../src/config/index.js';
+import { createClock } from '../../src/db/clock.js';
+import { cronFault } from '../../src/service/cron.js';
+import { openQueues, type Queues } from '../../src/service/queue/queues.js';
+import { type Roles, startHeartbeat, startService } from '../../src/service/service.js';
+import { schedulesOf } from '../../src/service/due.js';
+import { KEY, type Mirror } from '../support/mirror.js';
+import { until } from '../support/until.js';
+import { recordingLog, SHORT } from './queue/support.js';
+
+/** A time of day that is minutes away, whenever a test runs: its last one was nearly a day ago. */
+export function dailyCron(minutesAhead = 30): string {
+  const at = new Date(Date.now() + minutesAhead * 60_000);
+  return `${at.getUTCMinutes()} ${at.getUTCHours()} * * *`;
+}
+
+/** The schedule of these tests: one for a file, since a minute may pass between two starts. */
+const DAILY = dailyCron();
+
+/** Starts a service, as `run` does without pages. @param env more settings */
+export async function startJobs(
+  mirror: Mirror,
+  marketplace: string,
+  env: Readonly<Record<string, string>> = {},
+  roles: Partial<Roles> = {},
+) {
+  const config = readConfig(
+    {
+      DATABASE_URL: mirror.databaseUrl,
+      MARKETPLACE_URL: marketplace,
+      MARKETPLACE_API_KEY: KEY,
+      REQUESTS_PER_MINUTE: '0',
+      TZ: 'UTC',
+      SYNC_CRON: DAILY,
+      ...env,
+    },
+    { cwd: '/', needs: 'sellers', cronFault },
+  );
+  const { log, lines } = recordingLog();
+  const ended = new AbortController();
+  const app = await openApp(config, 'test', ended.signal);
+  const queues: Queues = await openQueues({
+    target: config.redis,
+    databaseUrl: app.database.url,
+    prefix: config.queuePrefix,
+    keepJobsDays: config.keepJobsDays,
+    applicationName: 'test',
+    log,
+    times: { ...SHORT, commandMs: 5_000, answerMs: 10_000 },
+  });
+  const clock = createClock(app.db.pool);
+  await clock.measure();
+  const all = { scheduler: true, worker: true, dashboard: false, api: false, ...roles };
+  const startedAt = new Date(clock.now());
+  const names = Object.entries(all).flatMap(([role, is]) => (is ? [role] : []));
+  const schedules = () => (all.scheduler ? schedulesOf(config) : []);
+  const stopHeartbeat = startHeartbeat(app.db, names, log, { startedAt, schedules });
+  const events = { onJob: () => undefined, onVerdict: () => undefined };
+  const service = startService(app, queues, all, log, clock, events);
+  let stopping: Promise<void> | null = null;
+  const stop = (): Promise<void> =>
+    (stopping ??= (async () => {
+      await service.stop();
+      await stopHeartbeat();
+      await queues.close();
+      await app.close();
+    })());
+  onTestFinished(stop);
+  return { app, queues, service, lines, stop };
+}
+
+/** A run, as tests compare it. */
+export interface RunRow extends Record<string, unknown> {
+  readonly kind: string;
+  readonly state: string;
+}
+
+export function runsOf(mirror: Mirror): Promise<RunRow[]> {
+  return mirror.rows<RunRow>(
+    `SELECT kind, state, due_at, retry_at, asked_by, started_at, problem_code
+       FROM mirror.runs ORDER BY run_id`,
+  );
+}
+
+/** Waits until the runs are exactly these, such as `account succeeded`. */
+export async function untilRuns(mirror: Mirror, ...expected: readonly string[]): Promise<RunRow[]> {
+  let runs: RunRow[] = [];
+  await until(async () => {
+    runs = await runsOf(mirror);
+    const shown = runs.map(({ kind, state }) => `${kind} ${state}`);
+    return shown.join() === expected.join();
+  });
+  return runs;
+}

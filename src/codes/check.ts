@@ -196,7 +196,7 @@ async function readSituation(piece: Piece, account: string | null): Promise<Situ
   return {
     account,
     waitMs: terms.confirmAfterMs,
-    gatherMs: isLookUps ? Math.min(LOOK_UPS_GATHER_MS, terms.confirmAfterMs) : terms.confirmAfterMs,
+    gatherMs: isLookUps ? Math.min(LOOK_UPS_GATHER_MS, terms.confirmAfterMs) : Infinity,
     // Checks of one marketplace take turns, so the calls of each lie further apart.
     spacingMs: spacingMs * Math.min(Math.max(1, sharing), MAX_SHARING),
     codes,

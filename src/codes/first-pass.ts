@@ -25,7 +25,7 @@ import { askForm, type CodeAnswer, type Talk } from './talk.js';
 /** Lists with at least so many codes begin with a look at the account, which saves the calls that a bad key would waste. */
 export const LOOK_FIRST_CODES = 200;
 /** A purchase waits no longer for the look that makes its code valid, milliseconds: with a small budget there are few. */
-const LONGEST_WAIT_MS = 75_000;
+export const LONGEST_WAIT_MS = 75_000;
 /** Bot protection answers so many codes in a row: asking on makes it worse. */
 const CHALLENGES = 2;
 

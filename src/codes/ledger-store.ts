@@ -228,19 +228,23 @@ interface FactsRow extends Pick<CheckFacts, 'open' | 'denied' | 'foundEver'> {
 /** Known-valid codes that were denied as proofs, have no verdict, and are not listed. */
 const UNLISTED = `SELECT FROM mirror.audit_codes WHERE audit_id = $1 AND position < 0 AND verdict IS NULL`;
 
+/** The open denied codes of a check, those asked longest ago first. */
+const DENIED = (where: string): string => `
+  (SELECT c.position, coalesce(c.denied_form, c.spelling, p.code) AS form,
+          ${ms('c.first_denied_at')} AS "firstDeniedAt", ${ms('c.asked_at')} AS "askedAt",
+          c.counted, c.rounds, c.uncounted
+     FROM mirror.audit_codes c JOIN mirror.purchase_codes p ON p.code_id = c.code_id
+    WHERE c.audit_id = $1 AND c.verdict IS NULL AND c.denied_at IS NOT NULL AND ${where}
+    ORDER BY c.asked_at LIMIT $2)`;
+
 const FACTS = `
   SELECT a.state, a.pending - a.denied AS open, a.denied + (SELECT count(*) FROM (${UNLISTED}) u)::int AS denied,
          a.chance_calls AS calls, a.chance_denied AS missed,
          (SELECT json_build_object('calls', s.calls, 'denied', s.denied, 'asOf', ${ms('s.as_of')})
             FROM mirror.code_chances s WHERE s.seller_id = a.seller_id) AS seller,
          ${FOUND_EVER('a.seller_id')} AS "foundEver",
-         (SELECT coalesce(json_agg(d), '[]') FROM (
-            SELECT c.position, coalesce(c.denied_form, c.spelling, p.code) AS form,
-                   ${ms('c.first_denied_at')} AS "firstDeniedAt", ${ms('c.asked_at')} AS "askedAt",
-                   c.counted, c.rounds, c.uncounted
-              FROM mirror.audit_codes c JOIN mirror.purchase_codes p ON p.code_id = c.code_id
-             WHERE c.audit_id = $1 AND c.verdict IS NULL AND c.denied_at IS NOT NULL
-             ORDER BY c.asked_at LIMIT $2) d) AS "deniedCodes"
+         (SELECT coalesce(json_agg(d), '[]')
+            FROM (${DENIED('c.position < 0')} UNION ALL ${DENIED('c.position >= 0')}) d) AS "deniedCodes"
     FROM mirror.audits a WHERE a.audit_id = $1`;
 
 interface OpenRow {

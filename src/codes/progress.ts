@@ -1,15 +1,7 @@
 /** What a check costs, and how far it is: the same for files, terminal and pages. */
 
-import { openPerStep } from './plan.js';
-import {
-  asksInWindow,
-  codesInWindow,
-  FOUND_PER_LOOK,
-  KEY_FRESH_MS,
-  MAX_ROUNDS,
-  PROOF_CALLS,
-  WAIT_MS,
-} from './rules.js';
+import { firstPassCalls, secondCheckCalls } from './estimate.js';
+import { MAX_ROUNDS, WAIT_MS } from './rules.js';
 import type { AskedSoFar, AuditProgress } from './types.js';
 
 /** Calls in flight without a budget: marketplaces are far away, and calls cost nothing. */
@@ -66,20 +58,14 @@ export interface CheckCost {
   readonly confirmAfterMs: number;
 }
 
-/** A purchase waits no longer for the look that makes its code valid, milliseconds. */
-const LONGEST_WAIT_MS = 75_000;
-/** A longer list looks at the account before its first code. */
-const LOOK_FIRST_CODES = 200;
-
 /** @param now milliseconds since 1970 */
 export function checkCost(work: CheckWork, now: number): CheckCost {
   const { toCheck, denied = 0, requestsPerMinute, foundEver, confirmAfterMs = WAIT_MS } = work;
   const spacingMs = requestsPerMinute === 0 ? 0 : 60_000 / requestsPerMinute;
-  const asks = asksInWindow(1, 0, foundEver);
-  const perWindow = codesInWindow(spacingMs, asks);
-  const windowProofs = denied === 0 ? 0 : PROOF_CALLS * (Math.ceil(denied / perWindow) + 1);
-  const proofCalls = looksOf(toCheck, spacingMs) + controlsOf(toCheck, spacingMs) + windowProofs;
-  const calls = toCheck + denied * asks + proofCalls;
+  const first = firstPassCalls({ codes: toCheck, denied: 0, spacingMs });
+  const second = secondCheckCalls({ denied, foundEver, spacingMs });
+  const proofCalls = first.control + first.account + second.proofs;
+  const calls = first.codes + second.codes + proofCalls;
   // The first call does not wait.
   const leastMs = spacingMs === 0 ? null : Math.ceil(Math.max(0, calls - 1) * spacingMs);
   return {
@@ -87,24 +73,9 @@ export function checkCost(work: CheckWork, now: number): CheckCost {
     proofCalls,
     leastMs,
     finishAt: leastMs === null ? null : now + leastMs,
-    callsPerDenied: asks + PROOF_CALLS / perWindow,
+    callsPerDenied: second.perDenied,
     confirmAfterMs,
   };
-}
-
-/** Looks at account details before purchases are recorded. */
-function looksOf(toCheck: number, spacingMs: number): number {
-  if (toCheck === 0) return 0;
-  const inTime = spacingMs === 0 ? Infinity : Math.max(1, Math.floor(LONGEST_WAIT_MS / spacingMs));
-  const looks = (codes: number): number => Math.ceil(codes / Math.min(FOUND_PER_LOOK, inTime));
-  const step = openPerStep({ spacingMs });
-  const whole = Math.floor(toCheck / step) * looks(step);
-  return whole + looks(toCheck % step) + Number(toCheck >= LOOK_FIRST_CODES);
-}
-
-/** Negative controls: one at the beginning, and one each ten minutes of the first pass. */
-function controlsOf(toCheck: number, spacingMs: number): number {
-  return toCheck === 0 ? 0 : 1 + Math.floor((toCheck * spacingMs) / KEY_FRESH_MS);
 }
 
 /** The verdicts of an audit as people read them, with how many codes have each. */

@@ -3,20 +3,21 @@
  *
  * A wrong key, an outage and a bad code all get the same answer, so one denial proves nothing.
  *
- * 1. **Sweep.** Every code is checked once, as fast as the budget allows. A purchase that is found makes the code
- *    valid: the purchase is its own proof, once account details show that the key still opens the seller's account. A
- *    denial decides nothing. Without an answer the code is tried again later.
- * 2. **Confirm.** At least a minute later (5 s for up to 25 codes given as arguments) the denied codes are checked
- *    again in proven windows: prove the key, check up to 25 codes, prove the key again. A denial counts if both
- *    proofs were good, nothing in between cast doubt on the key, and all of it took at most two minutes
- *    (`marketplace/proven-window.ts`).
- * 3. A code is invalid after two denials at least a minute apart, the second one counted. If a denied code turns out
- *    valid after all, this marketplace denies valid codes. Every code still open then needs as many counted denials
- *    as chance requires, in further rounds, each in a new random order. If no number would do, they are unproven.
- * 4. Whatever stays without a counted answer is unproven, with its reason, and checked again later. Limits, outages
- *    and odd answers never become a verdict.
- *
- * A code that was invalid before stays invalid with one denial. A code that was valid before needs the full rule.
+ * 1. **First pass.** Every code is asked once, as fast as the budget allows. A purchase that is found makes the code valid: the
+ *    purchase is its own proof, once account details show that the key still opens the seller's account. A denial decides
+ *    nothing. Without an answer the code is tried again later.
+ * 2. **Second check.** At least a minute later (5 s for up to 25 codes given as arguments, and in the demo) the denied codes are
+ *    asked again in proven windows: prove the key, ask up to 25 codes, prove the key again. A denial counts if both proofs
+ *    were good, nothing in between cast doubt on the key, and all of it took at most two minutes (or 12 calls, with a small
+ *    budget).
+ * 3. A code is invalid after two denials that far apart, the second one counted. There is no shorter way, whatever was known
+ *    before: until then a code keeps its old verdict, with its old date. A code that was valid before is then no longer valid.
+ * 4. **Chance.** If valid codes of the seller were denied, every open code needs as many counted denials as chance requires, in
+ *    two windows at least. What was seen of a seller fades by half each week. While fewer than 200 purchases of the seller
+ *    were ever found, a code that is denied in its window is asked twice more, on another connection. While a known-valid code
+ *    was denied and has no verdict yet, no code of the list becomes invalid.
+ * 5. **End.** After 5 windows without a counted answer, 20 counted denials or 12 rounds, one a minute, a code is unproven, with its
+ *    reason. Limits, outages and odd answers never become a verdict.
  */
 
 /** `no_longer_valid`: invalid now, and valid before. */

@@ -91,7 +91,7 @@ export interface RecordFacts {
   readonly verdict: Verdict | 'rejected' | 'pending';
   /** One word, for programs; for a rejected record, a sentence. */
   readonly reason: string;
-  /** `purchase`, `known-valid`, `account` or `none`. */
+  /** `purchase`, `known-valid`, `item`, `account` or `none`. */
   readonly proof: string;
   /** The denials that prove an invalid code; null if unknown. */
   readonly denials: Denials | null;
@@ -116,6 +116,7 @@ export function describeVerdict(facts: Omit<RecordFacts, 'code' | 'purchase'>): 
     return `${ANSWERED}${hasUnknownItem ? ` of ${UNKNOWN_ITEM}` : ''}${at}`;
   }
   const denied = denials === null ? 'denied' : describeDenials(denials);
+  if (proof === 'item') return `${denied}; an item of yours was tried in place of a valid code`;
   return proof === 'account' ? `${denied}; no valid code was known to try` : denied;
 }
 

@@ -12,8 +12,6 @@ import type { CodeCheck, CodeResult, KnownValid } from './results.js';
 import type { BadProof, GoodProof } from './situation.js';
 import { askAccount, askForm, askItem, type Answer, type CodeAnswer, type Talk } from './talk.js';
 
-export { afterBad } from './after-proof.js';
-
 export type Proof = { readonly good: GoodProof } | { readonly bad: BadProof };
 
 /** The seller's account, as far as it is known. */

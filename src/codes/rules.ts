@@ -28,75 +28,11 @@ export function isInvalid(verdict: string | null): verdict is 'invalid' | 'no_lo
   return verdict === 'invalid' || verdict === 'no_longer_valid';
 }
 
-/** What proved a verdict: the purchase, a key that found a valid code, a key that only opened the account. */
-export type Proof = 'purchase' | 'known-valid' | 'account' | 'none';
-
-/** From a denial to the check that may confirm it, milliseconds. */
-export const CONFIRM_AFTER_MS = 60_000;
-/** The same for codes given as arguments: somebody waits for them at the terminal. */
-export const CONFIRM_SOON_MS = 5_000;
-/** From one counted denial to the next, where chance requires several, milliseconds. Stale caches last as long. */
-const NEXT_ROUND_AFTER_MS = 20_000;
-
-/** Tries without a counted answer before a code is given up. */
-export const MAX_ATTEMPTS = 5;
-
-/** Accepted probability that an audit calls a valid code invalid by chance. */
-const MAX_RISK = 1 / 10_000;
-/** If more counted denials were needed than this, the codes stay unproven. */
-const MAX_COUNTED = 20;
-
-export interface DenialCounts {
-  /** Codes found so far, those that were denied at first included. */
-  readonly valid: number;
-  /** Codes that were denied and then found. */
-  readonly overturned: number;
-}
-
 /**
- * How many counted denials make a code invalid; null: no number would prove anything.
- *
- * Overturned codes show how often this marketplace denies a valid code. The number keeps the risk for all valid codes
- * of the audit below `MAX_RISK`.
+ * What proved a verdict: the purchase; a key that found a known-valid code, or an item in place of one; a key that only
+ * opened the account.
  */
-export function countedDenialsNeeded({ valid, overturned }: DenialCounts): number | null {
-  if (overturned === 0) return 1;
-  const share = overturned / Math.max(valid, overturned);
-  // If most valid codes were overturned, the true share is unknown.
-  const assumed = Math.min(share, 0.5);
-  const byChance = Math.ceil(Math.log(MAX_RISK / Math.max(valid, 1)) / Math.log(assumed));
-  const needed = Math.max(2, byChance);
-  return needed > MAX_COUNTED ? null : needed;
-}
-
-/** Milliseconds from the last denial of a code until it may be checked again. */
-export function pauseBeforeConfirm(confirmAfterMs: number, counted: number): number {
-  return counted === 0 ? confirmAfterMs : Math.min(confirmAfterMs, NEXT_ROUND_AFTER_MS);
-}
-
-/**
- * The sweep proves the key after this many denials in a row, and then after so many more. No verdict rests on it: it
- * saves the calls that a bad key would waste.
- */
-export const FIRST_GUARD = 25;
-export const NEXT_GUARD = 100;
-
-/** A piece of the sweep has about so many codes, and begins with a proof of the key. */
-export const PIECE_CODES = 500;
-/** Purchases found between two looks at account details: with another account's key, they would be another seller's. */
-export const FOUND_PER_LOOK = 75;
-
-/** Codes without an answer in a row that look like an outage. */
-export const SILENCES_LIKE_OUTAGE = 8;
-
-const FIRST_RETRY_MS = 15_000;
-
-/** Milliseconds before codes without an answer are tried again. @param pass times the list was gone through, from 1 */
-export function pauseBeforeRetry(pass: number): number {
-  return FIRST_RETRY_MS * 2 ** Math.min(pass - 1, 3);
-}
-
-// The rules of one check over one ledger.
+export type Proof = 'purchase' | 'known-valid' | 'item' | 'account' | 'none';
 
 /** "A minute later": from a denial to the next time that a code is asked, milliseconds. A column of the check. */
 export const WAIT_MS = 60_000;
@@ -129,6 +65,28 @@ export const KNOWN_VALID_PER_PROOF = 3;
 /** An account and a negative control that were good this long ago still speak for the key (ms). */
 export const KEY_FRESH_MS = 600_000;
 
+/** Tries of the first pass without an answer that counts before a code is given up. */
+export const MAX_ATTEMPTS = 5;
+/** Purchases found between two looks at account details: with another account's key, they would be another seller's. */
+export const FOUND_PER_LOOK = 75;
+/**
+ * The first pass proves the key after this many denials in a row, and then after so many more. No verdict rests on it: it
+ * saves the calls that a bad key would waste.
+ */
+export const FIRST_GUARD = 25;
+export const NEXT_GUARD = 100;
+/** Codes without an answer in a row that look like an outage. */
+export const SILENCES_LIKE_OUTAGE = 8;
+
+const FIRST_RETRY_MS = 15_000;
+
+/** Milliseconds before codes without an answer are tried again. @param pass times the list was gone through, from 1 */
+export function pauseBeforeRetry(pass: number): number {
+  return FIRST_RETRY_MS * 2 ** Math.min(pass - 1, 3);
+}
+
+/** Accepted probability that a check calls any valid code invalid by chance. */
+const MAX_RISK = 1 / 10_000;
 const WEEK_MS = 7 * 24 * 3_600_000;
 /** Fewer denials than this are forgotten: half of one after a week, an eighth after three. */
 const FORGOTTEN = 0.1;

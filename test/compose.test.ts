@@ -305,10 +305,7 @@ describe('the set-up of docker-compose.yml', () => {
       expect(database.hostname).toBe('postgres');
       const password = readFileSync(join(folder, 'secrets/postgres_password'), 'utf8').trim();
       expect(database.password).toBe(password);
-      expect(config.redis).toMatchObject({
-        mode: 'single',
-        nodes: [{ host: 'redis', port: 6379 }],
-      });
+      expect(config.redis).toMatchObject({ host: 'redis', port: 6379 });
       const redis = readFileSync(join(folder, 'secrets/redis.conf'), 'utf8');
       expect(redis).toBe(`requirepass ${config.redis?.password?.reveal()}\n`);
       expect(config.health).toEqual({ host: '127.0.0.1', port: 8790, chosen: true });

@@ -21,7 +21,7 @@ export interface FeedOutcome {
   readonly views: readonly { readonly view: string; readonly problem: string | null }[];
   /** When the feed was last requested before the delivery began; null: never. */
   readonly askedAt: Date | null;
-  /** Whether rows that people edited in the target were looked for. */
+  /** Whether rows that people edited in the target were looked for, at least in one view. */
   readonly isFull: boolean;
 }
 
@@ -99,7 +99,7 @@ export async function recordDelivery(
      VALUES ($1, CASE WHEN $2::text IS NULL THEN clock_timestamp() END,
              CASE WHEN $2::text IS NULL THEN 0 ELSE 1 END, $2,
              CASE WHEN $2::text IS NOT NULL THEN clock_timestamp() END,
-             CASE WHEN $2::text IS NULL AND $3 THEN clock_timestamp() END)
+             CASE WHEN $3 THEN clock_timestamp() END)
      ON CONFLICT (feed) DO UPDATE
         SET delivered_at = coalesce(excluded.delivered_at, f.delivered_at), problem = excluded.problem,
             failures = CASE WHEN excluded.problem IS NULL THEN 0 ELSE f.failures + 1 END,

@@ -30,17 +30,8 @@ const MAX_QUIET_WAIT_MS = 600_000;
 /** How often a feed looks for rows that people edited in the target (ms). */
 const FULL_EVERY_MS = 7 * 86_400_000;
 
-/** How long deliveries wait (ms). */
-export interface FeedTimes {
-  readonly quietMs: number;
-  readonly maxQuietWaitMs: number;
-}
-
 /** Delivers a feed until no newer request is left. After a failure, the job is retried with backoff. */
-export function feedHandler(
-  { config, db }: FeedApp,
-  times: FeedTimes = { quietMs: QUIET_MS, maxQuietWaitMs: MAX_QUIET_WAIT_MS },
-): JobHandler<FeedTask> {
+export function feedHandler({ config, db }: FeedApp): JobHandler<FeedTask> {
   return async ({ feed: name }, { signal, log }): Promise<JobOutcome> => {
     const feed = config.feeds.find((one) => one.name === name);
     if (feed === undefined) {
@@ -49,14 +40,13 @@ export function feedHandler(
     }
     for (let rows = 0; ;) {
       const request = await readFeedRequest(db, name);
-      const delayMs = feed.cron === null ? quietDelay(request, times) : 0;
+      const delayMs = feed.cron === null ? quietDelay(request) : 0;
       if (delayMs > 0) return { kind: 'later', reason: 'waits for more syncs to end', delayMs };
       const isFull = request.fullAt === null || +request.now - +request.fullAt > FULL_EVERY_MS;
       const outcome = await deliver(db, feed, { signal, isFull });
       rows += outcome.rows;
       const failures = await recordDelivery(db, name, {
         ...outcome,
-        isFull,
         askedAt: request.askedAt,
       });
       const { problem } = outcome;
@@ -74,12 +64,9 @@ export function feedHandler(
 }
 
 /** How long a delivery waits for more syncs to end (ms). */
-export function quietDelay(
-  { askedAt, waitingSince, now }: FeedRequest,
-  { quietMs, maxQuietWaitMs }: FeedTimes,
-): number {
+function quietDelay({ askedAt, waitingSince, now }: FeedRequest): number {
   if (askedAt === null || waitingSince === null) return 0;
-  return Math.min(+askedAt + quietMs, +waitingSince + maxQuietWaitMs) - +now;
+  return Math.min(+askedAt + QUIET_MS, +waitingSince + MAX_QUIET_WAIT_MS) - +now;
 }
 
 /** Delivers a feed. Problems of the target and of single views are part of the result. */
@@ -87,10 +74,12 @@ export async function deliver(db: Db, feed: FeedConfig, options: DeliverOptions)
   try {
     const reports = await runFeed(db, feed, options);
     const rows = reports.reduce((sum, view) => sum + view.rows, 0);
-    return { ...deliveryOutcome(reports), reports, rows };
+    // One view that fails for weeks must not make every delivery of the others a full one.
+    const isFull = options.isFull && reports.some(({ problem }) => problem === null);
+    return { ...deliveryOutcome(reports), isFull, reports, rows };
   } catch (error) {
     if (options.signal.aborted || !(error instanceof TargetError)) throw error;
-    return { ...failedDelivery(feed, error), reports: [], rows: 0 };
+    return { ...failedDelivery(feed, error), isFull: false, reports: [], rows: 0 };
   }
 }
 

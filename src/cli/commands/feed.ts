@@ -127,7 +127,7 @@ async function deliverNow({ db, signal }: App, feed: FeedConfig) {
     const onProgress = (detail: string, rows: number): void => progress.update(rows, { detail });
     return deliver(db, feed, { signal, isFull: true, onProgress });
   });
-  await recordDelivery(db, feed.name, { ...outcome, isFull: true, askedAt });
+  await recordDelivery(db, feed.name, { ...outcome, askedAt });
   return { problem: outcome.problem, views: outcome.reports };
 }
 

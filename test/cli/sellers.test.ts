@@ -101,8 +101,8 @@ it('sellers rename keeps copy, history and checks', async () => {
 
 it('sellers remove deletes every row and job of the seller, and none of others', async () => {
   const { env } = await twoCopies();
-  const [first, second] = [await rowsOf('first'), await rowsOf('second')];
   await printed(['sync', '--queue'], env);
+  const [first, second] = [await rowsOf('first'), await rowsOf('second')];
   const asked = await run(['sellers', 'remove', 'first'], env);
   expect(asked.stderr).toMatch(/the name does not match: nothing was removed\n.*--yes first/);
   expect((await run(['sellers', 'remove', 'first', '--yes', 'frist'], env)).code).toBe(2);

@@ -7,7 +7,7 @@ import { readSellerStatuses } from '../../catalogue/status-store.js';
 import { count, plural } from '../../domain/text.js';
 import { print, printList, printNote } from '../console.js';
 import { usageError } from '../errors.js';
-import { appAction } from '../execute.js';
+import { appAction, openQueuesOf } from '../execute.js';
 import { describeCommand, type CommonOptions } from '../options.js';
 import { table } from '../output/table.js';
 import { momentCell, safeLine } from '../output/text.js';
@@ -90,6 +90,7 @@ async function list({ db, config }: App, options: CommonOptions): Promise<void> 
 
 async function renamed(app: App, from: string, to: string): Promise<void> {
   await renameSeller(app.db, from, to);
+  await forgetJobs(app, from);
   await print(`${safeLine(from)} is now ${to}; its copy, history and checks are kept\n`);
   const names = app.config.sellers.map(({ name }) => name);
   if (names.includes(from))
@@ -105,9 +106,20 @@ async function remove(app: App, name: string, { yes }: { readonly yes?: string }
     );
   }
   const items = await removeSeller(app.db, name);
+  await forgetJobs(app, name);
   await print(`${safeLine(name)} is removed, with ${plural(items, 'item')}\n`);
   if (app.config.sellers.some((one) => one.name === name)) {
     printNote(`The settings still name ${safeLine(name)}: the next run mirrors it again.\n`);
+  }
+}
+
+/** Deletes what the queue keeps of a seller. */
+async function forgetJobs(app: App, seller: string): Promise<void> {
+  const queues = await openQueuesOf(app, 'sellers');
+  try {
+    await queues.forgetSeller(seller);
+  } finally {
+    await queues.close();
   }
 }
 

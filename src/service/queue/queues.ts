@@ -176,6 +176,25 @@ export class Queues {
     });
   }
 
+  /** Deletes the jobs of a seller that is removed or renamed, but those that a worker has. */
+  forgetSeller(seller: string): Promise<void> {
+    return this.#use(async (queues) => {
+      for (const name of QUEUE_NAMES) {
+        for (const job of await queues[name].getJobs([
+          'waiting',
+          'delayed',
+          'completed',
+          'failed',
+        ])) {
+          const payload = readPayload(name, job.data);
+          const isOwn =
+            'task' in payload && 'seller' in payload.task && payload.task.seller === seller;
+          if (isOwn) await job.remove().catch(unlessRefused);
+        }
+      }
+    });
+  }
+
   /** Resolves if the queue accepts writes. */
   ping(): Promise<void> {
     return this.#use(() => this.#server.ping());

@@ -34,7 +34,8 @@ export function storedBudget(
     if (!isUnlimited) return tryAcquire(pool, host, spacingMs, priority);
     // A query for every request would make the database the bottleneck.
     if (performance.now() - unpausedAt < PAUSE_CHECK_MS) return NO_WAIT;
-    const pauseMs = await pauseOf(pool, host);
+    let pauseMs = await pauseOf(pool, host);
+    if (pauseMs > 0 && (await heal(pool, host, 0))) pauseMs = await pauseOf(pool, host);
     if (pauseMs <= 0) unpausedAt = performance.now();
     return { waitMs: pauseMs, pauseMs };
   };
@@ -53,7 +54,7 @@ export function storedBudget(
     },
     async pauseUntil(until) {
       unpausedAt = -Infinity;
-      await pauseHost(pool, host, until);
+      await pauseHost(pool, host, until - Date.now());
     },
   };
 }
@@ -75,14 +76,46 @@ async function pauseOf(pool: Pool, host: string): Promise<number> {
   return rows[0]?.ms ?? 0;
 }
 
-async function pauseHost(pool: Pool, host: string, until: number): Promise<void> {
+/** @param ms from now, so that only the database's clock counts */
+async function pauseHost(pool: Pool, host: string, ms: number): Promise<void> {
   await insertHost(pool, host);
+  await heal(pool, host, 0);
   await pool.query(
     `UPDATE mirror.request_budgets
-        SET paused_until = greatest(paused_until, to_timestamp($2::double precision / 1000))
+        SET paused_until = greatest(paused_until, clock_timestamp() + $2 * interval '1 ms'),
+            paused_at = clock_timestamp()
       WHERE host = $1`,
-    [host, until],
+    [host, ms],
   );
+}
+
+/** A slot is never further ahead than this and one spacing (ms); other processes may have a smaller budget. */
+const FARTHEST_MS = 60_000;
+/** No pause is longer (ms): marketplaces are believed for a day. */
+const LONGEST_PAUSE_MS = 25 * 3_600_000;
+
+/**
+ * Drops what was recorded while the database's clock was ahead: slots and pauses that would block the host for as long.
+ * @returns whether anything was dropped
+ */
+async function heal(pool: Pool, host: string, spacingMs: number): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    `WITH now AS (SELECT clock_timestamp() AS at),
+     wrong AS (
+       SELECT host, now.at, next_at > now.at + ($2::float8 + $3::float8) * interval '1 ms' AS slot,
+              urgent_until > now.at + $3::float8 * interval '1 ms' AS urgent,
+              paused_at > now.at + interval '1 minute'
+                OR paused_until > now.at + $4::float8 * interval '1 ms' AS pause
+         FROM mirror.request_budgets, now WHERE host = $1)
+     UPDATE mirror.request_budgets b
+        SET next_at = CASE WHEN wrong.slot THEN wrong.at ELSE b.next_at END,
+            urgent_until = CASE WHEN wrong.urgent THEN 'epoch' ELSE b.urgent_until END,
+            paused_until = CASE WHEN wrong.pause THEN 'epoch' ELSE b.paused_until END,
+            paused_at = CASE WHEN wrong.pause THEN NULL ELSE b.paused_at END
+       FROM wrong WHERE b.host = wrong.host AND (wrong.slot OR wrong.urgent OR wrong.pause)`,
+    [host, spacingMs, FARTHEST_MS, LONGEST_PAUSE_MS],
+  );
+  return rowCount === 1;
 }
 
 async function insertHost(pool: Pool, host: string): Promise<void> {
@@ -114,7 +147,7 @@ async function tryAcquire(
           AND ($3 OR b.urgent_until <= now.at)
        RETURNING 1
      ), waiting AS (
-       UPDATE mirror.request_budgets b SET urgent_until = now.at + $4 * interval '1 ms' FROM now
+       UPDATE mirror.request_budgets b SET urgent_until = now.at + $4::float8 * interval '1 ms' FROM now
         WHERE b.host = $1 AND $3 AND NOT EXISTS (SELECT 1 FROM taken)
           AND (b.next_at > now.at OR b.paused_until > now.at)
      )
@@ -132,6 +165,8 @@ async function tryAcquire(
     return { waitMs: 1, pauseMs: 0 };
   }
   if (row.taken) return NO_WAIT;
+  const isLong = row.wait_ms > spacingMs + 2 * URGENT_MS;
+  if (isLong && (await heal(pool, host, spacingMs))) return { waitMs: 1, pauseMs: 0 };
   return { waitMs: Math.max(1, row.wait_ms), pauseMs: row.pause_ms };
 }
 

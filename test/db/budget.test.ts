@@ -46,6 +46,31 @@ describe('the stored budget', () => {
     }
   });
 
+  it.each([
+    ['a slot', 60, `next_at = now() + interval '5 hours'`],
+    ['a waiting run', 60, `urgent_until = now() + interval '5 hours'`],
+    [
+      'a pause',
+      60,
+      `paused_until = now() + interval '6 hours', paused_at = now() + interval '5 hours'`,
+    ],
+    [
+      'a pause',
+      0,
+      `paused_until = now() + interval '6 hours', paused_at = now() + interval '5 hours'`,
+    ],
+    ['a pause of 30 days', 60, `paused_until = now() + interval '30 days'`],
+  ])(
+    'goes on at once after a clock was ahead during one request, which recorded %s (%i a minute)',
+    async (_what, limit, recorded) => {
+      const [one, two] = budgets(limit);
+      await one.pauseUntil(Date.now());
+      await pools[0].query(`UPDATE mirror.request_budgets SET ${recorded}`);
+      await two.acquire('audit', AbortSignal.timeout(5_000));
+      await one.acquire('mirror', AbortSignal.timeout(5_000));
+    },
+  );
+
   it('is separate for each host', async () => {
     await budgets(1)[0].acquire('mirror', never);
     await storedBudget({ pool: pools[0] }, 'other.example', 1).acquire('mirror', never);

@@ -1,6 +1,8 @@
 import type { App } from '../app.js';
 import type { HeldRemovals } from '../catalogue/held-store.js';
 import { describeHeld, heldRemedy, problemRemedy, runRemedy } from '../catalogue/problem.js';
+import { moment } from '../domain/moment.js';
+import { listRunsAhead, type RunAhead } from '../catalogue/requests-store.js';
 import type { Run } from '../catalogue/runs-store.js';
 import { type Parking, PAUSED } from '../catalogue/sellers-store.js';
 import {
@@ -25,6 +27,7 @@ const TONES = {
   unreadable: 'warn',
   stale: 'warn',
   'no-items': 'warn',
+  clock: 'warn',
 } as const;
 
 export type NeedKind = keyof typeof TONES;
@@ -68,8 +71,9 @@ const MAX_CHECKS = 3;
  * other seller needs anything: it was taken out of the settings, and its copy is kept as it is.
  */
 export async function readNeeds({ config, db }: Pick<App, 'config' | 'db'>, now: Date) {
-  const [sellers, feeds, audits] = await Promise.all([
+  const [sellers, ahead, feeds, audits] = await Promise.all([
     readSellerStatuses(db),
+    listRunsAhead(db),
     config.feeds.length === 0 ? [] : listFeedStates(db),
     listUnsettledAudits(db, new Date(now.getTime() - CHECKS_MS), MAX_CHECKS),
   ]);
@@ -89,6 +93,7 @@ export async function readNeeds({ config, db }: Pick<App, 'config' | 'db'>, now:
       return feedNeed(state, views, config.feedStaleAfterHours, now) ?? [];
     }),
     ...audits.flatMap((audit) => auditNeed(audit) ?? []),
+    ...ahead.map(clockNeed),
   ];
   return {
     sellers,
@@ -209,6 +214,17 @@ function noItemsNeed(seller: string): Need {
     title: `${seller}: no items`,
     ...NO_ITEMS,
     page: sellerPage(seller),
+  });
+}
+
+/** Of a run that was recorded by a clock that was ahead. */
+function clockNeed({ sellerId, runId, startedAt }: RunAhead): Need {
+  return need('clock', sellerId, {
+    title: `${sellerId}: a clock was ahead`,
+    text: `run ${runId} began on ${moment(startedAt)}, which is in the future, so it is not believed`,
+    remedy: 'synchronize the clock of the database’s machine by NTP; the next run counts again',
+    runId,
+    page: runPage(runId),
   });
 }
 

@@ -7,6 +7,7 @@ import { openMarket, type Market } from '../catalogue/market.js';
 import { startServer, type Answer } from '../support/http-server.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
+import { readNeeds } from '../../src/service/needs.js';
 import { dailyCron, runsOf, startJobs, untilRuns } from './support.js';
 
 const mirror = useMirror();
@@ -61,6 +62,8 @@ describe('schedules', () => {
     await moveRuns('30 days');
     const [before] = await readSellerStatuses(mirror().db);
     expect(before).toMatchObject({ itemsMirroredAt: null, lastProblem: null });
+    const { needs } = await readNeeds({ config: first.app.config, db: mirror().db }, new Date());
+    expect(needs.map(({ kind }) => kind)).toEqual(['stale', 'clock']);
     await startJobs(mirror(), sim.url);
     await untilRuns(mirror(), ...DONE, ...DONE);
     const [after] = await readSellerStatuses(mirror().db);

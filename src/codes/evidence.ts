@@ -123,13 +123,16 @@ export function describeVerdict(facts: Omit<RecordFacts, 'code' | 'purchase'>): 
 /** The note on valid codes of a check, and the reason of each that needs no other. */
 export const ANSWERED = 'the marketplace answered with the purchase';
 
-/** Why a record has its verdict, and for a rejected one what to do: for a cell of a result and of the page of a check. */
-export function shortReason(facts: RecordFacts): string {
+/**
+ * Why a record has its verdict, and for a rejected one what to do: for a cell of a result and of the page of a check.
+ * @param show how a code is written: whole, or masked
+ */
+export function shortReason(facts: RecordFacts, show = (code: string): string => code): string {
   const { code, verdict, reason, purchase, hasUnknownItem } = facts;
   const found = foundForm(facts);
   switch (verdict) {
     case 'valid':
-      if (found !== null) return `valid as ${found}`;
+      if (found !== null) return `valid as ${show(found)}`;
       return hasUnknownItem ? `a purchase of ${UNKNOWN_ITEM}` : ANSWERED;
     case 'invalid':
       return code === null || looksLikeCode(code)

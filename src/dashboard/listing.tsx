@@ -125,14 +125,16 @@ export function addListing<Row>(
   });
 }
 
-/** Masks what may contain a purchase code, for viewers. */
+/** For viewers: masks what may contain a purchase code, and leaves out what only operators may see. */
 export function shownTo<Row>(c: DashboardContext, listing: Listing<Row, Db>): Listing<Row, Db> {
   if (!isViewer(c)) return listing;
-  const columns = listing.columns.map((column) =>
-    column.type === 'secret'
-      ? { ...column, value: (row: Row) => maskCode(String(column.value(row) ?? '')) }
-      : column,
-  );
+  const columns = listing.columns.flatMap((column) => {
+    const { type, forViewers } = column;
+    if (forViewers === null) return [];
+    if (forViewers !== undefined) return [{ ...column, value: forViewers }];
+    if (type !== 'secret') return [column];
+    return [{ ...column, value: (row: Row) => maskCode(String(column.value(row) ?? '')) }];
+  });
   return { ...listing, columns };
 }
 

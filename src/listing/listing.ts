@@ -31,6 +31,8 @@ export interface ListingColumn<Row> {
   readonly name: string;
   readonly type: ValueType;
   readonly value: (row: Row) => Value;
+  /** What viewers see in its place; null: viewers don't have the column. Absent: the same, and a `secret` masked. */
+  readonly forViewers?: ((row: Row) => Value) | null;
   /** The path of the page about the value; null: none. */
   readonly link?: (row: Row) => string | null;
   /** Of a text column: true if the text in this row is a number, which follows the notation of a CSV file. */

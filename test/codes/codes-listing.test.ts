@@ -38,7 +38,7 @@ it('every code of a list has one outcome, so that no code is missing from the pa
     found[outcome] = rows.map(({ code, line, listed }) => [code, line, listed]);
   }
   expect(found).toEqual({
-    'no longer valid': [['b', 3, 2]],
+    no_longer_valid: [['b', 3, 2]],
     invalid: [
       ['c', 5, 1],
       ['d', 6, 1],

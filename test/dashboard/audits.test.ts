@@ -466,6 +466,58 @@ describe('the pages of audits', () => {
     expect(viewed).not.toContain(gone);
   });
 
+  it('name the buyer of each line that needs somebody by the list’s own columns, to operators only', async () => {
+    const [valid = '', gone = '', given = '', labelled = ''] = listOf(shop(), 4);
+    const bad = 'f0'.repeat(16);
+    const rows = [
+      ['Ada Valid', valid],
+      ['Bob Gone', gone],
+      ['Cy Bad', bad],
+      ['Di Bad', bad],
+      ['Ed Unproven', given],
+      ['Flo Two', `${valid} and ${gone}`],
+      ['Gus Label', `Purchase code: ${labelled}`],
+    ];
+    const lines = rows.map(
+      ([name, code], n) => `${name},${n}@buyers.test,${1_001 + n},${code},vip`,
+    );
+    const list = ['Name,E-Mail,Order,Purchase code,Note', ...lines].join('\n');
+    const auditId = await start(await sendReadable(list), { yes: 'yes' });
+    await finish(auditId);
+    for (const [code, verdict] of [
+      [gone, 'no_longer_valid'],
+      [given, 'unproven'],
+    ]) {
+      await mirror().rows(`UPDATE mirror.audit_codes SET verdict = '${verdict}' WHERE code_id IN
+          (SELECT code_id FROM mirror.purchase_codes WHERE code = '${code}');
+        UPDATE mirror.audits SET valid = valid - 1, ${verdict} = ${verdict} + 1`);
+    }
+    const address = `/audits/${auditId}`;
+    const page = await operator().page(address);
+    for (const buyer of [
+      'Bob Gone · 1@buyers.test · 1002',
+      'Cy Bad · 2@buyers.test · 1003, Di Bad · 3@buyers.test · 1004',
+      'Ed Unproven · 4@buyers.test · 1005',
+      'Flo Two · 5@buyers.test · 1006',
+    ]) {
+      expect(page).toContain(`${buyer}<`);
+    }
+    expect(page, 'a valid code needs nobody').not.toContain('Ada Valid');
+    expect(page).toMatch(/<a href="[^"]+\?show=no_longer_valid">1<\/a>/);
+    const some = await operator().page(`${address}?show=no_longer_valid`);
+    expect(some).toContain('Bob Gone');
+    expect(some).toContain('<span class="state bad">1</span> valid before');
+    expect(some).not.toContain('Cy Bad');
+    const viewer = await dashboard().login('viewer');
+    const viewed = await viewer.page(address);
+    expect(viewed).toContain('does not know these codes');
+    for (const hidden of ['Buyer', '@buyers.test', ...rows.flat()]) {
+      expect(viewed).not.toContain(hidden);
+    }
+    expect(viewed, 'nor the form in which a code was found').not.toContain(labelled);
+    expect(viewed, 'a rejected line shows nothing of its other columns').not.toContain('Flo');
+  });
+
   it('cancel an audit and resume it', async () => {
     const auditId = await enter(mirror(), shop().marketplace.host, listOf(shop(), 10), {});
     expect(await operator().page(`/audits/${auditId}`)).toContain('Cancel');

@@ -1,4 +1,4 @@
-import type { FC } from 'hono/jsx';
+import type { Child, FC } from 'hono/jsx';
 import { ANSWERED, unprovenRemedy, whyUnproven } from '../../codes/evidence.js';
 import { auditResult, describeReading, isWorkbookList } from '../../codes/audit-result.js';
 import { countRepeated } from '../../codes/enter-list.js';
@@ -14,7 +14,7 @@ import {
   queueNotice,
   runAction,
 } from '../context.js';
-import type { Value } from '../../listing/listing.js';
+import { stateWord, toneOf, type Value } from '../../listing/listing.js';
 import { checkRoom, csvDialectOf, Downloads, sendFile } from '../downloads.js';
 import { ListingTable, shownTo, addListing } from '../listing.js';
 import { message, page } from '../layout.js';
@@ -71,6 +71,12 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
           listing={listing}
         />
       ));
+    const countOf = (outcome: Outcome, codes: number): Child =>
+      hasList && !isRunning && codes > 0 ? (
+        <a href={`/audits/${auditId}?show=${outcome}`}>{count(codes)}</a>
+      ) : (
+        count(codes)
+      );
     const isWorkbook = isWorkbookList(list?.layout ?? null);
     const bar =
       running === null
@@ -112,13 +118,13 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
         {bar === undefined ? (
           <Figures
             of={[
-              { label: 'Valid', value: count(audit.valid) },
-              { label: 'Invalid', value: count(audit.invalid) },
-              { label: 'No longer valid', value: count(audit.noLongerValid) },
-              { label: 'Unproven', value: count(unproven) },
+              { label: 'Valid', value: countOf('valid', audit.valid) },
+              { label: 'Invalid', value: countOf('invalid', audit.invalid) },
+              { label: 'No longer valid', value: countOf('no_longer_valid', audit.noLongerValid) },
+              { label: 'Unproven', value: countOf('unproven', unproven) },
               {
                 label: 'Waiting',
-                value: count(pending),
+                value: countOf('waiting', pending),
                 note:
                   audit.denied > 0 ? `${count(audit.denied)} denied, to be confirmed` : undefined,
               },
@@ -155,7 +161,7 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
               ['Lines', count(audit.lines)],
               ['Codes', count(audit.codes)],
               ['Repeated', count(countRepeated(audit))],
-              ['Rejected', count(audit.rejected)],
+              ['Rejected', countOf('rejected', audit.rejected)],
               audit.reused === 0 ? null : ['Already checked recently', count(audit.reused)],
               ['Started', <Moment at={audit.createdAt} />],
               ['Finished', finishedOf(audit)],
@@ -258,7 +264,7 @@ async function readGroups(
 ): Promise<Group[]> {
   const { auditId } = audit;
   const totals: Readonly<Record<Outcome, number>> = {
-    'no longer valid': audit.noLongerValid,
+    no_longer_valid: audit.noLongerValid,
     invalid: audit.invalid,
     unproven: audit.unproven,
     rejected: audit.rejected,
@@ -279,7 +285,7 @@ async function readGroups(
 }
 
 const MEANINGS: Readonly<Record<Outcome, string>> = {
-  'no longer valid': 'valid before: refunded, reversed, or the buyer’s account is closed',
+  no_longer_valid: 'valid before: refunded, reversed, or the buyer’s account is closed',
   invalid: 'the marketplace does not know these codes',
   unproven: 'no verdict: check them again later',
   rejected: 'no single code could be read from these lines',
@@ -301,7 +307,14 @@ const OutcomeSection: FC<
   }
 > = ({ outcome, total, rows, next, path, url, listing }) => (
   <>
-    <Section title={capital(outcome)} note={`${count(total)} · ${MEANINGS[outcome]}`}>
+    <Section
+      title={capital(stateWord(outcome))}
+      note={
+        <>
+          <State of={count(total)} tone={toneOf(outcome)} /> {MEANINGS[outcome]}
+        </>
+      }
+    >
       <ListingTable
         listing={{ ...listing, name: outcome }}
         rows={rows}
@@ -313,8 +326,8 @@ const OutcomeSection: FC<
     {url === null ? (
       next === null ? null : (
         <p>
-          <a href={`${path}?show=${encodeURIComponent(outcome)}`}>
-            Show all {count(total)} {outcome}
+          <a href={`${path}?show=${outcome}`}>
+            Show all {count(total)} {stateWord(outcome)}
           </a>
         </p>
       )

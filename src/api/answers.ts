@@ -17,6 +17,7 @@ const NOTHING = {
   checked_at: null,
   age_s: null,
   stale: false,
+  seller: null,
 } as const;
 
 /**

@@ -7,10 +7,12 @@ import {
   lookUpNow,
   lookUpStored,
   type LookUp,
+  type LookUpCalls,
   type LookUpDeps,
   type MaxAge,
 } from '../codes/look-up.js';
 import type { KnownCode } from '../codes/known-code.js';
+import { readFoundEver } from '../codes/situation-store.js';
 import { hasTextAround, readCell } from '../marketplace/code.js';
 import type { Log } from '../domain/log.js';
 import { cellMasker } from '../domain/redact.js';
@@ -115,9 +117,8 @@ export function apiApp(parts: ApiParts): Hono<ApiEnv> {
   app.post('/v1/codes/check', async (c) => {
     const { code, item, max_age, seller } = await bodyOf(c, checkRequest, MAX_BODY);
     const question = { code, item: item ?? null };
-    return c.json(
-      await lookUps.answer(question, sellerFor(parts, c.var.caller, seller), max_age, c.var.caller),
-    );
+    const of = sellersFor(parts, c.var.caller, seller);
+    return c.json(await lookUps.answerAny(question, of, max_age, c.var.caller));
   });
   app.post('/v1/codes/check-many', async (c) => {
     const { codes, max_age, seller } = await bodyOf(c, checkManyRequest, MAX_BODY_OF_MANY);
@@ -126,7 +127,10 @@ export function apiApp(parts: ApiParts): Hono<ApiEnv> {
         ? { code: one, item: null }
         : { code: one.code, item: one.item ?? null },
     );
-    const of = sellerFor(parts, c.var.caller, seller);
+    const [of, another] = sellersFor(parts, c.var.caller, seller);
+    if (of === undefined || another !== undefined) {
+      throw new Refusal(422, 'seller: there are several; name one, or bind the token to one');
+    }
     return c.json({ results: await lookUps.answerMany(questions, of, max_age, c.var.caller) });
   });
   app.notFound((c) => problem(c, 404, 'there is no such address; /openapi.json lists them'));
@@ -194,19 +198,26 @@ async function textOf(c: ApiContext, maxBytes: number): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-/** The seller that a request is about. */
-function sellerFor({ sellers }: ApiParts, caller: Caller, asked: string | undefined): ApiSeller {
-  const names = [...sellers.keys()];
-  const name = asked ?? caller.sellerId ?? (names.length === 1 ? names[0] : undefined);
-  if (name === undefined) {
-    throw new Refusal(422, 'seller: there are several; name one, or bind the token to one');
+/** More sellers than this are not asked one after another. */
+const MOST_SELLERS = 20;
+
+/** The sellers that a request is about: the one that it or the token names, else all. */
+function sellersFor(
+  { sellers }: ApiParts,
+  caller: Caller,
+  asked: string | undefined,
+): readonly ApiSeller[] {
+  const name = asked ?? caller.sellerId;
+  if (name === null) {
+    if (sellers.size <= MOST_SELLERS) return [...sellers.values()];
+    throw new Refusal(422, `seller: there are more than ${MOST_SELLERS}; name one`);
   }
   const seller = sellers.get(name);
   const isAllowed = caller.sellerId === null || caller.sellerId === name;
   if (seller === undefined || !isAllowed) {
     throw new Refusal(422, 'seller: this token can’t look up codes of that seller');
   }
-  return seller;
+  return [seller];
 }
 
 /** Answers questions within what each token and all tokens together may ask of the marketplace. */
@@ -243,16 +254,11 @@ class LookUps {
     caller: Caller,
     askUntil = Infinity,
   ): Promise<Answer> {
-    const read = readCell(text);
-    if (!('code' in read)) return noCode(read.fault);
-    const { code } = read;
-    const { db, keys, onAnswer } = this.#parts;
-    if (hasTextAround(code)) return noCode('has other text around it');
-    if (cellMasker(keys)(code) !== code) {
-      return noCode('is an API key: it was neither sent to the marketplace nor stored');
-    }
+    const code = this.#codeIn(text);
+    if (typeof code !== 'string') return code;
+    const { db, onAnswer } = this.#parts;
     const { sellerId } = seller;
-    const age: MaxAge = maxAge === undefined ? DEFAULT_MAX_AGE : { valid: maxAge, invalid: maxAge };
+    const age = ageOf(maxAge);
     const { answer: found, stored } = await lookUpStored(db, sellerId, code, age);
     const isLate = performance.now() > askUntil;
     const asking = found === null && !isLate ? this.#ask(code, age, seller, caller) : null;
@@ -260,6 +266,74 @@ class LookUps {
     const answer = answerOf(lookUp, item, db.clock.now());
     onAnswer?.(sellerId, answer.verdict, asking !== null);
     return answer;
+  }
+
+  /**
+   * Asks several sellers: stored answers come first, then one marketplace after another, the seller with most purchases
+   * first, until one finds the code. A denial is recorded only if no other seller finds it.
+   */
+  async answerAny(
+    question: Question,
+    sellers: readonly ApiSeller[],
+    maxAge: number | undefined,
+    caller: Caller,
+  ): Promise<Answer> {
+    const [only, another] = sellers;
+    if (only !== undefined && another === undefined) {
+      return this.answer(question, only, maxAge, caller);
+    }
+    const code = this.#codeIn(question.code);
+    if (typeof code !== 'string') return code;
+    const { db, onAnswer } = this.#parts;
+    const age = ageOf(maxAge);
+    const asked = await Promise.all(
+      sellers.map(async (seller) => ({
+        seller,
+        purchases: await readFoundEver(db, seller.sellerId),
+        ...(await lookUpStored(db, seller.sellerId, code, age)),
+      })),
+    );
+    const answers = asked.flatMap(({ seller, answer }) =>
+      answer === null ? [] : [{ seller, lookUp: answer, record: null as Recorder | null }],
+    );
+    if (!answers.some(isFound)) {
+      const rest = asked.filter(({ answer }) => answer === null);
+      for (const { seller, stored } of rest.sort((a, b) => b.purchases - a.purchases)) {
+        let record: Recorder | null = null;
+        const asking = this.#ask(code, age, seller, caller, (held) => (record = held));
+        const lookUp = (await asking) ?? this.#notAsked(stored.known, false, seller, caller);
+        const one = { seller, lookUp, record };
+        answers.push(one);
+        if (isFound(one)) break;
+      }
+    }
+    const hasFound = answers.some(isFound);
+    const done = await Promise.all(
+      answers.map(async ({ seller, lookUp, record }) => {
+        return { seller, lookUp: record === null || hasFound ? lookUp : await record() };
+      }),
+    );
+    const [best] = done.sort((a, b) => rankOf(a.lookUp) - rankOf(b.lookUp));
+    if (best === undefined) throw new Refusal(422, 'seller: none is configured');
+    const seller = rankOf(best.lookUp) === 0 ? best.seller.sellerId : null;
+    const answer = answerOf(best.lookUp, question.item, db.clock.now());
+    onAnswer?.(
+      best.seller.sellerId,
+      answer.verdict,
+      asked.some(({ answer: known }) => known === null),
+    );
+    return { ...answer, seller };
+  }
+
+  /** The code in a text, or why it is none. */
+  #codeIn(text: string): string | Answer {
+    const read = readCell(text);
+    if (!('code' in read)) return noCode(read.fault);
+    const { code } = read;
+    if (hasTextAround(code)) return noCode('has other text around it');
+    return cellMasker(this.#parts.keys)(code) === code
+      ? code
+      : noCode('is an API key: it was neither sent to the marketplace nor stored');
   }
 
   /** Answers in order. Unknown codes about which the marketplace may not be asked now are unproven. */
@@ -288,9 +362,16 @@ class LookUps {
   }
 
   /** Asks the marketplace. @returns null if that is not allowed now */
-  #ask(code: string, maxAge: MaxAge, seller: ApiSeller, caller: Caller): Promise<LookUp> | null {
-    const key = `${seller.sellerId}\0${code}`;
-    const running = this.#asking.get(key);
+  #ask(
+    code: string,
+    maxAge: MaxAge,
+    seller: ApiSeller,
+    caller: Caller,
+    onDenied?: (record: Recorder) => void,
+  ): Promise<LookUp> | null {
+    const key = `${seller.sellerId}\0${code}${onDenied === undefined ? '' : '\0held'}`;
+    // Each of several askers must be able to record the denial.
+    const running = onDenied === undefined ? this.#asking.get(key) : undefined;
     if (running !== undefined) return running;
     const { all, ofToken } = this.#limits(seller, caller);
     if (all.waitMs > 0 || ofToken.waitMs > 0) return null;
@@ -304,9 +385,9 @@ class LookUps {
         ofToken.charge(-1);
         return answer;
       }
-      const lookUp = await lookUpNow(seller, code, stored, this.#parts.signal, (calls) =>
-        all.settle(seller.sellerId, calls),
-      );
+      const { signal } = this.#parts;
+      const onCalls = (calls: LookUpCalls): void => all.settle(seller.sellerId, calls);
+      const lookUp = await lookUpNow(seller, code, stored, signal, onCalls, onDenied);
       // The second check.
       if (lookUp.kind === 'pending' || isBeingChecked(lookUp)) ofToken.charge();
       return lookUp;
@@ -332,6 +413,25 @@ class LookUps {
       ofToken: entry(this.#callsOfToken, `${tokenId} ${host}`, () => new Allowance(own)),
     };
   }
+}
+
+/** Records a denial that was held back. */
+type Recorder = () => Promise<LookUp>;
+
+/** An old verdict does not count where the code was denied just now. */
+function isFound(one: { readonly lookUp: LookUp; readonly record: Recorder | null }): boolean {
+  return rankOf(one.lookUp) === 0 && one.record === null;
+}
+
+/** What says most about a code that several sellers were asked about: 0 for a purchase. */
+function rankOf(lookUp: LookUp): number {
+  if (lookUp.kind === 'pending') return 1;
+  if (lookUp.kind === 'unproven') return 2;
+  return { valid: 0, no_longer_valid: 3, invalid: 4 }[lookUp.known.verdict];
+}
+
+function ageOf(maxAge: number | undefined): MaxAge {
+  return maxAge === undefined ? DEFAULT_MAX_AGE : { valid: maxAge, invalid: maxAge };
 }
 
 /** An old verdict was denied just now. */

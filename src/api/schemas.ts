@@ -40,7 +40,9 @@ const seller = z
   .string(kind('a text'))
   .min(1, 'is empty')
   .max(100, 'is longer than 100 characters')
-  .describe('Name of the seller. Needed if there are several and the token is not bound to one.');
+  .describe(
+    'Name of the seller. Without it, all sellers that the token may ask are asked one after another, up to 20. Codes of `check-many` need it if there are several.',
+  );
 
 export const checkRequest = z.strictObject(
   {
@@ -106,6 +108,10 @@ const answer = z.object({
     .describe(
       'True: older than asked for, because the marketplace gave no answer, or because it denies the code now and the second check is not done.',
     ),
+  seller: z
+    .string()
+    .nullable()
+    .describe('Who sold the code, if several sellers were asked; null otherwise.'),
   explanation: z.string().describe('A sentence to show a customer.'),
 });
 

@@ -140,7 +140,8 @@ export interface RecheckFilter {
 
 /**
  * Known codes of a seller to check again. Valid codes whose support ended since the last check or ends within 14 days
- * come first, by that date, since buyers extend support about then. The others follow, oldest check first.
+ * come first, by that date, since buyers extend support about then. The others follow, oldest check first. Codes that checks
+ * of the last 30 days left unproven come before all, whatever their age, unless only valid codes are wanted.
  * @param now milliseconds since 1970
  */
 export async function findCodesToRecheck(
@@ -150,15 +151,24 @@ export async function findCodesToRecheck(
   now: number,
 ): Promise<string[]> {
   const { rows } = await pool.query<{ readonly code: string }>(
-    `SELECT code
+    `WITH unproven AS (
+       SELECT DISTINCT p.code
+         FROM mirror.audits a JOIN mirror.audit_codes c USING (audit_id) JOIN mirror.purchase_codes p USING (code_id)
+        WHERE a.seller_id = $1 AND NOT $2 AND a.unproven > 0 AND a.created_at > $3::timestamptz - interval '30 days'
+          AND c.verdict = 'unproven' AND c.position >= 0 AND coalesce(p.last_checked_at < a.created_at, true)
+     )
+     (SELECT code FROM unproven ORDER BY code COLLATE "C" LIMIT $5)
+     UNION ALL
+     (SELECT code
        FROM mirror.purchase_codes,
             LATERAL (SELECT CASE WHEN verdict = 'valid' AND supported_until > last_checked_at
                                   AND supported_until <= $3::timestamptz + interval '14 days'
                                  THEN supported_until END AS support_ends) AS s
       WHERE seller_id = $1 AND (verdict = 'valid' OR verdict IS NOT NULL AND NOT $2)
-        AND last_checked_at <= $4
+        AND last_checked_at <= $4 AND code NOT IN (SELECT code FROM unproven)
       ORDER BY support_ends, last_checked_at, code COLLATE "C"
-      LIMIT $5`,
+      LIMIT $5)
+     LIMIT $5`,
     [sellerId, validOnly, new Date(now), new Date(now - olderThan), limit],
   );
   return rows.map(({ code }) => code);

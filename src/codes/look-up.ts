@@ -136,6 +136,7 @@ export async function lookUpStored(
  * Asks the marketplace about a code, and records the answer. A purchase makes the code valid. Without an answer the last
  * verdict is returned, marked as stale.
  * @param onCalls called once the answer is recorded
+ * @param onDenied if given, a denial is not recorded, but handed over: another seller may have sold the code
  * @throws errors of the store
  */
 export async function lookUpNow(
@@ -144,10 +145,12 @@ export async function lookUpNow(
   stored: LookedUp,
   signal: AbortSignal,
   onCalls?: (calls: LookUpCalls) => void,
+  onDenied?: (record: () => Promise<LookUp>) => void,
 ): Promise<LookUp> {
   const late = callLimit(signal, deps.callMs ?? CALL_TIMEOUT_MS);
+  const signals = { signal, limit: late.signal };
   try {
-    return await new LookingUp(deps, code, stored, { signal, limit: late.signal }, onCalls).run();
+    return await new LookingUp(deps, code, stored, signals, onCalls).run(onDenied);
   } finally {
     late.clear();
   }
@@ -204,7 +207,7 @@ class LookingUp {
     this.#onCalls = onCalls;
   }
 
-  async run(): Promise<LookUp> {
+  async run(onDenied?: (record: () => Promise<LookUp>) => void): Promise<LookUp> {
     const { db, sellerId, key } = this.#deps;
     // A worker that met a bad key knows more than a proof of ten minutes ago.
     if (this.#stored.problem !== null) key.forget();
@@ -227,17 +230,10 @@ class LookingUp {
       return this.#giveUp(reason, retryTimeOf(reply));
     }
     if (check.outcome === 'denied') {
-      const auditId = await this.#record({
-        ...NO_RESULT,
-        check,
-        form,
-        verdict: null,
-        reason: null,
-      });
-      // Without the queue, `watchAudits` finds it within a minute.
-      await this.#deps.confirm(auditId).catch(() => undefined);
-      const { answer } = await lookUpStored(db, sellerId, this.#code, { valid: -1, invalid: -1 });
-      return answer ?? this.#giveUp('unconfirmed', null);
+      const record = (): Promise<LookUp> => this.#recordDenial({ ...NO_RESULT, check, form });
+      if (onDenied === undefined) return record();
+      onDenied(record);
+      return this.#giveUp('unconfirmed', null);
     }
     const another = await this.#inTime(this.#faultOf(reply));
     if (another === 'late') return this.#giveUp('unavailable', null);
@@ -279,6 +275,15 @@ class LookingUp {
     if (catalogue.size === 0 || catalogue.has(item)) return null;
     key.forget();
     return key.fault(this.#code, this.#options, this.#signal);
+  }
+
+  async #recordDenial(result: Omit<CodeResult, 'of'>): Promise<LookUp> {
+    const { db, sellerId, confirm } = this.#deps;
+    const auditId = await this.#record({ ...result, verdict: null, reason: null });
+    // Without the queue, `watchAudits` finds it within a minute.
+    await confirm(auditId).catch(() => undefined);
+    const { answer } = await lookUpStored(db, sellerId, this.#code, { valid: -1, invalid: -1 });
+    return answer ?? this.#giveUp('unconfirmed', null);
   }
 
   /** Enters the code after the call: a worker would ask about a code that waits without a denial. */

@@ -315,6 +315,64 @@ it('lets no caller in without a token that is stored, and forgets a revoked one'
   await expect.poll(() => statusOf(api.ask({ code })), { timeout: 10_000 }).toBe(401);
 });
 
+it('asks several sellers one after another until one finds the code, and calls a code denied only if nobody does', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const { db } = mirror();
+  const confirm = () => Promise.resolve();
+  const sellerOf = async (sellerId: string, { marketplace }: Shop): Promise<ApiSeller> => {
+    await ensureSeller(db, sellerId, marketplace.host);
+    const key = new SellerKey(db, sellerId, marketplace);
+    const host = marketplace.host;
+    return { db, sellerId, marketplace, key, host, callsPerMinute: Infinity, confirm };
+  };
+  const without = intercepted(shop, {
+    validate: (_, options) => shop.marketplace.validate('never-sold', options),
+  });
+  const sellers = [await sellerOf('without', without), await sellerOf('with', shop)];
+  const app = apiApp({
+    db,
+    sellers: new Map(sellers.map((seller) => [seller.sellerId, seller])),
+    keys: [],
+    log: silentLog,
+    signal: never,
+  });
+  const ask = async (code: string): Promise<Answer> => {
+    const reply = await app.request('/v1/codes/check', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${api.token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ code }),
+    });
+    expect(reply.status).toBe(200);
+    return (await reply.json()) as Answer;
+  };
+  const sold = shop.purchases.codeAt(1);
+  expect(await ask(sold)).toMatchObject({ verdict: 'valid', seller: 'with' });
+  const denials = () =>
+    mirror().rows(`SELECT seller_id FROM mirror.code_checks WHERE reason = 'denied'`);
+  expect(await denials()).toEqual([]);
+  // A stored answer costs no call.
+  const calls = shop.sim.requestCount;
+  expect(await ask(sold)).toMatchObject({ verdict: 'valid', seller: 'with' });
+  expect(shop.sim.requestCount).toBe(calls);
+  expect(await ask(invalidCodes(1)[0] ?? '')).toMatchObject({ verdict: 'pending', seller: null });
+  expect((await denials()).map(({ seller_id: seller }) => String(seller)).sort()).toEqual([
+    'with',
+    'without',
+  ]);
+});
+
+it('does not wait with a key that a worker found refused, since an old proof says nothing any more', async () => {
+  const shop = await openShop();
+  const api = await openLookUps(shop);
+  const [denied = '', other = ''] = invalidCodes(2);
+  await api.ask({ code: denied });
+  const [auditId = 0n] = api.confirmed;
+  await noteAuditWait(mirror().db, auditId, 'the marketplace refused the API key', null);
+  shop.sim.faults.always('account', { kind: 'key-refused' });
+  expect(await api.ask({ code: other })).toMatchObject({ verdict: 'unproven' });
+});
+
 it('keeps a token that is bound to a seller away from other sellers', async () => {
   const shop = await openShop();
   const api = await openLookUps(shop);

@@ -197,3 +197,24 @@ it('two machines whose clocks are 90 s apart wait for the second check, since ti
   expect(performance.now() - deniedAt).toBeGreaterThan(1_500);
   expect((await second).code).toBe(0);
 });
+
+it('codes that a check left unproven are taken by the next re-check, so that nobody has to remember them', async () => {
+  let isDown = true;
+  const { env } = await opened((code) =>
+    code === hex(3) && isDown
+      ? { body: 'no JSON' }
+      : code === hex(4)
+        ? { purchaseOf: code }
+        : 'denied',
+  );
+  // Somebody waits for these: what gets no answer is given up at once.
+  const { stdout } = await run(['codes', 'check', hex(3), hex(4), '--json'], env);
+  expect(JSON.parse(stdout)).toMatchObject([{ verdict: 'unproven' }, { verdict: 'valid' }]);
+  isDown = false;
+  await mirror().rows(
+    `UPDATE mirror.audits SET unproven = 1 WHERE state = 'cancelled';
+     UPDATE mirror.audit_codes SET verdict = 'unproven' WHERE verdict IS NULL`,
+  );
+  const again = await run(['codes', 'recheck', '--older-than', '30d', '--json'], env);
+  expect(JSON.parse(again.stdout)).toMatchObject({ audit: { codes: 1, invalid: 1 } });
+});

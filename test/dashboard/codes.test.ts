@@ -122,3 +122,37 @@ describe('the look-up of a code', () => {
     expect(await mirror().rows('SELECT FROM mirror.purchase_codes')).toEqual([]);
   });
 });
+
+describe('known codes', () => {
+  it('can be checked again from the page, which says that no schedule does it', async () => {
+    const { valid } = await auditCodes();
+    const page = await operator().page('/codes');
+    expect(page).toContain('AUDIT_CRON is off');
+    expect((await operator().post('/codes/recheck', { older: 'soon' })).status).toBe(422);
+    expect((await operator().post('/codes/recheck', { older: '30d' })).status).toBe(409);
+    const reply = await operator().post('/codes/recheck', { older: '0s' });
+    const [, id = ''] = /^\/audits\/(\d+)/.exec(reply.headers.get('location') ?? '') ?? [];
+    await finish(BigInt(id));
+    const [audit] = await listAudits(mirror().db, { limit: 1 });
+    expect(audit).toMatchObject({ source: 'recheck', codes: 30, unproven: 0 });
+    const viewer = await dashboard().login('viewer');
+    expect(await viewer.page('/codes')).not.toContain('Check again');
+    expect((await viewer.post('/codes/recheck', { older: '0s' })).status).toBe(403);
+    expect(valid).not.toBe('');
+  });
+
+  it('show the lists that hold them to operators only, since lists hold names and addresses', async () => {
+    const code = shop().purchases.codeAt(3);
+    const layout = { lists: [{ name: 'customers.csv' }] };
+    const columns = ['code'];
+    await enter(mirror(), shop().marketplace.host, [code], {
+      layout,
+      columns,
+      source: 'customers.csv',
+    });
+    const path = await pathOf(code);
+    expect(await operator().page(path)).toMatch(/customers\.csv[^]*code: /);
+    const viewer = await dashboard().login('viewer');
+    expect(await viewer.page(path)).not.toContain('customers.csv');
+  });
+});

@@ -7,7 +7,9 @@ import { isInvalid } from '../../codes/rules.js';
 import { formsOf } from '../../marketplace/code.js';
 import { maskCode } from '../../domain/secret.js';
 import { answerFromChecks } from '../../codes/audit-result.js';
-import { enterLists, listOfCodes } from '../../codes/enter-list.js';
+import type { SellerConfig } from '../../config/index.js';
+import { parseDuration } from '../../domain/moment.js';
+import { beginRecheck, enterLists, listOfCodes } from '../../codes/enter-list.js';
 import type { StoredCheck } from '../../codes/types.js';
 import {
   type Dashboard,
@@ -79,6 +81,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
       { title: 'Codes', lead: 'Look up a purchase code: its verdict, proof and purchase.' },
       <>
         <LookUp token={c.get('token')} sellers={sellers} />
+        {isOperator(c) ? <CheckAgain token={c.get('token')} sellers={config.sellers} /> : null}
         <TableSection
           title="Latest changes"
           flows
@@ -141,6 +144,25 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     );
   });
 
+  app.post('/codes/recheck', async (c) => {
+    const { seller: name, older } = await c.req.parseBody();
+    const seller = config.sellers.find((one) => one.name === name) ?? onlyOne(config.sellers);
+    if (seller === null) throw new Problem('No seller was chosen', 'Choose a seller.');
+    const age = parseDuration(typeof older === 'string' ? older : '');
+    if (!('ms' in age)) throw new Problem(`The age ${age.fault}`, 'Write it as 30d or 12h.');
+    const target = `known codes of ${seller.name}`;
+    const auditId = await runAction(c, parts, { action: 're-check codes', target }, async () => {
+      const plan = { olderThan: age.ms, validOnly: false, limit: Infinity };
+      const begun = await beginRecheck(db, seller.name, plan, db.clock.now());
+      if (begun !== null) await queues.addAudit(seller.name, begun);
+      return begun;
+    });
+    if (auditId === null) {
+      throw new Problem('No code is due', 'All known codes were checked more recently.', 409);
+    }
+    return c.redirect(`/audits/${auditId}?notice=${await queueNotice(db)}`, 303);
+  });
+
   app.post('/codes/check', async (c) => {
     const { code: input, seller } = await c.req.parseBody();
     return check(c, typeof seller === 'string' ? seller : '', parseCode(input, config, 'The code'));
@@ -153,7 +175,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
 
   app.get('/codes/:id', async (c) => {
     const { codeId, sellerId, code } = await codeWith(c.req.param('id'));
-    const [state, checks, transitions, bar] = await Promise.all([
+    const [state, checks, transitions, bar, lines] = await Promise.all([
       readCodeState(db, sellerId, code),
       readCodeChecks(db, codeId, MAX_ROWS),
       mirror.codeTransition.findMany({
@@ -162,6 +184,13 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
         take: MAX_ROWS,
       }),
       barOf(codeId),
+      isOperator(c)
+        ? mirror.reportingListedCodes.findMany({
+            where: { codeId },
+            orderBy: [{ listedAt: 'desc' }, { line: 'asc' }],
+            take: MAX_ROWS,
+          })
+        : [],
     ]);
     if (state === null) throw noCode();
     const answer = answerFromChecks(state, checks);
@@ -223,6 +252,25 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
             />
           )}
         </Section>
+        {isOperator(c) ? (
+          <TableSection
+            title="Lists"
+            note={lines.length === MAX_ROWS ? `newest ${MAX_ROWS} lines` : undefined}
+            flows
+            rows={lines}
+            empty="No list holds this code."
+            columns={[
+              {
+                name: 'Check',
+                cell: ({ auditId }) => <a href={`/audits/${auditId}`}>{String(auditId)}</a>,
+              },
+              { name: 'List', cell: ({ list }) => <Untrusted text={list} /> },
+              { name: 'Line', count: ({ line }) => line },
+              { name: 'Columns', cell: ({ columns }) => <Untrusted text={ownColumns(columns)} /> },
+              { name: 'When', cell: ({ listedAt }) => <Ago at={listedAt} /> },
+            ]}
+          />
+        ) : null}
         <Section
           title="Checks"
           note={checks.length === MAX_ROWS ? `newest ${MAX_ROWS}` : undefined}
@@ -307,6 +355,20 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
   }
 }
 
+/** The list's own columns of a line: `email: a@b.example · order: 12`. */
+function ownColumns(columns: unknown): string {
+  if (typeof columns !== 'object' || columns === null) return '';
+  return Object.entries(columns)
+    .filter(([, value]) => typeof value === 'string' && value !== '')
+    .map(([name, value]) => `${name}: ${String(value)}`)
+    .join(' · ');
+}
+
+function onlyOne<T>(values: readonly T[]): T | null {
+  const [value] = values;
+  return values.length === 1 && value !== undefined ? value : null;
+}
+
 function noCode(): Problem {
   return new Problem('Code not found', 'Look it up on the Codes page.', 404);
 }
@@ -329,6 +391,32 @@ function messageFact(
   const status = httpStatus === null ? '' : `${httpStatus}: `;
   return ['Marketplace message', <Untrusted text={mask(`${status}${message}`)} />];
 }
+
+/** Checks known codes again, and says whether a schedule does. */
+const CheckAgain: FC<{ token: string; sellers: readonly SellerConfig[] }> = ({
+  token,
+  sellers,
+}) => {
+  const idle = sellers.filter(({ auditCron }) => auditCron === null).map(({ name }) => name);
+  return sellers.length === 0 ? null : (
+    <>
+      <form class="filter" method="post" action="/codes/recheck">
+        <Token value={token} />
+        <label>
+          Check again what is older than
+          <input name="older" value="30d" size={6} maxlength={20} required />
+        </label>
+        {sellers.length < 2 ? null : <SellerSelect of={sellers.map(({ name }) => name)} />}
+        <button>Check again</button>
+      </form>
+      {idle.length === 0 ? null : (
+        <p class="muted">
+          No schedule checks the known codes of {idle.join(', ')} again: AUDIT_CRON is off.
+        </p>
+      )}
+    </>
+  );
+};
 
 const LookUp: FC<{ token: string; sellers: readonly string[] }> = ({ token, sellers }) => (
   <form class="filter" method="post" action="/codes">

@@ -230,6 +230,15 @@ const StartForm: FC<{ draftId: string; seller: string; facts: ListFacts; token: 
         placeholder={isValidCodeKnown ? 'Not needed: valid codes are known' : 'Makes denials safer'}
       />
     </label>
+    <label>
+      Reuse verdicts that are at most so old
+      <select name="maxAge">
+        <option value="">none: check every code</option>
+        <option value="1d">a day</option>
+        <option value="7d">a week</option>
+        <option value="30d">30 days</option>
+      </select>
+    </label>
     {isValidCodeKnown ? null : (
       <p class="muted">
         No valid code of {seller} is known yet. Until the check finds one, only account details

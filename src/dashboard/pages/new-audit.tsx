@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import type { SellerConfig } from '../../config/index.js';
 import { checkCost } from '../../codes/progress.js';
+import { parseDuration } from '../../domain/moment.js';
 import { maskCode } from '../../domain/secret.js';
 import { doubtOf } from '../../codes/lists/columns.js';
 import { openFile, readBytes } from '../../codes/lists/source.js';
@@ -134,7 +135,11 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
         }
         if (codesToCheck(facts.size) === 0)
           throw new Problem('There is nothing to check', NO_CODES);
-        const options = knownValid === null ? {} : { knownValid };
+        const age = parseDuration(typeof form['maxAge'] === 'string' ? form['maxAge'] : '');
+        const options = {
+          ...(knownValid === null ? {} : { knownValid }),
+          ...('ms' in age ? { maxAge: age.ms } : {}),
+        };
         try {
           const isKeyChecked = await checkKey(sellerOf(draft), knownValid, signal);
           const auditId = await startAudit(draft, options, signal, onLines);

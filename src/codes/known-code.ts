@@ -108,6 +108,8 @@ type TransitionKind =
   | 'license-changed'
   | 'price-changed'
   | 'item-changed'
+  /** The buyer has downloaded the item. */
+  | 'downloaded'
   | 'support-extended'
   | 'support-shortened'
   /** Its end date has passed between two checks. */
@@ -155,7 +157,11 @@ function purchaseTransitions(before: KnownPurchase, now: KnownPurchase): CodeTra
     // A value that was unknown before has not changed.
     return from === null || to === null || isSameWord(from, to) ? [] : [{ kind, from, to }];
   });
-  return [...changed, ...supportChange(before, now)];
+  const downloaded: CodeTransition[] =
+    before.downloaded === false && now.downloaded === true
+      ? [{ kind: 'downloaded', from: 'no', to: 'yes' }]
+      : [];
+  return [...changed, ...downloaded, ...supportChange(before, now)];
 }
 
 /**

@@ -220,6 +220,13 @@ describe('a code', () => {
     ]);
   });
 
+  it('tells when its buyer has downloaded the item, since refunds after that are worth a look', () => {
+    const fresh = { ...(FULL as object), downloaded: false };
+    expect(kinds(known(fresh), valid(FULL))).toEqual(['downloaded']);
+    expect(kinds(known(FULL), valid(FULL))).toEqual([]);
+    expect(kinds(known(REDUCED), valid(FULL))).toEqual([]);
+  });
+
   it('has no transition if only the shape or the letter case of the answer changed', () => {
     expect(kinds(before, valid(REDUCED))).toEqual([]);
     expect(kinds(known(REDUCED), valid(FULL))).toEqual([]);

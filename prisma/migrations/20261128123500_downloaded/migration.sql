@@ -1,0 +1,1 @@
+COMMENT ON COLUMN reporting.purchase_transitions.kind IS 'became-invalid (no longer valid: refunded, reversed, or the buyer’s account is closed), became-valid, license-changed, price-changed, item-changed, downloaded, support-extended, support-shortened or support-expired. A first verdict is no transition.';

@@ -137,7 +137,7 @@ export function auditOptions({ maxAge, knownValid, confirmAfter }: CheckOptions)
 /** Options of commands that wait for verdicts. */
 export const VERDICT_OPTIONS: readonly Option[] = [
   ...FAIL_OPTIONS,
-  new Option('--confirm-after <time>').argParser(parseAge).hideHelp(),
+  new Option('--confirm-after <time>').argParser(parseWait).hideHelp(),
   new Option('--out <file>', 'write the result to this file at the end; - is stdout'),
   new Option(
     '--format <format>',
@@ -162,6 +162,11 @@ export function parseAge(text: string): number {
   const read = parseDuration(text);
   if ('ms' in read) return read.ms;
   throw new InvalidArgumentError(`"${text}" ${read.fault}.`);
+}
+
+/** Parses a wait, which tests give in milliseconds. */
+function parseWait(text: string): number {
+  return /^\d{1,6}ms$/.test(text) ? Number(text.slice(0, -'ms'.length)) : parseAge(text);
 }
 
 /** Parses a purchase code. The error does not repeat the text, which may be a secret. */

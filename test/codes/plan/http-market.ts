@@ -15,6 +15,10 @@ const OVERLAP_MS = 4;
 export class HttpMarket {
   #market: Market;
   readonly #connections = new WeakMap<Socket, Connection>();
+  /** Forms that were asked, with the time by `performance.now()`. */
+  readonly asked: { readonly form: string; readonly at: number }[] = [];
+  /** Called with each call that arrives; default: nothing happens. */
+  onCall: () => void = () => undefined;
   #swaps = false;
   #saysSo = false;
 
@@ -53,6 +57,8 @@ export class HttpMarket {
       return send(response, 200, { status: 'success', items: ITEMS });
     const call = callOf(url.pathname, parameters);
     if (call === null) return send(response, 404, { message: 'not found' });
+    if (call.kind === 'validate') this.asked.push({ form: call.form, at: performance.now() });
+    this.onCall();
     const known = this.#connections.get(request.socket);
     const connection = known ?? this.#market.open(Date.now());
     this.#connections.set(request.socket, connection);

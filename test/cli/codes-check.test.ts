@@ -290,7 +290,7 @@ describe('codes check of a list', () => {
     expect(plain.code).toBe(0);
     expect(plain.stdout).toBe('');
     expect(plain.stderr).toMatch(
-      /50 codes to check\n52 calls \(2 of them for the API key\) at 60 a minute: about 51 s, until .*; each denied code takes 3.08 more calls, /,
+      /50 codes to check\n52 calls \(2 of them for the API key\) at 60 a minute: about 51 s, until .*; each denied code takes 3.12 more calls, /,
     );
     const { stdout } = await check([list, '--dry-run', '--json'], env);
     expect(JSON.parse(stdout)).toMatchObject({

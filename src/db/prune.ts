@@ -148,7 +148,7 @@ const RUN_COLUMNS = [
   ...['account_versions.superseded_run_id', 'items.synced_run_id', 'items.extra_run_id'],
   ...['item_versions.synced_run_id', 'item_versions.superseded_run_id', 'item_changes.run_id'],
   ...['item_lookups.run_id', 'held_items.run_id', 'quarantine.first_run_id'],
-  'quarantine.last_run_id',
+  ...['quarantine.last_run_id', 'item_fields.first_run_id'],
 ] as const;
 
 /**

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { App } from '../app.js';
+import { hostName } from '../domain/address.js';
 import type { Log } from '../domain/log.js';
 import { withTimeout } from './concurrency.js';
 import type { AlertChannelName } from './alerts/alerts-store.js';
@@ -92,9 +93,17 @@ function startWorkers(
   const { workerConcurrency: concurrency, feeds } = app.config;
   const mirror = mirrorHandler(app, queues, clock);
   const audits = auditHandler(app, queues, onVerdict);
+  // Read for each job, since sellers are added while the worker runs.
+  const hostOf = (name: string) => {
+    const { sellers } = app.config;
+    const seller = sellers.find((one) => one.name === name);
+    if (seller === undefined) return null;
+    const host = hostName(seller.url);
+    return { host, isAlone: sellers.every(({ url }) => hostName(url) === host) };
+  };
   const workers: Pick<QueueWorker, 'stop'>[] = [
-    queues.work('mirror', mirror, { concurrency, onJob }),
-    queues.work('audits', audits, { concurrency, onJob }),
+    queues.work('mirror', mirror, { concurrency, hostOf, onJob }),
+    queues.work('audits', audits, { concurrency, hostOf, onJob }),
   ];
   if (feeds.length > 0) {
     // All feeds at the same time, so that a target that hangs delays only its own feed.

@@ -1,9 +1,13 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Webhook as Verifier } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { askRuns } from '../../src/catalogue/requests-store.js';
 import { readSellerStatuses } from '../../src/catalogue/status-store.js';
 import { resumeSeller, pauseSeller } from '../../src/catalogue/sellers-store.js';
+import { seededCatalogue } from '../../src/simulator/index.js';
 import { openMarket, type Market } from '../catalogue/market.js';
+import { folder } from '../cli/support.js';
 import { startServer, type Answer } from '../support/http-server.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
@@ -107,6 +111,40 @@ describe('schedules', () => {
     const second = await startJobs(mirror(), sim.url);
     await until(async () => (await second.queues.counts()).mirror.waiting === 0);
     expect(sim.log.length).toBe(requests);
+  });
+});
+
+describe('a marketplace whose answers take for ever', () => {
+  it('has half of a worker’s slots, so that sellers of another one are mirrored meanwhile', async () => {
+    const catalogue = seededCatalogue({ seed: 7, count: 5 });
+    const sellers = [{ key: KEY, username: 'ada', catalogue }];
+    const [slow, quick] = [
+      await mirror().simulate({ sellers }),
+      await mirror().simulate({ sellers }),
+    ];
+    slow.faults.always('account', { kind: 'stall', ms: 600_000 });
+    const names = ['s1', 's2', 's3', 's4', 's5', 'quick'];
+    const file = join(folder(), 'sellers.json');
+    const entries = names.map((name) => {
+      return { name, url: (name === 'quick' ? quick : slow).url, keyEnv: 'KEY' };
+    });
+    writeFileSync(file, JSON.stringify({ sellers: entries }));
+    const env = { SELLERS_FILE: file, KEY, MARKETPLACE_URL: '', MARKETPLACE_API_KEY: '' };
+    const more = { ...env, SYNC_CRON: 'off', WORKER_CONCURRENCY: '4', SHUTDOWN_TIMEOUT: '0' };
+    const { queues } = await startJobs(mirror(), slow.url, more, { scheduler: false });
+    const ask = async (seller: string): Promise<void> => {
+      const place = { seller, marketplace: '127.0.0.1' };
+      const dueAt = await askRuns(mirror().db, place, { kind: 'account' }, 'ada');
+      const task = { kind: 'account', seller, dueAt: dueAt.toISOString(), byHand: true } as const;
+      await queues.add('mirror', task);
+    };
+    const stateOf = async (state: string): Promise<number> =>
+      (await runsOf(mirror())).filter((run) => run.state === state).length;
+    for (const name of names.slice(0, -1)) await ask(name);
+    await until(async () => (await queues.counts()).mirror.delayed === 3);
+    await ask('quick');
+    await until(async () => (await stateOf('succeeded')) === 1);
+    expect(await stateOf('running')).toBe(2);
   });
 });
 

@@ -16,6 +16,7 @@ import { pause, withTimeout } from '../concurrency.js';
 import { backoffMs } from './backoff.js';
 import { errorText } from './errors.js';
 import type { Times } from './server.js';
+import { type Admission, HostShare } from './share.js';
 import { readPayload, subjectOf, type Payload, type QueueName, type TaskOf } from './tasks.js';
 
 export interface JobContext {
@@ -46,6 +47,11 @@ export interface JobEvent {
 export interface WorkOptions {
   /** Jobs processed at the same time. */
   readonly concurrency: number;
+  /**
+   * The marketplace host of a seller, which may have half of the slots, or all of them if no other host is configured.
+   * Null or not set: the job is about no host.
+   */
+  readonly hostOf?: (seller: string) => { readonly host: string; readonly isAlone: boolean } | null;
   readonly onJob?: (event: JobEvent) => void;
 }
 
@@ -91,6 +97,7 @@ type BullWorker = InstanceType<typeof BullWorker>;
 export class QueueWorker<N extends QueueName = QueueName> {
   readonly #setup: WorkerSetup<N>;
   readonly #log: Log;
+  readonly #share: HostShare;
   /** Null if the worker was stopped before the server could be reached. */
   readonly #bull: Promise<BullWorker | null>;
   /** Aborted when the worker begins to stop. */
@@ -104,6 +111,7 @@ export class QueueWorker<N extends QueueName = QueueName> {
   constructor(setup: WorkerSetup<N>) {
     this.#setup = setup;
     this.#log = setup.log.child({ queue: setup.queue });
+    this.#share = new HostShare(setup.concurrency);
     this.#abandoned = new Promise((_, reject) => {
       this.#abandon = () => reject(new WaitingError());
     });
@@ -202,13 +210,37 @@ export class QueueWorker<N extends QueueName = QueueName> {
 
   /** Runs the handler, and tells BullMQ its outcome as BullMQ's documentation says. */
   async #process(job: BullJob, token: string, signal: AbortSignal): Promise<unknown> {
-    const startedAt = performance.now();
     const payload = readPayload(this.#setup.queue, job.data);
     if ('fault' in payload) {
       this.#log.error('a job’s payload is invalid', { job: job.id, problem: payload.fault });
       throw new UnrecoverableError(`the job's payload is invalid: ${payload.fault}`);
     }
     const { task } = payload;
+    const slot = this.#admit(task);
+    if ('delayMs' in slot) {
+      await job.moveToDelayed(Date.now() + slot.delayMs, token);
+      throw new DelayedError();
+    }
+    try {
+      return await this.#perform(job, token, task, signal);
+    } finally {
+      slot.free();
+    }
+  }
+
+  #admit(task: TaskOf<N>): Admission {
+    const of = 'seller' in task ? this.#setup.hostOf?.(task.seller) : null;
+    if (!of) return { free: () => undefined };
+    return this.#share.admit(of.host, of.isAlone, performance.now());
+  }
+
+  async #perform(
+    job: BullJob,
+    token: string,
+    task: TaskOf<N>,
+    signal: AbortSignal,
+  ): Promise<unknown> {
+    const startedAt = performance.now();
     const subject = subjectOf(task);
     const attempts = job.opts.attempts ?? 1;
     const context: JobContext = {
@@ -256,7 +288,7 @@ export class QueueWorker<N extends QueueName = QueueName> {
         throw new RetryAfter(problem, delayMs);
       }
       case 'later': {
-        const delayMs = Math.max(1, outcome.delayMs);
+        const delayMs = Math.max(1, Math.ceil(outcome.delayMs));
         await job.moveToDelayed(Date.now() + delayMs, token);
         // Without a delay, it only lets other jobs take their turn.
         if (outcome.delayMs > 0) {

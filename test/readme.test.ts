@@ -238,8 +238,8 @@ SECOND_KEY=${KEY}' > .env ;;
       'SELLER_MIRROR_TOKEN',
       // Used by tests in a browser.
       'CHROMIUM_PATH',
-      // Variables of psql, of Prisma and of proxies.
-      ...['ON_ERROR_STOP', 'PRISMA_SCHEMA_ENGINE_BINARY'],
+      // Variables of psql, of Prisma, of Node.js and of proxies.
+      ...['ON_ERROR_STOP', 'PRISMA_SCHEMA_ENGINE_BINARY', 'NODE_EXTRA_CA_CERTS'],
       ...['HTTPS_PROXY', 'HTTP_PROXY', 'NO_PROXY'],
     ]);
     const named = [...readme.matchAll(/\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b/g)].map(([name]) => name);

@@ -5,6 +5,7 @@ import {
   type AddressFault,
   type ListenAddress,
 } from '../domain/address.js';
+import { SSL_MODES } from '../domain/postgres-tls.js';
 import { parseRedisUrl, RedisUrlFault } from '../domain/redis-target.js';
 import { Secret } from '../domain/secret.js';
 
@@ -121,9 +122,14 @@ export const databaseUrl = z.string().transform((address, context) => {
       'can’t be read as an address: check host and port, and percent-encode special characters in the password (@ is %40, / is %2F, # is %23)',
     );
   }
-  return new URL(web).hash === ''
+  const { hash, searchParams } = new URL(web);
+  if (hash !== '') {
+    return refuse(context, 'contains a #, which ends an address: write # in the password as %23');
+  }
+  const mode = searchParams.get('sslmode') ?? 'disable';
+  return SSL_MODES.includes(mode)
     ? new Secret(address)
-    : refuse(context, 'contains a #, which ends an address: write # in the password as %23');
+    : refuse(context, 'has an unknown sslmode: write disable, require, verify-ca or verify-full');
 });
 
 export const redisUrl = z.string().transform((address, context) => {

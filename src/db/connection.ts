@@ -1,5 +1,6 @@
 import { callbackify } from 'node:util';
 import { Client, type ClientConfig, type QueryResult, type QueryResultRow } from 'pg';
+import { withPsqlModes } from '../domain/postgres-tls.js';
 
 /**
  * The settings of every session. What this program sends and parses rests on them, and a server, a database or a role
@@ -18,7 +19,7 @@ export class DbClient extends Client {
   constructor(config?: string | ClientConfig) {
     const hidden = hideEnvironment();
     try {
-      super(config);
+      super(asPsql(config));
     } finally {
       Object.assign(process.env, hidden);
     }
@@ -44,6 +45,12 @@ export class DbClient extends Client {
       throw error;
     }
   }
+}
+
+function asPsql(config: string | ClientConfig | undefined): string | ClientConfig | undefined {
+  if (typeof config === 'string') return withPsqlModes(config);
+  if (config?.connectionString === undefined) return config;
+  return { ...config, connectionString: withPsqlModes(config.connectionString) };
 }
 
 /**

@@ -1,5 +1,6 @@
 import { errorCode } from '../domain/error-code.js';
 import { oneLine } from '../domain/text.js';
+import { asksForTls, CERTIFICATE_PROBLEMS, NO_TLS, TLS_NEEDED } from '../domain/postgres-tls.js';
 
 /** A problem with the database: a one-line message and a remedy. Neither contains a password. */
 export abstract class StoreError extends Error {
@@ -137,21 +138,31 @@ const SERVER_PROBLEMS: Readonly<Record<string, readonly [problem: string, remedy
 export function explainDatabaseError(error: unknown, url: string): StoreError | null {
   if (error instanceof StoreError) return error;
   const code = errorCode(error);
-  const server = SERVER_PROBLEMS[code];
   if (code === '53100' || code === 'ENOSPC') {
     const text = error instanceof Error ? error.message : '';
     return explainNoRoom(text, shownUrl(url), error) ?? diskFull(shownUrl(url), error);
   }
-  if (server !== undefined) {
-    return new StoreConnectionError(`${shownUrl(url)}: ${server[0]}`, server[1], { cause: error });
+  const found = problemOf(error, code, url);
+  if (found === null) return null;
+  const [problem, remedy] = found;
+  return new StoreConnectionError(`${shownUrl(url)}: ${problem}`, remedy, { cause: error });
+}
+
+const CHECK_ADDRESS =
+  'Check host and port in DATABASE_URL, and that the server runs and accepts connections from this machine.';
+
+function problemOf(
+  error: unknown,
+  code: string,
+  url: string,
+): readonly [problem: string, remedy: string] | null {
+  if (code === '28000' && !asksForTls(url)) {
+    const [problem, remedy] = SERVER_PROBLEMS[code] ?? TLS_NEEDED;
+    return [problem, `If the server wants TLS, add sslmode=require to DATABASE_URL. ${remedy}`];
   }
-  const network = NETWORK_PROBLEMS[code] ?? problemInMessage(error);
-  if (network === null) return null;
-  return new StoreConnectionError(
-    `${shownUrl(url)}: ${network}`,
-    'Check host and port in DATABASE_URL, and that the server runs and accepts connections from this machine.',
-    { cause: error },
-  );
+  const network = NETWORK_PROBLEMS[code];
+  if (network !== undefined) return [network, CHECK_ADDRESS];
+  return SERVER_PROBLEMS[code] ?? CERTIFICATE_PROBLEMS[code] ?? problemInMessage(error);
 }
 
 /** Host, port and database of a connection string, without secrets. */
@@ -161,14 +172,35 @@ export function shownUrl(url: string): string {
   return `database ${pathname.slice(1) || '(default)'} at ${host || '(local)'}`;
 }
 
-/** Recognizes problems that the driver reports without a code. */
-function problemInMessage(error: unknown): string | null {
+/** Recognizes problems that have no code of their own. */
+function problemInMessage(error: unknown): readonly [problem: string, remedy: string] | null {
   if (!(error instanceof Error)) return null;
-  if (/timeout expired|timeout exceeded|connection timeout|read timeout/i.test(error.message))
-    return 'there was no answer';
-  if (/Connection terminated|not queryable/i.test(error.message)) return 'the connection was cut';
-  if (/does not support SSL/i.test(error.message)) return 'the server does not offer TLS';
-  if (/password must be a (non-empty )?string/i.test(error.message)) return 'a password is needed';
-  if (/certificate/i.test(error.message)) return `TLS failed: ${error.message}`;
+  const { message } = error;
+  if (/timeout expired|timeout exceeded|connection timeout|read timeout/i.test(message))
+    return ['there was no answer', CHECK_ADDRESS];
+  if (/Connection terminated|not queryable/i.test(message))
+    return ['the connection was cut', CHECK_ADDRESS];
+  if (/does not support SSL/i.test(message)) return NO_TLS;
+  // PgBouncer and hosts of databases in clouds.
+  if (/SSL (?:connection )?(?:is )?required|sslmode=require/i.test(message)) return TLS_NEEDED;
+  if (/password must be a (non-empty )?string/i.test(message))
+    return ['a password is needed', 'Write the password into DATABASE_URL.'];
+  if (isFileError(error)) {
+    return [
+      `the file ${error.path} can’t be read (${errorCode(error)})`,
+      'Correct sslrootcert, sslcert or sslkey in DATABASE_URL. For the authorities that Node.js trusts, write sslrootcert=system.',
+    ];
+  }
+  if (/certificate/i.test(message)) return [`TLS failed: ${message}`, CHECK_CERTIFICATES];
   return null;
+}
+
+const CHECK_CERTIFICATES =
+  'Check the certificates of the server, and sslrootcert, sslcert and sslkey in DATABASE_URL.';
+
+/** Whether a file that the address names could not be opened. A socket has no such call. */
+function isFileError(
+  error: NodeJS.ErrnoException,
+): error is NodeJS.ErrnoException & { path: string } {
+  return error.syscall === 'open' && error.path !== undefined;
 }

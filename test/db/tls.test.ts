@@ -1,0 +1,139 @@
+import { chmod, chown, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { files } from '../../src/db/embedded/place.js';
+import { addressOf, readCredentials } from '../../src/db/embedded/server.js';
+import { hold, release } from '../../src/db/embedded/index.js';
+import { explainDatabaseError } from '../../src/db/errors.js';
+import { withPsqlModes } from '../../src/domain/postgres-tls.js';
+import { run } from '../cli/support.js';
+import { selfSigned } from '../support/certificate.js';
+import { testServer } from '../support/postgres.js';
+import { query } from '../support/query.js';
+
+/** A server that offers TLS with a certificate that its own authority signed. */
+let server: { readonly port: number; readonly authority: string };
+
+/** Offers TLS; user `inside` may not come without it, and nobody else has to. */
+beforeAll(async () => {
+  const folder = await mkdtemp(join(tmpdir(), `seller-mirror-tests-${process.pid}-`));
+  await chmod(folder, 0o755); // the server may run as another user
+  const dataDir = join(folder, 'data');
+  const { location, port } = await hold({ dataDir, applicationName: 'tests', durable: false });
+  const admin = addressOf(await readCredentials(location), port, 'admin', 'postgres');
+  const { key, cert } = selfSigned(['localhost']);
+  const authority = join(folder, 'authority.pem');
+  await writeFile(authority, cert);
+  const place = files.data(location);
+  const { uid, gid } = await stat(place);
+  for (const [name, text] of Object.entries({ 'server.key': key, 'server.crt': cert })) {
+    await writeFile(join(place, name), text);
+    await chmod(join(place, name), 0o600);
+    await chown(join(place, name), uid, gid);
+  }
+  const rules = await readFile(files.hba(location), 'utf8');
+  await writeFile(files.hba(location), `hostnossl all inside all reject\n${rules}`);
+  await query(
+    admin,
+    `CREATE ROLE inside LOGIN PASSWORD 'pa55word'`,
+    'CREATE DATABASE inside OWNER inside',
+    'ALTER SYSTEM SET ssl = on',
+    'SELECT pg_reload_conf()',
+  );
+  server = { port, authority };
+  return async () => {
+    await release(dataDir, { now: true });
+    await rm(folder, { recursive: true, force: true });
+  };
+});
+
+/** The output of a command with an address of this server. `FILE` in the parameters is the authority's file. */
+async function statusWith(
+  parameters: string,
+  { host = 'localhost', env = {} } = {},
+): Promise<{ readonly code: number | null; readonly stderr: string }> {
+  const given = parameters.replace('FILE', server.authority);
+  const DATABASE_URL = `postgresql://inside:pa55word@${host}:${server.port}/inside${given}`;
+  const { code, stderr } = await run(['status'], { DATABASE_URL, ...env }, { spawned: true });
+  expect(stderr).not.toContain('pa55word');
+  return { code, stderr };
+}
+
+describe('a server that wants TLS, with an authority of its own', () => {
+  it.each([
+    ['require', 'localhost'],
+    ['prefer', 'localhost'],
+    ['no-verify', 'localhost'],
+    ['verify-full&sslrootcert=FILE', 'localhost'],
+    ['verify-ca&sslrootcert=FILE', '127.0.0.1'],
+    ['require&sslrootcert=FILE', '127.0.0.1'],
+  ])('is reached with sslmode=%s at %s, as by psql, and without a warning', async (mode, host) => {
+    expect(await statusWith(`?sslmode=${mode}`, { host })).toEqual({ code: 0, stderr: '' });
+  });
+
+  it('is reached with sslrootcert=system if Node.js trusts its authority', async () => {
+    const env = { NODE_EXTRA_CA_CERTS: server.authority };
+    expect(await statusWith('?sslrootcert=system', { env })).toEqual({ code: 0, stderr: '' });
+  });
+
+  it.each([
+    ['', 'the server refused this user', 'add sslmode=require'],
+    ['?sslmode=disable', 'the server refused this user', 'add sslmode=require'],
+    ['?sslmode=allow', 'the server refused this user', 'add sslmode=require'],
+    ['?sslmode=verify-full', 'authority', 'sslrootcert=/path/to/ca.pem'],
+    ['?sslmode=verify-ca', 'authority', 'NODE_EXTRA_CA_CERTS'],
+    ['?sslrootcert=system', 'authority', 'NODE_EXTRA_CA_CERTS'],
+    ['?sslmode=require&sslrootcert=/no/ca.pem', '/no/ca.pem can’t be read', 'Correct sslrootcert'],
+    ['?sslmode=verify-full&sslrootcert=/no/ca.pem', '/no/ca.pem', 'Correct sslrootcert'],
+  ])(
+    'is not reached with “%s”, and the message has the remedy',
+    async (parameters, why, remedy) => {
+      const { code, stderr } = await statusWith(parameters);
+      expect(code).not.toBe(0);
+      expect(stderr).toContain(why);
+      expect(stderr).toMatch(/\n {2}→ /);
+      expect(stderr).toContain(remedy);
+    },
+  );
+
+  it('is not reached by another name than the certificate’s, unless the name is not asked', async () => {
+    const { stderr } = await statusWith('?sslmode=verify-full&sslrootcert=FILE', {
+      host: '127.0.0.1',
+    });
+    expect(stderr).toContain('certificate is for another host name');
+    expect(stderr).toContain('sslmode=verify-ca');
+  });
+});
+
+it.each(['require', 'prefer', 'verify-full'])(
+  'a server without TLS is named as such for sslmode=%s',
+  async (mode) => {
+    const url = new URL(testServer.userUrl);
+    url.searchParams.set('sslmode', mode);
+    const { stderr } = await run(['status'], { DATABASE_URL: url.href });
+    expect(stderr).toContain('the server does not offer TLS');
+    expect(stderr).toContain('write sslmode=disable');
+    url.searchParams.set('sslmode', 'disable');
+    expect((await run(['status'], { DATABASE_URL: url.href })).code).toBe(0);
+  },
+);
+
+it.each(['SSL required', 'connection is insecure (try using `sslmode=require`)'])(
+  'what poolers and clouds say about a plain connection has a remedy: %s',
+  (text) => {
+    expect(explainDatabaseError(new Error(text), 'postgresql://h/d')?.remedy).toContain(
+      'Add sslmode=require',
+    );
+  },
+);
+
+describe('an address', () => {
+  it.each([
+    'postgresql:///shop?host=/run/postgresql',
+    'postgresql://me:p%40ss@h/shop',
+    '/run/postgresql shop',
+  ])('without TLS parameters stays as it is: %s', (url) => {
+    expect(withPsqlModes(url)).toBe(url);
+  });
+});

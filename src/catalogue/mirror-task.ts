@@ -105,7 +105,7 @@ async function afterFailure(
   signal: AbortSignal,
 ): Promise<JobOutcome> {
   // The run's own message stays in the store: it may quote the marketplace.
-  const problem = `run ${runId} failed: ${code}; see \`seller-mirror runs ${runId}\``;
+  const problem = `run ${runId} failed: ${code}; see \`seller-mirror runs show ${runId}\``;
   if (signal.aborted || code === INTERRUPTED_PROBLEM.code) return { kind: 'hand-back' };
   if (retryAt !== null) return later({ kind: 'give-up', problem }, retryAt);
   if (problemAction(code) === 'park')

@@ -40,10 +40,14 @@ export async function removeSeller(
 /**
  * Gives a seller another name, in all its rows. An unused seller of that name, such as one whose runs were refused
  * because of this seller, is deleted.
- * @throws {SellerNameError} for an unknown seller, while one of its checks is running, or if the new name has a copy
+ * @throws {SellerNameError} for an unknown seller, while one of its checks is running, or if the new name is the old
+ *   one or has a copy
  * @throws {SellerBusyError} while a run of either seller is in progress
  */
 export async function renameSeller(db: Db, sellerId: string, to: string): Promise<void> {
+  if (sellerId === to) {
+    throw new SellerNameError(`seller "${to}" would keep its name`, 'give it another one');
+  }
   const lock = await lockSeller(db, sellerId);
   try {
     const other = await lockSeller(db, to);

@@ -94,6 +94,9 @@ it('sellers rename keeps copy, history and checks', async () => {
   expect(await rowsOf('first')).toEqual({});
   const taken = await run(['sellers', 'rename', 'third', 'second'], env);
   expect(taken.stderr).toMatch(/seller "second" has a copy or checks of its own\n/);
+  expect((await run(['sellers', 'rename', 'third', 'third'], env)).stderr).toMatch(
+    /seller "third" would keep its name/,
+  );
   expect((await run(['sellers', 'rename', 'nobody', 'somebody'], env)).stderr).toMatch(
     /there is no seller "nobody" in the store/,
   );

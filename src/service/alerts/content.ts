@@ -97,7 +97,7 @@ async function runContent(db: Db, runId: bigint): Promise<AlertContent | null> {
   const { sellerId: seller, state, startedAt, finishedAt } = run;
   const need = runNeed(run);
   // The message of an unreadable reply quotes it, and alerts go to third parties.
-  const text = `the marketplace’s reply can’t be read; see \`seller-mirror runs ${runId}\``;
+  const text = `the marketplace’s reply can’t be read; see \`seller-mirror runs show ${runId}\``;
   const shown = run.problemCode === 'unreadable' ? { ...need, text } : need;
   return needContent(shown, finishedAt ?? startedAt, run.problemCode ?? state, {
     seller,

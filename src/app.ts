@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import type { Config, SellerConfig } from './config/index.js';
 import type { RunDeps, Progress, RunEvent } from './catalogue/types.js';
 import { hostName } from './domain/address.js';
+import type { OnWait } from './domain/budget.js';
 import type { CallRecord, Marketplace } from './marketplace/types.js';
 import { openDatabase, type Database } from './db/open.js';
 import { type Db, openDb } from './db/db.js';
@@ -16,7 +17,10 @@ export interface AppEvents {
   readonly onWarning?: (warning: string) => void;
 }
 
-export type MirrorRunOptions = Pick<RunDeps, 'acceptAccount' | 'jobId' | 'onRun' | 'onProgress'>;
+export type MirrorRunOptions = Pick<RunDeps, 'acceptAccount' | 'jobId' | 'onRun' | 'onProgress'> & {
+  /** Called when a request waits long for the budget. */
+  readonly onWait?: OnWait;
+};
 
 /** The open, migrated store, and marketplace clients. */
 export interface App {
@@ -61,10 +65,13 @@ export async function openApp(
       let calls = 0;
       const written = progressWriter(db);
       const counter = requestCounter((count) => addRequests(db, seller.name, count));
-      const marketplace = await openMarketplace(config, seller, db, (call) => {
-        calls += 1 + call.redirects;
-        counter.add(1 + call.redirects);
-        events.onCall?.(seller.name, call);
+      const marketplace = await openMarketplace(config, seller, db, {
+        onCall: (call) => {
+          calls += 1 + call.redirects;
+          counter.add(1 + call.redirects);
+          events.onCall?.(seller.name, call);
+        },
+        onWait: options.onWait,
       });
       try {
         return await work({
@@ -113,7 +120,10 @@ async function openMarketplace(
   config: Config,
   seller: SellerConfig,
   db: Db,
-  onCall: (call: CallRecord) => void,
+  {
+    onCall,
+    onWait,
+  }: { readonly onCall: (call: CallRecord) => void; readonly onWait: OnWait | undefined },
 ): Promise<Marketplace> {
   const { createMarketplace } = await import('./marketplace/client.js');
   const host = hostName(seller.url);
@@ -124,7 +134,7 @@ async function openMarketplace(
     listMarks: seller.listMarks,
     maxListBytes: config.maxListBytes,
     allowPlainHttp: config.allowPlainHttp,
-    budget: storedBudget(db, host, seller.requestsPerMinute),
+    budget: storedBudget(db, host, seller.requestsPerMinute, onWait),
     randomParameter: storedRandomParameter(db, host),
     onCall,
   });

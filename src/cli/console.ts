@@ -2,8 +2,10 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { userInfo } from 'node:os';
 import { processEnvironment } from '../config/index.js';
+import type { OnWait } from '../domain/budget.js';
 import { json, withColumnNames } from './output/formats.js';
-import { type Look, lookOf, wrap } from './output/text.js';
+import { waitingText } from './output/progress.js';
+import { type Look, lookOf, safeLine, wrap } from './output/text.js';
 import { writeAll } from './output/write.js';
 import { withRunnableCommands } from './own-command.js';
 
@@ -27,6 +29,13 @@ export async function printJson(value: unknown): Promise<void> {
 /** Prints lines to stderr, as `print` does to stdout. */
 export function printNote(text: string): void {
   process.stderr.write(wrapped(withRunnableCommands(text), stderrLook()));
+}
+
+/** Returns what prints a long wait for a seller’s request budget, for commands that show no progress then. */
+export function noteWait(seller: string): OnWait {
+  return (ms) => {
+    if (ms !== null) printNote(`${safeLine(seller)} · ${waitingText(ms)}\n`);
+  };
 }
 
 function wrapped(text: string, { columns }: Look): string {

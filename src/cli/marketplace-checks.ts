@@ -1,6 +1,7 @@
 import { failed, ok, warning, type Check } from '../service/checks.js';
 import { NO_ITEMS } from '../service/needs.js';
 import type { Config, SellerConfig } from '../config/index.js';
+import type { OnWait } from '../domain/budget.js';
 import { hostName, isLoopback, sameHost } from '../domain/address.js';
 import { prepareItem } from '../catalogue/prepare-item.js';
 import { describeFailure, type Failure, type Reply } from '../marketplace/reply.js';
@@ -47,7 +48,16 @@ interface Findings {
 export async function checkMarketplace(
   config: Config,
   seller: SellerConfig,
-  { db, others }: { readonly db: Db | null; readonly others: readonly OpenedAccount[] },
+  {
+    db,
+    others,
+    onWait,
+  }: {
+    readonly db: Db | null;
+    readonly others: readonly OpenedAccount[];
+    /** Called when a request waits long for the budget. */
+    readonly onWait?: OnWait;
+  },
   signal: AbortSignal,
 ) {
   const calls: Findings['calls'][number][] = [];
@@ -60,7 +70,7 @@ export async function checkMarketplace(
     listMarks: seller.listMarks,
     maxListBytes: config.maxListBytes,
     allowPlainHttp: config.allowPlainHttp,
-    budget: budgetOf(seller, db),
+    budget: budgetOf(seller, db, onWait),
     randomParameter,
     // No retries, because the first failure is the diagnosis.
     retry: { attempts: 1, baseMs: 500, maxMs: 10_000 },
@@ -132,8 +142,12 @@ function readListStart(reply: Reply<ItemList>, tolerated: Set<string>) {
   return { records: list.count, read: Math.min(read, ENOUGH_RECORDS), unreadable, firstId };
 }
 
-function budgetOf({ url, requestsPerMinute }: SellerConfig, db: Db | null): Budget {
-  if (db !== null) return storedBudget(db, hostName(url), requestsPerMinute);
+function budgetOf(
+  { url, requestsPerMinute }: SellerConfig,
+  db: Db | null,
+  onWait: OnWait | undefined,
+): Budget {
+  if (db !== null) return storedBudget(db, hostName(url), requestsPerMinute, onWait);
   return requestsPerMinute === 0 ? unlimitedBudget : evenlySpacedBudget(requestsPerMinute);
 }
 

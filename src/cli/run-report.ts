@@ -100,6 +100,11 @@ export class SyncProgress {
     }
   }
 
+  /** Says that a request waits for the budget. @param ms left; null: it is over */
+  wait(ms: number | null): void {
+    this.#bar?.wait(ms);
+  }
+
   finish(): void {
     this.#bar?.finish();
     this.#bar = null;

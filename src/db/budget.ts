@@ -5,6 +5,7 @@ import {
   LEFT_OUT_HOURS,
   spacingOf,
   type Budget,
+  type OnWait,
   type Priority,
   type RandomParameter,
 } from '../domain/budget.js';
@@ -17,15 +18,20 @@ const LONGEST_SLEEP_MS = 30_000;
 /** How often an unlimited budget checks for a pause (ms). */
 const PAUSE_CHECK_MS = 1_000;
 
+/** Waits longer than this (ms) are told. */
+const TOLD_MS = 5_000;
+
 /**
  * The request budget of a marketplace host. It is kept in the database, so all processes share it.
  * Requests are evenly spaced by the database's clock.
  * @param requestsPerMinute 0: unlimited; only pauses that the marketplace requested hold requests back
+ * @param onWait called when a request waits for more than 5 s, with the milliseconds left, and with null when it is sent
  */
 export function storedBudget(
   { pool }: Pick<Db, 'pool'>,
   host: string,
   requestsPerMinute: number,
+  onWait: OnWait = () => undefined,
 ): Budget {
   const isUnlimited = requestsPerMinute === 0;
   const spacingMs = spacingOf(requestsPerMinute);
@@ -42,14 +48,23 @@ export function storedBudget(
   return {
     ...(isUnlimited ? {} : { requestsPerMinute }),
     async acquire(priority, signal, patienceMs = Infinity) {
-      for (;;) {
-        signal.throwIfAborted();
-        const { waitMs, pauseMs } = await tryNow(priority);
-        if (waitMs <= 0) return;
-        if (pauseMs > patienceMs) throw new BudgetPaused(Date.now() + pauseMs);
-        // An abort ends the sleep; then the loop throws its reason.
-        const ms = Math.min(waitMs, LONGEST_SLEEP_MS);
-        await sleep(ms, undefined, { signal }).catch(() => undefined);
+      let isTold = false;
+      try {
+        for (;;) {
+          signal.throwIfAborted();
+          const { waitMs, pauseMs } = await tryNow(priority);
+          if (waitMs <= 0) return;
+          if (pauseMs > patienceMs) throw new BudgetPaused(Date.now() + pauseMs);
+          if (waitMs > TOLD_MS) {
+            onWait(waitMs);
+            isTold = true;
+          }
+          // An abort ends the sleep; then the loop throws its reason.
+          const ms = Math.min(waitMs, LONGEST_SLEEP_MS);
+          await sleep(ms, undefined, { signal }).catch(() => undefined);
+        }
+      } finally {
+        if (isTold) onWait(null);
       }
     },
     async pauseUntil(until) {

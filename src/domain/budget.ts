@@ -15,6 +15,9 @@ export interface Budget {
   pauseUntil(until: number): Promise<void>;
 }
 
+/** Told of a long wait for a budget. @param ms left; null: it is over */
+export type OnWait = (ms: number | null) => void;
+
 /** Whether requests to a host carry a random parameter, which keeps caches from answering them. */
 export interface RandomParameter {
   /** False for a day after the host answered only without it. */

@@ -4,7 +4,7 @@ import { SHORT_WAIT_MS } from '../../codes/rules.js';
 import { answerFromChecks, type Answer } from '../../codes/audit-result.js';
 import { enterLists, listOfCodes, codesToCheck, verifyKnownValid } from '../../codes/enter-list.js';
 import type { AuditResult, EnteredAudit } from '../../codes/types.js';
-import { print, printJson, stdoutLook, write } from '../console.js';
+import { noteWait, print, printJson, stdoutLook, write } from '../console.js';
 import type { JobOutcome } from '../../catalogue/types.js';
 import { CommandError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -47,7 +47,9 @@ export async function answerCodes(
         bar.note(`${codes}; checking again in ${Math.ceil(delayMs / 1000)} s`);
         return false;
       };
-      const how = { closing: signal, attempts: 1, isWatched: true, onVerdict, onOutcome };
+      const onWait = (ms: number | null): void => bar.wait(ms);
+      const work = { attempts: 1, isWatched: true, onVerdict, onOutcome, onWait };
+      const how = { closing: signal, ...work };
       await workOnAudit(app, { auditId, sellerId: seller.name }, how, signal);
     },
     { total },
@@ -96,7 +98,7 @@ async function enterCodes(
     async onLoaded(size) {
       if (knownValid === undefined || codesToCheck(size) === 0) return;
       throwKeyFault(
-        await app.withMarketplace(seller, {}, ({ marketplace }) =>
+        await app.withMarketplace(seller, { onWait: noteWait(seller.name) }, ({ marketplace }) =>
           verifyKnownValid(marketplace, knownValid, signal),
         ),
       );

@@ -16,7 +16,7 @@ import {
   type KeyFault,
 } from '../../codes/enter-list.js';
 import type { AuditSize } from '../../codes/types.js';
-import { printNote, printJson } from '../console.js';
+import { noteWait, printNote, printJson } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Progress } from '../output/progress.js';
@@ -166,7 +166,7 @@ export async function checkLists(
   if (yes !== true) await confirmDoubts(app, seller, lists, options);
   const checkKey = async (): Promise<void> =>
     throwKeyFault(
-      await app.withMarketplace(seller, {}, ({ marketplace }) =>
+      await app.withMarketplace(seller, { onWait: noteWait(seller.name) }, ({ marketplace }) =>
         verifyKey(marketplace, knownValid, signal),
       ),
     );

@@ -4,6 +4,7 @@ import type { App } from '../../app.js';
 import { performCheck, type CheckDeps } from '../../codes/check.js';
 import { phaseOf, paceOf } from '../../codes/progress.js';
 import type { AuditProgress } from '../../codes/types.js';
+import type { OnWait } from '../../domain/budget.js';
 import { explainDatabaseError } from '../../db/errors.js';
 import { printNote, print, printJson, stderrLook, stdoutLook } from '../console.js';
 import { openQueuesOf } from '../execute.js';
@@ -101,7 +102,7 @@ async function workOrWatch(
   const onOutcome = (outcome: JobOutcome): void => {
     state.isWatching = outcome.kind === 'later' && outcome.isBusy === true;
   };
-  const how = { closing: closing.signal, onOutcome };
+  const how = { closing: closing.signal, onOutcome, onWait: bar.wait };
   const ended = workOnAudit(app, audit, how, cutOff.signal).catch((error: unknown) => {
     Object.assign(state, { hasFailed: true, error });
   });
@@ -169,6 +170,7 @@ function auditBar({ db }: App, audit: AuditProgress) {
         isWatchingShown = true;
       }
     },
+    wait: (ms: number | null): void => bar.wait(ms),
     finish: () => bar.finish(),
   };
 }
@@ -230,6 +232,8 @@ interface WorkOptions extends Pick<CheckDeps, 'onVerdict'> {
   readonly attempts?: number;
   /** Somebody reads the answer at the terminal: no alerts. */
   readonly isWatched?: boolean;
+  /** Called when a request waits long for the budget. */
+  readonly onWait?: OnWait;
   /** Called after each piece. If it returns true, the work ends here. */
   readonly onOutcome?: (outcome: JobOutcome) => boolean | void | Promise<boolean | void>;
 }
@@ -241,7 +245,7 @@ interface WorkOptions extends Pick<CheckDeps, 'onVerdict'> {
 export async function workOnAudit(
   app: App,
   { auditId, sellerId }: Pick<AuditProgress, 'auditId' | 'sellerId'>,
-  { closing, onOutcome, attempts = ATTEMPTS, isWatched = false, ...how }: WorkOptions,
+  { closing, onOutcome, onWait, attempts = ATTEMPTS, isWatched = false, ...how }: WorkOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const { config, db } = app;
@@ -254,27 +258,31 @@ export async function workOnAudit(
   }
   const wait = (ms: number): Promise<void> =>
     sleep(ms, undefined, { signal: closing }).catch(() => undefined);
-  await app.withMarketplace(seller, {}, async ({ marketplace, callCount }) => {
-    const pace = paceOf(seller.requestsPerMinute);
-    const deps: CheckDeps = { db, marketplace, sellerId, callCount, ...pace, ...how, closing };
-    for (let failed = 0; !closing.aborted;) {
-      const job = { auditId, isLastAttempt: failed + 1 >= attempts };
-      const outcome = await performCheck(deps, job, signal);
-      if (!isWatched) await sendAlerts(app, outcome);
-      if ((await onOutcome?.(outcome)) === true) return;
-      if (outcome.kind === 'later') {
-        failed = 0;
-        const { delayMs, isBusy } = outcome;
-        if (delayMs > 0) await wait(isBusy === true ? BUSY_MS : delayMs);
-      } else if (outcome.kind === 'retry') {
-        const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failed++);
-        const notBeforeMs = (outcome.notBefore ?? 0) - db.clock.now();
-        const waitMs = Math.max(delayMs, notBeforeMs);
-        await noteNextTry(app, auditId, waitMs);
-        await wait(waitMs);
-      } else return;
-    }
-  });
+  await app.withMarketplace(
+    seller,
+    onWait ? { onWait } : {},
+    async ({ marketplace, callCount }) => {
+      const pace = paceOf(seller.requestsPerMinute);
+      const deps: CheckDeps = { db, marketplace, sellerId, callCount, ...pace, ...how, closing };
+      for (let failed = 0; !closing.aborted;) {
+        const job = { auditId, isLastAttempt: failed + 1 >= attempts };
+        const outcome = await performCheck(deps, job, signal);
+        if (!isWatched) await sendAlerts(app, outcome);
+        if ((await onOutcome?.(outcome)) === true) return;
+        if (outcome.kind === 'later') {
+          failed = 0;
+          const { delayMs, isBusy } = outcome;
+          if (delayMs > 0) await wait(isBusy === true ? BUSY_MS : delayMs);
+        } else if (outcome.kind === 'retry') {
+          const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failed++);
+          const notBeforeMs = (outcome.notBefore ?? 0) - db.clock.now();
+          const waitMs = Math.max(delayMs, notBeforeMs);
+          await noteNextTry(app, auditId, waitMs);
+          await wait(waitMs);
+        } else return;
+      }
+    },
+  );
 }
 
 /** Records when an audit that a person must see to is tried again, so that the terminal can say it. */

@@ -32,7 +32,7 @@ import {
 } from '../codes/options.js';
 import { protectLists, resultDestination } from '../codes/result-file.js';
 import { runAudit } from '../codes/run-audit.js';
-import { printResult, userName } from '../console.js';
+import { noteWait, printResult, userName } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { type Erased, eraseCode } from '../../codes/erase-store.js';
 import { readSellerStatuses } from '../../catalogue/status-store.js';
@@ -256,7 +256,7 @@ async function recheck(app: App, options: RecheckOptions): Promise<ExitCode | vo
   await checkDestination(destination);
   const seller = oneSeller(app.config, options.seller);
   throwKeyFault(
-    await app.withMarketplace(seller, {}, ({ marketplace }) =>
+    await app.withMarketplace(seller, { onWait: noteWait(seller.name) }, ({ marketplace }) =>
       verifyKey(marketplace, undefined, app.signal),
     ),
   );

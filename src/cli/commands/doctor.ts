@@ -21,7 +21,7 @@ import { assertCanBeMade, describeEmbedded, openEmbedded } from '../../db/embedd
 import { shownUrl } from '../../db/errors.js';
 import { listLiveProcesses } from '../../service/processes-store.js';
 import { HEALTH, listen, ListenError } from '../../service/listen.js';
-import { print, printResult, stdoutLook } from '../console.js';
+import { noteWait, print, printResult, stdoutLook } from '../console.js';
 import { reportError } from '../errors.js';
 import { action, readSettings, unlessAborted } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
@@ -96,7 +96,8 @@ async function checkAll(
     for (const seller of sellers) {
       signal.throwIfAborted();
       try {
-        const found = await checkMarketplace(config, seller, { db, others }, signal);
+        const onWait = noteWait(seller.name);
+        const found = await checkMarketplace(config, seller, { db, others, onWait }, signal);
         requests += found.requests;
         if (found.account !== null) others.push(found.account);
         await report(found.checks);

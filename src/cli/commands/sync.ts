@@ -175,7 +175,8 @@ async function mirror(
   for (const seller of sellers) {
     try {
       const own: RunReport[] = [];
-      await app.withMarketplace(seller, { acceptAccount }, async (deps) => {
+      const onWait = progress.wait.bind(progress);
+      await app.withMarketplace(seller, { acceptAccount, onWait }, async (deps) => {
         for await (const report of runsOf(deps, target, app.signal)) {
           progress.finish();
           runs.push(report);

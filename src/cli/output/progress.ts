@@ -35,6 +35,7 @@ export class Progress {
   #detail = '';
   #paused = false;
   #leftMs: number | null = null;
+  #waiting: string | null = null;
   #drawn = false;
 
   constructor(
@@ -69,6 +70,14 @@ export class Progress {
     this.#detail = more.detail ?? this.#detail;
     this.#paused = more.paused ?? false;
     this.#leftMs = more.leftMs ?? null;
+  }
+
+  /** Says that a request waits for the budget. @param ms left; null: it is over */
+  wait(ms: number | null): void {
+    const isNew = this.#waiting === null;
+    this.#waiting = ms === null ? null : waitingText(ms);
+    // A script that reads lines learns it at once, and then as often as of the progress.
+    if (isNew || this.#redraws) this.#show();
   }
 
   /** Writes a separate line, such as a warning, above the bar. */
@@ -128,8 +137,14 @@ export class Progress {
     }
     if (this.#leftMs !== null && !this.#paused) parts.push(`${duration(this.#leftMs)} left`);
     if (this.#detail !== '') parts.push(safeLine(this.#detail));
+    if (this.#waiting !== null) parts.push(this.#waiting);
     return `${safeLine(this.#label)} ${bar}${parts.join(' · ')}`;
   }
+}
+
+/** What is waited for, as people read it. @param ms left */
+export function waitingText(ms: number): string {
+  return `waiting for the request budget, ${duration(ms)}`;
 }
 
 /** Shows progress while work goes on, and clears it also after an error. */

@@ -2,7 +2,7 @@ import { errorCode } from '../domain/error-code.js';
 import type { Action, User } from '../db/generated/prisma/client.js';
 import type { Role } from '../db/generated/prisma/enums.js';
 import type { Db } from '../db/db.js';
-import { invitedUntil } from './passwords.js';
+import { INVITATION_MS, invitedUntil } from './passwords.js';
 
 export type { Role };
 
@@ -23,6 +23,8 @@ export interface DashboardSession {
 const SESSION_IDLE_MS = 12 * 3_600_000;
 /** How long a login link is valid (ms). */
 const LINK_MS = 10 * 60_000;
+/** What was recorded further ahead (ms) was recorded by a clock that was wrong, and opens nothing. */
+const AHEAD_MS = 60_000;
 /** A session's last use is recorded at most this often (ms), so that most requests write nothing. */
 const SEEN_EVERY_MS = 60_000;
 
@@ -50,7 +52,8 @@ export async function findInvitation(
   const user = await prisma.user.findFirst({
     where: { passwordHash: { startsWith: 'invited$', endsWith } },
   });
-  return user !== null && (invitedUntil(user.passwordHash) ?? 0) > new Date() ? user : null;
+  const leftMs = (invitedUntil(user?.passwordHash ?? '')?.getTime() ?? 0) - db.clock.now();
+  return leftMs > 0 && leftMs <= INVITATION_MS + AHEAD_MS ? user : null;
 }
 
 /** Sets the password of an invited account. @returns false if the invitation has gone meanwhile */
@@ -107,9 +110,12 @@ export async function addLoginLink(
   madeBy: string,
 ): Promise<void> {
   const prisma = await db.prisma();
-  const now = Date.now();
+  const now = db.clock.now();
+  const tooLate = new Date(now + LINK_MS + AHEAD_MS);
   await prisma.$transaction([
-    prisma.loginLink.deleteMany({ where: { expiresAt: { lt: new Date(now) } } }),
+    prisma.loginLink.deleteMany({
+      where: { OR: [{ expiresAt: { lt: new Date(now) } }, { expiresAt: { gt: tooLate } }] },
+    }),
     prisma.loginLink.create({
       data: { tokenHash, madeBy, expiresAt: new Date(now + LINK_MS) },
     }),
@@ -124,7 +130,8 @@ export async function useLoginLink(
   const prisma = await db.prisma();
   try {
     const { madeBy, expiresAt } = await prisma.loginLink.delete({ where: { tokenHash } });
-    return expiresAt.getTime() > Date.now() ? madeBy : null;
+    const leftMs = expiresAt.getTime() - db.clock.now();
+    return leftMs > 0 && leftMs <= LINK_MS + AHEAD_MS ? madeBy : null;
   } catch (error) {
     if (errorCode(error) === ROW_NOT_FOUND) return null;
     throw error;
@@ -141,10 +148,15 @@ export async function startSession(
   owner: { readonly userName: string } | { readonly madeBy: string },
 ): Promise<void> {
   const prisma = await db.prisma();
-  const expired = new Date(Date.now() - SESSION_IDLE_MS);
+  const now = db.clock.now();
+  const [at, expired, ahead] = [now, now - SESSION_IDLE_MS, now + AHEAD_MS].map(
+    (ms) => new Date(ms),
+  ) as [Date, Date, Date];
   await prisma.$transaction([
-    prisma.session.deleteMany({ where: { seenAt: { lt: expired } } }),
-    prisma.session.create({ data: { tokenHash, ...owner } }),
+    prisma.session.deleteMany({
+      where: { OR: [{ seenAt: { lt: expired } }, { seenAt: { gt: ahead } }] },
+    }),
+    prisma.session.create({ data: { tokenHash, createdAt: at, seenAt: at, ...owner } }),
   ]);
 }
 
@@ -163,10 +175,11 @@ export async function findSession(
     include: { user: true },
   });
   if (session === null) return null;
-  const idleMs = Date.now() - session.seenAt.getTime();
-  if (idleMs > SESSION_IDLE_MS) return null;
+  const now = db.clock.now();
+  const idleMs = now - session.seenAt.getTime();
+  if (idleMs > SESSION_IDLE_MS || idleMs < -AHEAD_MS) return null;
   if (isUse && idleMs > SEEN_EVERY_MS) {
-    await prisma.session.updateMany({ where: { tokenHash }, data: { seenAt: new Date() } });
+    await prisma.session.updateMany({ where: { tokenHash }, data: { seenAt: new Date(now) } });
   }
   const { user, madeBy } = session;
   return user === null

@@ -30,7 +30,7 @@ export function passwordFault(password: string): string | null {
 }
 
 /** How long an invitation is valid (ms). */
-const INVITATION_MS = 24 * 3_600_000;
+export const INVITATION_MS = 24 * 3_600_000;
 
 /** Stands in `mirror.users` until the invited person chooses a password. No password matches it. */
 export function invitationHash(tokenHash: Uint8Array): string {

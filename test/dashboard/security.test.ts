@@ -46,6 +46,8 @@ describe('login and sessions', () => {
   it.each([
     [5, 303],
     [11, 410],
+    // It was made by a clock that was ahead, and would be valid as long.
+    [-5, 410],
   ])(
     'a login link that is %i minutes old gets %i, since terminals and chats keep links for long',
     async (minutes, status) => {
@@ -73,6 +75,10 @@ describe('login and sessions', () => {
     [
       'after twelve hours without use',
       () => mirror().rows(`UPDATE mirror.sessions SET seen_at = now() - interval '721 minutes'`),
+    ],
+    [
+      'if a clock that was ahead recorded its last use, since it would last as long',
+      () => mirror().rows(`UPDATE mirror.sessions SET seen_at = now() + interval '2 minutes'`),
     ],
     ['when the password changes', () => changePassword(mirror().db, 'operator', PASSWORD_HASH)],
     ['when its account is removed', () => deleteUser(mirror().db, 'operator')],

@@ -86,7 +86,7 @@ async function perform(
       }
       // The run says when it is tried again, also one that the store failed.
       if (again.at === null || signal.aborted) throw error;
-      return later(errorOutcome(error, signal), again.at);
+      return later(db, errorOutcome(error, signal), again.at);
     }
   }
   return { kind: 'done', result };
@@ -107,7 +107,7 @@ async function afterFailure(
   // The run's own message stays in the store: it may quote the marketplace.
   const problem = `run ${runId} failed: ${code}; see \`seller-mirror runs show ${runId}\``;
   if (signal.aborted || code === INTERRUPTED_PROBLEM.code) return { kind: 'hand-back' };
-  if (retryAt !== null) return later({ kind: 'give-up', problem }, retryAt);
+  if (retryAt !== null) return later(db, { kind: 'give-up', problem }, retryAt);
   if (problemAction(code) === 'park')
     await parkSeller(db, sellerId, { code, reason: message, runId });
   await dropAsked(db, sellerId, dueAt);
@@ -115,7 +115,7 @@ async function afterFailure(
 }
 
 /** The database counts the attempts, so the queue need not. */
-function later(outcome: JobOutcome, retryAt: Date): JobOutcome {
+function later({ clock }: RunDeps['db'], outcome: JobOutcome, retryAt: Date): JobOutcome {
   const reason = 'problem' in outcome ? outcome.problem : 'the run failed';
-  return { kind: 'later', reason, delayMs: Math.max(0, retryAt.getTime() - Date.now()) };
+  return { kind: 'later', reason, delayMs: Math.max(0, retryAt.getTime() - clock.now()) };
 }

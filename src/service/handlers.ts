@@ -122,7 +122,7 @@ export function auditHandler(
         const job = { auditId: BigInt(task.auditId), isLastAttempt: attempt >= attempts };
         return performCheck(deps, job, signal);
       }
-      const plan = recheckPlan(app.config.recheck, seller, new Date());
+      const plan = recheckPlan(app.config.recheck, seller, new Date(app.db.clock.now()));
       const result = await performRecheck(deps, plan, async (auditId) => {
         await queues.addAudit(seller.name, auditId);
       });

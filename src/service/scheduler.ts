@@ -207,7 +207,9 @@ export class Scheduler {
     this.#prunedAt = performance.now();
     try {
       const { signal } = this.#stopping;
-      const pruned = await prune(app.db, planRetention(retention, new Date()), { signal });
+      const pruned = await prune(app.db, planRetention(retention, new Date(app.db.clock.now())), {
+        signal,
+      });
       const rows = pruned.reduce((sum, one) => sum + one.rows, 0);
       if (rows > 0) log.info('deleted rows older than the KEEP_… settings allow', { rows });
     } catch (error) {

@@ -108,7 +108,7 @@ export async function recordAlerts(
 /** Finds copies and feeds that are stale, and feeds that have recovered, and records an alert for each. */
 export async function recordStale({ config, db }: Pick<App, 'config' | 'db'>): Promise<void> {
   if (channelsOf(config).length === 0) return;
-  const now = new Date();
+  const now = new Date(db.clock.now());
   const names = config.sellers.map(({ name }) => name);
   const copies = findStaleSellers(await readSellerStatuses(db), names, config.staleAfterHours, now);
   const feeds = await findFeedAlerts(db, config.feeds, config.feedStaleAfterHours, now);
@@ -160,7 +160,7 @@ export async function deliverAlert(
   return {
     kind: 'later',
     reason: reply.problem,
-    delayMs: Math.max(0, again.getTime() - Date.now()),
+    delayMs: Math.max(0, again.getTime() - db.clock.now()),
   };
 }
 

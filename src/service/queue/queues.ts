@@ -94,7 +94,8 @@ export class Queues {
   }
 
   /**
-   * Adds a job unless the queue has an unfinished one about the same.
+   * Adds a job unless the queue has an unfinished one about the same. A job that was delayed while a clock was ahead
+   * starts now: its delay might end in a month.
    * @param promote starts a delayed job now
    */
   async add<N extends QueueName>(
@@ -106,11 +107,10 @@ export class Queues {
     const id = subjectOf(task);
     await this.#use(async ({ [name]: queue }) => {
       await queue.add(task.kind, payload, { deduplication: { id } });
-      if (!promote) return;
       const jobId = await queue.getDeduplicationJobId(id);
       const job = jobId === null ? undefined : await queue.getJob(jobId);
-      if ((await job?.getState()) !== 'delayed') return;
-      await job?.promote().catch(unlessRefused);
+      if (job === undefined || !(promote || isFromTheFuture(job.processedOn))) return;
+      if ((await job.getState()) === 'delayed') await job.promote().catch(unlessRefused);
     });
   }
 
@@ -308,6 +308,11 @@ export class Queues {
   get #prefix(): string {
     return `{${this.#settings.prefix}}`;
   }
+}
+
+/** Whether a job began when this machine's clock says it is not yet that late. @param processedOn ms since 1970 */
+function isFromTheFuture(processedOn: number | undefined): boolean {
+  return processedOn !== undefined && processedOn > Date.now() + 60_000;
 }
 
 async function closeAll(queues: readonly BullQueue[]): Promise<void> {

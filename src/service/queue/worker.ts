@@ -102,9 +102,8 @@ export class QueueWorker<N extends QueueName = QueueName> {
   readonly #bull: Promise<BullWorker | null>;
   /** Aborted when the worker begins to stop. */
   readonly #stopping = new AbortController();
-  /** Rejects when the worker no longer waits for handlers. BullMQ then records nothing. */
-  readonly #abandoned: Promise<never>;
-  #abandon = (): void => undefined;
+  /** Called when the worker no longer waits for handlers, one for each of them. BullMQ then records nothing. */
+  readonly #abandon = new Set<() => void>();
   #stopped: Promise<{ handedBack: number }> | null = null;
   #handedBack = 0;
 
@@ -112,10 +111,6 @@ export class QueueWorker<N extends QueueName = QueueName> {
     this.#setup = setup;
     this.#log = setup.log.child({ queue: setup.queue });
     this.#share = new HostShare(setup.concurrency);
-    this.#abandoned = new Promise((_, reject) => {
-      this.#abandon = () => reject(new WaitingError());
-    });
-    this.#abandoned.catch(() => undefined);
     this.#bull = this.#open();
   }
 
@@ -135,7 +130,7 @@ export class QueueWorker<N extends QueueName = QueueName> {
       (await this.#bull)?.cancelAllJobs('the worker is stopping');
       await endsWithin(this.#setup.times.graceMs, closed);
     }
-    this.#abandon();
+    for (const abandon of this.#abandon) abandon();
     await endsWithin(this.#setup.times.commandMs, closed);
     return { handedBack: this.#handedBack };
   }
@@ -251,9 +246,18 @@ export class QueueWorker<N extends QueueName = QueueName> {
       closing: this.#stopping.signal,
       log: this.#log.child({ job: subject, ...('seller' in task ? { seller: task.seller } : {}) }),
     };
-    const outcome = await Promise.race([this.#handle(task, context), this.#abandoned]);
+    const outcome = await this.#unlessAbandoned(this.#handle(task, context));
     this.#count(job.name, outcome.kind, performance.now() - startedAt);
     return await this.#conclude(job, token, outcome, context);
+  }
+
+  /** A race against one promise of the worker would keep every outcome in memory for as long as the worker lives. */
+  #unlessAbandoned(handling: Promise<JobOutcome>): Promise<JobOutcome> {
+    return new Promise((resolve, reject) => {
+      const abandon = (): void => reject(new WaitingError());
+      this.#abandon.add(abandon);
+      void handling.then(resolve, reject).finally(() => this.#abandon.delete(abandon));
+    });
   }
 
   /** Never rejects. A failed last attempt gives the job up. */

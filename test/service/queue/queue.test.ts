@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { JobOutcome } from '../../../src/catalogue/types.js';
 import type { QueueCounts, Queues } from '../../../src/service/queue/queues.js';
 import type { JobEvent } from '../../../src/service/queue/worker.js';
@@ -50,6 +50,21 @@ function describeQueue(create: () => Promise<TestQueue> | TestQueue): void {
   });
 
   const mirror = async (): Promise<QueueCounts> => (await queues.counts()).mirror;
+
+  it('does not leave a job for a month that was delayed while the clock was a month ahead', async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 30 * 86_400_000 });
+    onTestFinished(() => void vi.useRealTimers());
+    const { seen } = work(queues, () =>
+      seen.length === 1 ? { kind: 'later', reason: 'busy', delayMs: 60_000 } : DONE,
+    );
+    await queues.add('mirror', sync('acme'));
+    await untilCounts(queues, { delayed: 1, active: 0 });
+    vi.useRealTimers();
+    // As the next check of what is due does.
+    await queues.add('mirror', sync('acme'));
+    await untilCounts(queues, { completed: 1, delayed: 0 });
+    expect(seen).toHaveLength(2);
+  });
 
   it('runs a job that is done once, and keeps it to be shown', async () => {
     const events: JobEvent[] = [];

@@ -1,7 +1,7 @@
 import { LONGEST_TEXT, storable } from '../db/stored-text.js';
 import type { Db } from '../db/db.js';
 import type { Feed, FeedView } from '../db/generated/prisma/client.js';
-import type { Sums } from './feeds/plan.js';
+import type { Sums, Tokens } from './feeds/plan.js';
 
 type FeedViewState = Pick<FeedView, 'view' | 'waitingSince' | 'deliveredAt' | 'problem'>;
 
@@ -163,13 +163,15 @@ export function feedDelay(all: readonly ViewState[], views: readonly string[], n
 }
 
 /** The tokens by which this store knows what it has delivered to tables of this name. */
-export async function readTokens({ pool }: Db, view: string): Promise<ReadonlySet<string>> {
-  const { rows } = await pool.query<{ token: string }>(
-    `SELECT t.token FROM mirror.feed_views v, unnest(ARRAY[v.token, v.next_token]) AS t (token)
+export async function readTokens({ pool }: Db, feed: string, view: string): Promise<Tokens> {
+  const { rows } = await pool.query<{ token: string; isOwn: boolean }>(
+    `SELECT t.token, v.feed = $2 AS "isOwn" FROM mirror.feed_views v, unnest(ARRAY[v.token, v.next_token]) AS t (token)
       WHERE v.view_name = $1 AND t.token IS NOT NULL`,
-    [view],
+    [view, feed],
   );
-  return new Set(rows.map(({ token }) => token));
+  const tokens = (own: boolean): ReadonlySet<string> =>
+    new Set(rows.flatMap(({ token, isOwn }) => (isOwn === own ? [token] : [])));
+  return { ofFeed: tokens(true), ofOthers: tokens(false) };
 }
 
 /**

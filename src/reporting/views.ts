@@ -221,9 +221,19 @@ export class Snapshot {
     const { isNumbered, changesAt } = viewFacts(content.view);
     if (!isNumbered || this.number === null) return null;
     const passed = changesAt === null ? null : await this.#lastPassed(content.view, changesAt);
+    const definition = await this.#definition(content.view);
     // A seller may get another name without a change number.
-    const state = [content, limits, await this.sellers(), salt, passed, this.number];
+    const state = [content, definition, limits, await this.sellers(), salt, passed, this.number];
     return createHash('sha256').update(JSON.stringify(state)).digest('hex');
+  }
+
+  /** A new version of this program may define a view in another way. */
+  async #definition(view: string): Promise<string> {
+    const { rows } = await this.client.query<{ sql: string }>(
+      `SELECT pg_get_viewdef(to_regclass($1)) AS sql`,
+      [`reporting."${view}"`],
+    );
+    return rows[0]?.sql ?? '';
   }
 
   async #lastPassed(view: string, column: string): Promise<string | null> {

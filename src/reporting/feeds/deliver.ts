@@ -3,7 +3,15 @@ import type { FeedConfig } from '../../config/index.js';
 import type { Db } from '../../db/db.js';
 import { confirmToken, keepSums, proposeToken, readSums, readTokens } from '../feeds-store.js';
 import type { HistoryLimit, ReportingView, Snapshot } from '../views.js';
-import { compare, ownership, union, type Owner, type Plan, type Side } from './plan.js';
+import {
+  compare,
+  ownership,
+  union,
+  type Owner,
+  type Plan,
+  type Side,
+  type Tokens,
+} from './plan.js';
 import {
   ViewProblem,
   type Changes,
@@ -99,7 +107,7 @@ export class Delivery {
     for (const view of this.feed.views) {
       const shape = this.shapeOf(view);
       const { owners } = await this.target.find(shape);
-      const known = ownership(owners, await readTokens(this.db, view), shape.sellers);
+      const known = ownership(owners, await this.#tokens(view), shape.sellers);
       if (known.kind === 'taken') await this.#own(shape, known.owners);
       done.push({ view, from: known.kind === 'taken' ? known.owners : [] });
     }
@@ -139,7 +147,7 @@ export class Delivery {
 
   /** @returns null if nobody owns the table yet @throws {ViewProblem} if another store does */
   async #ownerOf({ view, sellers }: Shape, { owners }: Found): Promise<Owner | null> {
-    const known = ownership(owners, await readTokens(this.db, view), sellers);
+    const known = ownership(owners, await this.#tokens(view), sellers);
     if (known.kind === 'free') return null;
     if (known.kind === 'ours') return known.owner;
     const at = Math.max(0, known.owners[0]?.deliveredAt.getTime() ?? 0);
@@ -150,18 +158,26 @@ export class Delivery {
     );
   }
 
-  /** Records this store as the owner, in two steps. */
+  #tokens(view: string): Promise<Tokens> {
+    return readTokens(this.db, this.feed.name, view);
+  }
+
+  /** Records this store as the owner, in two steps, of all that the replaced owners have filled. */
   async #own(shape: Shape, replaced: readonly Owner[]): Promise<Owner> {
     const { db, target, feed } = this;
     const token = randomUUID();
+    const { sellers } = replaced.reduce(
+      (all, one) => ({ sellers: union(all.sellers, one.sellers) }),
+      { sellers: shape.sellers },
+    );
     await proposeToken(db, feed.name, shape.view, { held: null, next: token });
     await target.own(
-      shape,
+      { ...shape, sellers },
       token,
       replaced.map((owner) => owner.token),
     );
     await confirmToken(db, feed.name, shape.view, token);
-    return { token, sellers: shape.sellers, deliveredAt: new Date(0) };
+    return { token, sellers, deliveredAt: new Date(0) };
   }
 
   /** The rows to compare: also those of sellers that the feed had when it last delivered. */

@@ -18,7 +18,7 @@ import type { TextRow } from '../../db/text-cursor.js';
 import { errorCode } from '../../domain/error-code.js';
 import { exportChunks, type ExportFormat } from '../export.js';
 import { rowsOf } from './lines.js';
-import { ownership, type KeyRow, type Sums } from './plan.js';
+import { NO_TOKENS, ownership, type KeyRow, type Sums } from './plan.js';
 import {
   TargetError,
   ViewProblem,
@@ -91,13 +91,16 @@ class FolderTarget implements Target {
       const known = (await this.#state()).views[view];
       const path = this.#path(view);
       const isThere = await exists(path);
-      if (known === undefined && isThere) {
+      const file = known?.file ?? null;
+      // A file that is not recorded yet is ours: of a delivery that was killed.
+      const isOurs = known !== undefined && (file === null || file.name === this.#name(view));
+      if (isThere && !isOurs) {
         throw new ViewProblem(
           `${path} is a file of yours`,
           `move it, then \`seller-mirror feed run ${this.feed}\``,
         );
       }
-      const hasFile = isThere && (known?.file ?? null) !== null;
+      const hasFile = isThere && file !== null;
       const owners =
         known === undefined ? [] : [{ ...known, deliveredAt: new Date(known.deliveredAt) }];
       const plan = hasFile ? 'the file is there' : 'would write the first file';
@@ -114,7 +117,7 @@ class FolderTarget implements Target {
       const known = (await this.#state()).views[view];
       const owners = known === undefined ? [] : [{ ...known, deliveredAt: new Date() }];
       const others = owners.filter((one) => !replaced.includes(one.token));
-      if (ownership(others, new Set(), sellers).kind === 'taken') {
+      if (ownership(others, NO_TOKENS, sellers).kind === 'taken') {
         throw new ViewProblem(`another store has just begun to fill ${view}`, 'try again');
       }
       const deliveredAt = new Date(0).toISOString();
@@ -154,6 +157,8 @@ class FolderTarget implements Target {
         );
       }
       if (written !== null) {
+        const isOther = known.file !== null && known.file.name !== written.file.name;
+        if (isOther) await this.#record(view, { ...known, file: null });
         await rename(written.draft, this.#path(view));
         await syncFolder(this.folder);
       }

@@ -92,9 +92,11 @@ export async function mysqlTarget(
            time_zone = '+00:00', default_storage_engine = InnoDB, default_tmp_storage_engine = InnoDB,
            lock_wait_timeout = ${LOCK_SECONDS}, innodb_lock_wait_timeout = ${LOCK_SECONDS},
            net_read_timeout = 600, net_write_timeout = 600, wait_timeout = 28800,
-           character_set_filesystem = binary`,
+           character_set_filesystem = binary, sql_safe_updates = 0, sql_select_limit = 18446744073709551615`,
     );
-    await connection.query('SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED');
+    await connection.query('SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE');
+    // A server may ignore the character set of the login.
+    await connection.query('SET NAMES utf8mb4');
     const [row] = await connection.query(
       `SELECT @@GLOBAL.local_infile AS enabled, @@max_allowed_packet AS packet,
               @@GLOBAL.character_set_server AS charset`,

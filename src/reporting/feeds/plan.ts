@@ -126,27 +126,42 @@ export interface Owner {
 export type Ownership =
   | { readonly kind: 'ours'; readonly owner: Owner }
   | { readonly kind: 'free' }
-  /** Another store, or a later state of this one. */
+  /** Another store, or a later state of this one; after those also this feed, of a part of its sellers. */
   | { readonly kind: 'taken'; readonly owners: readonly Owner[] };
 
+/** The tokens that this store has confirmed or proposed. */
+export interface Tokens {
+  readonly ofFeed: ReadonlySet<string>;
+  /** Of other feeds, or of this one under an earlier name. */
+  readonly ofOthers: ReadonlySet<string>;
+}
+
 /**
- * @param tokens those that this store has confirmed or proposed
+ * No two feeds of a store have the same sellers in one table. So an owner with some of ours is this feed under an
+ * earlier name, and one with others is another feed, which goes on.
  * @param sellers of the feed; null: all
  */
 export function ownership(
   owners: readonly Owner[],
-  tokens: ReadonlySet<string>,
+  { ofFeed, ofOthers }: Tokens,
   sellers: readonly string[] | null,
 ): Ownership {
-  const owner = owners.find(({ token }) => tokens.has(token));
-  const others = owners.filter((one) => one !== owner && overlap(one.sellers, sellers));
-  if (others.length > 0) return { kind: 'taken', owners: others };
+  const ours = owners.filter((one) => overlap(one.sellers, sellers));
+  const owner =
+    owners.find(({ token }) => ofFeed.has(token)) ?? ours.find(({ token }) => ofOthers.has(token));
+  const others = ours.filter((one) => one !== owner);
+  if (others.length > 0) {
+    return { kind: 'taken', owners: owner === undefined ? others : [...others, owner] };
+  }
   return owner === undefined ? { kind: 'free' } : { kind: 'ours', owner };
 }
 
 function overlap(one: readonly string[] | null, other: readonly string[] | null): boolean {
   return one === null || other === null || one.some((seller) => other.includes(seller));
 }
+
+/** No token of ours. */
+export const NO_TOKENS: Tokens = { ofFeed: new Set(), ofOthers: new Set() };
 
 /** The sellers of either; null: all. */
 export function union(one: readonly string[] | null, other: readonly string[] | null) {

@@ -1,6 +1,6 @@
 import type { ViewColumn } from '../views.js';
 import type { Dialect, FoundTable, SqlConnection, SqlValue } from './dialect.js';
-import { ownership, UNKNOWN_BUCKET, type Owner } from './plan.js';
+import { NO_TOKENS, ownership, UNKNOWN_BUCKET, type Owner } from './plan.js';
 import {
   BUCKET,
   CHECK,
@@ -224,7 +224,7 @@ export class FeedTables {
     await this.#dialect.withLock(() =>
       this.inTransaction(async () => {
         const others = (await this.#owners(view)).filter((one) => !replaced.includes(one.token));
-        if (ownership(others, new Set(), sellers).kind === 'taken') {
+        if (ownership(others, NO_TOKENS, sellers).kind === 'taken') {
           throw new ViewProblem(`another store has just begun to fill ${view}`, 'try again');
         }
         for (const one of replaced) {

@@ -186,8 +186,25 @@ function fileError(error: unknown, path: string): TargetError {
       'name another file in the feed’s target, or delete this one',
     );
   }
-  return connectionError(error, what);
+  return connectionError(named(error), what);
 }
+
+/** Node's own SQLite has one code for all errors, which says only in `errcode` what went wrong. */
+function named(error: unknown): unknown {
+  if (!(error instanceof Error) || !('errcode' in error)) return error;
+  const code = ERRORS_OF_FILE[Number(error.errcode) & 0xff] ?? 'SQLITE_ERROR';
+  return Object.assign(new Error(error.message), { code });
+}
+
+/** SQLite's errors that concern the whole file. */
+const ERRORS_OF_FILE: Readonly<Record<number, string>> = {
+  8: 'SQLITE_READONLY',
+  10: 'SQLITE_IOERR',
+  11: 'SQLITE_CORRUPT',
+  13: 'SQLITE_FULL',
+  14: 'SQLITE_CANTOPEN',
+  26: 'SQLITE_NOTADB',
+};
 
 type Driver = new (path: string) => Database;
 

@@ -293,6 +293,26 @@ describe.each(Object.entries(OPEN))('a feed into %s', (name, open) => {
     expect(sellers).toEqual([{ seller_id: 'bob' }]);
   });
 
+  it('shares a table with another feed of its store that has other sellers', async () => {
+    const shared = { ...place.target, views: ['items', 'item_history'] };
+    world.feeds(
+      { name: 'of-ada', ...shared, sellers: ['ada'] },
+      { name: 'of-bob', ...shared, sellers: ['bob'] },
+    );
+    for (let times = 0; times < 2; times++) {
+      await world.printed('feed', 'run');
+      await world.expectEqual(place, shared.views);
+      await night(11 + times);
+    }
+    // A feed with another name goes on with the table that it filled under the old one.
+    world.feeds(
+      { name: 'of-ada', ...shared, sellers: ['ada'] },
+      { name: 'renamed', ...shared, sellers: ['bob'] },
+    );
+    await world.printed('feed', 'run');
+    await world.expectEqual(place, shared.views);
+  });
+
   // The same in each database; the long test goes through all.
   it.skipIf(name !== 'PostgreSQL')(
     'has one owner: of two copies of a store the first to deliver, until somebody takes it over',
@@ -346,6 +366,51 @@ describe.each(Object.entries(OPEN))('a feed into %s', (name, open) => {
         place.link?.inspect(null);
         await world.deliverEqual(place);
       }
+    },
+  );
+
+  it.skipIf(name !== 'PostgreSQL')(
+    'takes over a table of which it fills a part, with the rows of sellers that only the other store had',
+    async () => {
+      const copy = await world.copy();
+      onTestFinished(() => copy.close());
+      const shared = { ...place.target, views: ['items'] };
+      world.feeds({ name: 'test', ...shared, sellers: ['ada'] });
+      copy.feeds({ name: 'other', ...shared, sellers: ['bob'] });
+      await world.printed('feed', 'run');
+      await copy.printed('feed', 'run');
+      world.feeds({ name: 'test', ...shared });
+      expect((await world.deliver()).problem).toContain('another store');
+      await world.printed('feed', 'take-over', 'test');
+      await world.deliverEqual(place, shared.views);
+      copy.feeds({ name: 'other', ...shared, sellers: ['ada'] });
+      await copy.printed('feed', 'take-over', 'other');
+      expect((await copy.deliver()).problem).toBeNull();
+      expect(await place.query(`SELECT DISTINCT seller_id FROM ${table('items')}`)).toEqual([
+        { seller_id: 'ada' },
+      ]);
+    },
+  );
+
+  it.skipIf(name !== 'PostgreSQL')(
+    'delivers rows that another definition of a view changes, without a change of the store',
+    async () => {
+      const { columns } = await world.view('price_changes');
+      const [{ sql } = { sql: '' }] = await world.rows<{ sql: string }>(
+        `SELECT pg_get_viewdef('reporting.price_changes'::regclass) AS sql`,
+      );
+      const define = (text: string) =>
+        world.rows(`CREATE OR REPLACE VIEW reporting.price_changes AS ${text.replace(/;$/, '')}`);
+      onTestFinished(async () => void (await define(sql)));
+      await night(12);
+      await world.deliverEqual(place);
+      await world.deliverQuietly();
+      const list = columns.map(({ name: one, type }) =>
+        type.startsWith('text') && one !== 'seller_id' ? `upper(${one}) AS ${one}` : one,
+      );
+      await define(`SELECT ${list.join(', ')} FROM (${sql.replace(/;$/, '')}) AS v`);
+      expect((await world.deliverQuietly()).problem).toBeNull();
+      await world.expectEqual(place);
     },
   );
 });

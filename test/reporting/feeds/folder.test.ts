@@ -110,4 +110,15 @@ describe('a feed into a folder', () => {
     await world.deliver();
     expect(readdirSync(lake).sort()).toEqual(['_seller_mirror.json', 'items.csv']);
   });
+
+  it('refuses to replace a file of somebody when its format changes', async () => {
+    await world.deliver();
+    writeFileSync(path('items.csv'), 'mine');
+    feed({ format: 'csv' });
+    expect((await world.deliver()).problem).toContain('items.csv is a file of yours');
+    expect(readFileSync(path('items.csv'), 'utf8')).toBe('mine');
+    rmSync(path('items.csv'));
+    expect((await world.deliver()).problem).toBeNull();
+    expect(existsSync(path('items.ndjson'))).toBe(false);
+  });
 });

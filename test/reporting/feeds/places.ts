@@ -82,14 +82,17 @@ export async function openPostgres(): Promise<Place> {
   });
 }
 
-/** @param options of the server */
-export async function openMariaDb(options?: readonly string[]): Promise<Place> {
+/** @param options of the server @param variables that new sessions start with */
+export async function openMariaDb(options?: readonly string[], variables = ''): Promise<Place> {
   const server = await startMariaDb(options);
   const url = new URL(await server.database());
   const socketPath = url.searchParams.get('socketPath') ?? '';
   const database = url.pathname.slice(1);
   const client = await createConnection({ socketPath, user: 'root', database, charset: 'utf8mb4' });
-  await client.query(`SET time_zone = '+00:00', autocommit = 1`);
+  await client.query(`SET NAMES utf8mb4`);
+  await client.query(`SET time_zone = '+00:00', autocommit = 1, sql_safe_updates = 0`);
+  for (const one of variables === '' ? [] : variables.split(', '))
+    await client.query(`SET GLOBAL ${one}`);
   const link = await startProxy({ path: socketPath });
   return placeOf({
     name: 'MariaDB',

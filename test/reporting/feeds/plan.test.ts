@@ -82,12 +82,15 @@ describe('a plan', () => {
 });
 
 describe('an owner', () => {
+  const tokens = { ofFeed: new Set(['mine']), ofOthers: new Set(['earlier']) };
   const owner = (token: string, sellers: string[] | null) => ({
     ...{ token, sellers, deliveredAt: new Date(0) },
   });
   it.each([
     ['nobody', [], null, 'free'],
     ['this store', [owner('mine', null)], null, 'ours'],
+    ['this store, of a feed with an earlier name', [owner('earlier', null)], ['ada'], 'ours'],
+    ['another feed of this store', [owner('earlier', ['bob'])], ['ada'], 'free'],
     ['another store', [owner('x', null)], null, 'taken'],
     ['another store, of other sellers', [owner('x', ['bob'])], ['ada'], 'free'],
     ['another store, of all sellers', [owner('x', null)], ['ada'], 'taken'],
@@ -104,6 +107,6 @@ describe('an owner', () => {
       'taken',
     ],
   ])('that is %s', (_, owners, sellers, kind) => {
-    expect(ownership(owners, new Set(['mine']), sellers).kind).toBe(kind);
+    expect(ownership(owners, tokens, sellers).kind).toBe(kind);
   });
 });

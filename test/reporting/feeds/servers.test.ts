@@ -64,6 +64,7 @@ const ODD = [
     '--default-time-zone=-07:00',
   ],
   ...['--transaction-isolation=SERIALIZABLE', '--innodb-flush-log-at-trx-commit=2'],
+  ...['--sql-safe-updates=1'],
 ];
 const SERVERS = [
   ['PostgreSQL', openPostgres],
@@ -74,7 +75,16 @@ const SERVERS = [
   ],
   [
     'MariaDB in odd modes, with INSERTs of small packets',
-    () => openMariaDb([...ODD, '--local-infile=0', '--max-allowed-packet=1M']),
+    () =>
+      openMariaDb(
+        [
+          ...ODD,
+          '--local-infile=0',
+          '--max-allowed-packet=1M',
+          '--skip-character-set-client-handshake',
+        ],
+        'sql_select_limit = 2, tx_read_only = 1',
+      ),
   ],
   ['SQLite', openSqlite],
 ] as const;

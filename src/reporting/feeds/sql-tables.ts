@@ -243,8 +243,8 @@ export class FeedTables {
     return rows.length > 0;
   }
 
-  /** Creates a temporary table for rows, with the types of the view's table. */
-  async createStaging(shape: Shape): Promise<void> {
+  /** Creates a temporary table for rows, with the types of the view's table. @param isJoined with that table */
+  async createStaging(shape: Shape, isJoined: boolean): Promise<void> {
     const { quote, typeOf, table, tableOptions } = this.#dialect;
     const found = await table(shape.view);
     const list = [...shape.columns, ...OWN_COLUMNS].map((column) => {
@@ -253,8 +253,8 @@ export class FeedTables {
       return `${quote(column.name)} ${type}`;
     });
     const key = (shape.key ?? []).map(quote);
-    const primary =
-      key.length === 0 || !this.#dialect.needsStagingKey ? [] : [`PRIMARY KEY (${key.join(', ')})`];
+    const isKeyed = isJoined && key.length > 0 && this.#dialect.needsStagingKey;
+    const primary = isKeyed ? [`PRIMARY KEY (${key.join(', ')})`] : [];
     await this.#db.query(`DROP TABLE IF EXISTS ${quote(STAGING)}`);
     await this.#db.query(
       `CREATE TEMPORARY TABLE ${quote(STAGING)} (${[...list, ...primary].join(', ')}) ${tableOptions}`,

@@ -145,7 +145,7 @@ class SqlTarget implements Target {
     }
     const isEmpty = !(await this.#tables.hasRows(shape.view));
     const staging = this.#dialect.quote(STAGING);
-    await this.#tables.createStaging(shape);
+    await this.#tables.createStaging(shape, !isEmpty);
     try {
       const staged = await changes.lines((lines) => this.#db.bulk(staging, shape.columns, lines));
       await this.#tables.inTransaction(async () => {

@@ -13,9 +13,9 @@
  * 3. A code is invalid after two denials that far apart, the second one counted. There is no shorter way, whatever was known
  *    before: until then a code keeps its old verdict, with its old date. A code that was valid before is then no longer valid.
  * 4. **Chance.** If valid codes of the seller were denied, every open code needs as many counted denials as chance requires, in
- *    two windows at least. What was seen of a seller fades by half each week. While fewer than 200 purchases of the seller
- *    were ever found, a code that is denied in its window is asked twice more, on another connection. While a known-valid code
- *    was denied and has no verdict yet, no code of the list becomes invalid.
+ *    two windows at least. What was seen of a seller fades by half each week. While fewer than 200 calls that found a purchase
+ *    are in these figures, a code that is denied in its window is asked twice more, on another connection. While a known-valid
+ *    code was denied and has no verdict yet, no code of the list becomes invalid.
  * 5. **End.** After 5 windows without a counted answer, 20 counted denials or 12 rounds, one a minute, a code is unproven, with its
  *    reason. Limits, outages and odd answers never become a verdict.
  */
@@ -45,7 +45,7 @@ export const MAX_COUNTED_DENIALS = 20;
 export const MAX_ROUNDS = 12;
 /** Denials of one window that count at most. */
 const COUNTED_PER_WINDOW = 3;
-/** Until so many codes of the seller were ever found, a code that is denied in its window is asked twice more. */
+/** Until so many purchases of the seller are counted for chance, a code that is denied in its window is asked twice more. */
 const FEW_FOUND = 200;
 
 /** Most codes of a window. */

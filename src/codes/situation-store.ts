@@ -117,13 +117,19 @@ export async function readCatalogue(
 /** More purchases than this make no difference to the rules. */
 const ENOUGH_FOUND = 1_000;
 
-/** SQL of how many codes of seller `of` were ever found, up to a number that makes no difference. */
+/**
+ * SQL of how many codes of seller `of` were ever found, as far as their calls are counted for chance and have not faded: codes
+ * that an earlier version found say nothing of chance. Up to a number that makes no difference.
+ */
 export const FOUND_EVER = (of: string): string => {
   const found = (verdict: string): string => `
     (SELECT count(*) FROM (SELECT FROM mirror.purchase_codes p
                             WHERE p.seller_id = ${of} AND p.verdict = '${verdict}' AND p.last_checked_at IS NOT NULL
                             LIMIT ${ENOUGH_FOUND}) f)`;
-  return `(${found('valid')} + ${found('no_longer_valid')})::int`;
+  const counted = `
+    (SELECT c.calls * 0.5 ^ (extract(epoch FROM greatest(now() - c.as_of, interval '0')) / 604800)
+       FROM mirror.code_chances c WHERE c.seller_id = ${of})`;
+  return `least(${found('valid')} + ${found('no_longer_valid')}, coalesce(${counted}, 0))::int`;
 };
 
 /** How many codes of the seller were ever found, up to a number that makes no difference to a check. */

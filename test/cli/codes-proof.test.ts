@@ -218,3 +218,22 @@ it('codes that a check left unproven are taken by the next re-check, so that nob
   const again = await run(['codes', 'recheck', '--older-than', '30d', '--json'], env);
   expect(JSON.parse(again.stdout)).toMatchObject({ audit: { codes: 1, invalid: 1 } });
 });
+
+describe('a store from before chance was counted', () => {
+  it('asks a denied code twice more in its window, although it knows 300 purchases: they say nothing of chance', async () => {
+    const asked: string[] = [];
+    const { env } = await opened((code) => {
+      asked.push(code);
+      return code <= hex(300) ? { purchaseOf: code } : 'denied';
+    });
+    await checkList(codes(1, 5), env);
+    await mirror().rows(
+      `INSERT INTO mirror.purchase_codes (seller_id, code, verdict, proof, verdict_since, first_checked_at, last_checked_at)
+       SELECT 'main', lpad(to_hex(n), 4, '0'), 'valid', 'purchase', now(), now(), now()
+         FROM generate_series(6, 300) n`,
+    );
+    const bad = hex(9_000);
+    expect(await checkList([bad], env)).toEqual(all('invalid', [bad]));
+    expect(asked.filter((code) => code === bad)).toHaveLength(1 + 3);
+  });
+});

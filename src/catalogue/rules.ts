@@ -131,10 +131,13 @@ export function refusalOf(known: readonly Sign[], fresh: readonly Sign[]): strin
   if (found > 0) {
     return `look-ups found ${found} of ${known.length} known items that it lacks, so it is not whole or not this account’s`;
   }
-  if (fresh.length > 0 && fresh.every((sign) => sign === 'denied')) {
-    return `look-ups deny each of ${fresh.length} new items that it names, so it is not this account’s`;
+  if (known.length > 0 && known.every((sign) => sign === 'unanswered')) {
+    return `look-ups of ${known.length} of those got no answer, so nothing says that it is whole and this account’s`;
   }
-  return null;
+  if (fresh.length === 0 || fresh.includes('found')) return null;
+  return fresh.every((sign) => sign === 'denied')
+    ? `look-ups deny each of ${fresh.length} new items that it names, so it is not this account’s`
+    : `look-ups found none of ${fresh.length} new items that it names, so nothing says that it is this account’s`;
 }
 
 /** A held item, and what has become of it. */

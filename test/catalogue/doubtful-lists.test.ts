@@ -52,6 +52,24 @@ describe('a list that lacks more than half of the known items', () => {
     expect(await mirror().items()).toEqual(before);
   });
 
+  it('is refused while look-ups get no answer, or find none of its new items: nothing speaks for it', async () => {
+    const { sim, sync } = await openSynced(mirror(), 30);
+    const before = await mirror().items();
+    sim.faults.next('list', { kind: 'reply', status: 200, body: foreignList(25) });
+    sim.faults.always('item', { kind: 'server-error' });
+    const report = await sync();
+    expect(report).toMatchObject({ state: 'failed', problem: { code: 'unavailable' } });
+    expect(report.problem?.message).toMatch(
+      /^the list lacks 30 of 30 known items, and look-ups of 10 of those got no answer/,
+    );
+    sim.faults.clear();
+    sim.faults.next('list', { kind: 'reply', status: 200, body: foreignList(25) });
+    for (let denied = 0; denied < 19; denied++) sim.faults.next('item', NO_ITEM);
+    sim.faults.always('item', { kind: 'server-error' });
+    expect((await sync()).problem?.message).toMatch(/look-ups found none of 10 new items/);
+    expect(await mirror().items()).toEqual(before);
+  });
+
   it('is used if the known items are denied and a new one is found: the seller replaced the catalogue', async () => {
     const { catalogue, sync } = await openSynced(mirror(), 10);
     for (const { id } of [...catalogue.truth()]) if (id <= 1010) catalogue.remove(id);

@@ -97,7 +97,9 @@ describe('a list that lacks known items', () => {
     ['all new items are denied', ['denied'], ['denied', 'denied'], /deny each of 2 new/],
     ['a new item is found', ['denied'], ['denied', 'found'], null],
     ['there are no new items', ['denied'], [], null],
-    ['nobody answers', ['unanswered'], ['unanswered'], null],
+    ['nobody answers', ['unanswered', 'unanswered'], [], /look-ups of 2 of those got no answer/],
+    ['some known items are denied', ['denied', 'unanswered'], [], null],
+    ['no new item is found', ['denied'], ['denied', 'unanswered'], /found none of 2 new items/],
   ])('is refused or not: %s', (_, known, fresh, why) => {
     const refusal = refusalOf(known, fresh);
     if (why === null) expect(refusal).toBeNull();

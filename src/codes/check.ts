@@ -7,11 +7,12 @@
 import { bindSeller, ensureSeller, type Binding } from '../catalogue/sellers-store.js';
 import { busyOutcome, errorOutcome } from '../catalogue/problem.js';
 import type { Alert, JobOutcome, RunDeps } from '../catalogue/types.js';
+import type { Db } from '../db/db.js';
 import { tryLock } from '../db/locks.js';
 import { sameHost } from '../domain/address.js';
 import { failAudit, getAudit, noteAuditWait, readAuditTerms } from './audits-store.js';
 import { countRunningAudits } from './codes-store.js';
-import { whyUnproven } from './evidence.js';
+import { isReason, whyUnproven } from './evidence.js';
 import { Ledger } from './ledger-store.js';
 import { MarketLoop } from './market-loop.js';
 import { firstPass, nextStep, resumed, secondCheck, type Step } from './plan.js';
@@ -72,6 +73,24 @@ export async function performCheck(
     }
     return errorOutcome(error, signal);
   }
+}
+
+/**
+ * Ends a check that nobody waits for any longer: codes without a verdict become unproven, and the next scheduled re-check
+ * takes them.
+ * @param why the check waited, as its outcome said
+ */
+export async function giveUpCheck(
+  db: Db,
+  { auditId, sellerId }: Pick<AuditProgress, 'auditId' | 'sellerId'>,
+  why: string | null,
+): Promise<void> {
+  const ledger = new Ledger(db, { auditId, sellerId, callCount: () => 0 });
+  const waited = why !== null && isReason(why) ? why : 'unavailable';
+  await ledger.giveUp((last) => {
+    if (last === 'denied') return 'unconfirmed';
+    return last !== null && isReason(last) ? last : waited;
+  });
 }
 
 async function workUnderLock(
@@ -156,7 +175,7 @@ async function workPiece(piece: Piece, signal: AbortSignal): Promise<PieceEnd> {
           await ledger.record(step.results);
           continue;
         case 'give-up':
-          await ledger.giveUp(step.reason);
+          await ledger.giveUp(() => step.reason);
           continue;
         case 'finished':
           // Only a check without open and denied codes that still runs: its counts are written again.

@@ -59,7 +59,7 @@ const REASONS: Readonly<Record<UnprovenReason, { readonly why: string; readonly 
     },
   };
 
-function isReason(word: string): word is UnprovenReason {
+export function isReason(word: string): word is UnprovenReason {
   return Object.hasOwn(REASONS, word);
 }
 

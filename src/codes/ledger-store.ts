@@ -146,18 +146,20 @@ export class Ledger {
     );
   }
 
-  /** Every code without a verdict becomes unproven. */
-  async giveUp(reason: UnprovenReason): Promise<void> {
+  /** Every code without a verdict becomes unproven. @param reasonOf a code, from the reason of its last check */
+  async giveUp(reasonOf: (last: string | null) => UnprovenReason): Promise<void> {
     for (;;) {
-      const { rows } = await this.#db.pool.query<{ position: number }>(
-        `SELECT position FROM mirror.audit_codes WHERE audit_id = $1 AND verdict IS NULL ORDER BY position LIMIT $2`,
+      const { rows } = await this.#db.pool.query<{ position: number; last: string | null }>(
+        `SELECT c.position, k.reason AS last
+           FROM mirror.audit_codes c LEFT JOIN mirror.code_checks k ON k.check_id = c.check_id
+          WHERE c.audit_id = $1 AND c.verdict IS NULL ORDER BY c.position LIMIT $2`,
         [this.#options.auditId, GIVEN_UP_AT_A_TIME],
       );
       if (rows.length === 0) return;
       const nothing = { attempts: 0, counted: 0, rounds: 0, uncounted: 0 };
       await this.record(
-        rows.map(({ position }): CodeResult => {
-          const end = { verdict: 'unproven', reason } as const;
+        rows.map(({ position, last }): CodeResult => {
+          const end = { verdict: 'unproven', reason: reasonOf(last) } as const;
           return {
             of: { position },
             check: null,

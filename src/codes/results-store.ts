@@ -6,12 +6,15 @@ import type { AuditResult, UnprovenCount } from './types.js';
 /** SQL of the proof of a verdict. An invalid code that was denied once more keeps the proof that it had. */
 const PROOF = `CASE WHEN c.verdict IN ('invalid', 'no_longer_valid') AND k.proof = 'none' THEN p.proof ELSE k.proof END`;
 
+/** SQL of why a code has its verdict: a code that is given up keeps the reason for that, whatever its last answer said. */
+const REASON = `CASE WHEN c.verdict = 'unproven' THEN coalesce(c.reason, k.reason) ELSE k.reason END`;
+
 /**
  * SQL of what an audit found about a code, for its rows c of `audit_codes`, p of `purchase_codes`, k of `code_checks`
  * and n, its `DENIALS`.
  */
 export const FINDING = `
-  c.verdict, k.checked_at AS "checkedAt", ${PROOF} AS proof, k.reason,
+  c.verdict, k.checked_at AS "checkedAt", ${PROOF} AS proof, ${REASON} AS reason,
   k.http_status AS "httpStatus", k.message, n.denials, ${PURCHASE} AS purchase,
   ${HAS_UNKNOWN_ITEM} AS "hasUnknownItem"`;
 
@@ -69,10 +72,11 @@ export async function countAccountProven({ pool }: Db, auditId: bigint): Promise
 /** Why codes of an audit have no verdict, most frequent reason first. */
 export async function countUnproven({ pool }: Db, auditId: bigint): Promise<UnprovenCount[]> {
   const { rows } = await pool.query<UnprovenCount>(
-    `SELECT k.reason, count(*)::int AS codes
-       FROM mirror.audit_codes c JOIN mirror.code_checks k ON k.check_id = c.check_id
+    `SELECT ${REASON} AS reason, count(*)::int AS codes
+       FROM mirror.audit_codes c LEFT JOIN mirror.code_checks k ON k.check_id = c.check_id
       WHERE c.audit_id = $1 AND (c.verdict = 'unproven' OR c.verdict IS NULL)
-      GROUP BY k.reason ORDER BY codes DESC, k.reason`,
+        AND coalesce(c.reason, k.reason) IS NOT NULL
+      GROUP BY 1 ORDER BY codes DESC, 1`,
     [auditId],
   );
   return rows;

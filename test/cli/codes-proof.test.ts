@@ -170,6 +170,9 @@ it('a marketplace that finds everything proves nothing, and stored verdicts stay
   const nonsense = codes(1_000, 20);
   expect(await checkList([code, ...nonsense], env)).toEqual(all('unproven', [code, ...nonsense]));
   expect(await mirror().rows('SELECT code FROM reporting.purchases')).toEqual([{ code }]);
+  // What the control showed, not the last answer, is why.
+  const { stdout } = await run(['codes', 'check', ...nonsense.slice(0, 1), '--json'], env);
+  expect(JSON.parse(stdout)).toMatchObject([{ verdict: 'unproven', reason: 'finds-everything' }]);
 });
 
 it('two machines whose clocks are 90 s apart wait for the second check, since time is the database’s', async () => {
@@ -208,13 +211,16 @@ it('codes that a check left unproven are taken by the next re-check, so that nob
         : 'denied',
   );
   // Somebody waits for these: what gets no answer is given up at once.
-  const { stdout } = await run(['codes', 'check', hex(3), hex(4), '--json'], env);
-  expect(JSON.parse(stdout)).toMatchObject([{ verdict: 'unproven' }, { verdict: 'valid' }]);
+  const { stdout, code } = await run(['codes', 'check', hex(3), hex(4), '--json'], env);
+  expect(JSON.parse(stdout)).toMatchObject([
+    { verdict: 'unproven', reason: 'unreadable' },
+    { verdict: 'valid' },
+  ]);
+  expect(code).toBe(4);
+  expect(await mirror().rows('SELECT state, unproven FROM mirror.audits')).toEqual([
+    { state: 'finished', unproven: 1 },
+  ]);
   isDown = false;
-  await mirror().rows(
-    `UPDATE mirror.audits SET unproven = 1 WHERE state = 'cancelled';
-     UPDATE mirror.audit_codes SET verdict = 'unproven' WHERE verdict IS NULL`,
-  );
   const again = await run(['codes', 'recheck', '--older-than', '30d', '--json'], env);
   expect(JSON.parse(again.stdout)).toMatchObject({ audit: { codes: 1, invalid: 1 } });
 });

@@ -20,6 +20,7 @@ import { answerJson, answerLines } from './audit-view.js';
 import { getAudit, cancelAudit } from '../../codes/audits-store.js';
 import { readAuditResults } from '../../codes/results-store.js';
 import { readCodeState, readCodeChecks } from '../../codes/codes-store.js';
+import { giveUpCheck } from '../../codes/check.js';
 import { workOnAudit } from './run-audit.js';
 
 /** Checks codes given as arguments and prints the answer about each. */
@@ -33,6 +34,7 @@ export async function answerCodes(
   const { auditId, ...entered } = await enterCodes(app, seller, codes, options);
   const { db } = app;
   const total = entered.codes - entered.reused;
+  let waitsFor: string | null = null;
   await withProgress(
     `checking ${plural(total, 'code')}`,
     async (bar) => {
@@ -41,6 +43,7 @@ export async function answerCodes(
       const onOutcome = async (outcome: JobOutcome): Promise<boolean> => {
         if (outcome.kind !== 'later' || outcome.isBusy === true) return false;
         const { reason, delayMs } = outcome;
+        waitsFor = reason;
         if (reason !== 'second-check') return delayMs > PATIENCE_MS;
         const denied = (await getAudit(db, auditId))?.denied ?? 0;
         const codes = total === 1 ? 'denied' : `${plural(denied, 'code')} denied`;
@@ -55,8 +58,11 @@ export async function answerCodes(
     { total },
   );
   const audit = await getAudit(db, auditId);
-  // Codes without an answer are reported as unproven. Nobody resumes this audit.
-  if (audit?.state === 'running') await cancelAudit(db, auditId);
+  // Nobody resumes this audit.
+  if (audit?.state === 'running') {
+    if (signal.aborted) await cancelAudit(db, auditId);
+    else await giveUpCheck(db, audit, waitsFor);
+  }
   signal.throwIfAborted();
   if (audit === null || audit.state === 'failed') {
     throw new CommandError(
@@ -106,14 +112,14 @@ async function enterCodes(
   });
 }
 
-/** Returns the answer about a code of the audit. Without a verdict it is unproven. @param problem of the audit */
+/** Returns the answer about a code of the audit. @param problem of the audit: why a code was never asked for */
 function answerFromResult(result: AuditResult, problem: string | null): Answer {
   const { code, verdict, reason, proof } = result;
   return {
     ...result,
     code: code ?? '',
     verdict: verdict ?? 'unproven',
-    reason: reason ?? problem ?? 'it was not checked',
+    reason: (result.checkedAt === null ? problem : null) ?? reason ?? 'it was not checked',
     proof: proof ?? 'none',
   };
 }

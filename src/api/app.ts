@@ -6,6 +6,7 @@ import {
   DEFAULT_MAX_AGE,
   lookUpNow,
   lookUpStored,
+  MOST_SELLERS,
   type LookUp,
   type LookUpCalls,
   type LookUpDeps,
@@ -197,9 +198,6 @@ async function textOf(c: ApiContext, maxBytes: number): Promise<string> {
   if (bytes > maxBytes) throw new Refusal(413, 'the request is too large');
   return Buffer.concat(chunks).toString();
 }
-
-/** More sellers than this are not asked one after another. */
-const MOST_SELLERS = 20;
 
 /** The sellers that a request is about: the one that it or the token names, else all. */
 function sellersFor(

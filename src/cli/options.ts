@@ -22,6 +22,10 @@ export interface TableOptions {
 const SHARED = {
   json: new Option('--json', 'print JSON for scripts'),
   seller: new Option('--seller <name>', 'only this seller (default: all)'),
+  listSeller: new Option(
+    '--seller <name>',
+    'which seller; required for lists if several are configured (default for codes: all)',
+  ),
   oneSeller: new Option('--seller <name>', 'which seller; required if several are configured'),
   decimalComma: DECIMAL_COMMA,
   vertical: new Option('--vertical', 'each field on a separate line, uncut'),

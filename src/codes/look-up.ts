@@ -68,6 +68,9 @@ export type LookUp =
       readonly retryAt: number | null;
     };
 
+/** More sellers than this are not asked one after another about a code. */
+export const MOST_SELLERS = 20;
+
 /** Most seconds that an answer may be old. */
 export interface MaxAge {
   readonly valid: number;

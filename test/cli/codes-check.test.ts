@@ -677,10 +677,10 @@ describe('wrong usage of codes check', () => {
     expect(sim.log).toEqual([]);
   });
 
-  it('exits with 2 if there are several sellers and none is chosen', async () => {
+  it('exits with 2 for a list if there are several sellers and none is chosen', async () => {
     const sim = await codesMarket(mirror());
     const env = twoSellers(mirror().databaseUrl, sim.url);
-    const { code, stderr } = await check(['abc-1'], env);
+    const { code, stderr } = await check([list()], env);
     expect(stderr).toMatch(/^error: a purchase code belongs to one seller.*\n.*: first, second\n$/);
     expect(code).toBe(2);
     const [, good = ''] = codesOf(sim, 2);

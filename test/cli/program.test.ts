@@ -41,11 +41,14 @@ describe('the command line', () => {
     };
     expect(help('recheck')).toMatch(/--older-than <time> [^-]*\(required\)/);
     expect(help('add', 'users')).toMatch(/--role <role> [^-]*\(required\)/);
-    for (const name of ['check', 'recheck', 'show']) {
+    for (const name of ['recheck', 'show']) {
       expect(help(name)).toContain(
         '--seller <name> which seller; required if several are configured',
       );
     }
+    expect(help('check')).toContain(
+      '--seller <name> which seller; required for lists if several are configured',
+    );
     expect(help('list', 'audits')).toContain('--seller <name> only this seller (default: all)');
   });
 });

@@ -30,6 +30,21 @@ export async function answerCodes(
   codes: readonly string[],
   options: CheckOptions,
 ): Promise<ExitCode> {
+  return printAnswers(app, await checkCodes(app, seller, codes, options), options);
+}
+
+/**
+ * Checks codes of a seller, and returns the answer about each.
+ * @param isAlone no other seller is asked
+ * @throws {CommandError} when the check failed, such as with a refused key, and nobody else is asked
+ */
+export async function checkCodes(
+  app: App,
+  seller: SellerConfig,
+  codes: readonly string[],
+  options: CheckOptions,
+  isAlone = true,
+): Promise<readonly Answer[]> {
   const { signal } = app;
   const { auditId, ...entered } = await enterCodes(app, seller, codes, options);
   const { db } = app;
@@ -64,7 +79,7 @@ export async function answerCodes(
     else await giveUpCheck(db, audit, waitsFor);
   }
   signal.throwIfAborted();
-  if (audit === null || audit.state === 'failed') {
+  if (audit === null || (isAlone && audit.state === 'failed')) {
     throw new CommandError(
       audit?.problem ?? `audit ${auditId} was deleted`,
       `check the API key and MARKETPLACE_URL; \`${ownCommand()} doctor\` tests both, and no code got a verdict`,
@@ -74,9 +89,25 @@ export async function answerCodes(
   for await (const result of readAuditResults(db, auditId)) {
     answers.push(answerFromResult(result, audit.problem));
   }
+  return answers;
+}
+
+/** Prints answers. Where several sellers were asked, each says who sold the code. */
+export async function printAnswers(
+  { signal }: App,
+  answers: readonly (Answer & { readonly seller?: string | null })[],
+  options: CheckOptions,
+): Promise<ExitCode> {
+  signal.throwIfAborted();
   const now = new Date();
   if (options.json === true) {
-    await printJson(answers.map((answer) => answerJson(answer, now, options.item)));
+    await printJson(
+      answers.map((answer) => {
+        const { seller } = answer;
+        const sold = seller === undefined ? {} : { seller };
+        return { ...answerJson(answer, now, options.item), ...sold };
+      }),
+    );
   } else {
     await print(
       answers.map((answer) => answerLines(answer, now, stdoutLook(), options.item)).join('\n'),

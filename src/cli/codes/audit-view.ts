@@ -231,11 +231,17 @@ const VERDICT_MARKS = {
 } as const;
 
 /** Formats the answer about one code for people. */
-export function answerLines(answer: Answer, now: Date, look: Look, item?: string): string {
-  const { verdict, code } = answer;
+export function answerLines(
+  answer: Answer & { readonly seller?: string | null },
+  now: Date,
+  look: Look,
+  item?: string,
+): string {
+  const { verdict, code, seller = null } = answer;
+  const sold: [string, TableCell][] = seller === null ? [] : [['seller', seller]];
   const [mark, colour] = VERDICT_MARKS[verdict];
   const head = `${paint(colour, mark, look)} ${safeLine(code)} · ${paint(colour, stateWord(verdict), look)}\n`;
-  return head + pairs(detailsOf(answer, now, item), look, '  ');
+  return head + pairs([...sold, ...detailsOf(answer, now, item)], look, '  ');
 }
 
 /** Formats an answer for `--json`: the columns of a result, reason, evidence, and the server's reply. */

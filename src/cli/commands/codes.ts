@@ -9,6 +9,7 @@ import type { Secret } from '../../domain/secret.js';
 import { FORMATS } from '../../codes/lists/types.js';
 import { listOfCodes, beginRecheck, verifyKey } from '../../codes/enter-list.js';
 import { answerCodes, showCode } from '../codes/answer.js';
+import { answerOfAny, costOfAny } from '../codes/ask-sellers.js';
 import {
   checkLists,
   throwKeyFault,
@@ -43,6 +44,7 @@ import { action, appAction, readSettings, withApp } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import {
   assertSeller,
+  chosenSellers,
   describeCommand,
   withoutUndefined,
   positiveInteger,
@@ -77,7 +79,7 @@ export function add(program: Command): void {
   describeCommand(command, {
     summary: 'check codes, or lists of codes',
     about:
-      'Checks the codes of lists, or codes given as arguments. An argument that exists as a file is a list: text, CSV, JSON, NDJSON or an Excel workbook (.xlsx), also compressed with gzip; `-` is a list on stdin; anything else is a code. Several lists with the same columns make one result. A code that is listed twice is checked once. If more than half of the first 1,000 lines do not look like codes, or not like the seller’s known valid codes, the command asks whether to go on; in scripts it refuses the list without --yes.',
+      'Checks the codes of lists, or codes given as arguments. An argument that exists as a file is a list: text, CSV, JSON, NDJSON or an Excel workbook (.xlsx), also compressed with gzip; `-` is a list on stdin; anything else is a code. Several lists with the same columns make one result. A code that is listed twice is checked once. Without --seller, up to 25 codes are asked of all sellers, up to 20, one after another until one has sold them; lists need one seller. If more than half of the first 1,000 lines do not look like codes, or not like the seller’s known valid codes, the command asks whether to go on; in scripts it refuses the list without --yes.',
     notes: RESULT_HELP,
     examples: [
       'seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece',
@@ -88,7 +90,7 @@ export function add(program: Command): void {
       "mysql shop -Ne 'select code from licences' | seller-mirror codes check - --out - > result.csv",
     ],
     more: VERDICT_EXIT_CODES,
-    options: ['detach', ...VERDICT_OPTIONS, 'json', 'oneSeller'],
+    options: ['detach', ...VERDICT_OPTIONS, 'json', 'listSeller'],
   }).action(action(check));
   describeCommand(codes.command('show').argument('<code>', 'the code', parsePurchaseCode), {
     summary: 'show what is known about a code, without a request to the marketplace',
@@ -184,9 +186,12 @@ async function check(
   const asList = out !== undefined || detach === true || dryRun === true;
   const codes = input.kind === 'codes' ? input.codes : [];
   if (input.kind === 'codes' && !asList && codes.length <= MAX_ANSWERS) {
-    return withApp('codes check', 'sellers', signal, (app) =>
-      answerCodes(app, oneSeller(app.config, options.seller), codes, options),
-    );
+    return withApp('codes check', 'sellers', signal, (app) => {
+      const sellers = chosenSellers(app.config, options.seller);
+      return sellers.length > 1
+        ? answerOfAny(app, sellers, codes, options)
+        : answerCodes(app, oneSeller(app.config, options.seller), codes, options);
+    });
   }
   const lists =
     input.kind === 'codes'
@@ -198,6 +203,11 @@ async function check(
         );
   const usesStdin = input.kind === 'lists' && input.paths.includes(STDIN);
   return withApp('codes check', 'sellers', signal, (app) => {
+    const sellers = chosenSellers(app.config, options.seller);
+    const isShort = codes.length > 0 && codes.length <= MAX_ANSWERS;
+    if (dryRun === true && isShort && sellers.length > 1) {
+      return costOfAny(app, sellers, codes, options);
+    }
     const seller = oneSeller(app.config, options.seller);
     // Codes given one by one are meant as codes, whatever they look like.
     const meant = input.kind === 'codes' ? { yes: true as const } : {};

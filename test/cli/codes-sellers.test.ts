@@ -1,0 +1,138 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { Purchases, seededCatalogue } from '../../src/simulator/index.js';
+import { KEY, useMirror } from '../support/mirror.js';
+import { folder, freePath, run, SECOND_KEY, twoSellers } from './support.js';
+
+const mirror = useMirror();
+
+/** Two sellers of one marketplace, each with own purchases. */
+async function market(secondKey = SECOND_KEY) {
+  const shop = (key: string, username: string, seed: number) => {
+    const catalogue = seededCatalogue({ seed, count: 12 });
+    const purchases = new Purchases({ seed, count: 50 });
+    const sold = Array.from({ length: 50 }, (_, at) => purchases.codeAt(at));
+    const valid = sold.filter((code) => purchases.find(code, catalogue)?.state === 'valid');
+    return { key, username, catalogue, purchases, valid };
+  };
+  const [ada, bob] = [shop(KEY, 'ada', 3), shop(SECOND_KEY, 'bob', 4)];
+  const sim = await mirror().simulate({ sellers: [ada, bob] });
+  const env = twoSellers(mirror().databaseUrl, sim.url, secondKey);
+  const check = (...args: string[]) => run(['codes', 'check', ...args], env);
+  /** How often the code was asked, since the simulator started. */
+  const asked = (code: string) =>
+    sim.log.filter(({ parameters }) => parameters['purchase_code'] === code).length;
+  return { sim, ofFirst: ada.valid, ofSecond: bob.valid, check, asked };
+}
+
+const verdicts = () =>
+  mirror().rows<{ seller: string; code: string; verdict: string | null }>(
+    `SELECT seller_id AS seller, code, verdict FROM mirror.purchase_codes ORDER BY code, seller_id`,
+  );
+
+it('asks one seller after another and says who sold a code; a denial of another seller is no verdict', async () => {
+  const { ofFirst, ofSecond, check } = await market();
+  const [one = '', two = ''] = [ofFirst[0], ofSecond[0]];
+  const { code, stdout, stderr } = await check(two, one, '--json');
+  expect(code, stderr).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject([
+    { code: two, verdict: 'valid', seller: 'second' },
+    { code: one, verdict: 'valid', seller: 'first' },
+  ]);
+  const stored = await verdicts();
+  expect(stored).toHaveLength(2);
+  expect(stored).toContainEqual({ seller: 'second', code: two, verdict: 'valid' });
+  expect(stored).toContainEqual({ seller: 'first', code: one, verdict: 'valid' });
+  const text = await check(two);
+  expect(text.stdout).toMatch(/✓ \S+ · valid\n\s+seller\s+second\n/);
+});
+
+it('takes stored answers that are young enough, and asks who sold the code the last time first', async () => {
+  const { sim, ofSecond, check, asked } = await market();
+  const [sold = ''] = ofSecond;
+  await check(sold);
+  const before = asked(sold);
+  expect(before).toBe(2);
+  const calls = sim.requestCount;
+  const young = await check(sold, '--max-age', '7d', '--json');
+  expect(JSON.parse(young.stdout)).toMatchObject([{ verdict: 'valid', seller: 'second' }]);
+  expect(sim.requestCount).toBe(calls);
+  await check(sold);
+  expect(asked(sold)).toBe(before + 1);
+});
+
+it('checks a code that nobody found a second time with each seller, before it is invalid', async () => {
+  const { ofSecond, check } = await market();
+  const [sold = ''] = ofSecond;
+  const { code, stdout } = await check('never-sold-1', sold, '--json', '--fail-on', 'invalid');
+  expect(code).toBe(5);
+  expect(JSON.parse(stdout)).toMatchObject([
+    { code: 'never-sold-1', verdict: 'invalid', seller: null },
+    { code: sold, verdict: 'valid', seller: 'second' },
+  ]);
+  expect(await verdicts()).toEqual(
+    expect.arrayContaining([
+      { seller: 'first', code: 'never-sold-1', verdict: 'invalid' },
+      { seller: 'second', code: 'never-sold-1', verdict: 'invalid' },
+    ]),
+  );
+  const denials = await mirror().rows(
+    `SELECT 1 FROM mirror.code_checks JOIN mirror.purchase_codes USING (code_id) WHERE code = '${sold}' AND reason = 'denied'`,
+  );
+  expect(denials).toEqual([]);
+});
+
+it('calls a code of which one seller can’t be asked unproven, since that seller may have sold it', async () => {
+  const { ofFirst, ofSecond, check } = await market('a-key-that-was-revoked');
+  const found = await check(ofFirst[0] ?? '');
+  expect(found.code, found.stderr).toBe(0);
+  const { code, stdout } = await check(ofSecond[0] ?? '', '--json');
+  expect(code).toBe(4);
+  expect(JSON.parse(stdout)).toMatchObject([{ verdict: 'unproven', seller: null }]);
+});
+
+it('shows with --dry-run by how much several sellers multiply the calls, and asks nobody', async () => {
+  const { sim, check } = await market();
+  const { code, stdout, stderr } = await check('abc-1', 'abc-2', '--dry-run', '--json');
+  expect(code, stderr).toBe(0);
+  expect(stderr).toContain('2 sellers: up to 2 × the calls of one');
+  expect(JSON.parse(stdout)).toMatchObject({
+    dry_run: true,
+    factor: 2,
+    sellers: [
+      { seller: 'first', size: { codes: 2 } },
+      { seller: 'second', size: { codes: 2 } },
+    ],
+  });
+  expect(sim.log).toEqual([]);
+});
+
+it.each([
+  [['abc-1', '--known-valid', 'abc-2'], /valid belongs to one seller.*\n.*: first, second\n$/],
+  [['abc-1', '--out'], /^error: a purchase code belongs to one seller.*\n.*: first, second\n$/],
+])('needs --seller for %j, which is about one seller', async (args, message) => {
+  const { sim, check } = await market();
+  const { code, stderr } = await check(
+    ...args,
+    ...(args.includes('--out') ? [freePath('csv')] : []),
+  );
+  expect(stderr).toMatch(message);
+  expect(code).toBe(2);
+  expect(sim.log).toEqual([]);
+});
+
+it('needs --seller if there are more than 20, since each code would be asked of all', async () => {
+  const file = join(folder(), 'many.json');
+  const names = Array.from({ length: 21 }, (_, at) => `seller-${at}`);
+  const sellers = names.map((name) => ({ name, url: 'http://127.0.0.1:9', keyEnv: `KEY_${name}` }));
+  writeFileSync(file, JSON.stringify({ sellers }));
+  const env = {
+    DATABASE_URL: mirror().databaseUrl,
+    SELLERS_FILE: file,
+    ...Object.fromEntries(names.map((name, at) => [`KEY_${name}`, `a-key-of-seller-number-${at}`])),
+  };
+  const { code, stderr } = await run(['codes', 'check', 'abc-1'], env);
+  expect(stderr).toMatch(/^error: 21 sellers are configured, and at most 20 .*\n.*--seller\n$/);
+  expect(code).toBe(2);
+});

@@ -249,15 +249,26 @@ function readAlertWebhook(reader: Reader) {
       'has no topic, which ALERT_FORMAT=ntfy needs: end it with a topic, such as https://ntfy.sh/my-topic',
     );
   }
+  if (url !== null && format === 'telegram' && !isTelegram(new URL(url.reveal()))) {
+    findings.problem(
+      'ALERT_WEBHOOK_URL',
+      'has no bot or no chat, which ALERT_FORMAT=telegram needs: write it as https://api.telegram.org/bot<token>/sendMessage?chat_id=<chat>',
+    );
+  }
   const isSigned = format === 'standard';
   if (isSigned && reader.isSet('ALERT_WEBHOOK_URL') && !reader.isSet('ALERT_WEBHOOK_SECRET')) {
     findings.problem(
       'ALERT_WEBHOOK_SECRET',
-      `is not set, but ALERT_WEBHOOK_URL is, and standard alerts are always signed: set it to the secret with which the receiver checks signatures (${HOW_TO_MAKE_A_SECRET}), or set ALERT_FORMAT to slack, discord or ntfy`,
+      `is not set, but ALERT_WEBHOOK_URL is, and standard alerts are always signed: set it to the secret with which the receiver checks signatures (${HOW_TO_MAKE_A_SECRET}), or set ALERT_FORMAT to slack, discord, ntfy or telegram`,
     );
   }
   if (url === null || (isSigned && secret === null)) return null;
   return { url, format, secret: isSigned ? secret : null };
+}
+
+/** The address of a bot’s method, with the chat that it writes to. */
+function isTelegram({ pathname, searchParams }: URL): boolean {
+  return /\/bot[^/]+\/sendMessage$/.test(pathname) && (searchParams.get('chat_id') ?? '') !== '';
 }
 
 function readAlertMail(reader: Reader) {

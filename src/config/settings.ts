@@ -183,13 +183,13 @@ export const SETTINGS = {
     .prefault('26')
     .describe('Hours after its last successful run when a copy counts as stale'),
   ALERT_WEBHOOK_URL: webhookUrl.describe(
-    'Address to which alerts are posted; for ntfy it ends in the topic',
+    'Address to which alerts are posted; ntfy: with the topic; telegram: with token and chat_id',
   ),
   ALERT_WEBHOOK_URL_FILE: fileOf('ALERT_WEBHOOK_URL'),
-  ALERT_FORMAT: oneOf(['standard', 'slack', 'discord', 'ntfy'])
+  ALERT_FORMAT: oneOf(['standard', 'slack', 'discord', 'ntfy', 'telegram'])
     .prefault('standard')
     .describe(
-      'Format of posted alerts: standard (signed as Standard Webhooks), slack, discord or ntfy',
+      'Format of posted alerts: standard (signed as Standard Webhooks), slack, discord, ntfy or telegram',
     ),
   ALERT_WEBHOOK_SECRET: webhookSecret.describe(
     'Secret that signs standard alerts: whsec_ and the base64 of 24 to 64 bytes',

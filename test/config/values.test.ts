@@ -397,6 +397,17 @@ describe('alerts', () => {
     expect(read(env).alertWebhook).toMatchObject({ format: f, secret: null });
   });
 
+  it.each([
+    ['/bot42:t0ken/sendMessage?chat_id=-1007', []],
+    ['/bot42:t0ken/sendMessage', [/^ALERT_WEBHOOK_URL has no bot or no chat/]],
+    ['/bot42:t0ken?chat_id=-1007', [/^ALERT_WEBHOOK_URL has no bot or no chat/]],
+  ])('for Telegram need bot and chat in the address: %s', (path, expected) => {
+    const url = `https://api.telegram.org${path}`;
+    const found = problems({ ALERT_WEBHOOK_URL: url, ALERT_FORMAT: 'telegram' });
+    expect(found).toEqual(expected.map((fault) => expect.stringMatching(fault) as string));
+    expect(found.join()).not.toContain('t0ken');
+  });
+
   it('for ntfy need a topic in the address', () => {
     const env = { ALERT_WEBHOOK_URL: 'https://ntfy.example/', ALERT_FORMAT: 'ntfy' };
     expect(problems(env)).toEqual([expect.stringMatching(/^ALERT_WEBHOOK_URL has no topic/)]);

@@ -122,7 +122,7 @@ function codeOf(error: unknown): string {
 }
 
 /** Formats of chats and push services. */
-export const CHAT_FORMATS = { slack, discord, ntfy } as const;
+export const CHAT_FORMATS = { slack, discord, ntfy, telegram } as const;
 
 /** Slack: blocks of text. Mentions and links need `<` and `>`, so escaping `<`, `>` and `&` is enough. */
 function slack(message: AlertMessage, url: string): Post {
@@ -213,4 +213,63 @@ function ntfy(message: AlertMessage, url: string): Post {
       : { click: link.url, actions: [{ action: 'view', label, url: link.url }] }),
   };
   return { url: server.href, body: JSON.stringify(body) };
+}
+
+/** Makes Telegram show a part of the text in another way. Offset and length count UTF-16 units. */
+interface Entity {
+  readonly type: 'bold' | 'code' | 'text_link';
+  readonly offset: number;
+  readonly length: number;
+  readonly url?: string;
+}
+
+/**
+ * Telegram: plain text, with entities that say what is bold, a command or a link, so that no text is mark-up. The
+ * parameters of the address, such as `chat_id`, go into the body.
+ */
+function telegram(message: AlertMessage, url: string): Post {
+  const { title, text, remedy, label } = shownTexts(message);
+  const address = new URL(url);
+  const parameters = Object.fromEntries(address.searchParams);
+  address.search = '';
+  let shown = '';
+  const entities: Entity[] = [];
+  const add = (part: string, entity?: Pick<Entity, 'type' | 'url'>): void => {
+    const length = part.length;
+    if (entity !== undefined && length > 0) {
+      entities.push({ ...entity, offset: shown.length, length });
+    }
+    shown += part;
+  };
+  add(forTelegram(title), { type: 'bold' });
+  add(`\n\n${forTelegram(text)}`);
+  if (remedy !== null) {
+    add('\n\nWhat to do: ');
+    const parts = remedy.split('`');
+    // An odd number of backticks: they don't delimit commands.
+    if (parts.length % 2 === 0) add(forTelegram(remedy));
+    else {
+      for (const [n, part] of parts.entries()) {
+        if (n % 2 === 0) add(forTelegram(part));
+        else add(part, { type: 'code' });
+      }
+    }
+  }
+  if (message.link !== null) {
+    add('\n\n');
+    add(forTelegram(label), { type: 'text_link', url: message.link.url });
+  }
+  const body = {
+    ...parameters,
+    text: shown,
+    entities,
+    link_preview_options: { is_disabled: true },
+    disable_notification: message.tone === 'good',
+  };
+  return { url: address.href, body: JSON.stringify(body) };
+}
+
+/** Telegram makes links of @names, #tags, /commands and addresses in plain text, but not around a word joiner. */
+function forTelegram(text: string): string {
+  return text.replaceAll(/[@#$/.:](?=\S)/g, '$&\u2060');
 }

@@ -160,7 +160,7 @@ it('the printed channel contains neither address nor secret', async () => {
   expect(inspect(webhook, { depth: 9, showHidden: true })).not.toContain(TOKEN);
 });
 
-const FORMATS = ['slack', 'discord', 'ntfy'] as const;
+const FORMATS = ['slack', 'discord', 'ntfy', 'telegram'] as const;
 
 /** Sends a message and returns the request that the receiver got. */
 async function post(format: (typeof FORMATS)[number], message = MESSAGE) {
@@ -241,6 +241,25 @@ describe('an alert has event, remedy and link', () => {
     });
   });
 
+  it('in Telegram, with the chat in the body, and commands that can be copied', async () => {
+    const { request, body } = await post('telegram');
+    expect(request?.url.pathname).toBe('/hooks/my-topic');
+    expect(request?.url.search).toBe('');
+    const sent = body as {
+      text: string;
+      entities: { type: string; offset: number; length: number }[];
+    };
+    expect(sent).toMatchObject({ auth: 't0ken', disable_notification: false });
+    const parts = sent.entities.map(({ type, offset, length, ...rest }) => {
+      return { type, text: sent.text.slice(offset, offset + length), ...rest };
+    });
+    expect(parts).toEqual([
+      { type: 'bold', text: 'main:\u0020a run waits for your decision' },
+      { type: 'code', text: 'seller-mirror sync --accept-removals 7' },
+      { type: 'text_link', text: 'Look at the removals', url: 'https://mirror.example/runs/7' },
+    ]);
+  });
+
   it('but no link if the dashboard’s address is not configured', async () => {
     for (const format of FORMATS) {
       const { request } = await post(format, { ...MESSAGE, link: null });
@@ -271,6 +290,20 @@ describe('a hostile text', () => {
     expect(slack.match(/<[^>]*>/g)).toEqual([
       '<https://mirror.example/runs/7|Look at the removals>',
     ]);
+    const url = 'https://a.example/bot1/sendMessage?chat_id=7';
+    const telegram = CHAT_FORMATS.telegram(hostile(text), url).body;
+    const { text: sent, entities } = JSON.parse(telegram) as {
+      text: string;
+      entities: { type: string; offset: number; length: number }[];
+    };
+    // Telegram makes no links of code.
+    const plain = entities
+      .filter(({ type }) => type === 'code')
+      .reduceRight(
+        (all, { offset, length }) => all.slice(0, offset) + all.slice(offset + length),
+        sent,
+      );
+    expect(plain).not.toMatch(/[@#/.]\w/);
     const { description, title } = embedOf(CHAT_FORMATS.discord(hostile(text), '').body);
     for (const shown of [title, ...description.split('\n\n').slice(0, 2)]) {
       const own = shown.replace(/^\*\*What to do:\*\* /, '');

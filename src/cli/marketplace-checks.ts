@@ -1,6 +1,7 @@
 import { failed, ok, warning, type Check } from '../service/checks.js';
 import { NO_ITEMS } from '../service/needs.js';
-import type { Config, SellerConfig } from '../config/index.js';
+import { processEnvironment, type Config, type SellerConfig } from '../config/index.js';
+import { proxyOf } from '../domain/proxy.js';
 import type { OnWait } from '../domain/budget.js';
 import { hostName, isLoopback, sameHost } from '../domain/address.js';
 import { prepareItem } from '../catalogue/prepare-item.js';
@@ -157,6 +158,7 @@ function countRequests(calls: Findings['calls']): number {
 
 function checksOf(findings: Findings): Check[] {
   return [
+    proxyCheck(findings.seller),
     hostCheck(findings),
     redirectCheck(findings),
     clockCheck(findings),
@@ -167,6 +169,12 @@ function checksOf(findings: Findings): Check[] {
     randomCheck(findings),
     limitCheck(findings),
   ].filter((check) => check !== null);
+}
+
+function proxyCheck({ url }: SellerConfig): Check | null {
+  const proxy = proxyOf(url, processEnvironment());
+  if (proxy === null) return null;
+  return ok(`proxy: requests go through ${proxy.address} (${proxy.variable})`);
 }
 
 function firstServer({ calls }: Findings) {

@@ -1,6 +1,6 @@
 import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { checkStore } from '../../src/cli/commands/doctor.js';
 import {
   checkMarketplace,
@@ -67,6 +67,23 @@ const copyOf = (change: string) => async (sim: Simulator) => {
 };
 
 describe('the checks of a marketplace', () => {
+  it.each([
+    [{ HTTP_PROXY: 'http://me:pa55word@127.0.0.1:9' }, 'http://127.0.0.1:9 (HTTP_PROXY)'],
+    [
+      { http_proxy: 'http://127.0.0.1:9', HTTP_PROXY: 'http://127.0.0.1:8' },
+      '127.0.0.1:9 (http_proxy)',
+    ],
+    [{ HTTP_PROXY: 'http://127.0.0.1:9', NO_PROXY: 'a.example, 127.0.0.1' }, null],
+    [{ HTTPS_PROXY: 'http://127.0.0.1:9' }, null],
+  ])('say the proxy that requests go through, without its password: %j', async (env, proxy) => {
+    const sim = await market();
+    onTestFinished(() => void vi.unstubAllEnvs());
+    for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
+    const lines = (await checks(sim.url)).filter((line) => line.startsWith('ok proxy:'));
+    expect(lines).toEqual(proxy === null ? [] : [expect.stringContaining(proxy)]);
+    expect(lines.join()).not.toContain('pa55word');
+  });
+
   it('request the account, the list and one item, and change nothing', async () => {
     const sim = await market({}, 3_000);
     expect(await checks(sim.url)).toEqual([

@@ -90,7 +90,13 @@ export function* control(
     }
     if (meaning.kind === 'denied') return { ...memory, controlAt: answer.at };
     if (meaning.kind === 'found') continue;
-    if (meaning.kind === 'silent') return holdAfter(memory, faultOf(answer), waitMs, false);
+    if (meaning.kind === 'silent') {
+      const fault = faultOf(answer);
+      const times = memory.bad?.reason === fault.reason ? memory.bad.times + 1 : 1;
+      // Counted, or a marketplace whose answers can't be read would be asked forever.
+      const bad = { reason: fault.reason, times };
+      return { ...holdAfter(memory, fault, waitMs, false), bad };
+    }
     return afterBad(memory, faultOf(answer), waitMs, false);
   }
   return { ...memory, findsEverything: true };

@@ -243,3 +243,10 @@ describe('a store from before chance was counted', () => {
     expect(asked.filter((code) => code === bad)).toHaveLength(1 + 3);
   });
 });
+
+it('a check ends although not even the negative control gets an answer that can be read: it was asked forever', async () => {
+  const { env } = await opened(() => ({ body: 'no JSON' }));
+  const { code, stderr } = await run(['codes', 'check', hex(1)], env);
+  expect(code).toBe(1);
+  expect(stderr).toContain('the answer could not be understood');
+});

@@ -416,6 +416,13 @@ describe('alerts in README', () => {
       'INSERT INTO mirror.item_fields (seller_id, field, first_run_id) VALUES ($1, $2, $3)',
       [seller, field, runId],
     );
+    const [ahead] = await mirror().rows<{ id: string }>(
+      `WITH late AS (INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('late', 'late.example') RETURNING seller_id)
+       INSERT INTO mirror.runs (seller_id, kind, state, holder, started_at)
+       SELECT seller_id, 'items', 'succeeded', '', now() + interval '1 day' FROM late
+       RETURNING run_id::text AS id`,
+    );
+    const aheadId = ahead?.id ?? '';
     const since = new Date();
     // One alert of each kind. The delivery does not check whether a run was really held.
     const alerts: { readonly [K in Alert['kind']]: Extract<Alert, { readonly kind: unknown }> } = {
@@ -430,6 +437,7 @@ describe('alerts in README', () => {
       'balance-changed': { kind: 'balance-changed', seller, runId: changedRun },
       'items-removed': { kind: 'items-removed', seller, runId },
       'fields-new': { kind: 'fields-new', seller, runId, field },
+      'clock-ahead': { kind: 'clock-ahead', seller: 'late', runId: aheadId },
     };
     await requestFeedViews(mirror().db, 'bi', ['items']);
     await markFeedStale(mirror().db, 'bi', since);

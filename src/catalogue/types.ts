@@ -129,6 +129,8 @@ export type Alert =
       /** The last success, ISO 8601; null: never. */
       readonly since: string | null;
     }
+  /** A run was recorded while a clock was ahead. */
+  | { readonly kind: 'clock-ahead'; readonly seller: string; readonly runId: string }
   | {
       readonly kind: 'feed-stale' | 'feed-recovered';
       readonly feed: string;

@@ -14,7 +14,7 @@ const ALERT_TYPES = [
   ...(['run.failed', 'run.held', 'seller.parked', 'audit.finished', 'copy.stale'] as const),
   ...(['feed.stale', 'feed.recovered'] as const),
   ...(['codes.no_longer_valid', 'balance.changed', 'items.removed'] as const),
-  ...(['fields.new'] as const),
+  ...(['fields.new', 'clock.ahead'] as const),
 ] as const;
 
 export type AlertType = (typeof ALERT_TYPES)[number];

@@ -218,7 +218,7 @@ function noItemsNeed(seller: string): Need {
 }
 
 /** Of a run that was recorded by a clock that was ahead. */
-function clockNeed({ sellerId, runId, startedAt }: RunAhead): Need {
+export function clockNeed({ sellerId, runId, startedAt }: RunAhead): Need {
   return need('clock', sellerId, {
     title: `${sellerId}: a clock was ahead`,
     text: `run ${runId} began on ${moment(startedAt)}, which is in the future, so it is not believed`,

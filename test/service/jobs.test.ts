@@ -283,6 +283,18 @@ describe('an alert', () => {
     expect(received()).toHaveLength(1);
   });
 
+  it('names a run that was recorded while a clock was ahead, once', async () => {
+    const { sim } = await market();
+    const { env, received } = await receiver();
+    const first = await startJobs(mirror(), sim.url, env);
+    await untilRuns(mirror(), ...DONE);
+    await first.stop();
+    await moveRuns('30 days');
+    await startJobs(mirror(), sim.url, env);
+    await until(() => received().length > 0);
+    expect(received()).toMatchObject([{ type: 'clock.ahead', data: { seller: 'main' } }]);
+  });
+
   it('names a field that items did not have before, once', async () => {
     const { sim, catalogue } = await market();
     const { env, received } = await receiver();

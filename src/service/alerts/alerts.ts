@@ -3,6 +3,7 @@ import type { App } from '../../app.js';
 import type { Config } from '../../config/index.js';
 import type { AlertType } from '../../config/schemas.js';
 
+import { listRunsAhead } from '../../catalogue/requests-store.js';
 import { readSellerStatuses, type SellerStatus } from '../../catalogue/status-store.js';
 import type { Alert, JobOutcome } from '../../catalogue/types.js';
 import type { Db } from '../../db/db.js';
@@ -32,6 +33,7 @@ export function alertId(alert: Alert): string {
     case 'run-held':
     case 'items-removed':
     case 'balance-changed':
+    case 'clock-ahead':
       return `${alert.kind}.${alert.runId}`;
     case 'audit-finished':
       return `${alert.kind}.${alert.auditId}`;
@@ -105,14 +107,21 @@ export async function recordAlerts(
   return added;
 }
 
-/** Finds copies and feeds that are stale, and feeds that have recovered, and records an alert for each. */
+/**
+ * Finds copies and feeds that are stale, feeds that have recovered, and runs that a clock that was ahead recorded, and
+ * records an alert for each.
+ */
 export async function recordStale({ config, db }: Pick<App, 'config' | 'db'>): Promise<void> {
   if (channelsOf(config).length === 0) return;
   const now = new Date(db.clock.now());
   const names = config.sellers.map(({ name }) => name);
   const copies = findStaleSellers(await readSellerStatuses(db), names, config.staleAfterHours, now);
   const feeds = await findFeedAlerts(db, config.feeds, config.feedStaleAfterHours, now);
-  await recordAlerts({ config, db }, [...copies, ...feeds]);
+  const ahead = (await listRunsAhead(db)).filter(({ sellerId }) => names.includes(sellerId));
+  const clocks = ahead.map(({ sellerId: seller, runId }) => {
+    return { kind: 'clock-ahead', seller, runId: String(runId) } as const;
+  });
+  await recordAlerts({ config, db }, [...copies, ...feeds, ...clocks]);
   for (const alert of feeds) {
     // After the alert is recorded: if the process is killed before, the next check does both.
     if (alert.kind === 'feed-recovered') await markFeedStale(db, alert.feed, null);

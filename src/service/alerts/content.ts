@@ -3,6 +3,7 @@ import { displayName } from '../../domain/text.js';
 import { feedDelay, listFeedStates } from '../../reporting/feeds-store.js';
 import { type HeldItems, readHeldRemovals } from '../../catalogue/held-store.js';
 import { readChanges } from '../../catalogue/item-changes-store.js';
+import { listRunsAhead } from '../../catalogue/requests-store.js';
 import { PROCESS_DIED, type Run, findLaterGoodRun, getRun } from '../../catalogue/runs-store.js';
 import { PAUSED, readParking } from '../../catalogue/sellers-store.js';
 import { readSellerStatuses } from '../../catalogue/status-store.js';
@@ -12,6 +13,7 @@ import type { Db } from '../../db/db.js';
 import {
   auditNeed,
   auditPage,
+  clockNeed,
   feedNeed,
   FEEDS_PAGE,
   heldNeed,
@@ -66,6 +68,8 @@ export async function describeAlert(
       return balanceContent(db, alert);
     case 'fields-new':
       return newFieldsContent(db, alert);
+    case 'clock-ahead':
+      return clockContent(db, alert, now);
     case 'seller-parked':
       return parkedContent(db, alert.seller);
     case 'copy-stale':
@@ -265,6 +269,17 @@ async function parkedContent(db: Db, seller: string): Promise<AlertContent | nul
     runId: runId === null ? null : String(runId),
     since: since.toISOString(),
   });
+}
+
+async function clockContent(
+  db: Db,
+  { seller, runId }: Extract<Alert, { readonly kind: 'clock-ahead' }>,
+  now: Date,
+): Promise<AlertContent | null> {
+  const ahead = (await listRunsAhead(db)).find((run) => String(run.runId) === runId);
+  if (ahead === undefined) return null;
+  const startedAt = ahead.startedAt.toISOString();
+  return needContent(clockNeed(ahead), now, 'clock', { seller, runId, startedAt });
 }
 
 type StaleAlert = Extract<Alert, { readonly kind: 'copy-stale' }>;

@@ -2,12 +2,15 @@ import { LONGEST_TEXT, storable } from '../db/stored-text.js';
 import type { Db } from '../db/db.js';
 import type { AuditBacklog, AuditList, AuditProgress, AuditState, ResultFile } from './types.js';
 
+/** A time further ahead than any pause was recorded by a clock that was wrong, and is not believed. */
+export const RESUME_AT = `CASE WHEN resume_at <= now() + interval '25 hours' THEN resume_at END`;
+
 /** The audit's row has all counts, so that progress costs the same for every length of list. */
 const PROGRESS = `
   audit_id AS "auditId", seller_id AS "sellerId", state, source, is_look_ups AS "isLookUps", created_at AS "createdAt",
   finished_at AS "finishedAt", lines, rejected, codes, reused, valid, invalid,
   no_longer_valid AS "noLongerValid", unproven, pending, denied, overturned, progress AS asked,
-  api_calls AS "apiCalls", problem, resume_at AS "resumeAt", result_path AS path,
+  api_calls AS "apiCalls", problem, ${RESUME_AT} AS "resumeAt", result_path AS path,
   result_format AS format, result_decimal_comma AS "decimalComma", result_written_at AS "writtenAt"`;
 
 type Row = Omit<AuditProgress, 'result'> &

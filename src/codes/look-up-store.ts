@@ -1,3 +1,4 @@
+import { RESUME_AT } from './audits-store.js';
 import { onlyRow } from '../db/connection.js';
 import { inTransaction, type Db } from '../db/db.js';
 import { CODE_ID, codesLock, KNOWN } from './codes-store.js';
@@ -43,7 +44,7 @@ export const READ = {
          AND a.state = 'running' AND a.is_look_ups
        ORDER BY c.asked_at DESC LIMIT 1) w ON true
     LEFT JOIN LATERAL (
-      SELECT a.problem, a.resume_at FROM mirror.audits a
+      SELECT a.problem, ${RESUME_AT} AS resume_at FROM mirror.audits a
        WHERE a.seller_id = $1 AND a.state = 'running' AND a.is_look_ups AND a.problem IS NOT NULL
        ORDER BY a.audit_id DESC LIMIT 1) r ON true`,
 };

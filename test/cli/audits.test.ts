@@ -45,6 +45,23 @@ describe('audits', () => {
     );
   });
 
+  it('wait for no time that a clock recorded which was ahead', async () => {
+    const { env, id } = await unfinished();
+    const until = async (ahead: string): Promise<unknown> => {
+      await mirror().rows(
+        `UPDATE mirror.audits SET problem = 'an outage', resume_at = now() + $1::interval`,
+        [ahead],
+      );
+      return (
+        JSON.parse(await printed(['audits', 'show', id, '--json'], env)) as {
+          audit: { resume_at: unknown };
+        }
+      ).audit.resume_at;
+    };
+    expect(await until('1 hour')).toEqual(expect.any(String));
+    expect(await until('30 days')).toBeNull();
+  });
+
   it('with unproven codes say how to check these again', async () => {
     const { env, id } = await unfinished();
     await printed(['audits', 'resume', id], env);

@@ -233,7 +233,7 @@ it.each([
     'calls, duration and end',
     10_000,
     10_001,
-    '10,158 calls (158 of them for the API key) at 60 a minute: about 2 h 49 min, until 2026-11-21 12:49:17Z; each denied code takes 1.08 more calls, at least 1 min later',
+    '10,151 calls (151 of them for the API key) at 60 a minute: about 2 h 49 min, until 2026-11-21 12:49:10Z; each denied code takes 1.08 more calls, at least 1 min later',
   ],
   ['that every verdict is known', 0, 10_000, 'nothing to check: every verdict is known'],
   ['that no line has a code', 0, 0, 'nothing to check: no line has a code'],

@@ -29,9 +29,12 @@ it.skipIf(process.platform !== 'linux')(
       status: 'success',
       data: { username: 'ada', email: 'a@b.c' },
     });
-    const server = await startServer(({ url }, index) =>
-      url.pathname.includes('account') ? { body: account } : (bombs[index % 2] ?? {}),
-    );
+    // A random code is denied, as a marketplace does: the check asks one before the first code of the list.
+    const denied = { status: 404, body: '{"status":"error","msg":"Invalid purchase code"}' };
+    const server = await startServer(({ url, body: form }, index) => {
+      if (url.pathname.includes('account')) return { body: account };
+      return form.includes('CODE-') ? (bombs[index % 2] ?? {}) : denied;
+    });
     const list = join(folder(), 'codes.txt');
     writeFileSync(list, Array.from({ length: 300 }, (_, n) => `CODE-${n}-ABCDEFGH\n`).join(''));
     const env = settings(mirror().databaseUrl, server.url.href);

@@ -12,9 +12,11 @@ import { startServer, type Answer } from '../support/http-server.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
 import { readNeeds } from '../../src/service/needs.js';
-import { dailyCron, runsOf, startJobs, untilRuns } from './support.js';
+import { dailyCron, runsOf, startJobs, untilRuns, useServices } from './support.js';
 
 const mirror = useMirror();
+// After `useMirror`, because what is registered last is called first.
+useServices();
 const market = (items = 5): Promise<Market> => openMarket(mirror(), items);
 
 /** Moves what was done into the past or the future, as if it had been recorded by such a clock. */

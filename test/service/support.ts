@@ -1,4 +1,4 @@
-import { onTestFinished } from 'vitest';
+import { afterEach } from 'vitest';
 import { openApp } from '../../src/app.js';
 import { readConfig } from '../../src/config/index.js';
 import { createClock } from '../../src/db/clock.js';
@@ -18,6 +18,15 @@ export function dailyCron(minutesAhead = 30): string {
 
 /** The schedule of these tests: one for a file, since a minute may pass between two starts. */
 const DAILY = dailyCron();
+
+const running = new Set<() => Promise<void>>();
+
+/** Stops the services that a test started before its tables are emptied: a run under way would be recorded in the next test. */
+export function useServices(): void {
+  afterEach(async () => {
+    for (const stop of running) await stop();
+  });
+}
 
 /** Starts a service, as `run` does without pages. @param env more settings */
 export async function startJobs(
@@ -62,12 +71,13 @@ export async function startJobs(
   let stopping: Promise<void> | null = null;
   const stop = (): Promise<void> =>
     (stopping ??= (async () => {
+      running.delete(stop);
       await service.stop();
       await stopHeartbeat();
       await queues.close();
       await app.close();
     })());
-  onTestFinished(stop);
+  running.add(stop);
   return { app, queues, service, lines, stop };
 }
 

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { errorCode } from '../../src/domain/error-code.js';
 import { databaseAt, query } from './query.js';
 import { startedServer } from './test-run.js';
 
@@ -28,7 +29,16 @@ export async function createTestDatabase({
   const copied = copyOf === null ? null : new URL(copyOf).pathname.slice(1);
   const source = copied ?? (empty ? 'template1' : template);
   if (copied !== null) await query(adminUrl, WAIT_FOR_SESSIONS(copied), END_SESSIONS(copied));
-  await query(adminUrl, `CREATE DATABASE ${name} ${ownedBy} TEMPLATE ${source} ${strategy}`);
+  const create = `CREATE DATABASE ${name} ${ownedBy} TEMPLATE ${source} ${strategy}`;
+  for (let tries = 1; ; tries++) {
+    try {
+      await query(adminUrl, create);
+      break;
+    } catch (error) {
+      // A session that made the template may still be ending; PostgreSQL itself waits 5 s.
+      if (errorCode(error) !== '55006' || tries === 6) throw error;
+    }
+  }
   return {
     url: databaseAt(userUrl, name),
     drop: async () => {

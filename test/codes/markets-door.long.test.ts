@@ -9,7 +9,7 @@ import { MARKETS } from './plan/markets.js';
 const mirror = useMirror();
 const WAIT = ['--confirm-after', '50ms'];
 /** Markets of each kind. A market takes some three seconds: `MARKETS=20` is for changes of the rules. */
-const COUNT = Number(process.env['MARKETS'] ?? 5);
+const COUNT = Number(process.env['MARKETS'] ?? 1);
 /** Outages pause a check for minutes of real time. */
 const QUICK = MARKETS.filter(([name]) => !name.includes('other faults'));
 

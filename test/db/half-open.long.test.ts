@@ -161,14 +161,15 @@ describe('a job whose connection dies while it reads the list', () => {
     const sim = await mirror().simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
     sim.faults.next('list', { kind: 'slow', chunkBytes: 20_000, pauseMs: 10 });
     const deps = { ...mirror().deps(sim.url), db };
-    const job = { kind: 'items', dueAt: new Date(), byHand: false } as const;
+    const retryAt = () => new Date();
+    const job = { kind: 'items', dueAt: new Date(), byHand: false, retryAt } as const;
     const first = performMirrorTask(deps, job, never);
     while (sim.log.length < 2) await sleep(5);
     await sleep(100);
     proxy.forget();
     expect(await first).toMatchObject({
-      kind: 'retry',
-      problem: expect.stringMatching(/stopped responding/) as string,
+      kind: 'later',
+      reason: expect.stringMatching(/stopped responding/) as string,
     });
     expect(await performMirrorTask(deps, job, never)).toMatchObject({ kind: 'later' });
     expect(await mirror().items()).toEqual([]);

@@ -239,7 +239,8 @@ function describeOutages(title: string, server: () => Breakable): void {
           }
           return DONE;
         });
-        await queues.add('mirror', sync('acme'));
+        // The job may run, and cut the server off, before the call that added it has ended.
+        await queues.add('mirror', sync('acme')).catch(() => undefined);
         await untilCounts(queues, { completed: 1, active: 0, waiting: 0 });
         // It may run twice; what is due is done once, since the store says so.
         expect(seen.length).toBeLessThanOrEqual(2);

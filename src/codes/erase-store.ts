@@ -36,7 +36,7 @@ const ROWS = `
 /**
  * Erases the text of a code, in all its spellings, and the own columns of the lines of lists that have it: a
  * customer's wish. Its verdicts, prices and dates stay, so that sums stay right. It is never asked about again,
- * unless a list brings it anew.
+ * unless a list brings it again.
  * @returns null if the seller's store does not have the code
  * @throws {EraseError} while a check of it is running
  */

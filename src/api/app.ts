@@ -14,7 +14,7 @@ import {
 } from '../codes/look-up.js';
 import type { KnownCode } from '../codes/known-code.js';
 import { readFoundEver } from '../codes/situation-store.js';
-import { hasTextAround, readCell } from '../marketplace/code.js';
+import { readCell } from '../marketplace/code.js';
 import type { Log } from '../domain/log.js';
 import { cellMasker } from '../domain/redact.js';
 import type { Secret } from '../domain/secret.js';
@@ -328,7 +328,6 @@ class LookUps {
     const read = readCell(text);
     if (!('code' in read)) return noCode(read.fault);
     const { code } = read;
-    if (hasTextAround(code)) return noCode('has other text around it');
     return cellMasker(this.#parts.keys)(code) === code
       ? code
       : noCode('is an API key: it was neither sent to the marketplace nor stored');

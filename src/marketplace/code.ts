@@ -245,11 +245,6 @@ export function isTypicalCode(text: string): boolean {
   );
 }
 
-/** True for a typical code with words, blanks or punctuation around it: `Code: 8F3A…` or `8F3A….`, as people paste it. */
-export function hasTextAround(text: string): boolean {
-  return codeInside(text) !== null;
-}
-
 /** The only typical code in a text that holds something else, too. */
 function codeInside(text: string): string | null {
   const parts = text.split(/[\s,;:.=#/?&|*()[\]{}<>"']+/u);

@@ -625,29 +625,22 @@ it('finds a code with a blank or a character without width inside, which nobody 
   }
 });
 
+it.each(['Code: *', '*,', 'my code is * (Regular)', 'Code:*', '*.', 'urn:uuid:*', 'code=*', '#*'])(
+  'finds the code in %j, as lists do: customers paste what the receipt says',
+  async (text) => {
+    const shop = await openShop();
+    const api = await openLookUps(shop);
+    const code = text.replace('*', shop.purchases.codeAt(1));
+    expect(await api.ask({ code })).toMatchObject({ verdict: 'valid' });
+  },
+);
+
 it('explains a code that can’t be one in place of asking for it', async () => {
   const shop = await openShop();
   const api = await openLookUps(shop);
   const token = await api.ask({ code: `smt_${'a'.repeat(43)}` });
   expect(token).toMatchObject({ verdict: 'unproven' });
   expect(token.reason).toMatch(/look-up token: it was neither sent nor stored/);
-  const uuid = '86781236-23d0-4b3c-7dfa-c1c147e0dece';
-  const texts = [
-    'Code: *',
-    '*,',
-    'my code is * (Regular)',
-    'Code:*',
-    '*.',
-    'urn:uuid:*',
-    'code=*',
-    '#*',
-  ];
-  for (const text of texts) {
-    const code = text.replace('*', uuid);
-    const { reason, explanation } = await api.ask({ code });
-    expect(reason).toBe('the code has other text around it');
-    expect(explanation).toBe('The code has other text around it. Please copy it again.');
-  }
   expect(shop.sim.requestCount).toBe(0);
 });
 

@@ -120,7 +120,7 @@ export async function noteAuditWait(
 ): Promise<void> {
   await pool.query(
     `UPDATE mirror.audits SET problem = $2, resume_at = $3
-      WHERE audit_id = $1 AND state IN ('running', 'finished')
+      WHERE audit_id = $1 AND state = 'running'
         AND (problem, resume_at) IS DISTINCT FROM ($2, $3::timestamptz)`,
     [
       auditId,
@@ -198,11 +198,14 @@ export interface AuditTerms {
   readonly knownValid: string | null;
   /** From a denial to the second check, milliseconds. */
   readonly confirmAfterMs: number;
+  /** As in `Situation`. */
+  readonly heldUntil: number;
 }
 
 export async function readAuditTerms({ pool }: Db, auditId: bigint): Promise<AuditTerms> {
   const { rows } = await pool.query<AuditTerms>(
-    `SELECT known_valid AS "knownValid", confirm_after_ms AS "confirmAfterMs"
+    `SELECT known_valid AS "knownValid", confirm_after_ms AS "confirmAfterMs",
+            coalesce(floor(extract(epoch FROM held_until) * 1000), 0)::float8 AS "heldUntil"
        FROM mirror.audits WHERE audit_id = $1`,
     [auditId],
   );

@@ -14,14 +14,14 @@ import { failAudit, getAudit, noteAuditWait, readAuditTerms } from './audits-sto
 import { countRunningAudits } from './codes-store.js';
 import { isReason, whyUnproven } from './evidence.js';
 import { Ledger } from './ledger-store.js';
-import { MarketLoop } from './market-loop.js';
+import { MarketRunner } from './market-runner.js';
 import { firstPass, nextStep, resumed, secondCheck, type Step } from './plan.js';
 import { Meter } from './meter.js';
 import type { Pace } from './progress.js';
 import { LOOK_UPS_GATHER_MS, type Verdict } from './rules.js';
 import type { Situation, Stop } from './situation.js';
 import { readCatalogue, readKnownValid, readLiveItems, readNamedCode } from './situation-store.js';
-import { runTalk } from './talk.js';
+import { runRequests } from './requests.js';
 import type { AuditProgress } from './types.js';
 
 export interface CheckDeps
@@ -106,11 +106,12 @@ async function workUnderLock(
   const binding = await ensureSeller(db, sellerId, marketplace.host);
   if (binding.username !== null && !sameHost(binding.marketplace, marketplace.host)) {
     const detail = `seller "${sellerId}" belongs to the marketplace ${binding.marketplace}, not ${marketplace.host}`;
-    return paused(deps, job, { reason: 'another-account', detail }, true);
+    return paused(deps, audit, job, { reason: 'another-account', detail }, true);
   }
   // A machine that slept has a wrong idea of the time until it asks.
   await db.clock.measure();
   const ledger = new Ledger(db, { ...deps, auditId });
+  await ledger.forgetFuture();
   let end: PieceEnd;
   try {
     end = await workPiece({ ...deps, audit, binding, ledger }, signal);
@@ -122,7 +123,9 @@ async function workUnderLock(
     if (!signal.aborted) await ledger.record([]);
   }
   const outcome =
-    ledger.state === 'running' ? await outcomeOf(deps, job, end) : ended(audit, ledger.state);
+    ledger.state === 'running'
+      ? await outcomeOf(deps, audit, ledger, job, end)
+      : ended(audit, ledger.state);
   const { revokedSince } = ledger;
   if (!audit.isLookUps || revokedSince === null) return outcome;
   if (outcome.kind !== 'done' && outcome.kind !== 'later') return outcome;
@@ -148,7 +151,7 @@ async function workPiece(piece: Piece, signal: AbortSignal): Promise<PieceEnd> {
   if (audit.resumeAt !== null) await noteAuditWait(db, auditId, null, null);
   const both = AbortSignal.any([signal, ledger.ended]);
   const meter = new Meter(db, audit, piece);
-  const loop = new MarketLoop({ ...piece, signal: both, onCall: (call) => meter.note(call) });
+  const runner = new MarketRunner({ ...piece, signal: both, onCall: (call) => meter.note(call) });
   const beganAt = performance.now();
   let memory = resumed(await ledger.memory());
   let username = binding.username;
@@ -164,12 +167,12 @@ async function workPiece(piece: Piece, signal: AbortSignal): Promise<PieceEnd> {
         case 'first-pass': {
           const codes = await ledger.open(step.after, step.limit);
           meter.list(codes.flatMap(({ forms }) => forms.slice(0, 1)));
-          memory = await runTalk(firstPass(codes, situation, memory), loop);
+          memory = await runRequests(firstPass(codes, situation, memory), runner);
           break;
         }
         case 'second-check':
           meter.list(step.codes.map(({ form }) => form));
-          memory = await runTalk(secondCheck(step.codes, facts, situation, memory), loop);
+          memory = await runRequests(secondCheck(step.codes, facts, situation, memory), runner);
           break;
         case 'settle':
           await ledger.record(step.results);
@@ -186,7 +189,7 @@ async function workPiece(piece: Piece, signal: AbortSignal): Promise<PieceEnd> {
           await ledger.remember(memory);
           return step;
       }
-      await loop.flush();
+      await runner.flush();
       await ledger.remember(memory);
       if (username === null && memory.account !== null) {
         username = memory.account;
@@ -196,7 +199,7 @@ async function workPiece(piece: Piece, signal: AbortSignal): Promise<PieceEnd> {
     }
   } finally {
     await meter.end();
-    if (!both.aborted) await loop.flush();
+    if (!both.aborted) await runner.flush();
   }
 }
 
@@ -215,6 +218,7 @@ async function readSituation(piece: Piece, account: string | null): Promise<Situ
   return {
     account,
     waitMs: terms.confirmAfterMs,
+    heldUntil: terms.heldUntil,
     gatherMs: isLookUps ? Math.min(LOOK_UPS_GATHER_MS, terms.confirmAfterMs) : Infinity,
     // Checks of one marketplace take turns, so the calls of each lie further apart.
     spacingMs: spacingMs * Math.min(Math.max(1, sharing), MAX_SHARING),
@@ -228,7 +232,13 @@ async function readSituation(piece: Piece, account: string | null): Promise<Situ
   };
 }
 
-async function outcomeOf(deps: CheckDeps, job: CheckJob, end: PieceEnd): Promise<JobOutcome> {
+async function outcomeOf(
+  deps: CheckDeps,
+  audit: AuditProgress,
+  ledger: Ledger,
+  job: CheckJob,
+  end: PieceEnd,
+): Promise<JobOutcome> {
   const { db } = deps;
   const { auditId } = job;
   if (end === 'closing') return { kind: 'hand-back' };
@@ -236,7 +246,10 @@ async function outcomeOf(deps: CheckDeps, job: CheckJob, end: PieceEnd): Promise
     await noteAuditWait(db, auditId, null, null);
     return { kind: 'later', reason: 'next piece', delayMs: 0 };
   }
-  if (end.kind === 'pause') return paused(deps, job, end.stop, await isUntried(deps, auditId));
+  if (end.kind === 'pause') {
+    const { account } = await ledger.memory();
+    return paused(deps, audit, job, end.stop, account === null);
+  }
   const { until, what, stop } = end;
   const now = db.clock.now();
   // Checks that wait for the same marketplace go on one after another.
@@ -250,20 +263,14 @@ async function outcomeOf(deps: CheckDeps, job: CheckJob, end: PieceEnd): Promise
 /** Without a word, a check whose answers never count would look stuck. */
 const NO_ANSWERS = 'some codes got no answer that counts; they are tried again';
 
-/** Whether no call of the check has brought a verdict or a denial yet. */
-async function isUntried({ db }: CheckDeps, auditId: bigint): Promise<boolean> {
-  const audit = await getAudit(db, auditId);
-  if (audit === null) return false;
-  const { valid, invalid, noLongerValid, denied, reused } = audit;
-  return valid + invalid + noLongerValid + denied === reused;
-}
-
 /**
  * A person must act. If the key never worked for this check it fails at once, so that whoever started it learns of it. A
- * key that did work may be in the middle of a rotation.
+ * key that did work may be in the middle of a rotation. A marketplace whose answers prove nothing says nothing of the key:
+ * after the last attempt its codes are unproven, and the next re-check takes them.
  */
 async function paused(
   { db }: CheckDeps,
+  audit: AuditProgress,
   { auditId, isLastAttempt }: CheckJob,
   stop: Stop,
   wasNeverGood: boolean,
@@ -274,6 +281,10 @@ async function paused(
   if (!isLastAttempt && !(wasNeverGood && isKeyFault)) {
     await noteAuditWait(db, auditId, describeStop(stop), null);
     return { kind: 'retry', problem, notBefore: null, alert: null };
+  }
+  if (!isKeyFault && stop.reason !== 'no-api') {
+    await giveUpCheck(db, audit, stop.reason);
+    return ended(audit, 'finished');
   }
   await failAudit(db, auditId, describeStop(stop));
   return { kind: 'give-up', problem, alert: finishedAlert(auditId) };

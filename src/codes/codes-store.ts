@@ -25,13 +25,13 @@ export const HAS_UNKNOWN_ITEM = `
    AND EXISTS (SELECT FROM mirror.items i WHERE i.seller_id = p.seller_id))`;
 
 /** SQL of a time as milliseconds since 1970. */
-const ms = (time: string): string => `floor(extract(epoch FROM ${time}) * 1000)::bigint`;
+export const MS = (time: string): string => `floor(extract(epoch FROM ${time}) * 1000)::float8`;
 
 /** SQL of a `KnownCode` as JSON, from row `p`; null if the code was never proven. */
 export const KNOWN = `
   CASE WHEN p.verdict IS NOT NULL AND p.last_checked_at IS NOT NULL THEN json_build_object(
     'verdict', p.verdict, 'purchase', ${PURCHASE},
-    'checkedAt', ${ms('p.last_checked_at')}) END`;
+    'checkedAt', ${MS('p.last_checked_at')}) END`;
 
 /**
  * SQL of the `Denials` that made code `p` invalid with check `k`, as JSON, or null: all of the same audit up to `k`.
@@ -39,8 +39,8 @@ export const KNOWN = `
  */
 export const DENIALS = `
   SELECT CASE WHEN count(*) > 0 THEN json_build_object(
-           'times', count(*), 'first', ${ms('min(checked_at)')}, 'last', ${ms('max(checked_at)')},
-           'before', ${ms('max(proven_before)')}, 'after', ${ms('max(proven_after)')}) END AS denials
+           'times', count(*), 'first', ${MS('min(checked_at)')}, 'last', ${MS('max(checked_at)')},
+           'before', ${MS('max(proven_before)')}, 'after', ${MS('max(proven_after)')}) END AS denials
     FROM mirror.code_checks d
    WHERE d.code_id = k.code_id AND d.check_id <= k.check_id AND d.audit_id = k.audit_id AND d.reason = 'denied'`;
 

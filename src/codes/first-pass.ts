@@ -20,7 +20,7 @@ import {
   SILENCES_LIKE_OUTAGE,
 } from './rules.js';
 import type { Memory, Situation } from './situation.js';
-import { askForm, type CodeAnswer, type Talk } from './talk.js';
+import { askForm, type CodeAnswer, type Requests } from './requests.js';
 
 /** Lists with at least so many codes begin with a look at the account, which saves the calls that a bad key would waste. */
 export const LOOK_FIRST_CODES = 200;
@@ -39,7 +39,7 @@ export function* firstPass(
   codes: readonly OpenCode[],
   situation: Situation,
   memory: Memory,
-): Talk<Memory> {
+): Requests<Memory> {
   if (codes.length + memory.found.length === 0) return gonePast(memory, situation);
   const ready = yield* makeReady(codes, situation, { ...memory, hold: null });
   if (ready.hold !== null || ready.findsEverything) return ready;
@@ -58,7 +58,7 @@ function* makeReady(
   codes: readonly OpenCode[],
   situation: Situation,
   memory: Memory,
-): Talk<Memory> {
+): Requests<Memory> {
   const { now, waitMs } = situation;
   let ready = memory;
   if (ready.controlAt === null || now() - ready.controlAt > KEY_FRESH_MS) {
@@ -80,7 +80,7 @@ export function* control(
   like: string,
   { dice, waitMs }: Pick<Situation, 'dice' | 'waitMs'>,
   memory: Memory,
-): Talk<Memory> {
+): Requests<Memory> {
   for (let found = 0; found < 3; found++) {
     let answer = yield* askForm(controlCode(like, dice));
     let meaning = meaningOf(answer.reply);
@@ -118,7 +118,7 @@ function afterLook(
   return isWhole ? afterGood(memory, good) : { ...memory, account: memory.account ?? good.account };
 }
 
-/** One piece of the first pass. Its talks overlap, and share what they learn here. */
+/** One piece of the first pass. Several codes are asked at a time, and share what they learn here. */
 class FirstPass {
   readonly #codes: readonly OpenCode[];
   readonly #situation: Situation;
@@ -149,8 +149,8 @@ class FirstPass {
     this.#found = [...memory.found];
   }
 
-  *run(): Talk<Memory> {
-    yield { kind: 'together', talks: this.#talks() };
+  *run(): Requests<Memory> {
+    yield { kind: 'together', all: this.#asks() };
     if (!this.#isOver && this.#wantsGuard) yield* this.#guard();
     if (!this.#isOver && (this.#found.length > 0 || this.#isFirstLookDue)) yield* this.#look();
     if (!this.#isOver) yield* this.#recordSilent();
@@ -168,7 +168,7 @@ class FirstPass {
     return this.#memory.hold !== null;
   }
 
-  *#talks(): Generator<Talk<void>> {
+  *#asks(): Generator<Requests<void>> {
     while (!this.#isOver) {
       if (this.#wantsGuard && !this.#isGuarding) yield this.#guard();
       else if (this.#isLookDue && !this.#isLooking) yield this.#look();
@@ -189,7 +189,7 @@ class FirstPass {
   }
 
   /** Asks for a code in each of its forms, until one is found. Denied means: each was denied. */
-  *#ask(code: OpenCode): Talk<void> {
+  *#ask(code: OpenCode): Requests<void> {
     let denial: CodeAnswer | null = null;
     for (const form of code.forms) {
       const answer: CodeAnswer = yield* askForm(form);
@@ -201,7 +201,7 @@ class FirstPass {
     if (denial !== null) yield* this.#takeDenial(code, denial);
   }
 
-  *#takeFound(code: OpenCode, form: string, answer: CodeAnswer): Talk<void> {
+  *#takeFound(code: OpenCode, form: string, answer: CodeAnswer): Requests<void> {
     this.#answered();
     this.#denialsInRow = 0;
     const result = resultOf(code, form, answer, { verdict: 'valid' });
@@ -220,7 +220,7 @@ class FirstPass {
     else this.#takeSilence(code, again.answer);
   }
 
-  *#takeDenial(code: OpenCode, answer: CodeAnswer): Talk<void> {
+  *#takeDenial(code: OpenCode, answer: CodeAnswer): Requests<void> {
     this.#answered();
     for (const tried of code.forms) this.#proofCodes.denied(tried);
     this.#denialsInRow++;
@@ -255,13 +255,13 @@ class FirstPass {
     this.#challenges = 0;
   }
 
-  *#recordSilent(): Talk<void> {
+  *#recordSilent(): Requests<void> {
     const results = this.#silent.splice(0);
     if (results.length > 0) yield { kind: 'record', results };
   }
 
   /** Proves the key, because of many denials or answers that are none. A good key means that only these codes have none. */
-  *#guard(): Talk<void> {
+  *#guard(): Requests<void> {
     this.#isGuarding = true;
     this.#wantsGuard = false;
     this.#denialsSinceGuard = 0;
@@ -278,7 +278,7 @@ class FirstPass {
   }
 
   /** Records what was found so far, once account details show that the key opens the seller's account. */
-  *#look(): Talk<void> {
+  *#look(): Requests<void> {
     this.#isLooking = true;
     this.#looks++;
     const found = this.#found.splice(0);

@@ -1,8 +1,9 @@
 /** What an answer about a code says, as evidence. */
 
 import { meaningOf, messageOf, type Reply } from '../marketplace/reply.js';
-import type { Chance, CodeCheck, CodeResult, ProvenBetween } from './results.js';
-import type { CodeReply } from './talk.js';
+import type { CodeCheck, CodeResult, ProvenBetween } from './results.js';
+import type { Chance } from './rules.js';
+import type { CodeReply } from './requests.js';
 
 export const NO_CHANCE: Chance = { calls: 0, denied: 0 };
 export const NOTHING: CodeResult['adds'] = { attempts: 0, counted: 0, rounds: 0, uncounted: 0 };
@@ -28,15 +29,14 @@ export function evidenceOf(
     case 'found':
       return {
         ...evidence,
-        outcome: 'found',
         reason: 'answered',
         answer: reply.kind === 'answered' ? reply.data : null,
       };
     case 'denied':
-      return { ...evidence, outcome: 'denied', reason: 'denied', proven };
+      return { ...evidence, reason: 'denied', proven };
     case 'doubt':
     case 'silent':
-      return { ...evidence, outcome: 'unanswered', reason: meaning.reason };
+      return { ...evidence, reason: meaning.reason };
   }
 }
 

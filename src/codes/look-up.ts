@@ -13,12 +13,12 @@ import { evidenceOf, NO_CHANCE, NOTHING } from './judging.js';
 import type { KnownCode } from './known-code.js';
 import { Ledger } from './ledger-store.js';
 import { enterLookUp, readLookUp, type LookedUp } from './look-up-store.js';
-import { askForm } from './market-loop.js';
+import { askForm } from './market-runner.js';
 import type { CodeResult } from './results.js';
 import { LOOK_UPS_GATHER_MS } from './rules.js';
 import type { KeyFault, SellerKey } from './seller-key.js';
 import { readCatalogue } from './situation-store.js';
-import type { CodeReply } from './talk.js';
+import type { CodeReply } from './requests.js';
 
 export interface LookUpDeps {
   readonly db: Db;
@@ -226,13 +226,13 @@ class LookingUp {
     }
     const { reply, form } = asked;
     const check = evidenceOf(reply, db.clock.now());
-    if (check.outcome === 'unanswered') {
+    const { reason } = check;
+    if (reason !== 'answered' && reason !== 'denied') {
       if (meaningOf(reply).kind === 'doubt') key.forget();
-      const reason = check.reason as UnprovenReason;
       await this.#record({ ...NO_RESULT, check, reason });
       return this.#giveUp(reason, retryTimeOf(reply));
     }
-    if (check.outcome === 'denied') {
+    if (reason === 'denied') {
       const record = (): Promise<LookUp> => this.#recordDenial({ ...NO_RESULT, check, form });
       if (onDenied === undefined) return record();
       onDenied(record);
@@ -330,7 +330,6 @@ const NO_RESULT = {
 
 /** The evidence of a call that ended without a reply. */
 const NO_REPLY = {
-  outcome: 'unanswered',
   reason: 'unavailable',
   httpStatus: null,
   message: `no answer within ${CALL_TIMEOUT_MS / 1000} s`,

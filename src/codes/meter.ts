@@ -4,7 +4,7 @@ import type { Step } from './plan.js';
 import { checkCost, type Pace } from './progress.js';
 import type { CheckFacts } from './results.js';
 import { asksInWindow, denialsNeeded, MAX_ROUNDS } from './rules.js';
-import type { Call } from './talk.js';
+import type { Call } from './requests.js';
 import type { AskedSoFar, AuditProgress } from './types.js';
 
 /** How often progress is written, milliseconds. */

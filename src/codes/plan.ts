@@ -6,8 +6,8 @@
  *     for (;;) {
  *       const facts = await ledger.facts();
  *       const step = nextStep(facts, memory, situation);
- *       first-pass   → memory = await runTalk(firstPass(await ledger.open(step.after, step.limit), situation, memory), loop)
- *       second-check → memory = await runTalk(secondCheck(step.codes, facts, situation, memory), loop)
+ *       first-pass   → memory = await runRequests(firstPass(await ledger.open(step.after, step.limit), situation, memory), runner)
+ *       second-check → memory = await runRequests(secondCheck(step.codes, facts, situation, memory), runner)
  *       settle       → await ledger.record(step.results)
  *       give-up      → await ledger.giveUp(step.reason): every code without a verdict becomes unproven
  *       wait, pause  → note it, and hand the job back until then
@@ -119,9 +119,9 @@ function dueCodes(facts: CheckFacts, size: number, situation: Situation): readon
 function secondCheckAt(
   { denied, deniedCodes }: CheckFacts,
   size: number,
-  { waitMs, gatherMs }: Situation,
+  { waitMs, gatherMs, heldUntil }: Situation,
 ): number {
   const dueAt = deniedCodes.map(({ askedAt }) => askedAt + waitMs).sort((a, b) => a - b);
   const fullAt = dueAt[Math.min(size, denied) - 1] ?? Infinity;
-  return Math.min(fullAt, (dueAt[0] ?? Infinity) + gatherMs);
+  return Math.max(heldUntil, Math.min(fullAt, (dueAt[0] ?? Infinity) + gatherMs));
 }

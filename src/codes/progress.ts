@@ -62,8 +62,8 @@ export interface CheckCost {
 export function checkCost(work: CheckWork, now: number): CheckCost {
   const { toCheck, denied = 0, requestsPerMinute, foundEver, confirmAfterMs = WAIT_MS } = work;
   const spacingMs = requestsPerMinute === 0 ? 0 : 60_000 / requestsPerMinute;
-  const first = firstPassCalls({ codes: toCheck, denied: 0, spacingMs });
-  const second = secondCheckCalls({ denied, foundEver, spacingMs });
+  const first = firstPassCalls(toCheck, spacingMs);
+  const second = secondCheckCalls(denied, foundEver, spacingMs);
   const proofCalls = first.control + first.account + second.proofs;
   const calls = first.codes + second.codes + proofCalls;
   // The first call does not wait.

@@ -10,7 +10,14 @@ import { evidenceOf, isChallenge, NO_CHANCE, NOTHING } from './judging.js';
 import type { ProofCodes } from './known-valid.js';
 import type { CodeCheck, CodeResult, KnownValid } from './results.js';
 import type { BadProof, GoodProof } from './situation.js';
-import { askAccount, askForm, askItem, type Answer, type CodeAnswer, type Talk } from './talk.js';
+import {
+  askAccount,
+  askForm,
+  askItem,
+  type Answer,
+  type CodeAnswer,
+  type Requests,
+} from './requests.js';
 
 export type Proof = { readonly good: GoodProof } | { readonly bad: BadProof };
 
@@ -21,7 +28,7 @@ type Account = string | null;
  * Asks for account details, and once more at once if they are not the seller's: that may have been a moment's fault.
  * @param account user name of the seller's account; null: any is right
  */
-export function* lookAtAccount(account: Account): Talk<Proof> {
+export function* lookAtAccount(account: Account): Requests<Proof> {
   const first = yield* askAccount();
   const proof = accountProof(first, account);
   if ('good' in proof || isPause(first)) return proof;
@@ -48,7 +55,7 @@ function accountProof(
 }
 
 /** Proves the key. Records what it learns of known-valid codes. */
-export function* prove(codes: ProofCodes, account: Account): Talk<Proof> {
+export function* prove(codes: ProofCodes, account: Account): Requests<Proof> {
   const look = yield* lookAtAccount(account);
   return 'bad' in look ? look : yield* proveAgain(codes, look.good);
 }
@@ -57,7 +64,7 @@ export function* prove(codes: ProofCodes, account: Account): Talk<Proof> {
  * The second half of a proof: what is known to exist is found.
  * @param look the account details, or an earlier proof
  */
-export function* proveAgain(codes: ProofCodes, look: GoodProof): Talk<Proof> {
+export function* proveAgain(codes: ProofCodes, look: GoodProof): Requests<Proof> {
   const denied: KnownDenial[] = [];
   const proof = yield* findKnown(codes, look, denied);
   if (denied.length > 0)
@@ -79,7 +86,7 @@ function joining({ code, check }: KnownDenial, proof: Proof): readonly CodeResul
   return [{ of: { codeId }, check, form, verdict: null, reason: null, adds: NOTHING, chance }];
 }
 
-function* findKnown(codes: ProofCodes, look: GoodProof, denied: KnownDenial[]): Talk<Proof> {
+function* findKnown(codes: ProofCodes, look: GoodProof, denied: KnownDenial[]): Requests<Proof> {
   let last: Answer | null = null;
   for (const code of codes.inTurn()) {
     let answer = yield* askForm(code.form);
@@ -103,7 +110,7 @@ function* findKnown(codes: ProofCodes, look: GoodProof, denied: KnownDenial[]): 
 }
 
 /** A live item stands for known-valid codes. Without any, account details must do. */
-function* findItem(codes: ProofCodes, look: GoodProof): Talk<Proof> {
+function* findItem(codes: ProofCodes, look: GoodProof): Requests<Proof> {
   let last: (Answer & { kind: 'item' }) | null = null;
   for (const id of codes.items()) {
     const answer = yield* askItem(id);
@@ -127,7 +134,7 @@ export function* askAgain(
   form: string,
   codes: ProofCodes,
   account: Account,
-): Talk<
+): Requests<
   { readonly good: GoodProof; readonly answer: CodeAnswer } | Extract<Proof, { bad: unknown }>
 > {
   const proof = yield* prove(codes, account);

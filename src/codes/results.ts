@@ -5,6 +5,7 @@
 
 import type { FoundPurchase } from './known-code.js';
 import type { UnprovenReason } from './evidence.js';
+import type { Chance } from './rules.js';
 
 /** A code that the first pass has not answered yet. */
 export interface OpenCode {
@@ -49,12 +50,6 @@ export interface KnownValid {
   readonly isDenied: boolean;
 }
 
-/** Calls about codes that are valid: how many, and how many of them were denied. The seller’s figures are fractions. */
-export interface Chance {
-  readonly calls: number;
-  readonly denied: number;
-}
-
 /** What one statement reads of a check before each step. */
 export interface CheckFacts {
   /** Open codes. */
@@ -78,8 +73,7 @@ export interface CheckFacts {
 export interface CodeCheck {
   /** When the reply came. */
   readonly at: number;
-  readonly outcome: 'found' | 'denied' | 'unanswered';
-  /** `answered`, `denied`, or why the check decided nothing. */
+  /** Found, denied, or why the check decided nothing. */
   readonly reason: 'answered' | 'denied' | UnprovenReason;
   readonly httpStatus: number | null;
   /** The server's or the client's message, redacted; null for an answer with data. */

@@ -91,14 +91,14 @@ const WEEK_MS = 7 * 24 * 3_600_000;
 /** Fewer denials than this are forgotten: half of one after a week, an eighth after three. */
 const FORGOTTEN = 0.1;
 
-/** How often valid codes were denied: calls about codes that are valid, and those of them that were denied. */
-export interface SeenOfChance {
+/** Calls about codes that are valid: how many, and how many of them were denied. The seller’s figures are fractions. */
+export interface Chance {
   readonly calls: number;
   readonly denied: number;
 }
 
 /** What was seen of a seller fades by half each week. @param ageMs since it was written down */
-export function faded({ calls, denied }: SeenOfChance, ageMs: number): SeenOfChance {
+export function faded({ calls, denied }: Chance, ageMs: number): Chance {
   const left = 0.5 ** (Math.max(0, ageMs) / WEEK_MS);
   return { calls: calls * left, denied: denied * left };
 }
@@ -108,7 +108,7 @@ export function faded({ calls, denied }: SeenOfChance, ageMs: number): SeenOfCha
  * valid code of the check is called invalid below `MAX_RISK`. The worse of both figures decides, so that a long good past
  * does not hide what this check has seen. May be more than `MAX_COUNTED_DENIALS`: such codes end as unproven.
  */
-export function denialsNeeded(check: SeenOfChance, seller: SeenOfChance): number {
+export function denialsNeeded(check: Chance, seller: Chance): number {
   const share = Math.max(shareOf(check), shareOf(seller));
   if (share === 0) return 1;
   const valid = Math.max(1, check.calls - check.denied);
@@ -116,7 +116,7 @@ export function denialsNeeded(check: SeenOfChance, seller: SeenOfChance): number
 }
 
 /** The share of valid codes' calls that were denied. If most of them were, the true share is unknown. */
-function shareOf({ calls, denied }: SeenOfChance): number {
+function shareOf({ calls, denied }: Chance): number {
   return denied < FORGOTTEN ? 0 : Math.min(0.5, denied / Math.max(calls, denied));
 }
 

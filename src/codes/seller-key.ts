@@ -5,11 +5,11 @@ import type { CallOptions, Marketplace } from '../marketplace/types.js';
 import type { UnprovenReason } from './evidence.js';
 import { afterBad } from './after-proof.js';
 import { control } from './first-pass.js';
-import { callMarket } from './market-loop.js';
+import { callMarket } from './market-runner.js';
 import { lookAtAccount } from './prove.js';
 import { KEY_FRESH_MS, WAIT_MS } from './rules.js';
 import { FRESH_MEMORY, type Memory } from './situation.js';
-import { runTalk, type Loop } from './talk.js';
+import { runRequests, type Runner } from './requests.js';
 
 /** Why no code may be asked about now. */
 export interface KeyFault {
@@ -106,8 +106,8 @@ export class SellerKey {
       return { reason: 'another-account', retryAt: null };
     }
     const beganAt = performance.now();
-    const loop = this.#loop(options);
-    const look = await runTalk(lookAtAccount(bound.username), loop);
+    const runner = this.#runner(options);
+    const look = await runRequests(lookAtAccount(bound.username), runner);
     this.#wasAsked = false;
     if ('bad' in look) return faultIn(afterBad(FRESH_MEMORY, look.bad, WAIT_MS, false));
     if (bound.username === null) {
@@ -115,7 +115,7 @@ export class SellerKey {
       await bindSeller(this.#db, this.#sellerId, binding);
     }
     const settings = { dice: Math.random, waitMs: WAIT_MS };
-    const controlled = await runTalk(control(like, settings, FRESH_MEMORY), loop);
+    const controlled = await runRequests(control(like, settings, FRESH_MEMORY), runner);
     this.#wasAsked = false;
     if (controlled.hold !== null) return faultIn(controlled);
     this.#findsEverything = controlled.findsEverything;
@@ -123,8 +123,8 @@ export class SellerKey {
     return this.#verdict();
   }
 
-  /** Obeys talks that record nothing. */
-  #loop(options: CallOptions): Loop {
+  /** Makes requests, and records nothing. */
+  #runner(options: CallOptions): Runner {
     const onRequest = () => {
       this.#wasAsked = true;
       return options.onRequest?.() ?? (() => undefined);

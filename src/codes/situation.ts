@@ -13,6 +13,8 @@ export interface Situation {
    * `waitMs` after the first pass. About 2,000 for look-ups, where a caller waits and new ones come.
    */
   readonly gatherMs: number;
+  /** No second check begins before: other sellers are asked about the codes. Milliseconds since 1970; 0: none. */
+  readonly heldUntil: number;
   /** Milliseconds that the budget puts between two calls; 0: unlimited. */
   readonly spacingMs: number;
   /** Codes of this check, at its beginning. */
@@ -95,6 +97,25 @@ export const FRESH_MEMORY: Memory = {
   windowCodes: 25,
   hold: null,
 };
+
+/** What lies ahead was remembered while a clock was wrong. Without it work goes on, only slower. */
+export function pastOf(memory: Memory, now: number): Memory {
+  const { controlAt, opening, good, retryAt } = memory;
+  const moments = [
+    controlAt ?? 0,
+    opening?.at ?? 0,
+    good.at(-1)?.[1] ?? 0,
+    retryAt - LONGEST_RETRY_MS,
+  ];
+  if (moments.every((at) => at <= now + CLOCKS_DIFFER_MS)) return memory;
+  const { account, after, passes, bad, wasInDoubt, findsEverything } = memory;
+  return { ...FRESH_MEMORY, account, after, passes, bad, wasInDoubt, findsEverything };
+}
+
+/** The clocks of two machines may differ by so much, milliseconds. */
+const CLOCKS_DIFFER_MS = 60_000;
+/** Codes without an answer wait no longer, milliseconds. */
+const LONGEST_RETRY_MS = 120_000;
 
 export interface GoodProof {
   readonly by: ProofBy;

@@ -21,14 +21,7 @@ import {
   proveAgain,
   type Proof,
 } from './prove.js';
-import type {
-  Chance,
-  CheckFacts,
-  CodeResult,
-  DeniedCode,
-  ProofBy,
-  ProvenBetween,
-} from './results.js';
+import type { CheckFacts, CodeResult, DeniedCode, ProofBy, ProvenBetween } from './results.js';
 import {
   asksInWindow,
   codesInWindow,
@@ -37,9 +30,10 @@ import {
   SILENCES_LIKE_OUTAGE,
   verdictOf,
   WINDOW_CODES,
+  type Chance,
 } from './rules.js';
 import type { BadProof, GoodProof, Memory, Situation } from './situation.js';
-import { askForm, type CodeAnswer, type Talk } from './talk.js';
+import { askForm, type CodeAnswer, type Requests } from './requests.js';
 
 /** The second proof of a window is the first of the next one if that begins within this time, or these calls. */
 const OPENING_MS = 10_000;
@@ -86,7 +80,7 @@ export function* secondCheck(
   facts: CheckFacts,
   situation: Situation,
   memory: Memory,
-): Talk<Memory> {
+): Requests<Memory> {
   const proofCodes = new ProofCodes(situation);
   const isKnown = ({ position }: DeniedCode): boolean => position < 0;
   const waiting = [
@@ -137,7 +131,7 @@ class Window {
     this.#proofCodes = proofCodes;
   }
 
-  *run(memory: Memory): Talk<Memory> {
+  *run(memory: Memory): Requests<Memory> {
     const { account, waitMs } = this.#situation;
     const owner = account ?? memory.account;
     const opening = this.#usable(memory.opening);
@@ -179,7 +173,7 @@ class Window {
   }
 
   /** @returns what ends the window early */
-  *#ask(before: GoodProof, wasInDoubt: boolean): Talk<BadProof | null> {
+  *#ask(before: GoodProof, wasInDoubt: boolean): Requests<BadProof | null> {
     const { isClosing } = this.#situation;
     const { foundEver } = this.required;
     let waiting: readonly Asked[] = this.#asked;
@@ -219,7 +213,7 @@ class Window {
    * The key came into doubt, or the marketplace gave no answers: nothing counts. What was found is asked again: it may be
    * another seller's.
    */
-  *#voided(memory: Memory, asked: readonly Asked[], bad: BadProof): Talk<Memory> {
+  *#voided(memory: Memory, asked: readonly Asked[], bad: BadProof): Requests<Memory> {
     const { waitMs } = this.#situation;
     // Limits and outages use up no code's tries.
     if (isOutage(bad)) {
@@ -234,7 +228,7 @@ class Window {
    * No denial counts, and the next window is smaller. Only a code that was alone has had its try.
    * @param isSellers what was found is the seller's
    */
-  *#tooSlow(memory: Memory, asked: readonly Asked[], isSellers: boolean): Talk<Memory> {
+  *#tooSlow(memory: Memory, asked: readonly Asked[], isSellers: boolean): Requests<Memory> {
     const isAlone = asked.length === 1;
     yield* this.#record(
       asked.filter((one) => (isOpen(one) ? isAlone : isSellers)),
@@ -245,7 +239,7 @@ class Window {
   }
 
   /** @param around the proofs around the window; null: none was needed, one was bad, or it took too long */
-  *#record(asked: readonly Asked[], around: Around | null, memory: Memory): Talk<void> {
+  *#record(asked: readonly Asked[], around: Around | null, memory: Memory): Requests<void> {
     const proven = around === null ? null : between(around);
     const results: CodeResult[] = [];
     // What was found decides with the rest how many denials are needed.

@@ -244,9 +244,59 @@ describe('a store from before chance was counted', () => {
   });
 });
 
-it('a check ends although not even the negative control gets an answer that can be read: it was asked forever', async () => {
-  const { env } = await opened(() => ({ body: 'no JSON' }));
-  const { code, stderr } = await run(['codes', 'check', hex(1)], env);
-  expect(code).toBe(1);
-  expect(stderr).toContain('the answer could not be understood');
+it('codes wait as for an outage while not even the negative control can be read, and the next re-check takes them', async () => {
+  let isDown = true;
+  const { env } = await opened((code) => {
+    if (isDown) return { body: 'no JSON' };
+    return code === hex(1) ? { purchaseOf: code } : 'denied';
+  });
+  const { code, stdout } = await run(['codes', 'check', hex(1), hex(2), '--json'], env);
+  expect(code).toBe(4);
+  const unproven = { verdict: 'unproven', reason: 'unreadable' };
+  expect(JSON.parse(stdout)).toMatchObject([unproven, unproven]);
+  expect(await mirror().rows('SELECT state, unproven, problem FROM mirror.audits')).toEqual([
+    { state: 'finished', unproven: 2, problem: null },
+  ]);
+  isDown = false;
+  const again = await run(['codes', 'recheck', '--older-than', '30d', '--json'], env);
+  expect(JSON.parse(again.stdout)).toMatchObject({ audit: { codes: 2, valid: 1, invalid: 1 } });
+});
+
+describe('a clock that was ahead', () => {
+  it('delays no second check: its denials are believed to be of now at the latest', async () => {
+    const { env } = await opened(() => 'denied');
+    const list = fileWith(`code\n${codes(1, 3).join('\n')}`);
+    const first = start(['codes', 'check', list, '--yes', '--confirm-after', '2s'], env);
+    await until(async () => {
+      const [audit] = await mirror().rows('SELECT denied FROM mirror.audits');
+      return audit?.['denied'] === 3;
+    });
+    first.process.kill('SIGKILL');
+    await first.ended;
+    const ahead = `jsonb_set(jsonb_set(memory, '{controlAt}', to_jsonb(extract(epoch FROM now()) * 1000 + 1e7)), '{retryAt}', to_jsonb(extract(epoch FROM now()) * 1000 + 1e7))`;
+    await mirror().rows(`UPDATE mirror.audits SET memory = ${ahead} WHERE memory IS NOT NULL`);
+    await mirror().rows(
+      `UPDATE mirror.audit_codes SET asked_at = asked_at + interval '3 hours',
+              denied_at = denied_at + interval '3 hours', first_denied_at = first_denied_at + interval '3 hours'`,
+    );
+    const { code, stderr } = await run(['audits', 'resume', await mirror().newestAudit()], env);
+    expect(code, stderr).toBe(0);
+    expect(await mirror().rows('SELECT invalid FROM mirror.audits')).toEqual([{ invalid: 3 }]);
+  });
+
+  it('keeps no verdict: a code that it called valid can be refunded, and is due for a re-check', async () => {
+    let isRefunded = false;
+    const { env } = await opened((code) =>
+      code === hex(1) && isRefunded ? 'denied' : code < hex(5) ? { purchaseOf: code } : 'denied',
+    );
+    await checkList(codes(1, 4), env);
+    await mirror().rows(
+      `UPDATE mirror.purchase_codes SET last_checked_at = last_checked_at + interval '1 year'`,
+    );
+    isRefunded = true;
+    const verdicts = await checkList(codes(1, 4), env);
+    expect(verdicts[hex(1)]).toBe('no_longer_valid');
+    const shown = await run(['codes', 'show', hex(1), '--json'], env);
+    expect(JSON.parse(shown.stdout)).toMatchObject({ verdict: 'no_longer_valid' });
+  });
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { checkCost, phaseOf } from '../../src/codes/progress.js';
+import { checkCost, paceOf, phaseOf } from '../../src/codes/progress.js';
 
 const NOW = Date.parse('2026-05-01T00:00:00Z');
 const KNOWN = { foundEver: 1_000, requestsPerMinute: 60 };
@@ -82,4 +82,15 @@ describe('what a running check does', () => {
       leftMs: 27_000,
     });
   });
+});
+
+it.each([
+  [1, 2],
+  [60, 3],
+  [240, 9],
+  [600, 16],
+  [6_000, 16],
+  [0, 48],
+])('a budget of %i requests a minute is used up by %i calls in flight', (perMinute, calls) => {
+  expect(paceOf(perMinute).concurrency).toBe(calls);
 });

@@ -160,8 +160,7 @@ function resultOf(
 export function valid(place: Place, checkedAt: Date, { value, raw }: PurchaseReading): CodeResult {
   const answer = foundPurchase({ value, raw, sha256: hash('sha256', place.code) });
   const check = { at: checkedAt.getTime(), httpStatus: 200, message: null, answer, proven: null };
-  const outcome = { outcome: 'found', reason: 'answered' } as const;
-  return resultOf(place, { ...check, ...outcome }, { form: place.code, verdict: 'valid' });
+  return resultOf(place, { ...check, reason: 'answered' }, { form: place.code, verdict: 'valid' });
 }
 
 /** Proofs 10 s before and 2 s after an answer. */
@@ -173,7 +172,6 @@ function provenAround(at: Date): ProvenBetween {
 export function invalid(place: Place, checkedAt: Date): CodeResult {
   const check = {
     at: checkedAt.getTime(),
-    outcome: 'denied',
     reason: 'denied',
     httpStatus: 404,
     message: 'Invalid purchase code',
@@ -188,7 +186,6 @@ export function invalid(place: Place, checkedAt: Date): CodeResult {
 export function unproven(place: Place, checkedAt: Date): CodeResult {
   const check = {
     at: checkedAt.getTime(),
-    outcome: 'unanswered',
     reason: 'unavailable',
     httpStatus: 503,
     message: null,

@@ -17,6 +17,7 @@ const CHECKSUMS: Readonly<Record<string, string>> = {
   '20261128110000_denied_codes': 'b09c1c7a8828b754',
   '20261128140000_jobs': 'aad4352e95561d4e',
   '20261128123500_downloaded': '361a45cf2d103941',
+  '20261128153800_sellers_asked': '3d2dc7dc8da37d3a',
 };
 
 const FOLDER = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));

@@ -4,7 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
-import type { Call } from '../../../src/codes/talk.js';
+import type { Call } from '../../../src/codes/requests.js';
 import type { Failure, Reply } from '../../../src/marketplace/reply.js';
 import { Market, type Connection, type MarketOptions } from './market.js';
 

@@ -1,5 +1,4 @@
 import type {
-  Chance,
   CheckFacts,
   CodeResult,
   DeniedCode,
@@ -7,6 +6,7 @@ import type {
   KnownValid,
   OpenCode,
 } from '../../../src/codes/results.js';
+import type { Chance } from '../../../src/codes/rules.js';
 import { addChance, NO_CHANCE } from '../../../src/codes/judging.js';
 import { DENIED_PER_STEP } from '../../../src/codes/plan.js';
 
@@ -121,7 +121,7 @@ export class ModelLedger {
     this.sellerChance = addChance(this.sellerChance, chance);
     if (check === null) return this.#noteVerdict(row, verdict, 0);
     const { denied } = row;
-    const isDenial = check.outcome === 'denied' || adds.rounds > 0;
+    const isDenial = check.reason === 'denied' || adds.rounds > 0;
     if (isDenial && form !== null) {
       row.denied = {
         position: row.position,

@@ -1,7 +1,7 @@
 import type { Purchase } from '../../../src/domain/item.js';
 import type { Failure } from '../../../src/marketplace/reply.js';
 import { foundPurchase } from '../../../src/codes/known-code.js';
-import type { Answer, Call, CodeReply } from '../../../src/codes/talk.js';
+import type { Answer, Call, CodeReply } from '../../../src/codes/requests.js';
 
 export type Condition =
   | 'good'

@@ -8,13 +8,13 @@ import {
   longestWindowMs,
   verdictOf,
   type DenialFigures,
-  type SeenOfChance,
+  type Chance,
 } from '../../../src/codes/rules.js';
 
-const NOTHING: SeenOfChance = { calls: 0, denied: 0 };
+const NOTHING: Chance = { calls: 0, denied: 0 };
 
 describe('counted denials that make a code invalid', () => {
-  it.each<[string, SeenOfChance, SeenOfChance, number]>([
+  it.each<[string, Chance, Chance, number]>([
     ['no valid code was denied', { calls: 5_000, denied: 0 }, { calls: 9_000, denied: 0 }, 1],
     ['one call in 9,001 was denied', { calls: 9_001, denied: 1 }, NOTHING, 3],
     ['one call in nine was denied', { calls: 900, denied: 100 }, NOTHING, 8],

@@ -1,6 +1,6 @@
 import { firstPass, nextStep, resumed, secondCheck } from '../../../src/codes/plan.js';
 import { FRESH_MEMORY, type Memory, type Situation } from '../../../src/codes/situation.js';
-import type { Call, Request, Talk } from '../../../src/codes/talk.js';
+import type { Call, Request, Requests } from '../../../src/codes/requests.js';
 import type { ModelLedger } from './ledger.js';
 import type { Market, UnderWay } from './market.js';
 
@@ -95,6 +95,7 @@ export class Simulation {
       account: 'ada',
       waitMs,
       gatherMs: Infinity,
+      heldUntil: 0,
       spacingMs,
       codes: ledger.rows.filter(({ position }) => position >= 0).length,
       knownValid: ledger.knownValid(),
@@ -106,37 +107,37 @@ export class Simulation {
     };
   }
 
-  #obey<R>(talk: Talk<R>): R {
-    let step = talk.next();
+  #obey<R>(requests: Requests<R>): R {
+    let step = requests.next();
     while (step.done !== true) {
       const request = step.value;
-      if (request.kind === 'together') this.#together(request.talks);
+      if (request.kind === 'together') this.#together(request.all);
       else if (this.#recorded(request)) {
         const underWay = this.#send(request);
         this.now = underWay.at;
-        step = talk.next(this.#options.market.end(underWay));
+        step = requests.next(this.#options.market.end(underWay));
         continue;
       }
-      step = talk.next();
+      step = requests.next();
     }
     return step.value;
   }
 
-  /** Talks that overlap: a call of one may end before an earlier one of another. */
-  #together(talks: Iterable<Talk<void>>): void {
+  /** Requests that overlap: a call of one may end before an earlier one of another. */
+  #together(all: Iterable<Requests<void>>): void {
     const { concurrency, market } = this.#options;
-    const waiting = talks[Symbol.iterator]();
-    const lanes: { talk: Talk<void>; underWay: UnderWay }[] = [];
-    const proceed = (talk: Talk<void>, step: IteratorResult<Request, void>): void => {
+    const waiting = all[Symbol.iterator]();
+    const lanes: { requests: Requests<void>; underWay: UnderWay }[] = [];
+    const proceed = (requests: Requests<void>, step: IteratorResult<Request, void>): void => {
       let next = step;
       while (next.done !== true) {
         const request = next.value;
         if (request.kind === 'together') throw new Error('nested');
         if (this.#recorded(request)) {
-          lanes.push({ talk, underWay: this.#send(request) });
+          lanes.push({ requests, underWay: this.#send(request) });
           return;
         }
-        next = talk.next();
+        next = requests.next();
       }
     };
     for (;;) {
@@ -153,7 +154,7 @@ export class Simulation {
       const [lane] = lanes.splice(first, 1);
       if (lane === undefined) return;
       this.now = Math.max(this.now, lane.underWay.at);
-      proceed(lane.talk, lane.talk.next(market.end(lane.underWay)));
+      proceed(lane.requests, lane.requests.next(market.end(lane.underWay)));
     }
   }
 

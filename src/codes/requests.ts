@@ -1,8 +1,8 @@
 /**
- * The seam between the plan (pure) and the loop (which calls the marketplace and records).
+ * What the plan (pure) requests of whoever calls the marketplace and records.
  *
- * The plan is told as *talks*: generators that yield what is to be done and are given the answers. So the same code runs
- * over the real client and over a simulated marketplace and clock. `runTalk` obeys a talk.
+ * The plan is written as generators that yield requests and are given the answers. So the same code runs over the real
+ * client and over a simulated marketplace and clock. `runRequests` makes the requests.
  */
 
 import type { Account, Item } from '../domain/item.js';
@@ -34,25 +34,25 @@ export type AccountReply = Reply<{ readonly value: Pick<Account, 'username'> }>;
 export type CodeReply = Reply<FoundPurchase>;
 export type ItemReply = Reply<{ readonly value: Pick<Item, 'id'> }>;
 
-/** What a talk asks of the loop. */
+/** One request of the plan. */
 export type Request =
   /** Make this call, and give its answer. */
   | Call
   /**
-   * Run these talks, several at a time (`Loop.concurrency`), and go on when all have ended. The next one is taken when a
+   * Run all of these, several at a time (`Runner.concurrency`), and go on when all have ended. The next one is taken when a
    * place is free, so that what was answered meanwhile decides whether there is a next one.
    */
-  | { readonly kind: 'together'; readonly talks: Iterable<Talk<void>> }
-  /** Record this. Resolves when more may come; the loop may gather results for some 200 ms. */
+  | { readonly kind: 'together'; readonly all: Iterable<Requests<void>> }
+  /** Record this. Resolves when more may come; the runner may gather results for some 200 ms. */
   | { readonly kind: 'record'; readonly results: readonly CodeResult[] }
   /** Note that these known-valid codes were found as proofs of the key: `found_at` of their rows. */
   | { readonly kind: 'proven'; readonly found: readonly FoundProof[] };
 
-/** A conversation with the marketplace, which ends with an `R`. Answers are given for calls only. */
-export type Talk<R> = Generator<Request, R, Answer | undefined>;
+/** Requests, one after the other, that end with an `R`. Answers are given for calls only. */
+export type Requests<R> = Generator<Request, R, Answer | undefined>;
 
-/** What obeys talks. */
-export interface Loop {
+/** Whoever makes requests. */
+export interface Runner {
   /** Calls under way at a time, in `together`. */
   readonly concurrency: number;
   /** Makes a call. @throws only when the work must stop: the marketplace’s faults are replies */
@@ -61,52 +61,52 @@ export interface Loop {
 }
 
 /**
- * Obeys a talk to its end.
- * @throws errors of the loop, after all calls that were under way have ended
+ * Makes requests to their end.
+ * @throws errors of the runner, after all calls that were under way have ended
  */
-export async function runTalk<R>(talk: Talk<R>, loop: Loop): Promise<R> {
-  let step = talk.next();
+export async function runRequests<R>(requests: Requests<R>, runner: Runner): Promise<R> {
+  let step = requests.next();
   while (step.done !== true) {
     const request = step.value;
     switch (request.kind) {
       case 'together':
-        await runTogether(request.talks, loop);
-        step = talk.next();
+        await runTogether(request.all, runner);
+        step = requests.next();
         break;
       case 'record':
       case 'proven':
-        await loop.record(request);
-        step = talk.next();
+        await runner.record(request);
+        step = requests.next();
         break;
       default:
-        step = talk.next(await loop.ask(request));
+        step = requests.next(await runner.ask(request));
     }
   }
   return step.value;
 }
 
-async function runTogether(talks: Iterable<Talk<void>>, loop: Loop): Promise<void> {
-  const waiting = talks[Symbol.iterator]();
+async function runTogether(all: Iterable<Requests<void>>, runner: Runner): Promise<void> {
+  const waiting = all[Symbol.iterator]();
   let hasFailed = false;
   const lane = async (): Promise<void> => {
     try {
       while (!hasFailed) {
         const next = waiting.next();
         if (next.done === true) return;
-        await runTalk(next.value, loop);
+        await runRequests(next.value, runner);
       }
     } catch (error) {
       hasFailed = true;
       throw error;
     }
   };
-  const ends = await Promise.allSettled(Array.from({ length: loop.concurrency }, lane));
+  const ends = await Promise.allSettled(Array.from({ length: runner.concurrency }, lane));
   const failed = ends.find((end) => end.status === 'rejected');
   if (failed !== undefined) throw failed.reason;
 }
 
 /** Asks for account details. */
-export function* askAccount(): Talk<Answer & { readonly kind: 'account' }> {
+export function* askAccount(): Requests<Answer & { readonly kind: 'account' }> {
   const answer = yield { kind: 'account' };
   if (answer?.kind !== 'account') throw new TypeError('this is no answer to `account`');
   return answer;
@@ -115,14 +115,14 @@ export function* askAccount(): Talk<Answer & { readonly kind: 'account' }> {
 export type CodeAnswer = Answer & { readonly kind: 'validate' };
 
 /** Asks about one form of a code. */
-export function* askForm(form: string, onNewConnection = false): Talk<CodeAnswer> {
+export function* askForm(form: string, onNewConnection = false): Requests<CodeAnswer> {
   const answer = yield { kind: 'validate', form, onNewConnection };
   if (answer?.kind !== 'validate') throw new TypeError('this is no answer to `validate`');
   return answer;
 }
 
 /** Asks for an item by its id. */
-export function* askItem(id: number): Talk<Answer & { readonly kind: 'item' }> {
+export function* askItem(id: number): Requests<Answer & { readonly kind: 'item' }> {
   const answer = yield { kind: 'item', id };
   if (answer?.kind !== 'item') throw new TypeError('this is no answer to `item`');
   return answer;

@@ -1,10 +1,10 @@
-/** Makes the calls of talks and records what they say: the loop's hands. */
+/** Makes the requests of the plan: calls the marketplace, and records many results at a time. */
 
 import type { Db } from '../db/db.js';
 import type { CallOptions, Marketplace } from '../marketplace/types.js';
 import { foundPurchase } from './known-code.js';
 import type { CodeResult } from './results.js';
-import type { Answer, Call, CodeReply, Loop, Request } from './talk.js';
+import type { Answer, Call, CodeReply, Runner, Request } from './requests.js';
 
 /** Results are recorded after this time, milliseconds. A kill loses no more, but for purchases that wait for a look. */
 const EVERY_MS = 200;
@@ -16,7 +16,7 @@ interface Records {
   proven(found: Extract<Request, { kind: 'proven' }>['found']): Promise<void>;
 }
 
-export interface MarketLoopOptions {
+export interface MarketRunnerOptions {
   readonly db: Pick<Db, 'clock'>;
   readonly marketplace: Pick<Marketplace, 'account' | 'validate' | 'item'>;
   readonly ledger: Records;
@@ -27,15 +27,15 @@ export interface MarketLoopOptions {
   readonly onCall?: (call: Call) => void;
 }
 
-/** Obeys talks over a marketplace and a ledger. Results are recorded many at a time. */
-export class MarketLoop implements Loop {
-  readonly #options: MarketLoopOptions;
+/** Runs requests over a marketplace and a ledger. */
+export class MarketRunner implements Runner {
+  readonly #options: MarketRunnerOptions;
   #results: CodeResult[] = [];
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> = Promise.resolve();
   #hasFailed = false;
 
-  constructor(options: MarketLoopOptions) {
+  constructor(options: MarketRunnerOptions) {
     this.#options = options;
   }
 
@@ -80,7 +80,7 @@ export class MarketLoop implements Loop {
 
 type CallMarket = Pick<Marketplace, 'account' | 'validate' | 'item'>;
 
-/** Makes one call of a talk. @throws the signal's reason */
+/** Makes one call. @throws the signal's reason */
 export async function callMarket(
   { clock }: Pick<Db, 'clock'>,
   marketplace: CallMarket,

@@ -15,7 +15,7 @@ import type { Db } from '../db/db.js';
 import { readAuditList } from './audits-store.js';
 import { readAuditResults, readRepeated } from './results-store.js';
 import { readAuditWorkbook } from './enter-store.js';
-import type { AuditResult, StoredCheck, CodeState } from './types.js';
+import type { AuditProgress, AuditResult, CodeState, StoredCheck } from './types.js';
 
 interface ResultContent {
   /** For its file, without an ending: that of the list, such as `customers checked`. */
@@ -23,49 +23,118 @@ interface ResultContent {
   readonly pieces: AsyncGenerator<string | Uint8Array, void, undefined>;
 }
 
+/** An audit, and whose. */
+export type SellersAudit = Pick<AuditProgress, 'auditId' | 'sellerId'>;
+
 /**
  * Formats the current result of an audit: its list as it was entered, with verdicts.
+ * @param parts the audit; if several sellers were asked about a list, the audit of each
  * @param dialect of CSV; null: that of the list
  * @returns null when its list is no longer kept
  */
 export async function auditResult(
   db: Db,
-  auditId: bigint,
+  parts: readonly [SellersAudit, ...SellersAudit[]],
   format: ResultFormat,
   dialect: CsvDialect | null,
 ): Promise<ResultContent | null> {
+  const [{ auditId }, ...others] = parts;
   const { columns, layout, prunedAt } = (await readAuditList(db, auditId)) ?? NO_LIST;
   if (prunedAt !== null) return null;
-  const rows = resultRows(readAuditResults(db, auditId), await readRepeated(db, auditId));
+  const isOne = others.length === 0;
+  const rows = isOne
+    ? resultRows(readAuditResults(db, auditId), await readRepeated(db, auditId))
+    : rowsOfAny(await readBestResults(db, parts));
   const name = resultName(layout, auditId);
   const workbook = format === 'xlsx' ? await readAuditWorkbook(db, auditId) : null;
   if (workbook !== null) {
     // Loaded on demand: only workbooks need its libraries.
     const { annotatedWorkbook } = await import('./lists/annotate-workbook.js');
-    return { name, pieces: annotatedWorkbook(workbook, columns, ADDED_COLUMNS, addedRows(rows)) };
+    const added = isOne ? ADDED_COLUMNS : [SELLER_COLUMN, ...ADDED_COLUMNS];
+    return { name, pieces: annotatedWorkbook(workbook, columns, added, addedRows(rows)) };
   }
-  return { name, pieces: resultPieces(format, columns, rows, dialect ?? dialectOf(layout)) };
+  const names = isOne ? columns : [...columns, SELLER_COLUMN.name];
+  const listed = isOne ? rows : withSellers(rows, columns.length);
+  return { name, pieces: resultPieces(format, names, listed, dialect ?? dialectOf(layout)) };
 }
 
+/** Who sold the code, where several sellers were asked. */
+const SELLER_COLUMN = { name: 'seller', kind: 'text', width: 14 } as const;
+
 const NO_LIST = { columns: [], layout: null, prunedAt: null };
+
+/** A record with its result. `seller`: who sold its code, or '' if nobody is known to; null: only one was asked. */
+type LineOfResult = ResultRow & { readonly line: number; readonly seller: string | null };
+
+type Lines = Iterable<LineOfResult> | AsyncIterable<LineOfResult>;
 
 /** Result rows, with the support state of this moment. */
 async function* resultRows(
   results: AsyncIterable<AuditResult>,
   repeated: ReadonlyMap<number, number>,
-): AsyncGenerator<ResultRow & { readonly line: number }, void, undefined> {
+): AsyncGenerator<LineOfResult, void, undefined> {
   const now = Date.now();
   for await (const row of results) {
     const { line, columns, position } = row;
     const listed = position === null ? null : (repeated.get(position) ?? 1);
-    yield { line, columns, result: { ...resultOf(factsOf(row), now), listed } };
+    yield { line, columns, result: { ...resultOf(factsOf(row), now), listed }, seller: null };
   }
 }
 
-async function* addedRows(rows: ReturnType<typeof resultRows>) {
-  for await (const { line, result } of rows) {
-    yield { line, values: RESULT_COLUMNS.map((name) => result[name]) };
+/** The same of a list that several sellers were asked about. */
+function* rowsOfAny(results: readonly BestResult[]): Generator<LineOfResult, void, undefined> {
+  const now = Date.now();
+  const listed = new Map<string | null, number>();
+  for (const { code } of results) listed.set(code, (listed.get(code) ?? 0) + 1);
+  for (const row of results) {
+    const { line, columns, code, seller } = row;
+    const times = code === null ? null : (listed.get(code) ?? 1);
+    const result = { ...resultOf(factsOf(row), now), listed: times };
+    yield { line, columns, result, seller: seller ?? '' };
   }
+}
+
+async function* addedRows(rows: Lines) {
+  for await (const { line, result, seller } of rows) {
+    const values = RESULT_COLUMNS.map((name) => result[name]);
+    yield { line, values: seller === null ? values : [seller, ...values] };
+  }
+}
+
+/** Adds the seller to the record's own cells. */
+async function* withSellers(
+  rows: Lines,
+  width: number,
+): AsyncGenerator<LineOfResult, void, undefined> {
+  for await (const row of rows) {
+    const missing = Array.from({ length: width - row.columns.length }, () => '');
+    yield { ...row, columns: [...row.columns, ...missing, row.seller ?? ''] };
+  }
+}
+
+/** What is known of a record after several sellers were asked. `seller`: who sold its code; null: nobody, as far as we know. */
+export interface BestResult extends AuditResult {
+  readonly seller: string | null;
+}
+
+/** What says most about a code comes first: with a seller who gave no answer, nobody knows that nobody sold it. */
+const RANKS = { valid: 0, unproven: 1, no_longer_valid: 2, invalid: 3 } as const;
+
+/** Of each record, the result that says most, in list order. @param parts the audit of each seller */
+export async function readBestResults(
+  db: Db,
+  parts: readonly SellersAudit[],
+): Promise<readonly BestResult[]> {
+  const rankOf = ({ verdict }: AuditResult): number => RANKS[verdict ?? 'unproven'];
+  const best = new Map<number, BestResult>();
+  for (const { auditId, sellerId } of parts) {
+    for await (const result of readAuditResults(db, auditId)) {
+      const before = best.get(result.line);
+      if (before !== undefined && rankOf(before) <= rankOf(result)) continue;
+      best.set(result.line, { ...result, seller: result.verdict === 'valid' ? sellerId : null });
+    }
+  }
+  return [...best.values()].sort((a, b) => a.line - b.line);
 }
 
 /** Converts a stored result to the facts that explain its verdict. */

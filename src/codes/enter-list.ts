@@ -50,6 +50,8 @@ interface EnterEvents {
   readonly signal: AbortSignal;
   /** Called with the number of entries that were sent to the store so far. */
   readonly onSaved?: (entries: number) => void;
+  /** Which entries are entered; default: all. */
+  readonly keeps?: (entry: Entry) => boolean;
   /** Called when all entries are in the store. If it throws, nothing is kept. */
   readonly onLoaded?: (size: AuditSize) => Promise<void>;
 }
@@ -89,24 +91,31 @@ export function measureLists(
 /** Entries after which progress is told. */
 const STEP = 1_000;
 
-/** The entries of all lists as one list: the second list's line numbers continue the first's. */
 function* rowsOf(
   lists: readonly List[],
-  { signal, onSaved }: Omit<EnterEvents, 'onLoaded'>,
+  { signal, onSaved, keeps = () => true }: Omit<EnterEvents, 'onLoaded'>,
 ): Generator<Entry, void, undefined> {
-  let [saved, before] = [0, 0];
+  let saved = 0;
+  for (const entry of entriesOf(lists)) {
+    if (saved % STEP === 0) {
+      signal.throwIfAborted();
+      onSaved?.(saved);
+    }
+    if (keeps(entry)) yield entry;
+    saved++;
+  }
+  onSaved?.(saved);
+}
+
+/** The entries of all lists as one list: the second list's line numbers continue the first's. */
+export function* entriesOf(lists: readonly List[]): Generator<Entry, void, undefined> {
+  let before = 0;
   for (const { entries } of lists) {
     for (const entry of entries) {
-      if (saved % STEP === 0) {
-        signal.throwIfAborted();
-        onSaved?.(saved);
-      }
       yield before === 0 ? entry : { ...entry, line: before + entry.line };
-      saved++;
     }
     before += entries.at(-1)?.line ?? 0;
   }
-  onSaved?.(saved);
 }
 
 /** Makes a list of codes given as arguments. */

@@ -1,14 +1,7 @@
-import { EventEmitter, once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import type { App } from '../../src/app.js';
-import type { JobOutcome } from '../../src/catalogue/types.js';
-import { workOnAudit } from '../../src/cli/codes/run-audit.js';
-import { enter } from '../codes/support.js';
-import { KEY, never, useMirror } from '../support/mirror.js';
+import { KEY, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { tryLock } from '../../src/db/locks.js';
-import { getAudit } from '../../src/codes/audits-store.js';
 import {
   validatedCodes,
   cellsOf,
@@ -423,31 +416,6 @@ describe('codes check of a code', () => {
     expect(asked.length).toBe(4);
   });
 
-  it('waits while another process works on the code', async () => {
-    const { sim } = await market();
-    const [, good = ''] = codesOf(sim, 2);
-    const { marketplace, callCount, db } = mirror().deps(sim.url);
-    const auditId = await enter(mirror(), marketplace.host, [good]);
-    const events = new EventEmitter();
-    const seen = once(events, 'seen');
-    const busy = (): Error => new Error('busy');
-    const lock = await tryLock(db, `seller-mirror/audit/${auditId}`, busy);
-    const other = seen.then(() => lock.release());
-    const app = {
-      db,
-      config: { sellers: [{ name: 'main', requestsPerMinute: 0 }] },
-      withMarketplace: (_seller: unknown, _options: unknown, work: (deps: unknown) => unknown) =>
-        work({ marketplace, callCount }),
-    } as unknown as App;
-    const onOutcome = (outcome: JobOutcome): void => {
-      if (outcome.kind === 'later' && outcome.isBusy === true) events.emit('seen');
-    };
-    const how = { closing: never, isWatched: true, onOutcome };
-    await workOnAudit(app, { auditId, sellerId: 'main' }, how, never);
-    await other;
-    expect(await getAudit(db, auditId)).toMatchObject({ state: 'finished', valid: 1 });
-  });
-
   it('prints nothing about how arguments are read', async () => {
     const { sim, env } = await market();
     const codes = codesOf(sim, 2);
@@ -675,17 +643,6 @@ describe('wrong usage of codes check', () => {
     expect(stdout).toBe('');
     expect(code).toBe(2);
     expect(sim.log).toEqual([]);
-  });
-
-  it('exits with 2 for a list if there are several sellers and none is chosen', async () => {
-    const sim = await codesMarket(mirror());
-    const env = twoSellers(mirror().databaseUrl, sim.url);
-    const { code, stderr } = await check([list()], env);
-    expect(stderr).toMatch(/^error: a purchase code belongs to one seller.*\n.*: first, second\n$/);
-    expect(code).toBe(2);
-    const [, good = ''] = codesOf(sim, 2);
-    const named = await check([good, '--seller', 'first'], env);
-    expect(named.code, named.stderr).toBe(0);
   });
 
   it('does not touch an earlier result if the audit is not created', async () => {

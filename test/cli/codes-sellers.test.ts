@@ -1,9 +1,19 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { Purchases, seededCatalogue } from '../../src/simulator/index.js';
 import { KEY, useMirror } from '../support/mirror.js';
-import { folder, freePath, run, SECOND_KEY, twoSellers } from './support.js';
+import { until } from '../support/until.js';
+import {
+  cellsOf,
+  fileWith,
+  folder,
+  freePath,
+  run,
+  SECOND_KEY,
+  start,
+  twoSellers,
+} from './support.js';
 
 const mirror = useMirror();
 
@@ -23,12 +33,14 @@ async function market(secondKey = SECOND_KEY) {
   /** How often the code was asked, since the simulator started. */
   const asked = (code: string) =>
     sim.log.filter(({ parameters }) => parameters['purchase_code'] === code).length;
-  return { sim, ofFirst: ada.valid, ofSecond: bob.valid, check, asked };
+  return { sim, env, ofFirst: ada.valid, ofSecond: bob.valid, check, asked };
 }
 
+/** Every verdict that is stored. */
 const verdicts = () =>
-  mirror().rows<{ seller: string; code: string; verdict: string | null }>(
-    `SELECT seller_id AS seller, code, verdict FROM mirror.purchase_codes ORDER BY code, seller_id`,
+  mirror().rows<{ seller: string; code: string; verdict: string }>(
+    `SELECT seller_id AS seller, code, verdict FROM mirror.purchase_codes
+      WHERE verdict IS NOT NULL ORDER BY code, seller_id`,
   );
 
 it('asks one seller after another and says who sold a code; a denial of another seller is no verdict', async () => {
@@ -92,6 +104,133 @@ it('calls a code of which one seller can’t be asked unproven, since that selle
   expect(JSON.parse(stdout)).toMatchObject([{ verdict: 'unproven', seller: null }]);
 });
 
+describe('a list', () => {
+  const listOf = (...codes: string[]) =>
+    fileWith(['name,code', ...codes.map((code, n) => `buyer ${n},${code}`)].join('\n'));
+
+  it('is asked of one seller after another, and its one result says who sold each code', async () => {
+    const { ofFirst, ofSecond, check } = await market();
+    const [one = '', two = ''] = [ofFirst[0], ofSecond[0]];
+    const out = freePath('csv');
+    const list = listOf(two, one, 'never-sold-1', '', two);
+    const { code, stdout, stderr } = await check(list, '--yes', '--out', out);
+    expect(code, stderr).toBe(0);
+    const [header = [], ...rows] = cellsOf(readFileSync(out, 'utf8'));
+    expect(header.slice(0, 4)).toEqual(['name', 'code', 'seller', 'verdict']);
+    expect(rows.map((cells) => cells.slice(0, 4))).toEqual([
+      ['buyer 0', two, 'second', 'valid'],
+      ['buyer 1', one, 'first', 'valid'],
+      ['buyer 2', 'never-sold-1', '', 'invalid'],
+      ['buyer 3', '', '', 'rejected'],
+      ['buyer 4', two, 'second', 'valid'],
+    ]);
+    expect(stdout).toContain(`result: ${out}`);
+    expect(await verdicts()).toEqual(
+      [
+        { seller: 'first', code: 'never-sold-1', verdict: 'invalid' },
+        { seller: 'second', code: 'never-sold-1', verdict: 'invalid' },
+        { seller: 'first', code: one, verdict: 'valid' },
+        { seller: 'second', code: two, verdict: 'valid' },
+      ].sort((a, b) => (a.code < b.code ? -1 : Number(a.code > b.code)) || 0),
+    );
+    const lines = await mirror().rows(
+      `SELECT seller_id AS seller, lines, codes, valid, invalid FROM mirror.audits ORDER BY audit_id`,
+    );
+    expect(lines).toEqual([
+      { seller: 'first', lines: 3, codes: 2, valid: 1, invalid: 1 },
+      { seller: 'second', lines: 3, codes: 2, valid: 1, invalid: 1 },
+    ]);
+  });
+
+  it('as a workbook or JSON names the seller, too, and --fail-on looks at what all sellers say', async () => {
+    const { ofFirst, ofSecond, check } = await market();
+    const list = listOf(ofFirst[0] ?? '', ofSecond[0] ?? '');
+    const json = await check(list, '--out', '-', '--format', 'json', '--fail-on', 'invalid');
+    expect(json.code, json.stderr).toBe(0);
+    expect(JSON.parse(json.stdout)).toMatchObject([
+      { verdict: 'valid', seller: 'first' },
+      { verdict: 'valid', seller: 'second' },
+    ]);
+    const bad = await check(listOf('never-sold-1'), '--yes', '--json', '--fail-on', 'invalid');
+    expect(bad.code, bad.stderr).toBe(5);
+    expect(JSON.parse(bad.stdout)).toMatchObject({
+      audits: [{ audit: { seller_id: 'first' } }, { audit: { seller_id: 'second' } }],
+      out: null,
+    });
+  });
+
+  it('takes stored answers first, and asks for nothing that any seller is known to have sold', async () => {
+    const { sim, ofFirst, ofSecond, check } = await market();
+    const list = listOf(ofFirst[0] ?? '', ofSecond[0] ?? '');
+    expect((await check(list)).code).toBe(0);
+    const calls = sim.requestCount;
+    const { code, stdout } = await check(list, '--max-age', '7d', '--out', '-');
+    expect(code).toBe(0);
+    expect(
+      cellsOf(stdout)
+        .slice(1)
+        .map((cells) => cells[2]),
+    ).toEqual(['first', 'second']);
+    expect(sim.requestCount).toBe(calls);
+  });
+
+  it('asks the other sellers about a code that the one who sold it denies now', async () => {
+    const { sim, ofSecond, check, asked } = await market();
+    const list = listOf(ofSecond[0] ?? '');
+    await check(list);
+    const before = asked(ofSecond[0] ?? '');
+    sim.seller(SECOND_KEY).purchases.setState(ofSecond[0] ?? '', 'refunded');
+    const { stdout } = await check(list, '--out', '-', '--fail-on', 'invalid');
+    expect(cellsOf(stdout)[1]?.slice(2, 4)).toEqual(['', 'no_longer_valid']);
+    expect(asked(ofSecond[0] ?? '') - before).toBeGreaterThan(3);
+  });
+
+  it('whose check is killed between two sellers goes on with --max-age: nothing that was answered is asked again', async () => {
+    const { sim, ofFirst, ofSecond, env } = await market();
+    const list = listOf(...ofFirst.slice(0, 5), ...ofSecond.slice(0, 5), 'never-sold-1');
+    sim.faults.always('validate', { kind: 'stall', ms: 60 });
+    const running = start(['codes', 'check', list, '--yes'], env);
+    await until(async () => {
+      const rows = await mirror().rows(`SELECT FROM mirror.audits WHERE seller_id = 'second'`);
+      return rows.length > 0;
+    });
+    running.process.kill('SIGKILL');
+    await running.ended;
+    // Held for ten minutes at most.
+    const held = await mirror().rows(
+      `SELECT coalesce(held_until < now() + interval '11 minutes', true) AS "isShort" FROM mirror.audits`,
+    );
+    expect(held.every(({ isShort }) => isShort)).toBe(true);
+    const out = freePath('csv');
+    const { code, stderr } = await run(
+      ['codes', 'check', list, '--yes', '--max-age', '1d', '--out', out],
+      env,
+    );
+    expect(code, stderr).toBe(0);
+    const [, ...rows] = cellsOf(readFileSync(out, 'utf8'));
+    expect(rows.map((cells) => cells[2])).toEqual([
+      ...Array.from({ length: 5 }, () => 'first'),
+      ...Array.from({ length: 5 }, () => 'second'),
+      '',
+    ]);
+  });
+
+  it('is checked with the sellers who can be asked, if the key of one is refused; what nobody found is unproven', async () => {
+    const { ofFirst, ofSecond, check } = await market('a-key-that-was-revoked');
+    const list = listOf(ofFirst[0] ?? '', ofSecond[0] ?? '');
+    const { code, stdout } = await check(list, '--out', '-');
+    expect(code).toBe(4);
+    expect(
+      cellsOf(stdout)
+        .slice(1)
+        .map((cells) => cells.slice(2, 4)),
+    ).toEqual([
+      ['first', 'valid'],
+      ['', 'pending'],
+    ]);
+  });
+});
+
 it('shows with --dry-run by how much several sellers multiply the calls, and asks nobody', async () => {
   const { sim, check } = await market();
   const { code, stdout, stderr } = await check('abc-1', 'abc-2', '--dry-run', '--json');
@@ -110,13 +249,10 @@ it('shows with --dry-run by how much several sellers multiply the calls, and ask
 
 it.each([
   [['abc-1', '--known-valid', 'abc-2'], /valid belongs to one seller.*\n.*: first, second\n$/],
-  [['abc-1', '--out'], /^error: a purchase code belongs to one seller.*\n.*: first, second\n$/],
+  [['abc-1', '--detach'], /^error: --detach needs one seller.*\n.*: first, second\n$/],
 ])('needs --seller for %j, which is about one seller', async (args, message) => {
   const { sim, check } = await market();
-  const { code, stderr } = await check(
-    ...args,
-    ...(args.includes('--out') ? [freePath('csv')] : []),
-  );
+  const { code, stderr } = await check(...args);
   expect(stderr).toMatch(message);
   expect(code).toBe(2);
   expect(sim.log).toEqual([]);

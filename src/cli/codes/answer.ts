@@ -1,104 +1,131 @@
 import type { App } from '../../app.js';
-import type { SellerConfig } from '../../config/index.js';
-import { SHORT_WAIT_MS } from '../../codes/rules.js';
-import { answerFromChecks, type Answer } from '../../codes/audit-result.js';
-import { enterLists, listOfCodes, codesToCheck, verifyKnownValid } from '../../codes/enter-list.js';
-import type { AuditResult, EnteredAudit } from '../../codes/types.js';
-import { noteWait, print, printJson, stdoutLook, write } from '../console.js';
 import type { JobOutcome } from '../../catalogue/types.js';
+import {
+  answerFromChecks,
+  readBestResults,
+  type Answer,
+  type BestResult,
+} from '../../codes/audit-result.js';
+import { cancelAudit } from '../../codes/audits-store.js';
+import { giveUpCheck } from '../../codes/check.js';
+import { CHECKS } from '../../codes/codes-listing.js';
+import { readCodeChecks, readCodeState } from '../../codes/codes-store.js';
+import {
+  codesToCheck,
+  enterLists,
+  listOfCodes,
+  verifyKnownValid,
+  type AuditOptions,
+} from '../../codes/enter-list.js';
+import type { List } from '../../codes/lists/types.js';
+import { readAuditResults } from '../../codes/results-store.js';
+import { SHORT_WAIT_MS } from '../../codes/rules.js';
+import type { AuditProgress, AuditResult, EnteredAudit } from '../../codes/types.js';
+import type { SellerConfig } from '../../config/index.js';
+import { noteWait, print, printJson, stdoutLook, write } from '../console.js';
 import { CommandError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { assertSeller, type CommonOptions } from '../options.js';
-import { withProgress } from '../output/progress.js';
 import { listingTable } from '../listing.js';
-import { CHECKS } from '../../codes/codes-listing.js';
-import { plural } from '../../domain/text.js';
+import { assertSeller, type CommonOptions } from '../options.js';
 import { ownCommand, shellWord } from '../own-command.js';
-import { throwKeyFault } from './check-lists.js';
-import { failsOn, auditOptions, oneSeller, type CheckOptions } from './options.js';
+import { askSellers } from './ask-sellers.js';
 import { answerJson, answerLines } from './audit-view.js';
-import { getAudit, cancelAudit } from '../../codes/audits-store.js';
-import { readAuditResults } from '../../codes/results-store.js';
-import { readCodeState, readCodeChecks } from '../../codes/codes-store.js';
-import { giveUpCheck } from '../../codes/check.js';
-import { workOnAudit } from './run-audit.js';
+import { throwKeyFault } from './check-lists.js';
+import { auditOptions, failsOn, findAudit, oneSeller, type CheckOptions } from './options.js';
+import { workOrWatch } from './run-audit.js';
 
-/** Checks codes given as arguments and prints the answer about each. */
+/** Checks codes given as arguments, and prints the answer about each. Where several sellers are asked, it says who sold it. */
 export async function answerCodes(
   app: App,
-  seller: SellerConfig,
+  sellers: readonly SellerConfig[],
   codes: readonly string[],
   options: CheckOptions,
 ): Promise<ExitCode> {
-  return printAnswers(app, await checkCodes(app, seller, codes, options), options);
+  const { db, signal } = app;
+  const [only, another] = sellers;
+  const lists = [listOfCodes(codes)];
+  const terms = { confirmAfterMs: SHORT_WAIT_MS, ...auditOptions(options) };
+  const finish = (audit: AuditProgress): Promise<void> => finishNow(app, audit);
+  let answers: readonly Answer[];
+  if (only !== undefined && another === undefined) {
+    const { auditId } = await enterCodes(app, only, lists, options.knownValid, terms);
+    await finish(await findAudit(app, auditId, undefined));
+    signal.throwIfAborted();
+    const { state, problem } = await findAudit(app, auditId, undefined);
+    if (state === 'failed') {
+      throw new CommandError(
+        problem ?? `audit ${auditId} has failed`,
+        `check the API key and MARKETPLACE_URL; \`${ownCommand()} doctor\` tests both, and no code got a verdict`,
+      );
+    }
+    const results: AuditResult[] = [];
+    for await (const result of readAuditResults(db, auditId)) results.push(result);
+    answers = results.map((result) => answerIn(result));
+  } else {
+    const audits = await askSellers(app, sellers, lists, terms, true, finish);
+    const problem = audits.find(({ state }) => state === 'failed')?.problem;
+    answers = (await readBestResults(db, audits)).map((result) => answerIn(result, problem));
+  }
+  return printAnswers(answers, options);
 }
 
-/**
- * Checks codes of a seller, and returns the answer about each.
- * @param isAlone no other seller is asked
- * @throws {CommandError} when the check failed, such as with a refused key, and nobody else is asked
- */
-export async function checkCodes(
+/** Somebody waits at the terminal: for a marketplace that needs longer (ms), the codes stay unproven. */
+const PATIENCE_MS = 10_000;
+
+/** Works on an audit to its end. What needs longer is given up: nobody resumes it. */
+async function finishNow(app: App, audit: AuditProgress): Promise<void> {
+  const { db, signal } = app;
+  if (audit.state !== 'running') return;
+  let waitsFor: string | null = null;
+  const isEnough = (outcome: JobOutcome): boolean => {
+    if (outcome.kind !== 'later' || outcome.isBusy === true) return false;
+    waitsFor = outcome.reason;
+    return waitsFor !== 'second-check' && outcome.delayMs > PATIENCE_MS;
+  };
+  const how = { resume: null, attempts: 1, isWatched: true, isEnough };
+  const ended = await workOrWatch(app, audit, how);
+  if (signal.aborted) await cancelAudit(db, audit.auditId);
+  else if (ended?.state === 'running') await giveUpCheck(db, ended, waitsFor);
+}
+
+/** Creates an audit of the codes, unless the marketplace denies the code that the user knows is valid. */
+async function enterCodes(
   app: App,
   seller: SellerConfig,
-  codes: readonly string[],
-  options: CheckOptions,
-  isAlone = true,
-): Promise<readonly Answer[]> {
+  lists: readonly List[],
+  knownValid: string | undefined,
+  terms: AuditOptions,
+): Promise<EnteredAudit> {
   const { signal } = app;
-  const { auditId, ...entered } = await enterCodes(app, seller, codes, options);
-  const { db } = app;
-  const total = entered.codes - entered.reused;
-  let waitsFor: string | null = null;
-  await withProgress(
-    `checking ${plural(total, 'code')}`,
-    async (bar) => {
-      let done = 0;
-      const onVerdict = (): void => bar.update(++done);
-      const onOutcome = async (outcome: JobOutcome): Promise<boolean> => {
-        if (outcome.kind !== 'later' || outcome.isBusy === true) return false;
-        const { reason, delayMs } = outcome;
-        waitsFor = reason;
-        if (reason !== 'second-check') return delayMs > PATIENCE_MS;
-        const denied = (await getAudit(db, auditId))?.denied ?? 0;
-        const codes = total === 1 ? 'denied' : `${plural(denied, 'code')} denied`;
-        bar.note(`${codes}; checking again in ${Math.ceil(delayMs / 1000)} s`);
-        return false;
-      };
-      const onWait = (ms: number | null): void => bar.wait(ms);
-      const work = { attempts: 1, isWatched: true, onVerdict, onOutcome, onWait };
-      const how = { closing: signal, ...work };
-      await workOnAudit(app, { auditId, sellerId: seller.name }, how, signal);
+  return enterLists(app.db, seller, lists, terms, {
+    signal,
+    async onLoaded(size) {
+      if (knownValid === undefined || codesToCheck(size) === 0) return;
+      throwKeyFault(
+        await app.withMarketplace(seller, { onWait: noteWait(seller.name) }, ({ marketplace }) =>
+          verifyKnownValid(marketplace, knownValid, signal),
+        ),
+      );
     },
-    { total },
-  );
-  const audit = await getAudit(db, auditId);
-  // Nobody resumes this audit.
-  if (audit?.state === 'running') {
-    if (signal.aborted) await cancelAudit(db, auditId);
-    else await giveUpCheck(db, audit, waitsFor);
-  }
-  signal.throwIfAborted();
-  if (audit === null || (isAlone && audit.state === 'failed')) {
-    throw new CommandError(
-      audit?.problem ?? `audit ${auditId} was deleted`,
-      `check the API key and MARKETPLACE_URL; \`${ownCommand()} doctor\` tests both, and no code got a verdict`,
-    );
-  }
-  const answers: Answer[] = [];
-  for await (const result of readAuditResults(db, auditId)) {
-    answers.push(answerFromResult(result, audit.problem));
-  }
-  return answers;
+  });
 }
 
-/** Prints answers. Where several sellers were asked, each says who sold the code. */
-export async function printAnswers(
-  { signal }: App,
+/** The answer about a code of an audit. @param problem why a code may have never been asked for */
+function answerIn(result: AuditResult & Partial<BestResult>, problem?: string | null): Answer {
+  const { code, verdict, reason, proof } = result;
+  return {
+    ...result,
+    code: code ?? '',
+    verdict: verdict ?? 'unproven',
+    reason: reason ?? problem ?? 'it was not checked',
+    proof: proof ?? 'none',
+  };
+}
+
+async function printAnswers(
   answers: readonly (Answer & { readonly seller?: string | null })[],
   options: CheckOptions,
 ): Promise<ExitCode> {
-  signal.throwIfAborted();
   const now = new Date();
   if (options.json === true) {
     await printJson(
@@ -115,44 +142,6 @@ export async function printAnswers(
   }
   if (answers.some((answer) => failsOn(options, answer, now.getTime()))) return EXIT.refused;
   return answers.some(({ verdict }) => verdict === 'unproven') ? EXIT.unproven : EXIT.done;
-}
-
-/** Somebody waits at the terminal: for a marketplace that needs longer (ms), the codes stay unproven. */
-const PATIENCE_MS = 10_000;
-
-/** Creates an audit of the codes, unless the marketplace denies the code that the user knows is valid. */
-async function enterCodes(
-  app: App,
-  seller: SellerConfig,
-  codes: readonly string[],
-  options: CheckOptions,
-): Promise<EnteredAudit> {
-  const { knownValid } = options;
-  const { signal } = app;
-  const terms = { confirmAfterMs: SHORT_WAIT_MS, ...auditOptions(options) };
-  return enterLists(app.db, seller, [listOfCodes(codes)], terms, {
-    signal,
-    async onLoaded(size) {
-      if (knownValid === undefined || codesToCheck(size) === 0) return;
-      throwKeyFault(
-        await app.withMarketplace(seller, { onWait: noteWait(seller.name) }, ({ marketplace }) =>
-          verifyKnownValid(marketplace, knownValid, signal),
-        ),
-      );
-    },
-  });
-}
-
-/** Returns the answer about a code of the audit. @param problem of the audit: why a code was never asked for */
-function answerFromResult(result: AuditResult, problem: string | null): Answer {
-  const { code, verdict, reason, proof } = result;
-  return {
-    ...result,
-    code: code ?? '',
-    verdict: verdict ?? 'unproven',
-    reason: (result.checkedAt === null ? problem : null) ?? reason ?? 'it was not checked',
-    proof: proof ?? 'none',
-  };
 }
 
 /** Maximum number of checks to show, the newest first. All are in mirror.code_checks. */

@@ -1,37 +1,39 @@
 import { once } from 'node:events';
+import { basename } from 'node:path';
 import { createInterface } from 'node:readline/promises';
+import { addAbortSignal } from 'node:stream';
 import type { App } from '../../app.js';
-import type { SellerConfig } from '../../config/index.js';
-import { checkCost, type CheckCost } from '../../codes/progress.js';
-import { doubtOf, type Doubt } from '../../codes/lists/columns.js';
-import type { List, ListOptions } from '../../codes/lists/types.js';
+import { readBestResults } from '../../codes/audit-result.js';
 import {
+  codesToCheck,
+  countRepeated,
   enterLists,
   measureLists,
-  countRepeated,
-  codesToCheck,
   reportOf,
-  type LoadReport,
   verifyKey,
   type KeyFault,
+  type LoadReport,
 } from '../../codes/enter-list.js';
-import type { AuditSize } from '../../codes/types.js';
-import { noteWait, printNote, printJson } from '../console.js';
+import { doubtOf, type Doubt } from '../../codes/lists/columns.js';
+import { readList } from '../../codes/lists/read-list.js';
+import { openFile, readBytes } from '../../codes/lists/source.js';
+import type { List, ListOptions } from '../../codes/lists/types.js';
+import { checkCost, type CheckCost } from '../../codes/progress.js';
+import { readFoundEver, readKnownValid } from '../../codes/situation-store.js';
+import type { AuditProgress, AuditResult, AuditSize, EnteredAudit } from '../../codes/types.js';
+import type { SellerConfig } from '../../config/index.js';
+import { count, plural } from '../../domain/text.js';
+import { readCell } from '../../marketplace/code.js';
+import { noteWait, print, printJson, printNote, stderrLook, stdoutLook } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Progress } from '../output/progress.js';
 import { safeLine } from '../output/text.js';
-import { count, plural } from '../../domain/text.js';
-import { costText } from './audit-view.js';
-import { auditOptions, type CheckOptions } from './options.js';
-import { checkResultRows, type ResultDestination } from './result-file.js';
-import { readFoundEver, readKnownValid } from '../../codes/situation-store.js';
-import { runAudit } from './run-audit.js';
-import { basename } from 'node:path';
-import { addAbortSignal } from 'node:stream';
-import { readCell } from '../../marketplace/code.js';
-import { openFile, readBytes } from '../../codes/lists/source.js';
-import { readList } from '../../codes/lists/read-list.js';
+import { askSellers, costOfAny } from './ask-sellers.js';
+import { costText, summaryLines, summaryNotes } from './audit-view.js';
+import { auditOptions, failsOn, type CheckOptions } from './options.js';
+import { checkResultRows, writeResult, type ResultDestination } from './result-file.js';
+import { runAudit, workOrWatch } from './run-audit.js';
 
 export const STDIN = '-';
 
@@ -149,49 +151,110 @@ interface ListSource {
   readonly usesStdin: boolean;
 }
 
-/** Creates an audit of the lists and runs it to its end. A dry run only prints its cost. */
+/** Checks lists with the seller, or with each seller, to the end. A dry run only prints the cost. */
 export async function checkLists(
   app: App,
-  seller: SellerConfig,
+  sellers: readonly SellerConfig[],
   lists: readonly List[],
   options: CheckOptions & ListSource & { readonly destination: ResultDestination | null },
 ): Promise<ExitCode> {
-  const { dryRun, json, maxAge, yes, knownValid, destination } = options;
-  const { signal } = app;
+  const { dryRun, json = false, yes, destination, confirmAfter } = options;
+  const [seller, another] = sellers;
+  if (seller === undefined) throw usageError('no seller is configured', null);
   noteLines(layoutLines(lists));
   const report = reportOf(lists);
   noteLines(loadLines(report, lists.length));
   const lines = lists.reduce((sum, { entries }) => sum + entries.length, 0);
   if (destination !== null) checkResultRows(destination, lines);
-  if (yes !== true) await confirmDoubts(app, seller, lists, options);
+  if (yes !== true) await confirmDoubts(app, sellers, lists, options);
+  const terms = auditOptions(options);
+  if (another !== undefined) {
+    return dryRun === true
+      ? costOfAny(app, sellers, lists, terms, json)
+      : checkWithAll(app, sellers, lists, options);
+  }
+  const bar = new Progress('saving the list', { total: lines });
+  const loading = { signal: app.signal, onSaved: (saved: number) => bar.update(saved) };
+  if (dryRun === true) {
+    const measuring = measureLists(app.db, seller, lists, terms, loading);
+    const size = await measuring.finally(() => bar.finish());
+    const cost = await noteSize(app, seller, size, confirmAfter);
+    if (json) await printJson(dryRunJson(size, cost, report));
+    return EXIT.done;
+  }
+  const entered = await enterWithKey(app, seller, lists, options, loading).finally(() =>
+    bar.finish(),
+  );
+  await noteSize(app, seller, entered, confirmAfter);
+  return runAudit(app, entered.auditId, options);
+}
+
+/** Enters lists, once the key opens the seller's account. With --max-age there may be no code to check. */
+async function enterWithKey(
+  app: App,
+  seller: SellerConfig,
+  lists: readonly List[],
+  options: CheckOptions,
+  loading: Pick<Parameters<typeof enterLists>[4], 'signal' | 'onSaved'>,
+): Promise<EnteredAudit> {
+  const { maxAge, knownValid } = options;
   const checkKey = async (): Promise<void> =>
     throwKeyFault(
       await app.withMarketplace(seller, { onWait: noteWait(seller.name) }, ({ marketplace }) =>
-        verifyKey(marketplace, knownValid, signal),
+        verifyKey(marketplace, knownValid, app.signal),
       ),
     );
-  // With --max-age there may be no code to check.
-  if (dryRun !== true && maxAge === undefined) await checkKey();
+  if (maxAge === undefined) await checkKey();
   const known = knownValid ?? (await readKnownValid(app.db, seller.name, null, 1))[0];
   if (known === undefined) noteLines([NO_VALID_CODE]);
-  const bar = new Progress('saving the list', { total: lines });
-  const loading = { signal, onSaved: (saved: number) => bar.update(saved) };
-  if (dryRun === true) {
-    const measuring = measureLists(app.db, seller, lists, auditOptions(options), loading);
-    const size = await measuring.finally(() => bar.finish());
-    const cost = await noteSize(app, seller, size, options.confirmAfter);
-    if (json === true) await printJson(dryRunJson(size, cost, report));
-    return EXIT.done;
-  }
-  const entered = await enterLists(app.db, seller, lists, auditOptions(options), {
-    ...loading,
-    ...(maxAge === undefined
-      ? {}
-      : { onLoaded: async (size) => (codesToCheck(size) > 0 ? checkKey() : undefined) }),
-  }).finally(() => bar.finish());
-  await noteSize(app, seller, entered, options.confirmAfter);
-  return runAudit(app, entered.auditId, options);
+  const onLoaded = async (size: AuditSize): Promise<void> =>
+    codesToCheck(size) > 0 ? checkKey() : undefined;
+  const events = maxAge === undefined ? loading : { ...loading, onLoaded };
+  return enterLists(app.db, seller, lists, auditOptions(options), events);
 }
+
+/** Asks each seller about the lists, and writes one result of all. */
+async function checkWithAll(
+  app: App,
+  sellers: readonly SellerConfig[],
+  lists: readonly List[],
+  options: CheckOptions & { readonly destination: ResultDestination | null },
+): Promise<ExitCode> {
+  const { json = false, destination } = options;
+  const { db, signal } = app;
+  const finish = async (audit: AuditProgress): Promise<void> =>
+    void (await workOrWatch(app, audit, { resume: null }));
+  const terms = auditOptions(options);
+  const [first, ...others] = await askSellers(app, sellers, lists, terms, false, finish).catch(
+    (error: unknown) => {
+      if (signal.aborted) noteLines([STOPPED]);
+      throw error;
+    },
+  );
+  if (first === undefined) return EXIT.done;
+  const audits = [first, ...others] as const;
+  if (destination !== null) await writeResult(app, audits, destination, signal);
+  const out = destination?.path ?? null;
+  const parts = [];
+  for (const audit of audits) parts.push({ audit, ...(await summaryNotes(db, audit)) });
+  if (json) await printJson({ audits: parts, out });
+  else {
+    const isOnStdout = destination !== null && out === null;
+    const look = isOnStdout ? stderrLook() : stdoutLook();
+    const written = destination === null ? null : (out ?? 'on stdout');
+    const text = parts.map(({ audit, ...notes }) => summaryLines(audit, notes, written, look));
+    if (isOnStdout) printNote(text.join(''));
+    else await print(text.join(''));
+  }
+  const results = (await readBestResults(db, audits)).filter(({ code }) => code !== null);
+  const now = db.clock.now();
+  if (results.some((result) => failsOn(options, result, now))) return EXIT.refused;
+  const isProven = ({ verdict }: AuditResult): boolean =>
+    verdict !== null && verdict !== 'unproven';
+  return results.length > 0 && results.every(isProven) ? EXIT.done : EXIT.unproven;
+}
+
+const STOPPED = 'stopped; all answers are kept: with --max-age 1d the same command goes on';
 
 /** @throws {CommandError} when there is a fault */
 export function throwKeyFault(fault: KeyFault | null): void {
@@ -210,11 +273,15 @@ const MAX_KNOWN = 200;
  */
 async function confirmDoubts(
   { db, signal }: App,
-  { name: seller }: SellerConfig,
+  sellers: readonly SellerConfig[],
   lists: readonly List[],
   { dryRun, usesStdin }: Pick<CheckOptions, 'dryRun'> & ListSource,
 ): Promise<void> {
-  const known = (await readKnownValid(db, seller, null, MAX_KNOWN)).map(({ form }) => form);
+  const known: string[] = [];
+  for (const { name } of sellers) {
+    for (const { form } of await readKnownValid(db, name, null, MAX_KNOWN)) known.push(form);
+  }
+  const seller = sellers.map(({ name }) => name).join(', ');
   const doubts = lists.flatMap((list) => {
     const doubt = doubtOf(list, known);
     return doubt === null ? [] : doubtLines(list.name, doubt, seller);

@@ -80,20 +80,21 @@ export function protectLists(
   );
 }
 
-/** Writes the current result of an audit to stdout, or atomically to a file. @throws {CommandError} */
+/**
+ * Writes the current result of an audit to stdout, or atomically to a file.
+ * @param parts as in `auditResult`
+ * @throws {CommandError}
+ */
 export async function writeResult(
   { db }: App,
-  auditId: bigint,
+  parts: Parameters<typeof auditResult>[1],
   destination: ResultDestination,
   signal: AbortSignal,
 ): Promise<void> {
   const program = ownCommand();
-  const result = await auditResult(
-    db,
-    auditId,
-    destination.format,
-    destination.decimalComma ? COMMA_CSV : null,
-  );
+  const [{ auditId }] = parts;
+  const dialect = destination.decimalComma ? COMMA_CSV : null;
+  const result = await auditResult(db, parts, destination.format, dialect);
   if (result === null) {
     throw new CommandError(
       `the list of audit ${auditId} is no longer kept`,

@@ -54,7 +54,7 @@ export async function runAudit(app: App, auditId: bigint, options: RunOptions): 
   const resume = `${ownCommand()} audits resume ${auditId}${onStdout}`;
   if (audit.state !== 'running') return report(app, audit, options);
   if (!detach) {
-    const ended = await workOrWatch(app, audit, resume);
+    const ended = await workOrWatch(app, audit, { resume });
     return ended === null ? EXIT.interrupted : report(app, ended, options);
   }
   const queues = await openQueuesOf(app, 'codes');
@@ -82,58 +82,74 @@ const POLL_MS = 250;
 /** The command fails after a longer outage of the database. */
 const MAX_OUTAGE_MS = 60_000;
 
+/** How a command works on an audit. */
+interface Work {
+  /** The command that continues it, for whoever interrupts this one; null: nobody can. */
+  readonly resume: string | null;
+  /** Attempts at a check that keeps failing, before it has failed for good. */
+  readonly attempts?: number;
+  /** Somebody reads the answer at the terminal: no alerts. */
+  readonly isWatched?: boolean;
+  /** Called after each piece. If it returns true, the work ends here. */
+  readonly isEnough?: (outcome: JobOutcome) => boolean;
+}
+
 /**
  * Works on the audit, or watches if other processes work on it.
- * @param resume the command that continues the audit
- * @returns null when it was interrupted
+ * @returns the audit when it has ended, or `isEnough` said so; null when it was interrupted
  */
-async function workOrWatch(
+export async function workOrWatch(
   app: App,
   audit: AuditProgress,
-  resume: string,
+  { resume, isEnough, ...how }: Work,
 ): Promise<AuditProgress | null> {
   const { signal } = app;
   const [closing, cutOff] = [new AbortController(), new AbortController()];
   closing.signal.addEventListener('abort', () =>
     setTimeout(() => cutOff.abort(), CLOSING_MS).unref(),
   );
-  const state = { isWatching: false, hasFailed: false, error: undefined as unknown };
+  const state = { isWatching: false, isOver: false, hasFailed: false, error: undefined as unknown };
   const bar = auditBar(app, audit);
-  const onOutcome = (outcome: JobOutcome): void => {
+  const onOutcome = (outcome: JobOutcome): boolean => {
     state.isWatching = outcome.kind === 'later' && outcome.isBusy === true;
+    return isEnough?.(outcome) === true;
   };
-  const how = { closing: closing.signal, onOutcome, onWait: bar.wait };
-  const ended = workOnAudit(app, audit, how, cutOff.signal).catch((error: unknown) => {
-    Object.assign(state, { hasFailed: true, error });
-  });
+  const options = { ...how, closing: closing.signal, onOutcome, onWait: bar.wait };
+  const ended = workOnAudit(app, audit, options, cutOff.signal)
+    .catch((error: unknown) => Object.assign(state, { hasFailed: true, error }))
+    .finally(() => (state.isOver = true));
   const onInterrupt = (): void => {
     bar.finish();
-    printNote(`${state.isWatching ? NOT_WATCHING : STOPPING}\n→ ${resume}\n`);
+    if (resume !== null) {
+      printNote(`${state.isWatching ? NOT_WATCHING : STOPPING}\n→ ${resume}\n`);
+    }
     // A second Ctrl-C ends the process with this code.
     process.exitCode = EXIT.interrupted;
   };
-  const poll = async (): Promise<AuditProgress> => {
+  const poll = async (): Promise<{ readonly now: AuditProgress; readonly isLast: boolean }> => {
+    const { isOver } = state;
     const now = await findAudit(app, audit.auditId, undefined);
     bar.show(now, state.isWatching);
     if (state.hasFailed && now.state === 'running') throw state.error;
-    return now;
+    return { now, isLast: isOver || now.state !== 'running' };
   };
   signal.addEventListener('abort', onInterrupt, { once: true });
   try {
     for (let seenAt = performance.now(); ;) {
       try {
-        const now = await poll();
-        if (now.state !== 'running') return now;
+        const { now, isLast } = await poll();
+        if (isLast) return now;
         seenAt = performance.now();
       } catch (error) {
         const isOutage = explainDatabaseError(error, '') !== null;
         if (!isOutage || performance.now() - seenAt > MAX_OUTAGE_MS) throw error;
       }
-      await sleep(POLL_MS, undefined, { signal });
+      const pause = sleep(POLL_MS, undefined, { signal });
+      await (state.isOver ? pause : Promise.race([ended, pause]));
     }
   } catch (error) {
     if (signal.aborted) return null;
-    printNote(`The audit is kept; to continue it:\n→ ${resume}\n`);
+    if (resume !== null) printNote(`The audit is kept; to continue it:\n→ ${resume}\n`);
     throw error;
   } finally {
     bar.finish();
@@ -184,7 +200,7 @@ async function report(
   const { auditId } = ended;
   const out = destination?.path ?? null;
   // Also for a failed audit: it may have found some verdicts.
-  if (destination !== null) await writeResult(app, auditId, destination, app.signal);
+  if (destination !== null) await writeResult(app, [ended], destination, app.signal);
   if (out !== null) await markResultWritten(app.db, auditId);
   const audit = destination === null ? ended : await findAudit(app, auditId, undefined);
   const notes = await summaryNotes(app.db, audit);
@@ -225,27 +241,23 @@ const BUSY_MS = 2_000;
 /** Time for the last proofs after an interruption. */
 const CLOSING_MS = 10_000;
 
-interface WorkOptions extends Pick<CheckDeps, 'onVerdict'> {
+interface WorkOptions extends Pick<Work, 'attempts' | 'isWatched'> {
   /** Ends the work in order: checks no more codes, but proves and records the answers received. */
   readonly closing: AbortSignal;
-  /** Attempts at a check that keeps failing, before it has failed for good. */
-  readonly attempts?: number;
-  /** Somebody reads the answer at the terminal: no alerts. */
-  readonly isWatched?: boolean;
   /** Called when a request waits long for the budget. */
-  readonly onWait?: OnWait;
+  readonly onWait: OnWait;
   /** Called after each piece. If it returns true, the work ends here. */
-  readonly onOutcome?: (outcome: JobOutcome) => boolean | void | Promise<boolean | void>;
+  readonly onOutcome: (outcome: JobOutcome) => boolean;
 }
 
 /**
  * Works on an audit in this process as a worker would, piece by piece, without the queue, until it has ended.
  * @param signal ends the work at once
  */
-export async function workOnAudit(
+async function workOnAudit(
   app: App,
   { auditId, sellerId }: Pick<AuditProgress, 'auditId' | 'sellerId'>,
-  { closing, onOutcome, onWait, attempts = ATTEMPTS, isWatched = false, ...how }: WorkOptions,
+  { closing, onOutcome, onWait, attempts = ATTEMPTS, isWatched = false }: WorkOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const { config, db } = app;
@@ -258,31 +270,27 @@ export async function workOnAudit(
   }
   const wait = (ms: number): Promise<void> =>
     sleep(ms, undefined, { signal: closing }).catch(() => undefined);
-  await app.withMarketplace(
-    seller,
-    onWait ? { onWait } : {},
-    async ({ marketplace, callCount }) => {
-      const pace = paceOf(seller.requestsPerMinute);
-      const deps: CheckDeps = { db, marketplace, sellerId, callCount, ...pace, ...how, closing };
-      for (let failed = 0; !closing.aborted;) {
-        const job = { auditId, isLastAttempt: failed + 1 >= attempts };
-        const outcome = await performCheck(deps, job, signal);
-        if (!isWatched) await sendAlerts(app, outcome);
-        if ((await onOutcome?.(outcome)) === true) return;
-        if (outcome.kind === 'later') {
-          failed = 0;
-          const { delayMs, isBusy } = outcome;
-          if (delayMs > 0) await wait(isBusy === true ? BUSY_MS : delayMs);
-        } else if (outcome.kind === 'retry') {
-          const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failed++);
-          const notBeforeMs = (outcome.notBefore ?? 0) - db.clock.now();
-          const waitMs = Math.max(delayMs, notBeforeMs);
-          await noteNextTry(app, auditId, waitMs);
-          await wait(waitMs);
-        } else return;
-      }
-    },
-  );
+  await app.withMarketplace(seller, { onWait }, async ({ marketplace, callCount }) => {
+    const pace = paceOf(seller.requestsPerMinute);
+    const deps: CheckDeps = { db, marketplace, sellerId, callCount, ...pace, closing };
+    for (let failed = 0; !closing.aborted;) {
+      const job = { auditId, isLastAttempt: failed + 1 >= attempts };
+      const outcome = await performCheck(deps, job, signal);
+      if (!isWatched) await sendAlerts(app, outcome);
+      if (onOutcome(outcome)) return;
+      if (outcome.kind === 'later') {
+        failed = 0;
+        const { delayMs, isBusy } = outcome;
+        if (delayMs > 0) await wait(isBusy === true ? BUSY_MS : delayMs);
+      } else if (outcome.kind === 'retry') {
+        const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failed++);
+        const notBeforeMs = (outcome.notBefore ?? 0) - db.clock.now();
+        const waitMs = Math.max(delayMs, notBeforeMs);
+        await noteNextTry(app, auditId, waitMs);
+        await wait(waitMs);
+      } else return;
+    }
+  });
 }
 
 /** Records when an audit that a person must see to is tried again, so that the terminal can say it. */

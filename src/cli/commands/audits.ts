@@ -188,7 +188,7 @@ async function exportAudit(app: App, auditId: bigint, options: ExportOptions): P
   await checkDestination(destination);
   const audit = await findAudit(app, auditId, options.seller);
   checkResultRows(destination, audit.lines);
-  await writeResult(app, auditId, destination, app.signal);
+  await writeResult(app, [audit], destination, app.signal);
   if (audit.pending > 0) {
     printNote(
       `The audit has not ended yet: ${count(audit.pending)} of ${count(audit.codes)} codes are "pending".\n`,

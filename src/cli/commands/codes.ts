@@ -9,7 +9,7 @@ import type { Secret } from '../../domain/secret.js';
 import { FORMATS } from '../../codes/lists/types.js';
 import { listOfCodes, beginRecheck, verifyKey } from '../../codes/enter-list.js';
 import { answerCodes, showCode } from '../codes/answer.js';
-import { answerOfAny, costOfAny } from '../codes/ask-sellers.js';
+import { refuseSeveral } from '../codes/ask-sellers.js';
 import {
   checkLists,
   throwKeyFault,
@@ -79,7 +79,7 @@ export function add(program: Command): void {
   describeCommand(command, {
     summary: 'check codes, or lists of codes',
     about:
-      'Checks the codes of lists, or codes given as arguments. An argument that exists as a file is a list: text, CSV, JSON, NDJSON or an Excel workbook (.xlsx), also compressed with gzip; `-` is a list on stdin; anything else is a code. Several lists with the same columns make one result. A code that is listed twice is checked once. Without --seller, up to 25 codes are asked of all sellers, up to 20, one after another until one has sold them; lists need one seller. If more than half of the first 1,000 lines do not look like codes, or not like the seller’s known valid codes, the command asks whether to go on; in scripts it refuses the list without --yes.',
+      'Checks the codes of lists, or codes given as arguments. An argument that exists as a file is a list: text, CSV or an Excel workbook (.xlsx); `-` is a list on stdin; anything else is a code. Several lists with the same columns make one result. A code that is listed twice is checked once. Without --seller, all sellers are asked, up to 20, one after another until one has sold the code; only codes that nobody sold are checked a second time. If more than half of the first 1,000 lines do not look like codes, or not like the seller’s known valid codes, the command asks whether to go on; in scripts it refuses the list without --yes.',
     notes: RESULT_HELP,
     examples: [
       'seller-mirror codes check 86781236-23d0-4b3c-7dfa-c1c147e0dece',
@@ -183,16 +183,9 @@ async function check(
   if (input.kind === 'lists') protectLists(destination, input.paths);
   await checkDestination(destination);
   const { column, sheet, inputFormat: format, out, detach, dryRun } = options;
-  const asList = out !== undefined || detach === true || dryRun === true;
+  const isList = out !== undefined || detach === true || dryRun === true;
   const codes = input.kind === 'codes' ? input.codes : [];
-  if (input.kind === 'codes' && !asList && codes.length <= MAX_ANSWERS) {
-    return withApp('codes check', 'sellers', signal, (app) => {
-      const sellers = chosenSellers(app.config, options.seller);
-      return sellers.length > 1
-        ? answerOfAny(app, sellers, codes, options)
-        : answerCodes(app, oneSeller(app.config, options.seller), codes, options);
-    });
-  }
+  const isShort = input.kind === 'codes' && !isList && codes.length <= MAX_ANSWERS;
   const lists =
     input.kind === 'codes'
       ? [listOfCodes(codes)]
@@ -204,14 +197,11 @@ async function check(
   const usesStdin = input.kind === 'lists' && input.paths.includes(STDIN);
   return withApp('codes check', 'sellers', signal, (app) => {
     const sellers = chosenSellers(app.config, options.seller);
-    const isShort = codes.length > 0 && codes.length <= MAX_ANSWERS;
-    if (dryRun === true && isShort && sellers.length > 1) {
-      return costOfAny(app, sellers, codes, options);
-    }
-    const seller = oneSeller(app.config, options.seller);
+    if (sellers.length > 1) refuseSeveral(sellers, options);
+    if (isShort) return answerCodes(app, sellers, codes, options);
     // Codes given one by one are meant as codes, whatever they look like.
     const meant = input.kind === 'codes' ? { yes: true as const } : {};
-    return checkLists(app, seller, lists, { ...options, ...meant, usesStdin, destination });
+    return checkLists(app, sellers, lists, { ...options, ...meant, usesStdin, destination });
   });
 }
 

@@ -208,7 +208,7 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
     const format = c.req.param('file') === 'result.xlsx' ? 'xlsx' : 'csv';
     const { name, pieces } = await runAction(c, parts, action, async () => {
       await checkRoom(format, () => lines);
-      const found = await auditResult(db, auditId, format, csvDialectOf(c) ?? null);
+      const found = await auditResult(db, [{ auditId, sellerId }], format, csvDialectOf(c) ?? null);
       if (found !== null) return found;
       throw new Problem(
         `The list of check ${auditId} was deleted`,

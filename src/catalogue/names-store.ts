@@ -117,7 +117,7 @@ async function assertUnused(client: PoolClient, sellerId: string): Promise<void>
   const { rows } = await client.query<{ used: boolean }>(
     `SELECT EXISTS (SELECT FROM mirror.items WHERE seller_id = $1)
          OR EXISTS (SELECT FROM mirror.purchase_codes WHERE seller_id = $1)
-         OR EXISTS (SELECT FROM mirror.audits WHERE seller_id = $1) AS used`,
+         OR EXISTS (SELECT FROM mirror.audits WHERE seller_id = $1 AND state <> 'draft') AS used`,
     [sellerId],
   );
   if (rows[0]?.used !== true) return;

@@ -133,7 +133,7 @@ export async function readRunning({ pool }: Db): Promise<Running> {
                  'noLongerValid', no_longer_valid, 'unproven', unproven, 'asked', progress,
                  'resumeAt', floor(extract(epoch FROM resume_at) * 1000), 'problem', problem) ORDER BY audit_id), '[]')
           FROM mirror.audits WHERE state = 'running') AS audits,
-       concat_ws('/', (SELECT max(run_id) FROM mirror.runs), (SELECT max(audit_id) FROM mirror.audits),
+       concat_ws('/', (SELECT max(run_id) FROM mirror.runs), (SELECT max(audit_id) FROM mirror.audits WHERE state <> 'draft'),
                  (SELECT max(action_id) FROM mirror.actions)) AS newest`,
   );
   return onlyRow(result);

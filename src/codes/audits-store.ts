@@ -16,16 +16,16 @@ const PROGRESS = `
 type Row = Omit<AuditProgress, 'result'> &
   Omit<ResultFile, 'path'> & { readonly path: string | null };
 
-/** The progress of an audit, or null if there is no such audit. */
+/** The progress of an audit, or null if there is no such audit. A draft is none yet. */
 export async function getAudit({ pool }: Db, auditId: bigint): Promise<AuditProgress | null> {
   const { rows } = await pool.query<Row>(
-    `SELECT ${PROGRESS} FROM mirror.audits WHERE audit_id = $1`,
+    `SELECT ${PROGRESS} FROM mirror.audits WHERE audit_id = $1 AND state <> 'draft'`,
     [auditId],
   );
   return rows[0] === undefined ? null : progressIn(rows[0]);
 }
 
-/** Progress of audits, newest first. @param sellerIds default: all sellers */
+/** Progress of audits without drafts, newest first. @param sellerIds default: all sellers */
 export async function listAudits(
   { pool }: Db,
   filter: {
@@ -41,7 +41,7 @@ export async function listAudits(
   const { rows } = await pool.query<Row>(
     `SELECT ${PROGRESS} FROM mirror.audits
       WHERE ($1::text[] IS NULL OR seller_id = ANY($1::text[])) AND ($2::text IS NULL OR state::text = $2)
-        AND ($3::bigint IS NULL OR audit_id < $3)
+        AND ($3::bigint IS NULL OR audit_id < $3) AND state <> 'draft'
       ORDER BY audit_id DESC LIMIT $4`,
     [sellerIds, state, before, limit],
   );

@@ -23,6 +23,8 @@ export interface AuditOptions {
   readonly knownValid?: string;
   /** From a denial to the second check, milliseconds; default a minute. */
   readonly confirmAfterMs?: number;
+  /** The uploaded list that becomes this audit. */
+  readonly draftId?: bigint;
 }
 
 interface AuditSeller {
@@ -33,7 +35,7 @@ interface AuditSeller {
 function newAudit(
   { name }: AuditSeller,
   lists: readonly List[],
-  { maxAge, knownValid, confirmAfterMs }: AuditOptions,
+  { maxAge, knownValid, confirmAfterMs, draftId }: AuditOptions,
 ): NewAudit {
   return {
     sellerId: name,
@@ -43,6 +45,7 @@ function newAudit(
     maxAgeSeconds: maxAge === undefined ? null : Math.floor(maxAge / 1000),
     knownValid: knownValid ?? null,
     confirmAfterMs: confirmAfterMs ?? WAIT_MS,
+    draftId,
   };
 }
 

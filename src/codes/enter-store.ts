@@ -19,6 +19,7 @@ export function measureAudit(db: Db, audit: NewAudit, rows: Iterable<Entry>): Pr
  * Stores a list and creates its audit: running, or finished if there are no codes to check. Nothing is visible, and the
  * audit has no number, until all of it is stored.
  * @param onLoaded called before that; its argument counts the list. If it throws, nothing is kept.
+ * @throws when the draft that becomes the audit was started or deleted
  */
 export function enterAudit(
   db: Db,
@@ -140,8 +141,9 @@ async function enterList(
   audit: NewAudit,
   { lines, rejected }: Counts,
 ): Promise<Pick<EnteredAudit, 'auditId' | 'codes' | 'reused'>> {
-  const { sellerId, maxAgeSeconds } = audit;
+  const { sellerId, maxAgeSeconds, draftId = null } = audit;
   await client.query('BEGIN ISOLATION LEVEL READ COMMITTED');
+  if (draftId !== null) await takeDraft(client, draftId);
   // 64 MB suffice for joins of a million codes. JIT compilation takes longer than it saves.
   await client.query(`SELECT set_config('work_mem', '64MB', true), set_config('jit', 'off', true)`);
   await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [
@@ -182,10 +184,10 @@ async function enterList(
   const { codes = 0, reused = 0, valid = 0, invalid = 0, gone = 0 } = rows[0] ?? {};
   const pending = codes - reused;
   const entered = await client.query<{ auditId: bigint }>(
-    `INSERT INTO mirror.audits (seller_id, state, source, layout, columns, max_age_seconds, known_valid,
+    `INSERT INTO mirror.audits (audit_id, seller_id, state, source, layout, columns, max_age_seconds, known_valid,
                                 lines, rejected, codes, reused, valid, invalid, unproven,
                                 pending, finished_at, no_longer_valid, confirm_after_ms)
-     SELECT $1, CASE WHEN $13::int = 0 THEN 'finished' ELSE 'running' END::mirror.audit_state,
+     SELECT coalesce($16, nextval('mirror.audits_audit_id_seq')), $1, CASE WHEN $13::int = 0 THEN 'finished' ELSE 'running' END::mirror.audit_state,
             $2, $3::jsonb, $4::text[], $5, $6, $7, $8, $9, $10, $11, $12, 0, $13,
             CASE WHEN $13::int = 0 THEN clock_timestamp() END, $14, $15
      RETURNING audit_id AS "auditId"`,
@@ -205,6 +207,7 @@ async function enterList(
       pending,
       gone,
       audit.confirmAfterMs,
+      draftId,
     ],
   );
   const auditId = entered.rows[0]?.auditId ?? 0n;
@@ -221,6 +224,15 @@ async function enterList(
   );
   await client.query('COMMIT');
   return { auditId, codes, reused };
+}
+
+/** Deletes a draft, whose number goes to its audit. Whoever comes second waits here, and finds no draft. */
+async function takeDraft(client: PoolClient, draftId: bigint): Promise<void> {
+  const { rowCount } = await client.query(
+    `DELETE FROM mirror.audits WHERE audit_id = $1 AND state = 'draft'`,
+    [draftId],
+  );
+  if (rowCount !== 1) throw new Error('the uploaded list was started or deleted meanwhile');
 }
 
 /** Keeps the workbook of an audit's list, until the list is pruned. */

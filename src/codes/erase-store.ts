@@ -36,7 +36,7 @@ const ROWS = `
 /**
  * Erases the text of a code, in all its spellings, and the own columns of the lines of lists that have it: a
  * customer's wish. Its verdicts, prices and dates stay, so that sums stay right. It is never asked about again,
- * unless a list brings it again.
+ * unless a list brings it again. Uploaded lists whose checks were not started are deleted, whatever they hold.
  * @returns null if the seller's store does not have the code
  * @throws {EraseError} while a check of it is running
  */
@@ -93,6 +93,9 @@ export async function eraseCode(db: Db, sellerId: string, code: string): Promise
       'UPDATE mirror.audit_codes SET spelling = NULL, denied_form = NULL WHERE code_id = ANY($1)',
       [ids],
     );
+    await client.query(`DELETE FROM mirror.audits WHERE seller_id = $1 AND state = 'draft'`, [
+      sellerId,
+    ]);
     const [rowsOfLines, files] = [lines.rowCount ?? 0, workbooks.rowCount ?? 0];
     return { sellerId, codeId: BigInt(first.ownId), lines: rowsOfLines, workbooks: files };
   });

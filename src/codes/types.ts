@@ -4,7 +4,7 @@ import type { KnownCode, KnownPurchase } from './known-code.js';
 import type { Json } from '../domain/item.js';
 import type { Audit, CodeCheck as Row, PurchaseCode } from '../db/generated/prisma/client.js';
 
-/** A draft was read and not started. A list that is still loading has no audit, and so no state. */
+/** A draft is an uploaded list whose check was not started. Only `drafts-store` reads it. */
 export type AuditState = 'draft' | 'running' | 'finished' | 'cancelled' | 'failed';
 
 export interface NewAudit {
@@ -19,6 +19,8 @@ export interface NewAudit {
   readonly knownValid: string | null;
   /** From a denial to the second check, milliseconds. */
   readonly confirmAfterMs: number;
+  /** The uploaded list that becomes this audit. */
+  readonly draftId?: bigint | undefined;
 }
 
 /** Counts of a loaded list. */

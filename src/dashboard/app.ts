@@ -17,6 +17,7 @@ import { addRuns } from './pages/runs.js';
 import { addSellers } from './pages/sellers.js';
 import { addSystem } from './pages/system.js';
 import { readForm } from './query.js';
+import { limitUploads } from './upload.js';
 import { endSession } from './access-store.js';
 import {
   checkHost,
@@ -32,7 +33,7 @@ import {
 
 /** Largest form in bytes. Uploaded lists have their own limit. */
 const MAX_FORM_BYTES = 64 * 1024;
-/** The only page that streams its body. It also reads the form token from that stream. */
+/** The only page that takes a list. */
 const UPLOAD_PATH = '/audits/new';
 
 const limitLength = bodyLimit({
@@ -43,7 +44,9 @@ const limitLength = bodyLimit({
 /** Refuses chunked forms: their length is known only after reading them. Browsers send a length. */
 const limitForm: typeof limitLength = (c, next) =>
   c.req.header('transfer-encoding') === undefined
-    ? limitLength(c, next)
+    ? isUpload(c)
+      ? next()
+      : limitLength(c, next)
     : Promise.resolve(c.text('the form has no Content-Length\n', 411));
 
 const METHODS = ['GET', 'HEAD', 'POST'];
@@ -71,7 +74,7 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
   }
   // PostgreSQL can't store NUL, so no name in a URL can contain it.
   app.use(async (c, next) => (c.req.url.includes('%00') ? c.notFound() : await next()));
-  app.use((c, next) => (isUpload(c) ? next() : limitForm(c, next)));
+  app.use(limitForm);
   addLogin(app, parts);
   addInvitation(app, parts);
   // Needs no form token: a tab may still show the session before the last login.
@@ -81,7 +84,9 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
     setSessionCookie(c, endpoint, '');
     return c.redirect('/login', 303);
   });
-  app.use(requireSession(db, endpoint), checkRole, checkForm);
+  app.use(requireSession(db, endpoint), checkRole);
+  app.post(UPLOAD_PATH, limitUploads(parts.uploads.maxBytes));
+  app.use(checkForm);
   addEvents(app, parts);
   app.use(async (c, next) => {
     if (c.req.method === 'GET') c.set('version', await parts.live.version());
@@ -123,7 +128,7 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
   return app;
 }
 
-/** Whether the request uploads a list. Other pages read multipart forms like any form. */
+/** Whether the request uploads a list, which has a limit of its own once the session is known. */
 function isUpload({ req }: DashboardContext): boolean {
   const isMultipart = req.header('content-type')?.startsWith('multipart/form-data') === true;
   return isMultipart && req.method === 'POST' && req.path === UPLOAD_PATH;
@@ -135,7 +140,7 @@ const checkRole: typeof requireOperator = (c, next) =>
 
 /** Refuses a form without the session's form token. */
 const checkForm: typeof requireOperator = async (c, next) => {
-  if (c.req.method === 'GET' || c.req.method === 'HEAD' || isUpload(c)) return next();
+  if (c.req.method === 'GET' || c.req.method === 'HEAD') return next();
   const { token, ...fields } = await readForm(c);
   if (!isFormToken(c, token)) return expiredForm(c);
   // PostgreSQL can't store NUL, not even in the action log.

@@ -55,7 +55,7 @@ export interface DashboardParts {
   readonly uploads: {
     /** Largest list in bytes. */
     readonly maxBytes: number;
-    /** Aborted when the dashboard stops; deletes all uploaded lists. */
+    /** Aborted when the dashboard stops: ends the reading of lists. */
     readonly ended: AbortSignal;
   };
 }

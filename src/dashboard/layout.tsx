@@ -178,8 +178,6 @@ const NOTICES: Readonly<Record<string, string>> = {
   resumed: 'Resumed. Schedules mirror this seller again.',
   removed: 'The account is removed, and its sessions have ended.',
   retried: 'The job is back in the queue.',
-  'key-untried':
-    'Check queued. The marketplace did not respond to this machine, so the worker will check the API key. If the key is refused, the check fails and this page says so.',
   cancelled: 'Check cancelled. Its verdicts so far are kept.',
 };
 

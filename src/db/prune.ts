@@ -94,6 +94,24 @@ export async function prune(
   }
 }
 
+/**
+ * Deletes uploaded lists whose checks were not started: those older than an hour, and all but the newest three of a
+ * session and the newest twenty.
+ * @returns their ids
+ */
+export async function pruneDrafts({ pool }: Db): Promise<readonly bigint[]> {
+  const { rows } = await pool.query<{ id: bigint }>(
+    `DELETE FROM mirror.audits a USING (
+       SELECT audit_id, row_number() OVER (PARTITION BY d.owner ORDER BY audit_id DESC) AS own,
+              row_number() OVER (ORDER BY audit_id DESC) AS nth
+         FROM mirror.audits LEFT JOIN mirror.audit_drafts d USING (audit_id) WHERE state = 'draft') n
+      WHERE a.audit_id = n.audit_id AND state = 'draft'
+        AND (created_at < now() - interval '1 hour' OR own > 3 OR nth > 20)
+     RETURNING a.audit_id AS id`,
+  );
+  return rows.map(({ id }) => id);
+}
+
 type Batch = Pick<Pruned, 'rows' | 'bytes' | 'left'>;
 
 /** How to prune the rows of a table. In its SQL, `t` is the row and $2 the time. */

@@ -3,7 +3,7 @@ import { listOpenRequests, readSellerFacts } from '../catalogue/requests-store.j
 import { PAUSED, type Parking } from '../catalogue/sellers-store.js';
 import { listAudits } from '../codes/audits-store.js';
 import { RECHECK_SOURCE } from '../codes/enter-list.js';
-import { keepsEverything, planRetention, prune, PruneBusyError } from '../db/prune.js';
+import { keepsEverything, planRetention, prune, pruneDrafts, PruneBusyError } from '../db/prune.js';
 import type { Log } from '../domain/log.js';
 import { listFeedStates } from '../reporting/feeds-store.js';
 import { recordNews, recordStale } from './alerts/alerts.js';
@@ -113,6 +113,7 @@ export class Scheduler {
     if (hasSchedules && performance.now() - this.#staleAt >= 2 * CHECK_EVERY_MS) {
       this.#staleAt = performance.now();
       await recordStale(app);
+      await pruneDrafts(app.db);
       void this.#prune();
     }
     await recordNews(app);

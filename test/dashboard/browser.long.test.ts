@@ -1,5 +1,8 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { enter } from '../codes/support.js';
 import { openMarket, type Market } from '../catalogue/market.js';
 import {
@@ -344,16 +347,39 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
       document.dispatchEvent(new DragEvent('drop', { dataTransfer, cancelable: true }));
     })()`);
     expect(await message.textContent()).toContain('Only a.csv was taken');
-    await page.getByText('Column and sheet').click();
-    await page.getByLabel('Column').fill('nowhere');
+    await page.evaluate(
+      `document.querySelector('form.form [name=token]').value = 'of a session before'`,
+    );
     await button(page, 'Read list').click();
-    await message.getByText(/nowhere/).waitFor();
+    await message.getByText(/has expired/).waitFor();
     expect(page.url()).toBe(`${shop.served.url}/audits/new`);
-    expect(await page.getByLabel('Column').inputValue()).toBe('nowhere');
     expect(await page.evaluate(`document.querySelector('[type=file]').files[0].name`)).toBe(
       'a.csv',
     );
     expect(await button(page, 'Read list').isEnabled()).toBe(true);
+  });
+
+  it('a list can be read by another column without sending it again, and a large one is refused in words', async () => {
+    const shop = await openShop(3);
+    const { page } = await operatorPage(shop.served);
+    await page.goto(`${shop.served.url}/audits/new`);
+    const choose = async (bytes: Buffer): Promise<void> => {
+      const path = join(mkdtempSync(join(tmpdir(), 'seller-mirror-list-')), 'a.csv');
+      onTestFinished(() => rmSync(dirname(path), { recursive: true }));
+      writeFileSync(path, bytes);
+      await page.locator('[type=file]').setInputFiles(path);
+    };
+    await choose(Buffer.from('a,b\n1,2\n'));
+    await button(page, 'Read list').click();
+    await page.getByText('The list was not read.').waitFor();
+    expect(page.url()).toMatch(/\/audits\/\d+$/);
+    await page.getByLabel('Column').fill('b');
+    await button(page, 'Read again').click();
+    await button(page, 'Start check').waitFor();
+    await page.getByText('Use another list').click();
+    await choose(Buffer.alloc(130 * 1024 ** 2, 'x'));
+    await button(page, 'Read list').click();
+    await page.locator('[data-upload-error]').getByText('The list is too large').waitFor();
   });
 
   it('reconnects to the event stream after error responses', async () => {
@@ -490,7 +516,7 @@ it('an upload gets its response although reading the list takes longer than a si
     body: form,
   });
   const [reply] = await Promise.all([sent, busy]);
-  expect(reply.headers.get('location')).toMatch(/^\/audits\/new\?draft=/);
+  expect(reply.headers.get('location')).toMatch(/^\/audits\/\d+$/);
 });
 
 const HOSTILE = [

@@ -302,7 +302,7 @@ describe('viewers and the action log', () => {
     for (const path of [
       ...['/sync', '/runs/1/again', '/runs/1/decide', '/system/retry', '/anything'],
       ...['/sellers/main/sync', '/sellers/main/pause', '/sellers/main/resume'],
-      ...['/audits/new', '/audits/start', '/audits/1/cancel', '/codes/check'],
+      ...['/audits/new', '/audits/1/read', '/audits/1/start', '/audits/1/cancel', '/codes/check'],
     ]) {
       expect((await viewer.post(path)).status, path).toBe(403);
     }

@@ -225,7 +225,11 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
   async function auditIn(text: string): Promise<AuditProgress> {
     const audit = await getAudit(db, parseId(text));
     if (audit !== null) return audit;
-    throw new Problem('Check not found', 'The Checks page lists all checks.', 404);
+    throw new Problem(
+      'Check not found',
+      'The Checks page lists all checks. A list whose check was not started is deleted after an hour.',
+      404,
+    );
   }
 }
 

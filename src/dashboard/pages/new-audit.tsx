@@ -1,73 +1,75 @@
-import { rm } from 'node:fs/promises';
-import type { SellerConfig } from '../../config/index.js';
-import { checkCost } from '../../codes/progress.js';
-import { parseDuration } from '../../domain/moment.js';
-import { maskCode } from '../../domain/secret.js';
-import { doubtOf } from '../../codes/lists/columns.js';
-import { openFile, readBytes } from '../../codes/lists/source.js';
-import { readList } from '../../codes/lists/read-list.js';
-import type { List } from '../../codes/lists/types.js';
-import { FileError } from '../../listing/file-error.js';
+import { setTimeout as wait } from 'node:timers/promises';
+import { ensureSeller } from '../../catalogue/sellers-store.js';
+import { getAudit } from '../../codes/audits-store.js';
 import {
-  verifyKey,
-  type KeyFault,
+  addDraft,
+  chooseColumn,
+  type Draft,
+  type DraftOwner,
+  readDraft,
+  readDraftContent,
+  recordDraft,
+} from '../../codes/drafts-store.js';
+import {
+  codesToCheck,
   enterLists,
   measureLists,
-  codesToCheck,
   reportOf,
-  type AuditOptions,
+  verifyKey,
 } from '../../codes/enter-list.js';
+import { doubtOf } from '../../codes/lists/columns.js';
+import { readList } from '../../codes/lists/read-list.js';
+import type { List } from '../../codes/lists/types.js';
+import { checkCost } from '../../codes/progress.js';
+import { readFoundEver, readKnownValid } from '../../codes/situation-store.js';
+import type { SellerConfig } from '../../config/index.js';
+import { pruneDrafts } from '../../db/prune.js';
+import { hostName } from '../../domain/address.js';
+import { parseDuration } from '../../domain/moment.js';
+import { maskCode } from '../../domain/secret.js';
+import { plural } from '../../domain/text.js';
+import { FileError } from '../../listing/file-error.js';
 import {
   type Dashboard,
+  type DashboardContext,
   type DashboardParts,
   isOperator,
   Problem,
   queueNotice,
   runAction,
 } from '../context.js';
-import { Drafts } from '../drafts.js';
 import { capital } from '../format.js';
-import { expiredForm, page } from '../layout.js';
+import { page } from '../layout.js';
 import { Empty } from '../parts.js';
-import { parseCode } from '../query.js';
-import { isFormToken } from '../security.js';
-import { readFoundEver, readKnownValid } from '../../codes/situation-store.js';
-import {
-  draftPage,
-  draftUrl,
-  type ListDraft,
-  type ListFacts,
-  ListForm,
-  NO_CODES,
-  waitingPage,
-} from './new-audit-views.js';
+import { parseCode, parseId, parseNumber, readForm } from '../query.js';
+import { tokenHash } from '../security.js';
+import { uploadedList } from '../upload.js';
+import { draftPage, ListForm } from './new-audit-views.js';
 
 /** How many known codes are read to learn what a seller's codes look like. */
 const KNOWN_CODES_SAMPLE = 200;
 /** Longest wait for the check of the API key (ms). */
 const KEY_CHECK_MS = 15_000;
-/** Longest time for reading a list into the store (ms). */
-const READ_MS = 10 * 60_000;
+/** Longest time for reading a list, or for starting its check (ms). */
+const WORK_MS = 10 * 60_000;
+/** How long a request waits for that (ms). Proxies wait about a minute, and millions of lines take longer. */
+const WAIT_MS = 2_000;
 
-const NO_ANSWER: KeyFault = { message: '', remedy: '', isOutage: true };
+/** Work of this process on a draft. If the process ends, the page of the draft has it done again. */
+interface Work {
+  /** Lines handled so far. */
+  lines: number;
+  readonly stopping: AbortController;
+}
 
-/** `/audits/new`: upload a list, see what was read, start the audit. */
+/** `/audits/new`: upload a list. `/audits/ID` of a draft: see what was read, start the check. */
 export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
-  const { db, config, queues } = parts;
-  const drafts = new Drafts<ListDraft['list'], ListFacts>(parts.uploads);
+  const { db, config, queues, uploads, log } = parts;
+  const works = new Map<bigint, Work>();
 
   app.get('/audits/new', (c) => {
-    const token = c.get('token');
     if (!isOperator(c)) {
       return page(c, { title: 'Check codes' }, <Empty>Only operators can start checks.</Empty>);
-    }
-    const id = c.req.query('draft');
-    if (id !== undefined) {
-      const draft = drafts.get(token, id);
-      const { linesDone, startedAs } = draft;
-      if (startedAs !== null) return c.redirect(startedAs, 303);
-      if (linesDone !== null) return waitingPage(c, draft, linesDone);
-      return draftPage(c, draft, factsOf(draft));
     }
     return page(
       c,
@@ -81,196 +83,218 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
           No seller is configured for this dashboard. See <code>npx seller-mirror config</code>.
         </Empty>
       ) : (
-        <ListForm token={token} sellers={config.sellers.map(({ name }) => name)} />
+        <ListForm token={c.get('token')} sellers={config.sellers.map(({ name }) => name)} />
       ),
     );
   });
 
   app.post('/audits/new', async (c) => {
-    const contentType = c.req.header('content-type') ?? '';
-    if (!contentType.startsWith('multipart/form-data')) {
-      throw new Problem('No list was sent', 'Use the form on this page.');
-    }
-    const token = c.get('token');
-    const upload = await drafts.receive(contentType, c.req.raw.body, (fields) =>
-      isFormToken(c, fields.get('token')),
+    const form = await readForm(c);
+    const seller = sellerNamed(form['seller']);
+    const list = await uploadedList(form, uploads.maxBytes);
+    await ensureSeller(db, seller.name, hostName(seller.url));
+    const auditId = await addDraft(db, ownerOf(c), { sellerId: seller.name, ...list });
+    for (const pruned of await pruneDrafts(db)) works.get(pruned)?.stopping.abort();
+    const draft = await readDraft(db, ownerOf(c), auditId);
+    if (draft !== null) await read(draft);
+    if ((await readDraft(db, ownerOf(c), auditId)) !== null) return c.redirect(urlOf(auditId), 303);
+    throw new Problem(
+      'This list was replaced by newer uploads',
+      'Only 3 lists wait for their start at the same time. Start those, then upload this one again.',
+      409,
     );
-    if (upload === null) return expiredForm(c);
-    const { fields, name, path } = upload;
-    const draft = drafts.add(token, path, {
-      name,
-      seller: fields.get('seller') ?? '',
-      column: fields.get('column')?.trim() || null,
-      sheet: fields.get('sheet')?.trim() || null,
-    });
-    await drafts.work(draft, async (signal, onLines) => {
-      try {
-        draft.facts = await readFacts(draft, signal, onLines);
-      } catch (error) {
-        await rm(path, { force: true });
-        throw asProblem(error);
-      }
-    });
-    if (draft.problem !== null) throw draft.problem;
-    return c.redirect(draftUrl(draft), 303);
   });
 
-  app.post('/audits/start', async (c) => {
-    const form = await c.req.parseBody();
-    const draft = drafts.get(c.get('token'), form['draft']);
-    const { list } = draft;
-    // A second click leads to the same audit.
-    if (draft.startedAs !== null) return c.redirect(draft.startedAs, 303);
-    if (draft.linesDone !== null) return c.redirect(draftUrl(draft), 303);
-    const facts = factsOf(draft);
-    const knownValid = knownValidOf(form['knownValid']);
-    const action = { action: 'start check', target: `${list.seller}: ${maskCode(list.name)}` };
-    await drafts.work(draft, (signal, onLines) =>
+  app.get('/audits/:id', async (c, next) => {
+    const id = parseNumber(c.req.param('id'));
+    const draft = id === null ? null : await readDraft(db, ownerOf(c), id);
+    if (draft === null) return next();
+    const { auditId, reading, problem } = draft;
+    if (reading === null && problem === null && !works.has(auditId)) void read(draft);
+    return draftPage(c, draft, works.get(auditId)?.lines ?? null);
+  });
+
+  app.post('/audits/:id/read', async (c) => {
+    const draft = await draftIn(c);
+    const { column, sheet } = await readForm(c);
+    const chosen = { ...draft, column: textIn(column), sheet: textIn(sheet) };
+    if (!works.has(draft.auditId)) {
+      await chooseColumn(db, chosen);
+      await read(chosen);
+    }
+    return c.redirect(urlOf(draft.auditId), 303);
+  });
+
+  app.post('/audits/:id/start', async (c) => {
+    const id = parseId(c.req.param('id'));
+    // A second click leads to the same check.
+    if ((await getAudit(db, id)) !== null) return c.redirect(urlOf(id), 303);
+    const draft = await draftIn(c);
+    const { sellerId, name, reading } = draft;
+    if (reading === null || works.has(id)) return c.redirect(urlOf(id), 303);
+    const form = await readForm(c);
+    if (reading.doubt !== null && form['yes'] !== 'yes') {
+      throw new Problem(
+        'This does not look like a list of purchase codes',
+        'Go back and confirm that you want to check it anyway, or use another list.',
+      );
+    }
+    const known = textIn(form['knownValid']);
+    const knownValid =
+      known === '' ? undefined : parseCode(known, config, 'The code you know is valid');
+    const age = parseDuration(textIn(form['maxAge']));
+    const options = {
+      draftId: id,
+      ...(knownValid === undefined ? {} : { knownValid }),
+      ...('ms' in age ? { maxAge: age.ms } : {}),
+    };
+    const action = { action: 'start check', target: `${sellerId}: ${maskCode(name)}` };
+    await work(id, (signal, onSaved) =>
       runAction(c, parts, action, async () => {
-        if (facts.doubt !== null && form['yes'] !== 'yes') {
-          throw new Problem(
-            'This does not look like a list of purchase codes',
-            'Go back and confirm that you want to check it anyway, or use another list.',
-          );
-        }
-        if (codesToCheck(facts.size) === 0)
-          throw new Problem('There is nothing to check', NO_CODES);
-        const age = parseDuration(typeof form['maxAge'] === 'string' ? form['maxAge'] : '');
-        const options = {
-          ...(knownValid === null ? {} : { knownValid }),
-          ...('ms' in age ? { maxAge: age.ms } : {}),
-        };
-        try {
-          const isKeyChecked = await checkKey(sellerOf(draft), knownValid, signal);
-          const auditId = await startAudit(draft, options, signal, onLines);
-          const queued = await queueNotice(db);
-          const notice = queued === 'queued' && !isKeyChecked ? 'key-untried' : queued;
-          draft.startedAs = `/audits/${auditId}?notice=${notice}`;
-          await rm(draft.path, { force: true });
-        } catch (error) {
-          throw asProblem(error);
-        }
+        const seller = sellerNamed(sellerId);
+        await checkKey(seller, knownValid, signal);
+        const list = await listOf(draft, signal);
+        await enterLists(db, seller, [list], options, { signal, onSaved });
+        await queues.addAudit(sellerId, id);
       }),
     );
-    if (draft.problem !== null) throw draft.problem;
-    return c.redirect(draft.startedAs ?? draftUrl(draft), 303);
+    const isStarted = (await getAudit(db, id)) !== null;
+    return c.redirect(`${urlOf(id)}${isStarted ? `?notice=${await queueNotice(db)}` : ''}`, 303);
   });
 
-  app.post('/audits/discard', async (c) => {
-    const { draft } = await c.req.parseBody();
-    await drafts.drop(drafts.get(c.get('token'), draft));
-    return c.redirect('/audits/new', 303);
-  });
+  /** @throws {Problem} (404) when this session has no such draft */
+  async function draftIn(c: DashboardContext): Promise<Draft> {
+    const draft = await readDraft(db, ownerOf(c), parseId(c.req.param('id') ?? ''));
+    if (draft !== null) return draft;
+    throw new Problem(
+      'This list is no longer available',
+      'Lists are deleted after an hour. If you started the check, find it under Checks. Otherwise upload the list again.',
+      404,
+    );
+  }
 
-  function sellerOf({ list }: ListDraft): SellerConfig {
-    const seller = config.sellers.find(({ name }) => name === list.seller);
+  function sellerNamed(name: unknown): SellerConfig {
+    const seller = config.sellers.find((one) => one.name === name);
     if (seller !== undefined) return seller;
     throw new Problem('The list was not read', 'Choose the seller that the codes belong to.');
   }
 
-  function knownValidOf(input: unknown): string | null {
-    if (typeof input !== 'string' || input.trim() === '') return null;
-    return parseCode(input, config, 'The code you know is valid');
+  /**
+   * Works on a draft, and records why that fails. Returns early when it takes long; the work goes on.
+   * @param task must stop when its signal aborts: the draft was deleted or the dashboard stops
+   */
+  async function work(
+    auditId: bigint,
+    task: (signal: AbortSignal, onLines: (lines: number) => void) => Promise<void>,
+  ): Promise<void> {
+    const one: Work = { lines: 0, stopping: new AbortController() };
+    works.set(auditId, one);
+    const stopped = AbortSignal.any([uploads.ended, one.stopping.signal]);
+    const signal = AbortSignal.any([stopped, AbortSignal.timeout(WORK_MS)]);
+    const logged = (error: unknown): void =>
+      log.error('dashboard: work on an uploaded list failed', { error });
+    const done = task(signal, (lines) => (one.lines = lines))
+      .catch(async (error: unknown) => {
+        if (stopped.aborted) return;
+        const known = error instanceof Problem || error instanceof FileError;
+        if (!known) logged(error);
+        await recordDraft(db, auditId, { problem: known ? inWords(error) : NO_RESPONSE });
+      })
+      .catch(logged)
+      .finally(() => works.delete(auditId));
+    await Promise.race([done, wait(WAIT_MS, undefined, { ref: false })]);
+  }
+
+  /** Reads a list as `codes check --dry-run` does. */
+  function read(draft: Draft): Promise<void> {
+    const { auditId, sellerId } = draft;
+    return work(auditId, async (signal, onSaved) => {
+      const seller = sellerNamed(sellerId);
+      const { requestsPerMinute } = seller;
+      const list = await listOf(draft, signal);
+      const { blankLines, firstRejected, notes } = reportOf([list]);
+      const known = await readKnownValid(db, sellerId, null, KNOWN_CODES_SAMPLE);
+      const foundEver = await readFoundEver(db, sellerId);
+      const size = await measureLists(db, seller, [list], {}, { signal, onSaved });
+      const calls = { toCheck: codesToCheck(size), requestsPerMinute, foundEver };
+      const skipped = blankLines === 0 ? [] : [`${plural(blankLines, 'blank line')} skipped.`];
+      const reading = {
+        sentences: [...list.layout.reasons, ...notes, ...skipped],
+        columns: list.layout.columns,
+        rejected: firstRejected,
+        ...{ size, requestsPerMinute },
+        cost: checkCost(calls, db.clock.now()),
+        doubt: doubtOf(
+          list,
+          known.map(({ form }) => form),
+        ),
+        isValidCodeKnown: known.length > 0,
+      };
+      await recordDraft(db, auditId, { reading });
+    });
+  }
+
+  async function listOf(
+    { auditId, name, column, sheet }: Draft,
+    signal: AbortSignal,
+  ): Promise<List> {
+    return readList(await readDraftContent(db, auditId), {
+      ...{ name, signal },
+      keys: config.sellers.map(({ key }) => key),
+      ...(column === '' ? {} : { column }),
+      ...(sheet === '' ? {} : { sheet }),
+    });
   }
 
   /**
-   * Checks the API key and the code that the user knows is valid, as `codes check` does before it enters a list. If the marketplace
-   * can't be reached from here, the worker checks them.
-   * @returns whether they were checked
+   * Checks the API key and the code that the user knows is valid, as `codes check` does before it enters a list. If the
+   * marketplace can't be reached from here, the worker checks them.
    * @throws {Problem} when the key is refused or that code is denied
    */
   async function checkKey(
     seller: SellerConfig,
-    knownValid: string | null,
+    knownValid: string | undefined,
     ended: AbortSignal,
-  ): Promise<boolean> {
+  ) {
     const signal = AbortSignal.any([ended, AbortSignal.timeout(KEY_CHECK_MS)]);
     const fault = await parts
-      .withMarketplace(seller, {}, ({ marketplace }) =>
-        verifyKey(marketplace, knownValid ?? undefined, signal),
-      )
+      .withMarketplace(seller, {}, ({ marketplace }) => verifyKey(marketplace, knownValid, signal))
       .catch((error: unknown) => {
-        ended.throwIfAborted();
-        if (signal.aborted) return NO_ANSWER;
-        throw error;
+        if (ended.aborted || !signal.aborted) throw error;
+        return null;
       });
-    if (fault === null) return true;
-    if (fault.isOutage) return false;
+    if (fault === null || fault.isOutage) return;
     throw new Problem(capital(fault.message), `${capital(fault.remedy)}.`);
   }
-
-  /** Reads the uploaded file. */
-  async function readDraft(draft: ListDraft, signal: AbortSignal): Promise<List> {
-    const { name, column, sheet } = draft.list;
-    const { bytes } = await openFile(draft.path, signal);
-    return readList(await readBytes(bytes), {
-      name,
-      signal,
-      keys: config.sellers.map(({ key }) => key),
-      ...(column === null ? {} : { column }),
-      ...(sheet === null ? {} : { sheet }),
-    });
-  }
-
-  const untilReadEnds = (ended: AbortSignal): AbortSignal =>
-    AbortSignal.any([ended, AbortSignal.timeout(READ_MS)]);
-
-  /** Reads a list as `codes check --dry-run` does. */
-  async function readFacts(
-    draft: ListDraft,
-    ended: AbortSignal,
-    onSaved: (lines: number) => void,
-  ): Promise<ListFacts> {
-    const seller = sellerOf(draft);
-    const { requestsPerMinute } = seller;
-    const signal = untilReadEnds(ended);
-    const list = await readDraft(draft, signal);
-    const sample = await readKnownValid(db, seller.name, null, KNOWN_CODES_SAMPLE);
-    const known = sample.map(({ form }) => form);
-    const foundEver = await readFoundEver(db, seller.name);
-    const size = await measureLists(db, seller, [list], {}, { signal, onSaved });
-    return {
-      reasons: list.layout.reasons,
-      report: reportOf([list]),
-      size,
-      requestsPerMinute,
-      cost: checkCost(
-        { toCheck: codesToCheck(size), requestsPerMinute, foundEver },
-        db.clock.now(),
-      ),
-      doubt: doubtOf(list, known),
-      isValidCodeKnown: known.length > 0,
-    };
-  }
-
-  async function startAudit(
-    draft: ListDraft,
-    options: AuditOptions,
-    ended: AbortSignal,
-    onSaved: (lines: number) => void,
-  ): Promise<bigint> {
-    const seller = sellerOf(draft);
-    const signal = untilReadEnds(ended);
-    const list = await readDraft(draft, signal);
-    const { auditId } = await enterLists(db, seller, [list], options, { signal, onSaved });
-    await queues.addAudit(seller.name, auditId);
-    return auditId;
-  }
 }
 
-/** @throws why the list could not be read */
-function factsOf({ facts, problem }: ListDraft): ListFacts {
-  if (facts !== null) return facts;
-  throw problem ?? new Error('the list was not read');
+function ownerOf(c: DashboardContext): DraftOwner {
+  return tokenHash(c.get('token'));
 }
 
-/** Turns an error about the list into one that names the form's fields; returns others unchanged. */
-function asProblem(error: unknown): unknown {
-  if (!(error instanceof FileError)) return error;
-  const remedy = error.remedy
-    .replaceAll('Leave --column out', 'Leave the field Column empty')
-    .replaceAll('Leave --sheet out', 'Leave the field Sheet empty')
-    .replaceAll('--column', 'the field Column')
-    .replaceAll('--sheet', 'the field Sheet');
-  return new Problem(capital(error.message), remedy);
+/** The text of a field; empty without it. */
+function textIn(field: unknown): string {
+  return typeof field === 'string' ? field.trim() : '';
+}
+
+function urlOf(auditId: bigint): string {
+  return `/audits/${auditId}`;
+}
+
+const NO_RESPONSE = {
+  message: 'The database or the queue did not respond',
+  remedy: 'Try again.',
+};
+
+/** Explains an error with the names of the form's fields. */
+function inWords({ message, remedy }: Problem | FileError): Draft['problem'] {
+  return {
+    message: capital(message),
+    remedy: remedy
+      .replaceAll(
+        /Leave --(column|sheet) out/g,
+        (_, name: string) => `Leave the field ${capital(name)} empty`,
+      )
+      .replaceAll(/--(column|sheet)/g, (_, name: string) => `the field ${capital(name)}`),
+  };
 }

@@ -54,8 +54,8 @@ export async function connect(url: string, applicationName: string): Promise<Cli
   return client;
 }
 
-/** Sessions, progress and alerts are not in a backup, and don't outlive a restore. */
-const EMPTIED = ['run_progress', 'sessions', 'login_links', 'alerts'];
+/** Sessions and their uploaded lists, progress and alerts are not in a backup, and don't outlive a restore. */
+const EMPTIED = ['run_progress', 'sessions', 'login_links', 'alerts', 'audit_drafts'];
 /** What describes this server or its readers is not in a backup, and stays. */
 const KEPT = ['processes', 'request_budgets', 'request_counts', 'feeds', 'feed_views'];
 

@@ -9,6 +9,8 @@ import { SETTINGS } from '../src/config/index.js';
 import { silentLog } from '../src/domain/log.js';
 import { parseRedisUrl } from '../src/domain/redis-target.js';
 import { Secret } from '../src/domain/secret.js';
+import type { Config } from '../src/config/index.js';
+import type { Board } from '../src/service/board.js';
 import { NEED_KINDS } from '../src/service/needs.js';
 import { alertId, deliverAlert } from '../src/service/alerts/alerts.js';
 import { insertAlert } from '../src/service/alerts/alerts-store.js';
@@ -294,18 +296,28 @@ describe('health and metrics in README', () => {
 
   function metricsText(): Promise<string> {
     const none = { waiting: 0, active: 0, delayed: 0, completed: 0, failed: 0 };
+    const board = {
+      now: new Date(),
+      ...{ checks: [], lookUps: [] },
+      sellers: [
+        {
+          ...{ sellerId: 'main', configured: true, copy: 'never', knownSince: null },
+          ...{ accountMirroredAt: null, itemsMirroredAt: null },
+          items: { live: 0, missing: 0, removed: 0 },
+        },
+      ],
+      feeds: [
+        {
+          ...{ name: 'bi', place: 'a target', failures: 0 },
+          views: [{ view: 'items', deliveredAt: null, problem: null, lagSeconds: 0 }],
+        },
+      ],
+      needs: NEED_KINDS.map((kind) => ({ kind, seller: 'main', feed: null })),
+    } as unknown as Board;
     return createMetrics({
-      sellers: ['main'],
+      config: { sellers: [{ name: 'main' }], api: { share: 1 } } as unknown as Config,
       counts: () => Promise.resolve({ mirror: none, audits: none, alerts: none, feeds: none }),
-      state: () =>
-        Promise.resolve({
-          sellers: [],
-          feeds: [],
-          needs: NEED_KINDS.map((kind) => ({ kind, seller: 'main', feed: null })),
-        }),
-      audits: () => Promise.resolve([]),
-      lookUps: () => Promise.resolve([]),
-      feeds: [{ name: 'bi', views: ['items'] }],
+      board: () => Promise.resolve(board),
     }).text();
   }
 

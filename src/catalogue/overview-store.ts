@@ -30,6 +30,7 @@ export async function readNights(
   return rows;
 }
 
+/** What happened since a time, of all sellers. */
 export interface ChangeSummary {
   readonly added: number;
   readonly removed: number;
@@ -37,33 +38,50 @@ export interface ChangeSummary {
   readonly restored: number;
   /** Items with any other change. */
   readonly changed: number;
-  readonly newlyInvalid: number;
-  /** Change of the sum of all balances, by currency. */
-  readonly balances: readonly { readonly currency: string | null; readonly change: string }[];
+  readonly cut: number;
+  readonly raised: number;
+  readonly noLongerValid: number;
+  /** Codes that checks have settled, without those whose earlier verdict was reused. */
+  readonly checked: number;
+  /** Change of the sum of all balances, and the sum now, by currency. */
+  readonly balances: readonly {
+    readonly currency: string | null;
+    readonly change: string;
+    readonly sum: string;
+  }[];
 }
+
+const PRICE = (side: 'old' | 'new'): string => `(${side}_value #>> '{}')::numeric`;
+const PRICES = (sign: '<' | '>'): string => `(count(*) FILTER (
+                WHERE field IN ('price_regular', 'price_extended')
+                  AND ${PRICE('new')} ${sign} ${PRICE('old')}))::int`;
 
 /** Summarizes the changes since a time. Items of a seller's first list don't count as added. */
 export async function summarizeChanges({ pool }: Db, since: Date): Promise<ChangeSummary> {
   const [changes, codes, balances] = await Promise.all([
-    pool.query<Omit<ChangeSummary, 'newlyInvalid' | 'balances'>>(
+    pool.query<Omit<ChangeSummary, 'noLongerValid' | 'checked' | 'balances'>>(
       `SELECT (count(*) FILTER (WHERE class = 'added'))::int AS added,
               (count(*) FILTER (WHERE class = 'removed'))::int AS removed,
               (count(*) FILTER (WHERE class = 'missing'))::int AS missing,
               (count(*) FILTER (WHERE class = 'restored'))::int AS restored,
               (count(DISTINCT (seller_id, item_id)) FILTER (
-                WHERE class NOT IN ('added', 'removed', 'missing', 'restored')))::int AS changed
+                WHERE class NOT IN ('added', 'removed', 'missing', 'restored')))::int AS changed,
+              ${PRICES('<')} AS cut, ${PRICES('>')} AS raised
          FROM mirror.item_changes WHERE changed_at >= $1`,
       [since],
     ),
-    pool.query<{ codes: number }>(
-      `SELECT count(*)::int AS codes FROM reporting.purchase_transitions
-        WHERE happened_at >= $1 AND kind = 'became-invalid'`,
+    pool.query<Pick<ChangeSummary, 'noLongerValid' | 'checked'>>(
+      `SELECT (SELECT count(*)::int FROM reporting.purchase_transitions
+                WHERE happened_at >= $1 AND kind = 'became-invalid') AS "noLongerValid",
+              (SELECT coalesce(sum(codes - reused - pending - unproven), 0)::int FROM mirror.audits
+                WHERE created_at >= $1) AS checked`,
       [since],
     ),
-    pool.query<{ currency: string | null; change: string }>(
+    pool.query<ChangeSummary['balances'][number]>(
       // Compares each changed account with its state back then, or with its first one if that is newer. The
       // view would read the whole history.
-      `SELECT a.currency, sum(a.balance - v.balance)::text AS change
+      `SELECT a.currency, sum(a.balance - v.balance)::text AS change,
+              (SELECT sum(balance)::text FROM mirror.accounts o WHERE o.currency = a.currency) AS sum
          FROM mirror.accounts a
          JOIN LATERAL (SELECT balance, currency FROM mirror.account_versions v
                         WHERE v.seller_id = a.seller_id AND v.valid_from >= coalesce(
@@ -75,8 +93,7 @@ export async function summarizeChanges({ pool }: Db, since: Date): Promise<Chang
       [since],
     ),
   ]);
-  const newlyInvalid = onlyRow(codes).codes;
-  return { ...onlyRow(changes), newlyInvalid, balances: balances.rows };
+  return { ...onlyRow(changes), ...onlyRow(codes), balances: balances.rows };
 }
 
 export interface Running {

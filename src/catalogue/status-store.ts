@@ -5,7 +5,7 @@ import { sellerIsLocked } from '../db/locks.js';
 import { PROCESS_DIED } from './runs-store.js';
 import type { Db } from '../db/db.js';
 import { LATEST_BELIEVED } from '../db/moments.js';
-import { type Parking, PARKING_SQL, toParking, type ParkingRow, PAUSED } from './sellers-store.js';
+import { type Parking, PARKING_SQL, toParking, type ParkingRow } from './sellers-store.js';
 
 /** The part of a run that a seller's status shows. */
 type RunSummary = Pick<
@@ -57,24 +57,6 @@ export interface SellerStatus {
     readonly at: Date;
     readonly changes: readonly WideChange[];
   } | null;
-}
-
-export type CopyState = 'current' | 'stale' | 'never' | 'failing' | 'paused' | 'parked';
-
-/**
- * How current a seller's copy is. Its age is that of its items.
- * @param staleAfterHours maximum age of a current copy
- */
-export function copyState(
-  { parked, lastProblem, itemsMirroredAt }: SellerStatus,
-  staleAfterHours: number,
-  now: Date,
-): CopyState {
-  if (parked !== null) return parked.code === PAUSED ? PAUSED : 'parked';
-  if (lastProblem?.state === 'failed') return 'failing';
-  if (itemsMirroredAt === null) return 'never';
-  const ageMs = now.getTime() - itemsMirroredAt.getTime();
-  return ageMs > staleAfterHours * 3_600_000 ? 'stale' : 'current';
 }
 
 /** SQL of these columns of a seller's newest run that meets the condition. */

@@ -6,7 +6,8 @@ import type { Queues } from '../service/queue/queues.js';
 import { openApp, type App, type AppEvents } from '../app.js';
 import type { DatabaseOptions } from '../db/open.js';
 import { pagerHasTerminal, printNote } from './console.js';
-import { reportError } from './errors.js';
+import { describeEmbedded } from '../db/embedded/index.js';
+import { reportError, usageError } from './errors.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 import { safeLine } from './output/text.js';
 import { plural } from '../domain/text.js';
@@ -101,15 +102,22 @@ export function configFor(needs: 'store' | 'sellers'): Config {
   return config;
 }
 
-/** Opens the app, and closes it after the work, also after an error. */
+/**
+ * What a command works on: `store`, an existing one, so that a command that reads makes none in a wrong folder; `new store`
+ * is made if there is none; `sellers`, too, and needs sellers in the settings.
+ */
+export type Needs = 'store' | 'new store' | 'sellers';
+
+/** Opens the app, and closes it after the work, also after an error. @throws {CommandError} if there is no store */
 export async function withApp<T>(
   command: string,
-  needs: 'store' | 'sellers',
+  needs: Needs,
   signal: AbortSignal,
   work: (app: App) => Promise<T>,
   events?: AppEvents,
 ): Promise<T> {
-  const config = configFor(needs);
+  const config = configFor(needs === 'sellers' ? 'sellers' : 'store');
+  if (needs === 'store') await assertStore(config);
   // Preloads the client while the store is opened.
   if (needs === 'sellers') void import('../marketplace/client.js');
   const onWarning = (warning: string): void => printNote(`warning: ${warning}\n`);
@@ -127,6 +135,15 @@ export async function withApp<T>(
   }
   await app.close();
   return result;
+}
+
+/** @throws {CommandError} when there is no store yet */
+export async function assertStore({ databaseUrl, dataDir }: Config): Promise<void> {
+  if (databaseUrl !== null || (await describeEmbedded(dataDir)) !== null) return;
+  throw usageError(
+    `there is no store in ${dataDir}`,
+    'run this in the folder of your store, or set DATA_DIR; `seller-mirror sync` makes a new store',
+  );
 }
 
 /** Returns the options for opening the store alone. @param name of the command, shown as the session name */
@@ -177,7 +194,7 @@ export function serviceAction<A extends unknown[]>(
 
 /** As `action`, for a function that works with the app: opens it before, and closes it afterwards. */
 export function appAction<A extends unknown[]>(
-  needs: 'store' | 'sellers',
+  needs: Needs,
   work: (app: App, ...args: A) => Outcome,
 ): (...args: A) => Promise<void> {
   return action((signal, ...args: A) =>

@@ -316,8 +316,9 @@ function itemCheck({ examination: { item } }: Findings): Check | null {
 function notationCheck({ examination: { list, tolerated } }: Findings): Check | null {
   if (list === null) return null;
   if (tolerated.length === 0) return ok('notation: as documented');
-  const differences = tolerated.map(describeTolerated).join('; ');
-  return ok(`notation: readable, but differs from the documentation: ${differences}`);
+  const differences = plural(tolerated.length, 'known difference');
+  const text = `notation: readable, with ${differences} from the documentation (--verbose lists them)`;
+  return { ...ok(text), details: tolerated.map(describeTolerated) };
 }
 
 function randomCheck({ isRandomSent }: Findings): Check | null {
@@ -380,7 +381,7 @@ const FIELD_DIFFERENCES: readonly (readonly [string, string])[] = [
 ];
 
 /** Describes a tolerated difference from the documentation. @param name such as `tags.comma-separated` */
-export function describeTolerated(name: string): string {
+function describeTolerated(name: string): string {
   const description = DIFFERENCES[name];
   if (description !== undefined) return description;
   const found = FIELD_DIFFERENCES.find(([end]) => name.endsWith(end));

@@ -71,8 +71,12 @@ export async function runProgram(argv: readonly string[]): Promise<void> {
   guardStdout();
   const [first = '', second = ''] = argv.slice(2);
   const named = first === 'help' ? second : first;
-  const command = await program(Object.hasOwn(COMMANDS, named) ? [named] : []);
-  await command.parseAsync(withStatement(argv));
+  const isKnown = Object.hasOwn(COMMANDS, named);
+  const command = await program(isKnown ? [named] : []);
+  // Otherwise the library would show the help of everything.
+  const isUnknownHelp = first === 'help' && second !== '' && !isKnown && !second.startsWith('-');
+  const words = isUnknownHelp ? argv.toSpliced(2, 1) : argv;
+  await command.parseAsync(withStatement(words));
 }
 
 /** Puts a blank before SQL that starts with a comment, which Commander would read as an option. */
@@ -89,7 +93,6 @@ export async function program(loaded: readonly string[] = Object.keys(COMMANDS))
   const command = new Command('seller-mirror')
     .description('Mirrors a marketplace seller’s account and items into PostgreSQL.')
     .version(VERSION)
-    .showHelpAfterError('  → add --help to see commands and options')
     .configureHelp({ subcommandTerm })
     .exitOverride(exitAsDocumented)
     // Options after a subcommand belong to the subcommand: `runs` and `runs show` both have --json.
@@ -103,7 +106,14 @@ export async function program(loaded: readonly string[] = Object.keys(COMMANDS))
     else command.command(name);
     command.commands.at(-1)?.summary(summary);
   }
+  nameUsage(command, command.name());
   return command;
+}
+
+/** Wrong usage is answered with the usage line of the command that was meant. */
+function nameUsage(command: Command, path: string): void {
+  command.showHelpAfterError(`  → usage: ${path} ${command.usage()} (--help says more)`);
+  for (const inner of command.commands) nameUsage(inner, `${path} ${inner.name()}`);
 }
 
 /** Lists top-level commands by name alone in help, because the usage of most is not loaded. */

@@ -1,6 +1,6 @@
 import { openApp, type App } from '../app.js';
 import { healthChecks, startHeartbeat, startService, type Roles } from '../service/service.js';
-import { callsAllowed, type Config, processEnvironment, rereadSellers } from '../config/index.js';
+import { type Config, processEnvironment, rereadSellers } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import { createLog } from '../log/index.js';
 import { startApi } from '../api/server.js';
@@ -12,9 +12,7 @@ import { startHealthServer } from '../service/health.js';
 import { createClock } from '../db/clock.js';
 import type { Db } from '../db/db.js';
 import { schedulesOf } from '../service/due.js';
-import { readNeeds } from '../service/needs.js';
-import { listLookUpLoads, shareUsed } from '../codes/look-up-store.js';
-import { listAuditBacklogs } from '../codes/audits-store.js';
+import { readBoard } from '../service/board.js';
 import { configFor, openQueuesOf, unlessAborted } from './execute.js';
 import { cronFault } from '../service/cron.js';
 
@@ -74,15 +72,9 @@ export async function serve(
     let app: App | null = null;
     let queues: Queues | null = null;
     const metrics = createMetrics({
-      sellers: sellers.map((seller) => seller.name),
+      config,
+      board: async () => (app === null ? null : await readBoard(app.db, config, new Date())),
       counts: async () => (queues === null ? null : await queues.counts()),
-      state: async () => {
-        if (app === null) return { sellers: [], feeds: [], needs: [] };
-        return await readNeeds(app, new Date());
-      },
-      audits: async () => (app === null ? [] : await listAuditBacklogs(app.db)),
-      lookUps: async () => (app === null ? [] : await lookUpShares(app.db, config)),
-      feeds: config.feeds,
     });
     const onWarning = (warning: string): void => log.warn(warning);
     app = await openApp(config, name, signal, { ...metrics, onWarning });
@@ -175,14 +167,6 @@ function followSellersFile(config: Config, log: Log): () => Promise<void> {
     clearInterval(timer);
     return Promise.resolve();
   };
-}
-
-/** Look-ups of today, with the part of `API_SHARE` that they used. */
-async function lookUpShares(db: Db, config: Config) {
-  const allowed = callsAllowed(config);
-  return (await listLookUpLoads(db)).map((load) => {
-    return { ...load, shareUsed: shareUsed(load, allowed(load.sellerId)) };
-  });
 }
 
 function logFor(config: Config): Log {

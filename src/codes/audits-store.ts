@@ -48,7 +48,10 @@ export async function listAudits(
   return rows.map(progressIn);
 }
 
-/** The newest audits since then that failed, and those that ended with unproven codes: so many of each for each seller. */
+/**
+ * The newest audits since then that failed, and those that ended with unproven codes: so many of each for each seller. Not
+ * those whose open codes have all got a verdict since, by whichever check: they need nobody any more.
+ */
 export async function listUnsettledAudits(
   { pool }: Db,
   since: Date,
@@ -57,8 +60,12 @@ export async function listUnsettledAudits(
   const { rows } = await pool.query<Row>(
     `SELECT ${PROGRESS} FROM (
        SELECT *, row_number() OVER (PARTITION BY seller_id, state ORDER BY audit_id DESC) AS nth
-         FROM mirror.audits
-        WHERE (state = 'failed' OR state = 'finished' AND unproven > 0) AND created_at >= $1) a
+         FROM mirror.audits o
+        WHERE (state = 'failed' OR state = 'finished' AND unproven > 0) AND created_at >= $1
+          AND EXISTS (
+            SELECT FROM mirror.audit_codes c JOIN mirror.purchase_codes p USING (code_id)
+             WHERE c.audit_id = o.audit_id AND (c.verdict IS NULL OR c.verdict = 'unproven')
+               AND (p.last_checked_at > o.created_at) IS NOT TRUE)) a
       WHERE nth <= $2 ORDER BY audit_id DESC`,
     [since, each],
   );

@@ -137,8 +137,8 @@ export function columnsFor<Row, Db>(
 export type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'quiet';
 
 const TONES: Readonly<Record<Tone, readonly string[]>> = {
-  good: ['succeeded', 'valid', 'finished', 'live', 'current', 'ok'],
-  warn: ['held', 'unproven', 'missing', 'stale', 'paused', 'never'],
+  good: ['succeeded', 'valid', 'finished', 'live', 'current', 'alive'],
+  warn: ['held', 'unproven', 'missing', 'stale', 'never'],
   bad: [
     'failed',
     'failing',
@@ -148,6 +148,7 @@ const TONES: Readonly<Record<Tone, readonly string[]>> = {
     'denied',
     'removed',
     'interrupted',
+    'gone',
   ],
   busy: ['running', 'waiting'],
   quiet: [],
@@ -156,6 +157,7 @@ const TONES: Readonly<Record<Tone, readonly string[]>> = {
 /** States whose word in the store says little to people. Files and `--json` keep the store's word. */
 const WORDS: Readonly<Record<string, string>> = {
   held: 'removals held',
+  never: 'never mirrored',
   parked: 'stopped',
   no_longer_valid: 'no longer valid',
 };

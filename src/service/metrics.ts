@@ -1,47 +1,26 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { Verdict } from '../codes/rules.js';
-import { ITEM_STATES } from '../domain/item.js';
 import type { RunEvent } from '../catalogue/types.js';
+import type { Verdict } from '../codes/rules.js';
+import { shareUsed } from '../codes/look-up-store.js';
+import { callsAllowed, type Config } from '../config/index.js';
+import { ITEM_STATES } from '../domain/item.js';
 import type { CallRecord } from '../marketplace/types.js';
+import { VERSION } from '../version.js';
+import type { Board } from './board.js';
+import { cachedCall } from './concurrency.js';
 import type { QueueCounts } from './queue/queues.js';
 import type { QueueName } from './queue/tasks.js';
 import type { JobEvent } from './queue/worker.js';
-import type { LookUpLoad } from '../codes/look-up-store.js';
-import type { AuditBacklog } from '../codes/types.js';
-import { feedDelay, type FeedState } from '../reporting/feeds-store.js';
-import type { Need } from './needs.js';
-import { PAUSED } from '../catalogue/sellers-store.js';
-import type { SellerStatus } from '../catalogue/status-store.js';
-import { VERSION } from '../version.js';
-import { cachedCall } from './concurrency.js';
 
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
 
-/** The state of a seller's copy, as far as metrics show it. */
-export type Copy = Pick<
-  SellerStatus,
-  'sellerId' | 'knownSince' | 'accountMirroredAt' | 'itemsMirroredAt' | 'parked' | 'items'
->;
-
-/** The copies, the feeds, and what needs a person. */
-interface StoreState {
-  readonly sellers: readonly Copy[];
-  readonly feeds: readonly FeedState[];
-  readonly needs: readonly Pick<Need, 'kind' | 'seller' | 'feed'>[];
-}
-
 export interface MetricSources {
-  /** Names of the configured sellers. Other sellers don't become labels. */
-  readonly sellers: readonly string[];
+  /** Only its sellers and feeds become labels. Sellers may come and go. */
+  readonly config: Config;
+  /** Resolves to null until the store is open. */
+  readonly board: () => Promise<Board | null>;
   /** Resolves to null until the queue is open. */
   readonly counts: () => Promise<Readonly<Record<QueueName, QueueCounts>> | null>;
-  readonly state: () => Promise<StoreState>;
-  /** Sellers without a running audit may be missing. */
-  readonly audits: () => Promise<readonly AuditBacklog[]>;
-  /** Look-ups of today, with the part of `API_SHARE` that they used. Sellers without any may be missing. */
-  readonly lookUps: () => Promise<readonly (LookUpLoad & { readonly shareUsed: number })[]>;
-  /** Names and views of the configured feeds. Other feeds don't become labels. */
-  readonly feeds: readonly { readonly name: string; readonly views: readonly string[] }[];
 }
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -65,11 +44,17 @@ const TIMEOUT_MS = 3_000;
 const freshMs = (tookMs: number): number => Math.max(2_000, 20 * tookMs);
 
 /** Creates the metrics. Its `on…` methods count events; `text` also queries the sources. */
-export function createMetrics(sources: MetricSources) {
+export function createMetrics({ config, board, counts }: MetricSources) {
   const series = createSeries();
-  const sellers = new Set(sources.sellers);
   const startedAt = Date.now();
-  for (const seller of sellers) startAtZero(series, seller);
+  const begun = new Set<string>();
+  /** Whether the seller is configured. Its counters begin with 0: `increase()` misses the first event of others. */
+  const isOurs = (seller: string): boolean => {
+    if (config.sellers.every(({ name }) => name !== seller)) return false;
+    if (!begun.has(seller)) startAtZero(series, seller);
+    begun.add(seller);
+    return true;
+  };
   /** Returns a function that queries a source. If the query fails, it counts the error and returns null. */
   const queryOf = <T>(
     source: 'store' | 'queue',
@@ -84,19 +69,17 @@ export function createMetrics(sources: MetricSources) {
         return null;
       });
   };
-  const queryState = queryOf('store', sources.state);
-  const queryAudits = queryOf('store', sources.audits);
-  const queryLookUps = queryOf('store', sources.lookUps);
-  const queryCounts = queryOf('queue', sources.counts);
+  const queryBoard = queryOf('store', board);
+  const queryCounts = queryOf('queue', counts);
   return {
     onCall(seller: string, { operation, outcome, durationMs, waitedMs }: CallRecord): void {
-      if (!sellers.has(seller)) return;
+      if (!isOurs(seller)) return;
       series.calls.inc({ seller, operation, outcome });
       series.callSeconds.observe({ operation }, durationMs / 1000);
       series.waitSeconds.observe(waitedMs / 1000);
     },
     onRun(seller: string, event: RunEvent): void {
-      if (!sellers.has(seller) || event.phase === 'started') return;
+      if (!isOurs(seller) || event.phase === 'started') return;
       const { kind, state, counts, durationMs } = event;
       series.runs.inc({ seller, kind, state });
       series.runSeconds.observe({ kind }, durationMs / 1000);
@@ -109,32 +92,23 @@ export function createMetrics(sources: MetricSources) {
       series.jobSeconds.observe({ queue, name }, durationMs / 1000);
     },
     onVerdict(seller: string, verdict: Verdict): void {
-      if (sellers.has(seller)) series.codes.inc({ seller, verdict });
+      if (isOurs(seller)) series.codes.inc({ seller, verdict });
     },
     onAnswer(seller: string, verdict: string, asked: boolean): void {
-      if (sellers.has(seller)) series.lookUps.inc({ seller, verdict, asked: String(asked) });
+      if (isOurs(seller)) series.lookUps.inc({ seller, verdict, asked: String(asked) });
     },
     /** Returns Prometheus's text format, without the series of sources that don't answer in time. */
     async text(): Promise<string> {
-      const [state, backlogs, lookUps, queues] = await Promise.all([
-        queryState(),
-        queryAudits(),
-        queryLookUps(),
-        queryCounts(),
-      ]);
+      const [found, queues] = await Promise.all([queryBoard(), queryCounts()]);
+      config.sellers.forEach(({ name }) => isOurs(name));
       const { queried } = series;
       for (const gauge of Object.values(queried)) gauge.reset();
-      if (state !== null) {
-        setCopies(queried, sellers, state.sellers, startedAt);
-        setFeeds(queried, sources.feeds, state.feeds);
-        for (const { kind, seller, feed } of state.needs) {
-          if (seller !== null && !sellers.has(seller)) continue;
-          queried.needs.inc({ kind, seller: seller ?? '', feed: feed ?? '' });
+      if (found !== null) setBoard(queried, found, callsAllowed(config), startedAt);
+      for (const [queue, counts] of Object.entries(queues ?? {})) {
+        for (const [state, jobs] of Object.entries(counts)) {
+          queried.queueJobs.set({ queue, state }, jobs);
         }
       }
-      if (backlogs !== null) setAudits(queried, sellers, backlogs);
-      if (lookUps !== null) setLookUps(queried, sellers, lookUps);
-      if (queues !== null) setQueues(queried, queues);
       return await series.registry.metrics();
     },
   };
@@ -246,7 +220,6 @@ function createSeries() {
   };
 }
 
-/** Creates counters with 0: `increase()` misses the first event of a counter that starts with 1. */
 function startAtZero({ runs, items, codes }: Series, seller: string): void {
   for (const kind of KINDS) {
     for (const state of RUN_STATES) runs.inc({ seller, kind, state }, 0);
@@ -255,77 +228,42 @@ function startAtZero({ runs, items, codes }: Series, seller: string): void {
   for (const verdict of VERDICTS) codes.inc({ seller, verdict }, 0);
 }
 
-type Queried = Series['queried'];
-
-function setCopies(
-  { lastSuccess, age, paused, itemsNow }: Queried,
-  sellers: ReadonlySet<string>,
-  copies: readonly Copy[],
+/** Sets the gauges of configured sellers and feeds. @param allowed calls a minute that look-ups of a seller may make */
+function setBoard(
+  gauges: Series['queried'],
+  { now, sellers, feeds, checks, lookUps, needs }: Board,
+  allowed: (seller: string) => number,
   startedAt: number,
 ): void {
-  const known = new Map(copies.map((copy) => [copy.sellerId, copy]));
-  for (const seller of sellers) {
-    const copy = known.get(seller);
+  for (const card of sellers) {
+    if (!card.configured) continue;
+    const seller = card.sellerId;
     for (const kind of KINDS) {
-      const at = copy?.[`${kind}MirroredAt` as const]?.getTime() ?? 0;
-      const since = at === 0 ? (copy?.knownSince.getTime() ?? startedAt) : at;
-      lastSuccess.set({ seller, kind }, at / 1000);
+      const at = card[`${kind}MirroredAt` as const]?.getTime() ?? 0;
+      const since = at === 0 ? (card.knownSince?.getTime() ?? startedAt) : at;
+      gauges.lastSuccess.set({ seller, kind }, at / 1000);
       // Not below 0: the database's clock may be ahead of this one.
-      age.set({ seller, kind }, Math.max(0, Date.now() - since) / 1000);
+      gauges.age.set({ seller, kind }, Math.max(0, now.getTime() - since) / 1000);
     }
-    paused.set({ seller }, copy?.parked?.code === PAUSED ? 1 : 0);
-    for (const state of ITEM_STATES) itemsNow.set({ seller, state }, copy?.items[state] ?? 0);
+    gauges.paused.set({ seller }, card.copy === 'paused' ? 1 : 0);
+    for (const state of ITEM_STATES) gauges.itemsNow.set({ seller, state }, card.items[state]);
+    const check = checks.find(({ sellerId }) => sellerId === seller);
+    gauges.audits.set({ seller }, check?.running ?? 0);
+    gauges.pendingCodes.set({ seller }, check?.pending ?? 0);
+    const load = lookUps.find(({ sellerId }) => sellerId === seller);
+    gauges.lookUpCalls.set({ seller }, load?.calls ?? 0);
+    gauges.lookUpShare.set({ seller }, load === undefined ? 0 : shareUsed(load, allowed(seller)));
+    gauges.lookUpPending.set({ seller }, load?.pending ?? 0);
   }
-}
-
-function setAudits(
-  { audits, pendingCodes }: Queried,
-  sellers: ReadonlySet<string>,
-  backlogs: readonly AuditBacklog[],
-): void {
-  const known = new Map(backlogs.map((one) => [one.sellerId, one]));
-  for (const seller of sellers) {
-    audits.set({ seller }, known.get(seller)?.running ?? 0);
-    pendingCodes.set({ seller }, known.get(seller)?.pending ?? 0);
-  }
-}
-
-function setLookUps(
-  { lookUpCalls, lookUpShare, lookUpPending }: Queried,
-  sellers: ReadonlySet<string>,
-  loads: Awaited<ReturnType<MetricSources['lookUps']>>,
-): void {
-  const known = new Map(loads.map((one) => [one.sellerId, one]));
-  for (const seller of sellers) {
-    const load = known.get(seller);
-    lookUpCalls.set({ seller }, load?.calls ?? 0);
-    lookUpShare.set({ seller }, load?.shareUsed ?? 0);
-    lookUpPending.set({ seller }, load?.pending ?? 0);
-  }
-}
-
-function setFeeds(
-  { feedLag, feedSuccess, feedFailures }: Queried,
-  feeds: MetricSources['feeds'],
-  states: readonly FeedState[],
-): void {
-  const now = new Date();
-  for (const { name: feed, views } of feeds) {
-    const state = states.find((one) => one.feed === feed);
-    feedFailures.set({ feed }, state?.failures ?? 0);
-    for (const view of views) {
-      const known = state?.views.find((one) => one.view === view);
-      const waiting = known === undefined ? [] : [known];
-      feedLag.set({ feed, view }, feedDelay(waiting, views, now).ms / 1000);
-      feedSuccess.set({ feed, view }, (known?.deliveredAt?.getTime() ?? 0) / 1000);
+  for (const { name: feed, place, failures, views } of feeds) {
+    if (place === null) continue;
+    gauges.feedFailures.set({ feed }, failures);
+    for (const { view, lagSeconds, deliveredAt } of views) {
+      gauges.feedLag.set({ feed, view }, lagSeconds);
+      gauges.feedSuccess.set({ feed, view }, (deliveredAt?.getTime() ?? 0) / 1000);
     }
   }
-}
-
-function setQueues({ queueJobs }: Queried, queues: Readonly<Record<QueueName, QueueCounts>>): void {
-  for (const [queue, counts] of Object.entries(queues)) {
-    for (const [state, jobs] of Object.entries(counts)) {
-      queueJobs.set({ queue, state }, jobs);
-    }
+  for (const { kind, seller, feed } of needs) {
+    gauges.needs.inc({ kind, seller: seller ?? '', feed: feed ?? '' });
   }
 }

@@ -1,19 +1,17 @@
-import type { App } from '../app.js';
 import type { HeldRemovals } from '../catalogue/held-store.js';
 import { describeHeld, heldRemedy, problemRemedy, runRemedy } from '../catalogue/problem.js';
-import { moment } from '../domain/moment.js';
-import { listRunsAhead, type RunAhead } from '../catalogue/requests-store.js';
+import type { RunAhead } from '../catalogue/requests-store.js';
 import type { Run } from '../catalogue/runs-store.js';
-import { type Parking, PAUSED } from '../catalogue/sellers-store.js';
-import {
-  copyState,
-  readSellerStatuses,
-  type SellerStatus,
-  UNREADABLE_RUNS,
-} from '../catalogue/status-store.js';
-import { listUnsettledAudits } from '../codes/audits-store.js';
+import type { Parking } from '../catalogue/sellers-store.js';
+import { UNREADABLE_RUNS } from '../catalogue/status-store.js';
 import type { AuditProgress } from '../codes/types.js';
-import { feedDelay, type FeedState, listFeedStates } from '../reporting/feeds-store.js';
+import { moment } from '../domain/moment.js';
+import { plural } from '../domain/text.js';
+import { feedDelay, type FeedState } from '../reporting/feeds-store.js';
+
+/*
+ * The words of what needs a person. All of this is pure; `board.ts` finds out what needs one.
+ */
 
 /** What may need a person, the most urgent first: removals that wait must not hide behind a thousand stale copies. */
 const TONES = {
@@ -45,6 +43,8 @@ export interface Need {
   readonly text: string;
   /** What to do: the inside of a sentence, with commands between backticks. */
   readonly remedy: string;
+  /** The same for somebody who looks at a page. It continues "an operator can" and "you can". */
+  readonly onPage: string;
   /** When it began; null: unknown. */
   readonly since: Date | null;
   readonly runId: bigint | null;
@@ -54,78 +54,12 @@ export interface Need {
   readonly page: { readonly path: string; readonly label: string };
 }
 
-type Words = Pick<Need, 'title' | 'text' | 'remedy' | 'page'> & Partial<Need>;
+type Words = Pick<Need, 'title' | 'text' | 'remedy' | 'onPage' | 'page'> & Partial<Need>;
 
 const need = (kind: NeedKind, seller: string | null, words: Words): Need => {
   const nothing = { feed: null, since: null, runId: null, source: null };
   return { kind, tone: TONES[kind], seller, ...nothing, ...words };
 };
-
-const HOUR_MS = 3_600_000;
-/** Checks are shown for so long after their start (ms), and only so many of each seller and kind. */
-const CHECKS_MS = 7 * 24 * HOUR_MS;
-const MAX_CHECKS = 3;
-
-/**
- * Reads sellers and feeds, and finds out what needs a person; the most urgent first. If sellers are configured, no
- * other seller needs anything: it was taken out of the settings, and its copy is kept as it is.
- */
-export async function readNeeds({ config, db }: Pick<App, 'config' | 'db'>, now: Date) {
-  const [sellers, ahead, feeds, audits] = await Promise.all([
-    readSellerStatuses(db),
-    listRunsAhead(db),
-    config.feeds.length === 0 ? [] : listFeedStates(db),
-    listUnsettledAudits(db, new Date(now.getTime() - CHECKS_MS), MAX_CHECKS),
-  ]);
-  const { staleAfterHours } = config;
-  const unknown = config.sellers.filter(({ name }) =>
-    sellers.every(({ sellerId }) => sellerId !== name),
-  );
-  const isConfigured = (seller: string | null): boolean =>
-    seller === null ||
-    config.sellers.length === 0 ||
-    config.sellers.some(({ name }) => name === seller);
-  const needs = [
-    ...sellers.flatMap((seller) => sellerNeeds(seller, staleAfterHours, now)),
-    ...unknown.map(({ name }) => staleNeed(name, null, staleAfterHours)),
-    ...config.feeds.flatMap(({ name, views }) => {
-      const state = feeds.find(({ feed }) => feed === name);
-      return feedNeed(state, views, config.feedStaleAfterHours, now) ?? [];
-    }),
-    ...audits.flatMap((audit) => auditNeed(audit) ?? []),
-    ...ahead.map(clockNeed),
-  ];
-  return {
-    sellers,
-    feeds,
-    needs: NEED_KINDS.flatMap((kind) =>
-      needs.filter((one) => one.kind === kind && isConfigured(one.seller)),
-    ),
-  };
-}
-
-/** What needs a person about a seller. A person who paused it wants its copy to grow old. */
-export function sellerNeeds(
-  seller: SellerStatus,
-  staleAfterHours: number,
-  now: Date,
-): readonly Need[] {
-  const { sellerId, parked, lastProblem: problem, itemsMirroredAt, items, running } = seller;
-  const { held, unreadable } = seller;
-  const isPaused = parked?.code === PAUSED;
-  const needs: Need[] = [];
-  if (held !== null) needs.push(heldNeed(sellerId, held));
-  if (unreadable > 0 && !isPaused) needs.push(unreadableNeed(sellerId, unreadable));
-  if (parked !== null && !isPaused) return [...needs, stoppedNeed(sellerId, parked)];
-  if (isPaused) return needs;
-  if (problem !== null) return [...needs, runNeed(problem)];
-  if (needs.length > 0) return needs;
-  if (running === null && copyState(seller, staleAfterHours, now) !== 'current') {
-    return [staleNeed(sellerId, itemsMirroredAt, staleAfterHours)];
-  }
-  const known = items.live + items.missing + items.removed;
-  return known > 0 || itemsMirroredAt === null ? [] : [noItemsNeed(sellerId)];
-}
 
 /** Of removals that wait until a person accepts them, or keeps the items. */
 export function heldNeed(seller: string, held: HeldRemovals): Need {
@@ -133,9 +67,10 @@ export function heldNeed(seller: string, held: HeldRemovals): Need {
     title: `${seller}: removals wait for you`,
     text: describeHeld(held),
     remedy: heldRemedy(held.runId),
+    onPage: 'accept the removals, or keep the items',
     since: held.since,
     runId: held.runId,
-    page: { path: `/runs/${held.runId}`, label: 'Look at the removals' },
+    page: { path: `/runs/${held.runId}`, label: `Review ${plural(held.items, 'item')}` },
   });
 }
 
@@ -147,6 +82,8 @@ export function unreadableNeed(seller: string, items: number): Need {
     text: `${which} could not be read in ${UNREADABLE_RUNS} runs or more; the copy keeps the last state that could be read`,
     remedy:
       '`seller-mirror runs` names the newest run, and `seller-mirror runs show RUN` its records; ask the marketplace to correct them',
+    onPage:
+      'look at the records on the page of the newest run, and ask the marketplace to correct them',
     page: sellerPage(seller),
   });
 }
@@ -167,29 +104,45 @@ export function runNeed(
     title: `${sellerId}: ${title}`,
     text: run.problem ?? state,
     remedy: runRemedy(run),
+    onPage:
+      run.problemCode === 'refused'
+        ? 'correct the API key in the settings, then press Sync now'
+        : 'press Sync now to try again; the copy is as it was before',
     since: run.finishedAt ?? run.startedAt,
     runId,
     page: runPage(runId),
   });
 }
 
+/** Of a seller whose schedules a problem stopped. */
 export function stoppedNeed(seller: string, { code, reason, since, runId }: Parking): Need {
+  const [remedy, onPage] =
+    code === 'account-twice'
+      ? [
+          problemRemedy(code, seller),
+          'use one name for the account: take one of the two sellers out of the settings',
+        ]
+      : code === 'account-changed'
+        ? [
+            `give the other account a seller name of its own; if it was only renamed, \`seller-mirror sync account --seller ${seller} --accept-account\` resumes the schedule`,
+            'give the other account a seller name of its own in the settings, or accept the account at the command line if it was only renamed',
+          ]
+        : [
+            `fix the key, then \`seller-mirror sync --seller ${seller}\` resumes the schedule`,
+            'correct the key in the settings, then press Sync now',
+          ];
   return need('stopped', seller, {
     title: `${seller} is stopped`,
     text: `${reason}; schedules skip this seller until that is fixed`,
-    remedy:
-      code === 'account-twice'
-        ? problemRemedy(code, seller)
-        : code === 'account-changed'
-          ? `give the other account a seller name of its own; if it was only renamed, \`seller-mirror sync account --seller ${seller} --accept-account\` resumes the schedule`
-          : `fix the key, then \`seller-mirror sync --seller ${seller}\` resumes the schedule`,
+    remedy,
+    onPage,
     since,
     runId,
     page: sellerPage(seller),
   });
 }
 
-/** @param at when the items were last mirrored; null: never */
+/** Of a copy that nothing has mirrored for too long. @param at when its items were last mirrored; null: never */
 export function staleNeed(seller: string, at: Date | null, staleAfterHours: number): Need {
   return need('stale', seller, {
     title: at === null ? `${seller} was never mirrored` : `${seller}: the copy is stale`,
@@ -198,6 +151,7 @@ export function staleNeed(seller: string, at: Date | null, staleAfterHours: numb
         ? 'its items were never mirrored'
         : `its items were last mirrored more than ${staleAfterHours} hours ago`,
     remedy: `check that \`seller-mirror run\` is running; \`seller-mirror sync --seller ${seller}\` mirrors it now`,
+    onPage: 'press Sync now; the System page says whether a worker is running',
     since: at,
     page: sellerPage(seller),
   });
@@ -209,37 +163,27 @@ export const NO_ITEMS = {
   remedy: 'if there is one, run `seller-mirror sync item ID`',
 };
 
-function noItemsNeed(seller: string): Need {
+export function noItemsNeed(seller: string): Need {
   return need('no-items', seller, {
     title: `${seller}: no items`,
     ...NO_ITEMS,
+    onPage: 'mirror the item by its id at the command line, if there is one',
     page: sellerPage(seller),
   });
 }
 
 /** Of a run that was recorded by a clock that was ahead. */
 export function clockNeed({ sellerId, runId, startedAt }: RunAhead): Need {
+  const remedy =
+    'synchronize the clock of the database’s machine by NTP; the next run counts again';
   return need('clock', sellerId, {
     title: `${sellerId}: a clock was ahead`,
     text: `run ${runId} began on ${moment(startedAt)}, which is in the future, so it is not believed`,
-    remedy: 'synchronize the clock of the database’s machine by NTP; the next run counts again',
+    remedy,
+    onPage: remedy,
     runId,
     page: runPage(runId),
   });
-}
-
-export function runPage(runId: bigint): Need['page'] {
-  return { path: `/runs/${runId}`, label: `Open run ${runId}` };
-}
-
-export function auditPage(auditId: bigint): Need['page'] {
-  return { path: `/audits/${auditId}`, label: `Open check ${auditId}` };
-}
-
-export const FEEDS_PAGE: Need['page'] = { path: '/system', label: 'Open feeds' };
-
-export function sellerPage(seller: string): Need['page'] {
-  return { path: `/sellers/${encodeURIComponent(seller)}`, label: `Open ${seller}` };
 }
 
 /** Of a feed whose delivery failed, or that has waited too long. @param views of the feed today */
@@ -251,7 +195,7 @@ export function feedNeed(
 ): Need | null {
   if (state === undefined) return null;
   const { ms, views: behind, since } = feedDelay(state.views, views, now);
-  if (state.problem === null && ms <= staleAfterHours * HOUR_MS) return null;
+  if (state.problem === null && ms <= staleAfterHours * 3_600_000) return null;
   const { feed, failures } = state;
   const times = failures > 1 ? ` (failed ${failures} times)` : '';
   const why = state.problem ?? 'no delivery failed, so check that a worker is running';
@@ -260,6 +204,7 @@ export function feedNeed(
     title: `Feed ${feed} does not deliver`,
     text: `${behind.join(', ') || 'the last state'} not delivered: ${why}${times}`,
     remedy: `\`seller-mirror feed check ${feed}\` tests the target, \`seller-mirror feed run ${feed}\` delivers`,
+    onPage: 'fix the target; the delivery is tried again by itself',
     since,
     page: FEEDS_PAGE,
   });
@@ -276,17 +221,34 @@ export function auditNeed(
       title: `${sellerId}: check ${auditId} can’t go on`,
       text: problem ?? 'no reason was recorded',
       remedy: `fix this, then run \`seller-mirror audits resume ${auditId}\`; recorded codes are not checked again`,
+      onPage:
+        'fix this, then press Resume on the page of the check; recorded codes are not checked again',
       source,
       page,
     });
   }
   if (state !== 'finished' || unproven === 0) return null;
-  const codes = unproven === 1 ? '1 code' : `${unproven} codes`;
+  const codes = plural(unproven, 'code');
   return need('unproven', sellerId, {
     title: `${sellerId}: check ${auditId} left ${codes} unproven`,
     text: `${codes} got no verdict`,
     remedy: 'check the list again later',
+    onPage: 'check the list again later',
     source,
     page,
   });
+}
+
+export function runPage(runId: bigint): Need['page'] {
+  return { path: `/runs/${runId}`, label: `Open run ${runId}` };
+}
+
+export function auditPage(auditId: bigint): Need['page'] {
+  return { path: `/audits/${auditId}`, label: `Open check ${auditId}` };
+}
+
+export const FEEDS_PAGE: Need['page'] = { path: '/system', label: 'Open feeds' };
+
+export function sellerPage(seller: string): Need['page'] {
+  return { path: `/sellers/${encodeURIComponent(seller)}`, label: `Open ${seller}` };
 }

@@ -1,6 +1,5 @@
 import type { App } from '../app.js';
 import { listOpenRequests, readSellerFacts } from '../catalogue/requests-store.js';
-import { PAUSED, type Parking } from '../catalogue/sellers-store.js';
 import { listAudits } from '../codes/audits-store.js';
 import { RECHECK_SOURCE } from '../codes/enter-list.js';
 import { keepsEverything, planRetention, prune, pruneDrafts, PruneBusyError } from '../db/prune.js';
@@ -9,10 +8,10 @@ import { listFeedStates } from '../reporting/feeds-store.js';
 import { recordNews, recordStale } from './alerts/alerts.js';
 import { listWaitingAlerts } from './alerts/alerts-store.js';
 import { forEachConcurrently } from './concurrency.js';
-import { nextTime, nextTimes } from './cron.js';
+import { nextTime } from './cron.js';
 import { askedTasks, dueFeed, dueTasks, schedulesOf, type Schedule, type Since } from './due.js';
 import { feedsToRepeat, requestFeed } from './feeds.js';
-import { type LiveProcess, listLiveProcesses } from './processes-store.js';
+import { listLiveProcesses } from './processes-store.js';
 import { errorText, OutageLog } from './queue/errors.js';
 import type { Queues } from './queue/queues.js';
 import { subjectOf, type QueueName, type TaskOf } from './queue/tasks.js';
@@ -220,38 +219,4 @@ export class Scheduler {
       log.warn('could not delete old rows; trying again in an hour', { error });
     }
   }
-}
-
-/** The next three times of a schedule. */
-export function nextThree(schedule: Schedule, now = new Date()): readonly Date[] {
-  return nextTimes(schedule, now, 3);
-}
-
-/** Why a schedule does not run, in words. */
-export const OBSTACLES = {
-  'no-scheduler': 'no scheduler is running; start `seller-mirror run`',
-  'not-scheduled':
-    'the running scheduler was started with other settings; restart it to read the new ones',
-  'no-worker': 'no worker is running; start `seller-mirror worker`',
-  parked: 'not while the seller is stopped',
-  paused: 'not while the seller is paused',
-} as const;
-
-/** The schedules that running processes go by. */
-export function activeSchedules(processes: readonly LiveProcess[]): readonly Schedule[] {
-  return processes.flatMap(({ schedules }) => schedules ?? []);
-}
-
-/** Why a schedule does not run; null when it does. @param active undefined: no scheduler knows it */
-export function obstacleTo(
-  active: Schedule | undefined,
-  processes: readonly LiveProcess[],
-  parking: Parking | null,
-): keyof typeof OBSTACLES | null {
-  const has = (role: string): boolean => processes.some(({ roles }) => roles.includes(role));
-  if (!has('scheduler')) return 'no-scheduler';
-  if (active === undefined) return 'not-scheduled';
-  if (!has('worker')) return 'no-worker';
-  if (parking === null) return null;
-  return parking.code === PAUSED ? 'paused' : 'parked';
 }

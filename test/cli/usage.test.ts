@@ -1,7 +1,9 @@
+import { mkdtempSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
-import { run } from './support.js';
+import { folder, run } from './support.js';
 
 const mirror = useMirror();
 beforeEach(async () => {
@@ -32,10 +34,13 @@ describe('wrong usage', () => {
     [['codes', 'recheck'], /^error: required option '--older-than/],
     [['snyc'], /error: unknown command 'snyc'\n\(Did you mean sync\?\)/],
     [['codes', 'chek'], /error: unknown command 'chek'\n\(Did you mean check\?\)/],
-    [['help', 'nix'], /^Usage: seller-mirror/],
-    [['feed', 'chekc'], /error: too many arguments.*\n {2}→ add --help/],
-    [['nix'], /^error: .*\n {2}→ add --help to see commands and options\n$/],
-    [['export', '--nix'], /^error: .*\n {2}→ add --help to see commands and options\n$/],
+    [['help', 'nix'], /^error: unknown command 'nix'\n {2}→ usage: seller-mirror /],
+    [['feed', 'chekc'], /error: too many arguments.*\n {2}→ usage: seller-mirror feed list /],
+    [
+      ['nix'],
+      /^error: .*\n {2}→ usage: seller-mirror \[options\] \[command\] \(--help says more\)\n$/,
+    ],
+    [['export', '--nix'], /^error: .*\n {2}→ usage: seller-mirror export .*\n$/],
     [['changes', '--class', 'prices'], /"prices" is not a class; classes are price, release/],
     [
       ['changes', '--since', 'yesterday'],
@@ -78,18 +83,18 @@ describe('wrong usage', () => {
     [['export', 'items', '--out', 'nowhere/x.csv'], /no such folder/],
     [['backup', 'nowhere/mirror.tar.gz'], /there is no such folder/],
     [['restore', 'nowhere/mirror.tar.gz'], /there is no such file/],
-  ])('%j exits with 2 and an error', (args, why) => expectRefusal(args, 2, why));
-
-  it.each<[args: string[], why: RegExp]>([
     [
       ['runs', 'show', '4711'],
       /^error: there is no run 4711\n {2}→ `seller-mirror runs` lists them\n$/,
     ],
-    [['sync', '--accept-removals', '4711'], /there is no run 4711\n {2}→ `seller-mirror runs`/],
     [
       ['items', 'view', '4711'],
       /^error: there is no item 4711\n {2}→ .*seller-mirror items` lists/,
     ],
+  ])('%j exits with 2 and an error', (args, why) => expectRefusal(args, 2, why));
+
+  it.each<[args: string[], why: RegExp]>([
+    [['sync', '--accept-removals', '4711'], /there is no run 4711\n {2}→ `seller-mirror runs`/],
     [
       ['sql', 'insert into mirror.sellers values (1)'],
       /^error: this command only reads: .*INSERT.*\n {2}→ .*\n$/,
@@ -106,5 +111,30 @@ describe('wrong usage', () => {
       ['sql', 'select nam from mirror.items'],
       /^error: column "nam" .* \(character 8\)\n {2}→ .*"items\.name".*\n$/,
     ],
-  ])('%j exits with 1: not found', (args, why) => expectRefusal(args, 1, why));
+  ])('%j exits with 1: it failed', (args, why) => expectRefusal(args, 1, why));
+});
+
+describe('a folder without a store', () => {
+  it.each([
+    ['status'],
+    ['runs'],
+    ['items'],
+    ['changes'],
+    ['audits'],
+    ['sql', 'select 1'],
+    ['export', 'items', '--out', 'x.csv'],
+    ['sellers'],
+    ['users'],
+    ['tokens'],
+    ['codes', 'show', 'a-code'],
+    ['prune', '--dry-run'],
+    ['dashboard', 'link'],
+  ])('gets none by %j, which only reads', async (...args) => {
+    const cwd = mkdtempSync(join(folder(), 'empty-'));
+    const { code, stdout, stderr } = await run(args, { DATABASE_URL: '' }, { cwd });
+    expect(stderr).toMatch(
+      /^error: there is no store in .*data\n {2}→ run this in the folder of your store, or set DATA_DIR; `.*seller-mirror sync` makes a new store\n$/,
+    );
+    expect({ code, stdout, files: readdirSync(cwd) }).toEqual({ code: 2, stdout: '', files: [] });
+  });
 });

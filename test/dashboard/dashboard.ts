@@ -9,6 +9,7 @@ import { newToken, tokenHash } from '../../src/dashboard/security.js';
 import { silentLog } from '../../src/domain/log.js';
 import type { Queues } from '../../src/service/queue/queues.js';
 import { type Role, createUser, addLoginLink } from '../../src/dashboard/access-store.js';
+import type { RunDeps } from '../../src/catalogue/types.js';
 import { performMirrorTask } from '../../src/catalogue/mirror-task.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { readRunning } from '../../src/catalogue/overview-store.js';
@@ -155,8 +156,21 @@ export async function mirrorSeller(mirror: Mirror) {
   const catalogue = seededCatalogue({ seed: 3, count: 5 });
   const sim = await mirror.simulate({ sellers: [{ key: KEY, username: 'ada', catalogue }] });
   const deps = mirror.deps(sim.url);
-  await performMirrorTask(deps, { kind: 'sync', dueAt: new Date(), byHand: true }, never);
-  return { sim, deps };
+  const sync = (more: Partial<RunDeps> = {}, byHand = true) =>
+    performMirrorTask({ ...deps, ...more }, { kind: 'sync', dueAt: new Date(), byHand }, never);
+  await sync();
+  return { sim, deps, sync };
+}
+
+/** Mirrors five items, then holds the removal of four. @returns the run */
+export async function holdRemovals(mirror: Mirror, lookupsPerRun = 100): Promise<string> {
+  const { sim, sync } = await mirrorSeller(mirror);
+  for (let id = 1_001; id <= 1_004; id++) sim.seller(KEY).catalogue.remove(id);
+  await sync({ removalGuard: { items: 1, percent: 1 }, lookupsPerRun });
+  const [run] = await mirror.rows<{ id: string }>(
+    'SELECT max(run_id)::text AS id FROM mirror.held_items',
+  );
+  return run?.id ?? '';
 }
 
 export async function expectNothingQueued({ queues }: TestDashboard): Promise<void> {

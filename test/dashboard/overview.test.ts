@@ -1,10 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { performMirrorTask } from '../../src/catalogue/mirror-task.js';
-import { enter } from '../codes/support.js';
-import { holdItems, KEY, never } from '../support/mirror.js';
-import { ensureSeller, pauseSeller } from '../../src/catalogue/sellers-store.js';
-import { failAudit } from '../../src/codes/audits-store.js';
-import { mirrorSeller, openDashboard, useDashboard } from './dashboard.js';
+import { KEY } from '../support/mirror.js';
+import { park, storeSeller } from '../support/states.js';
+import { holdRemovals, mirrorSeller, openDashboard, textOf, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
 
@@ -26,9 +23,8 @@ describe('the overview', () => {
 
   it('counts copies by the states of `status`', async () => {
     await mirrorSeller(mirror());
-    const { db } = mirror();
-    for (const name of ['new', 'resting']) await ensureSeller(db, name, 'm');
-    await pauseSeller(db, 'resting', 'paused by ada');
+    for (const name of ['new', 'resting']) await storeSeller(mirror(), name, null);
+    await park(mirror(), 'resting', 'paused', 'paused by ada');
     const visitor = await dashboard().login();
     expect(await visitor.page('/')).toContain('1 copy current, 1 never mirrored, 1 paused, the');
     await mirror().rows(
@@ -49,7 +45,9 @@ describe('the overview', () => {
          FROM mirror.accounts`,
     );
     await mirror().rows("UPDATE mirror.accounts SET changed_at = now() - interval '1 hour'");
-    expect(await (await dashboard().login()).page('/')).toMatch(/Balance[^]{0,200}\+12\.50/);
+    expect(textOf(await (await dashboard().login()).page('/'))).toMatch(
+      /Your balance rose by 12\.50 USD to 1,234\.50 USD\./,
+    );
   });
 
   it('syncs the configured sellers before the store knows any', async () => {
@@ -60,7 +58,7 @@ describe('the overview', () => {
     };
     const visitor = await (await openDashboard(mirror(), {}, { settings })).login();
     const page = await visitor.page('/');
-    expect(page).toContain('No seller was mirrored yet. Press Sync now');
+    expect(page).toContain('No seller was mirrored yet. Press Sync now to make the first copy.');
     expect(page).toContain('>Sync now</button>');
     expect((await visitor.post('/sync', { seller: 'nobody' })).status).toBe(404);
     expect((await visitor.post('/sync')).status).toBe(303);
@@ -81,31 +79,40 @@ describe('the overview', () => {
   });
 });
 
-describe('Needs you', () => {
-  it('names a seller without items, since a list does not name the only item of an account', async () => {
-    await mirrorSeller(mirror());
-    await mirror().rows('DELETE FROM mirror.items');
-    await mirror().rows('UPDATE mirror.sellers SET live_items = 0');
-    const text = await (await dashboard().login()).page('/');
-    expect(text).toContain('main: no items');
-    expect(text).toContain('sync item ID');
-  });
-
-  /** Mirrors five items, then holds the removal of four. @returns the run */
-  async function held(lookupsPerRun = 100): Promise<string> {
-    const { sim, deps } = await mirrorSeller(mirror());
-    for (let id = 1_001; id <= 1_004; id++) sim.seller(KEY).catalogue.remove(id);
-    const removalGuard = { items: 1, percent: 1 };
-    const job = { kind: 'sync', dueAt: new Date(), byHand: true } as const;
-    await performMirrorTask({ ...deps, removalGuard, lookupsPerRun }, job, never);
-    const [run] = await mirror().rows<{ id: string }>(
-      'SELECT max(run_id)::text AS id FROM mirror.held_items',
+describe('While you slept', () => {
+  it('tells the last day in three sentences, and leaves out what did not happen', async () => {
+    const { sim, sync } = await mirrorSeller(mirror());
+    const visitor = await dashboard().login();
+    expect(await visitor.page('/')).toContain('Nothing changed.');
+    const { catalogue } = sim.seller(KEY);
+    catalogue.change(1001, { priceRegularCents: 100 });
+    catalogue.change(1002, { priceRegularCents: 90_000 });
+    catalogue.remove(1003);
+    await sync();
+    const text = textOf(await visitor.page('/'));
+    expect(text).toMatch(
+      /2 items changed, 1 (?:is missing|was removed)\. 1 price was cut, 1 was raised\./,
     );
-    return run?.id ?? '';
-  }
+    expect(text).not.toMatch(/\b0 items|no longer valid|balance rose|balance fell/);
+    expect(text).toMatch(/Your copy last 30 nights .*Live items 4/);
+  });
+});
 
+describe('the bar for a list', () => {
+  it('takes pasted codes or a file for the only seller, and is not shown to viewers', async () => {
+    const settings = { MARKETPLACE_URL: 'https://market.example', MARKETPLACE_API_KEY: KEY };
+    await mirrorSeller(mirror());
+    const own = await openDashboard(mirror(), {}, { settings });
+    const page = await (await own.login()).page('/');
+    expect(page).toContain('<input type="hidden" name="seller" value="main"/>');
+    expect(page).toMatch(/<form class="dropbar" method="post" action="\/audits\/new"/);
+    expect(await (await own.login('viewer')).page('/')).not.toContain('dropbar');
+  });
+});
+
+describe('Needs you', () => {
   it('says how many items are held, and links to the run, where one can keep them', async () => {
-    const id = await held();
+    const id = await holdRemovals(mirror());
     const visitor = await dashboard().login();
     for (const path of ['/', '/sellers/main']) {
       const text = await visitor.page(path);
@@ -126,7 +133,7 @@ describe('Needs you', () => {
   });
 
   it('asks for the number of items that can be removed, and leads to the run that removed them', async () => {
-    const id = await held(2);
+    const id = await holdRemovals(mirror(), 2);
     const visitor = await dashboard().login();
     const path = `/runs/${id}`;
     expect(await visitor.page(path)).toContain('type the number of items that it removes, 2');
@@ -153,30 +160,12 @@ describe('Needs you', () => {
   it('is replaced by a first step while no seller was mirrored', async () => {
     const text = await (await dashboard().login()).page('/');
     expect(text).toContain('No copy yet.');
-    expect(text).toContain('<code>npx seller-mirror sync</code>');
-    expect(text).not.toContain('Nothing needs you');
-    expect(text).not.toContain('Last 24 hours');
+    expect(text).toContain('Set MARKETPLACE_URL and MARKETPLACE_API_KEY');
+    expect(text).not.toMatch(/Nothing needs you|While you slept/);
   });
 
-  it('starts with held removals, before stale copies', async () => {
-    const { db } = mirror();
-    for (let n = 0; n < 30; n++) await ensureSeller(db, `never-mirrored-${n}`, 'm');
-    await ensureSeller(db, 'zoe', 'm');
-    const [run] = await mirror().rows<{ id: string }>(
-      `INSERT INTO mirror.runs (seller_id, kind, state, holder, finished_at)
-       VALUES ('zoe', 'items', 'held', 'x', now()) RETURNING run_id::text AS id`,
-    );
-    await holdItems(mirror(), 'zoe', run?.id ?? '', 12, true);
-    const text = await (await dashboard().login()).page('/');
-    expect(text).toContain('zoe: removals wait for you');
-    expect(text).toContain('and 19 more, which');
-  });
-
-  it('contains failed audits', async () => {
-    const auditId = await enter(mirror(), 'm', ['0'.repeat(36)], { source: 'list.csv' });
-    await failAudit(mirror().db, auditId, 'the key was refused');
-    const text = await (await dashboard().login()).page('/');
-    expect(text).toContain(`main: check ${auditId} can’t go on`);
-    expect(text).toContain('the key was refused');
+  it('shows the most urgent of many, and counts the others', async () => {
+    for (let n = 0; n < 31; n++) await storeSeller(mirror(), `never-mirrored-${n}`, null);
+    expect(await (await dashboard().login()).page('/')).toContain('and 19 more things');
   });
 });

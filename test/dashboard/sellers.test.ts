@@ -1,36 +1,18 @@
 import { describe, expect, it } from 'vitest';
-import { performMirrorTask } from '../../src/catalogue/mirror-task.js';
-import { never } from '../support/mirror.js';
-import { recordHeartbeat } from '../../src/service/processes-store.js';
-import { addRequests } from '../../src/db/budget.js';
-import { ensureSeller, readParking } from '../../src/catalogue/sellers-store.js';
-import { listActions } from '../../src/dashboard/access-store.js';
+import { storeProcess, storeSeller } from '../support/states.js';
 import { mirrorSeller, useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
 
-/** Records a running process, and schedules of a seller. */
-async function addProcess(
-  roles: readonly string[],
-  kinds: readonly ('sync' | 'account' | 'recheck')[] = [],
-) {
-  const schedules = kinds.map((kind) => {
-    return { name: 'main', kind, cron: '0 2 * * *', timeZone: 'UTC' };
-  });
-  await recordHeartbeat(mirror().db, {
-    processId: crypto.randomUUID(),
-    roles,
-    host: 'elsewhere',
-    pid: 7,
-    startedAt: new Date(),
-    schedules,
-  });
-}
+const schedule = { name: 'main', kind: 'sync', cron: '0 2 * * *', timeZone: 'UTC' };
 
 describe('the page of a seller', () => {
   it('shows account, items, requests, charts with tables, and the latest runs', async () => {
     await mirrorSeller(mirror());
-    await addRequests(mirror().db, 'main', 17);
+    await mirror().rows(
+      `INSERT INTO mirror.request_counts (seller_id, slot, requests)
+       VALUES ('main', date_bin('5 minutes', now(), 'epoch'), 17)`,
+    );
     const visitor = await dashboard().login();
     const text = await visitor.page('/sellers/main');
     expect(text).toContain('ada');
@@ -50,11 +32,11 @@ describe('the page of a seller', () => {
   });
 
   it('says what fills each section before the first sync', async () => {
-    await ensureSeller(mirror().db, 'main', 'market.example');
+    await storeSeller(mirror(), 'main', null);
     const text = await (await dashboard().login()).page('/sellers/main');
     for (const empty of [
-      'Press Sync now',
-      'start <code>npx seller-mirror run</code>',
+      'was not mirrored yet',
+      'No schedule mirrors this seller',
       'Syncs and checks of codes make them',
       'starts with the first sync of the items',
       'starts with the first sync of the account',
@@ -74,9 +56,9 @@ describe('the page of a seller', () => {
   it('shows when schedules of running processes fire next, or why they would not run', async () => {
     await mirrorSeller(mirror());
     const visitor = await dashboard().login();
-    await addProcess(['scheduler'], ['sync', 'recheck']);
+    await storeProcess(mirror(), ['scheduler'], [schedule, { ...schedule, kind: 'recheck' }]);
     expect(await visitor.page('/sellers/main')).toContain('no worker is running');
-    await addProcess(['worker']);
+    await storeProcess(mirror(), ['worker']);
     const text = await visitor.page('/sellers/main');
     expect(text).toContain('mirror account and items');
     expect(text).toContain('re-check known codes');
@@ -94,7 +76,7 @@ describe('the page of a seller', () => {
   });
 
   it('queues one job and warns when no worker is running', async () => {
-    await ensureSeller(mirror().db, 'main', 'market.example');
+    await storeSeller(mirror(), 'main', null);
     const visitor = await dashboard().login();
     const reply = await visitor.post('/sellers/main/sync');
     expect(reply.headers.get('location')).toBe('/sellers/main?notice=no-worker');
@@ -115,16 +97,13 @@ describe('the page of a seller', () => {
 
 describe('Pause and Resume', () => {
   it('stop and restart the schedules of a seller, and record who did it', async () => {
-    const { sim, deps } = await mirrorSeller(mirror());
-    await addProcess(['scheduler', 'worker'], ['sync']);
+    const { sim, sync } = await mirrorSeller(mirror());
+    await storeProcess(mirror(), ['scheduler', 'worker'], [schedule]);
     const operator = await dashboard().login('operator');
     const requests = sim.log.length;
-    const tick = () =>
-      performMirrorTask(deps, { kind: 'sync', dueAt: new Date(), byHand: false }, never);
-
     const paused = await operator.post('/sellers/main/pause');
     expect(paused.headers.get('location')).toBe('/sellers/main');
-    await tick();
+    await sync({}, false);
     expect(sim.log.length).toBe(requests);
     const text = await operator.page('/sellers/main');
     expect(text).toContain('Paused by operator');
@@ -134,47 +113,45 @@ describe('Pause and Resume', () => {
 
     const resumed = await operator.post('/sellers/main/resume');
     expect(resumed.headers.get('location')).toBe('/sellers/main?notice=resumed');
-    await tick();
+    await sync({}, false);
     expect(sim.log.length).toBeGreaterThan(requests);
-    expect(await listActions(mirror().db, 10)).toMatchObject([
+    const actions =
+      'SELECT who, action, target, outcome FROM mirror.actions ORDER BY action_id DESC';
+    expect(await mirror().rows(actions)).toMatchObject([
       { who: 'operator', action: 'resume', target: 'main', outcome: 'done' },
       { who: 'operator', action: 'pause', target: 'main', outcome: 'done' },
       { action: 'log in' },
     ]);
   });
 
-  it('keep a paused seller out of Needs you, however old its copy is', async () => {
+  it('keep a paused seller out of Needs you, and do not affect Sync now, which says so', async () => {
     await mirrorSeller(mirror());
+    await storeSeller(mirror(), 'second', 'succeeded');
     await mirror().rows(`UPDATE mirror.runs SET finished_at = now() - interval '27 hours'`);
     const visitor = await dashboard().login();
-    expect(await visitor.page('/')).toContain('the copy is stale');
-    await visitor.post('/sellers/main/pause');
-    const text = await visitor.page('/');
-    expect(text).toContain('Nothing needs you');
-    expect(text).not.toContain('stale');
-    expect(text).toContain('1 copy paused');
-  });
-
-  it('do not affect Sync now on the overview, which says so', async () => {
-    await mirrorSeller(mirror());
-    const visitor = await dashboard().login();
     const words = 'Sync now also mirrors paused and stopped sellers';
+    expect(await visitor.page('/')).toContain('main: the copy is stale');
     expect(await visitor.page('/')).not.toContain(words);
     await visitor.post('/sellers/main/pause');
-    expect(await visitor.page('/')).toContain(words);
+    const text = await visitor.page('/');
+    expect(text).not.toContain('main: the copy is stale');
+    expect(text).toContain('1 paused');
+    expect(text).toContain(words);
     await visitor.post('/sync');
-    expect(await dashboard().queues.counts()).toMatchObject({ mirror: { waiting: 1 } });
+    expect(await dashboard().queues.counts()).toMatchObject({ mirror: { waiting: 2 } });
   });
 
-  it('unpark a parked seller, whose page shows reason and remedy until then', async () => {
-    const { sim, deps } = await mirrorSeller(mirror());
+  it('start a stopped seller again, whose page shows reason and remedy until then', async () => {
+    const { sim, sync } = await mirrorSeller(mirror());
     sim.faults.always('any', { kind: 'key-refused' });
-    await performMirrorTask(deps, { kind: 'sync', dueAt: new Date(), byHand: false }, never);
+    await sync({}, false);
     const visitor = await dashboard().login();
     const text = await visitor.page('/sellers/main');
     expect(text).toContain('refused the API key');
-    expect(text).toContain('Fix the key, then <code>npx seller-mirror sync --seller main</code>');
+    expect(text).toContain('You can correct the key in the settings, then press Sync now.');
     await visitor.post('/sellers/main/resume');
-    expect(await readParking(mirror().db, 'main')).toBeNull();
+    expect(await mirror().rows('SELECT parked_at FROM mirror.sellers')).toEqual([
+      { parked_at: null },
+    ]);
   });
 });

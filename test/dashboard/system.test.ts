@@ -1,14 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/until.js';
-import { recordHeartbeat } from '../../src/service/processes-store.js';
-import {
-  requestFeedViews,
-  readFeedRequest,
-  recordDelivery,
-} from '../../src/reporting/feeds-store.js';
-import { listActions } from '../../src/dashboard/access-store.js';
-import { ensureSeller } from '../../src/catalogue/sellers-store.js';
-import { enterLookUp } from '../../src/codes/look-up-store.js';
+import { storeFeed, storeProcess, storeSeller } from '../support/states.js';
 import { useDashboard } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
@@ -41,7 +33,8 @@ describe('the system page', () => {
     expect(text).toContain('queue: in the database');
     expect(text).toContain('configuration: no seller to mirror');
     expect(text).toContain('set MARKETPLACE_URL');
-    expect(text).toContain('Start <code>npx seller-mirror run</code>');
+    expect(text).toContain('No process is running');
+    expect(text).not.toContain('npx');
     expect(text).toContain('No failed jobs.');
     expect(text).toContain('No alerts yet.');
     expect(text).toContain('<td>operator</td>');
@@ -56,16 +49,8 @@ describe('the system page', () => {
   });
 
   it('tells running processes from killed ones', async () => {
-    const base = { roles: ['worker'], host: 'elsewhere', startedAt: new Date(), schedules: [] };
-    for (const [pid, processId] of [
-      [11, '00000000-0000-4000-8000-000000000011'],
-      [12, '00000000-0000-4000-8000-000000000012'],
-    ] as const) {
-      await recordHeartbeat(mirror().db, { ...base, pid, processId });
-    }
-    await mirror().rows(
-      `UPDATE mirror.processes SET seen_at = now() - interval '5 minutes' WHERE pid = 12`,
-    );
+    await storeProcess(mirror(), ['worker'], [], { pid: 11 });
+    await storeProcess(mirror(), ['worker'], [], { pid: 12, secondsAgo: 300 });
     const text = await (await dashboard().login()).page('/system');
     expect(text).toMatch(/11 on elsewhere.*?alive/);
     expect(text).toMatch(/12 on elsewhere(?:(?!alive).)*?gone/);
@@ -74,32 +59,25 @@ describe('the system page', () => {
   it('shows what the look-up API asked today, once somebody asks', async () => {
     const visitor = await dashboard().login();
     expect(await visitor.page('/system')).not.toContain('Look-up API');
-    await ensureSeller(mirror().db, 'main', 'market.example');
-    await enterLookUp(mirror().db, 'main', 'a-code');
-    await mirror().pool.query('UPDATE mirror.audits SET api_calls = 7, denied = 1');
+    await storeSeller(mirror(), 'main', null);
+    await mirror().rows(
+      `INSERT INTO mirror.audits (seller_id, state, source, is_look_ups, layout, columns, lines, rejected, codes,
+              reused, valid, invalid, unproven, pending, denied, api_calls)
+       VALUES ('main', 'running', 'look-ups', true, '{}', '{code}', 1, 0, 1, 0, 0, 0, 0, 1, 1, 7)`,
+    );
     const text = await visitor.page('/system');
     const words = text.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ');
     expect(words).toContain('Codes asked Calls Share used Pending main 1 7 – 1 ');
   });
 
   it('shows the state of feeds, and why one fails', async () => {
-    const { db } = mirror();
     const problem = 'MySQL at db: connect ECONNREFUSED';
-    await requestFeedViews(db, 'lake', ['items']);
-    const { askedAt } = await readFeedRequest(db, 'lake');
-    await recordDelivery(db, 'lake', {
-      problem: null,
-      views: [{ view: 'items', problem: null }],
-      askedAt,
-      isFull: false,
-    });
-    await requestFeedViews(db, 'warehouse', ['items', 'purchases']);
-    const views = ['items', 'purchases'].map((view) => ({ view, problem }));
-    await recordDelivery(db, 'warehouse', { problem, views, askedAt, isFull: false });
+    await storeFeed(mirror(), 'lake');
+    await storeFeed(mirror(), 'warehouse', { problem, waitingHours: 1 });
     const visitor = await dashboard().login('viewer');
     const text = await visitor.page('/system');
-    expect(text).toMatch(/<td>lake<\/td>.*?<span class="state good">ok<\/span>/);
-    expect(text).toMatch(/<td>warehouse<\/td>.*?failed.*?items, purchases.*?connect ECONNREFUSED/);
+    expect(text).toMatch(/<td>lake<\/td>.*?<span class="state good">current<\/span>/);
+    expect(text).toMatch(/<td>warehouse<\/td>.*?failing.*?items.*?connect ECONNREFUSED/);
   });
 
   it('lists alerts with their outcome', async () => {
@@ -129,8 +107,10 @@ describe('Retry', () => {
     expect(await dashboard().queues.counts()).toMatchObject({ mirror: { waiting: 2, failed: 0 } });
     const asked = await mirror().rows(`SELECT asked_by FROM mirror.runs WHERE state = 'asked'`);
     expect(asked).toEqual([{ asked_by: 'operator' }, { asked_by: 'operator' }]);
-    expect(await listActions(mirror().db, 1)).toMatchObject([
-      { who: 'operator', action: 'retry job', target: job, outcome: 'done' },
+    const action =
+      'SELECT who, target, outcome FROM mirror.actions ORDER BY action_id DESC LIMIT 1';
+    expect(await mirror().rows(action)).toEqual([
+      { who: 'operator', target: job, outcome: 'done' },
     ]);
   });
 

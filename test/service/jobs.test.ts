@@ -11,7 +11,7 @@ import { folder } from '../cli/support.js';
 import { startServer, type Answer } from '../support/http-server.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { readNeeds } from '../../src/service/needs.js';
+import { readBoard } from '../../src/service/board.js';
 import { dailyCron, runsOf, startJobs, untilRuns, useServices } from './support.js';
 
 const mirror = useMirror();
@@ -68,7 +68,7 @@ describe('schedules', () => {
     await moveRuns('30 days');
     const [before] = await readSellerStatuses(mirror().db);
     expect(before).toMatchObject({ itemsMirroredAt: null, lastProblem: null });
-    const { needs } = await readNeeds({ config: first.app.config, db: mirror().db }, new Date());
+    const { needs } = await readBoard(mirror().db, first.app.config, new Date());
     expect(needs.map(({ kind }) => kind)).toEqual(['stale', 'clock']);
     await startJobs(mirror(), sim.url);
     await untilRuns(mirror(), ...DONE, ...DONE);

@@ -7,7 +7,7 @@ import { RESULT_FORMATS, type ResultFormat } from '../../codes/lists/result.js';
 import type { AuditOptions } from '../../codes/enter-list.js';
 import type { Format } from '../../codes/lists/types.js';
 import type { AuditProgress } from '../../codes/types.js';
-import { CommandError, usageError } from '../errors.js';
+import { usageError } from '../errors.js';
 import { assertSeller, chosenSellers, type CommonOptions, idParser } from '../options.js';
 import { DECIMAL_COMMA, type OutOptions } from '../out-file.js';
 import { getAudit } from '../../codes/audits-store.js';
@@ -190,7 +190,7 @@ export async function findAudit(
   await assertSeller(app, seller);
   const audit = await getAudit(db, auditId);
   if (audit !== null && (seller === undefined || audit.sellerId === seller)) return audit;
-  throw new CommandError(
+  throw usageError(
     `there is no audit ${auditId}${seller === undefined ? '' : ' of this seller'}`,
     `\`${ownCommand()} audits list\` lists them`,
   );

@@ -13,7 +13,8 @@ import {
 } from '../../service/checks.js';
 import { ConfigError, type Config, type SellerConfig } from '../../config/index.js';
 import { silentLog, type Log } from '../../domain/log.js';
-import { type Need, readNeeds } from '../../service/needs.js';
+import { readBoard } from '../../service/board.js';
+import type { Need } from '../../service/needs.js';
 import { testAlert } from '../../service/alerts/alerts.js';
 import { MarketplaceOptionsError } from '../../marketplace/types.js';
 import { QueueError } from '../../service/queue/errors.js';
@@ -34,17 +35,19 @@ import { chosenSellers, describeCommand, type CommonOptions } from '../options.j
 /** `doctor`: checks everything that a run needs. */
 export function add(program: Command): void {
   const alert = new Option('--alert', 'also send a test alert through each configured channel');
+  const verbose = new Option('--verbose', 'list the differences of notation');
   describeCommand(program.command('doctor'), {
     about:
       'Checks everything that a run needs, and says how to solve each problem. It leaves nothing behind. It makes at most three requests to each seller’s marketplace: account, list, one item.',
     examples: ['seller-mirror doctor --seller main', 'seller-mirror doctor --alert'],
     more: 'Exit codes: 0 no check failed, 1 a check failed, 2 the configuration is invalid',
-    options: ['json', 'seller', alert],
+    options: ['json', 'seller', alert, verbose],
   }).action(action(doctor));
 }
 
 interface DoctorOptions extends CommonOptions {
   readonly alert?: boolean;
+  readonly verbose?: boolean;
 }
 
 /** Takes the results of checks as they come. */
@@ -54,7 +57,8 @@ async function doctor(signal: AbortSignal, options: DoctorOptions): Promise<Exit
   const checks: Check[] = [];
   const report: Report = async (found) => {
     for (const check of found) checks.push(check);
-    if (options.json !== true) await print(found.map(checkLines).join(''));
+    if (options.json !== true)
+      await print(found.map((check) => checkLines(check, options)).join(''));
   };
   let config: Config | null = null;
   try {
@@ -209,7 +213,7 @@ async function checkNeeds(
   db: Db,
   sellers: readonly SellerConfig[],
 ): Promise<Check[]> {
-  const { needs } = await readNeeds({ config, db }, new Date());
+  const { needs } = await readBoard(db, config, new Date());
   const names = sellers.map(({ name }) => name);
   // A new seller is what people run `doctor` for before its first sync.
   const isNew = ({ kind, since }: Need): boolean => kind === 'stale' && since === null;
@@ -260,12 +264,16 @@ async function checkAlerts(config: Config, signal: AbortSignal): Promise<Check[]
 
 const MARKS = { ok: ['✓', 'green'], warning: ['!', 'yellow'], failed: ['✗', 'red'] } as const;
 
-function checkLines({ seller, result, text, remedy }: Check): string {
+function checkLines(
+  { seller, result, text, remedy, details = [] }: Check,
+  { verbose = false }: DoctorOptions,
+): string {
   const look = stdoutLook();
   const [mark, colour] = MARKS[result];
   const about = seller === null ? '' : `${safeLine(seller)} · `;
   const head = `${paint(colour, mark, look)} ${about}${safeLine(text)}\n`;
-  return remedy === null ? head : `${head}  → ${safeLine(remedy)}\n`;
+  const more = verbose ? details.map((line) => `  - ${safeLine(line)}\n`).join('') : '';
+  return remedy === null ? head + more : `${head}${more}  → ${safeLine(remedy)}\n`;
 }
 
 function summary(checks: readonly Check[]): string {

@@ -92,7 +92,7 @@ async function view({ db }: App, id: number, { json, seller }: CommonOptions): P
   const found = await ITEMS.read(db, filters, { from: null, limit: MOST_SELLERS, face: 'files' });
   const [item] = found;
   if (item === undefined) {
-    throw new CommandError(
+    throw usageError(
       `there is no item ${id}${sellerSuffix(seller)}`,
       '`seller-mirror items` lists them',
     );

@@ -6,7 +6,7 @@ import { heldRemedy, problemRemedy } from '../../catalogue/problem.js';
 import { getRun } from '../../catalogue/runs-store.js';
 import { RUN_COUNTS, RUN_FACTS, RUNS } from '../../catalogue/runs-listing.js';
 import { printResult, stdoutLook } from '../console.js';
-import { CommandError } from '../errors.js';
+import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import {
   assertSeller,
@@ -48,7 +48,7 @@ async function show(app: App, id: bigint, options: CommonOptions): Promise<void>
   await assertSeller(app, seller);
   const found = await getRun(app.db, id);
   if (found === null || (seller !== undefined && found.run.sellerId !== seller)) {
-    throw new CommandError(
+    throw usageError(
       `there is no run ${id}${sellerSuffix(seller)}`,
       '`seller-mirror runs` lists them',
     );

@@ -45,7 +45,7 @@ export function add(program: Command): void {
     options: [
       new Option('--role <role>', 'its role (required)').choices(ROLES).makeOptionMandatory(),
     ],
-  }).action(appAction('store', addUser));
+  }).action(appAction('new store', addUser));
   describeCommand(named('password'), {
     summary: 'set an account’s password, and end its sessions',
     examples: ['seller-mirror users password alice'],

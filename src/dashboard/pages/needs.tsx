@@ -1,63 +1,81 @@
 import type { FC } from 'hono/jsx';
+import { plural } from '../../domain/text.js';
 import type { Need } from '../../service/needs.js';
 import { type DashboardContext, isOperator, listName } from '../context.js';
 import { capital } from '../format.js';
-import { count } from '../../domain/text.js';
-import { ActionButton, Ago, Card, Empty, Section, Sentence, Untrusted } from '../parts.js';
+import { ActionButton, Ago, Empty, Section, Untrusted } from '../parts.js';
 
-/** Cards on the overview; the rest is only counted. */
-const MAX_CARDS = 12;
+/** Needs that a page shows. The others follow when these are done. */
+const MAX_NEEDS = 12;
 
-/** What needs the user, the most urgent first. */
+/** `Needs you`: the most urgent first, or one line that nothing does. */
 export const NeedsYou: FC<{ needs: readonly Need[]; c: DashboardContext }> = ({ needs, c }) => (
   <Section title="Needs you">
-    {needs.length === 0 ? <Empty>Nothing needs you.</Empty> : null}
-    <NeedCards needs={needs.slice(0, MAX_CARDS)} c={c} />
-    {needs.length > MAX_CARDS ? (
-      <p class="muted">
-        and {count(needs.length - MAX_CARDS)} more, which <code>npx seller-mirror status</code>{' '}
-        lists
-      </p>
+    {needs.length === 0 ? (
+      <Empty>Nothing needs you.</Empty>
+    ) : (
+      <NeedList needs={needs.slice(0, MAX_NEEDS)} c={c} />
+    )}
+    {needs.length > MAX_NEEDS ? (
+      <p class="muted">and {plural(needs.length - MAX_NEEDS, 'more thing')}, less urgent</p>
     ) : null}
   </Section>
 );
 
-/** A card for each, with the button that helps. */
-export const NeedCards: FC<{ needs: readonly Need[]; c: DashboardContext }> = ({ needs, c }) =>
+/** What happened, what this reader can do about it, and the button that does it. */
+export const NeedList: FC<{ needs: readonly Need[]; c: DashboardContext }> = ({ needs, c }) =>
   needs.length === 0 ? null : (
-    <div class="cards">
-      {needs.map(({ kind, seller, tone, title, text, remedy, since, source, page }) => (
-        <Card
-          tone={tone}
-          title={title}
-          actions={
-            SYNC_HELPS.includes(kind) && isOperator(c) ? (
-              <ActionButton action="/sync" token={c.get('token')} fields={{ seller: seller ?? '' }}>
-                Sync now
-              </ActionButton>
-            ) : c.req.path === page.path ? undefined : (
-              <a class={kind === 'decision' ? 'button main' : 'button'} href={page.path}>
-                {page.label}
-              </a>
-            )
-          }
-        >
-          {source === null ? null : (
-            <>
-              <Untrusted text={listName(c, source)} />:{' '}
-            </>
-          )}
-          <Untrusted text={source === null ? capital(text) : text} isWhole />
-          {since === null ? null : (
-            <>
-              {' '}
-              (<Ago at={since} />)
-            </>
-          )}
-          . <Sentence text={`${capital(remedy)}.`} />
-        </Card>
+    <ul class="needs">
+      {needs.map((need, n) => (
+        <li class={need.tone}>
+          <div>
+            <h3>{need.title}</h3>
+            <p>
+              <What need={need} c={c} />{' '}
+              {isOperator(c) ? `You can ${need.onPage}.` : `An operator can ${need.onPage}.`}
+            </p>
+          </div>
+          <div class="actions">
+            <Action need={need} c={c} isMain={n === 0} />
+          </div>
+        </li>
       ))}
-    </div>
+    </ul>
   );
 
+const What: FC<{ need: Need; c: DashboardContext }> = ({ need: { source, text, since }, c }) => (
+  <>
+    {source === null ? null : (
+      <>
+        <Untrusted text={listName(c, source)} />:{' '}
+      </>
+    )}
+    <Untrusted text={source === null ? capital(text) : text} isWhole />
+    {since === null ? null : (
+      <>
+        {' '}
+        (<Ago at={since} />)
+      </>
+    )}
+    .
+  </>
+);
+
 const SYNC_HELPS: readonly Need['kind'][] = ['failed', 'interrupted', 'stale'];
+
+const Action: FC<{ need: Need; c: DashboardContext; isMain: boolean }> = ({ need, c, isMain }) => {
+  const { kind, seller, page } = need;
+  if (SYNC_HELPS.includes(kind) && isOperator(c)) {
+    return (
+      <ActionButton action="/sync" token={c.get('token')} fields={{ seller: seller ?? '' }}>
+        Sync now
+      </ActionButton>
+    );
+  }
+  if (c.req.path === page.path) return null;
+  return (
+    <a class={isMain && kind === 'decision' ? 'button main' : 'button'} href={page.path}>
+      {page.label}
+    </a>
+  );
+};

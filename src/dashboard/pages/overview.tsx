@@ -1,24 +1,16 @@
-import { stateWord } from '../../listing/listing.js';
 import type { Child, FC } from 'hono/jsx';
 import {
   type ChangeSummary,
-  type Night,
+  listPriceMoves,
   type PriceMove,
+  readNights,
+  readRunning,
   type Running,
   summarizeChanges,
-  readRunning,
-  listPriceMoves,
-  readNights,
 } from '../../catalogue/overview-store.js';
-import { type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
-import type { Schedule } from '../../service/due.js';
-import { PAUSED } from '../../catalogue/sellers-store.js';
-import {
-  type CopyState,
-  copyState,
-  type SellerStatus,
-  readSellerStatuses,
-} from '../../catalogue/status-store.js';
+import { count, money, plural, roughly } from '../../domain/text.js';
+import { stateWord } from '../../listing/listing.js';
+import { type CopyState, readBoard, type SellerCard } from '../../service/board.js';
 import { NightStrip } from '../charts.js';
 import {
   type Dashboard,
@@ -30,7 +22,6 @@ import {
   runAction,
   sellerNotFound,
 } from '../context.js';
-import { roughly, money, count, plural } from '../../domain/text.js';
 import { page } from '../layout.js';
 import type { LiveBar } from '../live.js';
 import {
@@ -38,27 +29,23 @@ import {
   Ago,
   Bar,
   Card,
-  Figures,
+  Empty,
+  type Fact,
+  Facts,
   Filter,
   ItemLink,
   Pages,
   Percent,
   Section,
   SellerLink,
+  SellerSelect,
   State,
-  Table,
   TableSection,
+  Token,
   Untrusted,
 } from '../parts.js';
 import { parseNumber } from '../query.js';
-import { activeSchedules, obstacleTo } from '../../service/scheduler.js';
-import { nextTime } from '../../service/cron.js';
-import { readNeeds } from '../../service/needs.js';
 import { NeedsYou } from './needs.js';
-import { ListForm } from './new-audit-views.js';
-
-/** A seller and the state of its copy. */
-type Seller = SellerStatus & { readonly copy: CopyState };
 
 const NIGHTS = 30;
 const DAY_MS = 86_400_000;
@@ -66,61 +53,102 @@ const DAY_MS = 86_400_000;
 const PAGE_SIZE = 20;
 const MAX_MOVES = 5;
 
-/** `/`: is my copy current, what happened overnight, what needs me? */
+/** `/`: what needs me, what happened overnight, is my copy current? */
 export function addOverview(app: Dashboard, parts: DashboardParts): void {
   const { db, config, live } = parts;
 
   app.get('/', async (c) => {
-    const since = new Date(Date.now() - DAY_MS);
     const now = new Date();
-    const [state, happened, running, moves, processes] = await Promise.all([
-      readNeeds(parts, now),
+    const since = new Date(now.getTime() - DAY_MS);
+    const [board, happened, running, moves] = await Promise.all([
+      readBoard(db, config, now),
       summarizeChanges(db, since),
       readRunning(db),
       listPriceMoves(db, since, MAX_MOVES),
-      listLiveProcesses(db),
     ]);
-    const schedules = activeSchedules(processes);
-    const sellers = state.sellers.map((status) => ({
-      ...status,
-      copy: copyState(status, config.staleAfterHours, now),
-    }));
+    const { sellers, needs } = board;
     const search = c.req.query('seller') ?? '';
     const from = Number(parseNumber(c.req.query('from')) ?? 0n);
     const found = sellers.filter(({ sellerId }) =>
       sellerId.toLowerCase().includes(search.toLowerCase()),
     );
     const shown = found.slice(from, from + PAGE_SIZE);
-    const nights = await readNights(
-      db,
-      shown.map(({ sellerId }) => sellerId),
-      NIGHTS,
+    const names = shown.map(({ sellerId }) => sellerId);
+    const nights = await readNights(db, names, NIGHTS);
+    const stripOf = ({ sellerId }: SellerCard): Child => (
+      <NightStrip
+        nights={Array.from({ length: NIGHTS }, (_, n) => {
+          const daysAgo = NIGHTS - 1 - n;
+          const night = nights.find((one) => one.sellerId === sellerId && one.daysAgo === daysAgo);
+          const day = ['today', 'yesterday'][daysAgo] ?? `${daysAgo} days ago`;
+          return { day, state: night?.state ?? 'none' };
+        })}
+      />
     );
     const token = c.get('token');
     const mayAct = isOperator(c);
-    const hasSellers = sellers.length > 0;
-    const mayCheck = mayAct && config.sellers.length > 0;
+    const hasCopy = sellers.some(({ marketplace }) => marketplace !== null);
+    const [only, ...others] = sellers;
     return page(
       c,
       {
         title: 'Overview',
-        lead: summary(sellers),
+        lead: hasCopy ? summary(sellers, now) : 'No copy yet.',
         actions:
-          mayAct && sellers.length + config.sellers.length > 0 ? (
-            <ActionButton action="/sync" token={token} isMain>
+          mayAct && sellers.length > 0 ? (
+            <ActionButton action="/sync" token={token} isMain={needs.length === 0}>
               Sync now
             </ActionButton>
           ) : undefined,
       },
       <>
-        <div class={mayCheck && hasSellers ? 'beside' : undefined}>
-          {mayCheck ? (
-            <Section title="Check codes" note="see which purchase codes of a list are valid">
-              <ListForm token={token} sellers={config.sellers.map(({ name }) => name)} />
-            </Section>
-          ) : null}
-          {hasSellers ? <NeedsYou needs={state.needs} c={c} /> : null}
-        </div>
+        {hasCopy ? (
+          <>
+            <NeedsYou needs={needs} c={c} />
+            <div class={others.length === 0 ? 'slept' : undefined}>
+              <WhileYouSlept happened={happened} />
+              {only !== undefined && others.length === 0 ? (
+                <YourCopy seller={only} strip={stripOf(only)} />
+              ) : null}
+            </div>
+          </>
+        ) : (
+          <FirstStep isConfigured={sellers.length > 0} mayAct={mayAct} />
+        )}
+        {others.length === 0 ? null : (
+          <TableSection
+            title="Sellers"
+            flows
+            actions={
+              sellers.length > PAGE_SIZE ? (
+                <Filter button="Search">
+                  <label>
+                    Seller
+                    <input type="search" name="seller" value={search} />
+                  </label>
+                </Filter>
+              ) : undefined
+            }
+            note={
+              mayAct && sellers.some(({ parked }) => parked !== null)
+                ? 'Sync now also mirrors paused and stopped sellers'
+                : undefined
+            }
+            rows={shown}
+            empty="No seller matches."
+            columns={sellerColumns(stripOf)}
+          />
+        )}
+        <Pages url={c.req.url} next={from + PAGE_SIZE < found.length ? from + PAGE_SIZE : null} />
+        {hasCopy || running.audits.length > 0 ? (
+          <Section title="Check codes" actions={<a href="/audits">Past checks</a>}>
+            {mayAct && config.sellers.length > 0 ? (
+              <DropBar token={token} sellers={config.sellers.map(({ name }) => name)} />
+            ) : (
+              <p class="muted">An operator can check lists of codes.</p>
+            )}
+          </Section>
+        ) : null}
         <RunningWork
           bars={live.barsOf(running)}
           running={{
@@ -130,44 +158,6 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
             }),
           }}
         />
-        {hasSellers ? <LastDay happened={happened} /> : null}
-        <Section
-          title="Sellers"
-          note={
-            mayAct && sellers.some(({ parked }) => parked !== null)
-              ? 'Sync now also mirrors paused and stopped sellers'
-              : undefined
-          }
-        >
-          {sellers.length > PAGE_SIZE ? (
-            <Filter button="Search">
-              <label>
-                Seller
-                <input type="search" name="seller" value={search} />
-              </label>
-            </Filter>
-          ) : null}
-          <SellerTable
-            sellers={shown}
-            nights={nights}
-            schedules={schedules}
-            processes={processes}
-            empty={
-              hasSellers ? (
-                'No seller matches.'
-              ) : (
-                <>
-                  No seller was mirrored yet.{' '}
-                  {config.sellers.length > 0
-                    ? 'Press Sync now or run'
-                    : 'Configure a seller, then run'}{' '}
-                  <code>npx seller-mirror sync</code>.
-                </>
-              )
-            }
-          />
-          <Pages url={c.req.url} next={from + PAGE_SIZE < found.length ? from + PAGE_SIZE : null} />
-        </Section>
         <PriceMoves moves={moves} />
       </>,
     );
@@ -175,22 +165,201 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
 
   app.post('/sync', async (c) => {
     const { seller } = await c.req.parseBody();
-    // A configured seller enters the store with its first sync.
-    const known = new Set([
-      ...(await readSellerStatuses(db)).map(({ sellerId }) => sellerId),
-      ...config.sellers.map(({ name }) => name),
-    ]);
-    const sellers = typeof seller === 'string' ? [seller] : [...known];
+    const known = (await readBoard(db, config, new Date())).sellers.map(({ sellerId }) => sellerId);
+    const sellers = typeof seller === 'string' ? [seller] : known;
     const action = { action: 'sync now', target: sellers.join(', ').slice(0, 200) };
     await runAction(c, parts, action, async () => {
       for (const name of sellers) {
-        if (!known.has(name)) throw sellerNotFound();
+        if (!known.includes(name)) throw sellerNotFound();
         await enqueueSync(c, parts, name);
       }
     });
     return c.redirect(`/?notice=${await queueNotice(db)}`, 303);
   });
 }
+
+const COPIES = ['current', 'stale', 'never', 'failing', 'parked', 'paused'] as const;
+
+/** `2 copies current, 1 paused, the oldest 6 h old`. Paused copies may be of any age. */
+function summary(sellers: readonly SellerCard[], now: Date): string {
+  const copies = (state: CopyState): number => sellers.filter(({ copy }) => copy === state).length;
+  const states = COPIES.filter((state) => copies(state) > 0);
+  const parts = states.map((state, n) =>
+    n === 0
+      ? `${plural(copies(state), 'copy', 'copies')} ${stateWord(state)}`
+      : `${count(copies(state))} ${stateWord(state)}`,
+  );
+  const ages = sellers.flatMap(({ copy, itemsMirroredAt: at }) =>
+    copy === 'paused' || at === null ? [] : [now.getTime() - at.getTime()],
+  );
+  const oldest = ages.reduce((a, b) => Math.max(a, b), -Infinity);
+  if (oldest === -Infinity) return parts.join(', ');
+  return [...parts, `${sellers.length === 1 ? '' : 'the oldest '}${roughly(oldest)} old`].join(
+    ', ',
+  );
+}
+
+/** Before the first copy. */
+const FirstStep: FC<{ isConfigured: boolean; mayAct: boolean }> = ({ isConfigured, mayAct }) => (
+  <Empty>
+    {!isConfigured
+      ? 'No seller is configured. Set MARKETPLACE_URL and MARKETPLACE_API_KEY, and start the service again.'
+      : mayAct
+        ? 'No seller was mirrored yet. Press Sync now to make the first copy.'
+        : 'No seller was mirrored yet. An operator can make the first copy with Sync now.'}
+  </Empty>
+);
+
+/** A sentence about what happened: a linked beginning, and the rest. */
+type Happened = readonly [path: string, first: string, rest: string];
+
+/** Three sentences at most: about items, codes and the balance. */
+function sentences(happened: ChangeSummary): readonly Happened[] {
+  const { added, changed, removed, missing, restored, cut, raised } = happened;
+  const { noLongerValid, checked, balances } = happened;
+  const items = listed([
+    [added, 'item is new', 'items are new'],
+    [changed, 'item changed', 'items changed'],
+    [removed, 'item was removed', 'items were removed'],
+    [missing, 'item is missing', 'items are missing'],
+    [restored, 'item is back', 'items are back'],
+  ]);
+  const prices = listed([
+    [cut, 'price was cut', 'prices were cut'],
+    [raised, 'price was raised', 'prices were raised'],
+  ]);
+  const codes = plural(noLongerValid, 'code is', 'codes are');
+  return [
+    ...(items === '' ? [] : [['/changes', `${items}.`, prices && ` ${prices}.`] as const]),
+    ...(noLongerValid > 0
+      ? [
+          [
+            '/codes',
+            `${codes} no longer valid.`,
+            checked > 0 ? ` ${count(checked)} were checked.` : '',
+          ] as const,
+        ]
+      : checked > 0
+        ? [['/audits', `${plural(checked, 'code was', 'codes were')} checked.`, ''] as const]
+        : []),
+    ...balances.map(({ change, currency, sum }) => {
+      const [verb, amount] = change.startsWith('-') ? ['fell', change.slice(1)] : ['rose', change];
+      const first = `Your balance ${verb} by ${money(amount, currency)}`;
+      return ['/reports', first, ` to ${money(sum, currency)}.`] as const;
+    }),
+  ];
+}
+
+/** `5 items are new, 16 changed`: figures that are not zero; the noun stands once. */
+function listed(figures: readonly (readonly [number, string, string])[]): string {
+  return figures
+    .filter(([number]) => number > 0)
+    .map(([number, one, many], n) => {
+      const text = plural(number, one, many);
+      return n === 0 ? text : text.replace(/ (?:items?|prices?)/, '');
+    })
+    .join(', ');
+}
+
+const WhileYouSlept: FC<{ happened: ChangeSummary }> = ({ happened }) => {
+  const found = sentences(happened);
+  return (
+    <Section
+      title="While you slept"
+      note="last 24 hours"
+      actions={<a href="/changes">All changes</a>}
+    >
+      {found.length === 0 ? (
+        <Empty>Nothing changed.</Empty>
+      ) : (
+        <ul class="sentences">
+          {found.map(([path, first, rest]) => (
+            <li>
+              <a href={path}>{first}</a>
+              {rest}
+            </li>
+          ))}
+        </ul>
+      )}
+    </Section>
+  );
+};
+
+/** The only seller: no table. */
+const YourCopy: FC<{ seller: SellerCard; strip: Child }> = ({ seller, strip }) => {
+  const { sellerId, items, account, state } = seller;
+  const next = nextSync(seller);
+  const figure = (name: string, items: number): Fact | null =>
+    items === 0 ? null : [name, count(items)];
+  return (
+    <Section title="Your copy" note="last 30 nights" actions={<SellerLink name={sellerId} />}>
+      {strip}
+      <Facts
+        of={[
+          ['State', <State of={state} />],
+          ['Live items', count(items.live)],
+          figure('Missing, kept', items.missing),
+          figure('Removed', items.removed),
+          account === null ? null : ['Balance', money(account.balance, account.currency)],
+          next === null ? null : ['Next run', <Ago at={next} />],
+        ]}
+      />
+    </Section>
+  );
+};
+
+/** When a schedule mirrors the seller's items next; null when none will. */
+function nextSync({ schedules }: SellerCard): Date | null {
+  return schedules.find(({ kind }) => kind === 'sync')?.next[0] ?? null;
+}
+
+const sellerColumns = (stripOf: (seller: SellerCard) => Child) => [
+  { name: 'Seller', cell: ({ sellerId }: SellerCard) => <SellerLink name={sellerId} /> },
+  { name: 'Copy', cell: ({ state }: SellerCard) => <State of={state} /> },
+  {
+    name: 'Mirrored',
+    isLabelled: true,
+    cell: ({ itemsMirroredAt }: SellerCard) => <Ago at={itemsMirroredAt} />,
+  },
+  { name: '30 nights', cell: stripOf },
+  { name: 'Live', count: ({ items }: SellerCard) => items.live },
+  { name: 'Missing', count: ({ items }: SellerCard) => items.missing },
+  { name: 'Removed', count: ({ items }: SellerCard) => items.removed },
+  {
+    name: 'Balance',
+    isNumber: true,
+    cell: ({ account }: SellerCard) =>
+      account === null ? <span class="muted">–</span> : money(account.balance, account.currency),
+  },
+  {
+    name: 'Next run',
+    isLabelled: true,
+    cell: (seller: SellerCard) => <Ago at={nextSync(seller)} none="–" />,
+  },
+];
+
+/** One line to paste codes into, or to drop a list on. The next page asks about column and sheet. */
+const DropBar: FC<{ token: string; sellers: readonly string[] }> = ({ token, sellers }) => (
+  <form class="dropbar" method="post" action="/audits/new" enctype="multipart/form-data">
+    <Token value={token} />
+    {sellers.length === 1 ? (
+      <input type="hidden" name="seller" value={sellers[0]} />
+    ) : (
+      <SellerSelect of={sellers} />
+    )}
+    <textarea
+      name="list"
+      rows={1}
+      spellcheck={false}
+      aria-label="Codes"
+      placeholder="Paste codes, or drop a list here"
+    />
+    <input type="file" name="file" aria-label="List: Excel (.xlsx), CSV or text" />
+    <button>Read list</button>
+    <progress data-upload hidden aria-label="Upload progress"></progress>
+    <p class="notice bad" role="alert" data-upload-error hidden></p>
+  </form>
+);
 
 /** Running mirror runs and audits with live progress bars. */
 const RunningWork: FC<{ running: Running; bars: readonly LiveBar[] }> = ({ running, bars }) => {
@@ -241,14 +410,10 @@ const PriceMoves: FC<{ moves: readonly PriceMove[] }> = ({ moves }) => (
       },
       { name: 'Price', cell: ({ price }) => price },
       {
-        name: 'Old',
+        name: 'Old → new',
         isNumber: true,
-        cell: ({ oldPrice, oldCurrency }) => money(oldPrice, oldCurrency),
-      },
-      {
-        name: 'New',
-        isNumber: true,
-        cell: ({ newPrice, currency }) => money(newPrice, currency),
+        cell: ({ oldPrice, oldCurrency, newPrice, currency }) =>
+          `${money(oldPrice, oldCurrency === currency ? null : oldCurrency)} → ${money(newPrice, currency)}`,
       },
       {
         name: 'Change',
@@ -258,124 +423,3 @@ const PriceMoves: FC<{ moves: readonly PriceMove[] }> = ({ moves }) => (
     ]}
   />
 );
-
-/** States of copies, in the order of the summary. */
-const COPIES = ['current', 'stale', 'never', 'failing', 'parked', 'paused'] as const;
-
-/** `2 copies current, 1 paused, the oldest 6 h old`. Paused copies may be of any age. */
-function summary(sellers: readonly Seller[]): string {
-  if (sellers.length === 0) return 'No copy yet.';
-  const counts = COPIES.map((state) => ({
-    state: state === 'never' ? 'never mirrored' : stateWord(state),
-    copies: sellers.filter(({ copy }) => copy === state).length,
-  })).filter(({ copies }) => copies > 0);
-  const parts = counts.map(({ state, copies }, n) =>
-    n === 0 ? `${plural(copies, 'copy', 'copies')} ${state}` : `${count(copies)} ${state}`,
-  );
-  const times = sellers.flatMap(({ copy, itemsMirroredAt }) =>
-    copy === PAUSED || itemsMirroredAt === null ? [] : [itemsMirroredAt],
-  );
-  const oldest = earliest(times);
-  if (oldest === null) return parts.join(', ');
-  const age = roughly(Date.now() - oldest.getTime());
-  return [...parts, `${sellers.length === 1 ? '' : 'the oldest '}${age} old`].join(', ');
-}
-
-function earliest(times: readonly Date[]): Date | null {
-  return times.reduce<Date | null>((a, b) => (a === null || b < a ? b : a), null);
-}
-
-const LastDay: FC<{ happened: ChangeSummary }> = ({ happened }) => (
-  <Section title="Last 24 hours" actions={<a href="/changes">All changes</a>}>
-    <Figures
-      of={[
-        { label: 'New items', value: count(happened.added) },
-        { label: 'Changed items', value: count(happened.changed) },
-        { label: 'Removed items', value: count(happened.removed) },
-        { label: 'Newly invalid codes', value: count(happened.newlyInvalid) },
-        {
-          label: 'Balance',
-          value:
-            happened.balances.length === 0
-              ? 'unchanged'
-              : happened.balances.map(({ change, currency }) => (
-                  <span class={change.startsWith('-') ? 'down' : 'up'}>
-                    {change.startsWith('-') ? '' : '+'}
-                    {money(change, currency)}
-                  </span>
-                )),
-        },
-      ]}
-    />
-  </Section>
-);
-
-const SellerTable: FC<{
-  sellers: readonly Seller[];
-  nights: readonly Night[];
-  schedules: readonly Schedule[];
-  processes: readonly LiveProcess[];
-  empty: Child;
-}> = ({ sellers, nights, schedules, processes, empty }) => (
-  <Table
-    caption="Sellers"
-    flows
-    rows={sellers}
-    empty={empty}
-    columns={[
-      { name: 'Seller', cell: ({ sellerId }) => <SellerLink name={sellerId} /> },
-      { name: 'Copy', cell: ({ copy }) => <State of={copy} /> },
-      {
-        name: 'Mirrored',
-        isLabelled: true,
-        cell: ({ itemsMirroredAt }) => <Ago at={itemsMirroredAt} />,
-      },
-      {
-        name: '30 nights',
-        cell: ({ sellerId }) => (
-          <NightStrip
-            nights={Array.from({ length: NIGHTS }, (_, n) => {
-              const daysAgo = NIGHTS - 1 - n;
-              const night = nights.find(
-                (one) => one.sellerId === sellerId && one.daysAgo === daysAgo,
-              );
-              return {
-                day: ['today', 'yesterday'][daysAgo] ?? `${daysAgo} days ago`,
-                state: night?.state ?? 'none',
-              };
-            })}
-          />
-        ),
-      },
-      { name: 'Live', count: ({ items }) => items.live },
-      { name: 'Missing', count: ({ items }) => items.missing },
-      { name: 'Removed', count: ({ items }) => items.removed },
-      {
-        name: 'Balance',
-        isNumber: true,
-        cell: ({ account }) =>
-          account === null ? (
-            <span class="muted">–</span>
-          ) : (
-            money(account.balance, account.currency)
-          ),
-      },
-      {
-        name: 'Next run',
-        isLabelled: true,
-        cell: (seller) => <Ago at={nextRunOf(seller, schedules, processes)} none="–" />,
-      },
-    ]}
-  />
-);
-
-/** When a schedule mirrors the seller's items next; null when none will. */
-function nextRunOf(
-  seller: SellerStatus,
-  schedules: readonly Schedule[],
-  processes: readonly LiveProcess[],
-): Date | null {
-  const sync = schedules.find(({ kind, name }) => kind === 'sync' && name === seller.sellerId);
-  if (sync === undefined || obstacleTo(sync, processes, seller.parked) !== null) return null;
-  return nextTime(sync, new Date());
-}

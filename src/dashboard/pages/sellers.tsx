@@ -1,10 +1,7 @@
 import type { FC } from 'hono/jsx';
-import { sellerNeeds } from '../../service/needs.js';
-import { NeedCards } from './needs.js';
+import { NeedList } from './needs.js';
 import { type RequestSlot, readRequestsOfLastHour } from '../../db/budget.js';
-import { type LiveProcess, listLiveProcesses } from '../../service/processes-store.js';
-import { PAUSED, pauseSeller, resumeSeller, readBinding } from '../../catalogue/sellers-store.js';
-import { copyState, type SellerStatus, readSellerStatuses } from '../../catalogue/status-store.js';
+import { pauseSeller, resumeSeller, readBinding } from '../../catalogue/sellers-store.js';
 import { BarChart, StepChart } from '../charts.js';
 import {
   type Dashboard,
@@ -28,13 +25,12 @@ import {
   Figures,
   Moment,
   Section,
-  Sentence,
   State,
   Table,
   TableSection,
   Untrusted,
 } from '../parts.js';
-import { activeSchedules, nextThree, OBSTACLES, obstacleTo } from '../../service/scheduler.js';
+import { OBSTACLES, readBoard, type SellerCard } from '../../service/board.js';
 import { readItemDays } from '../../catalogue/items-store.js';
 import { RUNS } from '../../catalogue/runs-listing.js';
 import { ListingTable } from '../listing.js';
@@ -53,10 +49,9 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
 
   app.get('/sellers/:name', async (c) => {
     const sellerId = c.req.param('name');
-    const [[seller], account, processes, slots, days, balances, runs] = await Promise.all([
-      readSellerStatuses(db, sellerId),
+    const [board, account, slots, days, balances, runs] = await Promise.all([
+      readBoard(db, config, new Date(), sellerId),
       mirror.account.findUnique({ where: { sellerId } }),
-      listLiveProcesses(db),
       readRequestsOfLastHour(db, sellerId),
       readItemDays(db, sellerId, MAX_DAYS),
       mirror.reportingBalanceHistory.findMany({
@@ -66,6 +61,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
       }),
       RUNS.read(db, { seller: sellerId }, { face: 'tables', from: null, limit: MAX_RUNS }),
     ]);
+    const [seller] = board.sellers;
     if (seller === undefined) throw sellerNotFound();
     const path = `/sellers/${encodeURIComponent(sellerId)}`;
     const token = c.get('token');
@@ -77,13 +73,13 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
         title: sellerId,
         lead: (
           <>
-            <State of={copyState(seller, config.staleAfterHours, new Date())} /> on{' '}
-            {seller.marketplace}
+            <State of={seller.state} />
+            {seller.marketplace === null ? null : ` on ${seller.marketplace}`}
           </>
         ),
         actions: isOperator(c) ? (
           <>
-            {seller.parked?.code === PAUSED ? null : (
+            {seller.copy === 'paused' ? null : (
               <ActionButton action={`${path}/pause`} token={token}>
                 Pause
               </ActionButton>
@@ -101,12 +97,15 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
       },
       <>
         <Paused seller={seller} />
-        <NeedCards needs={sellerNeeds(seller, config.staleAfterHours, new Date())} c={c} />
+        <NeedList needs={seller.needs} c={c} />
         <Figures
           of={[
             { label: 'Live items', value: count(seller.items.live) },
-            { label: 'Missing', value: count(seller.items.missing) },
-            { label: 'Removed', value: count(seller.items.removed) },
+            ...(['missing', 'removed'] as const).flatMap((state) =>
+              seller.items[state] === 0
+                ? []
+                : [{ label: capital(state), value: count(seller.items[state]) }],
+            ),
             { label: 'Items mirrored', value: <Ago at={seller.itemsMirroredAt} /> },
             { label: 'Account mirrored', value: <Ago at={seller.accountMirroredAt} /> },
             { label: 'Balance', value: money(account?.balance ?? null, account?.currency ?? null) },
@@ -122,7 +121,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
           }
         >
           {account === null ? (
-            <Empty>The account was not mirrored yet. Press Sync now.</Empty>
+            <Empty>The account was not mirrored yet.</Empty>
           ) : (
             <Facts
               of={[
@@ -135,7 +134,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
             />
           )}
         </Section>
-        <Schedules seller={seller} processes={processes} />
+        <Schedules schedules={seller.schedules} />
         <Requests slots={slots} seller={seller} perMinute={configured?.requestsPerMinute ?? null} />
         <Section title="Items over time" note={`last ${MAX_DAYS} days (UTC)`}>
           {days.length === 0 ? (
@@ -239,19 +238,20 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
   });
 }
 
-/** The seller in the URL. @throws {Problem} (404) when the store does not know it */
+/** The seller in the URL. @throws {Problem} (404) when neither the settings nor the store know it */
 async function sellerIn(
   c: DashboardContext,
-  { db }: DashboardParts,
+  { db, config }: DashboardParts,
 ): Promise<{ seller: string; path: string }> {
   const seller = c.req.param('name') ?? '';
-  if ((await readBinding(db, seller)) === null) throw sellerNotFound();
+  const isConfigured = config.sellers.some(({ name }) => name === seller);
+  if (!isConfigured && (await readBinding(db, seller)) === null) throw sellerNotFound();
   return { seller, path: `/sellers/${encodeURIComponent(seller)}` };
 }
 
 /** Who stopped the schedules of the seller, and how to start them. */
-const Paused: FC<{ seller: SellerStatus }> = ({ seller: { parked } }) =>
-  parked?.code === PAUSED ? (
+const Paused: FC<{ seller: SellerCard }> = ({ seller: { parked, copy } }) =>
+  parked !== null && copy === 'paused' ? (
     <p class="notice">
       <Untrusted text={capital(parked.reason)} />, <Ago at={parked.since} />. Schedules skip this
       seller until you press Resume.
@@ -265,47 +265,32 @@ const TASKS = {
   feed: 'deliver the feed',
 } as const;
 
-const Schedules: FC<{
-  seller: SellerStatus;
-  processes: readonly LiveProcess[];
-}> = ({ seller, processes }) => {
-  const own = activeSchedules(processes).filter(
-    ({ kind, name }) => kind !== 'feed' && name === seller.sellerId,
-  );
-  return (
-    <TableSection
-      title="Schedules"
-      flows
-      rows={own}
-      empty={
-        <>
-          No running scheduler mirrors this seller. Set <code>SYNC_CRON</code> and start{' '}
-          <code>npx seller-mirror run</code>.
-        </>
-      }
-      columns={[
-        { name: 'Task', cell: ({ kind }) => TASKS[kind] },
-        { name: 'Cron', cell: ({ cron }) => <code class="nowrap">{cron}</code> },
-        { name: 'Time zone', cell: ({ timeZone }) => timeZone },
-        {
-          name: `Next times (${TIME_ZONE})`,
-          isLabelled: true,
-          cell: (schedule) => {
-            const obstacle = obstacleTo(schedule, processes, seller.parked);
-            if (obstacle !== null) return <Sentence text={OBSTACLES[obstacle]} />;
-            const times = nextThree(schedule).map((at) => moment(at).slice(0, 16));
-            return times.join(', ');
-          },
-        },
-      ]}
-    />
-  );
-};
+const Schedules: FC<{ schedules: SellerCard['schedules'] }> = ({ schedules }) => (
+  <TableSection
+    title="Schedules"
+    flows
+    rows={schedules}
+    empty="No schedule mirrors this seller. SYNC_CRON sets one."
+    columns={[
+      { name: 'Task', cell: ({ kind }) => TASKS[kind] },
+      { name: 'Cron', cell: ({ cron }) => <code class="nowrap">{cron}</code> },
+      { name: 'Time zone', cell: ({ timeZone }) => timeZone },
+      {
+        name: `Next times (${TIME_ZONE})`,
+        isLabelled: true,
+        cell: ({ obstacle, next }) =>
+          obstacle === null
+            ? next.map((at) => moment(at).slice(0, 16)).join(', ')
+            : OBSTACLES[obstacle][0],
+      },
+    ]}
+  />
+);
 
 /** Requests and used budget of the last hour. */
 const Requests: FC<{
   slots: readonly RequestSlot[];
-  seller: SellerStatus;
+  seller: SellerCard;
   perMinute: number | null;
 }> = ({ slots, seller: { sellerId, marketplace }, perMinute }) => {
   const own = slots.reduce((sum, slot) => sum + slot.own, 0);
@@ -317,7 +302,9 @@ const Requests: FC<{
       <Figures
         of={[
           { label: 'This seller', value: count(own) },
-          { label: `All sellers on ${marketplace}`, value: count(all) },
+          ...(marketplace === null || all === own
+            ? []
+            : [{ label: `All sellers on ${marketplace}`, value: count(all) }]),
           {
             label: 'Budget per hour',
             value: limit === null ? (perMinute === 0 ? 'no limit' : '–') : count(limit),

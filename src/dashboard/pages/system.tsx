@@ -7,14 +7,13 @@ import {
   ok,
   settingsChecks,
 } from '../../service/checks.js';
-import { callsAllowed, type Config, type FeedConfig } from '../../config/index.js';
-import { listLookUpLoads, shareUsed, type LookUpLoad } from '../../codes/look-up-store.js';
-import { feedDelay, type FeedState, listFeedStates } from '../../reporting/feeds-store.js';
+import { callsAllowed, type Config } from '../../config/index.js';
+import { shareUsed } from '../../codes/look-up-store.js';
+import { type Board, readBoard } from '../../service/board.js';
 import { type EndedJob, type QueueCounts } from '../../service/queue/queues.js';
 import { type MirrorTask, QUEUE_NAMES, type QueueName } from '../../service/queue/tasks.js';
 import { QueueError } from '../../service/queue/errors.js';
 import { shownUrl, StoreError } from '../../db/errors.js';
-import { listProcesses } from '../../service/processes-store.js';
 import { cachedCall } from '../../service/concurrency.js';
 import {
   type Dashboard,
@@ -36,14 +35,12 @@ import { oneOf } from '../query.js';
 const MAX_FAILED_JOBS = 50;
 const MAX_ALERTS = 20;
 const MAX_ACTIONS = 100;
-/** How long processes stay listed after they were last seen (ms). */
-const DAY_MS = 86_400_000;
 /** Timeout of the checks, and how long their results are cached (ms). */
 const CHECKS_MS = 10_000;
 
 /** `/system`: checks, queues, processes, feeds, alerts, accounts and the action log. */
 export function addSystem(app: Dashboard, parts: DashboardParts): void {
-  const { db, queues } = parts;
+  const { db, config, queues } = parts;
   const checks = cachedCall(
     () => checksOf(parts),
     CHECKS_MS,
@@ -51,14 +48,12 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
   );
 
   app.get('/system', async (c) => {
-    const [jobs, processes, found, users, actions, feeds, lookUps, alerts] = await Promise.all([
+    const [jobs, board, found, users, actions, alerts] = await Promise.all([
       jobsOf(parts),
-      listProcesses(db, DAY_MS),
+      readBoard(db, config, new Date()),
       checks(),
       listUsers(db),
       listActions(db, MAX_ACTIONS),
-      listFeedStates(db),
-      listLookUpLoads(db),
       listAlerts(db, MAX_ALERTS),
     ]);
     return page(
@@ -67,11 +62,7 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
       <>
         <TableSection
           title="Checks"
-          note={
-            <>
-              <code>npx seller-mirror doctor</code> also checks marketplaces and API keys
-            </>
-          }
+          note="of settings, queue and database"
           flows
           rows={[...jobs.problems, ...found]}
           columns={[
@@ -119,23 +110,18 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
               : []),
           ]}
         />
-        <Processes processes={processes} />
-        <LookUps loads={lookUps} config={parts.config} />
-        <Feeds configured={parts.config.feeds} states={feeds} />
+        <Processes processes={board.processes} />
+        <LookUps loads={board.lookUps} config={config} />
+        <Feeds feeds={board.feeds} />
         <TableSection
           title="Alerts"
           note={`last ${MAX_ALERTS}`}
           flows
           rows={alerts}
           empty={
-            parts.config.alertWebhook !== null || parts.config.alertMail !== null ? (
-              'No alerts yet. They are sent when something needs you.'
-            ) : (
-              <>
-                No alerts yet. Set <code>ALERT_WEBHOOK_URL</code> or <code>ALERT_EMAIL</code> to
-                receive them.
-              </>
-            )
+            config.alertWebhook !== null || config.alertMail !== null
+              ? 'No alerts yet. They are sent when something needs you.'
+              : 'No alerts yet. ALERT_WEBHOOK_URL or ALERT_EMAIL sets where they go.'
           }
           columns={[
             { name: 'At', cell: ({ at }) => <Ago at={at} /> },
@@ -257,25 +243,17 @@ const Queues: FC<{
   />
 );
 
-const Processes: FC<{ processes: Awaited<ReturnType<typeof listProcesses>> }> = ({ processes }) => (
+const Processes: FC<{ processes: Board['processes'] }> = ({ processes }) => (
   <TableSection
     title="Processes"
     note="last 24 hours, without those that stopped normally"
     flows
     rows={processes}
-    empty={
-      <>
-        No process is running. Start <code>npx seller-mirror run</code>.
-      </>
-    }
+    empty="No process is running, so nothing is mirrored by schedule."
     columns={[
       { name: 'Process', cell: ({ host, pid }) => `${pid} on ${host}` },
       { name: 'Roles', cell: ({ roles }) => roles.join(', ') },
-      {
-        name: 'State',
-        cell: (one) =>
-          one.isAlive ? <State of="alive" tone="good" /> : <State of="gone" tone="bad" />,
-      },
+      { name: 'State', cell: ({ state }) => <State of={state} /> },
       { name: 'Last seen', isLabelled: true, cell: ({ seenAt }) => <Ago at={seenAt} /> },
       { name: 'Started', isLabelled: true, cell: ({ startedAt }) => <Ago at={startedAt} /> },
     ]}
@@ -283,7 +261,7 @@ const Processes: FC<{ processes: Awaited<ReturnType<typeof listProcesses>> }> = 
 );
 
 /** Codes that the seller's own programs look up. Left out as long as nobody asks. */
-const LookUps: FC<{ loads: readonly LookUpLoad[]; config: Config }> = ({ loads, config }) => {
+const LookUps: FC<{ loads: Board['lookUps']; config: Config }> = ({ loads, config }) => {
   if (loads.length === 0) return null;
   const allowed = callsAllowed(config);
   return (
@@ -311,59 +289,29 @@ const LookUps: FC<{ loads: readonly LookUpLoad[]; config: Config }> = ({ loads, 
   );
 };
 
-/** Describes how an alert ended. */
 /** State of the feeds into other databases. */
-const Feeds: FC<{ configured: readonly FeedConfig[]; states: readonly FeedState[] }> = ({
-  configured,
-  states,
-}) => (
+const Feeds: FC<{ feeds: Board['feeds'] }> = ({ feeds }) => (
   <TableSection
     title="Feeds"
-    note={
-      <>
-        <code>npx seller-mirror feed check NAME</code> compares a target with the views
-      </>
-    }
     flows
-    rows={feedRows(configured, states)}
-    empty={
-      <>
-        No feeds. List reporting databases to keep up to date in <code>FEEDS_FILE</code>.
-      </>
-    }
+    rows={feeds}
+    empty="No feeds. FEEDS_FILE lists reporting databases and folders to keep up to date."
     columns={[
       { name: 'Feed', cell: ({ name }) => name },
-      { name: 'Target', cell: ({ place }) => place },
-      { name: 'State', cell: ({ state, tone }) => <State of={state} tone={tone} /> },
+      { name: 'Target', cell: ({ place }) => place ?? '–' },
+      { name: 'State', cell: ({ state }) => <State of={state} /> },
       {
         name: 'Delivered',
         isLabelled: true,
         cell: ({ deliveredAt }) => <Ago at={deliveredAt} />,
       },
-      { name: 'Behind since', isLabelled: true, cell: ({ since }) => <Ago at={since} /> },
-      { name: 'Views behind', isLabelled: true, cell: ({ views }) => views.join(', ') || '–' },
+      { name: 'Behind since', isLabelled: true, cell: ({ delay }) => <Ago at={delay.since} /> },
+      {
+        name: 'Views behind',
+        isLabelled: true,
+        cell: ({ delay }) => delay.views.join(', ') || '–',
+      },
       { name: 'Problem', cell: ({ problem }) => <Untrusted text={problem} /> },
     ]}
   />
 );
-
-/** The configured feeds, and feeds that only other processes have configured. */
-function feedRows(configured: readonly FeedConfig[], states: readonly FeedState[]) {
-  const names = new Set([...configured.map(({ name }) => name), ...states.map(({ feed }) => feed)]);
-  return [...names].map((name) => {
-    const feed = configured.find((one) => one.name === name);
-    const found = states.find((one) => one.feed === name);
-    const known = found?.views ?? [];
-    const lag = feedDelay(known, feed?.views ?? known.map(({ view }) => view), new Date());
-    const { problem = null, deliveredAt = null } = found ?? {};
-    const isWaiting = lag.since !== null || deliveredAt === null;
-    const [state, tone] =
-      problem !== null
-        ? (['failed', 'bad'] as const)
-        : isWaiting
-          ? (['waiting', 'warn'] as const)
-          : (['ok', 'good'] as const);
-    const place = feed?.place ?? '–';
-    return { name, place, state, tone, deliveredAt, problem, since: lag.since, views: lag.views };
-  });
-}

@@ -1,6 +1,9 @@
+import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
+import { parseExposition, valueOf } from '../service/exposition.js';
 import { KEY, useMirror } from '../support/mirror.js';
-import { marketOf, printed, run, settings, twoSellers } from './support.js';
+import { until } from '../support/until.js';
+import { marketOf, printed, run, settings, start, twoSellers } from './support.js';
 
 const mirror = useMirror();
 
@@ -117,4 +120,58 @@ it('sellers remove deletes every row and job of the seller, and none of others',
   expect(await rowsOf('second')).toMatchObject(second);
   const jobs = await mirror().rows<{ task: string }>(`SELECT data::text AS task FROM bullmq.job`);
   expect(jobs.map(({ task }) => /seller": ?"(\w+)"/.exec(task)?.[1])).toEqual(['second']);
+});
+
+/** For a process whose intervals of a minute take a tenth of a second. */
+const SHORT_MINUTES = `const set = setInterval;
+  globalThis.setInterval = (work, ms, ...more) => set(work, ms === 60_000 ? 100 : ms, ...more);`;
+
+it('SELLERS_FILE is read again each minute: a new seller needs no restart, and a fault is told once', async () => {
+  const { sim } = await marketOf(mirror());
+  const env = twoSellers(mirror().databaseUrl, sim.url);
+  const path = env['SELLERS_FILE'] ?? '';
+  const both = readFileSync(path, 'utf8');
+  const { sellers } = JSON.parse(both) as { sellers: object[] };
+  writeFileSync(path, JSON.stringify({ sellers: sellers.slice(0, 1) }));
+  const service = start(['run'], {
+    ...env,
+    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(SHORT_MINUTES)}`,
+    DASHBOARD_LISTEN: 'off',
+    SYNC_CRON: '0 0 29 2 *',
+    CATCH_UP: 'false',
+  });
+  const logged = (msg: RegExp): Record<string, unknown>[] =>
+    service
+      .stdout()
+      .split('\n')
+      .filter((line) => line.startsWith('{'))
+      .map((line) => JSON.parse(line) as Record<string, unknown>)
+      .filter((line) => msg.test(String(line['msg'])));
+  const ended = (seller: string): number =>
+    logged(/^run succeeded$/).filter((line) => line['seller'] === seller).length;
+  await until(() => logged(/^service started$/).length > 0);
+  const mirrored = async (seller: string): Promise<void> => {
+    await printed(['sync', '--queue', '--seller', seller], env);
+    await until(() => ended(seller) === 2);
+  };
+  await mirrored('first');
+  const metrics = async () => {
+    const health = String(logged(/^service started$/)[0]?.['health']);
+    return parseExposition(await (await fetch(new URL('/metrics', health))).text());
+  };
+  const runs = async (seller: string) =>
+    valueOf(await metrics(), 'seller_mirror_runs_total', {
+      ...{ seller, kind: 'items', state: 'succeeded' },
+    });
+  expect([await runs('first'), await runs('second')]).toEqual([1, undefined]);
+  writeFileSync(path, both.slice(0, -1));
+  await until(() => logged(/^SELLERS_FILE was not read again/).length > 0);
+  writeFileSync(path, both);
+  await until(() => logged(/^SELLERS_FILE has changed$/).length > 0);
+  await mirrored('second');
+  expect(logged(/^SELLERS_FILE was not read again/)).toHaveLength(1);
+  expect(logged(/^SELLERS_FILE has changed$/)).toMatchObject([{ added: ['second'], removed: [] }]);
+  expect([await runs('first'), await runs('second')]).toEqual([1, 1]);
+  service.process.kill('SIGTERM');
+  expect((await service.ended).code).toBe(0);
 });

@@ -3,7 +3,7 @@ import { describeAcceptance, type ShownItem } from './rules.js';
 import { type SellerLock, lockSeller } from '../db/locks.js';
 import type { Db } from '../db/db.js';
 import { findSellerOfRun, finishRun, startRun } from './runs-store.js';
-import { begin, changeStates, commit, discard, openStage, writeItems } from './merge-store.js';
+import { changeStates, writeFew } from './merge-store.js';
 import { storeProblem } from './problem.js';
 
 interface AcceptDeps {
@@ -112,23 +112,22 @@ async function removeShown(
   accepting: { readonly runId: bigint; readonly at: string },
   { gone, warnings }: { readonly gone: readonly ShownItem[]; readonly warnings: readonly string[] },
 ): Promise<number> {
-  const stamp = { sellerId: lock.sellerId, ...accepting };
+  const { runId } = accepting;
+  const remove = gone.map(({ itemId }) => itemId);
+  let removed = 0;
   try {
-    await openStage(lock);
-    await begin(lock);
-    const remove = gone.map(({ itemId }) => itemId);
-    const removed = await changeStates(lock, { remove, missing: [] });
-    await writeItems(lock, stamp);
-    const end = { state: 'succeeded', warnings, problemCode: null, problem: null } as const;
-    await finishRun(lock.client, stamp.runId, end, { removed });
-    await commit(lock, stamp);
+    await writeFew(lock, { sellerId: lock.sellerId, ...accepting }, async () => {
+      removed = await changeStates(lock, { remove, missing: [] });
+      const end = { state: 'succeeded', warnings, problemCode: null, problem: null } as const;
+      await finishRun(lock.client, runId, end, { removed });
+      return {};
+    });
     return removed;
   } catch (error) {
-    await discard(lock);
     const { code: problemCode, message: problem } = storeProblem(error);
     const end = { state: 'failed', warnings: [], problemCode, problem } as const;
     // Best effort. If the store fails here, the next run marks this one.
-    await finishRun(db.pool, accepting.runId, end, {}).catch(() => undefined);
+    await finishRun(db.pool, runId, end, {}).catch(() => undefined);
     throw error;
   }
 }

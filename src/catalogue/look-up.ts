@@ -1,13 +1,26 @@
 import type { Item, Json } from '../domain/item.js';
 import { spacingOf } from '../domain/budget.js';
-import { PROBES, refusalOf, type LookupOutcome, type Sign } from './rules.js';
-import { describeFailure, type Failure, type Reply } from '../marketplace/reply.js';
-import type { BadProof, GoodProof, KeyHolder, Witness } from '../marketplace/prove-key.js';
-import { checksPerWindow, provenWindow, type WindowFault } from '../marketplace/proven-window.js';
-import type { CallOptions, Sourced } from '../marketplace/types.js';
+import {
+  describeFailure,
+  meaningOf,
+  retryTimeOf,
+  type Failure,
+  type Reply,
+} from '../marketplace/reply.js';
+import type { Sourced } from '../marketplace/types.js';
+import { isSameName } from './account.js';
 import { recordLookups, type LookupChoice } from './lookups-store.js';
-import { retryTime } from './problem.js';
 import type { RunContext } from './run.js';
+import {
+  isFreshProof,
+  itemsPerWindow,
+  PROBES,
+  PROOF_CALLS,
+  refusalOf,
+  windowLimitMs,
+  type LookupOutcome,
+  type Sign,
+} from './rules.js';
 import { spread } from './stage-list.js';
 
 /** What look-ups found out. */
@@ -18,12 +31,10 @@ export interface Lookups {
   readonly found: ReadonlyMap<number, Json>;
   /** Whether any item was found, or is listed. */
   readonly witnessed: boolean;
-  /** Why some items are not proven to be gone; the last one is the most telling. */
-  readonly warnings: readonly string[];
+  /** Why some items are not proven to be gone; null: all are found or proven. */
+  readonly warning: string | null;
   /** The reply that ended the look-ups early; null: none did. */
   readonly failure: Failure | null;
-  /** When the marketplace allows a retry, milliseconds since 1970; null when it did not say. */
-  readonly notBefore: number | null;
 }
 
 interface LookupInput extends LookupChoice {
@@ -34,9 +45,9 @@ interface LookupInput extends LookupChoice {
 }
 
 /**
- * Looks up items in proven windows: only a denial between two proofs of the key says that an item is gone.
- * Proven denials are recorded at once, so that an interruption loses at most one window; nothing else is
- * written.
+ * Looks items up in windows: only a denial between two proofs of the key says that an item is gone, because a
+ * wrong key, and the key of a user who sells nothing, get the same denials. Proven denials are recorded at once, so
+ * that an interruption loses at most one window; nothing else is written.
  */
 export async function lookUp(run: RunContext, input: LookupInput): Promise<Lookups> {
   const lookups = new LookupsOfRun(run, input);
@@ -75,44 +86,52 @@ export async function probeList(
 const MAX_FAILURES_IN_ROW = 3;
 /** A window in which the key came into doubt is made once more: the doubt may have been a passing one. */
 const ATTEMPTS = 2;
-/** Requests for two proofs, each of account details and a witness. */
-const REQUESTS_FOR_PROOFS = 4;
+/** Witnesses asked in one proof. A witness may be gone itself, so one denial is not the last word. */
+const WITNESSES_PER_PROOF = 3;
 
 type ItemReply = Reply<Sourced<Item>>;
+
+/** Why no denial of a window counts. */
+interface Fault {
+  readonly why: string;
+  readonly reply: Failure | null;
+  /** Whether the window is made once more. */
+  readonly isPassing: boolean;
+}
+
+/** The key opened the seller's account and, if any witness is known, found one. */
+interface Proof {
+  /** When its first call began, by `performance.now()`. */
+  readonly beganAt: number;
+}
+
+function faultBy(reply: Failure, isPassing = false): Fault {
+  return { why: describeFailure(reply), reply, isPassing };
+}
 
 class LookupsOfRun implements Lookups {
   readonly outcomes: Map<number, LookupOutcome>;
   readonly found = new Map<number, Json>();
-  readonly warnings: string[] = [];
+  warning: string | null = null;
   failure: Failure | null = null;
-  notBefore: number | null = null;
   readonly #run: RunContext;
   readonly #input: LookupInput;
-  readonly #hidden: ReadonlySet<number>;
   readonly #witnesses: number[];
   #nextWitness = 0;
   readonly #spacingMs: number;
-  readonly #total: number;
-  readonly #leastMs: number | null;
   /** Items that need no second look-up if the run is interrupted now. */
   #saved: number;
-  #asked = 0;
+  /** The newest failures in a row. */
   #failures: Failure[] = [];
 
   constructor(run: RunContext, input: LookupInput) {
-    const { ids, gone, hidden, witnesses } = input;
     this.#run = run;
     this.#input = input;
-    this.#hidden = new Set(hidden);
-    this.#witnesses = [...witnesses];
-    this.outcomes = new Map(gone.map((id) => [id, 'gone']));
-    this.#saved = gone.length;
-    this.#total = gone.length + ids.length;
+    this.#witnesses = [...input.witnesses];
+    this.outcomes = new Map(input.gone.map((id) => [id, 'gone']));
+    this.#saved = input.gone.length;
     const rate = run.deps.requestsPerMinute;
     this.#spacingMs = rate === 0 ? 0 : spacingOf(rate);
-    const windows = Math.ceil(ids.length / checksPerWindow(this.#spacingMs));
-    const requests = ids.length + REQUESTS_FOR_PROOFS * windows;
-    this.#leastMs = rate === 0 ? null : (requests * 60_000) / rate;
   }
 
   get witnessed(): boolean {
@@ -121,130 +140,138 @@ class LookupsOfRun implements Lookups {
 
   async perform(): Promise<void> {
     const { ids } = this.#input;
-    const size = checksPerWindow(this.#spacingMs);
-    let opening: GoodProof | null = null;
+    const size = itemsPerWindow(this.#spacingMs);
+    let proof: Proof | null = null;
     for (let at = 0; at < ids.length; at += size) {
       const asked = ids.slice(at, at + size);
       for (let attempt = 1; ; attempt++) {
-        const { fault, after } = await this.#window(asked, opening);
-        opening = after;
-        const [first] = this.#failures;
-        if (this.#failures.length >= MAX_FAILURES_IN_ROW && first !== undefined) {
-          return this.#endEarly(describeFailure(first), first);
-        }
+        const { fault, after } = await this.#window(asked, proof);
+        proof = after;
+        const [failure] = this.#failures;
+        if (this.#isDown && failure !== undefined) return this.#endEarly(faultBy(failure));
         if (fault === null) break;
-        const isPassing = fault.kind === 'slow' || fault.kind === 'doubt' || isDenial(fault);
-        if (!isPassing || attempt === ATTEMPTS) {
-          const reply = failureOf(fault) ?? first ?? null;
-          return this.#endEarly(describeFault(fault, reply), reply);
-        }
+        if (!fault.isPassing || attempt === ATTEMPTS) return this.#endEarly(fault);
       }
       this.#saved += asked.length;
     }
   }
 
-  /** Asks for those items of a window that were neither found nor proven to be gone. */
+  /**
+   * Asks for those items of a window that were neither found nor proven to be gone.
+   * @param opening the second proof of the window before, which need not be made again if it is fresh
+   */
   async #window(
     ids: readonly number[],
-    opening: GoodProof | null,
-  ): Promise<{ readonly fault: WindowFault | null; readonly after: GoodProof | null }> {
-    const { deps, signal } = this.#run;
-    this.#asked = 0;
+    opening: Proof | null,
+  ): Promise<{ readonly fault: Fault | null; readonly after: Proof | null }> {
+    const isFresh = opening !== null && isFreshProof(this.#age(opening), this.#spacingMs);
+    const before = isFresh ? opening : await this.#prove();
+    if ('why' in before) return { fault: before, after: null };
     const open = ids.filter((id) => !this.found.has(id) && this.outcomes.get(id) !== 'gone');
-    const checks = open.map((id) => ({
-      id,
-      ask: (options: CallOptions) => this.#ask(id, options),
-    }));
-    const options = { signal, opening, spacingMs: this.#spacingMs };
-    const window = await provenWindow<Sourced<Item>, (typeof checks)[number]>(
-      deps.marketplace,
-      checks,
-      this.#holder(),
-      options,
-    );
-    for (const { check, reply } of window.answers) {
-      if (reply.kind === 'answered') {
-        this.outcomes.set(check.id, 'found');
-        this.found.set(check.id, reply.data.raw);
-        this.#witnesses.push(check.id);
-      } else if (reply.kind === 'denied') {
-        const counts = window.fault === null && !this.#hidden.has(check.id);
-        this.outcomes.set(check.id, counts ? 'gone' : 'denied');
-      } else {
-        this.outcomes.set(check.id, 'unanswered');
-      }
+    const denied: number[] = [];
+    let fault: Fault | null = null;
+    for (const [n, id] of open.entries()) {
+      const reply = await this.#ask(id, this.#saved + n);
+      if (reply.kind === 'denied') denied.push(id);
+      fault = interruptionBy(reply);
+      if (fault !== null || this.#isDown) break;
+    }
+    let after: Proof | null = null;
+    // Without a denial nothing rests on a second proof.
+    if (fault === null && denied.length > 0) {
+      const proof = await this.#prove();
+      if ('why' in proof) fault = proof;
+      else if (this.#age(before) > windowLimitMs(this.#spacingMs)) fault = SLOW;
+      else after = proof;
+    }
+    for (const id of denied) {
+      const counts = fault === null && !this.#input.hidden.includes(id);
+      this.outcomes.set(id, counts ? 'gone' : 'denied');
     }
     // Found items are left out: their content is stored at the end of the run.
-    const denials = open.flatMap((id): [number, LookupOutcome][] => {
+    const known = open.flatMap((id): [number, LookupOutcome][] => {
       const outcome = this.outcomes.get(id);
       return outcome === undefined || outcome === 'found' ? [] : [[id, outcome]];
     });
-    await recordLookups(this.#run.lock.client, this.#run.stamp, new Map(denials));
-    return window;
+    await recordLookups(this.#run.lock.client, this.#run.stamp, new Map(known));
+    return { fault, after };
   }
 
-  async #ask(id: number, options: CallOptions): Promise<ItemReply> {
-    const [last] = this.#failures;
-    // The marketplace is down: what is left of the window needs no request.
-    if (this.#failures.length >= MAX_FAILURES_IN_ROW && last !== undefined) return last;
+  async #ask(id: number, done: number): Promise<ItemReply> {
     this.#run.lock.assertHeld();
-    this.#reportProgress(this.#asked++);
-    const reply = await this.#run.deps.marketplace.item(id, options);
+    this.#tell(done);
+    const reply = await this.#item(id);
+    if (reply.kind === 'answered') {
+      this.outcomes.set(id, 'found');
+      this.found.set(id, reply.data.raw);
+      this.#witnesses.push(id);
+    } else if (reply.kind !== 'denied') this.outcomes.set(id, 'unanswered');
     const isFailure = reply.kind !== 'answered' && reply.kind !== 'denied';
     this.#failures = isFailure ? [reply, ...this.#failures] : [];
     return reply;
   }
 
-  #holder(): KeyHolder {
-    return { account: this.#input.account, nextWitness: () => this.#witness() };
+  /** Proves the key. The calls are made one after another, and nothing else is under way meanwhile. */
+  async #prove(): Promise<Proof | Fault> {
+    const { deps, signal } = this.#run;
+    const proof = { beganAt: performance.now() };
+    const reply = await deps.marketplace.account({ signal });
+    if (reply.kind !== 'answered') return faultBy(reply);
+    if (!isSameName(reply.data.value.username, this.#input.account)) {
+      return { why: 'the API key opened another account', reply: null, isPassing: false };
+    }
+    for (let asked = 0; this.witnessed; asked++) {
+      // Another one each time, so that no cache vouches for everything.
+      const witness = this.#witnesses[this.#nextWitness++ % this.#witnesses.length] as number;
+      const answer = await this.#item(witness);
+      if (answer.kind === 'answered') break;
+      if (answer.kind !== 'denied') return faultBy(answer);
+      if (asked + 1 < WITNESSES_PER_PROOF) continue;
+      return { why: 'listed items can’t be looked up either', reply: answer, isPassing: true };
+    }
+    return proof;
   }
 
-  /** Another one each time, so that no cache vouches for everything. */
-  #witness(): Witness | null {
-    const { length } = this.#witnesses;
-    const id = this.#witnesses[this.#nextWitness++ % Math.max(1, length)];
-    const { marketplace } = this.#run.deps;
-    return id === undefined ? null : { ask: (options) => marketplace.item(id, options) };
+  #item(id: number): Promise<ItemReply> {
+    const { deps, signal } = this.#run;
+    return deps.marketplace.item(id, { signal });
   }
 
-  #endEarly(why: string, reply: Failure | null): void {
+  #age({ beganAt }: Proof): number {
+    return performance.now() - beganAt;
+  }
+
+  get #isDown(): boolean {
+    return this.#failures.length >= MAX_FAILURES_IN_ROW;
+  }
+
+  #endEarly({ why, reply }: Fault): void {
     const isAnyGone = [...this.outcomes.values()].includes('gone');
     const effect = isAnyGone ? 'some unlisted items were not removed' : 'nothing was removed';
-    this.warnings.push(`look-ups ended early and ${effect}: ${why}`);
+    this.warning = `look-ups ended early and ${effect}: ${why}`;
     this.failure = reply;
-    this.notBefore = reply === null ? null : retryTime(reply);
   }
 
-  #reportProgress(done: number): void {
-    const [saved, total, leastMs] = [this.#saved, this.#total, this.#leastMs];
-    this.#run.deps.onProgress?.({ phase: 'look-up', done: saved + done, total, saved, leastMs });
+  #tell(done: number): void {
+    const { ids, gone } = this.#input;
+    const [total, saved] = [gone.length + ids.length, this.#saved];
+    const rate = this.#run.deps.requestsPerMinute;
+    const proofs = PROOF_CALLS * Math.ceil(ids.length / itemsPerWindow(this.#spacingMs));
+    const leastMs = rate === 0 ? null : ((ids.length + proofs) * 60_000) / rate;
+    this.#run.deps.onProgress?.({ phase: 'look-up', done, total, saved, leastMs });
   }
 }
 
-function isDenial(fault: WindowFault): boolean {
-  return fault.kind === 'proof' && fault.proof.reason === 'witness-denied';
-}
-
-/** The reply to a proof; null if it was about an item, or an answer. */
-function failureOf(fault: WindowFault): Failure | null {
-  const reply = fault.kind === 'proof' ? fault.proof.reply : null;
-  return reply === null || reply.kind === 'answered' ? null : reply;
-}
-
-const DOUBTS: Readonly<Record<BadProof['reason'], string>> = {
-  'witness-denied': 'listed items can’t be looked up either',
-  refused: 'the marketplace refused the API key',
-  'no-api': 'the marketplace sent a page instead of an answer',
-  'another-account': 'the API key opened another account',
-  'mixed-up': 'an answer was about another item',
-  limited: 'the marketplace asked for a pause',
-  unavailable: 'the marketplace did not answer',
-  unreadable: 'an answer could not be read',
+const SLOW: Fault = {
+  why: 'the look-ups between two proofs of the API key took too long',
+  reply: null,
+  isPassing: true,
 };
 
-function describeFault(fault: WindowFault, reply: Failure | null): string {
-  if (fault.kind === 'slow') return 'the look-ups between two proofs of the API key took too long';
-  if (reply !== null && !isDenial(fault)) return describeFailure(reply);
-  if (fault.kind === 'pause') return DOUBTS.limited;
-  return fault.kind === 'doubt' ? DOUBTS[fault.reason] : DOUBTS[fault.proof.reason];
+/** Whether an answer casts doubt on the key, or asks for a pause before the second proof. */
+function interruptionBy(reply: ItemReply): Fault | null {
+  const meaning = meaningOf(reply);
+  if (reply.kind === 'answered' || meaning.kind === 'denied') return null;
+  if (meaning.kind === 'doubt') return faultBy(reply, true);
+  return reply.kind === 'limited' || retryTimeOf(reply) !== null ? faultBy(reply) : null;
 }

@@ -360,7 +360,7 @@ export async function writeItems(
 }
 
 /** Saves the seller's number of items by state. */
-export async function countStates(client: PoolClient, sellerId: string): Promise<void> {
+async function countStates(client: PoolClient, sellerId: string): Promise<void> {
   await client.query(
     `UPDATE mirror.sellers s SET (live_items, missing_items, removed_items) = (
        SELECT count(*) FILTER (WHERE state = 'live'), count(*) FILTER (WHERE state = 'missing'),
@@ -401,4 +401,25 @@ export async function commit(
     'COMMIT',
   ];
   await client.query(publish.filter(Boolean).join(';\n'));
+}
+
+/**
+ * Writes what `collect` finds to be changed, without a list, and commits it; on errors, nothing is written.
+ * @param collect returns what `commit` needs to know
+ */
+export async function writeFew(
+  lock: SellerLock,
+  stamp: RowStamp,
+  collect: () => Promise<Parameters<typeof commit>[2]>,
+): Promise<void> {
+  try {
+    await openStage(lock);
+    await begin(lock);
+    const also = await collect();
+    await writeItems(lock, stamp);
+    await commit(lock, stamp, also);
+  } catch (error) {
+    await discard(lock);
+    throw error;
+  }
 }

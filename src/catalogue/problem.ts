@@ -4,6 +4,7 @@ import {
   type UnavailableReason,
   type Unreadable,
   isOutage,
+  retryTimeOf,
 } from '../marketplace/reply.js';
 import { displayName } from '../domain/text.js';
 import type { HeldItems, NamedItem } from './held-store.js';
@@ -61,11 +62,6 @@ const REMEDIES: Readonly<
   'switched-off': `the API may be switched off; otherwise ${CHECK_ADDRESS}`,
 };
 
-/** When the marketplace allows a retry, milliseconds since 1970; null when it did not say. */
-export function retryTime(failure: Failure): number | null {
-  return 'retryAt' in failure ? failure.retryAt : null;
-}
-
 const FLAWS: Readonly<Record<NonNullable<Unreadable['flaw']>, string>> = {
   'too-large': 'if a list may be that large, set MAX_LIST_MB higher; otherwise ask the marketplace',
   'part-of-list':
@@ -90,7 +86,7 @@ export function problemOf(failure: Failure, isList = false): RunProblem {
     ...(isOutage(failure) ? ['the copy is unchanged'] : []),
     ...(isList && reason === 'server-error' ? [ONE_BROKEN_ITEM] : []),
   ];
-  return new RunProblem(code, describeFailure(failure), notes.join('; '), retryTime(failure));
+  return new RunProblem(code, describeFailure(failure), notes.join('; '), retryTimeOf(failure));
 }
 
 export const INTERRUPTED_PROBLEM: Problem = {

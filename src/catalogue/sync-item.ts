@@ -2,16 +2,7 @@ import type { Json } from '../domain/item.js';
 import { verifyAccount } from './account.js';
 import { lookUp } from './look-up.js';
 import { findOtherLiveItems } from './lookups-store.js';
-import {
-  begin,
-  changeStates,
-  commit,
-  compareStage,
-  discard,
-  openStage,
-  readStoredItems,
-  writeItems,
-} from './merge-store.js';
+import { changeStates, compareStage, readStoredItems, writeFew } from './merge-store.js';
 import { prepareAnswer, type PreparedItem } from './prepare-item.js';
 import { problemOf, RunProblem } from './problem.js';
 import { noteTolerated, performRun, type RunContext } from './run.js';
@@ -38,19 +29,19 @@ async function lookAgain(run: RunContext, id: number, account: string): Promise<
   const witnesses = await findOtherLiveItems(run.lock, id);
   const choice = { ids: [id], gone: [], hidden: [] };
   const lookups = await lookUp(run, { ...choice, account, witnesses });
-  const { outcomes, found, warnings, failure } = lookups;
+  const { outcomes, found, warning, failure } = lookups;
   const raw = found.get(id);
   if (raw !== undefined) return saveItem(run, id, raw);
   if (outcomes.get(id) === 'gone') return removeItem(run, id);
   if (failure !== null && failure.kind !== 'denied') throw problemOf(failure);
-  const message = `item ${id} was denied, which proves nothing: ${warnings.at(-1) ?? 'no answer'}`;
+  const message = `item ${id} was denied, which proves nothing: ${warning ?? 'no answer'}`;
   const remedy = 'mirror the whole catalogue with `seller-mirror sync items`; nothing was removed';
   throw new RunProblem('unavailable', message, remedy);
 }
 
 async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
-  const { counts, lock } = run;
-  await write(run, async () => {
+  const { counts, lock, stamp } = run;
+  await writeFew(lock, stamp, async () => {
     counts.listed = 1;
     await stageFound(run, new Map([[id, raw]]));
     const input = { publishesAdded: true, repeats: false };
@@ -61,34 +52,17 @@ async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
   });
 }
 
-async function removeItem(run: RunContext, id: number): Promise<void> {
-  await write(run, async () => {
-    if ((await readStoredItems(run.lock, [id])).size === 0) {
+async function removeItem({ lock, stamp, counts }: RunContext, id: number): Promise<void> {
+  await writeFew(lock, stamp, async () => {
+    if ((await readStoredItems(lock, [id])).size === 0) {
       const message = `the marketplace shows no item ${id} to this account`;
       const remedy =
         'check the id; items that are pending or belong to another seller are not shown';
       throw new RunProblem('not-found', message, remedy);
     }
-    run.counts.removed = await changeStates(run.lock, { remove: [id], missing: [] });
+    counts.removed = await changeStates(lock, { remove: [id], missing: [] });
     return {};
   });
-}
-
-/** Writes what `collect` finds to be changed, and commits it; on errors, nothing is written. */
-async function write(
-  { lock, stamp }: RunContext,
-  collect: () => Promise<Parameters<typeof commit>[2]>,
-): Promise<void> {
-  try {
-    await openStage(lock);
-    await begin(lock);
-    const also = await collect();
-    await writeItems(lock, stamp);
-    await commit(lock, stamp, also);
-  } catch (error) {
-    await discard(lock);
-    throw error;
-  }
 }
 
 /** Stages records that look-ups found. @returns how many */

@@ -1,3 +1,4 @@
+import { retryTimeOf } from '../marketplace/reply.js';
 import type { ItemList } from '../marketplace/types.js';
 import { syncAccount, verifyAccount, type AccountDetails } from './account.js';
 import { describeWide, wideChanges } from './changes.js';
@@ -168,12 +169,13 @@ async function lookUpUnlisted(
   const wanted = unlisted.filter((id) => !held.resting.has(id));
   const choice = await chooseLookups(run.lock, wanted, run.deps.lookupsPerRun);
   const lookups = await lookUp(run, { ...choice, account, witnesses });
-  const { outcomes, warnings, notBefore } = lookups;
-  for (const warning of warnings) run.warnings.push(warning);
+  const { outcomes, warning, failure } = lookups;
+  if (warning !== null) run.warnings.push(warning);
   const unknown = wanted.filter((id) => !['found', 'gone'].includes(outcomes.get(id) ?? ''));
   if (!hasList && unknown.length > 0) {
     const why = run.warnings.splice(0).at(-1) ?? '';
     const message = `the marketplace lists no items, and it is not proven that ${unknown.length} known ones are gone: ${why}`;
+    const notBefore = failure === null ? null : retryTimeOf(failure);
     throw new RunProblem('unavailable', message, 'nothing was changed; try again later', notBefore);
   }
   return lookups;

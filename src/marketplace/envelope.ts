@@ -138,12 +138,17 @@ function repeatedName(json: Buffer): string | null {
     const end = endOfString(json, start + 1);
     at = end - 1;
     if (end - start > LONGEST_NAME || json[skipSpace(json, end)] !== COLON) continue;
-    const name = JSON.parse(json.toString('utf8', start, end)) as string;
+    const name = nameOf(json.toString('latin1', start, end));
     const names = open.at(-1);
     if (names?.has(name) === true) return name;
     if (isDecisive(name)) names?.add(name);
   }
   return null;
+}
+
+/** Decisive names are ASCII. @param text JSON of a name, read as latin1 */
+function nameOf(text: string): string {
+  return text.includes('\\') ? (JSON.parse(text) as string) : text.slice(1, -1);
 }
 
 function other(problem: string, text: string): BodyReading & { kind: 'other' } {

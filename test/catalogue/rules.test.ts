@@ -3,12 +3,15 @@ import { describe, expect, it } from 'vitest';
 import {
   describeAcceptance,
   describeRemoval,
+  isFreshProof,
   isSuspicious,
+  itemsPerWindow,
   type LookupOutcome,
   planRemovals,
   refusalOf,
   type RemovalInput,
   type Sign,
+  windowLimitMs,
 } from '../../src/catalogue/rules.js';
 
 const GUARD = { items: 10, percent: 20 };
@@ -104,6 +107,24 @@ describe('a list that lacks known items', () => {
     const refusal = refusalOf(known, fresh);
     if (why === null) expect(refusal).toBeNull();
     else expect(refusal).toMatch(why);
+  });
+});
+
+describe('a window of look-ups between two proofs of the key', () => {
+  it.each([
+    // Milliseconds between two calls, items, longest duration
+    [0, 25, 120_000],
+    [1_000, 25, 120_000],
+    [6_000, 16, 120_000],
+    [60_000, 6, 600_000],
+  ])('has fewer items with a small budget, so that it ends in time: %j', (spacing, items, ms) => {
+    expect([itemsPerWindow(spacing), windowLimitMs(spacing)]).toEqual([items, ms]);
+  });
+
+  it('begins with the second proof of the one before, if that is fresh', () => {
+    const [usual, slow] = [0, 20_000];
+    expect([isFreshProof(10_000, usual), isFreshProof(10_001, usual)]).toEqual([true, false]);
+    expect([isFreshProof(80_000, slow), isFreshProof(80_001, slow)]).toEqual([true, false]);
   });
 });
 

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Simulator } from '../../src/simulator/index.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { openMarket, openSynced } from './market.js';
@@ -19,6 +19,8 @@ const NO_ITEM = '{"status":"error","msg":"Item Not Found"}';
 
 const lookups = (sim: Simulator): number =>
   sim.log.filter(({ operation }) => operation === 'item').length;
+
+afterEach(() => void vi.useRealTimers());
 
 describe('an item that is no longer listed', () => {
   it('is removed when it is denied between two proofs of the key, each with another listed item', async () => {
@@ -121,6 +123,19 @@ describe('an item that is no longer listed', () => {
     expect(report).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 1 } });
     expect(report.warnings.join()).toMatch(warning);
     expect((await states())['1004']).toBe('missing');
+  });
+
+  it('becomes missing when the window took longer than two minutes: the key may have failed meanwhile', async () => {
+    const { sim, catalogue, sync } = await market(20);
+    catalogue.remove(1004);
+    vi.useFakeTimers({ toFake: ['performance'] });
+    // Account, list, and the first proof of the key pass; in both attempts.
+    for (const requests of [4, 9]) {
+      sim.afterRequests(requests, () => vi.advanceTimersByTime(121_000));
+    }
+    const report = await sync();
+    expect(report.counts).toMatchObject({ removed: 0, missing: 1 });
+    expect(report.warnings.join()).toMatch(/between two proofs of the API key took too long/);
   });
 
   it('keeps the media that a reduced answer leaves out', async () => {

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { RunDeps } from '../../src/catalogue/types.js';
 import { cutLock, useMirror } from '../support/mirror.js';
-import { openSynced } from './market.js';
+import { openSynced, type RunDeps } from './market.js';
 
 const mirror = useMirror();
 const market = (count: number, deps: Partial<RunDeps> = {}) =>

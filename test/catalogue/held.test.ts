@@ -83,6 +83,9 @@ describe('a run that would remove many items', () => {
   it('proves those that it could not look up in the next runs, and removes none by itself', async () => {
     const { sync, report } = await held({ lookupsPerRun: 5 });
     expect(report.held).toMatchObject({ items: 12, confirmed: 5 });
+    expect(report.warnings.join()).toContain(
+      'the marketplace denies 5 of them, the others are not proven to be gone',
+    );
     const second = await sync();
     expect(second).toMatchObject({ state: 'succeeded', counts: { removed: 0, missing: 12 } });
     await sync();

@@ -1,8 +1,9 @@
+import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import type { RunDeps } from '../../src/catalogue/types.js';
 import { notationQuirks } from '../../src/simulator/index.js';
+import { start } from '../cli/support.js';
 import { KEY, useMirror } from '../support/mirror.js';
-import { openMarket, openSynced } from './market.js';
+import { openMarket, openSynced, type RunDeps } from './market.js';
 
 const mirror = useMirror();
 
@@ -147,4 +148,18 @@ describe('the history of an account', () => {
       expect(then).toEqual(truth[n]);
     }
   });
+});
+
+it('a file of items is a picture of one moment, however long its reader takes', async () => {
+  await synced(5_000);
+  const command = start(['items', '--format', 'csv'], { DATABASE_URL: mirror().databaseUrl });
+  const { stdout } = command.process;
+  await once(stdout, 'data');
+  stdout.pause();
+  await mirror().rows(`UPDATE mirror.items SET name = 'Later'`);
+  stdout.resume();
+  const { code, stdout: file } = await command.ended;
+  expect(code).toBe(0);
+  expect(file.match(/^main,\d+,/gm)).toHaveLength(5_000);
+  expect(file).not.toContain('Later');
 });

@@ -1,69 +1,133 @@
 import fc from 'fast-check';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { Json } from '../../src/domain/item.js';
-import { never } from '../support/mirror.js';
-import { HistoryBook, type Night } from './history-book.js';
+import { describe, expect, it } from 'vitest';
+import { printed } from '../cli/support.js';
+import { useMirror } from '../support/mirror.js';
+import { openMarket, openSynced } from './market.js';
 
-let book: HistoryBook;
-beforeAll(async () => {
-  book = await HistoryBook.open();
-});
-afterEach(() => book.empty());
-afterAll(() => book.close());
+const mirror = useMirror();
 
-const IDS = [1, 2, 3, 4, 5];
-type Change = 'list' | 'missing' | 'removed' | 'found';
+const IDS = [1001, 1002, 1003, 1004, 1005, 1006];
+const DAY_MS = 86_400_000;
 
-/** An item in one night. Many states differ in one field, or in none. */
-const itemInNight = fc.record({
-  change: fc.constantFrom<Change>('list', 'list', 'list', 'missing', 'removed', 'found'),
-  name: fc.constantFrom('A', 'B', ''),
-  price: fc.constantFrom(10, 10.5, null),
-  tags: fc.constantFrom(['x'], ['x', 'y'], []),
-  rating: fc.constantFrom(1, 2),
-});
-/** Null: the item is not part of the night and stays as it is. */
-const items = fc.array(fc.option(itemInNight), { minLength: IDS.length, maxLength: IDS.length });
-const night = fc.record({ items, isKilled: fc.boolean() }).map(({ items, isKilled }): Night => {
-  const ids = (wanted: Change): number[] => IDS.filter((_, n) => items[n]?.change === wanted);
-  const listed = IDS.flatMap((id, n): Json[] => {
-    const item = items[n] ?? null;
-    if (item?.change !== 'list') return [];
-    const { name, price, tags, rating } = item;
-    const media = { audio: `x${id}` };
-    return [{ id, name, tags: [...tags], rating, price: { regular: price }, media }];
-  });
-  const unlisted = { missing: ids('missing'), removed: ids('removed'), found: ids('found') };
-  return { listed, ...unlisted, isKilled };
+/** An item in one night. Many states differ in one field, or in none. Null: it stays as it is. */
+const itemInNight = fc.option(
+  fc.record({
+    state: fc.constantFrom('listed', 'listed', 'listed', 'unlisted', 'removed'),
+    name: fc.constantFrom('A', 'B', ''),
+    price: fc.constantFrom(10, 10.5, null),
+    tags: fc.constantFrom(['x'], ['x', 'y'], []),
+    rating: fc.constantFrom(1, 2),
+  }),
+);
+const night = fc.record({
+  items: fc.array(itemInNight, { minLength: IDS.length, maxLength: IDS.length }),
+  /** Look-ups that get no answer, and whether the run ends before it stores anything. */
+  unanswered: fc.constantFrom(0, 0, 2),
+  isEnded: fc.constantFrom(false, false, true),
 });
 const nights = fc.array(night, { minLength: 1, maxLength: 8 });
+type Night = typeof night extends fc.Arbitrary<infer T> ? T : never;
 
-const at = (night: number, ms = 0): string =>
-  new Date(Date.UTC(2026, 0, 1 + night, 2, 0, 0, ms)).toISOString();
+/** Mirrors six items night by night; a seventh always stays, so that the key is proven. */
+async function openNights() {
+  await mirror().reset();
+  const guard = { removalGuard: { items: 100, percent: 100 } };
+  const { sim, catalogue, sync } = await openMarket(mirror(), IDS.length + 1, {}, guard);
+  return async (at: Date, { items, unanswered, isEnded }: Night): Promise<void> => {
+    for (const [n, item] of items.entries()) {
+      if (item === null) continue;
+      const id = IDS[n] ?? 0;
+      const { state, name, price, tags, rating } = item;
+      catalogue.restore(id);
+      const fields = { id, name, tags, rating, price: { regular: price } };
+      if (state === 'listed') catalogue.breakRecord(id, JSON.stringify(fields));
+      else catalogue.setState(id, state);
+    }
+    if (unanswered > 0) sim.faults.next('item', { kind: 'server-error' }, unanswered);
+    const ending = new AbortController();
+    if (isEnded) sim.afterRequests(2, () => ending.abort(new Error('ended')));
+    // The clock of the runs.
+    await mirror().rows(
+      `ALTER TABLE mirror.runs ALTER started_at SET DEFAULT '${at.toISOString()}'`,
+    );
+    await sync(ending.signal).catch(() => undefined);
+    sim.faults.clear();
+  };
+}
+
+const realClock = () => mirror().rows('ALTER TABLE mirror.runs ALTER started_at SET DEFAULT now()');
 
 /** Changes of unknown fields make no history: a state has those of its end. */
-const withoutExtra = (rows: readonly object[]): object[] =>
-  rows.map((row) => ({ ...row, extra: undefined }));
+const withoutExtra = (rows: readonly Record<string, unknown>[]): object[] =>
+  rows.map(({ extra: _extra, ...row }) => row);
+const present = async () =>
+  withoutExtra(await mirror().rows('SELECT * FROM reporting.items ORDER BY item_id'));
+const asOf = async (at: Date | 'infinity') =>
+  withoutExtra(
+    await mirror().rows('SELECT * FROM reporting.items_as_of($1) ORDER BY item_id', [at]),
+  );
+
+/** A copy that is read once and then follows the changes. */
+class Follower {
+  readonly #rows = new Map<string, Record<string, unknown>>();
+  #last = '0';
+
+  async follow(): Promise<void> {
+    const all = await mirror().rows('SELECT *, NULL AS extra FROM reporting.items');
+    const [seller] = await mirror().rows('SELECT loaded_seq::text AS seq FROM mirror.sellers');
+    const loaded = String(seller?.['seq'] ?? '');
+    const isFirst = loaded !== '' && BigInt(loaded) > BigInt(this.#last);
+    const changes = await mirror().rows(
+      'SELECT * FROM reporting.item_changes WHERE seq > $1 ORDER BY seq',
+      [this.#last],
+    );
+    for (const { seq, item_id, field, class: kind, old_value, new_value } of changes) {
+      this.#last = String(seq);
+      const id = String(item_id);
+      if (kind === 'added') this.#rows.set(id, {});
+      const row = this.#rows.get(id);
+      if (row === undefined) throw new Error(`${id} changed before it was added`);
+      if (String(field) in row) expect(row[String(field)]).toEqual(old_value);
+      row[String(field)] = new_value;
+    }
+    if (!isFirst) return;
+    for (const row of all) this.#rows.set(String(row['item_id']), shown(row));
+    if (BigInt(this.#last) < BigInt(loaded)) this.#last = loaded;
+  }
+
+  async expectEqual(): Promise<void> {
+    for (const row of await mirror().rows('SELECT * FROM reporting.items')) {
+      expect(shown(row)).toMatchObject(this.#rows.get(String(row['item_id'])) ?? { none: true });
+    }
+  }
+}
+
+function shown({ name, state, tags, price_regular }: Record<string, unknown>) {
+  return { name, state, tags, price_regular };
+}
 
 describe('the catalogue as of a time', () => {
-  it('is what it was then, after any sequence of nights', async () => {
+  it('is what it was then, after any sequence of nights; who follows the changes has the same', async () => {
     await fc.assert(
       fc.asyncProperty(nights, async (sequence) => {
-        await book.empty();
+        const mirrorNight = await openNights();
+        const at = (number: number): Date => new Date(Date.UTC(2026, 0, 1 + number, 2));
+        const follower = new Follower();
         const truth = [];
-        for (const [number, night] of sequence.entries()) {
-          await book.night(at(number), night);
-          truth.push(withoutExtra(await book.present()));
+        for (const [number, one] of sequence.entries()) {
+          await mirrorNight(at(number), one);
+          truth.push(await present());
+          await follower.follow();
+          await follower.expectEqual();
         }
-        expect(await book.asOf(at(-1)), 'before the first night').toEqual([]);
+        expect(await asOf(at(-1)), 'before the first night').toEqual([]);
         for (const [number, state] of truth.entries()) {
-          expect(withoutExtra(await book.asOf(at(number))), `night ${number}`).toEqual(state);
-          const soon = new Date(Date.parse(at(number + 1)) - 1).toISOString();
-          const until = withoutExtra(await book.asOf(soon));
-          expect(until, `until night ${number + 1}`).toEqual(state);
+          expect(await asOf(at(number)), `night ${number}`).toEqual(state);
+          const soon = new Date(at(number + 1).getTime() - 1);
+          expect(await asOf(soon), `until night ${number + 1}`).toEqual(state);
         }
       }),
-      { numRuns: 25 },
+      { numRuns: 20 },
     );
   });
 
@@ -71,13 +135,13 @@ describe('the catalogue as of a time', () => {
     const steps = fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 8, maxLength: 8 });
     await fc.assert(
       fc.asyncProperty(nights, steps, async (sequence, steps) => {
-        await book.empty();
-        let now = 0;
-        for (const [number, night] of sequence.entries()) {
+        const mirrorNight = await openNights();
+        let now = Date.UTC(2026, 0, 1);
+        for (const [number, one] of sequence.entries()) {
           now += steps[number] ?? 0;
-          await book.night(at(0, now), night);
+          await mirrorNight(new Date(now), one);
         }
-        const overlapping = await book.rows(
+        const overlapping = await mirror().rows(
           `SELECT FROM reporting.item_history a JOIN reporting.item_history b
              USING (seller_id, item_id)
             WHERE a.valid_from < b.valid_from AND coalesce(a.valid_to, 'infinity') <> b.valid_from
@@ -86,95 +150,72 @@ describe('the catalogue as of a time', () => {
                                  AND c.valid_from > a.valid_from AND c.valid_from < b.valid_from)`,
         );
         expect(overlapping).toEqual([]);
-        expect(await book.asOf('infinity')).toEqual(await book.present());
+        expect(await asOf('infinity')).toEqual(await present());
+      }),
+      { numRuns: 15 },
+    );
+  });
+
+  it('is unchanged by `prune`, from its date on; the same list then writes nothing', async () => {
+    await fc.assert(
+      fc.asyncProperty(nights, fc.integer({ min: 1, max: 9 }), async (sequence, days) => {
+        const mirrorNight = await openNights();
+        // Between two nights when `prune` runs.
+        const at = (ago: number): Date => new Date(Date.now() - (ago - 0.5) * DAY_MS);
+        const begun = sequence.map((_, n) => at(sequence.length - n));
+        for (const [n, one] of sequence.entries()) {
+          await mirrorNight(begun[n] ?? new Date(), { ...one, isEnded: false });
+        }
+        const cutOff = Date.now() - days * DAY_MS;
+        const times = begun.filter((time) => time.getTime() > cutOff + DAY_MS / 4);
+        const states = () => Promise.all([...times.map((time) => asOf(time)), present()]);
+        const before = await states();
+        const changes = () => mirror().rows('SELECT * FROM mirror.item_changes ORDER BY seq');
+        const written = await changes();
+        const keep = Object.fromEntries(
+          ['RAW', 'RUNS', 'VERSIONS', 'AUDITS'].map((what) => [`KEEP_${what}_DAYS`, String(days)]),
+        );
+        await realClock();
+        await printed(['prune'], { DATABASE_URL: mirror().databaseUrl, ...keep });
+        expect(await states()).toEqual(before);
+        const kept = await mirror().rows<{ valid_to: Date }>('SELECT * FROM mirror.item_versions');
+        expect(kept.every(({ valid_to }) => valid_to.getTime() > cutOff)).toBe(true);
+        expect(await changes()).toEqual(written);
+        const same: Night = { items: IDS.map(() => null), unanswered: 0, isEnded: false };
+        await mirrorNight(new Date(), same);
+        const settled = await mirror().items();
+        await mirrorNight(new Date(), same);
+        expect(await mirror().items()).toEqual(settled);
       }),
       { numRuns: 20 },
     );
   });
 
-  it('is unchanged after pruning, from the cut-off on; the same list again then writes nothing', async () => {
-    const cutOffs = fc.integer({ min: -24, max: 8 * 24 });
-    await fc.assert(
-      fc.asyncProperty(nights, cutOffs, async (sequence, hours) => {
-        await book.empty();
-        for (const [number, night] of sequence.entries()) {
-          await book.night(at(number), { ...night, isKilled: false });
-        }
-        const cutOff = new Date(Date.parse(at(0)) + hours * 3_600_000);
-        const times = [cutOff, ...sequence.map((_, n) => new Date(at(n)))].filter(
-          (time) => time >= cutOff,
-        );
-        const states = (): Promise<unknown[]> =>
-          Promise.all([...times.map((time) => book.asOf(time.toISOString())), book.present()]);
-        const before = await states();
-        const changes = await book.rows('SELECT * FROM mirror.item_changes ORDER BY seq');
-        const versions = await book.rows('SELECT * FROM mirror.item_versions');
-
-        const plan = { raw: cutOff, runs: cutOff, versions: cutOff, audits: cutOff };
-        const measured = await book.prune(plan, { dryRun: true, signal: never });
-        expect(await book.prune(plan, { signal: never })).toEqual(measured);
-
-        expect(await states()).toEqual(before);
-        const kept = await book.rows<{ valid_to: Date }>('SELECT * FROM mirror.item_versions');
-        expect(kept.every(({ valid_to }) => valid_to > cutOff)).toBe(true);
-        const since = kept.length < versions.length ? cutOff : null;
-        expect(await book.rows('SELECT history_since FROM mirror.sellers')).toEqual([
-          { history_since: since },
-        ]);
-
-        const rowVersions =
-          'SELECT item_id, xmin::text, ctid::text FROM mirror.items ORDER BY item_id';
-        const written = await book.rows(rowVersions);
-        const live = await book.rows<{ item_id: string }>(
-          `SELECT item_id FROM mirror.items WHERE state = 'live'`,
-        );
-        const last = new Map(
-          sequence.flatMap(({ listed }) =>
-            listed.map((record) => [(record as { id: number }).id, record]),
-          ),
-        );
-        const again = live.flatMap(({ item_id }) => last.get(Number(item_id)) ?? []);
-        await book.night(at(sequence.length), { listed: again });
-        expect(await book.rows(rowVersions)).toEqual(written);
-        expect(await book.rows('SELECT * FROM mirror.item_changes ORDER BY seq')).toEqual(changes);
-      }),
-      { numRuns: 25 },
-    );
-  });
-
   it('is separate for each seller', async () => {
-    await book.night(at(0), { listed: [{ id: 1, name: 'Ada’s' }] }, 'ada');
-    await book.night(at(1), { listed: [{ id: 1, name: 'Bob’s' }] }, 'bob');
-    await book.night(at(2), { listed: [{ id: 1, name: 'Ada’s new' }] }, 'ada');
-    const names = async (night: number): Promise<unknown[]> =>
-      (await book.asOf(at(night))).map(({ name }) => name);
-    expect(await names(0)).toEqual(['Ada’s']);
-    expect(await names(1)).toEqual(['Ada’s', 'Bob’s']);
-    expect(await names(2)).toEqual(['Ada’s new', 'Bob’s']);
+    const markets = [];
+    for (const sellerId of ['ada', 'bob']) {
+      markets.push(await openSynced(mirror(), 1, {}, { sellerId }));
+    }
+    const [middle] = await mirror().rows<{ at: Date }>('SELECT now() AS at');
+    markets[0]?.catalogue.change(1001, { name: 'Ada’s new' });
+    for (const { sync } of markets) await sync();
+    const names = async (at: Date | 'infinity') => {
+      const rows = await mirror().rows(
+        'SELECT name FROM reporting.items_as_of($1) ORDER BY seller_id',
+        [at],
+      );
+      return rows.map(({ name }) => name);
+    };
+    const original = markets[0]?.catalogue.original(0).name;
+    expect(await names(middle?.at ?? 'infinity')).toEqual([original, original]);
+    expect(await names('infinity')).toEqual(['Ada’s new', original]);
   });
 
   it('is read through views with their owner’s rights, so that access to schema reporting suffices', async () => {
-    const functions = await book.rows<{ prosrc: string }>(
+    const functions = await mirror().rows<{ prosrc: string }>(
       `SELECT prosrc FROM pg_proc WHERE pronamespace = 'reporting'::regnamespace`,
     );
     expect(functions.length).toBeGreaterThanOrEqual(2);
     for (const { prosrc } of functions) expect(prosrc).not.toContain('mirror');
-  });
-});
-
-describe('the item history', () => {
-  it('has one state for each change, with the run that wrote it and the next one', async () => {
-    await book.night(at(0), { listed: [{ id: 1, name: 'A' }] });
-    await book.night(at(1), { listed: [{ id: 1, name: 'B' }] });
-    await book.night(at(2), { listed: [], removed: [1] });
-    const versions = await book.rows(
-      `SELECT name, state, valid_from, valid_to, superseded_run_id - synced_run_id AS runs
-         FROM mirror.item_versions ORDER BY valid_from`,
-    );
-    const version = (name: string, night: number) => {
-      const times = { valid_from: new Date(at(night)), valid_to: new Date(at(night + 1)) };
-      return { name, state: 'live', ...times, runs: '1' };
-    };
-    expect(versions).toEqual([version('A', 0), version('B', 1)]);
   });
 });

@@ -6,7 +6,7 @@ import { seededCatalogue, type SimulatorOptions } from '../../src/simulator/inde
 import { KEY, never, type Mirror } from '../support/mirror.js';
 
 /** One run, as a worker performs it. */
-export { syncAccount, syncItems };
+export { syncAccount, syncItems, type RunDeps, type RunReport };
 
 /** A simulated seller with `count` items, and functions that mirror them. */
 export async function openMarket(

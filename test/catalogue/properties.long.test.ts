@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { RunDeps, RunReport } from '../../src/catalogue/types.js';
 import {
   notationQuirks,
   seededCatalogue,
@@ -9,7 +8,7 @@ import {
   type Fault,
   type Simulator,
 } from '../../src/simulator/index.js';
-import { syncItems } from './market.js';
+import { syncItems, type RunDeps, type RunReport } from './market.js';
 import { contentOf, cutLock, KEY, never, useMirror, type ItemRow } from '../support/mirror.js';
 
 const mirror = useMirror();

@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/domain/secret.js';
-import type { RunEvent } from '../../src/catalogue/types.js';
 import { seededCatalogue, type Simulator } from '../../src/simulator/index.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
-import { until } from '../support/until.js';
 import { openMarket, syncAccount, syncItems } from './market.js';
 
 const mirror = useMirror();
@@ -57,56 +55,6 @@ describe('the key', () => {
 });
 
 const market = async (): Promise<Simulator> => (await openMarket(mirror(), 5)).sim;
-
-describe('onRun', () => {
-  it('is called when each run starts and ends, with its counts', async () => {
-    const sim = await market();
-    const events: RunEvent[] = [];
-    const deps = mirror().deps(sim.url, { onRun: (event) => events.push(event) });
-    const { report } = await syncAccount(deps, never);
-    sim.faults.always('list', { kind: 'html', status: 200 });
-    const failed = await syncItems(deps, never);
-    expect(events).toEqual([
-      { phase: 'started', runId: report.runId, kind: 'account' },
-      {
-        phase: 'finished',
-        runId: report.runId,
-        kind: 'account',
-        state: 'succeeded',
-        counts: report.counts,
-        problem: null,
-        durationMs: expect.any(Number) as number,
-      },
-      { phase: 'started', runId: failed.runId, kind: 'items' },
-      expect.objectContaining({ state: 'failed', problem: failed.problem }),
-    ]);
-  });
-
-  it('reports an interrupted run, which the caller sees as an error', async () => {
-    const sim = await market();
-    sim.faults.next('list', { kind: 'stall', ms: 5_000 });
-    const interruption = new AbortController();
-    const states: string[] = [];
-    const deps = mirror().deps(sim.url, {
-      onRun: (event) => states.push(event.phase === 'finished' ? event.state : event.phase),
-    });
-    const run = syncItems(deps, interruption.signal);
-    await until(() => sim.log.length >= 2);
-    interruption.abort(new Error('stop'));
-    await expect(run).rejects.toThrow('stop');
-    expect(states).toEqual(['started', 'interrupted']);
-  });
-
-  it('can’t fail the run', async () => {
-    const sim = await market();
-    const deps = mirror().deps(sim.url, {
-      onRun: () => {
-        throw new Error('the log is full');
-      },
-    });
-    expect(await syncItems(deps, never)).toMatchObject({ state: 'succeeded' });
-  });
-});
 
 describe('a failed run', () => {
   it('says when to retry after a limit or maintenance', async () => {

@@ -3,7 +3,7 @@ import { escapeLiteral, type PoolClient } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { ITEM_FIELDS, ITEM_STATES, type FieldType } from '../domain/item.js';
 import { parseJson } from '../domain/values.js';
-import { NO_WIRE_HASH } from '../marketplace/decode.js';
+import { NO_WIRE_HASH, WIRE_HASH_BYTES } from '../marketplace/decode.js';
 import { COPY_HEADER } from '../db/copy.js';
 import { onlyRow } from '../db/connection.js';
 import { itemsLockSql, type SellerLock } from '../db/locks.js';
@@ -65,8 +65,10 @@ export async function discard({ client }: SellerLock): Promise<void> {
   await client.query(`ROLLBACK; ${CLOSE}`).catch(() => undefined);
 }
 
-/** int16 field count, then length and value of an int8, an 8-byte bytea and an int2. */
-const KNOWN_ROW_BYTES = 2 + (4 + 8) + (4 + 8) + (4 + 2);
+/** An int8, a wire hash and an int2. */
+const KNOWN_BYTES = 8 + WIRE_HASH_BYTES + 2;
+/** Before the value of a row of one field: int16 number of fields, int32 length. */
+const ROW_HEADER_BYTES = 2 + 4;
 
 /** Loads id, hash and state of all stored items. `hadList` is true if a list was stored before. */
 export async function loadKnownItems({ client, sellerId }: SellerLock): Promise<{
@@ -78,30 +80,41 @@ export async function loadKnownItems({ client, sellerId }: SellerLock): Promise<
     [sellerId],
   );
   const known = new KnownItems();
+  // Many items a row, because the stream handles each row by itself.
   const stream = client.query(
     copyTo(`COPY (
-      SELECT item_id, wire_hash, (array_position('{${ITEM_STATES.join(',')}}'::text[], state::text) - 1)::int2
-        FROM mirror.items WHERE seller_id = ${escapeLiteral(sellerId)}
+      SELECT string_agg(int8send(item_id) || wire_hash || int2send(
+               (coalesce(array_position('{${ITEM_STATES.join(',')}}'::text[], state::text), 0) - 1)::int2), '')
+        FROM mirror.items WHERE seller_id = ${escapeLiteral(sellerId)} GROUP BY item_id / 1000
     ) TO STDOUT (FORMAT binary)`),
   );
   let rest: Buffer = Buffer.alloc(0);
   let at = COPY_HEADER.length; // the server never sends a header extension
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     const data = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
-    // The trailer (a field count of -1) is shorter than a row, so the loop ends before it.
-    for (; at + KNOWN_ROW_BYTES <= data.length; at += KNOWN_ROW_BYTES) {
-      const id = Number(data.readBigInt64BE(at + 6));
-      const state = ITEM_STATES[data.readInt16BE(at + 30)];
-      if (state === undefined) {
-        throw new Error(`item ${id} of ${sellerId} is in a state that this version does not know`);
-      }
-      known.addStored(id, data.subarray(at + 18, at + 26), state);
+    // The trailer (a field count of -1) is shorter than the header of a row, so the loop ends before it.
+    while (at + ROW_HEADER_BYTES <= data.length) {
+      const from = at + ROW_HEADER_BYTES;
+      const end = from + data.readInt32BE(at + 2);
+      if (end > data.length) break;
+      for (let item = from; item < end; item += KNOWN_BYTES) addKnown(known, data, item, sellerId);
+      at = end;
     }
     rest = data.subarray(at);
     at = Math.max(0, at - data.length);
   }
   // An emptied table counts as never loaded.
   return { known, hadList: rows[0]?.loaded === true && known.size > 0 };
+}
+
+function addKnown(known: KnownItems, data: Buffer, at: number, sellerId: string): void {
+  const id = data.readUInt32BE(at) * 2 ** 32 + data.readUInt32BE(at + 4);
+  const stateAt = at + 8 + WIRE_HASH_BYTES;
+  const state = ITEM_STATES[data.readInt16BE(stateAt)];
+  if (state === undefined) {
+    throw new Error(`item ${id} of ${sellerId} is in a state that this version does not know`);
+  }
+  known.addStored(id, data.subarray(at + 8, stateAt), state);
 }
 
 /** Stored items by id. */

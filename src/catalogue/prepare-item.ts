@@ -7,7 +7,7 @@ import {
   type FieldType,
   type FieldTypes,
 } from '../domain/item.js';
-import { isObject, mayLoseDigits, parseJson, storableJson } from '../domain/values.js';
+import { isObject, LARGE_EXPONENT, parseJson, storableJson } from '../domain/values.js';
 import { BinaryRows } from '../db/copy.js';
 
 export interface PreparedItem {
@@ -22,9 +22,8 @@ type Preparation =
   | { readonly ok: true; readonly prepared: PreparedItem; readonly tolerated: readonly string[] }
   | { readonly ok: false; readonly reason: string; readonly id: number | null };
 
-/** Valid JSON whose texts or numbers PostgreSQL can't read: NUL, lone surrogates, huge exponents. */
+/** Valid JSON whose texts PostgreSQL can't read: NUL, lone surrogates. It can't read huge exponents either. */
 const UNREADABLE_TEXT = /\\u(?:0000|[dD][89a-fA-F])/;
-const UNREADABLE_NUMBER = /\d[eE][-+]?\d{3}/;
 
 /** Decodes and hashes a record. @param wire the record's wire hash, if the caller has it already */
 export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes)): Preparation {
@@ -42,9 +41,7 @@ export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes
   if (!decoding.ok) return decoding;
   const { value, extra, tolerated } = decoding.decoded;
   const isReadable =
-    isUtf8(buffer) &&
-    !(hasEscapes && UNREADABLE_TEXT.test(text)) &&
-    !(mayLoseDigits(text) && UNREADABLE_NUMBER.test(text));
+    isUtf8(buffer) && !(hasEscapes && UNREADABLE_TEXT.test(text)) && !LARGE_EXPONENT.test(text);
   return {
     ok: true,
     tolerated,

@@ -24,11 +24,15 @@ export class KnownItems {
   #hashes = Buffer.alloc(1024 * WIRE_HASH_BYTES);
   #marks = new Uint8Array(1024);
 
+  /** Number of stored items that are live or missing. */
+  present = 0;
+
   get size(): number {
     return this.#slots.size;
   }
 
   addStored(id: number, wireHash: Uint8Array, state: ItemState): void {
+    if (state !== 'removed') this.present++;
     this.#add(id, wireHash, STATE_CODES[state]);
   }
 
@@ -70,13 +74,12 @@ export class KnownItems {
     const fresh: number[] = [];
     const readable: number[] = [];
     const unreadable: number[] = [];
-    let [present, listed, unchanged] = [0, 0, 0];
+    let [listed, unchanged] = [0, 0];
     for (const [id, slot] of this.#slots) {
       const marks = this.#marks[slot] as number;
       const isNamed = (marks & (LISTED | UNREADABLE)) !== 0;
       const state = marks & STATE_MASK;
       const isPresent = state === STATE_CODES.live || state === STATE_CODES.missing;
-      if (isPresent) present++;
       if (isPresent && !isNamed) unlisted.push(id);
       if ((marks & NEW) !== 0) fresh.push(id);
       if ((marks & LISTED) !== 0) listed++;
@@ -84,14 +87,8 @@ export class KnownItems {
       if (isNamed) ((marks & LISTED) === 0 ? unreadable : readable).push(id);
     }
     const witnesses = [...spread(readable, mostWitnesses), ...spread(unreadable, mostWitnesses)];
-    return {
-      present,
-      unlisted,
-      fresh,
-      listed,
-      unchanged,
-      witnesses: witnesses.slice(0, mostWitnesses),
-    };
+    witnesses.length = Math.min(witnesses.length, mostWitnesses);
+    return { present: this.present, unlisted, fresh, listed, unchanged, witnesses };
   }
 
   #hasHash(slot: number, wireHash: Uint8Array): boolean {
@@ -171,7 +168,7 @@ export async function stageList(
   into: 'staging' | 'items',
 ): Promise<StagedList | null> {
   const { counts, deps, lock, signal } = run;
-  const { present } = known.summarize(0);
+  const { present } = known;
   const rows = new RowCopy(run, into);
   const broken: BrokenRecord[] = [];
   let repeats = false;

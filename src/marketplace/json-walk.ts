@@ -10,8 +10,6 @@ export const CLOSE_BRACE = 0x7d;
 
 /** In place of an index: the bytes end before the value does. */
 export const CUT = -1;
-/** Search this many bytes of a string one by one: `indexOf` is slower for short strings. */
-const NEAR_BYTES = 16;
 
 export function skipSpace(bytes: Buffer, from: number): number {
   let at = from;
@@ -24,14 +22,7 @@ export function skipSpace(bytes: Buffer, from: number): number {
 
 /** Index after a string's closing quote, or `CUT`. @param from index after its opening quote */
 export function endOfString(bytes: Buffer, from: number): number {
-  let at = from;
-  const near = Math.min(at + NEAR_BYTES, bytes.length);
-  while (at < near) {
-    const byte = bytes[at];
-    if (byte === QUOTE) return at + 1;
-    at += byte === BACKSLASH ? 2 : 1;
-  }
-  for (;;) {
+  for (let at = from; ;) {
     const quote = bytes.indexOf(QUOTE, at);
     if (quote < 0) return CUT;
     let first = quote;

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { printed } from '../cli/support.js';
 import { useMirror } from '../support/mirror.js';
 import { openMarket, openSynced } from './market.js';
@@ -57,6 +57,8 @@ async function openNights() {
 
 const realClock = () => mirror().rows('ALTER TABLE mirror.runs ALTER started_at SET DEFAULT now()');
 
+afterEach(realClock);
+
 /** Changes of unknown fields make no history: a state has those of its end. */
 const withoutExtra = (rows: readonly Record<string, unknown>[]): object[] =>
   rows.map(({ extra: _extra, ...row }) => row);
@@ -67,43 +69,50 @@ const asOf = async (at: Date | 'infinity') =>
     await mirror().rows('SELECT * FROM reporting.items_as_of($1) ORDER BY item_id', [at]),
   );
 
-/** A copy that is read once and then follows the changes. */
+/** Fields that the view and the changes show in the same way. */
+const FOLLOWED = ['name', 'state', 'tags', 'price_regular'];
+
+/** A copy that reads the first list and new items from the view, and then follows the changes. */
 class Follower {
   readonly #rows = new Map<string, Record<string, unknown>>();
-  #last = '0';
+  #last = 0n;
 
   async follow(): Promise<void> {
-    const all = await mirror().rows('SELECT *, NULL AS extra FROM reporting.items');
     const [seller] = await mirror().rows('SELECT loaded_seq::text AS seq FROM mirror.sellers');
-    const loaded = String(seller?.['seq'] ?? '');
-    const isFirst = loaded !== '' && BigInt(loaded) > BigInt(this.#last);
+    const loaded = BigInt(String(seller?.['seq'] ?? 0));
+    const items = await mirror().rows('SELECT * FROM reporting.items');
+    const read = (id: string): void => {
+      const item = items.find((row) => row['item_id'] === id);
+      if (item !== undefined) this.#rows.set(id, item);
+    };
+    if (loaded > this.#last) {
+      for (const { item_id } of items) read(String(item_id));
+      this.#last = loaded;
+    }
     const changes = await mirror().rows(
       'SELECT * FROM reporting.item_changes WHERE seq > $1 ORDER BY seq',
-      [this.#last],
+      [String(this.#last)],
     );
-    for (const { seq, item_id, field, class: kind, old_value, new_value } of changes) {
-      this.#last = String(seq);
-      const id = String(item_id);
-      if (kind === 'added') this.#rows.set(id, {});
-      const row = this.#rows.get(id);
-      if (row === undefined) throw new Error(`${id} changed before it was added`);
-      if (String(field) in row) expect(row[String(field)]).toEqual(old_value);
+    for (const { seq, item_id, class: kind, field, old_value, new_value } of changes) {
+      this.#last = BigInt(String(seq));
+      if (kind === 'added') {
+        read(String(item_id));
+        continue;
+      }
+      const row = this.#rows.get(String(item_id));
+      if (row === undefined) throw new Error(`${String(item_id)} changed before it was added`);
+      if (FOLLOWED.includes(String(field))) expect(row[String(field)]).toEqual(old_value);
       row[String(field)] = new_value;
     }
-    if (!isFirst) return;
-    for (const row of all) this.#rows.set(String(row['item_id']), shown(row));
-    if (BigInt(this.#last) < BigInt(loaded)) this.#last = loaded;
   }
 
   async expectEqual(): Promise<void> {
-    for (const row of await mirror().rows('SELECT * FROM reporting.items')) {
-      expect(shown(row)).toMatchObject(this.#rows.get(String(row['item_id'])) ?? { none: true });
+    const items = await mirror().rows('SELECT * FROM reporting.items ORDER BY item_id');
+    for (const item of items) {
+      const copy = this.#rows.get(String(item['item_id']));
+      for (const field of FOLLOWED) expect(copy?.[field], field).toEqual(item[field]);
     }
   }
-}
-
-function shown({ name, state, tags, price_regular }: Record<string, unknown>) {
-  return { name, state, tags, price_regular };
 }
 
 describe('the catalogue as of a time', () => {
@@ -182,7 +191,8 @@ describe('the catalogue as of a time', () => {
         expect(kept.every(({ valid_to }) => valid_to.getTime() > cutOff)).toBe(true);
         expect(await changes()).toEqual(written);
         const same: Night = { items: IDS.map(() => null), unanswered: 0, isEnded: false };
-        await mirrorNight(new Date(), same);
+        // A first denial removes no item that look-ups had found before.
+        for (let again = 0; again < 2; again++) await mirrorNight(new Date(), same);
         const settled = await mirror().items();
         await mirrorNight(new Date(), same);
         expect(await mirror().items()).toEqual(settled);

@@ -78,8 +78,10 @@ class Follower {
   #last = 0n;
 
   async follow(): Promise<void> {
-    const [seller] = await mirror().rows('SELECT loaded_seq::text AS seq FROM mirror.sellers');
-    const loaded = BigInt(String(seller?.['seq'] ?? 0));
+    const [seller] = await mirror().rows<{ seq: string }>(
+      'SELECT coalesce(loaded_seq, 0)::text AS seq FROM mirror.sellers',
+    );
+    const loaded = BigInt(seller?.seq ?? 0);
     const items = await mirror().rows('SELECT * FROM reporting.items');
     const read = (id: string): void => {
       const item = items.find((row) => row['item_id'] === id);

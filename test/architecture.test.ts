@@ -356,7 +356,6 @@ describe('the database', () => {
     const readers = ours.filter((file) => /\bprisma\.\w+\.\w+\(/.test(textOf(file)));
     expect(readers.sort()).toEqual([
       'api/tokens-store.ts',
-      'catalogue/runs-listing.ts',
       'catalogue/runs-store.ts',
       'dashboard/access-store.ts',
     ]);

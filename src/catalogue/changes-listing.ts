@@ -2,20 +2,12 @@ import { count } from '../domain/text.js';
 import type { Db } from '../db/db.js';
 import type { FieldValue } from '../domain/item.js';
 import type { FilterValues, Listing } from '../listing/listing.js';
+import { changeText, fieldLabel, percentChange, FEW_CHANGES, type ChangeFold } from './changes.js';
 import {
-  changeText,
-  fieldLabel,
-  percentChange,
-  CHANGE_CLASSES,
-  FEW_CHANGES,
-  type ChangeClass,
-  type ChangeFold,
-} from './changes.js';
-import {
+  CHANGE_FILTERS,
   countChanges,
   readChanges,
   readRunFields,
-  type ChangeFilter,
   type ItemChange,
   type RunField,
 } from './item-changes-store.js';
@@ -73,10 +65,7 @@ export const CHANGES: Listing<ShownChange, Db> = {
     },
   ],
   filters: [
-    { name: 'class', about: 'changes of this class', type: 'choice', choices: CHANGE_CLASSES },
-    { name: 'item', about: 'changes of this item', type: 'number' },
-    { name: 'run', about: 'changes that this run found', type: 'number' },
-    { name: 'since', about: 'changes since this day', type: 'since' },
+    ...CHANGE_FILTERS,
     {
       name: 'all',
       about: 'single items: a line for each, also for the same change of many items',
@@ -84,28 +73,18 @@ export const CHANGES: Listing<ShownChange, Db> = {
     },
   ],
   next: ({ seq }) => seq,
-  count: async (db, filters) => {
-    const counts = await countChanges(db, filterOf(filters));
-    return counts.reduce((sum, { changes }) => sum + changes, 0);
+  count: countChanges,
+  json(row) {
+    const { fold: _, currencies: __, old, new: now, ...change } = row;
+    const money = { currency: currencyOf(row), percent: percentOf(row) };
+    return { ...change, oldValue: old, newValue: now, ...money };
   },
   async read(db, filters, { from, limit, face }) {
-    const before = from === null ? {} : { before: from };
-    const query = { ...filterOf(filters), ...before, limit, newest: true };
-    const isEach = face === 'files' || filters['all'] === 'yes' || filters['item'] !== undefined;
-    const changes = await readShownChanges(db, query, isEach ? null : new FoldFinder(db));
-    return changes.toReversed();
+    const isEach = face === 'files' || filters['all'] === 'yes';
+    const page = { ...(from === null ? {} : { before: from }), limit, newest: true };
+    return (await readShownChanges(db, filters, page, !isEach)).toReversed();
   },
 };
-
-function filterOf({ class: kind, item, run, since, seller }: FilterValues): ChangeFilter {
-  return {
-    ...(kind === undefined ? {} : { classes: [kind as ChangeClass] }),
-    ...(item === undefined ? {} : { itemId: Number(item) }),
-    ...(run === undefined ? {} : { runId: BigInt(run) }),
-    ...(since === undefined ? {} : { from: new Date(since) }),
-    ...(seller === undefined ? {} : { sellerIds: [seller] }),
-  };
-}
 
 /** The item; for many items, the list of each of their changes. */
 function linkOf({ sellerId, itemId, runId, class: kind }: ShownChange): string {
@@ -119,12 +98,12 @@ function valueText(value: FieldValue): string | null {
 }
 
 /** The currency of a price after the change; null for other fields. */
-export function currencyOf({ field, currencies }: Pick<ItemChange, 'field' | 'currencies'>) {
+function currencyOf({ field, currencies }: Pick<ItemChange, 'field' | 'currencies'>) {
   return field === 'currency' ? null : (currencies?.new ?? null);
 }
 
 /** How much a price changed, such as `-20.00`; null for other fields, and if its currency changed. */
-export function percentOf(change: Omit<ItemChange, 'itemId'>): string | null {
+function percentOf(change: Omit<ItemChange, 'itemId'>): string | null {
   const { field, currencies, old, new: now } = change;
   if (field === 'currency' || currencies === null || currencies.old !== currencies.new) return null;
   if (typeof old !== 'string' || typeof now !== 'string') return null;
@@ -134,85 +113,42 @@ export function percentOf(change: Omit<ItemChange, 'itemId'>): string | null {
 /**
  * Reads changes as people see them, in the order of their numbers. One that stands for many counts as one, so that
  * it does not fill the page.
- * @param finder null: each change
+ * @param isFolded false: each change
  */
 export async function readShownChanges(
   db: Db,
-  filter: ChangeFilter & { readonly limit: number; readonly newest?: boolean },
-  finder: FoldFinder | null,
+  filters: FilterValues,
+  page: Omit<Parameters<typeof readChanges>[2], 'without'>,
+  isFolded: boolean,
 ): Promise<ShownChange[]> {
-  let without: readonly ChangeFold[] = [];
-  let found: readonly ItemChange[] = [];
+  const folds: ChangeFold[] = [];
+  const searched = new Set<bigint>();
+  let found = await readChanges(db, filters, page);
   // Folding makes room for more changes, and those may need folding too.
-  for (let isDone = false; !isDone;) {
-    found = await readChanges(db, { ...filter, without });
-    const newFolds = (await finder?.find(found)) ?? [];
-    without = [...without, ...newFolds];
-    isDone = newFolds.length === 0;
+  while (isFolded) {
+    const others = found.filter(({ runId }) => !searched.has(runId));
+    for (const { runId } of others) searched.add(runId);
+    const fields = await readRunFields(db, others, filters, FEW_CHANGES);
+    const newFolds = fields.flatMap((field) => foldOf(field) ?? []);
+    if (newFolds.length === 0) break;
+    for (const fold of newFolds) folds.push(fold);
+    found = await readChanges(db, filters, { ...page, without: folds });
   }
-  const { after = 0n, before, classes, newest = false, limit } = filter;
-  const folds = without.filter(
-    ({ place, class: kind }) =>
-      place > after &&
-      (before === undefined || place < before) &&
-      classes?.includes(kind) !== false,
+  const { after = 0n, before, newest = false, limit } = page;
+  const onPage = folds.filter(
+    ({ place }) => place > after && (before === undefined || place < before),
   );
-  const rows = inOrder(found, folds);
+  const rows = [
+    ...found.map((change): ShownChange => ({ ...change, fold: null })),
+    ...onPage.map(lineOf),
+  ].sort((a, b) => Number(a.seq - b.seq));
   return newest ? rows.slice(-limit) : rows.slice(0, limit);
 }
 
-function inOrder(changes: readonly ItemChange[], folds: readonly ChangeFold[]): ShownChange[] {
-  const rows = [
-    ...changes.map((change): ShownChange => ({ ...change, fold: null })),
-    ...folds.map((fold): ShownChange => {
-      const itemName = `${count(fold.items)} of ${count(fold.of)} items`;
-      const values = fold.same ?? { old: null, new: null };
-      return {
-        ...fold,
-        ...values,
-        fold,
-        seq: fold.place,
-        itemId: null,
-        itemName,
-        currencies: null,
-      };
-    }),
-  ];
-  return rows.sort((a, b) => Number(a.seq - b.seq));
-}
-
-/** Finds the changes that many items of a run share, and remembers them. */
-export class FoldFinder {
-  readonly #db: Db;
-  readonly #known = new Map<bigint, readonly ChangeFold[]>();
-
-  constructor(db: Db) {
-    this.#db = db;
-  }
-
-  /** Returns the folds of the runs of these changes, without those returned before. */
-  async find(changes: readonly ItemChange[]): Promise<readonly ChangeFold[]> {
-    const unknown = changes.filter(({ runId }) => !this.#known.has(runId));
-    for (const { runId } of unknown) this.#known.set(runId, []);
-    const fields = await readRunFields(this.#db, unknown, FEW_CHANGES);
-    const found = fields.flatMap((field) => foldOf(field) ?? []);
-    for (const fold of found) {
-      this.#known.set(fold.runId, [...(this.#known.get(fold.runId) ?? []), fold]);
-    }
-    return found;
-  }
-
-  /** Folds consecutive changes. A fold replaces the last of its changes. */
-  async fold(changes: readonly ItemChange[]): Promise<ShownChange[]> {
-    await this.find(changes);
-    const folds: ChangeFold[] = [];
-    const rest = changes.filter((change) => {
-      const fold = this.#known.get(change.runId)?.find((one) => isPart(change, one));
-      if (fold?.place === change.seq) folds.push(fold);
-      return fold === undefined;
-    });
-    return inOrder(rest, folds);
-  }
+function lineOf(fold: ChangeFold): ShownChange {
+  const itemName = `${count(fold.items)} of ${count(fold.of)} items`;
+  const values = fold.same ?? { old: null, new: null };
+  return { ...fold, ...values, fold, seq: fold.place, itemId: null, itemName, currencies: null };
 }
 
 function foldOf({ same, listed, items, place, ...field }: RunField): ChangeFold | null {
@@ -227,12 +163,4 @@ function foldOf({ same, listed, items, place, ...field }: RunField): ChangeFold 
   if (same.items <= FEW_CHANGES) return null;
   const { items: alike, place: last, ...values } = same;
   return { ...field, same: values, items: alike, of: all(alike), place: last };
-}
-
-function isPart(change: ItemChange, { class: kind, field, same }: ChangeFold): boolean {
-  if (change.class !== kind || change.field !== field) return false;
-  return (
-    same === null ||
-    JSON.stringify([change.old, change.new]) === JSON.stringify([same.old, same.new])
-  );
 }

@@ -1,6 +1,12 @@
-import type { ChangeClass, ChangeFold } from './changes.js';
+import { CHANGE_CLASSES, type ChangeClass, type ChangeFold } from './changes.js';
 import type { Db } from '../db/db.js';
 import type { FieldValue } from '../domain/item.js';
+import {
+  conditionOf,
+  OF_SELLER,
+  type FilterValues,
+  type ListingFilter,
+} from '../listing/listing.js';
 
 export interface ItemChange {
   /** Numbers grow in the order in which changes become visible. */
@@ -20,46 +26,70 @@ export interface ItemChange {
   readonly currencies: { readonly old: string | null; readonly new: string | null } | null;
 }
 
-export interface ChangeFilter {
-  /** Only changes with a greater number. */
+/** What people filter changes by. */
+export const CHANGE_FILTERS: readonly ListingFilter[] = [
+  {
+    name: 'class',
+    about: 'changes of this class',
+    type: 'choice',
+    choices: CHANGE_CLASSES,
+    where: (value, parameter) => `class = ${parameter(value)}::mirror.change_class`,
+  },
+  {
+    name: 'item',
+    about: 'changes of this item',
+    type: 'number',
+    where: (value, parameter) => `item_id = ${parameter(value)}`,
+  },
+  {
+    name: 'run',
+    about: 'changes that this run found',
+    type: 'number',
+    where(value, parameter) {
+      const run = parameter(value);
+      // All changes of a run have the same time, which is indexed.
+      const startedAt = `(SELECT started_at FROM mirror.runs WHERE run_id = ${run})`;
+      return `run_id = ${run} AND changed_at BETWEEN ${startedAt} - interval '1 s' AND ${startedAt} + interval '1 s'`;
+    },
+  },
+  {
+    name: 'since',
+    about: 'changes since this day',
+    type: 'since',
+    where: (value, parameter) => `changed_at >= ${parameter(value)}`,
+  },
+  OF_SELLER,
+];
+
+/** A part of the changes that match a filter. */
+interface ChangePage {
+  /** Only changes with a greater number, and with a smaller one. */
   readonly after?: bigint;
-  /** Only changes with a smaller number. */
   readonly before?: bigint;
-  readonly runId?: bigint;
-  /** Only changes of runs that began at or after this time. */
-  readonly from?: Date;
-  readonly classes?: readonly ChangeClass[];
-  readonly itemId?: number;
-  readonly sellerIds?: readonly string[];
-  /** Leaves out the changes that these folds summarize. */
+  /** Leaves out the changes that these folds stand for. */
   readonly without?: readonly ChangeFold[];
+  /** Keeps the first changes, or the last ones with `newest`. */
+  readonly limit: number;
+  readonly newest?: boolean;
 }
 
-/** SQL of a filter on `mirror.item_changes`. Appends its parameters to `values`. */
-function conditionOf(filter: ChangeFilter, values: unknown[]): string {
-  const { after, before, runId, from, classes, itemId, sellerIds, without = [] } = filter;
-  const conditions = ['true'];
+/**
+ * Changes in the order of their numbers. Numbers become visible in order, so a reader that continues
+ * after the last one misses nothing.
+ */
+export async function readChanges(
+  { pool }: Db,
+  filters: FilterValues,
+  { after, before, without = [], limit, newest = false }: ChangePage,
+): Promise<ItemChange[]> {
+  const values: unknown[] = [];
   const parameter = (value: unknown): string => `$${values.push(value)}`;
+  const conditions = [conditionOf(CHANGE_FILTERS, filters, values)];
   if (after !== undefined) conditions.push(`seq > ${parameter(after)}`);
   if (before !== undefined) conditions.push(`seq < ${parameter(before)}`);
-  if (runId !== undefined) {
-    // All changes of a run have the same time, which is indexed.
-    const run = parameter(runId);
-    const startedAt = `(SELECT started_at FROM mirror.runs WHERE run_id = ${run})`;
-    conditions.push(
-      `run_id = ${run}`,
-      `changed_at BETWEEN ${startedAt} - interval '1 s' AND ${startedAt} + interval '1 s'`,
-    );
-  }
-  if (from !== undefined) conditions.push(`changed_at >= ${parameter(from)}`);
-  if (classes !== undefined) {
-    conditions.push(`class = ANY(${parameter(classes)}::mirror.change_class[])`);
-  }
-  if (itemId !== undefined) conditions.push(`item_id = ${parameter(itemId)}`);
-  if (sellerIds !== undefined) conditions.push(`seller_id = ANY(${parameter(sellerIds)}::text[])`);
-  for (const { runId: run, class: kind, field, same } of without) {
+  for (const { runId, class: kind, field, same } of without) {
     const folded = [
-      `run_id = ${parameter(run)}`,
+      `run_id = ${parameter(runId)}`,
       `class = ${parameter(kind)}::mirror.change_class`,
       `field = ${parameter(field)}`,
     ];
@@ -71,28 +101,10 @@ function conditionOf(filter: ChangeFilter, values: unknown[]): string {
     }
     conditions.push(`NOT (${folded.join(' AND ')})`);
   }
-  return conditions.join(' AND ');
-}
-
-function jsonOf(value: FieldValue): string | null {
-  return value === null ? null : JSON.stringify(value);
-}
-
-/**
- * Changes in the order of their numbers. Numbers become visible in order, so a reader that continues
- * after the last one misses nothing.
- * @param filter `limit` keeps the first changes, or the last ones with `newest`
- */
-export async function readChanges(
-  { pool }: Db,
-  filter: ChangeFilter & { readonly limit: number; readonly newest?: boolean },
-): Promise<ItemChange[]> {
-  const { limit, newest = false } = filter;
-  const values: unknown[] = [limit];
   const { rows } = await pool.query<ItemChange>(
     `WITH page AS (
-       SELECT * FROM mirror.item_changes WHERE ${conditionOf(filter, values)}
-        ORDER BY seq ${newest ? 'DESC' : 'ASC'} LIMIT $1
+       SELECT * FROM mirror.item_changes WHERE ${conditions.join(' AND ')}
+        ORDER BY seq ${newest ? 'DESC' : 'ASC'} LIMIT ${parameter(limit)}
      )
      SELECT p.seq, p.seller_id AS "sellerId", p.item_id AS "itemId", i.name AS "itemName",
             p.run_id AS "runId", p.changed_at AS "changedAt", p.class, p.field,
@@ -115,26 +127,23 @@ export async function readChanges(
   return rows;
 }
 
-/** Number of changes of one field. */
-export interface ChangeCount {
-  readonly sellerId: string;
-  readonly class: ChangeClass;
-  /** As in `ItemChange`. */
-  readonly field: string;
-  readonly changes: number;
-  readonly items: number;
+function jsonOf(value: FieldValue): string | null {
+  return value === null ? null : JSON.stringify(value);
 }
 
-export async function countChanges({ pool }: Db, filter: ChangeFilter): Promise<ChangeCount[]> {
-  const values: unknown[] = [];
-  const { rows } = await pool.query<ChangeCount>(
-    `SELECT seller_id AS "sellerId", class, field, count(*)::int AS changes,
-            count(DISTINCT item_id)::int AS items
-       FROM mirror.item_changes WHERE ${conditionOf(filter, values)}
-      GROUP BY seller_id, class, field ORDER BY seller_id, class, field`,
+/** How many changes match. @param most counting stops there */
+export async function countChanges(
+  { pool }: Db,
+  filters: FilterValues,
+  most: number,
+): Promise<number> {
+  const values: unknown[] = [most];
+  const { rows } = await pool.query<{ changes: number }>(
+    `SELECT count(*)::int AS changes FROM (
+       SELECT FROM mirror.item_changes WHERE ${conditionOf(CHANGE_FILTERS, filters, values)} LIMIT $1) c`,
     values,
   );
-  return rows;
+  return rows[0]?.changes ?? 0;
 }
 
 /** A field that changed in many items of a run. */
@@ -159,17 +168,20 @@ export interface RunField {
 }
 
 /**
- * Fields that changed in more than `least` items of a run.
+ * Fields that changed in more than `least` items of a run. Counts only changes that match the filter, so that a line
+ * for many changes never stands for others.
  * @param changes their runs are searched
  */
 export async function readRunFields(
   { pool }: Db,
   changes: readonly Pick<ItemChange, 'runId' | 'changedAt'>[],
+  filters: FilterValues,
   least: number,
 ): Promise<RunField[]> {
   const runs = [...new Set(changes.map(({ runId }) => runId))];
   if (runs.length === 0) return [];
   const times = changes.map(({ changedAt }) => changedAt).sort((a, b) => Number(a) - Number(b));
+  const values: unknown[] = [runs, times[0], times.at(-1), least];
   const { rows } = await pool.query<
     Omit<RunField, 'same'> & { same: Omit<RunField['same'], 'place'> & { place: string } }
   >(
@@ -181,6 +193,7 @@ export async function readRunFields(
         WHERE run_id = ANY($1::bigint[])
           -- All changes of a run have the same time, which is indexed.
           AND changed_at BETWEEN $2::timestamptz - interval '1 s' AND $3::timestamptz + interval '1 s'
+          AND ${conditionOf(CHANGE_FILTERS, filters, values)}
      ), wanted AS (
        SELECT run_id, seller_id,
               CASE WHEN r.listed > 0 THEN r.listed
@@ -207,28 +220,7 @@ export async function readRunFields(
                                'place', s.place::text) AS same
        FROM fields f JOIN same s USING (run_id, class, field) JOIN mirror.item_changes v ON v.seq = s.place
       ORDER BY f.place`,
-    [runs, times[0], times.at(-1), least],
+    values,
   );
   return rows.map(({ same, ...row }) => ({ ...row, same: { ...same, place: BigInt(same.place) } }));
-}
-
-/**
- * The last number in use. A reader that has the mirror's current contents continues after it. First lists
- * and runs that changed `extra` alone count too: they have a number but no changes.
- */
-export async function readLastChangeNumber({ pool }: Db): Promise<bigint> {
-  const { rows } = await pool.query<{ seq: bigint }>(
-    `SELECT greatest((SELECT max(seq) FROM mirror.item_changes),
-                     (SELECT max(loaded_seq) FROM mirror.sellers),
-                     (SELECT max(extra_seq) FROM mirror.runs), 0) AS seq`,
-  );
-  return rows[0]?.seq ?? 0n;
-}
-
-/** The greatest number ever given to a change. A greater cursor is from another store. */
-export async function readGreatestChangeNumber({ pool }: Db): Promise<bigint> {
-  const { rows } = await pool.query<{ seq: bigint }>(
-    'SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq FROM mirror.item_changes_seq_seq',
-  );
-  return rows[0]?.seq ?? 0n;
 }

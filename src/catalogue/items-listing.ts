@@ -2,7 +2,16 @@ import type { Db } from '../db/db.js';
 import { readBatches } from '../db/batches.js';
 import { ITEM_FIELDS, ITEM_STATES, type Item, type ItemState } from '../domain/item.js';
 import { money } from '../domain/text.js';
-import type { FilterValues, Listing, ListingPage, ValueType } from '../listing/listing.js';
+import {
+  conditionOf,
+  OF_SELLER,
+  type FilterValues,
+  type Listing,
+  type ListingFilter,
+  type ListingPage,
+  type ValueType,
+} from '../listing/listing.js';
+import { wordFilter } from '../listing/table-listing.js';
 import type { PriceChange } from './items-store.js';
 
 /** An item as the mirror knows it. */
@@ -32,6 +41,42 @@ const SORTS: Readonly<Record<string, string>> = {
   price: 'price_regular DESC NULLS LAST, seller_id, item_id',
   changed: 'changed_at DESC, seller_id, item_id',
 };
+
+/** What people filter items by. */
+const FILTERS: readonly ListingFilter[] = [
+  {
+    name: 'search',
+    about: 'items with this in the name, as a tag or as id',
+    type: 'text',
+    where(text, parameter) {
+      const literal = text.replaceAll(/[\\%_]/g, '\\$&');
+      const [lower, upper] = caseSensitivePatterns(text);
+      // Compares ids as numbers: for ids as text the planner expects one match in 200 items and walks the
+      // key, which takes twice as long as a parallel scan. No item has id 0, but without a comparison the
+      // planner does not scan in parallel.
+      const id = /^[1-9]\d{0,17}$/.test(text) ? text : '0';
+      // LIKE takes a fifth of the time of ILIKE, which folds the case of each name, and leaves ILIKE few names.
+      // It is written as its negated function, so that the planner expects as many matches as for ILIKE alone.
+      return `(NOT textnlike(name, ${parameter(lower)}) OR NOT textnlike(name, ${parameter(upper)}))
+        AND name ILIKE ${parameter(`%${literal}%`)} OR ${parameter(text)} = ANY (tags) OR item_id = ${parameter(id)}`;
+    },
+  },
+  wordFilter('state', 'items in this state', ITEM_STATES),
+  {
+    name: 'item',
+    about: 'the item with this id',
+    type: 'number',
+    where: (id, parameter) => `item_id = ${parameter(id)}`,
+  },
+  { name: 'as-of', about: 'items known at this moment, as they were', type: 'until' },
+  OF_SELLER,
+  {
+    name: 'sort',
+    about: 'by id, name, price (highest first) or change (newest first)',
+    type: 'order',
+    choices: Object.keys(SORTS),
+  },
+];
 
 /** Every item ever seen, as `items` lists them and the page shows them. Files have all columns of reporting.items. */
 export const ITEMS: Listing<ListedItem, Db> = {
@@ -76,23 +121,13 @@ export const ITEMS: Listing<ListedItem, Db> = {
     { name: 'changed', only: 'tables', type: 'moment', value: ({ changedAt }) => changedAt },
     { name: 'seller', only: 'tables', type: 'seller', value: ({ sellerId }) => sellerId },
   ],
-  filters: [
-    { name: 'search', about: 'items with this in the name, as a tag or as id', type: 'text' },
-    { name: 'state', about: 'items in this state', type: 'choice', choices: ITEM_STATES },
-    { name: 'item', about: 'the item with this id', type: 'number' },
-    { name: 'as-of', about: 'items known at this moment, as they were', type: 'until' },
-    {
-      name: 'sort',
-      about: 'by id, name, price (highest first) or change (newest first)',
-      type: 'order',
-      choices: Object.keys(SORTS),
-    },
-  ],
+  filters: FILTERS,
   next: (_, end) => end,
-  async count({ pool }, filters) {
-    const { source, matches, values } = conditionsOf(filters);
+  async count({ pool }, filters, most) {
+    const values: unknown[] = [];
+    const matching = matchingItems(filters, values);
     const { rows } = await pool.query<{ items: number }>(
-      `SELECT count(*)::int AS items FROM ${source} WHERE ${matches}`,
+      `SELECT count(*)::int AS items FROM (SELECT FROM ${matching} LIMIT $${values.push(most)}) c`,
       values,
     );
     return rows[0]?.items ?? 0;
@@ -107,7 +142,7 @@ export const ITEMS: Listing<ListedItem, Db> = {
   },
 };
 
-/** The prices of an item over time, as `items view` and the page of the item show them. */
+/** The prices of an item over time, as `items show` and the page of the item show them. */
 export const PRICES: Pick<Listing<PriceChange, Db>, 'name' | 'none' | 'columns'> = {
   name: 'prices',
   none: 'No price is known.',
@@ -141,45 +176,27 @@ function statementOf(
   filters: FilterValues,
   page: Pick<ListingPage, 'from' | 'limit'> | null,
 ): { readonly text: string; readonly values: unknown[] } {
-  const { source, matches, values } = conditionsOf(filters);
-  const order = SORTS[filters['sort'] ?? 'id'] ?? SORTS['id'];
-  if (page === null) {
-    return { text: `SELECT ${COLUMNS} FROM ${source} WHERE ${matches} ORDER BY ${order}`, values };
-  }
-  const n = values.length;
-  const wanted = `WHERE ${matches} ORDER BY ${order} LIMIT $${n + 1} OFFSET $${n + 2}`;
+  const values: unknown[] = [];
+  const matching = matchingItems(filters, values);
+  const order = `ORDER BY ${SORTS[filters['sort'] ?? 'id'] ?? SORTS['id']}`;
+  if (page === null) return { text: `SELECT ${COLUMNS} FROM ${matching} ${order}`, values };
+  const limit = `LIMIT $${values.push(page.limit)} OFFSET $${values.push(page.from ?? 0n)}`;
+  const wanted = `${matching} ${order} ${limit}`;
+  if (filters['as-of'] !== undefined) return { text: `SELECT ${COLUMNS} FROM ${wanted}`, values };
   // Sorts keys only, which an index holds together with prices, and so reads few whole items.
-  const which =
-    filters['as-of'] === undefined
-      ? `WHERE (seller_id, item_id) IN (SELECT seller_id, item_id FROM ${source} ${wanted}) ORDER BY ${order}`
-      : wanted;
+  const keys = `SELECT seller_id, item_id FROM ${wanted}`;
   return {
-    text: `SELECT ${COLUMNS} FROM ${source} ${which}`,
-    values: [...values, page.limit, page.from ?? 0n],
+    text: `SELECT ${COLUMNS} FROM mirror.items WHERE (seller_id, item_id) IN (${keys}) ${order}`,
+    values,
   };
 }
 
-function conditionsOf(filters: FilterValues) {
-  const { search: text = '', state = null, item = null, seller = null } = filters;
-  const asOf = filters['as-of'] ?? null;
-  // Compares ids as numbers: for ids as text the planner expects one match in 200 items and walks the
-  // key, which takes twice as long as a parallel scan. No item has id 0, but without a comparison the
-  // planner does not scan in parallel.
-  const id = /^[1-9]\d{0,17}$/.test(text) ? text : '0';
-  const literal = text.replaceAll(/[\\%_]/g, '\\$&');
-  return {
-    source: asOf === null ? 'mirror.items' : 'reporting.items_as_of($1)',
-    // LIKE takes a fifth of the time of ILIKE, which folds the case of each name, and leaves ILIKE few names.
-    // It is written as its negated function, so that the planner expects as many matches as for ILIKE alone.
-    matches: `${asOf === null ? '$1::timestamptz IS NULL AND ' : ''}
-      ($2 = '' OR (NOT textnlike(name, $3) OR NOT textnlike(name, $4)) AND name ILIKE $5 OR $2 = ANY (tags) OR item_id = $6)
-      AND ($7::text IS NULL OR state::text = $7) AND ($8::bigint IS NULL OR item_id = $8)
-      AND ($9::text IS NULL OR seller_id = $9)`,
-    values: [
-      ...[asOf, text, ...caseSensitivePatterns(text), `%${literal}%`, id],
-      ...[state, item, seller],
-    ] as unknown[],
-  };
+/** SQL of the items that match, from FROM on. @param parameters the values are appended */
+function matchingItems(filters: FilterValues, parameters: unknown[]): string {
+  const { 'as-of': asOf } = filters;
+  const source =
+    asOf === undefined ? 'mirror.items' : `reporting.items_as_of($${parameters.push(asOf)})`;
+  return `${source} WHERE ${conditionOf(FILTERS, filters, parameters)}`;
 }
 
 /** Letters, rarest first. Without k and i, which are also the lower case of non-ASCII letters. */

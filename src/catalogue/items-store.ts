@@ -27,6 +27,10 @@ export interface ItemRecord {
   /** Undocumented fields, and the record as received: JSON as text, because parsing rounds numbers. */
   readonly extra: string;
   readonly raw: string;
+  /** The newest run whose list did not have the item; null: none, or it is no longer kept. */
+  readonly unlisted: { readonly runId: bigint; readonly at: Date } | null;
+  /** When its look-up was denied with proof, if that was the last answer. */
+  readonly deniedAt: Date | null;
 }
 
 export async function readItemRecord(
@@ -34,15 +38,52 @@ export async function readItemRecord(
   sellerId: string,
   itemId: bigint,
 ): Promise<ItemRecord> {
-  return onlyRow(
-    await pool.query<ItemRecord>(
-      `SELECT (SELECT count(*)::int FROM reporting.purchases p
-                WHERE p.seller_id = i.seller_id AND p.item_id = i.item_id) AS purchases,
-              extra::text AS extra, raw::text AS raw
-         FROM mirror.items i WHERE seller_id = $1 AND item_id = $2`,
-      [sellerId, itemId],
-    ),
+  const result = await pool.query<
+    Omit<ItemRecord, 'unlisted'> & { readonly runId: bigint | null; readonly at: Date }
+  >(
+    `SELECT (SELECT count(*)::int FROM reporting.purchases p
+              WHERE p.seller_id = i.seller_id AND p.item_id = i.item_id) AS purchases,
+            extra::text AS extra, raw::text AS raw, c.run_id AS "runId", c.changed_at AS at,
+            (SELECT looked_up_at FROM mirror.item_lookups l
+              WHERE l.seller_id = i.seller_id AND l.item_id = i.item_id AND outcome = 'gone') AS "deniedAt"
+       FROM mirror.items i
+       LEFT JOIN LATERAL (
+         SELECT run_id, changed_at FROM mirror.item_changes c
+          WHERE c.seller_id = i.seller_id AND c.item_id = i.item_id AND field = 'state' AND class = 'missing'
+          ORDER BY seq DESC LIMIT 1) c ON true
+      WHERE i.seller_id = $1 AND i.item_id = $2`,
+    [sellerId, itemId],
   );
+  const { runId, at, ...record } = onlyRow(result);
+  return { ...record, unlisted: runId === null ? null : { runId, at } };
+}
+
+/** A purchase of an item that a check of codes found. */
+export interface ItemPurchase {
+  readonly codeId: bigint;
+  readonly code: string;
+  readonly purchasedAt: Date | null;
+  readonly licenseType: string | null;
+  readonly price: string | null;
+  readonly currency: string | null;
+  readonly support: string | null;
+}
+
+/** The purchases of an item, newest first. */
+export async function readItemPurchases(
+  { pool }: Db,
+  sellerId: string,
+  itemId: bigint,
+  limit: number,
+): Promise<ItemPurchase[]> {
+  const { rows } = await pool.query<ItemPurchase>(
+    `SELECT code_id AS "codeId", code, purchased_at AS "purchasedAt", license_type AS "licenseType",
+            price, currency, support
+       FROM reporting.purchases WHERE seller_id = $1 AND item_id = $2
+      ORDER BY purchased_at DESC LIMIT $3`,
+    [sellerId, itemId, limit],
+  );
+  return rows;
 }
 
 /** The prices of an item from a moment on. */

@@ -1,12 +1,15 @@
 import { bytes } from '../domain/text.js';
-import type { Listing, ListingColumn } from '../listing/listing.js';
+import { OF_SELLER, type Listing, type ListingColumn } from '../listing/listing.js';
+import { camelCased, newestFirst, wordFilter } from '../listing/table-listing.js';
 import type { Db } from '../db/db.js';
-import type { Prisma } from '../db/generated/prisma/client.js';
 import { RunKind, RunState } from '../db/generated/prisma/enums.js';
 import type { Run } from './runs-store.js';
 
-const STATES = Object.values(RunState);
-const KINDS = Object.values(RunKind);
+const FILTERS = [
+  wordFilter('state', 'runs in this state', Object.values(RunState)),
+  wordFilter('kind', 'runs of this kind', Object.values(RunKind)),
+  OF_SELLER,
+];
 
 const TOOK: ListingColumn<Run> = {
   name: 'took',
@@ -60,26 +63,13 @@ export const RUNS: Listing<Run, Db> = {
     { name: 'calls', type: 'count', value: ({ apiCalls }) => apiCalls },
     { name: 'problem', type: 'sentence', value: (run) => run.problem ?? run.warnings[0] ?? null },
   ],
-  filters: [
-    { name: 'state', about: 'runs in this state', type: 'choice', choices: STATES },
-    { name: 'kind', about: 'runs of this kind', type: 'choice', choices: KINDS },
-  ],
+  filters: FILTERS,
   next: ({ runId }) => runId,
-  async read(db, { seller, state, kind }, { from, limit }) {
-    const prisma = await db.prisma();
-    const where: Prisma.RunWhereInput = {
-      ...(state === undefined ? {} : { state: state as RunState }),
-      ...(kind === undefined ? {} : { kind: kind as RunKind }),
-      ...(seller === undefined ? {} : { sellerId: seller }),
-      ...(from === null ? {} : { runId: { lt: from } }),
-    };
-    const newest = (filter: Prisma.RunWhereInput): Promise<Run[]> =>
-      prisma.run.findMany({ where: filter, orderBy: { runId: 'desc' }, take: limit });
-    if (seller === undefined || kind !== undefined) return newest(where);
-    // One seller's runs are indexed by kind: a scan from the newest run could pass hundreds of thousands of
-    // other sellers' runs.
-    const ofKinds = await Promise.all(KINDS.map((one) => newest({ ...where, kind: one })));
-    const runs = ofKinds.flat().sort((a, b) => Number(b.runId - a.runId));
-    return runs.slice(0, limit);
-  },
+  ...newestFirst<Run>({
+    table: 'mirror.runs',
+    key: 'run_id',
+    columns: '*',
+    filters: FILTERS,
+    rowOf: camelCased,
+  }),
 };

@@ -16,6 +16,7 @@ import {
 import { moment } from '../domain/moment.js';
 import { listingChunks } from '../reporting/export.js';
 import { print, printPaged, stdoutLook } from './console.js';
+import { appAction } from './execute.js';
 import {
   assertSeller,
   describeCommand,
@@ -27,7 +28,7 @@ import {
 import { csvDialect } from './out-file.js';
 import { json, ndjsonLine, withColumnNames } from './output/formats.js';
 import { table, type TableCell, type TableColumn, type TableForm } from './output/table.js';
-import { type Look, momentCell, type Style } from './output/text.js';
+import { cut, type Look, momentCell, safeLine, type Style } from './output/text.js';
 import { count, age, duration } from '../domain/text.js';
 import { writeAll } from './output/write.js';
 import { withRunnableCommands } from './own-command.js';
@@ -41,13 +42,21 @@ export type ListingOptions = CommonOptions &
 /** Rows that people read at once, unless --limit says how many. */
 const LIMIT = 20;
 
-/** Adds the options of a listing, its help, and nothing else: the command's action calls `printListing`. */
-export function describeListing<Row>(
+/**
+ * Makes a command print a listing: adds its options and help, and the action.
+ * @param about.check refuses filters, before anything is read
+ */
+export function addListing<Row extends object>(
   command: Command,
-  { name, filters }: Listing<Row, Db>,
-  about: Parameters<typeof describeCommand>[1] & { readonly limit?: number },
-): Command {
+  listing: Listing<Row, Db>,
+  about: Parameters<typeof describeCommand>[1] & {
+    readonly limit?: number;
+    readonly check?: (app: App, options: ListingOptions) => Promise<void>;
+  },
+): void {
+  const { name, filters } = listing;
   for (const { name: filter, about: only, type, choices } of filters) {
+    if (type === 'seller') continue;
     const option = new Option(
       type === 'flag' ? `--${filter}` : `--${filter} <${filter}>`,
       type === 'order' ? only : `only ${only}`,
@@ -57,9 +66,9 @@ export function describeListing<Row>(
     if (type === 'since' || type === 'until') option.argParser(parseMoment);
     command.addOption(option);
   }
-  const { limit = LIMIT, options = [] } = about;
+  const { limit = LIMIT, check, options = [] } = about;
   const most = new Option('--limit <n>', 'how many at most').argParser(positiveInteger);
-  return describeCommand(command, {
+  describeCommand(command, {
     ...about,
     options: [
       ...options,
@@ -67,14 +76,17 @@ export function describeListing<Row>(
       formatOption(`how to print the ${name} (default: table)`),
       ...(['decimalComma', 'json', 'seller', 'vertical', 'pager'] as const),
     ],
-  });
+  }).action(
+    appAction('store', async (app, chosen: ListingOptions) => {
+      await assertSeller(app, chosen.seller);
+      await check?.(app, chosen);
+      await printListing(app, listing, chosen);
+    }),
+  );
 }
 
 /** What the options select. */
-function filtersIn<Row>(
-  { filters }: Listing<Row, Db>,
-  { seller, ...options }: ListingOptions,
-): FilterValues {
+function filtersIn<Row>({ filters }: Listing<Row, Db>, options: ListingOptions): FilterValues {
   const chosen = filters.flatMap(({ name, type }) => {
     const value: unknown =
       options[name.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase())];
@@ -84,19 +96,18 @@ function filtersIn<Row>(
       ? [[name, String(value)] as const]
       : [];
   });
-  return { ...Object.fromEntries(chosen), ...(seller === undefined ? {} : { seller }) };
+  return Object.fromEntries(chosen);
 }
 
 /** Rows per query. A table gets a new header after so many. */
 const PAGE_ROWS = 500;
 
 /** Prints the rows of a listing as a table, CSV, JSON or NDJSON. */
-export async function printListing<Row extends object>(
-  { db, config }: Pick<App, 'db' | 'config'>,
+async function printListing<Row extends object>(
+  { db }: Pick<App, 'db'>,
   listing: Listing<Row, Db>,
   options: ListingOptions,
 ): Promise<void> {
-  await assertSeller({ db, config }, options.seller);
   const filters = filtersIn(listing, options);
   const format = formatOf(options);
   const { limit = Infinity } = options;
@@ -106,13 +117,12 @@ export async function printListing<Row extends object>(
     limit,
   });
   const dialect = csvDialect(options, format);
-  if (format === 'csv') return printCsv(listing, pages, dialect);
-  if (format === 'ndjson') {
-    await writeAll(process.stdout, linesOf(pages));
-    return;
-  }
-  if (format === 'json') {
-    await writeAll(process.stdout, jsonOf(pages));
+  if (format !== 'table') {
+    const rows =
+      format === 'csv'
+        ? forStdout(listingChunks(listing, pages, 'csv', dialect))
+        : LINES[format](pages, listing.json ?? ((row) => row));
+    await writeAll(process.stdout, rows);
     return;
   }
   const first = await pages.next();
@@ -124,32 +134,23 @@ export async function printListing<Row extends object>(
   await printPaged(tables(listing, first.value, pages, options), options);
 }
 
-/** Formats all rows as one list. */
-async function* jsonOf<Row>(pages: AsyncIterable<readonly Row[]>): AsyncGenerator<string> {
-  let isFirst = true;
-  for await (const rows of pages) {
-    yield (
-      (isFirst ? '[\n' : ',\n') + json(withColumnNames(rows)).slice('[\n'.length, -'\n]\n'.length)
-    );
-    isFirst = false;
-  }
-  yield isFirst ? '[]\n' : '\n]\n';
-}
+/** Writes rows as JSON. @param jsonOf what JSON has of a row */
+const LINES = {
+  async *json<Row>(pages: AsyncIterable<readonly Row[]>, jsonOf: (row: Row) => object) {
+    let before = '[';
+    for await (const rows of pages) {
+      yield before + json(withColumnNames(rows.map(jsonOf))).slice('['.length, -'\n]\n'.length);
+      before = ',';
+    }
+    yield before === '[' ? '[]\n' : '\n]\n';
+  },
 
-async function* linesOf<Row>(pages: AsyncIterable<readonly Row[]>): AsyncGenerator<string> {
-  for await (const rows of pages) {
-    yield rows.map((row) => ndjsonLine(withColumnNames(row))).join('');
-  }
-}
-
-/** Prints rows with the columns of files. */
-export async function printCsv<Row>(
-  listing: Pick<Listing<Row, Db>, 'columns'>,
-  pages: AsyncIterable<readonly Row[]>,
-  dialect: ReturnType<typeof csvDialect>,
-): Promise<void> {
-  await writeAll(process.stdout, forStdout(listingChunks(listing, pages, 'csv', dialect)));
-}
+  async *ndjson<Row>(pages: AsyncIterable<readonly Row[]>, jsonOf: (row: Row) => object) {
+    for await (const rows of pages) {
+      yield rows.map((row) => ndjsonLine(withColumnNames(jsonOf(row)))).join('');
+    }
+  },
+};
 
 async function* tables<Row>(
   listing: Listing<Row, Db>,
@@ -169,13 +170,12 @@ async function* tables<Row>(
 export function listingTable<Row>(
   listing: Pick<Listing<Row, Db>, 'columns'>,
   rows: readonly Row[],
-  { vertical, hasHeader, first = 1 }: TableOptions & Pick<TableForm, 'hasHeader' | 'first'> = {},
+  { vertical, first = 1 }: TableOptions & Pick<TableForm, 'first'> = {},
 ): string {
   const look = stdoutLook();
   const columns = columnsFor(listing, 'tables').filter((column) => !isSame(column, rows, look));
   return table(rows, columns.map(tableColumn(look)), look, {
     vertical,
-    hasHeader,
     first,
     isWhole: vertical === true,
   });
@@ -206,7 +206,7 @@ export function styleOf(state: string): Style | null {
 function tableColumn(look: Look) {
   return <Row>({ name, type, value }: ListingColumn<Row>): TableColumn<Row> => ({
     header: name,
-    isNote: type === 'sentence' || type === 'long text',
+    isNote: type === 'sentence' || type === 'long text' || type === 'record',
     ...(type === 'milliseconds' || type === 'money' ? { align: 'right' } : {}),
     ...(type === 'state' ? { style: (row: Row) => styleOf(String(value(row))) } : {}),
     value: (row) => cellOf(value(row), type, look),
@@ -228,7 +228,11 @@ export function fieldsOf<Row>(
   });
 }
 
-function cellOf(value: Value, type: ValueType, look: Pick<Look, 'columns'>): TableCell {
+/** Longer records of the marketplace are cut. */
+const RECORD_COLUMNS = 200;
+
+/** A value in the form of its type. */
+export function cellOf(value: Value, type: ValueType, look: Pick<Look, 'columns'>): TableCell {
   if (value === null) return '';
   if (value instanceof Date) return momentCell(value, new Date(), look);
   if (typeof value === 'object') return value.join(', ');
@@ -241,6 +245,8 @@ function cellOf(value: Value, type: ValueType, look: Pick<Look, 'columns'>): Tab
       return stateWord(String(value));
     case 'sentence':
       return withRunnableCommands(String(value));
+    case 'record':
+      return cut(safeLine(String(value)), RECORD_COLUMNS);
     default:
       return value;
   }

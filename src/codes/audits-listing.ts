@@ -1,7 +1,13 @@
-import type { Listing } from '../listing/listing.js';
+import { OF_SELLER, type Listing } from '../listing/listing.js';
+import { newestFirst, wordFilter } from '../listing/table-listing.js';
 import type { Db } from '../db/db.js';
-import { listAudits } from './audits-store.js';
+import { PROGRESS, progressIn } from './audits-store.js';
 import type { AuditProgress } from './types.js';
+
+const FILTERS = [
+  wordFilter('state', 'audits in this state', ['running', 'finished', 'cancelled', 'failed']),
+  OF_SELLER,
+];
 
 /** Audits of all sellers, as `audits` lists them and the page shows them. */
 export const AUDITS: Listing<AuditProgress, Db> = {
@@ -22,20 +28,14 @@ export const AUDITS: Listing<AuditProgress, Db> = {
     { name: 'waiting', type: 'count', value: ({ pending }) => pending },
     { name: 'problem', type: 'sentence', value: ({ problem }) => problem },
   ],
-  filters: [
-    {
-      name: 'state',
-      about: 'audits in this state',
-      type: 'choice',
-      choices: ['running', 'finished', 'cancelled', 'failed'],
-    },
-  ],
+  filters: FILTERS,
   next: ({ auditId }) => auditId,
-  read: (db, { seller, state }, { from, limit }) =>
-    listAudits(db, {
-      ...(seller === undefined ? {} : { sellerIds: [seller] }),
-      ...(state === undefined ? {} : { state }),
-      ...(from === null ? {} : { before: from }),
-      limit,
-    }),
+  ...newestFirst<AuditProgress>({
+    table: 'mirror.audits',
+    key: 'audit_id',
+    columns: PROGRESS,
+    always: `state <> 'draft'`,
+    filters: FILTERS,
+    rowOf: progressIn,
+  }),
 };

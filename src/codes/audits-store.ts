@@ -5,8 +5,8 @@ import type { AuditBacklog, AuditList, AuditProgress, AuditState, ResultFile } f
 /** A time further ahead than any pause was recorded by a clock that was wrong, and is not believed. */
 export const RESUME_AT = `CASE WHEN resume_at <= now() + interval '25 hours' THEN resume_at END`;
 
-/** The audit's row has all counts, so that progress costs the same for every length of list. */
-const PROGRESS = `
+/** SQL of the columns. The row has all counts, so that progress costs the same for every length of list. */
+export const PROGRESS = `
   audit_id AS "auditId", seller_id AS "sellerId", state, source, is_look_ups AS "isLookUps", created_at AS "createdAt",
   finished_at AS "finishedAt", lines, rejected, codes, reused, valid, invalid,
   no_longer_valid AS "noLongerValid", unproven, pending, denied, overturned, progress AS asked,
@@ -195,7 +195,8 @@ async function changeState(
   return rows[0]?.state ?? (await getAudit(db, auditId))?.state ?? null;
 }
 
-function progressIn({ path, format, decimalComma, writtenAt, ...row }: Row): AuditProgress {
+/** Reads a row of `PROGRESS`. */
+export function progressIn({ path, format, decimalComma, writtenAt, ...row }: Row): AuditProgress {
   return { ...row, result: path === null ? null : { path, format, decimalComma, writtenAt } };
 }
 

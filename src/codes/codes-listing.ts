@@ -106,7 +106,7 @@ function restOf({ names, lines }: OutcomeRow): string {
 }
 
 /** Codes of a check with one outcome, in list order; codes that were not asked again come last. */
-export const CODES: Listing<OutcomeRow, Db> = {
+export const CODES: Omit<Listing<OutcomeRow, Db>, 'count'> = {
   name: 'codes',
   about: 'The codes of a list and what a check found about them.',
   none: 'No more codes.',

@@ -13,47 +13,55 @@ const TYPES = {
 
 type DownloadFormat = keyof typeof TYPES;
 
-/** Label, accessible name and URL suffix of each kind of download. */
+/** Name, URL suffix and query of each kind of download. */
 const LINKS = {
-  csv: { label: 'CSV', name: 'CSV', end: '.csv', query: {} },
-  'csv-comma': {
-    label: 'CSV 0,5',
-    name: 'CSV 0,5, with decimal commas',
-    end: '.csv',
-    query: { decimal: 'comma' },
-  },
-  xlsx: { label: 'Excel', name: 'Excel', end: '.xlsx', query: {} },
-  parquet: { label: 'Parquet', name: 'Parquet', end: '.parquet', query: {} },
+  xlsx: { name: 'Excel (.xlsx)', end: '.xlsx', query: {} },
+  csv: { name: 'CSV, decimal point', end: '.csv', query: {} },
+  'csv-comma': { name: 'CSV, decimal comma', end: '.csv', query: { decimal: 'comma' } },
+  parquet: { name: 'Parquet', end: '.parquet', query: {} },
 } as const;
 
+type Download = keyof typeof LINKS;
+
 /**
- * Links that download the same rows in several formats.
+ * A button that opens the kinds of files to download the same rows in.
  * @param of what the files contain, for screen readers
  * @param path URL path without the file extension
+ * @param rows how many, in words
+ * @param as default: all
  */
 export const Downloads: FC<{
   of: string;
   path: string;
   query?: Readonly<Record<string, string>> | URLSearchParams;
-  as: readonly (keyof typeof LINKS)[];
-}> = ({ of, path, query = {}, as }) => (
-  <>
-    {as.map((one) => {
-      const { label, name, end, query: more } = LINKS[one];
-      const all = new URLSearchParams(query);
-      for (const [key, value] of Object.entries(more)) all.set(key, value);
-      return (
-        <a
-          class="button small"
-          href={`${path}${end}${all.size === 0 ? '' : `?${all.toString()}`}`}
-          aria-label={`${name}: ${of}`}
-          title={name}
-        >
-          {label}
-        </a>
-      );
-    })}
-  </>
+  rows?: string;
+  as?: readonly Download[];
+}> = ({ of, path, query = {}, rows, as = Object.keys(LINKS) as Download[] }) => (
+  <details class="menu">
+    <summary class="button" title={of}>
+      Download
+    </summary>
+    <div>
+      {rows === undefined ? null : (
+        <p class="muted">
+          {rows} {of}
+        </p>
+      )}
+      {as.map((one) => {
+        const { name, end, query: more } = LINKS[one];
+        const all = new URLSearchParams(query);
+        for (const [key, value] of Object.entries(more)) all.set(key, value);
+        return (
+          <a
+            href={`${path}${end}${all.size === 0 ? '' : `?${all.toString()}`}`}
+            aria-label={`${name}: ${of}`}
+          >
+            {name}
+          </a>
+        );
+      })}
+    </div>
+  </details>
 );
 
 /** The format with this file extension. */

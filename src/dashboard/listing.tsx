@@ -8,6 +8,8 @@ import {
   type ListingColumn,
   type ListingFilter,
   pagesOf,
+  stateWord,
+  toneOf,
   type Value,
   type ValueType,
 } from '../listing/listing.js';
@@ -30,20 +32,20 @@ import {
   type Fact,
   Filter,
   Moment,
-  Pages,
   Percent,
-  SellerField,
   SellerLink,
   Sentence,
   splitPage,
   State,
   Table,
   Untrusted,
-  without,
+  WebLink,
 } from './parts.js';
 import { oneOf, parseDay, parseNumber } from './query.js';
 
-const PAGE_SIZE = 50;
+const PAGE_SIZE = 25;
+/** Rows that match are counted up to this. */
+const MAX_COUNT = 10_000;
 /** Rows per query of a download. */
 const BATCH_SIZE = 2_000;
 
@@ -57,19 +59,29 @@ interface ListingParts {
 /** Serves a listing: `/NAME` with filters and pages, and all rows that match as `/NAME.csv`, `.xlsx` and `.parquet`. */
 export function addListing<Row>(
   app: Dashboard,
-  { db }: Pick<DashboardParts, 'db'>,
+  parts: Pick<DashboardParts, 'db' | 'config' | 'mirror'>,
   original: Listing<Row, Db>,
   { actions, title }: ListingParts = {},
 ): void {
+  const { db } = parts;
   const { name, about, filters } = original;
 
   app.get(`/${name}`, async (c) => {
     const listing = shownTo(c, original);
     const chosen = filtersOf(c, listing);
     const from = parseNumber(c.req.query('from'));
-    const rows = await listing.read(db, chosen, { from, limit: PAGE_SIZE + 1, face: 'tables' });
+    const before = Number(parseNumber(c.req.query('before')) ?? 0n);
+    const [rows, total, isOneSeller] = await Promise.all([
+      listing.read(db, chosen, { from, limit: PAGE_SIZE + 1, face: 'tables' }),
+      listing.count(db, chosen, MAX_COUNT + 1),
+      hasOneSeller(parts),
+    ]);
     const { shown, last } = splitPage(rows, PAGE_SIZE);
-    const query = new URLSearchParams(without(new URL(c.req.url).searchParams, 'from'));
+    const query = new URL(c.req.url).searchParams;
+    for (const one of ['from', 'before', 'notice']) query.delete(one);
+    const end = before + shown.length;
+    const next = last === undefined ? null : listing.next(last, BigInt(end));
+    const isFiltered = from !== null || Object.keys(chosen).length > 0;
     return page(
       c,
       {
@@ -77,32 +89,40 @@ export function addListing<Row>(
         lead: about,
         actions: (
           <>
+            {total === 0 ? null : (
+              <Downloads of={name} path={`/${name}`} query={query} rows={shownCount(total)} />
+            )}
             {actions?.(c)}
-            <Downloads
-              of={name}
-              path={`/${name}`}
-              query={query}
-              as={['csv', 'csv-comma', 'xlsx', 'parquet']}
-            />
           </>
         ),
       },
       <>
-        <Filter>
-          {filters.map((filter) => (
-            <FilterField of={filter} value={c.req.query(filter.name)} listing={name} />
-          ))}
-          <SellerField value={chosen.seller} />
-        </Filter>
+        {total === 0 && !isFiltered ? null : (
+          <Filter>
+            {filters.map((filter) =>
+              filter.type === 'seller' && isOneSeller ? null : (
+                <FilterField of={filter} value={c.req.query(filter.name)} listing={name} />
+              ),
+            )}
+          </Filter>
+        )}
         <ListingTable
           listing={listing}
           rows={shown}
-          isFiltered={from !== null || Object.keys(chosen).length > 0}
+          isFiltered={isFiltered}
+          hide={isOneSeller ? listing.columns.filter(isOfSeller).map((one) => one.name) : []}
         />
-        <Pages
-          url={c.req.url}
-          next={last === undefined ? null : listing.next(last, (from ?? 0n) + BigInt(PAGE_SIZE))}
-        />
+        <nav class="pages" aria-label="Pages">
+          {shown.length === 0 ? null : (
+            <span class="muted">{placeOf(before, shown.length, total, next === null)}</span>
+          )}
+          {from === null ? null : <a href={`/${name}?${query.toString()}`}>First</a>}
+          {next === null ? null : (
+            <a href={`/${name}?${nextQuery(query, next, end)}`} rel="next">
+              Next
+            </a>
+          )}
+        </nav>
       </>,
     );
   });
@@ -114,8 +134,7 @@ export function addListing<Row>(
     }
     const listing = shownTo(c, original);
     const chosen = filtersOf(c, listing);
-    if (listing.count !== undefined)
-      await checkRoom(format, () => listing.count?.(db, chosen) ?? 0);
+    await checkRoom(format, () => listing.count(db, chosen, Number.MAX_SAFE_INTEGER));
     return sendFile(c, name, format, async (write) => {
       const rows = pagesOf(listing, db, chosen, { face: 'files', size: BATCH_SIZE });
       for await (const chunk of listingChunks(listing, rows, format, csvDialectOf(c))) {
@@ -125,8 +144,46 @@ export function addListing<Row>(
   });
 }
 
+/** Whether no second seller is configured or in the store. */
+export async function hasOneSeller({
+  config,
+  mirror,
+}: Pick<DashboardParts, 'config' | 'mirror'>): Promise<boolean> {
+  const stored = await mirror.seller.findMany({ select: { sellerId: true }, take: 2 });
+  const names = [...config.sellers.map((one) => one.name), ...stored.map((one) => one.sellerId)];
+  return new Set(names).size < 2;
+}
+
+function isOfSeller({ type }: { readonly type: ValueType }): boolean {
+  return type === 'seller';
+}
+
+function shownCount(total: number): string {
+  return total > MAX_COUNT ? `more than ${count(MAX_COUNT)}` : count(total);
+}
+
+/** `1 to 25 of 198`. A page whose lines stand for many rows says only how many rows there are. */
+function placeOf(before: number, shown: number, total: number, isLast: boolean): string {
+  const end = before + shown;
+  const all = shownCount(total);
+  return isLast && total > end
+    ? `${all} in all`
+    : `${count(before + 1)} to ${count(end)} of ${all}`;
+}
+
+/** @param before rows before the next page */
+function nextQuery(query: URLSearchParams, from: bigint, before: number): string {
+  const next = new URLSearchParams(query);
+  next.set('from', String(from));
+  next.set('before', String(before));
+  return next.toString();
+}
+
 /** For viewers: masks what may contain a purchase code, and leaves out what only operators may see. */
-export function shownTo<Row>(c: DashboardContext, listing: Listing<Row, Db>): Listing<Row, Db> {
+export function shownTo<Row, Shown extends Pick<Listing<Row, Db>, 'columns'>>(
+  c: DashboardContext,
+  listing: Shown & Pick<Listing<Row, Db>, 'columns'>,
+): Shown {
   if (!isViewer(c)) return listing;
   const columns = listing.columns.flatMap((column) => {
     const { type, forViewers } = column;
@@ -157,7 +214,9 @@ const FilterField: FC<{ of: ListingFilter; value: string | undefined; listing: s
       </label>
     );
   }
-  const kind = { text: 'search', number: 'text', since: 'date', until: 'date' }[type];
+  const kind = { text: 'search', seller: 'text', number: 'text', since: 'date', until: 'date' }[
+    type
+  ];
   return (
     <label>
       {label}
@@ -179,8 +238,7 @@ function filtersOf<Row>(c: DashboardContext, { filters }: Listing<Row, Db>): Fil
     const value = text === '' ? undefined : filterValue(filter, text);
     return value === undefined ? [] : [[filter.name, value] as const];
   });
-  const seller = c.req.query('seller');
-  return { ...Object.fromEntries(chosen), ...(seller ? { seller } : {}) };
+  return Object.fromEntries(chosen);
 }
 
 const MAX_FILTER_CHARS = 200;
@@ -194,6 +252,7 @@ function filterValue(
     case 'order':
       return oneOf(choices, text);
     case 'flag':
+    case 'seller':
     case 'text':
       return text;
     case 'number':
@@ -223,7 +282,9 @@ export function ListingTable<Row>({
   empty?: string;
 }) {
   const { name, none } = listing;
-  const columns = columnsFor(listing, 'tables').filter((column) => !hide.includes(column.name));
+  const columns = columnsFor(listing, 'tables').filter(
+    (column) => !hide.includes(column.name) && !saysNothing(column, rows),
+  );
   return (
     <Table
       caption={capital(name)}
@@ -233,6 +294,18 @@ export function ListingTable<Row>({
       columns={columns.map((column): Column<Row> => columnOf(name, column))}
     />
   );
+}
+
+/** Whether a column of several rows has no values, only zeros, or one state that is good. */
+function saysNothing<Row>({ type, value }: ListingColumn<Row>, rows: readonly Row[]): boolean {
+  if (rows.length < 2) return false;
+  const [first, ...others] = new Set(rows.map((row) => String(value(row) ?? '')));
+  if (first === undefined || others.length > 0) return false;
+  return first === '' || (type === 'count' && first === '0') || (type === 'state' && isGood(first));
+}
+
+function isGood(state: string): boolean {
+  return toneOf(state) === 'good';
 }
 
 /** Types whose digits are aligned. */
@@ -277,15 +350,27 @@ export function factsOf<Row>(columns: readonly ListingColumn<Row>[], row: Row): 
 }
 
 /** A value in the form of its type. */
-const Cell: FC<{ of: Value; type: ValueType }> = ({ of, type }): Child => {
+export const Cell: FC<{ of: Value; type: ValueType }> = ({ of, type }): Child => {
   if (of === null) return <span class="muted">–</span>;
   if (of instanceof Date) return <Ago at={of} />;
-  if (typeof of === 'object') return <Untrusted text={of.join(', ')} />;
+  if (typeof of === 'object') {
+    if (type !== 'web') return <Untrusted text={of.join(', ')} />;
+    return (
+      <ul class="plain">
+        {of.map((url) => (
+          <li>
+            <WebLink url={url} />
+          </li>
+        ))}
+      </ul>
+    );
+  }
   switch (type) {
     case 'seller':
       return <SellerLink name={String(of)} />;
     case 'state':
-      return <State of={String(of)} />;
+      // Only what differs from the usual is marked.
+      return isGood(String(of)) ? stateWord(String(of)) : <State of={String(of)} />;
     case 'count':
       return BigInt(of) === 0n ? <span class="muted">0</span> : count(BigInt(of));
     case 'percent':
@@ -312,5 +397,14 @@ const Cell: FC<{ of: Value; type: ValueType }> = ({ of, type }): Child => {
       return <Untrusted text={String(of)} isCut />;
     case 'long text':
       return <Untrusted text={String(of)} />;
+    case 'web':
+      return <WebLink url={String(of)} />;
+    case 'record':
+      return (
+        <details>
+          <summary>Show</summary>
+          <pre>{printable(String(of))}</pre>
+        </details>
+      );
   }
 };

@@ -21,6 +21,10 @@ export type ValueType =
   | 'secret'
   /** Explains a verdict: on pages, behind "Show proof". */
   | 'proof'
+  /** What the marketplace sent, as text: on pages, behind "Show". */
+  | 'record'
+  /** The address of a page of the web. */
+  | 'web'
   /** Our own sentence, of any length. Commands stand in backticks. */
   | 'sentence';
 
@@ -48,11 +52,38 @@ export interface ListingFilter {
   readonly about: string;
   /**
    * `since`: a day, from its start; `until`: a day, to its end. Both are read as ISO 8601 moments.
-   * `flag`: `yes` or absent. `order`: the first choice if absent.
+   * `flag`: `yes` or absent. `order`: the first choice if absent. `seller`: only where there are several.
    */
-  readonly type: 'choice' | 'text' | 'number' | 'since' | 'until' | 'flag' | 'order';
+  readonly type: 'choice' | 'text' | 'number' | 'since' | 'until' | 'flag' | 'order' | 'seller';
   /** Of a choice and an order. */
   readonly choices?: readonly string[];
+  /**
+   * SQL that rows fulfil. Absent: `read` obeys the filter by itself.
+   * @param parameter makes a value a parameter of the statement
+   */
+  readonly where?: (value: string, parameter: (value: unknown) => string) => string;
+}
+
+/** The filter by seller, of tables with the column `seller_id`. */
+export const OF_SELLER: ListingFilter = {
+  name: 'seller',
+  about: 'rows of this seller',
+  type: 'seller',
+  where: (seller, parameter) => `seller_id = ${parameter(seller)}`,
+};
+
+/** SQL of all filters that are set. @param parameters of the statement; the values are appended */
+export function conditionOf(
+  filters: readonly ListingFilter[],
+  values: FilterValues,
+  parameters: unknown[],
+): string {
+  const conditions = filters.flatMap(({ name, where }) => {
+    const value = values[name];
+    if (value === undefined || where === undefined) return [];
+    return [`(${where(value, (one) => `$${parameters.push(one)}`)})`];
+  });
+  return conditions.join(' AND ') || 'true';
 }
 
 export interface ListingPage {
@@ -63,10 +94,8 @@ export interface ListingPage {
   readonly face: 'tables' | 'files';
 }
 
-/** What filters a listing: by seller, and by the listing's own filters. */
-export type FilterValues = Readonly<Record<string, string | undefined>> & {
-  readonly seller?: string;
-};
+/** The values of a listing's filters, by name. */
+export type FilterValues = Readonly<Record<string, string | undefined>>;
 
 /**
  * A list that people see at the terminal, on a page and in a file. It is described once;
@@ -84,8 +113,10 @@ export interface Listing<Row, Db> {
   readonly read: (db: Db, filters: FilterValues, page: ListingPage) => Promise<readonly Row[]>;
   /** Yields all rows that match, as they were at one moment. Absent: pages do, whose rows never change. */
   readonly readAll?: (db: Db, filters: FilterValues, size: number) => AsyncIterable<readonly Row[]>;
-  /** How many rows a file has. Absent: never more than an Excel sheet has room for. */
-  readonly count?: (db: Db, filters: FilterValues) => Promise<number>;
+  /** How many rows match, each alone. @param most counting stops there */
+  readonly count: (db: Db, filters: FilterValues, most: number) => Promise<number>;
+  /** What JSON has of a row. Absent: all of it. */
+  readonly json?: (row: Row) => object;
   /** Where the next page starts. @param last row of a page @param end rows up to and with it, from the first page on */
   readonly next: (last: Row, end: bigint) => bigint;
 }

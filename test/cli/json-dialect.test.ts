@@ -67,21 +67,22 @@ it('every command prints JSON by the same rules: snake case, times with Z, money
   await check('runs list', ['--json'], 'list');
   await check('runs list', ['--format', 'ndjson'], 'lines');
   await check('runs show', [run3, '--json'], 'object');
-  await check('sync', ['--accept-removals', run3, '--json'], 'object');
+  await check('runs again', [run3, '--json'], 'object');
+  await check('runs accept', [run3, '--yes', '9', '--json'], 'object');
+  await check('runs keep', [run3, '--json'], 'object');
   await check('sync', ['--keep-removals', run3, '--json'], 'object');
-  const { changes } = (await check('changes', ['--json'], 'object')) as { changes: object[] };
+  const changes = (await check('changes', ['--json'], 'list')) as object[];
   expect(changes).toContainEqual(
     expect.objectContaining({ item_id: 1015, old_value: expect.any(String) as string }),
   );
-  await check('changes', ['--summary', '--json'], 'object');
   for (const format of ['json', 'ndjson']) {
     const shape = format === 'json' ? 'list' : 'lines';
-    await check('items', ['--format', format], shape);
+    await check('items list', ['--format', format], shape);
     const select = 'select * from reporting.sync_runs, reporting.accounts, reporting.price_changes';
     await check('sql', ['--format', format, select], shape);
   }
-  await check('items', ['--json'], 'list');
-  await check('items view', ['1015', '--json'], 'object');
+  await check('items list', ['--json'], 'list');
+  await check('items show', ['1015', '--json'], 'object');
 
   await check('codes check', [good, refunded, '--json'], 'list');
   const list = fileWith(`code\n${good}\n${refunded}\n\n""`);

@@ -149,7 +149,9 @@ describe('Needs you', () => {
     );
     expect(page).toContain('2 of 4 are not proven to be gone, and stay missing');
     expect(page).toMatch(/removed<\/dt>\s*<dd[^>]*>2</i);
-    expect(await visitor.page(path)).toMatch(/<a href="\/runs\/\d+">Run \d+<\/a> removed what/);
+    expect(await visitor.page(path)).toMatch(
+      /<a href="\/runs\/\d+">by run \d+, which removed them/,
+    );
     expect(
       await mirror().rows(
         `SELECT count(*)::int AS removed FROM mirror.items WHERE state = 'removed'`,

@@ -35,7 +35,7 @@ import { CommandError, usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import { describeCommand, type CommonOptions } from '../options.js';
-import { describeListing, printListing, type ListingOptions } from '../listing.js';
+import { addListing } from '../listing.js';
 import { checkDestination, formatOfFile, destinationOf, STDOUT } from '../out-file.js';
 import { safeLine } from '../output/text.js';
 import { count } from '../../domain/text.js';
@@ -52,12 +52,10 @@ export function add(program: Command): void {
   });
   const withNumber = (name: string): Command =>
     audits.command(name).argument('<audit>', 'the audit’s number', parseAuditId);
-  describeListing(audits.command('list', { isDefault: true }), AUDITS, {
+  addListing(audits.command('list', { isDefault: true }), AUDITS, {
     summary: 'list the newest audits, with their figures',
     examples: ['seller-mirror audits list --limit 5'],
-  }).action(
-    appAction('store', (app, options: ListingOptions) => printListing(app, AUDITS, options)),
-  );
+  });
   describeCommand(withNumber('show'), {
     summary: 'show one audit',
     about:

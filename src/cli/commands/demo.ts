@@ -120,7 +120,7 @@ async function mirrorTwice(app: App, market: Market, progress: SyncProgress): Pr
   const second = await mirror(app, progress);
 
   await heading('What changed');
-  const changes = await readShownChanges(app.db, { after: 0n, limit: MAX_CHANGES }, null);
+  const changes = await readShownChanges(app.db, {}, { limit: MAX_CHANGES }, false);
   await write(listingTable(CHANGES, changes));
   await heading('The account');
   await query(ACCOUNT_QUERY);

@@ -1,23 +1,17 @@
-import { hostname } from 'node:os';
 import { Argument, Option, type Command } from 'commander';
-import { acceptRemovals, keepRemovals } from '../../catalogue/accept-removals.js';
-import { logAction } from '../../dashboard/access-store.js';
-import { plural } from '../../domain/text.js';
-import { paint, safeLine } from '../output/text.js';
+import { RUN } from '../../catalogue/runs-resource.js';
 import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
 import { syncAccount } from '../../catalogue/account.js';
-import { askRuns } from '../../catalogue/requests-store.js';
-import { hostName } from '../../domain/address.js';
 import { syncItem } from '../../catalogue/sync-item.js';
 import { syncItems, syncSeller } from '../../catalogue/sync-items.js';
 import type { RunDeps, RunReport } from '../../catalogue/types.js';
-import { print, printJson, printNote, printResult, stdoutLook, userName } from '../console.js';
+import { print, printJson, printResult, stdoutLook } from '../console.js';
 import { reportError, usageError } from '../errors.js';
-import { action, printError, openQueuesOf, withApp } from '../execute.js';
+import { action, printError, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { recordFields } from '../../service/alerts/news-store.js';
-import { followUp } from '../follow-up.js';
+import { askForRuns, followUp } from '../follow-up.js';
 import {
   chosenSellers,
   describeCommand,
@@ -26,6 +20,7 @@ import {
   type CommonOptions,
 } from '../options.js';
 import { withRunnableCommands } from '../own-command.js';
+import { act } from '../resource.js';
 import { SyncProgress, exitCodeOfRuns, runJson, runLines } from '../run-report.js';
 
 interface SyncOptions extends CommonOptions {
@@ -80,9 +75,11 @@ async function sync(
   const { acceptRemovals: accepted, keepRemovals: kept } = options;
   if (accepted !== undefined || kept !== undefined) {
     if (kind !== undefined) throw usageError(`"${kind}" and held removals don’t go together`, HELP);
-    return withApp('sync', 'store', signal, (app) =>
-      accepted === undefined ? keep(app, kept ?? 0n, options) : accept(app, accepted, options),
+    const action = accepted === undefined ? 'keep' : 'accept';
+    await withApp('sync', 'store', signal, (app) =>
+      act(app, RUN, action, String(accepted ?? kept), options),
     );
+    return EXIT.done;
   }
   const target = targetOf(kind ?? 'sync', id);
   const progress = new SyncProgress();
@@ -110,46 +107,6 @@ async function sync(
 }
 
 const HELP = 'for example: `seller-mirror sync --accept-removals 42`';
-
-/** Removes what a run shows as held and proven gone. */
-async function accept(app: App, runId: bigint, options: CommonOptions): Promise<ExitCode> {
-  const { db } = app;
-  const by = `${userName()} on ${hostname()}`;
-  const holder = `sync --accept-removals (process ${process.pid} on ${hostname()})`;
-  const done = await acceptRemovals({ db, holder, by }, runId);
-  await logAction(db, {
-    who: by,
-    action: 'accept removals',
-    target: `run ${runId}`,
-    outcome: 'done',
-  });
-  const { sellerId, runId: accepting, removed, shown, rest } = done;
-  await followUp(app, 'sync', true);
-  await printResult(options, done, () =>
-    [
-      `${paint('green', '✓', stdoutLook())} ${safeLine(sellerId)} · ${removed} of ${plural(shown, 'item')} removed (run ${accepting})`,
-      ...rest.map((line) => `  ${safeLine(line)}`),
-      '',
-    ].join('\n'),
-  );
-  return EXIT.done;
-}
-
-/** Keeps what a run shows as held. */
-async function keep({ db }: App, runId: bigint, options: CommonOptions): Promise<ExitCode> {
-  const { sellerId, kept } = await keepRemovals({ db }, runId);
-  const who = `${userName()} on ${hostname()}`;
-  await logAction(db, { who, action: 'keep held items', target: `run ${runId}`, outcome: 'done' });
-  const stay = kept === 1 ? '1 item stays missing' : `${kept} items stay missing`;
-  const said =
-    kept === 0 ? 'kept before; nothing was done' : `${stay}, and later runs hold only others`;
-  await printResult(
-    options,
-    { sellerId, runId, kept },
-    () => `${paint('green', '✓', stdoutLook())} ${safeLine(sellerId)} · run ${runId}: ${said}\n`,
-  );
-  return EXIT.done;
-}
 
 function targetOf(kind: Target['kind'], id: number | undefined): Target {
   const example = 'for example: `seller-mirror sync item 4711`';
@@ -220,34 +177,9 @@ async function ask(
   target: Target,
   options: CommonOptions,
 ): Promise<ExitCode> {
-  const asked: { readonly sellerId: string; readonly askedAt: Date }[] = [];
-  const askedBy = `${userName()} on ${hostname()}`;
-  const queues = await openQueuesOf(app, 'sync --queue');
-  try {
-    for (const { name: seller, url } of sellers) {
-      const place = { seller, marketplace: hostName(url) };
-      const askedAt = await askRuns(app.db, place, target, askedBy);
-      asked.push({ sellerId: seller, askedAt });
-      const due = { seller, dueAt: askedAt.toISOString(), byHand: true } as const;
-      // If the queue can't be reached, a scheduler or a worker finds the request in the store.
-      await queues
-        .add(
-          'mirror',
-          target.kind === 'item' ? { ...target, ...due } : { kind: target.kind, ...due },
-        )
-        .catch((error: unknown) =>
-          printNote(`note: ${seller}: ${messageOf(error)}; a worker looks by itself\n`),
-        );
-    }
-  } finally {
-    await queues.close();
-  }
+  const asked = await askForRuns(app, sellers, target);
   await printResult(options, asked, () =>
     asked.map(({ sellerId }) => `${sellerId} · asked for; a worker does it\n`).join(''),
   );
   return EXIT.done;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

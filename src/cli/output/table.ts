@@ -33,8 +33,6 @@ export interface TableForm {
   readonly vertical?: boolean | undefined;
   /** Number of the first record. Default 1. */
   readonly first?: number;
-  /** Default true. */
-  readonly hasHeader?: boolean | undefined;
   /** Don't cut long values in records. */
   readonly isWhole?: boolean;
 }
@@ -51,7 +49,7 @@ export function table<Row>(
 ): string {
   return (options.vertical ?? !fits(rows, columns, look))
     ? records(rows, columns, look, options)
-    : aligned(rows, columns, look, options);
+    : aligned(rows, columns, look);
 }
 
 /** True if a table of the rows fits the terminal. Always true for pipes and files. */
@@ -65,17 +63,12 @@ export function fits<Row>(
   return totalWidth(widths) <= look.columns;
 }
 
-function aligned<Row>(
-  rows: readonly Row[],
-  all: readonly TableColumn<Row>[],
-  look: Look,
-  { hasHeader = true }: TableForm,
-): string {
+function aligned<Row>(rows: readonly Row[], all: readonly TableColumn<Row>[], look: Look): string {
   const layout = layoutOf(rows, all, look);
   const notes = look.columns === null ? [] : all.filter(({ isNote }) => isNote === true);
   const depth = layout.reduce((most, { header }) => Math.max(most, header.length), 1);
   const lines: string[] = [];
-  for (let n = hasHeader ? 0 : depth; n < depth; n++) {
+  for (let n = 0; n < depth; n++) {
     // Headers of fewer lines are aligned at the bottom.
     const texts = layout.map(({ header }) => header[n - depth + header.length] ?? '');
     lines.push(lineOf(texts, layout, () => 'bold', look));

@@ -375,7 +375,7 @@ const NoVerdict: FC<{ reasons: readonly UnprovenCount[] }> = ({ reasons }) => (
 );
 
 /** `/audits`: past checks. */
-export function addAudits(app: Dashboard, parts: Pick<DashboardParts, 'db'>): void {
+export function addAudits(app: Dashboard, parts: DashboardParts): void {
   addListing(app, parts, AUDITS, {
     title: 'Checks',
     actions: (c) =>

@@ -212,7 +212,11 @@ async function itemsRemovedContent(db: Db, runId: bigint): Promise<AlertContent 
   const entry = await getRun(db, runId);
   if (entry === null) return null;
   const { sellerId: seller, removed, startedAt, finishedAt } = entry.run;
-  const changes = await readChanges(db, { runId, classes: ['removed'], limit: MAX_NAMES });
+  const changes = await readChanges(
+    db,
+    { run: String(runId), class: 'removed' },
+    { limit: MAX_NAMES },
+  );
   const items = changes.map(({ itemId, itemName }) => ({
     itemId: String(itemId),
     name: displayName(itemName ?? ''),

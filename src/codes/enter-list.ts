@@ -216,7 +216,7 @@ export const RECHECK_SOURCE = 'recheck';
 const MAX_CODES = 200_000;
 
 /**
- * Creates an audit of the known codes that are most worth checking again.
+ * Creates an audit of the known codes that are most worth checking again, unless one is running: then that one goes on.
  * @param now milliseconds since 1970
  * @returns its id; null when no code is due
  */
@@ -226,6 +226,9 @@ export async function beginRecheck(
   plan: RecheckFilter,
   now: number,
 ): Promise<bigint | null> {
+  const running = await listAudits(db, { sellerIds: [sellerId], state: 'running' });
+  const earlier = running.find(({ source }) => source === RECHECK_SOURCE);
+  if (earlier !== undefined) return earlier.auditId;
   const limit = Math.min(plan.limit, MAX_CODES);
   const codes = await findCodesToRecheck(db, sellerId, { ...plan, limit }, now);
   if (codes.length === 0) return null;
@@ -242,10 +245,7 @@ export async function beginRecheck(
   return (await enterAudit(db, audit, rows)).auditId;
 }
 
-/**
- * Performs a scheduled re-check: creates an audit unless the last re-check still runs. Does nothing for
- * a parked seller. Repeating it is harmless.
- */
+/** Performs a scheduled re-check. Does nothing for a parked seller. Repeating it is harmless. */
 export async function performRecheck(
   deps: Pick<CheckDeps, 'db' | 'sellerId' | 'marketplace'>,
   plan: RecheckFilter,
@@ -255,9 +255,7 @@ export async function performRecheck(
   const parked = await readParking(db, sellerId);
   if (parked !== null) return { kind: 'done', result: { parked: { code: parked.code } } };
   await ensureSeller(db, sellerId, marketplace.host);
-  const running = await listAudits(db, { sellerIds: [sellerId], state: 'running' });
-  const earlier = running.find(({ source }) => source === RECHECK_SOURCE);
-  const auditId = earlier?.auditId ?? (await beginRecheck(db, sellerId, plan, db.clock.now()));
+  const auditId = await beginRecheck(db, sellerId, plan, db.clock.now());
   if (auditId !== null) await enqueueAudit(auditId);
   return { kind: 'done', result: { audit: auditId && String(auditId) } };
 }

@@ -10,17 +10,9 @@ import { cancelAudit } from '../../codes/audits-store.js';
 import { giveUpCheck } from '../../codes/check.js';
 import { CHECKS } from '../../codes/codes-listing.js';
 import { readCodeChecks, readCodeState } from '../../codes/codes-store.js';
-import {
-  codesToCheck,
-  enterLists,
-  listOfCodes,
-  verifyKnownValid,
-  type AuditOptions,
-} from '../../codes/enter-list.js';
-import type { List } from '../../codes/lists/types.js';
-import { readAuditResults } from '../../codes/results-store.js';
+import { codesToCheck, listOfCodes, verifyKnownValid } from '../../codes/enter-list.js';
 import { SHORT_WAIT_MS } from '../../codes/rules.js';
-import type { AuditProgress, AuditResult, EnteredAudit } from '../../codes/types.js';
+import type { AuditProgress, AuditSize } from '../../codes/types.js';
 import type { SellerConfig } from '../../config/index.js';
 import { noteWait, print, printJson, stdoutLook, write } from '../console.js';
 import { CommandError } from '../errors.js';
@@ -31,7 +23,7 @@ import { ownCommand, shellWord } from '../own-command.js';
 import { askSellers } from './ask-sellers.js';
 import { answerJson, answerLines } from './audit-view.js';
 import { throwKeyFault } from './check-lists.js';
-import { auditOptions, failsOn, findAudit, oneSeller, type CheckOptions } from './options.js';
+import { auditOptions, failsOn, oneSeller, type CheckOptions } from './options.js';
 import { workOrWatch } from './run-audit.js';
 
 /** Checks codes given as arguments, and prints the answer about each. Where several sellers are asked, it says who sold it. */
@@ -42,31 +34,32 @@ export async function answerCodes(
   options: CheckOptions,
 ): Promise<ExitCode> {
   const { db, signal } = app;
-  const [only, another] = sellers;
-  const lists = [listOfCodes(codes)];
+  const { knownValid } = options;
   const terms = { confirmAfterMs: SHORT_WAIT_MS, ...auditOptions(options) };
-  const finish = (audit: AuditProgress): Promise<void> => finishNow(app, audit);
-  let answers: readonly Answer[];
-  if (only !== undefined && another === undefined) {
-    const { auditId } = await enterCodes(app, only, lists, options.knownValid, terms);
-    await finish(await findAudit(app, auditId, undefined));
-    signal.throwIfAborted();
-    const { state, problem } = await findAudit(app, auditId, undefined);
-    if (state === 'failed') {
-      throw new CommandError(
-        problem ?? `audit ${auditId} has failed`,
-        `check the API key and MARKETPLACE_URL; \`${ownCommand()} doctor\` tests both, and no code got a verdict`,
-      );
-    }
-    const results: AuditResult[] = [];
-    for await (const result of readAuditResults(db, auditId)) results.push(result);
-    answers = results.map((result) => answerIn(result));
-  } else {
-    const audits = await askSellers(app, sellers, lists, terms, true, finish);
-    const problem = audits.find(({ state }) => state === 'failed')?.problem;
-    answers = (await readBestResults(db, audits)).map((result) => answerIn(result, problem));
+  const [seller] = sellers;
+  const onLoaded = async (size: AuditSize): Promise<void> => {
+    if (seller === undefined || knownValid === undefined || codesToCheck(size) === 0) return;
+    throwKeyFault(
+      await app.withMarketplace(seller, { onWait: noteWait(seller.name) }, ({ marketplace }) =>
+        verifyKnownValid(marketplace, knownValid, signal),
+      ),
+    );
+  };
+  const work = {
+    isWatched: true,
+    onLoaded,
+    finish: (audit: AuditProgress) => finishNow(app, audit),
+  };
+  const audits = await askSellers(app, sellers, [listOfCodes(codes)], terms, work);
+  const problem = audits.find(({ state }) => state === 'failed')?.problem;
+  if (audits.every(({ state }) => state === 'failed')) {
+    throw new CommandError(
+      problem ?? 'the check has failed',
+      `check the API key and MARKETPLACE_URL; \`${ownCommand()} doctor\` tests both, and no code got a verdict`,
+    );
   }
-  return printAnswers(answers, options);
+  const answers = (await readBestResults(db, audits)).map((result) => answerIn(result, problem));
+  return printAnswers(answers, options, sellers.length > 1);
 }
 
 /** Somebody waits at the terminal: for a marketplace that needs longer (ms), the codes stay unproven. */
@@ -88,30 +81,8 @@ async function finishNow(app: App, audit: AuditProgress): Promise<void> {
   else if (ended?.state === 'running') await giveUpCheck(db, ended, waitsFor);
 }
 
-/** Creates an audit of the codes, unless the marketplace denies the code that the user knows is valid. */
-async function enterCodes(
-  app: App,
-  seller: SellerConfig,
-  lists: readonly List[],
-  knownValid: string | undefined,
-  terms: AuditOptions,
-): Promise<EnteredAudit> {
-  const { signal } = app;
-  return enterLists(app.db, seller, lists, terms, {
-    signal,
-    async onLoaded(size) {
-      if (knownValid === undefined || codesToCheck(size) === 0) return;
-      throwKeyFault(
-        await app.withMarketplace(seller, { onWait: noteWait(seller.name) }, ({ marketplace }) =>
-          verifyKnownValid(marketplace, knownValid, signal),
-        ),
-      );
-    },
-  });
-}
-
 /** The answer about a code of an audit. @param problem why a code may have never been asked for */
-function answerIn(result: AuditResult & Partial<BestResult>, problem?: string | null): Answer {
+function answerIn(result: BestResult, problem: string | null | undefined): SellersAnswer {
   const { code, verdict, reason, proof } = result;
   return {
     ...result,
@@ -122,23 +93,28 @@ function answerIn(result: AuditResult & Partial<BestResult>, problem?: string | 
   };
 }
 
+type SellersAnswer = Answer & Pick<BestResult, 'seller'>;
+
 async function printAnswers(
-  answers: readonly (Answer & { readonly seller?: string | null })[],
+  answers: readonly SellersAnswer[],
   options: CheckOptions,
+  namesSeller: boolean,
 ): Promise<ExitCode> {
   const now = new Date();
+  const { item } = options;
   if (options.json === true) {
     await printJson(
       answers.map((answer) => {
         const { seller } = answer;
-        const sold = seller === undefined ? {} : { seller };
-        return { ...answerJson(answer, now, options.item), ...sold };
+        return { ...answerJson(answer, now, item), ...(namesSeller ? { seller } : {}) };
       }),
     );
   } else {
-    await print(
-      answers.map((answer) => answerLines(answer, now, stdoutLook(), options.item)).join('\n'),
-    );
+    const lines = answers.map((answer) => {
+      const seller = namesSeller ? answer.seller : null;
+      return answerLines({ ...answer, seller }, now, stdoutLook(), item);
+    });
+    await print(lines.join('\n'));
   }
   if (answers.some((answer) => failsOn(options, answer, now.getTime()))) return EXIT.refused;
   return answers.some(({ verdict }) => verdict === 'unproven') ? EXIT.unproven : EXIT.done;

@@ -23,7 +23,7 @@ import {
   withdrawLines,
 } from '../../codes/sellers-asked-store.js';
 import { readFoundEver } from '../../codes/situation-store.js';
-import type { AuditProgress } from '../../codes/types.js';
+import type { AuditProgress, AuditSize } from '../../codes/types.js';
 import type { SellerConfig } from '../../config/index.js';
 import { plural } from '../../domain/text.js';
 import { printJson, printNote } from '../console.js';
@@ -46,10 +46,18 @@ function isFirstPassOver(outcome: JobOutcome): boolean {
   return outcome.reason === 'second-check' || outcome.delayMs > PATIENCE_MS;
 }
 
+/** How a command works on the audits of a search. */
+interface SearchWork {
+  /** Somebody reads the answer at the terminal: no alerts. */
+  readonly isWatched: boolean;
+  /** Called before each list is kept. If it throws, nothing is kept. */
+  readonly onLoaded?: (size: AuditSize) => Promise<void>;
+  /** Works on an audit to its end. */
+  readonly finish: (audit: AuditProgress) => Promise<void>;
+}
+
 /**
- * Asks all sellers about the codes of lists.
- * @param isWatched somebody reads the answer at the terminal: no alerts
- * @param finish works on an audit to its end
+ * Asks all sellers about the codes of lists; one seller is asked like several.
  * @returns the audit of each seller who was asked; all are cancelled if this throws
  */
 export async function askSellers(
@@ -57,13 +65,12 @@ export async function askSellers(
   sellers: readonly SellerConfig[],
   lists: readonly List[],
   terms: AuditOptions,
-  isWatched: boolean,
-  finish: (audit: AuditProgress) => Promise<void>,
+  work: SearchWork,
 ): Promise<readonly AuditProgress[]> {
-  const search = new Search(app, await mostPurchasesFirst(app, sellers), lists, terms);
+  const search = new Search(app, await mostPurchasesFirst(app, sellers), lists, terms, work);
   try {
-    await search.ask(isWatched);
-    await search.settle(finish);
+    await search.ask();
+    await search.settle();
     app.signal.throwIfAborted();
     return await search.audits();
   } catch (error) {
@@ -77,6 +84,7 @@ class Search {
   readonly #sellers: readonly SellerConfig[];
   readonly #lists: readonly List[];
   readonly #terms: AuditOptions;
+  readonly #work: SearchWork;
   readonly #asked: bigint[] = [];
   /** Lines whose code was found. */
   readonly #found = new Set<number>();
@@ -86,15 +94,17 @@ class Search {
     sellers: readonly SellerConfig[],
     lists: readonly List[],
     terms: AuditOptions,
+    work: SearchWork,
   ) {
     this.#app = app;
     this.#sellers = sellers;
     this.#lists = lists;
     this.#terms = terms;
+    this.#work = work;
   }
 
   /** The first pass with each seller. Who sold a code the last time is asked before all others. */
-  async ask(isWatched: boolean): Promise<void> {
+  async ask(): Promise<void> {
     const { db } = this.#app;
     const names = this.#sellers.map(({ name }) => name);
     const codes = [...entriesOf(this.#lists)].flatMap((one) => ('code' in one ? [one.code] : []));
@@ -103,29 +113,27 @@ class Search {
     try {
       for (const seller of this.#sellers) {
         const isFirst = (code: string): boolean => (homes.get(code) ?? seller.name) === seller.name;
-        await this.#askAbout(seller, isFirst, isWatched);
+        await this.#askAbout(seller, isFirst);
       }
       for (const seller of this.#sellers) {
         const isSecond = (code: string): boolean =>
           (homes.get(code) ?? seller.name) !== seller.name;
-        await this.#askAbout(seller, isSecond, isWatched);
+        await this.#askAbout(seller, isSecond);
       }
     } finally {
       clearInterval(renewing);
     }
   }
 
-  async #askAbout(
-    seller: SellerConfig,
-    isAsked: (code: string) => boolean,
-    isWatched: boolean,
-  ): Promise<void> {
+  async #askAbout(seller: SellerConfig, isAsked: (code: string) => boolean): Promise<void> {
     const { db, signal } = this.#app;
+    const { isWatched, onLoaded } = this.#work;
     const isFirst = this.#asked.length === 0;
     const keeps = (entry: Entry): boolean =>
       'code' in entry ? !this.#found.has(entry.line) && isAsked(entry.code) : isFirst;
     if (!isFirst && ![...entriesOf(this.#lists)].some(keeps)) return;
-    const { auditId } = await enterLists(db, seller, this.#lists, this.#terms, { signal, keeps });
+    const events = { signal, keeps, ...(onLoaded === undefined ? {} : { onLoaded }) };
+    const { auditId } = await enterLists(db, seller, this.#lists, this.#terms, events);
     this.#asked.push(auditId);
     await this.#hold();
     const audit = await this.#audit(auditId);
@@ -136,7 +144,7 @@ class Search {
   }
 
   /** Second checks of the codes that nobody sold. A seller who gave no answer comes first: it may have sold them. */
-  async settle(finish: (audit: AuditProgress) => Promise<void>): Promise<void> {
+  async settle(): Promise<void> {
     for (const auditId of this.#asked) await this.#withdraw(auditId);
     await holdAudits(this.#app.db, this.#asked, 0);
     const openOf = ({ pending, denied }: AuditProgress): number => pending - denied;
@@ -144,7 +152,7 @@ class Search {
     for (const { auditId } of audits) {
       await this.#withdraw(auditId);
       const audit = await this.#audit(auditId);
-      if (audit.state === 'running') await finish(audit);
+      if (audit.state === 'running') await this.#work.finish(audit);
       await this.#noteFound(auditId);
     }
   }

@@ -3,7 +3,6 @@ import { basename } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { addAbortSignal } from 'node:stream';
 import type { App } from '../../app.js';
-import { readBestResults } from '../../codes/audit-result.js';
 import {
   codesToCheck,
   countRepeated,
@@ -20,20 +19,20 @@ import { openFile, readBytes } from '../../codes/lists/source.js';
 import type { List, ListOptions } from '../../codes/lists/types.js';
 import { checkCost, type CheckCost } from '../../codes/progress.js';
 import { readFoundEver, readKnownValid } from '../../codes/situation-store.js';
-import type { AuditProgress, AuditResult, AuditSize, EnteredAudit } from '../../codes/types.js';
+import type { AuditProgress, AuditSize, EnteredAudit } from '../../codes/types.js';
 import type { SellerConfig } from '../../config/index.js';
 import { count, plural } from '../../domain/text.js';
 import { readCell } from '../../marketplace/code.js';
-import { noteWait, print, printJson, printNote, stderrLook, stdoutLook } from '../console.js';
+import { noteWait, printJson, printNote } from '../console.js';
 import { CommandError, usageError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Progress } from '../output/progress.js';
 import { safeLine } from '../output/text.js';
 import { askSellers, costOfAny } from './ask-sellers.js';
-import { costText, summaryLines, summaryNotes } from './audit-view.js';
-import { auditOptions, failsOn, type CheckOptions } from './options.js';
-import { checkResultRows, writeResult, type ResultDestination } from './result-file.js';
-import { runAudit, workOrWatch } from './run-audit.js';
+import { costText } from './audit-view.js';
+import { auditOptions, type CheckOptions } from './options.js';
+import { checkResultRows, type ResultDestination } from './result-file.js';
+import { report, runAudit, workOrWatch } from './run-audit.js';
 
 export const STDIN = '-';
 
@@ -213,45 +212,27 @@ async function enterWithKey(
   return enterLists(app.db, seller, lists, auditOptions(options), events);
 }
 
-/** Asks each seller about the lists, and writes one result of all. */
+/** Asks each seller about the lists, and reports one result of all. */
 async function checkWithAll(
   app: App,
   sellers: readonly SellerConfig[],
   lists: readonly List[],
   options: CheckOptions & { readonly destination: ResultDestination | null },
 ): Promise<ExitCode> {
-  const { json = false, destination } = options;
-  const { db, signal } = app;
   const finish = async (audit: AuditProgress): Promise<void> =>
     void (await workOrWatch(app, audit, { resume: null }));
-  const terms = auditOptions(options);
-  const [first, ...others] = await askSellers(app, sellers, lists, terms, false, finish).catch(
-    (error: unknown) => {
-      if (signal.aborted) noteLines([STOPPED]);
-      throw error;
-    },
-  );
-  if (first === undefined) return EXIT.done;
-  const audits = [first, ...others] as const;
-  if (destination !== null) await writeResult(app, audits, destination, signal);
-  const out = destination?.path ?? null;
-  const parts = [];
-  for (const audit of audits) parts.push({ audit, ...(await summaryNotes(db, audit)) });
-  if (json) await printJson({ audits: parts, out });
-  else {
-    const isOnStdout = destination !== null && out === null;
-    const look = isOnStdout ? stderrLook() : stdoutLook();
-    const written = destination === null ? null : (out ?? 'on stdout');
-    const text = parts.map(({ audit, ...notes }) => summaryLines(audit, notes, written, look));
-    if (isOnStdout) printNote(text.join(''));
-    else await print(text.join(''));
-  }
-  const results = (await readBestResults(db, audits)).filter(({ code }) => code !== null);
-  const now = db.clock.now();
-  if (results.some((result) => failsOn(options, result, now))) return EXIT.refused;
-  const isProven = ({ verdict }: AuditResult): boolean =>
-    verdict !== null && verdict !== 'unproven';
-  return results.length > 0 && results.every(isProven) ? EXIT.done : EXIT.unproven;
+  const work = { isWatched: false, finish };
+  const [first, ...others] = await askSellers(
+    app,
+    sellers,
+    lists,
+    auditOptions(options),
+    work,
+  ).catch((error: unknown) => {
+    if (app.signal.aborted) noteLines([STOPPED]);
+    throw error;
+  });
+  return first === undefined ? EXIT.done : report(app, [first, ...others], options);
 }
 
 const STOPPED = 'stopped; all answers are kept: with --max-age 1d the same command goes on';

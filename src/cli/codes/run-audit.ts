@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../app.js';
 import { performCheck, type CheckDeps } from '../../codes/check.js';
 import { phaseOf, paceOf } from '../../codes/progress.js';
-import type { AuditProgress } from '../../codes/types.js';
+import type { AuditProgress, AuditResult } from '../../codes/types.js';
 import type { OnWait } from '../../domain/budget.js';
 import { explainDatabaseError } from '../../db/errors.js';
 import { printNote, print, printJson, stderrLook, stdoutLook } from '../console.js';
@@ -25,6 +25,7 @@ import {
   setResultFile,
 } from '../../codes/audits-store.js';
 import { moment } from '../../domain/moment.js';
+import { readBestResults } from '../../codes/audit-result.js';
 import { readAuditResults } from '../../codes/results-store.js';
 import { usageError } from '../errors.js';
 
@@ -52,10 +53,10 @@ export async function runAudit(app: App, auditId: bigint, options: RunOptions): 
   const onStdout =
     destination?.path === null ? ` --out - --format ${destination.format}${commas}` : '';
   const resume = `${ownCommand()} audits resume ${auditId}${onStdout}`;
-  if (audit.state !== 'running') return report(app, audit, options);
+  if (audit.state !== 'running') return report(app, [audit], options);
   if (!detach) {
     const ended = await workOrWatch(app, audit, { resume });
-    return ended === null ? EXIT.interrupted : report(app, ended, options);
+    return ended === null ? EXIT.interrupted : report(app, [ended], options);
   }
   const queues = await openQueuesOf(app, 'codes');
   try {
@@ -191,41 +192,60 @@ function auditBar({ db }: App, audit: AuditProgress) {
   };
 }
 
-/** Writes the result and prints the summary of an audit that has ended. */
-async function report(
+/**
+ * Writes the result and prints the summary of an audit that has ended.
+ * @param parts the audit, or that of each seller who was asked about a list
+ */
+export async function report(
   app: App,
-  ended: AuditProgress,
+  parts: readonly [AuditProgress, ...AuditProgress[]],
   { json = false, destination, failOn, item }: RunOptions,
 ): Promise<ExitCode> {
-  const { auditId } = ended;
+  const { db, signal } = app;
   const out = destination?.path ?? null;
+  const isOnStdout = destination !== null && out === null;
+  const look = isOnStdout ? stderrLook() : stdoutLook();
   // Also for a failed audit: it may have found some verdicts.
-  if (destination !== null) await writeResult(app, [ended], destination, app.signal);
-  if (out !== null) await markResultWritten(app.db, auditId);
-  const audit = destination === null ? ended : await findAudit(app, auditId, undefined);
-  const notes = await summaryNotes(app.db, audit);
-  if (json) await printJson({ audit, ...notes, out });
-  else if (destination !== null && out === null) {
-    printNote(summaryLines(audit, notes, 'on stdout', stderrLook()));
-  } else await print(summaryLines(audit, notes, out, stdoutLook()));
-  const exitCode = exitCodeOfAudit(audit, failOn);
-  return exitCode !== EXIT.failed && (await isRefused(app, audit, { failOn, item }))
-    ? EXIT.refused
-    : exitCode;
+  if (destination !== null) await writeResult(app, parts, destination, signal);
+  const shown: object[] = [];
+  let text = '';
+  for (const { auditId } of parts) {
+    if (out !== null) await markResultWritten(db, auditId);
+    const audit = await findAudit(app, auditId, undefined);
+    const notes = await summaryNotes(db, audit);
+    shown.push({ audit, ...notes });
+    text += summaryLines(audit, notes, isOnStdout ? 'on stdout' : out, look);
+  }
+  if (json) await printJson(shown.length === 1 ? { ...shown[0], out } : { audits: shown, out });
+  else if (isOnStdout) printNote(text);
+  else await print(text);
+  const exitCode = await exitCodeOf(db, parts, failOn);
+  const isRefused = exitCode !== EXIT.failed && (await failsAny(db, parts, { failOn, item }));
+  return isRefused ? EXIT.refused : exitCode;
 }
 
-/** True if a condition of `--fail-on` holds for any code of the audit. */
-async function isRefused(
-  { db }: App,
-  { auditId, invalid, noLongerValid, unproven, pending }: AuditProgress,
+async function exitCodeOf(
+  db: App['db'],
+  parts: readonly [AuditProgress, ...AuditProgress[]],
+  failOn: FailOptions['failOn'],
+): Promise<ExitCode> {
+  if (parts.length === 1) return exitCodeOfAudit(parts[0], failOn);
+  const results = (await readBestResults(db, parts)).filter(({ code }) => code !== null);
+  const isProven = ({ verdict }: AuditResult): boolean => (verdict ?? 'unproven') !== 'unproven';
+  return results.length > 0 && results.every(isProven) ? EXIT.done : EXIT.unproven;
+}
+
+/** True if a condition of `--fail-on` holds for any code. */
+async function failsAny(
+  db: App['db'],
+  parts: readonly [AuditProgress, ...AuditProgress[]],
   options: FailOptions,
 ): Promise<boolean> {
-  const { failOn = [] } = options;
-  if (failOn.includes('invalid') && invalid + noLongerValid > 0) return true;
-  if (failOn.includes('unproven') && unproven + pending > 0) return true;
-  if (!failOn.includes('expired') && !failOn.includes('other-item')) return false;
+  if ((options.failOn ?? []).length === 0) return false;
   const now = db.clock.now();
-  for await (const result of readAuditResults(db, auditId)) {
+  const isOne = parts.length === 1;
+  const results = isOne ? readAuditResults(db, parts[0].auditId) : await readBestResults(db, parts);
+  for await (const result of results) {
     if (result.code !== null && failsOn(options, result, now)) return true;
   }
   return false;

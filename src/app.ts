@@ -127,7 +127,7 @@ async function openMarketplace(
 ): Promise<Marketplace> {
   const { createMarketplace } = await import('./marketplace/client.js');
   const host = hostName(seller.url);
-  return createMarketplace({
+  const options = {
     baseUrl: seller.url,
     key: seller.key,
     carriage: seller.carriage,
@@ -137,7 +137,9 @@ async function openMarketplace(
     budget: storedBudget(db, host, seller.requestsPerMinute, onWait),
     randomParameter: storedRandomParameter(db, host),
     onCall,
-  });
+  };
+  // What a server says about time is told by the same clock that runs are recorded by.
+  return createMarketplace(options, { now: () => db.clock.now() });
 }
 
 /** Interval of writing request counts to the store. */

@@ -14,7 +14,7 @@ import type { Board } from '../src/service/board.js';
 import { NEED_KINDS } from '../src/service/needs.js';
 import { alertId, deliverAlert } from '../src/service/alerts/alerts.js';
 import { insertAlert } from '../src/service/alerts/alerts-store.js';
-import { describeAlert } from '../src/service/alerts/content.js';
+import { alertKind } from '../src/service/alerts/content.js';
 import type { Alert } from '../src/catalogue/types.js';
 import { performMirrorTask } from '../src/catalogue/mirror-task.js';
 import {
@@ -348,9 +348,9 @@ describe('alerts in README', () => {
   async function sent(alert: Alert): Promise<Message> {
     const server = await startServer({ status: 204 });
     const target = { url: new Secret(server.url.href), secret: new Secret(SECRET) };
-    const channel = createWebhook({ ...target, format: 'standard' });
+    const channel = createWebhook({ ...target, format: 'standard' }, Date.now);
     const { db } = mirror();
-    const content = await describeAlert({ db, staleAfterHours: 26 }, alert, new Date());
+    const content = await alertKind(alert).describe({ db, staleAfterHours: 26 }, alert, new Date());
     if (content === null) throw new Error(`no text for ${alert.kind}`);
     const row = { alertId: alertId(alert), channel: 'webhook' } as const;
     const message = { alert, content };
@@ -446,7 +446,7 @@ describe('alerts in README', () => {
       'balance-changed': { kind: 'balance-changed', seller, runId: changedRun },
       'items-removed': { kind: 'items-removed', seller, runId },
       'fields-new': { kind: 'fields-new', seller, runId, field },
-      'clock-ahead': { kind: 'clock-ahead', seller: 'late', runId: aheadId },
+      'clock-ahead': { kind: 'clock-ahead', seller: 'late', what: `the start of run ${aheadId}` },
     };
     await requestFeedViews(mirror().db, 'bi', ['items']);
     await markFeedStale(mirror().db, 'bi', since);

@@ -358,10 +358,17 @@ const STATES = `
          changed_at = CASE d.new_state WHEN 'removed' THEN $2::timestamptz ELSE i.changed_at END
     FROM ${CHANGES} d WHERE i.ctid = d.old_place AND d.place IS NULL`;
 
-/** Saves superseded states, and writes what `compareStage` and `changeStates` collected. */
+/** Names of fields beyond these limits are not recorded: an index takes no longer ones. */
+const [MAX_FIELDS, MAX_FIELD_LENGTH] = [1_000, 200];
+
+/**
+ * Saves superseded states, and writes what `compareStage` and `changeStates` collected.
+ * @param extraFields fields of the records that no column holds; a seller's new ones are recorded
+ */
 export async function writeItems(
   { client, sellerId }: SellerLock,
   { runId, at }: RowStamp,
+  extraFields: ReadonlySet<string> = new Set(),
 ): Promise<void> {
   // Rows are found by ctid, so versions are copied before any row moves.
   await client.query(VERSIONS, [runId, at]);
@@ -369,6 +376,14 @@ export async function writeItems(
   await client.query(UPDATE, [runId, at]);
   await client.query(REHASH);
   await client.query(STATES, [runId, at]);
+  const fields = [...extraFields].filter(({ length }) => length <= MAX_FIELD_LENGTH);
+  if (fields.length > 0) {
+    await client.query(
+      `INSERT INTO mirror.item_fields (seller_id, field, first_run_id)
+       SELECT $1, unnest($2::text[]), $3 ON CONFLICT DO NOTHING`,
+      [sellerId, fields.slice(0, MAX_FIELDS), runId],
+    );
+  }
   await countStates(client, sellerId);
 }
 
@@ -419,17 +434,19 @@ export async function commit(
 /**
  * Writes what `collect` finds to be changed, without a list, and commits it; on errors, nothing is written.
  * @param collect returns what `commit` needs to know
+ * @param extraFields as for `writeItems`; filled by `collect`
  */
 export async function writeFew(
   lock: SellerLock,
   stamp: RowStamp,
   collect: () => Promise<Parameters<typeof commit>[2]>,
+  extraFields?: ReadonlySet<string>,
 ): Promise<void> {
   try {
     await openStage(lock);
     await begin(lock);
     const also = await collect();
-    await writeItems(lock, stamp);
+    await writeItems(lock, stamp, extraFields);
     await commit(lock, stamp, also);
   } catch (error) {
     await discard(lock);

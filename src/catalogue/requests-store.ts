@@ -206,22 +206,3 @@ export async function recordRecheck({ pool }: Db, sellerId: string, dueAt: Date)
     dueAt,
   ]);
 }
-
-/** A run that began in the future, by the database's clock. */
-export interface RunAhead {
-  readonly sellerId: string;
-  readonly runId: bigint;
-  readonly startedAt: Date;
-}
-
-/** The newest run of each seller that was recorded while a clock was ahead. */
-export async function listRunsAhead({ pool }: Db): Promise<RunAhead[]> {
-  const { rows } = await pool.query<RunAhead>(
-    `SELECT s.seller_id AS "sellerId", r.run_id AS "runId", r.started_at AS "startedAt"
-       FROM mirror.sellers s
-       JOIN LATERAL (SELECT run_id, started_at FROM mirror.runs r
-                      WHERE r.seller_id = s.seller_id AND r.kind IN ('account', 'items')
-                      ORDER BY run_id DESC LIMIT 1) r ON r.started_at > ${LATEST_BELIEVED}`,
-  );
-  return rows;
-}

@@ -16,6 +16,8 @@ export interface RunContext {
   readonly counts: { -readonly [K in keyof RunCounts]: RunCounts[K] };
   readonly tolerated: Map<string, number>;
   readonly warnings: string[];
+  /** Fields of the records to store that no column holds. */
+  readonly extraFields: Set<string>;
   /** Items that the removal guard held back; null: none. */
   held: HeldItems | null;
   /** True once the run is committed: a later failure must keep its counts. */
@@ -66,6 +68,7 @@ export async function performRun(
       counts: noCounts(),
       tolerated: new Map(),
       warnings: [],
+      extraFields: new Set(),
       held: null,
       committed: false,
     };

@@ -236,18 +236,21 @@ class RowCopy {
   #rowsOfCopy = 0;
   count = 0;
   readonly #client: PoolClient;
+  readonly #extraFields: Set<string>;
 
   constructor(
-    { lock, stamp }: Pick<RunContext, 'lock' | 'stamp'>,
+    { lock, stamp, extraFields }: Pick<RunContext, 'lock' | 'stamp' | 'extraFields'>,
     readonly into: 'staging' | 'items',
   ) {
     this.#client = lock.client;
+    this.#extraFields = extraFields;
     this.#filling = new ItemRows(stamp);
     this.#sending = new ItemRows(stamp);
   }
 
   add(prepared: PreparedItem): Promise<void> | void {
     this.#filling.add(prepared);
+    for (const name in prepared.extra) this.#extraFields.add(name);
     this.count++;
     if (this.#filling.size >= SEND_BYTES) return this.#flush();
   }
@@ -295,7 +298,7 @@ export const STAGE = 'pg_temp.incoming_items';
 
 /** Stages a few items. */
 export async function stageItems(
-  run: Pick<RunContext, 'lock' | 'stamp'>,
+  run: Pick<RunContext, 'lock' | 'stamp' | 'extraFields'>,
   items: readonly PreparedItem[],
 ): Promise<void> {
   if (items.length === 0) return;

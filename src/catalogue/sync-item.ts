@@ -41,7 +41,7 @@ async function lookAgain(run: RunContext, id: number, account: string): Promise<
 
 async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
   const { counts, lock, stamp } = run;
-  await writeFew(lock, stamp, async () => {
+  const collect = async () => {
     counts.listed = 1;
     await stageFound(run, new Map([[id, raw]]));
     const input = { publishesAdded: true, repeats: false };
@@ -49,7 +49,8 @@ async function saveItem(run: RunContext, id: number, raw: Json): Promise<void> {
     Object.assign(counts, applied);
     counts.unchanged = applied.added + applied.changed + applied.extraChanged === 0 ? 1 : 0;
     return { extraChanged: applied.extraChanged > 0 };
-  });
+  };
+  await writeFew(lock, stamp, collect, run.extraFields);
 }
 
 async function removeItem({ lock, stamp, counts }: RunContext, id: number): Promise<void> {

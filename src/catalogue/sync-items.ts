@@ -234,7 +234,7 @@ async function store(
   counts.unchanged = read.unchanged + applied.unchanged;
   counts.removed = await changeStates(lock, plan);
   counts.missing = plan.missing.length;
-  if (staged.rows + found + unlisted.length > 0) await writeItems(lock, stamp);
+  if (staged.rows + found + unlisted.length > 0) await writeItems(lock, stamp, run.extraFields);
 
   await saveBroken(lock.client, stamp, staged.broken);
   await recordLookups(lock.client, stamp, outcomes);

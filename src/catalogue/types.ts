@@ -129,8 +129,13 @@ export type Alert =
       /** The last success, ISO 8601; null: never. */
       readonly since: string | null;
     }
-  /** A run was recorded while a clock was ahead. */
-  | { readonly kind: 'clock-ahead'; readonly seller: string; readonly runId: string }
+  /** A moment was recorded while a clock was ahead. */
+  | {
+      readonly kind: 'clock-ahead';
+      readonly seller: string | null;
+      /** Such as `the start of run 7`. */
+      readonly what: string;
+    }
   | {
       readonly kind: 'feed-stale' | 'feed-recovered';
       readonly feed: string;

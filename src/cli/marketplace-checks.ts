@@ -64,7 +64,7 @@ export async function checkMarketplace(
   const calls: Findings['calls'][number][] = [];
   const randomParameter =
     db === null ? ownRandomParameter() : storedRandomParameter(db, hostName(seller.url));
-  const marketplace = createMarketplace({
+  const options = {
     baseUrl: seller.url,
     key: seller.key,
     carriage: seller.carriage,
@@ -75,8 +75,9 @@ export async function checkMarketplace(
     randomParameter,
     // No retries, because the first failure is the diagnosis.
     retry: { attempts: 1, baseMs: 500, maxMs: 10_000 },
-    onCall: (call) => calls.push({ ...call, at: Date.now() }),
-  });
+    onCall: (call: CallRecord) => calls.push({ ...call, at: Date.now() }),
+  };
+  const marketplace = createMarketplace(options, db === null ? {} : { now: () => db.clock.now() });
   try {
     const examination = await examine(marketplace, signal);
     const binding = db === null ? null : await readBinding(db, seller.name);

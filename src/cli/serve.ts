@@ -9,7 +9,6 @@ import type { Queues } from '../service/queue/queues.js';
 import { openMirror } from '../db/mirror.js';
 import { createMetrics } from '../service/metrics.js';
 import { startHealthServer } from '../service/health.js';
-import { createClock } from '../db/clock.js';
 import type { Db } from '../db/db.js';
 import { schedulesOf } from '../service/due.js';
 import { readBoard } from '../service/board.js';
@@ -73,7 +72,8 @@ export async function serve(
     let queues: Queues | null = null;
     const metrics = createMetrics({
       config,
-      board: async () => (app === null ? null : await readBoard(app.db, config, new Date())),
+      board: async () =>
+        app === null ? null : await readBoard(app.db, config, new Date(app.db.clock.now())),
       counts: async () => (queues === null ? null : await queues.counts()),
     });
     const onWarning = (warning: string): void => log.warn(warning);
@@ -97,11 +97,8 @@ export async function serve(
       : null;
     if (api !== null) opened.push(api);
     // Everything listens before work begins: a taken port must not end a process that has delivered already.
-    const clock = createClock(app.db.pool);
-    await clock.start((warning) => log.warn(warning));
-    opened.push({ close: () => Promise.resolve(clock.stop()) });
-    const startedAt = new Date(clock.now());
-    const service = startService(app, queues, roles, log, clock, metrics);
+    const startedAt = new Date(app.db.clock.now());
+    const service = startService(app, queues, roles, log, metrics);
     opened.push({ close: () => service.stop() });
     // Started after the service, so stopped before it: a worker that takes no new jobs must not look alive.
     const dashboardUrl = dashboard?.url ?? null;

@@ -1,9 +1,10 @@
 import { LONGEST_TEXT, storable } from '../db/stored-text.js';
 import type { Db } from '../db/db.js';
+import { LATEST_PLANNED } from '../db/moments.js';
 import type { AuditBacklog, AuditList, AuditProgress, AuditState, ResultFile } from './types.js';
 
 /** A time further ahead than any pause was recorded by a clock that was wrong, and is not believed. */
-export const RESUME_AT = `CASE WHEN resume_at <= now() + interval '25 hours' THEN resume_at END`;
+export const RESUME_AT = `CASE WHEN resume_at <= ${LATEST_PLANNED} THEN resume_at END`;
 
 /** SQL of the columns. The row has all counts, so that progress costs the same for every length of list. */
 export const PROGRESS = `

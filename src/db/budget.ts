@@ -10,6 +10,7 @@ import {
   type RandomParameter,
 } from '../domain/budget.js';
 import type { Db } from './db.js';
+import { LATEST_PLANNED } from './moments.js';
 
 /** How long a waiting mirror request blocks audit requests (ms). It renews this each time it tries. */
 const URGENT_MS = 2_000;
@@ -28,7 +29,7 @@ const TOLD_MS = 5_000;
  * @param onWait called when a request waits for more than 5 s, with the milliseconds left, and with null when it is sent
  */
 export function storedBudget(
-  { pool }: Pick<Db, 'pool'>,
+  { pool, clock }: Pick<Db, 'pool' | 'clock'>,
   host: string,
   requestsPerMinute: number,
   onWait: OnWait = () => undefined,
@@ -54,7 +55,7 @@ export function storedBudget(
           signal.throwIfAborted();
           const { waitMs, pauseMs } = await tryNow(priority);
           if (waitMs <= 0) return;
-          if (pauseMs > patienceMs) throw new BudgetPaused(Date.now() + pauseMs);
+          if (pauseMs > patienceMs) throw new BudgetPaused(clock.now() + pauseMs);
           if (waitMs > TOLD_MS) {
             onWait(waitMs);
             isTold = true;
@@ -69,7 +70,7 @@ export function storedBudget(
     },
     async pauseUntil(until) {
       unpausedAt = -Infinity;
-      await pauseHost(pool, host, until - Date.now());
+      await pauseHost(pool, host, until - clock.now());
     },
   };
 }
@@ -196,7 +197,8 @@ export function storedRandomParameter({ pool }: Pick<Db, 'pool'>, host: string):
     async isSent() {
       if (performance.now() - askedAt < ASK_AGAIN_MS) return known;
       const { rows } = await pool.query<{ left_out: boolean }>(
-        `SELECT coalesce(random_left_out_until > clock_timestamp(), false) AS left_out
+        `SELECT coalesce(random_left_out_until > clock_timestamp()
+                         AND random_left_out_until < ${LATEST_PLANNED}, false) AS left_out
            FROM mirror.request_budgets WHERE host = $1`,
         [host],
       );

@@ -61,7 +61,7 @@ export async function requestFeedViews(
      INSERT INTO mirror.feed_views AS v (feed, view_name, waiting_since)
      SELECT $1, name, asked_at FROM requested, unnest($2::text[]) AS name
      ON CONFLICT (feed, view_name) DO UPDATE
-        SET waiting_since = coalesce(v.waiting_since, excluded.waiting_since)
+        SET waiting_since = least(v.waiting_since, excluded.waiting_since)
      RETURNING (SELECT failures FROM requested) AS failures`,
     [feed, views],
   );
@@ -119,7 +119,7 @@ export async function recordDelivery(
             delivered_at = coalesce(excluded.delivered_at, v.delivered_at),
             waiting_since = CASE
               WHEN excluded.problem IS NOT NULL
-                THEN coalesce(v.waiting_since, excluded.waiting_since)
+                THEN least(v.waiting_since, excluded.waiting_since)
               ELSE (SELECT f.asked_at FROM mirror.feeds f
                      WHERE f.feed = $1 AND date_trunc('milliseconds', f.asked_at) > coalesce($4::timestamptz, '-infinity')) END`,
     [

@@ -1,10 +1,10 @@
 import type { App } from '../app.js';
-import { listRunsAhead } from '../catalogue/requests-store.js';
 import { PAUSED } from '../catalogue/sellers-store.js';
 import { readSellerStatuses, type SellerStatus } from '../catalogue/status-store.js';
 import { listAuditBacklogs, listUnsettledAudits } from '../codes/audits-store.js';
 import { listLookUpLoads } from '../codes/look-up-store.js';
 import type { Config, FeedConfig } from '../config/index.js';
+import { listMomentsAhead } from '../db/moments.js';
 import { feedDelay, type FeedState, listFeedStates } from '../reporting/feeds-store.js';
 import { nextTimes } from './cron.js';
 import { type Schedule, schedulesOf } from './due.js';
@@ -110,7 +110,7 @@ export async function readBoard(
 ) {
   const [statuses, ahead, feedStates, audits, processes, checks, lookUps] = await Promise.all([
     readSellerStatuses(db, only),
-    listRunsAhead(db),
+    listMomentsAhead(db),
     listFeedStates(db),
     listUnsettledAudits(db, new Date(now.getTime() - CHECKS_MS), MAX_CHECKS),
     listProcesses(db, DAY_MS),
@@ -156,7 +156,10 @@ export async function readBoard(
       return { ...one, state: one.isAlive ? ('alive' as const) : ('gone' as const) };
     }),
     /** The most urgent first. */
-    needs: byUrgency([...sellers, ...feeds].flatMap(({ needs }) => needs)),
+    needs: byUrgency([
+      ...[...sellers, ...feeds].flatMap(({ needs }) => needs),
+      ...others.filter(({ seller }) => seller === null),
+    ]),
   };
 }
 

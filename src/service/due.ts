@@ -157,8 +157,7 @@ function dueRecheck(schedule: Schedule, facts: SellerFacts | undefined, since: S
 export function dueFeed(schedule: Schedule, askedAt: Date | null, since: Since): Date | null {
   const tick = previousTime(schedule, since.now);
   if (tick === null) return null;
-  const isBelieved = askedAt !== null && askedAt.getTime() <= since.now.getTime() + 60_000;
-  if (isBelieved && askedAt >= tick) return null;
+  if (isAtOrAfter(believed(askedAt, since.now), tick)) return null;
   return !since.catchUp || askedAt === null ? fresh(tick, since) : tick;
 }
 
@@ -170,6 +169,11 @@ function isNew(schedule: Schedule, last: Date | null): boolean {
 /** The time, unless it came before a scheduler was there. */
 function fresh(tick: Date, { startedAt }: Since): Date | null {
   return tick.getTime() >= startedAt.getTime() - RESTART_MS ? tick : null;
+}
+
+/** A moment that was recorded, or null if a clock was ahead when it was. */
+export function believed(at: Date | null, now: Date): Date | null {
+  return at !== null && at.getTime() <= now.getTime() + 60_000 ? at : null;
 }
 
 function isAtOrAfter(at: Date | null, tick: Date): boolean {

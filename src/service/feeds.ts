@@ -5,6 +5,7 @@ import type { DeliverOptions, ViewReport } from '../reporting/feeds/deliver.js';
 import { runFeed } from '../reporting/feeds/open.js';
 import { TargetError } from '../reporting/feeds/target.js';
 import type { JobOutcome } from '../catalogue/types.js';
+import { believed } from './due.js';
 import type { Queues } from './queue/queues.js';
 import type { FeedTask } from './queue/tasks.js';
 import type { JobHandler } from './queue/worker.js';
@@ -42,7 +43,8 @@ export function feedHandler({ config, db }: FeedApp): JobHandler<FeedTask> {
       const request = await readFeedRequest(db, name);
       const delayMs = feed.cron === null ? quietDelay(request) : 0;
       if (delayMs > 0) return { kind: 'later', reason: 'waits for more syncs to end', delayMs };
-      const isFull = request.fullAt === null || +request.now - +request.fullAt > FULL_EVERY_MS;
+      const fullAt = believed(request.fullAt, request.now);
+      const isFull = fullAt === null || +request.now - +fullAt > FULL_EVERY_MS;
       const outcome = await deliver(db, feed, { signal, isFull });
       rows += outcome.rows;
       const failures = await recordDelivery(db, name, {
@@ -66,7 +68,9 @@ export function feedHandler({ config, db }: FeedApp): JobHandler<FeedTask> {
 /** How long a delivery waits for more syncs to end (ms). */
 function quietDelay({ askedAt, waitingSince, now }: FeedRequest): number {
   if (askedAt === null || waitingSince === null) return 0;
-  return Math.min(+askedAt + QUIET_MS, +waitingSince + MAX_QUIET_WAIT_MS) - +now;
+  const untilQuiet = Math.min(+askedAt + QUIET_MS, +waitingSince + MAX_QUIET_WAIT_MS) - +now;
+  // It is longer only if a clock was ahead.
+  return Math.min(untilQuiet, QUIET_MS);
 }
 
 /** Delivers a feed. Problems of the target and of single views are part of the result. */
@@ -134,9 +138,11 @@ export function feedsToRepeat(
   now: Date,
 ): readonly string[] {
   return states
-    .filter(({ feed, askedAt, deliveredAt, failedAt, failures }) => {
-      if (askedAt === null || !feeds.includes(feed) || !isBefore(deliveredAt, askedAt))
-        return false;
+    .filter(({ feed, askedAt, failures, ...state }) => {
+      if (askedAt === null || !feeds.includes(feed)) return false;
+      const deliveredAt = believed(state.deliveredAt, now);
+      const failedAt = believed(state.failedAt, now);
+      if (!isBefore(deliveredAt, askedAt)) return false;
       if (failedAt === null || isBefore(failedAt, askedAt)) return true;
       return failures > 0 && failedAt.getTime() + retryDelay(failures) <= now.getTime();
     })

@@ -3,7 +3,6 @@ import type { Config, SellerConfig } from '../config/index.js';
 import type { Verdict } from '../codes/rules.js';
 import { deliverAlert, recordAlerts } from './alerts/alerts.js';
 import type { AlertChannelName } from './alerts/alerts-store.js';
-import { recordFields } from './alerts/news-store.js';
 import { paceOf } from '../codes/progress.js';
 import { performCheck, type CheckDeps } from '../codes/check.js';
 import type { RecheckFilter } from '../codes/codes-store.js';
@@ -13,9 +12,8 @@ import { readRequest, recordRecheck, type Wanted } from '../catalogue/requests-s
 import { readBinding } from '../catalogue/sellers-store.js';
 import type { JobOutcome, RunEvent } from '../catalogue/types.js';
 import { nextTimes } from './cron.js';
-import { backoffMs } from './queue/backoff.js';
+import { ATTEMPTS, backoffMs } from './queue/backoff.js';
 import type { Queues } from './queue/queues.js';
-import { ATTEMPTS } from './queue/server.js';
 import type { AlertTask, AuditTask, MirrorTask } from './queue/tasks.js';
 import type { JobHandler } from './queue/worker.js';
 import type { AlertChannel } from './alerts/message.js';
@@ -56,11 +54,7 @@ export function retryTime(
   return new Date(now + backoffMs(attempt, notBefore, now, Math.random()));
 }
 
-export function mirrorHandler(
-  app: App,
-  queues: Queues,
-  clock: Pick<Clock, 'now'>,
-): JobHandler<MirrorTask> {
+export function mirrorHandler(app: App, queues: Queues): JobHandler<MirrorTask> {
   return async (task, context): Promise<JobOutcome> => {
     const seller = app.config.sellers.find(({ name }) => name === task.seller);
     if (seller === undefined) return withoutSeller(app, task.seller);
@@ -68,12 +62,6 @@ export function mirrorHandler(
     const isWatched = pingUrl !== null && task.kind === 'sync' && !task.byHand;
     const tell = async (state: 'start' | 'success' | 'fail'): Promise<void> => {
       if (isWatched) await ping(pingUrl, state, seller.name, context.log);
-    };
-    const itemRuns: bigint[] = [];
-    const lines = runLog(context.log);
-    const onRun: typeof lines.onRun = (event) => {
-      if (event.phase === 'finished' && event.kind !== 'account') itemRuns.push(event.runId);
-      lines.onRun(event);
     };
     const dueAt = new Date(task.dueAt);
     const { attempts } = await readRequest(app.db, seller.name, dueAt);
@@ -84,14 +72,13 @@ export function mirrorHandler(
       ...wanted,
       dueAt,
       byHand: task.byHand,
-      retryAt: (attempt, notBefore) => retryTime(attempt, notBefore, clock),
+      retryAt: (attempt, notBefore) => retryTime(attempt, notBefore, app.db.clock),
     };
-    const options = { jobId: context.subject, ...lines, onRun };
+    const options = { jobId: context.subject, ...runLog(context.log) };
     const outcome = await app.withMarketplace(seller, options, (deps) =>
       performMirrorTask(deps, request, context.signal),
     );
     const isDone = outcome.kind === 'done';
-    for (const run of itemRuns) await recordFields(app.db, seller.name, run);
     await followUp(app, queues, isDone, context.log);
     if (outcome.kind === 'give-up' || (isDone && 'parked' in outcome.result)) await tell('fail');
     else if (isDone) await tell('success');
@@ -165,7 +152,6 @@ const CHANNEL_SETTINGS: Readonly<Record<AlertChannelName, string>> = {
 export function alertHandler(
   app: App,
   channels: Readonly<Record<AlertChannelName, AlertChannel | null>>,
-  clock: Pick<Clock, 'now'>,
 ): JobHandler<AlertTask> {
   return async ({ alertId, channel: by }, { signal }): Promise<JobOutcome> => {
     const channel = channels[by];
@@ -177,7 +163,8 @@ export function alertHandler(
       db: app.db,
       channel,
       dashboardUrl: app.config.dashboard.url,
-      retryAt: (attempt: number, notBefore: number | null) => retryTime(attempt, notBefore, clock),
+      retryAt: (attempt: number, notBefore: number | null) =>
+        retryTime(attempt, notBefore, app.db.clock),
     };
     return await deliverAlert(options, { alertId, channel: by }, signal);
   };

@@ -1,6 +1,6 @@
 import type { HeldRemovals } from '../catalogue/held-store.js';
 import { describeHeld, heldRemedy, problemRemedy, runRemedy } from '../catalogue/problem.js';
-import type { RunAhead } from '../catalogue/requests-store.js';
+import type { MomentAhead } from '../db/moments.js';
 import type { Run } from '../catalogue/runs-store.js';
 import type { Parking } from '../catalogue/sellers-store.js';
 import { UNREADABLE_RUNS } from '../catalogue/status-store.js';
@@ -172,17 +172,17 @@ export function noItemsNeed(seller: string): Need {
   });
 }
 
-/** Of a run that was recorded by a clock that was ahead. */
-export function clockNeed({ sellerId, runId, startedAt }: RunAhead): Need {
+/** Of a moment that was recorded by a clock that was ahead. */
+export function clockNeed({ what, sellerId, runId, at }: MomentAhead): Need {
   const remedy =
-    'synchronize the clock of the database’s machine by NTP; the next run counts again';
+    'synchronize the clock of the database’s machine by NTP; nothing waits for that time';
   return need('clock', sellerId, {
-    title: `${sellerId}: a clock was ahead`,
-    text: `run ${runId} began on ${moment(startedAt)}, which is in the future, so it is not believed`,
+    title: sellerId === null ? 'A clock was ahead' : `${sellerId}: a clock was ahead`,
+    text: `${what} was recorded for ${moment(at)}, which is in the future, so it is not believed`,
     remedy,
     onPage: remedy,
     runId,
-    page: runPage(runId),
+    page: runId !== null ? runPage(runId) : sellerId !== null ? sellerPage(sellerId) : SYSTEM_PAGE,
   });
 }
 
@@ -246,6 +246,8 @@ export function runPage(runId: bigint): Need['page'] {
 export function auditPage(auditId: bigint): Need['page'] {
   return { path: `/audits/${auditId}`, label: `Open check ${auditId}` };
 }
+
+const SYSTEM_PAGE: Need['page'] = { path: '/system', label: 'Open the system' };
 
 export const FEEDS_PAGE: Need['page'] = { path: '/system', label: 'Open feeds' };
 

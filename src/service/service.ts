@@ -41,21 +41,20 @@ interface ServiceEvents {
 /** Deliveries at a time. They mostly wait for the network. */
 const ALERT_CONCURRENCY = 2;
 
-/** Starts the roles. The caller closes app and queues after `stop`. @param clock which the caller has started */
+/** Starts the roles. The caller closes app and queues after `stop`. */
 export function startService(
   app: App,
   queues: Queues,
   roles: Roles,
   log: Log,
-  clock: Clock,
   events: ServiceEvents,
 ): Service {
   const { shutdownTimeoutMs } = app.config;
-  const workers = roles.worker ? startWorkers(app, queues, clock, events) : [];
+  const workers = roles.worker ? startWorkers(app, queues, events) : [];
   const hasSchedules = roles.scheduler;
   const scheduler =
     roles.scheduler || roles.worker
-      ? new Scheduler({ app, queues, hasSchedules, startedAt: new Date(clock.now()), log })
+      ? new Scheduler({ app, queues, hasSchedules, startedAt: new Date(app.db.clock.now()), log })
       : null;
   return {
     async stop() {
@@ -73,25 +72,29 @@ export function startService(
 
 type AlertChannels = Readonly<Record<AlertChannelName, AlertChannel | null>>;
 
-/** Creates the channels for alerts; null if not configured. */
-export function openAlertChannels({
-  alertWebhook,
-  alertMail,
-}: Pick<App['config'], 'alertWebhook' | 'alertMail'>): AlertChannels {
+/**
+ * Creates the channels for alerts; null if not configured.
+ * @param clock whose time receivers compare with their own
+ * @param timeoutMs longest wait for an answer; absent: the channel's own
+ */
+export function openAlertChannels(
+  { alertWebhook, alertMail }: Pick<App['config'], 'alertWebhook' | 'alertMail'>,
+  clock: Pick<Clock, 'now'>,
+  timeoutMs?: number,
+): AlertChannels {
   return {
-    webhook: alertWebhook === null ? null : createWebhook(alertWebhook),
-    mail: alertMail === null ? null : createMail(alertMail),
+    webhook: alertWebhook && createWebhook(alertWebhook, () => clock.now(), timeoutMs),
+    mail: alertMail && createMail(alertMail, timeoutMs),
   };
 }
 
 function startWorkers(
   app: App,
   queues: Queues,
-  clock: Clock,
   { onJob, onVerdict }: ServiceEvents,
 ): readonly Pick<QueueWorker, 'stop'>[] {
   const { workerConcurrency: concurrency, feeds } = app.config;
-  const mirror = mirrorHandler(app, queues, clock);
+  const mirror = mirrorHandler(app, queues);
   const audits = auditHandler(app, queues, onVerdict);
   // Read for each job, since sellers are added while the worker runs.
   const hostOf = (name: string) => {
@@ -110,10 +113,10 @@ function startWorkers(
     const options = { concurrency: feeds.length, onJob };
     workers.push(queues.work('feeds', feedHandler(app), options));
   }
-  const channels = openAlertChannels(app.config);
+  const channels = openAlertChannels(app.config, app.db.clock);
   if (Object.values(channels).some((channel) => channel !== null)) {
     const options = { concurrency: ALERT_CONCURRENCY, onJob };
-    workers.push(queues.work('alerts', alertHandler(app, channels, clock), options));
+    workers.push(queues.work('alerts', alertHandler(app, channels), options));
   }
   return workers;
 }

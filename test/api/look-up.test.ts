@@ -20,7 +20,7 @@ import { bindSeller, ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { cancelAudit, noteAuditWait } from '../../src/codes/audits-store.js';
 import { performCheck, type CheckDeps } from '../../src/codes/check.js';
 import type { JobOutcome } from '../../src/catalogue/types.js';
-import { describeAlert } from '../../src/service/alerts/content.js';
+import { alertKind } from '../../src/service/alerts/content.js';
 import { load } from '../codes/store-support.js';
 import { listLookUpLoads, shareUsed } from '../../src/codes/look-up-store.js';
 import {
@@ -245,7 +245,7 @@ it('says that a code is no longer valid once that is proven', async () => {
   expect(alert).toMatchObject({ kind: 'codes-no_longer_valid', auditId: String(auditId) });
   if (alert === null || alert === undefined) return;
   const state = { db: mirror().db, staleAfterHours: 24 };
-  expect(await describeAlert(state, alert, new Date())).toMatchObject({
+  expect(await alertKind(alert).describe(state, alert, new Date())).toMatchObject({
     title: 'main: 1 code is no longer valid',
     page: { path: expect.stringContaining(String(auditId)) as string },
   });

@@ -2,6 +2,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { BudgetPaused, type Budget } from '../../src/domain/budget.js';
 import { storedBudget } from '../../src/db/budget.js';
+import { createClock } from '../../src/db/clock.js';
 import { DbClient } from '../../src/db/connection.js';
 import { createTestDatabase } from '../support/postgres.js';
 
@@ -25,7 +26,7 @@ afterAll(async () => {
 
 function budgets(requestsPerMinute: number): [Budget, Budget] {
   const open = (pool: pg.Pool): Budget =>
-    storedBudget({ pool }, 'market.example', requestsPerMinute);
+    storedBudget({ pool, clock: createClock(pool) }, 'market.example', requestsPerMinute);
   return [open(pools[0]), open(pools[1])];
 }
 
@@ -73,7 +74,11 @@ describe('the stored budget', () => {
 
   it('is separate for each host', async () => {
     await budgets(1)[0].acquire('mirror', never);
-    await storedBudget({ pool: pools[0] }, 'other.example', 1).acquire('mirror', never);
+    await storedBudget(
+      { pool: pools[0], clock: createClock(pools[0]) },
+      'other.example',
+      1,
+    ).acquire('mirror', never);
   });
 
   it.each([60_000, 0])('pauses all processes when one is paused (limit %i)', async (limit) => {

@@ -5,7 +5,6 @@ import { startHeartbeat, startService } from '../../src/service/service.js';
 import { silentLog } from '../../src/domain/log.js';
 import type { Queues } from '../../src/service/queue/queues.js';
 import { listLiveProcesses } from '../../src/service/processes-store.js';
-import { createClock } from '../../src/db/clock.js';
 import { openDb } from '../../src/db/db.js';
 import { useMirror } from '../support/mirror.js';
 
@@ -39,6 +38,7 @@ function appOfHangingStore(shutdownTimeoutMs: number): App {
       retention,
     },
     db: {
+      clock: { now: Date.now },
       pool: {
         query: () => new Promise(() => undefined),
         connect: () => new Promise(() => undefined),
@@ -51,7 +51,7 @@ describe('a service', () => {
   it('stops within SHUTDOWN_TIMEOUT although the store hangs', async () => {
     const app = appOfHangingStore(2_000);
     const roles = { scheduler: true, worker: false, dashboard: false, api: false };
-    const service = startService(app, {} as Queues, roles, silentLog, createClock(app.db.pool), {
+    const service = startService(app, {} as Queues, roles, silentLog, {
       onJob: () => undefined,
       onVerdict: () => undefined,
     });

@@ -1,7 +1,6 @@
 import { afterEach } from 'vitest';
 import { openApp } from '../../src/app.js';
 import { readConfig } from '../../src/config/index.js';
-import { createClock } from '../../src/db/clock.js';
 import { cronFault } from '../../src/service/cron.js';
 import { openQueues, type Queues } from '../../src/service/queue/queues.js';
 import { type Roles, startHeartbeat, startService } from '../../src/service/service.js';
@@ -57,17 +56,15 @@ export async function startJobs(
     keepJobsDays: config.keepJobsDays,
     applicationName: 'test',
     log,
-    times: { ...SHORT, commandMs: 5_000, answerMs: 10_000 },
+    times: { ...SHORT, connectMs: 5_000, commandMs: 5_000, answerMs: 10_000 },
   });
-  const clock = createClock(app.db.pool);
-  await clock.measure();
   const all = { scheduler: true, worker: true, dashboard: false, api: false, ...roles };
-  const startedAt = new Date(clock.now());
+  const startedAt = new Date(app.db.clock.now());
   const names = Object.entries(all).flatMap(([role, is]) => (is ? [role] : []));
   const schedules = () => (all.scheduler ? schedulesOf(config) : []);
   const stopHeartbeat = startHeartbeat(app.db, names, log, { startedAt, schedules });
   const events = { onJob: () => undefined, onVerdict: () => undefined };
-  const service = startService(app, queues, all, log, clock, events);
+  const service = startService(app, queues, all, log, events);
   let stopping: Promise<void> | null = null;
   const stop = (): Promise<void> =>
     (stopping ??= (async () => {

@@ -93,7 +93,8 @@ export async function startRedis(
   };
 }
 
-async function freePort(): Promise<number> {
+/** A port that nobody listens on. */
+export async function freePort(): Promise<number> {
   for (;;) {
     const probe = createServer();
     probe.listen(0, HOST);

@@ -91,11 +91,12 @@ async function checkAll(
   const db = database.url === null ? null : openDb(database.url, APPLICATION_NAME);
   let requests = 0;
   try {
+    await db?.clock.measure();
     await report(database.checks);
     await report(await unlessAborted(checkQueue(config), signal));
     await report(await checkHealth(config, db));
     if (db !== null) await report(await checkNeeds(config, db, sellers));
-    if (sendsAlert) await report(await checkAlerts(config, signal));
+    if (sendsAlert) await report(await checkAlerts(config, db, signal));
     const others: OpenedAccount[] = [];
     for (const seller of sellers) {
       signal.throwIfAborted();
@@ -213,7 +214,7 @@ async function checkNeeds(
   db: Db,
   sellers: readonly SellerConfig[],
 ): Promise<Check[]> {
-  const { needs } = await readBoard(db, config, new Date());
+  const { needs } = await readBoard(db, config, new Date(db.clock.now()));
   const names = sellers.map(({ name }) => name);
   // A new seller is what people run `doctor` for before its first sync.
   const isNew = ({ kind, since }: Need): boolean => kind === 'stale' && since === null;
@@ -225,10 +226,10 @@ async function checkNeeds(
 }
 
 /** Sends a test alert through each configured channel, and reports the answers. */
-async function checkAlerts(config: Config, signal: AbortSignal): Promise<Check[]> {
+async function checkAlerts(config: Config, db: Db | null, signal: AbortSignal): Promise<Check[]> {
   const { alertWebhook, alertMail, dashboard } = config;
   const { openAlertChannels } = await import('../../service/service.js'); // slow to load: it brings the queue
-  const { webhook, mail } = openAlertChannels(config);
+  const { webhook, mail } = openAlertChannels(config, db?.clock ?? { now: Date.now });
   const message = testAlert(hostname(), dashboard.url);
   const channels = [
     {

@@ -29,7 +29,7 @@ async function pruneStore(app: App, options: PruneOptions): Promise<void> {
   const { retention } = config;
   const { seller, dryRun = false } = options;
   await assertSeller(app, seller);
-  const plan = planRetention(retention, new Date());
+  const plan = planRetention(retention, new Date(db.clock.now()));
   const pruned = await withProgress('prune', (progress) => {
     const onProgress = (rows: number, detail: string): void => progress.update(rows, { detail });
     return prune(db, plan, { ...sellerFilter(seller), dryRun, signal, onProgress });

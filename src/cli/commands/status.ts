@@ -44,7 +44,12 @@ function status(signal: AbortSignal, options: StatusOptions): Promise<ExitCode> 
   return withApp('status', 'store', signal, async (app) => {
     const { db, config } = app;
     await assertSeller(app, options.seller);
-    const { now, sellers, feeds } = await readBoard(db, config, new Date(), options.seller);
+    const { now, sellers, feeds } = await readBoard(
+      db,
+      config,
+      new Date(db.clock.now()),
+      options.seller,
+    );
     const shown = feeds.filter(
       ({ place, sellers: of }) =>
         place !== null && (options.seller === undefined || of?.includes(options.seller) !== false),

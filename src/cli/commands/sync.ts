@@ -10,7 +10,6 @@ import { print, printJson, printResult, stdoutLook } from '../console.js';
 import { reportError, usageError } from '../errors.js';
 import { action, printError, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
-import { recordFields } from '../../service/alerts/news-store.js';
 import { askForRuns, followUp } from '../follow-up.js';
 import {
   chosenSellers,
@@ -141,9 +140,6 @@ async function mirror(
           if (json !== true) await print(runLines(report, stdoutLook()));
         }
       });
-      for (const { kind, runId } of own) {
-        if (kind !== 'account') await recordFields(app.db, seller.name, runId);
-      }
       const isMirrored = own.some(({ state }) => state !== 'failed');
       await followUp(app, 'sync', isMirrored);
     } catch (error) {

@@ -58,7 +58,7 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
   const { db, config, live } = parts;
 
   app.get('/', async (c) => {
-    const now = new Date();
+    const now = new Date(db.clock.now());
     const since = new Date(now.getTime() - DAY_MS);
     const [board, happened, running, moves] = await Promise.all([
       readBoard(db, config, now),
@@ -165,7 +165,9 @@ export function addOverview(app: Dashboard, parts: DashboardParts): void {
 
   app.post('/sync', async (c) => {
     const { seller } = await c.req.parseBody();
-    const known = (await readBoard(db, config, new Date())).sellers.map(({ sellerId }) => sellerId);
+    const known = (await readBoard(db, config, new Date(db.clock.now()))).sellers.map(
+      ({ sellerId }) => sellerId,
+    );
     const sellers = typeof seller === 'string' ? [seller] : known;
     const action = { action: 'sync now', target: sellers.join(', ').slice(0, 200) };
     await runAction(c, parts, action, async () => {

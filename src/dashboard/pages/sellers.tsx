@@ -50,7 +50,7 @@ export function addSellers(app: Dashboard, parts: DashboardParts): void {
   app.get('/sellers/:name', async (c) => {
     const sellerId = c.req.param('name');
     const [board, account, slots, days, balances, runs] = await Promise.all([
-      readBoard(db, config, new Date(), sellerId),
+      readBoard(db, config, new Date(db.clock.now()), sellerId),
       mirror.account.findUnique({ where: { sellerId } }),
       readRequestsOfLastHour(db, sellerId),
       readItemDays(db, sellerId, MAX_DAYS),

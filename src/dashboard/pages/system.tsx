@@ -50,7 +50,7 @@ export function addSystem(app: Dashboard, parts: DashboardParts): void {
   app.get('/system', async (c) => {
     const [jobs, board, found, users, actions, alerts] = await Promise.all([
       jobsOf(parts),
-      readBoard(db, config, new Date()),
+      readBoard(db, config, new Date(db.clock.now())),
       checks(),
       listUsers(db),
       listActions(db, MAX_ACTIONS),

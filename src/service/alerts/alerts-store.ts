@@ -1,5 +1,5 @@
 import type { Db } from '../../db/db.js';
-import { LATEST_BELIEVED } from '../../db/moments.js';
+import { LATEST_BELIEVED, LATEST_PLANNED } from '../../db/moments.js';
 import type { Alert } from '../../catalogue/types.js';
 import type { AlertContent } from './content.js';
 
@@ -66,7 +66,7 @@ export async function listWaitingAlerts({ pool }: Db): Promise<AlertRow[]> {
   const { rows } = await pool.query<AlertRow>(
     `SELECT ${COLUMNS} FROM mirror.alerts
       WHERE ended_at IS NULL
-        AND (retry_at IS NULL OR retry_at <= now() OR retry_at > now() + interval '25 hours')
+        AND (retry_at IS NULL OR retry_at <= now() OR retry_at > ${LATEST_PLANNED})
       ORDER BY created_at LIMIT 500`,
   );
   return rows;

@@ -1,12 +1,11 @@
-import { createHash } from 'node:crypto';
 import type { App } from '../../app.js';
 import type { Config } from '../../config/index.js';
 import type { AlertType } from '../../config/schemas.js';
 
-import { listRunsAhead } from '../../catalogue/requests-store.js';
 import { readSellerStatuses, type SellerStatus } from '../../catalogue/status-store.js';
 import type { Alert, JobOutcome } from '../../catalogue/types.js';
 import type { Db } from '../../db/db.js';
+import { listMomentsAhead } from '../../db/moments.js';
 import { feedDelay, listFeedStates, markFeedStale } from '../../reporting/feeds-store.js';
 import {
   type AlertChannelName,
@@ -17,7 +16,7 @@ import {
   readAlert,
   unknownAlerts,
 } from './alerts-store.js';
-import { type AlertContent, describeAlert, whyOver } from './content.js';
+import { type AlertContent, alertKind, digest } from './content.js';
 import type { AlertChannel, AlertMessage } from './message.js';
 import { findNews } from './news-store.js';
 
@@ -28,35 +27,7 @@ function typeOf({ kind }: Alert): AlertType {
 
 /** The same id for the same incident, so that it is sent once. */
 export function alertId(alert: Alert): string {
-  switch (alert.kind) {
-    case 'run-failed':
-    case 'run-held':
-    case 'items-removed':
-    case 'balance-changed':
-    case 'clock-ahead':
-      return `${alert.kind}.${alert.runId}`;
-    case 'audit-finished':
-      return `${alert.kind}.${alert.auditId}`;
-    case 'codes-no_longer_valid': {
-      const since = alert.since === undefined ? '' : `.${Date.parse(alert.since)}`;
-      return `${alert.kind}.${alert.auditId}${since}`;
-    }
-    case 'fields-new':
-      return `${alert.kind}.${alert.seller}.${digest(alert.field)}`;
-    case 'seller-parked':
-      return `${alert.kind}.${alert.seller}.${alert.runId ?? 'unknown'}`;
-    case 'copy-stale': {
-      const since = alert.since === null ? 'never' : String(Date.parse(alert.since));
-      return `${alert.kind}.${alert.seller}.${since}`;
-    }
-    case 'feed-stale':
-    case 'feed-recovered':
-      return `${alert.kind}.${alert.feed}.${Date.parse(alert.since)}`;
-  }
-}
-
-function digest(text: string): string {
-  return createHash('sha256').update(text).digest('base64url').slice(0, 27);
+  return `${alert.kind}.${alertKind(alert).id(alert)}`;
 }
 
 /** The channels that the settings name. */
@@ -98,7 +69,11 @@ export async function recordAlerts(
     const id = alertId(alert);
     if (!isNew.has(id)) continue;
     const { staleAfterHours } = config;
-    const content = await describeAlert({ db, staleAfterHours }, alert, new Date());
+    const content = await alertKind(alert).describe(
+      { db, staleAfterHours },
+      alert,
+      new Date(db.clock.now()),
+    );
     if (content === null) continue;
     const row = { alertId: id, type: typeOf(alert), message: { alert, content } };
     await insertAlert(db, row, channels);
@@ -117,9 +92,11 @@ export async function recordStale({ config, db }: Pick<App, 'config' | 'db'>): P
   const names = config.sellers.map(({ name }) => name);
   const copies = findStaleSellers(await readSellerStatuses(db), names, config.staleAfterHours, now);
   const feeds = await findFeedAlerts(db, config.feeds, config.feedStaleAfterHours, now);
-  const ahead = (await listRunsAhead(db)).filter(({ sellerId }) => names.includes(sellerId));
-  const clocks = ahead.map(({ sellerId: seller, runId }) => {
-    return { kind: 'clock-ahead', seller, runId: String(runId) } as const;
+  const ahead = (await listMomentsAhead(db)).filter(
+    ({ sellerId }) => sellerId === null || names.includes(sellerId),
+  );
+  const clocks = ahead.map(({ sellerId: seller, what }) => {
+    return { kind: 'clock-ahead', seller, what } as const;
   });
   await recordAlerts({ config, db }, [...copies, ...feeds, ...clocks]);
   for (const alert of feeds) {
@@ -146,7 +123,7 @@ export async function deliverAlert(
   const row = await readAlert(db, task.alertId, task.channel);
   if (row === null || row.endedAt !== null) return { kind: 'done', result: { state: 'ended' } };
   const { alert, content } = row.message;
-  const over = await whyOver(db, alert);
+  const over = (await alertKind(alert).over?.(db, alert)) ?? null;
   if (over !== null) {
     await endAlert(db, row, 'dropped', over);
     return { kind: 'done', result: { dropped: over } };

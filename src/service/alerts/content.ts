@@ -1,15 +1,16 @@
+import { createHash } from 'node:crypto';
 import type { Json } from '../../domain/item.js';
 import { displayName } from '../../domain/text.js';
 import { feedDelay, listFeedStates } from '../../reporting/feeds-store.js';
 import { type HeldItems, readHeldRemovals } from '../../catalogue/held-store.js';
 import { readChanges } from '../../catalogue/item-changes-store.js';
-import { listRunsAhead } from '../../catalogue/requests-store.js';
 import { PROCESS_DIED, type Run, findLaterGoodRun, getRun } from '../../catalogue/runs-store.js';
 import { PAUSED, readParking } from '../../catalogue/sellers-store.js';
 import { readSellerStatuses } from '../../catalogue/status-store.js';
 import type { Alert } from '../../catalogue/types.js';
 import { getAudit } from '../../codes/audits-store.js';
 import type { Db } from '../../db/db.js';
+import { listMomentsAhead } from '../../db/moments.js';
 import {
   auditNeed,
   auditPage,
@@ -43,41 +44,144 @@ export interface AlertState {
   readonly staleAfterHours: number;
 }
 
-/**
- * Writes an alert's text. The text holds figures, codes and sentences. From the marketplace's data it takes only names of
- * items and fields.
- * @returns null if what happened is no longer in the store
- */
-export async function describeAlert(
-  state: AlertState,
-  alert: Alert,
-  now: Date,
-): Promise<AlertContent | null> {
-  const { db } = state;
-  switch (alert.kind) {
-    case 'run-failed':
-    case 'run-held':
-      return runContent(db, BigInt(alert.runId));
-    case 'audit-finished':
-      return auditContent(db, BigInt(alert.auditId), now);
-    case 'codes-no_longer_valid':
-      return noLongerValidContent(db, alert, now);
-    case 'items-removed':
-      return itemsRemovedContent(db, BigInt(alert.runId));
-    case 'balance-changed':
-      return balanceContent(db, alert);
-    case 'fields-new':
-      return newFieldsContent(db, alert);
-    case 'clock-ahead':
-      return clockContent(db, alert, now);
-    case 'seller-parked':
-      return parkedContent(db, alert.seller);
-    case 'copy-stale':
-      return staleCopyContent(state, alert, now);
-    case 'feed-stale':
-    case 'feed-recovered':
-      return feedContent(db, alert, now);
-  }
+type Of<K extends Alert['kind']> = Alert & { readonly kind: K };
+
+interface AlertKind<A extends Alert> {
+  /** The same for the same incident, so that it is sent once. */
+  readonly id: (alert: A) => string;
+  /**
+   * Writes the text: figures, codes and sentences. From the marketplace's data it takes only names of items and fields.
+   * @returns null if what happened is no longer in the store
+   */
+  readonly describe: (
+    state: AlertState,
+    alert: A,
+    now: Date,
+  ) => AlertContent | null | Promise<AlertContent | null>;
+  /** Why an alert that was not sent in time is no longer worth sending; null if it is. */
+  readonly over?: (db: Db, alert: A) => Promise<string | null>;
+}
+
+const ofRun = ({ runId }: { readonly runId: string }): string => runId;
+const stamp = (time: string | null): string => (time === null ? 'never' : String(Date.parse(time)));
+export const digest = (text: string): string =>
+  createHash('sha256').update(text).digest('base64url').slice(0, 27);
+
+const RUN: AlertKind<Of<'run-failed'> | Of<'run-held'>> = {
+  id: ofRun,
+  describe: ({ db }, { runId }) => runContent(db, BigInt(runId)),
+  async over(db, { runId }) {
+    const run = (await getRun(db, BigInt(runId)))?.run;
+    if (run === undefined) return `run ${runId} is no longer in the store`;
+    if (run.state === 'held') {
+      const held = await readHeldRemovals(db, run.sellerId);
+      return held.has(run.sellerId) ? null : `nothing is held any more of run ${runId}`;
+    }
+    const later = await findLaterGoodRun(db, run);
+    return later === null ? null : `run ${later} has succeeded since`;
+  },
+};
+
+/** All kinds of alerts. */
+const KINDS: { readonly [K in Alert['kind']]: AlertKind<Of<K>> } = {
+  'run-failed': RUN,
+  'run-held': RUN,
+  'items-removed': {
+    id: ofRun,
+    describe: ({ db }, { runId }) => removedContent(db, BigInt(runId)),
+  },
+  'balance-changed': { id: ofRun, describe: ({ db }, alert) => balanceContent(db, alert) },
+  'audit-finished': {
+    id: ({ auditId }) => auditId,
+    describe: ({ db }, { auditId }, now) => auditContent(db, BigInt(auditId), now),
+    async over(db, { auditId }) {
+      const isAgain = (await getAudit(db, BigInt(auditId)))?.state === 'running';
+      return isAgain ? `check ${auditId} is running again` : null;
+    },
+  },
+  'codes-no_longer_valid': {
+    id: (alert) => alert.auditId + (alert.since === undefined ? '' : `.${stamp(alert.since)}`),
+    describe: ({ db }, alert, now) => noLongerValidContent(db, alert, now),
+  },
+  'fields-new': {
+    id: ({ seller, field }) => `${seller}.${digest(field)}`,
+    async describe({ db }, { seller, runId, field }) {
+      const found = await readNewFields(db, seller, BigInt(runId));
+      const own = found.find((one) => one.field === field);
+      if (own === undefined) return null;
+      const name = displayName(field);
+      return {
+        at: own.firstSeenAt,
+        title: `${seller}: items have a new field`,
+        text: `the marketplace now sends "${name}" with items, which no column holds`,
+        remedy: 'it is kept in the column `extra`; a newer version may know the field',
+        tone: 'good',
+        page: runPage(BigInt(runId)),
+        data: { seller, runId, field: name },
+      };
+    },
+  },
+  'clock-ahead': {
+    id: ({ seller, what }) => digest(`${seller} ${what}`),
+    async describe({ db }, { seller, what }, now) {
+      const moments = await listMomentsAhead(db);
+      const ahead = moments.find((one) => one.what === what && one.sellerId === seller);
+      if (ahead === undefined) return null;
+      const data = { seller, what, recordedFor: ahead.at.toISOString() };
+      return needContent(clockNeed(ahead), now, 'clock', data);
+    },
+  },
+  'seller-parked': {
+    id: ({ seller, runId }) => `${seller}.${runId ?? 'unknown'}`,
+    async describe({ db }, { seller }) {
+      const parking = await readParking(db, seller);
+      if (parking === null || parking.code === PAUSED) return null;
+      const { since, code, runId } = parking;
+      return needContent(stoppedNeed(seller, parking), since, code, {
+        seller,
+        runId: runId === null ? null : String(runId),
+        since: since.toISOString(),
+      });
+    },
+    async over(db, { seller }) {
+      const parking = await readParking(db, seller);
+      if (parking === null) return `seller ${seller} is no longer stopped`;
+      return parking.code === PAUSED ? `seller ${seller} has been paused since` : null;
+    },
+  },
+  'copy-stale': {
+    id: (alert) => `${alert.seller}.${stamp(alert.since)}`,
+    describe({ staleAfterHours }, { seller, since }, now) {
+      const need = staleNeed(seller, since === null ? null : new Date(since), staleAfterHours);
+      return needContent(need, now, 'stale', { seller, lastSuccess: since });
+    },
+    async over(db, alert) {
+      const [status] = await readSellerStatuses(db, alert.seller);
+      if (status?.parked?.code === PAUSED) return `seller ${alert.seller} has been paused since`;
+      const last = status?.itemsMirroredAt?.toISOString() ?? null;
+      return last === alert.since
+        ? null
+        : `the items of seller ${alert.seller} were mirrored since`;
+    },
+  },
+  'feed-stale': {
+    id: (alert) => `${alert.feed}.${stamp(alert.since)}`,
+    describe: ({ db }, alert, now) => feedContent(db, alert, now),
+    async over(db, alert) {
+      const state = (await listFeedStates(db)).find((one) => one.feed === alert.feed);
+      const isStale = state?.staleSince?.toISOString() === alert.since;
+      return isStale ? null : `feed ${alert.feed} has delivered since`;
+    },
+  },
+  'feed-recovered': {
+    id: (alert) => `${alert.feed}.${stamp(alert.since)}`,
+    describe: ({ db }, alert, now) => feedContent(db, alert, now),
+  },
+};
+
+/** What to do with an alert, by its kind. */
+export function alertKind<A extends Alert>({ kind }: A): AlertKind<A> {
+  return KINDS[kind] as unknown as AlertKind<A>;
 }
 
 /** What an alert says about a need. @param code of the problem, as in the payload */
@@ -188,7 +292,7 @@ const MAX_NAMES = 20;
 
 async function noLongerValidContent(
   db: Db,
-  { auditId: id, since }: Extract<Alert, { kind: 'codes-no_longer_valid' }>,
+  { auditId: id, since }: Of<'codes-no_longer_valid'>,
   now: Date,
 ): Promise<AlertContent | null> {
   const auditId = BigInt(id);
@@ -208,7 +312,7 @@ async function noLongerValidContent(
   };
 }
 
-async function itemsRemovedContent(db: Db, runId: bigint): Promise<AlertContent | null> {
+async function removedContent(db: Db, runId: bigint): Promise<AlertContent | null> {
   const entry = await getRun(db, runId);
   if (entry === null) return null;
   const { sellerId: seller, removed, startedAt, finishedAt } = entry.run;
@@ -237,7 +341,7 @@ async function itemsRemovedContent(db: Db, runId: bigint): Promise<AlertContent 
 
 async function balanceContent(
   db: Db,
-  { seller, runId }: Extract<Alert, { readonly runId: string; readonly seller: string }>,
+  { seller, runId }: Of<'balance-changed'>,
 ): Promise<AlertContent | null> {
   const change = await readBalanceChange(db, seller, BigInt(runId));
   if (change === null) return null;
@@ -263,45 +367,9 @@ async function balanceContent(
   };
 }
 
-async function parkedContent(db: Db, seller: string): Promise<AlertContent | null> {
-  const parking = await readParking(db, seller);
-  if (parking === null) return null;
-  const { since, code, runId } = parking;
-  if (code === PAUSED) return null;
-  return needContent(stoppedNeed(seller, parking), since, code, {
-    seller,
-    runId: runId === null ? null : String(runId),
-    since: since.toISOString(),
-  });
-}
-
-async function clockContent(
-  db: Db,
-  { seller, runId }: Extract<Alert, { readonly kind: 'clock-ahead' }>,
-  now: Date,
-): Promise<AlertContent | null> {
-  const ahead = (await listRunsAhead(db)).find((run) => String(run.runId) === runId);
-  if (ahead === undefined) return null;
-  const startedAt = ahead.startedAt.toISOString();
-  return needContent(clockNeed(ahead), now, 'clock', { seller, runId, startedAt });
-}
-
-type StaleAlert = Extract<Alert, { readonly kind: 'copy-stale' }>;
-
-function staleCopyContent(
-  { staleAfterHours }: AlertState,
-  { seller, since }: StaleAlert,
-  now: Date,
-): AlertContent {
-  const need = staleNeed(seller, since === null ? null : new Date(since), staleAfterHours);
-  return needContent(need, now, 'stale', { seller, lastSuccess: since });
-}
-
-type FeedAlert = Extract<Alert, { readonly feed: string }>;
-
 async function feedContent(
   db: Db,
-  { kind, feed, since }: FeedAlert,
+  { kind, feed, since }: Of<'feed-stale'> | Of<'feed-recovered'>,
   now: Date,
 ): Promise<AlertContent | null> {
   const state = (await listFeedStates(db)).find((one) => one.feed === feed);
@@ -323,63 +391,4 @@ async function feedContent(
   if (need === null) return null;
   const waiting = feedDelay(state.views, views, now).views;
   return needContent(need, now, 'stale', { feed, since, views: waiting });
-}
-
-async function newFieldsContent(
-  db: Db,
-  { seller, runId, field }: Extract<Alert, { readonly kind: 'fields-new' }>,
-): Promise<AlertContent | null> {
-  const found = (await readNewFields(db, seller, BigInt(runId))).find((one) => one.field === field);
-  if (found === undefined) return null;
-  const name = displayName(field);
-  return {
-    at: found.firstSeenAt,
-    title: `${seller}: items have a new field`,
-    text: `the marketplace now sends "${name}" with items, which no column holds`,
-    remedy: 'it is kept in the column `extra`; a newer version may know the field',
-    tone: 'good',
-    page: runPage(BigInt(runId)),
-    data: { seller, runId, field: name },
-  };
-}
-
-/** Why an alert that was not sent in time is no longer worth sending; null if it is. */
-export async function whyOver(db: Db, alert: Alert): Promise<string | null> {
-  switch (alert.kind) {
-    case 'run-failed':
-    case 'run-held': {
-      const run = (await getRun(db, BigInt(alert.runId)))?.run;
-      if (run === undefined) return `run ${alert.runId} is no longer in the store`;
-      if (run.state === 'held') {
-        const held = await readHeldRemovals(db, run.sellerId);
-        return held.has(run.sellerId) ? null : `nothing is held any more of run ${alert.runId}`;
-      }
-      const later = await findLaterGoodRun(db, run);
-      return later === null ? null : `run ${later} has succeeded since`;
-    }
-    case 'audit-finished': {
-      const isAgain = (await getAudit(db, BigInt(alert.auditId)))?.state === 'running';
-      return isAgain ? `check ${alert.auditId} is running again` : null;
-    }
-    case 'seller-parked': {
-      const parking = await readParking(db, alert.seller);
-      if (parking === null) return `seller ${alert.seller} is no longer stopped`;
-      return parking.code === PAUSED ? `seller ${alert.seller} has been paused since` : null;
-    }
-    case 'copy-stale': {
-      const [status] = await readSellerStatuses(db, alert.seller);
-      if (status?.parked?.code === PAUSED) return `seller ${alert.seller} has been paused since`;
-      const last = status?.itemsMirroredAt?.toISOString() ?? null;
-      return last === alert.since
-        ? null
-        : `the items of seller ${alert.seller} were mirrored since`;
-    }
-    case 'feed-stale': {
-      const state = (await listFeedStates(db)).find((one) => one.feed === alert.feed);
-      const isStale = state?.staleSince?.toISOString() === alert.since;
-      return isStale ? null : `feed ${alert.feed} has delivered since`;
-    }
-    default:
-      return null;
-  }
 }

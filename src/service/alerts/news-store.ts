@@ -78,17 +78,6 @@ export async function findNews(
   return rows.map(({ news }) => news);
 }
 
-/** Records the unknown fields of items that a run has written. Reads only items that the run touched. */
-export async function recordFields({ pool }: Db, sellerId: string, runId: bigint): Promise<void> {
-  await pool.query(
-    `INSERT INTO mirror.item_fields (seller_id, field, first_run_id)
-     SELECT DISTINCT seller_id, jsonb_object_keys(extra), $2::bigint FROM mirror.items
-      WHERE seller_id = $1 AND (extra_run_id = $2 OR synced_run_id = $2) AND extra <> '{}'::jsonb
-     ON CONFLICT DO NOTHING`,
-    [sellerId, runId],
-  );
-}
-
 /** The fields that a run found first. */
 export async function readNewFields(
   { pool }: Db,

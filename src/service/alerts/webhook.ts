@@ -1,5 +1,6 @@
 import { Webhook as Signer } from 'standardwebhooks';
 import { errorCode } from '../../domain/error-code.js';
+import { type HeaderMap, retryAt } from '../../marketplace/rate-limit.js';
 import type { Secret } from '../../domain/secret.js';
 import { type AlertChannel, type AlertMessage, type AlertReply, shownTexts } from './message.js';
 
@@ -18,9 +19,14 @@ const TIMEOUT_MS = 20_000;
  * Posts alerts. Format `standard` follows the Standard Webhooks specification: headers `webhook-id`,
  * `webhook-timestamp` and `webhook-signature`, and a JSON body with `type`, `timestamp` and `data`.
  * The other formats are for chats and push services, which check no signature.
+ * @param now the time, which receivers compare with their own (ms since 1970)
  */
-export function createWebhook(target: WebhookTarget, timeoutMs = TIMEOUT_MS): AlertChannel {
-  const request = requestsTo(target);
+export function createWebhook(
+  target: WebhookTarget,
+  now: () => number,
+  timeoutMs = TIMEOUT_MS,
+): AlertChannel {
+  const request = requestsTo(target, now);
   return {
     async send(message, signal) {
       signal.throwIfAborted();
@@ -36,7 +42,7 @@ export function createWebhook(target: WebhookTarget, timeoutMs = TIMEOUT_MS): Al
         });
         // The status is enough, so the body is not read.
         response.body?.cancel().catch(() => undefined);
-        return replyOfStatus(response.status, response.headers.get('retry-after'), Date.now());
+        return replyOfStatus(response.status, Object.fromEntries(response.headers), now());
       } catch (error) {
         signal.throwIfAborted();
         const why = deadline.aborted
@@ -58,11 +64,10 @@ interface PostRequest extends Post {
 }
 
 /** Returns a function that builds the request for a message. */
-function requestsTo({
-  url,
-  format,
-  secret,
-}: WebhookTarget): (message: AlertMessage) => PostRequest {
+function requestsTo(
+  { url, format, secret }: WebhookTarget,
+  now: () => number,
+): (message: AlertMessage) => PostRequest {
   const common = { 'content-type': 'application/json', 'user-agent': 'seller-mirror' };
   if (format !== 'standard') {
     return (message) => ({ ...CHAT_FORMATS[format](message, url.reveal()), headers: common });
@@ -71,7 +76,7 @@ function requestsTo({
   const signer = new Signer(secret.reveal());
   return ({ id, type, at, data }) => {
     const body = JSON.stringify({ type, timestamp: at.toISOString(), data });
-    const sent = new Date();
+    const sent = new Date(now());
     const headers = {
       ...common,
       'webhook-id': id,
@@ -88,11 +93,7 @@ function requestsTo({
  * is being changed 401. Redirects are not followed.
  * @param now milliseconds since 1970
  */
-export function replyOfStatus(
-  httpStatus: number,
-  retryAfter: string | null,
-  now: number,
-): AlertReply {
+export function replyOfStatus(httpStatus: number, headers: HeaderMap, now: number): AlertReply {
   if (httpStatus >= 200 && httpStatus < 300) return { kind: 'delivered', status: httpStatus };
   const answered = `the webhook answered with HTTP ${httpStatus}`;
   if (httpStatus === 410) {
@@ -102,16 +103,8 @@ export function replyOfStatus(
   return {
     kind: 'retry',
     problem: redirect ? `${answered}, a redirect, which is not followed` : answered,
-    notBefore: parseRetryAfter(retryAfter, now),
+    notBefore: retryAt(headers, now),
   };
-}
-
-/** Parses `Retry-After`, which is in seconds or an HTTP date. @returns null if it is missing or invalid */
-function parseRetryAfter(retryAfter: string | null, now: number): number | null {
-  const text = retryAfter?.trim() ?? '';
-  if (/^\d{1,9}$/.test(text)) return now + Number(text) * 1_000;
-  const date = /[a-z]/i.test(text) ? Date.parse(text) : NaN;
-  return Number.isNaN(date) ? null : Math.max(date, now);
 }
 
 /** The code of a network error. The message is not shown, because it contains the host. */

@@ -1,3 +1,5 @@
+/** Attempts before a job counts as failed. With their pauses they take about twelve hours. */
+export const ATTEMPTS = 12;
 const FIRST_PAUSE_MS = 30_000;
 const MAX_PAUSE_MS = 4 * 3_600_000;
 /** A server's `Retry-After` can delay a job by at most this. */

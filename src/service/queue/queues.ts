@@ -4,7 +4,8 @@ import { withTimeout } from '../concurrency.js';
 import { errorText, OutageLog, QueueError } from './errors.js';
 import { postgresServer } from './postgres.js';
 import { redisServer } from './redis.js';
-import { ATTEMPTS, type QueueSettings, type Server, type Times, TIMES } from './server.js';
+import { ATTEMPTS } from './backoff.js';
+import { type QueueSettings, type Server, type Times, TIMES } from './server.js';
 import {
   payloadOf,
   QUEUE_NAMES,

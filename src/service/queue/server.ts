@@ -50,6 +50,3 @@ export interface Server {
   /** Takes a limited time, even if the server is gone. */
   close(): Promise<void>;
 }
-
-/** Attempts before a job counts as failed. With their pauses they take about twelve hours. */
-export const ATTEMPTS = 12;

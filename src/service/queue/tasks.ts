@@ -71,6 +71,17 @@ export function readPayload<N extends QueueName>(
   return success ? { task: data.task as TaskOf<N> } : { fault: faultsOf(error) };
 }
 
+/** Characters of JSON. Results are kept for days. */
+const MAX_RESULT_LENGTH = 2_048;
+
+/** The result as plain JSON, or a note that it was too large. */
+export function boundedResult(result: Readonly<Record<string, unknown>>): unknown {
+  const text = JSON.stringify(result, (_key, value: unknown) =>
+    typeof value === 'bigint' ? String(value) : value,
+  );
+  return text.length <= MAX_RESULT_LENGTH ? (JSON.parse(text) as unknown) : { tooLarge: true };
+}
+
 function faultsOf(error: z.ZodError): string {
   const faults = error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
   return errorText(faults.join('; '));

@@ -17,7 +17,14 @@ import { backoffMs } from './backoff.js';
 import { errorText } from './errors.js';
 import type { Times } from './server.js';
 import { type Admission, HostShare } from './share.js';
-import { readPayload, subjectOf, type Payload, type QueueName, type TaskOf } from './tasks.js';
+import {
+  boundedResult,
+  readPayload,
+  subjectOf,
+  type Payload,
+  type QueueName,
+  type TaskOf,
+} from './tasks.js';
 
 export interface JobContext {
   /** What the job is about, such as `sync.acme.20261121T020000Z`. */
@@ -328,15 +335,4 @@ function endsWithin(ms: number, promise: Promise<unknown>): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-/** Characters of JSON. Results are kept for days. */
-const MAX_RESULT_LENGTH = 2_048;
-
-/** The result as plain JSON, or a note that it was too large. */
-export function boundedResult(result: Readonly<Record<string, unknown>>): unknown {
-  const text = JSON.stringify(result, (_key, value: unknown) =>
-    typeof value === 'bigint' ? String(value) : value,
-  );
-  return text.length <= MAX_RESULT_LENGTH ? (JSON.parse(text) as unknown) : { tooLarge: true };
 }

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../../src/domain/secret.js';
-import { createMail, type MailTarget } from '../../../src/service/alerts/mail.js';
+import { openAlertChannels } from '../../../src/service/service.js';
 import type { AlertMessage } from '../../../src/service/alerts/message.js';
 import { selfSigned } from '../../support/certificate.js';
 import { startSmtp } from '../../support/smtp-server.js';
@@ -21,21 +21,22 @@ const MESSAGE: AlertMessage = {
   tone: 'warn',
 };
 
-function mailTo(port: number, more: Partial<MailTarget> = {}, timeoutMs = 5_000) {
-  return createMail(
-    {
-      host: '127.0.0.1',
-      port,
-      isTls: false,
-      mayBePlain: true,
-      user: 'me@shop.example',
-      password: new Secret(PASSWORD),
-      from: 'me@shop.example',
-      to: ['you@shop.example', 'she@shop.example'],
-      ...more,
-    },
-    timeoutMs,
-  );
+function mailTo(port: number, more: Readonly<Record<string, unknown>> = {}, timeoutMs = 5_000) {
+  const alertMail = {
+    host: '127.0.0.1',
+    port,
+    isTls: false,
+    mayBePlain: true,
+    user: 'me@shop.example',
+    password: new Secret(PASSWORD),
+    from: 'me@shop.example',
+    to: ['you@shop.example', 'she@shop.example'],
+    ...more,
+  };
+  const settings = { alertWebhook: null, alertMail };
+  const { mail } = openAlertChannels(settings, { now: Date.now }, timeoutMs);
+  if (mail === null) throw new Error('no channel for mail');
+  return mail;
 }
 
 /** Parses a mail into its body and its unfolded header fields by name. */

@@ -39,7 +39,11 @@ async function startReceiver(script: Script, timeoutMs = 5_000) {
   const url = new Secret(`${server.url.href}hooks/${TOKEN}?t=${TOKEN}`);
   return {
     server,
-    webhook: createWebhook({ url, format: 'standard', secret: new Secret(SECRET) }, timeoutMs),
+    webhook: createWebhook(
+      { url, format: 'standard', secret: new Secret(SECRET) },
+      Date.now,
+      timeoutMs,
+    ),
   };
 }
 
@@ -79,7 +83,7 @@ describe('the receiver’s answer', () => {
   it('means delivered for 2xx, give up for 410, and retry for anything else', () => {
     fc.assert(
       fc.property(fc.integer({ min: 200, max: 599 }), (status) => {
-        const { kind } = replyOfStatus(status, null, now);
+        const { kind } = replyOfStatus(status, {}, now);
         expect(kind).toBe(status < 300 ? 'delivered' : status === 410 ? 'give-up' : 'retry');
       }),
     );
@@ -92,10 +96,20 @@ describe('the receiver’s answer', () => {
     ['Sat, 21 Nov 2020 01:00:00 GMT', now],
     ['soon', null],
     ['-5', null],
-    ['99999999999999', null],
+    ['2.5', now + 2_500],
+    ['99999999999999', now + 24 * 3_600_000],
     ['', null],
   ])('sets the time of the retry by Retry-After: %j', (retryAfter, notBefore) => {
-    expect(replyOfStatus(503, retryAfter, now)).toMatchObject({ kind: 'retry', notBefore });
+    const reply = replyOfStatus(503, { 'retry-after': retryAfter }, now);
+    expect(reply).toMatchObject({ kind: 'retry', notBefore });
+  });
+
+  it('sets it by the receiver’s own clock, if the answer tells what that shows', () => {
+    const headers = {
+      date: 'Thu, 24 Dec 2026 10:00:00 GMT',
+      'retry-after': 'Thu, 24 Dec 2026 10:05:00 GMT',
+    };
+    expect(replyOfStatus(503, headers, now)).toMatchObject({ notBefore: now + 300_000 });
   });
 
   it('may be a redirect, which is not followed', async () => {
@@ -142,11 +156,12 @@ describe('a receiver that does not answer', () => {
   it('is reported by error code only, because the message names the host', async () => {
     const closed = await closedPort();
     for (const address of [`http://127.0.0.1:${closed}/${TOKEN}`, `http://${TOKEN}.invalid/`]) {
-      const webhook = createWebhook({
+      const target = {
         url: new Secret(address),
         format: 'standard',
         secret: new Secret(SECRET),
-      });
+      } as const;
+      const webhook = createWebhook(target, Date.now);
       const reply = await webhook.send(MESSAGE, never);
       expect(reply).toMatchObject({ kind: 'retry', notBefore: null });
       expect(JSON.stringify(reply)).toMatch(/could not be reached \([A-Z_]+\)/);
@@ -166,7 +181,7 @@ const FORMATS = ['slack', 'discord', 'ntfy', 'telegram'] as const;
 async function post(format: (typeof FORMATS)[number], message = MESSAGE) {
   const server = await startServer({ status: 200, body: 'ok' });
   const url = new Secret(`${server.url.href}hooks/my-topic?auth=t0ken`);
-  const webhook = createWebhook({ url, format, secret: null });
+  const webhook = createWebhook({ url, format, secret: null }, Date.now);
   expect(await webhook.send(message, never)).toEqual({ kind: 'delivered', status: 200 });
   const [request] = server.requests;
   expect(request?.headers['content-type']).toBe('application/json');

@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { errorText, OutageLog } from '../../../src/service/queue/errors.js';
-import { backoffMs } from '../../../src/service/queue/backoff.js';
-import { ATTEMPTS } from '../../../src/service/queue/server.js';
-import { boundedResult } from '../../../src/service/queue/worker.js';
+import { ATTEMPTS, backoffMs } from '../../../src/service/queue/backoff.js';
+import { boundedResult } from '../../../src/service/queue/tasks.js';
 import { recordingLog } from './support.js';
 
 const HOUR = 3_600_000;

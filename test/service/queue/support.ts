@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { createPostgresBackend, Queue } from 'bullmq';
 import { Redis } from 'ioredis';
 import { Pool } from 'pg';
-import { onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
 import type { JobOutcome } from '../../../src/catalogue/types.js';
 import type { Log, LogFields } from '../../../src/domain/log.js';
 import type { RedisTarget } from '../../../src/domain/redis-target.js';
@@ -15,7 +15,22 @@ import {
 import type { Times } from '../../../src/service/queue/server.js';
 import type { MirrorTask } from '../../../src/service/queue/tasks.js';
 import type { JobContext, WorkOptions } from '../../../src/service/queue/worker.js';
+import {
+  createTestDatabase,
+  emptyTables,
+  query,
+  type TestDatabase,
+} from '../../support/postgres.js';
+import {
+  hasRedis,
+  type RedisProcess,
+  redisTarget,
+  redisTitle,
+  startRedis,
+} from '../../support/redis.js';
 import { until } from '../../support/until.js';
+
+export type { JobOutcome, QueueCounts, Queues };
 
 /** Short times for fast tests. No test asserts them. */
 export const SHORT: Partial<Times> = {
@@ -154,4 +169,31 @@ export function testQueue(
       return queue;
     },
   };
+}
+
+/** The place of an empty queue, as `testQueue` takes it. */
+type Address = () => Promise<readonly [RedisTarget | null, string]>;
+
+/** Describes what holds for each server that can store the queue. */
+export function describeBackends(title: string, describeOne: (address: Address) => void): void {
+  describe(`${title} on PostgreSQL`, () => {
+    let database: TestDatabase;
+    beforeAll(async () => {
+      database = await createTestDatabase();
+    });
+    afterAll(() => database.drop());
+    describeOne(async () => {
+      await emptyTables({ query: (sql) => query(database.url, sql) }, 'bullmq');
+      return [null, database.url];
+    });
+  });
+
+  describe.skipIf(!hasRedis)(redisTitle(`${title} on Redis`), () => {
+    let redis: RedisProcess;
+    beforeAll(async () => {
+      redis = await startRedis();
+    });
+    afterAll(() => redis.dispose());
+    describeOne(() => Promise.resolve([redisTarget(redis), '']));
+  });
 }

@@ -136,11 +136,11 @@ async function prepareBulk(
   await withDelivery(db, config, { signal, isFull: false }, async (delivery) => {
     for (const view of VIEWS) {
       const file = join(folder, `${kind}.${view}`);
-      const shape = delivery.shapeOf(view);
-      await delivery.snapshot.lines(shape, [], 'all', delivery.target.valueSql, (lines) =>
+      const content = await delivery.contentOf(view);
+      await delivery.snapshot.lines(content, 'all', delivery.target.valueSql, (lines) =>
         pipeline(lines, createWriteStream(file)),
       );
-      const columns = shape.columns.length + 2;
+      const columns = content.columns.length + 2;
       loads.push({ table: `bulk_${view}`, file, columns, ...STATEMENTS[kind](view) });
     }
   });

@@ -103,22 +103,16 @@ export function readFeeds(reader: Reader): readonly FeedConfig[] {
     if (other === undefined) continue;
     findings.problem(
       `${place}.views`,
-      `fills a table or folder that feed ${other.feed.name} fills, too: give each feed its own, or other sellers`,
+      `fills a table or folder that feed ${other.feed.name} fills, too: give each feed its own`,
     );
   }
   return feeds.map(({ feed }) => feed);
 }
 
-/** Whether two feeds would write the same rows or files. */
+/** Whether two feeds would fill the same table or folder. */
 function meet(one: FeedConfig, other: FeedConfig): boolean {
   if (placeKey(one.target) !== placeKey(other.target)) return false;
-  if (one.target.kind === 'folder') return true;
-  const isShared = one.views.some((view) => other.views.includes(view));
-  const { sellers } = one;
-  const others = other.sellers;
-  return (
-    isShared && (sellers === null || others === null || sellers.some((s) => others.includes(s)))
-  );
+  return one.target.kind === 'folder' || one.views.some((view) => other.views.includes(view));
 }
 
 /** The same text for the same place, whoever logs in. */

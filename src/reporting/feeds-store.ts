@@ -1,7 +1,8 @@
 import { LONGEST_TEXT, storable } from '../db/stored-text.js';
 import type { Db } from '../db/db.js';
 import type { Feed, FeedView } from '../db/generated/prisma/client.js';
-import type { Sums, Tokens } from './feeds/plan.js';
+import type { Sums } from './feeds/plan.js';
+import type { ViewSums } from './views.js';
 
 type FeedViewState = Pick<FeedView, 'view' | 'waitingSince' | 'deliveredAt' | 'problem'>;
 
@@ -162,20 +163,21 @@ export function feedDelay(all: readonly ViewState[], views: readonly string[], n
   return { since, ms, views: behind.map(({ view }) => view) };
 }
 
-/** The tokens by which this store knows what it has delivered to tables of this name. */
-export async function readTokens({ pool }: Db, feed: string, view: string): Promise<Tokens> {
-  const { rows } = await pool.query<{ token: string; isOwn: boolean }>(
-    `SELECT t.token, v.feed = $2 AS "isOwn" FROM mirror.feed_views v, unnest(ARRAY[v.token, v.next_token]) AS t (token)
+/**
+ * The tokens by which this store knows what it has delivered to tables of this name, also by a feed with another
+ * name.
+ */
+export async function knownTokens({ pool }: Db, view: string): Promise<ReadonlySet<string>> {
+  const { rows } = await pool.query<{ token: string }>(
+    `SELECT t.token FROM mirror.feed_views v, unnest(ARRAY[v.token, v.next_token]) AS t (token)
       WHERE v.view_name = $1 AND t.token IS NOT NULL`,
-    [view, feed],
+    [view],
   );
-  const tokens = (own: boolean): ReadonlySet<string> =>
-    new Set(rows.flatMap(({ token, isOwn }) => (isOwn === own ? [token] : [])));
-  return { ofFeed: tokens(true), ofOthers: tokens(false) };
+  return new Set(rows.map(({ token }) => token));
 }
 
 /**
- * Records the token that a delivery is about to write into the target.
+ * Records the token that a delivery is about to write into the target. Later the target holds one of the two.
  * @param held the one that the target holds now; null: none of ours
  */
 export async function proposeToken(
@@ -191,20 +193,7 @@ export async function proposeToken(
   );
 }
 
-/** Records that the target holds the proposed token. */
-export async function confirmToken(
-  { pool }: Db,
-  feed: string,
-  view: string,
-  token: string,
-): Promise<void> {
-  await pool.query(
-    `UPDATE mirror.feed_views SET token = $3, next_token = NULL WHERE feed = $1 AND view_name = $2`,
-    [feed, view, token],
-  );
-}
-
-/** The sums of a view in this state; null if they are not kept. */
+/** The sums of a view in this state; null if they are not kept, or time has changed rows since. */
 export async function readSums(
   { pool }: Db,
   feed: string,
@@ -212,7 +201,9 @@ export async function readSums(
   state: string,
 ): Promise<Sums | null> {
   const { rows } = await pool.query<{ sums: [number, number, string][] }>(
-    `SELECT sums FROM mirror.feed_views WHERE feed = $1 AND view_name = $2 AND sums_of = $3`,
+    `SELECT sums -> 'sums' AS sums FROM mirror.feed_views
+      WHERE feed = $1 AND view_name = $2 AND sums_of = $3
+        AND coalesce(to_timestamp((sums ->> 'until')::float8) > clock_timestamp(), true)`,
     [feed, view, state],
   );
   const [kept] = rows;
@@ -227,12 +218,12 @@ export async function keepSums(
   feed: string,
   view: string,
   state: string,
-  sums: Sums,
+  { sums, until }: ViewSums,
 ): Promise<void> {
   const list = [...sums].map(([bucket, { rows, sum }]) => [bucket, rows, sum]);
   await pool.query(
     `INSERT INTO mirror.feed_views (feed, view_name, sums_of, sums) VALUES ($1, $2, $3, $4)
      ON CONFLICT (feed, view_name) DO UPDATE SET sums_of = excluded.sums_of, sums = excluded.sums`,
-    [feed, view, state, JSON.stringify(list)],
+    [feed, view, state, JSON.stringify({ sums: list, until })],
   );
 }

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
+import { finished } from 'node:stream/promises';
 import { escapeLiteral, type Client } from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { viewFacts, type ViewFacts } from '../domain/reporting-views.js';
-import { openOwnClient, type OwnClient } from '../db/pools.js';
+import { withOwnClient } from '../db/pools.js';
 import { openTextCursor, type TextRow } from '../db/text-cursor.js';
-import type { KeyRow, Sums } from './feeds/plan.js';
+import type { Group, Sums } from './feeds/plan.js';
 
 export interface ViewColumn {
   readonly name: string;
@@ -20,124 +21,7 @@ export interface ReportingView extends ViewFacts {
   readonly columns: readonly ViewColumn[];
 }
 
-/** Reads views over one connection, opened at first use. */
-export class Views {
-  readonly #url: string;
-  readonly #signal: AbortSignal;
-  #own: OwnClient | null = null;
-
-  constructor(url: string, signal: AbortSignal) {
-    this.#url = url;
-    this.#signal = signal;
-  }
-
-  /** Opens the connection now, to save time at first use. */
-  connect(): Promise<void> {
-    return this.#use(() => Promise.resolve());
-  }
-
-  list(): Promise<ReportingView[]> {
-    return this.#use(async (client) => {
-      const { rows } = await client.query<Pick<ReportingView, 'name' | 'comment' | 'columns'>>(
-        `SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS comment,
-                (SELECT json_agg(json_build_object('name', attname, 'type', format_type(atttypid, atttypmod))
-                                 ORDER BY attnum)
-                   FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped) AS columns
-           FROM pg_class c WHERE c.relnamespace = 'reporting'::regnamespace AND c.relkind IN ('v', 'm')
-          ORDER BY c.relname`,
-      );
-      return rows.map((view) => ({
-        ...view,
-        ...viewFacts(view.name),
-        bySeller: view.columns.some(({ name }) => name === 'seller_id'),
-      }));
-    });
-  }
-
-  sellers(): Promise<string[]> {
-    return this.#use(sellersOf);
-  }
-
-  /** Passes all rows of a view, as of one moment, to `consume`, in bounded memory. */
-  read<T>(request: ReadRequest, consume: (read: ReadView) => Promise<T>): Promise<T> {
-    const { view, sellers } = request;
-    return this.snapshot(null, async ({ client }) => {
-      const known = (await this.list()).find(({ name }) => name === view);
-      if (known === undefined) throw new Error(`there is no view ${view}`);
-      const sql = rowsSql({ view, columns: known.columns, sellers, hashed: [] });
-      const total = request.counted ? await count(client, sql) : null;
-      const rows = await openTextCursor(client, sql);
-      const result = await consume({ columns: known.columns, batches: rows.batches, total });
-      await rows.close();
-      return result;
-    });
-  }
-
-  /**
-   * Runs `work` with one snapshot of the store.
-   * @param salt of columns that are delivered as a hash; it is in no statement
-   */
-  snapshot<T>(salt: string | null, work: (snapshot: Snapshot) => Promise<T>): Promise<T> {
-    return this.#use(async (client) => {
-      const before = await readNumber(client);
-      await client.query(BEGIN);
-      await client.query(`SELECT set_config('seller_mirror.salt', $1, true)`, [salt ?? '']);
-      const { number } = await readNumber(client);
-      // The same number on both sides of the beginning, and nobody about to commit an earlier one.
-      const isSettled = before.isSettled && before.number === number;
-      const result = await work(new Snapshot(client, isSettled ? number : null));
-      await client.query('COMMIT');
-      return result;
-    });
-  }
-
-  async close(): Promise<void> {
-    const own = this.#own;
-    this.#own = null;
-    await own?.end();
-  }
-
-  /** Closes the connection after a failure, since its state is unknown. The next use opens another. */
-  async #use<T>(work: (client: Client) => Promise<T>): Promise<T> {
-    this.#own ??= await openOwnClient(this.#url, 'export', this.#signal);
-    try {
-      return await work(this.#own.client);
-    } catch (error) {
-      await this.close();
-      throw error;
-    }
-  }
-}
-
-export async function withViews<T>(
-  url: string,
-  signal: AbortSignal,
-  work: (views: Views) => Promise<T>,
-): Promise<T> {
-  const views = new Views(url, signal);
-  try {
-    return await work(views);
-  } finally {
-    await views.close();
-  }
-}
-
-interface ReadRequest {
-  readonly view: string;
-  /** Only rows of these sellers; null: all. */
-  readonly sellers: readonly string[] | null;
-  /** Whether to count the rows first, which takes about as long as reading them. */
-  readonly counted: boolean;
-}
-
-export interface ReadView {
-  readonly columns: readonly ViewColumn[];
-  readonly batches: AsyncIterable<readonly TextRow[]>;
-  /** Number of rows; null if not counted. */
-  readonly total: number | null;
-}
-
-/** The part of a view that a feed delivers. */
+/** The rows of a view, and the columns of them, that a feed delivers. */
 export interface Content {
   readonly view: string;
   readonly columns: readonly ViewColumn[];
@@ -147,21 +31,36 @@ export interface Content {
   readonly hashed: readonly string[];
   /** Columns that identify a row; null: none do, or rows are not compared one by one. */
   readonly key: readonly string[] | null;
+  /** The number in the key, by which rows are compared; null: they are only written whole. */
+  readonly number: string | null;
   /** Columns by which rows are sorted if all are read. */
   readonly order: readonly string[];
   /** Column with the end of a state; null if there is none. */
   readonly endedAt: string | null;
+  /** States that ended before are not compared. */
+  readonly limits: readonly HistoryLimit[];
 }
 
-/** States of a seller that ended before `since` may be gone from the store, and are not compared. */
+/** States of a seller that ended before `since` may be gone from the store. */
 export interface HistoryLimit {
   readonly seller: string;
   /** ISO 8601 in UTC, with microseconds. */
   readonly since: string;
 }
 
-/** Rows to read: all, or those with these keys. */
-export type Wanted = 'all' | readonly KeyRow[];
+/** What a view's rows add up to. */
+export interface ViewSums {
+  readonly sums: Sums;
+  /** When time alone changes the next row, in seconds since 1970; null: it changes none. */
+  readonly until: number | null;
+}
+
+export interface ReadView {
+  readonly columns: readonly ViewColumn[];
+  readonly batches: AsyncIterable<readonly TextRow[]>;
+  /** Number of rows; null if not counted. */
+  readonly total: number | null;
+}
 
 /**
  * Standard value formats come from the connection. No timeouts, since readers may be slow. JIT compilation of
@@ -186,23 +85,57 @@ async function readNumber(client: Client): Promise<{ number: string; isSettled: 
   return { number: rows[0]?.number ?? '', isSettled: locks.rows.length === 0 };
 }
 
-async function sellersOf(client: Client): Promise<string[]> {
-  const { rows } = await client.query<{ name: string }>(
-    'SELECT seller_id AS name FROM mirror.sellers ORDER BY 1',
-  );
-  return rows.map(({ name }) => name);
+/**
+ * Runs `work` with one snapshot of the store, on a connection of its own.
+ * @param salt of columns that are delivered as a hash; it is in no statement
+ */
+export function withSnapshot<T>(
+  url: string,
+  signal: AbortSignal,
+  salt: string | null,
+  work: (snapshot: Snapshot) => Promise<T>,
+): Promise<T> {
+  return withOwnClient(url, 'export', signal, async (client) => {
+    const before = await readNumber(client);
+    await client.query(BEGIN);
+    await client.query(`SELECT set_config('seller_mirror.salt', $1, true)`, [salt ?? '']);
+    const { number } = await readNumber(client);
+    // The same number on both sides of the beginning, and nobody about to commit an earlier one.
+    const isSettled = before.isSettled && before.number === number;
+    return work(new Snapshot(client, salt, isSettled ? number : null));
+  });
 }
 
 /** The store as of one moment. */
 export class Snapshot {
   constructor(
     readonly client: Client,
+    readonly salt: string | null,
     /** The last change number; null if writers were about to commit earlier ones. */
     readonly number: string | null,
   ) {}
 
-  sellers(): Promise<string[]> {
-    return sellersOf(this.client);
+  async views(): Promise<ReportingView[]> {
+    const { rows } = await this.client.query<Pick<ReportingView, 'name' | 'comment' | 'columns'>>(
+      `SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS comment,
+              (SELECT json_agg(json_build_object('name', attname, 'type', format_type(atttypid, atttypmod))
+                               ORDER BY attnum)
+                 FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped) AS columns
+         FROM pg_class c WHERE c.relnamespace = 'reporting'::regnamespace AND c.relkind IN ('v', 'm')
+        ORDER BY c.relname`,
+    );
+    return rows.map((view) => ({
+      ...view,
+      ...viewFacts(view.name),
+      bySeller: view.columns.some(({ name }) => name === 'seller_id'),
+    }));
+  }
+
+  async sellers(): Promise<string[]> {
+    const { rows } = await this.client.query<{ name: string }>(
+      'SELECT seller_id AS name FROM mirror.sellers ORDER BY 1',
+    );
+    return rows.map(({ name }) => name);
   }
 
   async historyLimits(): Promise<HistoryLimit[]> {
@@ -214,72 +147,70 @@ export class Snapshot {
   }
 
   /**
-   * A text that stays the same as long as the sums of this content do; null if that can't be told.
-   * @param salt that `hashed` columns use
+   * Passes all rows of a view to `consume`, in bounded memory.
+   * @param sellers null: of all @param isCounted whether to count first, which takes about as long as reading
    */
-  async stateOf(content: Content, limits: readonly HistoryLimit[], salt: string | null) {
-    const { isNumbered, changesAt } = viewFacts(content.view);
-    if (!isNumbered || this.number === null) return null;
-    const passed = changesAt === null ? null : await this.#lastPassed(content.view, changesAt);
-    const definition = await this.#definition(content.view);
+  async read<T>(
+    { name: view, columns }: ReportingView,
+    sellers: readonly string[] | null,
+    isCounted: boolean,
+    consume: (read: ReadView) => Promise<T>,
+  ): Promise<T> {
+    const sql = rowsSql({ view, columns, sellers, hashed: [] });
+    const counted = isCounted
+      ? await this.client.query<{ n: string }>(`SELECT count(*) AS n FROM (${sql}) AS counted`)
+      : null;
+    const { batches, close } = await openTextCursor(this.client, sql);
+    const total = counted === null ? null : Number(counted.rows[0]?.n);
+    const result = await consume({ columns, batches, total });
+    await close();
+    return result;
+  }
+
+  /**
+   * A text that stays the same as long as the sums of this content do, apart from what time alone changes; null if
+   * that can't be told.
+   */
+  async stateOf(content: Content): Promise<string | null> {
+    if (!viewFacts(content.view).isNumbered || this.number === null) return null;
+    // A new version of this program may define a view in another way.
+    const { rows } = await this.client.query<{ sql: string }>(
+      `SELECT pg_get_viewdef(to_regclass($1)) AS sql`,
+      [`reporting."${content.view}"`],
+    );
     // A seller may get another name without a change number.
-    const state = [content, definition, limits, await this.sellers(), salt, passed, this.number];
+    const state = [content, rows, await this.sellers(), this.salt, this.number];
     return createHash('sha256').update(JSON.stringify(state)).digest('hex');
   }
 
-  /** A new version of this program may define a view in another way. */
-  async #definition(view: string): Promise<string> {
-    const { rows } = await this.client.query<{ sql: string }>(
-      `SELECT pg_get_viewdef(to_regclass($1)) AS sql`,
-      [`reporting."${view}"`],
+  /** Sums of the compared rows by bucket; within these buckets: by the number in the key. */
+  async sums(content: Content, within: readonly number[] | null): Promise<ViewSums> {
+    const { changesAt } = viewFacts(content.view);
+    const by = within === null ? '_bucket' : `"${content.number}"`;
+    const where = within === null ? 'true' : `_bucket = ANY ('{${within.join(',')}}')`;
+    const until = `min(floor(extract(epoch FROM "${changesAt}"))) FILTER (WHERE "${changesAt}" > now())`;
+    const { rows } = await this.client.query<
+      Record<'by' | 'n' | 'sum', string> & { until: string }
+    >(
+      `SELECT ${by} AS by, count(*) AS n, sum(_hash + _bucket)::text AS sum,
+              ${changesAt === null ? 'NULL' : until} AS until
+         FROM (${hashedSql(content)}) AS s WHERE ${where} AND ${comparedSql(content)} GROUP BY 1`,
     );
-    return rows[0]?.sql ?? '';
-  }
-
-  async #lastPassed(view: string, column: string): Promise<string | null> {
-    const { rows } = await this.client.query<{ at: string }>(
-      `SELECT "${column}"::text AS at FROM reporting."${view}"
-        WHERE "${column}" <= now() ORDER BY "${column}" DESC LIMIT 1`,
-    );
-    return rows[0]?.at ?? null;
-  }
-
-  /** Number of rows and sum of their hashes, in each bucket. */
-  async sums(content: Content, limits: readonly HistoryLimit[]): Promise<Sums> {
-    const { rows } = await this.client.query<{ bucket: number; rows: string; sum: string }>(
-      `SELECT _bucket AS bucket, count(*)::text AS rows, sum(_hash)::text AS sum
-         FROM (${hashedSql(content)}) AS s WHERE ${comparedSql(content, limits)} GROUP BY 1`,
-    );
-    return new Map(
-      rows.map(({ bucket, rows: number, sum }) => [bucket, { rows: Number(number), sum }]),
-    );
-  }
-
-  /** Keys and hashes of the rows of some buckets. */
-  async keys(
-    content: Content,
-    limits: readonly HistoryLimit[],
-    buckets: readonly number[],
-  ): Promise<KeyRow[]> {
-    const key = (content.key ?? []).map((name) => `s."${name}"::text`);
-    const { rows } = await this.client.query<KeyRow>(
-      `SELECT ARRAY[${key.join(', ')}] AS key, _bucket AS bucket, _hash::text AS hash
-         FROM (${hashedSql(content)}) AS s
-        WHERE _bucket = ANY ($1) AND ${comparedSql(content, limits)}`,
-      [buckets],
-    );
-    return rows;
+    const ends = rows.map((row) => Number(row.until ?? Infinity)).filter(Number.isFinite);
+    return {
+      sums: new Map(rows.map(({ by: value, n, sum }) => [Number(value), { rows: Number(n), sum }])),
+      until: ends.length === 0 ? null : ends.reduce((one, other) => Math.min(one, other)),
+    };
   }
 
   /**
    * Passes rows to `consume` as whole lines of COPY's text format: the values, hash and bucket. Lines that `consume`
-   * leaves are dropped; an error of it ends the snapshot.
+   * leaves are dropped.
    * @param valueSql formats a value; `value` is its SQL
    */
   async lines<T>(
     content: Content,
-    limits: readonly HistoryLimit[],
-    wanted: Wanted,
+    wanted: 'all' | Group,
     valueSql: (column: ViewColumn, value: string) => string,
     consume: (lines: AsyncIterable<Buffer>) => Promise<T>,
   ): Promise<T> {
@@ -287,19 +218,22 @@ export class Snapshot {
     const order = content.order.map((name) => `s."${name}"`);
     const isAll = wanted === 'all';
     // Without a key nothing tells a state that is kept from one that is written again.
-    const where = content.key === null ? comparedSql(content, limits) : 'true';
+    const compared = content.key === null ? comparedSql(content) : 'true';
     const copy = this.client.query(
       copyTo(
         `COPY (SELECT ${values.join(', ')}, s._hash, s._bucket FROM (${hashedSql(content)}) AS s
-                 ${isAll ? '' : joinSql(content, wanted)} WHERE ${where}
-                 ${isAll && order.length > 0 ? `ORDER BY ${order.join(', ')}` : ''}) TO STDOUT`,
+                WHERE ${isAll ? compared : `s."${wanted.column}" = ANY ('{${wanted.values.join(',')}}')`}
+                ${isAll && order.length > 0 ? `ORDER BY ${order.join(', ')}` : ''}) TO STDOUT`,
       ),
     );
     // When the connection closes before it is read to its end, it fails; nothing else listens.
     copy.on('error', () => undefined);
-    const result = await consume(wholeLines(copy));
-    if (!copy.readableEnded) for await (const chunk of wholeLines(copy)) void chunk;
-    return result;
+    try {
+      return await consume(wholeLines(copy));
+    } finally {
+      // Other views need the connection.
+      if (!copy.readableEnded) await finished(copy.resume()).catch(() => undefined);
+    }
   }
 }
 
@@ -316,40 +250,29 @@ function rowsSql({ view, columns, sellers, hashed }: Rows): string {
   return `SELECT ${values.join(', ')} FROM reporting."${view}" AS f ${where}`;
 }
 
-/** The rows with `_hash`, 40 bits of the md5 of their text, and `_bucket`. */
-function hashedSql(content: Content): string {
-  const hash = `('x' || left(md5(r::text), 10))::bit(40)::bigint`;
-  return `SELECT r.*, ${hash} AS _hash, ${bucketSql(content)} AS _bucket FROM (${rowsSql(content)}) AS r`;
+/** SQL of 40 bits of the md5 of a row's text. */
+export function hashSql(row: string): string {
+  return `('x' || left(md5(${row}::text), 10))::bit(40)::bigint`;
 }
 
-/** Rows that were written one after the other share a bucket. Views without a key have only one. */
-function bucketSql({ key, columns }: Content): string {
-  const number = key?.find((name) =>
-    columns.some((column) => column.name === name && /int/.test(column.type)),
-  );
-  return number === undefined ? '0' : `((r."${number}" >> 10) & 1023)::int`;
+/** The rows with `_hash` and `_bucket`. */
+function hashedSql(content: Content): string {
+  return `SELECT r.*, ${hashSql('r')} AS _hash, ${bucketSql(content)} AS _bucket FROM (${rowsSql(content)}) AS r`;
+}
+
+/** Rows that were written one after the other share a bucket. Views without a number have only one. */
+function bucketSql({ number }: Content): string {
+  return number === null ? '0' : `((r."${number}" >> 10) & 1023)::int`;
 }
 
 /** The condition of rows that are compared. */
-function comparedSql({ endedAt }: Content, limits: readonly HistoryLimit[]): string {
+function comparedSql({ endedAt, limits }: Content): string {
   if (endedAt === null || limits.length === 0) return 'true';
   const old = limits.map(
     ({ seller, since }) =>
       `s.seller_id = ${escapeLiteral(seller)} AND s."${endedAt}" <= ${escapeLiteral(since)}::timestamptz`,
   );
   return `(${old.join(' OR ')}) IS NOT TRUE`;
-}
-
-/** Joins the keys of the wanted rows. */
-function joinSql({ key, columns }: Content, wanted: readonly KeyRow[]): string {
-  const names = key ?? [];
-  const arrays = names.map((name, n) => {
-    const type = columns.find((column) => column.name === name)?.type ?? 'text';
-    return `${arraySql(wanted.map((row) => row.key[n] ?? ''))}::${type}[]`;
-  });
-  const on = names.map((name, n) => `w.k${n} = s."${name}"`);
-  return `JOIN unnest(${arrays.join(', ')}) AS w (${names.map((_, n) => `k${n}`).join(', ')})
-            ON ${on.join(' AND ')}`;
 }
 
 function arraySql(texts: readonly string[]): string {
@@ -372,11 +295,4 @@ async function* wholeLines(stream: Readable): AsyncGenerator<Buffer> {
     yield rest.length === 0 ? lines : Buffer.concat([...rest, lines]);
     rest = end < chunk.length ? [chunk.subarray(end)] : [];
   }
-}
-
-async function count(client: Client, sql: string): Promise<number> {
-  const { rows } = await client.query<{ rows: string }>(
-    `SELECT count(*) AS rows FROM (${sql}) AS counted`,
-  );
-  return Number(rows[0]?.rows ?? 0);
 }

@@ -3,7 +3,12 @@ import { nearest } from '../../config/schemas.js';
 import { bytes as bytesText, plural } from '../../domain/text.js';
 import { EXPORT_FORMATS, exportChunks, type ExportFormat } from '../../reporting/export.js';
 import { writeWhole } from '../../listing/write-file.js';
-import { type ReadView, type ReportingView, type Views, withViews } from '../../reporting/views.js';
+import {
+  type ReadView,
+  type ReportingView,
+  type Snapshot,
+  withSnapshot,
+} from '../../reporting/views.js';
 import { printNote, print, printJson, printResult, stdoutLook } from '../console.js';
 import { usageError, writtenOrFailed } from '../errors.js';
 import { action, withApp } from '../execute.js';
@@ -53,9 +58,9 @@ export function add(program: Command): void {
   );
 }
 
-function withStore(signal: AbortSignal, work: (views: Views) => Promise<void>): Promise<void> {
+function withStore(signal: AbortSignal, work: (store: Snapshot) => Promise<void>): Promise<void> {
   return withApp('export', 'store', signal, ({ database: { url } }) =>
-    withViews(url, signal, work),
+    withSnapshot(url, signal, null, work),
   );
 }
 
@@ -68,7 +73,7 @@ async function listViews({ json, ...options }: ExportOptions, signal: AbortSigna
     );
   }
   return withStore(signal, async (store) => {
-    const views = await store.list();
+    const views = await store.views();
     const rows = views.map(({ name, comment, key }) => ({ view: name, key, comment }));
     const hint = '\n`seller-mirror export items --format ndjson` exports one.\n';
     await printResult({ json: json === true }, rows, () => viewsTable(views) + hint);
@@ -123,15 +128,12 @@ async function exportView(
   await checkDestination(destination);
   await withStore(signal, async (store) => {
     const view = await findView(store, name, options);
-    const request = {
-      view: view.name,
-      sellers: options.seller === undefined ? null : [options.seller],
-      // Counting rows takes time: only a sheet, which has a limit, and a progress bar need it.
-      counted:
-        destination.format === 'xlsx' ||
-        (process.stderr.isTTY && (destination.path !== null || !process.stdout.isTTY)),
-    };
-    const report = await store.read(request, async (read) => {
+    const sellers = options.seller === undefined ? null : [options.seller];
+    // Counting rows takes time: only a sheet, which has a limit, and a progress bar need it.
+    const isCounted =
+      destination.format === 'xlsx' ||
+      (process.stderr.isTTY && (destination.path !== null || !process.stdout.isTTY));
+    const report = await store.read(view, sellers, isCounted, async (read) => {
       const written = await writeRows(view.name, read, destination, options, signal);
       return written && { view: view.name, ...written };
     });
@@ -142,11 +144,11 @@ async function exportView(
 
 /** @throws {CommandError} when there is no such view, or the options don't fit it */
 async function findView(
-  store: Views,
+  store: Snapshot,
   name: string,
   options: ExportOptions,
 ): Promise<ReportingView> {
-  const views = await store.list();
+  const views = await store.views();
   const plain = name.replace(/^reporting\./, '');
   const view = views.find((one) => one.name === plain);
   if (view === undefined) {

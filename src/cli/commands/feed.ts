@@ -226,12 +226,12 @@ async function check(app: App, name: string, options: CommonOptions): Promise<Ex
     ...(await delivery.check()),
     missing: await unknownSellers(app, feed, delivery),
   }));
-  const { server = null, clockMs = null, views = [] } = found ?? {};
+  const { server = null, views = [] } = found ?? {};
   const problem = error === null ? found.missing : failedDelivery(feed, error).problem;
   const isUsable = problem === null && views.every(({ fits }) => fits);
-  const json = { feed: name, target: feed.place, server, clockMs, problem, views };
+  const json = { feed: name, target: feed.place, server, problem, views };
   await printResult(options, json, () => {
-    const parts = [name, feed.place, server, clockText(clockMs), problem];
+    const parts = [name, feed.place, server, problem];
     const lines = views.map(({ view, plan }) => `  ${view}: ${safeLine(plan)}\n`);
     const head = safeLine(parts.filter((text) => text !== null).join(' · '));
     return `${isUsable ? '✓' : '✗'} ${head}\n${lines.join('')}`;
@@ -250,12 +250,6 @@ async function unknownSellers({ config }: App, { sellers }: FeedConfig, delivery
   return `there is no seller ${missing.join(', ')}: known are ${[...known].join(', ') || 'none'}`;
 }
 
-/** How far the target's clock is off; null for less than a minute. */
-function clockText(clockMs: number | null): string | null {
-  if (clockMs === null || Math.abs(clockMs) < 60_000) return null;
-  return `its clock is ${duration(Math.abs(clockMs))} ${clockMs > 0 ? 'ahead' : 'behind'}`;
-}
-
 async function takeOver(app: App, name: string, options: CommonOptions): Promise<void> {
   const feed = feedNamed(app, name);
   const views = await takeOverFeed(app, feed);
@@ -271,12 +265,8 @@ export function takeOverFeed(
 }
 
 /** What a take-over did, for a person. */
-export function takeOverText(
-  { name, place }: FeedConfig,
-  views: Awaited<ReturnType<Delivery['takeOver']>>,
-): string {
-  const taken = views.flatMap(({ view, from }) => (from.length === 0 ? [] : [view]));
-  return taken.length === 0
+export function takeOverText({ name, place }: FeedConfig, views: readonly string[]): string {
+  return views.length === 0
     ? `✓ ${name} · ${safeLine(place)} · no other store fills these tables\n`
-    : `✓ ${name} · ${safeLine(place)} · this store now fills ${taken.join(', ')}\n`;
+    : `✓ ${name} · ${safeLine(place)} · this store now fills ${views.join(', ')}\n`;
 }

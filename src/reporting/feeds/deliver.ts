@@ -1,26 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { FeedConfig } from '../../config/index.js';
 import type { Db } from '../../db/db.js';
-import { confirmToken, keepSums, proposeToken, readSums, readTokens } from '../feeds-store.js';
-import type { HistoryLimit, ReportingView, Snapshot } from '../views.js';
-import {
-  compare,
-  ownership,
-  union,
-  type Owner,
-  type Plan,
-  type Side,
-  type Tokens,
-} from './plan.js';
-import {
-  ViewProblem,
-  type Changes,
-  type Description,
-  type Found,
-  type Scope,
-  type Shape,
-  type Target,
-} from './target.js';
+import { keepSums, knownTokens, proposeToken, readSums } from '../feeds-store.js';
+import type { Content, HistoryLimit, ReportingView, Snapshot } from '../views.js';
+import { compare, type Owner, type Plan, type Sums } from './plan.js';
+import { ViewProblem, type Changes, type Found, type Target } from './target.js';
 
 /** What a feed delivers, by its configuration. */
 export type FeedContent = Pick<
@@ -81,169 +65,123 @@ export class Delivery {
       const { result: rows, problem } = await attempt(0, () => this.#deliver(view));
       reports.push({ view, rows, ms: Math.round(performance.now() - started), problem });
     }
-    if (reports.every(({ problem }) => problem === null)) await this.target.tidy();
     return reports;
   }
 
   /** Finds what a delivery would do. Writes nothing. @throws {TargetError} */
-  async check(): Promise<Description & { readonly views: readonly ViewCheck[] }> {
-    const described = await this.target.describe();
+  async check(): Promise<{ readonly server: string; readonly views: readonly ViewCheck[] }> {
+    const server = await this.target.describe();
     const views: ViewCheck[] = [];
     for (const view of this.feed.views) {
-      const { result: plan, problem } = await attempt('', () => this.#check(view, described));
+      const { result: plan, problem } = await attempt('', () => this.#check(view));
       const text = problem === null ? plan : `${problem.message}: ${problem.remedy}`;
       views.push({ view, plan: text, fits: problem === null });
     }
-    return { ...described, views };
+    return { server, views };
   }
 
   /**
    * Makes this store the owner of the feed's tables.
-   * @returns for each view, who owned it before; empty: nobody, or this store
+   * @returns the views that another store has filled
    * @throws {TargetError}
    */
-  async takeOver(): Promise<{ readonly view: string; readonly from: readonly Owner[] }[]> {
-    const done: { view: string; from: readonly Owner[] }[] = [];
+  async takeOver(): Promise<string[]> {
+    const taken: string[] = [];
     for (const view of this.feed.views) {
-      const shape = this.shapeOf(view);
-      const { owners } = await this.target.find(shape);
-      const known = ownership(owners, await this.#tokens(view), shape.sellers);
-      if (known.kind === 'taken') await this.#own(shape, known.owners);
-      done.push({ view, from: known.kind === 'taken' ? known.owners : [] });
+      const { owners } = await this.target.find(await this.contentOf(view));
+      if ((await this.#strangers(view, owners)).length === 0) continue;
+      await this.#own(view, owners);
+      taken.push(view);
     }
-    return done;
+    return taken;
   }
 
   async #deliver(view: string): Promise<number> {
     const { db, target, feed } = this;
-    const shape = this.shapeOf(view);
-    const found = await target.find(shape);
-    const known = await this.#ownerOf(shape, found);
-    await target.prepare(shape, found);
-    const owner = known ?? (await this.#own(shape, []));
-    const scope = await this.#scope(shape, found, owner);
-    const plan: Plan = found.isEmpty ? { kind: 'all' } : await this.#compare(shape, scope);
-    const token = { from: owner.token, to: randomUUID() };
-    await proposeToken(db, feed.name, view, { held: token.from, next: token.to });
-    const rows = await target.write(shape, scope, this.#changes(shape, scope, plan), token);
-    await confirmToken(db, feed.name, view, token.to);
-    return rows;
+    const content = await this.contentOf(view);
+    const found = await target.find(content);
+    const owner = await this.#ownerOf(view, found);
+    await target.prepare(content, found);
+    const from = owner?.token ?? (await this.#own(view, []));
+    const plan = found.isEmpty ? 'all' : await this.#compare(content, found, owner);
+    const to = randomUUID();
+    await proposeToken(db, feed.name, view, { held: from, next: to });
+    return target.write(content, this.#changes(content, plan), { from, to });
   }
 
-  async #check(view: string, { canCreate }: Description): Promise<string> {
-    if (!canCreate) {
-      throw new ViewProblem(
-        'this user has no right to create tables, also temporary ones',
-        'grant it',
-      );
-    }
-    const shape = this.shapeOf(view);
-    const found = await this.target.find(shape);
-    const owner = await this.#ownerOf(shape, found);
+  async #check(view: string): Promise<string> {
+    const content = await this.contentOf(view);
+    const found = await this.target.find(content);
+    const owner = await this.#ownerOf(view, found);
     if (!found.isReady) return found.plan ?? 'would write the first file';
-    const plan = await this.#compare(shape, await this.#scope(shape, found, owner));
+    const plan = await this.#compare(content, found, owner);
     return [found.plan ?? 'the table fits', planText(plan)].join('; ');
   }
 
   /** @returns null if nobody owns the table yet @throws {ViewProblem} if another store does */
-  async #ownerOf({ view, sellers }: Shape, { owners }: Found): Promise<Owner | null> {
-    const known = ownership(owners, await this.#tokens(view), sellers);
-    if (known.kind === 'free') return null;
-    if (known.kind === 'ours') return known.owner;
-    const at = Math.max(0, known.owners[0]?.deliveredAt.getTime() ?? 0);
-    const when = at === 0 ? '' : `, last at ${new Date(at).toISOString()}`;
+  async #ownerOf(view: string, { owners }: Found): Promise<Owner | null> {
+    const [stranger] = await this.#strangers(view, owners);
+    if (stranger === undefined) return owners[0] ?? null;
+    const at = stranger.deliveredAt.getTime();
+    const when = at === 0 ? '' : `, last at ${stranger.deliveredAt.toISOString()}`;
     throw new ViewProblem(
       `another store, or a later state of this one, fills ${view} there${when}`,
       `stop its feed, then \`seller-mirror feed take-over ${this.feed.name}\``,
     );
   }
 
-  #tokens(view: string): Promise<Tokens> {
-    return readTokens(this.db, this.feed.name, view);
+  /** The owners of a table that are not this store. */
+  async #strangers(view: string, owners: readonly Owner[]): Promise<Owner[]> {
+    const known = await knownTokens(this.db, view);
+    return owners.filter(({ token }) => !known.has(token));
   }
 
-  /** Records this store as the owner, in two steps, of all that the replaced owners have filled. */
-  async #own(shape: Shape, replaced: readonly Owner[]): Promise<Owner> {
-    const { db, target, feed } = this;
+  /** Records this store as the owner, first here and then in the target. @returns the token */
+  async #own(view: string, replaced: readonly Owner[]): Promise<string> {
     const token = randomUUID();
-    const { sellers } = replaced.reduce(
-      (all, one) => ({ sellers: union(all.sellers, one.sellers) }),
-      { sellers: shape.sellers },
-    );
-    await proposeToken(db, feed.name, shape.view, { held: null, next: token });
-    await target.own(
-      { ...shape, sellers },
-      token,
-      replaced.map((owner) => owner.token),
-    );
-    await confirmToken(db, feed.name, shape.view, token);
-    return { token, sellers, deliveredAt: new Date(0) };
+    await proposeToken(this.db, this.feed.name, view, { held: null, next: token });
+    await this.target.own(view, token, replaced);
+    return token;
   }
 
-  /** The rows to compare: also those of sellers that the feed had when it last delivered. */
-  async #scope({ sellers }: Shape, { isReady }: Found, owner: Owner | null): Promise<Scope> {
-    this.#limits ??= await this.snapshot.historyLimits();
-    const isComplete = isReady && owner !== null && owner.deliveredAt.getTime() > 0;
-    return {
-      sellers: owner === null ? sellers : union(owner.sellers, sellers),
-      limits: this.#limits,
-      isFull: this.options.isFull || !isComplete,
-    };
-  }
-
-  #compare(shape: Shape, scope: Scope): Promise<Plan> {
+  #compare(content: Content, { isReady }: Found, owner: Owner | null): Promise<Plan> {
     const { snapshot, target } = this;
-    const source: Side = {
-      sums: () => this.#sourceSums(shape, scope),
-      keys: (buckets) => snapshot.keys(shape, scope.limits, buckets),
-    };
+    const isComplete = isReady && owner !== null && owner.deliveredAt.getTime() > 0;
+    const isFull = this.options.isFull || !isComplete;
     return compare(
-      source,
       {
-        sums: () => target.sums(shape, scope),
-        keys: (buckets) => target.keys(shape, scope, buckets),
+        sums: async (within) =>
+          within === null ? this.#sums(content) : (await snapshot.sums(content, within)).sums,
       },
-      shape.key !== null,
+      { sums: (within) => target.sums(content, isFull, within) },
+      content.number,
     );
   }
 
   /** The sums of the view, as kept from an earlier delivery if nothing has changed since. */
-  async #sourceSums(shape: Shape, { limits }: Scope) {
+  async #sums(content: Content): Promise<Sums> {
     const { db, snapshot, feed } = this;
-    const state = await snapshot.stateOf(shape, limits, feed.salt?.reveal() ?? null);
-    const kept = state === null ? null : await readSums(db, feed.name, shape.view, state);
+    const state = await snapshot.stateOf(content);
+    const kept = state === null ? null : await readSums(db, feed.name, content.view, state);
     if (kept !== null) return kept;
-    const sums = await snapshot.sums(shape, limits);
-    if (state !== null) await keepSums(db, feed.name, shape.view, state, sums);
-    return sums;
+    const found = await snapshot.sums(content, null);
+    if (state !== null) await keepSums(db, feed.name, content.view, state, found);
+    return found.sums;
   }
 
-  #changes(shape: Shape, { limits }: Scope, plan: Plan): Changes | null {
-    if (plan.kind === 'same') return null;
+  #changes(content: Content, plan: Plan): Changes | null {
+    if (plan === 'same') return null;
     const { snapshot, target, options } = this;
-    const wanted = plan.kind === 'all' ? 'all' : plan.write;
+    const onRows = (rows: number): void => options.onProgress?.(content.view, rows);
     return {
-      remove: plan.kind === 'all' ? 'unlisted' : plan.remove,
-      async lines(consume) {
-        const onRows = (rows: number): void => options.onProgress?.(shape.view, rows);
-        const outcome = await snapshot.lines(shape, limits, wanted, target.valueSql, (lines) =>
-          consume(counted(lines, onRows)).then(
-            (result) => ({ result }),
-            (error: unknown) => {
-              // The other views need the snapshot, which an error would end.
-              if (!(error instanceof ViewProblem)) throw error;
-              return { problem: error };
-            },
-          ),
-        );
-        if ('problem' in outcome) throw outcome.problem;
-        return outcome.result;
-      },
+      replaced: plan,
+      lines: (consume) =>
+        snapshot.lines(content, plan, target.valueSql, (lines) => consume(counted(lines, onRows))),
     };
   }
 
   /** What the feed delivers of a view. @throws {ViewProblem} */
-  shapeOf(name: string): Shape {
+  async contentOf(name: string): Promise<Content> {
     const { sellers, columns: chosen, hash } = this.feed;
     const view = this.views.find((one) => one.name === name);
     if (view === undefined) throw new ViewProblem(`there is no view ${name}`, LIST_VIEWS);
@@ -261,22 +199,25 @@ export class Delivery {
     if (view.endedAt !== null) needed.add(view.endedAt);
     if (view.bySeller) needed.add('seller_id');
     const columns = view.columns.filter((column) => needed.has(column.name));
+    const numbers = columns.filter(({ type }) => /int/.test(type)).map((column) => column.name);
+    // A file is written whole, with the states that the store has.
+    const { isWhole } = this.target;
+    const key = isWhole ? null : view.key;
+    const endedAt = isWhole ? null : view.endedAt;
+    this.#limits ??= await this.snapshot.historyLimits();
     return {
       view: name,
       columns: columns.map((one) => (hashed.includes(one.name) ? { ...one, type: 'text' } : one)),
       sellers: view.bySeller ? sellers : null,
       hashed,
-      key: this.target.isWhole ? null : view.key,
+      key,
+      number: key?.find((column) => numbers.includes(column)) ?? null,
       order: view.key ?? [],
-      // A file is written whole, with the states that the store has.
-      endedAt: this.target.isWhole ? null : view.endedAt,
-      indexed: INDEXED.filter((column) => view.key !== null && needed.has(column)),
+      endedAt,
+      limits: endedAt === null ? [] : this.#limits,
     };
   }
 }
-
-/** Columns that reports often filter by. */
-const INDEXED = ['purchased_at', 'happened_at', 'valid_from', 'changed_at'];
 
 /** Runs the work on one view. @returns its problem, if only this view has one */
 async function attempt<T>(nothing: T, work: () => Promise<T>) {
@@ -290,9 +231,8 @@ async function attempt<T>(nothing: T, work: () => Promise<T>) {
 }
 
 function planText(plan: Plan): string {
-  if (plan.kind === 'same') return 'nothing differs';
-  if (plan.kind === 'all') return 'would write all rows';
-  return `would write ${plan.write.length} rows and delete ${plan.remove.length}`;
+  if (plan === 'same') return 'nothing differs';
+  return plan === 'all' ? 'would write all rows' : `differs in up to ${plan.rows} rows`;
 }
 
 /** Passes lines on, and reports how many came. */

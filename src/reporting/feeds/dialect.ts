@@ -11,8 +11,10 @@ export interface SqlConnection {
   /** @returns the number of rows that the statement found @throws {TargetError} */
   update(sql: string, values?: readonly SqlValue[]): Promise<number>;
   /**
-   * Loads lines into a table. @returns the number of rows @throws {TargetError}
+   * Loads lines into a table, with a checksum if the dialect has one.
    * @param columns of the view; hash and bucket follow
+   * @returns the number of rows
+   * @throws {TargetError}
    */
   bulk(table: string, columns: readonly ViewColumn[], lines: Lines): Promise<number>;
   close(): Promise<void>;
@@ -31,44 +33,37 @@ export interface FoundTable {
 /** The differences between databases. */
 export interface Dialect {
   readonly server: () => Promise<string>;
-  /** The server's time (ms since 1970); null without a server. */
-  readonly clock: () => Promise<number | null>;
   readonly begin: string;
   readonly quote: (name: string) => string;
   /** The table's name with its schema, quoted. */
   readonly tableName: (name: string) => string;
   readonly valueSql: Target['valueSql'];
   /** The type of a column. Key columns need a type that can be indexed. */
-  readonly typeOf: (column: ViewColumn, isKey: boolean) => string;
+  readonly typeOf: (column: ViewColumn, isKey?: boolean) => string;
   /** How a column's type compares with the wanted one: `narrow` if `widen` can change it. */
   readonly fit: (found: string, wanted: string) => 'fits' | 'narrow' | 'other';
   /** SQL that widens a column; null if types have no width. */
   readonly widen: ((table: string, column: string, type: string) => string) | null;
-  /** Whether joins with the staging table need its key. */
-  readonly needsStagingKey: boolean;
   /** Appended to CREATE TABLE. */
   readonly tableOptions: string;
   /** SQL of a moment that is compared with a column. @param iso in UTC, with microseconds */
   readonly momentSql: (iso: string) => string;
   /** SQL of a column of moments in the form of `momentSql`. */
   readonly comparable: (column: string) => string;
-  /** SQL of a key's value as text. */
+  /** SQL of a value as text. */
   readonly textOf: (column: string) => string;
-  /** SQL of the checksum of these columns. Null: `bulk` computes it, and `findEdited` compares it. */
-  readonly checkSql: ((columns: readonly string[]) => string) | null;
-  /** Whether the checksum of a new row is its hash, since its text is the same here as in the store. */
-  readonly isHashChecksum: boolean;
-  /** Finds rows whose checksum does not fit. @returns SQL of a condition that is true for them */
-  readonly findEdited: ((table: string, columns: readonly ViewColumn[]) => Promise<string>) | null;
+  /** Whether rows have a checksum, since their text here is not the same as in the store, which `_hash` is of. */
+  readonly hasCheck: boolean;
+  /** SQL of a condition that is true for rows `t` that were edited by hand. */
+  readonly editedSql: (table: string, columns: readonly ViewColumn[]) => string | Promise<string>;
   /** SQL that updates rows of `into t` from the row of `from s` with the same key. */
   readonly updateSql: (update: Update) => string;
-  readonly canCreateTables: () => Promise<boolean>;
+  /** Creates the schema of the tables, unless it exists. */
   readonly createSchema: () => Promise<void>;
+  /** For a table that only shows whether tables can be created: empty where ROLLBACK removes it. */
+  readonly temporary: '' | 'TEMPORARY';
   /** Null if there is no such table. */
   readonly table: (name: string) => Promise<FoundTable | null>;
-  readonly tablesWithPrefix: (prefix: string) => Promise<readonly string[]>;
-  /** Creates an index unless there is one of this name. */
-  readonly createIndex: (name: string, table: string, column: string) => Promise<void>;
   /** Runs `work`, which changes tables, while no other process does. */
   readonly withLock: <T>(work: () => Promise<T>) => Promise<T>;
 }

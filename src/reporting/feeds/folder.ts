@@ -18,15 +18,15 @@ import type { TextRow } from '../../db/text-cursor.js';
 import { errorCode } from '../../domain/error-code.js';
 import { exportChunks, type ExportFormat } from '../export.js';
 import { rowsOf } from './lines.js';
-import { NO_TOKENS, ownership, type KeyRow, type Sums } from './plan.js';
+import type { Content } from '../views.js';
+import type { Owner, Sums } from './plan.js';
 import {
+  takenProblem,
   TargetError,
   ViewProblem,
   type Changes,
   type Found,
   type Lines,
-  type Scope,
-  type Shape,
   type Target,
   type TokenStep,
 } from './target.js';
@@ -36,7 +36,6 @@ const STATE_FILE = '_seller_mirror.json';
 
 const VIEW_STATE = z.object({
   token: z.string(),
-  sellers: z.array(z.string()).readonly().nullable(),
   deliveredAt: z.iso.datetime(),
   /** Null until the first file is complete. */
   file: z
@@ -82,11 +81,11 @@ class FolderTarget implements Target {
       while (!(await exists(existing)) && dirname(existing) !== existing)
         existing = dirname(existing);
       await access(existing, constants.W_OK);
-      return { server: `folder, ${this.format}`, clockMs: null, canCreate: true };
+      return `folder, ${this.format}`;
     });
   }
 
-  find({ view }: Shape): Promise<Found> {
+  find({ view }: Content): Promise<Found> {
     return this.#attempt(async () => {
       const known = (await this.#state()).views[view];
       const path = this.#path(view);
@@ -101,8 +100,7 @@ class FolderTarget implements Target {
         );
       }
       const hasFile = isThere && file !== null;
-      const owners =
-        known === undefined ? [] : [{ ...known, deliveredAt: new Date(known.deliveredAt) }];
+      const owners = ownersOf(known);
       const plan = hasFile ? 'the file is there' : 'would write the first file';
       return { plan, isReady: hasFile, isEmpty: !hasFile, owners };
     });
@@ -112,21 +110,20 @@ class FolderTarget implements Target {
     return this.#attempt(async () => void (await makeFolders(this.folder)));
   }
 
-  own({ view, sellers }: Shape, token: string, replaced: readonly string[]): Promise<void> {
+  own(view: string, token: string, replaced: readonly Owner[]): Promise<void> {
     return this.#attempt(async () => {
       const known = (await this.#state()).views[view];
-      const owners = known === undefined ? [] : [{ ...known, deliveredAt: new Date() }];
-      const others = owners.filter((one) => !replaced.includes(one.token));
-      if (ownership(others, NO_TOKENS, sellers).kind === 'taken') {
-        throw new ViewProblem(`another store has just begun to fill ${view}`, 'try again');
+      const tokens = replaced.map((one) => one.token);
+      if (known !== undefined && !tokens.includes(known.token)) {
+        throw takenProblem(view, this.feed);
       }
       const deliveredAt = new Date(0).toISOString();
-      await this.#record(view, { token, sellers, deliveredAt, file: known?.file ?? null });
+      await this.#record(view, { token, deliveredAt, file: known?.file ?? null });
     });
   }
 
   /** Of the file as a whole. A file that is gone, or was changed, has none. */
-  sums({ view, columns }: Shape, { isFull }: Scope): Promise<Sums> {
+  sums({ view, columns }: Content, isFull: boolean): Promise<Sums> {
     return this.#attempt(async () => {
       const file = (await this.#state()).views[view]?.file ?? null;
       if (file === null || file.name !== this.#name(view)) return new Map();
@@ -141,21 +138,12 @@ class FolderTarget implements Target {
     });
   }
 
-  keys(): Promise<readonly KeyRow[]> {
-    return Promise.resolve([]);
-  }
-
-  write(shape: Shape, _: Scope, changes: Changes | null, token: TokenStep): Promise<number> {
+  write(content: Content, changes: Changes | null, token: TokenStep): Promise<number> {
     return this.#attempt(async () => {
-      const { view, sellers } = shape;
-      const written = changes && (await changes.lines((lines) => this.#draft(shape, lines)));
+      const { view } = content;
+      const written = changes && (await changes.lines((lines) => this.#draft(content, lines)));
       const known = (await this.#state()).views[view];
-      if (known?.token !== token.from) {
-        throw new ViewProblem(
-          `another store has filled ${view} during this delivery`,
-          `\`seller-mirror feed check ${this.feed}\` shows who owns it`,
-        );
-      }
+      if (known?.token !== token.from) throw takenProblem(view, this.feed);
       if (written !== null) {
         const isOther = known.file !== null && known.file.name !== written.file.name;
         if (isOther) await this.#record(view, { ...known, file: null });
@@ -168,14 +156,10 @@ class FolderTarget implements Target {
         await rm(join(this.folder, known.file.name), { force: true });
       }
       const deliveredAt = new Date().toISOString();
-      await this.#record(view, { token: token.to, sellers, deliveredAt, file });
+      await this.#record(view, { token: token.to, deliveredAt, file });
       await this.#removeParts(view);
       return written?.file.rows ?? 0;
     });
-  }
-
-  tidy(): Promise<void> {
-    return Promise.resolve();
   }
 
   close(): Promise<void> {
@@ -191,14 +175,13 @@ class FolderTarget implements Target {
   }
 
   /** Writes the rows to a file that readers don't see yet. */
-  async #draft(shape: Shape, lines: Lines) {
-    const prefix = `.${shape.view}.`;
+  async #draft({ view, columns }: Content, lines: Lines) {
+    const prefix = `.${view}.`;
     for (const name of await readdir(this.folder)) {
       // Of a killed process.
       if (name.startsWith(prefix) && DRAFT.test(name)) await rm(join(this.folder, name));
     }
     const draft = join(this.folder, `${prefix}${this.format}.${randomBytes(4).toString('hex')}`);
-    const { columns } = shape;
     let rows = 0;
     let sum = 0n;
     const batches = async function* (): AsyncGenerator<readonly TextRow[]> {
@@ -212,7 +195,7 @@ class FolderTarget implements Target {
     try {
       const content = exportChunks({ columns, batches: batches() }, this.format, { raw: true });
       const { bytes, sha256 } = await writeNew(draft, content);
-      const name = this.#name(shape.view);
+      const name = this.#name(view);
       const text = columnsText(columns);
       return { draft, file: { name, bytes, sha256, rows, sum: String(sum), columns: text } };
     } catch (error) {
@@ -290,12 +273,18 @@ class FolderTarget implements Target {
 
 const DRAFT = /^\.\w+\.(?:csv|ndjson|parquet)\.[\da-f]{8}$/;
 
+function ownersOf(known: ViewState | undefined): Owner[] {
+  return known === undefined
+    ? []
+    : [{ token: known.token, deliveredAt: new Date(known.deliveredAt) }];
+}
+
 /** The bucket of a file that differs from what was written. */
 const CHANGED_BUCKET = -1;
 
 const OLD_PART = /^\w+[/\\]\d{4}-\d\d-\d\d[/\\]part-\d{6,}-[\da-f]{8}\.[a-z]+$/;
 
-function columnsText(columns: Shape['columns']): string {
+function columnsText(columns: Content['columns']): string {
   return columns.map(({ name, type }) => `${name} ${type}`).join(', ');
 }
 

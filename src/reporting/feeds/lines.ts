@@ -1,5 +1,4 @@
 import type { TextRow } from '../../db/text-cursor.js';
-import type { Lines } from './target.js';
 
 const LINE_END = 10;
 
@@ -35,29 +34,4 @@ const MEANINGS: Readonly<Record<string, string>> = {
 
 function unescape(_: string, letter: string): string {
   return MEANINGS[letter] ?? letter;
-}
-
-/** Lines on their way to a server. Distinguishes failures of the source from failures of the server. */
-export class LineSource {
-  #error: unknown = null;
-
-  constructor(readonly lines: Lines) {}
-
-  async *read(): AsyncGenerator<Buffer> {
-    try {
-      yield* this.lines;
-    } catch (error) {
-      this.#error = error;
-      throw error;
-    }
-  }
-
-  /** Waits for the server. @throws the error of the source, if reading the lines failed */
-  async awaitServer<T>(work: Promise<T>): Promise<T> {
-    try {
-      return await work;
-    } catch (error) {
-      throw this.#error instanceof Error ? this.#error : error;
-    }
-  }
 }

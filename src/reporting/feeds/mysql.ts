@@ -6,7 +6,8 @@ import type { Connection, ResultSetHeader, RowDataPacket } from 'mysql2/promise'
 import { kindOf } from '../values.js';
 import type { ViewColumn } from '../views.js';
 import type { TextRow } from '../../db/text-cursor.js';
-import { rowsOf, LineSource } from './lines.js';
+import { rowsOf } from './lines.js';
+import { BUCKET } from './plan.js';
 import {
   KEEP_ALIVE_MS,
   LOCK_SECONDS,
@@ -21,7 +22,7 @@ import {
   type Update,
 } from './dialect.js';
 import { sqlTarget } from './sql-target.js';
-import { BUCKET, HASH, TargetError, ViewProblem, type Lines, type Target } from './target.js';
+import { CHECK, HASH, TargetError, ViewProblem, type Lines, type Target } from './target.js';
 
 /** Bytes that are sent at once, if the server takes so many. */
 const MAX_PIECE = 512 * 1024;
@@ -79,9 +80,8 @@ export async function mysqlTarget(
       return (result as ResultSetHeader).affectedRows;
     },
     async bulk(table, columns, lines) {
-      const names = [...columns.map(({ name }) => quoted(name)), HASH, BUCKET];
       const load = limits.hasLocalInfile ? loadData : insertRows;
-      return load({ client, server, table, columns: names, lines, packet: limits.packet });
+      return load({ client, server, table, columns, lines, packet: limits.packet });
     },
     close: () => server.close(() => client.end()),
   };
@@ -103,7 +103,7 @@ export async function mysqlTarget(
     );
     // Of a server in UTF-16, the driver misreads the name of the file that it asks for.
     const isWide = /utf16|utf32|ucs2/.test(String(row?.['charset']));
-    // Rows to write are staged four times as fast as in InnoDB. If it fails half-way, the table is dropped.
+    // Rows to write are staged four times as fast as in InnoDB.
     if (/mariadb/i.test(String(row?.['version']))) {
       await connection.query('SET SESSION default_tmp_storage_engine = Aria');
     }
@@ -120,7 +120,7 @@ interface Bulk {
   readonly client: Connection;
   readonly server: ServerConnection;
   readonly table: string;
-  readonly columns: readonly string[];
+  readonly columns: readonly ViewColumn[];
   readonly lines: Lines;
   /** Bytes that may be sent at once. */
   readonly packet: number;
@@ -134,24 +134,23 @@ async function loadData({ client, server, table, columns, lines, packet }: Bulk)
   const name = `seller-mirror ${randomUUID()}`;
   const socket = server.socket();
   const read = async function* (): AsyncGenerator<Buffer> {
-    for await (const chunk of server.restartTimeout(lines)) {
+    for await (const chunk of server.passOn(lines)) {
       const data = unescapeBlanks(chunk);
       for (let at = 0; at < data.length; at += packet) yield data.subarray(at, at + packet);
       // The driver ignores backpressure.
       if (socket.writableNeedDrain) await once(socket, 'drain');
     }
   };
-  const source = new LineSource(read());
-  const stream = Readable.from(source.read(), { objectMode: true, highWaterMark: 4 });
+  const stream = Readable.from(read(), { objectMode: true, highWaterMark: 4 });
   const refused = (): Readable => Readable.from(refusal(), { objectMode: true });
   try {
     const loading = client.query<ResultSetHeader>({
       sql: `LOAD DATA LOCAL INFILE '${name}' INTO TABLE ${table} CHARACTER SET utf8mb4
             FIELDS TERMINATED BY '\\t' ESCAPED BY '\\\\' LINES TERMINATED BY '\\n'
-            (${columns.join(', ')})`,
+            (${loadedNames(columns).join(', ')}) SET ${CHECK} = ${checkSql(columns)}`,
       infileStreamFactory: (asked) => (asked === name ? stream : refused()),
     });
-    const [result] = await source.awaitServer(server.awaitAnswer(loading));
+    const [result] = await server.awaitAnswer(loading);
     if (result.warningStatus > 0 || !/\bSkipped: 0\b/.test(result.info)) {
       await throwWarning(client, table, result.info);
     }
@@ -180,45 +179,36 @@ async function throwWarning(client: Connection, table: string, info: string): Pr
   );
 }
 
-const BACKSLASH = 0x5c;
-const FORM_FEED = 'f'.charCodeAt(0);
-const VERTICAL_TAB = 'v'.charCodeAt(0);
-
 /** Replaces `\\f` and `\\v`, the only escapes of COPY that MySQL does not understand, by their characters. */
 function unescapeBlanks(chunk: Buffer): Buffer {
   if (!chunk.includes('\\f') && !chunk.includes('\\v')) return chunk;
-  const bytes = Buffer.allocUnsafe(chunk.length);
-  let length = 0;
-  for (let at = 0; at < chunk.length; at++) {
-    const byte = chunk[at] ?? 0;
-    if (byte !== BACKSLASH) {
-      bytes[length++] = byte;
-      continue;
-    }
-    const escaped = chunk[(at += 1)] ?? 0;
-    if (escaped === FORM_FEED || escaped === VERTICAL_TAB) {
-      bytes[length++] = escaped === FORM_FEED ? 0x0c : 0x0b;
-      continue;
-    }
-    bytes[length++] = byte;
-    bytes[length++] = escaped;
-  }
-  return bytes.subarray(0, length);
+  const text = chunk.toString('latin1').replaceAll(/\\([^])/g, (pair, letter: string) => {
+    if (letter === 'f') return '\f';
+    return letter === 'v' ? '\v' : pair;
+  });
+  return Buffer.from(text, 'latin1');
 }
 
 /** Loads lines into a table by multi-row INSERTs, for servers without `local_infile`. */
-async function insertRows({ client, server, table, columns, lines, packet }: Bulk) {
+async function insertRows({
+  client,
+  server,
+  table,
+  columns,
+  lines,
+  packet,
+}: Bulk): Promise<number> {
   let rows = 0;
   let bytes = 0;
   let values = [] as TextRow[];
   const flush = async (): Promise<void> => {
     if (values.length === 0) return;
-    const sql = `INSERT INTO ${table} (${columns.join(', ')}) VALUES ?`;
+    const sql = `INSERT INTO ${table} (${loadedNames(columns).join(', ')}) VALUES ?`;
     await server.awaitAnswer(client.query(sql, [values]));
     bytes = 0;
     values = [];
   };
-  for await (const chunk of lines) {
+  for await (const chunk of server.passOn(lines)) {
     for (const row of rowsOf(chunk)) {
       // Quotes and escapes can double a text.
       let size = 0;
@@ -230,6 +220,7 @@ async function insertRows({ client, server, table, columns, lines, packet }: Bul
     }
   }
   await flush();
+  await server.awaitAnswer(client.query(`UPDATE ${table} SET ${CHECK} = ${checkSql(columns)}`));
   return rows;
 }
 
@@ -242,7 +233,7 @@ const KEY_TEXT = 'varchar(191)';
 /** Case-sensitive. */
 const TABLE_OPTIONS = 'DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin';
 
-function typeOf(column: ViewColumn, isKey: boolean): string {
+function typeOf(column: ViewColumn, isKey = false): string {
   const kind = kindOf(column);
   switch (kind.kind) {
     case 'boolean':
@@ -291,10 +282,21 @@ function updateSql({ into, from, on, where, set }: Update): string {
   return `UPDATE ${into} AS t INNER JOIN ${from} AS s ON ${on} SET ${sets.join(', ')} WHERE ${where}`;
 }
 
-/** Long texts are hashed one by one, since together they may be longer than a packet. */
-function checkSql(columns: readonly string[]): string {
-  const each = columns.map((one) => `if(octet_length(${one}) > 1000, md5(${one}), quote(${one}))`);
-  return `CAST(conv(left(md5(concat_ws(',', ${each.join(', ')})), 10), 16, 10) AS SIGNED)`;
+/** The columns that are loaded. */
+function loadedNames(columns: readonly ViewColumn[]): string[] {
+  return [...columns.map(({ name }) => quoted(name)), HASH, BUCKET];
+}
+
+/** SQL of a row's checksum. Long texts have one each, since together they may be longer than a packet. */
+function checkSql(columns: readonly ViewColumn[], prefix = ''): string {
+  const each = columns.map((column) => {
+    const value = `${prefix}${quoted(column.name)}`;
+    const { kind } = kindOf(column);
+    return kind === 'text' || kind === 'texts' || kind === 'json'
+      ? `if(octet_length(${value}) > 1000, crc32(${value}), quote(${value}))`
+      : `ifnull(${value}, '-')`;
+  });
+  return `crc32(concat_ws(',', ${each.join(', ')}))`;
 }
 
 function dialectOf(connection: SqlConnection, database: string): Dialect {
@@ -314,28 +316,16 @@ function dialectOf(connection: SqlConnection, database: string): Dialect {
     valueSql,
     begin: 'START TRANSACTION READ WRITE',
     tableOptions: TABLE_OPTIONS,
-    needsStagingKey: true,
     fit,
     widen: (table, column, type) => `ALTER TABLE ${table} MODIFY COLUMN ${column} ${type}`,
     momentSql: (iso) => `'${iso.replace('T', ' ').replace('Z', '')}'`,
     comparable: (column) => column,
     textOf: (column) => `CAST(${column} AS CHAR)`,
-    checkSql,
-    findEdited: null,
-    isHashChecksum: false,
+    hasCheck: true,
+    editedSql: (_, columns) => `coalesce(t.${CHECK}, -1) <> ${checkSql(columns, 't.')}`,
     updateSql,
-    async canCreateTables() {
-      const grants = await connection.query('SHOW GRANTS');
-      const all = grants.flatMap((row) => Object.values(row).map(String));
-      // Rights by a role or by a name pattern are not checked further.
-      return all.some((grant) =>
-        /\b(?:ALL PRIVILEGES|CREATE)\b(?! (?:USER|ROLE|VIEW|ROUTINE|TEMPORARY|TABLESPACE))|^GRANT `/.test(
-          grant,
-        ),
-      );
-    },
+    temporary: 'TEMPORARY',
     createSchema: () => Promise.resolve(),
-    clock: () => numberOf('unix_timestamp(now(6)) * 1000'),
     async table(name) {
       const rows = await connection.query(
         `SELECT column_name AS name, column_type AS type, character_set_name AS charset,
@@ -357,21 +347,6 @@ function dialectOf(connection: SqlConnection, database: string): Dialect {
         columns: new Map(columns.map((row) => [String(row['name']).toLowerCase(), typeOfRow(row)])),
         unique: indexes.map((row) => String(row['name']).split('\n')),
       };
-    },
-    async tablesWithPrefix(prefix) {
-      const rows = await connection.query(
-        `SELECT table_name AS name FROM information_schema.tables
-          WHERE table_schema = ? AND left(table_name, ?) = ?`,
-        [database, prefix.length, prefix],
-      );
-      return rows.map(({ name }) => String(name));
-    },
-    async createIndex(name, table, column) {
-      const existing = await connection.query(`SHOW INDEX FROM ${table} WHERE Key_name = ?`, [
-        name,
-      ]);
-      if (existing.length > 0) return;
-      await connection.query(`CREATE INDEX ${quoted(name)} ON ${table} (${quoted(column)})`);
     },
     async withLock(work) {
       // A lock of the server, not of the database. It ends with the session.

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { FeedConfig } from '../../config/index.js';
 import type { Db } from '../../db/db.js';
 import { tryLock } from '../../db/locks.js';
-import { withViews } from '../views.js';
+import { withSnapshot } from '../views.js';
 import { Delivery, type DeliverOptions, type ViewReport } from './deliver.js';
 import { folderTarget } from './folder.js';
 import type { Target } from './target.js';
@@ -72,20 +72,10 @@ export function withDelivery<T>(
   work: (delivery: Delivery) => Promise<T>,
 ): Promise<T> {
   const { signal } = options;
-  return withViews(db.url, signal, async (views) => {
-    // In parallel: logging in takes most of the time of a night without changes.
-    const [connected, opened] = await Promise.allSettled([
-      views.connect(),
-      openTarget(feed, signal),
-    ]);
-    if (opened.status === 'rejected') throw opened.reason;
-    const target = opened.value;
+  return withSnapshot(db.url, signal, feed.salt?.reveal() ?? null, async (snapshot) => {
+    const target = await openTarget(feed, signal);
     try {
-      if (connected.status === 'rejected') throw connected.reason;
-      const known = await views.list();
-      return await views.snapshot(feed.salt?.reveal() ?? null, (snapshot) =>
-        work(new Delivery(db, snapshot, known, target, feed, options)),
-      );
+      return await work(new Delivery(db, snapshot, await snapshot.views(), target, feed, options));
     } finally {
       await target.close();
     }

@@ -12,9 +12,10 @@ import {
 } from './server-connection.js';
 import { DbClient } from '../../db/connection.js';
 import { typeFit, updateFrom, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
-import { LineSource } from './lines.js';
 import { sqlTarget } from './sql-target.js';
-import { BUCKET, HASH, type Target } from './target.js';
+import { hashSql } from '../views.js';
+import { BUCKET } from './plan.js';
+import { HASH, type Target } from './target.js';
 
 /**
  * Opens a PostgreSQL, 13 or newer, as the target of a feed.
@@ -51,9 +52,8 @@ export async function postgresTarget(
     async bulk(table, columns, lines) {
       const names = [...columns.map(({ name }) => escapeIdentifier(name)), HASH, BUCKET];
       const copy = client.query(copyFrom(`COPY ${table} (${names.join(', ')}) FROM STDIN`));
-      const source = new LineSource(server.restartTimeout(lines));
-      const rows = Readable.from(source.read(), { objectMode: true, highWaterMark: 4 });
-      await source.awaitServer(server.awaitAnswer(pipeline(rows, copy)));
+      const rows = Readable.from(server.passOn(lines), { objectMode: true, highWaterMark: 4 });
+      await server.awaitAnswer(pipeline(rows, copy));
       return copy.rowCount;
     },
     close: () => server.close(() => client.end()),
@@ -88,18 +88,11 @@ function clientOf(url: URL, feed: string, what: string): Client {
 function dialectOf(connection: SqlConnection, schema: string): Dialect {
   const quote = escapeIdentifier;
   const tableName = (name: string): string => `${quote(schema)}.${quote(name)}`;
-  const exists = async (name: string): Promise<boolean> => {
-    const [row] = await connection.query('SELECT to_regclass(?) IS NOT NULL AS exists', [
-      tableName(name),
-    ]);
-    return row?.['exists'] === true;
-  };
   return {
     quote,
     tableName,
     begin: 'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE',
     tableOptions: '',
-    needsStagingKey: false,
     fit: (found, wanted) =>
       typeFit(found.replace('integer', 'int'), wanted.replace('integer', 'int')),
     widen: (table, column, type) => `ALTER TABLE ${table} ALTER COLUMN ${column} TYPE ${type}`,
@@ -109,29 +102,18 @@ function dialectOf(connection: SqlConnection, schema: string): Dialect {
     momentSql: (iso) => `timestamptz '${iso}'`,
     comparable: (column) => column,
     textOf: (column) => `(${column})::text`,
-    checkSql: (columns) =>
-      `('x' || left(md5(ROW(${columns.join(', ')})::text), 10))::bit(40)::bigint`,
-    findEdited: null,
-    isHashChecksum: true,
+    hasCheck: false,
+    // As the store does, with the types of the view: a table of the user may have wider ones.
+    editedSql: (_, columns) => {
+      const values = columns.map(({ name, type }) => `t.${quote(name)}::${type}`);
+      return `t.${HASH} <> ${hashSql(`ROW(${values.join(', ')})`)}`;
+    },
     updateSql: updateFrom,
     async server() {
       const [row] = await connection.query('SHOW server_version');
       return `PostgreSQL ${String(row?.['server_version'])}`;
     },
-    async clock() {
-      const [row] = await connection.query(
-        'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now',
-      );
-      return Number(row?.['now']);
-    },
-    async canCreateTables() {
-      const [row] = await connection.query(
-        `SELECT coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = ?),
-                         has_database_privilege(current_database(), 'CREATE')) AS may`,
-        [schema],
-      );
-      return row?.['may'] === true;
-    },
+    temporary: '',
     async createSchema() {
       const [existing] = await connection.query('SELECT 1 FROM pg_namespace WHERE nspname = ?', [
         schema,
@@ -163,18 +145,6 @@ function dialectOf(connection: SqlConnection, schema: string): Dialect {
         columns: new Map(columns),
         unique: (row['uniques'] ?? []) as string[][],
       };
-    },
-    async tablesWithPrefix(prefix) {
-      const rows = await connection.query(
-        `SELECT c.relname AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-          WHERE n.nspname = ? AND c.relkind = 'r' AND starts_with(c.relname, ?)`,
-        [schema, prefix],
-      );
-      return rows.map(({ name }) => String(name));
-    },
-    async createIndex(name, table, column) {
-      if (await exists(name)) return;
-      await connection.query(`CREATE INDEX ${quote(name)} ON ${table} (${quote(column)})`);
     },
     async withLock(work) {
       const name = `seller-mirror/feeds/${schema}`;

@@ -26,6 +26,8 @@ export const KEEP_ALIVE_MS = 10_000;
 /** Timeouts for the connection of a driver: destroys its socket when the server does not answer in time. */
 export class ServerConnection {
   #timer: NodeJS.Timeout | null = null;
+  /** What went wrong while rows were read from the store. */
+  #sourceError: Error | null = null;
 
   /**
    * @param what such as `MySQL at host`
@@ -57,17 +59,23 @@ export class ServerConnection {
     try {
       return await work;
     } catch (error) {
-      throw connectionError(error, this.what);
+      throw this.#sourceError ?? connectionError(error, this.what);
     } finally {
       clearTimeout(timer);
+      this.#timer = null;
     }
   }
 
   /** Passes lines on to the server, and restarts the timeout with each chunk that it accepts. */
-  async *restartTimeout(lines: Lines): AsyncGenerator<Buffer> {
-    for await (const chunk of lines) {
-      this.#timer?.refresh();
-      yield chunk;
+  async *passOn(lines: Lines): AsyncGenerator<Buffer> {
+    try {
+      for await (const chunk of lines) {
+        this.#timer?.refresh();
+        yield chunk;
+      }
+    } catch (error) {
+      this.#sourceError = error instanceof Error ? error : new Error(String(error));
+      throw error;
     }
   }
 

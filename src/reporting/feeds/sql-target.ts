@@ -1,21 +1,15 @@
+import type { Content } from '../views.js';
 import type { Dialect, SqlConnection } from './dialect.js';
-import { UNKNOWN_BUCKET, type KeyRow, type Sums } from './plan.js';
-import { FeedTables, NO_HASH, sellersSql, STAGING, type Condition } from './sql-tables.js';
+import { BUCKET, UNKNOWN_BUCKET, type Owner, type Sums } from './plan.js';
+import { FeedTables, NO_HASH, ownColumns, STAGING } from './sql-tables.js';
 import {
-  BUCKET,
-  CHECK,
   HASH,
   ViewProblem,
   type Changes,
   type Found,
-  type Scope,
-  type Shape,
   type Target,
   type TokenStep,
 } from './target.js';
-
-/** Rows deleted by one statement. */
-const DELETE_ROWS = 200;
 
 /** An SQL database as the target of a feed. */
 export function sqlTarget(connection: SqlConnection, dialect: Dialect, feed: string): Target {
@@ -29,8 +23,8 @@ class SqlTarget implements Target {
   readonly #dialect: Dialect;
   readonly #feed: string;
   readonly #tables: FeedTables;
-  /** The condition of edited rows of each view that is compared in full. */
-  readonly #edited = new Map<string, string>();
+  /** SQL of the hash of a row `t`, by view, as it was last compared. */
+  readonly #hashes = new Map<string, string>();
 
   constructor(connection: SqlConnection, dialect: Dialect, feed: string) {
     this.#db = connection;
@@ -40,210 +34,143 @@ class SqlTarget implements Target {
     this.valueSql = dialect.valueSql;
   }
 
-  async describe() {
-    const askedAt = Date.now();
-    const clock = await this.#dialect.clock();
-    const clockMs = clock === null ? null : clock - (askedAt + Date.now()) / 2;
-    const { server, canCreateTables } = this.#dialect;
-    return { server: await server(), clockMs, canCreate: await canCreateTables() };
+  async describe(): Promise<string> {
+    const { begin, createSchema, server, temporary, tableName } = this.#dialect;
+    // Only an attempt shows whether this user can create tables. It is rolled back.
+    await this.#db.query(begin);
+    try {
+      await createSchema();
+      await this.#db.query(
+        `CREATE ${temporary} TABLE ${tableName('_seller_mirror_check')} (x int)`,
+      );
+    } finally {
+      await this.#db.query('ROLLBACK').catch(() => undefined);
+    }
+    return server();
   }
 
-  find(shape: Shape): Promise<Found> {
-    return this.#tables.find(shape);
+  find(content: Content): Promise<Found> {
+    return this.#tables.find(content);
   }
 
-  prepare(shape: Shape, found: Found): Promise<void> {
-    return this.#tables.prepare(shape, found);
+  prepare(content: Content, found: Found): Promise<void> {
+    return this.#tables.prepare(content, found);
   }
 
-  own(shape: Shape, token: string, replaced: readonly string[]): Promise<void> {
-    return this.#tables.own(shape, token, replaced);
+  own(view: string, token: string, replaced: readonly Owner[]): Promise<void> {
+    return this.#tables.own(view, token, replaced);
   }
 
-  tidy(): Promise<void> {
-    return this.#tables.tidy();
-  }
-
-  async sums(shape: Shape, scope: Scope): Promise<Sums> {
-    const where = this.#compared(shape, scope);
-    const hash = await this.#hashSql(shape, scope);
+  async sums(content: Content, isFull: boolean, within: readonly number[] | null): Promise<Sums> {
+    const { textOf, quote, tableName } = this.#dialect;
+    if (within === null) this.#hashes.set(content.view, await this.#hashSql(content, isFull));
+    const by =
+      within === null ? `coalesce(${BUCKET}, ${UNKNOWN_BUCKET})` : quote(content.number ?? '');
+    const some = within === null ? '' : `${BUCKET} IN (${within.join(', ')}) AND`;
+    const where = this.#comparedSql(content, 't');
+    const hash = this.#hashes.get(content.view);
     const rows = await this.#db.query(
-      `SELECT ${BUCKET} AS bucket, count(*) AS n, ${this.#dialect.textOf(`sum(${hash})`)} AS total
-         FROM ${this.#dialect.tableName(shape.view)} AS t WHERE ${where.sql} GROUP BY ${BUCKET}`,
-      where.values,
+      `SELECT ${by} AS n, count(*) AS count, ${textOf(`sum(${hash} + ${BUCKET})`)} AS total
+         FROM ${tableName(content.view)} AS t WHERE ${some} ${where} GROUP BY ${by}`,
+      sellersOf(content),
     );
     return new Map(
-      rows.map(({ bucket, n, total }) => [
-        Number(bucket ?? UNKNOWN_BUCKET),
-        { rows: Number(n), sum: String(total) },
-      ]),
+      rows.map(({ n, count, total }) => [Number(n), { rows: Number(count), sum: String(total) }]),
     );
   }
 
-  async keys(shape: Shape, scope: Scope, buckets: readonly number[]): Promise<readonly KeyRow[]> {
-    const { tableName, textOf } = this.#dialect;
-    const where = this.#compared(shape, scope);
-    const hash = await this.#hashSql(shape, scope);
-    const key = this.#key(shape).map((name, n) => `${textOf(`t.${name}`)} AS k${n}`);
-    const rows = await this.#db.query(
-      `SELECT ${key.join(', ')}, ${BUCKET} AS bucket, ${textOf(hash)} AS hash
-         FROM ${tableName(shape.view)} AS t WHERE ${BUCKET} IN (${buckets.join(', ')}) AND ${where.sql}`,
-      where.values,
-    );
-    return rows.map((row) => ({
-      key: key.map((_, n) => String(row[`k${n}`])),
-      bucket: Number(row['bucket']),
-      hash: String(row['hash']),
-    }));
-  }
-
-  #key({ key }: Shape): string[] {
-    return (key ?? []).map(this.#dialect.quote);
-  }
-
-  /** The condition of rows of the feed that are compared. */
-  #compared({ endedAt }: Shape, { sellers, limits }: Scope, t = 't'): Condition {
-    const own = sellersSql(t, sellers);
-    const sql = `${t}.${HASH} IS NOT NULL AND ${own.sql}`;
-    if (endedAt === null || limits.length === 0) return { sql, values: own.values };
+  /** The condition of rows of the feed that are compared. Its parameters are `sellersOf`. */
+  #comparedSql({ endedAt, limits }: Content, t: string): string {
     const { comparable, momentSql, quote } = this.#dialect;
+    if (endedAt === null || limits.length === 0) return `${t}.${HASH} IS NOT NULL`;
     const end = `${t}.${quote(endedAt)}`;
     const old = limits.map(
       ({ since }) => `(${t}.seller_id = ? AND ${comparable(end)} <= ${momentSql(since)})`,
     );
-    return {
-      sql: `${sql} AND (${end} IS NULL OR NOT (${old.join(' OR ')}))`,
-      values: [...own.values, ...limits.map(({ seller }) => seller)],
-    };
+    return `${t}.${HASH} IS NOT NULL AND (${end} IS NULL OR NOT (${old.join(' OR ')}))`;
   }
 
   /** SQL of the hash of a row `t`. In a full comparison, rows that were edited by hand have none. */
-  async #hashSql({ view, columns }: Shape, { isFull }: Scope): Promise<string> {
+  async #hashSql({ view, columns }: Content, isFull: boolean): Promise<string> {
     if (!isFull) return `t.${HASH}`;
-    const { checkSql, findEdited, tableName, quote } = this.#dialect;
-    let edited = this.#edited.get(view);
-    if (edited === undefined) {
-      const names = columns.map(({ name }) => `t.${quote(name)}`);
-      edited =
-        findEdited === null
-          ? `coalesce(t.${CHECK}, ${NO_HASH}) <> ${checkSql?.(names)}`
-          : await findEdited(tableName(view), columns);
-      this.#edited.set(view, edited);
-    }
+    const edited = await this.#dialect.editedSql(this.#dialect.tableName(view), columns);
     return `CASE WHEN ${edited} THEN ${NO_HASH} ELSE t.${HASH} END`;
   }
 
-  async write(
-    shape: Shape,
-    scope: Scope,
-    changes: Changes | null,
-    token: TokenStep,
-  ): Promise<number> {
-    if (changes === null) {
-      await this.#tables.takeToken(shape, token);
-      return 0;
-    }
-    const isEmpty = !(await this.#tables.hasRows(shape.view));
-    const staging = this.#dialect.quote(STAGING);
-    await this.#tables.createStaging(shape, !isEmpty);
-    try {
-      const staged = await changes.lines((lines) => this.#db.bulk(staging, shape.columns, lines));
-      await this.#tables.inTransaction(async () => {
-        await this.#tables.takeToken(shape, token);
-        if (!isEmpty) await this.#merge(shape, scope, changes);
-        await this.#insert(shape, isEmpty || shape.key === null);
-      });
-      if (isEmpty) await this.#tables.createIndexes(shape);
-      return staged + (changes.remove === 'unlisted' ? 0 : changes.remove.length);
-    } finally {
-      await this.#db.query(`DROP TABLE IF EXISTS ${staging}`).catch(() => undefined);
-    }
+  async write(content: Content, changes: Changes | null, token: TokenStep): Promise<number> {
+    const { view, columns } = content;
+    const isStaged = changes !== null && (await this.#tables.hasRows(view));
+    if (isStaged) await this.#tables.createStaging(content);
+    const into = isStaged ? this.#dialect.quote(STAGING) : this.#dialect.tableName(view);
+    return this.#tables.inTransaction(async () => {
+      const loaded = await changes?.lines((lines) => this.#db.bulk(into, columns, lines));
+      const rows = isStaged ? await this.#merge(content, changes.replaced) : loaded;
+      await this.#tables.takeToken(view, token);
+      return rows ?? 0;
+    });
   }
 
-  /** Removes rows, and updates those that are staged. */
-  async #merge(shape: Shape, scope: Scope, { remove }: Changes): Promise<void> {
+  /** Makes rows of the table equal to the staged ones. @returns the number of rows written and removed */
+  async #merge(content: Content, replaced: Changes['replaced']): Promise<number> {
     const { tableName, quote, updateSql } = this.#dialect;
-    const into = tableName(shape.view);
+    const { view, columns, key } = content;
+    const into = tableName(view);
     const from = quote(STAGING);
-    const key = this.#key(shape);
-    const on = key.map((name) => `s.${name} = t.${name}`).join(' AND ');
-    if (remove !== 'unlisted') await this.#remove(shape, remove);
-    else {
-      // Not every MySQL lets DELETE name its table in another way.
-      const { sql, values } = this.#compared(shape, scope, into);
-      const same = key.map((name) => `s.${name} = ${into}.${name}`).join(' AND ');
-      const unlisted =
-        same === '' ? '' : `AND NOT EXISTS (SELECT 1 FROM ${from} AS s WHERE ${same})`;
-      await this.#db.update(`DELETE FROM ${into} WHERE ${sql} ${unlisted}`, values);
+    const names = [...columns, ...ownColumns(this.#dialect)].map(({ name }) => quote(name));
+    const insert = `INSERT INTO ${into} (${names.join(', ')}) SELECT ${names.join(', ')} FROM ${from} AS s`;
+    const on = (t: string): string =>
+      (key ?? [])
+        .map(quote)
+        .map((name) => `s.${name} = ${t}.${name}`)
+        .join(' AND ');
+    // Not every MySQL lets DELETE name its table in another way.
+    const where = [this.#comparedSql(content, into)];
+    if (replaced !== 'all') {
+      where.push(`${into}.${quote(replaced.column)} IN (${replaced.values.join(', ')})`);
     }
-    if (key.length === 0) return;
-    await this.#refuseForeignRows(shape, into, from, on);
-    const hash = await this.#hashSql(shape, scope);
-    const set = [...shape.columns.map(({ name }) => quote(name)), HASH, BUCKET];
-    await this.#db.update(
+    if (key !== null) where.push(`NOT EXISTS (SELECT 1 FROM ${from} AS s WHERE ${on(into)})`);
+    const removed = await this.#db.update(
+      `DELETE FROM ${into} WHERE ${where.join(' AND ')}`,
+      sellersOf(content),
+    );
+    if (key === null) return this.#db.update(insert);
+    await this.#refuseForeignRows(view, key, on('t'));
+    const hash = this.#hashes.get(view) ?? `t.${HASH}`;
+    const updated = await this.#db.update(
       updateSql({
-        ...{ into, from, on },
+        ...{ into, from, on: on('t') },
         where: `(${hash} <> s.${HASH} OR coalesce(t.${BUCKET}, ${UNKNOWN_BUCKET}) <> s.${BUCKET})`,
-        set: [
-          ...set.map((name) => [name, `s.${name}`] as const),
-          [CHECK, this.#stagedCheck(shape)],
-        ],
+        set: names.map((name) => [name, `s.${name}`]),
       }),
     );
-  }
-
-  /** SQL of the checksum of a staged row `s`. */
-  #stagedCheck({ columns }: Shape): string {
-    const { checkSql, quote } = this.#dialect;
-    return checkSql?.(columns.map(({ name }) => `s.${quote(name)}`)) ?? `s.${CHECK}`;
-  }
-
-  async #remove(shape: Shape, rows: readonly KeyRow[]): Promise<void> {
-    const key = this.#key(shape);
-    const one = `(${key.map((name) => `${name} = ?`).join(' AND ')})`;
-    for (let at = 0; at < rows.length; at += DELETE_ROWS) {
-      const some = rows.slice(at, at + DELETE_ROWS);
-      await this.#db.update(
-        `DELETE FROM ${this.#dialect.tableName(shape.view)}
-          WHERE ${HASH} IS NOT NULL AND (${some.map(() => one).join(' OR ')})`,
-        some.flatMap((row) => row.key),
-      );
-    }
+    const added = await this.#db.update(
+      `${insert} WHERE NOT EXISTS (SELECT 1 FROM ${into} AS t WHERE ${on('t')})`,
+    );
+    return removed + updated + added;
   }
 
   /** @throws {ViewProblem} if a row of the user has the key of a row to write */
-  async #refuseForeignRows({ view, key }: Shape, into: string, from: string, on: string) {
-    const names = (key ?? []).map(
-      (name, n) => `${this.#dialect.textOf(`t.${this.#dialect.quote(name)}`)} AS k${n}`,
-    );
+  async #refuseForeignRows(view: string, key: readonly string[], on: string): Promise<void> {
+    const { quote, tableName, textOf } = this.#dialect;
+    const names = key.map((name, n) => `${textOf(`t.${quote(name)}`)} AS k${n}`);
     const [row] = await this.#db.query(
-      `SELECT ${names.join(', ')} FROM ${from} AS s JOIN ${into} AS t ON ${on} WHERE t.${HASH} IS NULL LIMIT 1`,
+      `SELECT ${names.join(', ')} FROM ${quote(STAGING)} AS s
+         JOIN ${tableName(view)} AS t ON ${on} WHERE t.${HASH} IS NULL LIMIT 1`,
     );
     if (row === undefined) return;
-    const values = (key ?? []).map((name, n) => `${name} ${String(row[`k${n}`])}`);
+    const values = key.map((name, n) => `${name} ${String(row[`k${n}`])}`);
     throw new ViewProblem(
       `table ${view} has a row of yours with the key of a row of the view: ${values.join(', ')}`,
       `delete or move your row, then \`seller-mirror feed run ${this.#feed}\``,
     );
   }
 
-  /** Inserts staged rows. @param isFresh whether none of them is in the table */
-  async #insert(shape: Shape, isFresh: boolean): Promise<void> {
-    const { tableName, quote } = this.#dialect;
-    const key = this.#key(shape);
-    const into = tableName(shape.view);
-    const names = [...shape.columns.map(({ name }) => quote(name)), HASH, BUCKET];
-    const on = key.map((name) => `s.${name} = t.${name}`).join(' AND ');
-    const check = this.#dialect.isHashChecksum ? `s.${HASH}` : this.#stagedCheck(shape);
-    const missing = isFresh ? '' : `LEFT JOIN ${into} AS t ON ${on} WHERE t.${key[0]} IS NULL`;
-    await this.#db.update(
-      `INSERT INTO ${into} (${[...names, CHECK].join(', ')})
-       SELECT ${names.map((name) => `s.${name}`).join(', ')}, ${check}
-         FROM ${quote(STAGING)} AS s ${missing}`,
-    );
-  }
-
   close(): Promise<void> {
     return this.#db.close();
   }
+}
+
+/** The parameters of the condition of rows that are compared. */
+function sellersOf({ endedAt, limits }: Content): string[] {
+  return endedAt === null ? [] : limits.map(({ seller }) => seller);
 }

@@ -10,7 +10,8 @@ import { rowsOf } from './lines.js';
 import { connectionError } from './server-connection.js';
 import { updateFrom, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
 import { sqlTarget } from './sql-target.js';
-import { BUCKET, CHECK, HASH, TargetError, type Target } from './target.js';
+import { BUCKET } from './plan.js';
+import { CHECK, HASH, TargetError, type Target } from './target.js';
 
 /** The common interface of `node:sqlite`, `libsql` and `better-sqlite3`. */
 interface Database {
@@ -81,18 +82,13 @@ export function sqliteTarget(path: string, feed: string): Target {
       );
       const checkOf = checksum(columns);
       let rows = 0;
-      await connection.query('BEGIN');
-      try {
-        for await (const chunk of lines) {
-          const some = rowsOf(chunk);
-          attempt(() => {
-            for (const row of some) statement.run(...row, checkOf(row));
-          });
-          rows += some.length;
-          await new Promise((resolve) => setImmediate(resolve));
-        }
-      } finally {
-        await connection.query('COMMIT');
+      for await (const chunk of lines) {
+        const some = rowsOf(chunk);
+        attempt(() => {
+          for (const row of some) statement.run(...row, checkOf(row));
+        });
+        rows += some.length;
+        await new Promise((resolve) => setImmediate(resolve));
       }
       return rows;
     },
@@ -104,8 +100,8 @@ export function sqliteTarget(path: string, feed: string): Target {
   };
   // By default libsql sorts an index in memory: 70 MB for a million rows.
   attempt(() => database.exec('PRAGMA busy_timeout = 0; PRAGMA temp_store = FILE'));
-  /** Lists rows whose checksum does not fit, in a temporary table. */
-  const findEdited = async (table: string, columns: readonly ViewColumn[]): Promise<string> => {
+  /** Lists rows that were edited in a temporary table. */
+  const editedSql = async (table: string, columns: readonly ViewColumn[]): Promise<string> => {
     const edited = quoted(`_seller_mirror_edited_${table}`);
     await connection.query(
       `DROP TABLE IF EXISTS temp.${edited}; CREATE TEMP TABLE ${edited} (id INTEGER PRIMARY KEY)`,
@@ -131,7 +127,7 @@ export function sqliteTarget(path: string, feed: string): Target {
     }
     return `t.rowid IN (SELECT id FROM ${edited})`;
   };
-  return sqlTarget(connection, dialectOf(connection, findEdited), feed);
+  return sqlTarget(connection, dialectOf(connection, editedSql), feed);
 }
 
 /** SQL of a stored value, as `checksum` expects it. */
@@ -265,10 +261,7 @@ function valueSql(column: ViewColumn, value: string): string {
   }
 }
 
-function dialectOf(
-  connection: SqlConnection,
-  findEdited: NonNullable<Dialect['findEdited']>,
-): Dialect {
+function dialectOf(connection: SqlConnection, editedSql: Dialect['editedSql']): Dialect {
   return {
     quote: quoted,
     async server() {
@@ -281,30 +274,18 @@ function dialectOf(
     // Other programs can still read; writers wait.
     begin: 'BEGIN IMMEDIATE',
     tableOptions: '',
-    needsStagingKey: true,
     fit: (found, wanted) => (nameOf(found) === nameOf(wanted) ? 'fits' : 'other'),
     widen: null,
     momentSql: (iso) => `'${iso.replace('Z', '')}'`,
     // Without Z, whole seconds come before their fractions.
     comparable: (column) => `rtrim(${column}, 'Z')`,
     textOf: (column) => `CAST(${column} AS TEXT)`,
-    checkSql: null,
-    findEdited,
-    isHashChecksum: false,
+    hasCheck: true,
+    editedSql,
     updateSql: updateFrom,
     // Each statement locks the file; a second CREATE fails, and the feed tries again.
     withLock: (work) => work(),
-    clock: () => Promise.resolve(null),
-    async canCreateTables() {
-      // Only an attempt shows whether the file or its folder is read-only. It is rolled back.
-      await connection.query('BEGIN IMMEDIATE');
-      try {
-        await connection.query('CREATE TABLE _seller_mirror_check (x)');
-        return true;
-      } finally {
-        await connection.query('ROLLBACK');
-      }
-    },
+    temporary: '',
     createSchema: () => Promise.resolve(),
     async table(name) {
       const columns = await connection.query(
@@ -327,18 +308,6 @@ function dialectOf(
         ),
         unique: [primary, ...indexes.map((row) => String(row['names']).split('\n'))],
       };
-    },
-    async tablesWithPrefix(prefix) {
-      const rows = await connection.query(
-        `SELECT name FROM sqlite_master WHERE type = 'table' AND substr(name, 1, ?) = ?`,
-        [prefix.length, prefix],
-      );
-      return rows.map(({ name }) => String(name));
-    },
-    async createIndex(name, table, column) {
-      await connection.query(
-        `CREATE INDEX IF NOT EXISTS ${quoted(name)} ON ${table} (${quoted(column)})`,
-      );
     },
   };
 }

@@ -1,11 +1,5 @@
-import type { Content, HistoryLimit, ViewColumn } from '../views.js';
-import type { KeyRow, Owner, Sums } from './plan.js';
-
-/** What a feed delivers of a view, and how. */
-export interface Shape extends Content {
-  /** Columns that reports filter by. Each gets an index after the first load of its table. */
-  readonly indexed: readonly string[];
-}
+import type { Content, ViewColumn } from '../views.js';
+import type { Group, Owner, Sums } from './plan.js';
 
 /** Chunks of whole lines in COPY's text format: the values, hash and bucket. */
 export type Lines = AsyncIterable<Buffer>;
@@ -22,19 +16,10 @@ export interface Found {
   readonly owners: readonly Owner[];
 }
 
-/** The rows of a target that are compared. */
-export interface Scope {
-  /** Rows of these sellers; null: of all. */
-  readonly sellers: readonly string[] | null;
-  readonly limits: readonly HistoryLimit[];
-  /** Whether to look for rows that were edited by hand: their stored hash counts for nothing. */
-  readonly isFull: boolean;
-}
-
 /** Rows to write. */
 export interface Changes {
-  /** Rows that the view lacks; `unlisted`: all compared rows of the table that are not among `lines`. */
-  readonly remove: readonly KeyRow[] | 'unlisted';
+  /** The rows that are replaced: those that are not among `lines` are removed. */
+  readonly replaced: 'all' | Group;
   /** Passes the rows to write to `consume`. Called at most once. */
   readonly lines: <T>(consume: (lines: Lines) => Promise<T>) => Promise<T>;
 }
@@ -45,41 +30,32 @@ export interface TokenStep {
   readonly to: string;
 }
 
-export interface Description {
-  /** Server and version. */
-  readonly server: string;
-  /** How far the server's clock is ahead of ours (ms); null without a clock. */
-  readonly clockMs: number | null;
-  /** Whether the user may create tables, which every delivery needs. */
-  readonly canCreate: boolean;
-}
-
 /** The destination of a feed. */
 export interface Target {
   /** Views are compared and written whole, as if they had no key. */
   readonly isWhole: boolean;
   /** PostgreSQL's SQL that formats a value for this target. */
   readonly valueSql: (column: ViewColumn, value: string) => string;
-  /** Writes nothing. @throws {TargetError} if nobody could write there */
-  describe(): Promise<Description>;
+  /** Writes nothing. @returns server and version @throws {TargetError} if this user can't write there */
+  describe(): Promise<string>;
   /** Writes nothing. @throws {ViewProblem} if the table does not fit the view */
-  find(shape: Shape): Promise<Found>;
+  find(content: Content): Promise<Found>;
   /** Does what `found` plans: creates the table, or adds and widens columns. @throws {ViewProblem} */
-  prepare(shape: Shape, found: Found): Promise<void>;
-  /** Makes this store the owner, in place of the owners with tokens in `replaced`. @throws {ViewProblem} */
-  own(shape: Shape, token: string, replaced: readonly string[]): Promise<void>;
-  /** Number of rows and sum of hashes, in each bucket. */
-  sums(shape: Shape, scope: Scope): Promise<Sums>;
-  /** Keys and hashes of the rows of some buckets. */
-  keys(shape: Shape, scope: Scope, buckets: readonly number[]): Promise<readonly KeyRow[]>;
+  prepare(content: Content, found: Found): Promise<void>;
+  /** Makes this store the owner, in place of the owners in `replaced`. @throws {ViewProblem} */
+  own(view: string, token: string, replaced: readonly Owner[]): Promise<void>;
+  /**
+   * Number of rows and sum of hashes, by bucket; within these buckets: by the number in the key.
+   * @param isFull whether to look for rows that were edited by hand: their stored hash counts for nothing
+   */
+  sums(content: Content, isFull: boolean, within: readonly number[] | null): Promise<Sums>;
   /**
    * Writes the changes of a view, and its token, in one transaction.
    * @param changes null: there are none
+   * @returns the number of rows written and removed
    * @throws {ViewProblem} if another store has delivered since, or the table refuses a row
    */
-  write(shape: Shape, scope: Scope, changes: Changes | null, token: TokenStep): Promise<number>;
-  /** Removes what earlier versions left, once all views are delivered. */
-  tidy(): Promise<void>;
+  write(content: Content, changes: Changes | null, token: TokenStep): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -101,9 +77,16 @@ export class ViewProblem extends TargetError {
   override readonly name = 'ViewProblem';
 }
 
+/** Another store has taken a table over while this one delivered. */
+export function takenProblem(view: string, feed: string): ViewProblem {
+  return new ViewProblem(
+    `another store has filled ${view} during this delivery`,
+    `stop its feed, then \`seller-mirror feed take-over ${feed}\``,
+  );
+}
+
 /** The columns that each delivered row carries besides its values. */
 export const HASH = '_hash';
-export const BUCKET = '_bucket';
 export const CHECK = '_check';
 /** The table that says which store fills which tables. */
 export const OWNERS = '_seller_mirror';

@@ -38,6 +38,8 @@ describe.each(Object.entries(OPEN))('a feed into %s', (name, open) => {
   const ids = (seller: 'ada' | 'bob'): number[] =>
     [...world.catalogues[seller].truth()].map(({ id }) => id);
   const table = (view: string): string => place.table(view);
+  /** The columns that a feed adds to those of the view. */
+  const OWN = ['_hash', '_bucket', ...(name === 'PostgreSQL' ? [] : ['_check'])];
   const problemOf = async (view: string): Promise<string> => {
     const { views } = await world.deliver();
     for (const one of views) if (one.view !== view) expect(one.problem, one.view).toBeNull();
@@ -93,11 +95,12 @@ describe.each(Object.entries(OPEN))('a feed into %s', (name, open) => {
     ];
     for (const sql of edits) await place.query(sql);
     const { stdout } = await world.cli('feed', 'check', 'test');
-    expect(stdout).toContain('items: the table fits; would write 3 rows and delete 0');
+    // Items 2 and 3 of both sellers.
+    expect(stdout).toContain('items: the table fits; differs in up to 4 rows');
     expect(stdout).toContain('item_changes: the table fits; nothing differs');
     await world.deliverEqual(place);
     expect((await world.deliver()).views.every(({ rows }) => rows === 0)).toBe(true);
-    expect(await world.printed('feed', 'check', 'test')).not.toContain('would write');
+    expect(await world.printed('feed', 'check', 'test')).not.toContain('differs in');
   });
 
   it('keeps rows, columns, indexes and views of people', async () => {
@@ -146,7 +149,9 @@ describe.each(Object.entries(OPEN))('a feed into %s', (name, open) => {
   it('adds columns that a table lacks, and widens those that a new version of the view has wider', async () => {
     await world.deliverEqual(place);
     await place.query(`ALTER TABLE ${table('items')} DROP COLUMN version`);
-    await place.query(`ALTER TABLE ${table('items')} DROP COLUMN _check`);
+    if (name !== 'PostgreSQL') {
+      await place.query(`ALTER TABLE ${table('items')} DROP COLUMN _check`);
+    }
     if (name !== 'SQLite') {
       const change = name === 'MariaDB' ? 'MODIFY' : 'ALTER';
       const type = name === 'MariaDB' ? '' : ' TYPE';
@@ -226,14 +231,13 @@ describe.each(Object.entries(OPEN))('a feed into %s', (name, open) => {
     await place.query(`DROP TABLE ${table('_seller_mirror')}`);
     await world.rows('DELETE FROM mirror.feed_views');
     for (const view of VIEWS) {
-      for (const column of ['_hash', '_bucket', '_check']) {
+      for (const column of OWN) {
         await place.query(`ALTER TABLE ${table(view)} DROP COLUMN ${column}`);
       }
     }
     await place.query(
       `CREATE TABLE ${table('_seller_mirror_feeds')} (feed varchar(63), view_name varchar(63), epoch varchar(40))`,
     );
-    await place.query(`CREATE TABLE ${table('_seller_mirror_load_items_1')} (a int)`);
     for (const view of VIEWS) {
       await place.query(
         `INSERT INTO ${table('_seller_mirror_feeds')} VALUES ('test', '${view}', 'e')`,
@@ -245,10 +249,9 @@ describe.each(Object.entries(OPEN))('a feed into %s', (name, open) => {
       'items: would take over the table that an earlier version filled',
     );
     await world.deliverEqual(place);
-    const left = [table('_seller_mirror_feeds'), table('_seller_mirror_load_items_1')];
-    for (const one of left) await expect(query(`SELECT 1 FROM ${one}`)).rejects.toThrow();
+    const left = async () => place.query(`SELECT 1 FROM ${table('_seller_mirror_feeds')}`);
+    await expect(left()).rejects.toThrow();
   });
-  const query = async (sql: string): Promise<unknown> => place.query(sql);
 
   it('delivers what time alone changes, such as support that ends', async () => {
     await world.check('ada', 'A-2', { until: new Date(Date.now() + 2500).toISOString() });
@@ -273,7 +276,7 @@ describe.each(Object.entries(OPEN))('a feed into %s', (name, open) => {
     expect((await world.deliver()).problem).toBeNull();
     const [item] = await place.query(`SELECT * FROM ${table('items')}`);
     expect(Object.keys(item ?? {}).sort()).toEqual(
-      ['_bucket', '_check', '_hash', 'item_id', 'name', 'seller_id', 'state'].sort(),
+      [...OWN, 'item_id', 'name', 'seller_id', 'state'].sort(),
     );
     const codes = await place.query(
       `SELECT code, answered_code, seller_id FROM ${table('purchases')}`,
@@ -293,24 +296,13 @@ describe.each(Object.entries(OPEN))('a feed into %s', (name, open) => {
     expect(sellers).toEqual([{ seller_id: 'bob' }]);
   });
 
-  it('shares a table with another feed of its store that has other sellers', async () => {
-    const shared = { ...place.target, views: ['items', 'item_history'] };
-    world.feeds(
-      { name: 'of-ada', ...shared, sellers: ['ada'] },
-      { name: 'of-bob', ...shared, sellers: ['bob'] },
-    );
-    for (let times = 0; times < 2; times++) {
-      await world.printed('feed', 'run');
-      await world.expectEqual(place, shared.views);
-      await night(11 + times);
-    }
-    // A feed with another name goes on with the table that it filled under the old one.
-    world.feeds(
-      { name: 'of-ada', ...shared, sellers: ['ada'] },
-      { name: 'renamed', ...shared, sellers: ['bob'] },
-    );
-    await world.printed('feed', 'run');
-    await world.expectEqual(place, shared.views);
+  it('goes on with its tables after it got another name, since the store knows what they hold', async () => {
+    await world.deliverEqual(place);
+    await night(11);
+    feed({ name: 'renamed' });
+    const written = await world.deliverEqual(place);
+    expect(written['items']).toBeLessThan(6);
+    expect((await world.deliverQuietly('renamed')).rows).toBe(0);
   });
 
   // The same in each database; the long test goes through all.
@@ -361,27 +353,6 @@ describe.each(Object.entries(OPEN))('a feed into %s', (name, open) => {
         place.link?.inspect(null);
         await world.deliverEqual(place);
       }
-    });
-
-  if (name === 'PostgreSQL')
-    it('takes over a table of which it fills a part, with the rows of sellers that only the other store had', async () => {
-      const copy = await world.copy();
-      onTestFinished(() => copy.close());
-      const shared = { ...place.target, views: ['items'] };
-      world.feeds({ name: 'test', ...shared, sellers: ['ada'] });
-      copy.feeds({ name: 'other', ...shared, sellers: ['bob'] });
-      await world.printed('feed', 'run');
-      await copy.printed('feed', 'run');
-      world.feeds({ name: 'test', ...shared });
-      expect((await world.deliver()).problem).toContain('another store');
-      await world.printed('feed', 'take-over', 'test');
-      await world.deliverEqual(place, shared.views);
-      copy.feeds({ name: 'other', ...shared, sellers: ['ada'] });
-      await copy.printed('feed', 'take-over', 'other');
-      expect((await copy.deliver()).problem).toBeNull();
-      expect(await place.query(`SELECT DISTINCT seller_id FROM ${table('items')}`)).toEqual([
-        { seller_id: 'ada' },
-      ]);
     });
 
   if (name === 'PostgreSQL')

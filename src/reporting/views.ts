@@ -250,14 +250,21 @@ function rowsSql({ view, columns, sellers, hashed }: Rows): string {
   return `SELECT ${values.join(', ')} FROM reporting."${view}" AS f ${where}`;
 }
 
-/** SQL of 40 bits of the md5 of a row's text. */
-export function hashSql(row: string): string {
-  return `('x' || left(md5(${row}::text), 10))::bit(40)::bigint`;
+/**
+ * SQL of 40 bits of a row's hash. All versions of PostgreSQL compute the same, because partitions by hash rest on it.
+ * @param t alias of a row with these columns, maybe of wider types
+ */
+export function hashSql(columns: readonly ViewColumn[], t: string): string {
+  // Only json has no hash.
+  const values = columns.map(
+    ({ name, type }) => `${t}."${name}"::${type.replace(/^json$/, 'text')}`,
+  );
+  return `hash_record_extended(ROW(${values.join(', ')}), 0) & 1099511627775`;
 }
 
 /** The rows with `_hash` and `_bucket`. */
 function hashedSql(content: Content): string {
-  return `SELECT r.*, ${hashSql('r')} AS _hash, ${bucketSql(content)} AS _bucket FROM (${rowsSql(content)}) AS r`;
+  return `SELECT r.*, ${hashSql(content.columns, 'r')} AS _hash, ${bucketSql(content)} AS _bucket FROM (${rowsSql(content)}) AS r`;
 }
 
 /** Rows that were written one after the other share a bucket. Views without a number have only one. */

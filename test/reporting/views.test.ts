@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Mirror } from '../support/mirror.js';
-import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { fillStore, ODD_CURRENCY } from './data.js';
 
 let mirror: Mirror;
@@ -22,6 +21,8 @@ async function table(sql: string): Promise<(string | null)[][]> {
     client.release(true);
   }
 }
+
+const NEW_SELLER = `INSERT INTO mirror.sellers (seller_id, marketplace) VALUES ('new', 'market.example')`;
 
 /** A day in UTC, so many before yesterday, the day of the last night. */
 const YESTERDAY = `((now() AT TIME ZONE 'UTC')::date - 1)`;
@@ -301,7 +302,7 @@ describe('reporting.items_daily', () => {
   });
 
   it('has nothing of sellers whose list was never taken in', async () => {
-    await ensureSeller(mirror.db, 'new', 'market.example');
+    await mirror.rows(NEW_SELLER);
     const rows = await table(`SELECT FROM reporting.items_daily WHERE seller_id = 'new'`);
     await mirror.pool.query(`DELETE FROM mirror.sellers WHERE seller_id = 'new'`);
     expect(rows).toEqual([]);
@@ -324,7 +325,7 @@ describe('reporting.freshness', () => {
   });
 
   it('has a seller that was never mirrored, with nothing', async () => {
-    await ensureSeller(mirror.db, 'new', 'market.example');
+    await mirror.rows(NEW_SELLER);
     const rows = await table(`SELECT * FROM reporting.freshness WHERE seller_id = 'new'`);
     await mirror.pool.query(`DELETE FROM mirror.sellers WHERE seller_id = 'new'`);
     expect(rows).toEqual([

@@ -32,7 +32,8 @@ export interface FoundTable {
 
 /** The differences between databases. */
 export interface Dialect {
-  readonly server: () => Promise<string>;
+  /** Its name and version. */
+  readonly server: string;
   readonly begin: string;
   readonly quote: (name: string) => string;
   /** The table's name with its schema, quoted. */

@@ -11,14 +11,15 @@ import {
   connectionError,
 } from './server-connection.js';
 import { DbClient } from '../../db/connection.js';
+import { OLDEST_SERVER } from '../../db/errors.js';
 import { typeFit, updateFrom, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
 import { sqlTarget } from './sql-target.js';
 import { hashSql } from '../views.js';
 import { BUCKET } from './plan.js';
-import { HASH, type Target } from './target.js';
+import { HASH, TargetError, type Target } from './target.js';
 
 /**
- * Opens a PostgreSQL, 13 or newer, as the target of a feed.
+ * Opens a PostgreSQL, 14 or newer, as the target of a feed.
  * @param schema the schema of the tables; the first delivery creates it
  * @param signal aborts the connection
  * @throws {TargetError} if it is unreachable
@@ -64,7 +65,15 @@ export async function postgresTarget(
       `SET lock_timeout = '${LOCK_SECONDS}s'; SET statement_timeout = 0; SET jit = off;
        SET idle_in_transaction_session_timeout = 0; SET search_path = ${escapeIdentifier(schema)}`,
     );
-    return sqlTarget(connection, dialectOf(connection, schema), feed);
+    const [row] = await connection.query('SHOW server_version');
+    const version = String(row?.['server_version']);
+    if (parseInt(version) < OLDEST_SERVER) {
+      throw new TargetError(
+        `${what}: it runs PostgreSQL ${version}`,
+        `use PostgreSQL ${OLDEST_SERVER} or newer`,
+      );
+    }
+    return sqlTarget(connection, dialectOf(connection, schema, version), feed);
   } catch (error) {
     await connection.close();
     throw error;
@@ -85,7 +94,7 @@ function clientOf(url: URL, feed: string, what: string): Client {
   }
 }
 
-function dialectOf(connection: SqlConnection, schema: string): Dialect {
+function dialectOf(connection: SqlConnection, schema: string, version: string): Dialect {
   const quote = escapeIdentifier;
   const tableName = (name: string): string => `${quote(schema)}.${quote(name)}`;
   return {
@@ -103,16 +112,9 @@ function dialectOf(connection: SqlConnection, schema: string): Dialect {
     comparable: (column) => column,
     textOf: (column) => `(${column})::text`,
     hasCheck: false,
-    // As the store does, with the types of the view: a table of the user may have wider ones.
-    editedSql: (_, columns) => {
-      const values = columns.map(({ name, type }) => `t.${quote(name)}::${type}`);
-      return `t.${HASH} <> ${hashSql(`ROW(${values.join(', ')})`)}`;
-    },
+    editedSql: (_, columns) => `t.${HASH} <> ${hashSql(columns, 't')}`,
     updateSql: updateFrom,
-    async server() {
-      const [row] = await connection.query('SHOW server_version');
-      return `PostgreSQL ${String(row?.['server_version'])}`;
-    },
+    server: `PostgreSQL ${version}`,
     temporary: '',
     async createSchema() {
       const [existing] = await connection.query('SELECT 1 FROM pg_namespace WHERE nspname = ?', [

@@ -46,7 +46,7 @@ class SqlTarget implements Target {
     } finally {
       await this.#db.query('ROLLBACK').catch(() => undefined);
     }
-    return server();
+    return server;
   }
 
   find(content: Content): Promise<Found> {

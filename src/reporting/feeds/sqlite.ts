@@ -100,6 +100,8 @@ export function sqliteTarget(path: string, feed: string): Target {
   };
   // By default libsql sorts an index in memory: 70 MB for a million rows.
   attempt(() => database.exec('PRAGMA busy_timeout = 0; PRAGMA temp_store = FILE'));
+  const [row] = attempt(() => database.prepare('SELECT sqlite_version() AS version').all());
+  const { version } = Object(row) as { version?: string };
   /** Lists rows that were edited in a temporary table. */
   const editedSql = async (table: string, columns: readonly ViewColumn[]): Promise<string> => {
     const edited = quoted(`_seller_mirror_edited_${table}`);
@@ -127,7 +129,7 @@ export function sqliteTarget(path: string, feed: string): Target {
     }
     return `t.rowid IN (SELECT id FROM ${edited})`;
   };
-  return sqlTarget(connection, dialectOf(connection, editedSql), feed);
+  return sqlTarget(connection, dialectOf(connection, `SQLite ${String(version)}`, editedSql), feed);
 }
 
 /** SQL of a stored value, as `checksum` expects it. */
@@ -261,13 +263,14 @@ function valueSql(column: ViewColumn, value: string): string {
   }
 }
 
-function dialectOf(connection: SqlConnection, editedSql: Dialect['editedSql']): Dialect {
+function dialectOf(
+  connection: SqlConnection,
+  server: string,
+  editedSql: Dialect['editedSql'],
+): Dialect {
   return {
     quote: quoted,
-    async server() {
-      const [row] = await connection.query('SELECT sqlite_version() AS version');
-      return `SQLite ${String(row?.['version'])}`;
-    },
+    server,
     tableName: quoted,
     typeOf,
     valueSql,

@@ -1,12 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parquetMetadata, parquetReadObjects } from 'hyparquet';
-import type pg from 'pg';
+import pg from 'pg';
 import { from } from 'pg-copy-streams';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { unescapeFormula } from '../../../src/domain/csv.js';
 import { createTestDatabase, type TestDatabase } from '../../support/postgres.js';
-import { DbClient } from '../../../src/db/connection.js';
 import { folder, run } from '../../cli/support.js';
 
 let database: TestDatabase;
@@ -20,7 +19,7 @@ const VALUES = `SELECT * FROM (VALUES
 ) AS v (id, price, at, list, data, yes, day, text, "empty", large, digits)`;
 beforeAll(async () => {
   database = await createTestDatabase();
-  client = new DbClient(database.url);
+  client = new pg.Client(database.url);
   await client.connect();
   await client.query(
     `CREATE VIEW reporting.kinds AS

@@ -44,8 +44,9 @@ export async function compare(source: Side, target: Side, number: string | null)
   if (buckets.values.length === 0) return 'same';
   if (number === null || found.size === 0 || found.has(UNKNOWN_BUCKET)) return 'all';
   if (buckets.rows > COMPARED_ROWS) return buckets;
-  const sides = [source.sums(buckets.values), target.sums(buckets.values)] as const;
-  const numbers = differing(number, ...(await Promise.all(sides)));
+  const { values } = buckets;
+  const [ours, theirs] = await Promise.all([source.sums(values), target.sums(values)]);
+  const numbers = differing(number, ours, theirs);
   const { length } = numbers.values;
   return length === 0 || length > LISTED_NUMBERS ? buckets : numbers;
 }

@@ -21,6 +21,8 @@ beforeAll(async () => {
   database = await createTestDatabase();
   client = new pg.Client(database.url);
   await client.connect();
+  // The server of the tests has it off.
+  await client.query('SET array_nulls = on');
   await client.query(
     `CREATE VIEW reporting.kinds AS
      SELECT id, price::numeric(14,2) AS price, at, list, data, yes, day, text, "empty",

@@ -72,7 +72,7 @@ export async function readList({ file }: { readonly file: string }): Promise<num
   const { readList: read } = await import('#product/codes/lists/read-list.js');
   const { openFile, readBytes } = await import('#product/codes/lists/source.js');
   const started = performance.now();
-  const { bytes } = await openFile(file);
+  const bytes = await openFile(file);
   await read(await readBytes(bytes), { name: file });
   return performance.now() - started;
 }

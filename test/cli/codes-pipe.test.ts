@@ -1,11 +1,22 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
-import { createWriteStream, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
+import {
+  createWriteStream,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { openFile, readBytes } from '../../src/codes/lists/source.js';
-import { start } from './support.js';
+import { useMirror } from '../support/mirror.js';
+import { folder, run, settings, start } from './support.js';
+
+const mirror = useMirror();
+const env = () => settings(mirror().databaseUrl, 'http://127.0.0.1:9');
 
 function pipe(): string {
   const folder = mkdtempSync(join(tmpdir(), 'seller-mirror-pipe-'));
@@ -35,11 +46,11 @@ async function opened({ pid }: ChildProcess, path: string): Promise<void> {
 describe('a list from a pipe', () => {
   it('is read to its end, also if its writer comes later and pauses', async () => {
     const path = pipe();
-    const reading = openFile(path).then(({ bytes }) => readBytes(bytes));
-    await wait(100);
-    const writer = spawn('sh', ['-c', `exec >'${path}'; echo a-1; sleep 0.2; echo b-2`]);
+    const running = start(['codes', 'check', path, '--dry-run'], env());
+    await opened(running.process, path);
+    const writer = spawn('sh', ['-c', `exec >'${path}'; echo a-code-1; sleep 0.2; echo b-code-2`]);
     onTestFinished(() => void writer.kill());
-    expect((await reading).toString()).toBe('a-1\nb-2\n');
+    expect((await running.ended).stderr).toContain('2 lines: 2 codes to check');
   });
 
   it('without a writer does not keep the command from ending on Ctrl-C', async () => {
@@ -71,3 +82,18 @@ describe('a list from a pipe', () => {
     expect((await running.ended).code).toBe(130);
   });
 });
+
+it.each([
+  ['a folder', () => folder(), 'is a folder, not a file'],
+  ['a file of more than 128 MB', () => largeFile(), 'a list may have at most 128 MB'],
+])('a list that can’t be read is refused in one sentence: %s', async (_what, make, problem) => {
+  const { code, stderr } = await run(['codes', 'check', make()], env());
+  expect([code, stderr]).toEqual([2, expect.stringContaining(problem)]);
+});
+
+function largeFile(): string {
+  const path = join(folder(), 'large.txt');
+  writeFileSync(path, '');
+  truncateSync(path, 128 * 1024 ** 2 + 1);
+  return path;
+}

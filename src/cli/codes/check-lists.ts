@@ -117,17 +117,9 @@ async function readOne(
 ): Promise<List> {
   const isStdin = path === STDIN;
   const name = isStdin ? 'stdin' : basename(path);
-  const { bytes, size } = isStdin
-    ? { bytes: addAbortSignal(signal, process.stdin), size: null }
-    : await openFile(path, signal);
+  const bytes = addAbortSignal(signal, isStdin ? process.stdin : await openFile(path));
   if (isStdin && process.stdin.isTTY) process.stderr.write(TYPE_CODES);
-  const bar = new Progress(`reading ${name}`, { unit: 'bytes', total: size });
-  try {
-    const content = await readBytes(bytes, (read) => bar.update(read));
-    return await readList(content, { ...options, name, signal });
-  } finally {
-    bar.finish();
-  }
+  return readList(await readBytes(bytes), { ...options, name, signal });
 }
 
 const TYPE_CODES = 'reading codes from the terminal, one per line; end with Ctrl-D\n';

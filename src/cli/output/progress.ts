@@ -1,13 +1,11 @@
 import { processEnvironment } from '../../config/index.js';
 import { Rate } from '../../domain/rate.js';
-import { bytes, count, duration } from '../../domain/text.js';
+import { count, duration } from '../../domain/text.js';
 import { cut, safeLine, type Output } from './text.js';
 
 interface ProgressOptions {
   /** Default: stderr, so that results can be piped. */
   readonly output?: Output;
-  /** Unit of the numbers. Default `count`. */
-  readonly unit?: 'count' | 'bytes';
   readonly total?: number | null;
   /** What was done before the start, which does not count for the rate. Default 0. */
   readonly from?: number;
@@ -25,7 +23,6 @@ const CLEAR_LINE = '\r\u001B[2K';
 export class Progress {
   readonly #label: string;
   readonly #output: Output;
-  readonly #format: (number: number) => string;
   readonly #rate: Rate;
   readonly #timer: NodeJS.Timeout;
   /** False for pipes, files, and terminals that can't clear a line. */
@@ -40,11 +37,10 @@ export class Progress {
 
   constructor(
     label: string,
-    { output = process.stderr, unit = 'count', total = null, from = 0 }: ProgressOptions = {},
+    { output = process.stderr, total = null, from = 0 }: ProgressOptions = {},
   ) {
     this.#label = label;
     this.#output = output;
-    this.#format = unit === 'bytes' ? bytes : count;
     this.#total = total;
     this.#done = from;
     this.#rate = new Rate(from, performance.now());
@@ -124,12 +120,12 @@ export class Progress {
   }
 
   #text(bar: string): string {
-    const [format, total, done] = [this.#format, this.#total, this.#done];
+    const [total, done] = [this.#total, this.#done];
     const rate = this.#perSecond();
-    const parts = [total === null ? format(done) : `${format(done)} of ${format(total)}`];
+    const parts = [total === null ? count(done) : `${count(done)} of ${count(total)}`];
     if (rate > 0) {
       parts.push(
-        rate >= 2 ? `${format(Math.round(rate))}/s` : `${format(Math.round(rate * 60))}/min`,
+        rate >= 2 ? `${count(Math.round(rate))}/s` : `${count(Math.round(rate * 60))}/min`,
       );
       if (total !== null && total > done && this.#leftMs === null) {
         parts.push(`${duration(((total - done) / rate) * 1000)} left`);

@@ -60,7 +60,7 @@ export function chooseColumn(table: Table, requested: string | undefined): Colum
 
 function requestedColumn(table: Table, requested: string): ColumnChoice {
   const { columns } = table;
-  const named = indicesOf(columns, requested.trim());
+  const named = placesOf(columns, requested);
   if (named.length > 1) {
     throw new FileError(
       `${named.length} columns are named ${quoted(requested)}`,
@@ -75,13 +75,12 @@ function requestedColumn(table: Table, requested: string): ColumnChoice {
   throw new FileError(`there is no column ${quoted(requested)}`, listColumns(table));
 }
 
-/** Columns with this name. An exact match beats one in another letter case. */
-function indicesOf(columns: readonly string[], wanted: string): number[] {
-  const matching = (isSame: (name: string) => boolean): number[] =>
-    columns.flatMap((name, index) => (isSame(name.trim()) ? [index] : []));
-  const exact = matching((name) => name === wanted);
-  const lower = wanted.toLowerCase();
-  return exact.length > 0 ? exact : matching((name) => name.toLowerCase() === lower);
+/** The places of a name among others. An exact match beats one in another letter case. */
+export function placesOf(names: readonly string[], wanted: string): number[] {
+  const find = (of: (name: string) => string): number[] =>
+    names.flatMap((name, at) => (of(name.trim()) === of(wanted.trim()) ? [at] : []));
+  const exact = find((name) => name);
+  return exact.length > 0 ? exact : find((name) => name.toLowerCase());
 }
 
 /** Columns with typical codes. If there are none, columns with values that may be codes. */
@@ -99,14 +98,18 @@ function columnsLikeCodes({ columns, records }: Table): number[] {
 
 const MAX_NAMES = 20;
 
+/** Names for a message: `"name", "code" and 3 more`. */
+export function listed(names: readonly string[]): string {
+  const some = names.slice(0, MAX_NAMES).map((name) => quoted(name));
+  return `${some.join(', ')}${names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : ''}`;
+}
+
 function listColumns({ columns, named, likelyNames }: Table): string {
   const names = named ? columns : likelyNames;
   if (names === undefined) {
     return `The list has no header: set --column to a number from 1 to ${columns.length}.`;
   }
-  const some = names.slice(0, MAX_NAMES).map((name) => quoted(name));
-  const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : '';
-  const list = `The columns are ${some.join(', ')}${more}`;
+  const list = `The columns are ${listed(names)}`;
   return named
     ? `${list}. Choose one with --column.`
     : `${list}, if the first line is a header. Choose one with --column, by name or number.`;

@@ -24,8 +24,8 @@ type Mask = (text: string) => string;
 
 /** A list whose entries are read as they are taken. */
 export interface ParsedList extends Pick<Reading, 'layout' | 'workbook'> {
-  /** In the order of the list, some thousand at a time. Can be iterated once. */
-  readonly entries: Iterable<readonly Entry[]>;
+  /** In the order of the list. Can be iterated once. */
+  readonly entries: Iterable<Entry>;
   /** What was skipped or tolerated, once all entries were taken. */
   readonly end: () => Pick<List, 'rejected' | 'blankLines' | 'notes'>;
 }
@@ -93,17 +93,13 @@ function readText(bytes: Buffer, { name, format: requested, column, mask }: Text
   };
 }
 
-/** Entries taken at a time. */
-const BATCH = 4_000;
-
 function entriesOf(
   { layout, start, rows, notes }: Reading,
   mask: Mask,
 ): Pick<ParsedList, 'entries' | 'end'> {
   const header = layout.header ? plainName(layout.columns[layout.codeColumn] ?? '') : null;
   let [rejected, blankLines, repeated, index, cells] = [0, 0, 0, 0, 0];
-  function* batches(): Generator<readonly Entry[], void, undefined> {
-    let entries: Entry[] = [];
+  function* entries(): Generator<Entry, void, undefined> {
     for (const row of rows) {
       assertCells((cells += row.cells.length));
       const isHeader = index++ < start;
@@ -115,19 +111,15 @@ function entriesOf(
       else {
         const entry = entryOf(row, layout, mask);
         if ('rejected' in entry) rejected++;
-        entries.push(entry);
+        yield entry;
       }
-      if (entries.length < BATCH) continue;
-      yield entries;
-      entries = [];
     }
-    yield entries;
   }
   const end = () => {
     const more = repeated > 0 ? [repeatedNote(repeated)] : [];
     return { rejected, blankLines, notes: [...notes(), ...more] };
   };
-  return { entries: batches(), end };
+  return { entries: entries(), end };
 }
 
 function repeatedNote(times: number): string {

@@ -12,12 +12,11 @@ export interface ReadingTask extends Omit<ListOptions, 'signal' | 'keys'> {
   readonly keys: readonly string[];
 }
 
-/** What the thread answers. It sends the next entries when it is told to go on. */
+/** What the thread answers: entries, and then the rest. It sends the next message when it is told to go on. */
 export type ReadingMessage =
-  | ({ readonly kind: 'found' } & Pick<ParsedList, 'layout' | 'workbook'>)
-  | { readonly kind: 'entries'; readonly entries: readonly Entry[] }
-  | ({ readonly kind: 'end' } & ReturnType<ParsedList['end']>)
-  | { readonly kind: 'fault'; readonly message: string; readonly remedy: string };
+  | readonly Entry[]
+  | (Pick<ParsedList, 'layout' | 'workbook'> & ReturnType<ParsedList['end']>)
+  | { readonly fault: string; readonly remedy: string };
 
 /** Memory for reading a list of 128 MB, in MB. */
 const MOST_MEMORY = 1024;
@@ -57,20 +56,16 @@ async function readInThread(
   });
   const tooLong = AbortSignal.timeout(MOST_MS);
   const ended = signal === undefined ? tooLong : AbortSignal.any([signal, tooLong]);
-  let found: Pick<ParsedList, 'layout' | 'workbook'> | null = null;
   const entries: Entry[] = [];
   try {
     const messages = on(thread, 'message', { close: ['exit'], signal: ended });
     for await (const [message] of messages as AsyncIterable<[ReadingMessage]>) {
-      if (message.kind === 'fault') throw new FileError(message.message, message.remedy);
-      if (message.kind === 'found') found = message;
-      else if (message.kind === 'end') {
-        if (found === null) break;
-        const { layout, workbook } = found;
-        const { rejected, blankLines, notes } = message;
-        const kept = workbook === null ? null : { ...workbook, bytes };
-        return { name: options.name, layout, entries, rejected, blankLines, notes, workbook: kept };
-      } else for (const entry of message.entries) entries.push(entry);
+      if ('fault' in message) throw new FileError(message.fault, message.remedy);
+      if ('layout' in message) {
+        const workbook = message.workbook && { ...message.workbook, bytes };
+        return { ...message, name: options.name, entries, workbook };
+      }
+      for (const entry of message) entries.push(entry);
       await setImmediate();
       // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
       thread.postMessage('go on');

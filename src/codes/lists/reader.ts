@@ -4,6 +4,10 @@ import { Secret } from '../../domain/secret.js';
 import { FileError } from '../../listing/file-error.js';
 import { parseList } from './parse-list.js';
 import type { ReadingMessage, ReadingTask } from './read-list.js';
+import type { Entry } from './types.js';
+
+/** Entries sent at a time. */
+const BATCH = 4_000;
 
 /** The program of the thread that `readList` starts. */
 async function read(port: MessagePort, { bytes, keys, ...options }: ReadingTask): Promise<void> {
@@ -15,17 +19,19 @@ async function read(port: MessagePort, { bytes, keys, ...options }: ReadingTask)
   try {
     const { layout, workbook, entries, end } = await parseList(
       Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length),
-      {
-        ...options,
-        keys: keys.map((key) => new Secret(key)),
-      },
+      { ...options, keys: keys.map((key) => new Secret(key)) },
     );
-    await send({ kind: 'found', layout, workbook });
-    for (const some of entries) await send({ kind: 'entries', entries: some });
-    await send({ kind: 'end', ...end() });
+    let some: Entry[] = [];
+    for (const entry of entries) {
+      if (some.push(entry) < BATCH) continue;
+      await send(some);
+      some = [];
+    }
+    await send(some);
+    await send({ layout, workbook, ...end() });
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
-    await send({ kind: 'fault', message: error.message, remedy: error.remedy });
+    await send({ fault: error.message, remedy: error.remedy });
   }
 }
 

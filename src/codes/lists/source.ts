@@ -1,7 +1,7 @@
 import { close, constants, createReadStream, open } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { Socket } from 'node:net';
-import { addAbortSignal, type Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { fileError, type FileProblems } from '../../listing/file-error.js';
 import { MOST_BYTES, tooLarge } from './types.js';
@@ -19,22 +19,12 @@ const PROBLEMS: FileProblems = {
   EMFILE: ['too many files are open', 'Check fewer lists at once.'],
 };
 
-/**
- * Opens a file, device or pipe.
- * @param signal ends the stream, also while a pipe is silent
- * @returns its bytes, and its size if it is an ordinary file
- * @throws FileError when the path can't be read
- */
-export async function openFile(
-  path: string,
-  signal?: AbortSignal,
-): Promise<{ readonly bytes: Readable; readonly size: number | null }> {
+/** Opens a file, device or pipe. @throws FileError when the path can't be read */
+export async function openFile(path: string): Promise<Readable> {
   try {
     const found = await stat(path);
     if (found.isDirectory()) throw Object.assign(new Error('is a folder'), { code: 'EISDIR' });
-    const bytes = found.isFIFO() ? await openPipe(path) : await openStream(path);
-    if (signal !== undefined) addAbortSignal(signal, bytes);
-    return { bytes, size: found.isFile() ? found.size : null };
+    return found.isFIFO() ? await openPipe(path) : await openStream(path);
   } catch (error) {
     throw fileError(path, error, PROBLEMS, ['it can’t be read', 'Check the file and its disk.']);
   }
@@ -58,24 +48,14 @@ async function openPipe(path: string): Promise<Readable> {
   }
 }
 
-const LIMIT = `${MOST_BYTES / 1024 ** 2} MB`;
-
-/**
- * Reads a list to its end.
- * @param onRead called with the number of bytes read so far
- * @throws FileError when it is larger than `MOST_BYTES`
- */
-export async function readBytes(
-  source: AsyncIterable<Uint8Array>,
-  onRead: (bytes: number) => void = () => undefined,
-): Promise<Buffer> {
+/** Reads a list to its end. @throws FileError when it is larger than `MOST_BYTES` */
+export async function readBytes(source: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const parts: Uint8Array[] = [];
   let size = 0;
   for await (const part of source) {
     parts.push(part);
     size += part.length;
-    if (size > MOST_BYTES) throw tooLarge(LIMIT);
-    onRead(size);
+    if (size > MOST_BYTES) throw tooLarge(`${MOST_BYTES / 1024 ** 2} MB`);
   }
   return Buffer.concat(parts);
 }

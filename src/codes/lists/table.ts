@@ -35,36 +35,35 @@ export function planTable(
   const sample = firstRecords(rows);
   const records = sample.map(({ cells }) => cells);
   const header = findHeader(records, column);
+  const top = header === null ? undefined : sample[header.at];
   const below = records.slice(header === null ? 0 : header.at + 1);
   if (below.length === 0) {
     throw wrongFile(header === null ? 'the list is empty' : 'the list has only a header');
   }
-  const found = header === null ? null : (records[header.at] ?? []);
-  const width = given ?? found?.length ?? mostFrequent(records.map(({ length }) => length));
+  const width = given ?? top?.cells.length ?? mostFrequent(records.map(({ length }) => length));
   assertSize(0, width);
-  const names = found === null ? null : [...found, ...blank(width - found.length)];
+  const names = top && [...top.cells, ...blank(width - top.cells.length)];
   const columns =
-    names === null && width === 1 && onlyName !== undefined
+    names === undefined && width === 1 && onlyName !== undefined
       ? [onlyName]
       : uniqueNames((names ?? blank(width)).map((name) => name.trim()));
   const [first = []] = records;
   const table = {
     columns: names ?? columns,
-    named: names !== null || onlyName === columns[0],
+    named: names !== undefined || onlyName === columns[0],
     records: below,
     likelyNames: areNames(first) ? first : undefined,
   };
   const { index, reason } = chooseColumn(table, column);
-  const headerRow = header === null ? null : sample[header.at];
   return {
-    header: names !== null,
+    header: top !== undefined,
     columns,
     codeColumn: index,
-    start: headerRow === null || headerRow === undefined ? 0 : headerRow.index + 1,
+    start: top === undefined ? 0 : top.index + 1,
     reasons: [
-      header === null || headerRow === null || headerRow === undefined
+      header === null || top === undefined
         ? 'The first line is not a header: it looks like the others.'
-        : headerReason(header, headerRow.line),
+        : headerReason(header, top.line),
       reason,
     ],
   };

@@ -102,16 +102,17 @@ interface EncodingFound {
   readonly reason: string;
 }
 
-function findEncoding(bytes: Buffer): EncodingFound {
-  if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) return withBom('utf-8', 3);
-  if (bytes[0] === 0xff && bytes[1] === 0xfe) return withBom('utf-16le', 2);
-  if (bytes[0] === 0xfe && bytes[1] === 0xff) return withBom('utf-16be', 2);
-  const reason = 'The encoding is utf-8, since the bytes are valid utf-8.';
-  return { encoding: 'utf-8', bomLength: 0, reason };
-}
+const MARKS: readonly (readonly [mark: string, Encoding])[] = [
+  ['\xef\xbb\xbf', 'utf-8'],
+  ['\xff\xfe', 'utf-16le'],
+  ['\xfe\xff', 'utf-16be'],
+];
 
-function withBom(encoding: Encoding, bomLength: number): EncodingFound {
-  return { encoding, bomLength, reason: `The encoding is ${encoding}, by its byte order mark.` };
+function findEncoding(bytes: Buffer): EncodingFound {
+  const start = bytes.toString('latin1', 0, 3);
+  const [mark = '', encoding = 'utf-8'] = MARKS.find(([one]) => start.startsWith(one)) ?? [];
+  const why = mark === '' ? 'since the bytes are valid utf-8' : 'by its byte order mark';
+  return { encoding, bomLength: mark.length, reason: `The encoding is ${encoding}, ${why}.` };
 }
 
 /** True if at least half of the characters beyond ASCII are bytes that were not valid UTF-8. */

@@ -1,6 +1,6 @@
 import type { Secret } from '../../domain/secret.js';
 import { FileError, quoted } from '../../listing/file-error.js';
-import { kindOf, nameRank } from './columns.js';
+import { kindOf, listed, nameRank, placesOf } from './columns.js';
 import { planTable, type TableOptions, type TablePlan } from './table.js';
 import { masked, TO_CSV, type Reading, type Row } from './types.js';
 import { mentions, openWorkbook, type Sheet } from './workbook.js';
@@ -48,7 +48,7 @@ interface PlannedSheet {
   readonly plan: TablePlan;
 }
 
-/** Sheets that are searched for codes, and named in messages. */
+/** Sheets that are searched for codes. */
 const MOST_SHEETS = 20;
 
 async function chooseSheet(sheets: readonly Sheet[], options: XlsxOptions) {
@@ -106,18 +106,16 @@ function sheetName({ name }: Sheet, { mask }: XlsxOptions): string {
 
 function listSheets(sheets: readonly Sheet[], { mask }: XlsxOptions): string {
   if (sheets.length === 0) return TO_CSV;
-  const names = sheets.slice(0, MOST_SHEETS).map(({ name }) => quoted(mask(name)));
-  const more = sheets.length > MOST_SHEETS ? ` and ${sheets.length - MOST_SHEETS} more` : '';
-  return `The sheets are ${names.join(', ')}${more}. Choose one with --sheet.`;
+  return `The sheets are ${listed(sheets.map(({ name }) => mask(name)))}. Choose one with --sheet.`;
 }
 
-/** Finds a sheet by its exact name, else by its name in another letter case, else by its number. */
+/** Finds a sheet by its name, else by its number. */
 function sheetNamed(sheets: readonly Sheet[], options: XlsxOptions, name: string): Sheet {
-  const lower = name.trim().toLowerCase();
-  const found =
-    sheets.find((sheet) => sheet.name === name) ??
-    sheets.find((sheet) => sheet.name.trim().toLowerCase() === lower) ??
-    (/^\d+$/.test(lower) ? sheets[Number(lower) - 1] : undefined);
+  const [place = Number(name) - 1] = placesOf(
+    sheets.map((sheet) => sheet.name),
+    name,
+  );
+  const found = sheets[place];
   if (found !== undefined) return found;
   const problem = `there is no sheet ${quoted(options.mask(name))}`;
   throw new FileError(problem, listSheets(sheets, options));

@@ -7,7 +7,7 @@ const CLEAR = '\r\u001B[2K';
 /** Starts a progress on an output that collects what is written. */
 function progressOn(
   place: { readonly isTTY?: boolean; readonly columns?: number },
-  { label, ...options }: { label: string; unit?: 'bytes'; total?: number; from?: number },
+  { label, ...options }: { label: string; total?: number; from?: number },
 ) {
   const writes: string[] = [];
   const output = new Writable({
@@ -110,15 +110,15 @@ describe('progress on a terminal', () => {
 
 describe('progress elsewhere', () => {
   it('is a plain line every ten seconds', () => {
-    const { progress, writes } = progressOn({}, { label: 'main: list', unit: 'bytes' });
+    const { progress, writes } = progressOn({}, { label: 'main: list' });
     vi.advanceTimersByTime(9999);
-    progress.update(20_000_000, { detail: 'page' });
+    progress.update(20_000, { detail: 'page' });
     expect(writes).toEqual([]);
     vi.advanceTimersByTime(1);
-    expect(writes).toEqual(['main: list 20 MB · 2 MB/s · page\n']);
-    progress.update(20_000_000, { total: 40_000_000, detail: '' });
+    expect(writes).toEqual(['main: list 20,000 · 2,000/s · page\n']);
+    progress.update(20_000, { total: 40_000, detail: '' });
     vi.advanceTimersByTime(10_000);
-    expect(writes[1]).toBe('main: list 20 MB of 40 MB · 2 MB/s · 10 s left\n');
+    expect(writes[1]).toBe('main: list 20,000 of 40,000 · 2,000/s · 10 s left\n');
     progress.finish();
     expect(writes).toHaveLength(2);
   });

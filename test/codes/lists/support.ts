@@ -8,7 +8,7 @@ type Options = Partial<ListOptions>;
 /** Reads a list as `readList` does, without its thread. */
 export async function parsed(bytes: Buffer, options: ListOptions): Promise<List> {
   const { layout, workbook, entries, end } = await parseList(bytes, options);
-  const all = [...entries].flat();
+  const all = [...entries];
   const kept = workbook === null ? null : { ...workbook, bytes };
   return { name: options.name, layout, entries: all, ...end(), workbook: kept };
 }

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { Secret } from '../../../src/domain/secret.js';
 import { code, codesOf, readAll, refusal } from './support.js';
 import { inline, workbookFiles, workbookOf, zipOf } from './zip.js';
 
@@ -288,8 +289,20 @@ describe('a malicious workbook', () => {
     expect(await refusal(await make(), OPTIONS)).toContain(problem);
   });
 
+  it('is not kept for its result if any of its parts holds an API key', async () => {
+    const key = 'k3y0123456789abcdef<&';
+    const rows = `<row>${inline('A1', key.replaceAll('&', '&amp;').replaceAll('<', '&lt;'))}</row>`;
+    const options = { ...OPTIONS, keys: [new Secret(key)] };
+    const files = { ...good(), 'xl/worksheets/sheet2.xml': rows };
+    const { tally } = await readAll(await zipOf(files), options);
+    expect(tally).toMatchObject({
+      workbook: null,
+      notes: [expect.stringContaining('holds an API key')],
+    });
+    expect((await readAll(await zipOf(good()), options)).tally.workbook).not.toBeNull();
+  });
+
   it('has API keys masked in cells and sheet names', async () => {
-    const { Secret } = await import('../../../src/domain/secret.js');
     const key = 'kEy0123456789abcdefKEY0123456789';
     const keys = [new Secret(key)];
     const rows = HEADER + row(2, inline('A2', key) + inline('B2', key));

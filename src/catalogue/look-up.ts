@@ -185,7 +185,7 @@ class LookupsOfRun implements Lookups {
       else after = proof;
     }
     for (const id of denied) {
-      const counts = fault === null && !this.#input.hidden.includes(id);
+      const counts = fault === null && !this.#input.foundBefore.includes(id);
       this.outcomes.set(id, counts ? 'gone' : 'denied');
     }
     // Found items are left out: their content is stored at the end of the run.

@@ -13,7 +13,7 @@ export interface LookupChoice {
    * Those of `ids` that their last look-up found. The list has lacked them before, so their absence is no news,
    * and one denial is not enough.
    */
-  readonly hidden: readonly number[];
+  readonly foundBefore: readonly number[];
 }
 
 /** Chooses at most `limit` unlisted items to look up, so that every item gets its turn. */
@@ -22,18 +22,18 @@ export async function chooseLookups(
   ids: readonly number[],
   limit: number,
 ): Promise<LookupChoice> {
-  const { rows } = await client.query<{ id: number; gone: boolean; hidden: boolean }>(
+  const { rows } = await client.query<{ id: number; gone: boolean; foundBefore: boolean }>(
     `WITH unlisted AS (
-       SELECT id, l.looked_up_at, coalesce(l.outcome = 'found', false) AS hidden,
+       SELECT id, l.looked_up_at, coalesce(l.outcome = 'found', false) AS found_before,
               coalesce(l.outcome = 'gone' AND l.looked_up_at > now() - interval '1 hour'
                 AND l.run_id > coalesce((SELECT max(r.run_id) FROM mirror.runs r
                       WHERE r.seller_id = $1 AND r.kind = 'items'
                         AND r.state IN ('succeeded', 'held')), 0), false) AS gone
          FROM unnest($2::bigint[]) AS id
          LEFT JOIN mirror.item_lookups l ON l.seller_id = $1 AND l.item_id = id)
-     SELECT id::float8, gone, hidden FROM unlisted WHERE gone
+     SELECT id::float8, gone, found_before AS "foundBefore" FROM unlisted WHERE gone
      UNION ALL
-     (SELECT id::float8, gone, hidden FROM unlisted WHERE NOT gone
+     (SELECT id::float8, gone, found_before AS "foundBefore" FROM unlisted WHERE NOT gone
        ORDER BY looked_up_at NULLS FIRST, unlisted.id LIMIT $3)`,
     [sellerId, ids, limit],
   );
@@ -42,7 +42,7 @@ export async function chooseLookups(
   return {
     ids: idsOf(({ gone }) => !gone),
     gone: idsOf(({ gone }) => gone),
-    hidden: idsOf(({ hidden }) => hidden),
+    foundBefore: idsOf(({ foundBefore }) => foundBefore),
   };
 }
 

@@ -6,8 +6,8 @@ import {
   isOutage,
   retryTimeOf,
 } from '../marketplace/reply.js';
-import { displayName } from '../domain/text.js';
-import type { HeldItems, NamedItem } from './held-store.js';
+import type { HeldItems } from './held-store.js';
+import { exampleNames } from './rules.js';
 import { explainDatabaseError } from '../db/errors.js';
 import type { Run } from './runs-store.js';
 import type { JobOutcome, Problem, ProblemCode } from './types.js';
@@ -175,11 +175,4 @@ export function describeHeld({ items, confirmed, present, examples }: HeldItems)
         ? 'none of them is proven to be gone'
         : `the marketplace denies ${confirmed} of them, the others are not proven to be gone`;
   return `${items} of ${present} items are no longer listed (${exampleNames(examples, items)}), more than a run removes by itself; ${gone}; present items are mirrored and nothing was removed`;
-}
-
-/** `1001 Foo, 1002 Bar and 10 more`. */
-export function exampleNames(examples: readonly NamedItem[], items: number): string {
-  const names = examples.map(({ itemId, name }) => `${itemId} ${displayName(name)}`.trim());
-  const more = items - examples.length;
-  return more > 0 ? `${names.join(', ')} and ${more} more` : names.join(', ');
 }

@@ -184,7 +184,9 @@ export function describeAcceptance(runId: bigint, shown: readonly ShownItem[]) {
     shown.filter((one) => one.now === now);
   const [gone, back, unproven, removed] = [of('gone'), of('back'), of('unproven'), of('removed')];
   const rest = [
-    back.length > 0 ? `${back.length} of ${shown.length} are back: ${namesOf(back)}` : '',
+    back.length > 0
+      ? `${back.length} of ${shown.length} are back: ${exampleNames(back.slice(0, NAMED), back.length)}`
+      : '',
     unproven.length > 0
       ? `${unproven.length} of ${shown.length} are not proven to be gone, and stay missing`
       : '',
@@ -198,14 +200,16 @@ export function describeAcceptance(runId: bigint, shown: readonly ShownItem[]) {
   };
 }
 
-/** Items named in a sentence. */
+/** Items named in a sentence about what is not removed. */
 const NAMED = 5;
 
-function namesOf(items: readonly ShownItem[]): string {
-  const names = items
-    .slice(0, NAMED)
-    .map(({ itemId, name }) => `${itemId} ${displayName(name)}`.trim());
-  const more = items.length - names.length;
+/** `1001 Foo, 1002 Bar and 10 more`. @param examples of `items` */
+export function exampleNames(
+  examples: readonly Pick<ShownItem, 'itemId' | 'name'>[],
+  items: number,
+): string {
+  const names = examples.map(({ itemId, name }) => `${itemId} ${displayName(name)}`.trim());
+  const more = items - examples.length;
   return more > 0 ? `${names.join(', ')} and ${more} more` : names.join(', ');
 }
 

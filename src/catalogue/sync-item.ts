@@ -27,7 +27,7 @@ export function syncItem(deps: RunDeps, id: number, signal: AbortSignal): Promis
 
 async function lookAgain(run: RunContext, id: number, account: string): Promise<void> {
   const witnesses = await findOtherLiveItems(run.lock, id);
-  const choice = { ids: [id], gone: [], hidden: [] };
+  const choice = { ids: [id], gone: [], foundBefore: [] };
   const lookups = await lookUp(run, { ...choice, account, witnesses });
   const { outcomes, found, warning, failure } = lookups;
   const raw = found.get(id);

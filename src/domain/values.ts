@@ -40,8 +40,8 @@ export function storableText(text: string, tolerated: Tolerated = new Tolerated(
   return text.toWellFormed().replaceAll('\0', '\uFFFD');
 }
 
-/** A number with a large exponent. */
-export const LARGE_EXPONENT = /\d[eE][-+]?\d{3}/;
+/** A number with a large exponent: not in the middle of a text, such as a code of hexadecimal digits. */
+export const LARGE_EXPONENT = /(?:^|[[:,\s])-?\d[\d.]*[eE][-+]?\d{3}/;
 /** Texts, which may hold digits, and numbers. */
 const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
 /** A double holds every number with fewer digits and points. */

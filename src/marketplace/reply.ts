@@ -215,5 +215,5 @@ export function pauseAfter(
   return at - now > policy.maxMs ? null : Math.max(at - now, backoff);
 }
 
-/** Node fires timers longer than this immediately. */
+/** Node fires timers longer than this (ms) immediately. */
 export const MAX_TIMER_MS = 2_147_483_647;

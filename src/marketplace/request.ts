@@ -6,6 +6,7 @@ import {
 } from '../domain/address.js';
 import { Secret } from '../domain/secret.js';
 import { VERSION } from '../version.js';
+import { MAX_TIMER_MS } from './reply.js';
 import {
   MarketplaceOptionsError,
   PlainHttpRefusedError,
@@ -19,38 +20,25 @@ const ADDRESS_RULES: Readonly<Record<Exclude<AddressFault, 'plain-http'>, string
   query: 'must not contain ? or #',
 };
 
-/** Every option's name; the type makes the compiler complain about a missing one. */
-const OPTION_NAMES: Readonly<Record<keyof MarketplaceOptions, true>> = {
-  baseUrl: true,
-  key: true,
-  carriage: true,
-  budget: true,
-  randomParameter: true,
-  allowPlainHttp: true,
-  maxListBytes: true,
-  listMarks: true,
-  headersTimeoutMs: true,
-  bodyTimeoutMs: true,
-  replyTimeoutMs: true,
-  listTimeoutMs: true,
-  retry: true,
-  onCall: true,
-};
-
-type Limit = 'maxListBytes' | `${'headers' | 'body' | 'reply' | 'list'}TimeoutMs`;
-
 /** Node 20 has no larger buffer. */
 const MAX_LIST_BYTES = 4 * 1024 ** 3;
-/** Node's timers fire at once for more milliseconds than this. */
-const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
-/** The largest value of each limit. */
-const LIMITS: Readonly<Record<Limit, number>> = {
+/** Every option, with the largest value of those that are numbers. The compiler asks for a missing one. */
+const OPTIONS: Readonly<Record<keyof MarketplaceOptions, number | null>> = {
+  baseUrl: null,
+  key: null,
+  carriage: null,
+  budget: null,
+  randomParameter: null,
+  allowPlainHttp: null,
   maxListBytes: MAX_LIST_BYTES,
-  headersTimeoutMs: MAX_TIMEOUT_MS,
-  bodyTimeoutMs: MAX_TIMEOUT_MS,
-  replyTimeoutMs: MAX_TIMEOUT_MS,
-  listTimeoutMs: MAX_TIMEOUT_MS,
+  listMarks: null,
+  headersTimeoutMs: MAX_TIMER_MS,
+  bodyTimeoutMs: MAX_TIMER_MS,
+  replyTimeoutMs: MAX_TIMER_MS,
+  listTimeoutMs: MAX_TIMER_MS,
+  retry: null,
+  onCall: null,
 };
 
 interface CheckedOptions extends Required<Pick<MarketplaceOptions, 'carriage' | 'allowPlainHttp'>> {
@@ -67,14 +55,19 @@ export function checkOptions(options: MarketplaceOptions): CheckedOptions {
   if (typeof untyped !== 'object' || untyped === null) {
     throw new MarketplaceOptionsError('createMarketplace needs { baseUrl, key }');
   }
-  const unknown = Object.keys(untyped).find((name) => !Object.hasOwn(OPTION_NAMES, name));
+  const unknown = Object.keys(untyped).find((name) => !Object.hasOwn(OPTIONS, name));
   if (unknown !== undefined) {
-    const known = Object.keys(OPTION_NAMES).join(', ');
+    const known = Object.keys(OPTIONS).join(', ');
     throw new MarketplaceOptionsError(
       `createMarketplace has no option "${unknown}"; it has ${known}`,
     );
   }
-  for (const [name, most] of Object.entries(LIMITS)) checkLimit(name, untyped[name as Limit], most);
+  for (const [name, most] of Object.entries(OPTIONS)) {
+    const value = untyped[name as keyof MarketplaceOptions];
+    if (most === null || value === undefined) continue;
+    if (typeof value === 'number' && value > 0 && value <= most) continue;
+    throw new MarketplaceOptionsError(`${name} must be a number above 0 up to ${most}`);
+  }
   const [baseUrl, key] = [readUrl(untyped.baseUrl), readKey(untyped.key)];
   const { carriage = DEFAULT_CARRIAGE, allowPlainHttp = false } = options;
   const fault = addressFault(baseUrl, allowPlainHttp);
@@ -84,11 +77,6 @@ export function checkOptions(options: MarketplaceOptions): CheckedOptions {
   }
   checkCarriage(carriage, key);
   return { baseUrl, key, carriage, allowPlainHttp };
-}
-
-function checkLimit(name: string, value: unknown, most: number): void {
-  if (value === undefined || (typeof value === 'number' && value > 0 && value <= most)) return;
-  throw new MarketplaceOptionsError(`${name} must be a number above 0 up to ${most}`);
 }
 
 function readUrl(url: unknown): URL {

@@ -1,9 +1,10 @@
 import { createServer, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { run, settings, start } from './support.js';
+import { freePath, run, settings, start } from './support.js';
 
 const mirror = useMirror();
 
@@ -50,6 +51,23 @@ describe('simulate', () => {
     expect(stdout).toMatch(
       /^ {2}MARKETPLACE_URL=http:\/\/127\.0\.0\.1:\d+ MARKETPLACE_API_KEY=5f6c\w+ .* sync$/m,
     );
+  });
+
+  it('writes the purchase codes of all sellers into a file, which `codes check` reads', async () => {
+    const file = freePath('csv');
+    const options = ['--port', '0', '--sellers', '2', '--purchases', '5', '--codes', file];
+    const market = start(['simulate', ...options], {});
+    await until(() => market.stdout().includes(' sync\n'));
+    const [head, ...rows] = readFileSync(file, 'utf8').trimEnd().split('\r\n');
+    expect(head).toBe('seller,purchase_code');
+    expect(rows.map((row) => row.split(',')[0])).toEqual([
+      ...Array<string>(5).fill('ada'),
+      ...Array<string>(5).fill('grace'),
+    ]);
+    const [, shown = ''] = /codes {2}(\w+)/.exec(market.stdout()) ?? [];
+    expect(rows[0]).toBe(`ada,${shown}`);
+    market.process.kill('SIGINT');
+    expect((await market.ended).code).toBe(0);
   });
 
   it('explains that a port is taken', async () => {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { Option, type Command } from 'commander';
 import { openApp, type App } from '../../app.js';
 import { readConfig, type Config, type FeedConfig } from '../../config/index.js';
@@ -8,20 +8,40 @@ import { runFeed } from '../../reporting/feeds/open.js';
 import { syncSeller } from '../../catalogue/sync-items.js';
 import type { RunReport } from '../../catalogue/types.js';
 import { cronFault } from '../../service/cron.js';
-import { type Simulator, seededCatalogue, startSimulator } from '../../simulator/index.js';
+import {
+  type Purchases,
+  seededCatalogue,
+  seededPurchases,
+  type Simulator,
+  startSimulator,
+} from '../../simulator/index.js';
 import { queryReadOnly } from '../../db/read-only.js';
 import { print, stdoutLook, write } from '../console.js';
 import { readSettings, serviceAction } from '../execute.js';
-import type { ExitCode } from '../exit-codes.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
 import { describeCommand } from '../options.js';
 import { linkLines } from './dashboard.js';
 import { feedLines } from './feed.js';
 import { serveUntil } from './run.js';
+import { Progress } from '../output/progress.js';
+import { table } from '../output/table.js';
 import { paint } from '../output/text.js';
-import { ownCommand } from '../own-command.js';
+import { ownCommand, shellWord } from '../own-command.js';
 import { writeRows } from '../rows.js';
 import { removeSeller } from '../../catalogue/names-store.js';
-import { CHANGES, readShownChanges } from '../../catalogue/changes-listing.js';
+import { CHANGES } from '../../catalogue/changes-listing.js';
+import { factsOf } from '../../codes/audit-result.js';
+import { enterLists, listOfCodes } from '../../codes/enter-list.js';
+import { shortReason } from '../../codes/evidence.js';
+import { readAuditResults } from '../../codes/results-store.js';
+import type { AuditResult } from '../../codes/types.js';
+import { csvLine } from '../../domain/csv.js';
+import { plural } from '../../domain/text.js';
+import { stateWord } from '../../listing/listing.js';
+import { writeWhole } from '../../listing/write-file.js';
+import { readLists } from '../codes/check-lists.js';
+import { runAudit, workOnAudit } from '../codes/run-audit.js';
+import { backdate } from '../demo-store.js';
 import { listingTable } from '../listing.js';
 import { SyncProgress, exitCodeOfRuns, runLines } from '../run-report.js';
 
@@ -34,11 +54,11 @@ const ACCOUNT_QUERY = `select username, full_name as name, concat_ws(' ', balanc
 export function add(program: Command): void {
   const serve = new Option(
     '--serve',
-    'then serve the dashboard; each minute is a night of changes',
+    'begin with months of nights and purchases, then serve the dashboard; each minute is a night of changes',
   );
   describeCommand(program.command('demo'), {
     about:
-      'Mirrors a marketplace simulated on this machine, changes something there, and mirrors it again. Keeps its data in DATA_DIR/demo, and deletes it at each start.',
+      'Mirrors a marketplace simulated on this machine, changes something there, mirrors it again, and checks a list of purchase codes. Keeps its data in DATA_DIR/demo, and deletes it at each start.',
     examples: ['seller-mirror demo', 'seller-mirror demo --serve'],
     options: [serve],
   }).action(serviceAction(demo));
@@ -51,12 +71,12 @@ async function demo(signal: AbortSignal, options: { serve?: true }): Promise<Exi
   const onProgress = progress.show.bind(progress);
   try {
     await heading('A marketplace on this machine');
-    await print(`Its catalogue: ${ITEMS} items of one seller\n`);
+    await print(`Its catalogue: ${ITEMS} items of one seller, ${PURCHASES} purchases\n`);
     const config = configOf(market, dataDir);
     const app = await openApp(config, 'demo', signal, { onProgress });
     let exitCode: ExitCode;
     try {
-      exitCode = await mirrorTwice(app, market, progress);
+      exitCode = await doTheJob(app, market, progress, options.serve === true);
     } finally {
       await app.close();
     }
@@ -106,31 +126,47 @@ function configOf({ simulator, key }: Market, dataDir: string): Config {
 /** More changes than one night makes. */
 const MAX_CHANGES = 100;
 
-async function mirrorTwice(app: App, market: Market, progress: SyncProgress): Promise<ExitCode> {
+/** Mirrors, lets a night pass, mirrors again, checks a list of codes, and delivers a feed. */
+async function doTheJob(
+  app: App,
+  market: Market,
+  progress: SyncProgress,
+  hasHistory: boolean,
+): Promise<ExitCode> {
   const query = (sql: string): Promise<void> =>
     queryReadOnly(app.database.url, sql, (rows) => writeRows(rows, { pager: false }), app.signal);
   await removeSeller(app.db, DEMO_SELLER, { force: true });
-  await heading('The first mirror');
-  const first = await mirror(app, progress);
+  if (hasHistory) {
+    await heading('Three months of nights, in fast motion');
+    await print(await liveThroughMonths(app, market, progress));
+  } else {
+    await heading('The first mirror');
+    await printRuns(await mirror(app, progress));
+    await enterCodes(app, 'past-customers.csv', market.codes);
+  }
 
   await heading('Overnight, in the marketplace');
   await print(`${changeMarket(market)}\n`);
 
-  await heading('The second mirror');
-  const second = await mirror(app, progress);
+  await heading('The next mirror');
+  const runs = await mirror(app, progress);
+  await printRuns(runs);
 
   await heading('What changed');
-  const changes = await readShownChanges(app.db, {}, { limit: MAX_CHANGES }, false);
-  await write(listingTable(CHANGES, changes));
+  const filters = { run: String(runs.find(({ kind }) => kind === 'items')?.runId ?? 0) };
+  const page = { from: null, limit: MAX_CHANGES, face: 'tables' } as const;
+  await write(listingTable(CHANGES, await CHANGES.read(app.db, filters, page)));
   await heading('The account');
   await query(ACCOUNT_QUERY);
   await heading('Some items');
   await query(ITEMS_QUERY);
+  await heading('A list of purchase codes');
+  const checked = await checkList(app, market);
   await heading('A feed into a folder');
   await print(await feedFolder(app));
   await heading('Query it yourself');
   await print(howToQuery(app));
-  return exitCodeOfRuns([...first, ...second]);
+  return exitCodeOfRuns(runs) || checked;
 }
 
 async function mirror(app: App, progress: SyncProgress): Promise<RunReport[]> {
@@ -141,8 +177,148 @@ async function mirror(app: App, progress: SyncProgress): Promise<RunReport[]> {
     for await (const report of syncSeller(deps, app.signal)) reports.push(report);
   });
   progress.finish();
-  await print(reports.map((report) => runLines(report, stdoutLook())).join(''));
   return reports;
+}
+
+async function printRuns(reports: readonly RunReport[]): Promise<void> {
+  await print(reports.map((report) => runLines(report, stdoutLook())).join(''));
+}
+
+/** Days from each night of the history to the next: some weeks apart first, then a month without a gap. */
+const NIGHTS: readonly number[] = [...Array<number>(9).fill(7), ...Array<number>(30).fill(1)];
+/** New customers are checked every so many nights. */
+const CHECK_EVERY = 6;
+/** So many nights before today, some purchases were refunded, and their codes checked again. */
+const REFUNDED_NIGHT = 12;
+
+/** Mirrors night after night, each of them recorded as long ago as it would have been. @returns what was done */
+async function liveThroughMonths(
+  app: App,
+  market: Market,
+  progress: SyncProgress,
+): Promise<string> {
+  const { codes, ages } = market;
+  const bar = new Progress('three months of nights', { total: NIGHTS.length });
+  let known = codes.length;
+  let ago = NIGHTS.reduce((sum, days) => sum + days, 0);
+  try {
+    for (const [night, days] of NIGHTS.entries()) {
+      bar.update(night);
+      app.signal.throwIfAborted();
+      await mirror(app, progress);
+      if (night % CHECK_EVERY === 0) {
+        const bought = ages.findIndex((age) => age > ago);
+        await enterCodes(app, `customers-${night + 1}.csv`, codes.slice(bought, known));
+        known = bought;
+      }
+      if (night === NIGHTS.length - REFUNDED_NIGHT) {
+        const some = codes.slice(200, 230);
+        for (const code of some.slice(0, 4)) purchasesOf(market).setState(code, 'refunded');
+        await enterCodes(app, 'returns.csv', some);
+      }
+      changeMarket(market, night + 1);
+      await backdate(app.db, days);
+      ago -= days;
+    }
+  } finally {
+    bar.finish();
+  }
+  const checked = plural(codes.length - known, 'purchase code');
+  return `${NIGHTS.length} nights were mirrored, and ${checked} checked\n`;
+}
+
+/** Checks a list of codes at once, without a minute between two denials. */
+async function enterCodes(app: App, name: string, codes: readonly string[]): Promise<void> {
+  const [seller] = app.config.sellers;
+  if (seller === undefined) return;
+  const columns = ['Name', 'E-mail', 'Purchase code'];
+  const plain = listOfCodes(codes);
+  const list = {
+    ...plain,
+    name,
+    layout: { ...plain.layout, columns, codeColumn: 2 },
+    entries: codes.map((code, n) => ({ line: n + 2, code, columns: [...customer(n), code] })),
+  };
+  const { signal } = app;
+  const options = { confirmAfterMs: 0 };
+  const { auditId } = await enterLists(app.db, seller, [list], options, { signal });
+  const closing = { closing: signal, isWatched: true };
+  await workOnAudit(app, { auditId, sellerId: seller.name }, closing, signal);
+}
+
+const CONFIRM_AFTER_MS = 5_000;
+
+/** Checks a list with bad and odd codes, as `codes check` does, and prints its result. */
+async function checkList(app: App, market: Market): Promise<ExitCode> {
+  const { config, db, signal } = app;
+  const [seller] = config.sellers;
+  if (seller === undefined) return EXIT.failed;
+  const path = join(config.dataDir, 'customers.csv');
+  const rows = listRows(market).map((code, n) => [...customer(n + 3), code]);
+  const lines = [['Name', 'E-mail', 'Purchase code'], ...rows].map((row) => csvLine(row, ','));
+  await writeWhole(path, lines, signal);
+  const lists = await readLists([path], {}, signal);
+  await print(
+    `${plural(rows.length, 'line')}, as a shop exports them: ${shellWord(relative('.', path))}\n`,
+    'A denied code is asked again after 5 s; outside of the demo after a minute.\n',
+  );
+  const options = { confirmAfterMs: CONFIRM_AFTER_MS };
+  const { auditId } = await enterLists(db, seller, lists, options, { signal });
+  const out = join(config.dataDir, 'customers checked.csv');
+  const destination = { path: out, format: 'csv', decimalComma: false } as const;
+  const exitCode = await runAudit(app, auditId, { destination });
+  const results: AuditResult[] = [];
+  for await (const row of readAuditResults(db, auditId)) results.push(row);
+  const shown = table(
+    results.map((row) => ({ row, facts: factsOf(row) })),
+    [
+      { header: 'customer', value: ({ row }) => row.columns[0] ?? null },
+      { header: 'code', value: ({ row }) => row.columns[2] ?? null },
+      { header: 'verdict', value: ({ facts }) => stateWord(facts.verdict) },
+      { header: 'why', value: ({ facts }) => shortReason(facts) },
+    ],
+    stdoutLook(),
+  );
+  await write(`\n${shown}`);
+  return exitCode;
+}
+
+/** The cells of codes of the list: most are valid; the others are what shops find in theirs. */
+function listRows(market: Market): readonly string[] {
+  const { codes } = market;
+  const [first = '', second = '', third = '', fourth = ''] = codes;
+  const refunded = codes.slice(100, 102);
+  for (const code of refunded) purchasesOf(market).setState(code, 'refunded');
+  const mistyped = (code: string): string => `${code.slice(0, -4)}0000`;
+  return [
+    ...codes.slice(0, 3),
+    ` ${fourth.toUpperCase()} `,
+    ...refunded,
+    mistyped(first),
+    ...codes.slice(20, 24),
+    `Purchase code: ${codes[24] ?? ''}`,
+    'see e-mail',
+    ...codes.slice(25, 27),
+    mistyped(second),
+    '4.6123E+31',
+    `${third} / ${second}`,
+    '',
+    first,
+  ];
+}
+
+const FIRST_NAMES = 'Mira Jonas Ana Kenji Priya Luca Chloé Omar Eva Tomás Sofia Nils'.split(' ');
+const LAST_NAMES = 'Okafor Lindqvist Sousa Watanabe Raman Ferri Martin Haddad Nováková'.split(' ');
+
+/** Name and e-mail address of the n-th customer. */
+function customer(n: number): readonly [name: string, email: string] {
+  const first = FIRST_NAMES[n % FIRST_NAMES.length] ?? '';
+  const last = LAST_NAMES[(5 * n) % LAST_NAMES.length] ?? '';
+  const address = `${first}.${last}`
+    .normalize('NFD')
+    .replaceAll(/[^\w.]/g, '')
+    .toLowerCase();
+  return [`${first} ${last}`, `${address}${n}@customer.example`];
 }
 
 async function heading(text: string): Promise<void> {
@@ -191,11 +367,19 @@ The server runs only while a command needs it. To use other tools, keep it runni
 const DEMO_SELLER = 'demo';
 const FIRST_ID = 1001;
 const ITEMS = 200;
+const PURCHASES = 480;
+/** Age of the oldest purchase. */
+const PURCHASE_DAYS = 760;
+const DAY_MS = 86_400_000;
 
 /** The simulated marketplace, and the API key of its only seller. */
 interface Market {
   readonly simulator: Simulator;
   readonly key: string;
+  /** The codes of its purchases, the newest first. */
+  readonly codes: readonly string[];
+  /** How long ago each was bought (days). */
+  readonly ages: readonly number[];
 }
 
 async function openMarket(): Promise<Market> {
@@ -207,38 +391,67 @@ async function openMarket(): Promise<Market> {
     heading: 'Themes, scripts and icons',
   };
   const catalogue = seededCatalogue({ seed: 1, count: ITEMS, firstId: FIRST_ID });
+  const purchases = seededPurchases({ seed: 1, count: PURCHASES, format: 'uuid' });
   const simulator = await startSimulator({
     profile: 'field-2',
     quirks: { version: 'contract', nulls: false },
-    sellers: [{ key, username: 'demo-studio', account, catalogue }],
+    sellers: [{ key, username: 'demo-studio', account, catalogue, purchases }],
   });
-  return { simulator, key };
+  const codes = [...purchases.codes()];
+  // More of them lately: the shop grows.
+  const ages = codes.map((_, n) => PURCHASE_DAYS * (n / PURCHASES) ** 1.2);
+  for (const [n, code] of codes.entries()) {
+    const boughtAt = Date.now() - (ages[n] ?? 0) * DAY_MS;
+    const supportDays = [182, 365, null, 182][n % 4] ?? null;
+    const supportedUntil = supportDays === null ? null : secondsOf(boughtAt + supportDays * DAY_MS);
+    purchases.change(code, { date: secondsOf(boughtAt), supportedUntil });
+  }
+  return { simulator, key, codes, ages };
 }
 
-/** Changes the marketplace as a night would. @returns a description of the changes */
+function secondsOf(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 'YYYY-MM-DDTHH:MM:SS'.length)}Z`;
+}
+
+function purchasesOf({ simulator, key }: Market): Purchases {
+  return simulator.seller(key).purchases;
+}
+
+/** Changes the marketplace as a night would; each fifth one is busy. @returns a description of the changes */
 function changeMarket({ simulator, key }: Market, night = 0): string {
   const seller = simulator.seller(key);
   const { catalogue } = seller;
   const all = [...catalogue.truth()];
+  const isBusy = night % 5 === 0;
   // Each night changes other items.
-  const items = [...all.slice(7 * night), ...all.slice(0, 7 * night)];
-  for (const { id, version } of items.slice(20, 24)) {
+  const some = (from: number, count: number) =>
+    Array.from({ length: count }, (_, n) => all[(37 * night + from + n) % all.length]).filter(
+      (item) => item !== undefined,
+    );
+  const released = some(20, isBusy ? 4 : 1);
+  for (const { id, version } of released) {
     const [major = '0', minor = '9'] = version?.split('.') ?? [];
     catalogue.change(id, { version: `${major}.${Number(minor) + 1}.0` });
   }
-  for (const { id, priceRegularCents } of items.slice(60, 63)) {
-    catalogue.change(id, { priceRegularCents: Math.round((priceRegularCents ?? 0) * 0.8) });
+  const isSale = night % 2 === 0;
+  const priced = some(60, isBusy ? 3 : night % 3);
+  for (const { id, priceRegularCents } of priced) {
+    const factor = isSale ? 0.8 : 1.15;
+    catalogue.change(id, { priceRegularCents: Math.round((priceRegularCents ?? 0) * factor) });
   }
-  const [first, renamed] = [items[0], items[100]];
-  if (renamed !== undefined) {
-    catalogue.change(renamed.id, { name: `${renamed.name} (new edition)` });
+  seller.account = { ...seller.account, balanceCents: seller.account.balanceCents + 4_990 };
+  const moves = `${plural(priced.length, 'price')} ${isSale ? 'cut by 20 %' : 'raised by 15 %'}`;
+  const usual = [plural(released.length, 'new version'), moves];
+  if (!isBusy) return [...usual, 'one sale'].join(', ');
+  const [first] = all;
+  for (const { id, name } of some(100, 1)) {
+    catalogue.change(id, { name: `${name} (new edition)` });
   }
-  for (const { id } of items.slice(120, 122)) catalogue.remove(id);
+  for (const { id } of some(120, 2)) catalogue.remove(id);
   if (first !== undefined) {
     const id = FIRST_ID + catalogue.size;
     const name = 'Hello Marketplace Theme';
     catalogue.add({ ...first, id, name, version: '1.0.0', description: '<p>Brand new.</p>' });
   }
-  seller.account = { ...seller.account, balanceCents: seller.account.balanceCents + 4_990 };
-  return '4 new versions, 3 prices cut by 20 %, 1 new name, 1 new item, 2 withdrawn, one sale';
+  return [...usual, '1 new name, 1 new item, 2 withdrawn, one sale'].join(', ');
 }

@@ -10,7 +10,10 @@ import {
   type LogEntry,
   type ProfileName,
   type SellerSpec,
+  type Simulator,
 } from '../../simulator/index.js';
+import { csvLine } from '../../domain/csv.js';
+import { writeWhole } from '../../listing/write-file.js';
 import { listenFault } from '../../service/listen.js';
 import { printResult } from '../console.js';
 import { CommandError } from '../errors.js';
@@ -30,6 +33,7 @@ interface SimulateOptions {
   readonly requestsPerMinute: number;
   readonly language: Language;
   readonly seed: number;
+  readonly codes?: string;
   readonly json?: boolean;
 }
 
@@ -52,6 +56,7 @@ export function add(program: Command): void {
     .option('--requests-per-minute <n>', 'request limit; 0 means none', upTo(1_000_000), 60)
     .addOption(language.choices(LANGUAGES).default('en'))
     .option('--seed <n>', 'a different number makes a different marketplace', upTo(2 ** 32 - 1), 1)
+    .option('--codes <file>', 'write all purchase codes to this file, as CSV')
     .option('--json', 'print address, keys and codes as JSON');
   describeCommand(command, {
     about:
@@ -59,6 +64,7 @@ export function add(program: Command): void {
     examples: [
       'seller-mirror simulate',
       'seller-mirror simulate --port 8081 --profile field-2 --items 50000 --language de',
+      'seller-mirror simulate --purchases 500 --codes codes.csv',
     ],
   }).action(action(simulate));
 }
@@ -99,12 +105,21 @@ async function simulate(signal: AbortSignal, options: SimulateOptions): Promise<
     return { username, key, codes };
   });
   try {
+    if (options.codes !== undefined) await writeWhole(options.codes, codeLines(simulator), signal);
     await printResult(options, { url, profile, sellers }, () =>
       introduction(url, sellers, options),
     );
     if (!signal.aborted) await once(signal, 'abort');
   } finally {
     await simulator.close();
+  }
+}
+
+/** All codes with their sellers, as CSV. */
+function* codeLines({ sellers }: Simulator): Generator<string, void, undefined> {
+  yield csvLine(['seller', 'purchase_code'], ',');
+  for (const { username, purchases } of sellers) {
+    for (const code of purchases.codes()) yield csvLine([username, code], ',');
   }
 }
 

@@ -1,6 +1,10 @@
 import type { Child, FC } from 'hono/jsx';
-import { scaleBand, scaleLinear, scaleTime } from 'd3-scale';
-import { area, curveStepAfter, line } from 'd3-shape';
+import { scaleLinear, scaleTime } from 'd3-scale';
+
+/*
+ * A chart is two drawings: its axis, and a plot whose x is in percent and whose y is in pixels. So it fills any width, and
+ * its letters keep their size.
+ */
 
 /** A value at a time. */
 export interface Point {
@@ -11,37 +15,20 @@ export interface Point {
 interface ChartProps {
   /** What the chart shows, for screen readers. */
   readonly label: string;
-  /** Unit of the vertical axis, such as a currency. */
+  /** Unit of the vertical axis, such as a currency. Values without one are whole numbers. */
   readonly unit?: string | null | undefined;
-  /** `half` for a chart beside a table. */
-  readonly size?: keyof typeof WIDTHS;
 }
 
-/** Size of the wide drawing, in units of which 12 are the text's height. */
-const WIDTHS = { full: 980, half: 600 };
-const HEIGHT = 230;
-/** The drawing for phones. The wide one, scaled down, would have tiny text. */
-const PHONE = { width: 340, height: 190 };
-/** Width of a character on an axis. */
-const CHAR_WIDTH = 7;
-
-/** Size of a drawing, and the bounds of its plot area. */
-interface Plot {
-  readonly width: number;
-  readonly height: number;
-  readonly left: number;
-  readonly right: number;
-  readonly top: number;
-  readonly bottom: number;
-}
+/** Height of the plot, and of the labels below it (pixels). */
+const PLOT = 200;
+const BELOW = 24;
+/** Width of the axis (pixels). */
+const AXIS = 44;
+/** Room above the highest value, for its label (pixels). */
+const ABOVE = 8;
 
 const plain = (value: number): string => value.toLocaleString('en-GB');
 const SHORT = new Intl.NumberFormat('en-GB', { notation: 'compact', maximumFractionDigits: 1 });
-
-/** A short label of the vertical axis, such as `12K`. */
-function axisText(value: number): string {
-  return Math.abs(value) < 10_000 ? plain(value) : SHORT.format(value);
-}
 
 /** A line chart of a value that holds until it changes, such as a price. */
 export const StepChart: FC<ChartProps & { points: readonly Point[]; until?: Date }> = ({
@@ -54,27 +41,29 @@ export const StepChart: FC<ChartProps & { points: readonly Point[]; until?: Date
   if (first === undefined || last === undefined) return null;
   // Show at least a minute: a value that just appeared would have no width.
   const from = new Date(Math.min(first.at.getTime(), until.getTime() - 60_000));
-  const extended = [...points, { at: until, value: last.value }];
+  const x = scaleTime([from, until], [0, 100]);
   const values = points.map(({ value }) => value);
-  const y = verticalScale(min(values), max(values));
   return (
-    <Drawing {...chart} y={y}>
-      {(plot) => {
-        const x = scaleTime([from, until], [plot.left, plot.right]);
-        const height = y.copy().range([plot.bottom, plot.top]);
-        const at = { x: (point: Point) => x(point.at), y: (point: Point) => height(point.value) };
-        const outline = line<Point>().x(at.x).y(at.y).curve(curveStepAfter);
-        const filled = area<Point>().x(at.x).y1(at.y).y0(plot.bottom).curve(curveStepAfter);
+    <Drawing {...chart} low={min(values)} high={max(values)}>
+      {(y) => {
+        const [, ...later] = points;
+        const start = `M${tenth(10 * x(first.at))},${y(first.value)}`;
+        const steps = later.map(({ at, value }) => `H${tenth(10 * x(at))}V${y(value)}`).join('');
+        const path = `${start}${steps}H1000`;
         return (
           <>
-            {timeTicks(x, plot).map(({ at: place, text }) => (
-              <text class="axis" x={place} y={plot.height - 6} text-anchor="middle">
+            <svg viewBox={`0 0 1000 ${PLOT}`} width="100%" height={PLOT} preserveAspectRatio="none">
+              {/* An area that does not start at 0 would exaggerate. */}
+              {y.domain[0] === 0 ? (
+                <path class="filled" d={`${path}V${y(0)}H${tenth(10 * x(first.at))}Z`} />
+              ) : null}
+              <path class="outline" d={path} vector-effect="non-scaling-stroke" />
+            </svg>
+            {timeTicks(x).map(({ at, text }, n) => (
+              <Below at={at} every={n % 2 === 0 ? 1 : 2}>
                 {text}
-              </text>
+              </Below>
             ))}
-            {/* An area that does not start at 0 would exaggerate. */}
-            {y.domain()[0] === 0 ? <path class="filled" d={rounded(filled(extended))} /> : null}
-            <path class="outline" d={rounded(outline(extended))} />
           </>
         );
       }}
@@ -82,81 +71,97 @@ export const StepChart: FC<ChartProps & { points: readonly Point[]; until?: Date
   );
 };
 
-/** A named bar of one or more stacked values, from the bottom. */
+/** A named bar. */
 export interface ChartBar {
   readonly name: string;
-  readonly parts: readonly number[];
+  /** What the tooltip says after the name. */
+  readonly title: string;
+  /** Up from zero. */
+  readonly value: number;
+  /** Stacked on the value. */
+  readonly more?: number;
+  /** Down from zero. */
+  readonly cut?: number;
+  /** Unfinished, or later: drawn softer. */
+  readonly isSoft?: boolean;
+  /** A value to compare with, as a short line. */
+  readonly mark?: number | null;
 }
 
-/**
- * A chart of stacked bars.
- * @param series names of the stacked values, from the bottom
- * @param format writes a value for the bars' tooltips
- */
+/** Labels below the bars, at most. */
+const MAX_LABELS = 14;
+
+/** A chart of bars. @param legend what the kinds of bars mean, by their classes */
 export const BarChart: FC<
   ChartProps & {
     bars: readonly ChartBar[];
-    series?: readonly string[];
-    format?: (value: number) => string;
+    legend?: readonly (readonly [kind: string, text: string])[];
   }
-> = ({ bars, series = [], format = plain, ...chart }) => {
-  const y = verticalScale(0, max([1, ...bars.map(({ parts }) => sum(parts))]));
-  const longest = max([1, ...bars.map(({ name }) => name.length)]);
+> = ({ bars, legend = [], ...chart }) => {
+  const low = -max([0, ...bars.map(({ cut = 0 }) => cut)]);
+  const high = max([
+    1,
+    ...bars.map(({ value, more = 0, mark }) => Math.max(value + more, mark ?? 0)),
+  ]);
+  const step = 100 / Math.max(1, bars.length);
+  // Bars of the last hour stand close, those of a year have room.
+  const width = step * (bars.length > 30 ? 0.8 : 0.5);
+  const every = Math.ceil(bars.length / MAX_LABELS);
   return (
     <>
-      <Drawing {...chart} y={y}>
-        {(plot) => {
-          const x = scaleBand(
-            bars.map(({ name }) => name),
-            [plot.left, plot.right],
-          ).padding(bars.length > 30 ? 0.1 : 0.25);
-          const height = y.copy().range([plot.bottom, plot.top]);
-          // Label every n-th bar, so that labels don't touch.
-          const every = Math.ceil((longest * CHAR_WIDTH + 10) / x.step());
-          return bars.map(({ name, parts }, n) => {
-            let below = 0;
-            const title = parts
-              .map((value, part) => [series[part], format(value)].filter(Boolean).join(' '))
-              .join(', ');
+      <Drawing {...chart} low={low} high={high}>
+        {(y) =>
+          bars.map(({ name, title, value, more = 0, cut = 0, isSoft = false, mark }, n) => {
+            const x = `${hundredth(n * step + (step - width) / 2)}%`;
+            const box = (kind: string, from: number, to: number) =>
+              from === to ? null : (
+                <rect
+                  class={kind}
+                  x={x}
+                  y={y(Math.max(from, to))}
+                  width={`${hundredth(width)}%`}
+                  height={tenth(Math.abs(y(from) - y(to)))}
+                  rx="2"
+                />
+              );
+            const place = bars.length - 1 - n;
             return (
               <g>
                 <title>{`${name}: ${title}`}</title>
-                {parts.map((value, part) => {
-                  const [low, high] = [height(below), height((below += value))];
-                  return (
-                    <rect
-                      class={`part-${part}`}
-                      x={tenth(x(name) ?? 0)}
-                      y={tenth(high)}
-                      width={tenth(Math.min(x.bandwidth(), 48))}
-                      height={tenth(Math.max(0, low - high))}
-                      rx="1.5"
-                    />
-                  );
-                })}
-                {(bars.length - 1 - n) % every === 0 ? (
-                  <text
-                    class="axis"
-                    x={tenth((x(name) ?? 0) + Math.min(x.bandwidth(), 48) / 2)}
-                    y={plot.height - 6}
-                    text-anchor="middle"
-                  >
+                {box(isSoft ? 'bar-soft' : 'bar-full', 0, value)}
+                {box('bar-more', value, value + more)}
+                {box('bar-cut', -cut, 0)}
+                {mark == null ? null : (
+                  <line
+                    class="mark-line"
+                    x1={`${hundredth(n * step + step * 0.15)}%`}
+                    x2={`${hundredth((n + 1) * step - step * 0.15)}%`}
+                    y1={y(mark)}
+                    y2={y(mark)}
+                  />
+                )}
+                {place % every === 0 ? (
+                  <Below at={hundredth((n + 0.5) * step)} every={(place / every) % 2 === 0 ? 1 : 2}>
                     {name}
-                  </text>
+                  </Below>
                 ) : null}
               </g>
             );
-          });
-        }}
+          })
+        }
       </Drawing>
-      {series.length < 2 ? null : (
+      {legend.length === 0 ? null : (
         <p class="legend">
-          {series.map((name, part) => (
+          {legend.map(([kind, text]) => (
             <span>
-              <svg viewBox="0 0 10 10" width="10" height="10" aria-hidden="true">
-                <rect class={`part-${part}`} width="10" height="10" rx="2" />
+              <svg width="10" height="10" aria-hidden="true">
+                {kind === 'mark-line' ? (
+                  <line class={kind} x2="10" y1="5" y2="5" />
+                ) : (
+                  <rect class={kind} width="10" height="10" rx="2" />
+                )}
               </svg>{' '}
-              {name}
+              {text}
             </span>
           ))}
         </p>
@@ -165,11 +170,27 @@ export const BarChart: FC<
   );
 };
 
+/** A label below the plot. @param every 2: hidden on phones */
+const Below: FC<{ at: number; every: number; children?: Child }> = ({ at, every, children }) => (
+  <text
+    class={every === 1 ? 'axis' : 'axis second'}
+    x={`${at}%`}
+    y={PLOT + 18}
+    text-anchor={at > 95 ? 'end' : at < 3 ? 'start' : 'middle'}
+  >
+    {children}
+  </text>
+);
+
 /** A thin bar that shows a share within a table row. @param of 0 to 1 */
 export const Share: FC<{ of: number }> = ({ of }) => (
-  <svg class="share" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
-    <rect class="whole" width="100" height="4" />
-    <rect class="part-0" width={tenth(Math.max(0.5, 100 * Math.min(1, of)))} height="4" />
+  <svg class="share" width="100%" height="4" aria-hidden="true">
+    <rect
+      class="bar-full"
+      width={`${tenth(Math.max(0.5, 100 * Math.min(1, of)))}%`}
+      height="4"
+      rx="2"
+    />
   </svg>
 );
 
@@ -204,77 +225,55 @@ const NIGHT = {
   none: 'no run',
 } as const;
 
-/** Draws a chart twice, for wide and narrow places. CSS shows the one that fits. */
-const Drawing: FC<
-  Pick<ChartProps, 'label' | 'unit' | 'size'> & { y: Scale; children?: (plot: Plot) => Child }
-> = ({ label, unit, size = 'full', y, children }) => {
+/** Places values in pixels from the top. */
+type Y = ((value: number) => number) & { readonly domain: readonly number[] };
+
+/** The axis with its grid, and the plot that `children` draws. */
+const Drawing: FC<ChartProps & { low: number; high: number; children?: (y: Y) => Child }> = ({
+  label,
+  unit,
+  low,
+  high,
+  children,
+}) => {
+  const scale = verticalScale(low, high).range([PLOT, ABOVE]);
+  const y: Y = Object.assign((value: number) => tenth(scale(value)), { domain: scale.domain() });
   // Counts have no fractions; amounts with a unit do.
-  const ticks = y.ticks(4).filter((tick) => Number.isInteger(tick) || Boolean(unit));
-  const short = ticks.map(axisText);
-  const texts = new Set(short).size < short.length ? ticks.map(plain) : short;
-  const left = 10 + CHAR_WIDTH * max([1, ...texts.map(({ length }) => length)]);
-  const unitRoom = unit ? 16 : 0;
-  const plotOf = ({ width, height }: { width: number; height: number }): Plot => ({
-    width,
-    height,
-    left,
-    top: 10 + unitRoom,
-    right: width - 8,
-    bottom: height - 26,
+  const ticks = scale.ticks(4).filter((tick) => Number.isInteger(tick) || Boolean(unit));
+  const texts = ticks.map((tick) => {
+    const size = Math.abs(tick);
+    return size < 10_000 ? plain(size) : SHORT.format(size);
   });
+  // Short texts of near values may be the same.
+  const shown = new Set(texts).size < texts.length && low >= 0 ? ticks.map(plain) : texts;
   return (
-    <>
-      {[plotOf({ width: WIDTHS[size], height: HEIGHT }), plotOf(PHONE)].map((plot, n) => {
-        const height = y.copy().range([plot.bottom, plot.top]);
-        return (
-          <svg
-            class={`chart ${n === 0 ? 'wide' : 'narrow'}`}
-            role="img"
-            aria-label={label}
-            viewBox={`0 0 ${plot.width} ${plot.height}`}
-          >
-            {unit ? (
-              <text class="axis" x="0" y="11">
-                {unit}
-              </text>
-            ) : null}
-            {ticks.map((tick, index) => (
-              <>
-                <line
-                  class="grid"
-                  x1={left}
-                  x2={plot.right}
-                  y1={tenth(height(tick))}
-                  y2={tenth(height(tick))}
-                />
-                <text class="axis" x={left - 8} y={tenth(height(tick) + 4)} text-anchor="end">
-                  {texts[index]}
-                </text>
-              </>
-            ))}
-            {children?.(plot)}
-          </svg>
-        );
-      })}
-    </>
+    <div class="chart" role="img" aria-label={label}>
+      <svg width={AXIS} height={PLOT + BELOW} aria-hidden="true">
+        {ticks.map((tick, n) => (
+          <text class="axis" x={AXIS - 8} y={y(tick) + 4} text-anchor="end">
+            {shown[n]}
+          </text>
+        ))}
+      </svg>
+      <svg width="100%" height={PLOT + BELOW}>
+        {ticks.map((tick) => (
+          <line class="grid" x2="100%" y1={y(tick)} y2={y(tick)} />
+        ))}
+        {children?.(y)}
+      </svg>
+    </div>
   );
 };
 
 const min = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b));
 const max = (values: readonly number[]): number => values.reduce((a, b) => Math.max(a, b));
-const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0);
 const tenth = (value: number): number => Math.round(value * 10) / 10;
-
-/** Rounds the numbers of a path. Invisible digits are most of its length. */
-function rounded(path: string | null): string {
-  return (path ?? '').replace(/\.(\d)\d+/g, '.$1');
-}
-
-type Scale = ReturnType<typeof scaleLinear<number>>;
+const hundredth = (value: number): number => Math.round(value * 100) / 100;
 
 /** A scale with round ends and some room around the values. Starts at 0 if that is near. */
-function verticalScale(low: number, high: number): Scale {
-  if (low >= 0 && low <= 2 * (high - low)) return scaleLinear([0, high], [0, 1]).nice(4);
+function verticalScale(low: number, high: number) {
+  if (low < 0) return scaleLinear([low, high], [0, 1]).nice(4);
+  if (low <= 2 * (high - low)) return scaleLinear([0, high], [0, 1]).nice(4);
   const room = (high - low || Math.abs(high) || 1) * 0.1;
   return scaleLinear([low - room, high + room], [0, 1]).nice(4);
 }
@@ -289,26 +288,19 @@ const DAY = formatter({ day: 'numeric', month: 'short' });
 const MONTH = formatter({ month: 'short', year: 'numeric' });
 const YEAR = formatter({ year: 'numeric' });
 
-/** Labels of the time axis, as many as fit. */
-function timeTicks(
-  x: ReturnType<typeof scaleTime<number>>,
-  plot: Plot,
-): { readonly at: number; readonly text: string }[] {
+/** Labels of the time axis, with their places in percent. */
+function timeTicks(x: ReturnType<typeof scaleTime<number>>) {
   const [from, until] = x.domain().map(Number);
-  const spanMs = (until ?? 0) - (from ?? 0);
-  const days = spanMs / DAY_MS;
+  const days = ((until ?? 0) - (from ?? 0)) / DAY_MS;
   const format = days < 2 ? CLOCK : days < 150 ? DAY : days <= 6 * 365 ? MONTH : YEAR;
-  const maxTicks = Math.max(2, Math.floor((plot.right - plot.left) / 90));
-  let end = 0;
   const seen = new Set<string>();
   return x
-    .ticks(maxTicks)
+    .ticks(6)
     .map((tick) => ({ at: tenth(x(tick)), text: format(tick) }))
-    .filter(({ at, text }) => {
-      // Skip labels that overlap, leave the drawing, or repeat, as half months would.
-      const half = (text.length * CHAR_WIDTH) / 2;
-      if (at - half < end || at + half > plot.width || seen.has(text)) return false;
-      end = at + half + 8;
-      return seen.add(text);
+    .filter(({ text }) => {
+      // Half months would repeat their month.
+      const isNew = !seen.has(text);
+      seen.add(text);
+      return isNew;
     });
 }

@@ -7,7 +7,10 @@ import { AS_TEXT, openTextCursor } from '../db/text-cursor.js';
 /** A report. Its chart, table, downloads and copied SQL all come from one statement. */
 interface ReportRule {
   readonly select: string;
-  readonly from: string;
+  /** @param since first day of the period; null: all */
+  readonly from: (since: string | null) => string;
+  /** The column whose days are in the period. */
+  readonly day?: string;
   /** Conditions in addition to the seller. */
   readonly where?: string;
   readonly group?: string;
@@ -16,18 +19,28 @@ interface ReportRule {
   readonly shown: (all: string) => string;
 }
 
+/** SQL of what `reporting.revenue_by_item` says of all purchases, for those since a day. */
+const revenueByItemSince = (since: string): string => `(
+    SELECT p.seller_id, p.item_id, max(p.item_name) AS item_name, p.currency, count(*) AS purchases,
+           count(*) - count(p.price) AS without_price, sum(p.price)::numeric(24,2) AS revenue
+      FROM reporting.purchases AS p
+     WHERE p.purchased_at >= ${escapeLiteral(`${since}T00:00:00Z`)}
+       AND NOT EXISTS (SELECT FROM mirror.repeated_sales AS s WHERE s.code_id = p.code_id)
+     GROUP BY p.seller_id, p.item_id, p.currency) AS revenue_by_item`;
+
 const RULES = {
   'revenue-by-month': {
     select: `month, currency, sum(purchases)::bigint AS purchases,
        sum(without_price)::bigint AS without_price, sum(revenue)::numeric(24,2) AS revenue`,
-    from: 'reporting.revenue_by_month',
+    from: () => 'reporting.revenue_by_month',
+    day: 'month',
     group: 'month, currency',
     order: 'month, currency',
     shown: (all) => `${all} ORDER BY month DESC NULLS LAST, currency LIMIT 240`,
   },
   'revenue-by-item': {
     select: 'seller_id, item_id, item_name, currency, purchases, without_price, revenue',
-    from: 'reporting.revenue_by_item',
+    from: (since) => (since === null ? 'reporting.revenue_by_item' : revenueByItemSince(since)),
     order: 'currency, revenue DESC NULLS LAST, seller_id, item_id',
     // The top items of each currency, since amounts in different currencies can't be compared.
     shown: (all) =>
@@ -37,23 +50,22 @@ const RULES = {
                                               ORDER BY revenue DESC NULLS LAST, seller_id, item_id) AS place,
                       sum(purchases) OVER (PARTITION BY currency) AS sold
                  FROM (${all}) AS r) AS placed
-        WHERE place <= 10 ORDER BY sold DESC, currency, place LIMIT 60`,
+        WHERE place <= 12 ORDER BY sold DESC, currency, place LIMIT 60`,
   },
   'support-calendar': {
     select: `month, sum(purchases)::bigint AS purchases, sum(active)::bigint AS active,
        sum(expired)::bigint AS expired`,
-    from: 'reporting.support_calendar',
+    from: () => 'reporting.support_calendar',
     group: 'month',
     order: 'month',
     shown: (all) =>
       `SELECT * FROM (${all}) AS calendar
-        WHERE month BETWEEN now() - interval '12 months' AND now() + interval '18 months'
-        ORDER BY month`,
+        WHERE month >= date_trunc('month', now() AT TIME ZONE 'UTC') ORDER BY month LIMIT 12`,
   },
   'price-moves': {
     select: `changed_at, seller_id, item_id, item_name, price, old_price, old_currency, new_price,
        currency, percent`,
-    from: 'reporting.price_changes',
+    from: () => 'reporting.price_changes',
     where: `changed_at >= now() - interval '90 days'`,
     order: 'changed_at DESC, seller_id, item_id, price',
     shown: (all) =>
@@ -65,7 +77,8 @@ const RULES = {
   'catalogue-size': {
     select: `day, sum(live)::bigint AS live, sum(missing)::bigint AS missing, sum(added)::bigint AS added,
        sum(removed)::bigint AS removed, sum(changed)::bigint AS changed`,
-    from: 'reporting.items_daily',
+    from: () => 'reporting.items_daily',
+    day: 'day',
     group: 'day',
     order: 'day',
     shown: (all) => `${all} ORDER BY day DESC LIMIT 366`,
@@ -76,20 +89,30 @@ export type ReportName = keyof typeof RULES;
 
 export const REPORTS = Object.keys(RULES) as ReportName[];
 
-/** A report's statement, as users can run it. @param sellerId null: all sellers */
-export function reportSql(report: ReportName, sellerId: string | null): string {
-  return `${unordered(report, sellerId)}\n ORDER BY ${RULES[report].order}`;
+/** What of a report is wanted. */
+export interface ReportOf {
+  readonly report: ReportName;
+  /** Null: all sellers. */
+  readonly sellerId: string | null;
+  /** The first day of the period, such as `2026-01-01`; null: all. Reports about the future and the last 90 days have their own. */
+  readonly since: string | null;
 }
 
-function unordered(report: ReportName, sellerId: string | null): string {
-  const { select, from, where, group }: ReportRule = RULES[report];
+/** A report's statement, as users can run it. */
+export function reportSql(of: ReportOf): string {
+  return `${unordered(of)}\n ORDER BY ${RULES[of.report].order}`;
+}
+
+function unordered({ report, sellerId, since }: ReportOf): string {
+  const { select, from, day, where, group }: ReportRule = RULES[report];
   const conditions = [
     sellerId === null ? undefined : `seller_id = ${escapeLiteral(sellerId)}`,
+    since === null || day === undefined ? undefined : `${day} >= ${escapeLiteral(since)}`,
     where,
   ].filter((condition) => condition !== undefined);
   return [
     `SELECT ${select}`,
-    `  FROM ${from}`,
+    `  FROM ${from(since)}`,
     ...(conditions.length === 0 ? [] : [` WHERE ${conditions.join(' AND ')}`]),
     ...(group === undefined ? [] : [` GROUP BY ${group}`]),
   ].join('\n');
@@ -114,7 +137,14 @@ const MAX_NO_LONGER_VALID = 100;
 
 const READ_ONLY = 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY';
 
-export function readReportFigures(db: Db, sellerId: string | null): Promise<ReportFigures> {
+/**
+ * Reads all reports. Revenue by month goes back to the first purchase whatever the period, for comparison with a year
+ * before.
+ */
+export function readReportFigures(
+  db: Db,
+  { sellerId, since }: Pick<ReportOf, 'sellerId' | 'since'>,
+): Promise<ReportFigures> {
   const at = new Date();
   return inTransaction(
     db,
@@ -125,13 +155,16 @@ export function readReportFigures(db: Db, sellerId: string | null): Promise<Repo
       };
       const shown = {} as Record<ReportName, ReportRow[]>;
       for (const report of REPORTS) {
-        shown[report] = await rows(RULES[report].shown(unordered(report, sellerId)));
+        const from = report === 'revenue-by-month' ? null : since;
+        shown[report] = await rows(
+          RULES[report].shown(unordered({ report, sellerId, since: from })),
+        );
       }
       const moveWeeks = await rows(
         `SELECT date_trunc('week', changed_at)::date AS week,
                 count(*) FILTER (WHERE percent > 0) AS raised,
                 count(*) FILTER (WHERE percent < 0) AS cut
-           FROM (${unordered('price-moves', sellerId)}) AS moves GROUP BY 1 ORDER BY 1`,
+           FROM (${unordered({ report: 'price-moves', sellerId, since })}) AS moves GROUP BY 1 ORDER BY 1`,
       );
       const own = sellerId === null ? '' : ` AND p.seller_id = ${escapeLiteral(sellerId)}`;
       const [checked] = await rows(
@@ -153,19 +186,13 @@ export function readReportFigures(db: Db, sellerId: string | null): Promise<Repo
   );
 }
 
-export interface ReportOf {
-  readonly report: ReportName;
-  /** Null: all sellers. */
-  readonly sellerId: string | null;
-}
-
 /** The number of rows of a report. */
-export function countReportRows(db: Db, { report, sellerId }: ReportOf): Promise<number> {
+export function countReportRows(db: Db, of: ReportOf): Promise<number> {
   return inTransaction(
     db,
     async (client) => {
       const counted = await client.query<{ rows: number }>(
-        `SELECT count(*)::float8 AS rows FROM (${unordered(report, sellerId)}) AS report`,
+        `SELECT count(*)::float8 AS rows FROM (${unordered(of)}) AS report`,
       );
       return counted.rows[0]?.rows ?? 0;
     },
@@ -179,13 +206,13 @@ export function countReportRows(db: Db, { report, sellerId }: ReportOf): Promise
  */
 export function downloadReport<T>(
   { url }: Db,
-  { report, sellerId }: ReportOf,
+  of: ReportOf,
   signal: AbortSignal,
   consume: (rows: Pick<ReadView, 'columns' | 'batches'>) => Promise<T>,
 ): Promise<T> {
   return withOwnClient(url, 'report', signal, async (client) => {
     await client.query(`BEGIN; ${READ_ONLY}; SET LOCAL statement_timeout = 0`);
-    const sql = reportSql(report, sellerId);
+    const sql = reportSql(of);
     const columns = await columnsOf(client, sql);
     const { batches, close } = await openTextCursor(client, sql);
     const result = await consume({ columns, batches });

@@ -39,7 +39,7 @@ async function sellItems(): Promise<void> {
 describe('/reports', () => {
   it('says what fills each empty report', async () => {
     const visitor = await dashboard().login();
-    const page = textOf(await visitor.page('/reports'));
+    const page = textOf(await visitor.page('/reports?period=all'));
     expect(page).toContain('No purchase is known yet');
     expect(page).toContain('No price changed in the last 90 days');
     expect(page).toContain('No items were mirrored yet');
@@ -48,28 +48,73 @@ describe('/reports', () => {
   it('keeps currencies apart: each has its own bars, rows and top items', async () => {
     await sellItems();
     const visitor = await dashboard().login();
-    const html = await visitor.page('/reports');
+    const html = await visitor.page('/reports?period=all');
     expect(html).toContain('aria-label="Revenue by month in USD"');
     expect(html).toContain('aria-label="Revenue by month in EUR"');
     const page = textOf(html);
-    expect(page).toContain('Aug 2026 2 30.50 USD');
-    expect(page).toContain('Oct 2026 1 40.00 EUR');
+    expect(page).toMatch(
+      /30\.50 USD 2 purchases, Aug 2026 to Aug 2026 .*Aug 2026 2 30\.50 .*Total 2 30\.50/,
+    );
+    expect(page).toMatch(
+      /40\.00 EUR 1 purchase, Oct 2026 to Oct 2026 .*Oct 2026 1 40\.00 .*Total 1 40\.00/,
+    );
     expect(page).not.toContain('70.50');
+  });
+
+  it('counts a period, and compares its months with a year before', async () => {
+    await sellItems();
+    const visitor = await dashboard().login();
+    const day = (monthsAgo: number): string => {
+      const now = new Date();
+      return new Date(
+        Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - monthsAgo, 1),
+      ).toISOString();
+    };
+    const codes = await mirror().rows<{ id: string }>(
+      'SELECT code_id::text AS id FROM mirror.purchase_codes ORDER BY code_id',
+    );
+    for (const [n, monthsAgo] of [0, 12, 30].entries()) {
+      await mirror().rows(
+        `UPDATE mirror.purchase_codes SET purchased_at = $2, currency = 'USD', price = $3 WHERE code_id = $1`,
+        [codes[n]?.id, day(monthsAgo), [15, 10, 99][n]],
+      );
+    }
+    const period = async (name: string): Promise<string> =>
+      textOf(await visitor.page(`/reports?period=${name}`));
+    const lately = await period('12');
+    expect(lately).toMatch(/15\.00 USD 1 purchase, /);
+    expect(lately).toContain('+50.0 %');
+    expect(lately, 'the item of the period').toMatch(/the first 12 .* 1 15\.00 USD/);
+    expect(await period('all')).toMatch(/124\.00 USD 3 purchases, /);
+    const file = await visitor.get('/reports/revenue-by-month.csv?period=12');
+    expect((await file.text()).trimEnd().split('\r\n')).toHaveLength(2);
+  });
+
+  it('shows raised and cut prices in two colours, up and down from zero', async () => {
+    await sellItems();
+    const visitor = await dashboard().login();
+    const page = await visitor.page('/reports');
+    expect(textOf(page)).toMatch(/1 raised 0 cut|0 raised 1 cut/);
+    expect(page).toMatch(
+      /<title>\d+ \w+: raised \d, cut \d<\/title><rect class="bar-(?:full|cut)"/,
+    );
   });
 
   it('shows a month without purchases as a gap', async () => {
     await sellItems();
     const visitor = await dashboard().login();
     await mirror().rows(`UPDATE mirror.purchase_codes SET currency = 'USD'`);
-    expect(await visitor.page('/reports')).toContain('<title>Sept 2026: 0.00 USD</title>');
+    expect(await visitor.page('/reports?period=all')).toContain(
+      '<title>Sept 2026: 0.00 USD</title>',
+    );
   });
 
   it('can be filtered by seller; an unknown seller gets 404', async () => {
     await sellItems();
     await ensureSeller(mirror().db, 'other', 'other.example');
     const visitor = await dashboard().login();
-    expect(textOf(await visitor.page('/reports?seller=main'))).toContain('30.50 USD');
-    expect(textOf(await visitor.page('/reports?seller=other'))).toContain(
+    expect(textOf(await visitor.page('/reports?period=all&seller=main'))).toContain('30.50 USD');
+    expect(textOf(await visitor.page('/reports?period=all&seller=other'))).toContain(
       'No purchase is known yet',
     );
     expect((await visitor.get('/reports?seller=nobody')).status).toBe(404);
@@ -85,15 +130,20 @@ describe('/reports', () => {
     await client.end();
     expect(reply.headers.get('refresh')).toBe('2');
     expect(await reply.text()).toContain('Computing the figures');
-    await until(async () => (await visitor.page('/reports')).includes('No purchase is known yet'));
+    await until(async () =>
+      (await visitor.page('/reports?period=all')).includes('No purchase is known yet'),
+    );
   });
 
   it('shows changes within seconds, despite its cache', async () => {
     const visitor = await dashboard().login();
-    await visitor.page('/reports');
+    await visitor.page('/reports?period=all');
     await sellItems();
     await expect
-      .poll(async () => textOf(await visitor.page('/reports')), { timeout: 30_000, interval: 300 })
+      .poll(async () => textOf(await visitor.page('/reports?period=all')), {
+        timeout: 30_000,
+        interval: 300,
+      })
       .toContain('30.50 USD');
   });
 });
@@ -106,7 +156,7 @@ describe('a download', () => {
       const reply = await visitor.get(`/reports/${report}.csv?seller=main`);
       expect(reply.headers.get('content-disposition')).toBe(`attachment; filename="${report}.csv"`);
       const lines = (await reply.text()).trimEnd().split('\r\n');
-      const rows = await mirror().rows(reportSql(report, 'main'));
+      const rows = await mirror().rows(reportSql({ report, sellerId: 'main', since: null }));
       expect(lines, report).toHaveLength(rows.length + 1);
       expect(lines[0]).toBe(Object.keys(rows[0] ?? {}).join(','));
     }
@@ -138,7 +188,7 @@ describe('a download', () => {
   it('as a workbook has amounts as numbers; CSV can have decimal commas', async () => {
     await sellItems();
     const visitor = await dashboard().login();
-    const page = await visitor.page('/reports?seller=main');
+    const page = await visitor.page('/reports?period=all&seller=main');
     for (const name of ['Excel', 'CSV 0,5, with decimal commas']) {
       const [, path = ''] =
         new RegExp(`href="([^"]+)" aria-label="${name}: Revenue by month"`).exec(page) ?? [];

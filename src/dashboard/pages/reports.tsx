@@ -10,7 +10,9 @@ import {
   countReportRows,
   downloadReport,
 } from '../../reporting/reports.js';
-import { BarChart, type ChartBar, Share, StepChart } from '../charts.js';
+import { When } from '../answer.js';
+import { Cache } from '../cache.js';
+import { BarChart, Share, StepChart } from '../charts.js';
 import {
   type Dashboard,
   type DashboardContext,
@@ -19,9 +21,10 @@ import {
   sellerNotFound,
 } from '../context.js';
 import { checkRoom, csvDialectOf, Downloads, formatOf, sendFile } from '../downloads.js';
+import { Icon } from '../icons.js';
 import { page } from '../layout.js';
 import { dayName, monthName } from '../format.js';
-import { money, plural } from '../../domain/text.js';
+import { count, money, plural } from '../../domain/text.js';
 import {
   Ago,
   Choice,
@@ -30,7 +33,6 @@ import {
   Empty,
   Filter,
   ItemLink,
-  Moment,
   Percent,
   Section,
   SellerField,
@@ -44,9 +46,9 @@ import { setTimeout as wait } from 'node:timers/promises';
 
 /** With more sellers, the filter is a text field instead of a select. */
 const MAX_LISTED_SELLERS = 50;
-/** Charts per report, one for each currency. The table shows all currencies. */
+/** Currencies with a chart and a table of their own. */
 const MAX_CURRENCIES = 3;
-/** Rows of the tables. */
+/** Months of the table and the chart. */
 const MAX_MONTHS = 36;
 const MAX_DAYS = 31;
 
@@ -60,23 +62,56 @@ const DOWNLOAD_MS = 10 * 60_000;
  */
 const FIRST_WAIT_MS = 5_000;
 const RELOAD_SECONDS = 2;
+/** Older figures are told to be old (ms). */
+const OLD_MS = 60_000;
+
+const PERIODS = [
+  ['12', '12 months'],
+  ['year', 'This year'],
+  ['all', 'All'],
+] as const;
+type Period = (typeof PERIODS)[number][0];
+
+/** The first day of a period, in UTC; null: the first purchase. */
+function sinceOf(period: Period, now: Date): string | null {
+  if (period === 'all') return null;
+  const [year, month] = [now.getUTCFullYear(), now.getUTCMonth()];
+  const first = period === 'year' ? Date.UTC(year, 0) : Date.UTC(year, month - 11);
+  return new Date(first).toISOString().slice(0, 'YYYY-MM-DD'.length);
+}
+
+/** What the URL of the page chooses. */
+interface View {
+  readonly sellerId: string | null;
+  readonly period: Period;
+  readonly since: string | null;
+}
 
 /** `/reports`, and each report as a download. */
 export function addReports(app: Dashboard, { db, mirror }: DashboardParts): void {
-  const cache = new FigureCache((sellerId) => readReportFigures(db, sellerId));
+  const cache = new Cache(
+    (key: string) => readReportFigures(db, JSON.parse(key) as Pick<View, 'sellerId' | 'since'>),
+    { freshMs: 2_000, freshFactor: 50 },
+  );
   let downloads = 0;
 
-  /** The seller of the query; null for all. @throws {Problem} (404) when the seller does not exist */
-  async function sellerOf(c: DashboardContext): Promise<string | null> {
+  /** @throws {Problem} (404) when the seller does not exist */
+  async function viewOf(c: DashboardContext): Promise<View> {
     const sellerId = c.req.query('seller') || null;
     if (sellerId !== null && (await readBinding(db, sellerId)) === null) throw sellerNotFound();
-    return sellerId;
+    const names = PERIODS.map(([name]) => name);
+    const period = oneOf(names, c.req.query('period')) ?? '12';
+    return { sellerId, period, since: sinceOf(period, new Date()) };
   }
 
   app.get('/reports', async (c) => {
-    const sellerId = await sellerOf(c);
+    const view = await viewOf(c);
+    const { sellerId, since } = view;
     const [figures, sellers] = await Promise.all([
-      Promise.race([cache.get(sellerId), wait(FIRST_WAIT_MS, null, { ref: false })]),
+      Promise.race([
+        cache.get(JSON.stringify({ sellerId, since })),
+        wait(FIRST_WAIT_MS, null, { ref: false }),
+      ]),
       mirror.seller.findMany({
         select: { sellerId: true },
         orderBy: { sellerId: 'asc' },
@@ -91,25 +126,33 @@ export function addReports(app: Dashboard, { db, mirror }: DashboardParts): void
         <Empty>Computing the figures. This page reloads until they are ready.</Empty>,
       );
     }
+    const { at } = figures;
     return page(
       c,
       {
         title: 'Reports',
-        lead: (
-          <>
-            From mirrored items and checked codes, as of <Moment at={figures.at} />. Months, weeks
-            and days are in UTC.
-          </>
-        ),
+        lead:
+          Date.now() - at.getTime() > OLD_MS ? (
+            <span class="notice warn">
+              Figures of <When at={at} />, new ones are being counted.
+            </span>
+          ) : (
+            <>
+              Figures of <When at={at} />, months in UTC
+            </>
+          ),
+        actions: <Periods view={view} />,
       },
       <>
-        <SellerFilter names={sellers.map((seller) => seller.sellerId)} chosen={sellerId} />
-        <RevenueByMonth figures={figures} sellerId={sellerId} />
-        <RevenueByItem figures={figures} sellerId={sellerId} />
-        <NoLongerValid rows={figures.noLongerValid} />
-        <SupportCalendar figures={figures} sellerId={sellerId} />
-        <PriceMoves figures={figures} sellerId={sellerId} />
-        <CatalogueSize figures={figures} sellerId={sellerId} />
+        <SellerFilter names={sellers.map((seller) => seller.sellerId)} view={view} />
+        <div class="reports">
+          <RevenueByMonth figures={figures} view={view} />
+          <PriceMoves figures={figures} view={view} />
+          <SupportCalendar figures={figures} view={view} />
+          <RevenueByItem figures={figures} view={view} />
+          <CatalogueSize figures={figures} view={view} />
+          <NoLongerValid rows={figures.noLongerValid} />
+        </div>
       </>,
     );
   });
@@ -123,14 +166,16 @@ export function addReports(app: Dashboard, { db, mirror }: DashboardParts): void
     if (downloads >= MAX_DOWNLOADS) {
       throw new Problem('Too many downloads at once', 'Try again in a minute.', 409);
     }
-    const sellerId = await sellerOf(c);
-    await checkRoom(format, () => countReportRows(db, { report, sellerId }));
+    const { sellerId, since } = await viewOf(c);
+    // Links without a period are of all time, as they always were.
+    const of = { report, sellerId, since: c.req.query('period') === undefined ? null : since };
+    await checkRoom(format, () => countReportRows(db, of));
     const dialect = csvDialectOf(c);
     return sendFile(c, report, format, async (write, gone) => {
       downloads += 1;
       const signal = AbortSignal.any([gone, AbortSignal.timeout(DOWNLOAD_MS)]);
       try {
-        await downloadReport(db, { report, sellerId }, signal, async (rows) => {
+        await downloadReport(db, of, signal, async (rows) => {
           for await (const chunk of exportChunks(rows, format, { raw: false, dialect })) {
             await write(chunk);
           }
@@ -142,154 +187,290 @@ export function addReports(app: Dashboard, { db, mirror }: DashboardParts): void
   });
 }
 
-const SellerFilter: FC<{ names: readonly string[]; chosen: string | null }> = ({
+/** The query of a view, for links. */
+function queryOf({ sellerId, period }: Pick<View, 'sellerId' | 'period'>): Record<string, string> {
+  return { period, ...(sellerId === null ? {} : { seller: sellerId }) };
+}
+
+const Periods: FC<{ view: View }> = ({ view }) => (
+  <nav class="periods" aria-label="Period">
+    {PERIODS.map(([period, label]) => (
+      <a
+        href={`/reports?${new URLSearchParams(queryOf({ ...view, period })).toString()}`}
+        aria-current={period === view.period ? 'page' : undefined}
+      >
+        {label}
+      </a>
+    ))}
+  </nav>
+);
+
+const SellerFilter: FC<{ names: readonly string[]; view: View }> = ({
   names,
-  chosen,
+  view: { sellerId, period },
 }) =>
-  names.length < 2 && chosen === null ? null : (
+  names.length < 2 && sellerId === null ? null : (
     <Filter>
+      <input type="hidden" name="period" value={period} />
       {names.length <= MAX_LISTED_SELLERS ? (
-        <Choice name="seller" label="Seller" of={names} chosen={chosen ?? undefined} />
+        <Choice name="seller" label="Seller" of={names} chosen={sellerId ?? undefined} />
       ) : (
-        <SellerField value={chosen} />
+        <SellerField value={sellerId} />
       )}
     </Filter>
   );
 
-/** A report: downloads, a chart beside its table, and the SQL. */
+interface ReportProps {
+  readonly figures: ReportFigures;
+  readonly view: View;
+}
+
+/** A report: what it says in one figure, its chart, its whole table, its download and its SQL. */
 const Report: FC<{
   name: ReportName;
-  sellerId: string | null;
+  view: View;
   title: string;
-  note: string;
-  chart: Child;
-  rows: readonly ReportRow[];
-  columns: readonly Column<ReportRow>[];
-  caption?: string;
-  /** Says what fills the report. */
-  empty: Child;
-}> = ({ name, sellerId, title, note, chart, rows, columns, caption = title, empty }) => (
+  note?: string | undefined;
+  /** Says what fills the report; null: it has rows. */
+  empty: Child | null;
+  children?: Child;
+}> = ({ name, view, title, note, empty, children }) => (
   <Section
     title={title}
     id={name}
     note={note}
     actions={
-      <span class="actions">
+      empty === null ? (
         <Downloads
           of={title}
           path={`/reports/${name}`}
-          query={sellerId === null ? {} : { seller: sellerId }}
-          as={['csv', 'csv-comma', 'xlsx', 'parquet']}
+          query={queryOf(view)}
+          as={['xlsx', 'csv', 'csv-comma', 'parquet']}
         />
-      </span>
+      ) : undefined
     }
   >
-    {rows.length === 0 ? (
-      <Empty>{empty}</Empty>
-    ) : (
-      <div class="beside">
-        <div class="chart-box">{chart}</div>
-        <Table caption={caption} rows={rows} columns={columns} />
-      </div>
-    )}
+    {empty === null ? children : <Empty>{empty}</Empty>}
     <details>
       <summary>SQL</summary>
-      <Copyable text={reportSql(name, sellerId)} />
+      <Copyable text={reportSql({ report: name, ...view })} />
     </details>
   </Section>
 );
 
-interface ReportProps {
-  readonly figures: ReportFigures;
-  readonly sellerId: string | null;
-}
+/** A figure that stands for a report, and what it counts. */
+const Total: FC<{ of: string; kind?: string; children?: Child }> = ({ of, kind, children }) => (
+  <span class="total">
+    {kind === undefined ? null : (
+      <svg width="10" height="10" aria-hidden="true">
+        <rect class={kind} width="10" height="10" rx="2" />
+      </svg>
+    )}
+    <b>{of}</b> {children}
+  </span>
+);
 
 const NO_PURCHASE = (
   <>
-    No purchase is known yet. To find purchases, <a href="/audits/new">check a list</a> of codes or
-    run <code>npx seller-mirror codes check FILE</code>.
+    No purchase is known yet. <a href="/audits/new">Check a list of codes</a> to fill this report.
   </>
 );
 
-const RevenueByMonth: FC<ReportProps> = ({ figures, sellerId }) => {
+/** A month of one currency, also without a purchase. */
+interface Month {
+  readonly month: string;
+  readonly purchases: number;
+  readonly revenue: number;
+  /** Revenue of the same month a year before; null: nothing is known of it. */
+  readonly before: number | null;
+}
+
+/** The months of the period, from the first with data to the last. */
+function monthsOf(rows: readonly ReportRow[], since: string | null): Month[] {
+  const known = new Map(rows.flatMap((row) => (row['month'] ? [[row['month'], row]] : [])));
+  const inPeriod = [...known.keys()].filter((month) => since === null || month >= since).sort();
+  const [first, last] = [inPeriod[0], inPeriod.at(-1)];
+  if (first === undefined || last === undefined) return [];
+  const months: Month[] = [];
+  const at = new Date(`${first}T00:00:00Z`);
+  // The marketplace's dates could be centuries apart.
+  for (; months.length < 1_200 && at <= new Date(last); at.setUTCMonth(at.getUTCMonth() + 1)) {
+    const month = at.toISOString().slice(0, 10);
+    const row = known.get(month);
+    const before = known.get(`${Number(month.slice(0, 4)) - 1}${month.slice(4)}`);
+    months.push({
+      month,
+      purchases: Number(row?.['purchases'] ?? 0),
+      revenue: Number(row?.['revenue'] ?? 0),
+      before: before === undefined ? null : Number(before['revenue'] ?? 0),
+    });
+  }
+  return months.slice(-MAX_MONTHS);
+}
+
+const RevenueByMonth: FC<ReportProps> = ({ figures, view }) => {
   const rows = figures['revenue-by-month'];
-  const currencies = currenciesOf(rows);
+  const currencies = [...new Set(rows.map(({ currency = null }) => currency))];
+  const shown = currencies
+    .map((currency) => {
+      const own = rows.filter((row) => row['currency'] === currency);
+      return { currency, months: monthsOf(own, view.since) };
+    })
+    .filter(({ months }) => months.length > 0)
+    .slice(0, MAX_CURRENCIES);
   return (
     <Report
       name="revenue-by-month"
-      sellerId={sellerId}
+      view={view}
       title="Revenue by month"
-      note={`What buyers paid, ${coverageOf(figures)}.`}
-      empty={NO_PURCHASE}
-      chart={currencies.slice(0, MAX_CURRENCIES).map((currency) => (
-        <BarChart
-          label={`Revenue by month in ${currency}`}
-          size="half"
-          unit={currency}
-          format={(value) => money(value.toFixed(2), currency)}
-          bars={monthBars(
-            rows
-              .filter((row) => row['currency'] === currency)
-              .map(({ month = null, revenue = null }) => ({ month, parts: [Number(revenue)] }))
-              .slice(0, MAX_MONTHS),
-          )}
-        />
+      empty={rows.length === 0 ? NO_PURCHASE : shown.length === 0 ? NONE_IN_PERIOD : null}
+    >
+      {shown.map(({ currency, months }) => (
+        <RevenueIn currency={currency} months={months} at={figures.at} />
       ))}
-      rows={rows.slice(0, MAX_MONTHS)}
-      columns={[
-        { name: 'Month', cell: ({ month = null }) => monthName(month) },
-        countColumn('Purchases', 'purchases'),
-        { name: 'Revenue', isNumber: true, cell: revenueOf },
-      ]}
-    />
+      <p class="muted counted">
+        <Icon name="info" /> Counted from {plural(figures.checkedCodes, 'checked code')}. The
+        marketplace lists no sales: a purchase is missing here until its code is checked.
+      </p>
+    </Report>
   );
 };
 
-const RevenueByItem: FC<ReportProps> = ({ figures, sellerId }) => {
+const NONE_IN_PERIOD = 'No known purchase is of this period.';
+
+const RevenueIn: FC<{ currency: string | null; months: readonly Month[]; at: Date }> = ({
+  currency,
+  months,
+  at,
+}) => {
+  const sum = (of: (month: Month) => number) => months.reduce((all, month) => all + of(month), 0);
+  const compared = months.filter(({ before }) => before !== null);
+  const [first, last] = [months[0], months.at(-1)];
+  const thisMonth = at.toISOString().slice(0, 'YYYY-MM'.length);
+  const isOpen = last?.month.startsWith(thisMonth) === true;
+  const span = [first, last].map((one) => monthName(one?.month ?? null)).join(' to ');
+  const total = {
+    purchases: sum(({ purchases }) => purchases),
+    revenue: sum(({ revenue }) => revenue),
+    now: compared.reduce((all, { revenue }) => all + revenue, 0),
+    before: compared.reduce((all, { before }) => all + (before ?? 0), 0),
+  };
+  const hasBefore = compared.length > 0;
+  return (
+    <div class="beside">
+      <div>
+        <p>
+          <Total of={money(total.revenue.toFixed(2), currency)}>
+            {plural(total.purchases, 'purchase')}, {span}
+          </Total>
+        </p>
+        <BarChart
+          label={`Revenue by month in ${currency}`}
+          unit={currency}
+          bars={months.map(({ month, revenue, before }) => ({
+            name: monthName(month).replace(/ \d+$/, months.length > 12 ? '$&' : ''),
+            title: money(revenue.toFixed(2), currency),
+            value: revenue,
+            isSoft: month.startsWith(thisMonth),
+            mark: before,
+          }))}
+          legend={[
+            ['bar-full', 'revenue'],
+            ...(isOpen ? [['bar-soft', `${monthName(last.month)}, not over yet`] as const] : []),
+            ...(hasBefore ? [['mark-line', 'same month a year before'] as const] : []),
+          ]}
+        />
+      </div>
+      <Table
+        caption={`Revenue by month in ${currency}`}
+        rows={months.toReversed()}
+        columns={[
+          { name: 'Month', cell: ({ month }) => <span class="nowrap">{monthName(month)}</span> },
+          { name: 'Purchases', count: ({ purchases }) => purchases },
+          {
+            name: currency === null ? 'Revenue' : `Revenue, ${currency}`,
+            isNumber: true,
+            cell: ({ revenue }) => money(revenue.toFixed(2), null),
+          },
+          ...(hasBefore
+            ? [
+                {
+                  name: 'vs year before',
+                  isNumber: true,
+                  cell: ({ revenue, before }: Month) => <Rise from={before} to={revenue} />,
+                },
+              ]
+            : []),
+        ]}
+        total={[
+          'Total',
+          count(total.purchases),
+          money(total.revenue.toFixed(2), null),
+          ...(hasBefore ? [<Rise from={total.before} to={total.now} />] : []),
+        ]}
+      />
+    </div>
+  );
+};
+
+/** A change in percent; nothing without a value to compare with. */
+const Rise: FC<{ from: number | null; to: number }> = ({ from, to }) =>
+  from === null || from === 0 ? null : <Percent of={(100 * (to - from)) / from} />;
+
+const RevenueByItem: FC<ReportProps> = ({ figures, view }) => {
   const rows = figures['revenue-by-item'];
+  const most = new Map<string | null, number>();
+  for (const { currency = null, revenue = null } of rows) {
+    most.set(currency, Math.max(most.get(currency) ?? 0, Number(revenue ?? 0)));
+  }
   return (
     <Report
       name="revenue-by-item"
-      sellerId={sellerId}
+      view={view}
       title="Revenue by item"
-      note={`Top ten of each currency, ${coverageOf(figures)}.`}
-      empty={NO_PURCHASE}
-      chart={currenciesOf(rows)
-        .slice(0, MAX_CURRENCIES)
-        .map((currency) => (
-          <Ranks rows={rows.filter((row) => row['currency'] === currency)} />
-        ))}
-      rows={rows}
-      columns={[
-        {
-          name: 'Item',
-          cell: (row) => <ItemOf row={row} text={row['item_name'] ?? row['item_id'] ?? null} />,
-        },
-        countColumn('Purchases', 'purchases'),
-        { name: 'Revenue', isNumber: true, cell: revenueOf },
-      ]}
-    />
+      note={rows.length === 0 ? undefined : 'the first 12'}
+      empty={
+        rows.length > 0
+          ? null
+          : figures['revenue-by-month'].length === 0
+            ? NO_PURCHASE
+            : NONE_IN_PERIOD
+      }
+    >
+      <Table
+        caption="Revenue by item"
+        rows={rows}
+        columns={[
+          { name: 'Item', cell: (row) => <ItemOf row={row} /> },
+          {
+            name: 'Share',
+            isMinor: true,
+            cell: ({ revenue = null, currency = null }) => (
+              <Share of={Number(revenue ?? 0) / Math.max(1, most.get(currency) ?? 0)} />
+            ),
+          },
+          countColumn('Purchases', 'purchases'),
+          {
+            name: 'Revenue',
+            isNumber: true,
+            cell: ({ revenue = null, currency = null }) => money(revenue, currency),
+          },
+        ]}
+      />
+    </Report>
   );
 };
-
-/** How much of all sales the figures of purchases can know. */
-function coverageOf({ checkedCodes }: ReportFigures): string {
-  return `from ${plural(checkedCodes, 'checked code')}; the marketplace lists no sales`;
-}
 
 /** Purchases that were valid once. Their revenue vanished from the month in which they were bought. */
 const NoLongerValid: FC<{ rows: readonly ReportRow[] }> = ({ rows }) => (
   <TableSection
     title="No longer valid"
-    note="Refunded, reversed, or the buyer’s account is closed. No longer part of the revenue of their month."
+    note="refunded, reversed, or the account is closed; no longer in the revenue of their month"
     flows
     rows={rows}
     empty="Every purchase that was valid still is."
     columns={[
-      {
-        name: 'Item',
-        cell: (row) => <ItemOf row={row} text={row['item_name'] ?? row['item_id'] ?? null} />,
-      },
+      { name: 'Item', cell: (row) => <ItemOf row={row} /> },
       {
         name: 'Missing from',
         isLabelled: true,
@@ -313,25 +494,10 @@ const NoLongerValid: FC<{ rows: readonly ReportRow[] }> = ({ rows }) => (
   />
 );
 
-/** Rows of one currency, largest first, as bars. */
-const Ranks: FC<{ rows: readonly ReportRow[] }> = ({ rows }) => {
-  const most = Number(rows[0]?.['revenue'] ?? 0);
-  return (
-    <ol class="ranks">
-      {rows.map((row) => (
-        <li>
-          <ItemOf row={row} text={row['item_name'] ?? row['item_id'] ?? null} />
-          <span class="figure">{revenueOf(row)}</span>
-          <Share of={most > 0 ? Number(row['revenue'] ?? 0) / most : 0} />
-        </li>
-      ))}
-    </ol>
-  );
-};
-
 /** Links to a row's item. Purchases of unknown items have no link. */
-const ItemOf: FC<{ row: ReportRow; text: string | null }> = ({ row, text }) => {
-  const { seller_id: seller = null, item_id: item = null } = row;
+const ItemOf: FC<{ row: ReportRow }> = ({ row }) => {
+  const { seller_id: seller = null, item_id: item = null, item_name: name = null } = row;
+  const text = name ?? item;
   if (seller === null || item === null) return <Untrusted text={text} none="unknown item" />;
   return <ItemLink seller={seller} item={item} name={text} />;
 };
@@ -340,216 +506,178 @@ function countColumn(name: string, field: string): Column<ReportRow> {
   return { name, count: (row) => Number(row[field] ?? 0) };
 }
 
-const SupportCalendar: FC<ReportProps> = ({ figures, sellerId }) => {
+/** Months whose customers one may want to write to now. */
+const SOON_MONTHS = 3;
+
+const SupportCalendar: FC<ReportProps> = ({ figures, view }) => {
   const rows = figures['support-calendar'];
+  const soon = rows.slice(0, SOON_MONTHS);
+  const customers = soon.reduce((all, { active = null }) => all + Number(active), 0);
   return (
     <Report
       name="support-calendar"
-      sellerId={sellerId}
+      view={view}
       title="Support calendar"
-      note={`Purchases by the month their support ends, ${coverageOf(figures)}.`}
-      empty={NO_PURCHASE}
-      chart={
-        <BarChart
-          label="Purchases by the month their support ends"
-          size="half"
-          series={['active', 'expired']}
-          bars={monthBars(
-            rows.map(({ month = null, active = null, expired = null }) => ({
-              month,
-              parts: [Number(active), Number(expired)],
-            })),
-          )}
-        />
+      note="support that ends, by month"
+      empty={
+        rows.length > 0
+          ? null
+          : figures['revenue-by-month'].length === 0
+            ? NO_PURCHASE
+            : 'No known purchase has support that ends later.'
       }
-      rows={rows}
-      columns={[
-        { name: 'Month', cell: ({ month = null }) => monthName(month) },
-        countColumn('Active', 'active'),
-        countColumn('Expired', 'expired'),
-      ]}
-    />
+    >
+      <div class="beside">
+        <div>
+          <p>
+            <Total of={count(customers)}>
+              {customers === 1 ? 'customer loses' : 'customers lose'} support by the end of{' '}
+              {monthName(soon.at(-1)?.['month'] ?? null)}
+            </Total>
+          </p>
+          <BarChart
+            label="Purchases by the month their support ends"
+            bars={rows.map(({ month = null, active = null }, n) => ({
+              name: monthName(month).replace(/ \d+$/, ''),
+              title: plural(Number(active), 'purchase'),
+              value: Number(active),
+              isSoft: n >= SOON_MONTHS,
+            }))}
+          />
+        </div>
+        <Table
+          caption="Support calendar"
+          rows={rows}
+          columns={[
+            { name: 'Month', cell: ({ month = null }) => monthName(month) },
+            countColumn('Support ends', 'active'),
+          ]}
+        />
+      </div>
+    </Report>
   );
 };
 
-const PriceMoves: FC<ReportProps> = ({ figures, sellerId }) => {
+const PriceMoves: FC<ReportProps> = ({ figures, view }) => {
   const { moveWeeks, 'price-moves': moves } = figures;
+  const weeks = weeksOf(moveWeeks, figures.at);
+  const sum = (of: 'raised' | 'cut') => weeks.reduce((all, week) => all + week[of], 0);
   return (
     <Report
       name="price-moves"
-      sellerId={sellerId}
+      view={view}
       title="Price moves"
-      note="Raised and cut prices of the last 90 days."
-      empty="No price changed in the last 90 days. Each sync adds new price changes."
-      chart={
-        <BarChart
-          label="Prices raised and cut, by week"
-          size="half"
-          series={['raised', 'cut']}
-          bars={weekBars(moveWeeks, figures.at)}
-        />
-      }
-      caption="Largest price moves"
-      rows={moves}
-      columns={[
-        {
-          name: 'Item',
-          cell: (row) => <ItemOf row={row} text={row['item_name'] ?? row['item_id'] ?? null} />,
-        },
-        {
-          name: 'Old',
-          isNumber: true,
-          isMinor: true,
-          cell: ({ old_price: old = null }) => money(old, null),
-        },
-        {
-          name: 'New',
-          isNumber: true,
-          cell: ({ new_price: now = null, currency = null }) => money(now, currency),
-        },
-        {
-          name: 'Change',
-          isNumber: true,
-          cell: ({ percent = null }) => <Percent of={Number(percent)} />,
-        },
-      ]}
-    />
-  );
-};
-
-const CatalogueSize: FC<ReportProps> = ({ figures, sellerId }) => {
-  const days = figures['catalogue-size'];
-  return (
-    <Report
-      name="catalogue-size"
-      sellerId={sellerId}
-      title="Catalogue size"
-      note="Live items at the end of each day."
+      note="last 90 days"
       empty={
-        <>
-          No items were mirrored yet. Press Sync now on the overview or run{' '}
-          <code>npx seller-mirror sync</code>.
-        </>
+        moves.length === 0
+          ? 'No price changed in the last 90 days. Each sync adds new price changes.'
+          : null
       }
-      chart={
-        <StepChart
-          label="Live items over time"
-          size="half"
-          points={days.toReversed().map((row) => ({
-            at: new Date(`${row['day']}T00:00:00`),
-            value: Number(row['live']),
-          }))}
-          until={figures.at}
+    >
+      <div class="beside">
+        <div>
+          <p class="totals">
+            <Total of={count(sum('raised'))} kind="bar-full">
+              raised
+            </Total>
+            <Total of={count(sum('cut'))} kind="bar-cut">
+              cut
+            </Total>
+          </p>
+          <BarChart
+            label="Prices raised and cut, by week"
+            bars={weeks.map(({ week, raised, cut }) => ({
+              name: dayName(week),
+              title: `raised ${raised}, cut ${cut}`,
+              value: raised,
+              cut,
+            }))}
+          />
+        </div>
+        <Table
+          caption="Largest price moves"
+          rows={moves}
+          columns={[
+            { name: 'Item', cell: (row) => <ItemOf row={row} /> },
+            {
+              name: 'Old',
+              isNumber: true,
+              isMinor: true,
+              cell: ({ old_price: old = null }) => money(old, null),
+            },
+            {
+              name: 'New',
+              isNumber: true,
+              cell: ({ new_price: now = null, currency = null }) => money(now, currency),
+            },
+            {
+              name: 'Change',
+              isNumber: true,
+              cell: ({ percent = null }) => <Percent of={Number(percent)} />,
+            },
+          ]}
         />
-      }
-      caption={`Last ${MAX_DAYS} days`}
-      rows={days.slice(0, MAX_DAYS)}
-      columns={[
-        { name: 'Day', cell: ({ day }) => <span class="nowrap">{day}</span> },
-        countColumn('Live', 'live'),
-        countColumn('New', 'added'),
-        countColumn('Removed', 'removed'),
-        { ...countColumn('Changed', 'changed'), isMinor: true },
-      ]}
-    />
+      </div>
+    </Report>
   );
 };
 
-/** The distinct currencies, in the order of the rows. */
-function currenciesOf(rows: readonly ReportRow[]): (string | null)[] {
-  return [...new Set(rows.map(({ currency = null }) => currency))];
-}
-
-function revenueOf({ revenue = null, currency = null }: ReportRow): string {
-  return money(revenue, currency);
-}
-
-interface MonthFigures {
-  readonly month: string | null;
-  readonly parts: readonly number[];
-}
-
-/** A bar for each month from the first to the last, including months without a row. */
-function monthBars(rows: readonly MonthFigures[]): ChartBar[] {
-  const byMonth = new Map(rows.map(({ month, parts }) => [month, parts]));
-  const known = rows.flatMap(({ month }) => (month === null ? [] : [month])).sort();
-  const [first, last] = [known[0], known.at(-1)];
-  if (first === undefined || last === undefined) return [];
-  const bars: ChartBar[] = [];
-  const at = new Date(`${first}T00:00:00Z`);
-  // The marketplace's dates could be centuries apart.
-  for (; bars.length < 120 && at <= new Date(last); at.setUTCMonth(at.getUTCMonth() + 1)) {
-    const month = at.toISOString().slice(0, 10);
-    bars.push({ name: monthName(month), parts: byMonth.get(month) ?? [0] });
-  }
-  return bars;
-}
-
-/** A bar for each of the last 13 weeks. */
-function weekBars(rows: readonly ReportRow[], until: Date): ChartBar[] {
+/** The weeks from the first with a price move to now, at most 13. */
+function weeksOf(rows: readonly ReportRow[], until: Date) {
   const byWeek = new Map(rows.map((row) => [row['week'], row]));
+  const [first = ''] = [...byWeek.keys()];
   const monday = new Date(until);
   monday.setUTCDate(monday.getUTCDate() - ((monday.getUTCDay() + 6) % 7) - 12 * 7);
   return Array.from({ length: 13 }, () => {
     const week = monday.toISOString().slice(0, 10);
     monday.setUTCDate(monday.getUTCDate() + 7);
     const { raised = '0', cut = '0' } = byWeek.get(week) ?? {};
-    return { name: dayName(week), parts: [Number(raised), Number(cut)] };
-  });
+    return { week, raised: Number(raised), cut: Number(cut) };
+  }).filter(({ week }) => first === null || week >= first);
 }
 
-/** Figures expire after this time (ms), or after this many times as long as they took to compute. */
-const MIN_FRESH_MS = 2_000;
-const FRESH_FACTOR = 50;
-/** How long a page waits for new figures before it shows the old ones (ms). */
-const WAIT_MS = 25;
-/** Time until failed figures are computed again (ms). */
-const RETRY_MS = 5_000;
-/** Sellers whose figures are cached. */
-const MAX_CACHED = 20;
-
-interface Entry {
-  figures: Promise<ReportFigures>;
-  /** When they are computed again (by `performance.now()`). */
-  expiresAt: number;
-}
-
-/** Caches report figures by seller: summing all purchases can take a second. */
-class FigureCache {
-  readonly #compute: (sellerId: string | null) => Promise<ReportFigures>;
-  /** Least recently computed first. */
-  readonly #entries = new Map<string | null, Entry>();
-
-  constructor(compute: (sellerId: string | null) => Promise<ReportFigures>) {
-    this.#compute = compute;
-  }
-
-  /** Returns a seller's figures, or those of all sellers for null. */
-  get(sellerId: string | null): Promise<ReportFigures> {
-    const old = this.#entries.get(sellerId);
-    if (old !== undefined && performance.now() < old.expiresAt) return old.figures;
-    const fresh = this.#compute(sellerId);
-    // While they are computed, other requests get the old figures and start no second computation.
-    const entry = { figures: old?.figures ?? fresh, expiresAt: Infinity };
-    this.#entries.delete(sellerId);
-    this.#entries.set(sellerId, entry);
-    const [oldest] = this.#entries.keys();
-    if (this.#entries.size > MAX_CACHED && oldest !== undefined) this.#entries.delete(oldest);
-    void this.#store(entry, fresh);
-    if (old === undefined) return fresh;
-    return Promise.race([fresh, wait(WAIT_MS).then(() => old.figures)]);
-  }
-
-  async #store(entry: Entry, fresh: Promise<ReportFigures>): Promise<void> {
-    const startedAt = performance.now();
-    try {
-      await fresh;
-      entry.figures = fresh;
-      const tookMs = performance.now() - startedAt;
-      entry.expiresAt = performance.now() + Math.max(MIN_FRESH_MS, FRESH_FACTOR * tookMs);
-    } catch {
-      // The requests that wait for `fresh` get its error.
-      entry.expiresAt = performance.now() + RETRY_MS;
-    }
-  }
-}
+const CatalogueSize: FC<ReportProps> = ({ figures, view }) => {
+  const days = figures['catalogue-size'];
+  const [now] = days;
+  const moved = days.filter((row) =>
+    ['added', 'removed', 'changed'].some((field) => Number(row[field]) > 0),
+  );
+  return (
+    <Report
+      name="catalogue-size"
+      view={view}
+      title="Catalogue size"
+      note="live items at the end of each day"
+      empty={
+        days.length === 0 ? 'No items were mirrored yet. Press Sync now on the overview.' : null
+      }
+    >
+      <div class="beside">
+        <div>
+          <p>
+            <Total of={count(Number(now?.['live'] ?? 0))}>live items now</Total>
+          </p>
+          <StepChart
+            label="Live items over time"
+            points={days.toReversed().map((row) => ({
+              at: new Date(`${row['day']}T00:00:00`),
+              value: Number(row['live']),
+            }))}
+            until={figures.at}
+          />
+        </div>
+        <Table
+          caption="Days with changes"
+          rows={moved.slice(0, MAX_DAYS)}
+          columns={[
+            { name: 'Day', cell: ({ day }) => <span class="nowrap">{dayName(day ?? '')}</span> },
+            countColumn('Live', 'live'),
+            countColumn('New', 'added'),
+            countColumn('Removed', 'removed'),
+            { ...countColumn('Changed', 'changed'), isMinor: true },
+          ]}
+        />
+      </div>
+    </Report>
+  );
+};

@@ -295,7 +295,9 @@ const Requests: FC<{
 }> = ({ slots, seller: { sellerId, marketplace }, perMinute }) => {
   const own = slots.reduce((sum, slot) => sum + slot.own, 0);
   const all = slots.reduce((sum, slot) => sum + slot.all, 0);
-  const bars = slots.map((slot) => ({ name: moment(slot.at).slice(11, 16), parts: [slot.own] }));
+  const bars = slots.map(({ at, own: value }) => {
+    return { name: moment(at).slice(11, 16), value, title: count(value) };
+  });
   const limit = perMinute === null || perMinute === 0 ? null : perMinute * 60;
   return (
     <Section title="Requests in the last hour">

@@ -330,6 +330,13 @@ export const pageUrl = z.string().transform((text, context) => {
   const url = parseUrl(text);
   const isPage = url?.protocol === 'https:' || url?.protocol === 'http:';
   if (isPage && url.pathname === '/' && !/[?#@]/.test(text)) return url.origin;
+  if (isPage && url.pathname !== '/') {
+    const fault = 'has a path, and the dashboard’s links and cookies are for a whole host';
+    return refuse(
+      context,
+      `${fault}: give it a host name of its own, such as https://mirror.example`,
+    );
+  }
   return refuse(context, 'is not the address of a dashboard: write it as https://mirror.example');
 });
 

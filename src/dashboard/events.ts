@@ -7,12 +7,26 @@ import { sessionCookie, tokenHash } from './security.js';
 /** How often an open stream checks its session (ms). */
 const SESSION_CHECK_MS = 5_000;
 
+/** Streams that one session may have open. The tabs of a browser share one where they can. */
+const MAX_STREAMS = 8;
+
 /** `/events`: streams live progress to browsers. All streams share one query a second. */
 export function addEvents(app: Dashboard, { db, endpoint, live }: DashboardParts): void {
+  /** Open streams of each session. */
+  const open = new Map<string, number>();
+
   app.get('/events', (c) => {
     // A HEAD response has no reader that could end the stream.
     if (c.req.method === 'HEAD') return c.body(null);
     const token = sessionCookie(c, endpoint) ?? '';
+    const streams = open.get(token) ?? 0;
+    if (streams >= MAX_STREAMS) return c.text('too many open streams of this session\n', 429);
+    open.set(token, streams + 1);
+    const closed = (): void => {
+      const left = (open.get(token) ?? 1) - 1;
+      if (left > 0) open.set(token, left);
+      else open.delete(token);
+    };
     return streamSSE(c, async (stream) => {
       let eventId = Number(c.req.header('last-event-id') ?? 0) || 0;
       let checkedAt = performance.now();
@@ -36,6 +50,7 @@ export function addEvents(app: Dashboard, { db, endpoint, live }: DashboardParts
         }
       } finally {
         watch.end();
+        closed();
       }
     });
   });

@@ -14,9 +14,19 @@ import {
   Problem,
   runAction,
 } from './context.js';
+import { CopyButton } from './answer.js';
+import { Icon } from './icons.js';
 import { Document, Mark, message, page, respond } from './layout.js';
 import { ActionButton, Ago, Section, TableSection } from './parts.js';
-import { hashPassword, invitationHash, isUserName, passwordFault } from './passwords.js';
+import { openSession } from './login.js';
+import {
+  hashPassword,
+  invitationHash,
+  isUserName,
+  MIN_PASSWORD_CHARS,
+  PASSWORD_RULE,
+  passwordFault,
+} from './passwords.js';
 import { oneOf, readForm } from './query.js';
 import { newToken, originOf, tokenHash } from './security.js';
 
@@ -122,12 +132,20 @@ export function addAccounts(app: Dashboard, parts: DashboardParts): void {
       c,
       { title: `${name} is invited`, isStatic: true },
       <Section title="Send this link" note="it works once, within a day">
-        <p>
-          <code>{url}</code>
-        </p>
-        <p>
-          Who opens it chooses a password. <a href="/system">Revoke</a> takes it back. It is not
-          shown again.
+        <pre class="reply" tabindex={0}>
+          {url}
+        </pre>
+        <div class="actions">
+          <CopyButton text={url} done="Link copied" isMain>
+            Copy
+          </CopyButton>
+          <button type="button" data-share={url}>
+            <Icon name="share" /> Share
+          </button>
+        </div>
+        <p class="muted">
+          Who opens it chooses a password and is logged in. <a href="/system">Revoke</a> takes it
+          back. It is not shown again.
         </p>
       </Section>,
     );
@@ -157,7 +175,11 @@ function nameIn({ name }: Readonly<Record<string, unknown>>): string {
 }
 
 /** `/invitation`: who was invited chooses a password. Needs no session. */
-export function addInvitation(app: Dashboard, { db }: Pick<DashboardParts, 'db'>): void {
+export function addInvitation(
+  app: Dashboard,
+  parts: Pick<DashboardParts, 'db' | 'endpoint'>,
+): void {
+  const { db } = parts;
   const gone = (c: DashboardContext): Response =>
     message(
       c,
@@ -180,7 +202,9 @@ export function addInvitation(app: Dashboard, { db }: Pick<DashboardParts, 'db'>
     const fault = passwordFault(password) ?? (password === again ? null : 'the passwords differ');
     if (fault !== null) return passwordPage(c, { token, name: invited.name, fault });
     const isFirst = await acceptInvitation(db, invited, await hashPassword(password));
-    return isFirst ? c.redirect('/login', 303) : gone(c);
+    if (!isFirst) return gone(c);
+    await openSession(c, parts, { userName: invited.name });
+    return c.redirect('/', 303);
   });
 }
 
@@ -203,13 +227,30 @@ function passwordPage(
           )}
           <input type="hidden" name="invitation" value={token} />
           <input type="hidden" name="name" value={name} autocomplete="username" />
+          <p class="muted" id="rule">
+            {PASSWORD_RULE}
+          </p>
           <label>
             Password
-            <input name="password" type="password" autocomplete="new-password" required autofocus />
+            <input
+              name="password"
+              type="password"
+              autocomplete="new-password"
+              minlength={MIN_PASSWORD_CHARS}
+              aria-describedby="rule"
+              required
+              autofocus
+            />
           </label>
           <label>
             Again
-            <input name="again" type="password" autocomplete="new-password" required />
+            <input
+              name="again"
+              type="password"
+              autocomplete="new-password"
+              minlength={MIN_PASSWORD_CHARS}
+              required
+            />
           </label>
           <button class="main">Choose password</button>
         </form>

@@ -19,7 +19,8 @@ import {
 import { localPath, readForm } from './query.js';
 
 /** `/login`: log in with a one-time link, or with name and password. */
-export function addLogin(app: Dashboard, { db, endpoint, log }: DashboardParts): void {
+export function addLogin(app: Dashboard, parts: DashboardParts): void {
+  const { db, endpoint, log } = parts;
   // For passwords only. A link's token has 256 bits: a limit would protect nothing, and any web page could
   // use it up with images of `/login?token=x`.
   const passwords = new LoginLimit();
@@ -39,7 +40,7 @@ export function addLogin(app: Dashboard, { db, endpoint, log }: DashboardParts):
         'A link works once, within 10 minutes. Run `npx seller-mirror dashboard link` for a new one.',
       );
     }
-    await openSession(c, { madeBy });
+    await openSession(c, parts, { madeBy });
     // Opened from another site, such as webmail: a redirect would not send the new cookie.
     if (c.req.header('sec-fetch-site') !== 'cross-site') return c.redirect('/', 303);
     return respond(
@@ -68,22 +69,25 @@ export function addLogin(app: Dashboard, { db, endpoint, log }: DashboardParts):
       log.warn('dashboard: login refused: wrong name or password');
       return loginPage(c, { to, name, error: 'Wrong name or password.' });
     }
-    await openSession(c, { userName: name });
+    passwords.succeeded(clientAddress(c, endpoint));
+    await openSession(c, parts, { userName: name });
     return c.redirect(localPath(to), 303);
   });
+}
 
-  async function openSession(
-    c: DashboardContext,
-    of: { readonly userName: string } | { readonly madeBy: string },
-  ): Promise<void> {
-    const previous = sessionCookie(c, endpoint);
-    if (previous !== null) await endSession(db, tokenHash(previous));
-    const token = newToken();
-    await startSession(db, tokenHash(token), of);
-    const who = 'userName' in of ? of.userName : of.madeBy;
-    await logAction(db, { who, action: 'log in', target: null, outcome: 'done' });
-    setSessionCookie(c, endpoint, token);
-  }
+/** Logs a browser in: ends the session that it had, and starts a new one. */
+export async function openSession(
+  c: DashboardContext,
+  { db, endpoint }: Pick<DashboardParts, 'db' | 'endpoint'>,
+  of: { readonly userName: string } | { readonly madeBy: string },
+): Promise<void> {
+  const previous = sessionCookie(c, endpoint);
+  if (previous !== null) await endSession(db, tokenHash(previous));
+  const token = newToken();
+  await startSession(db, tokenHash(token), of);
+  const who = 'userName' in of ? of.userName : of.madeBy;
+  await logAction(db, { who, action: 'log in', target: null, outcome: 'done' });
+  setSessionCookie(c, endpoint, token);
 }
 
 /** @param to where the login leads @param name what was typed into the field Name */

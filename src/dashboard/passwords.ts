@@ -10,9 +10,12 @@ const BLOCK = 8;
 const HASH_BYTES = 32;
 const MAX_PARALLEL_HASHES = 2;
 
-const MIN_PASSWORD_CHARS = 10;
+export const MIN_PASSWORD_CHARS = 10;
 /** Longer passwords are refused, not truncated. */
 const MAX_PASSWORD_CHARS = 1_000;
+
+/** What a password must be, for the form that asks for one. */
+export const PASSWORD_RULE = `At least ${MIN_PASSWORD_CHARS} characters, and nothing else is required.`;
 
 /** Whether the text is a valid account name. */
 export function isUserName(text: string): boolean {

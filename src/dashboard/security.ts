@@ -2,6 +2,9 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { MiddlewareHandler } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
+import { csrf } from 'hono/csrf';
+import { secureHeaders } from 'hono/secure-headers';
+import { oneLine } from '../domain/text.js';
 import { prefer } from '../service/listen.js';
 import type { DashboardContext, DashboardEnv, Endpoint } from './context.js';
 import { message } from './layout.js';
@@ -9,32 +12,35 @@ import type { Db } from '../db/db.js';
 import { findSession } from './access-store.js';
 import { pageBefore } from './query.js';
 
-const CONTENT_POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' data:",
-  "connect-src 'self'",
-  "form-action 'self'",
-  "frame-ancestors 'none'",
-  "base-uri 'none'",
-].join('; ');
+/** A year (s). Only sent over TLS: browsers then refuse plain HTTP for this host. */
+const HSTS = `max-age=${365 * 86_400}`;
 
 /** Sets the security headers of every response. */
-export const setHeaders: MiddlewareHandler<DashboardEnv> = async (c, next) => {
-  await next();
-  const { headers: sent } = c.res;
-  sent.set('content-security-policy', CONTENT_POLICY);
-  sent.set('x-content-type-options', 'nosniff');
-  sent.set('x-frame-options', 'DENY');
-  // With `no-referrer`, browsers send `Origin: null` with forms.
-  sent.set('referrer-policy', 'same-origin');
-  sent.set('cross-origin-opener-policy', 'same-origin');
-  sent.set('cross-origin-resource-policy', 'same-origin');
-  if (sent.get('cache-control')?.startsWith('public') !== true) {
-    sent.set('cache-control', 'no-store');
-  }
-};
+export function setHeaders({ isSecure }: Endpoint): MiddlewareHandler<DashboardEnv> {
+  const secure = secureHeaders({
+    contentSecurityPolicy: {
+      defaultSrc: ["'none'"],
+      scriptSrc: ["'self'"],
+      styleSrc: ["'self'"],
+      imgSrc: ["'self'", 'data:'],
+      connectSrc: ["'self'"],
+      formAction: ["'self'"],
+      frameAncestors: ["'none'"],
+      baseUri: ["'none'"],
+    },
+    strictTransportSecurity: isSecure ? HSTS : false,
+    xFrameOptions: 'DENY',
+    // With `no-referrer`, browsers send `Origin: null` with forms.
+    referrerPolicy: 'same-origin',
+  });
+  return async (c, next) => {
+    await secure(c, next);
+    const { headers: sent } = c.res;
+    if (sent.get('cache-control')?.startsWith('public') !== true) {
+      sent.set('cache-control', 'no-store');
+    }
+  };
+}
 
 /**
  * Answers 421 to requests for another host. This stops DNS rebinding: a foreign page whose host name
@@ -51,10 +57,18 @@ export function checkHost({ hosts }: Endpoint): MiddlewareHandler<DashboardEnv> 
       (isIP(host) > 0 && (local === undefined ? /^127\.|^::1$/.test(host) : host === local));
     // A full URL as the request target may name another host. Only proxies need it.
     const isPath = c.env?.incoming?.url?.startsWith('/') ?? true;
-    return isOurs && isPath
-      ? await next()
-      : c.text('unknown host: set DASHBOARD_HOSTS to allow it\n', 421);
+    if (isOurs && isPath) return next();
+    const expected = [...new Set(['localhost', local ?? '127.0.0.1', ...hosts])].join(', ');
+    return c.text(
+      `unknown host ${quoted(host)}: this dashboard is reached as ${expected}. Set DASHBOARD_HOSTS to allow another name\n`,
+      421,
+    );
   };
+}
+
+/** What a client sent, for a message: one short line. */
+function quoted(text: string): string {
+  return JSON.stringify(oneLine(text, 100));
 }
 
 /** The `Host` header in lower case, without port and brackets; empty when malformed. */
@@ -71,15 +85,33 @@ export function originOf(c: DashboardContext, { isSecure }: Endpoint): string {
   return `${isSecure ? 'https' : 'http'}://${host.toLowerCase()}`;
 }
 
-/** Refuses unsafe methods unless `Origin` is the dashboard's own. */
+/** Forms, as browsers send them. Everything else was not sent by a page of the dashboard. */
+const FORM = /^(?:application\/x-www-form-urlencoded|multipart\/form-data)\b/i;
+
+/**
+ * Refuses forms unless `Origin` is the dashboard's own. `Sec-Fetch-Site` alone does not suffice: browsers leave it out on
+ * plain HTTP.
+ */
 export function checkOrigin(endpoint: Endpoint): MiddlewareHandler<DashboardEnv> {
+  const guard = csrf({
+    origin: (origin, c) => origin === originOf(c as DashboardContext, endpoint),
+    secFetchSite: () => false,
+  });
   return async (c, next) => {
-    if (isSafe(c)) return next();
-    if (c.req.header('origin') !== originOf(c, endpoint)) {
-      return c.text('refused: the request was not sent by this dashboard\n', 403);
-    }
-    return next();
+    if (!isSafe(c) && !FORM.test(c.req.header('content-type') ?? ''))
+      return refuseForm(c, endpoint);
+    return guard(c, next);
   };
+}
+
+/** Says which origin a form had, and which one it should have: behind a proxy the two may differ. */
+export function refuseForm(c: DashboardContext, endpoint: Endpoint): Response {
+  const given = c.req.header('origin');
+  const came = given === undefined ? 'no page' : quoted(given);
+  return c.text(
+    `refused: the form came from ${came}, and this dashboard is ${quoted(originOf(c, endpoint))}. A proxy must forward the Host header\n`,
+    403,
+  );
 }
 
 function isSafe(c: DashboardContext): boolean {
@@ -175,10 +207,14 @@ export const requireOperator: MiddlewareHandler<DashboardEnv> = async (c, next) 
 const MAX_ATTEMPTS_PER_ADDRESS = 5;
 const MAX_ATTEMPTS = 30;
 const ATTEMPT_WINDOW_MS = 60_000;
+/** Addresses kept of people who have logged in. */
+const MAX_KNOWN = 1_000;
 
 /** Limits the rate of logins with a password. */
 export class LoginLimit {
   #attempts: { readonly address: string; readonly at: number }[] = [];
+  /** Addresses that have logged in: attempts from elsewhere don't lock them out. */
+  readonly #known = new Set<string>();
 
   /** Counts an attempt unless there were too many. @returns seconds to wait; 0 when allowed */
   attempt(from: string): number {
@@ -186,14 +222,21 @@ export class LoginLimit {
     const address = networkOf(from);
     this.#attempts = this.#attempts.filter(({ at }) => at > now - ATTEMPT_WINDOW_MS);
     const own = this.#attempts.filter((one) => one.address === address);
-    const isBlocked =
-      own.length >= MAX_ATTEMPTS_PER_ADDRESS || this.#attempts.length >= MAX_ATTEMPTS;
+    const others = this.#known.has(address) ? [] : this.#attempts;
+    const isBlocked = own.length >= MAX_ATTEMPTS_PER_ADDRESS || others.length >= MAX_ATTEMPTS;
     if (!isBlocked) {
       this.#attempts.push({ address, at: now });
       return 0;
     }
     const [oldest] = own.length >= MAX_ATTEMPTS_PER_ADDRESS ? own : this.#attempts;
     return Math.ceil(((oldest?.at ?? now) + ATTEMPT_WINDOW_MS - now) / 1_000);
+  }
+
+  /** Remembers an address that has logged in. */
+  succeeded(from: string): void {
+    const [oldest] = this.#known;
+    if (this.#known.size >= MAX_KNOWN && oldest !== undefined) this.#known.delete(oldest);
+    this.#known.add(networkOf(from));
   }
 }
 

@@ -260,11 +260,15 @@ describe('the redirect after a login', () => {
 
 describe('guessing names and passwords', () => {
   /** Guesses a password behind a proxy. */
-  const guess = ({ request }: TestDashboard, address: string): Promise<Response> =>
+  const guess = (
+    { request }: TestDashboard,
+    address: string,
+    password = 'wrong',
+  ): Promise<Response> =>
     request('/login', {
       method: 'POST',
       headers: { origin: HOST.replace('http:', 'https:'), 'x-forwarded-for': address },
-      body: new URLSearchParams({ name: 'alice', password: 'wrong' }),
+      body: new URLSearchParams({ name: 'alice', password }),
     });
 
   it('costs as much CPU time for an unknown name as for a known one', async () => {
@@ -326,6 +330,15 @@ describe('guessing names and passwords', () => {
       statuses.push((await guess(proxied, address(n))).status);
     }
     expect(statuses).toEqual([...Array<number>(5).fill(401), 429]);
+  });
+
+  it('from many addresses does not lock out an address that has logged in before', async () => {
+    await addAccount('alice');
+    const proxied = await openDashboard(mirror(), { isBehindProxy: true, isSecure: true });
+    expect((await guess(proxied, '10.1.0.1', PASSWORD)).status).toBe(303);
+    for (let n = 0; n < 40; n++) await guess(proxied, `10.0.0.${n}`);
+    expect((await guess(proxied, '10.2.0.1', PASSWORD)).status).toBe(429);
+    expect((await guess(proxied, '10.1.0.1', PASSWORD)).status).toBe(303);
   });
 
   it('is limited to 30 attempts a minute from any number of addresses', async () => {

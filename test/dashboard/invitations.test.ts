@@ -10,7 +10,7 @@ async function invite(name = 'bob', role = 'viewer') {
   const reply = await operator.post('/system/accounts/invite', { name, role });
   const page = await reply.text();
   const [, path = ''] = /http:\/\/127\.0\.0\.1:8791(\/invitation\?token=[\w-]+)/.exec(page) ?? [];
-  return { operator, reply, path };
+  return { operator, reply, path, page };
 }
 
 /** Chooses a password, as the page of an invitation does. */
@@ -24,8 +24,9 @@ function choose(path: string, password = PASSWORD, again = password): Promise<Re
 }
 
 describe('an invitation', () => {
-  it('lets a colleague choose a password once, with the role that it was made for', async () => {
-    const { operator, path } = await invite();
+  it('lets a colleague choose a password once, and logs in with the role that it was made for', async () => {
+    const { operator, path, page: shown } = await invite();
+    expect(shown).toMatch(/data-copy="[^"]+\/invitation\?token=[^"]+"[^]*data-share="/);
     expect(textOf(await operator.page('/system'))).toMatch(/bob viewer .* in (?:23|24) h .*Revoke/);
     expect((await logIn(dashboard().request, 'bob', PASSWORD)).status).toBe(401);
     // Messengers preview a link: that does not use it up.
@@ -34,10 +35,12 @@ describe('an invitation', () => {
     }
     expect((await choose(path, 'short')).status).toBe(422);
     expect((await choose(path, PASSWORD, 'another one')).status).toBe(422);
-    expect((await choose(path)).headers.get('location')).toBe('/login');
+    const form = textOf(await (await dashboard().request(path)).text());
+    expect(form, 'said before the first mistake').toContain('At least 10 characters');
+    const chosen = await choose(path);
+    expect(chosen.headers.get('location')).toBe('/');
     expect((await choose(path, 'a later password')).status).toBe(410);
-    const login = await logIn(dashboard().request, 'bob', PASSWORD);
-    const cookie = login.headers.get('set-cookie')?.split(';')[0] ?? '';
+    const cookie = chosen.headers.get('set-cookie')?.split(';')[0] ?? '';
     const page = await dashboard().request('/system', { headers: { cookie } });
     expect(await page.text()).toContain('bob <span class="muted">· viewer');
   });

@@ -114,6 +114,7 @@ describe('login and sessions', () => {
       dashboard().request('/runs/7/decide', {
         method: 'POST',
         headers: { origin: HOST, ...headers },
+        body: new URLSearchParams(),
       });
     const reply = await send({ referer: `${HOST}/runs/7?state=held` });
     expect(reply.status).toBe(401);
@@ -199,6 +200,26 @@ describe('requests', () => {
     }
   });
 
+  it('that are refused name the origin that they had and the right one, since a proxy may change the host', async () => {
+    const { cookie } = await dashboard().login();
+    const send = (headers: Record<string, string>): Promise<Response> =>
+      dashboard().request('/sync', {
+        method: 'POST',
+        headers: { cookie, ...headers },
+        body: new URLSearchParams(),
+      });
+    expect(await (await send({ origin: 'https://shop.example' })).text()).toBe(
+      'refused: the form came from "https://shop.example", and this dashboard is "http://127.0.0.1:8791". A proxy must forward the Host header\n',
+    );
+    expect(await (await send({})).text()).toContain('came from no page');
+    // Only TLS makes it sure that a browser says where the form came from.
+    expect((await send({ 'sec-fetch-site': 'same-origin' })).status).toBe(403);
+    const host = await dashboard().request('/login', { headers: { host: 'mirror.example' } });
+    expect(await host.text()).toContain(
+      'unknown host "mirror.example": this dashboard is reached as localhost, 127.0.0.1. Set DASHBOARD_HOSTS',
+    );
+  });
+
   it('with JSON instead of a form are refused, since browsers send it across sites', async () => {
     const { cookie } = await dashboard().login();
     const reply = await dashboard().request('/sync', {
@@ -279,6 +300,16 @@ describe('responses', () => {
     expect(reply.headers.get('content-type')).toBeNull();
   });
 
+  it('a session has at most eight event streams, so that one tab after the other takes no connection', async () => {
+    const visitor = await dashboard().login();
+    const streams = await Promise.all(Array.from({ length: 8 }, () => visitor.get('/events')));
+    expect(streams.map(({ status }) => status)).toEqual(Array(8).fill(200));
+    expect((await visitor.get('/events')).status).toBe(429);
+    expect((await (await dashboard().login()).get('/events')).status).toBe(200);
+    await streams[0]?.body?.cancel();
+    await expect.poll(async () => (await visitor.get('/events')).status).toBe(200);
+  });
+
   it('the cookie is hidden from scripts and other sites', async () => {
     const reply = await dashboard().request(await loginLink(mirror().db));
     const cookie = reply.headers.get('set-cookie');
@@ -286,9 +317,12 @@ describe('responses', () => {
     expect(cookie).toMatch(/; SameSite=Strict/);
   });
 
-  it('on TLS the cookie is bound to the host', async () => {
+  it('on TLS the cookie is bound to the host, and browsers refuse plain HTTP for a year', async () => {
     const secure = await openDashboard(mirror(), { isSecure: true });
     const reply = await secure.request(await loginLink(mirror().db));
+    expect(reply.headers.get('strict-transport-security')).toBe('max-age=31536000');
+    const plain = await dashboard().request('/login');
+    expect(plain.headers.get('strict-transport-security')).toBeNull();
     expect(reply.headers.get('set-cookie')).toMatch(/^__Host-seller-mirror=.*; Path=\/.*; Secure/);
   });
 });

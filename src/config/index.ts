@@ -149,6 +149,14 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
     alertsOff: reader.value('ALERTS_OFF') ?? [],
     /** Null: no monitor is told of scheduled syncs. */
     pingUrl: readReceiver(reader, 'PING_URL'),
+    /** Texts for customers, by what was found about their codes. */
+    replies: {
+      valid: reader.value('REPLY_VALID'),
+      no_longer_valid: reader.value('REPLY_NO_LONGER_VALID'),
+      invalid: reader.value('REPLY_INVALID'),
+      unproven: reader.value('REPLY_UNPROVEN'),
+      not_a_code: reader.value('REPLY_NOT_A_CODE'),
+    },
     feeds: readFeeds(reader),
     feedStaleAfterHours: reader.value('FEED_STALE_AFTER_HOURS'),
     logLevel: reader.value('LOG_LEVEL'),

@@ -57,6 +57,11 @@ function fileOf(secret: SecretName) {
   return z.string().describe(`File that holds ${SECRETS[secret].what}, instead of ${secret}`);
 }
 
+/** A text for customers. Names in braces are filled in; `\n` begins a new line. */
+function reply(text: string, about: string) {
+  return z.string().prefault(text).describe(about);
+}
+
 const DAYS_KEPT = wholeNumber(1, 36_500);
 /** More than any catalogue has. */
 const MAX_ITEMS = 1_000_000_000;
@@ -215,6 +220,28 @@ export const SETTINGS = {
   FEED_STALE_AFTER_HOURS: wholeNumber(1, 8_760)
     .prefault('3')
     .describe('Hours that rows may wait for a feed’s target before an alert'),
+
+  // Replies to customers
+  REPLY_VALID: reply(
+    'Hello {name},\\n\\nyour purchase code is valid: {licence} for {item}, {support}.',
+    'Reply about a valid code',
+  ),
+  REPLY_NO_LONGER_VALID: reply(
+    'Hello {name},\\n\\nyour purchase code for {item} was valid until {last_valid} and is no longer valid. This happens after a refund or when a payment is reversed. Please look at your orders on the marketplace. If the purchase is still there, send us the order number and we will look again.',
+    'Reply about a code that was valid before',
+  ),
+  REPLY_INVALID: reply(
+    'Hello {name},\\n\\nthe marketplace does not know the code {code}. Please copy it again from your downloads there; it may have lost a character. If you bought through another shop, tell us which.',
+    'Reply about a code that the marketplace does not know',
+  ),
+  REPLY_UNPROVEN: reply(
+    'Hello {name},\\n\\nwe could not check your code yet, because the marketplace does not answer. We will look again and write to you.',
+    'Reply about a code without a verdict',
+  ),
+  REPLY_NOT_A_CODE: reply(
+    'Hello {name},\\n\\nwe have no purchase code from you. You find it on the marketplace, beside the purchase in your downloads.',
+    'Reply about a line without a code',
+  ),
 
   // Addresses that the program listens on, and logs
   HEALTH_LISTEN: listenAddress.describe(

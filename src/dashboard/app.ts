@@ -1,5 +1,6 @@
 import { Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
+import { HTTPException } from 'hono/http-exception';
 import { ASSETS, expiredForm, message } from './layout.js';
 import { type Dashboard, type DashboardContext, type DashboardParts, Problem } from './context.js';
 import { addEvents } from './events.js';
@@ -17,6 +18,8 @@ import { addOverview } from './pages/overview.js';
 import { addReports } from './pages/reports.js';
 import { addSellers } from './pages/sellers.js';
 import { addSystem } from './pages/system.js';
+import { Cache } from './cache.js';
+import { readNavCounts } from './nav-store.js';
 import { readForm } from './query.js';
 import { limitUploads } from './upload.js';
 import { endSession } from './access-store.js';
@@ -24,6 +27,7 @@ import {
   checkHost,
   checkOrigin,
   isFormToken,
+  refuseForm,
   requireOperator,
   requireSession,
   sessionCookie,
@@ -50,6 +54,9 @@ const limitForm: typeof limitLength = (c, next) =>
       : limitLength(c, next)
     : Promise.resolve(c.text('the form has no Content-Length\n', 411));
 
+/** The numbers in the navigation may be this old (ms). */
+const NAV_FRESH_MS = 5_000;
+
 const METHODS = ['GET', 'HEAD', 'POST'];
 
 /** JavaScript's own errors: a mistake in this program, not an outage. */
@@ -64,7 +71,8 @@ const checkMethod: typeof limitLength = async (c, next) =>
 export function dashboardApp(parts: DashboardParts): Dashboard {
   const { db, endpoint, log } = parts;
   const app: Dashboard = new Hono();
-  app.use(setHeaders, checkHost(endpoint), checkMethod, checkOrigin(endpoint));
+  const counts = new Cache(() => readNavCounts(parts), { freshMs: NAV_FRESH_MS });
+  app.use(setHeaders(endpoint), checkHost(endpoint), checkMethod, checkOrigin(endpoint));
   for (const asset of Object.values(ASSETS)) {
     app.get(asset.path, (c) =>
       c.body(asset.bytes, 200, {
@@ -90,7 +98,10 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
   app.use(checkForm);
   addEvents(app, parts);
   app.use(async (c, next) => {
-    if (c.req.method === 'GET') c.set('version', await parts.live.version());
+    if (c.req.method === 'GET') {
+      c.set('version', await parts.live.version());
+      c.set('counts', await counts.get('all'));
+    }
     await next();
   });
   addOverview(app, parts);
@@ -107,6 +118,7 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
   addCodes(app, parts);
   app.notFound((c) => message(c, 404, 'Page not found', 'Check the address.'));
   app.onError((error, c) => {
+    if (error instanceof HTTPException) return refuseForm(c, endpoint);
     if (error instanceof Problem) {
       return message(c, error.status, error.message, error.remedy);
     }

@@ -14,6 +14,7 @@ import type { Mirror } from '../db/mirror.js';
 import type { Database } from '../db/open.js';
 import type { Db } from '../db/db.js';
 import type { LiveProgress } from './live.js';
+import type { NavCounts } from './nav-store.js';
 
 /** Values that middleware adds to a request. */
 export interface DashboardEnv {
@@ -24,6 +25,8 @@ export interface DashboardEnv {
     token: string;
     /** Version of the live progress when the page was rendered; the browser updates newer ones. */
     version: string;
+    /** Numbers beside the sections. Pages before the login have none. */
+    counts: NavCounts;
   };
 }
 

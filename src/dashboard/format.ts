@@ -20,6 +20,27 @@ export function moment(at: Date): string {
   return MOMENT.format(at);
 }
 
+const WHEN = (options: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat('en-GB', options);
+const CLOCK = { hour: '2-digit', minute: '2-digit' } as const;
+const WHEN_FORMS = {
+  day: WHEN({ day: 'numeric', month: 'short' }),
+  year: WHEN({ day: 'numeric', month: 'short', year: 'numeric' }),
+  minute: WHEN(CLOCK),
+  second: WHEN({ ...CLOCK, second: '2-digit' }),
+};
+
+/** `today, 07:33`, `21 Nov, 03:10`, or `21 Nov 2025`; as a day: `21 Nov`. Only today has seconds. In the server's time zone. */
+export function whenText(at: Date, form: 'day' | 'minute' | 'second', now: Date): string {
+  const { day, year } = WHEN_FORMS;
+  if (at.getFullYear() !== now.getFullYear()) return year.format(at).replace('Sept', 'Sep');
+  const [date, today] = [at, now].map((one) => day.format(one).replace('Sept', 'Sep'));
+  const isToday = date === today;
+  if (form === 'day' || (form === 'second' && !isToday)) return isToday ? 'today' : (date ?? '');
+  const time = WHEN_FORMS[form].format(at);
+  if (form === 'second') return time;
+  return `${isToday ? 'today' : date}, ${time}`;
+}
+
 /** `2026-11-23 08:00:05 UTC` */
 export function utc(at: Date): string {
   return `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`;

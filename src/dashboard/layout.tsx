@@ -2,27 +2,39 @@ import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { maskLikelyCodes } from '../domain/secret.js';
 import { type DashboardContext, isLoggedIn, isViewer } from './context.js';
+import { count } from '../domain/text.js';
 import { TIME_ZONE } from './format.js';
+import { Icon } from './icons.js';
+import type { NavCounts } from './nav-store.js';
 import { Sentence, Token } from './parts.js';
 import { pageBefore } from './query.js';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
-/** Sections in navigation order. Pressing `g`, then the key, opens a section. */
+/** Sections in navigation order, in groups. Pressing `g`, then the key, opens a section. */
 const SECTIONS = [
-  { path: '/audits/new', label: 'Check codes', key: 'n' },
-  { path: '/', label: 'Overview', key: 'o' },
-  { path: '/audits', label: 'Checks', key: 'a' },
-  { path: '/codes', label: 'Codes', key: 'p' },
-  { path: '/items', label: 'Items', key: 'i' },
-  { path: '/changes', label: 'Changes', key: 'c' },
-  { path: '/runs', label: 'Runs', key: 'r' },
-  { path: '/reports', label: 'Reports', key: 'e' },
-  { path: '/system', label: 'System', key: 's' },
-] as const;
+  [
+    { path: '/', label: 'Overview', key: 'o', icon: 'overview' },
+    { path: '/audits', label: 'Check codes', key: 'a', icon: 'check' },
+    { path: '/codes', label: 'Codes', key: 'p', icon: 'key' },
+  ],
+  [
+    { path: '/items', label: 'Items', key: 'i', icon: 'box' },
+    { path: '/changes', label: 'Changes', key: 'c', icon: 'changes' },
+    { path: '/runs', label: 'Runs', key: 'r', icon: 'runs' },
+  ],
+  [
+    { path: '/reports', label: 'Reports', key: 'e', icon: 'chart' },
+    { path: '/system', label: 'System', key: 's', icon: 'system' },
+  ],
+] as const satisfies readonly (readonly Readonly<Record<string, string>>[])[];
 
 interface PageOptions {
   readonly title: string;
+  /** In place of the title, as the first line of the page. */
+  readonly heading?: Child;
+  /** False: the page says by itself what became of an action. */
+  readonly hasNotice?: boolean;
   /** The page's main actions, shown beside the title. */
   readonly actions?: Child;
   /** One line below the title. */
@@ -50,7 +62,7 @@ export function respond(
 /** Responds with a page inside the dashboard's frame. */
 export function page(
   c: DashboardContext,
-  { status = 200, ...options }: PageOptions,
+  { status = 200, hasNotice = true, ...options }: PageOptions,
   content: Child,
 ): Response {
   const { pathname, searchParams } = new URL(c.req.url);
@@ -59,10 +71,11 @@ export function page(
     <Frame
       {...options}
       path={pathname}
-      notice={searchParams.get('notice')}
+      notice={hasNotice ? searchParams.get('notice') : null}
       who={c.get('session')}
       token={c.get('token')}
       version={c.get('version')}
+      counts={c.get('counts')}
     >
       {content}
     </Frame>,
@@ -77,10 +90,12 @@ interface FrameProps extends PageOptions {
   readonly who: { readonly who: string; readonly role: string };
   readonly token: string;
   readonly version: string;
+  readonly counts: NavCounts | undefined;
 }
 
 const Frame: FC<PropsWithChildren<FrameProps>> = (props) => {
-  const { title, actions, lead, isStatic, path, notice, who, token, version, children } = props;
+  const { title, heading, actions, lead, isStatic, path, notice, who, token, version, counts } =
+    props;
   return (
     <Document title={title} version={version}>
       <a class="skip" href="#main">
@@ -91,53 +106,99 @@ const Frame: FC<PropsWithChildren<FrameProps>> = (props) => {
           <Mark />
           <span>seller-mirror</span>
         </a>
-        <nav aria-label="Sections">
-          {SECTIONS.map((section) => (
-            <a
-              href={section.path}
-              aria-current={isWithin(path, section.path) ? 'page' : undefined}
-              title={`g ${section.key}`}
-            >
-              {section.label}
-            </a>
-          ))}
-        </nav>
-        <div class="account">
-          <span class="freshness" data-freshness="" role="status" aria-live="off"></span>
-          <span class="who">
-            {who.who} <span class="muted">· {who.role}</span>
-          </span>
-          <form method="post" action="/logout">
-            <Token value={token} />
-            <button class="plain">Log out</button>
-          </form>
+        <button type="button" class="menu-button" popovertarget="menu">
+          <NavCount of={counts?.needs} kind="needs" label="things need you" />
+          Menu <Icon name="menu" />
+        </button>
+        <div id="menu" popover="auto">
+          <button type="button" class="menu-button" popovertarget="menu" popovertargetaction="hide">
+            Close <Icon name="close" />
+          </button>
+          <nav aria-label="Sections">
+            {SECTIONS.map((group) => (
+              <div>
+                {group.map((section) => (
+                  <a
+                    href={section.path}
+                    aria-current={isWithin(path, section.path) ? 'page' : undefined}
+                    title={`g ${section.key}`}
+                    aria-label={section.label}
+                  >
+                    <Icon name={section.icon} /> <span>{section.label}</span>
+                    <SectionCount of={section.path} counts={counts} />
+                  </a>
+                ))}
+              </div>
+            ))}
+          </nav>
+          <div class="account">
+            <span class="who">
+              {who.who} <span class="muted">· {who.role}</span>
+            </span>
+            <form method="post" action="/logout">
+              <Token value={token} />
+              <button class="plain">Log out</button>
+            </form>
+          </div>
         </div>
+        <span class="freshness" data-freshness="" role="status" aria-live="off"></span>
       </header>
       <main id="main" tabindex={-1} data-static={isStatic === true ? '' : undefined}>
         <div class="head">
           <div>
-            <h1>{title}</h1>
+            <h1>{heading ?? title}</h1>
             {lead === undefined ? null : <p class="lead">{lead}</p>}
           </div>
           {actions === undefined ? null : <div class="actions">{actions}</div>}
         </div>
         <Notice of={notice} />
-        {children}
+        {props.children}
         <footer>
           Times are in <span data-zone>{TIME_ZONE}</span>.
         </footer>
       </main>
+      <p class="toast" role="status" data-toast=""></p>
       <Keys />
     </Document>
   );
 };
 
+/** What stands beside a section: how many there are, or what needs somebody. */
+const SectionCount: FC<{ of: string; counts: NavCounts | undefined }> = ({ of, counts }) => {
+  switch (of) {
+    case '/':
+      return <NavCount of={counts?.needs} kind="needs" label="need you" />;
+    case '/audits':
+      return <NavCount of={counts?.checking} kind="busy" label="running" />;
+    case '/codes':
+      return <NavCount of={counts?.codes} kind="size" label="known" />;
+    case '/items':
+      return <NavCount of={counts?.items} kind="size" label="items" />;
+    case '/changes':
+      return <NavCount of={counts?.changes} kind="new" label="since yesterday" />;
+    default:
+      return null;
+  }
+};
+
+/** A number beside a section, with its meaning for screen readers; nothing for zero. */
+const NavCount: FC<{ of: number | undefined; kind: string; label: string }> = ({
+  of = 0,
+  kind,
+  label,
+}) =>
+  of === 0 ? null : (
+    <span class={`count ${kind}`}>
+      {count(of)}
+      {kind === 'new' ? ' new' : ''}
+      <span class="unseen"> {label}</span>
+    </span>
+  );
+
 function isWithin(path: string, section: string): boolean {
   return (
     path === section ||
-    (section !== '/' &&
-      path.startsWith(`${section}/`) &&
-      !SECTIONS.some((one) => one.path === path)) ||
+    (section !== '/' && path.startsWith(`${section}/`)) ||
     // Seller pages belong to the overview.
     (section === '/' && path.startsWith('/sellers/'))
   );
@@ -162,10 +223,11 @@ export const Document: FC<
   </html>
 );
 
+/** The thing and its mirror. */
 export const Mark: FC = () => (
-  <svg class="mark" viewBox="0 0 24 24" width="24" height="24" aria-hidden="true">
-    <path d="M4 5h7v14H4z" />
-    <path class="faint" d="M13 5h7v14h-7z" />
+  <svg class="mark" viewBox="0 0 22 16" width="22" height="16" aria-hidden="true">
+    <rect width="10" height="16" rx="1.5" />
+    <rect class="twin" x="12" width="10" height="16" rx="1.5" />
   </svg>
 );
 
@@ -199,7 +261,7 @@ const Keys: FC = () => (
         <kbd>/</kbd>
       </dt>
       <dd>Search</dd>
-      {SECTIONS.map(({ key, label }) => (
+      {SECTIONS.flat().map(({ key, label }) => (
         <>
           <dt>
             <kbd>g</kbd> <kbd>{key}</kbd>
@@ -270,7 +332,7 @@ interface Asset {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><path fill="#0f766e" d="M4 5h7v14H4z"/><path fill="#99d5cd" d="M13 5h7v14h-7z"/></svg>`;
+const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="-1 -4 24 24"><rect width="10" height="16" rx="1.5" fill="#0f766e"/><rect x="12" width="10" height="16" rx="1.5" fill="#9fcfc8"/></svg>`;
 
 function asset(name: string, type: string, bytes: Uint8Array): Asset {
   const hash = createHash('sha256').update(bytes).digest('hex').slice(0, 12);

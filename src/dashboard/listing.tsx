@@ -54,6 +54,8 @@ interface ListingParts {
   readonly title?: string;
   /** Buttons beside the title. */
   readonly actions?: (c: DashboardContext) => Child;
+  /** What stands above the list. */
+  readonly above?: (c: DashboardContext) => Child;
 }
 
 /** Serves a listing: `/NAME` with filters and pages, and all rows that match as `/NAME.csv`, `.xlsx` and `.parquet`. */
@@ -61,7 +63,7 @@ export function addListing<Row>(
   app: Dashboard,
   parts: Pick<DashboardParts, 'db' | 'config' | 'mirror'>,
   original: Listing<Row, Db>,
-  { actions, title }: ListingParts = {},
+  { actions, above, title }: ListingParts = {},
 ): void {
   const { db } = parts;
   const { name, about, filters } = original;
@@ -97,6 +99,7 @@ export function addListing<Row>(
         ),
       },
       <>
+        {above?.(c)}
         {total === 0 && !isFiltered ? null : (
           <Filter>
             {filters.map((filter) =>

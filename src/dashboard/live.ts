@@ -1,4 +1,4 @@
-import { phaseOf, verdictFigures } from '../codes/progress.js';
+import { phaseOf } from '../codes/progress.js';
 import { Rate } from '../domain/rate.js';
 import type { Running } from '../catalogue/overview-store.js';
 import { duration, count, plural } from '../domain/text.js';
@@ -117,13 +117,12 @@ export class LiveProgress {
     const left =
       phase.leftMs === null
         ? this.#left(`${auditId} ${phase.name}`, phase.done, phase.total, resumeAt !== null)
-        : { ms: phase.leftMs, text: `${duration(phase.leftMs)} left` };
+        : { ms: phase.leftMs };
     const text = [
-      phase.text,
-      ...verdictFigures(audit).map(([verdict, codes], at) =>
-        at > 1 && codes === 0 ? '' : `${count(codes)} ${verdict}`,
-      ),
-      left?.text ?? '',
+      phase.name === 'first pass'
+        ? `${count(phase.done)} of ${count(phase.total)} checked`
+        : `${plural(phase.total, 'denied code')} ${phase.total === 1 ? 'gets' : 'get'} a second look`,
+      left === null ? '' : `about ${duration(left.ms)} left`,
       problem ?? '',
     ];
     const { done, total } = phase;
@@ -137,7 +136,7 @@ export class LiveProgress {
     };
   }
 
-  /** Rate and time left; null while paused or unknown. @param checked codes checked so far */
+  /** The time left; null while paused or unknown. @param checked codes checked so far */
   #left(work: string, checked: number, total: number, isPaused: boolean) {
     const now = performance.now();
     const rate = this.#rates.get(work) ?? new Rate(checked, now, checked > 0);
@@ -146,8 +145,7 @@ export class LiveProgress {
     if (isPaused) rate.pause(now);
     const perMs = isPaused ? 0 : rate.perMs(now);
     if (perMs === 0) return null;
-    const ms = (total - checked) / perMs;
-    return { ms, text: `${count(Math.round(perMs * 60_000))} a minute, ${duration(ms)} left` };
+    return { ms: (total - checked) / perMs };
   }
 }
 

@@ -68,6 +68,8 @@ interface TableProps<Row> {
   empty?: Child;
   /** Shows each row as a paragraph on phones, for tables too wide for them. */
   flows?: boolean;
+  /** A last row with a cell for each column. */
+  total?: readonly Child[];
 }
 
 /** A table. Without rows: `empty`, or nothing. @param caption for screen readers */
@@ -77,6 +79,7 @@ export function Table<Row>({
   rows,
   empty,
   flows = false,
+  total,
 }: TableProps<Row> & { caption: string }) {
   if (rows.length === 0) return empty === undefined ? null : <Empty>{empty}</Empty>;
   const cells = columns.map((column) => {
@@ -113,6 +116,15 @@ export function Table<Row>({
             </tr>
           ))}
         </tbody>
+        {total === undefined ? null : (
+          <tfoot>
+            <tr>
+              {cells.map(({ kind }, n) => (
+                <td class={kind || undefined}>{total[n]}</td>
+              ))}
+            </tr>
+          </tfoot>
+        )}
       </table>
     </div>
   );

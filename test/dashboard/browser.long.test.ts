@@ -24,7 +24,7 @@ import { showcase } from './showcase.js';
 const mirror = useMirror();
 const DESK = { width: 1_280, height: 720 };
 const PHONE = { width: 390, height: 844 };
-const GROUND = { light: 'rgb(247, 248, 248)', dark: 'rgb(16, 20, 22)' };
+const GROUND = { light: 'rgb(255, 255, 255)', dark: 'rgb(17, 22, 23)' };
 /** Each size and each scheme once: layout does not depend on colours, nor colours on the size. */
 const LOOKS = [
   [DESK, 'light'],

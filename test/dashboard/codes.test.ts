@@ -4,6 +4,7 @@ import { run } from '../cli/support.js';
 import { auditDeps, enter, intercepted, listOf, workThrough } from '../codes/support.js';
 import { KEY } from '../support/mirror.js';
 import { listAudits } from '../../src/codes/audits-store.js';
+import { textOf } from './dashboard.js';
 import { useShop } from './shop.js';
 
 const { mirror, shop, dashboard, operator, isFinished, finish, env } = useShop();
@@ -39,13 +40,52 @@ describe('the page of a code', () => {
       expect((await run(['codes', 'show', code], env())).stdout).toContain(sentence);
       if (code === invalid) {
         // A single denial is not a verdict.
-        expect(page).toMatch(/>denied<\/span>/);
+        expect(page).toMatch(/Denied (?:twice|\d times)\. Your key worked before and after\./);
         expect(page).not.toContain('unproven');
         const [{ auditId } = { auditId: 0n }] = await listAudits(mirror().db, { limit: 1 });
         const result = await (await operator().get(`/audits/${auditId}/result.csv`)).text();
         expect(result).toContain(sentence);
       }
     }
+  });
+
+  it('begins with one sentence, the bar of its life and a reply to the customer; equal checks are one line', async () => {
+    const { valid, invalid } = await auditCodes();
+    const path = await pathOf(valid);
+    await mirror().rows(
+      `UPDATE mirror.purchase_codes SET purchased_at = '2026-02-01', supported_until = '2099-02-01' WHERE code = $1`,
+      [valid],
+    );
+    await mirror().rows(
+      `INSERT INTO mirror.code_checks (seller_id, code_id, checked_at, verdict, reason, proof)
+       SELECT seller_id, code_id, now() - n * interval '1 day', 'valid', 'answered', 'purchase'
+         FROM mirror.purchase_codes, generate_series(3, 1, -1) n WHERE code = $1`,
+      [valid],
+    );
+    const page = await operator().page(path);
+    const text = textOf(page);
+    expect(text).toMatch(
+      /Valid\. (?:Regular|Extended) licence for [^.]+, support until 1 Feb 2099\./,
+    );
+    expect(text).toMatch(/Bought 1 Feb 2026 Today .*Support ends 1 Feb 2099, in [\d]+ days/);
+    expect(text).toMatch(
+      /Hello, your purchase code is valid: .*with support until 1 February 2099\./,
+    );
+    expect(text).toContain('3 earlier checks, all valid.');
+    expect(page).toMatch(/data-copy="Hello,/);
+    await mirror().rows(
+      `UPDATE mirror.purchase_codes SET verdict = 'no_longer_valid', verdict_since = now() WHERE code = $1`,
+      [valid],
+    );
+    const gone = await operator().page(path);
+    expect(textOf(gone)).toMatch(
+      /No longer valid\. It was an? \w+ licence for [^.]+, bought 1 Feb 2026\./,
+    );
+    expect(gone).toContain('<span class="verdict gone">');
+    expect(textOf(gone)).toContain('Support would end');
+    const unknown = textOf(await operator().page(await pathOf(invalid)));
+    expect(unknown).toContain('Invalid. The marketplace does not know this code.');
+    expect(unknown).not.toContain('Bought');
   });
 
   it('masks the code for viewers, who may look up codes but not check them', async () => {
@@ -110,7 +150,7 @@ describe('the look-up of a code', () => {
     expect(reply.status).toBe(404);
     expect(await reply.text()).toContain('Check now');
     const checked = await operator().post('/codes/check', { seller: 'main', code });
-    expect(checked.headers.get('location')).toMatch(/^\/codes\/\d+\?notice=/);
+    expect(checked.headers.get('location')).toMatch(/^\/codes\/\d+$/);
   });
 
   it('refuses an API key and does not save it', async () => {
@@ -153,7 +193,7 @@ describe('known codes', () => {
       source: 'customers.csv',
     });
     const path = await pathOf(code);
-    expect(await operator().page(path)).toMatch(/customers\.csv[^]*code: /);
+    expect(await operator().page(path)).toMatch(/customers\.csv[^]*, line \d/);
     const viewer = await dashboard().login('viewer');
     expect(await viewer.page(path)).not.toContain('customers.csv');
   });

@@ -40,7 +40,8 @@ import { plural } from '../../domain/text.js';
 import { stateWord } from '../../listing/listing.js';
 import { writeWhole } from '../../listing/write-file.js';
 import { readLists } from '../codes/check-lists.js';
-import { runAudit, workOnAudit } from '../codes/run-audit.js';
+import { findAudit } from '../codes/options.js';
+import { runAudit, workOrWatch } from '../codes/run-audit.js';
 import { backdate } from '../demo-store.js';
 import { listingTable } from '../listing.js';
 import { SyncProgress, exitCodeOfRuns, runLines } from '../run-report.js';
@@ -242,8 +243,8 @@ async function enterCodes(app: App, name: string, codes: readonly string[]): Pro
   const { signal } = app;
   const options = { confirmAfterMs: 0 };
   const { auditId } = await enterLists(app.db, seller, [list], options, { signal });
-  const closing = { closing: signal, isWatched: true };
-  await workOnAudit(app, { auditId, sellerId: seller.name }, closing, signal);
+  const audit = await findAudit(app, auditId, seller.name);
+  await workOrWatch(app, audit, { resume: null, isWatched: true });
 }
 
 const CONFIRM_AFTER_MS = 5_000;

@@ -179,6 +179,8 @@ async function refresh(to: string): Promise<void> {
   }));
   showLocalTimes(fresh);
   main().replaceWith(fresh);
+  const sections = page.querySelector('#menu nav');
+  if (sections !== null) document.querySelector('#menu nav')?.replaceWith(sections);
   const after = elementsByName(fresh);
   for (const { name, isFocused, isOpen, scrollLeft } of before) {
     const element = after.get(name);
@@ -236,10 +238,30 @@ function momentText(iso: string): string {
   return MOMENT.format(new Date(iso));
 }
 
+const CLOCK = { hour: '2-digit', minute: '2-digit' } as const;
+
+/** As `whenText` of the server: `today, 07:33`, `21 Nov, 03:10`, or `21 Nov 2025`; in the reader's time zone. */
+function whenText(iso: string, form: string): string {
+  const [at, now] = [new Date(iso), new Date()];
+  const day = (year?: 'numeric') => (of: Date) =>
+    of
+      .toLocaleDateString('en-GB', { day: 'numeric', month: 'short', ...(year ? { year } : {}) })
+      .replace('Sept', 'Sep');
+  if (at.getFullYear() !== now.getFullYear()) return day('numeric')(at);
+  const isToday = day()(at) === day()(now);
+  const date = isToday ? 'today' : day()(at);
+  if (form === 'day' || (form === 'second' && !isToday)) return date;
+  const seconds = form === 'second' ? ({ second: '2-digit' } as const) : {};
+  const time = at.toLocaleTimeString('en-GB', { ...CLOCK, ...seconds });
+  return form === 'second' ? time : `${date}, ${time}`;
+}
+
 /** Shows exact times in the reader's zone. Tooltips keep them in UTC. */
 function showLocalTimes(content: ParentNode): void {
   for (const time of content.querySelectorAll('time')) {
-    if (time.dataset['ago'] === undefined) time.textContent = momentText(time.dateTime);
+    const { when } = time.dataset;
+    if (when !== undefined) time.textContent = whenText(time.dateTime, when);
+    else if (time.dataset['ago'] === undefined) time.textContent = momentText(time.dateTime);
     else time.title = `${momentText(time.dateTime)} (${time.title})`;
   }
   const zone = content.querySelector('[data-zone]');
@@ -333,28 +355,46 @@ document.addEventListener('drop', (event) => {
   showUploadMessage(others.length === 0 ? '' : onlyOne);
 });
 
-// --- Navigation on phones ---
+// --- Copy and share ---
 
-document
-  .querySelector('nav [aria-current]')
-  ?.scrollIntoView({ inline: 'center', block: 'nearest', behavior: 'instant' });
+document.documentElement.dataset['copies'] = '';
+if ('share' in navigator) document.documentElement.dataset['shares'] = '';
 
-// --- Copy buttons ---
+/** Copies a text, also on plain HTTP, where browsers hide the clipboard from scripts. */
+async function copy(text: string): Promise<boolean> {
+  if (window.isSecureContext) {
+    return navigator.clipboard.writeText(text).then(
+      () => true,
+      () => false,
+    );
+  }
+  const field = document.createElement('textarea');
+  field.value = text;
+  field.className = 'unseen';
+  document.body.append(field);
+  field.select();
+  const isDone = document.execCommand('copy');
+  field.remove();
+  return isDone;
+}
 
-// Only pages over TLS or from this machine may use the clipboard.
-if (window.isSecureContext) document.documentElement.dataset['copies'] = '';
+/** Says for three seconds what was done. */
+function toast(text: string): void {
+  const line = document.querySelector<HTMLElement>('[data-toast]');
+  if (line === null) return;
+  line.textContent = text;
+  line.dataset['toast'] = 'shown';
+  setTimeout(() => (line.dataset['toast'] = ''), 3_000);
+}
 
 document.addEventListener('click', ({ target }) => {
-  if (!(target instanceof HTMLButtonElement) || target.dataset['copy'] === undefined) return;
-  const text = target.parentElement?.querySelector('pre')?.textContent ?? '';
-  const showResult = (result: string): void => {
-    target.textContent = result;
-    setTimeout(() => (target.textContent = 'Copy'), 2_000);
-  };
-  navigator.clipboard.writeText(text).then(
-    () => showResult('Copied'),
-    () => showResult('Failed'),
-  );
+  const button = target instanceof Element ? target.closest('button') : null;
+  const { copy: given, share, done = 'Copied' } = button?.dataset ?? {};
+  if (share !== undefined) void navigator.share({ text: share }).catch(() => undefined);
+  if (given === undefined) return;
+  const text =
+    given === '' ? (button?.parentElement?.querySelector('pre')?.textContent ?? '') : given;
+  void copy(text).then((isDone) => toast(isDone ? done : 'Select the text and copy it.'));
 });
 
 // --- Keyboard shortcuts ---

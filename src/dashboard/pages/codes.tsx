@@ -1,23 +1,35 @@
 import type { FC } from 'hono/jsx';
-import { CHECKS, PURCHASE_COLUMNS } from '../../codes/codes-listing.js';
+import { PURCHASE_COLUMNS, type ShownPurchase } from '../../codes/codes-listing.js';
+import { stateWord } from '../../listing/listing.js';
 import { describeVerdict, unprovenRemedy } from '../../codes/evidence.js';
-import { factsOf, ListingTable } from '../listing.js';
+import { customerOf, type Customer } from '../../codes/lists/buyer.js';
+import { replyText, storyOf, verdictSentence } from '../../codes/words.js';
+import { factsOf } from '../listing.js';
 import { supportAt } from '../../codes/known-code.js';
 import { isInvalid } from '../../codes/rules.js';
 import { formsOf } from '../../marketplace/code.js';
 import { maskCode } from '../../domain/secret.js';
-import { answerFromChecks } from '../../codes/audit-result.js';
+import { type Answer, answerFromChecks } from '../../codes/audit-result.js';
 import type { SellerConfig } from '../../config/index.js';
 import { parseDuration } from '../../domain/moment.js';
 import { beginRecheck, enterLists, listOfCodes } from '../../codes/enter-list.js';
-import type { StoredCheck } from '../../codes/types.js';
+import {
+  CopyButton,
+  customerFacts,
+  LifeBar,
+  lifeOf,
+  Reply,
+  Steps,
+  Verdict,
+  VERDICT_CLASS,
+  When,
+} from '../answer.js';
 import {
   type Dashboard,
   type DashboardContext,
   type DashboardParts,
   isOperator,
   Problem,
-  queueNotice,
   runAction,
 } from '../context.js';
 import { page } from '../layout.js';
@@ -28,7 +40,6 @@ import {
   Ago,
   Bar,
   type Column,
-  Empty,
   type Fact,
   Facts,
   ItemLink,
@@ -37,7 +48,6 @@ import {
   SellerLink,
   SellerSelect,
   Sentence,
-  State,
   TableSection,
   Token,
   Untrusted,
@@ -48,6 +58,8 @@ import { parseCode, parseId } from '../query.js';
 
 /** Checks and transitions on the page of a code. */
 const MAX_ROWS = 50;
+/** Lines of lists on the page of a code. */
+const MAX_LISTS = 5;
 /** Transitions on `/codes`. */
 const MAX_LATEST = 25;
 /** Longest time for entering a code into the store (ms). */
@@ -64,7 +76,7 @@ const TRANSITION_COLUMNS: readonly Column<Transition>[] = [
 /** Support changes from one time to another. */
 function valueOf(kind: string, value: string | null) {
   const isTime = value !== null && /^support-(?:extended|shortened)$/.test(kind);
-  return isTime ? <Moment at={new Date(value)} /> : <Untrusted text={value} />;
+  return isTime ? <Moment at={new Date(value)} /> : <Untrusted text={value && stateWord(value)} />;
 }
 
 /** `/codes`, `/codes/ID`. URLs never contain purchase codes. */
@@ -160,7 +172,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     if (auditId === null) {
       throw new Problem('No code is due', 'All known codes were checked more recently.', 409);
     }
-    return c.redirect(`/audits/${auditId}?notice=${await queueNotice(db)}`, 303);
+    return c.redirect(`/audits/${auditId}`, 303);
   });
 
   app.post('/codes/check', async (c) => {
@@ -195,105 +207,138 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     if (state === null) throw noCode();
     const answer = answerFromChecks(state, checks);
     const { verdict, purchase, checkedAt } = answer;
+    const now = new Date();
     const shown = shownCode(c, code);
     // Marketplace messages may repeat the code, also in the form in which it was found.
     const mask = (text: string): string =>
       shown === code ? text : formsOf(code).reduce((rest, form) => maskIn(rest, form, shown), text);
     const isChecked = checks.length > 0;
-    const remedy = verdict === 'unproven' && isChecked ? unprovenRemedy(answer.reason) : null;
+    const facts = isChecked ? answer : { ...answer, verdict: 'pending' as const };
+    const said = verdictSentence(facts, now.getTime());
+    const found = checks.filter((one) => one.verdict === 'valid');
+    const lastFoundAt = found[0]?.checkedAt ?? null;
+    const [line] = lines;
+    const customer = line === undefined ? null : customerIn(line);
+    const reply = isOperator(c) && isChecked ? replyOf(answer, customer, lastFoundAt) : null;
+    const isGone = verdict === 'no_longer_valid';
+    const lostAt = isGone ? (state.verdictSince ?? checkedAt) : null;
+    const life = lifeOf(purchase, { lostAt, now, foundTimes: found.length, lastFoundAt });
+    const why = (
+      <Section title={isGone ? 'Why' : 'Proof'}>
+        {isGone ? (
+          <p>
+            Refunded, reversed, or the buyer’s account is closed. The marketplace does not say
+            which.
+          </p>
+        ) : null}
+        <p class="muted">
+          <Untrusted text={`${capital(describeVerdict(answer))}.`} isWhole />
+          {verdict === 'unproven' && isChecked ? (
+            <Sentence text={` What to do: ${unprovenRemedy(answer.reason)}.`} />
+          ) : null}
+        </p>
+        <Steps of={storyOf(checks)} />
+        {messageOf(answer, mask)}
+      </Section>
+    );
+    const letter =
+      reply === null ? null : (
+        <Section title="Reply">
+          <Reply text={reply} />
+        </Section>
+      );
     return page(
       c,
       {
-        title: shown,
+        title: mask(`${said.head} ${said.rest}`.trim()),
+        heading: (
+          <Verdict of={{ ...said, rest: mask(said.rest) }} tone={VERDICT_CLASS[facts.verdict]} />
+        ),
+        hasNotice: false,
         lead: (
           <>
-            <State of={isChecked ? verdict : 'waiting'} /> purchase code of{' '}
-            <SellerLink name={sellerId} />
+            <span class="code">{shown}</span> ·{' '}
+            {checkedAt === null ? (
+              'not checked yet'
+            ) : lostAt === null ? (
+              <>
+                checked <When at={checkedAt} />
+              </>
+            ) : (
+              <>
+                denied since <When at={lostAt} />
+              </>
+            )}
+            {config.sellers.length > 1 ? (
+              <>
+                {' '}
+                · <SellerLink name={sellerId} />
+              </>
+            ) : null}
           </>
         ),
-        actions:
-          isOperator(c) && isConfigured(sellerId) && bar === null ? (
-            <ActionButton action={`/codes/${codeId}/check`} token={c.get('token')} isMain>
-              Check now
-            </ActionButton>
-          ) : undefined,
+        actions: (
+          <>
+            {isOperator(c) && isConfigured(sellerId) && bar === null ? (
+              <ActionButton action={`/codes/${codeId}/check`} token={c.get('token')}>
+                Check now
+              </ActionButton>
+            ) : null}
+            {reply === null ? null : <CopyButton text={reply} done="Reply copied" isMain />}
+          </>
+        ),
       },
       <>
-        {bar === null ? null : <Bar {...bar} label={`Check of this code, ${bar.id}`} />}
-        <p class="proof">
-          <Untrusted text={`${capital(describeVerdict(answer))}.`} isWhole />
-          {remedy === null ? null : <Sentence text={` What to do: ${remedy}.`} />}
-        </p>
-        <Facts
-          of={[
-            ['Checked', <Ago at={checkedAt} />],
-            ['Verdict since', <Moment at={state.verdictSince} />],
-            ['First verdict', <Moment at={state.firstCheckedAt} none="none yet" />],
-            messageFact(answer, mask),
-          ]}
-        />
-        <Section
-          title="Purchase"
-          note={
-            verdict === 'no_longer_valid'
-              ? 'from when the code was valid; no longer valid: refunded, reversed, or the buyer’s account is closed'
-              : undefined
-          }
-        >
-          {purchase === null ? (
-            <Empty>The marketplace never returned a purchase for this code.</Empty>
-          ) : (
-            <Facts
-              of={factsOf(PURCHASE_COLUMNS, {
-                ...purchase,
-                sellerId,
-                support: isInvalid(verdict) ? null : supportAt(purchase, Date.now()),
-              })}
-            />
-          )}
-        </Section>
-        {isOperator(c) ? (
-          <TableSection
-            title="Lists"
-            note={lines.length === MAX_ROWS ? `newest ${MAX_ROWS} lines` : undefined}
-            flows
-            rows={lines}
-            empty="No list holds this code."
-            columns={[
-              {
-                name: 'Check',
-                cell: ({ auditId }) => <a href={`/audits/${auditId}`}>{String(auditId)}</a>,
-              },
-              { name: 'List', cell: ({ list }) => <Untrusted text={list} /> },
-              { name: 'Line', count: ({ line }) => line },
-              { name: 'Columns', cell: ({ columns }) => <Untrusted text={ownColumns(columns)} /> },
-              { name: 'When', cell: ({ listedAt }) => <Ago at={listedAt} /> },
-            ]}
-          />
-        ) : null}
-        <Section
-          title="Checks"
-          note={checks.length === MAX_ROWS ? `newest ${MAX_ROWS}` : undefined}
-        >
-          <ListingTable
-            listing={CHECKS}
-            rows={checks.map((one) => ({ ...one, message: one.message && mask(one.message) }))}
-            empty="Not checked yet. Press Check now to check it."
-          />
-        </Section>
+        {bar === null ? null : <Bar {...bar} label="Check of this code" />}
+        {life === null ? null : <LifeBar of={life} />}
+        <div class="answer">
+          <div>
+            {isGone ? why : letter}
+            {isGone ? letter : why}
+          </div>
+          <Section
+            title="Purchase"
+            note={
+              isGone && lastFoundAt !== null ? (
+                <>
+                  as last seen, <When at={lastFoundAt} form="day" />
+                </>
+              ) : undefined
+            }
+          >
+            {purchase === null ? (
+              <p class="muted">The marketplace never returned a purchase for this code.</p>
+            ) : (
+              <Facts
+                of={knownFacts({
+                  ...purchase,
+                  sellerId,
+                  support: isInvalid(verdict) ? null : supportAt(purchase, now.getTime()),
+                })}
+              />
+            )}
+            {isOperator(c) ? <InLists lines={lines} customer={customer} /> : null}
+          </Section>
+        </div>
         <TableSection
-          title="Transitions"
+          title="Changes"
           flows
           rows={transitions}
-          empty="Nothing has changed since the first verdict."
           columns={[
-            { name: 'When', cell: ({ happenedAt }) => <Moment at={happenedAt} /> },
+            { name: 'When', cell: ({ happenedAt }) => <When at={happenedAt} /> },
             ...TRANSITION_COLUMNS,
           ]}
         />
       </>,
     );
   });
+
+  /** The reply to the customer who has the code. */
+  function replyOf(answer: Answer, customer: Customer | null, lastValidAt: Date | null): string {
+    const { verdict, code, purchase } = answer;
+    const facts = { firstName: customer?.firstName ?? null, code, purchase, lastValidAt };
+    return replyText(config.replies[verdict], facts, Date.now());
+  }
 
   /** Queues an audit of one code. */
   async function check(c: DashboardContext, sellerId: string, code: string): Promise<Response> {
@@ -313,7 +358,7 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
     });
     const known = await readCodeState(db, sellerId, code);
     if (known === null) throw noCode();
-    return c.redirect(`/codes/${known.codeId}?notice=${await queueNotice(db)}`, 303);
+    return c.redirect(`/codes/${known.codeId}`, 303);
   }
 
   function isConfigured(sellerId: string): boolean {
@@ -355,14 +400,58 @@ export function addCodes(app: Dashboard, parts: DashboardParts): void {
   }
 }
 
-/** The list's own columns of a line: `email: a@b.example · order: 12`. */
-function ownColumns(columns: unknown): string {
-  if (typeof columns !== 'object' || columns === null) return '';
-  return Object.entries(columns)
-    .filter(([, value]) => typeof value === 'string' && value !== '')
-    .map(([name, value]) => `${name}: ${String(value)}`)
-    .join(' · ');
+/** What is known of a purchase, by name. */
+function knownFacts(purchase: ShownPurchase): Fact[] {
+  return factsOf(
+    PURCHASE_COLUMNS.filter(({ value }) => value(purchase) !== null),
+    purchase,
+  );
 }
+
+interface ListedLine {
+  readonly auditId: bigint;
+  readonly list: string;
+  readonly line: number;
+  readonly code: string;
+  readonly columns: unknown;
+}
+
+/** The customer of a line, by the list's own columns. */
+function customerIn({ columns, code }: ListedLine): Customer {
+  const cells = Object.entries(columns ?? {}).map(
+    ([name, value]) => [name, String(value)] as const,
+  );
+  return customerOf(
+    cells.map(([name]) => name),
+    cells.map(([, text]) => text),
+    code,
+  );
+}
+
+/** Who has the code, and where it stands in lists. */
+const InLists: FC<{ lines: readonly ListedLine[]; customer: Customer | null }> = ({
+  lines,
+  customer,
+}) => (
+  <Facts
+    of={[
+      ...customerFacts(customer),
+      lines.length === 0
+        ? null
+        : [
+            'In your lists',
+            lines.slice(0, MAX_LISTS).map(({ auditId, list, line }) => (
+              <div>
+                <a href={`/audits/${auditId}`}>
+                  <Untrusted text={list} />
+                </a>
+                , line {line}
+              </div>
+            )),
+          ],
+    ]}
+  />
+);
 
 function onlyOne<T>(values: readonly T[]): T | null {
   const [value] = values;
@@ -383,13 +472,14 @@ function maskIn(text: string, code: string, mask: string): string {
   return text.replaceAll(new RegExp(pattern, 'gi'), () => mask);
 }
 
-function messageFact(
-  { httpStatus, message }: Pick<StoredCheck, 'httpStatus' | 'message'>,
-  mask: (text: string) => string,
-): Fact | null {
+function messageOf({ httpStatus, message }: Answer, mask: (text: string) => string) {
   if (message === null || message === '') return null;
-  const status = httpStatus === null ? '' : `${httpStatus}: `;
-  return ['Marketplace message', <Untrusted text={mask(`${status}${message}`)} />];
+  return (
+    <p class="muted">
+      The marketplace said: “
+      <Untrusted text={mask(message)} />”{httpStatus === null ? '' : ` (HTTP ${httpStatus})`}
+    </p>
+  );
 }
 
 /** Checks known codes again, and says whether a schedule does. */

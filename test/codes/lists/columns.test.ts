@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { buyerCells } from '../../../src/codes/lists/buyer.js';
+import { customerOf } from '../../../src/codes/lists/buyer.js';
 import { doubtOf } from '../../../src/codes/lists/columns.js';
 import { code, codesOf, parsed, refusal } from './support.js';
 
@@ -122,14 +122,38 @@ describe('a table without codes', () => {
   });
 });
 
-it('the cells that say who has a code are found by the names of their columns', () => {
+describe('the customer of a line', () => {
   const columns = ['E-Mail', 'code', 'item name', 'Customer name', 'Order ID', 'VORNAME', 'user'];
-  const cells = ['a@b.example', code(1), 'Widget', ' Ada ', '', 'Ada', 'ada'];
-  expect(buyerCells(columns, cells)).toEqual([
-    { column: 'E-Mail', text: 'a@b.example' },
-    { column: 'Customer name', text: 'Ada' },
-    { column: 'VORNAME', text: 'Ada' },
-    { column: 'user', text: 'ada' },
-  ]);
-  expect(buyerCells(['code', 'note'], [code(1), 'x'])).toEqual([]);
+
+  it.each([
+    [
+      'has name, address and order by the names of the columns',
+      columns,
+      ['a@b.example', code(1), 'Widget', ' Ada Byron ', '12', 'Ada', 'ada'],
+      ['Ada Byron', 'Ada', 'a@b.example', ['12']],
+    ],
+    [
+      'has the first name of a full name, for a letter',
+      ['Name'],
+      ['Mira Okafor'],
+      ['Mira Okafor', 'Mira', null, []],
+    ],
+    [
+      'has no first name that may be a title, a company or a last name',
+      ['Name'],
+      ['Okafor, Mira'],
+      ['Okafor, Mira', 'Okafor, Mira', null, []],
+    ],
+    [
+      'is told apart by the first other cells, if no column is known',
+      ['code', 'note', 'x', 'y'],
+      [code(1), 'gold', '', 'late'],
+      [null, null, null, ['gold', 'late']],
+    ],
+    ['is nobody in a list of codes alone', ['code'], [code(1)], [null, null, null, []]],
+  ] as const)('%s', (_, names, cells, [name, firstName, email, more]) => {
+    const found = customerOf(names, cells, code(1));
+    expect([found.name, found.firstName, found.email]).toEqual([name, firstName, email]);
+    expect(found.more.map(({ text }) => text)).toEqual(more);
+  });
 });

@@ -1,0 +1,166 @@
+import type { Db } from '../db/db.js';
+import { DENIALS } from './codes-store.js';
+import { FINDING } from './results-store.js';
+import type { AuditResult } from './types.js';
+
+/** What the rows of a check are told apart by, the most urgent first. `waiting`: nothing was found yet. */
+export const GROUPS = [
+  'no_longer_valid',
+  'invalid',
+  'unproven',
+  'not_a_code',
+  'waiting',
+  'valid',
+] as const;
+
+export type Group = (typeof GROUPS)[number];
+
+/** The groups whose customers need somebody. */
+export const NEEDY: readonly Group[] = ['no_longer_valid', 'invalid', 'unproven', 'not_a_code'];
+
+/** A code of a check, or a line without one, with the lines of the list where it stands. */
+export interface CheckRow extends Omit<AuditResult, 'position' | 'reused' | 'columns'> {
+  readonly group: Group;
+  /** Null for a line without a code. */
+  readonly codeId: bigint | null;
+  /** The line's place in the list, where it has no code; else null. */
+  readonly entry: number | null;
+  /** How many lines of the list have the code. */
+  readonly listed: number;
+  /** The names of the list's columns. */
+  readonly names: readonly string[];
+  /** The cells of the first lines that have the code: at most `SHOWN_LINES`. */
+  readonly lines: readonly (readonly string[])[];
+  /** What a line without a code has in the column of codes; null: no such column, or the line has a code. */
+  readonly cell: string | null;
+  /** When a code that is no longer valid was last found valid. */
+  readonly lastValidAt: Date | null;
+}
+
+/** Lines of a code whose customers are shown; the page of the code has all. */
+const SHOWN_LINES = 3;
+
+/** As `looksLikeCode`: a digit, and six letters and digits. */
+const IS_ODD = `SELECT coalesce(c.spelling, p.code) !~ '[[:digit:]]'
+      OR length(regexp_replace(coalesce(c.spelling, p.code), '[^[:alnum:]]', '', 'g')) < 6
+  FROM mirror.purchase_codes p WHERE p.code_id = c.code_id`;
+
+/**
+ * SQL of the rows of check $1 with their groups, as places in `GROUPS`; $2: text in any cell of their lines, or null. A
+ * known valid code that was denied as a proof has a negative position: it stands in no line.
+ */
+const GROUPED = `
+  SELECT c.position, NULL::int AS entry, c.code_id,
+         CASE c.verdict
+           WHEN 'no_longer_valid' THEN 0
+           WHEN 'invalid' THEN CASE WHEN (${IS_ODD}) THEN 3 ELSE 1 END
+           WHEN 'unproven' THEN 2 WHEN 'valid' THEN 5 ELSE 4 END AS place
+    FROM mirror.audit_codes c
+   WHERE c.audit_id = $1 AND c.position >= 0
+     AND ($2::text IS NULL OR EXISTS (
+       SELECT FROM mirror.audit_entries e
+        WHERE e.audit_id = c.audit_id AND e.position = c.position
+          AND array_to_string(e.columns, chr(31)) ILIKE $2))
+  UNION ALL
+  SELECT NULL, e.entry, NULL, 3
+    FROM mirror.audit_entries e
+   WHERE e.audit_id = $1 AND e.position IS NULL
+     AND ($2::text IS NULL OR array_to_string(e.columns, chr(31)) ILIKE $2)`;
+
+/** SQL of `CheckRow`s, from chosen rows of `GROUPED`. */
+const detailsOf = (chosen: string): string => `
+  WITH chosen AS MATERIALIZED (${chosen})
+  SELECT g.place, c.code_id AS "codeId", NULL::int AS entry, l.line, l.listed,
+         coalesce(c.spelling, p.code) AS code, NULL AS rejected, a.columns AS names, l.lines, NULL AS cell,
+         g.position,
+         CASE c.verdict WHEN 'no_longer_valid' THEN
+           (SELECT max(checked_at) FROM mirror.code_checks v WHERE v.code_id = c.code_id AND v.verdict = 'valid')
+         END AS "lastValidAt", ${FINDING}
+    FROM chosen g
+    JOIN mirror.audit_codes c ON c.audit_id = $1 AND c.position = g.position
+    JOIN mirror.audits a ON a.audit_id = c.audit_id
+    CROSS JOIN LATERAL (
+      SELECT min(line) AS line, count(*)::int AS listed,
+             (json_agg(columns ORDER BY entry) FILTER (WHERE nth <= ${SHOWN_LINES})) AS lines
+        FROM (SELECT entry, line, columns, row_number() OVER (ORDER BY entry) AS nth
+                FROM mirror.audit_entries
+               WHERE audit_id = c.audit_id AND position = c.position) own) l
+    JOIN mirror.purchase_codes p ON p.code_id = c.code_id
+    LEFT JOIN mirror.code_checks k ON k.check_id = c.check_id
+    LEFT JOIN LATERAL (${DENIALS}) n ON c.verdict IN ('invalid', 'no_longer_valid')
+  UNION ALL
+  SELECT g.place, NULL, e.entry, e.line, 1, NULL, e.rejected, a.columns, json_build_array(e.columns),
+         e.columns[array_position(a.columns, a.layout #>> '{lists,0,column}')], e.entry,
+         NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false
+    FROM chosen g
+    JOIN mirror.audit_entries e ON e.audit_id = $1 AND e.entry = g.entry
+    JOIN mirror.audits a ON a.audit_id = e.audit_id
+   ORDER BY 1, 11`;
+
+interface RowsWanted {
+  readonly groups: readonly Group[];
+  /** Only rows with this text in a line; null: all. */
+  readonly search: string | null;
+}
+
+/** How many rows of a check each group has. */
+export async function countGroups(
+  { pool }: Db,
+  auditId: bigint,
+  search: string | null,
+): Promise<Readonly<Record<Group, number>>> {
+  const { rows } = await pool.query<{ place: number; rows: number }>(
+    `SELECT place, count(*)::int AS rows FROM (${GROUPED}) g GROUP BY place`,
+    [auditId, patternOf(search)],
+  );
+  const counts = new Map(rows.map((one) => [GROUPS[one.place], one.rows]));
+  return Object.fromEntries(GROUPS.map((group) => [group, counts.get(group) ?? 0])) as Record<
+    Group,
+    number
+  >;
+}
+
+/** Rows of a check by their groups, then in the order of the list. @param offset rows before these */
+export async function readCheckRows(
+  { pool }: Db,
+  auditId: bigint,
+  { groups, search }: RowsWanted,
+  { offset, limit }: { readonly offset: number; readonly limit: number },
+): Promise<CheckRow[]> {
+  const chosen = `SELECT * FROM (${GROUPED}) g WHERE place = ANY($3)
+                   ORDER BY place, coalesce(position, entry) OFFSET $4 LIMIT $5`;
+  const places = groups.map((group) => GROUPS.indexOf(group));
+  const { rows } = await pool.query<CheckRow & { place: number }>(detailsOf(chosen), [
+    auditId,
+    patternOf(search),
+    places,
+    offset,
+    limit,
+  ]);
+  return rows.map(withGroup);
+}
+
+/** One row of a check: of a code, or of a line without one. Null if the check has no such row. */
+export async function readCheckRow(
+  { pool }: Db,
+  auditId: bigint,
+  of: { readonly codeId: bigint } | { readonly entry: bigint },
+): Promise<CheckRow | null> {
+  const chosen = `SELECT * FROM (${GROUPED}) g WHERE code_id = $3 OR entry = $4 LIMIT 1`;
+  const ids = 'codeId' in of ? [of.codeId, null] : [null, of.entry];
+  const { rows } = await pool.query<CheckRow & { place: number }>(detailsOf(chosen), [
+    auditId,
+    null,
+    ...ids,
+  ]);
+  return rows.map(withGroup)[0] ?? null;
+}
+
+function withGroup(row: CheckRow & { place: number }): CheckRow {
+  return { ...row, group: GROUPS[row.place] ?? 'waiting' };
+}
+
+/** A pattern of ILIKE that finds the text; null for none. */
+function patternOf(search: string | null): string | null {
+  return search === null ? null : `%${search.replaceAll(/[\\%_]/g, '\\$&')}%`;
+}

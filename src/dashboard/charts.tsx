@@ -88,8 +88,8 @@ export interface ChartBar {
   readonly mark?: number | null;
 }
 
-/** Labels below the bars, at most. */
-const MAX_LABELS = 14;
+/** Room for the labels below the bars, in characters. */
+const LABEL_CHARS = 90;
 
 /** A chart of bars. @param legend what the kinds of bars mean, by their classes */
 export const BarChart: FC<
@@ -106,7 +106,8 @@ export const BarChart: FC<
   const step = 100 / Math.max(1, bars.length);
   // Bars of the last hour stand close, those of a year have room.
   const width = step * (bars.length > 30 ? 0.8 : 0.5);
-  const every = Math.ceil(bars.length / MAX_LABELS);
+  const longest = max([1, ...bars.map(({ name }) => name.length)]);
+  const every = Math.ceil((bars.length * (longest + 2)) / LABEL_CHARS);
   return (
     <>
       <Drawing {...chart} low={low} high={high}>

@@ -136,13 +136,10 @@ it('a chart labels large values that differ little', () => {
     points,
     until,
   });
-  const [, ...drawings] = String(chart?.toString()).split('<svg');
-  expect(drawings).toHaveLength(2);
-  for (const one of drawings) {
-    const figures = [...one.matchAll(/text-anchor="end">([^<]+)</g)].map(([, figure]) => figure);
-    expect(figures).toContain('87,299');
-    expect(new Set(figures).size).toBe(figures.length);
-  }
+  const [, axis = ''] = String(chart?.toString()).split('<svg');
+  const figures = [...axis.matchAll(/text-anchor="end">([^<]+)</g)].map(([, figure]) => figure);
+  expect(figures).toContain('87,299');
+  expect(new Set(figures).size).toBe(figures.length);
 });
 
 it('printable text has a limited number of stacked marks', () => {

@@ -241,12 +241,14 @@ const Report: FC<{
     note={note}
     actions={
       empty === null ? (
-        <Downloads
-          of={title}
-          path={`/reports/${name}`}
-          query={queryOf(view)}
-          as={['xlsx', 'csv', 'csv-comma', 'parquet']}
-        />
+        <span class="actions">
+          <Downloads
+            of={title}
+            path={`/reports/${name}`}
+            query={queryOf(view)}
+            as={['xlsx', 'csv', 'csv-comma', 'parquet']}
+          />
+        </span>
       ) : undefined
     }
   >
@@ -386,7 +388,7 @@ const RevenueIn: FC<{ currency: string | null; months: readonly Month[]; at: Dat
         rows={months.toReversed()}
         columns={[
           { name: 'Month', cell: ({ month }) => <span class="nowrap">{monthName(month)}</span> },
-          { name: 'Purchases', count: ({ purchases }) => purchases },
+          { name: 'Purchases', isMinor: true, count: ({ purchases }) => purchases },
           {
             name: currency === null ? 'Revenue' : `Revenue, ${currency}`,
             isNumber: true,
@@ -488,7 +490,11 @@ const NoLongerValid: FC<{ rows: readonly ReportRow[] }> = ({ rows }) => (
       },
       {
         name: 'Code',
-        cell: ({ code_id: code = '' }) => <a href={`/codes/${code}`}>Open code {code}</a>,
+        cell: ({ code_id: code = '' }) => (
+          <a class="nowrap" href={`/codes/${code}`}>
+            Open code {code}
+          </a>
+        ),
       },
     ]}
   />
@@ -639,9 +645,7 @@ function weeksOf(rows: readonly ReportRow[], until: Date) {
 const CatalogueSize: FC<ReportProps> = ({ figures, view }) => {
   const days = figures['catalogue-size'];
   const [now] = days;
-  const moved = days.filter((row) =>
-    ['added', 'removed', 'changed'].some((field) => Number(row[field]) > 0),
-  );
+  const moved = days.filter((row) => ['added', 'removed'].some((field) => Number(row[field]) > 0));
   return (
     <Report
       name="catalogue-size"
@@ -667,7 +671,7 @@ const CatalogueSize: FC<ReportProps> = ({ figures, view }) => {
           />
         </div>
         <Table
-          caption="Days with changes"
+          caption="Days with new or removed items"
           rows={moved.slice(0, MAX_DAYS)}
           columns={[
             { name: 'Day', cell: ({ day }) => <span class="nowrap">{dayName(day ?? '')}</span> },

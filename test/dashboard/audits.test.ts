@@ -447,7 +447,7 @@ describe('the pages of audits', () => {
     const page = await operator().page(`/audits/${auditId}`);
     const headings = [...page.matchAll(/<h2[^>]*>([^<]+)/g)].map(([, text]) => text);
     expect(headings.slice(0, 3)).toEqual(['No longer valid 1', 'Invalid 1', 'Not a code 1']);
-    expect(textOf(page)).toMatch(/3 codes need somebody\. 1 is valid\./);
+    expect(textOf(page)).toMatch(/3 codes need somebody\. 1 other is valid\./);
     expect(textOf(page)).toMatch(/Needs somebody 3 Valid 1 All 4/);
     expect(page).toContain('Denied twice, some time apart, while your key worked.');
     expect(page).toContain('The cell says “n/a”');

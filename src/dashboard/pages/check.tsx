@@ -57,30 +57,18 @@ const PAGE_SIZE = 25;
 const TABS = ['needs', 'valid', 'all'] as const;
 type Tab = (typeof TABS)[number];
 
-const LABELS: Readonly<Record<Group, string>> = {
-  no_longer_valid: 'No longer valid',
-  invalid: 'Invalid',
-  unproven: 'Unproven',
-  not_a_code: 'Not a code',
-  waiting: 'Waiting',
-  valid: 'Valid',
-};
-/** What all rows of a group share. */
-const MEANINGS: Readonly<Record<Group, string>> = {
-  no_longer_valid: 'Valid before. Refunded, reversed, or the account is closed.',
-  invalid: 'Denied twice, some time apart, while your key worked.',
-  unproven: 'No clear answer yet. Nothing to tell the customer.',
-  not_a_code: 'The cell holds no code. Ask the customer for it.',
-  waiting: 'Not checked yet.',
-  valid: 'The marketplace answered with the purchase.',
-};
-const TONES: Readonly<Record<Group, string>> = {
-  no_longer_valid: 'gone',
-  invalid: 'bad',
-  unproven: 'warn',
-  not_a_code: 'quiet',
-  waiting: 'quiet',
-  valid: 'good',
+/** The name of each group, its colour, and what all its rows share. */
+const WORDS: Readonly<Record<Group, readonly [label: string, tone: string, meaning: string]>> = {
+  no_longer_valid: [
+    'No longer valid',
+    'gone',
+    'Valid before. Refunded, reversed, or the account is closed.',
+  ],
+  invalid: ['Invalid', 'bad', 'Denied twice, some time apart, while your key worked.'],
+  unproven: ['Unproven', 'warn', 'No clear answer yet. Nothing to tell the customer.'],
+  not_a_code: ['Not a code', 'quiet', 'The cell holds no code. Ask the customer for it.'],
+  waiting: ['Waiting', 'open', 'Not checked yet.'],
+  valid: ['Valid', 'good', 'The marketplace answered with the purchase.'],
 };
 
 /** Names of checks that did not come as a file. */
@@ -197,8 +185,7 @@ export function addCheck(app: Dashboard, parts: DashboardParts): void {
           </div>
         ) : (
           <p class="muted">
-            The list was deleted: KEEP_AUDITS_DAYS limits how long lists are kept.{' '}
-            {verdictsLeft(audit)}
+            The list was deleted: KEEP_AUDITS_DAYS limits how long lists are kept.
           </p>
         )}
         <About of={audit} reading={isOperator(c) ? describeReading(list?.layout ?? null) : []} />
@@ -416,16 +403,11 @@ const Summary: FC<{
   const total = sumOf(counts, GROUPS);
   const needs =
     needy === 0
-      ? isRunning
-        ? `Nobody needs you so far.`
-        : `Nobody needs you.`
+      ? `Nobody needs you${isRunning ? ' so far' : ''}.`
       : `${plural(needy, noun)} ${needy === 1 ? 'needs' : 'need'} somebody.`;
-  const others =
-    valid === 0
-      ? ''
-      : noun === 'customer'
-        ? `The ${valid === 1 ? 'code' : 'codes'} of ${count(valid)} ${needy === 0 ? '' : valid === 1 ? 'other ' : 'others '}${valid === 1 ? 'is' : 'are'} valid.`
-        : `${count(valid)} ${valid === 1 ? 'is' : 'are'} valid.`;
+  const [code, other, are] = valid === 1 ? ['code', ' other', 'is'] : ['codes', ' others', 'are'];
+  const whose = noun === 'customer' ? `The ${code} of ${count(valid)}` : count(valid);
+  const others = valid === 0 ? '' : `${whose}${needy === 0 ? '' : other} ${are} valid.`;
   const left = waiting === 0 || isRunning ? '' : ` ${plural(waiting, 'code')} not checked.`;
   let x = 0;
   return (
@@ -442,13 +424,13 @@ const Summary: FC<{
             x += width;
             return width === 0 ? null : (
               <rect
-                class={group === 'waiting' ? 'open' : TONES[group]}
+                class={WORDS[group][1]}
                 x={`${from.toFixed(2)}%`}
                 width={`${Math.max(0.2, width - 0.15).toFixed(2)}%`}
                 height="8"
                 rx="2"
               >
-                <title>{`${LABELS[group]}: ${count(counts[group])}`}</title>
+                <title>{`${WORDS[group][0]}: ${count(counts[group])}`}</title>
               </rect>
             );
           })}
@@ -460,7 +442,7 @@ const Summary: FC<{
 
 function verdictsText(counts: Readonly<Record<Group, number>>): string {
   return GROUPS.filter((group) => counts[group] > 0)
-    .map((group) => `${count(counts[group])} ${LABELS[group].toLowerCase()}`)
+    .map((group) => `${count(counts[group])} ${WORDS[group][0].toLowerCase()}`)
     .join(', ');
 }
 
@@ -516,10 +498,10 @@ const GroupOf: FC<{
   return (
     <section class="group" aria-labelledby={id}>
       <div class="group-head">
-        <h2 id={id} class={`state ${TONES[group]}`}>
-          {LABELS[group]} {count(total)}
+        <h2 id={id} class={`state ${WORDS[group][1]}`}>
+          {WORDS[group][0]} {count(total)}
         </h2>
-        <p class="muted">{MEANINGS[group]}</p>
+        <p class="muted">{WORDS[group][2]}</p>
       </div>
       {reasons.length === 0 ? null : (
         <ul class="lines muted">
@@ -698,7 +680,7 @@ async function proofPanel(
         <a class="back" href={back}>
           <Icon name="back" /> All rows
         </a>
-        <span class={`state ${TONES[group]}`}>{LABELS[group]}</span>
+        <span class={`state ${WORDS[group][1]}`}>{WORDS[group][0]}</span>
         <a class="close" href={back} aria-label="Close the proof">
           <Icon name="close" />
         </a>
@@ -709,7 +691,7 @@ async function proofPanel(
         ) : (
           <Untrusted
             text={verdictSentence(facts, Date.now()).rest}
-            none={MEANINGS[group]}
+            none={WORDS[group][2]}
             isWhole
           />
         )}
@@ -747,10 +729,6 @@ async function proofPanel(
 }
 
 const MAX_CHECKS = 50;
-
-function verdictsLeft({ valid, invalid, noLongerValid, unproven }: AuditProgress): string {
-  return `It had ${count(valid)} valid, ${count(invalid)} invalid, ${count(noLongerValid)} no longer valid and ${count(unproven)} unproven codes.`;
-}
 
 /** What few people ask about a list. */
 const About: FC<{ of: AuditProgress; reading: readonly string[] }> = ({ of, reading }) => (

@@ -86,7 +86,7 @@ export const CopyButton: FC<{
 
 /** Who has a code, by the columns of a list, for `Facts`. */
 export function customerFacts(customer: Customer | null): (Fact | null)[] {
-  const known = [customer?.name, customer?.email].filter((text) => text != null);
+  const known = [customer?.name, customer?.email].filter((text) => typeof text === 'string');
   return [
     known.length === 0 ? null : ['Customer', known.map((text) => <LineOf text={text} />)],
     ...(customer?.more ?? []).map(({ column, text }): Fact => [

@@ -112,7 +112,7 @@ export const BarChart: FC<
     <>
       <Drawing {...chart} low={low} high={high}>
         {(y) =>
-          bars.map(({ name, title, value, more = 0, cut = 0, isSoft = false, mark }, n) => {
+          bars.map(({ name, title, value, more = 0, cut = 0, isSoft = false, mark = null }, n) => {
             const x = `${hundredth(n * step + (step - width) / 2)}%`;
             const box = (kind: string, from: number, to: number) =>
               from === to ? null : (
@@ -132,7 +132,7 @@ export const BarChart: FC<
                 {box(isSoft ? 'bar-soft' : 'bar-full', 0, value)}
                 {box('bar-more', value, value + more)}
                 {box('bar-cut', -cut, 0)}
-                {mark == null ? null : (
+                {mark === null ? null : (
                   <line
                     class="mark-line"
                     x1={`${hundredth(n * step + step * 0.15)}%`}

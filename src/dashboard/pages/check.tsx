@@ -583,7 +583,9 @@ const Row: FC<{ row: CheckRow; view: View; c: DashboardContext; config: Config }
 /** The two lines that say who has the code; without any customer, the code. */
 function whoText(customer: Customer | null, code: string | null): readonly [string, string | null] {
   const more = customer?.more.map(({ text }) => text) ?? [];
-  const lines = [customer?.name, customer?.email, ...more].filter((text) => typeof text === 'string');
+  const lines = [customer?.name, customer?.email, ...more].filter(
+    (text) => typeof text === 'string',
+  );
   return [lines[0] ?? code ?? '', lines[1] ?? null];
 }
 

@@ -73,6 +73,6 @@ export async function readList({ file }: { readonly file: string }): Promise<num
   const { openFile, readBytes } = await import('#product/codes/lists/source.js');
   const started = performance.now();
   const bytes = await openFile(file);
-  await read(await readBytes(bytes), { name: file });
+  await read(() => readBytes(bytes), { name: file });
   return performance.now() - started;
 }

@@ -8,16 +8,17 @@ const MAX_PASTED_BYTES = 8 * 1024 * 1024;
 const OTHER_BYTES = 64 * 1024;
 const MAX_NAME_CHARS = 200;
 
-/** Refuses uploads that are too large, and more than two large ones at once: they are held in memory. */
+/** Refuses uploads that are too large, alone or together with others under way: they are held in memory. */
 export function limitUploads(maxBytes: number): MiddlewareHandler<DashboardEnv> {
+  const maxSize = maxBytes + OTHER_BYTES;
   let held = 0;
   const limit = bodyLimit({
-    maxSize: maxBytes + OTHER_BYTES,
+    maxSize,
     onError: () => Promise.reject(tooLarge(maxBytes)),
   });
   return async (c, next) => {
     const length = Number(c.req.header('content-length') ?? 0);
-    if (held + length > 2 * (maxBytes + OTHER_BYTES)) {
+    if (held > 0 && held + length > maxSize) {
       throw new Problem(
         'Too many lists are uploaded at once',
         'Send the list again in a minute.',

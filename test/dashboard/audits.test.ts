@@ -190,6 +190,30 @@ describe('an uploaded list', () => {
     expect(text).toContain('as several files');
   });
 
+  it('is refused while others fill the room, since uploads are held in memory until they are stored', async () => {
+    const { cookie } = operator();
+    const headers = {
+      ...{ cookie, origin: HOST, 'content-length': '900000' },
+      'content-type': 'multipart/form-data; boundary=x',
+    };
+    const post = (body: string | ReadableStream<Uint8Array>) =>
+      dashboard().request('/audits/new', {
+        ...{ method: 'POST', headers, body },
+        duplex: 'half',
+      } as RequestInit);
+    let breakOff = (): void => undefined;
+    const slow = post(
+      new ReadableStream({
+        start: (controller) => void (breakOff = () => controller.error(new Error('cut'))),
+      }),
+    );
+    await until(async () => (await post('--x')).status === 409);
+    expect(await (await post('--x')).text()).toContain('Too many lists are uploaded at once');
+    breakOff();
+    expect((await slow).status, 'an upload that breaks off').toBe(422);
+    expect((await post('--x')).status).toBe(422);
+  });
+
   it.each([
     ['an empty file', '', 'x.csv', 'The list is empty'],
     [

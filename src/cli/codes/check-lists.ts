@@ -119,7 +119,7 @@ async function readOne(
   const name = isStdin ? 'stdin' : basename(path);
   const bytes = addAbortSignal(signal, isStdin ? process.stdin : await openFile(path));
   if (isStdin && process.stdin.isTTY) process.stderr.write(TYPE_CODES);
-  return readList(await readBytes(bytes), { ...options, name, signal });
+  return readList(() => readBytes(bytes), { ...options, name, signal });
 }
 
 const TYPE_CODES = 'reading codes from the terminal, one per line; end with Ctrl-D\n';

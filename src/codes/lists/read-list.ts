@@ -34,11 +34,14 @@ let reading: Promise<unknown> = Promise.resolve();
 /**
  * Finds out how a list is written, and reads it: in a thread with limited memory, so that the process goes on with other
  * work, and outlives any list. One list is read at a time.
- * @param bytes the whole file
+ * @param load loads the whole file
  * @throws FileError when it is not a list of codes, it is too large, or the column of codes is unclear
  */
-export function readList(bytes: Buffer, options: ListOptions): Promise<List> {
-  const read = reading.then(() => readInThread(bytes, options));
+export function readList(load: () => Promise<Buffer>, options: ListOptions): Promise<List> {
+  const read = reading.then(async () => {
+    options.signal?.throwIfAborted();
+    return readInThread(await load(), options);
+  });
   reading = read.catch(() => undefined);
   return read;
 }
@@ -47,7 +50,6 @@ async function readInThread(
   bytes: Buffer,
   { signal, keys = [], ...options }: ListOptions,
 ): Promise<List> {
-  signal?.throwIfAborted();
   const task: ReadingTask = { ...options, bytes, keys: keys.map((key) => key.reveal()) };
   const thread = new Worker(PROGRAM, {
     workerData: task,

@@ -234,11 +234,8 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     });
   }
 
-  async function listOf(
-    { auditId, name, column, sheet }: Draft,
-    signal: AbortSignal,
-  ): Promise<List> {
-    return readList(await readDraftContent(db, auditId), {
+  function listOf({ auditId, name, column, sheet }: Draft, signal: AbortSignal): Promise<List> {
+    return readList(() => readDraftContent(db, auditId), {
       ...{ name, signal },
       keys: config.sellers.map(({ key }) => key),
       ...(column === '' ? {} : { column }),

@@ -283,11 +283,12 @@ export const listenAddress = z.string().transform((address, context): ListenAddr
 
 export const timeZone = z.string().transform((text, context) => {
   const lower = text.toLowerCase();
-  const found = zones().find((zone) => zone.toLowerCase() === lower);
+  const found = zones().get(lower);
   if (found !== undefined || isZone(text)) return found ?? text;
+  const names = [...zones().values()];
   // People also write a city without its continent.
-  const city = zones().find((zone) => zone.toLowerCase().endsWith(`/${lower}`));
-  const similar = city ?? nearest(text, zones());
+  const city = names.find((zone) => zone.toLowerCase().endsWith(`/${lower}`));
+  const similar = city ?? nearest(text, names);
   const remedy =
     similar === null ? 'give an IANA name such as Europe/Berlin' : `did you mean ${similar}?`;
   return refuse(context, `is not a time zone: ${remedy}`);
@@ -311,10 +312,17 @@ function isZone(name: string): boolean {
   }
 }
 
-/** For the usual capitals: Intl itself may return an older name, such as Asia/Calcutta. */
-function zones(): readonly string[] {
-  return [...Intl.supportedValuesOf('timeZone'), 'UTC'];
+/**
+ * Names by their lower case, for the usual capitals: Intl itself may return an older name, such as Asia/Calcutta. Kept:
+ * each of a thousand sellers has a zone.
+ */
+function zones(): ReadonlyMap<string, string> {
+  return (zoneNames ??= new Map(
+    [...Intl.supportedValuesOf('timeZone'), 'UTC'].map((name) => [name.toLowerCase(), name]),
+  ));
 }
+
+let zoneNames: ReadonlyMap<string, string> | undefined;
 
 export const hostNames = z.string().transform((text, context) => {
   const names = text.split(',').map((name) => name.trim().toLowerCase());
@@ -362,8 +370,14 @@ function plain(name: string): string {
 /** The known name that `name` probably means, of which a quarter of the letters may be wrong; null if none is similar. */
 export function nearest(name: string, known: readonly string[]): string | null {
   const one = plain(name);
-  const similar = known
-    .map((candidate) => ({ candidate, wrong: distance(one, plain(candidate)) }))
-    .filter(({ candidate, wrong }) => wrong * 4 <= Math.min(one.length, plain(candidate).length));
+  const isNear = (wrong: number, other: string): boolean =>
+    wrong * 4 <= Math.min(one.length, other.length);
+  const similar = known.flatMap((candidate) => {
+    const other = plain(candidate);
+    // At least as many letters are wrong.
+    if (!isNear(Math.abs(one.length - other.length), other)) return [];
+    const wrong = distance(one, other);
+    return isNear(wrong, other) ? [{ candidate, wrong }] : [];
+  });
   return similar.sort((a, b) => a.wrong - b.wrong)[0]?.candidate ?? null;
 }

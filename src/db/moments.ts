@@ -33,23 +33,27 @@ const kind = (
 
 const PLANNED = LATEST_PLANNED;
 
+/** SQL of the newest run of each seller. Of each kind by itself, as the index has them: 30 ms for 500 sellers, not 20 s. */
+const newestRun = (column: string, kinds: string): string => `
+  mirror.sellers s CROSS JOIN LATERAL (
+    SELECT n.* FROM unnest(${kinds}::mirror.run_kind[]) AS k (kind)
+     CROSS JOIN LATERAL (SELECT run_id, ${column} FROM mirror.runs r
+                          WHERE r.seller_id = s.seller_id AND r.kind = k.kind AND r.state <> 'asked'
+                          ORDER BY run_id DESC LIMIT 1) n
+     ORDER BY n.run_id DESC LIMIT 1) r WHERE true`;
+
 const MOMENTS = [
   kind(
     `'the start of run ' || run_id`,
     { seller: 's.seller_id', run: 'run_id' },
     'started_at',
-    `mirror.sellers s CROSS JOIN LATERAL (
-       SELECT run_id, started_at FROM mirror.runs r
-        WHERE r.seller_id = s.seller_id AND r.kind IN ('account', 'items') AND r.state <> 'asked'
-        ORDER BY run_id DESC LIMIT 1) r WHERE true`,
+    newestRun('started_at', `'{account,items}'`),
   ),
   kind(
     `'the retry of run ' || run_id`,
     { seller: 's.seller_id', run: 'run_id' },
     'retry_at',
-    `mirror.sellers s CROSS JOIN LATERAL (
-       SELECT run_id, retry_at FROM mirror.runs r WHERE r.seller_id = s.seller_id
-        ORDER BY run_id DESC LIMIT 1) r WHERE true`,
+    newestRun('retry_at', 'enum_range(NULL::mirror.run_kind)'),
     PLANNED,
   ),
   kind(

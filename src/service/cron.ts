@@ -42,6 +42,17 @@ const CRON_FIELDS = [
  */
 export function cronFault(expression: string): string | null {
   const text = tidy(expression);
+  const known = faults.get(text);
+  if (known !== undefined) return known;
+  const fault = findFault(text);
+  faults.set(text, fault);
+  return fault;
+}
+
+/** Kept, because many sellers have the same expressions. */
+const faults = new Map<string, string | null>();
+
+function findFault(text: string): string | null {
   if (text === '') return 'is empty';
   if (text.length > MAX_LENGTH) return `is longer than ${MAX_LENGTH} characters`;
   if (text.startsWith('@')) {

@@ -38,7 +38,7 @@ export interface App {
   close(): Promise<void>;
 }
 
-/** Opens the store, and migrates it. @throws {StoreError} when the store can't be opened */
+/** Opens the store, and migrates it. @throws {UserError} when the store can't be opened */
 export async function openApp(
   config: Config,
   command: string,

@@ -20,7 +20,7 @@ const API_LIMITS = {
 /**
  * Serves the look-up API at `API_LISTEN`.
  * @returns null when it is off
- * @throws {ListenError} when it can't listen on the address
+ * @throws {UserError} when it can't listen on the address
  */
 export async function startApi(
   app: App,

@@ -1,3 +1,4 @@
+import { UserError } from '../domain/user-error.js';
 import { keepHeldItems, readShown } from './held-store.js';
 import { describeAcceptance, type ShownItem } from './rules.js';
 import { type SellerLock, lockSeller } from '../db/locks.js';
@@ -28,29 +29,17 @@ export interface Accepted {
   readonly rest: readonly string[];
 }
 
-/** There is nothing to accept or to keep. */
-export class NothingHeldError extends Error {
-  override readonly name = 'NothingHeldError';
-
-  constructor(
-    message: string,
-    readonly remedy: string,
-  ) {
-    super(message);
-  }
-}
-
 /**
  * Removes the items that a run of items shows as held, if they are still held as proven gone. A run of its own
  * does it, without requests to the marketplace.
- * @throws {NothingHeldError} when there is no such run, or nothing that it shows can be removed
- * @throws {SellerBusyError} while another run of the seller is in progress
+ * @throws {UserError} when there is no such run, or nothing that it shows can be removed
+ * @throws {UserError} `BUSY` while another run of the seller is in progress
  */
 export function acceptRemovals(deps: AcceptDeps, runId: bigint): Promise<Accepted> {
   return underLock(deps.db, runId, async (lock) => {
     const shown = await readShown(lock.client, lock.sellerId, runId);
     const { gone, rest, refusal } = describeAcceptance(runId, shown);
-    if (refusal !== null) throw new NothingHeldError(refusal, STATUS);
+    if (refusal !== null) throw new UserError(refusal, STATUS, 'FAILED');
     const accepting = await startRun(lock, 'approval', deps.holder, null, runId);
     const removed = await removeShown(deps, lock, accepting, {
       gone,
@@ -70,8 +59,8 @@ export function acceptRemovals(deps: AcceptDeps, runId: bigint): Promise<Accepte
 /**
  * Keeps the items that a run of items shows as held: they stay missing, and need nobody any more.
  * @returns how many; 0: they were kept before
- * @throws {NothingHeldError} when there is no such run, or it shows no held item
- * @throws {SellerBusyError} while another run of the seller is in progress
+ * @throws {UserError} when there is no such run, or it shows no held item
+ * @throws {UserError} `BUSY` while another run of the seller is in progress
  */
 export function keepRemovals(
   { db }: Pick<AcceptDeps, 'db'>,
@@ -80,7 +69,7 @@ export function keepRemovals(
   return underLock(db, runId, async (lock) => {
     const shown = await readShown(lock.client, lock.sellerId, runId);
     if (shown.every(({ now }) => now === 'back' || now === 'removed')) {
-      throw new NothingHeldError(`run ${runId} shows no item that is still held`, STATUS);
+      throw new UserError(`run ${runId} shows no item that is still held`, STATUS, 'FAILED');
     }
     return { sellerId: lock.sellerId, kept: await keepHeldItems(lock, runId) };
   });
@@ -88,7 +77,7 @@ export function keepRemovals(
 
 const STATUS = '`seller-mirror status` says what needs you';
 
-/** @throws {NothingHeldError} when there is no such run */
+/** @throws {UserError} when there is no such run */
 async function underLock<T>(
   db: Db,
   runId: bigint,
@@ -96,7 +85,12 @@ async function underLock<T>(
 ): Promise<T> {
   const sellerId = await findSellerOfRun(db, runId);
   if (sellerId === null) {
-    throw new NothingHeldError(`there is no run ${runId}`, '`seller-mirror runs` lists them');
+    throw new UserError(
+      `there is no run ${runId}`,
+      '`seller-mirror runs` lists them',
+      'NOT_FOUND',
+      2,
+    );
   }
   const lock = await lockSeller(db, sellerId);
   try {

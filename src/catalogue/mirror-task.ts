@@ -1,4 +1,4 @@
-import { SellerBusyError } from '../db/locks.js';
+import { isUserError } from '../domain/user-error.js';
 import { busyOutcome, errorOutcome, problemAction, INTERRUPTED_PROBLEM } from './problem.js';
 import { syncAccount, type AccountDetails } from './account.js';
 import { dropAsked, readRequest, type Wanted } from './requests-store.js';
@@ -30,7 +30,7 @@ export async function performMirrorTask(
   try {
     return await perform(deps, request, signal);
   } catch (error) {
-    if (error instanceof SellerBusyError && !signal.aborted) {
+    if (isUserError(error, 'BUSY') && !signal.aborted) {
       return busyOutcome(`${error.message}; it is not started twice`);
     }
     return errorOutcome(error, signal);

@@ -1,25 +1,14 @@
+import { UserError } from '../domain/user-error.js';
 import { escapeIdentifier, type PoolClient } from 'pg';
 import type { Db } from '../db/db.js';
 import { lockSeller, type SellerLock } from '../db/locks.js';
-
-/** A seller can't be removed or renamed. */
-export class SellerNameError extends Error {
-  override readonly name = 'SellerNameError';
-
-  constructor(
-    message: string,
-    readonly remedy: string,
-  ) {
-    super(message);
-  }
-}
 
 /**
  * Deletes a seller with all its rows.
  * @param options.force even while a check of it is running, or if the store does not know it
  * @returns the number of its items
- * @throws {SellerNameError} for an unknown seller, or while one of its checks is running
- * @throws {SellerBusyError} while a run of the seller is in progress
+ * @throws {UserError} for an unknown seller, or while one of its checks is running
+ * @throws {UserError} `BUSY` while a run of the seller is in progress
  */
 export async function removeSeller(
   db: Db,
@@ -40,13 +29,13 @@ export async function removeSeller(
 /**
  * Gives a seller another name, in all its rows. An unused seller of that name, such as one whose runs were refused
  * because of this seller, is deleted.
- * @throws {SellerNameError} for an unknown seller, while one of its checks is running, or if the new name is the old
+ * @throws {UserError} for an unknown seller, while one of its checks is running, or if the new name is the old
  *   one or has a copy
- * @throws {SellerBusyError} while a run of either seller is in progress
+ * @throws {UserError} `BUSY` while a run of either seller is in progress
  */
 export async function renameSeller(db: Db, sellerId: string, to: string): Promise<void> {
   if (sellerId === to) {
-    throw new SellerNameError(`seller "${to}" would keep its name`, 'give it another one');
+    throw new UserError(`seller "${to}" would keep its name`, 'give it another one', 'FAILED');
   }
   const lock = await lockSeller(db, sellerId);
   try {
@@ -100,15 +89,18 @@ async function assertIdle(client: PoolClient, sellerId: string): Promise<void> {
   );
   const [seller] = rows;
   if (seller === undefined) {
-    throw new SellerNameError(
+    throw new UserError(
       `there is no seller "${sellerId}" in the store`,
       '`seller-mirror sellers` lists them',
+      'NOT_FOUND',
+      2,
     );
   }
   if (seller.audit !== null) {
-    throw new SellerNameError(
+    throw new UserError(
       `check ${seller.audit} of seller "${sellerId}" is running`,
       `wait, or cancel it with \`seller-mirror audits cancel ${seller.audit}\``,
+      'FAILED',
     );
   }
 }
@@ -121,9 +113,10 @@ async function assertUnused(client: PoolClient, sellerId: string): Promise<void>
     [sellerId],
   );
   if (rows[0]?.used !== true) return;
-  throw new SellerNameError(
+  throw new UserError(
     `seller "${sellerId}" has a copy or checks of its own`,
     `choose another name, or remove it first: \`seller-mirror sellers remove ${sellerId}\``,
+    'FAILED',
   );
 }
 

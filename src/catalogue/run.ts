@@ -41,7 +41,7 @@ type Work = (run: RunContext) => Promise<'succeeded' | 'held'>;
 /**
  * Performs a run: takes the seller's lock, records the start, calls `work` and records the result.
  * A `RunProblem` becomes part of the report. An abort and errors of the store are thrown.
- * @throws {SellerBusyError} while another run of this seller is in progress
+ * @throws {UserError} `BUSY` while another run of this seller is in progress
  * @throws {AlreadyDoneError} when another run has already answered the request
  */
 export async function performRun(

@@ -1,31 +1,18 @@
+import { isUserError, UserError } from '../domain/user-error.js';
 import { ConfigError } from '../config/index.js';
-import { FileError } from '../listing/file-error.js';
 import { MarketplaceOptionsError } from '../marketplace/types.js';
 import { explainDatabaseError } from '../db/errors.js';
 import { errorCode } from '../domain/error-code.js';
-import { SellerBusyError } from '../db/locks.js';
 import { EXIT, type ExitCode } from './exit-codes.js';
 
-export class CommandError extends Error {
-  override readonly name = 'CommandError';
-
-  constructor(
-    message: string,
-    readonly remedy: string | null = null,
-    readonly exitCode: ExitCode = EXIT.failed,
-  ) {
-    super(message);
-  }
-}
-
-export function usageError(message: string, remedy: string | null): CommandError {
-  return new CommandError(message, remedy, EXIT.usage);
+export function usageError(message: string, remedy: string | null): UserError {
+  return new UserError(message, remedy ?? '', 'USAGE', 2);
 }
 
 /** Waits until a file is written. Its name was checked before, so an error is a failure, not wrong usage. */
 export async function writtenOrFailed<T>(writing: Promise<T>): Promise<T> {
   return writing.catch((error: unknown) => {
-    if (error instanceof FileError) throw new CommandError(error.message, error.remedy);
+    if (isUserError(error, 'FILE')) throw new UserError(error.message, error.remedy, 'FAILED');
     throw error;
   });
 }
@@ -44,7 +31,7 @@ export function reportError(error: unknown, databaseUrl: string | null): ErrorRe
     return { lines: error.message.split('\n'), exitCode: EXIT.usage };
   }
   const [problem, remedy, exitCode = EXIT.failed] = explain(error, databaseUrl);
-  return { lines: remedy === null ? [problem] : [problem, `→ ${remedy}`], exitCode };
+  return { lines: remedy === '' ? [problem] : [problem, `→ ${remedy}`], exitCode };
 }
 
 const TOO_MANY_FILES = [
@@ -55,16 +42,10 @@ const TOO_MANY_FILES = [
 function explain(
   error: unknown,
   databaseUrl: string | null,
-): readonly [problem: string, remedy: string | null, exitCode?: ExitCode] {
-  if (error instanceof CommandError) return [error.message, error.remedy, error.exitCode];
-  if (error instanceof FileError) return [error.message, error.remedy, EXIT.usage];
-  if (error instanceof MarketplaceOptionsError) return [error.message, null, EXIT.usage];
-  if (error instanceof SellerBusyError) {
-    return [error.message, 'wait until it has ended; `seller-mirror status` shows it'];
-  }
+): readonly [problem: string, remedy: string, exitCode?: ExitCode] {
+  if (error instanceof UserError) return [error.message, error.remedy, error.exit];
+  if (error instanceof MarketplaceOptionsError) return [error.message, '', EXIT.usage];
   if (['EMFILE', 'ENFILE'].includes(errorCode(error))) return TOO_MANY_FILES;
-  // StoreError, QueueError, ListenError and others.
-  if (error instanceof Error && 'remedy' in error) return [error.message, String(error.remedy)];
   const store = explainDatabaseError(error, databaseUrl ?? 'embedded');
   if (store !== null) return [store.message, store.remedy];
   const message = error instanceof Error ? error.message : String(error);

@@ -108,7 +108,7 @@ export function configFor(needs: 'store' | 'sellers'): Config {
  */
 export type Needs = 'store' | 'new store' | 'sellers';
 
-/** Opens the app, and closes it after the work, also after an error. @throws {CommandError} if there is no store */
+/** Opens the app, and closes it after the work, also after an error. @throws {UserError} if there is no store */
 export async function withApp<T>(
   command: string,
   needs: Needs,
@@ -137,7 +137,7 @@ export async function withApp<T>(
   return result;
 }
 
-/** @throws {CommandError} when there is no store yet */
+/** @throws {UserError} when there is no store yet */
 export async function assertStore({ databaseUrl, dataDir }: Config): Promise<void> {
   if (databaseUrl !== null || (await describeEmbedded(dataDir)) !== null) return;
   throw usageError(

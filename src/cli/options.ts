@@ -1,8 +1,9 @@
+import type { UserError } from '../domain/user-error.js';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { App } from '../app.js';
 import type { Config, SellerConfig } from '../config/index.js';
 import { readMoment } from '../domain/moment.js';
-import { type CommandError, usageError } from './errors.js';
+import { usageError } from './errors.js';
 import { DECIMAL_COMMA } from './out-file.js';
 import { readBinding } from '../catalogue/sellers-store.js';
 import { readSellerStatuses } from '../catalogue/status-store.js';
@@ -76,14 +77,14 @@ export function chosenSellers(config: Config, name: string | undefined): readonl
 }
 
 /** @param known names of the sellers that are configured or in the store */
-export function unknownSeller(name: string, known: readonly string[]): CommandError {
+export function unknownSeller(name: string, known: readonly string[]): UserError {
   return usageError(
     `no seller "${name}" is configured or in the store`,
     `known: ${known.join(', ') || 'none'}`,
   );
 }
 
-/** @throws {CommandError} when a seller is named that is neither configured nor in the store */
+/** @throws {UserError} when a seller is named that is neither configured nor in the store */
 export async function assertSeller(
   { db, config }: Pick<App, 'db' | 'config'>,
   name: string | undefined,

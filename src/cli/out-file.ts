@@ -13,7 +13,7 @@ export const DECIMAL_COMMA = new Option(
   'CSV for Excel in countries with decimal commas: 19,90; semicolons between cells',
 );
 
-/** @throws {CommandError} when --decimal-comma is given for another format than CSV */
+/** @throws {UserError} when --decimal-comma is given for another format than CSV */
 export function csvDialect({ decimalComma }: CsvOptions, format: string): CsvDialect {
   if (decimalComma !== true) return PLAIN_CSV;
   if (format === 'csv') return COMMA_CSV;
@@ -44,7 +44,7 @@ export interface Destination<Format extends string> {
 
 /**
  * Reads `--out` and `--format`. The default format is that of the file's ending, or CSV on stdout.
- * @throws {CommandError} when the ending is unknown, or --decimal-comma is given for another format than CSV
+ * @throws {UserError} when the ending is unknown, or --decimal-comma is given for another format than CSV
  */
 export function destinationOf<Format extends string>(
   { out = STDOUT, format: chosen, decimalComma = false }: OutOptions<Format>,
@@ -75,7 +75,7 @@ export function formatOfFile<Format extends string>(
 /** Formats that can't be shown on a terminal. */
 const BINARY: Readonly<Record<string, string>> = { xlsx: 'a workbook', parquet: 'Parquet' };
 
-/** Checks that the output can be written, before any work is done. @throws {CommandError | FileError} */
+/** Checks that the output can be written, before any work is done. @throws {UserError} */
 export async function checkDestination(destination: Destination<string> | null): Promise<void> {
   if (destination === null) return;
   const { path, format } = destination;
@@ -88,7 +88,7 @@ export async function checkDestination(destination: Destination<string> | null):
   }
 }
 
-/** @param rows without the header @throws {CommandError} when a workbook can't have that many rows */
+/** @param rows without the header @throws {UserError} when a workbook can't have that many rows */
 export function checkRowLimit(format: string, rows: number, remedy: string): void {
   const fault = roomFault(format, rows);
   if (fault !== null) throw usageError(fault, remedy);

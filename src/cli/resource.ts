@@ -1,3 +1,4 @@
+import { UserError } from '../domain/user-error.js';
 import { once } from 'node:events';
 import { hostname } from 'node:os';
 import { createInterface } from 'node:readline/promises';
@@ -7,7 +8,7 @@ import { logAction } from '../dashboard/access-store.js';
 import type { Db } from '../db/db.js';
 import type { Action, Actor, Confirmation, Notice, Resource } from '../listing/resource.js';
 import { print, printResult, stdoutLook, write } from './console.js';
-import { CommandError, usageError } from './errors.js';
+import { usageError } from './errors.js';
 import { appAction, openQueuesOf } from './execute.js';
 import { askForRuns, followUp, thisUser } from './follow-up.js';
 import { addListing, cellOf, fieldsOf, listingTable } from './listing.js';
@@ -79,7 +80,7 @@ function idReader<Row, Found>({ ids, one }: Resource<Row, Found, Db>): (text: st
   return (text) => String(read(text));
 }
 
-/** @throws {CommandError} when there is none, or several sellers have one */
+/** @throws {UserError} when there is none, or several sellers have one */
 async function findOne<Row, Found>(
   app: App,
   { listing: { name }, one, find, sellerOf }: Resource<Row, Found, Db>,
@@ -198,9 +199,10 @@ function addAction<Row, Found>(
     appAction('store', async (app, id: string, options: ActionOptions) => {
       const found = await findOne(app, resource, id, options.seller);
       if (!action.isPossible(found, thisUser())) {
-        throw new CommandError(
+        throw new UserError(
           `${one} ${id}: there is nothing to do, for example because somebody did it already`,
           `\`seller-mirror ${resource.listing.name} show ${id}\` says more`,
+          'FAILED',
         );
       }
       const asked = confirm?.(found) ?? null;
@@ -262,7 +264,7 @@ export async function act<Row, Found>(
   await perform(app, resource, action, found, id, options);
 }
 
-/** @throws {CommandError} when the answer is another one */
+/** @throws {UserError} when the answer is another one */
 async function confirmed(
   { ask, answer, wrong }: Confirmation,
   given: string | undefined,

@@ -29,7 +29,7 @@ export interface Serving {
  * the signal aborts meanwhile, it closes the others. `stop` closes them in reverse order.
  * @param name of the command, for logs and database sessions
  * @param customConfig used instead of the settings of this process
- * @throws {StoreError | QueueError | ListenError} when one of them can't be opened
+ * @throws {UserError} when one of them can't be opened
  */
 export async function serve(
   name: string,

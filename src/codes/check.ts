@@ -4,6 +4,7 @@
  * other, a piece at a time, so that checks of one marketplace take turns.
  */
 
+import { isUserError, UserError } from '../domain/user-error.js';
 import { bindSeller, ensureSeller, type Binding } from '../catalogue/sellers-store.js';
 import { busyOutcome, errorOutcome } from '../catalogue/problem.js';
 import type { Alert, JobOutcome, RunDeps } from '../catalogue/types.js';
@@ -38,11 +39,6 @@ export interface CheckJob {
   readonly isLastAttempt: boolean;
 }
 
-/** Another process, or another job of this process, works on the check. */
-class CheckBusyError extends Error {
-  override readonly name = 'CheckBusyError';
-}
-
 /** A piece of work ends with the first step that ends after this time, milliseconds. */
 const PIECE_MS = 10_000;
 /** Checks assumed to share the budget of their marketplace, at most. */
@@ -60,7 +56,7 @@ export async function performCheck(
   const { auditId } = job;
   try {
     signal.throwIfAborted();
-    const busy = (): Error => new CheckBusyError(`another job works on audit ${auditId}`);
+    const busy = (): Error => new UserError(`another job works on audit ${auditId}`, '', 'BUSY');
     const lock = await tryLock(deps.db, `seller-mirror/audit/${auditId}`, busy);
     try {
       return await workUnderLock(deps, job, AbortSignal.any([signal, lock.lost]));
@@ -68,7 +64,7 @@ export async function performCheck(
       await lock.release();
     }
   } catch (error) {
-    if (error instanceof CheckBusyError && !signal.aborted) {
+    if (isUserError(error, 'BUSY') && !signal.aborted) {
       return { ...busyOutcome(error.message), isBusy: true };
     }
     return errorOutcome(error, signal);

@@ -1,3 +1,4 @@
+import { UserError } from '../domain/user-error.js';
 import { inTransaction, type Db } from '../db/db.js';
 import { codesLock } from './codes-store.js';
 
@@ -9,18 +10,6 @@ export interface Erased {
   readonly lines: number;
   /** Uploaded workbooks with the code, which were deleted: their results are made as plain lists from now on. */
   readonly workbooks: number;
-}
-
-/** A code can't be erased. */
-export class EraseError extends Error {
-  override readonly name = 'EraseError';
-
-  constructor(
-    message: string,
-    readonly remedy: string,
-  ) {
-    super(message);
-  }
 }
 
 /** SQL of the rows of a code: $2 as a list or the marketplace spells it, and all its other spellings. */
@@ -38,7 +27,7 @@ const ROWS = `
  * customer's wish. Its verdicts, prices and dates stay, so that sums stay right. It is never asked about again,
  * unless a list brings it again. Uploaded lists whose checks were not started are deleted, whatever they hold.
  * @returns null if the seller's store does not have the code
- * @throws {EraseError} while a check of it is running
+ * @throws {UserError} while a check of it is running
  */
 export async function eraseCode(db: Db, sellerId: string, code: string): Promise<Erased | null> {
   return inTransaction(db, async (client) => {
@@ -56,9 +45,10 @@ export async function eraseCode(db: Db, sellerId: string, code: string): Promise
     );
     if (running[0] !== undefined) {
       const { audit } = running[0];
-      throw new EraseError(
+      throw new UserError(
         `check ${audit} of this code is running`,
         `wait, or cancel it with \`seller-mirror audits cancel ${audit}\``,
+        'FAILED',
       );
     }
     // Without the time of a check, no proof and no re-check chooses the code.

@@ -1,8 +1,8 @@
+import { isUserError, UserError } from '../domain/user-error.js';
 import type { HttpBindings } from '@hono/node-server';
 import type { Context, Hono } from 'hono';
 import { askRuns, type Wanted } from '../catalogue/requests-store.js';
 import { hostName } from '../domain/address.js';
-import { QueueError } from '../service/queue/errors.js';
 import type { App } from '../app.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
@@ -66,13 +66,13 @@ export interface DashboardParts {
 export type Dashboard = Hono<DashboardEnv>;
 
 /** An error that the user can fix, shown as a page with its remedy. */
-export class Problem extends Error {
+export class Problem extends UserError {
   constructor(
     message: string,
-    readonly remedy: string,
+    remedy: string,
     readonly status: 403 | 404 | 409 | 413 | 422 = 422,
   ) {
-    super(message);
+    super(message, remedy, 'FAILED');
   }
 }
 
@@ -136,7 +136,7 @@ export async function enqueueSync(
   await queues
     .add('mirror', wanted.kind === 'item' ? { ...wanted, ...due } : { kind: wanted.kind, ...due })
     .catch((error: unknown) => {
-      if (!(error instanceof QueueError)) throw error;
+      if (!isUserError(error, 'QUEUE')) throw error;
     });
 }
 

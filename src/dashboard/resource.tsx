@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import type { Child, FC } from 'hono/jsx';
 import type { Db } from '../db/db.js';
-import { SellerBusyError } from '../db/locks.js';
+import { isUserError, UserError } from '../domain/user-error.js';
 import type { Action, Actor, Confirmation, Part, Resource } from '../listing/resource.js';
 import { followUp } from '../service/follow-up.js';
 import { StepChart } from './charts.js';
@@ -173,11 +173,11 @@ export function actorOf(c: DashboardContext, parts: DashboardParts): Actor<Db> {
 /** Turns what a person can mend into a page with its remedy. */
 async function explained<T>(work: Promise<T>): Promise<T> {
   return work.catch((error: unknown) => {
-    if (error instanceof SellerBusyError) {
+    if (isUserError(error, 'BUSY')) {
       throw new Problem(capital(error.message), 'Try again when that run has finished.', 409);
     }
-    if (error instanceof Error && 'remedy' in error && !(error instanceof Problem)) {
-      throw new Problem(capital(error.message), `${capital(String(error.remedy))}.`, 409);
+    if (error instanceof UserError && !(error instanceof Problem)) {
+      throw new Problem(capital(error.message), `${capital(error.remedy)}.`, 409);
     }
     throw error;
   });

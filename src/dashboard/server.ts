@@ -1,7 +1,8 @@
+import { UserError } from '../domain/user-error.js';
 import { readFile } from 'node:fs/promises';
 import { MOST_BYTES } from '../codes/lists/types.js';
 import { isLoopback } from '../domain/address.js';
-import { DASHBOARD, LIMITS, ListenError, serve, type WebServer } from '../service/listen.js';
+import { DASHBOARD, LIMITS, serve, type WebServer } from '../service/listen.js';
 import { dashboardApp } from './app.js';
 import type { DashboardParts } from './context.js';
 import { hasAccount } from './access-store.js';
@@ -22,7 +23,7 @@ const DASHBOARD_LIMITS = {
 /**
  * Serves the dashboard at `DASHBOARD_LISTEN`.
  * @returns null when the dashboard is off
- * @throws {ListenError} when the address is unavailable, or when other machines could reach the
+ * @throws {UserError} when the address is unavailable, or when other machines could reach the
  *   dashboard without TLS or before an account exists
  */
 export async function startDashboard(
@@ -33,15 +34,17 @@ export async function startDashboard(
   if (listen === null) return null;
   const isLocal = isLoopback(listen.host);
   if (!isLocal && tls === null && !isBehindProxy) {
-    throw new ListenError(
+    throw new UserError(
       `other machines could reach the dashboard at ${listen.host} without TLS`,
       'set DASHBOARD_TLS_CERT_FILE and DASHBOARD_TLS_KEY_FILE, or DASHBOARD_BEHIND_PROXY=true behind a proxy with TLS',
+      'LISTEN',
     );
   }
   if (!isLocal && !(await hasAccount(db))) {
-    throw new ListenError(
+    throw new UserError(
       `other machines could reach the dashboard at ${listen.host}, but nobody has an account`,
       'add one with `seller-mirror users add NAME --role operator`',
+      'LISTEN',
     );
   }
   const live = new LiveProgress(() => readRunning(db));
@@ -70,9 +73,10 @@ export async function startDashboard(
 async function readTls({ certFile, keyFile }: { certFile: string; keyFile: string }) {
   const read = (path: string, setting: string): Promise<string> =>
     readFile(path, 'utf8').catch((error: unknown) => {
-      throw new ListenError(
+      throw new UserError(
         `can’t read ${path} (${(error as NodeJS.ErrnoException).code}), set by ${setting}`,
         `set ${setting} to a file that this user may read`,
+        'LISTEN',
       );
     });
   const [cert, key] = await Promise.all([

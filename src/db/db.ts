@@ -1,6 +1,6 @@
+import { UserError } from '../domain/user-error.js';
 import type { Pool, PoolClient } from 'pg';
 import { createClock, type Clock } from './clock.js';
-import { StoreReadOnlyError } from './errors.js';
 import type { PrismaClient } from './generated/prisma/client.js';
 import { createPools, STORE_TIMES, type StoreTimes, type WatchTimes } from './pools.js';
 
@@ -76,15 +76,16 @@ export async function inTransaction<T>(
 /**
  * Checks that the database accepts writes. After a failover, the former primary may be reachable and
  * refuse them.
- * @throws {StoreReadOnlyError} if it refuses them; the driver's error if there is no reply
+ * @throws {UserError} if it refuses them; the driver's error if there is no reply
  */
 export async function assertWritable({ pool }: Pick<Db, 'pool'>): Promise<void> {
   const { rows } = await pool.query<{ transaction_read_only: string }>(
     'SHOW transaction_read_only',
   );
   if (rows[0]?.transaction_read_only !== 'on') return;
-  throw new StoreReadOnlyError(
+  throw new UserError(
     'the database takes no writes',
     'Point DATABASE_URL to the primary, and check default_transaction_read_only on the server.',
+    'STORE_READ_ONLY',
   );
 }

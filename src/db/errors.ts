@@ -1,50 +1,6 @@
+import { UserError } from '../domain/user-error.js';
 import { errorCode } from '../domain/error-code.js';
-import { oneLine } from '../domain/text.js';
 import { asksForTls, CERTIFICATE_PROBLEMS, NO_TLS, TLS_NEEDED } from '../domain/postgres-tls.js';
-
-/** A problem with the database: a one-line message and a remedy. Neither contains a password. */
-export abstract class StoreError extends Error {
-  /** Stable name for scripts. */
-  abstract readonly code: string;
-  /** What to do about it, in one sentence. */
-  readonly remedy: string;
-
-  constructor(message: string, remedy: string, options?: ErrorOptions) {
-    super(oneLine(message), options);
-    this.name = new.target.name;
-    this.remedy = remedy;
-  }
-}
-
-/** The embedded PostgreSQL could not be set up, started or used. */
-export class EmbeddedStartError extends StoreError {
-  readonly code = 'EMBEDDED_START';
-}
-
-/** No database could be reached at DATABASE_URL. */
-export class StoreConnectionError extends StoreError {
-  readonly code = 'STORE_CONNECTION';
-}
-
-/** The database answers but refuses writes, as a standby does. */
-export class StoreReadOnlyError extends StoreError {
-  readonly code = 'STORE_READ_ONLY';
-}
-
-/** The server is older than `OLDEST_SERVER`. */
-class StoreTooOldError extends StoreError {
-  readonly code = 'STORE_TOO_OLD';
-}
-
-/** The server's disk or the one under DATA_DIR is full. */
-export class DiskFullError extends StoreError {
-  readonly code = 'DISK_FULL';
-}
-
-/** The server's shared memory is full, which PostgreSQL reports as a full disk. */
-class SharedMemoryError extends StoreError {
-  readonly code = 'SHARED_MEMORY';
-}
 
 /**
  * Explains a lack of room that PostgreSQL printed, in any language.
@@ -52,12 +8,14 @@ class SharedMemoryError extends StoreError {
  * @param where the database, as people know it
  * @returns null if the text is about something else
  */
-export function explainNoRoom(text: string, where: string, cause?: unknown): StoreError | null {
+export function explainNoRoom(text: string, where: string, cause?: unknown): UserError | null {
   // The name of a segment in /dev/shm. The rest of the sentence is translated.
   if (/\/PostgreSQL\.\d+"/.test(text)) {
-    return new SharedMemoryError(
+    return new UserError(
       `${where}: the server has too little shared memory`,
       'Give its machine or container more of it (Docker: shm_size: 256mb; Linux: mount -o remount,size=256m /dev/shm), then try again.',
+      'SHARED_MEMORY',
+      1,
       { cause },
     );
   }
@@ -65,27 +23,14 @@ export function explainNoRoom(text: string, where: string, cause?: unknown): Sto
   return diskFull(where, cause);
 }
 
-export function diskFull(where: string, cause?: unknown): DiskFullError {
-  return new DiskFullError(
+export function diskFull(where: string, cause?: unknown): UserError {
+  return new UserError(
     `${where}: the disk is full`,
     'Free some space, then try again. No partial data was written.',
+    'DISK_FULL',
+    1,
     { cause },
   );
-}
-
-/** A migration failed and was rolled back. */
-export class MigrationError extends StoreError {
-  readonly code = 'MIGRATION';
-}
-
-/** The database was migrated by a newer version of this program. */
-export class SchemaAheadError extends StoreError {
-  readonly code = 'SCHEMA_AHEAD';
-}
-
-/** A migration was applied with other SQL than this version has. */
-export class SchemaDiffersError extends StoreError {
-  readonly code = 'SCHEMA_DIFFERS';
 }
 
 /** Oldest supported PostgreSQL major version. */
@@ -95,9 +40,10 @@ export const OLDEST_SERVER = 14;
 export function assertServerVersion(versionNumber: number): void {
   if (versionNumber >= OLDEST_SERVER * 10_000) return;
   const version = `${Math.floor(versionNumber / 10_000)}.${versionNumber % 10_000}`;
-  throw new StoreTooOldError(
+  throw new UserError(
     `the server runs PostgreSQL ${version}, but ${OLDEST_SERVER} or newer is needed`,
     'Point DATABASE_URL to a newer server, or unset it to use the embedded one.',
+    'STORE_TOO_OLD',
   );
 }
 
@@ -132,11 +78,11 @@ const SERVER_PROBLEMS: Readonly<Record<string, readonly [problem: string, remedy
 };
 
 /**
- * Turns an error of the `pg` driver into a `StoreError`; null unless it is about the connection or the
+ * Turns an error of the `pg` driver into a `UserError`; null unless it is about the connection or the
  * disk. The message names host, port and database of `url`, never user or password.
  */
-export function explainDatabaseError(error: unknown, url: string): StoreError | null {
-  if (error instanceof StoreError) return error;
+export function explainDatabaseError(error: unknown, url: string): UserError | null {
+  if (error instanceof UserError) return error;
   const code = errorCode(error);
   if (code === '53100' || code === 'ENOSPC') {
     const text = error instanceof Error ? error.message : '';
@@ -145,7 +91,9 @@ export function explainDatabaseError(error: unknown, url: string): StoreError | 
   const found = problemOf(error, code, url);
   if (found === null) return null;
   const [problem, remedy] = found;
-  return new StoreConnectionError(`${shownUrl(url)}: ${problem}`, remedy, { cause: error });
+  return new UserError(`${shownUrl(url)}: ${problem}`, remedy, 'STORE_CONNECTION', 1, {
+    cause: error,
+  });
 }
 
 const CHECK_ADDRESS =

@@ -1,17 +1,17 @@
+import { UserError } from '../domain/user-error.js';
 import type { Socket } from 'node:net';
 import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool, PoolClient, QueryConfig } from 'pg';
-import { StoreConnectionError } from './errors.js';
 import type { Db } from './db.js';
 import { onlyRow } from './connection.js';
-import { PoolerError } from './requirements.js';
+import { poolerError } from './requirements.js';
 import type { WatchTimes } from './pools.js';
 
 /** A connection whose statements may take any time, and whose loss is noticed. */
 export interface LongConnection {
   readonly client: PoolClient;
-  /** Aborts with a `StoreConnectionError` when the connection is lost. */
+  /** Aborts with a `UserError` when the connection is lost. */
   readonly lost: AbortSignal;
   /** Returns it to the pool, or closes it if it may be broken. */
   readonly release: (isSound: boolean) => void;
@@ -19,7 +19,7 @@ export interface LongConnection {
 
 /** An advisory lock and the connection that holds it. Losing the connection loses the lock. */
 interface AdvisoryLock extends Pick<LongConnection, 'client' | 'lost'> {
-  /** @throws {StoreConnectionError} when the connection, and the lock with it, is lost */
+  /** @throws {UserError} when the connection, and the lock with it, is lost */
   readonly assertHeld: () => void;
   release(): Promise<void>;
 }
@@ -72,10 +72,11 @@ export async function openLongConnection({ locks, pool, times }: Db): Promise<Lo
 /** A query with a timeout (ms) in the driver, which its types lack. */
 type BoundedQuery = QueryConfig & { readonly query_timeout: number };
 
-function lostConnection(what: string): StoreConnectionError {
-  return new StoreConnectionError(
+function lostConnection(what: string): UserError {
+  return new UserError(
     `the connection to the database ${what} during a run`,
     'Run it again. No partial data was written.',
+    'STORE_CONNECTION',
   );
 }
 
@@ -111,7 +112,7 @@ export async function tryLock(
     async release() {
       const isUnlocked = await unlock(client, name);
       release(isUnlocked === true);
-      if (isUnlocked === false) throw new PoolerError();
+      if (isUnlocked === false) throw poolerError();
     },
   };
 }
@@ -129,22 +130,6 @@ async function unlock(client: PoolClient, name: string): Promise<boolean | null>
     return rows[0]?.unlocked === true;
   } catch {
     return null;
-  }
-}
-
-/** Another run holds the seller's lock. */
-export class SellerBusyError extends Error {
-  override readonly name = 'SellerBusyError';
-
-  constructor(
-    readonly sellerId: string,
-    readonly holder: string,
-    readonly since: Date | null,
-  ) {
-    super(
-      `seller "${sellerId}" is already being mirrored by ${holder}` +
-        (since === null ? '' : ` since ${since.toISOString()}`),
-    );
   }
 }
 
@@ -166,22 +151,24 @@ export const sellerIsLocked = (seller: string): string => `
       WHERE locktype = 'advisory' AND granted AND objsubid = 1
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))) IS TRUE`;
 
-/** @throws {SellerBusyError} if another run holds the lock */
+/** @throws {UserError} `BUSY` if another run holds the lock */
 export async function lockSeller(db: Db, sellerId: string): Promise<SellerLock> {
   const lock = await tryLock(db, LOCK_PREFIX + sellerId, (client) => busy(client, sellerId));
   return { sellerId, ...lock };
 }
 
-async function busy(client: PoolClient, sellerId: string): Promise<SellerBusyError> {
+async function busy(client: PoolClient, sellerId: string): Promise<UserError> {
   const { rows } = await client.query<{ holder: string; started_at: Date }>(
     `SELECT holder, started_at FROM mirror.runs
       WHERE seller_id = $1 AND state = 'running' ORDER BY run_id DESC LIMIT 1`,
     [sellerId],
   );
-  return new SellerBusyError(
-    sellerId,
-    rows[0]?.holder ?? 'another process',
-    rows[0]?.started_at ?? null,
+  const [run] = rows;
+  const since = run === undefined ? '' : ` since ${run.started_at.toISOString()}`;
+  return new UserError(
+    `seller "${sellerId}" is already being mirrored by ${run?.holder ?? 'another process'}${since}`,
+    'wait until it has ended; `seller-mirror status` shows it',
+    'BUSY',
   );
 }
 
@@ -202,7 +189,7 @@ const MAX_FAILED_PROBES = 3;
  * Watches a connection whose statements may take any time, so that no timeout can tell a long statement
  * from a dead connection. If a statement is silent, another connection asks the server whether it still
  * works on it. If it does not, or can't be asked, the connection is destroyed, which fails the statement
- * with a `StoreConnectionError`.
+ * with a `UserError`.
  */
 function watchConnection(
   client: PoolClient,

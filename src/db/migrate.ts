@@ -1,3 +1,4 @@
+import { UserError } from '../domain/user-error.js';
 import { createHash, randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,13 +7,7 @@ import type { Client } from 'pg';
 import { errorCode } from '../domain/error-code.js';
 import { DbClient } from './connection.js';
 import { assertUsable } from './requirements.js';
-import {
-  explainDatabaseError,
-  MigrationError,
-  SchemaAheadError,
-  SchemaDiffersError,
-  type StoreError,
-} from './errors.js';
+import { explainDatabaseError } from './errors.js';
 import { withOwnClient } from './pools.js';
 
 /** `prisma/migrations` of the package. The path is the same from src/ and dist/. */
@@ -49,10 +44,10 @@ export interface MigrationState {
  * call from several processes at once. If nothing is pending it costs three small queries.
  * @param migrations by default, those of this package
  * @returns the names of the migrations that this call applied
- * @throws {SchemaAheadError} if a newer version of this program migrated the database
- * @throws {SchemaDiffersError} if a migration was applied with other SQL than this version has
- * @throws {StoreTooOldError | StoreConnectionError}
- * @throws {MigrationError} with the database's message; the failed migration was rolled back
+ * @throws {UserError} if a newer version of this program migrated the database
+ * @throws {UserError} if a migration was applied with other SQL than this version has
+ * @throws {StoreTooOldError | UserError}
+ * @throws {UserError} with the database's message; the failed migration was rolled back
  */
 export async function migrate(
   url: string,
@@ -96,17 +91,19 @@ async function pendingIn(client: Client, all: readonly Migration[]): Promise<Mig
 }
 
 /** Why this program can't use a database, whatever it applies; null if it can. */
-export function schemaProblem({ edited, unknown }: MigrationState): StoreError | null {
+export function schemaProblem({ edited, unknown }: MigrationState): UserError | null {
   if (unknown.length > 0) {
-    return new SchemaAheadError(
+    return new UserError(
       `the database was migrated by a newer version of this program (${unknown.join(', ')})`,
       'Upgrade this program, or use another database.',
+      'SCHEMA_AHEAD',
     );
   }
   if (edited.length === 0) return null;
-  return new SchemaDiffersError(
+  return new UserError(
     `the database was migrated by a build of this program with other SQL (${edited.join(', ')})`,
     'Use that build, or name a new database in DATABASE_URL or DATA_DIR and mirror again.',
+    'SCHEMA_DIFFERS',
   );
 }
 
@@ -180,15 +177,17 @@ async function withConnection<T>(url: string, work: (client: Client) => Promise<
   }
 }
 
-function explain(error: unknown, url: string): StoreError {
+function explain(error: unknown, url: string): UserError {
   const known = explainDatabaseError(error, url);
   if (known !== null) return known;
   const message = error instanceof Error ? error.message : String(error);
-  return new MigrationError(
+  return new UserError(
     `the database could not be migrated: ${message}`,
     errorCode(error) === '42501'
       ? 'Grant the user the missing right, such as: GRANT CREATE ON DATABASE name TO user'
       : 'The failed migration was rolled back. Fix the cause that the message names, then try again.',
+    'MIGRATION',
+    1,
     { cause: error },
   );
 }

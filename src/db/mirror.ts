@@ -1,5 +1,6 @@
+import { UserError } from '../domain/user-error.js';
 import type { Pool } from 'pg';
-import { explainDatabaseError, shownUrl, StoreError } from './errors.js';
+import { explainDatabaseError, shownUrl } from './errors.js';
 import { describeEmbedded, openEmbedded } from './embedded/index.js';
 import type { PrismaClient, Prisma } from './generated/prisma/client.js';
 import { createReadOnlyPool } from './pools.js';
@@ -37,27 +38,18 @@ export type Mirror = {
     close(): Promise<void>;
   };
 
-/** There is no mirror to read. */
-class NoMirrorError extends StoreError {
-  readonly code = 'NO_MIRROR';
-}
-
-/** `databaseUrl` is not the address of a PostgreSQL server. */
-class DatabaseUrlError extends StoreError {
-  readonly code = 'DATABASE_URL';
-}
-
 /**
  * Opens the mirror for programs that read it. PostgreSQL refuses every write. This creates and migrates
  * nothing: run a command such as `sync` or `migrate` first.
- * @throws {StoreError} if `databaseUrl` is no address, the server can't be reached, or there is no mirror
+ * @throws {UserError} if `databaseUrl` is no address, the server can't be reached, or there is no mirror
  */
 export async function openMirror(options: MirrorOptions = {}): Promise<Mirror> {
   const { databaseUrl, dataDir = './data' } = options;
   if (databaseUrl !== undefined && !/^postgres(?:ql)?:\/\//.test(databaseUrl)) {
-    throw new DatabaseUrlError(
+    throw new UserError(
       databaseUrl === '' ? 'databaseUrl is empty' : 'databaseUrl is not an address of PostgreSQL',
       'Give one such as postgresql://user:password@host:5432/database, or leave databaseUrl out to use the embedded server under dataDir.',
+      'DATABASE_URL',
     );
   }
   const embedded = databaseUrl === undefined ? await useEmbedded(dataDir) : null;
@@ -92,17 +84,19 @@ async function assertMirror(pool: Pool, url: string): Promise<void> {
       throw explainDatabaseError(error, url) ?? error;
     });
   if (rows[0]?.exists === true) return;
-  throw new NoMirrorError(
+  throw new UserError(
     `there is no mirror in ${shownUrl(url)}`,
     'Set databaseUrl to an existing mirror, or run `seller-mirror sync` first.',
+    'NO_MIRROR',
   );
 }
 
 async function useEmbedded(dataDir: string): ReturnType<typeof openEmbedded> {
   if ((await describeEmbedded(dataDir)) === null) {
-    throw new NoMirrorError(
+    throw new UserError(
       `there is no mirror under ${dataDir}`,
       'Set dataDir or databaseUrl to an existing mirror, or run `seller-mirror sync` first.',
+      'NO_MIRROR',
     );
   }
   return openEmbedded({ dataDir, applicationName: APPLICATION_NAME });

@@ -29,7 +29,7 @@ export interface Database {
 
 /**
  * Opens the configured database and brings its schema up to date.
- * @throws {StoreError} if it can't be reached, is too old, or was migrated by a newer version
+ * @throws {UserError} if it can't be reached, is too old, or was migrated by a newer version
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const server = await openServer(options);
@@ -115,7 +115,7 @@ const TRIALS: readonly (readonly [string, string])[] = [
 /**
  * Tries each kind of write that the product needs in a transaction that is rolled back.
  * @returns what the role may not do and why; null if it may do everything
- * @throws {StoreError} for a problem that no right would solve, such as a full disk
+ * @throws {UserError} for a problem that no right would solve, such as a full disk
  */
 export function findRefusedWrite(
   url: string,

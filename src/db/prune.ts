@@ -1,3 +1,4 @@
+import { UserError } from '../domain/user-error.js';
 import type { QueryResult } from 'pg';
 import type { Db } from './db.js';
 import { itemsLockSql, tryLock } from './locks.js';
@@ -25,14 +26,15 @@ export function keepsEverything(days: RetentionDays): boolean {
   return Object.values(days).every((kept) => kept === null);
 }
 
+const busy = (): UserError =>
+  new UserError(
+    'another process is pruning this store',
+    'wait for it to end, then try again',
+    'BUSY',
+  );
+
 /** Rows per statement, which takes less than a second. */
 const BATCH_ROWS = 50_000;
-
-export class PruneBusyError extends Error {
-  override readonly name = 'PruneBusyError';
-  override readonly message = 'another process is pruning this store';
-  readonly remedy = 'wait for it to end, then try again';
-}
 
 /** Rows of one kind that were, or would be, deleted. */
 export interface Pruned {
@@ -58,7 +60,7 @@ export interface PruneOptions {
 /**
  * Deletes what is older than the plan allows, in many short statements. After an interruption, the next
  * call continues.
- * @throws {PruneBusyError} if another process is pruning
+ * @throws {UserError} `BUSY` if another process is pruning
  * @throws the abort reason of `signal`, between two statements
  */
 export async function prune(
@@ -66,7 +68,7 @@ export async function prune(
   plan: RetentionPlan,
   { dryRun = false, sellerIds, signal, onProgress }: PruneOptions,
 ): Promise<Pruned[]> {
-  const lock = await tryLock(db, 'seller-mirror/prune', () => new PruneBusyError());
+  const lock = await tryLock(db, 'seller-mirror/prune', busy);
   const send = (sql: string, before: Date): Promise<QueryResult<Batch>> => {
     signal.throwIfAborted();
     lock.assertHeld();

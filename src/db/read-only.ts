@@ -1,20 +1,8 @@
 import { types, type FieldDef } from 'pg';
-import { StoreError } from './errors.js';
+import { UserError } from '../domain/user-error.js';
 import { onlyRow } from './connection.js';
 import { withOwnClient } from './pools.js';
 import { openTextCursor, type TextRow } from './text-cursor.js';
-
-/** The role of DATABASE_URL can do more than read and write databases. */
-class PowerfulRoleError extends StoreError {
-  readonly code = 'POWERFUL_ROLE';
-
-  constructor(role: string) {
-    super(
-      `the store's role ${role} is a superuser, can become one, or may run programs or access files on the server, which no read-only transaction prevents`,
-      'Use an ordinary role in DATABASE_URL; docs/operations.md shows how to create one.',
-    );
-  }
-}
 
 /** The role of DATABASE_URL on its server. */
 interface StoreRole {
@@ -38,10 +26,15 @@ export function readStoreRole(url: string, signal: AbortSignal): Promise<StoreRo
   );
 }
 
-/** For statements written by users. @throws {PowerfulRoleError} */
+/** For statements written by users. @throws {UserError} */
 export async function assertOrdinaryRole(url: string, signal: AbortSignal): Promise<void> {
   const { name, isPowerful } = await readStoreRole(url, signal);
-  if (isPowerful) throw new PowerfulRoleError(name);
+  if (!isPowerful) return;
+  throw new UserError(
+    `the store's role ${name} is a superuser, can become one, or may run programs or access files on the server, which no read-only transaction prevents`,
+    'Use an ordinary role in DATABASE_URL; docs/operations.md shows how to create one.',
+    'POWERFUL_ROLE',
+  );
 }
 
 export interface QueryColumn {

@@ -1,22 +1,15 @@
+import { UserError } from '../domain/user-error.js';
 import { type Client, escapeIdentifier } from 'pg';
 import { DbClient, onlyRow } from './connection.js';
-import { assertServerVersion, StoreError } from './errors.js';
-
-/** The database has another encoding than UTF8. */
-class EncodingError extends StoreError {
-  readonly code = 'STORE_ENCODING';
-}
+import { assertServerVersion } from './errors.js';
 
 /** A connection pooler hands each transaction to another session. */
-export class PoolerError extends StoreError {
-  readonly code = 'STORE_POOLER';
-
-  constructor() {
-    super(
-      'DATABASE_URL leads to a connection pooler that gives each transaction another session, such as PgBouncer with pool_mode = transaction or statement: locks would be left behind on its connections',
-      'Set pool_mode = session for this database or user, or point DATABASE_URL to PostgreSQL itself.',
-    );
-  }
+export function poolerError(): UserError {
+  return new UserError(
+    'DATABASE_URL leads to a connection pooler that gives each transaction another session, such as PgBouncer with pool_mode = transaction or statement: locks would be left behind on its connections',
+    'Set pool_mode = session for this database or user, or point DATABASE_URL to PostgreSQL itself.',
+    'STORE_POOLER',
+  );
 }
 
 interface Server {
@@ -29,7 +22,7 @@ interface Server {
 /**
  * Checks what every use of a database needs: its version, its encoding, and sessions of its own.
  * @param client connected to `url`
- * @throws {StoreError} with the remedy
+ * @throws {UserError} with the remedy
  */
 export async function assertUsable(client: Client, url: string): Promise<void> {
   const server = onlyRow(
@@ -45,11 +38,12 @@ export async function assertUsable(client: Client, url: string): Promise<void> {
   if (server.pid !== processIdOf(client)) await assertOwnSession(client, url);
 }
 
-function encodingError({ encoding, database }: Server): EncodingError {
+function encodingError({ encoding, database }: Server): UserError {
   const name = escapeIdentifier(`${database}_utf8`);
-  return new EncodingError(
+  return new UserError(
     `database ${database} has the encoding ${encoding}, but items and names can be in any script: it must be UTF8`,
     `Create another one and name it in DATABASE_URL: CREATE DATABASE ${name} ENCODING 'UTF8' TEMPLATE template0 LOCALE 'C';`,
+    'STORE_ENCODING',
   );
 }
 
@@ -64,7 +58,7 @@ const ROUNDS = 3;
 /**
  * Opens a second session and a transaction in it. If the first session then has another process than before, or both
  * have the same, the pooler passes sessions around.
- * @throws {PoolerError}
+ * @throws {UserError} `STORE_POOLER`
  */
 async function assertOwnSession(first: Client, url: string): Promise<void> {
   const second = new DbClient({ connectionString: url, connectionTimeoutMillis: 30_000 });
@@ -75,7 +69,7 @@ async function assertOwnSession(first: Client, url: string): Promise<void> {
       await second.query('BEGIN').catch(assertNoPooler);
       const [other, after] = [await processOf(second), await processOf(first)];
       await second.query('ROLLBACK');
-      if (before !== again || again !== after || other === before) throw new PoolerError();
+      if (before !== again || again !== after || other === before) throw poolerError();
     }
   } finally {
     await second.end().catch(() => undefined);
@@ -84,7 +78,7 @@ async function assertOwnSession(first: Client, url: string): Promise<void> {
 
 /** With pool_mode = statement, PgBouncer refuses transactions by a violation of the protocol. */
 function assertNoPooler(error: unknown): never {
-  throw (error as { code?: unknown }).code === '08P01' ? new PoolerError() : error;
+  throw (error as { code?: unknown }).code === '08P01' ? poolerError() : error;
 }
 
 async function processOf(client: Client): Promise<number> {

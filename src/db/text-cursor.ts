@@ -1,6 +1,6 @@
+import { UserError } from '../domain/user-error.js';
 import type { Client, FieldDef } from 'pg';
 import Cursor from 'pg-cursor';
-import { StoreError } from './errors.js';
 
 /** A row of a query. Each value is PostgreSQL's text representation or null. */
 export type TextRow = readonly (string | null)[];
@@ -12,11 +12,6 @@ export const AS_TEXT = { getTypeParser: () => (text: string) => text };
 const BATCH_ROWS = 500;
 const BATCH_CHARACTERS = 4 * 1024 * 1024;
 const FIRST_BATCH_ROWS = 50;
-
-/** The statement does not return rows. */
-export class NoRowsError extends StoreError {
-  readonly code = 'NO_ROWS';
-}
 
 /** The driver calls this for the data of a COPY, which is ignored. */
 class StatementCursor extends Cursor<(string | null)[]> {
@@ -32,13 +27,13 @@ interface TextCursor {
   readonly close: () => Promise<void>;
 }
 
-/** Runs a statement up to its first batch. @throws {NoRowsError} if it is empty or a COPY */
+/** Runs a statement up to its first batch. @throws {UserError} if it is empty or a COPY */
 export async function openTextCursor(client: Client, sql: string): Promise<TextCursor> {
   const { connection } = client;
   const listeners: [string, () => void][] = [];
   const refused = new Promise<never>((_, reject) => {
     const refuse = (event: string, problem: string, remedy: string): void => {
-      const listener = (): void => reject(new NoRowsError(problem, remedy));
+      const listener = (): void => reject(new UserError(problem, remedy, 'NO_ROWS'));
       connection.once(event, listener);
       listeners.push([event, listener]);
     };

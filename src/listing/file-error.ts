@@ -1,17 +1,5 @@
+import { UserError } from '../domain/user-error.js';
 import { errorCode } from '../domain/error-code.js';
-
-/** A file can't be read as the user wants, or can't be written. */
-export class FileError extends Error {
-  override readonly name = 'FileError';
-
-  constructor(
-    message: string,
-    readonly remedy: string,
-    options?: ErrorOptions,
-  ) {
-    super(message, options);
-  }
-}
 
 /** Problems and remedies by Node's error code. */
 export type FileProblems = Readonly<Record<string, readonly [problem: string, remedy: string]>>;
@@ -22,13 +10,13 @@ export function fileError(
   error: unknown,
   problems: FileProblems,
   fallback: readonly [problem: string, remedy: string],
-): FileError {
+): UserError {
   const code = errorCode(error);
   const [problem, remedy] = problems[code] ?? [
     `${fallback[0]} (${code || 'no error code'})`,
     fallback[1],
   ];
-  return new FileError(`${quoted(path, 200)}: ${problem}`, remedy, { cause: error });
+  return new UserError(`${quoted(path, 200)}: ${problem}`, remedy, 'FILE', 2, { cause: error });
 }
 
 /** Text from a file for a message: quoted, shortened, without control characters. */

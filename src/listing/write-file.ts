@@ -12,7 +12,7 @@ const MODE = 0o600;
 /**
  * Writes a whole file or nothing: writes to a temporary file in the same folder, syncs it, and renames it. Replaces a
  * link instead of following it, since somebody else may have made it. On failure the old file stays.
- * @throws FileError when the file can't be written; errors of `text` and `signal`
+ * @throws UserError when the file can't be written; errors of `text` and `signal`
  */
 export async function writeWhole(
   path: string,
@@ -20,7 +20,7 @@ export async function writeWhole(
   signal?: AbortSignal,
 ): Promise<void> {
   signal?.throwIfAborted();
-  // Only failures of the file become a FileError. Errors of `text` are the caller's.
+  // Only failures of the file become a UserError. Errors of `text` are the caller's.
   const explaining = <T>(action: Promise<T>): Promise<T> =>
     action.catch((error: unknown) => {
       throw explained(path, error);
@@ -48,7 +48,7 @@ export async function writeWhole(
   await syncFolder(dirname(path)).catch(() => undefined);
 }
 
-/** Call this before long work. @throws FileError when `writeWhole` could not write to this path */
+/** Call this before long work. @throws UserError when `writeWhole` could not write to this path */
 export async function assertWritable(path: string): Promise<void> {
   try {
     await assertReplaceable(path);

@@ -1,7 +1,8 @@
+import { UserError } from '../domain/user-error.js';
 import { Readable } from 'node:stream';
 import { ZipFile } from 'yazl';
 import { isNumberText } from '../domain/csv.js';
-import { FileError, MOST_SHEET_ROWS } from './file-error.js';
+import { MOST_SHEET_ROWS } from './file-error.js';
 import type { Tone, WorkbookColumn } from './workbook-column.js';
 
 const MOST_SHEET_COLUMNS = 16_384;
@@ -33,7 +34,7 @@ type Value = string | number | null;
  * Excel neither runs them as formulas nor converts them to numbers or dates. Numbers of more than 15 digits are text,
  * since Excel would round them. A filter covers all columns. Times are Excel dates in UTC, or text before March 1900. Text of more than 32,767
  * characters is cut with a note.
- * @throws FileError when there are more rows, columns or bytes than a sheet can hold
+ * @throws UserError when there are more rows, columns or bytes than a sheet can hold
  */
 export async function* workbookChunks(
   columns: readonly WorkbookColumn[],
@@ -108,10 +109,12 @@ function* bookXml(columns: number, size: { readonly rows: number }): Generator<B
   );
 }
 
-function tooMuch(what: string): FileError {
-  return new FileError(
+function tooMuch(what: string): UserError {
+  return new UserError(
     `an Excel sheet has no room for more than ${what}`,
     'Write it as CSV, which has no such limit.',
+    'FILE',
+    2,
   );
 }
 

@@ -1,9 +1,9 @@
+import { UserError } from '../domain/user-error.js';
 import type { App } from '../app.js';
 import type { FeedConfig } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import type { DeliverOptions, ViewReport } from '../reporting/feeds/deliver.js';
 import { runFeed } from '../reporting/feeds/open.js';
-import { TargetError } from '../reporting/feeds/target.js';
 import type { JobOutcome } from '../catalogue/types.js';
 import { believed } from './due.js';
 import type { Queues } from './queue/queues.js';
@@ -82,7 +82,7 @@ export async function deliver(db: Db, feed: FeedConfig, options: DeliverOptions)
     const isFull = options.isFull && reports.some(({ problem }) => problem === null);
     return { ...deliveryOutcome(reports), isFull, reports, rows };
   } catch (error) {
-    if (options.signal.aborted || !(error instanceof TargetError)) throw error;
+    if (options.signal.aborted || !(error instanceof UserError)) throw error;
     return { ...failedDelivery(feed, error), isFull: false, reports: [], rows: 0 };
   }
 }
@@ -97,7 +97,7 @@ function deliveryOutcome(reports: readonly ViewReport[]): Pick<FeedOutcome, 'pro
 }
 
 /** Converts the failure of a whole delivery for the store. */
-export function failedDelivery({ views }: Pick<FeedConfig, 'views'>, error: TargetError) {
+export function failedDelivery({ views }: Pick<FeedConfig, 'views'>, error: UserError) {
   const problem = `${error.message}: ${error.remedy}`;
   return { problem, views: views.map((view) => ({ view, problem })) };
 }

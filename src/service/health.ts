@@ -30,7 +30,7 @@ const freshMs = (): number => 1_000;
 
 /**
  * Serves `/healthz`, `/readyz` and `/metrics` without authentication: they show no secrets.
- * @throws {ListenError} when it can't listen on the address
+ * @throws {UserError} when it can't listen on the address
  */
 export async function startHealthServer(
   options: HealthServerOptions,

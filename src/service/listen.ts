@@ -1,3 +1,4 @@
+import { UserError } from '../domain/user-error.js';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
@@ -26,18 +27,6 @@ export const DASHBOARD: Listener = {
   setting: 'DASHBOARD_LISTEN',
 };
 export const HEALTH: Listener = { name: 'health and metrics', setting: 'HEALTH_LISTEN' };
-
-export class ListenError extends Error {
-  override readonly name = 'ListenError';
-
-  constructor(
-    message: string,
-    readonly remedy: string,
-    options?: ErrorOptions,
-  ) {
-    super(message, options);
-  }
-}
 
 /** Limits against slow and hostile clients; times in milliseconds. */
 export const LIMITS = {
@@ -71,7 +60,7 @@ export interface WebServer {
 /**
  * Serves pages within the limits.
  * @param makePages receives a function that returns true if only this machine can reach the server
- * @throws {ListenError} when it can't listen on the address
+ * @throws {UserError} when it can't listen on the address
  */
 export async function serve(
   makePages: (isOnlyHere: () => boolean) => Pick<Pages, 'fetch'>,
@@ -152,7 +141,7 @@ function closeOldest(server: Server, { connections, sweepMs }: Limits): void {
 /**
  * Makes the server listen. If a default port is taken, it listens on any free port.
  * @returns its URL, without a path
- * @throws {ListenError}
+ * @throws {UserError}
  */
 export async function listen(
   server: Server,
@@ -174,9 +163,11 @@ export async function listen(
       problem: `can’t be used (${errorCode(error)})`,
       remedy: 'choose another address',
     };
-    throw new ListenError(
+    throw new UserError(
       `${inUrl(host)}:${port}, the address of ${name}, ${problem}`,
       `${remedy} in ${setting}, or turn them off with ${setting}=off`,
+      'LISTEN',
+      1,
       { cause: error },
     );
   }

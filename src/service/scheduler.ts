@@ -2,8 +2,9 @@ import type { App } from '../app.js';
 import { listOpenRequests, readSellerFacts } from '../catalogue/requests-store.js';
 import { listAudits } from '../codes/audits-store.js';
 import { RECHECK_SOURCE } from '../codes/enter-list.js';
-import { keepsEverything, planRetention, prune, pruneDrafts, PruneBusyError } from '../db/prune.js';
+import { keepsEverything, planRetention, prune, pruneDrafts } from '../db/prune.js';
 import type { Log } from '../domain/log.js';
+import { isUserError } from '../domain/user-error.js';
 import { listFeedStates } from '../reporting/feeds-store.js';
 import { recordNews, recordStale } from './alerts/alerts.js';
 import { listWaitingAlerts } from './alerts/alerts-store.js';
@@ -215,7 +216,7 @@ export class Scheduler {
     } catch (error) {
       if (this.#stopping.signal.aborted) return;
       this.#prunedAt += HOUR_MS - DAY_MS;
-      if (error instanceof PruneBusyError) return;
+      if (isUserError(error, 'BUSY')) return;
       log.warn('could not delete old rows; trying again in an hour', { error });
     }
   }

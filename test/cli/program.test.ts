@@ -6,7 +6,7 @@ import type { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { reportError, writtenOrFailed } from '../../src/cli/errors.js';
 import { program } from '../../src/cli/program.js';
-import { FileError } from '../../src/listing/file-error.js';
+import { UserError } from '../../src/domain/user-error.js';
 import { useMirror } from '../support/mirror.js';
 import { type Ended, folder, MAIN, run } from './support.js';
 
@@ -115,7 +115,7 @@ describe('an unsuitable machine', () => {
   });
 
   it('of a full disk exits with 1, because the file’s name was right', async () => {
-    const full = new FileError('x.csv: the disk is full', 'Free some space.');
+    const full = new UserError('x.csv: the disk is full', 'Free some space.', 'FILE', 2);
     const error: unknown = await writtenOrFailed(Promise.reject(full)).catch(
       (thrown: unknown) => thrown,
     );

@@ -79,7 +79,6 @@ describe('wrong usage', () => {
     [['export', 'items', '--out', 'nowhere/x.csv'], /no such folder/],
     [['backup', 'nowhere/mirror.tar.gz'], /there is no such folder/],
     [['restore', 'nowhere/mirror.tar.gz'], /there is no such file/],
-    [['sync', '--accept-removals', '4711'], /there is no run 4711\n {2}→ `seller-mirror runs`/],
     [
       ['runs', 'show', '4711'],
       /^error: there is no run 4711\n {2}→ `seller-mirror runs` lists them\n$/,
@@ -88,6 +87,7 @@ describe('wrong usage', () => {
       ['items', 'show', '4711'],
       /^error: there is no item 4711\n {2}→ .*seller-mirror items` lists/,
     ],
+    [['sync', '--accept-removals', '4711'], /there is no run 4711\n {2}→ `seller-mirror runs`/],
   ])('%j exits with 2 and an error', (args, why) => expectRefusal(args, 2, why));
 
   it.each<[args: string[], why: RegExp]>([

@@ -12,7 +12,8 @@ import { invitationHash } from '../../src/dashboard/passwords.js';
 import { tokenHash } from '../../src/dashboard/security.js';
 import { startDashboard } from '../../src/dashboard/server.js';
 import { silentLog, type Log } from '../../src/domain/log.js';
-import { ListenError, type WebServer } from '../../src/service/listen.js';
+import { UserError } from '../../src/domain/user-error.js';
+import type { WebServer } from '../../src/service/listen.js';
 import { selfSigned } from '../support/certificate.js';
 import { useMirror } from '../support/mirror.js';
 import { createUser, endSession } from '../../src/dashboard/access-store.js';
@@ -113,9 +114,9 @@ describe('on an address that other machines can reach', () => {
     ],
   ])('the dashboard does not start %s', async (_, settings, problem, remedy) => {
     const error = await serve(settings).catch((reason: unknown) => reason);
-    expect(error).toBeInstanceOf(ListenError);
-    expect((error as ListenError).message).toMatch(problem);
-    expect((error as ListenError).remedy).toMatch(remedy);
+    expect(error).toBeInstanceOf(UserError);
+    expect((error as UserError).message).toMatch(problem);
+    expect((error as UserError).remedy).toMatch(remedy);
   });
 
   it('the dashboard does not start with only an invitation, since nobody can log in yet', async () => {

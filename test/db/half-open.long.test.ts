@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { performMirrorTask } from '../../src/catalogue/mirror-task.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { CopyIn } from '../../src/db/copy.js';
-import { StoreConnectionError } from '../../src/db/errors.js';
+import { UserError } from '../../src/domain/user-error.js';
 import { type SellerLock, lockSeller } from '../../src/db/locks.js';
 import { KEY, never, useMirror } from '../support/mirror.js';
 import { type Db, openDb } from '../../src/db/db.js';
@@ -77,17 +77,15 @@ describe('a run’s connection that dies silently', () => {
     ],
   ])('fails %s', async (_, work) => {
     const lock = await lockSeller(db, seller);
-    await expect(work(lock, () => proxy.forget())).rejects.toThrow(StoreConnectionError);
-    expect(() => lock.assertHeld()).toThrow(StoreConnectionError);
+    await expect(work(lock, () => proxy.forget())).rejects.toThrow(UserError);
+    expect(() => lock.assertHeld()).toThrow(UserError);
     await lock.release();
     expect(await readBinding(db, 'main')).toBeNull();
   });
 
   it('fails its statement even if no other connection can reach the server, and releasing the lock does not hang', async () => {
     const [lock, other] = [await lockSeller(db, seller), await lockSeller(db, `${seller}-2`)];
-    await expect(nextStatement(lock, () => proxy.set('swallow'))).rejects.toThrow(
-      StoreConnectionError,
-    );
+    await expect(nextStatement(lock, () => proxy.set('swallow'))).rejects.toThrow(UserError);
     await Promise.all([lock.release(), other.release()]);
   });
 

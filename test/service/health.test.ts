@@ -4,7 +4,8 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Log } from '../../src/domain/log.js';
-import { ListenError, type WebServer } from '../../src/service/listen.js';
+import { UserError } from '../../src/domain/user-error.js';
+import type { WebServer } from '../../src/service/listen.js';
 import {
   type HealthLimits,
   type HealthServerOptions,
@@ -459,8 +460,8 @@ describe('listening', () => {
     const failure = await start({ listen: { host: '127.0.0.1', port, chosen: true } }).catch(
       (error: unknown) => error,
     );
-    expect(failure).toBeInstanceOf(ListenError);
-    const { message, remedy } = failure as ListenError;
+    expect(failure).toBeInstanceOf(UserError);
+    const { message, remedy } = failure as UserError;
     expect(message).toContain(`127.0.0.1:${port}`);
     expect(message).toContain('is taken');
     expect(remedy).toContain('HEALTH_LISTEN');

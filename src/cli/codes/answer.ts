@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import type { App } from '../../app.js';
 import type { JobOutcome } from '../../catalogue/types.js';
 import {
@@ -15,7 +16,6 @@ import { SHORT_WAIT_MS } from '../../codes/rules.js';
 import type { AuditProgress, AuditSize } from '../../codes/types.js';
 import type { SellerConfig } from '../../config/index.js';
 import { noteWait, print, printJson, stdoutLook, write } from '../console.js';
-import { CommandError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { listingTable } from '../listing.js';
 import { assertSeller, type CommonOptions } from '../options.js';
@@ -53,9 +53,10 @@ export async function answerCodes(
   const audits = await askSellers(app, sellers, [listOfCodes(codes)], terms, work);
   const problem = audits.find(({ state }) => state === 'failed')?.problem;
   if (audits.every(({ state }) => state === 'failed')) {
-    throw new CommandError(
+    throw new UserError(
       problem ?? 'the check has failed',
       `check the API key and MARKETPLACE_URL; \`${ownCommand()} doctor\` tests both, and no code got a verdict`,
+      'FAILED',
     );
   }
   const answers = (await readBestResults(db, audits)).map((result) => answerIn(result, problem));
@@ -139,9 +140,10 @@ export async function showCode(
     const audit = /^\d{1,9}$/.test(code)
       ? `; \`${program} audits show ${code}\` shows the audit`
       : '';
-    throw new CommandError(
+    throw new UserError(
       'this code was never in a list, and never checked',
       `\`${program} codes check ${shellWord(code)}\` checks it${audit}`,
+      'FAILED',
     );
   }
   const checks = await readCodeChecks(db, state.codeId, SHOWN_CHECKS);

@@ -211,7 +211,7 @@ export async function costOfAny(
   return EXIT.done;
 }
 
-/** @throws {CommandError} when the question needs one seller */
+/** @throws {UserError} when the question needs one seller */
 export function refuseSeveral(
   sellers: readonly SellerConfig[],
   { knownValid, detach }: Pick<CheckOptions, 'knownValid' | 'detach'>,

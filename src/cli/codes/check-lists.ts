@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import { once } from 'node:events';
 import { basename } from 'node:path';
 import { createInterface } from 'node:readline/promises';
@@ -24,7 +25,7 @@ import type { SellerConfig } from '../../config/index.js';
 import { count, plural } from '../../domain/text.js';
 import { readCell } from '../../marketplace/code.js';
 import { noteWait, printJson, printNote } from '../console.js';
-import { CommandError, usageError } from '../errors.js';
+import { usageError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { Progress } from '../output/progress.js';
 import { safeLine } from '../output/text.js';
@@ -49,7 +50,7 @@ const FILE_ENDING = /\.(?:csv|tsv|tab|psv|txt|json|ndjson|jsonl|xls[xmb]?|ods|zi
  * Decides whether the arguments are lists or codes. Existing files and `-` are lists. Everything else is a code,
  * because codes have no known format; but a path to a missing file is an error.
  * @param exists returns true if there is a file at a path
- * @throws {CommandError} when a file is missing, or some arguments are lists and others codes
+ * @throws {UserError} when a file is missing, or some arguments are lists and others codes
  */
 export function classifyArguments(
   args: readonly string[],
@@ -94,8 +95,8 @@ const EXAMPLE = 'for example: `seller-mirror codes check customers.csv --column 
 
 /**
  * Reads lists that make one audit, and detects their layouts.
- * @throws {FileError} when one can't be read
- * @throws {CommandError} when they have different columns: their result has one header
+ * @throws {UserError} when one can't be read
+ * @throws {UserError} when they have different columns: their result has one header
  */
 export async function readLists(
   paths: readonly string[],
@@ -229,9 +230,9 @@ async function checkWithAll(
 
 const STOPPED = 'stopped; all answers are kept: with --max-age 1d the same command goes on';
 
-/** @throws {CommandError} when there is a fault */
+/** @throws {UserError} when there is a fault */
 export function throwKeyFault(fault: KeyFault | null): void {
-  if (fault !== null) throw new CommandError(fault.message, fault.remedy);
+  if (fault !== null) throw new UserError(fault.message, fault.remedy, 'FAILED');
 }
 
 const NO_VALID_CODE =
@@ -242,7 +243,7 @@ const MAX_KNOWN = 200;
 
 /**
  * Asks the user to confirm lists that do not look like lists of codes. A dry run only warns.
- * @throws {CommandError} when the user declines, or can't be asked
+ * @throws {UserError} when the user declines, or can't be asked
  */
 async function confirmDoubts(
   { db, signal }: App,

@@ -51,7 +51,7 @@ function parseItem(text: string): string {
   throw new InvalidArgumentError('Items are numbered; `seller-mirror items` shows them.');
 }
 
-/** @throws {CommandError} when a condition lacks what it compares with */
+/** @throws {UserError} when a condition lacks what it compares with */
 export function checkConditions({ failOn = [], item }: FailOptions): void {
   if (!failOn.includes('other-item') || item !== undefined) return;
   throw usageError('--fail-on other-item needs --item', 'name the item: --item 4711');
@@ -146,7 +146,7 @@ export const VERDICT_OPTIONS: readonly Option[] = [
   DECIMAL_COMMA,
 ];
 
-/** Returns the seller whose codes are checked. @throws {CommandError} when it is not clear which */
+/** Returns the seller whose codes are checked. @throws {UserError} when it is not clear which */
 export function oneSeller(config: Config, name: string | undefined): SellerConfig {
   const sellers = chosenSellers(config, name);
   const [seller] = sellers;
@@ -180,7 +180,7 @@ export const parseAuditId = idParser(
   'Audits are numbered 1, 2, 3 and so on; `seller-mirror audits list` shows them.',
 );
 
-/** Returns the audit. @throws {CommandError} when it or the seller is unknown, or it is another seller's */
+/** Returns the audit. @throws {UserError} when it or the seller is unknown, or it is another seller's */
 export async function findAudit(
   app: App,
   auditId: bigint,

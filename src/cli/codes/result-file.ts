@@ -1,12 +1,12 @@
+import { isUserError, UserError } from '../../domain/user-error.js';
 import { existsSync, realpathSync } from 'node:fs';
 import type { App } from '../../app.js';
 import { COMMA_CSV } from '../../domain/csv.js';
 import { RESULT_FORMATS, type ResultFormat } from '../../codes/lists/result.js';
-import { FileError } from '../../listing/file-error.js';
 import { assertWritable, writeWhole } from '../../listing/write-file.js';
 import { auditResult } from '../../codes/audit-result.js';
 import type { AuditProgress } from '../../codes/types.js';
-import { CommandError, usageError } from '../errors.js';
+import { usageError } from '../errors.js';
 import type { CommonOptions } from '../options.js';
 import { checkRowLimit, destinationOf, STDOUT, type Destination } from '../out-file.js';
 import { writeAll } from '../output/write.js';
@@ -15,7 +15,7 @@ import type { ResultOptions } from './options.js';
 
 export type ResultDestination = Destination<ResultFormat>;
 
-/** Reads `--out` and `--format`. @returns null without --out @throws {CommandError} when they conflict */
+/** Reads `--out` and `--format`. @returns null without --out @throws {UserError} when they conflict */
 export function resultDestination(
   options: ResultOptions & Pick<CommonOptions, 'json'>,
 ): ResultDestination | null {
@@ -37,7 +37,7 @@ export function resultDestination(
 /**
  * Returns where an earlier command with `--out` wanted the result. Null without --out, or if the result is
  * written already.
- * @throws {CommandError} when the file can't be written
+ * @throws {UserError} when the file can't be written
  */
 export async function savedDestination({
   auditId,
@@ -48,7 +48,7 @@ export async function savedDestination({
     await assertWritable(result.path);
     return result;
   } catch (error) {
-    if (!(error instanceof FileError)) throw error;
+    if (!isUserError(error, 'FILE')) throw error;
     throw usageError(
       `the result of audit ${auditId} can’t be written to ${error.message}`,
       'name another file with --out, or - for stdout',
@@ -56,7 +56,7 @@ export async function savedDestination({
   }
 }
 
-/** @throws {CommandError} when the result is a workbook, and a sheet can't have that many lines */
+/** @throws {UserError} when the result is a workbook, and a sheet can't have that many lines */
 export function checkResultRows({ format }: ResultDestination, lines: number): void {
   checkRowLimit(format, lines, 'name a file ending in .csv with --out');
 }
@@ -64,7 +64,7 @@ export function checkResultRows({ format }: ResultDestination, lines: number): v
 /**
  * Protects the lists: a result lacks a list's encoding, blank lines and nested fields.
  * @param lists paths of files, and `-`
- * @throws {CommandError} when the result would replace one of the lists
+ * @throws {UserError} when the result would replace one of the lists
  */
 export function protectLists(
   destination: Pick<ResultDestination, 'path'> | null,
@@ -83,7 +83,7 @@ export function protectLists(
 /**
  * Writes the current result of an audit to stdout, or atomically to a file.
  * @param parts as in `auditResult`
- * @throws {CommandError}
+ * @throws {UserError}
  */
 export async function writeResult(
   { db }: App,
@@ -96,9 +96,10 @@ export async function writeResult(
   const dialect = destination.decimalComma ? COMMA_CSV : null;
   const result = await auditResult(db, parts, destination.format, dialect);
   if (result === null) {
-    throw new CommandError(
+    throw new UserError(
       `the list of audit ${auditId} is no longer kept`,
       `KEEP_AUDITS_DAYS limits how long lists are kept; verdicts stay: \`${program} codes show CODE\``,
+      'FAILED',
     );
   }
   if (destination.path === null) {
@@ -108,11 +109,12 @@ export async function writeResult(
   try {
     await writeWhole(destination.path, result.pieces, signal);
   } catch (error) {
-    if (!(error instanceof FileError)) throw error;
+    if (!isUserError(error, 'FILE')) throw error;
     const again = `${program} audits export ${auditId}`;
-    throw new CommandError(
+    throw new UserError(
       error.message,
       `${error.remedy} Nothing is lost: \`${again}\` writes it again`,
+      'FAILED',
     );
   }
 }

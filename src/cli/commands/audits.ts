@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { checkCost } from '../../codes/progress.js';
@@ -31,7 +32,7 @@ import {
   writeResult,
 } from '../codes/result-file.js';
 import { printNote, printResult, stdoutLook } from '../console.js';
-import { CommandError, usageError } from '../errors.js';
+import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import type { ExitCode } from '../exit-codes.js';
 import { describeCommand, type CommonOptions } from '../options.js';
@@ -168,9 +169,10 @@ async function cancel(app: App, auditId: bigint, options: CommonOptions): Promis
   await cancelAudit(app.db, auditId);
   const audit = await findAudit(app, auditId, options.seller);
   if (audit.state === 'finished') {
-    throw new CommandError(
+    throw new UserError(
       `audit ${auditId} is finished: there is nothing to cancel`,
       `\`seller-mirror audits export ${auditId}\` writes its result`,
+      'FAILED',
     );
   }
   const notes = await summaryNotes(app.db, audit);
@@ -195,7 +197,7 @@ async function exportAudit(app: App, auditId: bigint, options: ExportOptions): P
   if (destination.path !== null) printNote(`written: ${safeLine(destination.path)}\n`);
 }
 
-/** `--json` writes the result as JSON. @throws {CommandError} when another format is named */
+/** `--json` writes the result as JSON. @throws {UserError} when another format is named */
 function exportDestination(options: ExportOptions): ResultDestination {
   const { json, out, format } = options;
   if (json !== true) return destinationOf(options, RESULT_FORMATS);

@@ -1,3 +1,4 @@
+import { isUserError, UserError } from '../../domain/user-error.js';
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { Option, type Command } from 'commander';
@@ -5,20 +6,14 @@ import { errorCode } from '../../domain/error-code.js';
 import { moment } from '../../domain/moment.js';
 import { bytes, plural, duration } from '../../domain/text.js';
 import { assertWritable, writeWhole } from '../../listing/write-file.js';
-import {
-  type BackupManifest,
-  checkBackup,
-  NotABackupError,
-  readManifest,
-} from '../../db/backup/format.js';
+import { type BackupManifest, checkBackup, readManifest } from '../../db/backup/format.js';
 import { restore } from '../../db/backup/restore.js';
 import { backUp } from '../../db/backup/write.js';
 import { openDatabase, openUnmigrated } from '../../db/open.js';
 import { printNote, printResult } from '../console.js';
-import { CommandError, usageError, writtenOrFailed } from '../errors.js';
+import { usageError, writtenOrFailed } from '../errors.js';
 import { action, databaseOptions, readSettings, unlessAborted, withApp } from '../execute.js';
 import { takeOverFeed } from './feed.js';
-import { TargetError } from '../../reporting/feeds/target.js';
 import { type CommonOptions, describeCommand } from '../options.js';
 import { withProgress } from '../output/progress.js';
 import { safeLine } from '../output/text.js';
@@ -57,9 +52,10 @@ async function backupTo(signal: AbortSignal, file: string, options: CommonOption
   // Not migrated, so that the store can be backed up before this version migrates it.
   const store = await unlessAborted(openUnmigrated(database), signal);
   if (store === null) {
-    throw new CommandError(
+    throw new UserError(
       `there is no database in ${database.dataDir} yet`,
       'DATA_DIR says where it is; `seller-mirror sync` creates one',
+      'FAILED',
     );
   }
   const write = (pieces: AsyncIterable<Uint8Array>): Promise<void> =>
@@ -89,9 +85,10 @@ async function backupTo(signal: AbortSignal, file: string, options: CommonOption
 /** Writes a backup to stdout. A reader that leaves early has no backup, so that is an error. */
 async function writePipe(pieces: AsyncIterable<Uint8Array>): Promise<void> {
   if (await writeAll(process.stdout, pieces)) return;
-  throw new CommandError(
+  throw new UserError(
     'the program that reads the backup ended before it was complete',
     'see what it printed, then repeat',
+    'FAILED',
   );
 }
 
@@ -133,8 +130,8 @@ async function restoreFrom(
   await assertReadable(file);
   const open = () => createReadStream(file, { highWaterMark: 1 << 18 });
   const manifest = await readManifest(open).catch((error: unknown) => {
-    if (!(error instanceof NotABackupError)) throw error;
-    throw new CommandError(`${safeLine(file)} is not a seller-mirror backup`, NAME_A_BACKUP);
+    if (!isUserError(error, 'NOT_A_BACKUP')) throw error;
+    throw new UserError(`${safeLine(file)} is not a seller-mirror backup`, NAME_A_BACKUP, 'FAILED');
   });
   if (check) await checkBackup(open, signal);
   if (!check) {
@@ -180,7 +177,7 @@ async function feedsAfter(
       const problem = await takeOverFeed(app, feed).then(
         () => null,
         (error: unknown) => {
-          if (!(error instanceof TargetError)) throw error;
+          if (!(error instanceof UserError)) throw error;
           return `${error.message}: ${error.remedy}`;
         },
       );

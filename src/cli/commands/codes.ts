@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { Option, type Command } from 'commander';
@@ -34,7 +35,7 @@ import {
 import { protectLists, resultDestination } from '../codes/result-file.js';
 import { runAudit } from '../codes/run-audit.js';
 import { noteWait, printResult, userName } from '../console.js';
-import { CommandError, usageError } from '../errors.js';
+import { usageError } from '../errors.js';
 import { type Erased, eraseCode } from '../../codes/erase-store.js';
 import { readSellerStatuses } from '../../catalogue/status-store.js';
 import { logAction } from '../../dashboard/access-store.js';
@@ -146,9 +147,10 @@ async function erase(app: App, code: string, options: CommonOptions): Promise<vo
     if (one !== null) erased.push(one);
   }
   if (erased.length === 0) {
-    throw new CommandError(
+    throw new UserError(
       'the store does not have this code',
       '`seller-mirror codes show` needs it exactly',
+      'FAILED',
     );
   }
   const who = `${userName()} on ${hostname()}`;

@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import type { Command } from 'commander';
 import type { Config } from '../../config/index.js';
 import {
@@ -8,7 +9,7 @@ import {
 } from '../../db/embedded/index.js';
 import { grantReports, migrate } from '../../db/migrate.js';
 import { printNote, print, printResult, stdoutLook } from '../console.js';
-import { CommandError, usageError } from '../errors.js';
+import { usageError } from '../errors.js';
 import { action, configFor } from '../execute.js';
 import { pairs } from '../output/table.js';
 import { safeLine } from '../output/text.js';
@@ -127,9 +128,10 @@ async function printUrl(_: AbortSignal, { readOnly = false }: UrlOptions): Promi
   const { dataDir } = embeddedConfig();
   const { server = null, held = false } = (await describeEmbedded(dataDir)) ?? {};
   if (server === null) {
-    throw new CommandError(
+    throw new UserError(
       'the embedded server is not running, so it has no address',
       '`seller-mirror db start` starts it and keeps it running',
+      'FAILED',
     );
   }
   if (!held) {

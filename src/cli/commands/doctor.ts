@@ -1,3 +1,4 @@
+import { isUserError } from '../../domain/user-error.js';
 import { createServer } from 'node:http';
 import { hostname } from 'node:os';
 import { Option, type Command } from 'commander';
@@ -17,11 +18,10 @@ import { readBoard } from '../../service/board.js';
 import type { Need } from '../../service/needs.js';
 import { testAlert } from '../../service/alerts/alerts.js';
 import { MarketplaceOptionsError } from '../../marketplace/types.js';
-import { QueueError } from '../../service/queue/errors.js';
 import { assertCanBeMade, describeEmbedded, openEmbedded } from '../../db/embedded/index.js';
 import { shownUrl } from '../../db/errors.js';
 import { listLiveProcesses } from '../../service/processes-store.js';
-import { HEALTH, listen, ListenError } from '../../service/listen.js';
+import { HEALTH, listen } from '../../service/listen.js';
 import { noteWait, print, printResult, stdoutLook } from '../console.js';
 import { reportError } from '../errors.js';
 import { action, readSettings, unlessAborted } from '../execute.js';
@@ -179,7 +179,7 @@ async function checkQueue(config: Config): Promise<readonly Check[]> {
     const advice = warnings.map((text) => warning(`queue: ${text}`, 'see redis.conf'));
     return [ok('queue: Redis answers, and its user may do what a queue needs'), ...advice];
   } catch (error) {
-    if (!(error instanceof QueueError)) throw error;
+    if (!isUserError(error, 'QUEUE')) throw error;
     return [failed(`queue: ${error.message}`, error.remedy)];
   } finally {
     await queues.close();
@@ -195,7 +195,7 @@ async function checkHealth({ health }: Config, db: Db | null): Promise<Check[]> 
     server.close();
     return [ok('health: HEALTH_LISTEN is free')];
   } catch (error) {
-    if (!(error instanceof ListenError)) throw error;
+    if (!isUserError(error, 'LISTEN')) throw error;
     const processes = db === null ? [] : await listLiveProcesses(db);
     const own = processes.find(
       (one) =>

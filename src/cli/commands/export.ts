@@ -64,7 +64,7 @@ function withStore(signal: AbortSignal, work: (store: Snapshot) => Promise<void>
   );
 }
 
-/** @throws {CommandError} when there are options of an export, but no view */
+/** @throws {UserError} when there are options of an export, but no view */
 async function listViews({ json, ...options }: ExportOptions, signal: AbortSignal): Promise<void> {
   if (Object.keys(options).length > 0) {
     throw usageError(
@@ -102,7 +102,7 @@ interface ExportOptions extends OutOptions<ExportFormat> {
   readonly json?: boolean;
 }
 
-/** @throws {CommandError} when options contradict each other, or the format is unknown */
+/** @throws {UserError} when options contradict each other, or the format is unknown */
 function readDestination(options: ExportOptions): Destination<ExportFormat> {
   const { raw, json } = options;
   const destination = destinationOf(options, EXPORT_FORMATS);
@@ -142,7 +142,7 @@ async function exportView(
   });
 }
 
-/** @throws {CommandError} when there is no such view, or the options don't fit it */
+/** @throws {UserError} when there is no such view, or the options don't fit it */
 async function findView(
   store: Snapshot,
   name: string,

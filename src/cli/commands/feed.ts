@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import type { FeedConfig } from '../../config/index.js';
@@ -11,7 +12,6 @@ import {
 import { deliver, failedDelivery } from '../../service/feeds.js';
 import type { Delivery, ViewReport } from '../../reporting/feeds/deliver.js';
 import { withDelivery } from '../../reporting/feeds/open.js';
-import { TargetError } from '../../reporting/feeds/target.js';
 import { print, printJson, printList, printResult } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
@@ -72,7 +72,7 @@ export function add(program: Command): void {
 const NO_FEED =
   'There is no feed: name a file with feeds in FEEDS_FILE; docs/feeds.md shows one.\n';
 
-/** @throws {CommandError} when there is no such feed */
+/** @throws {UserError} when there is no such feed */
 function feedNamed({ config }: App, name: string): FeedConfig {
   const found = config.feeds.find((feed) => feed.name === name);
   if (found !== undefined) return found;
@@ -210,12 +210,12 @@ async function atTarget<T>(
   { db, signal }: App,
   feed: FeedConfig,
   work: (delivery: Delivery) => Promise<T>,
-): Promise<{ found: T; error: null } | { found: null; error: TargetError }> {
+): Promise<{ found: T; error: null } | { found: null; error: UserError }> {
   try {
     const found = await withDelivery(db, feed, { signal, isFull: true }, work);
     return { found, error: null };
   } catch (error) {
-    if (!(error instanceof TargetError)) throw error;
+    if (!(error instanceof UserError)) throw error;
     return { found: null, error };
   }
 }
@@ -256,7 +256,7 @@ async function takeOver(app: App, name: string, options: CommonOptions): Promise
   await printResult(options, { feed: name, views }, () => takeOverText(feed, views));
 }
 
-/** Makes this store the owner of a feed's tables. @throws {TargetError} */
+/** Makes this store the owner of a feed's tables. @throws {UserError} */
 export function takeOverFeed(
   { db, signal }: Pick<App, 'db' | 'signal'>,
   feed: FeedConfig,

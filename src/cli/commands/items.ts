@@ -1,9 +1,10 @@
+import { UserError } from '../../domain/user-error.js';
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import { ITEM } from '../../catalogue/items-resource.js';
 import { readHistoryStarts } from '../../catalogue/items-store.js';
 import { printNote } from '../console.js';
-import { CommandError, usageError } from '../errors.js';
+import { usageError } from '../errors.js';
 import { safeLine } from '../output/text.js';
 import { addResource } from '../resource.js';
 
@@ -35,7 +36,7 @@ export function add(program: Command): void {
 
 /**
  * Warns of sellers without history at a moment.
- * @throws {CommandError} when nothing is known about the moment
+ * @throws {UserError} when nothing is known about the moment
  */
 async function assertKnown(app: App, asOf: Date, seller: string | undefined): Promise<void> {
   if (asOf.getTime() > Date.now()) {
@@ -52,9 +53,10 @@ async function assertKnown(app: App, asOf: Date, seller: string | undefined): Pr
     return since > asOf ? [begin] : [];
   });
   if (starts.length === chosen.length) {
-    throw new CommandError(
+    throw new UserError(
       `nothing is known about that moment: ${starts.join('; ') || 'nothing has been mirrored yet'}`,
       'give a later moment',
+      'FAILED',
     );
   }
   printNote(starts.map((line) => `warning: ${safeLine(line)}\n`).join(''));

@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { InvalidArgumentError, Option, type Command } from 'commander';
@@ -16,7 +17,6 @@ import { csvLine } from '../../domain/csv.js';
 import { writeWhole } from '../../listing/write-file.js';
 import { listenFault } from '../../service/listen.js';
 import { printResult } from '../console.js';
-import { CommandError } from '../errors.js';
 import { action } from '../execute.js';
 import { bytes, count, plural } from '../../domain/text.js';
 import { safeLine } from '../output/text.js';
@@ -91,9 +91,10 @@ async function simulate(signal: AbortSignal, options: SimulateOptions): Promise<
   }).catch((error: unknown) => {
     const fault = listenFault(error);
     if (fault === null) throw error;
-    throw new CommandError(
+    throw new UserError(
       `${host}:${port} ${fault.problem}`,
       `${fault.remedy} (--port, 0 picks a free one; --host)`,
+      'FAILED',
     );
   });
   const url = ['0.0.0.0', '::'].includes(host)

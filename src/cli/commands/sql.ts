@@ -1,10 +1,10 @@
+import { isUserError, UserError } from '../../domain/user-error.js';
 import { addAbortSignal } from 'node:stream';
 import type { Command } from 'commander';
 import { errorCode } from '../../domain/error-code.js';
 import { explainDatabaseError } from '../../db/errors.js';
 import { assertOrdinaryRole, queryReadOnly } from '../../db/read-only.js';
-import { NoRowsError } from '../../db/text-cursor.js';
-import { CommandError, usageError } from '../errors.js';
+import { usageError } from '../errors.js';
 import { action, withApp } from '../execute.js';
 import { describeCommand, type TableOptions } from '../options.js';
 import { formatOption, writeRows, type FormatOptions } from '../rows.js';
@@ -39,7 +39,7 @@ async function sql(
     try {
       await queryReadOnly(url, statement, (answer) => writeRows(answer, options), signal);
     } catch (error) {
-      if (error instanceof NoRowsError) throw usageError(error.message, error.remedy);
+      if (isUserError(error, 'NO_ROWS')) throw usageError(error.message, error.remedy);
       throw explainDatabaseError(error, url) ?? queryProblem(error, statement) ?? error;
     }
   });
@@ -67,24 +67,26 @@ interface QueryError extends Error {
 }
 
 /** Explains PostgreSQL's error about a statement, with its position and hint; null for other errors. */
-function queryProblem(error: unknown, statement: string): CommandError | null {
+function queryProblem(error: unknown, statement: string): UserError | null {
   const code = errorCode(error);
   if (!(error instanceof Error) || !/^[0-9A-Z]{5}$/.test(code)) return null;
   const { message, hint, detail, position } = error as QueryError;
   if (code === '25006') {
-    return new CommandError(
+    return new UserError(
       `this command only reads: ${message}`,
       'to change data, connect with psql; `seller-mirror db start` says how',
+      'FAILED',
     );
   }
   if (code === '42601' && message.includes('multiple commands')) {
-    return new CommandError(
+    return new UserError(
       'there is more than one statement',
       'run each with its own `seller-mirror sql`',
+      'FAILED',
     );
   }
-  const remedy = hint || detail || REMEDIES[code] || null;
-  return new CommandError(`${message}${placeOf(Number(position), statement)}`, remedy);
+  const remedy = hint || detail || REMEDIES[code] || '';
+  return new UserError(`${message}${placeOf(Number(position), statement)}`, remedy, 'FAILED');
 }
 
 /** ` (line 2, character 6)`. PostgreSQL gives a position in characters from 1, without lines. */

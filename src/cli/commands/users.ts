@@ -1,3 +1,4 @@
+import type { UserError } from '../../domain/user-error.js';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import { addAbortSignal, Writable } from 'node:stream';
@@ -13,7 +14,7 @@ import {
 } from '../../dashboard/access-store.js';
 import { moment } from '../../domain/moment.js';
 import { print, printList } from '../console.js';
-import { type CommandError, usageError } from '../errors.js';
+import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import { describeCommand, type CommonOptions } from '../options.js';
 import { table } from '../output/table.js';
@@ -107,7 +108,7 @@ async function removeUser({ db }: App, name: string): Promise<void> {
   await print(`${name} is removed; its sessions have ended\n`);
 }
 
-function noUser(name: string): CommandError {
+function noUser(name: string): UserError {
   return usageError(`there is no account "${name}"`, '`seller-mirror users` lists them');
 }
 

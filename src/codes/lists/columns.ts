@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import {
   isTypicalCode,
   LONGEST_CODE,
@@ -5,7 +6,7 @@ import {
   plainForm,
   readCell,
 } from '../../marketplace/code.js';
-import { FileError, quoted } from '../../listing/file-error.js';
+import { quoted } from '../../listing/file-error.js';
 import { maskCode, maskLikelyCodes } from '../../domain/secret.js';
 import type { List } from './types.js';
 
@@ -25,7 +26,7 @@ interface ColumnChoice {
 
 /**
  * Chooses the column of codes: the requested one, or by name, or by values.
- * @throws FileError when there is no such column, or more than one
+ * @throws UserError when there is no such column, or more than one
  */
 export function chooseColumn(table: Table, requested: string | undefined): ColumnChoice {
   if (requested !== undefined) return requestedColumn(table, requested);
@@ -42,13 +43,15 @@ export function chooseColumn(table: Table, requested: string | undefined): Colum
   const candidates = named.length > 0 ? byName : codes;
   const [index] = candidates;
   if (index === undefined) {
-    throw new FileError('no column looks like purchase codes', listColumns(table));
+    throw new UserError('no column looks like purchase codes', listColumns(table), 'FILE', 2);
   }
   if (candidates.length > 1) {
     const places = candidates.map((at) => nameOf(table, at));
-    throw new FileError(
+    throw new UserError(
       `several columns may hold the codes: ${places.join(', ')}`,
       'Choose one with --column, by name or number.',
+      'FILE',
+      2,
     );
   }
   const why =
@@ -62,9 +65,11 @@ function requestedColumn(table: Table, requested: string): ColumnChoice {
   const { columns } = table;
   const named = placesOf(columns, requested);
   if (named.length > 1) {
-    throw new FileError(
+    throw new UserError(
       `${named.length} columns are named ${quoted(requested)}`,
       `Set --column to a number: ${named.map((at) => at + 1).join(' or ')}.`,
+      'FILE',
+      2,
     );
   }
   const number = /^\d+$/.test(requested) ? Number(requested) : 0;
@@ -72,7 +77,7 @@ function requestedColumn(table: Table, requested: string): ColumnChoice {
   if (columns[index] !== undefined) {
     return { index, reason: `${locationOf(table, index)}, as requested.` };
   }
-  throw new FileError(`there is no column ${quoted(requested)}`, listColumns(table));
+  throw new UserError(`there is no column ${quoted(requested)}`, listColumns(table), 'FILE', 2);
 }
 
 /** The places of a name among others. An exact match beats one in another letter case. */

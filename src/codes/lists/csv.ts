@@ -43,7 +43,7 @@ export function readLines(text: string): TextRows {
  * Finds the end of the line that begins at a position.
  * @param line its number, from 1
  * @returns also where the next line begins
- * @throws FileError when the line is too long, or there are too many
+ * @throws UserError when the line is too long, or there are too many
  */
 function lineAt(text: string, start: number, line: number) {
   LINE_END.lastIndex = start;

@@ -1,8 +1,9 @@
+import { UserError } from '../../domain/user-error.js';
 import { readCell } from '../../marketplace/code.js';
 import { unescapeFormula } from '../../domain/csv.js';
 import { cellMasker } from '../../domain/redact.js';
 import { MASK } from '../../domain/secret.js';
-import { FileError, quoted } from '../../listing/file-error.js';
+import { quoted } from '../../listing/file-error.js';
 import { isShortenedNumber, plainName, SHORTENED_NUMBER } from './columns.js';
 import { hasCells, readCsv, readLines } from './csv.js';
 import { isBlank, isEmpty, planTable } from './table.js';
@@ -34,7 +35,7 @@ export interface ParsedList extends Pick<Reading, 'layout' | 'workbook'> {
  * Finds out how a list is written, and reads it. Large or hostile lists take seconds and much memory, so a process that
  * does other work calls `readList`, which does this in a thread.
  * @param bytes the whole file
- * @throws FileError when it is not a list of codes, it is too large, or the column of codes is unclear; also while its
+ * @throws UserError when it is not a list of codes, it is too large, or the column of codes is unclear; also while its
  *   entries are taken
  */
 export async function parseList(
@@ -46,9 +47,11 @@ export async function parseList(
   const column = options.column === undefined ? undefined : mask(options.column);
   const isBook = isWorkbook(bytes) && (format === undefined || format === 'xlsx');
   if (sheet !== undefined && !isBook) {
-    throw new FileError(
+    throw new UserError(
       'there is no sheet in a list that is no Excel workbook',
       'Leave --sheet out, or name an Excel workbook (.xlsx).',
+      'FILE',
+      2,
     );
   }
   const reading = isBook
@@ -187,7 +190,7 @@ function findFormat(
   requested: Format | undefined,
 ): { format: TextFormat; reason: string } {
   if (requested === 'xlsx') {
-    throw new FileError('this is not an Excel workbook', 'Leave --input-format out.');
+    throw new UserError('this is not an Excel workbook', 'Leave --input-format out.', 'FILE', 2);
   }
   if (requested !== undefined) {
     return { format: requested, reason: `Read as ${requested}, as requested.` };
@@ -201,9 +204,11 @@ function findFormat(
     /^(?:nd)?json$|^jsonl(?:ines)?$/.test(extension) ||
     /^\s*(?:\[\s*["{[]|\{\s*["}])/.test(start)
   ) {
-    throw new FileError(
+    throw new UserError(
       'this is JSON, which is not read as a list',
       'Make text of it, one code a line: `jq -r ".[].code" list.json > codes.txt`.',
+      'FILE',
+      2,
     );
   }
   if (['csv', 'tsv', 'tab', 'psv'].includes(extension)) {

@@ -1,8 +1,8 @@
+import { UserError } from '../../domain/user-error.js';
 import { on } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { errorCode } from '../../domain/error-code.js';
-import { FileError } from '../../listing/file-error.js';
 import type { ParsedList } from './parse-list.js';
 import type { Entry, List, ListOptions } from './types.js';
 
@@ -35,7 +35,7 @@ let reading: Promise<unknown> = Promise.resolve();
  * Finds out how a list is written, and reads it: in a thread with limited memory, so that the process goes on with other
  * work, and outlives any list. One list is read at a time.
  * @param load loads the whole file
- * @throws FileError when it is not a list of codes, it is too large, or the column of codes is unclear
+ * @throws UserError when it is not a list of codes, it is too large, or the column of codes is unclear
  */
 export function readList(load: () => Promise<Buffer>, options: ListOptions): Promise<List> {
   const read = reading.then(async () => {
@@ -62,7 +62,7 @@ async function readInThread(
   try {
     const messages = on(thread, 'message', { close: ['exit'], signal: ended });
     for await (const [message] of messages as AsyncIterable<[ReadingMessage]>) {
-      if ('fault' in message) throw new FileError(message.fault, message.remedy);
+      if ('fault' in message) throw new UserError(message.fault, message.remedy, 'FILE', 2);
       if ('layout' in message) {
         const workbook = message.workbook && { ...message.workbook, bytes };
         return { ...message, name: options.name, entries, workbook };
@@ -77,9 +77,11 @@ async function readInThread(
     signal?.throwIfAborted();
     const isTooLarge = errorCode(error) === 'ERR_WORKER_OUT_OF_MEMORY';
     if (!isTooLarge && !tooLong.aborted) throw error;
-    throw new FileError(
+    throw new UserError(
       `reading the list takes more than ${isTooLarge ? `${MOST_MEMORY} MB of memory` : 'five minutes'}`,
       'Split it into several lists, and check them one after the other.',
+      'FILE',
+      2,
       { cause: error },
     );
   } finally {

@@ -1,7 +1,7 @@
+import { isUserError } from '../../domain/user-error.js';
 import { once } from 'node:events';
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import { Secret } from '../../domain/secret.js';
-import { FileError } from '../../listing/file-error.js';
 import { parseList } from './parse-list.js';
 import type { ReadingMessage, ReadingTask } from './read-list.js';
 import type { Entry } from './types.js';
@@ -30,7 +30,7 @@ async function read(port: MessagePort, { bytes, keys, ...options }: ReadingTask)
     await send(some);
     await send({ layout, workbook, ...end() });
   } catch (error) {
-    if (!(error instanceof FileError)) throw error;
+    if (!isUserError(error, 'FILE')) throw error;
     await send({ fault: error.message, remedy: error.remedy });
   }
 }

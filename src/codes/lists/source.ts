@@ -19,7 +19,7 @@ const PROBLEMS: FileProblems = {
   EMFILE: ['too many files are open', 'Check fewer lists at once.'],
 };
 
-/** Opens a file, device or pipe. @throws FileError when the path can't be read */
+/** Opens a file, device or pipe. @throws UserError when the path can't be read */
 export async function openFile(path: string): Promise<Readable> {
   try {
     const found = await stat(path);
@@ -48,7 +48,7 @@ async function openPipe(path: string): Promise<Readable> {
   }
 }
 
-/** Reads a list to its end. @throws FileError when it is larger than `MOST_BYTES` */
+/** Reads a list to its end. @throws UserError when it is larger than `MOST_BYTES` */
 export async function readBytes(source: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const parts: Uint8Array[] = [];
   let size = 0;

@@ -26,7 +26,7 @@ export interface TableOptions {
 
 /**
  * Finds the header, which may stand below some lines of titles, and the column of codes.
- * @throws FileError when there is no record, or the column of codes is unclear
+ * @throws UserError when there is no record, or the column of codes is unclear
  */
 export function planTable(
   rows: Iterable<Row>,

@@ -1,5 +1,5 @@
+import { UserError } from '../../domain/user-error.js';
 import { isAscii, isUtf8 } from 'node:buffer';
-import { FileError } from '../../listing/file-error.js';
 import { TO_CSV, type Encoding } from './types.js';
 
 /** Bytes at the beginning that tell what a file is. */
@@ -9,7 +9,7 @@ const TO_XLSX = 'Save it in Excel as .xlsx or CSV (UTF-8), and check that file.'
 
 type FileKind = readonly [what: string, remedy: string];
 
-/** @throws FileError that names the kind of a file that is no text */
+/** @throws UserError that names the kind of a file that is no text */
 export function refuseBinary(bytes: Buffer, encoding: Encoding): void {
   const head = bytes.subarray(0, HEAD_BYTES);
   const start = head.toString('latin1', 0, 8);
@@ -17,7 +17,7 @@ export function refuseBinary(bytes: Buffer, encoding: Encoding): void {
   // A PDF may be text at its beginning. A code may begin like an archive.
   if (!isBinary && ![PDF, GZIP].some((sign) => start.startsWith(sign))) return;
   const [what, remedy] = binaryKind(start, head);
-  throw new FileError(`this is ${what}, not a list of codes`, remedy);
+  throw new UserError(`this is ${what}, not a list of codes`, remedy, 'FILE', 2);
 }
 
 function binaryKind(start: string, head: Buffer): FileKind {

@@ -1,5 +1,5 @@
+import { UserError } from '../../domain/user-error.js';
 import type { Secret } from '../../domain/secret.js';
-import { FileError } from '../../listing/file-error.js';
 
 export const FORMATS = ['txt', 'csv', 'xlsx'] as const;
 export type Format = (typeof FORMATS)[number];
@@ -128,47 +128,51 @@ export const MOST_COLUMNS = 1_000;
 /** Most cells. A list of commas would take gigabytes. */
 const MOST_CELLS = 16_000_000;
 
-/** @throws FileError when a list has too many cells */
+/** @throws UserError when a list has too many cells */
 export function assertCells(cells: number): void {
   if (cells > MOST_CELLS) throw tooLarge(`${MOST_CELLS.toLocaleString('en')} cells`);
 }
 
 /** @param what such as `4,000,000 lines` */
-export function tooLarge(what: string): FileError {
-  return new FileError(
+export function tooLarge(what: string): UserError {
+  return new UserError(
     `a list may have at most ${what}`,
     'Split it into several lists, and check them one after the other.',
+    'FILE',
+    2,
   );
 }
 
-/** @throws FileError when a list has too many lines or columns */
+/** @throws UserError when a list has too many lines or columns */
 export function assertSize(lines: number, columns: number): void {
   if (lines > MOST_LINES) throw tooLarge(`${MOST_LINES.toLocaleString('en')} lines`);
   if (columns > MOST_COLUMNS) {
     const problem = `a list may have at most ${MOST_COLUMNS} columns, and this one has ${columns}`;
-    throw new FileError(problem, 'Export the codes with fewer columns.');
+    throw new UserError(problem, 'Export the codes with fewer columns.', 'FILE', 2);
   }
 }
 
-/** @throws FileError when a line is too long */
+/** @throws UserError when a line is too long */
 export function assertLine(length: number, line: number): void {
   if (length <= LONGEST_LINE) return;
   throw wrongFile(`line ${line} is longer than 64 kB`);
 }
 
-/** @param place such as `line 5` @throws FileError when a cell is too long */
+/** @param place such as `line 5` @throws UserError when a cell is too long */
 export function assertCell(length: number, place: string): void {
   if (length <= LONGEST_CELL) return;
   const most = LONGEST_CELL.toLocaleString('en');
-  throw new FileError(
+  throw new UserError(
     `${place} has a cell of more than ${most} characters`,
     'Export the codes without that column. In CSV, a quote may be left open there.',
+    'FILE',
+    2,
   );
 }
 
 export const TO_CSV = 'Save it as CSV (UTF-8) and check that file.';
 
 /** The error for a file that is probably not the one that the user meant. */
-export function wrongFile(problem: string): FileError {
-  return new FileError(problem, 'Check that you exported the right file.');
+export function wrongFile(problem: string): UserError {
+  return new UserError(problem, 'Check that you exported the right file.', 'FILE', 2);
 }

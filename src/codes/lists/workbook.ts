@@ -1,10 +1,10 @@
+import { isUserError, UserError } from '../../domain/user-error.js';
 import { posix } from 'node:path';
 import type { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import sax from 'sax';
 import { fromBufferPromise, type Entry as ZipEntry, type ZipFile } from 'yauzl';
 import type { Secret } from '../../domain/secret.js';
-import { FileError } from '../../listing/file-error.js';
 import { isShortenedNumber, SHORTENED_NUMBER } from './columns.js';
 import {
   assertCell,
@@ -29,21 +29,21 @@ export interface Sheet {
   /** Its part of the archive. */
   readonly path: string;
   readonly hidden: boolean;
-  /** Reads all rows, empty ones left out. @throws FileError when the sheet is damaged or too large */
+  /** Reads all rows, empty ones left out. @throws UserError when the sheet is damaged or too large */
   rows(): Promise<readonly Row[]>;
 }
 
 /**
  * Opens a workbook.
  * @returns its sheets in order, without chart sheets
- * @throws FileError when it is damaged, too large, has a password, or is no workbook
+ * @throws UserError when it is damaged, too large, has a password, or is no workbook
  */
 export async function openWorkbook(bytes: Buffer): Promise<readonly Sheet[]> {
   const parts = await openParts(bytes);
   const root = await relationsOf(parts, '');
   const path = root.find(({ type }) => type === 'officeDocument')?.path ?? 'xl/workbook.xml';
   if (path.endsWith('.bin')) {
-    throw new FileError('this is an Excel workbook in the binary form (.xlsb)', AS_XLSX);
+    throw new UserError('this is an Excel workbook in the binary form (.xlsb)', AS_XLSX, 'FILE', 2);
   }
   const { sheets, from1904 } = await readSheetList(parts, path);
   const relations = await relationsOf(parts, path);
@@ -65,7 +65,7 @@ export interface Parts {
   readonly entries: ReadonlyMap<string, ZipEntry>;
 }
 
-/** Opens the archive of a workbook. @throws FileError when it is damaged */
+/** Opens the archive of a workbook. @throws UserError when it is damaged */
 export async function openParts(bytes: Buffer): Promise<Parts> {
   const entries = new Map<string, ZipEntry>();
   try {
@@ -81,7 +81,7 @@ export async function openParts(bytes: Buffer): Promise<Parts> {
   }
 }
 
-/** Decompresses a part. @throws FileError when it is missing, too large or has a password */
+/** Decompresses a part. @throws UserError when it is missing, too large or has a password */
 export async function readPart(parts: Parts, path: string): Promise<string> {
   const stream = await openPart(parts, path);
   return (
@@ -94,11 +94,11 @@ async function openPart({ zip, entries }: Parts, path: string): Promise<Readable
   if (entry === undefined) throw damaged(new Error(`it has no part ${path}`));
   if (entry.isEncrypted()) {
     const remedy = 'Remove the password in Excel, or save it as CSV (UTF-8).';
-    throw new FileError('the workbook has a password', remedy);
+    throw new UserError('the workbook has a password', remedy, 'FILE', 2);
   }
   // yauzl fails if a part is larger than the size in its header.
   if (entry.uncompressedSize > MOST_PART_BYTES) {
-    throw new FileError('the workbook has a part that is too large', TO_CSV);
+    throw new UserError('the workbook has a part that is too large', TO_CSV, 'FILE', 2);
   }
   return zip.openReadStreamPromise(entry);
 }
@@ -421,16 +421,18 @@ function dateText(days: number, from1904: boolean): string | null {
   return ms % DAY_MS === 0 ? iso.slice(0, 10) : `${iso.slice(0, 10)} ${iso.slice(11, 19)}`;
 }
 
-function noWorkbook(): FileError {
-  return new FileError('this is an Office document, but not an Excel workbook', TO_CSV);
+function noWorkbook(): UserError {
+  return new UserError('this is an Office document, but not an Excel workbook', TO_CSV, 'FILE', 2);
 }
 
 /** Returns our own errors unchanged. Any other error means that the file is damaged. */
-function damaged(error: unknown): FileError {
-  if (error instanceof FileError) return error;
-  return new FileError(
+function damaged(error: unknown): UserError {
+  if (isUserError(error, 'FILE')) return error;
+  return new UserError(
     'the workbook is damaged or cut off',
     'Copy it again, or open it in Excel and save it again.',
+    'FILE',
+    2,
     { cause: error },
   );
 }

@@ -1,5 +1,6 @@
+import { isUserError, UserError } from '../../domain/user-error.js';
 import type { Secret } from '../../domain/secret.js';
-import { FileError, quoted } from '../../listing/file-error.js';
+import { quoted } from '../../listing/file-error.js';
 import { kindOf, listed, nameRank, placesOf } from './columns.js';
 import { planTable, type TableOptions, type TablePlan } from './table.js';
 import { masked, TO_CSV, type Reading, type Row } from './types.js';
@@ -15,7 +16,7 @@ type XlsxOptions = TableOptions & {
 
 /**
  * Reads one sheet of an Excel workbook as a list: the requested one, the first with a column of codes, or the first.
- * @throws FileError when the workbook is damaged or has no such sheet, or the column of codes is unclear
+ * @throws UserError when the workbook is damaged or has no such sheet, or the column of codes is unclear
  */
 export async function readXlsx(bytes: Buffer, options: XlsxOptions): Promise<Reading> {
   const sheets = await openWorkbook(bytes);
@@ -60,9 +61,9 @@ async function chooseSheet(sheets: readonly Sheet[], options: XlsxOptions) {
   }
   if (first === undefined) {
     const problem = sheets.length === 0 ? 'has no sheet with cells' : 'has only hidden sheets';
-    throw new FileError(`the workbook ${problem}`, listSheets(sheets, options));
+    throw new UserError(`the workbook ${problem}`, listSheets(sheets, options), 'FILE', 2);
   }
-  let firstError: FileError | null = null;
+  let firstError: UserError | null = null;
   let fallback: PlannedSheet | null = null;
   const chosen = (found: PlannedSheet, why: string) => {
     const reason = second === undefined ? 'the only sheet' : why;
@@ -76,7 +77,7 @@ async function chooseSheet(sheets: readonly Sheet[], options: XlsxOptions) {
       }
       fallback ??= found;
     } catch (error) {
-      if (!(error instanceof FileError)) throw error;
+      if (!isUserError(error, 'FILE')) throw error;
       firstError ??= error;
     }
   }
@@ -84,7 +85,7 @@ async function chooseSheet(sheets: readonly Sheet[], options: XlsxOptions) {
   if (firstError === null) throw new Error('no sheet was read');
   if (second === undefined) throw firstError;
   const problem = `${sheetName(first, options)}: ${firstError.message}`;
-  throw new FileError(problem, `${firstError.remedy} ${listSheets(sheets, options)}`);
+  throw new UserError(problem, `${firstError.remedy} ${listSheets(sheets, options)}`, 'FILE', 2);
 }
 
 async function planSheet(sheet: Sheet, options: XlsxOptions): Promise<PlannedSheet> {
@@ -118,5 +119,5 @@ function sheetNamed(sheets: readonly Sheet[], options: XlsxOptions, name: string
   const found = sheets[place];
   if (found !== undefined) return found;
   const problem = `there is no sheet ${quoted(options.mask(name))}`;
-  throw new FileError(problem, listSheets(sheets, options));
+  throw new UserError(problem, listSheets(sheets, options), 'FILE', 2);
 }

@@ -1,3 +1,4 @@
+import { isUserError, type UserError } from '../../domain/user-error.js';
 import { setTimeout as wait } from 'node:timers/promises';
 import { ensureSeller } from '../../catalogue/sellers-store.js';
 import { getAudit } from '../../codes/audits-store.js';
@@ -28,7 +29,6 @@ import { hostName } from '../../domain/address.js';
 import { parseDuration } from '../../domain/moment.js';
 import { maskCode } from '../../domain/secret.js';
 import { plural } from '../../domain/text.js';
-import { FileError } from '../../listing/file-error.js';
 import {
   type Dashboard,
   type DashboardContext,
@@ -196,7 +196,7 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
     const done = task(signal, (lines) => (one.lines = lines))
       .catch(async (error: unknown) => {
         if (stopped.aborted) return;
-        const known = error instanceof Problem || error instanceof FileError;
+        const known = error instanceof Problem || isUserError(error, 'FILE');
         if (!known) logged(error);
         await recordDraft(db, auditId, { problem: known ? inWords(error) : NO_RESPONSE });
       })
@@ -284,7 +284,7 @@ const NO_RESPONSE = {
 };
 
 /** Explains an error with the names of the form's fields. */
-function inWords({ message, remedy }: Problem | FileError): Draft['problem'] {
+function inWords({ message, remedy }: Problem | UserError): Draft['problem'] {
   return {
     message: capital(message),
     remedy: remedy

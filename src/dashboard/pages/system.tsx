@@ -1,3 +1,4 @@
+import { isUserError, UserError } from '../../domain/user-error.js';
 import type { FC } from 'hono/jsx';
 import {
   type Check,
@@ -12,8 +13,7 @@ import { shareUsed } from '../../codes/look-up-store.js';
 import { type Board, readBoard } from '../../service/board.js';
 import { type EndedJob, type QueueCounts } from '../../service/queue/queues.js';
 import { type MirrorTask, QUEUE_NAMES, type QueueName } from '../../service/queue/tasks.js';
-import { QueueError } from '../../service/queue/errors.js';
-import { shownUrl, StoreError } from '../../db/errors.js';
+import { shownUrl } from '../../db/errors.js';
 import { cachedCall } from '../../service/concurrency.js';
 import {
   type Dashboard,
@@ -198,7 +198,7 @@ async function jobsOf({ queues }: DashboardParts): Promise<{
       problems: [ok(QUEUE_OK[queues.backend])],
     };
   } catch (error) {
-    if (!(error instanceof QueueError)) throw error;
+    if (!isUserError(error, 'QUEUE')) throw error;
     const problems = [failed(`queue: ${error.message}`, error.remedy)];
     return { counts: null, failed: [], problems };
   }
@@ -216,7 +216,7 @@ async function checksOf({ config, database }: DashboardParts): Promise<Check[]> 
   const space = location === null ? [] : [await diskSpace(config.dataDir)];
   const store = await databaseChecks(config, url, shown, AbortSignal.timeout(CHECKS_MS)).catch(
     (error: unknown) => {
-      if (!(error instanceof StoreError)) throw error;
+      if (!(error instanceof UserError)) throw error;
       return { checks: [failed(`store: ${error.message}`, error.remedy)] };
     },
   );

@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import { pipeline } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { createGunzip } from 'node:zlib';
@@ -6,7 +7,6 @@ import { extract, type ExtractEvents } from 'tar-stream';
 import { z } from 'zod';
 import { errorCode } from '../../domain/error-code.js';
 import { DbClient } from '../connection.js';
-import { StoreError } from '../errors.js';
 
 /*
  * A backup is a compressed tar archive: a manifest, then the rows of each table in COPY's text format, in files of whole
@@ -27,14 +27,6 @@ const MANIFEST = z.object({
 });
 
 export type BackupManifest = z.infer<typeof MANIFEST>;
-
-/** A backup could not be written, read or restored. The store is unchanged. */
-export class BackupError extends StoreError {
-  readonly code = 'BACKUP';
-}
-
-/** The file is of another kind. */
-export class NotABackupError extends BackupError {}
 
 export interface BackupOptions {
   readonly signal: AbortSignal;
@@ -100,7 +92,7 @@ async function* filesOf(open: OpenFile): AsyncGenerator<Entry> {
 
 /**
  * Reads the beginning of a backup.
- * @throws {NotABackupError} when the file does not begin like a backup
+ * @throws {UserError} when the file does not begin like a backup
  */
 export async function readManifest(open: OpenFile): Promise<BackupManifest> {
   try {
@@ -111,16 +103,17 @@ export async function readManifest(open: OpenFile): Promise<BackupManifest> {
   } catch (error) {
     if (isOfSystem(error)) throw error;
   }
-  throw new NotABackupError(
+  throw new UserError(
     'the file is not a seller-mirror backup',
     'Name a file that `seller-mirror backup` wrote.',
+    'NOT_A_BACKUP',
   );
 }
 
 /**
  * Reads the rows of a backup.
  * @param take takes some rows of a table, and returns how many there are
- * @throws {BackupError} when the file is damaged or cut off; errors of `take`; the reason of `signal`
+ * @throws {UserError} when the file is damaged or cut off; errors of `take`; the reason of `signal`
  */
 export async function readRows(
   open: OpenFile,
@@ -149,7 +142,7 @@ export async function readRows(
 
 /**
  * Reads a whole backup, and counts its rows.
- * @throws {BackupError} when it is damaged or cut off; the reason of `signal`
+ * @throws {UserError} when it is damaged or cut off; the reason of `signal`
  */
 export async function checkBackup(open: OpenFile, signal: AbortSignal): Promise<BackupManifest> {
   const manifest = await readManifest(open);
@@ -177,13 +170,15 @@ export function sumOf({ tables }: BackupManifest): number {
 /** True for errors of the file system or the database. Those of gunzip and tar-stream mean that the file is damaged. */
 function isOfSystem(error: unknown): boolean {
   const code = errorCode(error);
-  return error instanceof StoreError || (code !== '' && !code.startsWith('Z_'));
+  return error instanceof UserError || (code !== '' && !code.startsWith('Z_'));
 }
 
-export function damaged(problem: string, cause?: unknown): BackupError {
-  return new BackupError(
+export function damaged(problem: string, cause?: unknown): UserError {
+  return new UserError(
     `the backup is damaged: ${problem}`,
     'Nothing was changed. Take another backup.',
+    'BACKUP',
+    1,
     { cause },
   );
 }

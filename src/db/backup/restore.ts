@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from 'pg';
@@ -6,7 +7,6 @@ import { errorCode } from '../../domain/error-code.js';
 import { explainDatabaseError } from '../errors.js';
 import { apply, checksumOf, type Migration, readMigrations } from '../migrate.js';
 import {
-  BackupError,
   type BackupManifest,
   type BackupOptions,
   connect,
@@ -30,7 +30,7 @@ const LOCK_TIMEOUT = '15s';
  * Replaces the store's data by a backup of this version or an earlier one. One transaction: on any failure the store is
  * unchanged. Does not touch the queue.
  * @param url a PostgreSQL connection URL of a database with the schema of this version
- * @throws {BackupError} when the file is damaged or of a newer version, or the store has data or is in use; errors of the
+ * @throws {UserError} when the file is damaged or of a newer version, or the store has data or is in use; errors of the
  *   driver; the reason of `signal`
  */
 export async function restore(
@@ -99,7 +99,7 @@ function listOf(tables: readonly string[]): string {
 
 /**
  * Divides this version's migrations into those of the backup and later ones.
- * @throws {BackupError} when the backup has one that this version has not, or that has other SQL here
+ * @throws {UserError} when the backup has one that this version has not, or that has other SQL here
  */
 function splitMigrations(
   { migrations }: BackupManifest,
@@ -110,18 +110,20 @@ function splitMigrations(
   const names = own.map(({ name }) => name);
   const unknown = migrations.filter((one) => !names.includes(one.split(' ')[0] ?? ''));
   if (unknown.length > 0) {
-    throw new BackupError(
+    throw new UserError(
       'the backup was made by a newer version of this program',
       'Nothing was changed. Upgrade this program, then repeat.',
+      'BACKUP',
     );
   }
   const applied = own.filter(isApplied);
   if (applied.length === migrations.length && applied.length > 0) {
     return { applied, later: own.filter((one) => !isApplied(one)) };
   }
-  throw new BackupError(
+  throw new UserError(
     'the backup was made by a build of this program with other tables than any release',
     'Nothing was changed. Restore it with the build that made it.',
+    'BACKUP',
   );
 }
 
@@ -231,9 +233,10 @@ async function assertUnused(client: Client): Promise<void> {
     users = await usersOf(client);
   }
   if (users.length === 0) return;
-  throw new BackupError(
+  throw new UserError(
     `the store is in use by ${users.join(', ')}`,
     'Nothing was changed. Stop it, or wait for it to end, then repeat.',
+    'BACKUP',
   );
 }
 
@@ -256,9 +259,10 @@ async function assertEmpty(client: Client, names: readonly string[]): Promise<vo
   const each = names.map((name) => `EXISTS (SELECT FROM mirror.${name})`);
   const { rows } = await client.query(`SELECT ${each.join(' OR ')} AS found`);
   if (!(rows[0] as { found: boolean }).found) return;
-  throw new BackupError(
+  throw new UserError(
     'the store has data',
     'Use --replace to replace its data, or set DATA_DIR or DATABASE_URL to restore into another store.',
+    'BACKUP',
   );
 }
 
@@ -267,15 +271,18 @@ function explained(error: unknown, url: string): unknown {
   // Invalid data or a violated constraint. Don't show the message, which may quote a row.
   if (/^2[23]/.test(code)) return damaged('the database rejects its rows', error);
   if (code === '55P03') {
-    return new BackupError(
+    return new UserError(
       `another program kept the store locked for ${LOCK_TIMEOUT}`,
       'Nothing was changed. `seller-mirror db status` shows who is connected to the embedded server.',
+      'BACKUP',
     );
   }
   if (code === '42501') {
-    return new BackupError(
+    return new UserError(
       'the role in DATABASE_URL does not own the tables of schema mirror',
       'Nothing was changed. Use the role that owns them in DATABASE_URL.',
+      'BACKUP',
+      1,
       { cause: error },
     );
   }

@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import { pipeline } from 'node:stream';
 import { createGzip } from 'node:zlib';
 import type { Client } from 'pg';
@@ -6,7 +7,6 @@ import { pack, type Pack } from 'tar-stream';
 import { onlyRow } from '../connection.js';
 import { readHistory } from '../migrate.js';
 import {
-  BackupError,
   type BackupManifest,
   type BackupOptions,
   connect,
@@ -26,7 +26,7 @@ const GZIP_LEVEL = 4;
  * their jobs again.
  * @param url a PostgreSQL connection URL
  * @param write writes the bytes of the archive, which it must read to their end
- * @throws {BackupError} when there is no mirror; errors of the driver and of `write`; the reason of `signal`
+ * @throws {UserError} when there is no mirror; errors of the driver and of `write`; the reason of `signal`
  */
 export async function backUp(
   url: string,
@@ -64,9 +64,10 @@ export async function backUp(
 async function describe(client: Client): Promise<BackupManifest> {
   const { saved } = await tablesOf(client);
   if (saved.length === 0) {
-    throw new BackupError(
+    throw new UserError(
       'there is no mirror in this database yet',
       '`seller-mirror sync` creates one. DATABASE_URL and DATA_DIR say where.',
+      'BACKUP',
     );
   }
   const counts = saved.map((name) => `'${name}', (SELECT count(*) FROM mirror.${name})`);

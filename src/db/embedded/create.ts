@@ -1,8 +1,9 @@
+import { UserError } from '../../domain/user-error.js';
 import { randomBytes } from 'node:crypto';
 import { chmod, chown, lstat, mkdir, readdir, rename, rm, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errorCode } from '../../domain/error-code.js';
-import { EmbeddedStartError, explainNoRoom } from '../errors.js';
+import { explainNoRoom } from '../errors.js';
 import {
   databaseIn,
   explainFileError,
@@ -69,9 +70,10 @@ export async function createPlace(
   } catch (error) {
     throw explainFileError(error, dirname(pointer));
   }
-  throw new EmbeddedStartError(
+  throw new UserError(
     `PostgreSQL does not run as root, and another account can use neither ${dirname(pointer)} nor ${systemFolder}`,
     'Run as an ordinary user, set DATA_DIR to a folder that others may enter, or set DATABASE_URL.',
+    'EMBEDDED_START',
   );
 }
 
@@ -124,9 +126,10 @@ async function runTool(
   const noRoom = explainNoRoom(output, databaseIn(dirname(draft)));
   if (noRoom !== null) throw noRoom;
   const lastLines = output.trim().split('\n').slice(-4).join(' | ');
-  throw new EmbeddedStartError(
+  throw new UserError(
     `the embedded database could not be created: ${basename(file)} printed: ${lastLines}`,
     'If that does not help, set DATA_DIR to another folder, or set DATABASE_URL.',
+    'EMBEDDED_START',
   );
 }
 

@@ -76,7 +76,7 @@ export interface EmbeddedDescription {
 /**
  * Opens the embedded PostgreSQL under `dataDir`: creates and starts it if needed. Any number of processes may
  * share it. The server survives a killed caller, and stops when nobody is connected any more.
- * @throws StoreError (EmbeddedStartError, DiskFullError), or the reason of `signal`
+ * @throws UserError, or the reason of `signal`
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
   const { dataDir, applicationName, signal, startTimeoutMs } = options;

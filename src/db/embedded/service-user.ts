@@ -1,8 +1,8 @@
+import { UserError } from '../../domain/user-error.js';
 import { execFile } from 'node:child_process';
 import { userInfo } from 'node:os';
 import { promisify } from 'node:util';
 import { errorCode } from '../../domain/error-code.js';
-import { EmbeddedStartError } from '../errors.js';
 
 /** An account of the operating system that PostgreSQL runs as, because it refuses to run as root. */
 export interface ServiceUser {
@@ -27,9 +27,10 @@ export async function findServiceUser(): Promise<ServiceUser | null> {
     const [uid, gid] = [await id('-u', name), await id('-g', name)];
     if (Number(uid) > 0) return { uid: Number(uid), gid: Number(gid) };
   }
-  throw new EmbeddedStartError(
+  throw new UserError(
     'PostgreSQL does not run as root, and this system has no user postgres or nobody to run it as',
     'Run as an ordinary user, create a user called postgres, or set DATABASE_URL.',
+    'EMBEDDED_START',
   );
 }
 
@@ -38,9 +39,11 @@ function assertNamed(): void {
   try {
     userInfo();
   } catch (cause) {
-    throw new EmbeddedStartError(
+    throw new UserError(
       `PostgreSQL can’t be set up by user ${process.geteuid?.()}, who has no entry in /etc/passwd`,
       'Add an entry, run as another user, or set DATABASE_URL.',
+      'EMBEDDED_START',
+      1,
       { cause },
     );
   }
@@ -94,9 +97,11 @@ export async function runAs(
   } catch (error) {
     const code = errorCode(error);
     if (user !== null && ['EPERM', 'EINVAL'].includes(code)) {
-      throw new EmbeddedStartError(
+      throw new UserError(
         'PostgreSQL does not run as root, and this system does not let root start it as another user',
         'Run as an ordinary user, or set DATABASE_URL.',
+        'EMBEDDED_START',
+        1,
         { cause: error },
       );
     }

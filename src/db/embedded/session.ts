@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -6,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Client } from 'pg';
 import { errorCode } from '../../domain/error-code.js';
-import { EmbeddedStartError, explainNoRoom, type StoreError } from '../errors.js';
+import { explainNoRoom } from '../errors.js';
 import { sweepDrafts } from './create.js';
 import { databaseIn, files, type Place } from './place.js';
 import { findPrograms } from './programs.js';
@@ -170,7 +171,11 @@ async function startWatcher(place: Place, options: SessionOptions): Promise<Chil
   const compiled = isSource ? '../../../dist/db/embedded/watcher.js' : './watcher.js';
   const program = fileURLToPath(new URL(compiled, import.meta.url));
   if (!existsSync(program)) {
-    throw new EmbeddedStartError(`${program} is missing`, 'Build the program first: npm run build');
+    throw new UserError(
+      `${program} is missing`,
+      'Build the program first: npm run build',
+      'EMBEDDED_START',
+    );
   }
   const task: WatcherTask = { place, postgres, durable: options.durable };
   const log = await open(files.log(location), 'a', 0o600);
@@ -189,24 +194,27 @@ async function startWatcher(place: Place, options: SessionOptions): Promise<Chil
 }
 
 /** @param what a predicate, such as `did not start` @param log the server's output during the start */
-function startFailed(location: string, what: string, log: string, advice: string): StoreError {
+function startFailed(location: string, what: string, log: string, advice: string): UserError {
   const noRoom = explainNoRoom(log, databaseIn(location));
   if (noRoom !== null) return noRoom;
-  return new EmbeddedStartError(
+  return new UserError(
     `the embedded database in ${location} ${what}: ${lastErrors(log) || 'its log is empty'}`,
     `${advice} ${files.log(location)}`,
+    'EMBEDDED_START',
   );
 }
 
-function connectionRefused(error: unknown, { location }: Place): StoreError {
+function connectionRefused(error: unknown, { location }: Place): UserError {
   const reason = error instanceof Error ? error.message : String(error);
   const noRoom = explainNoRoom(reason, databaseIn(location), error);
   if (noRoom !== null) return noRoom;
-  return new EmbeddedStartError(
+  return new UserError(
     `the embedded database in ${location} refused the connection: ${reason}`,
     errorCode(error) === '53300'
       ? `End other sessions, or raise max_connections in ${files.data(location)}/postgresql.conf.`
       : `See its log: ${files.log(location)}`,
+    'EMBEDDED_START',
+    1,
     { cause: error },
   );
 }

@@ -1,10 +1,11 @@
+import { isUserError, UserError } from '../../domain/user-error.js';
 import { randomUUID } from 'node:crypto';
 import type { FeedConfig } from '../../config/index.js';
 import type { Db } from '../../db/db.js';
 import { keepSums, knownTokens, proposeToken, readSums } from '../feeds-store.js';
 import type { Content, HistoryLimit, ReportingView, Snapshot } from '../views.js';
 import { compare, type Owner, type Plan, type Sums } from './plan.js';
-import { ViewProblem, type Changes, type Found, type Target } from './target.js';
+import { type Changes, type Found, type Target } from './target.js';
 
 /** What a feed delivers, by its configuration. */
 export type FeedContent = Pick<
@@ -55,7 +56,7 @@ export class Delivery {
   /**
    * Makes each view's table equal to the view. A view that can't be delivered is reported, and the others are
    * delivered.
-   * @throws {TargetError} if the target is unreachable; views delivered before stay
+   * @throws {UserError} if the target is unreachable; views delivered before stay
    */
   async run(): Promise<ViewReport[]> {
     const reports: ViewReport[] = [];
@@ -68,7 +69,7 @@ export class Delivery {
     return reports;
   }
 
-  /** Finds what a delivery would do. Writes nothing. @throws {TargetError} */
+  /** Finds what a delivery would do. Writes nothing. @throws {UserError} */
   async check(): Promise<{ readonly server: string; readonly views: readonly ViewCheck[] }> {
     const server = await this.target.describe();
     const views: ViewCheck[] = [];
@@ -83,7 +84,7 @@ export class Delivery {
   /**
    * Makes this store the owner of the feed's tables.
    * @returns the views that another store has filled
-   * @throws {TargetError}
+   * @throws {UserError}
    */
   async takeOver(): Promise<string[]> {
     const taken: string[] = [];
@@ -118,15 +119,16 @@ export class Delivery {
     return [found.plan ?? 'the table fits', planText(plan)].join('; ');
   }
 
-  /** @returns null if nobody owns the table yet @throws {ViewProblem} if another store does */
+  /** @returns null if nobody owns the table yet @throws {UserError} if another store does */
   async #ownerOf(view: string, { owners }: Found): Promise<Owner | null> {
     const [stranger] = await this.#strangers(view, owners);
     if (stranger === undefined) return owners[0] ?? null;
     const at = stranger.deliveredAt.getTime();
     const when = at === 0 ? '' : `, last at ${stranger.deliveredAt.toISOString()}`;
-    throw new ViewProblem(
+    throw new UserError(
       `another store, or a later state of this one, fills ${view} there${when}`,
       `stop its feed, then \`seller-mirror feed take-over ${this.feed.name}\``,
+      'VIEW',
     );
   }
 
@@ -180,19 +182,20 @@ export class Delivery {
     };
   }
 
-  /** What the feed delivers of a view. @throws {ViewProblem} */
+  /** What the feed delivers of a view. @throws {UserError} */
   async contentOf(name: string): Promise<Content> {
     const { sellers, columns: chosen, hash } = this.feed;
     const view = this.views.find((one) => one.name === name);
-    if (view === undefined) throw new ViewProblem(`there is no view ${name}`, LIST_VIEWS);
+    if (view === undefined) throw new UserError(`there is no view ${name}`, LIST_VIEWS, 'VIEW');
     const names = view.columns.map((column) => column.name);
     const wanted = chosen[name] ?? names;
     const hashed = hash[name] ?? [];
     const unknown = [...wanted, ...hashed].filter((column) => !names.includes(column));
     if (unknown.length > 0) {
-      throw new ViewProblem(
+      throw new UserError(
         `view ${name} has no column ${unknown.join(', ')}`,
         `correct the feed; the view has ${names.join(', ')}`,
+        'VIEW',
       );
     }
     const needed = new Set([...wanted, ...(view.key ?? [])]);
@@ -224,7 +227,7 @@ async function attempt<T>(nothing: T, work: () => Promise<T>) {
   try {
     return { result: await work(), problem: null };
   } catch (error) {
-    if (!(error instanceof ViewProblem)) throw error;
+    if (!isUserError(error, 'VIEW')) throw error;
     const { message, remedy } = error;
     return { result: nothing, problem: { message, remedy } };
   }

@@ -6,15 +6,15 @@ export type SqlValue = string | number | bigint | null;
 
 /** A connection to an SQL database. */
 export interface SqlConnection {
-  /** Runs a statement with `?` as placeholders. @throws {TargetError} */
+  /** Runs a statement with `?` as placeholders. @throws {UserError} */
   query(sql: string, values?: readonly SqlValue[]): Promise<Readonly<Record<string, unknown>>[]>;
-  /** @returns the number of rows that the statement found @throws {TargetError} */
+  /** @returns the number of rows that the statement found @throws {UserError} */
   update(sql: string, values?: readonly SqlValue[]): Promise<number>;
   /**
    * Loads lines into a table, with a checksum if the dialect has one.
    * @param columns of the view; hash and bucket follow
    * @returns the number of rows
-   * @throws {TargetError}
+   * @throws {UserError}
    */
   bulk(table: string, columns: readonly ViewColumn[], lines: Lines): Promise<number>;
   close(): Promise<void>;

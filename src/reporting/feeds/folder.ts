@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import {
@@ -22,8 +23,6 @@ import type { Content } from '../views.js';
 import type { Owner, Sums } from './plan.js';
 import {
   takenProblem,
-  TargetError,
-  ViewProblem,
   type Changes,
   type Found,
   type Lines,
@@ -94,9 +93,10 @@ class FolderTarget implements Target {
       // A file that is not recorded yet is ours: of a delivery that was killed.
       const isOurs = known !== undefined && (file === null || file.name === this.#name(view));
       if (isThere && !isOurs) {
-        throw new ViewProblem(
+        throw new UserError(
           `${path} is a file of yours`,
           `move it, then \`seller-mirror feed run ${this.feed}\``,
+          'VIEW',
         );
       }
       const hasFile = isThere && file !== null;
@@ -211,9 +211,10 @@ class FolderTarget implements Target {
     } catch (error) {
       if (errorCode(error) === 'ENOENT') return { views: {} };
       if (!(error instanceof SyntaxError) && !(error instanceof z.ZodError)) throw error;
-      throw new TargetError(
+      throw new UserError(
         `${path} is damaged`,
         `delete it and the files of the feed, then \`seller-mirror feed run ${this.feed}\``,
+        'TARGET',
       );
     }
   }
@@ -258,14 +259,16 @@ class FolderTarget implements Target {
       if (!(error instanceof Error) || !('syscall' in error)) throw error;
       const { code } = error as NodeJS.ErrnoException;
       if (code === 'ENOTDIR') {
-        throw new TargetError(
+        throw new UserError(
           `folder ${this.folder}: it is a file, or inside one`,
           'name a folder in the feed',
+          'TARGET',
         );
       }
-      throw new TargetError(
+      throw new UserError(
         `folder ${this.folder}: ${code}`,
         'make the folder writable for this user, and check that its disk has room',
+        'TARGET',
       );
     }
   }

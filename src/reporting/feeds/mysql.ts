@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -22,7 +23,7 @@ import {
   type Update,
 } from './dialect.js';
 import { sqlTarget } from './sql-target.js';
-import { CHECK, HASH, TargetError, ViewProblem, type Lines, type Target } from './target.js';
+import { CHECK, HASH, type Lines, type Target } from './target.js';
 
 /** Bytes that are sent at once, if the server takes so many. */
 const MAX_PIECE = 512 * 1024;
@@ -31,7 +32,7 @@ const MAX_PIECE = 512 * 1024;
  * Opens MySQL 8 or MariaDB 10.6, or newer, as the target of a feed. The tables are in the database that the
  * address names.
  * @param signal aborts the connection
- * @throws {TargetError} if it is unreachable
+ * @throws {UserError} if it is unreachable
  */
 export async function mysqlTarget(
   url: URL,
@@ -165,20 +166,22 @@ async function loadData({ client, server, table, columns, lines, packet }: Bulk)
 
 // oxlint-disable-next-line typescript/require-await, require-yield -- it only fails
 async function* refusal(): AsyncGenerator<Buffer> {
-  throw new TargetError(
+  throw new UserError(
     'the server requested a file that the feed did not offer',
     'check which server answers at the target’s address',
+    'TARGET',
   );
 }
 
-/** With LOCAL, the server cuts values that do not fit and only warns. @throws {ViewProblem} */
+/** With LOCAL, the server cuts values that do not fit and only warns. @throws {UserError} */
 async function throwWarning(client: Connection, table: string, info: string): Promise<void> {
   const [rows] = await client.query<RowDataPacket[]>('SHOW WARNINGS');
   const warning = rows.find(({ Level }) => Level !== 'Note');
   if (warning === undefined && /\bSkipped: 0\b/.test(info)) return;
-  throw new ViewProblem(
+  throw new UserError(
     `table ${table} does not accept the view’s rows: ${String(warning?.['Message'] ?? info)}`,
     'change the table so that it accepts the view’s rows',
+    'VIEW',
   );
 }
 
@@ -351,9 +354,10 @@ function dialectOf(connection: SqlConnection, database: string, server: string):
       // A lock of the server, not of the database. It ends with the session.
       const values = [`seller-mirror/${database}`.slice(-64)];
       if ((await numberOf(`get_lock(?, ${LOCK_SECONDS})`, values)) !== 1) {
-        throw new ViewProblem(
+        throw new UserError(
           'another process has been changing tables for a minute',
           'the feed continues by itself',
+          'VIEW',
         );
       }
       try {

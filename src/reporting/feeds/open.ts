@@ -1,3 +1,4 @@
+import { isUserError, UserError } from '../../domain/user-error.js';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FeedConfig } from '../../config/index.js';
 import type { Db } from '../../db/db.js';
@@ -10,7 +11,7 @@ import type { Target } from './target.js';
 /**
  * Opens the target of a feed. Loads only the driver that it needs.
  * @param signal aborts the connection
- * @throws {TargetError}
+ * @throws {UserError}
  */
 async function openTarget({ name, target }: FeedConfig, signal: AbortSignal): Promise<Target> {
   switch (target.kind) {
@@ -30,12 +31,7 @@ async function openTarget({ name, target }: FeedConfig, signal: AbortSignal): Pr
 /** Time between two tries to lock a feed that another process delivers (ms). */
 const LOCK_EVERY_MS = 500;
 
-/** Another process of this store delivers the feed. */
-class FeedBusyError extends Error {
-  override readonly name = 'FeedBusyError';
-}
-
-/** Delivers a feed once, as soon as no other process of this store does. @throws {TargetError} */
+/** Delivers a feed once, as soon as no other process of this store does. @throws {UserError} */
 export async function runFeed(
   db: Db,
   feed: FeedConfig,
@@ -47,7 +43,7 @@ export async function runFeed(
       const lock = await tryLock(
         db,
         `seller-mirror/feed/${feed.name}`,
-        () => new FeedBusyError(`another process delivers feed ${feed.name}`),
+        () => new UserError(`another process delivers feed ${feed.name}`, '', 'BUSY'),
       );
       try {
         return await withDelivery(db, feed, options, (delivery) => delivery.run());
@@ -55,7 +51,7 @@ export async function runFeed(
         await lock.release();
       }
     } catch (error) {
-      if (!(error instanceof FeedBusyError)) throw error;
+      if (!isUserError(error, 'BUSY')) throw error;
       await pause(LOCK_EVERY_MS);
     }
   }
@@ -63,7 +59,7 @@ export async function runFeed(
 
 /**
  * Opens the store and the target of a feed for some work.
- * @throws {TargetError} if the target is unreachable
+ * @throws {UserError} if the target is unreachable
  */
 export function withDelivery<T>(
   db: Db,

@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -16,13 +17,13 @@ import { typeFit, updateFrom, type Dialect, type SqlConnection, type SqlValue } 
 import { sqlTarget } from './sql-target.js';
 import { hashSql } from '../views.js';
 import { BUCKET } from './plan.js';
-import { HASH, TargetError, type Target } from './target.js';
+import { HASH, type Target } from './target.js';
 
 /**
  * Opens a PostgreSQL, 14 or newer, as the target of a feed.
  * @param schema the schema of the tables; the first delivery creates it
  * @param signal aborts the connection
- * @throws {TargetError} if it is unreachable
+ * @throws {UserError} if it is unreachable
  */
 export async function postgresTarget(
   url: URL,
@@ -68,9 +69,10 @@ export async function postgresTarget(
     const [row] = await connection.query('SHOW server_version');
     const version = String(row?.['server_version']);
     if (parseInt(version) < OLDEST_SERVER) {
-      throw new TargetError(
+      throw new UserError(
         `${what}: it runs PostgreSQL ${version}`,
         `use PostgreSQL ${OLDEST_SERVER} or newer`,
+        'TARGET',
       );
     }
     return sqlTarget(connection, dialectOf(connection, schema, version), feed);
@@ -80,7 +82,7 @@ export async function postgresTarget(
   }
 }
 
-/** @throws {TargetError} if a certificate file named in the address can't be read */
+/** @throws {UserError} if a certificate file named in the address can't be read */
 function clientOf(url: URL, feed: string, what: string): Client {
   try {
     return new DbClient({

@@ -1,6 +1,7 @@
+import { UserError } from '../../domain/user-error.js';
 import type { Socket } from 'node:net';
 import { errorCode } from '../../domain/error-code.js';
-import { TargetError, ViewProblem, type Lines } from './target.js';
+import { type Lines } from './target.js';
 
 /** Timeouts of a server (ms). */
 export interface ServerTimes {
@@ -42,19 +43,22 @@ export class ServerConnection {
     signal.addEventListener('abort', this.#abort, { once: true });
   }
 
-  /** Waits until the driver has logged in. @throws {TargetError} */
+  /** Waits until the driver has logged in. @throws {UserError} */
   awaitLogin<T>(work: Promise<T>): Promise<T> {
     return this.#within(this.times.connectMs, 'check the host and port of the feed’s target', work);
   }
 
-  /** Waits for the answer to a statement. @throws {TargetError} */
+  /** Waits for the answer to a statement. @throws {UserError} */
   awaitAnswer<T>(work: Promise<T>): Promise<T> {
     return this.#within(this.times.answerMs, 'check whether the server hangs', work);
   }
 
   async #within<T>(ms: number, remedy: string, work: Promise<T>): Promise<T> {
     const message = `${this.what}: no answer for ${Math.ceil(ms / 1000)} s`;
-    const timer = setTimeout(() => this.socket().destroy(new TargetError(message, remedy)), ms);
+    const timer = setTimeout(
+      () => this.socket().destroy(new UserError(message, remedy, 'TARGET')),
+      ms,
+    );
     this.#timer = timer;
     try {
       return await work;
@@ -99,17 +103,21 @@ const WHOLE_TARGET =
   /^(?:failed|E(?!R_)[A-Z_]+|08...|28...|3D000|25006|53...|57P..|58...|PROTOCOL_\w+|HANDSHAKE_\w+|ER_(?!REF)\w*(?:ACCESS_DENIED|DBACCESS|BAD_DB|CON_COUNT|HOST|SHUTDOWN|READ_ONLY|PREVENTS|DISK_FULL|FILE_FULL|NET_|OUT_OF|NEW_ABORTING)\w*|SQLITE_(?:BUSY|FULL|READONLY|IOERR|CANTOPEN|NOTADB|CORRUPT)\w*)$/;
 
 /** Describes the error of a driver, without passwords. @param what such as `MySQL at host` */
-export function connectionError(error: unknown, what: string): TargetError {
-  if (error instanceof TargetError) return error;
+export function connectionError(error: unknown, what: string): UserError {
+  if (error instanceof UserError) return error;
   const inner: unknown = error instanceof AggregateError ? error.errors[0] : error;
   const code = errorCode(inner) || 'failed';
   const words = inner instanceof Error && inner.message !== '' ? inner.message : code;
   const message = `${what}: ${words.replaceAll(/\s+/g, ' ').slice(0, 300)}`;
   const remedy = REMEDIES.find(([codes]) => codes.test(code))?.[1];
   if (WHOLE_TARGET.test(code) && !code.startsWith('ER_TABLEACCESS')) {
-    return new TargetError(message, remedy ?? 'fix it there; the feed continues by itself');
+    return new UserError(message, remedy ?? 'fix it there; the feed continues by itself', 'TARGET');
   }
-  return new ViewProblem(message, remedy ?? 'change the table so that it accepts the view’s rows');
+  return new UserError(
+    message,
+    remedy ?? 'change the table so that it accepts the view’s rows',
+    'VIEW',
+  );
 }
 
 const REMEDIES: readonly (readonly [RegExp, string])[] = [

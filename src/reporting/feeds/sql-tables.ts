@@ -1,15 +1,8 @@
+import { UserError } from '../../domain/user-error.js';
 import type { Content, ViewColumn } from '../views.js';
 import type { Dialect, FoundTable, SqlConnection } from './dialect.js';
 import { BUCKET, UNKNOWN_BUCKET, type Owner } from './plan.js';
-import {
-  CHECK,
-  HASH,
-  OWNERS,
-  takenProblem,
-  ViewProblem,
-  type Found,
-  type TokenStep,
-} from './target.js';
+import { CHECK, HASH, OWNERS, takenProblem, type Found, type TokenStep } from './target.js';
 
 /** The table in which earlier versions recorded how far each view was. */
 const OLD_CURSORS = '_seller_mirror_feeds';
@@ -64,14 +57,15 @@ export class FeedTables {
     return { plan: plans.join('; ') || null, isReady: plans.length === 0, isEmpty, owners };
   }
 
-  /** What a table lacks. @throws {ViewProblem} if it can't take the view's rows */
+  /** What a table lacks. @throws {UserError} if it can't take the view's rows */
   #faults({ view, columns, key }: Content, { columns: existing, unique, isTable }: FoundTable) {
     const { typeOf, fit } = this.#dialect;
     const again = `then \`seller-mirror feed run ${this.#feed}\``;
     if (!isTable) {
-      throw new ViewProblem(
+      throw new UserError(
         `${view} is not a table in the target`,
         `rename it, so that the feed can create its table; ${again}`,
+        'VIEW',
       );
     }
     const missing: ViewColumn[] = [];
@@ -83,17 +77,19 @@ export class FeedTables {
       if (how === 'missing') missing.push(column);
       else if (how === 'narrow' && this.#dialect.widen !== null) narrow.push(column);
       else if (how !== 'fits') {
-        throw new ViewProblem(
+        throw new UserError(
           `column ${column.name} of table ${view} has type ${found}, but the view has ${type}`,
           `change the column’s type to ${type}, or rename the table; ${again}`,
+          'VIEW',
         );
       }
     }
     const wanted = [...(key ?? [])].sort().join(', ');
     if (key !== null && !unique.some((names) => [...names].sort().join(', ') === wanted)) {
-      throw new ViewProblem(
+      throw new UserError(
         `table ${view} has no primary key or unique index on ${key.join(', ')}`,
         `add a primary key on (${key.join(', ')}), or rename the table; ${again}`,
+        'VIEW',
       );
     }
     return { missing, narrow };
@@ -245,7 +241,7 @@ export class FeedTables {
     );
   }
 
-  /** @throws {ViewProblem} if the target no longer holds the token */
+  /** @throws {UserError} if the target no longer holds the token */
   async takeToken(view: string, { from, to }: TokenStep): Promise<void> {
     const found = await this.#db.update(
       `UPDATE ${this.#dialect.tableName(OWNERS)} SET token = ?, delivered_at = ?

@@ -1,15 +1,9 @@
+import { UserError } from '../../domain/user-error.js';
 import type { Content } from '../views.js';
 import type { Dialect, SqlConnection } from './dialect.js';
 import { BUCKET, UNKNOWN_BUCKET, type Owner, type Sums } from './plan.js';
 import { FeedTables, NO_HASH, ownColumns, STAGING } from './sql-tables.js';
-import {
-  HASH,
-  ViewProblem,
-  type Changes,
-  type Found,
-  type Target,
-  type TokenStep,
-} from './target.js';
+import { HASH, type Changes, type Found, type Target, type TokenStep } from './target.js';
 
 /** An SQL database as the target of a feed. */
 export function sqlTarget(connection: SqlConnection, dialect: Dialect, feed: string): Target {
@@ -149,7 +143,7 @@ class SqlTarget implements Target {
     return removed + updated + added;
   }
 
-  /** @throws {ViewProblem} if a row of the user has the key of a row to write */
+  /** @throws {UserError} if a row of the user has the key of a row to write */
   async #refuseForeignRows(view: string, key: readonly string[], on: string): Promise<void> {
     const { quote, tableName, textOf } = this.#dialect;
     const names = key.map((name, n) => `${textOf(`t.${quote(name)}`)} AS k${n}`);
@@ -159,9 +153,10 @@ class SqlTarget implements Target {
     );
     if (row === undefined) return;
     const values = key.map((name, n) => `${name} ${String(row[`k${n}`])}`);
-    throw new ViewProblem(
+    throw new UserError(
       `table ${view} has a row of yours with the key of a row of the view: ${values.join(', ')}`,
       `delete or move your row, then \`seller-mirror feed run ${this.#feed}\``,
+      'VIEW',
     );
   }
 

@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
@@ -11,7 +12,7 @@ import { connectionError } from './server-connection.js';
 import { updateFrom, type Dialect, type SqlConnection, type SqlValue } from './dialect.js';
 import { sqlTarget } from './sql-target.js';
 import { BUCKET } from './plan.js';
-import { CHECK, HASH, TargetError, type Target } from './target.js';
+import { CHECK, HASH, type Target } from './target.js';
 
 /** The common interface of `node:sqlite`, `libsql` and `better-sqlite3`. */
 interface Database {
@@ -34,7 +35,7 @@ const CHECKED_ROWS = 2_000;
 /**
  * Opens a SQLite file as the target of a feed, and creates it if needed. Node 22.13 and newer have SQLite
  * built in; older ones need the package `libsql`.
- * @throws {TargetError} if the file can't be opened
+ * @throws {UserError} if the file can't be opened
  */
 export function sqliteTarget(path: string, feed: string): Target {
   const attempt = <T>(work: () => T): T => {
@@ -46,7 +47,11 @@ export function sqliteTarget(path: string, feed: string): Target {
   };
   const open = (loaded ??= driver());
   if (!existsSync(dirname(path))) {
-    throw new TargetError(`SQLite file ${path}: its folder does not exist`, 'create the folder');
+    throw new UserError(
+      `SQLite file ${path}: its folder does not exist`,
+      'create the folder',
+      'TARGET',
+    );
   }
   const wasThere = existsSync(path);
   const database = attempt(() => open(path));
@@ -157,31 +162,35 @@ function checksum(columns: readonly ViewColumn[]): (row: readonly SqlValue[]) =>
 }
 
 /** Recognizes errors by their text, because each driver has its own codes. */
-function fileError(error: unknown, path: string): TargetError {
+function fileError(error: unknown, path: string): UserError {
   const words = error instanceof Error ? error.message : '';
   const what = `SQLite file ${path}`;
   if (/unable to open/i.test(words)) {
-    return new TargetError(
+    return new UserError(
       `${what}: it can’t be opened`,
       'make the file and its folder readable and writable for this user',
+      'TARGET',
     );
   }
   if (/\blocked\b/.test(words)) {
-    return new TargetError(
+    return new UserError(
       `${what}: another program has kept it locked for ${BUSY_TIMEOUT_MS / 1000} s`,
       'close that program; the feed continues by itself',
+      'TARGET',
     );
   }
   if (/readonly|read-only/i.test(words)) {
-    return new TargetError(
+    return new UserError(
       `${what}: it is read-only`,
       'make the file and its folder writable for this user',
+      'TARGET',
     );
   }
   if (/is not a database/i.test(words)) {
-    return new TargetError(
+    return new UserError(
       `${what}: it is not a database`,
       'name another file in the feed’s target, or delete this one',
+      'TARGET',
     );
   }
   return connectionError(named(error), what);
@@ -220,9 +229,10 @@ function driver(): (path: string) => Database {
     const LibSql = createRequire(import.meta.url)('libsql') as Driver;
     return (path) => new LibSql(path);
   } catch {
-    throw new TargetError(
+    throw new UserError(
       'this Node has no SQLite',
       'use Node 22.13 or newer, or install the package libsql as well',
+      'TARGET',
     );
   }
 }

@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import type { Content, ViewColumn } from '../views.js';
 import type { Group, Owner, Sums } from './plan.js';
 
@@ -36,13 +37,13 @@ export interface Target {
   readonly isWhole: boolean;
   /** PostgreSQL's SQL that formats a value for this target. */
   readonly valueSql: (column: ViewColumn, value: string) => string;
-  /** Writes nothing. @returns server and version @throws {TargetError} if this user can't write there */
+  /** Writes nothing. @returns server and version @throws {UserError} if this user can't write there */
   describe(): Promise<string>;
-  /** Writes nothing. @throws {ViewProblem} if the table does not fit the view */
+  /** Writes nothing. @throws {UserError} if the table does not fit the view */
   find(content: Content): Promise<Found>;
-  /** Does what `found` plans: creates the table, or adds and widens columns. @throws {ViewProblem} */
+  /** Does what `found` plans: creates the table, or adds and widens columns. @throws {UserError} */
   prepare(content: Content, found: Found): Promise<void>;
-  /** Makes this store the owner, in place of the owners in `replaced`. @throws {ViewProblem} */
+  /** Makes this store the owner, in place of the owners in `replaced`. @throws {UserError} */
   own(view: string, token: string, replaced: readonly Owner[]): Promise<void>;
   /**
    * Number of rows and sum of hashes, by bucket; within these buckets: by the number in the key.
@@ -53,35 +54,18 @@ export interface Target {
    * Writes the changes of a view, and its token, in one transaction.
    * @param changes null: there are none
    * @returns the number of rows written and removed
-   * @throws {ViewProblem} if another store has delivered since, or the table refuses a row
+   * @throws {UserError} if another store has delivered since, or the table refuses a row
    */
   write(content: Content, changes: Changes | null, token: TokenStep): Promise<number>;
   close(): Promise<void>;
 }
 
-/** A target is unreachable or refuses all work. The message holds no password. */
-export class TargetError extends Error {
-  override readonly name: string = 'TargetError';
-
-  constructor(
-    message: string,
-    /** What to do about it, in one sentence. */
-    readonly remedy: string,
-  ) {
-    super(message);
-  }
-}
-
-/** One view can't be delivered; others can. */
-export class ViewProblem extends TargetError {
-  override readonly name = 'ViewProblem';
-}
-
 /** Another store has taken a table over while this one delivered. */
-export function takenProblem(view: string, feed: string): ViewProblem {
-  return new ViewProblem(
+export function takenProblem(view: string, feed: string): UserError {
+  return new UserError(
     `another store has filled ${view} during this delivery`,
     `stop its feed, then \`seller-mirror feed take-over ${feed}\``,
+    'VIEW',
   );
 }
 

@@ -1,23 +1,6 @@
+import { UserError } from '../../domain/user-error.js';
 import type { Log } from '../../domain/log.js';
 import { oneLine } from '../../domain/text.js';
-
-/**
- * The queue can't be used now. The message is one line with host and reason. It never wraps a driver's error,
- * which may contain a password.
- */
-export class QueueError extends Error {
-  override readonly name = 'QueueError';
-  /** Stable name for scripts. */
-  readonly code = 'QUEUE';
-
-  /** @param remedy one sentence: what to do about it */
-  constructor(
-    message: string,
-    readonly remedy: string,
-  ) {
-    super(message);
-  }
-}
 
 /** Maximum characters of a problem in logs and failed jobs. */
 const MAX_LINE_LENGTH = 500;
@@ -77,6 +60,10 @@ export class OutageLog {
 }
 
 /** Explains an error that is not about the connection. */
-export function commandError(where: string, error: unknown): QueueError {
-  return new QueueError(`${where}: ${errorText(error)}`, 'Check the log of the queue’s server.');
+export function commandError(where: string, error: unknown): UserError {
+  return new UserError(
+    `${where}: ${errorText(error)}`,
+    'Check the log of the queue’s server.',
+    'QUEUE',
+  );
 }

@@ -1,3 +1,4 @@
+import { UserError } from '../../domain/user-error.js';
 import {
   assertSchemaCompatibility,
   createPostgresBackend,
@@ -10,7 +11,7 @@ import {
 import { explainDatabaseError, shownUrl } from '../../db/errors.js';
 import { createQueuePool, type EndablePool } from '../../db/pools.js';
 import { assertWritable } from '../../db/db.js';
-import { commandError, QueueError } from './errors.js';
+import { commandError } from './errors.js';
 import type { QueueSettings, Server } from './server.js';
 
 /** The queue in schema `bullmq` of the mirror's database. */
@@ -57,15 +58,17 @@ async function migrateSchema(pool: EndablePool['pool']): Promise<void> {
   }
 }
 
-function explain(url: string, error: unknown): QueueError {
+function explain(url: string, error: unknown): UserError {
   const where = `the queue in ${shownUrl(url)}`;
   if (error instanceof SchemaVersionMismatchError) {
-    return new QueueError(
+    return new UserError(
       `${where} was created by a newer version of this program`,
       'Run the newer version on all machines.',
+      'QUEUE',
     );
   }
   const explained = explainDatabaseError(error, url);
-  if (explained !== null) return new QueueError(`queue: ${explained.message}`, explained.remedy);
+  if (explained !== null)
+    return new UserError(`queue: ${explained.message}`, explained.remedy, 'QUEUE');
   return commandError(where, error);
 }

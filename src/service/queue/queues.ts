@@ -1,7 +1,8 @@
+import { isUserError, UserError } from '../../domain/user-error.js';
 import { Queue, type IQueueBackend } from 'bullmq';
 import type { RedisTarget } from '../../domain/redis-target.js';
 import { withTimeout } from '../concurrency.js';
-import { errorText, OutageLog, QueueError } from './errors.js';
+import { errorText, OutageLog } from './errors.js';
 import { postgresServer } from './postgres.js';
 import { redisServer } from './redis.js';
 import { ATTEMPTS } from './backoff.js';
@@ -52,7 +53,7 @@ const EVENTS_KEPT = 100;
 
 /**
  * Opens the queues. Also resolves if the server can't be reached: that is logged, and until the server is back, calls
- * throw a `QueueError` and workers wait.
+ * throw a `UserError` and workers wait.
  */
 export async function openQueues(options: QueueOptions): Promise<Queues> {
   const queues = new Queues(options);
@@ -67,7 +68,7 @@ export async function openQueues(options: QueueOptions): Promise<Queues> {
  * lost, be there twice or run twice. Handlers work under a lock of the seller, check or feed, and do what is due only
  * once; `service/due.ts` adds lost jobs again.
  *
- * Each method throws a `QueueError` within seconds if the server can't be reached.
+ * Each method throws a `UserError` within seconds if the server can't be reached.
  */
 export class Queues {
   readonly #server: Server;
@@ -235,9 +236,9 @@ export class Queues {
     await this.#server.close();
   }
 
-  /** Calls `work` with the queues, for a limited time. @throws {QueueError} */
+  /** Calls `work` with the queues, for a limited time. @throws {UserError} */
   async #use<T>(work: (queues: BullQueues) => Promise<T>): Promise<T> {
-    if (this.#closing) throw new QueueError('the queue is closed', 'Restart the program.');
+    if (this.#closing) throw new UserError('the queue is closed', 'Restart the program.', 'QUEUE');
     try {
       const result = this.#open().then((queues) => work(queues));
       const value = await withTimeout(this.#settings.times.answerMs, result);
@@ -249,8 +250,8 @@ export class Queues {
   }
 
   /** Explains an error. Logs it as an outage, but not once the connection is closing. */
-  #failed(error: unknown): QueueError {
-    const explained = error instanceof QueueError ? error : this.#server.explain(error);
+  #failed(error: unknown): UserError {
+    const explained = isUserError(error, 'QUEUE') ? error : this.#server.explain(error);
     if (!this.#closing) this.#outages.failed(explained.message);
     return explained;
   }

@@ -1,10 +1,11 @@
+import { isUserError, UserError } from '../../domain/user-error.js';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis, type RedisOptions } from 'ioredis';
 import { createRedisBackend } from 'bullmq';
 import type { RedisTarget } from '../../domain/redis-target.js';
 import { withTimeout } from '../concurrency.js';
-import { commandError, errorText, QueueError, type OutageLog } from './errors.js';
+import { commandError, errorText, type OutageLog } from './errors.js';
 import type { QueueSettings, Server } from './server.js';
 
 /**
@@ -110,8 +111,8 @@ async function becomesReady(client: Redis, ms: number): Promise<boolean> {
   return client.status === 'ready';
 }
 
-const noAnswer = (where: string): QueueError =>
-  new QueueError(`${where}: the server did not answer`, CHECK_ADDRESS);
+const noAnswer = (where: string): UserError =>
+  new UserError(`${where}: the server did not answer`, CHECK_ADDRESS, 'QUEUE');
 
 const CHECK_ADDRESS =
   'Check REDIS_URL (rediss:// is for ports with TLS, redis:// for those without), and that the server is running and accepts connections from this machine.';
@@ -155,13 +156,14 @@ const FAULTS: readonly (readonly [RegExp, string, string])[] = [
   ],
 ];
 
-function explain(where: string, error: unknown): QueueError {
-  if (error instanceof QueueError) return error;
+function explain(where: string, error: unknown): UserError {
+  if (isUserError(error, 'QUEUE')) return error;
   const text = errorText(error);
   const known = FAULTS.find(([pattern]) => pattern.test(text));
-  if (known !== undefined) return new QueueError(`${where}: ${known[1]} (${text})`, known[2]);
+  if (known !== undefined)
+    return new UserError(`${where}: ${known[1]} (${text})`, known[2], 'QUEUE');
   if (/ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|closed/i.test(text)) {
-    return new QueueError(`${where}: ${text}`, CHECK_ADDRESS);
+    return new UserError(`${where}: ${text}`, CHECK_ADDRESS, 'QUEUE');
   }
   return commandError(where, error);
 }
@@ -169,7 +171,7 @@ function explain(where: string, error: unknown): QueueError {
 /**
  * Selects the database, and runs each kind of command that BullMQ needs on keys of our own. A server that answers PING
  * may refuse some to its user; one that lacks the database would take the jobs into database 0.
- * @throws {QueueError}
+ * @throws {UserError}
  */
 async function tryCommands(
   client: Redis,
@@ -181,9 +183,10 @@ async function tryCommands(
   const selected = database === 0 ? Promise.resolve() : client.select(database);
   await selected.catch((error: unknown) => {
     if (!/out of range|invalid DB index/i.test(errorText(error))) throw explain(where, error);
-    throw new QueueError(
+    throw new UserError(
       `${where}: the server has no database ${database}`,
       'Write a smaller number at the end of REDIS_URL, or raise `databases` in the settings of the server.',
+      'QUEUE',
     );
   });
   const id = randomUUID();
@@ -204,9 +207,10 @@ async function tryCommands(
         if (!/^(?:NOPERM|ERR unknown command|ERR .*not allowed)/.test(reason)) {
           throw explain(where, error);
         }
-        throw new QueueError(
+        throw new UserError(
           `${where}: its user may not ${what}`,
           `Allow it, for example with ACL SETUSER the_user +@all ~{${prefix}}:*`,
+          'QUEUE',
         );
       });
     }

@@ -1,4 +1,4 @@
-import type { QueueError } from './errors.js';
+import type { UserError } from '../../domain/user-error.js';
 import type { BackendFactory, IQueueBackend } from 'bullmq';
 import type { Log } from '../../domain/log.js';
 
@@ -46,7 +46,7 @@ export interface Server {
   /** Resolves if the server takes writes. */
   ping(): Promise<void>;
   /** Explains an error without showing a secret. */
-  explain(error: unknown): QueueError;
+  explain(error: unknown): UserError;
   /** Takes a limited time, even if the server is gone. */
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 import { parseList } from '../../../src/codes/lists/parse-list.js';
 import type { List, ListOptions } from '../../../src/codes/lists/types.js';
-import { FileError } from '../../../src/listing/file-error.js';
+import { UserError } from '../../../src/domain/user-error.js';
 
 type Written = string | Uint8Array;
 type Options = Partial<ListOptions>;
@@ -33,7 +33,7 @@ export async function refusal(list: Written, options: Options = {}): Promise<str
   try {
     await readAll(list, options);
   } catch (error) {
-    if (error instanceof FileError) return `${error.message} → ${error.remedy}`;
+    if (error instanceof UserError) return `${error.message} → ${error.remedy}`;
     throw error;
   }
   return 'was read';

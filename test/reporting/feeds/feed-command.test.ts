@@ -213,7 +213,7 @@ describe('feeds of a service', () => {
     const text = readFileSync(join(world.folder, 'lake/items.ndjson'), 'utf8');
     expect(text.split('\n')).toHaveLength(13);
     const { stdout } = await world.cli('status');
-    expect(stdout).toMatch(/✗ feed dead · behind since .*never delivered/);
+    expect(stdout).toMatch(/✗ feed dead · failing since .*never delivered/);
     expect(stdout).toMatch(/✓ feed lake · current, all delivered/);
   });
 });

@@ -25,8 +25,6 @@ interface FoundItem extends ListedItem, ItemRecord {
 const MOST_SELLERS = 100;
 /** Longer names are cut off in titles. */
 const MAX_TITLE_CHARS = 120;
-/** Longer records are cut off on pages. */
-const MAX_RAW_CHARS = 20_000;
 
 /** Fields that stand among the figures, or in the title. */
 const SHOWN_APART = ['name', 'version', 'price_regular', 'price_extended', 'currency'];
@@ -102,7 +100,7 @@ export const ITEM: Resource<ListedItem, FoundItem, Db> = {
         type: 'record',
         value: ({ extra }) => (extra === '{}' ? null : extra),
       },
-      { name: 'record', type: 'record', value: ({ raw }) => raw.slice(0, MAX_RAW_CHARS) },
+      { name: 'record', type: 'record', value: ({ raw }) => raw },
     ],
     parts: [
       part<FoundItem, Db, PriceChange>({

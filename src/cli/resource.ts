@@ -9,7 +9,7 @@ import type { Db } from '../db/db.js';
 import type { Action, Actor, Confirmation, Notice, Resource } from '../listing/resource.js';
 import { print, printResult, stdoutLook, write } from './console.js';
 import { usageError } from './errors.js';
-import { appAction, openQueuesOf } from './execute.js';
+import { appAction } from './execute.js';
 import { askForRuns, followUp, thisUser } from './follow-up.js';
 import { addListing, cellOf, fieldsOf, listingTable } from './listing.js';
 import {
@@ -234,14 +234,6 @@ async function perform<Row, Found>(
       await askForRuns(app, [{ name: seller, url }], wanted);
     },
     followUp: () => followUp(app, name, true),
-    async forgetSeller(seller) {
-      const queues = await openQueuesOf(app, name);
-      try {
-        await queues.forgetSeller(seller);
-      } finally {
-        await queues.close();
-      }
-    },
   };
   const done = await action.perform(actor, found, note);
   await logAction(app.db, { who, action: logged, target: `${one} ${id}`, outcome: 'done' });
@@ -264,9 +256,9 @@ export async function act<Row, Found>(
   await perform(app, resource, action, found, id, options);
 }
 
-/** @throws {UserError} when the answer is another one */
-async function confirmed(
-  { ask, answer, wrong }: Confirmation,
+/** Asks for an answer, unless it was given. @throws {UserError} when the answer is another one */
+export async function confirmed(
+  { ask, answer, wrong }: Omit<Confirmation, 'field'>,
   given: string | undefined,
   signal: AbortSignal,
 ): Promise<void> {

@@ -344,11 +344,11 @@ function linked<Row>({ type, value }: ListingColumn<Row>, row: Row, href: string
 /** The values of one row with their names. */
 export function factsOf<Row>(columns: readonly ListingColumn<Row>[], row: Row): Fact[] {
   return columns.map((column) => {
-    const { name, value, link } = column;
+    const { name, type, value, link } = column;
     const shown = value(row);
-    const fact =
-      shown instanceof Date ? <Moment at={shown} /> : linked(column, row, link?.(row) ?? null);
-    return [capital(name), fact];
+    if (shown instanceof Date) return [capital(name), <Moment at={shown} />];
+    if (type === 'long text') return [capital(name), <Untrusted text={String(shown)} isWhole />];
+    return [capital(name), linked(column, row, link?.(row) ?? null)];
   });
 }
 
@@ -406,8 +406,20 @@ export const Cell: FC<{ of: Value; type: ValueType }> = ({ of, type }): Child =>
       return (
         <details>
           <summary>Show</summary>
-          <pre>{printable(String(of))}</pre>
+          <pre>{printable(indented(String(of)).slice(0, MAX_RECORD_CHARS))}</pre>
         </details>
       );
   }
 };
+
+/** Longer records are cut off. */
+const MAX_RECORD_CHARS = 20_000;
+
+/** JSON on lines of its own for each member; other text as it is. */
+function indented(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}

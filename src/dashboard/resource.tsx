@@ -71,7 +71,15 @@ export function addResource<Row, Found>(
     const figures = record.figures.filter(
       ({ value }) => !/^(?:0|null)$/.test(String(value(found))),
     );
-    const sections = await Promise.all(record.parts.map((part) => partOf(c, db, found, part)));
+    const sections = await Promise.all(
+      record.parts.map(async (part) => ({
+        isChart: part.steps !== undefined,
+        section: await partOf(c, db, found, part),
+      })),
+    );
+    const facts = shownTo(c, { columns: record.facts }).columns.filter(
+      ({ value }) => value(found) !== null,
+    );
     return page(
       c,
       {
@@ -109,15 +117,9 @@ export function addResource<Row, Found>(
         {figures.length === 0 ? null : (
           <Figures of={factsOf(figures, found).map(([label, value]) => ({ label, value }))} />
         )}
-        <Facts
-          of={factsOf(
-            shownTo(c, { columns: record.facts }).columns.filter(
-              ({ value }) => value(found) !== null,
-            ),
-            found,
-          )}
-        />
-        {sections}
+        {sections.map(({ isChart, section }) => (isChart ? section : null))}
+        <Facts of={factsOf(facts, found)} />
+        {sections.map(({ isChart, section }) => (isChart ? null : section))}
       </>,
     );
   };
@@ -166,7 +168,6 @@ export function actorOf(c: DashboardContext, parts: DashboardParts): Actor<Db> {
     holder: `dashboard (${who}, on ${hostname()})`,
     ask: (seller, wanted) => enqueueSync(c, parts, seller, wanted),
     followUp: () => followUp(parts, queues, true, log),
-    forgetSeller: (seller) => queues.forgetSeller(seller),
   };
 }
 

@@ -127,6 +127,4 @@ export interface Actor<Db> {
   ) => Promise<void>;
   /** Records alerts, and asks for deliveries of feeds, after data has changed. */
   readonly followUp: () => Promise<void>;
-  /** Deletes what the queue keeps of a seller. */
-  readonly forgetSeller: (seller: string) => Promise<void>;
 }

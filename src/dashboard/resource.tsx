@@ -15,7 +15,7 @@ import {
   queueNotice,
   runAction,
 } from './context.js';
-import { capital } from './format.js';
+import { capital, printable } from './format.js';
 import { page } from './layout.js';
 import { addListing, Cell, factsOf, ListingTable, shownTo } from './listing.js';
 import { ActionButton, ChartWithTable, Facts, Figures, Section, Sentence, Token } from './parts.js';
@@ -83,7 +83,7 @@ export function addResource<Row, Found>(
     return page(
       c,
       {
-        title: record.title(found),
+        title: printable(record.title(found)),
         status: typed === null ? 200 : 422,
         lead: record.head.map((column, n) => (
           <>

@@ -1,129 +1,97 @@
-import { setTimeout } from 'node:timers/promises';
 import {
-  lstat,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  rm,
-  stat,
-  symlink,
-  writeFile,
-} from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { assertWritable, writeWhole } from '../../src/listing/write-file.js';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { folder as ownFolder, run, start } from '../cli/support.js';
+import { useMirror } from '../support/mirror.js';
+import { until } from '../support/until.js';
 
+const mirror = useMirror();
 let folder: string;
 let path: string;
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'seller-mirror-write-'));
+beforeEach(() => {
+  folder = mkdtempSync(join(ownFolder(), 'write-'));
   path = join(folder, 'result.csv');
 });
-afterEach(() => rm(folder, { recursive: true, force: true }));
 
-const content = (): Promise<string> => readFile(path, 'utf8');
+const env = () => ({ DATABASE_URL: mirror().databaseUrl });
+const write = (view: string, out = path) => run(['export', view, '--out', out], env());
 
-describe('writing a file', () => {
-  it('writes all of it, readable only by its owner', async () => {
-    await writeWhole(path, ['a\n', 'b\n', 'ü\n']);
-    expect(await content()).toBe('a\nb\nü\n');
-    expect((await stat(path)).mode & 0o777).toBe(0o600);
-    expect(await readdir(folder)).toEqual(['result.csv']);
-  });
-
-  it('keeps the old file until the new one is complete', async () => {
-    await writeFile(path, 'old');
-    const contents: string[] = [];
-    async function* text(): AsyncGenerator<string, void, undefined> {
-      yield 'a'.repeat(1_000_000);
-      contents.push(await content());
-      yield 'b';
-      contents.push(await content());
-    }
-    await writeWhole(path, text());
-    expect(contents).toEqual(['old', 'old']);
-    expect(await content()).toHaveLength(1_000_001);
-  });
-
-  it('writes an empty file', async () => {
-    await writeWhole(path, []);
-    expect(await content()).toBe('');
-  });
-
-  it('keeps the old file, and leaves no other, when the text fails', async () => {
-    await writeFile(path, 'old');
-    async function* text(): AsyncGenerator<string, void, undefined> {
-      yield 'a';
-      await Promise.resolve();
-      throw Object.assign(new Error('the database is gone'), { code: 'ENOSPC' });
-    }
-    await expect(writeWhole(path, text())).rejects.toThrow('the database is gone');
-    expect(await content()).toBe('old');
-    expect(await readdir(folder)).toEqual(['result.csv']);
-  });
-
-  it.each(['while waiting for a piece', 'between pieces', 'before it starts'])(
-    'keeps the old file when it is aborted %s',
-    async (when) => {
-      await writeFile(path, 'old');
-      const stop = new AbortController();
-      async function* text(): AsyncGenerator<string, void, undefined> {
-        yield 'a';
-        if (when === 'between pieces') stop.abort();
-        else setImmediate(() => stop.abort());
-        if (when === 'while waiting for a piece') await setTimeout(50);
-        yield 'b';
-        await setTimeout(1);
-        yield 'c';
-      }
-      if (when === 'before it starts') stop.abort();
-      await expect(writeWhole(path, text(), stop.signal)).rejects.toThrow('abort');
-      expect(await content()).toBe('old');
-      expect(await readdir(folder)).toEqual(['result.csv']);
-    },
+/** A view whose last of many rows can't be read, or takes an hour. */
+async function viewThat(end: 'fails' | 'waits'): Promise<string> {
+  const last = end === 'fails' ? '1 / (n - 100000)' : 'length(pg_sleep(3600)::text)';
+  await mirror().rows(
+    `CREATE OR REPLACE VIEW reporting.long AS SELECT n, CASE WHEN n = 100000 THEN ${last} END AS last
+       FROM generate_series(1, 100000) AS n`,
   );
+  return 'long';
+}
 
-  it.each([
-    ['a file', 'mine'],
-    ['nothing', null],
-  ])(
-    'replaces a link to %s instead of following it, since others may have made it',
-    async (_, linked) => {
+describe('a file', () => {
+  it('is written whole, readable only by its owner, since it may hold codes', async () => {
+    expect(await write('accounts')).toMatchObject({ code: 0 });
+    expect(readFileSync(path, 'utf8')).toMatch(/^seller_id,.*\r\n$/);
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    expect(readdirSync(folder)).toEqual(['result.csv']);
+  });
+
+  it('keeps its old content, and leaves no other file, when the rows can’t all be read', async () => {
+    writeFileSync(path, 'old');
+    expect(await write(await viewThat('fails'))).toMatchObject({ code: 1 });
+    expect(readFileSync(path, 'utf8')).toBe('old');
+    expect(readdirSync(folder)).toEqual(['result.csv']);
+  });
+
+  it('keeps its old content until the new one is complete, and after Ctrl-C', async () => {
+    writeFileSync(path, 'old');
+    const running = start(['export', await viewThat('waits'), '--out', path], env());
+    const draft = () => readdirSync(folder).find((name) => name.endsWith('.tmp')) ?? '';
+    await until(() => draft() !== '' && statSync(join(folder, draft())).size > 100_000);
+    expect(readFileSync(path, 'utf8')).toBe('old');
+    running.process.kill('SIGINT');
+    expect(await running.ended).toMatchObject({ code: 130 });
+    expect(readFileSync(path, 'utf8')).toBe('old');
+    expect(readdirSync(folder)).toEqual(['result.csv']);
+  });
+
+  it.each(['mine', null])(
+    'replaces a link to %j instead of following it, since others may have made it',
+    async (linked) => {
       const other = join(folder, 'other.txt');
-      if (linked !== null) await writeFile(other, linked);
-      await symlink(other, path);
-      await writeWhole(path, ['new']);
-      expect(await content()).toBe('new');
-      expect((await lstat(path)).isFile()).toBe(true);
-      expect(await readFile(other, 'utf8').catch(() => null)).toBe(linked);
+      if (linked !== null) writeFileSync(other, linked);
+      symlinkSync(other, path);
+      expect(await write('accounts')).toMatchObject({ code: 0 });
+      expect(lstatSync(path).isFile()).toBe(true);
+      expect(existsSync(other) ? readFileSync(other, 'utf8') : null).toBe(linked);
     },
   );
-
-  it('never replaces a device', async () => {
-    await expect(writeWhole('/dev/null', ['x'])).rejects.toThrow('is not an ordinary file');
-    await symlink('/dev/null', path);
-    await expect(writeWhole(path, ['x'])).rejects.toThrow('is not an ordinary file');
-    expect((await stat('/dev/null')).isCharacterDevice()).toBe(true);
-  });
 
   it.each([
     ['sub', 'is a folder'],
     ['sub/', 'is a folder'],
-    ['absent/', 'is a folder'],
     ['absent/x.csv', 'there is no such folder'],
     [`${'x'.repeat(300)}.csv`, 'the name is too long'],
+    ['null.csv', 'is not an ordinary file'],
   ])('is refused at an impossible path: %s', async (name, problem) => {
-    await mkdir(join(folder, 'sub'));
-    const target = `${folder}/${name}`;
-    await expect(assertWritable(target)).rejects.toThrow(problem);
-    await expect(writeWhole(target, ['x'])).rejects.toThrow(problem);
-    expect(await readdir(folder)).toEqual(['sub']);
-  });
-
-  it('can be checked beforehand, which leaves nothing', async () => {
-    await assertWritable(path);
-    expect(await readdir(folder)).toEqual([]);
+    mkdirSync(join(folder, 'sub'));
+    if (name === 'null.csv') symlinkSync('/dev/null', join(folder, name));
+    const before = readdirSync(folder);
+    const { code, stderr } = await run(
+      ['export', 'accounts', '--format', 'csv', '--out', `${folder}/${name}`],
+      env(),
+    );
+    expect(stderr).toContain(problem);
+    expect(code).toBe(2);
+    expect(readdirSync(folder)).toEqual(before);
+    expect(statSync('/dev/null').isCharacterDevice()).toBe(true);
   });
 });

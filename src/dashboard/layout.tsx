@@ -118,15 +118,16 @@ const Frame: FC<PropsWithChildren<FrameProps>> = (props) => {
             {SECTIONS.map((group) => (
               <div>
                 {group.map((section) => (
-                  <a
-                    href={section.path}
-                    aria-current={isWithin(path, section.path) ? 'page' : undefined}
-                    title={`g ${section.key}`}
-                    aria-label={section.label}
-                  >
-                    <Icon name={section.icon} /> <span>{section.label}</span>
+                  <span class="entry">
+                    <a
+                      href={section.path}
+                      aria-current={isWithin(path, section.path) ? 'page' : undefined}
+                      title={`g ${section.key}`}
+                    >
+                      <Icon name={section.icon} /> {section.label}
+                    </a>
                     <SectionCount of={section.path} counts={counts} />
-                  </a>
+                  </span>
                 ))}
               </div>
             ))}

@@ -2,6 +2,7 @@ import { stateWord, type Tone, toneOf } from '../listing/listing.js';
 import type { Child, FC, PropsWithChildren } from 'hono/jsx';
 import { moment, printable, utc } from './format.js';
 import { age, count } from '../domain/text.js';
+import { Icon } from './icons.js';
 
 /** A count in a table; zeros are muted. */
 const Count: FC<{ of: number }> = ({ of }) =>
@@ -382,14 +383,19 @@ export const WebLink: FC<{ url: string }> = ({ url }) => {
   );
 };
 
-/** A form that filters a list through the URL's query. */
+/** A form that filters a list through the URL's query. On phones, a button opens its fields. */
 export const Filter: FC<PropsWithChildren<{ button?: string }>> = ({
   button = 'Filter',
   children,
 }) => (
   <form class="filter" method="get">
-    {children}
-    <button>{button}</button>
+    <button type="button" class="filter-button" popovertarget="fields">
+      <Icon name="filter" /> Filters
+    </button>
+    <div id="fields" popover="auto">
+      {children}
+      <button>{button}</button>
+    </div>
   </form>
 );
 

@@ -342,7 +342,8 @@ describe('slow, many or broken clients', () => {
     const [answer] = (await once(socket, 'data')) as [Buffer];
     expect(answer.toString()).toMatch(/^HTTP\/1\.1 411 /);
     // Chunked forms are refused whatever their size.
-    const headers = { origin: url, 'transfer-encoding': 'chunked' };
+    const type = { 'content-type': 'application/x-www-form-urlencoded' };
+    const headers = { ...type, origin: url, 'transfer-encoding': 'chunked' };
     const short = await send(url, { method: 'POST', headers, body: 'name=alice' });
     expect(short.status).toBe(411);
     (await openSocket(url)).end('\0\0\0 nonsense\r\n\r\n');

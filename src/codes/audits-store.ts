@@ -26,25 +26,14 @@ export async function getAudit({ pool }: Db, auditId: bigint): Promise<AuditProg
   return rows[0] === undefined ? null : progressIn(rows[0]);
 }
 
-/** Progress of audits without drafts, newest first. @param sellerIds default: all sellers */
-export async function listAudits(
+/** The running audits of these sellers. */
+export async function listRunningAudits(
   { pool }: Db,
-  filter: {
-    readonly sellerIds?: readonly string[];
-    readonly state?: string;
-    /** Only audits with smaller numbers. */
-    readonly before?: bigint;
-    /** Default: all. */
-    readonly limit?: number;
-  },
+  sellerIds: readonly string[],
 ): Promise<AuditProgress[]> {
-  const { sellerIds = null, state = null, before = null, limit = null } = filter;
   const { rows } = await pool.query<Row>(
-    `SELECT ${PROGRESS} FROM mirror.audits
-      WHERE ($1::text[] IS NULL OR seller_id = ANY($1::text[])) AND ($2::text IS NULL OR state::text = $2)
-        AND ($3::bigint IS NULL OR audit_id < $3) AND state <> 'draft'
-      ORDER BY audit_id DESC LIMIT $4`,
-    [sellerIds, state, before, limit],
+    `SELECT ${PROGRESS} FROM mirror.audits WHERE state = 'running' AND seller_id = ANY ($1) ORDER BY audit_id DESC`,
+    [sellerIds],
   );
   return rows.map(progressIn);
 }

@@ -8,7 +8,7 @@ import type { Db } from '../db/db.js';
 import { ensureSeller, readParking } from '../catalogue/sellers-store.js';
 import { type RecheckFilter, findCodesToRecheck } from './codes-store.js';
 import type { JobOutcome } from '../catalogue/types.js';
-import { listAudits } from './audits-store.js';
+import { listRunningAudits } from './audits-store.js';
 import type { CheckDeps } from './check.js';
 import { describeFailure, isOutage } from '../marketplace/reply.js';
 import { maskCode } from '../domain/secret.js';
@@ -226,7 +226,7 @@ export async function beginRecheck(
   plan: RecheckFilter,
   now: number,
 ): Promise<bigint | null> {
-  const running = await listAudits(db, { sellerIds: [sellerId], state: 'running' });
+  const running = await listRunningAudits(db, [sellerId]);
   const earlier = running.find(({ source }) => source === RECHECK_SOURCE);
   if (earlier !== undefined) return earlier.auditId;
   const limit = Math.min(plan.limit, MAX_CODES);

@@ -1,6 +1,6 @@
 import type { App } from '../app.js';
 import { listOpenRequests, readSellerFacts } from '../catalogue/requests-store.js';
-import { listAudits } from '../codes/audits-store.js';
+import { listRunningAudits } from '../codes/audits-store.js';
 import { RECHECK_SOURCE } from '../codes/enter-list.js';
 import { keepsEverything, planRetention, prune, pruneDrafts } from '../db/prune.js';
 import type { Log } from '../domain/log.js';
@@ -140,7 +140,7 @@ export class Scheduler {
       return { subject: subjectOf(task), add: () => queues.add(queue, task) };
     };
     const asked = askedTasks(await listOpenRequests(db, names), now);
-    const audits = await listAudits(db, { sellerIds: names, state: 'running' });
+    const audits = await listRunningAudits(db, names);
     const alerts = await listWaitingAlerts(db);
     const hints: Hint[] = [
       ...asked.map((task) => hint('mirror', task)),

@@ -200,7 +200,7 @@ describe('an uploaded list', () => {
       dashboard().request('/audits/new', {
         ...{ method: 'POST', headers, body },
         duplex: 'half',
-      } as RequestInit);
+      });
     let breakOff = (): void => undefined;
     const slow = post(
       new ReadableStream({

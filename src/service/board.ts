@@ -66,28 +66,7 @@ export const OBSTACLES = {
 } as const;
 
 /** A feed, and how far its target is behind. */
-export interface FeedCard {
-  readonly name: string;
-  /** Null: only other processes have configured it. */
-  readonly place: string | null;
-  /** Of which sellers it delivers rows; null: of all. */
-  readonly sellers: readonly string[] | null;
-  readonly state: 'current' | 'waiting' | 'stale' | 'failing';
-  /** When all of it was last delivered; null: never. */
-  readonly deliveredAt: Date | null;
-  /** Since when rows wait (null: none do), for how long, and in which views. */
-  readonly delay: ReturnType<typeof feedDelay>;
-  /** Consecutive failures. */
-  readonly failures: number;
-  readonly problem: string | null;
-  readonly views: readonly {
-    readonly view: string;
-    readonly deliveredAt: Date | null;
-    readonly problem: string | null;
-    readonly lagSeconds: number;
-  }[];
-  readonly needs: readonly Need[];
-}
+export type FeedCard = ReturnType<typeof feedCard>;
 
 export type Board = Awaited<ReturnType<typeof readBoard>>;
 
@@ -285,7 +264,7 @@ function feedCard(
   state: FeedState | undefined,
   staleAfterHours: number,
   now: Date,
-): FeedCard {
+) {
   const known = state?.views ?? [];
   const views = feed?.views ?? known.map(({ view }) => view);
   const delay = feedDelay(known, views, now);

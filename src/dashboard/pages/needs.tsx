@@ -3,7 +3,7 @@ import { plural } from '../../domain/text.js';
 import type { Need } from '../../service/needs.js';
 import { type DashboardContext, isOperator, listName } from '../context.js';
 import { capital } from '../format.js';
-import { ActionButton, Ago, Empty, Section, Untrusted } from '../parts.js';
+import { ActionButton, Ago, Section, Untrusted } from '../parts.js';
 
 /** Needs that a page shows. The others follow when these are done. */
 const MAX_NEEDS = 12;
@@ -12,7 +12,7 @@ const MAX_NEEDS = 12;
 export const NeedsYou: FC<{ needs: readonly Need[]; c: DashboardContext }> = ({ needs, c }) => (
   <Section title="Needs you">
     {needs.length === 0 ? (
-      <Empty>Nothing needs you.</Empty>
+      <p class="muted">Nothing needs you.</p>
     ) : (
       <NeedList needs={needs.slice(0, MAX_NEEDS)} c={c} />
     )}

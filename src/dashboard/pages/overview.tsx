@@ -272,7 +272,7 @@ const WhileYouSlept: FC<{ happened: ChangeSummary }> = ({ happened }) => {
       actions={<a href="/changes">All changes</a>}
     >
       {found.length === 0 ? (
-        <Empty>Nothing changed.</Empty>
+        <p class="muted">Nothing changed.</p>
       ) : (
         <ul class="sentences">
           {found.map(([path, first, rest]) => (

@@ -364,7 +364,13 @@ describe('the database', () => {
 
 describe('tests', () => {
   /** Rooms whose tests stand at the doors. The list grows to all rooms; none leaves it. */
-  const ROOMS_DONE: readonly string[] = ['catalogue', 'listing', 'marketplace', 'reporting'];
+  const ROOMS_DONE: readonly string[] = [
+    'catalogue',
+    'codes',
+    'listing',
+    'marketplace',
+    'reporting',
+  ];
   /** What people and programs can reach. */
   const DOORS =
     /^(?:index|version|cli\/(?:program|main)|dashboard\/(?:app|server)|api\/(?:app|server)|service\/service|simulator\/.*)\.tsx?$/;

@@ -1,6 +1,7 @@
 import { LONGEST_TEXT, storable } from '../db/stored-text.js';
 import type { Db } from '../db/db.js';
 import { LATEST_PLANNED } from '../db/moments.js';
+import { MS } from './codes-store.js';
 import type { AuditBacklog, AuditList, AuditProgress, AuditState, ResultFile } from './types.js';
 
 /** A time further ahead than any pause was recorded by a clock that was wrong, and is not believed. */
@@ -203,7 +204,7 @@ export interface AuditTerms {
 export async function readAuditTerms({ pool }: Db, auditId: bigint): Promise<AuditTerms> {
   const { rows } = await pool.query<AuditTerms>(
     `SELECT known_valid AS "knownValid", confirm_after_ms AS "confirmAfterMs",
-            coalesce(floor(extract(epoch FROM held_until) * 1000), 0)::float8 AS "heldUntil"
+            CASE WHEN held_until <= now() + interval '1 hour' THEN ${MS('held_until')} ELSE 0 END AS "heldUntil"
        FROM mirror.audits WHERE audit_id = $1`,
     [auditId],
   );

@@ -7,7 +7,7 @@ import type { CodeReply } from './requests.js';
 export class ProofCodes {
   readonly #codes: KnownValid[];
   readonly #items: number[];
-  /** Denied as proofs meanwhile, and not found since. */
+  /** Denied as proofs in this check, without a verdict since. */
   readonly #doubtful = new Set<string>();
 
   readonly #hadItem: (id: number) => boolean;
@@ -59,7 +59,10 @@ export class ProofCodes {
     yield* items;
   }
 
-  /** Whether a code that was known to be valid was denied just now: nobody knows yet what that means. */
+  /**
+   * While a known-valid code that was denied as a proof has no verdict, nobody knows whether it was refunded, or whether
+   * this marketplace denies valid codes. So no listed code becomes invalid until that is known. Its denials are kept.
+   */
   get isAnyDoubtful(): boolean {
     return this.#doubtful.size > 0;
   }
@@ -79,14 +82,14 @@ export class ProofCodes {
   }
 
   /** It was denied as a proof. */
-  doubt({ codeId, form }: KnownValid): void {
-    if (codeId !== null) this.#doubtful.add(form);
+  doubt(form: string): void {
+    this.#doubtful.add(form);
   }
 
-  /** A code turned out invalid. */
-  drop(form: string): void {
+  /** A denied code got its verdict. */
+  settle(form: string, verdict: 'invalid' | 'unproven'): void {
     this.#doubtful.delete(form);
-    this.#take(form);
+    if (verdict === 'invalid') this.#take(form);
   }
 
   #take(form: string): KnownValid | undefined {

@@ -4,6 +4,7 @@
  */
 
 import type { Db } from '../db/db.js';
+import { LATEST_BELIEVED } from '../db/moments.js';
 import { formsOf } from '../marketplace/code.js';
 import { MS } from './codes-store.js';
 import type { UnprovenReason } from './evidence.js';
@@ -61,14 +62,14 @@ export class Ledger {
           SET first_denied_at = least(first_denied_at, now()), denied_at = least(denied_at, now()),
               asked_at = least(asked_at, now())
         WHERE audit_id = $1 AND verdict IS NULL AND denied_at IS NOT NULL
-          AND greatest(first_denied_at, denied_at, asked_at) > ${SOON}`,
+          AND greatest(first_denied_at, denied_at, asked_at) > ${LATEST_BELIEVED}`,
       [auditId],
     );
     await this.#db.pool.query(
       `UPDATE mirror.purchase_codes
           SET last_checked_at = now(), found_at = least(found_at, now()),
               purchase_seen_at = least(purchase_seen_at, now()), verdict_since = least(verdict_since, now())
-        WHERE seller_id = $1 AND verdict IS NOT NULL AND last_checked_at > ${SOON}`,
+        WHERE seller_id = $1 AND verdict IS NOT NULL AND last_checked_at > ${LATEST_BELIEVED}`,
       [sellerId],
     );
   }
@@ -189,9 +190,6 @@ export class Ledger {
     if (at >= 0) this.#usualForm = at;
   }
 }
-
-/** SQL of the latest moment that is believed: clocks of two machines may differ by a little. */
-const SOON = `now() + interval '1 minute'`;
 
 /** Codes of a check that are given up in one transaction. */
 const GIVEN_UP_AT_A_TIME = 2_000;

@@ -100,7 +100,7 @@ function* findKnown(codes: ProofCodes, look: GoodProof, denied: KnownDenial[]): 
     }
     if (meaning.kind !== 'denied') return badProof(meaning.reason, reply, at);
     codes.denied(code.form);
-    codes.doubt(code);
+    if (code.codeId !== null) codes.doubt(code.form);
     last = answer;
     denied.push({ code, check: evidenceOf(reply, at) });
   }

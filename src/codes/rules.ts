@@ -28,12 +28,6 @@ export function isInvalid(verdict: string | null): verdict is 'invalid' | 'no_lo
   return verdict === 'invalid' || verdict === 'no_longer_valid';
 }
 
-/**
- * What proved a verdict: the purchase; a key that found a known-valid code, or an item in place of one; a key that only
- * opened the account.
- */
-export type Proof = 'purchase' | 'known-valid' | 'item' | 'account' | 'none';
-
 /** "A minute later": from a denial to the next time that a code is asked, milliseconds. A column of the check. */
 export const WAIT_MS = 60_000;
 /** The same for up to 25 codes given as arguments, and in the demo. */

@@ -49,8 +49,6 @@ interface Required {
   readonly chance: Chance;
   readonly sellerChance: Chance;
   readonly foundEver: number;
-  /** Known-valid codes that were denied as proofs, and have no verdict yet. */
-  readonly doubtful: number;
 }
 
 export function neededBy({
@@ -62,7 +60,7 @@ export function neededBy({
 
 /** How many codes the next window holds. */
 export function windowSize(
-  facts: Omit<Required, 'doubtful'>,
+  facts: Required,
   { windowCodes, wasInDoubt }: Pick<Memory, 'windowCodes' | 'wasInDoubt'>,
   { spacingMs }: Pick<Situation, 'spacingMs'>,
 ): number {
@@ -90,7 +88,8 @@ export function* secondCheck(
       situation.dice,
     ),
   ];
-  let required: Required = { ...facts, doubtful: facts.deniedCodes.filter(isKnown).length };
+  for (const { form } of facts.deniedCodes.filter(isKnown)) proofCodes.doubt(form);
+  let required: Required = facts;
   let now: Memory = { ...memory, hold: null };
   const until = situation.now() + STEP_MS;
   while (waiting.length > 0 && now.hold === null && !situation.isClosing()) {
@@ -247,12 +246,11 @@ class Window {
       if (!isOpen(one)) results.push(this.#found(one, proven !== null, memory));
     }
     for (const { chance } of results) {
-      const { chance: seen, sellerChance, foundEver, doubtful } = this.required;
+      const { chance: seen, sellerChance, foundEver } = this.required;
       this.required = {
         chance: addChance(seen, chance),
         sellerChance: addChance(sellerChance, chance),
         foundEver: foundEver + 1,
-        doubtful,
       };
     }
     for (const one of asked) {
@@ -264,7 +262,6 @@ class Window {
   #found({ code, denied, answer }: Asked, counts: boolean, memory: Memory): CodeResult {
     const { reply, at } = answer as CodeAnswer;
     const { position, form, counted, firstDeniedAt } = code;
-    if (position < 0) this.#decided();
     const first = Number(isProven(memory, firstDeniedAt));
     const denials = counted + first + (counts ? denied : 0);
     this.#proofCodes.found(form, at);
@@ -277,15 +274,6 @@ class Window {
       adds: { attempts: 0, counted: 0, rounds: 1, uncounted: 0 },
       chance: { calls: denials + 1, denied: denials },
     };
-  }
-
-  get #isAnyDoubtful(): boolean {
-    return this.required.doubtful > 0 || this.#proofCodes.isAnyDoubtful;
-  }
-
-  #decided(): void {
-    const { required } = this;
-    this.required = { ...required, doubtful: Math.max(0, required.doubtful - 1) };
   }
 
   #open({ code, denied, answer }: Asked, proven: ProvenBetween | null): CodeResult {
@@ -304,10 +292,13 @@ class Window {
     };
     const check = evidenceOf(reply, at, counts ? proven : null);
     const isKnown = code.position < 0;
-    const end = decided(verdictOf(figures, neededBy(this.required)), isKnown, this.#isAnyDoubtful);
+    const end = decided(
+      verdictOf(figures, neededBy(this.required)),
+      isKnown,
+      this.#proofCodes.isAnyDoubtful,
+    );
     const verdict = end === null || end === 'invalid' ? end : 'unproven';
-    if (verdict === 'invalid') this.#proofCodes.drop(code.form);
-    if (isKnown && verdict !== null) this.#decided();
+    if (verdict !== null) this.#proofCodes.settle(code.form, verdict);
     return {
       of: { position: code.position },
       check,
@@ -320,10 +311,7 @@ class Window {
   }
 }
 
-/**
- * While a known-valid code that was denied as a proof has no verdict, nobody knows whether it was refunded, or whether this
- * marketplace denies valid codes. So no listed code becomes invalid until that is known. Its denials are kept.
- */
+/** No listed code becomes invalid while a known-valid one is in doubt: see `ProofCodes`. */
 export function decided(
   end: ReturnType<typeof verdictOf>,
   isKnown: boolean,

@@ -9,7 +9,6 @@ import type { PurchasedItem } from '../../src/domain/item.js';
 import type { Entry } from '../../src/codes/lists/types.js';
 import type { AuditResult, EnteredAudit, NewAudit } from '../../src/codes/types.js';
 import type { Db } from '../../src/db/db.js';
-import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { enterAudit } from '../../src/codes/enter-store.js';
 import { readAuditResults } from '../../src/codes/results-store.js';
 import type { Mirror } from '../support/mirror.js';
@@ -28,12 +27,6 @@ export const AUDIT: NewAudit = {
 
 /** The time `n` minutes after the start of 2026. */
 export const at = (n: number): Date => new Date(Date.UTC(2026, 0, 1) + n * 60_000);
-
-/** Creates the seller of the audits. */
-export async function enterSeller({ db }: Mirror, sellerId = SELLER): Promise<Db> {
-  await ensureSeller(db, sellerId, 'example.com');
-  return db;
-}
 
 /** Rows of a list with the code in the first of two columns. Null: a line without a code. */
 export function rowsOf(codes: readonly (string | null)[]): Entry[] {
@@ -103,16 +96,6 @@ export async function resultsOf(db: Db, auditId: bigint): Promise<AuditResult[]>
   const out: AuditResult[] = [];
   for await (const row of readAuditResults(db, auditId)) out.push(row);
   return out;
-}
-
-/** Loads a list of unknown codes. @returns the pending codes in list order */
-export async function loadPending<const N extends readonly string[]>(
-  db: Db,
-  ...names: N
-): Promise<{ readonly auditId: bigint; readonly codes: { [K in keyof N]: PendingCode } }> {
-  const { auditId } = await load(db, names);
-  const codes = await pending(db, auditId);
-  return { auditId, codes: codes as { [K in keyof N]: PendingCode } };
 }
 
 /** An item as reduced answers have it. */

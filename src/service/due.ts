@@ -114,9 +114,14 @@ function dueRun(
   if (begun.length > 0) return tick;
   const isFirstCopy = main.goodAt === null && main.last === null;
   if (isFirstCopy) return since.catchUp ? tick : fresh(tick, since);
-  if (facts !== undefined && tick <= facts.createdAt) return null;
+  if (isBefore(tick, facts, since)) return null;
   if (!since.catchUp || isNew(schedule, main.last?.dueAt ?? null)) return fresh(tick, since);
   return tick;
+}
+
+/** Whether the seller was added after a time. */
+function isBefore(tick: Date, facts: SellerFacts | undefined, { now }: Since): boolean {
+  return isAtOrAfter(believed(facts?.createdAt ?? null, now), tick);
 }
 
 function sameTime(last: RunFacts['last'], tick: Date): RunFacts['last'] {
@@ -147,8 +152,8 @@ function isRetryDue(retryAt: Date, now: Date): boolean {
 function dueRecheck(schedule: Schedule, facts: SellerFacts | undefined, since: Since): Date | null {
   const tick = previousTime(schedule, since.now);
   if (tick === null || facts === undefined || facts.isRechecking) return null;
-  const { recheckDueAt, createdAt } = facts;
-  if (isAtOrAfter(recheckDueAt, tick) || tick <= createdAt) return null;
+  const { recheckDueAt } = facts;
+  if (isAtOrAfter(recheckDueAt, tick) || isBefore(tick, facts, since)) return null;
   if (since.now.getTime() - tick.getTime() > RECHECK_LATE_MS) return null;
   return !since.catchUp || isNew(schedule, recheckDueAt) ? fresh(tick, since) : tick;
 }
@@ -167,8 +172,9 @@ function isNew(schedule: Schedule, last: Date | null): boolean {
 }
 
 /** The time, unless it came before a scheduler was there. */
-function fresh(tick: Date, { startedAt }: Since): Date | null {
-  return tick.getTime() >= startedAt.getTime() - RESTART_MS ? tick : null;
+function fresh(tick: Date, { startedAt, now }: Since): Date | null {
+  const from = believed(startedAt, now) ?? now;
+  return tick.getTime() >= from.getTime() - RESTART_MS ? tick : null;
 }
 
 /** A moment that was recorded, or null if a clock was ahead when it was. */

@@ -92,6 +92,11 @@ describe('the time of a schedule', () => {
     ['is due again if its run was interrupted', seller({ items: run(TICK, 'interrupted') }), true],
     ['is not due while the seller is stopped or paused', seller({ isParked: true }), false],
     ['is not due if the seller is newer', seller({ createdAt: at('21T03:00') }), false],
+    [
+      'is due if the seller was added while a clock was ahead',
+      seller({ createdAt: at('29T03:00') }),
+      true,
+    ],
   ])('%s', (_rule, facts, isDue) => {
     expect(due(facts)).toEqual(isDue ? [`sync ${TICK}`] : []);
   });
@@ -131,6 +136,8 @@ describe('the time of a schedule', () => {
     ['21T02:04', 1],
     ['21T02:06', 0],
     ['20T23:00', 1],
+    // It was started while a clock was ahead: as if it started now.
+    ['29T23:00', 0],
   ])('without CATCH_UP, and with the oldest scheduler of %s: %i job', (startedAt, jobs) => {
     const since = { startedAt: at(startedAt), catchUp: false };
     expect(due(seller(), since)).toHaveLength(jobs);

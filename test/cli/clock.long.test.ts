@@ -1,0 +1,174 @@
+import { Webhook as Verifier } from 'standardwebhooks';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { seededCatalogue, seededPurchases, startSimulator } from '../../src/simulator/index.js';
+import { createClock, startServerWith } from '../support/faked-clock.js';
+import { startServer } from '../support/http-server.js';
+import { KEY, useMirror } from '../support/mirror.js';
+import { query } from '../support/query.js';
+import { until } from '../support/until.js';
+import { codesOf, type Running, run, settings, start } from './support.js';
+
+const SECRET = `whsec_${Buffer.alloc(32, 3).toString('base64')}`;
+const HOUR_MS = 3_600_000;
+const MONTH_MS = 30 * 24 * HOUR_MS;
+
+/** A marketplace, whose clock is right, and a receiver of alerts. */
+async function world(databaseUrl: string) {
+  const seller = {
+    key: KEY,
+    username: 'ada',
+    catalogue: seededCatalogue({ seed: 3, count: 12 }),
+    purchases: seededPurchases({ seed: 5, count: 20 }),
+  };
+  const sim = await startSimulator({ sellers: [seller] });
+  onTestFinished(() => sim.close());
+  const receiver = await startServer({ status: 204 });
+  const env = settings(databaseUrl, sim.url, {
+    ALERT_WEBHOOK_URL: receiver.url.href,
+    ALERT_WEBHOOK_SECRET: SECRET,
+    ALLOW_PLAIN_HTTP: 'true',
+    HEALTH_LISTEN: 'off',
+    DASHBOARD_LISTEN: 'off',
+    TZ: 'UTC',
+  });
+  expect((await run(['migrate'], env)).code).toBe(0);
+  return {
+    sim,
+    env,
+    /** Types of the alerts. A receiver refuses what was signed at another time than its own. */
+    alerts: () =>
+      receiver.requests.map(({ body, headers }) => {
+        return (new Verifier(SECRET).verify(body, headers) as { readonly type: string }).type;
+      }),
+    /** Times of the schedule for which items were mirrored while the clock showed a time of this interval. */
+    mirrored: async (from: number, to = Infinity): Promise<readonly string[]> => {
+      const rows = await query(
+        databaseUrl,
+        `SELECT started_at, due_at FROM mirror.runs
+          WHERE kind = 'items' AND state = 'succeeded' ORDER BY run_id`,
+      );
+      return rows
+        .filter(({ started_at: at }) => Number(at) >= from && Number(at) < to)
+        .map(({ due_at: at }) => (at as Date).toISOString().slice(11, 19));
+    },
+  };
+}
+
+async function stop(service: Running): Promise<void> {
+  service.process.kill('SIGTERM');
+  expect((await service.ended).code).toBe(0);
+}
+
+describe('a clock that was a month ahead for a while', () => {
+  it.each(['is restarted', 'goes on'])(
+    'costs no night: the service %s, and mirrors as soon as the clock is right',
+    async (how) => {
+      const clock = await createClock();
+      const url = await startServerWith(clock);
+      const { env, alerts, mirrored } = await world(url);
+      const wrong = { ...env, ...clock.env, SYNC_CRON: '*/10 * * * * *' };
+      await clock.set(MONTH_MS);
+      let service = start(['run'], wrong);
+      await until(async () => (await mirrored(Date.now() + MONTH_MS / 2)).length >= 3);
+      if (how === 'is restarted') await stop(service);
+      await clock.set(0);
+      const rightAt = Date.now();
+      await until(async () => {
+        const [row] = await query(url, 'SELECT now() AS now');
+        return Number(row?.['now']) < rightAt + HOUR_MS;
+      });
+      if (how === 'is restarted') {
+        const status = await run(['status', '--check'], env);
+        expect(status.code).toBe(1);
+        expect(status.stdout).toMatch(/in the future, so it is not believed/);
+        const doctor = await run(['doctor'], env);
+        expect(doctor.stdout).toMatch(/in the future, so it is not believed/);
+        service = start(['run'], wrong);
+      }
+      await until(
+        async () => new Set(await mirrored(rightAt - 5_000, rightAt + HOUR_MS)).size >= 3,
+      );
+      await until(() => alerts().includes('clock.ahead'));
+      await stop(service);
+      const status = await run(['status', '--check'], env);
+      expect(status.code, status.stdout).toBe(0);
+    },
+  );
+
+  it('keeps no request waiting: neither slots nor pauses of that time are believed', async () => {
+    const clock = await createClock();
+    const url = await startServerWith(clock);
+    const { sim, env } = await world(url);
+    const limited = { ...env, REQUESTS_PER_MINUTE: '600' };
+    await clock.set(5 * HOUR_MS);
+    const wrong = { ...limited, ...clock.env };
+    expect((await run(['sync'], wrong, { spawned: true })).code).toBe(0);
+    sim.faults.next('account', { kind: 'rate-limited', retryAfter: 7_200 });
+    expect((await run(['sync', 'account'], wrong, { spawned: true })).code).toBe(1);
+    await clock.set(0);
+    sim.faults.clear();
+    for (const args of [['sync'], ['codes', 'check', codesOf(sim, 1)[0] ?? ''], ['doctor']]) {
+      const { code, stdout, stderr } = await run(args, limited);
+      expect(code, `${args.join(' ')}: ${stdout}${stderr}`).toBe(0);
+    }
+  });
+});
+
+const mirror = useMirror();
+
+describe('a machine whose clock is a month ahead of the database’s', () => {
+  it('goes by the database’s: retries are soon, and receivers accept the signatures of alerts', async () => {
+    const clock = await createClock();
+    await clock.set(MONTH_MS);
+    const { sim, env, alerts } = await world(mirror().databaseUrl);
+    sim.faults.next('account', { kind: 'rate-limited', retryAfter: 1_200 });
+    const service = start(['run'], { ...env, ...clock.env, SYNC_CRON: '0 2 * * *' });
+    const lastRun = async () => {
+      const [last] = await mirror().rows(
+        `SELECT state, extract(epoch FROM retry_at - now())::int AS again, started_at <= now() AS is_past
+           FROM mirror.runs ORDER BY run_id DESC LIMIT 1`,
+      );
+      return last;
+    };
+    await until(async () => (await lastRun())?.['state'] === 'failed');
+    const run = await lastRun();
+    expect(run).toMatchObject({ is_past: true });
+    expect(run?.['again']).toBeGreaterThan(1_100);
+    expect(run?.['again']).toBeLessThan(1_500);
+    expect(service.stdout()).toMatch(/clock is 30 d.* ahead of the database/);
+    sim.faults.always('account', { kind: 'key-refused' });
+    await mirror().rows('TRUNCATE mirror.request_budgets, bullmq.job CASCADE');
+    await mirror().rows('UPDATE mirror.runs SET retry_at = now()');
+    await until(() => alerts().includes('seller.parked'));
+    await stop(service);
+  });
+});
+
+describe('when clocks go back', () => {
+  it.each([
+    // Clocks show two to three twice, from 0:00 and from 1:00 UTC.
+    ['*/30 * * * *', 'Europe/Berlin', '00:59:50', ['00:30', '01:00', '01:30']],
+    // Clocks show one to three twice, from 23:00 and from 1:00 UTC.
+    ['30 1 * * *', 'Antarctica/Troll', '01:29:50', ['23:30']],
+  ])('%s in %s has these times', async (cron, TZ, from, expected) => {
+    const clock = await createClock();
+    const showTime = (time: string): Promise<void> =>
+      clock.set(Date.parse(`2026-10-25T${time}Z`) - Date.now());
+    await showTime(from);
+    const url = await startServerWith(clock);
+    const { env, mirrored } = await world(url);
+    const service = start(['run'], { ...env, ...clock.env, SYNC_CRON: cron, TZ });
+    const times = async (): Promise<readonly string[]> =>
+      (await mirrored(0)).map((time) => time.slice(0, 5));
+    await until(async () => (await times()).length >= Math.min(2, expected.length));
+    await showTime('01:29:57');
+    const isLater = async (): Promise<boolean> => {
+      const [row] = await query(url, `SELECT now() > '2026-10-25T01:30:20Z' AS is_later`);
+      return row?.['is_later'] === true;
+    };
+    await until(isLater);
+    await until(async () => (await times()).length >= expected.length);
+    await stop(service);
+    expect(await times()).toEqual(expected);
+  });
+});

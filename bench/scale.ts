@@ -10,19 +10,29 @@ import { parseRedisUrl } from '#product/domain/redis-target.js';
 import { openQueues, type Queues } from '#product/service/queue/queues.js';
 import { startSimulator } from '#product/simulator/index.js';
 import { largeAuditLines } from './audits.js';
-import { startProgram } from './children.js';
+import { measureProgram, startProgram } from './children.js';
 import { dashboardLines } from './dashboard.js';
 import { largeCatalogueLines } from './mirror.js';
 import { sellerSpecs, sellersEnvironment } from './marketplace.js';
-import { emptyStore, startPostgres, startRedis, type Postgres, type Redis } from './servers.js';
-import { megabytes, plainTable, progress } from './table.js';
+import { freePort } from '../test/support/redis.js';
+import {
+  emptyStore,
+  type Postgres,
+  processorMs,
+  type Redis,
+  startPostgres,
+  startRedis,
+  withClient,
+} from './servers.js';
+import { bounded, type Line, megabytes, milliseconds, plainTable, progress } from './table.js';
 
 const USAGE = `npm run bench:scale -- [options]
-  --only PART  items (2,000,000 of one seller), codes (10,000,000 in one audit), sellers (1,000) or
+  --only PART  items (2,000,000 of one seller), codes (10,000,000 in one audit), sellers (1,000),
+               schedules (500 sellers with three each: start of \`run\`, and its processor time when idle) or
                workers (how they share work and request budget, and their queue's memory in Redis)
   --scale N    share of the items and codes (default 1), such as 0.1 for a short run`;
 
-const PARTS = ['items', 'codes', 'sellers', 'workers'];
+const PARTS = ['items', 'codes', 'sellers', 'schedules', 'workers'];
 /** Compared with a catalogue of a tenth. */
 const LARGE_ITEMS = 2_000_000;
 const LARGE_AUDIT = 10_000_000;
@@ -36,6 +46,11 @@ const BUDGET_PER_MINUTE = 600;
 
 const WEEK_SELLERS = 1_000;
 const DAYS = 7;
+
+const SCHEDULED_SELLERS = 500;
+/** Time to settle after the start, and time in which it is idle (ms). */
+const SETTLE_MS = 20_000;
+const IDLE_MS = 60_000;
 
 async function openTestQueues({ postgres, redis }: Servers, prefix: string): Promise<Queues> {
   return await openQueues({
@@ -169,6 +184,77 @@ async function measureWorkers(): Promise<void> {
   }
 }
 
+/**
+ * Measures how long `run` takes to its readiness with three schedules for each seller, and its processor time while
+ * nothing is due.
+ */
+async function scheduleLines(): Promise<Line[]> {
+  const postgres = await startPostgres();
+  const sellers = sellerSpecs(SCHEDULED_SELLERS, 1);
+  const market = await startSimulator({ sellers });
+  const folder = mkdtempSync(join(tmpdir(), 'seller-mirror-scale-'));
+  const port = await freePort();
+  // Of yesterday evening, whenever this runs: answered by the rows below.
+  const lastTick = new Date(Date.now() - 6 * 3_600_000);
+  const cron = `0 ${lastTick.getUTCHours()} * * *`;
+  const env = {
+    ...sellersEnvironment(folder, market.url, sellers),
+    DATABASE_URL: postgres.url,
+    HEALTH_LISTEN: `127.0.0.1:${port}`,
+    DASHBOARD_LISTEN: 'off',
+    TZ: 'UTC',
+    SYNC_CRON: cron,
+    ACCOUNT_CRON: cron.replace(/^0/, '1'),
+    AUDIT_CRON: cron.replace(/\*$/, '6'),
+  };
+  try {
+    await measureProgram(['migrate'], { DATABASE_URL: postgres.url });
+    const statements = [
+      `INSERT INTO mirror.sellers (seller_id, marketplace, created_at)
+       SELECT 'seller-' || n, '127.0.0.1', now() - interval '60 days'
+         FROM generate_series(1, ${SCHEDULED_SELLERS}) AS n`,
+      `INSERT INTO mirror.runs (seller_id, kind, state, holder, started_at, finished_at, due_at)
+       SELECT seller_id, kind::mirror.run_kind, 'succeeded', '', at, at, at
+         FROM mirror.sellers, unnest(ARRAY['account', 'items']) AS kind,
+              (SELECT now() - interval '1 hour' AS at) AS answered`,
+      `UPDATE mirror.sellers SET recheck_due_at = now()`,
+    ];
+    await withClient(postgres.url, (client) => client.query(statements.join(';')));
+    const started = performance.now();
+    const child = startProgram(['run'], env, () => undefined);
+    const isReady = (): Promise<boolean> =>
+      fetch(`http://127.0.0.1:${port}/readyz`).then(
+        ({ ok }) => ok,
+        () => false,
+      );
+    while (!(await isReady())) await sleep(20);
+    const readyMs = performance.now() - started;
+    await sleep(SETTLE_MS);
+    const pid = child.pid ?? 0;
+    const before = { run: processorMs(pid), postgres: await postgres.cpuMs() };
+    await sleep(IDLE_MS);
+    const share = (ms: number): number => (100 * ms) / IDLE_MS;
+    const run = share(processorMs(pid) - before.run);
+    const server = share((await postgres.cpuMs()) - before.postgres);
+    child.kill('SIGTERM');
+    await once(child, 'exit');
+    if (market.requestCount > 0) throw new Error('the service was not idle');
+    const what = `${SCHEDULED_SELLERS} sellers with 3 schedules`;
+    const percent = (value: number): string => `${value.toFixed(2)} %`;
+    return [
+      bounded(`${what}: run is ready`, readyMs, 6_000, milliseconds),
+      {
+        ...bounded(`${what}: idle, of one core`, run, 1, percent),
+        ratio: `and ${percent(server)} in PostgreSQL`,
+      },
+    ];
+  } finally {
+    await market.close();
+    await postgres.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
 const { values } = parseArgs({
   options: {
     only: { type: 'string' },
@@ -187,6 +273,7 @@ const lines = [
   ...(wanted('items') ? await largeCatalogueLines((LARGE_ITEMS / 10) * scale) : []),
   ...(wanted('codes') ? await largeAuditLines(LARGE_AUDIT * scale) : []),
   ...(wanted('sellers') ? await dashboardLines(100_000 * scale, 5) : []),
+  ...(wanted('schedules') ? await scheduleLines() : []),
 ];
 if (lines.length > 0) console.log(plainTable(lines));
 if (wanted('workers')) await measureWorkers();

@@ -63,7 +63,7 @@ export async function startPostgres() {
 const TICK_MS = 10;
 
 /** Processor time (ms) of a process and its children, including ended ones. */
-function processorMs(pid: number): number {
+export function processorMs(pid: number): number {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
   return [pid, ...children.split(' ').map(Number)]
     .filter((id) => id > 0)

@@ -14,7 +14,6 @@ import {
   redisTitle,
   startRedis,
 } from '../../support/redis.js';
-import { subjectOf } from '../../../src/service/queue/tasks.js';
 import { startProxy, type TcpProxy } from '../../support/tcp-proxy.js';
 import { until } from '../../support/until.js';
 import {
@@ -93,52 +92,6 @@ describe.skipIf(!hasRedis)(redisTitle('Redis'), () => {
       return Promise.resolve(testQueue(target, '', redisTarget(redis)));
     },
   }));
-});
-
-describe.skipIf(!hasRedis)(redisTitle('Redis that saves nothing'), () => {
-  it('may be killed during work: what is still due is added again, done at least once, and its end recorded', async () => {
-    const redis = await startRedis({ appendonly: 'no' });
-    onTestFinished(() => redis.dispose());
-    const queues = await testQueue(redisTarget(redis), '').open();
-    const minutes = Array.from({ length: 40 }, (_, minute) => minute);
-    /** Stands for the store: what a handler has done. */
-    const done = new Set<string>();
-    const { seen } = work(
-      queues,
-      async ({ subject }) => {
-        await sleep(50);
-        done.add(subject);
-        return DONE;
-      },
-      { concurrency: 2 },
-    );
-    // As the check of what is due does: it adds what the store does not know as done.
-    const check = async (): Promise<void> => {
-      const due = minutes.map((minute) => sync('acme', minute));
-      await Promise.all(
-        due
-          .filter((task) => !done.has(subjectOf(task)))
-          .map((task) => succeeds(queues.add('mirror', task))),
-      );
-    };
-    await check();
-    for (const alreadyDone of [5, 15]) {
-      await until(async () => {
-        await check();
-        return done.size > alreadyDone;
-      });
-      await redis.stop('SIGKILL');
-      await redis.start();
-    }
-    await until(async () => {
-      await check();
-      return done.size === minutes.length;
-    });
-    await untilCounts(queues, { waiting: 0, active: 0, delayed: 0, failed: 0 });
-    expect((await queues.counts()).mirror.completed).toBeGreaterThan(0);
-    // Only what ran while the server was killed may have run twice.
-    expect(seen.length).toBeLessThanOrEqual(minutes.length + 2 * 2);
-  });
 });
 
 /** A server that tests may stop, kill and start. */

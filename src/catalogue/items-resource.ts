@@ -81,7 +81,6 @@ export const ITEM: Resource<ListedItem, FoundItem, Db> = {
         value: (item) => item.priceExtended && money(item.priceExtended, item.currency),
       },
       { name: 'version', type: 'text', value: ({ version }) => version },
-      { name: 'changed', type: 'moment', value: ({ changedAt }) => changedAt },
       { name: 'purchases', type: 'count', value: ({ purchases }) => purchases },
     ],
     facts: [
@@ -94,6 +93,7 @@ export const ITEM: Resource<ListedItem, FoundItem, Db> = {
       },
       ...ITEM_FIELDS.filter(({ column }) => !SHOWN_APART.includes(column)).map(factOf),
       { name: 'first seen', type: 'moment', value: ({ firstSeenAt }) => firstSeenAt },
+      { name: 'changed', type: 'moment', value: ({ changedAt }) => changedAt },
       { name: 'removed', type: 'moment', value: ({ removedAt }) => removedAt },
       {
         name: 'unknown fields',

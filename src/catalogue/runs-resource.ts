@@ -149,6 +149,13 @@ export const RUN: Resource<Run, FoundRun, Db> = {
         ],
         rows: (_, { quarantine }) => quarantine,
       }),
+      part<FoundRun, Db, ShownChange>({
+        title: 'Changes',
+        columns: CHANGES.columns.filter(({ name }) => name !== 'at' && name !== 'seller'),
+        rows: (db, { runId }, limit) =>
+          readShownChanges(db, { run: String(runId) }, { limit }, true),
+        all: ({ runId }) => `/changes?run=${runId}`,
+      }),
       part<FoundRun, Db, readonly [string, unknown]>({
         title: 'Tolerated notations',
         columns: [
@@ -156,13 +163,6 @@ export const RUN: Resource<Run, FoundRun, Db> = {
           { name: 'records', type: 'count', value: ([, records]) => Number(records) },
         ],
         rows: (_, { tolerated }) => Object.entries(tolerated ?? {}),
-      }),
-      part<FoundRun, Db, ShownChange>({
-        title: 'Changes',
-        columns: CHANGES.columns.filter(({ name }) => name !== 'at' && name !== 'seller'),
-        rows: (db, { runId }, limit) =>
-          readShownChanges(db, { run: String(runId) }, { limit }, true),
-        all: ({ runId }) => `/changes?run=${runId}`,
       }),
     ],
     json: ({ held, acceptedBy, quarantine, ...run }) => ({ run, held, acceptedBy, quarantine }),

@@ -35,7 +35,6 @@ import {
   Percent,
   SellerLink,
   Sentence,
-  splitPage,
   State,
   Table,
   Untrusted,
@@ -69,7 +68,7 @@ export function addListing<Row>(
   const { name, about, filters } = original;
 
   app.get(`/${name}`, async (c) => {
-    const listing = shownTo(c, original);
+    const listing = { ...original, columns: shownTo(c, original.columns) };
     const chosen = filtersOf(c, listing);
     const from = parseNumber(c.req.query('from'));
     const before = Number(parseNumber(c.req.query('before')) ?? 0n);
@@ -78,7 +77,9 @@ export function addListing<Row>(
       listing.count(db, chosen, MAX_COUNT + 1),
       hasOneSeller(parts),
     ]);
-    const { shown, last } = splitPage(rows, PAGE_SIZE);
+    const shown = rows.slice(0, PAGE_SIZE);
+    // One more row was read, which says whether there is a next page.
+    const last = rows.length > PAGE_SIZE ? shown.at(-1) : undefined;
     const query = new URL(c.req.url).searchParams;
     for (const one of ['from', 'before', 'notice']) query.delete(one);
     const end = before + shown.length;
@@ -135,7 +136,7 @@ export function addListing<Row>(
     if (format === undefined) {
       throw new Problem('File not found', `Download it from the page ${capital(name)}.`, 404);
     }
-    const listing = shownTo(c, original);
+    const listing = { ...original, columns: shownTo(c, original.columns) };
     const chosen = filtersOf(c, listing);
     await checkRoom(format, () => listing.count(db, chosen, Number.MAX_SAFE_INTEGER));
     return sendFile(c, name, format, async (write) => {
@@ -182,20 +183,17 @@ function nextQuery(query: URLSearchParams, from: bigint, before: number): string
   return next.toString();
 }
 
-/** For viewers: masks what may contain a purchase code, and leaves out what only operators may see. */
-export function shownTo<Row, Shown extends Pick<Listing<Row, Db>, 'columns'>>(
+/** Columns as this reader may see them: for viewers, what may contain a purchase code is masked. */
+export function shownTo<Row>(
   c: DashboardContext,
-  listing: Shown & Pick<Listing<Row, Db>, 'columns'>,
-): Shown {
-  if (!isViewer(c)) return listing;
-  const columns = listing.columns.flatMap((column) => {
-    const { type, forViewers } = column;
-    if (forViewers === null) return [];
-    if (forViewers !== undefined) return [{ ...column, value: forViewers }];
-    if (type !== 'secret') return [column];
-    return [{ ...column, value: (row: Row) => maskCode(String(column.value(row) ?? '')) }];
-  });
-  return { ...listing, columns };
+  columns: readonly ListingColumn<Row>[],
+): readonly ListingColumn<Row>[] {
+  if (!isViewer(c)) return columns;
+  return columns.map((column) =>
+    column.type === 'secret'
+      ? { ...column, value: (row) => maskCode(String(column.value(row) ?? '')) }
+      : column,
+  );
 }
 
 const FilterField: FC<{ of: ListingFilter; value: string | undefined; listing: string }> = ({
@@ -276,13 +274,11 @@ export function ListingTable<Row>({
   rows,
   isFiltered = false,
   hide = [],
-  empty,
 }: {
   listing: Pick<Listing<Row, Db>, 'name' | 'none' | 'columns'>;
   rows: readonly Row[];
   isFiltered?: boolean;
   hide?: readonly string[];
-  empty?: string;
 }) {
   const { name, none } = listing;
   const columns = columnsFor(listing, 'tables').filter(
@@ -293,7 +289,7 @@ export function ListingTable<Row>({
       caption={capital(name)}
       flows
       rows={rows}
-      empty={isFiltered ? `No ${name} match the filter.` : <Sentence text={empty ?? none} />}
+      empty={isFiltered ? `No ${name} match the filter.` : <Sentence text={none} />}
       columns={columns.map((column): Column<Row> => columnOf(name, column))}
     />
   );
@@ -386,13 +382,6 @@ export const Cell: FC<{ of: Value; type: ValueType }> = ({ of, type }): Child =>
     case 'moment':
     case 'money':
       return String(of);
-    case 'proof':
-      return (
-        <details>
-          <summary>Show proof</summary>
-          <Untrusted text={`${capital(String(of))}.`} isWhole />
-        </details>
-      );
     case 'text':
     case 'texts':
     case 'secret':

@@ -301,18 +301,8 @@ export const Pages: FC<{ url: string; next: number | bigint | null }> = ({ url, 
   );
 };
 
-/**
- * Splits off the extra row that shows whether there is a next page.
- * @param rows up to `size` + 1 rows
- * @returns the rows of this page, and its last row if another page follows
- */
-export function splitPage<Row>(rows: readonly Row[], size: number) {
-  const shown = rows.slice(0, size);
-  return { shown, last: rows.length > size ? shown.at(-1) : undefined };
-}
-
 /** Returns the query without one parameter, and without the notice. */
-export function without(query: URLSearchParams, name: string): string {
+function without(query: URLSearchParams, name: string): string {
   const changed = new URLSearchParams(query);
   changed.delete(name);
   changed.delete('notice');

@@ -77,9 +77,7 @@ export function addResource<Row, Found>(
         section: await partOf(c, db, found, part),
       })),
     );
-    const facts = shownTo(c, { columns: record.facts }).columns.filter(
-      ({ value }) => value(found) !== null,
-    );
+    const facts = shownTo(c, record.facts).filter(({ value }) => value(found) !== null);
     return page(
       c,
       {
@@ -240,7 +238,7 @@ async function partOf<Found>(
   if (rows.length === 0 && none === undefined) return null;
   const table = (
     <ListingTable
-      listing={{ name: title, none: none ?? '', columns: shownTo(c, part).columns }}
+      listing={{ name: title, none: none ?? '', columns: shownTo(c, part.columns) }}
       rows={rows.slice(0, MAX_ROWS)}
     />
   );

@@ -19,8 +19,6 @@ export type ValueType =
   | 'long text'
   /** Text that may contain a purchase code: masked for viewers. */
   | 'secret'
-  /** Explains a verdict: on pages, behind "Show proof". */
-  | 'proof'
   /** What the marketplace sent, as text: on pages, behind "Show". */
   | 'record'
   /** The address of a page of the web. */
@@ -35,8 +33,6 @@ export interface ListingColumn<Row> {
   readonly name: string;
   readonly type: ValueType;
   readonly value: (row: Row) => Value;
-  /** What viewers see in its place; null: viewers don't have the column. Absent: the same, and a `secret` masked. */
-  readonly forViewers?: ((row: Row) => Value) | null;
   /** The path of the page about the value; null: none. */
   readonly link?: (row: Row) => string | null;
   /** Of a text column: true if the text in this row is a number, which follows the notation of a CSV file. */

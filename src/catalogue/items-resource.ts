@@ -17,7 +17,8 @@ import {
 import { describeRemoval } from './rules.js';
 
 /** An item with all that is known about it. */
-interface FoundItem extends ListedItem, ItemRecord {
+interface FoundItem extends ListedItem {
+  readonly record: ItemRecord;
   readonly prices: readonly PriceChange[];
 }
 
@@ -47,7 +48,7 @@ export const ITEM: Resource<ListedItem, FoundItem, Db> = {
           readItemRecord(db, sellerId, itemId),
           readPriceHistory(db, sellerId, itemId),
         ]);
-        return { ...item, ...record, prices };
+        return { ...item, record, prices };
       }),
     );
   },
@@ -65,7 +66,7 @@ export const ITEM: Resource<ListedItem, FoundItem, Db> = {
     title: ({ name, itemId }) =>
       name.length > MAX_TITLE_CHARS ? `${name.slice(0, MAX_TITLE_CHARS)}…` : name || String(itemId),
     head: [{ name: 'state', type: 'state', value: ({ state }) => state }],
-    notices: ({ state, unlisted, deniedAt }) =>
+    notices: ({ state, record: { unlisted, deniedAt } }) =>
       state === 'removed'
         ? [{ tone: 'bad', text: `Removed: ${describeRemoval({ unlisted, deniedAt })}.` }]
         : [],
@@ -81,7 +82,7 @@ export const ITEM: Resource<ListedItem, FoundItem, Db> = {
         value: (item) => item.priceExtended && money(item.priceExtended, item.currency),
       },
       { name: 'version', type: 'text', value: ({ version }) => version },
-      { name: 'purchases', type: 'count', value: ({ purchases }) => purchases },
+      { name: 'purchases', type: 'count', value: ({ record }) => record.purchases },
     ],
     facts: [
       { name: 'seller', type: 'seller', value: ({ sellerId }) => sellerId },
@@ -98,9 +99,9 @@ export const ITEM: Resource<ListedItem, FoundItem, Db> = {
       {
         name: 'unknown fields',
         type: 'record',
-        value: ({ extra }) => (extra === '{}' ? null : extra),
+        value: ({ record }) => (record.extra === '{}' ? null : record.extra),
       },
-      { name: 'record', type: 'record', value: ({ raw }) => raw },
+      { name: 'record', type: 'record', value: ({ record }) => record.raw },
     ],
     parts: [
       part<FoundItem, Db, PriceChange>({
@@ -147,11 +148,10 @@ export const ITEM: Resource<ListedItem, FoundItem, Db> = {
         rows: (db, { sellerId, itemId }, limit) => readItemPurchases(db, sellerId, itemId, limit),
       }),
     ],
-    json: ({ prices, ...item }) => {
-      const { extra, raw, unlisted, deniedAt, ...members } = item;
-      return { ...members, priceHistory: prices };
+    json: ({ record, prices, ...item }) => {
+      return { ...item, purchases: record.purchases, priceHistory: prices };
     },
-    received: ({ extra, raw }) => ({ extra, raw }),
+    received: ({ record: { extra, raw } }) => ({ extra, raw }),
   },
   actions: [],
 };

@@ -26,7 +26,6 @@ import {
 } from './table.js';
 
 const VIEWS = ['items', 'purchases'];
-const INDEXED_COLUMN = 'purchased_at';
 /** Maximum time of a delivery without changes, and of one with a single changed purchase (ms). */
 const NIGHT_MS = 1_500;
 const ONE_ROW_MS = 5_000;
@@ -153,20 +152,15 @@ const STATEMENTS: Readonly<
   Record<BulkInput['kind'], (view: string) => Pick<BulkLoad, 'before' | 'after'>>
 > = {
   postgres: (view) => ({
-    before: [
-      'BEGIN',
-      `CREATE TABLE bulk_${view} (LIKE ${view})`,
-      `ALTER TABLE bulk_${view} DROP COLUMN _check`,
-    ],
-    after: [`ALTER TABLE bulk_${view} ADD PRIMARY KEY (${KEYS[view]})`, ...indexes(view), 'COMMIT'],
+    before: ['BEGIN', `CREATE TABLE bulk_${view} (LIKE ${view})`],
+    after: [`ALTER TABLE bulk_${view} ADD PRIMARY KEY (${KEYS[view]})`, 'COMMIT'],
   }),
   mysql: (view) => ({
     before: [
       `CREATE TABLE bulk_${view} LIKE ${view}`,
       `ALTER TABLE bulk_${view} DROP COLUMN _check`,
-      ...(view === 'purchases' ? [`DROP INDEX purchases_${INDEXED_COLUMN} ON bulk_purchases`] : []),
     ],
-    after: indexes(view),
+    after: [],
   }),
   sqlite: (view) => ({
     before: [
@@ -175,17 +169,13 @@ const STATEMENTS: Readonly<
       `ALTER TABLE bulk_${view} DROP COLUMN _check`,
       `CREATE UNIQUE INDEX bulk_${view}_key ON bulk_${view} (${KEYS[view]})`,
     ],
-    after: [...indexes(view), 'COMMIT'],
+    after: ['COMMIT'],
   }),
 };
 const KEYS: Readonly<Record<string, string>> = {
   items: 'seller_id, item_id',
   purchases: 'code_id',
 };
-const indexes = (view: string): string[] =>
-  view === 'purchases'
-    ? [`CREATE INDEX bulk_${INDEXED_COLUMN} ON bulk_purchases (${INDEXED_COLUMN})`]
-    : [];
 
 async function places({ folder, admin, server }: BenchDatabase, mysqlUrl: string) {
   await admin.query('CREATE DATABASE reports');

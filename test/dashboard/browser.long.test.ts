@@ -107,8 +107,8 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     await expect.poll(look, { timeout: 60_000, interval: 100 }).toBeGreaterThan(1);
     await heading(page, 'Running').waitFor({ state: 'detached', timeout: 60_000 });
     await expect
-      .poll(() => page.locator('.figures').textContent(), { timeout: 30_000 })
-      .toContain('Changed items1');
+      .poll(() => page.locator('main').textContent(), { timeout: 30_000 })
+      .toContain('1 item changed');
     expect(await page.evaluate('globalThis.sameDocument')).toBe(true);
     expect(faults).toEqual([]);
   });
@@ -120,7 +120,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     for (let id = 1_001; id <= 1_020; id++) shop.catalogue.remove(id);
     const { runId } = await shop.sync();
     const { page } = await operatorPage(shop.served);
-    await page.getByRole('link', { name: 'Look at the removals' }).click();
+    await page.getByRole('link', { name: 'Review 20 items' }).click();
     expect(page.url()).toBe(`${shop.served.url}/runs/${runId}`);
     const field = page.getByLabel('To accept, type the number of items that it removes, 20');
     await page.getByLabel('Note').fill('withdrawn by us');
@@ -206,10 +206,10 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     await button(page, 'Sync now').click();
     await page.getByText('Queued. The job starts').waitFor();
     await expect
-      .poll(async () => (await page.reload(), page.locator('.figures').textContent()), {
+      .poll(async () => (await page.reload(), page.locator('main').textContent()), {
         timeout: 60_000,
       })
-      .toContain('Changed items1');
+      .toContain('1 item changed');
     await page.getByRole('link', { name: 'Items', exact: true }).click();
     await page.getByLabel('Search').fill('Renamed');
     await button(page, 'Filter').click();

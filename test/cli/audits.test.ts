@@ -76,15 +76,16 @@ describe('audits', () => {
     const { env, id } = await unfinished();
     await printed(['audits', 'resume', id], env);
     const own = String.raw`\n  → .*\`seller-mirror`;
-    for (const [args, next] of [
-      [['audits', 'show', '999999'], 'audits list'],
-      [['codes', 'show', 'a-code'], 'codes check a-code'],
-      [['codes', 'show', '999999'], 'audits show 999999'],
-      [['audits', 'cancel', id], `audits export ${id}`],
+    const notFound = 2;
+    for (const [args, next, status] of [
+      [['audits', 'show', '999999'], 'audits list', notFound],
+      [['codes', 'show', 'a-code'], 'codes check a-code', notFound],
+      [['codes', 'show', '999999'], 'audits show 999999', notFound],
+      [['audits', 'cancel', id], `audits export ${id}`, 1],
     ] as const) {
       const { code, stderr } = await run(args, env);
       expect(stderr).toMatch(new RegExp(`^error: .*${own} ${next}\``));
-      expect(code).toBe(1);
+      expect(code, args.join(' ')).toBe(status);
     }
   });
 

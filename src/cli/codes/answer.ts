@@ -16,6 +16,7 @@ import { SHORT_WAIT_MS } from '../../codes/rules.js';
 import type { AuditProgress, AuditSize } from '../../codes/types.js';
 import type { SellerConfig } from '../../config/index.js';
 import { noteWait, print, printJson, stdoutLook, write } from '../console.js';
+import { usageError } from '../errors.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { listingTable } from '../listing.js';
 import { assertSeller, type CommonOptions } from '../options.js';
@@ -140,10 +141,9 @@ export async function showCode(
     const audit = /^\d{1,9}$/.test(code)
       ? `; \`${program} audits show ${code}\` shows the audit`
       : '';
-    throw new UserError(
+    throw usageError(
       'this code was never in a list, and never checked',
       `\`${program} codes check ${shellWord(code)}\` checks it${audit}`,
-      'FAILED',
     );
   }
   const checks = await readCodeChecks(db, state.codeId, SHOWN_CHECKS);

@@ -149,7 +149,7 @@ function describeOutages(title: string, server: () => Breakable): void {
         await until(() => seen.length === 1);
         await proxy.set(mode);
         await expect(queues.add('mirror', sync('acme', 1))).rejects.toMatchObject({
-          name: 'QueueError',
+          name: 'UserError',
           code: 'QUEUE',
           remedy: expect.any(String),
         });

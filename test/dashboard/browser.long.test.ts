@@ -93,7 +93,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     await shop.sync();
     const { page, faults } = await operatorPage(shop.served);
     shop.catalogue.change(1_001, { name: 'Renamed overnight' });
-    shop.sim.faults.next('list', { kind: 'slow', chunkBytes: 40_000, pauseMs: 150 });
+    shop.sim.faults.next('list', { kind: 'slow', chunkBytes: 20_000, pauseMs: 250 });
     await button(page, 'Sync now').click();
     // A reload would lose this.
     await page.evaluate('globalThis.sameDocument = true');

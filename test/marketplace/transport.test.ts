@@ -116,7 +116,8 @@ describe('compressed responses', () => {
   });
 
   it.each([
-    ['', randomBytes(5_000)],
+    // Random bytes would hold the beginning of some JSON now and then.
+    ['', Buffer.from(Array.from({ length: 5_000 }, (_, n) => 128 + ((n * 37) % 128)))],
     ['zstd', Buffer.from('28b52ffd0458', 'hex')],
     ['none', Buffer.from([0, 1, 2, 3])],
   ])(

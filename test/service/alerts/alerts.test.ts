@@ -19,6 +19,8 @@ interface Message {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
+const DASHBOARD_URL = 'https://mirror.example';
+
 /** A marketplace, and a receiver of alerts that answers by `script`. */
 async function world(items = 5, script: (index: number) => Answer = () => ({ status: 204 })) {
   const { sim, catalogue, env: basic } = await marketOf(mirror(), items);
@@ -92,7 +94,8 @@ const CAUSES: Readonly<Record<string, (world: World) => Promise<unknown>>> = {
   async refused({ sim, sync, serve }) {
     sim.faults.always('any', { kind: 'key-refused' });
     await sync('--queue');
-    const service = await serve();
+    // This service may send the alert, too.
+    const service = await serve({ DASHBOARD_URL });
     await until(async () => (await recorded()).length > 0);
     await service.stop();
     sim.faults.clear();
@@ -168,7 +171,7 @@ describe('an alert', () => {
   ])('tells of %s', async (_what, cause, type, data) => {
     const at = await world(40);
     await CAUSES[cause]?.(at);
-    await at.serve({ DASHBOARD_URL: 'https://mirror.example' });
+    await at.serve({ DASHBOARD_URL });
     await until(() => at.messages().length > 0);
     const link = expect.stringMatching(
       /^https:\/\/mirror\.example\/(?:runs|sellers)\/\w+$/,

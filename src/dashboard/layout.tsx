@@ -235,7 +235,7 @@ export const Mark: FC = () => (
 /** Messages shown after an action, selected by the `notice` parameter of the URL. */
 const NOTICES: Readonly<Record<string, string>> = {
   queued: 'Queued. The job starts as soon as a worker is free.',
-  'no-worker': 'Queued, but no worker is running. Start one with `npx seller-mirror run`.',
+  'no-worker': 'Queued, but no worker is running: somebody must start the service on the server.',
   accepted: 'Removals accepted.',
   kept: 'The items stay missing, and need nobody any more.',
   resumed: 'Resumed. Schedules mirror this seller again.',

@@ -81,7 +81,7 @@ describe('the page of a seller', () => {
     const reply = await visitor.post('/sellers/main/sync');
     expect(reply.headers.get('location')).toBe('/sellers/main?notice=no-worker');
     const text = await visitor.page('/sellers/main?notice=no-worker');
-    expect(text).toContain('Start one with <code>npx seller-mirror run</code>.');
+    expect(text).toContain('no worker is running: somebody must start the service');
     expect(await dashboard().queues.counts()).toMatchObject({ mirror: { waiting: 1 } });
   });
 

@@ -80,7 +80,8 @@ export function addNewAudit(app: Dashboard, parts: DashboardParts): void {
       },
       config.sellers.length === 0 ? (
         <Empty>
-          No seller is configured for this dashboard. See <code>npx seller-mirror config</code>.
+          No seller is configured for this dashboard. Sellers are named in the settings on the
+          server.
         </Empty>
       ) : (
         <ListForm token={c.get('token')} sellers={config.sellers.map(({ name }) => name)} />

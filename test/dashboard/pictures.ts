@@ -26,7 +26,9 @@ it('takes the screenshots for the docs', async () => {
     const page = await context.newPage();
     await page.goto(await served.link());
     // Wait until the progress bar shows some progress.
-    await page.getByText(/^sweep [2-9]\d of \d+/).waitFor({ timeout: 300_000 });
+    await page
+      .locator('.bar [data-live-text]', { hasText: /[2-9]\d of \d/ })
+      .waitFor({ timeout: 300_000 });
     await mkdir(FOLDER, { recursive: true });
     for (const [name, path] of Object.entries(pages)) {
       for (const colorScheme of ['light', 'dark'] as const) {

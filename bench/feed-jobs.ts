@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import { pipeline } from 'node:stream/promises';
 import type LibSql from 'libsql';
-import { loadConfig } from '#product/config/index.js';
+import { loadConfig } from '#product/config/load.js';
 import { openDb } from '#product/db/db.js';
 import { runFeed } from '#product/reporting/feeds/open.js';
 import { median } from './table.js';

@@ -14,7 +14,7 @@ import type { WriteInput } from './workbook.js';
 /** The run as `sync items` runs it, from before its account check to its report. */
 async function items(): Promise<number> {
   const { openApp } = await import('#product/app.js');
-  const { loadConfig } = await import('#product/config/index.js');
+  const { loadConfig } = await import('#product/config/load.js');
   const { syncItems } = await import('#product/catalogue/sync-items.js');
   const { signal } = new AbortController();
   const config = loadConfig('sellers', () => null);

@@ -367,7 +367,10 @@ describe('tests', () => {
   const ROOMS_DONE: readonly string[] = [
     'catalogue',
     'codes',
+    'config',
+    'domain',
     'listing',
+    'log',
     'marketplace',
     'reporting',
   ];

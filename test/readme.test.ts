@@ -27,6 +27,7 @@ import { seededCatalogue } from '../src/simulator/index.js';
 import { createMetrics } from '../src/service/metrics.js';
 import { startHealthServer } from '../src/service/health.js';
 import { createWebhook } from '../src/service/alerts/webhook.js';
+import { folder as folderOnDisk, run } from './cli/support.js';
 import { useFolder } from './config/folder.js';
 import { readCompose, variablesIn } from './support/compose.js';
 import { startServer } from './support/http-server.js';
@@ -198,7 +199,7 @@ describe('docs/marketplace-api.md', () => {
 describe('the settings in README', () => {
   const folder = useFolder();
 
-  it('are set up by steps that never leave a secret readable by others', () => {
+  it('are set up by steps that never leave a secret readable by others', async () => {
     const [steps = ''] = blocks('sh').filter((text) => text.includes('cp .env.example'));
     const setUp = steps.slice(0, steps.indexOf('npx seller-mirror'));
     // Acts like an editor: keeps the mode of a file, and makes new files readable for all.
@@ -213,13 +214,15 @@ SECOND_KEY=${KEY}' > .env ;;
         ls -l "$file" | cut -c 1-10
       done
     }`;
-    cpSync(new URL('.env.example', root), join(folder.path(), '.env.example'));
+    const cwd = folderOnDisk();
+    cpSync(new URL('.env.example', root), join(cwd, '.env.example'));
     const script = ['umask 022', editor, setUp].join('\n');
-    const options = { cwd: folder.path(), encoding: 'utf8' } as const;
+    const options = { cwd, encoding: 'utf8' } as const;
     const modes = execFileSync('bash', ['-ec', script], options);
     expect(modes).toBe('-rw-------\n-rw-------\n');
-    expect(folder.read({}).exposedSecrets).toEqual([]);
-    expect(folder.read({}).sellers).toHaveLength(1);
+    const { code, stdout } = await run(['config', '--json'], {}, { cwd });
+    expect(JSON.parse(stdout)).toMatchObject({ problems: [], warnings: [] });
+    expect(code).toBe(0);
     expect(textOf('.env.example')).toContain('chmod 600 .env');
     const ignored = textOf('.gitignore').split('\n');
     expect(ignored).toEqual(expect.arrayContaining(['.env', '*.key', 'secrets/']));

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { loadConfig, processEnvironment, type Config } from '../config/index.js';
+import { processEnvironment, type Config } from '../config/index.js';
+import { loadConfig } from '../config/load.js';
 import { silentLog, type Log } from '../domain/log.js';
 import { cronFault } from '../service/cron.js';
 import type { Queues } from '../service/queue/queues.js';

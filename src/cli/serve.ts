@@ -1,6 +1,7 @@
 import { openApp, type App } from '../app.js';
 import { healthChecks, startHeartbeat, startService, type Roles } from '../service/service.js';
 import { type Config, processEnvironment, rereadSellers } from '../config/index.js';
+import { disk } from '../config/load.js';
 import type { Log } from '../domain/log.js';
 import { createLog } from '../log/index.js';
 import { startApi } from '../api/server.js';
@@ -148,7 +149,7 @@ const REREAD_MS = 60_000;
 function followSellersFile(config: Config, log: Log): () => Promise<void> {
   let told = '';
   const reread = (): void => {
-    const options = { cwd: process.cwd(), needs: 'sellers', cronFault } as const;
+    const options = { cwd: process.cwd(), files: disk, needs: 'sellers', cronFault } as const;
     const reading = rereadSellers(config, processEnvironment(), options);
     if (reading === null) return;
     const { problems, added, removed } = reading;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { viewFacts } from '../domain/reporting-views.js';
 import { Secret } from '../domain/secret.js';
 import { readListFile } from './list-file.js';
-import { absolutePath, readSecretFile, type Reader } from './reader.js';
+import { absolutePath, type Reader } from './reader.js';
 import { parseUrl, passwordsIn, percentDecoded, zoneOfMachine } from './schemas.js';
 
 type FeedTarget =
@@ -165,7 +165,7 @@ function hashedColumns(
   }
   if (hashSaltFile === undefined) return { hash: {}, salt: null };
   const path = absolutePath(base, hashSaltFile);
-  const salt = readSecretFile(where('hashSaltFile'), path, 'the salt of hashed columns', findings);
+  const salt = reader.secretFile(where('hashSaltFile'), path, 'the salt of hashed columns');
   if (salt !== null && salt.length < SALT_CHARACTERS) {
     findings.problem(
       where('hashSaltFile'),
@@ -225,7 +225,7 @@ function targetOf(
   if (passwordFile !== undefined) {
     const path = absolutePath(base, passwordFile);
     const what = 'the password of the target';
-    const password = readSecretFile(where('passwordFile'), path, what, findings);
+    const password = reader.secretFile(where('passwordFile'), path, what);
     if (password === null) return null;
     url.password = encodeURIComponent(password);
   }

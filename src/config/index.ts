@@ -1,9 +1,9 @@
-import { existsSync, statSync } from 'node:fs';
 import { isLoopback, isSafeForKey, type ListenAddress } from '../domain/address.js';
 import { Redactor } from '../domain/redact.js';
 import type { Secret } from '../domain/secret.js';
 import {
   ConfigError,
+  type ConfigFiles,
   Findings,
   type RawValue,
   absolutePath,
@@ -27,7 +27,7 @@ export { ConfigError };
 export type { FeedConfig } from './feeds.js';
 export type { SellerConfig } from './sellers.js';
 export { defaultOf, SETTINGS, type SettingName };
-export type { ConfigOptions };
+export type { ConfigFiles, ConfigOptions };
 
 /** The environment of this process. Other folders must get it from here. */
 export function processEnvironment(): NodeJS.ProcessEnv {
@@ -36,14 +36,6 @@ export function processEnvironment(): NodeJS.ProcessEnv {
 
 /** The validated configuration. Safe to print: secrets mask themselves. */
 export type Config = ReturnType<typeof read>['config'];
-
-/** The configuration of this process. @throws {ConfigError} with all problems */
-export function loadConfig(
-  needs: ConfigOptions['needs'],
-  cronFault: ConfigOptions['cronFault'],
-): Config {
-  return readConfig(processEnvironment(), { cwd: process.cwd(), needs, cronFault });
-}
 
 /**
  * Reads settings from the environment, `.env` and the files that they name. Checks every setting, even those
@@ -176,7 +168,7 @@ function read(env: NodeJS.ProcessEnv, options: ConfigOptions) {
 
 function readDataDir(reader: Reader): string {
   const path = absolutePath(reader.options.cwd, reader.value('DATA_DIR'));
-  if (existsSync(path) && !statSync(path).isDirectory()) {
+  if (reader.files.find(path)?.isFolder === false) {
     const message = 'is not a folder: name a folder; it is created if it does not exist';
     reader.findings.problem('DATA_DIR', message);
   }

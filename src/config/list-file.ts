@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { z } from 'zod';
 import { errorCode } from '../domain/error-code.js';
@@ -49,7 +48,12 @@ export function readListFile<Entry extends z.ZodObject>(
   };
   let json: Json;
   try {
-    json = JSON.parse(readFileSync(path, 'utf8').replace(/^\uFEFF/, '')) as Json;
+    json = JSON.parse(
+      reader.files
+        .read(path)
+        .toString()
+        .replace(/^\uFEFF/, ''),
+    ) as Json;
   } catch (error) {
     // The parser's message quotes the text around the error, which may be a secret.
     return error instanceof SyntaxError

@@ -1,4 +1,3 @@
-import { readFileSync, statSync, type Stats } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
@@ -63,9 +62,26 @@ export class Findings {
   }
 }
 
+/** The files that a configuration is read from. */
+export interface ConfigFiles {
+  /** @throws {Error} with a code such as `ENOENT` */
+  read(path: string): Buffer;
+  /** Null if there is nothing. `isOpen`: every user of this machine can read the file. */
+  find(path: string): { readonly isFolder: boolean; readonly isOpen: boolean } | null;
+}
+
+const NO_FILES: ConfigFiles = {
+  read() {
+    throw Object.assign(new Error('there is no such file'), { code: 'ENOENT' });
+  },
+  find: () => null,
+};
+
 export interface ConfigOptions {
   /** The folder of `.env`. Relative paths are relative to it. */
   readonly cwd: string;
+  /** Absent: there are none, not even `.env`. */
+  readonly files?: ConfigFiles;
   /** `sellers`: at least one seller must be configured. */
   readonly needs: 'store' | 'sellers';
   /** The fault of a cron expression, as the end of a sentence; null if it is right. */
@@ -85,6 +101,7 @@ export class Reader {
   readonly #envFile: ReadonlyMap<string, string>;
   readonly #envPath: string;
   readonly #values = new Map<SettingName, unknown>();
+  readonly files: ConfigFiles;
 
   /** @param environment wins over `.env`; an empty value there removes a setting */
   constructor(
@@ -92,9 +109,10 @@ export class Reader {
     readonly options: ConfigOptions,
     readonly findings: Findings,
   ) {
+    this.files = options.files ?? NO_FILES;
     this.#environment = variablesOf(environment);
     this.#envPath = join(options.cwd, '.env');
-    this.#envFile = variablesOf(readEnvFile(this.#envPath, findings));
+    this.#envFile = variablesOf(this.#readEnvFile());
   }
 
   /** The trimmed text of a variable; null if it is not set or empty. */
@@ -162,7 +180,7 @@ export class Reader {
     const text =
       file === null
         ? direct?.text
-        : readSecretFile(file.where, absolutePath(base, file.text), what, findings);
+        : this.secretFile(file.where, absolutePath(base, file.text), what);
     if (text === undefined || text === null) return null;
     findings.hide(parts(text));
     return { where: (direct ?? file)?.where ?? name, text };
@@ -186,9 +204,57 @@ export class Reader {
       this.#envFile.get(name)?.trim(),
     );
     const path = this.#envPath;
-    if (secrets.length === 0 || !isOpenToAll(statSync(path, { throwIfNoEntry: false }))) return;
+    if (secrets.length === 0 || this.files.find(path)?.isOpen !== true) return;
     const what = `holds ${secrets.join(', ')} and can be read by every user of this machine`;
     this.findings.exposed.push(`.env ${what}: run chmod 600 ${path}`);
+  }
+
+  /**
+   * The trimmed content of a file with one secret. Reports a problem and returns null if there is none. The mode does not
+   * matter in /run/secrets, where container engines mount secrets: nobody else can read them.
+   * @param what the secret, in words
+   */
+  secretFile(where: string, path: string, what: string): string | null {
+    const { findings, files } = this;
+    let text: string;
+    try {
+      text = files.read(path).toString();
+      if (text.length > MOST_SECRET_CHARACTERS) throw new Error('too large for a secret');
+    } catch (error) {
+      const remedy = `name a file that holds ${what} and that this user may read`;
+      findings.problem(where, `can’t be read (${errorCode(error) || 'too large'}): ${remedy}`);
+      return null;
+    }
+    if (files.find(path)?.isOpen === true && !path.startsWith('/run/secrets/')) {
+      const problem = 'can be read by every user of this machine';
+      findings.exposed.push(`${where} ${problem}: run chmod 600 ${path}`);
+    }
+    findings.hide([text]);
+    if (text.trim() !== '') return text.trim();
+    findings.problem(where, `is an empty file: put ${what} into it`);
+    return null;
+  }
+
+  #readEnvFile(): NodeJS.Dict<string> {
+    const { findings } = this;
+    try {
+      const bytes = this.files.read(this.#envPath);
+      // UTF-16 has zeros, or begins with a byte order mark.
+      if (bytes.includes(0) || /^(?:fffe|feff)/.test(bytes.toString('hex', 0, 2))) {
+        findings.problem('.env', 'is not UTF-8 text: save it as UTF-8');
+        return {};
+      }
+      const text = bytes.toString('utf8').replace(/^\uFEFF/, '');
+      const values = parseEnv(text);
+      warnOfLines(text, values, findings);
+      return values;
+    } catch (error) {
+      const code = errorCode(error) || 'unknown reason';
+      if (code === 'ENOENT' || code === 'ENOTDIR') return {};
+      const remedy = 'make it a text file that this user may read, or remove it';
+      findings.problem('.env', `can’t be read (${code}): ${remedy}`);
+      return {};
+    }
   }
 }
 
@@ -220,62 +286,7 @@ function warnOfLines(text: string, values: NodeJS.Dict<string>, findings: Findin
   }
 }
 
-function readEnvFile(path: string, findings: Findings): NodeJS.Dict<string> {
-  try {
-    const bytes = readFileSync(path);
-    // UTF-16 has zeros, or begins with a byte order mark.
-    if (bytes.includes(0) || /^(?:fffe|feff)/.test(bytes.toString('hex', 0, 2))) {
-      findings.problem('.env', 'is not UTF-8 text: save it as UTF-8');
-      return {};
-    }
-    const text = bytes.toString('utf8').replace(/^\uFEFF/, '');
-    const values = parseEnv(text);
-    warnOfLines(text, values, findings);
-    return values;
-  } catch (error) {
-    const code = errorCode(error) || 'unknown reason';
-    if (code === 'ENOENT' || code === 'ENOTDIR') return {};
-    const remedy = 'make it a text file that this user may read, or remove it';
-    findings.problem('.env', `can’t be read (${code}): ${remedy}`);
-    return {};
-  }
-}
-
 const MOST_SECRET_CHARACTERS = 64 * 1024;
-
-/**
- * The trimmed content of a file with one secret. Reports a problem and returns null if there is none. The
- * mode does not matter in /run/secrets, where container engines mount secrets: nobody else can read them.
- */
-export function readSecretFile(
-  where: string,
-  path: string,
-  what: string,
-  findings: Findings,
-): string | null {
-  let text: string;
-  try {
-    text = readFileSync(path, 'utf8');
-    if (text.length > MOST_SECRET_CHARACTERS) throw new Error('too large for a secret');
-    if (isOpenToAll(statSync(path)) && !path.startsWith('/run/secrets/')) {
-      const problem = 'can be read by every user of this machine';
-      findings.exposed.push(`${where} ${problem}: run chmod 600 ${path}`);
-    }
-  } catch (error) {
-    const remedy = `name a file that holds ${what} and that this user may read`;
-    findings.problem(where, `can’t be read (${errorCode(error) || 'too large'}): ${remedy}`);
-    return null;
-  }
-  findings.hide([text]);
-  if (text.trim() !== '') return text.trim();
-  findings.problem(where, `is an empty file: put ${what} into it`);
-  return null;
-}
-
-/** True if every user of this machine may read the file. Windows has no such modes. */
-function isOpenToAll(file: Stats | undefined): boolean {
-  return process.platform !== 'win32' && file?.isFile() === true && (file.mode & 0o004) !== 0;
-}
 
 /** Resolves a path relative to `base`. Expands `~/`, because no shell does in a file. */
 export function absolutePath(base: string, path: string): string {

@@ -1,7 +1,5 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach } from 'vitest';
+import { beforeEach } from 'vitest';
 import {
   ConfigError,
   readConfig,
@@ -12,36 +10,46 @@ import {
   type ConfigReport,
 } from '../../src/config/index.js';
 
-/** A new folder for every test of the file, with `.env` and the files of a configuration. */
+const FOLDER = '/srv/shop';
+
+/** A folder in memory, empty for every test of the file, with `.env` and the files of a configuration. */
 export function useFolder(): {
-  path: () => string;
-  write: (name: string, text: string, mode?: number) => string;
+  /** @param isOpen every user of the machine can read it */
+  write: (name: string, text: string | Buffer, isOpen?: boolean) => void;
+  makeFolder: (name: string) => void;
   read: (env: NodeJS.ProcessEnv, needs?: ConfigOptions['needs']) => Config;
   problems: (env: NodeJS.ProcessEnv, needs?: ConfigOptions['needs']) => readonly string[];
   report: (env: NodeJS.ProcessEnv) => ConfigReport;
   reread: (config: Config, env: NodeJS.ProcessEnv) => ReturnType<typeof rereadSellers>;
 } {
-  let folder = '';
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'config-'));
-  });
-  afterEach(() => {
-    rmSync(folder, { recursive: true, force: true });
+  const found = new Map<string, { readonly content: Buffer | null; readonly isOpen: boolean }>();
+  beforeEach(() => found.clear());
+  const options = (needs: ConfigOptions['needs']): ConfigOptions => ({
+    cwd: FOLDER,
+    needs,
+    cronFault,
+    files: {
+      read(path) {
+        const content = found.get(path)?.content;
+        if (content !== undefined && content !== null) return content;
+        const code = content === null ? 'EISDIR' : 'ENOENT';
+        throw Object.assign(new Error(`${code}: ${path}`), { code });
+      },
+      find(path) {
+        const one = found.get(path);
+        return one === undefined ? null : { isFolder: one.content === null, isOpen: one.isOpen };
+      },
+    },
   });
   const read = (env: NodeJS.ProcessEnv, needs: ConfigOptions['needs'] = 'sellers'): Config =>
-    readConfig(env, { cwd: folder, needs, cronFault });
+    readConfig(env, options(needs));
   return {
-    path: () => folder,
-    write(name, text, mode = 0o600) {
-      const path = join(folder, name);
-      writeFileSync(path, text);
-      chmodSync(path, mode);
-      return path;
-    },
+    write: (name, text, isOpen = false) =>
+      void found.set(join(FOLDER, name), { content: Buffer.from(text), isOpen }),
+    makeFolder: (name) => void found.set(join(FOLDER, name), { content: null, isOpen: false }),
     read,
-    reread: (config, env) =>
-      rereadSellers(config, env, { cwd: folder, needs: 'sellers', cronFault }),
-    report: (env) => readConfigReport(env, { cwd: folder, needs: 'store', cronFault }),
+    reread: (config, env) => rereadSellers(config, env, options('sellers')),
+    report: (env) => readConfigReport(env, options('store')),
     problems(env, needs) {
       try {
         read(env, needs);

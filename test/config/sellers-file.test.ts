@@ -1,5 +1,3 @@
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { useFolder } from './folder.js';
 
@@ -14,7 +12,6 @@ function withSellers(...sellers: readonly object[]): NodeJS.ProcessEnv {
 
 describe('the sellers file', () => {
   it('lists several sellers, each with its own key, limits and parameters', () => {
-    mkdirSync(join(folder.path(), 'conf'));
     folder.write('conf/other.key', 'key-of-the-other\n');
     folder.write(
       'conf/sellers.json',

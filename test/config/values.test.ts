@@ -1,5 +1,3 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Config } from '../../src/config/index.js';
 import { ONE_SELLER, useFolder } from './folder.js';
@@ -33,7 +31,7 @@ describe('a valid configuration', () => {
         },
       ],
       databaseUrl: null,
-      dataDir: join(folder.path(), 'data'),
+      dataDir: '/srv/shop/data',
       allowPlainHttp: false,
       maxListBytes: 512 * 1024 * 1024,
       removalGuard: { items: 10, percent: 20 },
@@ -107,7 +105,7 @@ describe('a valid configuration', () => {
           timeZone: 'Europe/Berlin',
         },
       ],
-      dataDir: join(folder.path(), 'elsewhere'),
+      dataDir: '/srv/shop/elsewhere',
       allowPlainHttp: true,
       maxListBytes: 2 * 1024 * 1024,
       removalGuard: { items: 0, percent: 100 },
@@ -275,7 +273,7 @@ describe('a wrong configuration', () => {
       'redis://me:hunter2@a/hunter2',
       /^REDIS_URL names a database that is not a number: /,
     ],
-    ['REDIS_URL', 'http://cache', /^REDIS_URL is a web address, not a Redis address: /],
+    ['REDIS_URL', 'http://cache', /^REDIS_URL is not an address of a Redis server: /],
   ])('has one problem with %s=%j', (name, value, expected) => {
     expect(problems({ [name]: value })).toEqual([expect.stringMatching(expected)]);
   });
@@ -540,13 +538,13 @@ describe('.env', () => {
   });
 
   it.each(['\uFEFFLOG_LEVEL=warn', 'LOG_LEVEL=warn'])('in UTF-16 is a problem: %j', (text) => {
-    writeFileSync(join(folder.path(), '.env'), text, 'utf16le');
+    folder.write('.env', Buffer.from(text, 'utf16le'));
     const problem = expect.stringMatching(/^\.env is not UTF-8 text: save it as UTF-8$/) as string;
     expect(folder.problems(ONE_SELLER)).toEqual([problem]);
   });
 
   it('that can’t be read is a problem', () => {
-    mkdirSync(join(folder.path(), '.env'));
+    folder.makeFolder('.env');
     expect(folder.problems(ONE_SELLER)).toEqual([expect.stringContaining('EISDIR')]);
   });
 });
@@ -585,20 +583,17 @@ describe('key and address files', () => {
     expect(folder.problems(env)).toEqual([expect.stringMatching(expected)]);
   });
 
-  it.skipIf(process.platform === 'win32')(
-    'that every user can read bring a warning (Windows has no file modes)',
-    () => {
-      folder.write('key', 'file-key-12345', 0o644);
-      const env = { MARKETPLACE_URL: 'https://a.example', MARKETPLACE_API_KEY_FILE: 'key' };
-      const { warnings, exposedSecrets } = folder.read(env);
-      expect(exposedSecrets).toEqual([
-        `MARKETPLACE_API_KEY_FILE can be read by every user of this machine: run chmod 600 ${folder.path()}/key`,
-      ]);
-      expect(warnings).toEqual([]);
-    },
-  );
+  it('that every user can read bring a warning', () => {
+    folder.write('key', 'file-key-12345', true);
+    const env = { MARKETPLACE_URL: 'https://a.example', MARKETPLACE_API_KEY_FILE: 'key' };
+    const { warnings, exposedSecrets } = folder.read(env);
+    expect(exposedSecrets).toEqual([
+      `MARKETPLACE_API_KEY_FILE can be read by every user of this machine: run chmod 600 /srv/shop/key`,
+    ]);
+    expect(warnings).toEqual([]);
+  });
 
-  it.skipIf(process.platform === 'win32').each([
+  it.each([
     ['the key', 'MARKETPLACE_API_KEY=key-0123456789', 'MARKETPLACE_API_KEY'],
     ['a database’s password', 'DATABASE_URL=postgres://a:pw@db/x', 'DATABASE_URL'],
     ['a key for the sellers file', 'SHOP_KEY=key-0123456789', 'SHOP_KEY'],
@@ -608,14 +603,14 @@ describe('key and address files', () => {
     (_, text, secret) => {
       const sellers = [{ name: 'shop', url: 'https://a.example', keyEnv: 'SHOP_KEY' }];
       folder.write('sellers.json', JSON.stringify({ sellers }));
-      folder.write('.env', `${text}\n`, 0o644);
+      folder.write('.env', `${text}\n`, true);
       const env = {
         ...(secret === 'MARKETPLACE_API_KEY'
           ? { MARKETPLACE_URL: 'https://a.example' }
           : { SELLERS_FILE: 'sellers.json' }),
         ...(secret === 'SHOP_KEY' || secret === 'MARKETPLACE_API_KEY' ? {} : { SHOP_KEY: 'x' }),
       };
-      const warning = `.env holds ${secret} and can be read by every user of this machine: run chmod 600 ${folder.path()}/.env`;
+      const warning = `.env holds ${secret} and can be read by every user of this machine: run chmod 600 /srv/shop/.env`;
       expect(folder.read(env).exposedSecrets).toEqual(secret === null ? [] : [warning]);
       folder.write('.env', `${text}\n`);
       expect(folder.read(env).exposedSecrets).toEqual([]);

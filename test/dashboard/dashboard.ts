@@ -2,6 +2,7 @@ import { scryptSync } from 'node:crypto';
 import { afterEach, beforeEach, expect } from 'vitest';
 import { openApp, type App } from '../../src/app.js';
 import { readConfig, type Config } from '../../src/config/index.js';
+import { disk } from '../../src/config/load.js';
 import { dashboardApp } from '../../src/dashboard/app.js';
 import type { Endpoint } from '../../src/dashboard/context.js';
 import { LiveProgress } from '../../src/dashboard/live.js';
@@ -72,7 +73,7 @@ export async function openDashboard(
 ): Promise<TestDashboard> {
   const { db, databaseUrl } = mirror;
   const env = { DATABASE_URL: databaseUrl, ...settings };
-  const config = readConfig(env, { cwd: '/', needs: 'store', cronFault: () => null });
+  const config = readConfig(env, { cwd: '/', files: disk, needs: 'store', cronFault: () => null });
   const queues = await mirror.queues();
   const live = new LiveProgress(() => readRunning(db));
   const ended = new AbortController();

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { serve } from '../../src/cli/serve.js';
 import { readConfig } from '../../src/config/index.js';
+import { disk } from '../../src/config/load.js';
 import { type Role, createUser } from '../../src/dashboard/access-store.js';
 import type { Mirror } from '../support/mirror.js';
 import { loginLink, PASSWORD_HASH } from './dashboard.js';
@@ -50,7 +51,7 @@ export async function serveProduct(
       LOG_LEVEL: 'silent',
       ...settings,
     },
-    { cwd: folder, needs: 'sellers', cronFault: () => null },
+    { cwd: folder, files: disk, needs: 'sellers', cronFault: () => null },
   );
   const roles = { scheduler: false, worker: true, dashboard: true, api: false };
   const service = await serve('test', roles, new AbortController().signal, config);

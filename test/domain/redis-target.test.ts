@@ -32,22 +32,18 @@ describe('an address of Redis', () => {
     ['redis://cache', {}],
     ['REDIS://cache/', {}],
     ['redis://127.0.0.1:6380/2', { place: '127.0.0.1 6380', database: 2 }],
-    ['redis://[::1]:6380', { place: '::1 6380' }],
-    ['redis://[fe80::1]', { place: 'fe80::1 6379' }],
+    ['redis://[fe80::1]:6380', { place: 'fe80::1 6380' }],
     ['redis://my_cache.local', { place: 'my_cache.local 6379' }],
     ['rediss://cache', { tls: true }],
-    ['valkey://cache', {}],
     ['VALKEYS://cache', { tls: true }],
-    ['redis://:pw@cache', { password: 'pw' }],
-    ['redis://me:pw@cache', { username: 'me', password: 'pw' }],
+    ['valkey://:pw@cache', { password: 'pw' }],
     ['redis://:@cache', {}],
     ['redis://me:p:w@cache', { username: 'me', password: 'p:w' }],
-    ['redis://m%40e:%2F%23%3F%25%40@cache', { username: 'm@e', password: '/#?%@' }],
   ])('%s is read', (url, expected) => {
     expect(plain(url)).toEqual({ ...USUAL, ...expected });
   });
 
-  it('may have any user and password, percent-encoded', () => {
+  it('may have any user and password, percent-encoded, which print as a mask', () => {
     const text = fc.string({ unit: 'grapheme', minLength: 1 });
     fc.assert(
       fc.property(text, text, (user, password) => {
@@ -55,9 +51,6 @@ describe('an address of Redis', () => {
         expect(plain(url)).toMatchObject({ username: user, password });
       }),
     );
-  });
-
-  it('is safe to print, because its passwords mask themselves', () => {
     const parsed = parseRedisUrl('redis://me:hunter2@a');
     expect(`${inspect(parsed)}${JSON.stringify(parsed)}`).not.toMatch(/hunter/);
   });
@@ -65,54 +58,37 @@ describe('an address of Redis', () => {
 
 describe('a wrong address of Redis', () => {
   it.each<[string, RegExp]>([
-    ['http://cache:6379', /a web address, not a Redis address: begin it with redis:/],
-    ['postgres://cache/1', /not an address of a Redis server/],
+    ['http://cache:6379', /not an address of a Redis server: begin it with redis:\/\//],
     ['cache:6379', /not an address of a Redis server: begin it with redis:\/\//],
-    ['redis://', /has no host/],
-    ['redis://:6379', /has no host/],
-    ['redis://me:pw@', /has no host/],
-    ['redis://cache:x', /a port that is not a number/],
-    // An unset variable leaves this.
-    ['redis://cache:', /a port that is not a number/],
-    ['redis://cache:65536', /a port that is not a number from 1 to 65535/],
-    ['redis://::1', /has no host|brackets/],
-    ['redis://fe80::1:6379', /in brackets, such as \[::1\]/],
-    ['redis://[cache]', /a host that can’t be read/],
-    ['redis://cache/main', /a database that is not a number/],
-    ['redis://cache/-1', /a database that is not a number/],
     ['redis://a,b', /several hosts.*keep one/],
     ['redis-sentinel://a,b/m', /sentinels or a cluster.*name one server.*in PostgreSQL/],
     ['rediss+cluster://a', /sentinels or a cluster/],
+    ['redis://cache/main', /a database that is not a number/],
+    ['redis://cache/-1', /a database that is not a number/],
     ['redis://me@cache', /user name but no password.*:password@/],
-    ['redis://:p@ss@cache', /@ is %40/],
-    ['redis://:p/ss@cache', /\/ is %2F/],
-    ['redis://:p?ss@cache', /\? is %3F/],
-    ['redis://:p#ss@cache', /# is %23/],
-    ['redis://:p%ss@cache', /% is %25/],
-    ['redis://cache/0#x', /write # in the password as %23/],
-    ['redis://cache?family=6', /unknown options after the question mark: end it before/],
-    ['redis://:p ss@cache', /spaces or control characters/],
-    ['redis://cache\nredis://other', /spaces or control characters/],
+    ...[
+      ...['redis://', 'redis://:6379', 'redis://me:pw@', 'redis://cache:x', 'redis://cache:65536'],
+      // An unset variable leaves the first of these.
+      ...['redis://cache:', 'redis://cache:/1', 'redis://cache:0', 'redis://fe80::1:6379'],
+      ...['redis://[cache]', 'redis://:p@ss@cache', 'redis://:p/ss@cache', 'redis://:p?ss@cache'],
+      ...['redis://:p#ss@cache', 'redis://:p%ss@cache', 'redis://cache/0#x', 'redis://:p ss@cache'],
+      ...['redis://cache?family=6', 'redis://cache\nredis://other'],
+    ].map((url): [string, RegExp] => [
+      url,
+      /can’t be read as an address: write it as redis:.*@ is/,
+    ]),
   ])('such as %j is refused with a remedy', (url, expected) => {
     expect(() => parseRedisUrl(url)).toThrow(expected);
   });
 
-  it('is never repeated in the message, because any part may be a password', () => {
+  it('throws no other error, and never repeats the address, because any part may be a password', () => {
     const words = 'redis rediss :// : @ / , ? # % [ ] hunter2'.split(' ');
-    const word = fc.constantFrom(...words);
+    const word = fc.oneof(fc.constantFrom(...words), fc.string({ unit: 'binary', maxLength: 2 }));
     fc.assert(
-      fc.property(fc.array(word, { maxLength: 12 }), (words) => {
-        expect(String(faultOf(words.join('')))).not.toContain('hunter2');
-      }),
-    );
-  });
-
-  it('never throws another error', () => {
-    fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), (text) => {
-        expect(faultOf(`redis://${text}`) ?? new RedisUrlFault('', '')).toBeInstanceOf(
-          RedisUrlFault,
-        );
+      fc.property(fc.array(word, { maxLength: 12 }), fc.boolean(), (parts, hasScheme) => {
+        const fault = faultOf(`${hasScheme ? 'redis://' : ''}${parts.join('')}`);
+        expect(fault ?? new RedisUrlFault('', '')).toBeInstanceOf(RedisUrlFault);
+        expect(String(fault)).not.toContain('hunter2');
       }),
     );
   });

@@ -1,6 +1,7 @@
 import { afterEach } from 'vitest';
 import { openApp } from '../../src/app.js';
 import { readConfig } from '../../src/config/index.js';
+import { disk } from '../../src/config/load.js';
 import { cronFault } from '../../src/service/cron.js';
 import { openQueues, type Queues } from '../../src/service/queue/queues.js';
 import { type Roles, startHeartbeat, startService } from '../../src/service/service.js';
@@ -44,7 +45,7 @@ export async function startJobs(
       SYNC_CRON: DAILY,
       ...env,
     },
-    { cwd: '/', needs: 'sellers', cronFault },
+    { cwd: '/', files: disk, needs: 'sellers', cronFault },
   );
   const { log, lines } = recordingLog();
   const ended = new AbortController();

@@ -4,6 +4,7 @@ import { join, relative } from 'node:path';
 import { Option, type Command } from 'commander';
 import { openApp, type App } from '../../app.js';
 import { readConfig, type Config, type FeedConfig } from '../../config/index.js';
+import { disk } from '../../config/load.js';
 import { runFeed } from '../../reporting/feeds/open.js';
 import { syncSeller } from '../../catalogue/sync-items.js';
 import type { RunReport } from '../../catalogue/types.js';
@@ -121,7 +122,7 @@ function configOf({ simulator, key }: Market, dataDir: string): Config {
     LOG_LEVEL: 'warn',
     HEALTH_LISTEN: 'off',
   };
-  return readConfig(settings, { cwd: dataDir, needs: 'sellers', cronFault });
+  return readConfig(settings, { cwd: dataDir, files: disk, needs: 'sellers', cronFault });
 }
 
 /** More changes than one night makes. */

@@ -7,6 +7,7 @@ import { DbClient } from '../../../src/db/connection.js';
 import { seededCatalogue, startSimulator, type Catalogue } from '../../../src/simulator/index.js';
 import { run, type Ended } from '../../cli/support.js';
 import { readConfig } from '../../../src/config/index.js';
+import { disk } from '../../../src/config/load.js';
 import { openDb } from '../../../src/db/db.js';
 import { deliver } from '../../../src/service/feeds.js';
 import { never } from '../../support/mirror.js';
@@ -122,7 +123,12 @@ export class World {
     name = 'test',
     { isFull = false, signal = never } = {},
   ): Promise<Awaited<ReturnType<typeof deliver>>> {
-    const options = { cwd: this.folder, needs: 'store', cronFault: () => null } as const;
+    const options = {
+      cwd: this.folder,
+      files: disk,
+      needs: 'store',
+      cronFault: () => null,
+    } as const;
     const feed = readConfig(this.env, options).feeds.find((one) => one.name === name);
     if (feed === undefined) throw new Error('no feed');
     const db = openDb(this.databaseUrl, 'test');

@@ -1,5 +1,5 @@
 import { UserError } from '../../domain/user-error.js';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -157,7 +157,7 @@ function checksum(columns: readonly ViewColumn[]): (row: readonly SqlValue[]) =>
       const own = value === null ? '' : isOne ? String(Number(value)) : String(value);
       text += value === null ? '-' : `${own.length} ${own},`;
     }
-    return parseInt(createHash('md5').update(text).digest('hex').slice(0, 10), 16);
+    return parseInt(hash('md5', text).slice(0, 10), 16);
   };
 }
 

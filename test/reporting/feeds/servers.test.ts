@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { start } from '../../cli/support.js';
 import { hasMariaDb } from '../../support/mariadb.js';
-import { until } from '../../support/until.js';
 import { openMariaDb, openPostgres, openSqlite, type Place } from './places.js';
 import { World } from './world.js';
 
@@ -118,22 +117,5 @@ describe.each(SERVERS)('%s', (name, open) => {
     const both = [1, 2].map(() => start(['feed', 'run'], world.env).ended);
     for (const { code, stdout } of await Promise.all(both)) expect(code, stdout).toBe(0);
     await world.expectEqual(place, VIEWS);
-  });
-
-  it('is equal after a delivery that was killed at any moment', async () => {
-    for (const ms of [0, 30, 90, 200]) {
-      await place.clear();
-      await world.rows('UPDATE mirror.feed_views SET token = NULL, next_token = NULL');
-      const running = start(['feed', 'run'], world.env);
-      await until(async () => {
-        const busy = `SELECT FROM pg_stat_activity WHERE datname = current_database()
-                         AND application_name LIKE 'seller-mirror export%'`;
-        return running.process.exitCode !== null || (await world.rows(busy)).length > 0;
-      });
-      await new Promise((resolve) => setTimeout(resolve, ms));
-      running.process.kill('SIGKILL');
-      await running.ended;
-      await world.deliverEqual(place, VIEWS);
-    }
   });
 });

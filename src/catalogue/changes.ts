@@ -69,19 +69,6 @@ interface FieldChange {
   readonly currencies?: { readonly old: string | null; readonly new: string | null } | null;
 }
 
-/** A change, ready for display. Texts come from the marketplace unescaped; the caller must escape them. */
-export type ChangeText =
-  /** `added`, `missing`, `found again`, `removed` or `restored`. */
-  | { readonly kind: 'state'; readonly word: string }
-  | ({ readonly label: string; readonly note: string | null } & (
-      | { readonly kind: 'values'; readonly old: string; readonly new: string }
-      | {
-          readonly kind: 'list';
-          readonly added: readonly string[];
-          readonly removed: readonly string[];
-        }
-    ));
-
 const LABELS: Readonly<Record<string, string>> = {
   sub_category: 'subcategory',
   published_at: 'published',
@@ -99,45 +86,39 @@ export function fieldLabel(field: string): string {
   return LABELS[field] ?? field.replace(/_url$/, '').replaceAll('_', ' ');
 }
 
-/** Describes a change. Texts are cut to the part that differs, at most `width` characters each. */
-export function describeChange(change: FieldChange, width: number): ChangeText {
+/**
+ * A change as one line: `removed`, `+new −old` for a list, or `10.00 → 8.00 USD (-20.0 %)`. Texts come from the
+ * marketplace unescaped; the caller must escape them. They are cut to the part that differs.
+ * @param width most characters of each text
+ */
+export function changeText(change: FieldChange, width: number): string {
   const { field, old, new: now } = change;
-  const label = fieldLabel(field);
-  if (field === 'state') return { kind: 'state', word: stateWord(change) };
-  if (Array.isArray(old) || Array.isArray(now)) return lists(label, change);
+  if (field === 'state') return stateWord(change);
+  if (Array.isArray(old) || Array.isArray(now)) return lists(change);
   const [before, after] = [textOf(old), textOf(now)];
   const type = TYPES.get(field);
-  if (type === 'money') return price(label, change, before, after);
-  if (type === 'time') return values(label, day(before), day(after));
-  if (change.class === 'media') return media(label, before, after);
+  if (type === 'money') return price(change, before, after);
+  if (type === 'time') return arrow(day(before), day(after));
+  if (change.class === 'media') return media(before, after);
   const texts = shortenDiff(before ?? NO_VALUE, after ?? NO_VALUE, width);
-  return values(label, texts.old, texts.new);
+  return arrow(texts.old, texts.new);
 }
 
-/** A change as one line: `removed`, `+new −old` for a list, or `10.00 → 8.00 USD (-20.0 %)`. */
-export function changeText(change: FieldChange, width: number): string {
-  const text = describeChange(change, width);
-  if (text.kind === 'state') return text.word;
-  const shown =
-    text.kind === 'values'
-      ? `${text.old} → ${text.new}`
-      : [...text.added.map((one) => `+${one}`), ...text.removed.map((one) => `−${one}`)].join(' ');
-  const looksSame = text.kind === 'values' && visible(text.old) === visible(text.new);
-  const note = text.note ?? (looksSame ? 'differs in invisible characters' : null);
-  return note === null ? shown : `${shown} (${note})`.trimStart();
+function arrow(old: string | null, now: string | null, note: string | null = null): string {
+  const [before, after] = [old ?? NO_VALUE, now ?? NO_VALUE];
+  const looksSame = visible(before) === visible(after);
+  return noted(
+    `${before} → ${after}`,
+    note ?? (looksSame ? 'differs in invisible characters' : null),
+  );
+}
+
+function noted(text: string, note: string | null): string {
+  return note === null ? text : `${text} (${note})`.trimStart();
 }
 
 function visible(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, '').replaceAll(/\s+/g, ' ');
-}
-
-function values(
-  label: string,
-  old: string | null,
-  now: string | null,
-  note: string | null = null,
-): ChangeText {
-  return { kind: 'values', label, old: old ?? NO_VALUE, new: now ?? NO_VALUE, note };
 }
 
 function stateWord({ class: kind, new: now }: FieldChange): string {
@@ -146,50 +127,40 @@ function stateWord({ class: kind, new: now }: FieldChange): string {
 }
 
 /** Shows an unchanged currency once, and a percentage only if the currency is unchanged. */
-function price(
-  label: string,
-  { currencies }: FieldChange,
-  old: string | null,
-  now: string | null,
-): ChangeText {
+function price({ currencies }: FieldChange, old: string | null, now: string | null): string {
   const [from, to] = [currencies?.old ?? null, currencies?.new ?? null];
-  const changed = from !== to;
-  const note =
-    changed || old === null || now === null ? null : (percentChange(old, now)?.text ?? null);
-  const oldText = withCurrency(old, changed || now === null ? from : null);
-  return values(label, oldText, withCurrency(now, to), note);
+  const isSame = from === to;
+  const percent = isSame && old !== null && now !== null ? percentChange(old, now) : null;
+  const oldText = withCurrency(old, isSame && now !== null ? null : from);
+  return arrow(oldText, withCurrency(now, to), percent?.text);
 }
 
 function withCurrency(amount: string | null, currency: string | null): string | null {
   return amount === null || currency === null ? amount : `${amount} ${currency}`;
 }
 
-function lists(label: string, { class: kind, old, new: now }: FieldChange): ChangeText {
+function lists({ class: kind, old, new: now }: FieldChange): string {
   const [before, after] = [listOf(old), listOf(now)];
   const { added, removed } = listDiff(before, after);
-  if (added.length + removed.length === 0) {
-    return { kind: 'list', label, added, removed, note: 'in another order' };
-  }
-  if (kind !== 'media') {
-    return { kind: 'list', label, added: firstOf(added), removed: firstOf(removed), note: null };
-  }
+  if (added.length + removed.length === 0) return noted('', 'in another order');
+  if (kind !== 'media') return entries(added, removed);
   // Screenshots are shown by file name and count.
   const { length } = after;
   const number = before.length === length ? `${length}` : `${before.length} → ${length}`;
   const names = listDiff(removed.map(fileName), added.map(fileName));
   const isMoved = names.added.length + names.removed.length === 0;
-  return {
-    kind: 'list',
-    label,
-    added: firstOf(names.added),
-    removed: firstOf(names.removed),
-    note: isMoved ? `${number}, at other addresses` : number,
-  };
+  const note = isMoved ? `${number}, at other addresses` : number;
+  return noted(entries(names.added, names.removed), note);
 }
 
-function firstOf(entries: readonly string[]): readonly string[] {
-  const more = entries.length - MAX_ENTRIES;
-  return more > 0 ? [...entries.slice(0, MAX_ENTRIES), `${more} more`] : entries;
+function entries(added: readonly string[], removed: readonly string[]): string {
+  return [...signed('+', added), ...signed('−', removed)].join(' ');
+}
+
+function signed(sign: string, all: readonly string[]): readonly string[] {
+  const more = all.length - MAX_ENTRIES;
+  const shown = more > 0 ? [...all.slice(0, MAX_ENTRIES), `${more} more`] : all;
+  return shown.map((entry) => `${sign}${entry}`);
 }
 
 /** Entries added to and removed from a list. Repeated entries count each time. */
@@ -214,14 +185,11 @@ export function listDiff(
 }
 
 /** Shows two addresses by file name or, if the file names are equal, by host. */
-function media(label: string, old: string | null, now: string | null): ChangeText {
-  const nameOf = (url: string | null): string | null => (url === null ? null : fileName(url));
-  const [before, after] = [nameOf(old), nameOf(now)];
-  if (before !== after) return values(label, before, after);
+function media(old: string | null, now: string | null): string {
+  const [before, after] = [old && fileName(old), now && fileName(now)];
+  if (before !== after) return arrow(before, after);
   const [from, to] = [hostOf(old), hostOf(now)];
-  return from === to
-    ? values(label, before, after, 'at another address')
-    : values(label, from, to, after);
+  return from === to ? arrow(before, after, 'at another address') : arrow(from, to, after);
 }
 
 /** The file name in an address; the whole address if it has none. */

@@ -20,8 +20,7 @@ import { readList } from './list.js';
 import { serverFacts } from './rate-limit.js';
 import { DEFAULT_RETRY, pauseAfter, type Failure, type Reply } from './reply.js';
 import { checkOptions, requestBuilder } from './request.js';
-import { RequestSender, type Answer, type Call } from './sender.js';
-import { Transport, type Connect } from './transport.js';
+import { RequestSender, type Answer, type Call, type Connect, type Watcher } from './sender.js';
 import { TransportError } from './transport-error.js';
 import type {
   CallOptions,
@@ -67,16 +66,6 @@ export function createMarketplace(
   const budget = options.budget ?? evenlySpacedBudget(DEFAULT_REQUESTS_PER_MINUTE);
   const randomParameter = options.randomParameter ?? ownRandomParameter();
   const redactor = new Redactor([key]);
-  const transport = new Transport(redactor, dependencies.connect);
-  const sender = new RequestSender({
-    baseUrl,
-    allowPlainHttp,
-    build: requestBuilder(key, carriage),
-    transport,
-    budget,
-    redactor,
-    now,
-  });
   const {
     maxListBytes = DEFAULT_LIST_BYTES,
     headersTimeoutMs: headersMs = DEFAULT_IDLE_TIMEOUT_MS,
@@ -84,6 +73,17 @@ export function createMarketplace(
     replyTimeoutMs = DEFAULT_REPLY_TIMEOUT_MS,
     listTimeoutMs = DEFAULT_LIST_TIMEOUT_MS,
   } = options;
+  const sender = new RequestSender({
+    baseUrl,
+    allowPlainHttp,
+    headersMs,
+    silenceMs,
+    build: requestBuilder(key, carriage),
+    budget,
+    redactor,
+    now,
+    connect: dependencies.connect ?? null,
+  });
   let triedWithoutAt = -Infinity;
   let isClosed = false;
 
@@ -105,21 +105,20 @@ export function createMarketplace(
     // Each open call adds a listener. Node would warn of a leak at the eleventh.
     setMaxListeners(0, signal);
     const isList = endpoint === listEndpoint;
-    const request = {
+    const request: Call = {
       ...reading,
       endpoint,
       priority,
       signal,
       longestPauseMs: retry.maxMs,
-      timeouts: { headersMs, silenceMs },
       mayBeLarge: isList,
       onBytes: isList ? onBytes : undefined,
       deadline: { at: performance.now() + listTimeoutMs },
     };
-    const send = (number: number, mark: string | null): Promise<Reply<T>> => {
+    const send = (number: number, random: string | null): Promise<Reply<T>> => {
       // A list has one limit for all attempts, because a marketplace that drips holds up every other seller.
       if (!isList) request.deadline.at = performance.now() + replyTimeoutMs;
-      return attempt({ ...request, random: mark }, number, onRequest, read);
+      return attempt(request, random, number, onRequest, read);
     };
     for (let number = 1; ; number++) {
       const mark = (await randomParameter.isSent()) ? randomUUID().replaceAll('-', '') : null;
@@ -147,6 +146,7 @@ export function createMarketplace(
 
   async function attempt<T>(
     request: Call,
+    random: string | null,
     number: number,
     onRequest: CallOptions['onRequest'],
     read: (answer: Answer) => Reply<T>,
@@ -164,15 +164,15 @@ export function createMarketplace(
     let redirects = 0;
     let furtherWaitedMs = 0;
     let server: ServerFacts | null = null;
+    const watcher: Watcher = {
+      onFurther: (ms) => {
+        redirects++;
+        furtherWaitedMs += ms;
+      },
+      onHead: (origin, { headers }) => void (server = serverFacts(origin, headers)),
+    };
     const send = async (): Promise<Reply<T>> => {
-      const answer = await sender.send(
-        request,
-        (ms) => {
-          redirects++;
-          furtherWaitedMs += ms;
-        },
-        (origin, { headers }) => (server = serverFacts(origin, headers)),
-      );
+      const answer = await sender.send(request, random, watcher);
       return 'kind' in answer ? answer : read(answer);
     };
     const onReply = onRequest?.();
@@ -252,7 +252,7 @@ export function createMarketplace(
     },
     async close() {
       isClosed = true;
-      await transport.close();
+      await sender.close();
     },
   };
 }

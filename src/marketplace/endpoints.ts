@@ -30,7 +30,7 @@ export function saidBy(envelope: JsonObject): Said {
   const purchase = findPurchase(envelope)?.json;
   if (
     namesError(envelope) ||
-    (isObject(data) && 'purchase' in data && namesError(data)) ||
+    (isObject(data) && ('purchase' in data || 'items' in data) && namesError(data)) ||
     // Its status may be a number of the fork's own, such as 0 for paid.
     (isObject(purchase) && namesError(purchase, wordOf(purchase['status'])))
   ) {

@@ -1,4 +1,4 @@
-import { isDecisive, MAX_DEPTH } from './envelope.js';
+import { MAX_DEPTH } from './envelope.js';
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
@@ -14,9 +14,6 @@ import {
   type Seen,
 } from './json-walk.js';
 
-/** Of the envelope's other members, keep no larger ones and no more than this many. */
-const MAX_MEMBER_BYTES = 64 * 1024;
-const MAX_MEMBERS = 64;
 /** A seller has no more items. Without this bound, a list of numbers would fill memory. */
 const MAX_RECORDS = 2_000_000;
 /** A larger record must not be decoded. */
@@ -30,17 +27,19 @@ export interface FoundRecord {
   readonly unfit: string | null;
 }
 
-/** The JSON texts of an object's small members, by name. */
-export type Members = Map<string, string>;
-
-export interface ScannedList {
-  /** Null if the object has no list. */
-  readonly records: readonly FoundRecord[] | null;
+/** A list in its envelope. */
+export interface FoundList {
+  readonly records: FoundRecord[];
+  /** Indexes of its opening bracket, and of what follows its closing one. */
+  readonly from: number;
+  to: number;
   readonly isObject: boolean;
   readonly isInData: boolean;
-  /** The members of the envelope, and of its `data`; without the list. */
-  readonly members: Members;
-  readonly inData: Members;
+}
+
+export interface ScannedEnvelope {
+  /** Null if the object has no list. */
+  readonly list: FoundList | null;
   /** Why it is no valid list. Completes a sentence that begins with "the answer". */
   readonly problem: string | null;
   /** True if the bytes end too early. */
@@ -51,22 +50,20 @@ export interface ScannedList {
 
 /**
  * Finds the records of a list in its envelope (API 4.2): `items` or `data.items`, an array or an object with numbered
- * keys (servers: shapes), at any position. Records are not parsed.
+ * keys (servers: shapes), at any position. Nothing is parsed.
  * @param start index of the envelope's brace
  */
-export function scanList(bytes: Buffer, start: number): ScannedList {
+export function scanList(bytes: Buffer, start: number): ScannedEnvelope {
   const scan = new Scan(bytes, start);
-  let problem: string | null = null;
-  let isCut = false;
+  let problem: Problem | null = null;
   try {
-    scan.object(scan.members, true);
+    scan.object(true);
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    problem = error.message;
-    isCut = error === CUT_OFF;
+    problem = error;
   }
-  const { records, isObject, isInData, members, inData, at: end } = scan;
-  return { records, isObject, isInData, members, inData, problem, isCut, end };
+  const { list, at: end } = scan;
+  return { list, problem: problem?.message ?? null, isCut: problem === CUT_OFF, end };
 }
 
 class Problem extends Error {}
@@ -74,11 +71,7 @@ class Problem extends Error {}
 const CUT_OFF = new Problem('ends early');
 
 class Scan {
-  records: FoundRecord[] | null = null;
-  isObject = false;
-  isInData = false;
-  readonly members: Members = new Map();
-  readonly inData: Members = new Map();
+  list: FoundList | null = null;
 
   constructor(
     private readonly bytes: Buffer,
@@ -86,55 +79,48 @@ class Scan {
   ) {}
 
   /** Reads an object whose brace is here. */
-  object(members: Members, isEnvelope: boolean): void {
-    const names = new Set<string>();
+  object(isEnvelope: boolean): void {
     this.#elements(CLOSE_BRACE, () => {
       const name = this.#name();
-      if (names.has(name)) throw new Problem(`has two fields named "${name}"`);
-      if (isDecisive(name)) names.add(name);
       const opening = this.bytes[this.at];
       const isContainer = opening === OPEN_BRACE || opening === OPEN_BRACKET;
-      if (name === 'items' && isContainer) {
-        this.isInData = !isEnvelope;
-        return this.#list(opening === OPEN_BRACE);
-      }
-      if (name === 'data' && isEnvelope && opening === OPEN_BRACE) {
-        return this.object(this.inData, false);
-      }
-      const from = this.at;
+      if (name === '"items"' && isContainer) return this.#list(opening === OPEN_BRACE, !isEnvelope);
+      if (name === '"data"' && isEnvelope && opening === OPEN_BRACE) return this.object(false);
       this.#value(null);
-      if (this.at - from > MAX_MEMBER_BYTES || members.size >= MAX_MEMBERS) return;
-      members.set(name, this.bytes.toString('utf8', from, this.at));
     });
   }
 
-  #list(isObject: boolean): void {
-    if (this.records !== null) throw new Problem('has two lists of items');
-    const records: FoundRecord[] = [];
-    this.isObject = isObject;
-    if (!isObject) this.records = records;
+  #list(isObject: boolean, isInData: boolean): void {
+    if (this.list !== null) throw new Problem('has two lists of items');
+    const list: FoundList = { records: [], from: this.at, to: this.at, isObject, isInData };
+    // An object is a list only if its first key is a number.
+    if (!isObject) this.list = list;
     this.#elements(isObject ? CLOSE_BRACE : CLOSE_BRACKET, () => {
-      if (isObject && !/^\d+$/.test(this.#name())) {
+      if (isObject && !/^"\d+"$/.test(this.#name())) {
         throw new Problem('has an object instead of the list of items');
       }
-      this.records = records;
+      this.list = list;
       const start = this.at;
       const seen: Seen = { depth: 0, id: null };
       this.#value(seen);
       const unfit = unfitness(this.at - start, seen.depth);
-      records.push({ start, end: this.at, idHint: seen.id, unfit });
-      if (records.length > MAX_RECORDS) throw new Problem(`has more than ${MAX_RECORDS} records`);
+      list.records.push({ start, end: this.at, idHint: seen.id, unfit });
+      if (list.records.length > MAX_RECORDS) {
+        throw new Problem(`has more than ${MAX_RECORDS} records`);
+      }
     });
-    this.records = records;
+    this.list = list;
+    list.to = this.at;
   }
 
   /** Reads what is between an opening bracket, which is here, and its closing one. */
   #elements(closing: number, read: () => void): void {
     this.#step(1);
-    if (this.bytes[this.at] === closing) return this.#step(1);
-    for (;;) {
-      read();
-      this.#step(0);
+    for (let isFirst = true; ; isFirst = false) {
+      if (!isFirst || this.bytes[this.at] !== closing) {
+        read();
+        this.#step(0);
+      }
       const next = this.bytes[this.at];
       if (next !== COMMA && next !== closing) throw this.#invalid();
       this.#step(1);
@@ -142,20 +128,16 @@ class Scan {
     }
   }
 
-  /** Reads a name and its colon. */
+  /** Reads a name and its colon. @returns the name as written, in quotes */
   #name(): string {
     if (this.bytes[this.at] !== QUOTE) throw this.#invalid();
     const end = endOfString(this.bytes, this.at + 1);
     if (end === CUT) throw CUT_OFF;
-    const text = this.bytes.toString('utf8', this.at, end);
+    const name = this.bytes.toString('utf8', this.at, end);
     this.#step(end - this.at);
     if (this.bytes[this.at] !== COLON) throw this.#invalid();
     this.#step(1);
-    try {
-      return JSON.parse(text) as string;
-    } catch {
-      throw this.#invalid();
-    }
+    return name;
   }
 
   #value(seen: Seen | null): void {

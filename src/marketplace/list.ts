@@ -1,21 +1,18 @@
-import type { Json } from '../domain/item.js';
 import type { Redactor } from '../domain/redact.js';
-import type { JsonObject } from '../domain/values.js';
+import { isObject } from '../domain/values.js';
 import { wireHash } from './decode.js';
 import { listEndpoint, saidBy } from './endpoints.js';
 import {
   excerpt,
   isHtmlDocument,
-  objectStart,
   objectStarts,
   parse,
   readBody,
   type BodyReading,
 } from './envelope.js';
 import { envelopeQuirks, judgeFailure } from './judge.js';
-import { skipSpace } from './json-walk.js';
 import { partialMark } from './list-marks.js';
-import { scanList, type FoundRecord, type Members, type ScannedList } from './list-scanner.js';
+import { scanList, type FoundRecord, type ScannedEnvelope } from './list-scanner.js';
 import type { Head } from './rate-limit.js';
 import { unavailable, type Failure, type Reply, type Unreadable } from './reply.js';
 import type { ItemList, ListElement } from './types.js';
@@ -24,6 +21,9 @@ import type { ItemList, ListElement } from './types.js';
 const BEGINNING_BYTES = 16 * 1024;
 /** A body without a list is judged like any other answer up to this size. */
 const WHOLE_BYTES = 1024 * 1024;
+/** A longer envelope is not read. */
+const MAX_ENVELOPE_BYTES = 16 * 1024 * 1024;
+const EMPTY_LIST = Buffer.from('[]');
 /** How much to keep of a record that must not be decoded. */
 const KEPT_OF_UNFIT_BYTES = 1024 * 1024;
 
@@ -53,78 +53,67 @@ export function readList(
     judgeFailure(listEndpoint, httpStatus, reading, redactor);
   const scan = isHtmlDocument(text) ? null : findList(body);
   if (scan === null) return judged(readBody(beginning));
-  const { records, problem, isCut, start, end } = scan;
-  if (records === null && body.length <= WHOLE_BYTES) return judged(readBody(body));
-  if (isCut) {
+  const { list, problem } = scan;
+  if (list === null && body.length <= WHOLE_BYTES) return judged(readBody(body));
+  if (scan.isCut) {
     const detail = `the list ended early, after ${body.length} bytes`;
     return unavailable(httpStatus, 'cut-off', detail);
   }
-  if (problem !== null) return unreadable(`the answer ${problem}`);
-  const envelope = parsed(scan.members);
-  const inData = parsed(scan.inData);
-  if (envelope === null || inData === null) {
-    return unreadable('the envelope of the list is not valid JSON');
+  if (problem !== null || list === null) {
+    return unreadable(`the answer ${problem ?? 'has no list of items'}`);
   }
-  const isError =
-    saidBy(envelope) === 'error' || saidBy({ status: 'success', ...inData }) === 'error';
-  if (records === null || (isError && records.length === 0)) {
-    const value = { ...inData, ...envelope };
-    return judged({ kind: 'object', value, tolerated: [], text, repeated: null });
+  const { records, from, to, isInData } = list;
+  if (body.length - (to - from) > MAX_ENVELOPE_BYTES) {
+    return unreadable(`the answer has more than ${MAX_ENVELOPE_BYTES} bytes beside the list`);
   }
-  if (isError) {
-    const { msg, message, status } = { ...inData, ...envelope };
+  // The envelope is read like any other answer, with an empty list in the place of this one.
+  const envelope = readBody(Buffer.concat([body.subarray(0, from), EMPTY_LIST, body.subarray(to)]));
+  if (envelope.kind !== 'object' || envelope.repeated !== null) return judged(envelope);
+  const { value } = envelope;
+  if (saidBy(value) === 'error') {
+    if (records.length === 0) return judged(envelope);
+    const { msg, message, status } = value;
     const said = excerpt(JSON.stringify(msg ?? message ?? status ?? null), redactor, 100);
     return unreadable(`the marketplace sent a list of items together with an error, ${said}`);
   }
-  // A second object may contradict the first.
-  if (objectStart(body, end) >= 0) return unreadable('the answer continues after its end');
-  const mark = marks === 'ignore' ? null : partialMark([inData, envelope], headers, records.length);
+  const { data } = value;
+  const beside = isInData && isObject(data) ? [data, value] : [value];
+  const mark = marks === 'ignore' ? null : partialMark(beside, headers, records.length);
   if (mark !== null) {
     const detail = `the list of ${records.length} items says that it is only a part of all (${excerpt(mark, redactor, 60)})`;
     return unreadable(detail, 'part-of-list');
   }
-  const before = body.toString('utf8', 0, start);
-  const quirks = [
-    before.startsWith('\uFEFF') ? 'envelope.bom' : null,
-    before.replace('\uFEFF', '').trim() === '' ? null : 'envelope.preamble',
-    scan.isInData ? 'envelope.items-in-data' : null,
-    scan.isObject ? 'envelope.items-object' : null,
-    skipSpace(body, end) < body.length ? 'envelope.trailer' : null,
-    ...envelopeQuirks(envelope),
-  ].filter((quirk) => quirk !== null);
-  const list: ItemList = {
-    records: { [Symbol.iterator]: () => elements(body, records, redactor) },
-    count: records.length,
-    bytes: body.length,
-    tolerated: quirks,
-    release: once(release),
+  return {
+    kind: 'answered',
+    httpStatus,
+    data: {
+      records: { [Symbol.iterator]: () => elements(body, records, redactor) },
+      count: records.length,
+      bytes: body.length,
+      tolerated: [
+        ...envelope.tolerated,
+        ...(isInData ? ['envelope.items-in-data'] : []),
+        ...(list.isObject ? ['envelope.items-object'] : []),
+        ...envelopeQuirks(value),
+      ],
+      release: once(release),
+    },
   };
-  return { kind: 'answered', httpStatus, data: list };
 }
 
 /** The envelope with the list; else the first valid object without one, or the damage to the first one; null: none. */
-function findList(body: Buffer): (ScannedList & { readonly start: number }) | null {
-  let other: (ScannedList & { readonly start: number }) | null = null;
+function findList(body: Buffer): ScannedEnvelope | null {
+  let other: ScannedEnvelope | null = null;
   let next = 0;
   for (const start of objectStarts(body)) {
     if (start < next) continue;
-    const scan = { ...scanList(body, start), start };
-    if (scan.records !== null) return scan;
+    const scan = scanList(body, start);
+    if (scan.list !== null) return scan;
     // Text in front, such as warnings of PHP, may hold JSON, too.
     if (scan.problem === null) next = scan.end;
     other ??= scan;
   }
   return other;
-}
-
-function parsed(members: Members): JsonObject | null {
-  const entries: [string, Json][] = [];
-  for (const [name, text] of members) {
-    const value = parse(text);
-    if (value === undefined) return null;
-    entries.push([name, value]);
-  }
-  return Object.fromEntries(entries);
 }
 
 function once(release: () => void): () => void {

@@ -1,23 +1,25 @@
+import { Agent, EnvHttpProxyAgent, type Dispatcher } from 'undici';
 import type { Budget, Priority } from '../domain/budget.js';
 import type { Redactor } from '../domain/redact.js';
-import { unavailable, type Failure } from './reply.js';
+import { largePlace, readWhole, TooLarge, type BodyLimits } from './body.js';
 import type { Endpoint } from './endpoints.js';
-import { largePlace, type BodyLimits } from './body.js';
+import { excerpt } from './envelope.js';
 import { isRedirect, isSuccess, judgeHead } from './judge.js';
-import { resumeAt, type Head } from './rate-limit.js';
+import { resumeAt, type Head, type HeaderMap } from './rate-limit.js';
 import { decideRedirect } from './redirect.js';
-import type { BuildRequest } from './request.js';
-import type { Timeouts, Transport } from './transport.js';
+import { unavailable, type Failure } from './reply.js';
+import type { BuildRequest, HttpRequest } from './request.js';
+import { describeError, tooLargeBody } from './transport-error.js';
+
+/** Undici's own option for how connections are made. */
+export type Connect = NonNullable<Agent.Options['connect']>;
 
 export interface Call {
   readonly endpoint: Endpoint;
   readonly priority: Priority;
   readonly signal: AbortSignal;
-  readonly timeouts: Omit<Timeouts, 'totalMs'>;
   /** Fail the call if the budget is paused for longer than this, milliseconds. */
   readonly longestPauseMs: number;
-  /** Value of the random parameter; null: the call goes without. */
-  readonly random: string | null;
   /** When the reply must be whole, by `performance.now()`. Waits for budget and large place move it. */
   readonly deadline: { at: number };
   /** Largest successful answer, decompressed, and the sentence that says that one is larger. */
@@ -39,80 +41,84 @@ export interface Answer extends Head {
 interface SenderOptions {
   readonly baseUrl: URL;
   readonly allowPlainHttp: boolean;
+  /** From the request to the last header, and between two chunks of the body, milliseconds. */
+  readonly headersMs: number;
+  readonly silenceMs: number;
   readonly build: BuildRequest;
-  readonly transport: Transport;
   readonly budget: Budget;
   readonly redactor: Redactor;
   readonly now: () => number;
+  /** Null: as the environment says (HTTPS_PROXY, HTTP_PROXY and NO_PROXY). */
+  readonly connect: Connect | null;
 }
 
+/** What happens meanwhile. */
+export interface Watcher {
+  /** A further request was sent, after so many milliseconds: of a redirect, or of a large body. */
+  readonly onFurther: (waitedMs: number) => void;
+  readonly onHead: (origin: string, head: Head) => void;
+}
+
+const CONNECT_TIMEOUT_MS = 10_000;
+const MAX_HEADER_BYTES = 64 * 1024;
+/** Characters to show of a response that is not HTTP. */
+const MAX_SHOWN = 80;
+/** Bounds of the rest of a body that nobody needs; a longer one costs the connection. */
+const UNNEEDED_BODY_BYTES = 64 * 1024;
+const UNNEEDED_BODY_MS = 5_000;
+/** Bytes of a body that may arrive before anybody reads it. */
+const EARLY_BYTES = 1024 * 1024;
 /** Of an error, the first MiB is read: the message is at its beginning. */
 const ERROR_LIMITS: BodyLimits = { maxBytes: 1024 * 1024, tooLarge: null, takeLargePlace: null };
+const NO_BODY = Buffer.alloc(0);
 /** Redirects followed in one attempt. */
 const MAX_REDIRECTS = 5;
 const REDIRECT_STATUSES = new Set([301, 302, 303, 307, 308]);
 /** DNS allows no longer host name. */
 const MAX_HOST_LENGTH = 253;
 
-/** Sends requests, follows safe redirects and remembers where they led. */
+/**
+ * Sends requests over undici, on connections that are kept alive, follows safe redirects and remembers where they led.
+ */
 export class RequestSender {
   readonly #options: SenderOptions;
+  readonly #dispatcher: Dispatcher;
   readonly #prefix: string;
-  /** URLs of the endpoints by path, each built once. */
-  readonly #urls = new Map<string, URL>();
   /** Where the last redirect led. Later calls go there directly. */
   #origin: string;
   #trailingSlash = '';
 
   constructor(options: SenderOptions) {
+    const { baseUrl, connect } = options;
     this.#options = options;
-    this.#prefix = options.baseUrl.pathname.replace(/\/+$/, '');
-    this.#origin = options.baseUrl.origin;
+    this.#prefix = baseUrl.pathname.replace(/\/+$/, '');
+    this.#origin = baseUrl.origin;
+    const agent = { maxHeaderSize: MAX_HEADER_BYTES };
+    this.#dispatcher =
+      connect === null
+        ? new EnvHttpProxyAgent({ ...agent, connect: { timeout: CONNECT_TIMEOUT_MS } })
+        : new Agent({ ...agent, connect });
   }
 
   /**
    * Sends a request and follows safe redirects. The caller has taken the first request from the budget. A large body
    * is asked for again once the process's large place is free.
-   * @param onFurther called with the milliseconds that a further request waited
-   * @param onHead called with the headers of each response
+   * @param random value of the random parameter; null: the request goes without
    * @returns the answer, or the failure that its headers show
+   * @throws {TransportError} when there is no whole response; an abort throws the signal's reason
    */
-  async send(
-    call: Call,
-    onFurther: (waitedMs: number) => void,
-    onHead: (origin: string, head: Head) => void,
-  ): Promise<Answer | Failure> {
-    const { endpoint, signal } = call;
-    const { build, transport, budget, now } = this.#options;
-    const request = build(endpoint.method, endpoint.parameters, call.random);
-    let url = this.#urlOf(endpoint.path);
+  async send(call: Call, random: string | null, watcher: Watcher): Promise<Answer | Failure> {
+    const { endpoint, signal, deadline } = call;
+    const { build, budget } = this.#options;
+    const request = build(endpoint.method, endpoint.parameters, random);
+    let url = new URL(`${this.#prefix}${endpoint.path}${this.#trailingSlash}`, this.#origin);
     const visited: string[] = [];
-    let hasLargePlace = false;
-    const takeLargePlace = (): boolean => (hasLargePlace ||= largePlace.tryToTake());
-    const seen: { failure: Failure | null; pausing: Promise<void> } = {
-      failure: null,
-      pausing: Promise.resolve(),
-    };
-    const limitsOf = (head: Head): BodyLimits | null => {
-      onHead(url.origin, head);
-      const until = resumeAt(head, budget.requestsPerMinute, now());
-      if (until !== null) seen.pausing = budget.pauseUntil(until);
-      // Awaited below, after the body.
-      seen.pausing.catch(() => undefined);
-      seen.failure = judgeHead(head, now());
-      if (seen.failure !== null || isRedirect(head.httpStatus)) return null;
-      if (!isSuccess(head.httpStatus)) return ERROR_LIMITS;
-      const { maxBytes, tooLarge, mayBeLarge, onBytes } = call;
-      return { maxBytes, tooLarge, takeLargePlace: mayBeLarge ? takeLargePlace : null, onBytes };
-    };
+    const place = { isMine: false };
     try {
       for (;;) {
-        const totalMs = Math.max(0, call.deadline.at - performance.now());
-        const timeouts = { ...call.timeouts, totalMs };
-        const response = await transport.send(url, request, timeouts, limitsOf, signal);
-        await seen.pausing;
+        const response = await this.#exchange(url, request, call, place, watcher);
+        if ('kind' in response) return response;
         const { httpStatus, body } = response;
-        if (seen.failure !== null) return seen.failure;
         const waitedFrom = performance.now();
         if (isRedirect(httpStatus)) {
           visited.push(url.href);
@@ -121,33 +127,93 @@ export class RequestSender {
           url = target;
         } else if (body === null) {
           await largePlace.take(signal);
-          hasLargePlace = true;
+          place.isMine = true;
         } else {
           // Only these statuses prove that the API is there. During an outage a server may redirect too.
           if (visited.length > 0 && (isSuccess(httpStatus) || httpStatus === 404)) {
-            this.#remember(url);
+            this.#origin = url.origin;
+            this.#trailingSlash = url.pathname.endsWith('/') ? '/' : '';
           }
-          const answer = { ...response, body, hasLargePlace };
-          hasLargePlace = false;
-          return answer;
+          const hasLargePlace = place.isMine;
+          place.isMine = false;
+          return { ...response, origin: url.origin, body, hasLargePlace };
         }
         await budget.acquire(call.priority, signal, call.longestPauseMs);
         const waitedMs = performance.now() - waitedFrom;
-        call.deadline.at += waitedMs;
-        onFurther(waitedMs);
+        deadline.at += waitedMs;
+        watcher.onFurther(waitedMs);
       }
     } finally {
-      if (hasLargePlace) largePlace.free();
+      if (place.isMine) largePlace.free();
     }
   }
 
-  #urlOf(path: string): URL {
-    let url = this.#urls.get(path);
-    if (url === undefined) {
-      url = new URL(`${this.#prefix}${path}${this.#trailingSlash}`, this.#origin);
-      this.#urls.set(path, url);
+  async close(): Promise<void> {
+    await this.#dispatcher.destroy();
+  }
+
+  /**
+   * One request and its response.
+   * @returns the failure that the headers show; `body` is empty after a redirect, and null if it is large and another
+   *   one has the large place
+   */
+  async #exchange(
+    url: URL,
+    { query, method, headers, body }: HttpRequest,
+    call: Call,
+    place: { isMine: boolean },
+    { onHead }: Watcher,
+  ): Promise<Failure | (Head & { readonly body: Buffer | null })> {
+    const { budget, now, redactor, headersMs, silenceMs } = this.#options;
+    const { signal } = call;
+    signal.throwIfAborted();
+    const totalMs = Math.max(0, call.deadline.at - performance.now());
+    const sentAt = performance.now();
+    let httpStatus: number | null = null;
+    let pausing: Promise<void> | null = null;
+    let result: Failure | (Head & { readonly body: Buffer | null });
+    try {
+      const response = await this.#dispatcher.request({
+        origin: url.origin,
+        path: url.pathname + query,
+        method,
+        headers,
+        body,
+        signal,
+        headersTimeout: Math.min(headersMs, totalMs),
+        bodyTimeout: silenceMs,
+        highWaterMark: EARLY_BYTES,
+      });
+      const tookMs = performance.now() - sentAt;
+      httpStatus = response.statusCode;
+      const head: Head = { httpStatus, headers: joinRepeated(response.headers), tookMs };
+      onHead(url.origin, head);
+      const until = resumeAt(head, budget.requestsPerMinute, now());
+      if (until !== null) pausing = budget.pauseUntil(until);
+      // Awaited below: the body must be read at once.
+      pausing?.catch(() => undefined);
+      const failure = judgeHead(head, now());
+      if (failure !== null || isRedirect(httpStatus)) {
+        // A short body is read to its end, so that the connection can be used again.
+        const soon = { limit: UNNEEDED_BODY_BYTES, signal: AbortSignal.timeout(UNNEEDED_BODY_MS) };
+        void response.body.dump(soon).catch(() => undefined);
+        result = failure ?? { ...head, body: NO_BODY };
+      } else {
+        const limits = isSuccess(httpStatus) ? limitsOf(call, place) : ERROR_LIMITS;
+        const encoding = head.headers['content-encoding'] ?? '';
+        const whole = await readWhole(response.body, encoding, limits, totalMs - tookMs);
+        result = { ...head, body: whole };
+      }
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      if (error instanceof TooLarge && httpStatus !== null) {
+        throw tooLargeBody(httpStatus, error.message);
+      }
+      const mask = (text: string): string => excerpt(text, redactor, MAX_SHOWN);
+      throw describeError(error, url.host, httpStatus, mask);
     }
-    return url;
+    await pausing;
+    return result;
   }
 
   #redirectTarget(from: URL, response: Head, visited: readonly string[]): URL | Failure {
@@ -173,10 +239,19 @@ export class RequestSender {
     }
     return to;
   }
+}
 
-  #remember(target: URL): void {
-    this.#urls.clear();
-    this.#origin = target.origin;
-    this.#trailingSlash = target.pathname.endsWith('/') ? '/' : '';
+function limitsOf(call: Call, place: { isMine: boolean }): BodyLimits {
+  const { maxBytes, tooLarge, mayBeLarge, onBytes } = call;
+  const takeLargePlace = (): boolean => (place.isMine ||= largePlace.tryToTake());
+  return { maxBytes, tooLarge, takeLargePlace: mayBeLarge ? takeLargePlace : null, onBytes };
+}
+
+/** Joins the values of repeated headers by commas. */
+function joinRepeated(headers: Dispatcher.ResponseData['headers']): HeaderMap {
+  const joined: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) joined[name] = typeof value === 'string' ? value : value.join(', ');
   }
+  return joined;
 }

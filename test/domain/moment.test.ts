@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseDuration } from '../../src/domain/moment.js';
+import { parseDuration, readMoment } from '../../src/domain/moment.js';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -52,4 +52,27 @@ describe('parseDuration', () => {
       }),
     );
   });
+});
+
+describe('a moment that a person writes', () => {
+  const now = new Date('2026-03-10T12:00:00Z');
+
+  it.each([
+    ['2026-03-01', '2026-03-01T00:00:00.000Z'],
+    ['2026-03-01T12:30Z', '2026-03-01T12:30:00.000Z'],
+    ['2026-03-01 12:30:05.25', '2026-03-01T12:30:05.250Z'],
+    ['2026-03-01T12:30+02:00', '2026-03-01T10:30:00.000Z'],
+    ['2026-03-01T12:30-0130', '2026-03-01T14:00:00.000Z'],
+    ['7d', '2026-03-03T12:00:00.000Z'],
+    ['1d12h', '2026-03-09T00:00:00.000Z'],
+  ])('is read: %s is %s', (text, at) => {
+    expect(readMoment(text, now)).toEqual({ at: new Date(at) });
+  });
+
+  it.each(['', 'yesterday', '2026-02-30', '2026-13-01', '2026-03-01T25:00', '2026-3-1', '7'])(
+    'is refused if it is none: “%s”',
+    (text) => {
+      expect(readMoment(text, now)).toHaveProperty('fault');
+    },
+  );
 });

@@ -1,10 +1,8 @@
 import { hash } from 'node:crypto';
 import { escapeLiteral, type PoolClient } from 'pg';
-import { to as copyTo } from 'pg-copy-streams';
 import { ITEM_FIELDS, ITEM_STATES, type FieldType } from '../domain/item.js';
 import { parseJson } from '../domain/values.js';
 import { NO_WIRE_HASH, WIRE_HASH_BYTES } from '../marketplace/decode.js';
-import { COPY_HEADER } from '../db/copy.js';
 import { onlyRow } from '../db/connection.js';
 import { itemsLockSql, type SellerLock } from '../db/locks.js';
 import {
@@ -67,54 +65,37 @@ export async function discard({ client }: SellerLock): Promise<void> {
 
 /** An int8, a wire hash and an int2. */
 const KNOWN_BYTES = 8 + WIRE_HASH_BYTES + 2;
-/** Before the value of a row of one field: int16 number of fields, int32 length. */
-const ROW_HEADER_BYTES = 2 + 4;
 
 /** Loads id, hash and state of all stored items. `hadList` is true if a list was stored before. */
 export async function loadKnownItems({ client, sellerId }: SellerLock): Promise<{
   readonly known: KnownItems;
   readonly hadList: boolean;
 }> {
-  const { rows } = await client.query<{ loaded: boolean }>(
+  const seller = await client.query<{ loaded: boolean }>(
     'SELECT loaded_run_id IS NOT NULL AS loaded FROM mirror.sellers WHERE seller_id = $1',
     [sellerId],
   );
-  const known = new KnownItems();
-  // Many items a row, because the stream handles each row by itself.
-  const stream = client.query(
-    copyTo(`COPY (
-      SELECT string_agg(int8send(item_id) || wire_hash || int2send(
-               (coalesce(array_position('{${ITEM_STATES.join(',')}}'::text[], state::text), 0) - 1)::int2), '')
-        FROM mirror.items WHERE seller_id = ${escapeLiteral(sellerId)} GROUP BY item_id / 1000
-    ) TO STDOUT (FORMAT binary)`),
+  // Many items a row, because the driver handles each row by itself.
+  const { rows } = await client.query<{ items: Buffer }>(
+    `SELECT string_agg(int8send(item_id) || wire_hash || int2send(
+              (coalesce(array_position($2::text[], state::text), 0) - 1)::int2), '') AS items
+       FROM mirror.items WHERE seller_id = $1 GROUP BY item_id / 1000`,
+    [sellerId, ITEM_STATES],
   );
-  let rest: Buffer = Buffer.alloc(0);
-  let at = COPY_HEADER.length; // the server never sends a header extension
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
-    const data = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
-    // The trailer (a field count of -1) is shorter than the header of a row, so the loop ends before it.
-    while (at + ROW_HEADER_BYTES <= data.length) {
-      const from = at + ROW_HEADER_BYTES;
-      const end = from + data.readInt32BE(at + 2);
-      if (end > data.length) break;
-      for (let item = from; item < end; item += KNOWN_BYTES) addKnown(known, data, item, sellerId);
-      at = end;
+  const known = new KnownItems();
+  for (const { items } of rows) {
+    for (let at = 0; at < items.length; at += KNOWN_BYTES) {
+      const id = Number(items.readBigInt64BE(at));
+      const stateAt = at + 8 + WIRE_HASH_BYTES;
+      const state = ITEM_STATES[items.readInt16BE(stateAt)];
+      if (state === undefined) {
+        throw new Error(`item ${id} of ${sellerId} is in a state that this version does not know`);
+      }
+      known.addStored(id, items.toString('latin1', at + 8, stateAt), state);
     }
-    rest = data.subarray(at);
-    at = Math.max(0, at - data.length);
   }
   // An emptied table counts as never loaded.
-  return { known, hadList: rows[0]?.loaded === true && known.size > 0 };
-}
-
-function addKnown(known: KnownItems, data: Buffer, at: number, sellerId: string): void {
-  const id = data.readUInt32BE(at) * 2 ** 32 + data.readUInt32BE(at + 4);
-  const stateAt = at + 8 + WIRE_HASH_BYTES;
-  const state = ITEM_STATES[data.readInt16BE(stateAt)];
-  if (state === undefined) {
-    throw new Error(`item ${id} of ${sellerId} is in a state that this version does not know`);
-  }
-  known.addStored(id, data.subarray(at + 8, stateAt), state);
+  return { known, hadList: seller.rows[0]?.loaded === true && known.size > 0 };
 }
 
 /** Stored items by id. */
@@ -211,7 +192,7 @@ const FIELD_CHANGES = [
 ].join(',\n                  ');
 
 /** SQL of `NO_WIRE_HASH`, which records of look-ups have. */
-const NO_WIRE_HASH_SQL = `'\\x${Buffer.from(NO_WIRE_HASH).toString('hex')}'::bytea`;
+const NO_WIRE_HASH_SQL = `'\\x${Buffer.from(NO_WIRE_HASH, 'latin1').toString('hex')}'::bytea`;
 
 /** Deletes all staged records of an item but the last one. */
 const KEEP_LAST = `

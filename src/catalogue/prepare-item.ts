@@ -13,7 +13,7 @@ import { BinaryRows } from '../db/copy.js';
 export interface PreparedItem {
   readonly item: Item;
   readonly extra: { readonly [path: string]: Json };
-  readonly wireHash: Uint8Array;
+  readonly wireHash: string;
   /** The record as JSON text in UTF-8, as received if PostgreSQL can read it. */
   readonly raw: Uint8Array;
 }
@@ -26,7 +26,7 @@ type Preparation =
 const UNREADABLE_TEXT = /\\u(?:0000|[dD][89a-fA-F])/;
 
 /** Decodes and hashes a record. @param wire the record's wire hash, if the caller has it already */
-export function prepareItem(bytes: Uint8Array, wire: Uint8Array = wireHash(bytes)): Preparation {
+export function prepareItem(bytes: Uint8Array, wire: string = wireHash(bytes)): Preparation {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = buffer.toString('utf8');
   let json: Json;
@@ -137,7 +137,7 @@ const WRITERS: Readonly<Record<FieldType, (key: keyof Item) => WriteField>> = {
 /** The columns of `mirror.items` that differ between items. */
 const VALUES: Readonly<Record<string, WriteField>> = {
   ...Object.fromEntries(ITEM_FIELDS.map(({ key, column, type }) => [column, WRITERS[type](key)])),
-  wire_hash: (row, { wireHash }) => row.bytes(wireHash),
+  wire_hash: (row, { wireHash }) => row.bytes(Buffer.from(wireHash, 'latin1')),
   extra: (row, { extra }) => row.jsonb(jsonOf(extra)),
   raw: (row, { raw }) => row.bytes(raw),
 };

@@ -1,71 +1,70 @@
 import { setImmediate as yieldNow } from 'node:timers/promises';
 import type { PoolClient } from 'pg';
 import type { ItemState } from '../domain/item.js';
-import { WIRE_HASH_BYTES } from '../marketplace/decode.js';
 import type { ItemList, ListElement } from '../marketplace/types.js';
 import { CopyIn } from '../db/copy.js';
 import { ITEM_COLUMNS, ItemRows, prepareItem, type PreparedItem } from './prepare-item.js';
 import { noteTolerated, type RunContext } from './run.js';
 
-const STATE_CODES: Readonly<Record<ItemState, number>> = { live: 1, missing: 2, removed: 3 };
-const STATE_MASK = 3;
-/** The mirror did not know the item. */
-const NEW = 4;
-/** The list has a readable record of it. */
-const LISTED = 8;
-/** The list has a record of it that can't be read. */
-const UNREADABLE = 16;
-/** Its last record was staged, so the stored row no longer says what the list says. */
-const STAGED = 32;
+/** An item, and what the list says about it. */
+interface Known {
+  /** Hash of the stored record; of a new item, of its first one. */
+  readonly hash: string;
+  /** Null: the mirror did not know it. */
+  readonly state: ItemState | null;
+  /** The list has a readable record of it. */
+  isListed: boolean;
+  /** The list has a record of it that can't be read. */
+  isUnreadable: boolean;
+  /** Its last record was staged, so the stored row no longer says what the list says. */
+  isStaged: boolean;
+}
 
-/** The ids, hashes and states of a catalogue, and what the list says about them: about 60 bytes an item. */
+/** The items of a catalogue, and what the list says about them. */
 export class KnownItems {
-  readonly #slots = new Map<number, number>();
-  #hashes = Buffer.alloc(1024 * WIRE_HASH_BYTES);
-  #marks = new Uint8Array(1024);
+  readonly #items = new Map<number, Known>();
 
   /** Number of stored items that are live or missing. */
   present = 0;
 
   get size(): number {
-    return this.#slots.size;
+    return this.#items.size;
   }
 
-  addStored(id: number, wireHash: Uint8Array, state: ItemState): void {
+  addStored(id: number, hash: string, state: ItemState): void {
     if (state !== 'removed') this.present++;
-    this.#add(id, wireHash, STATE_CODES[state]);
+    this.#items.set(id, { hash, state, isListed: false, isUnreadable: false, isStaged: false });
   }
 
-  addNew(id: number, wireHash: Uint8Array, isStaged: boolean): void {
-    this.#add(id, wireHash, NEW | LISTED | (isStaged ? STAGED : 0));
+  addNew(id: number, hash: string, isStaged: boolean): void {
+    this.#items.set(id, { hash, state: null, isListed: true, isUnreadable: false, isStaged });
   }
 
   has(id: number): boolean {
-    return this.#slots.has(id);
+    return this.#items.has(id);
   }
 
-  /** Notes a record with these bytes. @returns false unless they are those of the stored row, which is live */
-  noteSame(id: number, wireHash: Uint8Array): boolean {
-    const slot = this.#slots.get(id);
-    if (slot === undefined) return false;
-    const marks = this.#marks[slot] as number;
-    const isCurrent = (marks & STATE_MASK) === STATE_CODES.live || (marks & LISTED) !== 0;
-    if (!isCurrent || (marks & STAGED) !== 0 || !this.#hasHash(slot, wireHash)) return false;
-    this.#marks[slot] = marks | LISTED;
+  /** Notes a record with this hash. @returns false unless it is that of the stored row, which is live */
+  noteSame(id: number, hash: string): boolean {
+    const item = this.#items.get(id);
+    if (item === undefined || item.hash !== hash || item.isStaged) return false;
+    if (item.state !== 'live' && !item.isListed) return false;
+    item.isListed = true;
     return true;
   }
 
   /** Notes that a record of a known item is staged. @returns true if one was before */
   noteStaged(id: number): boolean {
-    const slot = this.#slots.get(id) as number;
-    const marks = this.#marks[slot] as number;
-    this.#marks[slot] = marks | LISTED | STAGED;
-    return (marks & STAGED) !== 0;
+    const item = this.#items.get(id) as Known;
+    const wasStaged = item.isStaged;
+    item.isListed = true;
+    item.isStaged = true;
+    return wasStaged;
   }
 
   noteUnreadable(id: number): void {
-    const slot = this.#slots.get(id);
-    if (slot !== undefined) this.#marks[slot] = (this.#marks[slot] as number) | UNREADABLE;
+    const item = this.#items.get(id);
+    if (item !== undefined) item.isUnreadable = true;
   }
 
   /** What the list says about the items. @param mostWitnesses readable ones come first */
@@ -75,40 +74,17 @@ export class KnownItems {
     const readable: number[] = [];
     const unreadable: number[] = [];
     let [listed, unchanged] = [0, 0];
-    for (const [id, slot] of this.#slots) {
-      const marks = this.#marks[slot] as number;
-      const isNamed = (marks & (LISTED | UNREADABLE)) !== 0;
-      const state = marks & STATE_MASK;
-      const isPresent = state === STATE_CODES.live || state === STATE_CODES.missing;
-      if (isPresent && !isNamed) unlisted.push(id);
-      if ((marks & NEW) !== 0) fresh.push(id);
-      if ((marks & LISTED) !== 0) listed++;
-      if ((marks & (LISTED | STAGED | NEW)) === LISTED) unchanged++;
-      if (isNamed) ((marks & LISTED) === 0 ? unreadable : readable).push(id);
+    for (const [id, { state, isListed, isUnreadable, isStaged }] of this.#items) {
+      if (isListed) listed++;
+      if (isListed && !isStaged && state !== null) unchanged++;
+      if (state === null) fresh.push(id);
+      if (isListed) readable.push(id);
+      else if (isUnreadable) unreadable.push(id);
+      else if (state === 'live' || state === 'missing') unlisted.push(id);
     }
     const witnesses = [...spread(readable, mostWitnesses), ...spread(unreadable, mostWitnesses)];
     witnesses.length = Math.min(witnesses.length, mostWitnesses);
     return { present: this.present, unlisted, fresh, listed, unchanged, witnesses };
-  }
-
-  #hasHash(slot: number, wireHash: Uint8Array): boolean {
-    for (let i = 0, at = slot * WIRE_HASH_BYTES; i < WIRE_HASH_BYTES; i++) {
-      if (this.#hashes[at + i] !== wireHash[i]) return false;
-    }
-    return true;
-  }
-
-  #add(id: number, wireHash: Uint8Array, marks: number): void {
-    const slot = this.#slots.size;
-    if (slot === this.#marks.length) {
-      this.#hashes = Buffer.concat([this.#hashes, Buffer.alloc(this.#hashes.length)]);
-      const larger = new Uint8Array(slot * 2);
-      larger.set(this.#marks);
-      this.#marks = larger;
-    }
-    this.#hashes.set(wireHash, slot * WIRE_HASH_BYTES);
-    this.#marks[slot] = marks;
-    this.#slots.set(id, slot);
   }
 }
 

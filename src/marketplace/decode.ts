@@ -275,7 +275,7 @@ const readFlag: FieldReader<boolean | null> = (json, path, tolerated) => {
 
 export const WIRE_HASH_BYTES = 8;
 /** The wire hash of a record that did not come in a list. */
-export const NO_WIRE_HASH: Uint8Array = new Uint8Array(WIRE_HASH_BYTES);
+export const NO_WIRE_HASH = '\0'.repeat(WIRE_HASH_BYTES);
 
 /** Raise this when decoding changes, so that every record is decoded again. A new field raises it too. */
 const DECODER_VERSION = 1 + ITEM_FIELDS.length;
@@ -284,14 +284,9 @@ const DECODER_VERSION = 1 + ITEM_FIELDS.length;
  * The first 8 bytes of the SHA-256 of a record as received. An equal hash means an unchanged record, which
  * need not be decoded. A different hash may come from a new notation only.
  * @param version of the decoder: less than 256
+ * @returns bytes as characters, which takes half the time of a buffer and compares faster
  */
-export function wireHash(bytes: Uint8Array, version = DECODER_VERSION): Buffer {
-  const wire = sha256(bytes).subarray(0, WIRE_HASH_BYTES);
-  wire[0] = (wire[0] as number) ^ version;
-  return wire;
-}
-
-/** Takes the digest as a string: for 100,000 digests that is 0.14 s, against 0.27 s as buffers. */
-function sha256(data: Uint8Array): Buffer {
-  return Buffer.from(hash('sha256', data, 'binary'), 'latin1');
+export function wireHash(bytes: Uint8Array, version = DECODER_VERSION): string {
+  const digest = hash('sha256', bytes, 'binary');
+  return String.fromCharCode(digest.charCodeAt(0) ^ version) + digest.slice(1, WIRE_HASH_BYTES);
 }

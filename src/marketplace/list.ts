@@ -156,7 +156,7 @@ class Element implements ListElement {
     return this.#bytes;
   }
 
-  wireHash(): Uint8Array {
+  wireHash(): string {
     return wireHash(this.#received);
   }
 

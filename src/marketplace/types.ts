@@ -105,8 +105,8 @@ export interface Sourced<T> extends Decoded<T> {
 export interface ListElement {
   /** The record as JSON text in UTF-8, with the key masked. Valid until the list is released. */
   readonly bytes: Uint8Array;
-  /** Hash of the record as received. Much faster than `bytes`, which must be searched for the key. */
-  wireHash(): Uint8Array;
+  /** Hash of the record as received, bytes as characters. Much faster than `bytes`, which must be searched for the key. */
+  wireHash(): string;
   /** The record's top-level `id`, found without decoding; null unless it is a safe integer. Only a hint. */
   readonly idHint: number | null;
   /** Why the record must not be decoded (too large, nested too deeply); null if it may be. */

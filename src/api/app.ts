@@ -1,6 +1,5 @@
 import { setMaxListeners } from 'node:events';
 import { Hono, type Context } from 'hono';
-import type { HttpBindings } from '@hono/node-server';
 import type { z } from 'zod';
 import {
   DEFAULT_MAX_AGE,
@@ -23,8 +22,11 @@ import { prefer } from '../service/listen.js';
 import { VERSION } from '../version.js';
 import { Allowance, CallShare } from './allowance.js';
 import { answerOf, noCode, unproven } from './answers.js';
-import { checkManyRequest, checkRequest, openApi, type Answer } from './schemas.js';
-import { Callers, type Caller } from './tokens-store.js';
+import { addManagement, type ManageParts } from './manage.js';
+import { openApi } from './openapi.js';
+import { faultsOf, Refusal, type ApiContext, type ApiEnv } from './refusal.js';
+import { checkManyRequest, checkRequest, type Answer } from './schemas.js';
+import { Callers, type Caller, type Scope } from './tokens-store.js';
 
 /** A seller whose codes can be looked up. */
 export interface ApiSeller extends LookUpDeps {
@@ -38,6 +40,7 @@ export interface ApiParts {
   readonly db: Db;
   /** By name. */
   readonly sellers: ReadonlyMap<string, ApiSeller>;
+  readonly manage: ManageParts;
   /** API keys. One that is sent in place of a code is refused, since codes are stored. */
   readonly keys: readonly Secret[];
   readonly log: Log;
@@ -69,26 +72,12 @@ const CALLS_PER_MINUTE = 12_000;
 const CONCURRENCY = 8;
 const ASKING_MS = 10_000;
 
-type ApiEnv = { Bindings: HttpBindings; Variables: { caller: Caller } };
-type ApiContext = Context<ApiEnv>;
-
 interface Question {
   readonly code: string;
   readonly item: number | null;
 }
 
-/** A request that gets no verdict. */
-class Refusal extends Error {
-  constructor(
-    readonly status: 400 | 401 | 405 | 413 | 422 | 429,
-    message: string,
-    readonly retryAfterS: number | null = null,
-  ) {
-    super(message);
-  }
-}
-
-/** The look-up API: `POST /v1/codes/check`, `POST /v1/codes/check-many`, health, and its own description. */
+/** The API for programs: look-ups of codes, management, health, and its own description. */
 export function apiApp(parts: ApiParts): Hono<ApiEnv> {
   const { db, log } = parts;
   const callers = new Callers(db);
@@ -107,14 +96,17 @@ export function apiApp(parts: ApiParts): Hono<ApiEnv> {
     return c.json({ status: isUp ? 'ok' : 'the database takes no writes' }, isUp ? 200 : 503);
   });
   app.get('/openapi.json', (c) => c.json(openApi(VERSION)));
-  app.use('/v1/codes/*', async (c, next) => {
-    if (c.req.method !== 'POST') throw new Refusal(405, 'send a POST request');
-    c.set('caller', await authenticate(c, callers));
-    const socket = (c.env as Partial<HttpBindings> | undefined)?.incoming?.socket;
-    if (socket !== undefined) prefer(socket);
-    lookUps.admit(c.var.caller);
-    return next();
-  });
+  for (const [path, method, scope] of DOORS) {
+    app.use(path, async (c, next) => {
+      if (c.req.method !== method) throw new Refusal(405, `send a ${method} request`);
+      c.set('caller', await authenticate(c, callers, scope));
+      const socket = (c.env as Partial<ApiEnv['Bindings']> | undefined)?.incoming?.socket;
+      if (socket !== undefined) prefer(socket);
+      lookUps.admit(c.var.caller);
+      return next();
+    });
+  }
+  addManagement(app, db, parts.manage, parts.signal);
   app.post('/v1/codes/check', async (c) => {
     const { code, item, max_age, seller } = await bodyOf(c, checkRequest, MAX_BODY);
     const question = { code, item: item ?? null };
@@ -141,24 +133,39 @@ export function apiApp(parts: ApiParts): Hono<ApiEnv> {
       if (error.status === 401) c.header('www-authenticate', 'Bearer');
       return problem(c, error.status, error.message);
     }
-    log.warn('a look-up failed', { error });
+    log.warn('a request to the API failed', { error });
     c.header('retry-after', '5');
     return problem(c, 503, 'not available right now; try again');
   });
   return app;
 }
 
-function problem(c: Context, status: 400 | 401 | 404 | 405 | 413 | 422 | 429 | 503, error: string) {
+/** The method of each address, and the scope that a token needs for it. */
+const DOORS: readonly (readonly [path: string, method: 'GET' | 'POST', scope: Scope])[] = [
+  ['/v1/codes/*', 'POST', 'codes'],
+  ['/v1/status', 'GET', 'manage'],
+  ['/v1/sellers/:seller/sync', 'POST', 'manage'],
+  ['/v1/runs/:run', 'GET', 'manage'],
+  ['/v1/changes', 'GET', 'manage'],
+];
+
+function problem(c: Context, status: Refusal['status'] | 503, error: string) {
   return c.json({ error }, status);
 }
 
-async function authenticate(c: ApiContext, callers: Callers): Promise<Caller> {
+async function authenticate(c: ApiContext, callers: Callers, scope: Scope): Promise<Caller> {
   const [, token] = /^Bearer +(\S{1,200})$/i.exec(c.req.header('authorization') ?? '') ?? [];
   const caller = token === undefined ? null : await callers.find(token);
   if (caller === null) {
     throw new Refusal(
       401,
       'the token is missing, wrong or revoked: send `Authorization: Bearer TOKEN`; `seller-mirror tokens add NAME` makes one',
+    );
+  }
+  if (caller.scope !== scope) {
+    throw new Refusal(
+      403,
+      `the token has the scope ${caller.scope}, and this needs the scope ${scope}: \`seller-mirror tokens add NAME --scope ${scope}\` makes one`,
     );
   }
   return caller;
@@ -178,10 +185,7 @@ async function bodyOf<S extends z.ZodType>(
   }
   const read = schema.safeParse(body);
   if (read.success) return read.data;
-  const faults = read.error.issues.map(
-    ({ path, message }) => `${path.join('.') || 'the request'} ${message}`,
-  );
-  throw new Refusal(422, faults.slice(0, 5).join('; '));
+  throw new Refusal(422, faultsOf(read.error));
 }
 
 /** The body as text. A body without a length is read as a stream, which costs more than the rest of an answer. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 /** Most codes of one request. */
-const MAX_CODES = 100;
+export const MAX_CODES = 100;
 
 const YEAR_S = 366 * 86_400;
 
@@ -71,7 +71,7 @@ export const checkManyRequest = z.strictObject(
   strict,
 );
 
-const answer = z.object({
+export const answer = z.object({
   verdict: z
     .enum(['valid', 'invalid', 'no_longer_valid', 'pending', 'unproven'])
     .describe(
@@ -117,96 +117,6 @@ const answer = z.object({
 
 export type Answer = z.infer<typeof answer>;
 
-const answers = z.object({ results: z.array(answer).describe('In the order of `codes`.') });
+export const answers = z.object({ results: z.array(answer).describe('In the order of `codes`.') });
 
-const problem = z.object({ error: z.string().describe('What is wrong, and what to do.') });
-
-/** The schemas by their names in the document. */
-const SCHEMAS = z
-  .registry<{ id: string }>()
-  .add(checkRequest, { id: 'CheckRequest' })
-  .add(checkManyRequest, { id: 'CheckManyRequest' })
-  .add(answer, { id: 'Answer' })
-  .add(answers, { id: 'Answers' })
-  .add(problem, { id: 'Problem' });
-
-/** Where a schema stands in the document. */
-function placeOf(id: string): string {
-  return `#/components/schemas/${id}`;
-}
-
-/** The API as an OpenAPI 3.1 document, made from the schemas. @param version of the program */
-export function openApi(version: string): object {
-  const ref = (of: z.ZodType): object => ({ $ref: placeOf(SCHEMAS.get(of)?.id ?? '') });
-  const json = (of: z.ZodType): object => ({ 'application/json': { schema: ref(of) } });
-  const failures = Object.fromEntries(
-    Object.entries(FAILURES).map(([status, description]) => [
-      status,
-      { description, content: json(problem) },
-    ]),
-  );
-  const post = (
-    operationId: string,
-    summary: string,
-    request: z.ZodType,
-    response: z.ZodType,
-  ): object => ({
-    post: {
-      operationId,
-      summary,
-      security: [{ token: [] }],
-      requestBody: { required: true, content: json(request) },
-      responses: { 200: { description: 'The verdict.', content: json(response) }, ...failures },
-    },
-  });
-  return {
-    openapi: '3.1.0',
-    info: { title: 'seller-mirror: look up purchase codes', version },
-    servers: [{ url: '/' }],
-    paths: {
-      '/v1/codes/check': post('checkCode', 'Look up one purchase code', checkRequest, answer),
-      '/v1/codes/check-many': post(
-        'checkCodes',
-        `Look up to ${MAX_CODES} purchase codes`,
-        checkManyRequest,
-        answers,
-      ),
-      '/v1/health': {
-        get: {
-          operationId: 'health',
-          security: [],
-          summary: 'Whether codes can be looked up',
-          responses: {
-            200: { description: 'Yes.' },
-            503: { description: 'The database does not answer.' },
-          },
-        },
-      },
-    },
-    components: {
-      securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
-      schemas: Object.fromEntries(
-        Object.entries(z.toJSONSchema(SCHEMAS, { uri: placeOf }).schemas).map(([id, schema]) => [
-          id,
-          withoutDialect(schema),
-        ]),
-      ),
-    },
-  };
-}
-
-const FAILURES = {
-  400: 'The request can’t be read.',
-  401: 'The token is missing, wrong or revoked.',
-  405: 'Not a POST request.',
-  413: 'The request is too large.',
-  422: 'A field is wrong.',
-  429: 'Too many requests; `Retry-After` says when to ask again.',
-  503: 'Not available right now.',
-};
-
-function withoutDialect(schema: object): object {
-  return Object.fromEntries(
-    Object.entries(schema).filter(([key]) => key !== '$schema' && key !== '$id'),
-  );
-}
+export const problem = z.object({ error: z.string().describe('What is wrong, and what to do.') });

@@ -3,11 +3,13 @@ import { callsAllowed, type SellerConfig } from '../config/index.js';
 import { isLoopback } from '../domain/address.js';
 import type { Log } from '../domain/log.js';
 import type { Queues } from '../service/queue/queues.js';
+import { askForRuns } from '../service/ask.js';
+import { readBoard } from '../service/board.js';
 import { LIMITS, serve, type WebServer } from '../service/listen.js';
 import { SellerKey } from '../codes/seller-key.js';
 import { apiApp, type ApiParts, type ApiSeller } from './app.js';
 
-const API = { name: 'the look-up API', setting: 'API_LISTEN' };
+const API = { name: 'the API', setting: 'API_LISTEN' };
 
 const API_LIMITS = {
   ...LIMITS,
@@ -15,10 +17,12 @@ const API_LIMITS = {
   connections: 512,
   keepAliveMs: 60_000,
   idleMs: 75_000,
+  /** A request may wait for a run. */
+  responseMs: 75_000,
 };
 
 /**
- * Serves the look-up API at `API_LISTEN`.
+ * Serves the API for programs at `API_LISTEN`.
  * @returns null when it is off
  * @throws {UserError} when it can't listen on the address
  */
@@ -32,9 +36,7 @@ export async function startApi(
   const { listen } = config.api;
   if (listen === null) return null;
   if (!isLoopback(listen.host)) {
-    log.warn(
-      'the look-up API is open to other machines without TLS: put a proxy with TLS in front of it',
-    );
+    log.warn('the API is open to other machines without TLS: put a proxy with TLS in front of it');
   }
   const ended = new AbortController();
   const open = await Promise.all(
@@ -43,6 +45,13 @@ export async function startApi(
   const parts: ApiParts = {
     db,
     sellers: new Map(open.map(({ seller }) => [seller.sellerId, seller])),
+    manage: {
+      board: (only) => readBoard(db, config, new Date(db.clock.now()), only),
+      ask: async (seller, askedBy) =>
+        config.sellers.some(({ name }) => name === seller)
+          ? askForRuns(app, queues, seller, { kind: 'sync' }, askedBy)
+          : null,
+    },
     keys: config.sellers.map(({ key }) => key),
     log,
     signal: AbortSignal.any([signal, ended.signal]),

@@ -1,22 +1,29 @@
 import { hash, randomBytes } from 'node:crypto';
 import type { Db } from '../db/db.js';
+import { TokenScope } from '../db/generated/prisma/enums.js';
 import { TOKEN_PREFIX } from '../domain/secret.js';
+
+/** What a token lets a program do: look up codes, or read the state and ask for syncs. */
+export type Scope = TokenScope;
+export const SCOPES: readonly Scope[] = Object.values(TokenScope);
 
 /** What people see of a token. The token itself is not stored. */
 export interface TokenRow {
   readonly name: string;
   /** Null: every configured seller. */
   readonly sellerId: string | null;
+  readonly scope: Scope;
   readonly createdAt: Date;
   readonly lastUsedAt: Date | null;
 }
 
-/** A program that may look up codes. */
+/** A program with a token. */
 export interface Caller {
   readonly tokenId: bigint;
   readonly name: string;
   /** Null: every configured seller. */
   readonly sellerId: string | null;
+  readonly scope: Scope;
 }
 
 /**
@@ -27,11 +34,12 @@ export async function createToken(
   db: Db,
   name: string,
   sellerId: string | null,
+  scope: Scope = 'codes',
 ): Promise<string | null> {
   const token = TOKEN_PREFIX + randomBytes(32).toString('base64url');
   const prisma = await db.prisma();
   const { count } = await prisma.apiToken.createMany({
-    data: [{ name, sellerId, tokenHash: hashOf(token) }],
+    data: [{ name, sellerId, scope, tokenHash: hashOf(token) }],
     skipDuplicates: true,
   });
   return count === 1 ? token : null;
@@ -40,7 +48,7 @@ export async function createToken(
 /** All tokens, sorted by name. */
 export async function listTokens(db: Db): Promise<TokenRow[]> {
   const prisma = await db.prisma();
-  const select = { name: true, sellerId: true, createdAt: true, lastUsedAt: true };
+  const select = { name: true, sellerId: true, scope: true, createdAt: true, lastUsedAt: true };
   return prisma.apiToken.findMany({ select, orderBy: { name: 'asc' } });
 }
 
@@ -78,7 +86,8 @@ export class Callers {
     let found = this.#known.get(key);
     if (found === undefined || now - found.at > FRESH_MS) {
       const { rows } = await this.#db.pool.query<Caller>(
-        `SELECT token_id AS "tokenId", name, seller_id AS "sellerId" FROM mirror.api_tokens WHERE token_hash = $1`,
+        `SELECT token_id AS "tokenId", name, seller_id AS "sellerId", scope FROM mirror.api_tokens
+          WHERE token_hash = $1`,
         [Buffer.from(key, 'base64')],
       );
       found = { caller: rows[0] ?? null, at: now };

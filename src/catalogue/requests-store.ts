@@ -1,4 +1,5 @@
 import type { Db } from '../db/db.js';
+import { onlyRow } from '../db/connection.js';
 import { sellerIsLocked } from '../db/locks.js';
 import { LATEST_BELIEVED } from '../db/moments.js';
 import type { RunKind, RunState } from '../db/generated/prisma/enums.js';
@@ -19,30 +20,33 @@ export function runKindsOf(kind: Wanted['kind']): readonly RunKind[] {
  * nothing is added.
  * @param marketplace host, for a seller that the store does not know yet
  * @param askedBy who asks, shown to people
- * @returns when it was asked for, which names the request
+ * @returns when it was asked for, which names the request, and the number of its first run
  */
 export async function askRuns(
   db: Db,
   { seller, marketplace }: { readonly seller: string; readonly marketplace: string },
   wanted: Wanted,
   askedBy: string,
-): Promise<Date> {
+): Promise<{ readonly askedAt: Date; readonly runId: bigint }> {
   await ensureSeller(db, seller, marketplace);
   const itemId = wanted.kind === 'item' ? wanted.itemId : null;
-  const { rows } = await db.pool.query<{ dueAt: Date }>(
+  const asked = await db.pool.query<{ askedAt: Date; runId: bigint }>(
     `WITH now AS (SELECT date_trunc('milliseconds', clock_timestamp()) AS at),
      waiting AS (
-       SELECT due_at FROM mirror.runs
+       SELECT due_at, min(run_id) AS run_id FROM mirror.runs
         WHERE seller_id = $1 AND state = 'asked' AND item_id IS NOT DISTINCT FROM $3
         GROUP BY due_at HAVING array_agg(kind ORDER BY kind) = $2::mirror.run_kind[] LIMIT 1
      ), added AS (
        INSERT INTO mirror.runs (seller_id, kind, state, holder, started_at, due_at, asked_by, item_id)
        SELECT $1, kind, 'asked', '', now.at, now.at, $4, $3
-         FROM now, unnest($2::mirror.run_kind[]) AS kind WHERE NOT EXISTS (SELECT FROM waiting))
-     SELECT coalesce((SELECT due_at FROM waiting), now.at) AS "dueAt" FROM now`,
+         FROM now, unnest($2::mirror.run_kind[]) AS kind WHERE NOT EXISTS (SELECT FROM waiting)
+       RETURNING run_id)
+     SELECT coalesce((SELECT due_at FROM waiting), now.at) AS "askedAt",
+            coalesce((SELECT run_id FROM waiting), (SELECT min(run_id) FROM added)) AS "runId"
+       FROM now`,
     [seller, runKindsOf(wanted.kind), itemId, askedBy],
   );
-  return rows[0]?.dueAt ?? new Date();
+  return onlyRow(asked);
 }
 
 /** Deletes the parts of a request that nobody will begin, since an earlier part failed for good. */
@@ -205,4 +209,65 @@ export async function recordRecheck({ pool }: Db, sellerId: string, dueAt: Date)
     sellerId,
     dueAt,
   ]);
+}
+
+/** A run as programs follow it. */
+export interface FollowedRun {
+  readonly runId: bigint;
+  readonly sellerId: string;
+  readonly kind: RunKind;
+  readonly state: RunState;
+  readonly askedBy: string | null;
+  readonly startedAt: Date | null;
+  readonly finishedAt: Date | null;
+  readonly retryAt: Date | null;
+  readonly listed: number;
+  readonly added: number;
+  readonly changed: number;
+  readonly unchanged: number;
+  readonly restored: number;
+  readonly missing: number;
+  readonly removed: number;
+  readonly quarantined: number;
+  readonly apiCalls: number;
+  readonly warnings: readonly string[];
+  readonly problemCode: string | null;
+  readonly problem: string | null;
+}
+
+/**
+ * Finds a run. The number of a run that was asked for leads to what is done about the request: its first part that is
+ * not done yet, or that failed, else its last part. @param sellerId null: of any seller
+ * @returns also whether nothing more will be done; null if there is no such run
+ */
+export async function followRun(
+  { pool }: Db,
+  runId: bigint,
+  sellerId: string | null,
+): Promise<(FollowedRun & { readonly ended: boolean }) | null> {
+  const { rows } = await pool.query<FollowedRun & { readonly isRequest: boolean }>(
+    `WITH found AS (
+       SELECT *, state = 'asked' OR run_id <> $1 AS is_request FROM mirror.runs
+        WHERE (run_id = $1 OR asked_run_id = $1) AND ($2::text IS NULL OR seller_id = $2) LIMIT 1
+     ), parts AS (
+       SELECT DISTINCT ON (r.kind) r.*, f.is_request
+         FROM mirror.runs r JOIN found f
+           ON r.run_id = f.run_id
+              OR f.is_request AND r.seller_id = f.seller_id AND r.due_at = f.due_at AND r.asked_by IS NOT NULL
+        ORDER BY r.kind, r.run_id DESC)
+     SELECT run_id AS "runId", seller_id AS "sellerId", kind, state, asked_by AS "askedBy",
+            CASE WHEN state <> 'asked' THEN started_at END AS "startedAt", finished_at AS "finishedAt",
+            retry_at AS "retryAt", listed, added, changed, unchanged, restored, missing, removed, quarantined,
+            api_calls AS "apiCalls", warnings, problem_code AS "problemCode", problem, is_request AS "isRequest"
+       FROM parts ORDER BY kind`,
+    [runId, sellerId],
+  );
+  const isGood = ({ state }: FollowedRun): boolean => state === 'succeeded' || state === 'held';
+  const current = rows.find((run) => !isGood(run)) ?? rows.at(-1);
+  if (current === undefined) return null;
+  const { isRequest, ...run } = current;
+  // What people ask for is begun again after a process died; what a schedule made is answered by another run.
+  const isOver =
+    isGood(run) || run.state === 'failed' || (run.state === 'interrupted' && !isRequest);
+  return { ...run, ended: isOver && run.retryAt === null };
 }

@@ -75,10 +75,11 @@ export async function startRun(
   const { dueAt = null, askedBy = null, itemId = null } = request ?? {};
   const started = await client.query<{ runId: bigint; startedAt: Date }>(
     `WITH asked AS (DELETE FROM mirror.runs
-                     WHERE seller_id = $1 AND kind = $2 AND state = 'asked' AND due_at = $6)
+                     WHERE seller_id = $1 AND kind = $2 AND state = 'asked' AND due_at = $6
+                    RETURNING run_id)
      INSERT INTO mirror.runs
-       (seller_id, kind, state, holder, job_id, accepted_run_id, due_at, asked_by, item_id)
-     VALUES ($1, $2, 'running', $3, $4, $5, $6, $7, $8)
+       (seller_id, kind, state, holder, job_id, accepted_run_id, due_at, asked_by, item_id, asked_run_id)
+     VALUES ($1, $2, 'running', $3, $4, $5, $6, $7, $8, (SELECT min(run_id) FROM asked))
      RETURNING run_id AS "runId", started_at AS "startedAt"`,
     [sellerId, kind, holder, jobId, acceptedRunId, dueAt, askedBy, itemId],
   );
@@ -227,13 +228,14 @@ export async function findSellerOfRun({ pool }: Db, runId: bigint): Promise<stri
 }
 
 /**
- * A run with its quarantined records (the first 100), the held items that it shows, and the run that removed those
+ * A run, also by the number that it had while it was asked for, with its quarantined records (the first 100), the held items that it shows, and the run that removed those
  * which were accepted; null if there is no such run.
  */
-export async function getRun(db: Db, runId: bigint) {
+export async function getRun(db: Db, id: bigint) {
   const prisma = await db.prisma();
-  const run = await prisma.run.findUnique({ where: { runId } });
+  const run = await prisma.run.findFirst({ where: { OR: [{ runId: id }, { askedRunId: id }] } });
   if (run === null) return null;
+  const { runId } = run;
   const quarantine = await prisma.quarantinedRecord.findMany({
     where: { sellerId: run.sellerId, firstRunId: { lte: runId }, lastRunId: { gte: runId } },
     orderBy: { quarantineId: 'asc' },

@@ -1,8 +1,6 @@
 import { hostname } from 'node:os';
 import type { App } from '../app.js';
-import { askRuns, type Wanted } from '../catalogue/requests-store.js';
-import type { SellerConfig } from '../config/index.js';
-import { hostName } from '../domain/address.js';
+import type { Wanted } from '../catalogue/requests-store.js';
 import { silentLog, type Log } from '../domain/log.js';
 import { printNote, userName } from './console.js';
 import { openQueuesOf } from './execute.js';
@@ -28,35 +26,33 @@ export function thisUser(): string {
   return `${userName()} on ${hostname()}`;
 }
 
-/**
- * Asks for runs of sellers, which a worker performs. If the queue can't be reached, a scheduler or a worker finds the
- * request in the store.
- */
+/** Asks for runs of sellers, which a worker performs. */
 export async function askForRuns(
   app: App,
-  sellers: readonly { readonly name: string; readonly url: SellerConfig['url'] | undefined }[],
+  sellers: readonly string[],
   wanted: Wanted,
-): Promise<readonly { readonly sellerId: string; readonly askedAt: Date }[]> {
-  const asked: { readonly sellerId: string; readonly askedAt: Date }[] = [];
+): Promise<
+  readonly { readonly sellerId: string; readonly askedAt: Date; readonly runId: bigint }[]
+> {
+  const service = await import('../service/ask.js');
   const queues = await openQueuesOf(app, 'sync --queue');
   try {
-    for (const { name: seller, url } of sellers) {
-      const place = { seller, marketplace: url === undefined ? '' : hostName(url) };
-      const askedAt = await askRuns(app.db, place, wanted, thisUser());
-      asked.push({ sellerId: seller, askedAt });
-      const due = { seller, dueAt: askedAt.toISOString(), byHand: true } as const;
-      await queues
-        .add(
-          'mirror',
-          wanted.kind === 'item' ? { ...wanted, ...due } : { kind: wanted.kind, ...due },
-        )
-        .catch((error: unknown) => {
-          const message = error instanceof Error ? error.message : String(error);
-          printNote(`note: ${seller}: ${message}; a worker looks by itself\n`);
-        });
+    const asked = [];
+    for (const sellerId of sellers) {
+      const { queueProblem, ...one } = await service.askForRuns(
+        app,
+        queues,
+        sellerId,
+        wanted,
+        thisUser(),
+      );
+      if (queueProblem !== null) {
+        printNote(`note: ${sellerId}: ${queueProblem}; a worker looks by itself\n`);
+      }
+      asked.push({ sellerId, ...one });
     }
+    return asked;
   } finally {
     await queues.close();
   }
-  return asked;
 }

@@ -230,8 +230,7 @@ async function perform<Row, Found>(
     who,
     holder: `${name} ${which} (process ${process.pid} on ${hostname()})`,
     async ask(seller, wanted) {
-      const url = app.config.sellers.find((other) => other.name === seller)?.url;
-      await askForRuns(app, [{ name: seller, url }], wanted);
+      await askForRuns(app, [seller], wanted);
     },
     followUp: () => followUp(app, name, true),
   };

@@ -1,14 +1,14 @@
-import { isUserError, UserError } from '../domain/user-error.js';
+import { UserError } from '../domain/user-error.js';
 import type { HttpBindings } from '@hono/node-server';
 import type { Context, Hono } from 'hono';
-import { askRuns, type Wanted } from '../catalogue/requests-store.js';
-import { hostName } from '../domain/address.js';
+import type { Wanted } from '../catalogue/requests-store.js';
 import type { App } from '../app.js';
 import type { Config } from '../config/index.js';
 import type { Log } from '../domain/log.js';
 import { maskCode } from '../domain/secret.js';
 import type { Queues } from '../service/queue/queues.js';
 import { type DashboardSession, logAction } from './access-store.js';
+import { askForRuns } from '../service/ask.js';
 import { listLiveProcesses } from '../service/processes-store.js';
 import type { Mirror } from '../db/mirror.js';
 import type { Database } from '../db/open.js';
@@ -119,25 +119,14 @@ export async function runAction<T>(
   }
 }
 
-/**
- * Asks for a sync of a seller, or for a part of it. It stands in the store, so that a worker does it even if the queue
- * can't be reached now.
- */
+/** Asks for a sync of a seller, or for a part of it, which a worker performs. */
 export async function enqueueSync(
   c: Context<DashboardEnv>,
-  { config, db, queues }: Pick<DashboardParts, 'config' | 'db' | 'queues'>,
+  parts: Pick<DashboardParts, 'config' | 'db' | 'queues'>,
   seller: string,
   wanted: Wanted = { kind: 'sync' },
 ): Promise<void> {
-  const url = config.sellers.find(({ name }) => name === seller)?.url;
-  const place = { seller, marketplace: url === undefined ? '' : hostName(url) };
-  const askedAt = await askRuns(db, place, wanted, c.get('session').who);
-  const due = { seller, dueAt: askedAt.toISOString(), byHand: true } as const;
-  await queues
-    .add('mirror', wanted.kind === 'item' ? { ...wanted, ...due } : { kind: wanted.kind, ...due })
-    .catch((error: unknown) => {
-      if (!isUserError(error, 'QUEUE')) throw error;
-    });
+  await askForRuns(parts, parts.queues, seller, wanted, c.get('session').who);
 }
 
 /** The notice to show after a job was queued. Warns when no worker is running. */

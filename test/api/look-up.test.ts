@@ -8,7 +8,8 @@ import { expect, it, onTestFinished, vi } from 'vitest';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { apiApp, type ApiParts, type ApiSeller } from '../../src/api/app.js';
 import { createToken, listTokens, revokeToken } from '../../src/api/tokens-store.js';
-import type { openApi, Answer } from '../../src/api/schemas.js';
+import type { openApi } from '../../src/api/openapi.js';
+import type { Answer } from '../../src/api/schemas.js';
 import { LIMITS, serve } from '../../src/service/listen.js';
 import { lookUpNow } from '../../src/codes/look-up.js';
 import { SellerKey } from '../../src/codes/seller-key.js';
@@ -35,6 +36,12 @@ import { KEY, never, useMirror } from '../support/mirror.js';
 import { until } from '../support/until.js';
 
 const mirror = useMirror();
+
+/** Nothing here manages the mirror. */
+const manage = {
+  board: () => Promise.resolve({ sellers: [], feeds: [] }),
+  ask: () => Promise.resolve(null),
+};
 
 interface Api {
   readonly app: ReturnType<typeof apiApp>;
@@ -69,6 +76,7 @@ async function openLookUps(
   const app = apiApp({
     db,
     sellers: new Map([['main', seller]]),
+    manage,
     keys: [new Secret(KEY)],
     log: silentLog,
     signal: never,
@@ -333,6 +341,7 @@ it('asks several sellers one after another until one finds the code, and calls a
   const app = apiApp({
     db,
     sellers: new Map(sellers.map((seller) => [seller.sellerId, seller])),
+    manage,
     keys: [],
     log: silentLog,
     signal: never,

@@ -2,15 +2,10 @@ import { execFile, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { apiApp } from '../../src/api/app.js';
-import { createToken } from '../../src/api/tokens-store.js';
-import { SellerKey } from '../../src/codes/seller-key.js';
-import { silentLog } from '../../src/domain/log.js';
-import { LIMITS, serve } from '../../src/service/listen.js';
-import { ensureSeller } from '../../src/catalogue/sellers-store.js';
-import { invalidCodes, openShop } from '../codes/support.js';
-import { never, useMirror } from '../support/mirror.js';
+import { codesMarket, codesOf, printed, settings } from '../cli/support.js';
+import { serveProduct } from '../dashboard/served.js';
 import { isInstalled } from '../support/installed.js';
+import { KEY, useMirror } from '../support/mirror.js';
 
 const mirror = useMirror();
 const run = promisify(execFile);
@@ -33,41 +28,23 @@ interface Desk {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** The look-up API on a real listener. */
+/** The product with its API, and a token. */
 async function openDesk(): Promise<Desk> {
-  const { db } = mirror();
-  const shop = await openShop();
-  await ensureSeller(db, 'main', shop.marketplace.host);
-  const seller = {
-    db,
-    sellerId: 'main',
-    marketplace: shop.marketplace,
-    key: new SellerKey(db, 'main', shop.marketplace),
-    host: shop.marketplace.host,
-    callsPerMinute: Infinity,
-    confirm: () => Promise.resolve(),
-  };
-  const parts = {
-    db,
-    sellers: new Map([['main', seller]]),
-    keys: [],
-    log: silentLog,
-    signal: never,
-  };
-  const listen = { host: '127.0.0.1', port: 0, chosen: true };
-  const name = { name: 'the look-up API', setting: 'API_LISTEN' };
-  const server = await serve(() => apiApp(parts), listen, name, LIMITS, silentLog);
-  onTestFinished(() => server.close());
-  const valid = shop.purchases.codeAt(0);
-  const reply = await shop.marketplace.validate(valid);
-  const item = reply.kind === 'answered' ? (reply.data.value.item?.id ?? 0) : 0;
+  const sim = await codesMarket(mirror());
+  const sellers = [{ name: 'main', url: sim.url, key: KEY }];
+  const product = await serveProduct(mirror(), sellers, { API_LISTEN: '127.0.0.1:0' });
+  onTestFinished(() => product.stop());
+  const env = settings(mirror().databaseUrl, sim.url);
+  const token = (await printed(['tokens', 'add', 'desk'], env)).trim();
+  const [, valid = ''] = codesOf(sim, 2);
+  const { purchases, catalogue } = sim.seller(KEY);
   return {
     valid,
-    item,
-    denied: invalidCodes(1)[0] ?? '',
+    item: purchases.find(valid, catalogue)?.itemId ?? 0,
+    denied: 'nobody-bought-0',
     at: (text, place = 'here') =>
-      text.replaceAll(ADDRESS, place === 'here' ? server.url : 'http://127.0.0.1:9'),
-    env: { PATH: process.env['PATH'] ?? '', TOKEN: (await createToken(db, 'desk', null)) ?? '' },
+      text.replaceAll(ADDRESS, place === 'here' ? product.apiUrl : 'http://127.0.0.1:9'),
+    env: { PATH: process.env['PATH'] ?? '', TOKEN: token },
   };
 }
 

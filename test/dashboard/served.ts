@@ -11,6 +11,8 @@ import { loginLink, PASSWORD_HASH } from './dashboard.js';
 /** The product on a test's database: worker and dashboard, as started by `run`. */
 export interface Served {
   readonly url: string;
+  /** Empty without API_LISTEN. */
+  readonly apiUrl: string;
   /** Makes a login link for an operator. */
   link(): Promise<string>;
   /** Adds an account named like its role, with `PASSWORD`. */
@@ -53,12 +55,13 @@ export async function serveProduct(
     },
     { cwd: folder, files: disk, needs: 'sellers', cronFault: () => null },
   );
-  const roles = { scheduler: false, worker: true, dashboard: true, api: false };
+  const roles = { scheduler: false, worker: true, dashboard: true, api: true };
   const service = await serve('test', roles, new AbortController().signal, config);
   const { dashboardUrl } = service;
   if (dashboardUrl === null) throw new Error('the dashboard is off');
   return {
     url: dashboardUrl,
+    apiUrl: service.apiUrl ?? '',
     link: async () => dashboardUrl + (await loginLink(db, 'ada@laptop')),
     async addUser(role) {
       await createUser(db, { name: role, role, passwordHash: PASSWORD_HASH });

@@ -173,7 +173,11 @@ async function ask(
   target: Target,
   options: CommonOptions,
 ): Promise<ExitCode> {
-  const asked = await askForRuns(app, sellers, target);
+  const asked = await askForRuns(
+    app,
+    sellers.map(({ name }) => name),
+    target,
+  );
   await printResult(options, asked, () =>
     asked.map(({ sellerId }) => `${sellerId} · asked for; a worker does it\n`).join(''),
   );

@@ -1,5 +1,11 @@
-import { InvalidArgumentError, type Command } from 'commander';
-import { createToken, listTokens, revokeToken } from '../../api/tokens-store.js';
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import {
+  createToken,
+  listTokens,
+  revokeToken,
+  type Scope,
+  SCOPES,
+} from '../../api/tokens-store.js';
 import type { App } from '../../app.js';
 import { print, printList, printNote } from '../console.js';
 import { usageError } from '../errors.js';
@@ -8,11 +14,11 @@ import { describeCommand, type CommonOptions } from '../options.js';
 import { table } from '../output/table.js';
 import { momentCell } from '../output/text.js';
 
-/** `tokens [list|add|revoke]`: manages the programs that may look up codes. */
+/** `tokens [list|add|revoke]`: manages the programs that may use the HTTP API. */
 export function add(program: Command): void {
   const tokens = describeCommand(program.command('tokens'), {
     about:
-      'Manages the tokens of programs that look up purchase codes over HTTP (API_LISTEN, docs/lookup.md).',
+      'Manages the tokens of programs that look up purchase codes (docs/lookup.md) or manage the mirror (docs/api.md) over HTTP, at API_LISTEN.',
     examples: ['seller-mirror tokens add helpdesk', 'seller-mirror tokens revoke helpdesk'],
   });
   describeCommand(tokens.command('list', { isDefault: true }), {
@@ -25,9 +31,21 @@ export function add(program: Command): void {
   describeCommand(named('add', 'of the program: letters, digits and . _ -'), {
     summary: 'make a token, and print it once',
     about: 'Makes a token and prints it. Only its hash is stored, so it can’t be shown again.',
-    examples: ['seller-mirror tokens add helpdesk', 'seller-mirror tokens add shop --seller main'],
+    examples: [
+      'seller-mirror tokens add helpdesk',
+      'seller-mirror tokens add shop --seller main',
+      'seller-mirror tokens add n8n --scope manage',
+    ],
   })
-    .option('--seller <name>', 'the only seller whose codes it may look up')
+    .option('--seller <name>', 'the only seller that it may ask about')
+    .addOption(
+      new Option(
+        '--scope <scope>',
+        'codes: look up purchase codes; manage: read the state and changes, and ask for syncs',
+      )
+        .choices(SCOPES)
+        .default('codes'),
+    )
     .action(appAction('sellers', addToken));
   describeCommand(named('revoke', 'of the program'), {
     summary: 'make a token useless',
@@ -48,6 +66,7 @@ async function list({ db }: App, options: CommonOptions): Promise<void> {
       tokens,
       [
         { header: 'name', value: ({ name }) => name },
+        { header: 'scope', value: ({ scope }) => scope },
         { header: 'seller', value: ({ sellerId }) => sellerId ?? 'all' },
         { header: 'since', value: ({ createdAt }) => momentCell(createdAt, new Date(), look) },
         {
@@ -64,13 +83,13 @@ async function list({ db }: App, options: CommonOptions): Promise<void> {
 async function addToken(
   { config, db }: App,
   name: string,
-  { seller }: { readonly seller?: string },
+  { seller, scope }: { readonly seller?: string; readonly scope: Scope },
 ): Promise<void> {
   const names = config.sellers.map((one) => one.name);
   if (seller !== undefined && !names.includes(seller)) {
     throw usageError(`there is no seller "${seller}"`, `the sellers are ${names.join(', ')}`);
   }
-  const token = await createToken(db, name, seller ?? null);
+  const token = await createToken(db, name, seller ?? null, scope);
   if (token === null) {
     throw usageError(
       `there is already a token "${name}"`,

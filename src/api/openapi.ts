@@ -129,16 +129,16 @@ function placeOf(id: string): string {
 
 /** The API as an OpenAPI 3.1 document, made from the schemas. @param version of the program */
 export function openApi(version: string): object {
-  const paths = Object.entries(OPERATIONS).map(([path, [method, operation]]) => [
-    path,
-    { [method]: described(path, operation) },
-  ]);
+  const paths: Record<string, object> = {};
+  for (const [path, [method, operation]] of Object.entries(OPERATIONS)) {
+    paths[path] = { [method]: described(path, operation) };
+  }
   return {
     openapi: '3.1.0',
     info: { title: 'seller-mirror: look up purchase codes, and manage the mirror', version },
     servers: [{ url: '/' }],
     paths: {
-      ...Object.fromEntries(paths),
+      ...paths,
       '/v1/health': {
         get: {
           operationId: 'health',
@@ -184,10 +184,12 @@ function described(
   const inQuery = Object.entries(parameters?.shape ?? {}).map(([name, one]) => {
     return { name, in: 'query', schema: withoutDialect(z.toJSONSchema(one, { io: 'input' })) };
   });
-  const refusals = [...OF_ALL, ...failures].map((code) => [
-    code,
-    { description: FAILURES[code], content: json(problem) },
-  ]);
+  const responses: Record<string, object> = {
+    [status]: { description: about, content: json(schema) },
+  };
+  for (const code of [...OF_ALL, ...failures]) {
+    responses[code] = { description: FAILURES[code], content: json(problem) };
+  }
   return {
     operationId: id,
     summary,
@@ -195,10 +197,7 @@ function described(
     security: [{ token: [] }],
     ...(inPath.length + inQuery.length > 0 ? { parameters: [...inPath, ...inQuery] } : {}),
     ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
-    responses: {
-      [status]: { description: about, content: json(schema) },
-      ...Object.fromEntries(refusals),
-    },
+    responses,
   };
 }
 

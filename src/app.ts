@@ -199,7 +199,9 @@ function progressWriter(db: Db): Required<Pick<RunDeps, 'onRun' | 'onProgress'>>
 function stepOf(progress: Progress): RunProgress {
   const { phase } = progress;
   if (phase === 'list') {
-    const { records, expected } = progress;
+    const { records, bytes, expected } = progress;
+    // No record is read before the whole list has arrived.
+    if (records === 0) return { phase: 'receive', done: bytes, total: null };
     return { phase, done: records, total: expected === null ? null : Math.max(records, expected) };
   }
   if (phase === 'look-up') return { phase, done: progress.done, total: progress.total };

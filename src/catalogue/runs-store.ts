@@ -180,8 +180,8 @@ export async function finishRun(
 
 /** A run's progress. */
 export interface RunProgress {
-  readonly phase: 'account' | 'list' | 'write' | 'look-up';
-  /** Records of the list, or items looked up. */
+  readonly phase: 'account' | 'receive' | 'list' | 'write' | 'look-up';
+  /** Bytes of the list that have arrived, its records that were read, or items looked up. */
   readonly done: number;
   /** Null while unknown. */
   readonly total: number | null;

@@ -135,7 +135,7 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
       c,
       503,
       'Temporarily unavailable',
-      'The database or the queue did not respond. Run `npx seller-mirror doctor` to find out which.',
+      'The database or the queue did not respond. Somebody must find out on the server which of them.',
     );
   });
   return app;

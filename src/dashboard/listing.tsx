@@ -39,6 +39,7 @@ import {
   Table,
   Untrusted,
   WebLink,
+  withoutCommands,
 } from './parts.js';
 import { oneOf, parseDay, parseNumber } from './query.js';
 
@@ -385,8 +386,9 @@ export const Cell: FC<{ of: Value; type: ValueType }> = ({ of, type }): Child =>
     case 'text':
     case 'texts':
     case 'secret':
-    case 'sentence':
       return <Untrusted text={String(of)} isCut />;
+    case 'sentence':
+      return <Untrusted text={withoutCommands(String(of))} isCut />;
     case 'long text':
       return <Untrusted text={String(of)} />;
     case 'web':

@@ -1,7 +1,7 @@
 import { phaseOf } from '../codes/progress.js';
 import { Rate } from '../domain/rate.js';
 import type { Running } from '../catalogue/overview-store.js';
-import { duration, count, plural } from '../domain/text.js';
+import { bytes, duration, count, plural } from '../domain/text.js';
 
 const POLL_MS = 1_000;
 
@@ -163,6 +163,7 @@ function auditVersion({ auditId, problem, pending, denied }: Running['audits'][n
 
 const PHASES = {
   account: 'reading the account',
+  receive: 'receiving the list',
   list: 'reading the list',
   write: 'saving',
   'look-up': 'looking up items',
@@ -170,8 +171,8 @@ const PHASES = {
 
 function runBar({ runId, progress }: Running['runs'][number]): LiveBar {
   const { phase, done, total } = progress ?? { phase: 'account', done: 0, total: null };
-  const figures =
-    done === 0 ? '' : total === null ? plural(done, 'item') : `${count(done)} of ${count(total)}`;
+  const all = phase === 'receive' ? bytes(done) : plural(done, 'item');
+  const figures = done === 0 ? '' : total === null ? all : `${count(done)} of ${count(total)}`;
   const text = [PHASES[phase], figures].filter(Boolean).join(' · ');
   return { id: `run ${runId}`, done, total, text, endsAt: null };
 }

@@ -37,7 +37,7 @@ export function addLogin(app: Dashboard, parts: DashboardParts): void {
         c,
         410,
         'This login link has expired',
-        'A link works once, within 10 minutes. Run `npx seller-mirror dashboard link` for a new one.',
+        'A link works once, within 10 minutes. Somebody who can run commands on the server makes a new one.',
       );
     }
     await openSession(c, parts, { madeBy });
@@ -132,8 +132,8 @@ function loginPage(
           <button class="main">Log in</button>
         </form>
         <p class="muted">
-          No account? Run <code>npx seller-mirror dashboard link</code> on the server for a login
-          link.
+          No account? An operator can add one, and somebody who can run commands on the server can
+          make a login link.
         </p>
       </main>
     </Document>,

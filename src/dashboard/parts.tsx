@@ -330,14 +330,18 @@ export const Untrusted: FC<{
   );
 };
 
-/** A sentence whose text in backticks is shown as code. `npx` finds the program in a checkout and in a project. */
+/** A text without its parts that name a command of this program: who reads a page has no terminal. */
+export function withoutCommands(text: string): string {
+  const parts = text.split(/(?<=[.;]) /).filter((part) => !/`(?:npx )?seller-mirror /.test(part));
+  return parts.join(' ').replace(/;$/, '') || 'Somebody must look at it on the server.';
+}
+
+/** A sentence whose text in backticks is shown as code. */
 export const Sentence: FC<{ text: string }> = ({ text }) => (
   <>
-    {printable(text)
+    {printable(withoutCommands(text))
       .split('`')
-      .map((part, n) =>
-        n % 2 === 1 ? <code>{part.replace(/^seller-mirror /, 'npx $&')}</code> : part,
-      )}
+      .map((part, n) => (n % 2 === 1 ? <code>{part}</code> : part))}
   </>
 );
 

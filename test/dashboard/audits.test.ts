@@ -11,7 +11,7 @@ import { enter, listOf, progress, truthOf } from '../codes/support.js';
 import { inline, workbookFiles, workbookOf, zipOf } from '../codes/lists/zip.js';
 import { KEY } from '../support/mirror.js';
 import { until } from '../support/until.js';
-import { formTokenIn, HOST, openDashboard, textOf, type Visitor } from './dashboard.js';
+import { formTokenIn, HOST, openDashboard, textOf, unescaped, type Visitor } from './dashboard.js';
 import { useShop } from './shop.js';
 
 const { mirror, shop, dashboard, operator, finish, env } = useShop();
@@ -478,7 +478,7 @@ describe('the pages of audits', () => {
     // Proofs are for the few who ask.
     expect(page).not.toContain('Your key works');
     const row = [...page.matchAll(/href="([^"]+code=\d+)"/g)].map(([, href = '']) => href);
-    const proof = await operator().page((row[1] ?? '').replaceAll('&amp;', '&'));
+    const proof = await operator().page(unescaped(row[1] ?? ''));
     expect(textOf(proof)).toMatch(
       /Denied: “[^”]+” .*Your key works .*Denied again .*Your key still works/,
     );

@@ -15,10 +15,9 @@ import {
   wideTables,
 } from '../support/browser.js';
 import { KEY, useMirror } from '../support/mirror.js';
+import { storeSeller } from '../support/states.js';
 import { formTokenIn, PASSWORD } from './dashboard.js';
 import { serveProduct, type Served } from './served.js';
-import { logAction } from '../../src/dashboard/access-store.js';
-import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { showcase } from './showcase.js';
 
 const mirror = useMirror();
@@ -84,7 +83,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     await heading(page, 'Overview').waitFor();
     const other = await newPage();
     await other.page.goto(link);
-    expect(await other.page.textContent('main')).toContain('seller-mirror dashboard link');
+    expect(await other.page.textContent('main')).toContain('on the server makes a new one');
   });
 
   it('Sync now shows live progress and the result without a reload', async () => {
@@ -243,8 +242,9 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
   /** Causes a live update. The content before it gets the attribute `data-old`. */
   async function causeUpdate(page: Page): Promise<void> {
     await page.evaluate(`document.querySelector('main').dataset.old = ''`);
-    const action = { who: 'ada', action: 'sync now', target: null, outcome: 'done' };
-    await logAction(mirror().db, action);
+    await mirror().rows(
+      `INSERT INTO mirror.actions (who, action, outcome) VALUES ('ada', 'sync now', 'done')`,
+    );
   }
   const isUpdated = (page: Page) => page.locator('main[data-old]').waitFor({ state: 'detached' });
 
@@ -457,7 +457,7 @@ describe.skipIf(!hasBrowser)(browserTitle('the dashboard in a browser'), () => {
     shop.sim.seller(KEY).account = { ...shop.sim.seller(KEY).account, heading: HOSTILE.join('') };
     await shop.syncAccount();
     const { runId } = await shop.sync();
-    await ensureSeller(mirror().db, 'n'.repeat(63), new URL(shop.sim.url).host);
+    await storeSeller(mirror(), 'n'.repeat(63), null);
     await enter(mirror(), new URL(shop.sim.url).host, ['0'.repeat(36)], {
       source: HOSTILE.join('').slice(0, 200),
     });

@@ -1,4 +1,4 @@
-import { scryptSync } from 'node:crypto';
+import { randomBytes, scryptSync } from 'node:crypto';
 import { afterEach, beforeEach, expect } from 'vitest';
 import { openApp, type App } from '../../src/app.js';
 import { readConfig, type Config } from '../../src/config/index.js';
@@ -6,15 +6,13 @@ import { disk } from '../../src/config/load.js';
 import { dashboardApp } from '../../src/dashboard/app.js';
 import type { Endpoint } from '../../src/dashboard/context.js';
 import { LiveProgress } from '../../src/dashboard/live.js';
-import { newToken, tokenHash } from '../../src/dashboard/security.js';
-import { silentLog } from '../../src/domain/log.js';
+import { startDashboard } from '../../src/dashboard/server.js';
+import { silentLog, type Log } from '../../src/domain/log.js';
 import type { Queues } from '../../src/service/queue/queues.js';
-import { type Role, createUser, addLoginLink } from '../../src/dashboard/access-store.js';
 import type { RunDeps } from '../../src/catalogue/types.js';
 import { performMirrorTask } from '../../src/catalogue/mirror-task.js';
 import { seededCatalogue } from '../../src/simulator/index.js';
 import { readRunning } from '../../src/catalogue/overview-store.js';
-import type { Db } from '../../src/db/db.js';
 import { KEY, never, useMirror, type Mirror } from '../support/mirror.js';
 
 export const HOST = 'http://127.0.0.1:8791';
@@ -121,8 +119,8 @@ export async function openDashboard(
     config,
     request,
     async login(role) {
-      if (role === undefined) return visit(await request(await loginLink(db)));
-      await createUser(db, { name: role, role, passwordHash: PASSWORD_HASH });
+      if (role === undefined) return visit(await request(await loginLink(mirror)));
+      await addAccount(mirror, role, role);
       return visit(await logIn(request, role, PASSWORD));
     },
     async close() {
@@ -135,11 +133,52 @@ export async function openDashboard(
   return dashboard;
 }
 
-/** The path of a new login link. */
-export async function loginLink(db: Db, createdBy = 'a test'): Promise<string> {
-  const token = newToken();
-  await addLoginLink(db, tokenHash(token), createdBy);
+/** Serves the dashboard alone, at any free port of this machine unless the settings say otherwise. */
+export async function startServer(
+  mirror: Mirror,
+  settings: Readonly<Record<string, string>>,
+  log: Log,
+) {
+  const { db, databaseUrl } = mirror;
+  const env = { DATABASE_URL: databaseUrl, DASHBOARD_LISTEN: '127.0.0.1:0', ...settings };
+  const server = await startDashboard({
+    config: readConfig(env, { cwd: '/', files: disk, needs: 'store', cronFault: () => null }),
+    db,
+    database: { url: databaseUrl, location: null },
+    log,
+    queues: await mirror.queues(),
+    mirror: await mirror.reader(),
+    withMarketplace: () => Promise.reject(new Error('this dashboard has no seller')),
+  });
+  if (server === null) throw new Error('no dashboard');
+  return server;
+}
+
+/** The path of a new login link, as `dashboard link` makes it. */
+export async function loginLink(mirror: Mirror, madeBy = 'a test'): Promise<string> {
+  const token = randomBytes(32).toString('base64url');
+  await mirror.rows(
+    `INSERT INTO mirror.login_links (token_hash, made_by, expires_at)
+     VALUES (sha256(convert_to($1, 'UTF8')), $2, now() + interval '10 minutes')`,
+    [token, madeBy],
+  );
   return `/login?token=${token}`;
+}
+
+export type Role = 'viewer' | 'operator';
+
+/** Stores an account, by default with `PASSWORD`. */
+export async function addAccount(
+  mirror: Mirror,
+  name: string,
+  role: Role = 'viewer',
+  passwordHash = PASSWORD_HASH,
+): Promise<void> {
+  await mirror.rows('INSERT INTO mirror.users (name, role, password_hash) VALUES ($1, $2, $3)', [
+    name,
+    role,
+    passwordHash,
+  ]);
 }
 
 /** The token of a page's forms; empty without one. */
@@ -150,6 +189,14 @@ export function formTokenIn(page: string): string {
 /** The text of a page without its tags. */
 export function textOf(page: string): string {
   return page.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
+}
+
+/** Text of HTML, such as the address in a link. */
+export function unescaped(html: string): string {
+  const characters: Readonly<Record<string, string>> = { lt: '<', gt: '>', quot: '"', '#39': "'" };
+  return html
+    .replaceAll(/&(lt|gt|quot|#39);/g, (_, name: string) => characters[name] ?? '')
+    .replaceAll('&amp;', '&');
 }
 
 /** Mirrors a seller with five items once. */

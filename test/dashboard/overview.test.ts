@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KEY } from '../support/mirror.js';
 import { park, storeSeller } from '../support/states.js';
 import { holdRemovals, mirrorSeller, openDashboard, textOf, useDashboard } from './dashboard.js';
@@ -77,6 +77,20 @@ describe('the overview', () => {
     expect(await visitor.page('/?from=980')).toContain('href="/sellers/shop-1000"');
     expect(await visitor.page('/?seller=SHOP-0777')).toContain('href="/sellers/shop-0777"');
   });
+});
+
+it('pages are outdated each minute, since their ages are', async () => {
+  onTestFinished(() => void vi.useRealTimers());
+  const visitor = await dashboard().login();
+  const minute = Math.ceil(Date.now() / 60_000) * 60_000;
+  const versionAfter = async (seconds: number): Promise<string | undefined> => {
+    vi.useFakeTimers({ toFake: ['Date'], now: minute + seconds * 1_000 });
+    return /data-version="([^"]+)"/.exec(await visitor.page('/'))?.[1];
+  };
+  const version = await versionAfter(0);
+  expect(version).toBeDefined();
+  expect(await versionAfter(59)).toBe(version);
+  expect(await versionAfter(60)).not.toBe(version);
 });
 
 describe('While you slept', () => {

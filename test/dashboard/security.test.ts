@@ -1,8 +1,9 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { ensureSeller } from '../../src/catalogue/sellers-store.js';
-import { LoginLimit } from '../../src/dashboard/security.js';
-import { changePassword, deleteUser, listActions } from '../../src/dashboard/access-store.js';
+import { hashPassword } from '../../src/dashboard/passwords.js';
+import { run } from '../cli/support.js';
+import { storeCheck, storeSeller } from '../support/states.js';
 import {
+  addAccount,
   expectNothingQueued,
   formTokenIn,
   HOST,
@@ -10,123 +11,143 @@ import {
   loginLink,
   openDashboard,
   PASSWORD,
-  PASSWORD_HASH,
+  type TestDashboard,
   useDashboard,
 } from './dashboard.js';
 
 const { mirror, dashboard } = useDashboard();
 
-describe('login and sessions', () => {
+const get = (path: string, headers: Record<string, string> = {}): Promise<Response> =>
+  dashboard().request(path, { headers });
+
+const post = (
+  path: string,
+  headers: Record<string, string>,
+  body: FormData | URLSearchParams | string,
+): Promise<Response> =>
+  dashboard().request(path, { method: 'POST', headers: { origin: HOST, ...headers }, body });
+
+/** Rows of the action log, newest first. */
+const actions = () =>
+  mirror().rows('SELECT who, action, target, outcome FROM mirror.actions ORDER BY action_id DESC');
+
+/** Text about one path or header each, so that a failure names it. */
+const each = (text: string): string[] => text.trim().split(/\s+/);
+
+describe('a host', () => {
   it.each([
-    ...['/', '/runs', '/runs/1', '/items', '/changes', '/changes.csv', '/sellers/main', '/system'],
-    ...['/audits', '/audits/new', '/audits/1/result.csv', '/codes', '/codes/1', '/reports'],
-    ...['/reports/revenue-by-month.csv', '/nothing'],
-  ])('%s without a session redirects to the login', async (path) => {
-    const reply = await dashboard().request(path);
-    expect(reply.status).toBe(303);
-    expect(reply.headers.get('location')).toMatch(/^\/login/);
+    ...each('localhost. localhost.evil.example localhost@evil.example localhost:evil 127.1'),
+    ...each('2130706433 0x7f.0.0.1 0177.0.0.1 [::ffff:127.0.0.1] [::1 user@127.0.0.1 0.0.0.0'),
+    ...each('127.0.0.1:8791/ evil.example evil.example:8791 127.0.0.1.evil.example 10.0.0.1'),
+    ...['127.0.0.1:8791, evil.example', ''],
+  ])('%s is refused', async (host) => {
+    expect((await get('/login', { host })).status).toBe(421);
   });
 
-  it('a login link works once', async () => {
-    const path = await loginLink(mirror().db);
-    const first = await dashboard().request(path);
-    expect(first.status).toBe(303);
-    expect(first.headers.get('location')).toBe('/');
-    const second = await dashboard().request(path);
-    expect(second.status).toBe(410);
-    expect(second.headers.get('set-cookie')).toBeNull();
+  it.each(['localhost:8791', '127.0.0.1:8791', '[::1]:8791', 'LOCALHOST'])(
+    '%s is this machine, and accepted',
+    async (host) => {
+      expect((await get('/login', { host })).status).toBe(200);
+    },
+  );
+
+  it.each(each('x-forwarded-host x-host forwarded x-original-url x-rewrite-url'))(
+    'is not taken from the header %s, which any client can set',
+    async (header) => {
+      const forged = { host: 'evil.example', [header]: 'host=127.0.0.1:8791' };
+      expect((await get('/login', forged)).status).toBe(421);
+      const page = await (await get('/login', { [header]: '/runs' })).text();
+      expect(page).toContain('action="/login"');
+    },
+  );
+});
+
+describe('without a session', () => {
+  it.each([
+    ...each('/ /runs /runs/1 /items /changes /changes.csv /sellers/main /system /audits /nothing'),
+    ...each('/audits/new /audits/1/result.csv /codes /codes/1 /reports /reports/price-moves.csv'),
+  ])('%s redirects to the login', async (path) => {
+    const reply = await get(path);
+    expect([reply.status, reply.headers.get('location')]).toEqual([
+      303,
+      expect.stringMatching(/^\/login/),
+    ]);
   });
 
-  it('a login link expires', async () => {
-    const path = await loginLink(mirror().db);
-    await mirror().rows(`UPDATE mirror.login_links SET expires_at = now() - interval '1 second'`);
-    expect((await dashboard().request(path)).status).toBe(410);
+  it.each([
+    ...each('//runs /./runs /login/../runs /login/%2e%2e/runs /assets/../runs /runs/ /%72uns'),
+    ...each('/login%2f..%2fruns /login;/runs /login/runs /assets/x/../../runs /RUNS /runs%00'),
+    ...each('/runs?x=/login /runs#/login /\\runs /.%2e/runs'),
+  ])('another spelling of a path shows nothing: %s', async (path) => {
+    const reply = await get(path);
+    expect([303, 401, 404, 421]).toContain(reply.status);
+    expect(await reply.text()).not.toContain('Log out');
+  });
+
+  it('a form gets a link to the login, which leads back to its page', async () => {
+    const send = (referer: string) => post('/runs/7/decide', { referer }, new URLSearchParams());
+    const reply = await send(`${HOST}/runs/7?state=held`);
+    expect(reply.status).toBe(401);
+    expect(await reply.text()).toContain('href="/login?to=%2Fruns%2F7%3Fstate%3Dheld">Log in</a>');
+    for (const referer of ['https://evil.example/x', `${HOST}//evil.example`, 'x', '']) {
+      expect(await (await send(referer)).text(), referer).toContain('<a href="/login">');
+    }
+  });
+});
+
+describe('a login link', () => {
+  it('works once, whatever was tried before: any web page can embed wrong ones', async () => {
+    const path = await loginLink(mirror());
+    // Messengers preview links with HEAD.
+    const preview = await dashboard().request(path, { method: 'HEAD' });
+    expect(preview.headers.get('set-cookie')).toBeNull();
+    for (let n = 0; n < 40; n++) expect((await get('/login?token=x')).status).toBe(410);
+    const first = await get(path);
+    expect([first.status, first.headers.get('location')]).toEqual([303, '/']);
+    const second = await get(path);
+    expect([second.status, second.headers.get('set-cookie')]).toEqual([410, null]);
+    // A page says who can help, and no command.
+    expect(await second.text()).toMatch(/Somebody .* on the server/);
   });
 
   it.each([
     [5, 303],
     [11, 410],
-    // It was made by a clock that was ahead, and would be valid as long.
+    // A clock that was ahead made it: it would be valid as long.
     [-5, 410],
-  ])(
-    'a login link that is %i minutes old gets %i, since terminals and chats keep links for long',
-    async (minutes, status) => {
-      const path = await loginLink(mirror().db);
-      await mirror().rows(
-        `UPDATE mirror.login_links SET expires_at = expires_at - interval '${minutes} minutes'`,
-      );
-      expect((await dashboard().request(path)).status).toBe(status);
-    },
-  );
-
-  it('the database contains hashes, but no tokens or passwords', async () => {
-    const [, token = ''] = (await loginLink(mirror().db)).split('=');
-    const { cookie } = await dashboard().login('viewer');
-    for (const table of ['users', 'sessions', 'login_links', 'actions']) {
-      const text = JSON.stringify(await mirror().rows(`SELECT t::text FROM mirror.${table} t`));
-      for (const secret of [token, PASSWORD, cookie.split('=')[1] ?? '']) {
-        expect(text).not.toContain(secret);
-        expect(text).not.toContain(Buffer.from(secret).toString('hex'));
-      }
-    }
-  });
-
-  it.each([
-    [
-      'after twelve hours without use',
-      () => mirror().rows(`UPDATE mirror.sessions SET seen_at = now() - interval '721 minutes'`),
-    ],
-    [
-      'if a clock that was ahead recorded its last use, since it would last as long',
-      () => mirror().rows(`UPDATE mirror.sessions SET seen_at = now() + interval '2 minutes'`),
-    ],
-    ['when the password changes', () => changePassword(mirror().db, 'operator', PASSWORD_HASH)],
-    ['when its account is removed', () => deleteUser(mirror().db, 'operator')],
-  ])('a session ends %s', async (_, change) => {
-    const visitor = await dashboard().login('operator');
-    expect((await visitor.get('/')).status).toBe(200);
-    await change();
-    expect((await visitor.get('/')).status).toBe(303);
-  });
-
-  it('logging out ends the session in the store', async () => {
-    const visitor = await dashboard().login('viewer');
-    expect((await visitor.post('/logout')).headers.get('location')).toBe('/login');
-    expect((await visitor.get('/')).status).toBe(303);
-  });
-
-  it('logging out works in a tab of an earlier session, but not from another site', async () => {
-    const earlier = formTokenIn(await (await dashboard().login()).page('/'));
-    const visitor = await dashboard().login();
-    const logOut = (origin: string): Promise<Response> =>
-      dashboard().request('/logout', {
-        method: 'POST',
-        headers: { cookie: visitor.cookie, origin },
-        body: new URLSearchParams({ token: earlier }),
-      });
-    expect((await logOut('https://evil.example')).status).toBe(403);
-    expect((await logOut(HOST)).headers.get('location')).toBe('/login');
-    expect((await visitor.get('/')).status).toBe(303);
-  });
-
-  it('a form sent after the session ended gets a link to the login, which leads back to its page', async () => {
-    const send = (headers: Record<string, string>): Promise<Response> =>
-      dashboard().request('/runs/7/decide', {
-        method: 'POST',
-        headers: { origin: HOST, ...headers },
-        body: new URLSearchParams(),
-      });
-    const reply = await send({ referer: `${HOST}/runs/7?state=held` });
-    expect(reply.status).toBe(401);
-    expect(await reply.text()).toContain(
-      '<a href="/login?to=%2Fruns%2F7%3Fstate%3Dheld">Log in</a>',
+  ])('of %i minutes ago gets %i, since chats keep links for long', async (minutes, status) => {
+    const path = await loginLink(mirror());
+    await mirror().rows(
+      `UPDATE mirror.login_links SET expires_at = expires_at - interval '${minutes} minutes'`,
     );
-    for (const referer of ['https://evil.example/x', `${HOST}//evil.example`, 'x', '']) {
-      expect(await (await send({ referer })).text(), referer).toContain('<a href="/login">');
+    expect((await get(path)).status).toBe(status);
+  });
+});
+
+describe('a session', () => {
+  it.each([
+    ['after twelve hours without use', `now() - interval '721 minutes'`, null],
+    ['if a clock that was ahead recorded it', `now() + interval '2 minutes'`, null],
+    ['when the password changes', null, ['users', 'password', 'operator']],
+    ['when its account is removed', null, ['users', 'remove', 'operator']],
+  ])('ends %s', async (_, seenAt, command) => {
+    const [visitor, other] = [
+      await dashboard().login('operator'),
+      await dashboard().login('viewer'),
+    ];
+    expect((await visitor.get('/')).status).toBe(200);
+    if (seenAt !== null) {
+      await mirror().rows(
+        `UPDATE mirror.sessions SET seen_at = ${seenAt} WHERE user_name = 'operator'`,
+      );
     }
+    const env = { DATABASE_URL: mirror().databaseUrl };
+    if (command !== null) await run(command, env, { stdin: `${PASSWORD}\n` });
+    expect((await visitor.get('/')).status).toBe(303);
+    expect((await other.get('/')).status, 'another account').toBe(200);
   });
 
-  it('requests renew a session; an open tab that refreshes its page does not', async () => {
+  it('is renewed by requests, but not by an open tab that refreshes its page', async () => {
     const [used, open] = [await dashboard().login(), await dashboard().login()];
     for (let hours = 0; hours < 18; hours += 6) {
       await mirror().rows(`UPDATE mirror.sessions SET seen_at = seen_at - interval '6 hours'`);
@@ -137,123 +158,304 @@ describe('login and sessions', () => {
     expect((await open.get('/runs')).status).toBe(303);
   });
 
-  it('a wrong password keeps the name, and the page to return to', async () => {
-    const more = { to: '/runs/7?state=held' };
-    const page = await (await logIn(dashboard().request, 'viewer', 'wrong', more)).text();
-    expect(page).toContain('name="name" value="viewer"');
-    expect(page).toContain('name="to" value="/runs/7?state=held"');
+  it('ends at Log out, also in a tab of an earlier session, but not for another site', async () => {
+    const earlier = formTokenIn(await (await dashboard().login()).page('/'));
+    const visitor = await dashboard().login();
+    const logOut = (origin: string): Promise<Response> => {
+      const body = new URLSearchParams({ token: earlier });
+      return post('/logout', { cookie: visitor.cookie, origin }, body);
+    };
+    expect((await logOut('https://evil.example')).status).toBe(403);
+    expect((await logOut(HOST)).headers.get('location')).toBe('/login');
+    expect((await visitor.get('/')).status).toBe(303);
   });
 
-  it('the sixth attempt within a minute gets 429, even with the right password', async () => {
-    await dashboard().login('viewer');
-    const { request } = dashboard();
-    for (let n = 0; n < 4; n++) expect((await logIn(request, 'viewer', 'wrong')).status).toBe(401);
-    const reply = await logIn(request, 'viewer', PASSWORD);
-    expect(reply.status).toBe(429);
-    expect(Number(reply.headers.get('retry-after'))).toBeGreaterThan(0);
+  it('ends when the same browser logs in again, with a new token: a planted one is worthless', async () => {
+    await addAccount(mirror(), 'alice');
+    const first = await dashboard().login();
+    await get(await loginLink(mirror()), { cookie: first.cookie });
+    expect((await first.get('/')).status).toBe(303);
+    const planted = 'seller-mirror-0=planted-by-somebody';
+    const body = new URLSearchParams({ name: 'alice', password: PASSWORD });
+    const reply = await post('/login', { cookie: planted }, body);
+    expect(reply.headers.get('set-cookie')).not.toContain('planted');
+    expect((await get('/', { cookie: planted })).status).toBe(303);
   });
 
-  it('attempts are blocked for a minute, also if the clock is set back', () => {
-    onTestFinished(() => void vi.useRealTimers());
-    const limit = new LoginLimit();
-    for (let n = 0; n < 5; n++) expect(limit.attempt('192.0.2.1')).toBe(0);
-    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 3_600_000 });
-    expect(limit.attempt('192.0.2.1')).toBeLessThanOrEqual(60);
+  it('is not opened by the cookie of another name, another dashboard or a garbled one', async () => {
+    const operator = await dashboard().login();
+    const [, token = ''] = operator.cookie.split('=');
+    const formToken = formTokenIn(await operator.page('/'));
+    for (const cookie of [
+      ...[`session=${token}`, `seller-mirror-8791=${token}`, `__Host-seller-mirror=${token}`],
+      ...[`seller-mirror-0=${token}x`, `seller-mirror-0="${token.slice(1)}"`, 'seller-mirror-0='],
+      ...['seller-mirror-0=%00', `seller-mirror-0=${'x'.repeat(8_000)}`],
+      // Pages contain the token of their forms.
+      `seller-mirror-0=${formToken}`,
+    ]) {
+      expect((await get('/', { cookie })).status, cookie.slice(0, 40)).toBe(303);
+    }
+    const secure = await openDashboard(mirror(), { isSecure: true });
+    const { cookie } = operator;
+    expect((await secure.request('/', { headers: { cookie } })).status, 'plain HTTP').toBe(303);
+  });
+
+  it('has a cookie that is hidden from scripts and other sites, and bound to the host on TLS', async () => {
+    const plain = await get(await loginLink(mirror()));
+    expect(plain.headers.get('set-cookie')).toMatch(/; HttpOnly.*; SameSite=Strict/);
+    expect(plain.headers.get('strict-transport-security')).toBeNull();
+    const secure = await openDashboard(mirror(), { isSecure: true });
+    const { headers } = await secure.request(await loginLink(mirror()));
+    expect(headers.get('strict-transport-security')).toBe('max-age=31536000');
+    expect(headers.get('set-cookie')).toMatch(/^__Host-seller-mirror=.*; Path=\/.*; Secure/);
+  });
+
+  it('leaves only hashes in the database', async () => {
+    const [, token = ''] = (await loginLink(mirror())).split('=');
+    const { cookie } = await dashboard().login('viewer');
+    for (const table of ['users', 'sessions', 'login_links', 'actions']) {
+      const text = JSON.stringify(await mirror().rows(`SELECT t::text FROM mirror.${table} t`));
+      for (const secret of [token, PASSWORD, cookie.split('=')[1] ?? '']) {
+        expect(text).not.toContain(secret);
+        expect(text).not.toContain(Buffer.from(secret).toString('hex'));
+      }
+    }
   });
 });
 
-describe('requests', () => {
-  it.each(['evil.example', 'evil.example:8791', '127.0.0.1.evil.example', '10.0.0.1', ''])(
-    'for the host %j are refused',
-    async (host) => {
-      expect((await dashboard().request('/login', { headers: { host } })).status).toBe(421);
+describe('after a login', () => {
+  const leadsTo = async (to: string): Promise<Response> => {
+    await addAccount(mirror(), 'alice');
+    return logIn(dashboard().request, 'alice', PASSWORD, { to });
+  };
+
+  it.each([
+    ...['https://evil.example/', '//evil.example', '/\\evil.example', '\\\\evil.example'],
+    ...['/\t/evil.example', '/\n/evil.example', '/\u0000/evil.example', '/\u00a0//evil.example'],
+    ...['javascript:alert(1)', ' //evil.example', '/runs\r\nset-cookie: a=b', '/größe', 'evil', ''],
+  ])('the redirect does not leave the dashboard: %j', async (to) => {
+    const reply = await leadsTo(to);
+    expect([reply.status, reply.headers.get('location')]).toEqual([303, '/']);
+    expect([...reply.headers.keys()].filter((name) => name === 'set-cookie')).toHaveLength(1);
+  });
+
+  it.each(['/runs/7?state=held', '/items?search=a%20b#x', '/.//evil.example'])(
+    'the requested page is shown: %s',
+    async (to) => {
+      const target = new URL((await leadsTo(to)).headers.get('location') ?? '', HOST);
+      expect(target.href).toBe(new URL(to, HOST).href);
+      expect(target.origin).toBe(HOST);
     },
   );
 
-  it.each(['localhost:8791', '127.0.0.1:8791', '[::1]:8791', 'LOCALHOST'])(
-    'for the local host %s are accepted',
-    async (host) => {
-      expect((await dashboard().request('/login', { headers: { host } })).status).toBe(200);
-    },
-  );
+  it('no line end of the path gets into a header', async () => {
+    const { headers } = await get('/runs?x=%0d%0aset-cookie:%20a=b');
+    expect(headers.get('location')).toMatch(/^\/login\?to=[\w%.-]+$/);
+    expect(headers.get('set-cookie')).toBeNull();
+  });
+});
 
+describe('guessing names and passwords', () => {
+  /** Guesses a password behind a proxy. @returns the status */
+  const guess = async (
+    { request }: TestDashboard,
+    address: string,
+    password = 'wrong',
+  ): Promise<number> => {
+    const reply = await request('/login', {
+      method: 'POST',
+      headers: { origin: HOST.replace('http:', 'https:'), 'x-forwarded-for': address },
+      body: new URLSearchParams({ name: 'alice', password }),
+    });
+    return reply.status;
+  };
+  const openProxied = () => openDashboard(mirror(), { isBehindProxy: true, isSecure: true });
+
+  it('costs as much CPU time for an unknown name as for a known one', async () => {
+    await addAccount(mirror(), 'alice', 'viewer', await hashPassword(PASSWORD));
+    const costOf = async (name: string): Promise<number> => {
+      const before = process.cpuUsage();
+      expect((await logIn(dashboard().request, name, 'wrong password')).status).toBe(401);
+      const { user, system } = process.cpuUsage(before);
+      return user + system;
+    };
+    await costOf('alice');
+    const known = await costOf('alice');
+    for (const name of ['nobody', '\u0000 no name']) {
+      expect((await costOf(name)) / known, name).toBeGreaterThan(0.5);
+    }
+  });
+
+  it('gets one answer for a wrong name and a wrong password; the form keeps what was typed', async () => {
+    await addAccount(mirror(), 'alice');
+    const texts = new Set<string>();
+    for (const name of ['alice', 'nobody', "' OR 1=1 --", 'x'.repeat(5_000)]) {
+      const page = await (
+        await logIn(dashboard().request, name, 'wrong password', { to: '/runs/7' })
+      ).text();
+      if (name === 'alice') expect(page).toContain('name="name" value="alice"');
+      expect(page).toContain('name="to" value="/runs/7"');
+      texts.add(page.replace(/(name="name" value=)"[^"]*"/, '$1'));
+    }
+    expect(texts.size).toBe(1);
+  });
+
+  it('1,000 times at once is limited to five attempts, while pages and login links still work', async () => {
+    await addAccount(mirror(), 'alice');
+    const operator = await dashboard().login();
+    const guesses = Array.from({ length: 1_000 }, () =>
+      logIn(dashboard().request, 'alice', 'wrong'),
+    );
+    expect((await operator.get('/')).status).toBe(200);
+    const statuses = (await Promise.all(guesses)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 401)).toHaveLength(5);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(995);
+    await dashboard().login();
+    // Nor does the right password help, or a clock that is set back.
+    onTestFinished(() => void vi.useRealTimers());
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 3_600_000 });
+    const reply = await logIn(dashboard().request, 'alice', PASSWORD);
+    expect(reply.status).toBe(429);
+    const wait = Number(reply.headers.get('retry-after'));
+    expect([wait > 0, wait <= 60]).toEqual([true, true]);
+  });
+
+  it.each([
+    ['an IPv4 address with changing ports', (n: number) => `10.0.0.1:${4_000 + n}`],
+    ['an IPv6 address with changing ports', (n: number) => `[2001:db8::1]:${4_000 + n}`],
+    ['an IPv6 /64 network', (n: number) => `2001:db8:0:7:${n}::1`],
+  ])('is limited to five attempts a minute from %s', async (_, address) => {
+    const proxied = await openProxied();
+    const statuses: number[] = [];
+    for (let n = 0; n < 6; n++) statuses.push(await guess(proxied, address(n)));
+    expect(statuses).toEqual([...Array<number>(5).fill(401), 429]);
+  });
+
+  it('is limited to 30 attempts from all addresses, but for one that has logged in before', async () => {
+    await addAccount(mirror(), 'alice');
+    const proxied = await openProxied();
+    expect(await guess(proxied, '10.1.0.1', PASSWORD)).toBe(303);
+    const attempts = Array.from({ length: 60 }, (_, n) => guess(proxied, `10.0.0.${n}`));
+    const statuses = await Promise.all(attempts);
+    expect(statuses.filter((status) => status === 401)).toHaveLength(29);
+    expect(await guess(proxied, '10.2.0.1', PASSWORD)).toBe(429);
+    expect(await guess(proxied, '10.1.0.1', PASSWORD)).toBe(303);
+  });
+});
+
+describe('a form', () => {
   it.each([
     ['no origin', {}],
     ['another site', { origin: 'https://evil.example' }],
     ['another port', { origin: 'http://127.0.0.1:9999' }],
     ['an opaque origin', { origin: 'null' }],
     ['another scheme', { origin: 'https://127.0.0.1:8791' }],
-  ])('from %s can’t change anything', async (_, headers) => {
-    const visitor = await dashboard().login();
+    // Only TLS makes it sure that a browser says where the form came from.
+    ['no origin, but a browser’s word', { 'sec-fetch-site': 'same-origin' }],
+    [
+      'JSON, which browsers send across sites',
+      { origin: HOST, 'content-type': 'application/json' },
+    ],
+  ])('with %s is refused', async (_, headers) => {
+    const { cookie, page } = await dashboard().login();
     const reply = await dashboard().request('/sync', {
       method: 'POST',
-      headers: { cookie: visitor.cookie, ...headers },
-      body: new URLSearchParams({ token: formTokenIn(await visitor.page('/')) }),
+      headers: { cookie, ...headers },
+      body: new URLSearchParams({ token: formTokenIn(await page('/')) }),
     });
     expect(reply.status).toBe(403);
+    await expectNothingQueued(dashboard());
   });
 
-  it('with a wrong form token, or that of another session, are refused', async () => {
+  it('needs the token of its session, in each notation', async () => {
     const [visitor, other] = [await dashboard().login(), await dashboard().login()];
     for (const token of ['', 'x', 'AAAA', formTokenIn(await other.page('/'))]) {
       expect((await visitor.post('/sync', { token })).status, token).toBe(403);
+      for (const path of ['/sync', '/runs/1/again', '/audits/1/cancel', '/audits/new']) {
+        const body = new FormData();
+        if (token !== '') body.set('token', token);
+        expect((await post(path, { cookie: visitor.cookie }, body)).status, path).not.toBe(303);
+      }
     }
+    await expectNothingQueued(dashboard());
   });
 
-  it('that are refused name the origin that they had and the right one, since a proxy may change the host', async () => {
+  it('that is refused names its origin and the right one, since a proxy may change the host', async () => {
     const { cookie } = await dashboard().login();
-    const send = (headers: Record<string, string>): Promise<Response> =>
-      dashboard().request('/sync', {
-        method: 'POST',
-        headers: { cookie, ...headers },
-        body: new URLSearchParams(),
-      });
-    expect(await (await send({ origin: 'https://shop.example' })).text()).toBe(
+    const refused = async (origin: string): Promise<string> =>
+      (await post('/sync', { cookie, origin }, new URLSearchParams())).text();
+    expect(await refused('https://shop.example')).toBe(
       'refused: the form came from "https://shop.example", and this dashboard is "http://127.0.0.1:8791". A proxy must forward the Host header\n',
     );
-    expect(await (await send({})).text()).toContain('came from no page');
-    // Only TLS makes it sure that a browser says where the form came from.
-    expect((await send({ 'sec-fetch-site': 'same-origin' })).status).toBe(403);
-    const host = await dashboard().request('/login', { headers: { host: 'mirror.example' } });
-    expect(await host.text()).toContain(
+    expect(await (await get('/login', { host: 'mirror.example' })).text()).toContain(
       'unknown host "mirror.example": this dashboard is reached as localhost, 127.0.0.1. Set DASHBOARD_HOSTS',
     );
   });
 
-  it('with JSON instead of a form are refused, since browsers send it across sites', async () => {
-    const { cookie } = await dashboard().login();
-    const reply = await dashboard().request('/sync', {
-      method: 'POST',
-      headers: { cookie, origin: HOST, 'content-type': 'application/json' },
-      body: '{}',
-    });
-    expect(reply.status).toBe(403);
-  });
-
-  it('with a form of more than 64 kB are refused', async () => {
+  it('has a size limit, also before the login', async () => {
     const visitor = await dashboard().login();
     expect((await visitor.post('/sync', { more: 'x'.repeat(70_000) })).status).toBe(413);
+    const body = new FormData();
+    body.set('name', 'x'.repeat(100_000));
+    expect((await post('/login', {}, body)).status).toBe(413);
+    const upload = new FormData();
+    upload.set('file', new File(['x'.repeat(100_000)], 'codes.csv'));
+    expect((await post('/audits/new', {}, upload)).status).toBe(401);
+  });
+
+  it.each(['/login', '/sync', '/audits/new'])(
+    'to %s that breaks off is the client’s fault, not the database’s',
+    async (path) => {
+      const { cookie } = await dashboard().login();
+      for (const type of ['multipart/form-data', 'Multipart/Form-Data; boundary=x']) {
+        const headers = { cookie, 'content-type': type, 'content-length': '4' };
+        expect((await post(path, headers, '--x')).status, type).toBe(422);
+      }
+    },
+  );
+
+  it('can’t send a file as the password, or NUL, which would blame the database', async () => {
+    await addAccount(mirror(), 'alice');
+    const body = new FormData();
+    body.append('name', 'alice');
+    body.append('password', new File([PASSWORD], 'password'));
+    expect((await post('/login', {}, body)).headers.get('set-cookie')).toBeNull();
+    const operator = await dashboard().login();
+    for (const path of ['/sync', '/system/retry', '/runs/1/accept', '/codes']) {
+      const reply = await operator.post(path, { seller: 'ma\0in', job: '\0', queue: 'mirror' });
+      expect(reply.status, path).toBe(422);
+    }
   });
 });
 
-describe('responses', () => {
+it.each(each('PUT PATCH DELETE OPTIONS PROPFIND'))(
+  'the method %s changes nothing, from any origin',
+  async (method) => {
+    const { cookie, page } = await dashboard().login();
+    const body = new URLSearchParams({ token: formTokenIn(await page('/')) });
+    for (const headers of [{ cookie }, { cookie, origin: HOST }]) {
+      expect((await dashboard().request('/sync', { method, headers, body })).status).toBe(405);
+    }
+    const renamed = { cookie, 'x-http-method-override': 'POST' };
+    expect((await get('/sync?_method=POST', renamed)).status).toBe(404);
+    await expectNothingQueued(dashboard());
+  },
+);
+
+describe('a response', () => {
   it.each([
     ['a form', 'POST', '/sync', '/?notice=queued', '<a href="/">Go to the overview</a>'],
     ['a form', 'POST', '/sync', '/sellers/main', '<a href="/sellers/main">Go back</a>'],
     ['a filter', 'GET', '/items?as-of=2026-02-31', '/items', '<a href="/items">Go back</a>'],
-    ['a wrong address', 'GET', '/nothing', null, '<a href="/">Go to the overview</a>'],
-  ])('to %s with an error keep the navigation and lead back: %s %s', async (...given) => {
+    ['a wrong address', 'GET', '/nothing', '', '<a href="/">Go to the overview</a>'],
+  ])('to %s with an error keeps the navigation and leads back: %s %s', async (...given) => {
     const [, method, path, from, link] = given;
-    const visitor = await dashboard().login();
-    const token = formTokenIn(await visitor.page('/'));
+    const { cookie, page } = await dashboard().login();
+    const body = new URLSearchParams({ token: formTokenIn(await page('/')), seller: 'nobody' });
     const reply = await dashboard().request(path, {
       method,
-      headers: {
-        cookie: visitor.cookie,
-        origin: HOST,
-        ...(from === null ? {} : { referer: HOST + from }),
-      },
-      ...(method === 'POST' ? { body: new URLSearchParams({ token, seller: 'nobody' }) } : {}),
+      headers: { cookie, origin: HOST, ...(from === '' ? {} : { referer: HOST + from }) },
+      ...(method === 'POST' ? { body } : {}),
     });
     expect(reply.status).toBeGreaterThanOrEqual(400);
     const text = await reply.text();
@@ -264,7 +466,7 @@ describe('responses', () => {
   it.each([
     ['a mistake in the program', new TypeError('x is undefined'), 500, 'a fault in seller-mirror'],
     ['an outage', new Error('Connection terminated'), 503, 'did not respond'],
-  ])('name the cause of %s', async (_, error, status, text) => {
+  ])('names the cause of %s', async (_, error, status, text) => {
     const visitor = await dashboard().login();
     const { pool } = mirror().db;
     const query = pool.query.bind(pool);
@@ -277,31 +479,27 @@ describe('responses', () => {
     expect(await reply.text()).toContain(text);
   });
 
-  it('forbid foreign resources, framing and caching', async () => {
+  it('forbids foreign resources, framing and caching', async () => {
     const visitor = await dashboard().login();
-    for (const path of ['/login', '/', '/nothing', '/changes.csv']) {
-      const { headers } = await visitor.get(path);
+    for (const path of ['/login', '/', '/nothing', '/changes.csv', '/events']) {
+      const { headers, body } = await visitor.get(path);
       expect(headers.get('content-security-policy')).toBe(
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
       );
       expect(headers.get('cache-control')).toBe('no-store');
       expect(headers.get('x-content-type-options')).toBe('nosniff');
       expect(headers.get('referrer-policy')).toBe('same-origin');
+      await body?.cancel();
     }
   });
+});
 
-  it('the event stream is not cached, and does not start for HEAD', async () => {
+describe('the event stream', () => {
+  it('does not start for HEAD, and a session has at most eight', async () => {
     const visitor = await dashboard().login();
-    const stream = await visitor.get('/events');
-    expect(stream.headers.get('cache-control')).toBe('no-store');
-    await stream.body?.cancel();
     const { cookie } = visitor;
-    const reply = await dashboard().request('/events', { method: 'HEAD', headers: { cookie } });
-    expect(reply.headers.get('content-type')).toBeNull();
-  });
-
-  it('a session has at most eight event streams, so that one tab after the other takes no connection', async () => {
-    const visitor = await dashboard().login();
+    const head = await dashboard().request('/events', { method: 'HEAD', headers: { cookie } });
+    expect(head.headers.get('content-type')).toBeNull();
     const streams = await Promise.all(Array.from({ length: 8 }, () => visitor.get('/events')));
     expect(streams.map(({ status }) => status)).toEqual(Array(8).fill(200));
     expect((await visitor.get('/events')).status).toBe(429);
@@ -310,47 +508,11 @@ describe('responses', () => {
     await expect.poll(async () => (await visitor.get('/events')).status).toBe(200);
   });
 
-  it('the cookie is hidden from scripts and other sites', async () => {
-    const reply = await dashboard().request(await loginLink(mirror().db));
-    const cookie = reply.headers.get('set-cookie');
-    expect(cookie).toMatch(/; HttpOnly/);
-    expect(cookie).toMatch(/; SameSite=Strict/);
-  });
-
-  it('on TLS the cookie is bound to the host, and browsers refuse plain HTTP for a year', async () => {
-    const secure = await openDashboard(mirror(), { isSecure: true });
-    const reply = await secure.request(await loginLink(mirror().db));
-    expect(reply.headers.get('strict-transport-security')).toBe('max-age=31536000');
-    const plain = await dashboard().request('/login');
-    expect(plain.headers.get('strict-transport-security')).toBeNull();
-    expect(reply.headers.get('set-cookie')).toMatch(/^__Host-seller-mirror=.*; Path=\/.*; Secure/);
-  });
-});
-
-describe('viewers and the action log', () => {
-  it('a viewer sees every page, and each route refuses actions', async () => {
-    const viewer = await dashboard().login('viewer');
-    for (const path of ['/', '/system', '/audits', '/audits/new', '/codes']) {
-      expect((await viewer.get(path)).status, path).toBe(200);
-    }
-    for (const path of [
-      ...['/sync', '/runs/1/again', '/runs/1/decide', '/system/retry', '/anything'],
-      ...['/sellers/main/sync', '/sellers/main/pause', '/sellers/main/resume'],
-      ...['/audits/new', '/audits/1/read', '/audits/1/start', '/audits/1/cancel', '/codes/check'],
-    ]) {
-      expect((await viewer.post(path)).status, path).toBe(403);
-    }
-    await expectNothingQueued(dashboard());
-  });
-
-  it('the event stream masks codes for viewers, since the problem of an audit may quote one', async () => {
+  it('masks codes for viewers, since the problem of a check may quote one', async () => {
     const code = '86781236-23d0-4b3c-7dfa-c1c147e0dece';
-    await ensureSeller(mirror().db, 'main', 'example.com');
-    await mirror().rows(
-      `INSERT INTO mirror.audits (seller_id, state, source, layout, lines, rejected, codes, reused, valid,
-                                  invalid, unproven, pending, problem)
-       VALUES ('main', 'running', 'a test', '{}', 1, 0, 1, 0, 0, 0, 0, 1, 'no answer about ${code}')`,
-    );
+    await storeSeller(mirror(), 'main', null);
+    await storeCheck(mirror(), 'main', 'running');
+    await mirror().rows(`UPDATE mirror.audits SET problem = 'no answer about ${code}'`);
     const firstEvent = async (role: 'operator' | 'viewer'): Promise<string> => {
       const visitor = await dashboard().login(role);
       const reader = (await visitor.get('/events')).body?.getReader();
@@ -363,13 +525,96 @@ describe('viewers and the action log', () => {
     expect(seen).toContain('no answer about ');
     expect(seen).not.toContain(code);
   });
+});
 
-  it('the action log records who did what, and the outcome', async () => {
-    const operator = await dashboard().login('operator');
-    await operator.post('/sync', { seller: 'nobody' });
-    expect(await listActions(mirror().db, 10)).toMatchObject([
-      { who: 'operator', action: 'sync now', target: 'nobody', outcome: 'Seller not found' },
-      { who: 'operator', action: 'log in', target: null, outcome: 'done' },
-    ]);
+describe('a viewer', () => {
+  it('sees every page, and each route refuses actions, however its path is spelled', async () => {
+    const viewer = await dashboard().login('viewer');
+    for (const path of ['/', '/system', '/audits', '/audits/new', '/codes']) {
+      expect((await viewer.get(path)).status, path).toBe(200);
+    }
+    for (const path of [
+      ...each('/sync /runs/1/again /runs/1/decide /system/retry /anything /sellers/main/sync'),
+      ...each('/sellers/main/pause /sellers/main/resume /audits/new /audits/1/read'),
+      ...each('/audits/1/start /audits/1/cancel /codes/check'),
+    ]) {
+      expect((await viewer.post(path)).status, path).toBe(403);
+    }
+    for (const path of [
+      ...each('/sync/ //sync /SYNC /%73ync /sync?path=/logout /sync%2flogout /logout;/sync'),
+      ...each('/logout/sync /login/../sync'),
+      // These two may log out, so they come last.
+      ...each('/logout/../sync /logout/%2e%2e/sync'),
+    ]) {
+      const reply = await viewer.post(path);
+      expect([303, 403, 404], path).toContain(reply.status);
+      expect(reply.headers.get('location') ?? '/login', path).toBe('/login');
+    }
+    await expectNothingQueued(dashboard());
+  });
+});
+
+it('the action log records who did what, and the outcome', async () => {
+  const operator = await dashboard().login('operator');
+  await operator.post('/sync', { seller: 'nobody' });
+  expect(await actions()).toEqual([
+    { who: 'operator', action: 'sync now', target: 'nobody', outcome: 'Seller not found' },
+    { who: 'operator', action: 'log in', target: null, outcome: 'done' },
+  ]);
+});
+
+describe('parameters of a URL', () => {
+  const PARAMETERS = each(
+    'seller state kind before class item since run search sort as-of from notice to token name currency month days',
+  );
+  const VALUES = [
+    ...['', '%00', '%ff', '%ED%A0%80', "';DROP TABLE mirror.items--", '%25', '_', '%5C', '-1'],
+    ...['999999999999999999', '9'.repeat(30), '1e9', 'NaN', '__proto__', 'constructor', '[]'],
+    ...['0001-01-01', '9999-12-31', '-100000-01-01', '%2B275760-09-12', '2026-02-31'],
+    ...['x'.repeat(4_000), '%22%3E%3Cscript%3Ealert(1)%3C/script%3E', '%0d%0ax:%20y'],
+    '<script>alert(1)</script>',
+  ];
+  /** Also tried one parameter at a time where a combination is refused. */
+  const WORST = new Set(['%ff', '9'.repeat(30), '__proto__']);
+
+  it('accept only days of the calendar and numbers, instead of ignoring others', async () => {
+    const operator = await dashboard().login();
+    for (const day of ['2026-02-31', '-000001-01-01', '%2B012026-01-01', '2026-1-1', '1']) {
+      expect((await operator.get(`/items?as-of=${day}`)).status, day).toBe(422);
+      expect((await operator.get(`/changes?since=${day}`)).status, day).toBe(422);
+    }
+    for (const path of ['/changes?item=Nordic', '/changes.csv?item=Nordic']) {
+      expect((await operator.get(path)).status, path).toBe(422);
+    }
+  });
+
+  it('break no page and inject no markup', async () => {
+    const operator = await dashboard().login();
+    const pages = each('/ /runs /changes /changes.csv /items /reports /audits /codes /system');
+    for (const path of [...pages, '/audits/new']) {
+      for (const value of VALUES) {
+        const show = async (query: string): Promise<number> => {
+          const reply = await operator.get(`${path}?${query}`);
+          const shown = `${path}?${query}`.slice(0, 120);
+          expect([200, 303, 404, 422], shown).toContain(reply.status);
+          expect(await reply.text(), shown).not.toContain('<script>alert');
+          return reply.status;
+        };
+        const queries = PARAMETERS.map((name) => `${name}=${value}`);
+        const status = await show(queries.join('&'));
+        if (status >= 400 && WORST.has(value)) for (const one of queries) await show(one);
+      }
+    }
+  });
+
+  it.each([
+    ...each('/runs/0 /runs/-1 /runs/1e3 /runs/99999999999999999999 /runs/%00 /runs/%ff'),
+    ...each('/items/%00/1 /items/%ff/1 /items/__proto__/1 /items/main/999999999999999999'),
+    ...each('/items/..%2f..%2fetc/1 /sellers/%00 /sellers/__proto__ /sellers/..%2f /audits/0'),
+    ...each('/codes/0 /codes/x /audits/99999999999999999999/result.csv /reports/%00.csv'),
+    ...each('/assets/../../package.json /assets/%2e%2e/%2e%2e/package.json /assets/x/main.js'),
+    ...each('/changes.doc /reports/items.csv /reports/price-moves.xls /reports/price-moves'),
+  ])('%s is not found', async (path) => {
+    expect((await (await dashboard().login()).get(path)).status).toBe(404);
   });
 });

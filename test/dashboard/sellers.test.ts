@@ -31,6 +31,28 @@ describe('the page of a seller', () => {
     expect(text).not.toContain('>Resume</button>');
   });
 
+  it('labels large values that differ little by different figures', async () => {
+    await mirrorSeller(mirror());
+    for (const [hours, balance] of [87_298, 87_300].entries()) {
+      await mirror().rows(
+        `INSERT INTO mirror.account_versions (seller_id, username, balance, currency, social_links,
+           first_seen_at, synced_run_id, valid_from, valid_to, superseded_run_id)
+         SELECT seller_id, username, $2, currency, social_links, first_seen_at, synced_run_id,
+                now() - (4 - $1) * interval '1 hour', now() - (3 - $1) * interval '1 hour', synced_run_id
+           FROM mirror.accounts`,
+        [hours, balance],
+      );
+    }
+    await mirror().rows(
+      `UPDATE mirror.accounts SET balance = 87299, changed_at = now() - interval '1 hour'`,
+    );
+    const page = await (await dashboard().login()).page('/sellers/main');
+    const [, axis = ''] = /aria-label="Balance of main over time"><svg([^]*?)<svg/.exec(page) ?? [];
+    const figures = [...axis.matchAll(/text-anchor="end">([^<]+)</g)].map(([, figure]) => figure);
+    expect(figures).toContain('87,299');
+    expect(new Set(figures).size).toBe(figures.length);
+  });
+
   it('says what fills each section before the first sync', async () => {
     await storeSeller(mirror(), 'main', null);
     const text = await (await dashboard().login()).page('/sellers/main');

@@ -4,9 +4,8 @@ import { join } from 'node:path';
 import { serve } from '../../src/cli/serve.js';
 import { readConfig } from '../../src/config/index.js';
 import { disk } from '../../src/config/load.js';
-import { type Role, createUser } from '../../src/dashboard/access-store.js';
 import type { Mirror } from '../support/mirror.js';
-import { loginLink, PASSWORD_HASH } from './dashboard.js';
+import { addAccount, loginLink, type Role } from './dashboard.js';
 
 /** The product on a test's database: worker and dashboard, as started by `run`. */
 export interface Served {
@@ -29,7 +28,7 @@ interface ServedSeller {
 
 /** Starts the product. @param settings further settings, such as `REQUESTS_PER_MINUTE` */
 export async function serveProduct(
-  { databaseUrl, db }: Mirror,
+  mirror: Mirror,
   sellers: readonly ServedSeller[],
   settings: Readonly<Record<string, string>> = {},
 ): Promise<Served> {
@@ -42,7 +41,7 @@ export async function serveProduct(
   }
   const config = readConfig(
     {
-      DATABASE_URL: databaseUrl,
+      DATABASE_URL: mirror.databaseUrl,
       SELLERS_FILE: file,
       DATA_DIR: folder,
       REQUESTS_PER_MINUTE: '0',
@@ -62,10 +61,8 @@ export async function serveProduct(
   return {
     url: dashboardUrl,
     apiUrl: service.apiUrl ?? '',
-    link: async () => dashboardUrl + (await loginLink(db, 'ada@laptop')),
-    async addUser(role) {
-      await createUser(db, { name: role, role, passwordHash: PASSWORD_HASH });
-    },
+    link: async () => dashboardUrl + (await loginLink(mirror, 'ada@laptop')),
+    addUser: (role) => addAccount(mirror, role, role),
     async stop() {
       await service.stop();
       await rm(folder, { recursive: true, force: true });

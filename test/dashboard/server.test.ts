@@ -7,17 +7,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
-import { readConfig } from '../../src/config/index.js';
-import { invitationHash } from '../../src/dashboard/passwords.js';
-import { tokenHash } from '../../src/dashboard/security.js';
-import { startDashboard } from '../../src/dashboard/server.js';
 import { silentLog, type Log } from '../../src/domain/log.js';
 import { UserError } from '../../src/domain/user-error.js';
-import type { WebServer } from '../../src/service/listen.js';
 import { selfSigned } from '../support/certificate.js';
 import { useMirror } from '../support/mirror.js';
-import { createUser, endSession } from '../../src/dashboard/access-store.js';
-import { formTokenIn, loginLink, PASSWORD_HASH } from './dashboard.js';
+import { addAccount, formTokenIn, loginLink, startServer } from './dashboard.js';
 
 const mirror = useMirror();
 const closings: (() => Promise<void>)[] = [];
@@ -27,30 +21,10 @@ afterEach(async () => {
 });
 
 /** Serves the dashboard until the test ends. */
-async function serve(
-  settings: Readonly<Record<string, string>> = {},
-  log: Log = silentLog,
-): Promise<WebServer> {
-  const { db, databaseUrl } = mirror();
-  const env = { DATABASE_URL: databaseUrl, DASHBOARD_LISTEN: '127.0.0.1:0', ...settings };
-  const config = readConfig(env, { cwd: '/', needs: 'store', cronFault: () => null });
-  const server = await startDashboard({
-    config,
-    db,
-    database: { url: databaseUrl, location: null },
-    log,
-    queues: await mirror().queues(),
-    mirror: await mirror().reader(),
-    withMarketplace: () => Promise.reject(new Error('this dashboard has no seller')),
-  });
-  if (server === null) throw new Error('no dashboard');
+async function serve(settings: Readonly<Record<string, string>> = {}, log: Log = silentLog) {
+  const server = await startServer(mirror(), settings, log);
   closings.push(() => server.close());
   return server;
-}
-
-async function addAccount(): Promise<void> {
-  const account = { name: 'alice', role: 'operator', passwordHash: PASSWORD_HASH } as const;
-  await createUser(mirror().db, account);
 }
 
 interface Reply {
@@ -82,7 +56,7 @@ async function send(url: string, options: SendOptions = {}): Promise<Reply> {
 
 /** Logs an operator in. @returns the cookie */
 async function logIn(url: string, options: SendOptions = {}): Promise<string> {
-  const path = await loginLink(mirror().db);
+  const path = await loginLink(mirror());
   const { headers } = await send(url, { ...options, path });
   return headers['set-cookie']?.[0]?.split(';')[0] ?? '';
 }
@@ -119,21 +93,13 @@ describe('on an address that other machines can reach', () => {
     expect((error as UserError).remedy).toMatch(remedy);
   });
 
-  it('the dashboard does not start with only an invitation, since nobody can log in yet', async () => {
-    const passwordHash = invitationHash(tokenHash('a token'));
-    await createUser(mirror().db, { name: 'bob', role: 'operator', passwordHash });
-    await expect(serve({ ...OPEN, DASHBOARD_BEHIND_PROXY: 'true' })).rejects.toThrow(
-      /nobody has an account$/,
-    );
-  });
-
   it('the dashboard needs TLS even with an account', async () => {
-    await addAccount();
+    await addAccount(mirror(), 'alice', 'operator');
     await expect(serve(OPEN)).rejects.toThrow(/without TLS$/);
   });
 
   it('the dashboard starts with both, and accepts only its own address as the host', async () => {
-    await addAccount();
+    await addAccount(mirror(), 'alice', 'operator');
     const { settings, trust } = certificate();
     const { url } = await serve({ ...OPEN, ...settings });
     const { port } = new URL(url);
@@ -383,7 +349,7 @@ describe('the event stream', () => {
     const cookie = await logIn(url);
     const { messages, ended } = await watch(url, cookie);
     await expect.poll(() => messages.length, { timeout: 20_000 }).toBeGreaterThan(0);
-    await endSession(mirror().db, tokenHash(cookie.split('=')[1] ?? ''));
+    await mirror().rows('DELETE FROM mirror.sessions');
     await ended;
   });
 

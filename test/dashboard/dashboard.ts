@@ -31,7 +31,7 @@ export interface TestDashboard {
 export interface Visitor {
   readonly cookie: string;
   /** The text of a page. */
-  page(path: string): Promise<string>;
+  readonly page: (path: string) => Promise<string>;
   get(path: string, headers?: Record<string, string>): Promise<Response>;
   /** Sends a form as a page does, with its token. */
   post(path: string, fields?: Record<string, string>): Promise<Response>;

@@ -1,14 +1,11 @@
-import { setMaxListeners } from 'node:events';
 import { Hono, type Context } from 'hono';
 import type { z } from 'zod';
 import {
   DEFAULT_MAX_AGE,
-  lookUpNow,
   lookUpStored,
   MOST_SELLERS,
   type LookUp,
-  type LookUpCalls,
-  type LookUpDeps,
+  type LookUpDesk,
   type MaxAge,
 } from '../codes/look-up.js';
 import type { KnownCode } from '../codes/known-code.js';
@@ -29,7 +26,9 @@ import { checkManyRequest, checkRequest, type Answer } from './schemas.js';
 import { Callers, type Caller, type Scope } from './tokens-store.js';
 
 /** A seller whose codes can be looked up. */
-export interface ApiSeller extends LookUpDeps {
+export interface ApiSeller {
+  readonly sellerId: string;
+  readonly desk: Pick<LookUpDesk, 'ask'>;
   /** Host of the marketplace. Its sellers share a request budget. */
   readonly host: string;
   /** Calls a minute that look-ups at this host may make; Infinity: no limit. */
@@ -44,12 +43,6 @@ export interface ApiParts {
   /** API keys. One that is sent in place of a code is refused, since codes are stored. */
   readonly keys: readonly Secret[];
   readonly log: Log;
-  /** Aborted when the process ends. */
-  readonly signal: AbortSignal;
-  /** The marketplace is asked about no further code of a request after this time, milliseconds; default 10,000. */
-  readonly askingMs?: number;
-  /** Calls for unknown codes of one token a minute, also without a budget; default 12,000. */
-  readonly callsOfToken?: number;
   /** `refused`: too many unknown codes. */
   readonly onAnswer?: (
     seller: string,
@@ -67,9 +60,11 @@ const MAX_DRAINED = 1024 * 1024;
 const REQUESTS_PER_MINUTE = 300_000;
 /** Part of the calls that one token may use. */
 const TOKEN_SHARE = 1 / 2;
+/** Calls for unknown codes of one token a minute, also without a budget. */
 const CALLS_PER_MINUTE = 12_000;
 /** Codes of one request that are looked up at a time. */
 const CONCURRENCY = 8;
+/** The marketplace is asked about no further code of a request after this time, milliseconds. */
 const ASKING_MS = 10_000;
 
 interface Question {
@@ -234,8 +229,6 @@ class LookUps {
 
   constructor(parts: ApiParts) {
     this.#parts = parts;
-    // Each look-up under way listens.
-    setMaxListeners(0, parts.signal);
   }
 
   /** @throws {Refusal} 429 */
@@ -346,7 +339,7 @@ class LookUps {
   ): Promise<Answer[]> {
     const answers: Answer[] = [];
     const waiting = [...questions.entries()];
-    const askUntil = performance.now() + (this.#parts.askingMs ?? ASKING_MS);
+    const askUntil = performance.now() + ASKING_MS;
     const lane = async (): Promise<void> => {
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
         const [at, question] = next;
@@ -380,15 +373,17 @@ class LookUps {
     ofToken.charge();
     const ask = async (): Promise<LookUp> => {
       // Another caller's look-up may have ended since the store was read.
-      const { answer, stored } = await lookUpStored(seller.db, seller.sellerId, code, maxAge);
+      const { db } = this.#parts;
+      const { answer, stored } = await lookUpStored(db, seller.sellerId, code, maxAge);
       if (answer !== null) {
         all.charge(-1);
         ofToken.charge(-1);
         return answer;
       }
-      const { signal } = this.#parts;
-      const onCalls = (calls: LookUpCalls): void => all.settle(seller.sellerId, calls);
-      const lookUp = await lookUpNow(seller, code, stored, signal, onCalls, onDenied);
+      const lookUp = await seller.desk.ask(code, stored, {
+        onCalls: (calls) => all.settle(seller.sellerId, calls),
+        onDenied,
+      });
       // The second check.
       if (lookUp.kind === 'pending' || isBeingChecked(lookUp)) ofToken.charge();
       return lookUp;
@@ -407,8 +402,7 @@ class LookUps {
   }
 
   #limits({ host, callsPerMinute }: ApiSeller, { tokenId }: Caller) {
-    const most = this.#parts.callsOfToken ?? CALLS_PER_MINUTE;
-    const own = Math.min(Math.max(1, callsPerMinute * TOKEN_SHARE), most);
+    const own = Math.min(Math.max(1, callsPerMinute * TOKEN_SHARE), CALLS_PER_MINUTE);
     return {
       all: entry(this.#calls, host, () => new CallShare(callsPerMinute)),
       ofToken: entry(this.#callsOfToken, `${tokenId} ${host}`, () => new Allowance(own)),

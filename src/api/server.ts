@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { App } from '../app.js';
 import { callsAllowed, type SellerConfig } from '../config/index.js';
 import { isLoopback } from '../domain/address.js';
@@ -6,7 +7,7 @@ import type { Queues } from '../service/queue/queues.js';
 import { askForRuns } from '../service/ask.js';
 import { readBoard } from '../service/board.js';
 import { LIMITS, serve, type WebServer } from '../service/listen.js';
-import { SellerKey } from '../codes/seller-key.js';
+import { LookUpDesk } from '../codes/look-up.js';
 import { apiApp, type ApiParts, type ApiSeller } from './app.js';
 
 const API = { name: 'the API', setting: 'API_LISTEN' };
@@ -39,8 +40,11 @@ export async function startApi(
     log.warn('the API is open to other machines without TLS: put a proxy with TLS in front of it');
   }
   const ended = new AbortController();
+  const until = AbortSignal.any([signal, ended.signal]);
+  // Each look-up under way listens.
+  setMaxListeners(0, until);
   const open = await Promise.all(
-    config.sellers.map((seller) => openSeller(app, queues, seller, ended.signal)),
+    config.sellers.map((seller) => openSeller(app, queues, seller, until)),
   );
   const parts: ApiParts = {
     db,
@@ -54,7 +58,6 @@ export async function startApi(
     },
     keys: config.sellers.map(({ key }) => key),
     log,
-    signal: AbortSignal.any([signal, ended.signal]),
     ...(onAnswer === undefined ? {} : { onAnswer }),
   };
   const server = await serve(() => apiApp(parts), listen, API, API_LIMITS, log);
@@ -79,14 +82,12 @@ async function openSeller(
   return new Promise((resolve, reject) => {
     const closed = app.withMarketplace(config, {}, async (deps) => {
       const { db, sellerId, marketplace } = deps;
+      const confirm = (auditId: bigint): Promise<void> => queues.addAudit(sellerId, auditId);
       const seller: ApiSeller = {
-        db,
         sellerId,
-        marketplace,
-        key: new SellerKey(db, sellerId, marketplace),
+        desk: new LookUpDesk({ db, sellerId, marketplace, confirm, signal }),
         host: marketplace.host,
         callsPerMinute: callsAllowed(app.config)(sellerId),
-        confirm: (auditId) => queues.addAudit(sellerId, auditId),
       };
       resolve({ seller, closed });
       await new Promise<void>((done) =>

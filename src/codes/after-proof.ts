@@ -22,7 +22,7 @@ export function afterGood(memory: Memory, proof: GoodProof, since = proof.beganA
   const [from] = (memory.isGood ? memory.good.at(-1) : undefined) ?? [since];
   const earlier = memory.isGood ? memory.good.slice(0, -1) : memory.good;
   const good = [...earlier, [from, proof.at] as const].slice(-GOOD_TIMES);
-  return { ...memory, account, bad: null, good, isGood: true };
+  return { ...memory, account, lookedAt: proof.beganAt, bad: null, good, isGood: true };
 }
 
 /** Whether both proofs around this time were good. */
@@ -45,7 +45,7 @@ export function afterBad(
   const isGood = memory.isGood && isOutage(bad);
   const held = holdAfter(memory, bad, waitMs, hasAnswers);
   const wasInDoubt = memory.wasInDoubt || !isOutage(bad);
-  return { ...held, isGood, wasInDoubt, opening: null, bad: { reason, times } };
+  return { ...held, isGood, wasInDoubt, lookedAt: null, opening: null, bad: { reason, times } };
 }
 
 /** What the plan remembers when the marketplace asks for a pause, or gives no answers, between two proofs. */

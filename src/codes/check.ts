@@ -21,7 +21,7 @@ import { Meter } from './meter.js';
 import type { Pace } from './progress.js';
 import { LOOK_UPS_GATHER_MS, type Verdict } from './rules.js';
 import type { Situation, Stop } from './situation.js';
-import { readCatalogue, readKnownValid, readLiveItems, readNamedCode } from './situation-store.js';
+import { readSellerSituation } from './situation-store.js';
 import { runRequests } from './requests.js';
 import type { AuditProgress } from './types.js';
 
@@ -203,25 +203,20 @@ async function readSituation(piece: Piece, account: string | null): Promise<Situ
   const { db, audit, sellerId, marketplace, spacingMs, closing } = piece;
   const { auditId, codes, isLookUps } = audit;
   const terms = await readAuditTerms(db, auditId);
-  const [known, named, liveItems, catalogue, sharing] = await Promise.all([
-    readKnownValid(db, sellerId, auditId),
-    terms.knownValid === null ? null : readNamedCode(db, sellerId, terms.knownValid),
-    readLiveItems(db, sellerId),
-    readCatalogue(db, sellerId),
+  const [seller, sharing] = await Promise.all([
+    readSellerSituation(db, sellerId, auditId, terms.knownValid),
     countRunningAudits(db, marketplace.host),
   ]);
-  const others = known.filter(({ form }) => form !== named?.form);
   return {
+    ...seller,
     account,
     waitMs: terms.confirmAfterMs,
     heldUntil: terms.heldUntil,
     gatherMs: isLookUps ? Math.min(LOOK_UPS_GATHER_MS, terms.confirmAfterMs) : Infinity,
+    vouchMs: 0,
     // Checks of one marketplace take turns, so the calls of each lie further apart.
     spacingMs: spacingMs * Math.min(Math.max(1, sharing), MAX_SHARING),
     codes,
-    knownValid: named === null ? others : [named, ...others],
-    liveItems,
-    hadItem: (id) => catalogue.size === 0 || catalogue.has(id),
     now: () => db.clock.now(),
     dice: Math.random,
     isClosing: () => closing?.aborted === true,

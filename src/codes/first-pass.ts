@@ -41,7 +41,8 @@ export function* firstPass(
   memory: Memory,
 ): Requests<Memory> {
   if (codes.length + memory.found.length === 0) return gonePast(memory, situation);
-  const ready = yield* makeReady(codes, situation, { ...memory, hold: null });
+  const like = codes[0]?.forms[0] ?? '';
+  const ready = yield* makeReady(like, situation, { ...memory, hold: null });
   if (ready.hold !== null || ready.findsEverything) return ready;
   const pass = new FirstPass(codes, situation, ready);
   return yield* pass.run();
@@ -53,30 +54,36 @@ function gonePast(memory: Memory, { now }: Situation): Memory {
   return { ...memory, after: -1, passes, retryAt: now() + pauseBeforeRetry(passes) };
 }
 
-/** Asks the negative control, if it is due, and looks at the account before a long list. */
-function* makeReady(
-  codes: readonly OpenCode[],
-  situation: Situation,
-  memory: Memory,
-): Requests<Memory> {
-  const { now, waitMs } = situation;
+/**
+ * Asks the negative control, if it is due, and looks at the account before a long list, or before look-ups where the last
+ * look is too old.
+ * @param like a code whose shape the random ones have
+ */
+export function* makeReady(like: string, situation: Situation, memory: Memory): Requests<Memory> {
+  const { now, waitMs, vouchMs } = situation;
   let ready = memory;
   if (ready.controlAt === null || now() - ready.controlAt > KEY_FRESH_MS) {
-    ready = yield* control(codes[0]?.forms[0] ?? '', situation, ready);
+    ready = yield* control(like, situation, ready);
     if (ready.hold !== null || ready.findsEverything) return ready;
   }
   const isBeginning = ready.after < 0 && ready.passes === 0;
-  if (!isBeginning || situation.codes < LOOK_FIRST_CODES) return ready;
+  const isLong = isBeginning && situation.codes >= LOOK_FIRST_CODES;
+  if (vouchMs > 0 ? isVouched(ready, situation) : !isLong) return ready;
   const look = yield* lookAtAccount(situation.account ?? ready.account);
   if ('bad' in look) return afterBad(ready, look.bad, waitMs, false);
   return afterLook(ready, look, new ProofCodes(situation));
+}
+
+/** Whether a good look at the account speaks for a purchase that is found now. */
+function isVouched({ lookedAt }: Memory, { vouchMs, now }: Situation): boolean {
+  return lookedAt !== null && now() - lookedAt < vouchMs;
 }
 
 /**
  * The negative control: a random code must be denied. If it is found, and two more are, this marketplace finds everything.
  * @param like a code whose shape the random ones have
  */
-export function* control(
+function* control(
   like: string,
   { dice, waitMs }: Pick<Situation, 'dice' | 'waitMs'>,
   memory: Memory,
@@ -115,7 +122,8 @@ function afterLook(
 ): Memory {
   if (since !== null) return afterGood(memory, good, since);
   const isWhole = good.by !== 'account' || !proofCodes.canFind;
-  return isWhole ? afterGood(memory, good) : { ...memory, account: memory.account ?? good.account };
+  const account = memory.account ?? good.account;
+  return isWhole ? afterGood(memory, good) : { ...memory, account, lookedAt: good.beganAt };
 }
 
 /** One piece of the first pass. Several codes are asked at a time, and share what they learn here. */
@@ -160,6 +168,7 @@ class FirstPass {
 
   /** A short list looks at the account once, so that a refused key is told at once and not a minute later. */
   get #isFirstLookDue(): boolean {
+    if (isVouched(this.#memory, this.#situation)) return false;
     const { passes } = this.#memory;
     return passes === 0 && this.#looks === 0 && this.#situation.codes < LOOK_FIRST_CODES;
   }
@@ -207,7 +216,8 @@ class FirstPass {
     const result = resultOf(code, form, answer, { verdict: 'valid' });
     const found = { ...result, chance: { calls: 1, denied: 0 } };
     if (this.#proofCodes.strangeItem(answer.reply) === null) {
-      this.#found.push(found);
+      if (isVouched(this.#memory, this.#situation)) yield { kind: 'record', results: [found] };
+      else this.#found.push(found);
       return;
     }
     const again = yield* askAgain(answer, form, this.#proofCodes, this.#account);

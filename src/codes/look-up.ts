@@ -1,34 +1,35 @@
 /**
- * Answers one code for a caller who waits: from the store if that is young enough, else by one question to the marketplace.
- * A denial decides nothing: the code joins the look-ups of the day, a check like any other, and its second check is shared
- * by all who wait.
+ * Answers one code for a caller who waits: from the store if that is young enough, else by the first pass of the look-ups of
+ * the day, a check like any other, with this code alone. A denial decides nothing: its second check is shared by all who
+ * wait.
  */
 
+import { once } from 'node:events';
+import { bindSeller, ensureSeller } from '../catalogue/sellers-store.js';
 import type { Db } from '../db/db.js';
-import type { CallOptions } from '../marketplace/types.js';
+import { sameHost } from '../domain/address.js';
 import { formsOf } from '../marketplace/code.js';
-import { meaningOf, retryTimeOf } from '../marketplace/reply.js';
+import type { CallOptions, Marketplace } from '../marketplace/types.js';
 import type { UnprovenReason } from './evidence.js';
-import { evidenceOf, NO_CHANCE, NOTHING } from './judging.js';
+import { firstPass, makeReady } from './first-pass.js';
 import type { KnownCode } from './known-code.js';
 import { Ledger } from './ledger-store.js';
 import { enterLookUp, readLookUp, type LookedUp } from './look-up-store.js';
-import { askForm } from './market-runner.js';
-import type { CodeResult } from './results.js';
-import { LOOK_UPS_GATHER_MS } from './rules.js';
-import type { KeyFault, SellerKey } from './seller-key.js';
-import { readCatalogue } from './situation-store.js';
-import type { CodeReply } from './requests.js';
+import { callMarket } from './market-runner.js';
+import type { CodeResult, OpenCode } from './results.js';
+import { KEY_FRESH_MS, LOOK_UPS_GATHER_MS, MAX_ATTEMPTS, WAIT_MS } from './rules.js';
+import { runRequests, type Recording, type Runner } from './requests.js';
+import { FRESH_MEMORY, type Memory, type Situation } from './situation.js';
+import { readSellerSituation } from './situation-store.js';
 
 export interface LookUpDeps {
   readonly db: Db;
   readonly sellerId: string;
-  readonly marketplace: Parameters<typeof askForm>[0];
-  readonly key: SellerKey;
+  readonly marketplace: Pick<Marketplace, 'account' | 'validate' | 'item' | 'host'>;
   /** Has the denied codes of an audit checked again: a worker does it, for all callers together. */
   readonly confirm: (auditId: bigint) => Promise<void>;
-  /** Longest time that a caller waits for the marketplace, milliseconds; default 15,000. */
-  readonly callMs?: number;
+  /** Aborted when no code is looked up any more. */
+  readonly signal: AbortSignal;
 }
 
 /** Calls of a look-up, retries included. */
@@ -62,11 +63,13 @@ export type LookUp =
     }
   /** Denied, and never proven before. The second check decides. */
   | { readonly kind: 'pending'; readonly againAfterS: number }
-  | {
-      readonly kind: 'unproven';
-      readonly reason: UnprovenReason | typeof PAUSED | typeof BUSY;
-      readonly retryAt: number | null;
-    };
+  | Unproven;
+
+interface Unproven {
+  readonly kind: 'unproven';
+  readonly reason: UnprovenReason | typeof PAUSED | typeof BUSY;
+  readonly retryAt: number | null;
+}
 
 /** More sellers than this are not asked one after another about a code. */
 export const MOST_SELLERS = 20;
@@ -83,7 +86,10 @@ const HOUR_S = 3_600;
 /** Codes rarely stop being valid; a code that was typed wrong may be sold tomorrow. */
 export const DEFAULT_MAX_AGE: MaxAge = { valid: DAY_S, invalid: HOUR_S };
 
+/** Longest time that a caller waits for the marketplace, milliseconds. */
 const CALL_TIMEOUT_MS = 15_000;
+/** A proof of this age is renewed while callers go on, milliseconds. */
+const RENEW_MS = KEY_FRESH_MS / 2;
 /** A worker may be busy when the second check is due, seconds. */
 const SLACK_S = 5;
 
@@ -135,204 +141,243 @@ export async function lookUpStored(
   return { answer: answerFromStore(stored, maxAge, db.clock.now()), stored };
 }
 
-/**
- * Asks the marketplace about a code, and records the answer. A purchase makes the code valid. Without an answer the last
- * verdict is returned, marked as stale.
- * @param onCalls called once the answer is recorded
- * @param onDenied if given, a denial is not recorded, but handed over: another seller may have sold the code
- * @throws errors of the store
- */
-export async function lookUpNow(
-  deps: LookUpDeps,
-  code: string,
-  stored: LookedUp,
-  signal: AbortSignal,
-  onCalls?: (calls: LookUpCalls) => void,
-  onDenied?: (record: () => Promise<LookUp>) => void,
-): Promise<LookUp> {
-  const late = callLimit(signal, deps.callMs ?? CALL_TIMEOUT_MS);
-  const signals = { signal, limit: late.signal };
-  try {
-    return await new LookingUp(deps, code, stored, signals, onCalls).run(onDenied);
-  } finally {
-    late.clear();
-  }
+/** What a caller wants to know of a look-up. */
+export interface LookUpEvents {
+  /** Called once the answer is recorded. */
+  readonly onCalls?: (calls: LookUpCalls) => void;
+  /** If given, a denial is not recorded, but handed over: another seller may have sold the code. */
+  readonly onDenied?: ((record: () => Promise<LookUp>) => void) | undefined;
 }
 
-/** A signal that is aborted with another one, or when a caller has waited for long enough. */
-function callLimit(
-  signal: AbortSignal,
-  ms: number,
-): { readonly signal: AbortSignal; clear(): void } {
-  // A timer, since `AbortSignal.any` does not keep an `AbortSignal.timeout` alive: once collected, it never fires.
-  const limit = new AbortController();
-  const abort = (): void => limit.abort(signal.reason);
-  if (signal.aborted) abort();
-  signal.addEventListener('abort', abort, { once: true });
-  const timer = setTimeout(() => limit.abort(new Error('no answer in time')), ms);
-  return {
-    signal: limit.signal,
-    clear() {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', abort);
-    },
-  };
+/** What is known of the key: callers share it. */
+interface Key {
+  readonly memory: Memory;
+  readonly situation: Situation;
 }
 
-/** What the marketplace said about a code, and in which form it was asked last. */
-interface Asked {
-  readonly reply: CodeReply;
-  readonly form: string;
-}
-
-class LookingUp {
-  readonly #deps: LookUpDeps;
-  readonly #code: string;
-  readonly #stored: LookedUp;
-  readonly #limit: AbortSignal;
-  readonly #signal: AbortSignal;
-  readonly #onCalls: ((calls: LookUpCalls) => void) | undefined;
+/** A question to the marketplace: what is known since, and what is to be recorded. */
+interface Question {
+  memory: Memory;
+  readonly recordings: Recording[];
   /** Other look-ups share the client, so its own count of calls would be theirs, too. */
-  #own = 0;
+  calls: number;
+}
 
-  constructor(
-    deps: LookUpDeps,
-    code: string,
-    stored: LookedUp,
-    { signal, limit }: { readonly signal: AbortSignal; readonly limit: AbortSignal },
-    onCalls: ((calls: LookUpCalls) => void) | undefined,
-  ) {
+/** Looks up codes of one seller. */
+export class LookUpDesk {
+  readonly #deps: LookUpDeps;
+  /** Null: the next caller waits until the key is proven. */
+  #key: Key | null = null;
+  #proving: Promise<Key> | null = null;
+  /** Requests of a proof that were sent and not answered. */
+  #unanswered = 0;
+
+  constructor(deps: LookUpDeps) {
     this.#deps = deps;
-    this.#code = code;
-    this.#stored = stored;
-    this.#signal = signal;
-    this.#limit = limit;
-    this.#onCalls = onCalls;
   }
 
-  async run(onDenied?: (record: () => Promise<LookUp>) => void): Promise<LookUp> {
-    const { db, sellerId, key } = this.#deps;
+  /**
+   * Asks the marketplace about a code, and records the answer. A purchase makes the code valid. Without an answer the last
+   * verdict is returned, marked as stale.
+   * @param stored what is known, which did not suffice
+   * @throws errors of the store
+   */
+  async ask(code: string, stored: LookedUp, events: LookUpEvents = {}): Promise<LookUp> {
+    const { db, signal } = this.#deps;
+    const giveUp = (reason: Unproven['reason'], retryAt: number | null = null): LookUp =>
+      stored.known === null
+        ? { kind: 'unproven', reason, retryAt }
+        : { kind: 'known', known: stored.known, stale: true, againAfterS: null };
     // A worker that met a bad key knows more than a proof of ten minutes ago.
-    if (this.#stored.problem !== null) key.forget();
-    const fault = await this.#inTime(key.fault(this.#code, this.#options, this.#signal));
-    if (fault === 'late') return key.wasAsked ? this.#giveUp('unavailable', null) : this.#busy();
-    if (fault !== null) return this.#giveUp(fault.reason, fault.retryAt);
-    const before = this.#own;
-    const asked = await this.#inTime(this.#ask());
-    if (asked === 'late') {
-      if (this.#own === before) return this.#busy();
-      await this.#record({ ...NO_RESULT, check: { ...NO_REPLY, at: db.clock.now() } });
-      return this.#giveUp('unavailable', null);
+    if (stored.problem !== null) this.#key = null;
+    const question: Question = { memory: FRESH_MEMORY, recordings: [], calls: 0 };
+    const isAnswered = await inTime(signal, CALL_TIMEOUT_MS, (limit) =>
+      this.#ask(code, stored, question, limit),
+    );
+    if (!isAnswered) {
+      const wasAsked = question.calls + this.#unanswered > 0;
+      return wasAsked ? giveUp('unavailable') : giveUp(BUSY, db.clock.now() + BUSY_MS);
     }
-    const { reply, form } = asked;
-    const check = evidenceOf(reply, db.clock.now());
-    const { reason } = check;
-    if (reason !== 'answered' && reason !== 'denied') {
-      if (meaningOf(reply).kind === 'doubt') key.forget();
-      await this.#record({ ...NO_RESULT, check, reason });
-      return this.#giveUp(reason, retryTimeOf(reply));
-    }
-    if (reason === 'denied') {
-      const record = (): Promise<LookUp> => this.#recordDenial({ ...NO_RESULT, check, form });
-      if (onDenied === undefined) return record();
-      onDenied(record);
-      return this.#giveUp('unconfirmed', null);
-    }
-    const another = await this.#inTime(this.#faultOf(reply));
-    if (another === 'late') return this.#giveUp('unavailable', null);
-    if (another !== null) return this.#giveUp(another.reason, another.retryAt);
-    const chance = { calls: 1, denied: 0 };
-    await this.#record({ ...NO_RESULT, check, form, verdict: 'valid', reason: null, chance });
-    const { known } = await readLookUp(db, sellerId, this.#code);
-    return known === null ? this.#giveUp('unreadable', null) : fresh(known);
+    const result = resultIn(question);
+    if (result === null) return giveUp(...faultIn(question.memory));
+    const record = async (): Promise<LookUp> =>
+      (await this.#record(code, question, result, events)) ??
+      giveUp(result.reason ?? 'unconfirmed');
+    if (result.check?.reason !== 'denied' || events.onDenied === undefined) return record();
+    events.onDenied(record);
+    return giveUp('unconfirmed');
   }
 
-  get #options(): CallOptions {
-    const onRequest = () => {
-      this.#own++;
-      return () => undefined;
+  /** Proves the key if that is due, and lets the first pass ask for the code in each of its forms. */
+  async #ask(
+    code: string,
+    { foundForm }: LookedUp,
+    question: Question,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { memory, situation } = await this.#proven(code);
+    question.memory = memory;
+    if (memory.hold !== null || memory.findsEverything) return;
+    const forms = formsOf(code);
+    const open: OpenCode = {
+      position: POSITION,
+      forms: foundForm === null ? forms : [...new Set([foundForm, ...forms])],
+      // A caller waits, so one try without an answer is the last.
+      attempts: MAX_ATTEMPTS - 1,
     };
-    return { signal: this.#limit, priority: 'audit', onRequest };
+    const runner = this.#runner(signal, question, () => {
+      question.calls++;
+      return () => undefined;
+    });
+    question.memory = await runRequests(firstPass([open], situation, memory), runner);
+    if (isAboutKey(question.memory)) this.#key = null;
   }
 
-  /** Asks for the code in each of its forms, until one is found. Denied means: each was denied. */
-  async #ask(): Promise<Asked> {
-    const { foundForm } = this.#stored;
-    const [first, ...others] = formsOf(this.#code);
-    const forms = new Set([foundForm ?? first, first, ...others]);
-    let asked: Asked | null = null;
-    for (const form of forms) {
-      const reply = await askForm(this.#deps.marketplace, form, this.#options);
-      asked = { reply, form };
-      if (reply.kind !== 'denied') return asked;
+  /**
+   * What is known of the key. Callers wait only if it was proven more than ten minutes ago, or came into doubt; from half of
+   * that time on it is proven again in the background. They share a proof, which goes on when one of them waits no longer.
+   * @param like a code whose shape the negative control has
+   */
+  #proven(like: string): Promise<Key> {
+    const key = this.#key;
+    const provenAt = key?.memory.lookedAt ?? -Infinity;
+    const ageMs = Math.abs(this.#deps.db.clock.now() - provenAt);
+    if (key !== null && ageMs < RENEW_MS) return Promise.resolve(key);
+    this.#proving ??= this.#prove(like).finally(() => (this.#proving = null));
+    if (key === null || ageMs >= KEY_FRESH_MS) return this.#proving;
+    this.#proving.catch(() => undefined);
+    return Promise.resolve(key);
+  }
+
+  async #prove(like: string): Promise<Key> {
+    const { db, sellerId, marketplace, signal } = this.#deps;
+    const { host } = marketplace;
+    const bound = await ensureSeller(db, sellerId, host);
+    const known = await readSellerSituation(db, sellerId, null, null);
+    const situation = { ...LOOK_UP, ...known, account: bound.username, now: () => db.clock.now() };
+    if (bound.username !== null && !sameHost(bound.marketplace, host)) {
+      const stop = { reason: 'another-account', detail: null } as const;
+      return { situation, memory: { ...FRESH_MEMORY, hold: { stop, until: null } } };
     }
-    return asked as Asked;
+    const runner = this.#runner(signal, null, () => {
+      this.#unanswered++;
+      return () => void this.#unanswered--;
+    });
+    const memory = await runRequests(makeReady(like, situation, FRESH_MEMORY), runner);
+    const account = bound.username ?? memory.account;
+    const key = { memory, situation: { ...situation, account } };
+    if (isAboutKey(memory)) this.#key = null;
+    if (memory.hold !== null) return key;
+    if (bound.username === null && account !== null) {
+      await bindSeller(db, sellerId, { username: account, marketplace: host });
+    }
+    this.#key = key;
+    return key;
   }
 
-  /** A purchase of an item that the catalogue never had may be another seller's: then the account is looked at again. */
-  async #faultOf(reply: CodeReply): Promise<KeyFault | null> {
-    const { db, sellerId, key } = this.#deps;
-    const item = reply.kind === 'answered' ? (reply.data.value.item?.id ?? null) : null;
-    if (item === null) return null;
-    const catalogue = await readCatalogue(db, sellerId);
-    if (catalogue.size === 0 || catalogue.has(item)) return null;
-    key.forget();
-    return key.fault(this.#code, this.#options, this.#signal);
+  /** Makes calls, and records nothing yet: a worker would ask about a code that waits without a denial. */
+  #runner(
+    signal: AbortSignal,
+    question: Question | null,
+    onRequest: NonNullable<CallOptions['onRequest']>,
+  ): Runner {
+    const { db, marketplace } = this.#deps;
+    const options = { signal, priority: 'audit', onRequest } as const;
+    return {
+      concurrency: 1,
+      ask: (call) => callMarket(db, marketplace, call, options),
+      record: async (recording) => void question?.recordings.push(recording),
+    };
   }
 
-  async #recordDenial(result: Omit<CodeResult, 'of'>): Promise<LookUp> {
+  /**
+   * Enters the code in the look-ups of the day, with what the first pass found out.
+   * @returns null: there is no verdict
+   */
+  async #record(
+    code: string,
+    { recordings, calls }: Question,
+    { check, verdict }: CodeResult,
+    { onCalls }: LookUpEvents,
+  ): Promise<LookUp | null> {
     const { db, sellerId, confirm } = this.#deps;
-    const auditId = await this.#record({ ...result, verdict: null, reason: null });
-    // Without the queue, `watchAudits` finds it within a minute.
-    await confirm(auditId).catch(() => undefined);
-    const { answer } = await lookUpStored(db, sellerId, this.#code, { valid: -1, invalid: -1 });
-    return answer ?? this.#giveUp('unconfirmed', null);
-  }
-
-  /** Enters the code after the call: a worker would ask about a code that waits without a denial. */
-  async #record(result: Omit<CodeResult, 'of'>): Promise<bigint> {
-    const { db, sellerId } = this.#deps;
-    const { auditId, position } = await enterLookUp(db, sellerId, this.#code);
+    const { auditId, position } = await enterLookUp(db, sellerId, code);
     let counted = 0;
     const ledger = new Ledger(db, { auditId, sellerId, callCount: () => counted });
-    counted = this.#own;
-    await ledger.record([{ of: { position }, ...result }]);
-    this.#onCalls?.({ auditId, own: this.#own, total: ledger.totalCalls });
-    return auditId;
-  }
-
-  #busy(): LookUp {
-    return this.#giveUp(BUSY, this.#deps.db.clock.now() + BUSY_MS);
-  }
-
-  #giveUp(reason: UnprovenReason | typeof BUSY, retryAt: number | null): LookUp {
-    const { known } = this.#stored;
-    return known === null
-      ? { kind: 'unproven', reason, retryAt }
-      : { kind: 'known', known, stale: true, againAfterS: null };
-  }
-
-  async #inTime<T>(call: Promise<T>): Promise<T | 'late'> {
-    return call.catch((error: unknown) => {
-      if (!this.#limit.aborted) throw error;
-      return 'late' as const;
-    });
+    counted = calls;
+    for (const recording of recordings) {
+      if (recording.kind === 'proven') await ledger.proven(recording.found);
+      else await ledger.record(recording.results.map((one) => placed(one, position)));
+    }
+    onCalls?.({ auditId, own: calls, total: ledger.totalCalls });
+    if (verdict === 'valid') {
+      const { known } = await readLookUp(db, sellerId, code);
+      return known && fresh(known);
+    }
+    if (check?.reason !== 'denied') return null;
+    // Without the queue, the next look for what is due finds it within a minute.
+    await confirm(auditId).catch(() => undefined);
+    return (await lookUpStored(db, sellerId, code, { valid: -1, invalid: -1 })).answer;
   }
 }
 
-const NO_RESULT = {
-  form: null,
-  verdict: 'unproven',
-  reason: 'unavailable',
-  adds: { ...NOTHING, attempts: 0 },
-  chance: NO_CHANCE,
-} as const satisfies Omit<CodeResult, 'of' | 'check'>;
+/** The situation of every code that is looked up: it is alone, and is asked once. */
+const LOOK_UP = {
+  waitMs: WAIT_MS,
+  gatherMs: 0,
+  heldUntil: 0,
+  vouchMs: KEY_FRESH_MS,
+  spacingMs: 0,
+  codes: 1,
+  dice: Math.random,
+  isClosing: () => false,
+} as const satisfies Partial<Situation>;
 
-/** The evidence of a call that ended without a reply. */
-const NO_REPLY = {
-  reason: 'unavailable',
-  httpStatus: null,
-  message: `no answer within ${CALL_TIMEOUT_MS / 1000} s`,
-  answer: null,
-  proven: null,
-} as const;
+/** Where the first pass has the code, until it gets a place in the look-ups of the day. */
+const POSITION = 0;
+
+function placed(result: CodeResult, position: number): CodeResult {
+  return 'position' in result.of ? { ...result, of: { position } } : result;
+}
+
+/** What the first pass found out about the code; null: it asks later. */
+function resultIn({ recordings }: Question): CodeResult | null {
+  const results = recordings.flatMap((one) => (one.kind === 'record' ? one.results : []));
+  return results.find(({ of }) => 'position' in of) ?? null;
+}
+
+/** Why the first pass asks later: the key is bad, or the marketplace asks for a pause. */
+function faultIn({ hold, findsEverything }: Memory): [Unproven['reason'], number | null] {
+  if (findsEverything) return ['finds-everything', null];
+  const reason = hold?.stop.reason ?? 'unavailable';
+  return [reason === 'challenge' ? 'unavailable' : reason, hold?.until ?? null];
+}
+
+/** Whether the plan waits because of the key: outages, limits and odd answers say nothing of it. */
+function isAboutKey(memory: Memory): boolean {
+  return !['limited', 'unavailable', 'unreadable'].includes(faultIn(memory)[0]);
+}
+
+/** @returns false: the time is up, or the parent signal was aborted @throws errors of the work before that */
+async function inTime(
+  parent: AbortSignal,
+  ms: number,
+  work: (limit: AbortSignal) => Promise<void>,
+): Promise<boolean> {
+  // No `AbortSignal.any`: it would stay with its parent, which lives as long as the process.
+  const limit = new AbortController();
+  const abort = (): void => limit.abort(new Error('no answer in time'));
+  const timer = setTimeout(abort, ms);
+  parent.addEventListener('abort', abort, { once: true });
+  const late = once(limit.signal, 'abort').then(() => false);
+  try {
+    if (parent.aborted) abort();
+    return await Promise.race([work(limit.signal).then(() => true), late]);
+  } catch (error) {
+    if (limit.signal.aborted) return false;
+    throw error;
+  } finally {
+    clearTimeout(timer);
+    parent.removeEventListener('abort', abort);
+  }
+}

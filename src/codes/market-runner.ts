@@ -3,8 +3,8 @@
 import type { Db } from '../db/db.js';
 import type { CallOptions, Marketplace } from '../marketplace/types.js';
 import { foundPurchase } from './known-code.js';
-import type { CodeResult } from './results.js';
-import type { Answer, Call, CodeReply, Runner, Request } from './requests.js';
+import type { CodeResult, FoundProof } from './results.js';
+import type { Answer, Call, CodeReply, Recording, Runner } from './requests.js';
 
 /** Results are recorded after this time, milliseconds. A kill loses no more, but for purchases that wait for a look. */
 const EVERY_MS = 200;
@@ -13,7 +13,7 @@ const FULL = 500;
 
 interface Records {
   record(results: readonly CodeResult[]): Promise<void>;
-  proven(found: Extract<Request, { kind: 'proven' }>['found']): Promise<void>;
+  proven(found: readonly FoundProof[]): Promise<void>;
 }
 
 export interface MarketRunnerOptions {
@@ -52,7 +52,7 @@ export class MarketRunner implements Runner {
   }
 
   /** Resolves when more may come. @throws the error of an earlier write */
-  async record(request: Extract<Request, { kind: 'record' | 'proven' }>): Promise<void> {
+  async record(request: Recording): Promise<void> {
     if (request.kind === 'proven') {
       await this.#options.ledger.proven(request.found);
       return;

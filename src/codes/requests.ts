@@ -48,6 +48,9 @@ export type Request =
   /** Note that these known-valid codes were found as proofs of the key: `found_at` of their rows. */
   | { readonly kind: 'proven'; readonly found: readonly FoundProof[] };
 
+/** What is to be recorded. */
+export type Recording = Extract<Request, { readonly kind: 'record' | 'proven' }>;
+
 /** Requests, one after the other, that end with an `R`. Answers are given for calls only. */
 export type Requests<R> = Generator<Request, R, Answer | undefined>;
 
@@ -57,7 +60,7 @@ export interface Runner {
   readonly concurrency: number;
   /** Makes a call. @throws only when the work must stop: the marketplace’s faults are replies */
   ask(call: Call): Promise<Answer>;
-  record(request: Exclude<Request, Call | { readonly kind: 'together' }>): Promise<void>;
+  record(request: Recording): Promise<void>;
 }
 
 /**

@@ -3,6 +3,7 @@
 import type { Db } from '../db/db.js';
 import { CODE_ID } from './codes-store.js';
 import type { KnownValid } from './results.js';
+import type { Situation } from './situation.js';
 
 /** Known-valid codes that proofs choose from. */
 const KNOWN_VALID = 100;
@@ -60,7 +61,7 @@ export async function readKnownValid(
 }
 
 /** A code that a person says is valid, before all others. It may be unknown to the store. */
-export async function readNamedCode(
+async function readNamedCode(
   { pool }: Pick<Db, 'pool'>,
   sellerId: string,
   code: string,
@@ -76,8 +77,29 @@ export async function readNamedCode(
   return { codeId, form: form ?? code, foundAt: 0, ...rest };
 }
 
+/** What a check, or the look-ups of a process (null), know of a seller. @param named a code that a person says is valid */
+export async function readSellerSituation(
+  db: Pick<Db, 'pool'>,
+  sellerId: string,
+  auditId: bigint | null,
+  namedCode: string | null,
+): Promise<Pick<Situation, 'knownValid' | 'liveItems' | 'hadItem'>> {
+  const [known, named, liveItems, catalogue] = await Promise.all([
+    readKnownValid(db, sellerId, auditId),
+    namedCode === null ? null : readNamedCode(db, sellerId, namedCode),
+    readLiveItems(db, sellerId),
+    readCatalogue(db, sellerId),
+  ]);
+  const others = known.filter(({ form }) => form !== named?.form);
+  return {
+    knownValid: named === null ? others : [named, ...others],
+    liveItems,
+    hadItem: (id) => catalogue.size === 0 || catalogue.has(id),
+  };
+}
+
 /** Some live items of the catalogue. */
-export async function readLiveItems(
+async function readLiveItems(
   { pool }: Pick<Db, 'pool'>,
   sellerId: string,
 ): Promise<readonly number[]> {
@@ -96,7 +118,7 @@ const catalogues = new WeakMap<
 >();
 
 /** The ids of all items that the seller's catalogue has or had. Read at most once a minute. */
-export async function readCatalogue(
+async function readCatalogue(
   { pool }: Pick<Db, 'pool'>,
   sellerId: string,
 ): Promise<ReadonlySet<number>> {

@@ -15,6 +15,11 @@ export interface Situation {
   readonly gatherMs: number;
   /** No second check begins before: other sellers are asked about the codes. Milliseconds since 1970; 0: none. */
   readonly heldUntil: number;
+  /**
+   * How long good account details speak for purchases that are found after them, milliseconds. 0 for a list: a purchase waits
+   * for the next look at the account. Ten minutes for look-ups, where a caller waits.
+   */
+  readonly vouchMs: number;
   /** Milliseconds that the budget puts between two calls; 0: unlimited. */
   readonly spacingMs: number;
   /** Codes of this check, at its beginning. */
@@ -60,6 +65,8 @@ export interface Memory {
   readonly retryAt: number;
   /** When the negative control was last denied, as it should be; null: never. */
   readonly controlAt: number | null;
+  /** When account details were last good; null: never, or the key came into doubt since. */
+  readonly lookedAt: number | null;
   /** Three random codes were found: nothing can be proven here. */
   readonly findsEverything: boolean;
   /**
@@ -88,6 +95,7 @@ export const FRESH_MEMORY: Memory = {
   passes: 0,
   retryAt: 0,
   controlAt: null,
+  lookedAt: null,
   findsEverything: false,
   good: [],
   isGood: false,

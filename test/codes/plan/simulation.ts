@@ -95,6 +95,7 @@ export class Simulation {
       account: 'ada',
       waitMs,
       gatherMs: Infinity,
+      vouchMs: 0,
       heldUntil: 0,
       spacingMs,
       codes: ledger.rows.filter(({ position }) => position >= 0).length,

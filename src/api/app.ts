@@ -43,6 +43,8 @@ export interface ApiParts {
   /** API keys. One that is sent in place of a code is refused, since codes are stored. */
   readonly keys: readonly Secret[];
   readonly log: Log;
+  /** Aborted when the process ends. */
+  readonly signal: AbortSignal;
   /** `refused`: too many unknown codes. */
   readonly onAnswer?: (
     seller: string,

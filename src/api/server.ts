@@ -58,6 +58,7 @@ export async function startApi(
     },
     keys: config.sellers.map(({ key }) => key),
     log,
+    signal: until,
     ...(onAnswer === undefined ? {} : { onAnswer }),
   };
   const server = await serve(() => apiApp(parts), listen, API, API_LIMITS, log);

@@ -286,7 +286,10 @@ export class LookUpDesk {
     return {
       concurrency: 1,
       ask: (call) => callMarket(db, marketplace, call, options),
-      record: async (recording) => void question?.recordings.push(recording),
+      record: (recording) => {
+        question?.recordings.push(recording);
+        return Promise.resolve();
+      },
     };
   }
 

@@ -14,17 +14,17 @@ export interface Desk {
   readonly sim: Simulator;
   readonly purchases: Purchases;
   /** The nth code that was sold. */
-  sold(n: number): string;
-  send(path: string, init?: RequestInit): Promise<Response>;
+  readonly sold: (n: number) => string;
+  readonly send: (path: string, init?: RequestInit) => Promise<Response>;
   /** Posts a question. @param body text is sent as it is */
-  post(body: object | string, token?: string): Promise<Response>;
+  readonly post: (body: object | string, token?: string) => Promise<Response>;
   /** The answer to a question that gets one. */
-  ask(body: object, token?: string): Promise<Answer>;
+  readonly ask: (body: object, token?: string) => Promise<Answer>;
   /** The answers to some. */
-  askMany(body: object): Promise<readonly Answer[]>;
-  status(body: object, token?: string): Promise<number>;
+  readonly askMany: (body: object) => Promise<readonly Answer[]>;
+  readonly status: (body: object, token?: string) => Promise<number>;
   /** Lets a minute pass and a worker come, until no denied code waits. */
-  secondCheck(): Promise<void>;
+  readonly secondCheck: () => Promise<void>;
 }
 
 export interface DeskOptions {

@@ -7,7 +7,6 @@ import {
   textAnswer,
   type Answer,
 } from './answer.js';
-import { retryAfter } from './limits.js';
 import type { Language } from './profiles.js';
 import type { Operation } from './types.js';
 
@@ -55,8 +54,6 @@ export type Fault =
   | { readonly kind: 'key-refused' }
   /** Refuses requests with a parameter that the API does not have. */
   | { readonly kind: 'parameter-refused'; readonly status: 400 | 403 | 414 | 422 }
-  /** Adds headers to the answer, such as those of a cache. */
-  | { readonly kind: 'headers'; readonly headers: Readonly<Record<string, string>> }
   | { readonly kind: 'translated'; readonly language: Language }
   /** Text in front of the body. The named ones are what PHP servers send. */
   | {
@@ -193,7 +190,9 @@ function locationOf(
   }
 }
 
-function retryHeaders({ retryAfter: wait, form }: RetryAfter, now: number): Record<string, string> {
-  if (wait === undefined || wait === null) return {};
-  return { 'Retry-After': retryAfter(wait, form ?? 'seconds', now) };
+function retryHeaders({ retryAfter, form }: RetryAfter, now: number): Record<string, string> {
+  if (retryAfter === undefined || retryAfter === null) return {};
+  // A date has no fractions. Round up, so that the client doesn't retry too early.
+  const date = new Date(Math.ceil(now / 1000 + retryAfter) * 1000).toUTCString();
+  return { 'Retry-After': form === 'date' ? date : String(retryAfter) };
 }

@@ -46,8 +46,6 @@ export interface SimulatorOptions {
 }
 
 const LOG_ENTRIES = 100_000;
-/** Trim the log only when it exceeds its size by this much. */
-const LOG_SLACK = 10_000;
 
 interface Route {
   readonly operation: Operation;
@@ -66,7 +64,7 @@ const BROWSERS = /Mozilla|Chrome|Firefox|Opera|Edge/;
 
 /** A marketplace on a local port: the four operations (API 4), with faults and changes on demand. */
 export class Simulator {
-  /** The newest 100,000 requests, oldest first. */
+  /** The newest 100,000 requests at least, oldest first. */
   readonly log: LogEntry[] = [];
   readonly faults = new Faults();
   readonly limits: Limits;
@@ -185,7 +183,8 @@ export class Simulator {
       bytesSent: 0,
       finished: false,
     };
-    appendToLog(this.log, entry);
+    this.log.push(entry);
+    if (this.log.length > 2 * LOG_ENTRIES) this.log.splice(0, LOG_ENTRIES);
     response.once('finish', () => (entry.finished = true));
     response.once('close', () => this.#options.onAnswered?.(entry));
     try {
@@ -220,9 +219,8 @@ export class Simulator {
     const wantsJson = /json/.test(request.headers.accept ?? '');
     if (route === null) return { answer: answerOtherPath(url, wantsJson), faults: [] };
     const limit = this.limits.take(request.socket.remoteAddress ?? '');
-    if (limit.limited !== null) {
-      const isJson = limit.limited === 'json';
-      const answer = frameworkError(429, 'Too Many Attempts.', isJson, limit.headers);
+    if (limit.isExceeded) {
+      const answer = frameworkError(429, 'Too Many Attempts.', true, limit.headers);
       return { answer, faults: [] };
     }
     const faults = this.faults.take(route.operation);
@@ -238,8 +236,7 @@ export class Simulator {
         serial,
         prerendered: this.#prerendered,
       }));
-    const added = faults.find((fault) => fault.kind === 'headers')?.headers;
-    const headers = { ...limit.headers, ...answer.headers, ...added };
+    const headers = { ...limit.headers, ...answer.headers };
     return { answer: { ...answer, headers }, faults };
   }
 
@@ -278,12 +275,6 @@ export class Simulator {
 /** @throws when the port is taken */
 export async function startSimulator(options: SimulatorOptions): Promise<Simulator> {
   return new Simulator(options).listen();
-}
-
-/** Appends an entry to the log, and drops old ones beyond its size. */
-export function appendToLog(log: LogEntry[], entry: LogEntry): void {
-  log.push(entry);
-  if (log.length >= LOG_ENTRIES + LOG_SLACK) log.splice(0, log.length - LOG_ENTRIES);
 }
 
 function answerOtherPath({ pathname }: URL, wantsJson: boolean): Answer {

@@ -3,10 +3,6 @@ export interface LimitOptions {
   requestsPerMinute: number;
   /** Length of the window in milliseconds; default 60,000. */
   windowMs?: number;
-  /** `Retry-After` as seconds (default) or as an HTTP date (servers: limits). */
-  retryAfter?: 'seconds' | 'date';
-  /** Body of a 429; default `json`. */
-  body?: 'json' | 'html';
 }
 
 interface Window {
@@ -37,26 +33,23 @@ export class Limits {
     this.#windows.clear();
   }
 
-  /** Counts a request. Returns the headers of its reply, and the body of a 429 if it exceeds the limit. */
-  take(address: string): { headers: Record<string, string>; limited: 'json' | 'html' | null } {
-    const { requestsPerMinute: limit, body = 'json' } = this.options;
-    if (limit === 0) return { headers: {}, limited: null };
+  /** Counts a request. Returns the headers of its reply, and whether it exceeds the limit. */
+  take(address: string): { headers: Record<string, string>; isExceeded: boolean } {
+    const { requestsPerMinute: limit } = this.options;
+    if (limit === 0) return { headers: {}, isExceeded: false };
     const window = this.#window(address);
-    const limited = window.used >= limit;
-    if (!limited) window.used++;
+    const isExceeded = window.used >= limit;
+    if (!isExceeded) window.used++;
     const headers = {
       'X-RateLimit-Limit': String(limit),
       'X-RateLimit-Remaining': String(Math.max(0, limit - window.used)),
     };
-    if (!limited) return { headers, limited: null };
-    return { headers: { ...headers, ...this.#retryHeaders(window) }, limited: body };
-  }
-
-  #retryHeaders(window: Window): Record<string, string> {
+    if (!isExceeded) return { headers, isExceeded };
     const wait = Math.max(1, Math.ceil((window.endsAt - this.now()) / 1000));
+    const reset = String(Math.ceil(window.endsAt / 1000));
     return {
-      'Retry-After': retryAfter(wait, this.options.retryAfter ?? 'seconds', this.now()),
-      'X-RateLimit-Reset': String(Math.ceil(window.endsAt / 1000)),
+      headers: { ...headers, 'Retry-After': String(wait), 'X-RateLimit-Reset': reset },
+      isExceeded,
     };
   }
 
@@ -68,10 +61,4 @@ export class Limits {
     this.#windows.set(address, fresh);
     return fresh;
   }
-}
-
-export function retryAfter(seconds: number, form: 'seconds' | 'date', now: number): string {
-  if (form === 'seconds') return String(seconds);
-  // A date has no fractions. Round up, so that the client doesn't retry too early.
-  return new Date(Math.ceil(now / 1000 + seconds) * 1000).toUTCString();
 }

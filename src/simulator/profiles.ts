@@ -31,8 +31,6 @@ export interface Quirks {
   /** Heading, description, contact address and some demo links are null. */
   readonly nulls: boolean;
   readonly extraFields: boolean;
-  /** The fork sends `demo_url` instead of `demo_link`. */
-  readonly renamedFields: boolean;
   /** `reduced` omits thumbnail, video and audio previews, support date and the `downloaded` mark. */
   readonly shapes: 'full' | 'reduced';
   readonly purchaseItem: Choice<'full' | 'reduced'>;
@@ -64,7 +62,6 @@ const documented: Quirks = {
   noVersion: 'absent',
   nulls: false,
   extraFields: false,
-  renamedFields: false,
   shapes: 'full',
   purchaseItem: 'full',
   links: 'plain',

@@ -14,7 +14,7 @@ export function visibleItem(item: SimItem, quirks: Quirks): SimItem {
 function visible(item: SimItem, notation: Notation): SimItem {
   const link = (url: string | null): string | null => url && storageLink(url, notation);
   const isFull = notation.shapes === 'full';
-  const demoGone = notation.renamedFields || (notation.nulls && hash32(3, item.id) % 4 === 0);
+  const demoGone = notation.nulls && hash32(3, item.id) % 4 === 0;
   return {
     ...item,
     version: item.version && shownVersion(item.version, notation),
@@ -76,7 +76,6 @@ function storageLink(url: string, { links }: Notation): string {
 export function itemWire(hidden: SimItem, quirks: Quirks): WireObject {
   const notation = notationOf(quirks, hidden.id);
   const item = visible(hidden, notation);
-  const { renamedFields } = notation;
   const noVersion = notation.version !== 'none' && notation.noVersion === 'null' ? null : undefined;
   return {
     id: number(item.id, notation),
@@ -86,7 +85,7 @@ export function itemWire(hidden: SimItem, quirks: Quirks): WireObject {
     sub_category: item.subCategory,
     options: options(item.options, notation),
     version: item.version ?? noVersion,
-    [renamedFields ? 'demo_url' : 'demo_link']: renamedFields ? hidden.demoLink : item.demoLink,
+    demo_link: item.demoLink,
     tags: tags(item.tags, notation),
     media: emptied(
       {

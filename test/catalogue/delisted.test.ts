@@ -99,16 +99,6 @@ describe('the result of look-ups', () => {
     // Its look-up got no answer, and those that did found items: the list is not whole.
     expect(await statesOf(1002)).toEqual({ changes: [], history: ['live'] });
   });
-
-  it('writes nothing about an unlisted item that is found each time', async () => {
-    const { catalogue, sync } = await market(20);
-    catalogue.setState(1005, 'unlisted');
-    await sync();
-    const before = await mirror().items();
-    await sync();
-    expect(await mirror().items()).toEqual(before);
-    expect(await statesOf(1005)).toEqual({ changes: [], history: ['live'] });
-  });
 });
 
 const asked = (log: readonly { operation: string | null; parameters: object }[]): number[] =>

@@ -106,14 +106,6 @@ describe('a list that lacks items which look-ups find', () => {
     ).toEqual([]);
   });
 
-  it('still has those removed that are proven to be gone', async () => {
-    const { catalogue, sync } = await openSynced(mirror(), 40);
-    catalogue.setState(1001, 'unlisted');
-    catalogue.remove(1002);
-    expect((await sync()).counts).toMatchObject({ removed: 1, missing: 0 });
-    expect(await states()).toEqual({ live: 39, removed: 1 });
-  });
-
   it('is whole again for the rules once the items were found in three runs in a row', async () => {
     const { catalogue, sync } = await openSynced(mirror(), 40, {}, { lookupsPerRun: 1 });
     catalogue.setState(1001, 'unlisted');

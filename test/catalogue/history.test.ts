@@ -40,44 +40,6 @@ describe('history', () => {
     expect(await history()).toEqual(first);
   });
 
-  it('returns the catalogue as of each run, after changes, removals and returns', async () => {
-    const { catalogue, sync } = await market(20);
-    const truth: { moment: unknown; state: Record<string, unknown>[] }[] = [];
-    const night = async (): Promise<void> => {
-      const { runId } = await sync();
-      const [run] = await mirror().rows('SELECT started_at FROM mirror.runs WHERE run_id = $1', [
-        String(runId),
-      ]);
-      const state = await mirror().rows('SELECT * FROM reporting.items ORDER BY item_id');
-      truth.push({ moment: run?.['started_at'], state });
-    };
-    await night();
-    catalogue.change(1001, { name: 'Renamed', priceRegularCents: 4200 });
-    catalogue.change(1002, { extra: { rating: 5 } });
-    await night();
-    catalogue.remove(1003);
-    catalogue.setState(1004, 'unlisted');
-    await night();
-    catalogue.restore(1003);
-    catalogue.change(1003, { version: '9.9' });
-    await night();
-    for (const { moment, state } of truth) {
-      const then = await mirror().rows('SELECT * FROM reporting.items_as_of($1) ORDER BY item_id', [
-        moment,
-      ]);
-      // Changes of unknown fields make no history: extra is the present one.
-      const known = (rows: typeof then) => rows.map(({ extra: _extra, ...row }) => row);
-      expect(known(then)).toEqual(known(state));
-    }
-    expect(await changeLines()).toEqual([
-      '1001 text name',
-      '1001 price price_regular',
-      '1003 removed state',
-      '1003 restored state',
-      '1003 release version',
-    ]);
-  });
-
   it('records an item that is mirrored by itself, before any list and after', async () => {
     const { catalogue, syncItem, sync } = await market(3);
     await syncItem(1001);

@@ -73,11 +73,4 @@ describe('a failed run', () => {
       expect(report.problem?.notBefore).toBeGreaterThanOrEqual(before + 7_200_000 - 1_000);
     }
   });
-
-  it('names no time to retry after other failures', async () => {
-    const sim = await market();
-    sim.faults.always('account', { kind: 'html', status: 200 });
-    const { report } = await syncAccount(mirror().deps(sim.url), never);
-    expect(report.problem).toMatchObject({ code: 'unavailable', notBefore: null });
-  });
 });

@@ -124,12 +124,6 @@ describe('a record that can’t be read', () => {
     ]);
   });
 
-  it('may be invalid JSON, as long as its brackets balance', async () => {
-    const { catalogue, sync } = await market(20);
-    catalogue.breakRecord(1003, '{"id":1003,"name":}');
-    expect((await sync()).counts).toMatchObject({ added: 19, quarantined: 1 });
-  });
-
   it('leaves the known item unchanged and not missing', async () => {
     const { sim, catalogue, sync } = await synced(20);
     const before = await mirror().items();
@@ -229,13 +223,6 @@ describe('odd records', () => {
     expect(await mirror().rows(stored)).toMatchObject([{ name, extra }]);
   });
 
-  it('a copy of a record in the list is counted and changes nothing', async () => {
-    const { catalogue, sync } = await market(5);
-    catalogue.duplicate(1002);
-    expect((await sync()).counts).toMatchObject({ listed: 6, added: 5, duplicates: 1 });
-    expect((await sync()).counts).toMatchObject({ unchanged: 5, duplicates: 1, changed: 0 });
-  });
-
   it('of several records of an item the last one counts, whatever was stored before, and the run says so', async () => {
     const { catalogue, sync } = await market(5);
     catalogue.duplicate(1002, { name: 'Second' });
@@ -299,12 +286,5 @@ describe('an incomplete list changes nothing', () => {
       expect(await mirror().items()).toEqual(before);
       sim.faults.clear();
     }
-  });
-
-  it('but is requested again within the run', async () => {
-    const { sim, sync } = await market(30);
-    sim.faults.next('list', { kind: 'truncate', how: 'destroy', fraction: 0.5 });
-    expect(await sync()).toMatchObject({ state: 'succeeded', counts: { listed: 30, added: 30 } });
-    expect(await liveItems()).toEqual(truth(sim));
   });
 });

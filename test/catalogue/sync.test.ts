@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { seededCatalogue, type Fault, type Simulator } from '../../src/simulator/index.js';
+import { seededCatalogue, type Fault } from '../../src/simulator/index.js';
 import { KEY, useMirror } from '../support/mirror.js';
 import { openMarket } from './market.js';
 
@@ -136,15 +136,6 @@ describe('another account under the same seller', () => {
     const report = await sync();
     expect(report.counts).toMatchObject({ removed: 0, missing: 1 });
   });
-
-  it('is accepted when a person says that it was renamed', async () => {
-    const { sim, syncAccount } = await market();
-    await syncAccount();
-    sim.seller(KEY).account = { ...sim.seller(KEY).account, username: 'ada-lovelace' };
-    const report = await syncAccount({ acceptAccount: true });
-    expect(report).toMatchObject({ state: 'succeeded', counts: { changed: 1 } });
-    expect((await syncAccount()).state).toBe('succeeded');
-  });
 });
 
 describe('one item', () => {
@@ -214,24 +205,5 @@ describe('one item', () => {
     const { problem } = await syncItem(1002);
     expect(problem).toMatchObject({ code, message: expect.stringMatching(message) as string });
     for (const row of await mirror().items()) expect(row).toMatchObject({ state: 'live' });
-  });
-
-  it.each<[string, (sim: Simulator) => void, string]>([
-    [
-      'the key is revoked in between',
-      (sim) => sim.afterRequests(1, () => sim.revoke(KEY)),
-      'refused',
-    ],
-    [
-      'look-ups get no answer',
-      (sim) => sim.faults.always('item', { kind: 'switched-off', body: 'json' }),
-      'unavailable',
-    ],
-  ])('stays when %s', async (_, arrange, code) => {
-    const { sim, syncItem } = await market();
-    await syncItem(1002);
-    arrange(sim);
-    expect(await syncItem(1002)).toMatchObject({ state: 'failed', problem: { code } });
-    expect((await mirror().items())[0]).toMatchObject({ state: 'live' });
   });
 });

@@ -58,17 +58,6 @@ describe('an item that is no longer listed', () => {
     },
   );
 
-  it('is not removed when the key went bad after another item was found, and recovered', async () => {
-    const { sim, catalogue, sync } = await market(20);
-    for (const id of [1004, 1005]) catalogue.setState(id, 'unlisted');
-    // Account, list and the first look-up pass.
-    sim.afterRequests(3, () => {
-      for (let i = 0; i < 2; i++) sim.faults.next('item', { kind: 'key-refused' });
-    });
-    expect(await sync()).toMatchObject({ counts: { removed: 0 } });
-    expect(Object.values(await states())).not.toContain('removed');
-  });
-
   it('is missing, not removed, after the first denial if look-ups have found it before: its absence is no news', async () => {
     const { sim, catalogue, sync } = await market(20);
     catalogue.setState(1004, 'unlisted');
@@ -80,13 +69,6 @@ describe('an item that is no longer listed', () => {
     catalogue.remove(1004);
     expect((await sync()).counts).toMatchObject({ removed: 0, missing: 1 });
     expect((await sync()).counts).toMatchObject({ removed: 1, missing: 0 });
-  });
-
-  it('is removed although the first listed item can’t be read: another serves as canary', async () => {
-    const { catalogue, sync } = await market(20);
-    catalogue.breakRecord(1001, '{"id":1001,"name":"\u0007"}');
-    catalogue.remove(1004);
-    expect(await sync()).toMatchObject({ counts: { quarantined: 1, removed: 1, missing: 0 } });
   });
 
   const listedDenied = { kind: 'reply', status: 404, body: NO_ITEM } as const;
@@ -155,25 +137,6 @@ describe('an item that is no longer listed', () => {
     expect(await stored()).toEqual(before);
   });
 
-  it('returns with its row when it is listed again', async () => {
-    const { catalogue, sync } = await market(20);
-    const [first] = await mirror().rows(
-      'SELECT first_seen_at FROM mirror.items WHERE item_id = 1004',
-    );
-    catalogue.remove(1004);
-    await sync();
-    catalogue.restore(1004);
-    expect((await sync()).counts).toMatchObject({ restored: 1, added: 0 });
-    const [row] = await mirror().rows(
-      'SELECT state, removed_at, first_seen_at FROM mirror.items WHERE item_id = 1004',
-    );
-    expect(row).toEqual({
-      state: 'live',
-      removed_at: null,
-      first_seen_at: first?.['first_seen_at'],
-    });
-  });
-
   it('is not looked up again once it is removed', async () => {
     const { sim, catalogue, sync } = await market(20);
     catalogue.remove(1004);
@@ -196,23 +159,6 @@ describe('look-ups', () => {
     const asked = sim.log.filter(({ operation }) => operation === 'item');
     const removed = asked.filter(({ parameters }) => Number(parameters['item_id']) <= 1008);
     expect(removed).toHaveLength(8);
-  });
-
-  it('take turns among items that are found each time', async () => {
-    const { sim, catalogue, sync } = await market(40, {}, { lookupsPerRun: 2 });
-    for (let id = 1001; id <= 1006; id++) catalogue.setState(id, 'unlisted');
-    for (let night = 0; night < 3; night++) await sync();
-    const asked = sim.log
-      .flatMap(({ operation, parameters }) => (operation === 'item' ? parameters['item_id'] : []))
-      .filter((id) => Number(id) <= 1006);
-    expect(asked.toSorted((a, b) => Number(a) - Number(b))).toEqual([
-      '1001',
-      '1002',
-      '1003',
-      '1004',
-      '1005',
-      '1006',
-    ]);
   });
 
   it.each([

@@ -54,19 +54,6 @@ describe('a response with data', () => {
     },
   );
 
-  it.each(Object.keys(DATA))(
-    'is unreadable if it also has an error, documented or not (%s)',
-    (operation) => {
-      for (const msg of ['Invalid purchase code', 'Item Not Found', 'Invalid request', 'Later']) {
-        const body = { ...error(msg, 'ERROR'), ...(DATA[operation] as object) };
-        expect(replyTo(operation, 200, body)).toMatchObject({
-          kind: 'unreadable',
-          detail: like(/together with an error/),
-        });
-      }
-    },
-  );
-
   it('is a refusal if it also has an error about the key', () => {
     const body = { ...error('Invalid API key'), data: { purchase: PURCHASE } };
     expect(outcome(replyTo('validate', 200, body))).toBe('refused');
@@ -76,16 +63,6 @@ describe('a response with data', () => {
     expect(outcome(replyTo('item', 200, { ...error('Item Not Found'), item: {} }))).toBe('denied');
     const empty = { ...error('Invalid purchase code'), data: { purchase: {} } };
     expect(outcome(replyTo('validate', 200, empty))).toBe('denied');
-  });
-
-  it.each([
-    [{ data: { purchase: PURCHASE } }, 'data.purchase'],
-    [{ purchase: PURCHASE }, 'top-level purchase'],
-    [{ item: PURCHASE }, 'top-level item that holds a product'],
-    [{ item: { purchase_code: 'C0DE-1', item: PURCHASE.item } }, 'top-level item with a code'],
-  ])('may have the purchase in any known place: %#', (body: object, _where: string) => {
-    const reply = replyTo('validate', 200, { status: 'success', ...body });
-    expect(reply).toMatchObject({ kind: 'answered', data: { value: { purchaseCode: 'C0DE-1' } } });
   });
 
   it.each([

@@ -1,11 +1,8 @@
-import { mkdtempSync, readdirSync, rmdirSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import fc from 'fast-check';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { Purchases, seededCatalogue, seededPurchases } from '../../src/simulator/index.js';
 import { Permutation } from '../../src/simulator/random.js';
-import { call, KEY, listed, listedIds, open, PATHS, seller, started } from './support.js';
+import { call, KEY, listed, listedIds, started } from './support.js';
 
 const ids = (catalogue: ReturnType<typeof seededCatalogue>): number[] =>
   [...catalogue.truth()].map(({ id }) => id);
@@ -70,28 +67,6 @@ test('a bulk change affects exactly its share of the items, and only its field',
   }
 });
 
-test('single and bulk changes apply in the order of their calls', () => {
-  const catalogue = seededCatalogue({ seed: 1, count: 100 });
-  catalogue.change(1001, { priceRegularCents: 1000 });
-  catalogue.touchShare(100, 'price');
-  expect(catalogue.find(1001)?.item.priceRegularCents).toBe(1100);
-  catalogue.change(1001, { priceRegularCents: 3 });
-  expect(catalogue.find(1001)?.item.priceRegularCents).toBe(3);
-});
-
-test('a shuffled list has the same items in an order that depends on the seed', async () => {
-  const simulator = await started();
-  const { catalogue } = simulator.seller(KEY);
-  const before = await listedIds(simulator);
-  catalogue.shuffle(3);
-  const shuffled = await listedIds(simulator);
-  expect(shuffled).not.toEqual(before);
-  expect(shuffled.toSorted((a, b) => a - b)).toEqual(before);
-  expect(await listedIds(simulator)).toEqual(shuffled);
-  catalogue.shuffle(null);
-  expect(await listedIds(simulator)).toEqual(before);
-});
-
 test('records can be broken, altered and duplicated; the truth omits broken and altered ones', async () => {
   const simulator = await started();
   const { catalogue } = simulator.seller(KEY);
@@ -111,30 +86,6 @@ test('records can be broken, altered and duplicated; the truth omits broken and 
   expect((await listed(simulator))[0]).toMatchObject({ name: catalogue.original(0).name });
 });
 
-test('a large list waits for its reader instead of filling memory', async () => {
-  const catalogue = seededCatalogue({ seed: 1, count: 1_000_000 });
-  const simulator = await started({ sellers: [seller({ catalogue })] });
-  const response = await open(simulator.url + PATHS.list, { query: { api_key: KEY } });
-  const sent = (): number => simulator.log[0]?.bytesSent ?? 0;
-  let before = -1;
-  // Nobody reads, so the simulator must stop sending once the sockets' buffers are full.
-  await expect
-    .poll(
-      () => {
-        const same = before === sent();
-        before = sent();
-        return same;
-      },
-      { interval: 200, timeout: 4000 },
-    )
-    .toBe(true);
-  expect(before).toBeGreaterThan(0);
-  expect(before).toBeLessThan(64 * 1024 * 1024);
-  response.destroy();
-  expect(simulator.log[0]?.finished).toBe(false);
-  expect(simulator.defects).toEqual([]);
-});
-
 test('a prerendered list has the same bytes, and is rendered again after each change', async () => {
   const plain = await started();
   const simulator = await started({ prerender: true });
@@ -148,17 +99,6 @@ test('a prerendered list has the same bytes, and is rendered again after each ch
   }
   simulator.setProfile('documented', { money: 'string' });
   expect((await call(simulator, 'list')).text).toContain('"regular":"');
-});
-
-test('closing deletes the files of prerendered lists', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'simulator-test-'));
-  vi.stubEnv('TMPDIR', folder);
-  const simulator = await started({ prerender: true });
-  vi.unstubAllEnvs();
-  await call(simulator, 'list');
-  expect(readdirSync(folder)).toHaveLength(1);
-  await simulator.close();
-  rmdirSync(folder);
 });
 
 const catalogue = seededCatalogue({ seed: 1, count: 20 });
@@ -202,16 +142,4 @@ test('a purchase keeps its price and item when the catalogue changes', () => {
   changing.remove(1003);
   changing.add({ ...changing.original(0), id: 9 });
   expect(all()).toEqual(before);
-});
-
-test('a purchase can be changed by its code in any letter case', () => {
-  const purchases = seededPurchases({ seed: 3, count: 5 });
-  const code = purchases.codeAt(0);
-  purchases.change(code.toUpperCase(), { supportedUntil: null, downloaded: null });
-  purchases.setState(code, 'refunded');
-  expect(purchases.find(code, catalogue)).toMatchObject({
-    supportedUntil: null,
-    downloaded: null,
-    state: 'refunded',
-  });
 });

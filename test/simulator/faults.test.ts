@@ -1,7 +1,6 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { type Fault, type LogEntry, appendToLog } from '../../src/simulator/index.js';
-import { Limits } from '../../src/simulator/limits.js';
+import type { Fault } from '../../src/simulator/index.js';
 import { call, KEY, listed, seller, started } from './support.js';
 
 test('a fault applies to the given number of requests of its operation, and to no others', async () => {
@@ -64,14 +63,6 @@ test.each<[Fault, status: number, headers: Record<string, string>, body: RegExp]
   expect(await listed(simulator)).toHaveLength(10);
 });
 
-test('a 429 may have a Retry-After date, or no Retry-After', async () => {
-  const simulator = await started();
-  simulator.faults.next('any', { kind: 'rate-limited', retryAfter: 7, form: 'date' });
-  expect((await call(simulator, 'account')).headers['retry-after']).toMatch(/GMT$/);
-  simulator.faults.next('any', { kind: 'rate-limited' });
-  expect((await call(simulator, 'account')).headers).not.toHaveProperty('retry-after');
-});
-
 test.each<[Fault, number, string]>([
   [{ kind: 'redirect', to: 'https', port: 8443 }, 302, 'https://shop.example:8443/api/items/all?'],
   [
@@ -93,15 +84,6 @@ test.each<[Fault, number, string]>([
   expect((await call(simulator, 'list')).headers.location).toBe(`${simulator.url}/`);
 });
 
-test('an error may echo the URL and the input, including the key', async () => {
-  const simulator = await started();
-  simulator.faults.next('any', { kind: 'server-error', echo: true });
-  expect((await call(simulator, 'account')).json()['url']).toContain(`api_key=${KEY}`);
-  simulator.faults.next('any', { kind: 'server-error', echo: true, body: 'html' });
-  const reply = await call(simulator, 'validate', { purchase_code: 'c' });
-  expect(reply.text).toContain(`"api_key":"${KEY}"`);
-});
-
 test.each(['account', 'list'] as const)('%s can be truncated in three ways', async (operation) => {
   const simulator = await started();
   const whole = await call(simulator, operation);
@@ -115,27 +97,6 @@ test.each(['account', 'list'] as const)('%s can be truncated in three ways', asy
     if (how === 'short') expect(reply.headers['content-length']).toBe(`${whole.bytes.length}`);
     else expect(reply.headers['transfer-encoding']).toBe('chunked');
   }
-});
-
-test('a connection can be reset before the headers or within the body', async () => {
-  const simulator = await started();
-  simulator.faults.next('any', { kind: 'reset' });
-  await expect(call(simulator, 'list')).rejects.toMatchObject({ code: 'ECONNRESET' });
-  expect(simulator.log[0]).toMatchObject({ status: 0, finished: false });
-  simulator.faults.next('any', { kind: 'reset', afterBytes: 50 });
-  const isComplete = await call(simulator, 'list').then(
-    ({ complete }) => complete,
-    () => false,
-  );
-  expect(isComplete).toBe(false);
-  expect(simulator.log[1]).toMatchObject({ status: 200, bytesSent: 50, finished: false });
-});
-
-test('`always` and `next` faults combine', async () => {
-  const simulator = await started();
-  simulator.faults.always('any', { kind: 'prefix', text: 'bom' });
-  simulator.faults.next('list', { kind: 'translated', language: 'EN' });
-  expect((await call(simulator, 'list')).text).toMatch(/^\uFEFF\{"status":"SUCCESS"/);
 });
 
 test('bodies are compressed if the client accepts it, or if a fault demands it', async () => {
@@ -179,49 +140,4 @@ test('the limit is for all operations and keys of an address together (servers: 
   expect(replies[3]?.json()).toEqual({ message: 'Too Many Attempts.' });
   now += 60_000;
   expect((await call(simulator, 'account')).status).toBe(200);
-});
-
-test('a 429 may be HTML with an HTTP date, which is rounded up', async () => {
-  const now = 1_700_000_000_500;
-  const limit = { retryAfter: 'date', body: 'html', windowMs: 10_000 } as const;
-  const simulator = await started({ requestsPerMinute: 1, limit, now: () => now });
-  await call(simulator, 'account');
-  const reply = await call(simulator, 'account');
-  expect(reply.status).toBe(429);
-  expect(Date.parse(reply.headers['retry-after'] ?? '')).toBe(1_700_000_011_000);
-  expect(reply.text).toMatch(/^<!DOCTYPE html>/);
-});
-
-test('other clients behind the same address use up the same limit', async () => {
-  const simulator = await started({ requestsPerMinute: 60 });
-  simulator.limits.spend(59);
-  expect((await call(simulator, 'account')).headers['x-ratelimit-remaining']).toBe('0');
-  expect((await call(simulator, 'account')).status).toBe(429);
-  simulator.limits.set({ requestsPerMinute: 0 });
-  const unlimited = await call(simulator, 'account');
-  expect(unlimited.status).toBe(200);
-  expect(unlimited.headers).not.toHaveProperty('x-ratelimit-limit');
-});
-
-test('each address has its own window, which begins with its first request', () => {
-  let now = 0;
-  const limits = new Limits({ requestsPerMinute: 1 }, () => now);
-  expect(limits.take('a').limited).toBeNull();
-  now = 30_000;
-  expect(limits.take('b').limited).toBeNull();
-  expect(limits.take('a')).toMatchObject({ limited: 'json', headers: { 'Retry-After': '30' } });
-  now = 60_000;
-  expect(limits.take('a').limited).toBeNull();
-  expect(limits.take('b').limited).toBe('json');
-  limits.reset();
-  expect(limits.take('b').limited).toBeNull();
-});
-
-test('the log keeps about the last 100,000 requests', () => {
-  const log: LogEntry[] = [];
-  for (let at = 1; at <= 250_000; at++) appendToLog(log, { at } as LogEntry);
-  expect(log.length).toBeGreaterThanOrEqual(100_000);
-  expect(log.length).toBeLessThan(110_000);
-  expect(log.at(-1)?.at).toBe(250_000);
-  expect(log[0]?.at).toBe(250_000 - log.length + 1);
 });

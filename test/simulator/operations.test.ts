@@ -125,27 +125,6 @@ test('refunded, cancelled and other sellers’ codes, and any code with a wrong 
   expect((await validate('')).json()).toEqual(denied('The purchase code field is required.'));
 });
 
-test('codes match in any letter case, and values are trimmed (servers: requests)', async () => {
-  const purchases = [{ code: 'Gift-ABC', itemId: 1002, license: 'Extended' }] as const;
-  const simulator = await started({ sellers: [seller({ purchases })] });
-  const parameters = { api_key: ` ${KEY} `, purchase_code: ' gift-abc\n' };
-  expect((await call(simulator, 'validate', parameters)).json()).toMatchObject({
-    data: { purchase: { purchase_code: 'Gift-ABC', license_type: 'Extended', item: { id: 1002 } } },
-  });
-});
-
-test('the key of a user who sells nothing works only for account details', async () => {
-  const purchases = seededPurchases({ seed: 1, count: 1 });
-  const simulator = await started({ sellers: [seller({ sells: false, purchases })] });
-  const replies = [
-    await call(simulator, 'account'),
-    await call(simulator, 'list'),
-    await call(simulator, 'item', { item_id: '1001' }),
-    await call(simulator, 'validate', { purchase_code: purchases.codeAt(0) }),
-  ];
-  expect(replies.map(({ status }) => status)).toEqual([200, 404, 404, 404]);
-});
-
 test.each(PROFILES)(
   'in profile %s, an empty list is "No items found", and outside the contract also a single item',
   async (profile) => {
@@ -223,30 +202,4 @@ test('the log has each request without the key', async () => {
     },
   ]);
   expect(simulator.log[0]?.bytesSent).toBeGreaterThan(300);
-});
-
-test('keys can be revoked, or given to another seller, after a number of requests', async () => {
-  const simulator = await started();
-  const eve = seller({ username: 'eve', catalogue: seededCatalogue({ seed: 9, count: 3 }) });
-  simulator.afterRequests(2, () => simulator.revoke(KEY));
-  simulator.afterRequests(3, () => void simulator.addSeller(eve));
-  for (let n = 0; n < 4; n++) await call(simulator, 'account');
-  expect(simulator.log.map(({ status, sellerName }) => [status, sellerName])).toEqual([
-    ...[200, 200].map((status) => [status, 'ada']),
-    ...[
-      [401, null],
-      [200, 'eve'],
-    ],
-  ]);
-  expect(await listed(simulator)).toHaveLength(3);
-});
-
-test('close ends open connections', async () => {
-  const simulator = await started();
-  simulator.faults.always('any', { kind: 'stall', ms: Number.POSITIVE_INFINITY });
-  const waiting = call(simulator, 'account').catch((error: unknown) => error);
-  await expect.poll(() => simulator.log.length).toBe(1);
-  await simulator.close();
-  expect(await waiting).toBeInstanceOf(Error);
-  expect(simulator.defects).toEqual([]);
 });

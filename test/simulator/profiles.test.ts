@@ -67,7 +67,6 @@ test.each<[quirks: Partial<Quirks>, ofBare: Fields, ofRich: Fields]>([
   [{ version: 'two-part' }, {}, { version: '1.2' }],
   [{ version: 'four-part' }, {}, { version: '1.2.3.4' }],
   [{ extraFields: true }, { slug: 'item-1001', rating: { average: '4.50' } }, {}],
-  [{ renamedFields: true }, { demo_url: bare.demoLink }, { demo_url: rich.demoLink }],
   [{ links: 'wrap' }, {}, { media: { preview_image: wrapped } }],
   [{ links: 'cdn' }, {}, { media: { preview_image: cdn } }],
 ])('%j sends the bare item with %j and the rich one with %j', async (quirks, ofBare, ofRich) => {
@@ -81,22 +80,6 @@ test('short money is written like in PHP: 21.1 and 100', async () => {
   const catalogue = recordsCatalogue([bare, rich]);
   const simulator = await started({ sellers: [seller({ catalogue })], quirks: { money: 'short' } });
   expect((await call(simulator, 'list')).text).toContain('{"regular":21.1,"extended":100}');
-});
-
-test('with the `nulls` quirk, some demo links and all profile texts are null', async () => {
-  const catalogue = seededCatalogue({ seed: 8, count: 40 });
-  const simulator = await started({ sellers: [seller({ catalogue })], quirks: { nulls: true } });
-  const links = (await listed(simulator)).map((item) => item['demo_link']);
-  expect(links).toContain(null);
-  expect(new Set(links).size).toBeGreaterThan(10);
-  expect((await call(simulator, 'account')).json()).toMatchObject({
-    data: { profile: { heading: null, description: null, contact: { email: null } } },
-  });
-});
-
-test('the list may be a map whose numeric keys have gaps (servers: shapes)', async () => {
-  const { items } = (await call(await started({ quirks: { list: 'map' } }), 'list')).json();
-  expect(Object.keys(items as object).join()).toBe('0,1,2,4,5,6,8,9,10,12');
 });
 
 test('1.x sends reduced shapes, purchases at `item` and an unstable order; 2.x purchases at `purchase`', async () => {
@@ -169,15 +152,4 @@ test('PHP’s escapes of slashes and non-ASCII letters change the bytes, not the
   const reply = await call(simulator, 'item', { item_id: '1001' });
   expect(reply.text).toContain(String.raw`"name":"\u00c9lan \"1\/2\" \ud83d\ude80"`);
   expect(reply.json()).toMatchObject({ item: { name: 'Élan "1/2" 🚀' } });
-});
-
-test('extra fields of a fork are sent unchanged, on items and accounts', async () => {
-  const simulator = await started();
-  const ada = simulator.seller(KEY);
-  ada.catalogue.change(1001, { extra: { sales: 5, nested: { a: [1] } } });
-  ada.account = { ...ada.account, extra: { level: 'gold' } };
-  expect((await call(simulator, 'item', { item_id: '1001' })).json()).toMatchObject({
-    item: { sales: 5, nested: { a: [1] } },
-  });
-  expect((await call(simulator, 'account')).json()).toMatchObject({ data: { level: 'gold' } });
 });

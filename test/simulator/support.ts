@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
-import type { IncomingHttpHeaders, IncomingMessage, RequestOptions } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { onTestFinished } from 'vitest';
 import { seededCatalogue, startSimulator } from '../../src/simulator/index.js';
 import type { SellerSpec, Simulator, SimulatorOptions } from '../../src/simulator/index.js';
@@ -45,11 +45,11 @@ export async function started(options: Partial<SimulatorOptions> = {}): Promise<
   return simulator;
 }
 
-/** Sends a request and returns the response before its body is read. */
-export async function open(
+/** Sends a request and reads the whole body, or as much of it as arrives. */
+export async function get(
   url: string,
   { query = {}, form, json, method = 'GET', ...request }: Request = {},
-): Promise<IncomingMessage> {
+): Promise<Reply> {
   const target = new URL(url);
   for (const [name, value] of Object.entries(query)) target.searchParams.set(name, value);
   const headers: Record<string, string> = { accept: 'application/json', ...request.headers };
@@ -63,16 +63,9 @@ export async function open(
     body = JSON.stringify(json);
   }
   if (body !== undefined) headers['content-length'] = String(Buffer.byteLength(body));
-  const options: RequestOptions = { method, headers, agent: false };
-  const sent = httpRequest(target, options);
+  const sent = httpRequest(target, { method, headers, agent: false });
   sent.end(body);
   const [response] = (await once(sent, 'response')) as [IncomingMessage];
-  return response;
-}
-
-/** Sends a request and reads the whole body, or as much of it as arrives. */
-export async function get(url: string, request: Request = {}): Promise<Reply> {
-  const response = await open(url, request);
   const parts: Buffer[] = [];
   try {
     for await (const part of response as AsyncIterable<Buffer>) parts.push(part);

@@ -84,8 +84,6 @@ export async function probeList(
 
 /** Stop asking after this many failures in a row. */
 const MAX_FAILURES_IN_ROW = 3;
-/** A window in which the key came into doubt is made once more: the doubt may have been a passing one. */
-const ATTEMPTS = 2;
 /** Witnesses asked in one proof. A witness may be gone itself, so one denial is not the last word. */
 const WITNESSES_PER_PROOF = 3;
 
@@ -95,14 +93,8 @@ type ItemReply = Reply<Sourced<Item>>;
 interface Fault {
   readonly why: string;
   readonly reply: Failure | null;
-  /** Whether the window is made once more. */
+  /** Whether the window is made once more: the doubt may be a passing one. */
   readonly isPassing: boolean;
-}
-
-/** The key opened the seller's account and, if any witness is known, found one. */
-interface Proof {
-  /** When its first call began, by `performance.now()`. */
-  readonly beganAt: number;
 }
 
 function faultBy(reply: Failure, isPassing = false): Fault {
@@ -114,19 +106,20 @@ class LookupsOfRun implements Lookups {
   readonly found = new Map<number, Json>();
   warning: string | null = null;
   failure: Failure | null = null;
-  readonly #run: RunContext;
-  readonly #input: LookupInput;
   readonly #witnesses: number[];
   #nextWitness = 0;
   readonly #spacingMs: number;
+  /** When the first call of the last window's second proof began, by `performance.now()`; null: it had none. */
+  #provenAt: number | null = null;
   /** Items that need no second look-up if the run is interrupted now. */
   #saved: number;
   /** The newest failures in a row. */
   #failures: Failure[] = [];
 
-  constructor(run: RunContext, input: LookupInput) {
-    this.#run = run;
-    this.#input = input;
+  constructor(
+    private readonly run: RunContext,
+    private readonly input: LookupInput,
+  ) {
     this.#witnesses = [...input.witnesses];
     this.outcomes = new Map(input.gone.map((id) => [id, 'gone']));
     this.#saved = input.gone.length;
@@ -139,34 +132,25 @@ class LookupsOfRun implements Lookups {
   }
 
   async perform(): Promise<void> {
-    const { ids } = this.#input;
+    const { ids } = this.input;
     const size = itemsPerWindow(this.#spacingMs);
-    let proof: Proof | null = null;
     for (let at = 0; at < ids.length; at += size) {
       const asked = ids.slice(at, at + size);
-      for (let attempt = 1; ; attempt++) {
-        const { fault, after } = await this.#window(asked, proof);
-        proof = after;
-        const [failure] = this.#failures;
-        if (this.#isDown && failure !== undefined) return this.#endEarly(faultBy(failure));
-        if (fault === null) break;
-        if (!fault.isPassing || attempt === ATTEMPTS) return this.#endEarly(fault);
-      }
+      let fault = await this.#window(asked);
+      if (fault?.isPassing === true) fault = await this.#window(asked);
+      if (fault !== null) return this.#endEarly(fault);
       this.#saved += asked.length;
     }
   }
 
-  /**
-   * Asks for those items of a window that were neither found nor proven to be gone.
-   * @param opening the second proof of the window before, which need not be made again if it is fresh
-   */
-  async #window(
-    ids: readonly number[],
-    opening: Proof | null,
-  ): Promise<{ readonly fault: Fault | null; readonly after: Proof | null }> {
-    const isFresh = opening !== null && isFreshProof(this.#age(opening), this.#spacingMs);
-    const before = isFresh ? opening : await this.#prove();
-    if ('why' in before) return { fault: before, after: null };
+  /** Asks for those items of a window that were neither found nor proven to be gone. @returns why to stop */
+  async #window(ids: readonly number[]): Promise<Fault | null> {
+    const last = this.#provenAt;
+    this.#provenAt = null;
+    // The second proof of the window before need not be made again if it is fresh.
+    const isFresh = last !== null && isFreshProof(ageOf(last), this.#spacingMs);
+    const before = isFresh ? last : await this.#prove();
+    if (typeof before !== 'number') return before;
     const open = ids.filter((id) => !this.found.has(id) && this.outcomes.get(id) !== 'gone');
     const denied: number[] = [];
     let fault: Fault | null = null;
@@ -176,16 +160,15 @@ class LookupsOfRun implements Lookups {
       fault = interruptionBy(reply);
       if (fault !== null || this.#isDown) break;
     }
-    let after: Proof | null = null;
     // Without a denial nothing rests on a second proof.
     if (fault === null && denied.length > 0) {
-      const proof = await this.#prove();
-      if ('why' in proof) fault = proof;
-      else if (this.#age(before) > windowLimitMs(this.#spacingMs)) fault = SLOW;
-      else after = proof;
+      const after = await this.#prove();
+      if (typeof after !== 'number') fault = after;
+      else if (ageOf(before) > windowLimitMs(this.#spacingMs)) fault = SLOW;
+      else this.#provenAt = after;
     }
     for (const id of denied) {
-      const counts = fault === null && !this.#input.foundBefore.includes(id);
+      const counts = fault === null && !this.input.foundBefore.includes(id);
       this.outcomes.set(id, counts ? 'gone' : 'denied');
     }
     // Found items are left out: their content is stored at the end of the run.
@@ -193,12 +176,13 @@ class LookupsOfRun implements Lookups {
       const outcome = this.outcomes.get(id);
       return outcome === undefined || outcome === 'found' ? [] : [[id, outcome]];
     });
-    await recordLookups(this.#run.lock.client, this.#run.stamp, new Map(known));
-    return { fault, after };
+    await recordLookups(this.run.lock.client, this.run.stamp, new Map(known));
+    const [failure] = this.#failures;
+    return this.#isDown && failure !== undefined ? faultBy(failure) : fault;
   }
 
   async #ask(id: number, done: number): Promise<ItemReply> {
-    this.#run.lock.assertHeld();
+    this.run.lock.assertHeld();
     this.#tell(done);
     const reply = await this.#item(id);
     if (reply.kind === 'answered') {
@@ -211,13 +195,17 @@ class LookupsOfRun implements Lookups {
     return reply;
   }
 
-  /** Proves the key. The calls are made one after another, and nothing else is under way meanwhile. */
-  async #prove(): Promise<Proof | Fault> {
-    const { deps, signal } = this.#run;
-    const proof = { beganAt: performance.now() };
+  /**
+   * Proves that the key opens the seller's account and, if any witness is known, finds one. The calls are made one
+   * after another, and nothing else is under way meanwhile.
+   * @returns when the first call began
+   */
+  async #prove(): Promise<number | Fault> {
+    const { deps, signal } = this.run;
+    const beganAt = performance.now();
     const reply = await deps.marketplace.account({ signal });
     if (reply.kind !== 'answered') return faultBy(reply);
-    if (!isSameName(reply.data.value.username, this.#input.account)) {
+    if (!isSameName(reply.data.value.username, this.input.account)) {
       return { why: 'the API key opened another account', reply: null, isPassing: false };
     }
     for (let asked = 0; this.witnessed; asked++) {
@@ -229,16 +217,12 @@ class LookupsOfRun implements Lookups {
       if (asked + 1 < WITNESSES_PER_PROOF) continue;
       return { why: 'listed items can’t be looked up either', reply: answer, isPassing: true };
     }
-    return proof;
+    return beganAt;
   }
 
   #item(id: number): Promise<ItemReply> {
-    const { deps, signal } = this.#run;
+    const { deps, signal } = this.run;
     return deps.marketplace.item(id, { signal });
-  }
-
-  #age({ beganAt }: Proof): number {
-    return performance.now() - beganAt;
   }
 
   get #isDown(): boolean {
@@ -253,13 +237,18 @@ class LookupsOfRun implements Lookups {
   }
 
   #tell(done: number): void {
-    const { ids, gone } = this.#input;
+    const { ids, gone } = this.input;
     const [total, saved] = [gone.length + ids.length, this.#saved];
-    const rate = this.#run.deps.requestsPerMinute;
+    const rate = this.run.deps.requestsPerMinute;
     const proofs = PROOF_CALLS * Math.ceil(ids.length / itemsPerWindow(this.#spacingMs));
     const leastMs = rate === 0 ? null : ((ids.length + proofs) * 60_000) / rate;
-    this.#run.deps.onProgress?.({ phase: 'look-up', done, total, saved, leastMs });
+    this.run.deps.onProgress?.({ phase: 'look-up', done, total, saved, leastMs });
   }
+}
+
+/** @param beganAt by `performance.now()` */
+function ageOf(beganAt: number): number {
+  return performance.now() - beganAt;
 }
 
 const SLOW: Fault = {

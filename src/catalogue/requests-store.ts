@@ -132,75 +132,57 @@ export interface SellerFacts {
   readonly items: RunFacts;
 }
 
-const factsOf = (kind: string): string => `
-  LEFT JOIN LATERAL (
-    SELECT started_at FROM mirror.runs r
-     WHERE r.seller_id = s.seller_id AND r.kind = '${kind}' AND r.state IN ('succeeded', 'held')
-       AND r.started_at <= ${LATEST_BELIEVED}
-     ORDER BY run_id DESC LIMIT 1) AS ${kind}_good ON true
-  LEFT JOIN LATERAL (
-    SELECT due_at, state, retry_at FROM mirror.runs r
-     WHERE r.seller_id = s.seller_id AND r.kind = '${kind}' AND r.state <> 'asked'
-       AND r.asked_by IS NULL AND r.due_at <= ${LATEST_BELIEVED}
-     ORDER BY due_at DESC, run_id DESC LIMIT 1) AS ${kind}_last ON true`;
-
 /** What schedules ask about sellers. Moments that are ahead of the database's clock don't count. */
 export async function readSellerFacts(
   { pool }: Db,
   sellers: readonly string[],
   recheckSource: string,
 ): Promise<{ readonly now: Date; readonly sellers: ReadonlyMap<string, SellerFacts> }> {
+  // A row for each seller and kind of run; one without a seller if there are none.
   const { rows } = await pool.query<FactsRow>(
     `SELECT clock.now, s.seller_id AS seller, s.created_at AS "createdAt", s.parked_at IS NOT NULL AS "isParked",
             CASE WHEN s.recheck_due_at <= ${LATEST_BELIEVED} THEN s.recheck_due_at END AS "recheckDueAt",
             EXISTS (SELECT FROM mirror.audits a WHERE a.seller_id = s.seller_id AND a.state = 'running'
                        AND a.source = $2) AS "isRechecking",
-            account_good.started_at AS "accountGoodAt", account_last.due_at AS "accountDueAt",
-            account_last.state AS "accountState", account_last.retry_at AS "accountRetryAt",
-            items_good.started_at AS "itemsGoodAt", items_last.due_at AS "itemsDueAt",
-            items_last.state AS "itemsState", items_last.retry_at AS "itemsRetryAt",
-            'running' IN (account_last.state::text, items_last.state::text)
-              AND ${sellerIsLocked('s.seller_id')} AS "isLocked"
+            k.kind, good.started_at AS "goodAt", last.due_at AS "dueAt", last.state, last.retry_at AS "retryAt",
+            last.state = 'running' AND ${sellerIsLocked('s.seller_id')} AS "isLocked"
        FROM (SELECT date_trunc('milliseconds', clock_timestamp()) AS now) AS clock
-       LEFT JOIN (mirror.sellers s ${factsOf('account')} ${factsOf('items')})
-         ON s.seller_id = ANY ($1)`,
+       LEFT JOIN (mirror.sellers s CROSS JOIN (VALUES ('account'::mirror.run_kind), ('items')) AS k (kind))
+         ON s.seller_id = ANY ($1)
+       LEFT JOIN LATERAL (
+         SELECT started_at FROM mirror.runs r
+          WHERE r.seller_id = s.seller_id AND r.kind = k.kind AND r.state IN ('succeeded', 'held')
+            AND r.started_at <= ${LATEST_BELIEVED}
+          ORDER BY run_id DESC LIMIT 1) AS good ON true
+       LEFT JOIN LATERAL (
+         SELECT due_at, state, retry_at FROM mirror.runs r
+          WHERE r.seller_id = s.seller_id AND r.kind = k.kind AND r.state <> 'asked'
+            AND r.asked_by IS NULL AND r.due_at <= ${LATEST_BELIEVED}
+          ORDER BY due_at DESC, run_id DESC LIMIT 1) AS last ON true`,
     [sellers, recheckSource],
   );
-  const now = rows[0]?.now ?? new Date();
-  return { now, sellers: new Map(rows.flatMap((row) => factsIn(row))) };
+  const facts = new Map<string, SellerFacts>();
+  for (const { now: _, kind, goodAt, dueAt, state, retryAt, isLocked, ...row } of rows) {
+    const { seller } = row;
+    if (seller === null) continue;
+    const last = dueAt === null || state === null ? null : { dueAt, state, retryAt, isLocked };
+    const known = facts.get(seller) ?? { ...row, seller, account: NO_RUN, items: NO_RUN };
+    facts.set(seller, { ...known, [kind]: { goodAt, last } });
+  }
+  return { now: rows[0]?.now ?? new Date(), sellers: facts };
 }
+
+const NO_RUN: RunFacts = { goodAt: null, last: null };
 
 interface FactsRow extends Omit<SellerFacts, 'seller' | 'account' | 'items'> {
   readonly now: Date;
   readonly seller: string | null;
-  readonly isLocked: boolean | null;
-  readonly accountGoodAt: Date | null;
-  readonly accountDueAt: Date | null;
-  readonly accountState: RunState | null;
-  readonly accountRetryAt: Date | null;
-  readonly itemsGoodAt: Date | null;
-  readonly itemsDueAt: Date | null;
-  readonly itemsState: RunState | null;
-  readonly itemsRetryAt: Date | null;
-}
-
-function factsIn(row: FactsRow): readonly (readonly [string, SellerFacts])[] {
-  const { seller, createdAt, isParked, recheckDueAt, isRechecking } = row;
-  if (seller === null) return [];
-  const of = (kind: 'account' | 'items'): RunFacts => {
-    const [dueAt, state, retryAt] = [
-      row[`${kind}DueAt`],
-      row[`${kind}State`],
-      row[`${kind}RetryAt`],
-    ];
-    const last =
-      dueAt === null || state === null || state === 'asked'
-        ? null
-        : { dueAt, state, retryAt, isLocked: row.isLocked === true };
-    return { goodAt: row[`${kind}GoodAt`], last };
-  };
-  const facts = { seller, createdAt, isParked, recheckDueAt, isRechecking };
-  return [[seller, { ...facts, account: of('account'), items: of('items') }]];
+  readonly kind: 'account' | 'items';
+  readonly goodAt: Date | null;
+  readonly dueAt: Date | null;
+  readonly state: Exclude<RunState, 'asked'> | null;
+  readonly retryAt: Date | null;
+  readonly isLocked: boolean;
 }
 
 /** Records that the codes of a seller were checked again for a time of the schedule, or needed no check. */

@@ -116,26 +116,17 @@ export async function saveCounts(
   counts: Partial<RunCounts>,
 ): Promise<void> {
   if (Object.keys(counts).length === 0) return;
+  const { extraChanged, apiCalls, ...others } = counts;
+  // Counts that are left out stay as they are.
   await client.query(
-    `UPDATE mirror.runs r
-        SET listed = coalesce(c.listed, r.listed), added = coalesce(c.added, r.added),
-            changed = coalesce(c.changed, r.changed),
-            extra_changed = coalesce(c."extraChanged", r.extra_changed),
-            unchanged = coalesce(c.unchanged, r.unchanged),
-            restored = coalesce(c.restored, r.restored), missing = coalesce(c.missing, r.missing),
-            removed = coalesce(c.removed, r.removed),
-            quarantined = coalesce(c.quarantined, r.quarantined),
-            duplicates = coalesce(c.duplicates, r.duplicates),
-            api_calls = coalesce(c."apiCalls", r.api_calls), bytes = coalesce(c.bytes, r.bytes),
-            tolerated = coalesce(c.tolerated, r.tolerated)
-       FROM jsonb_to_record($2)
-         AS c (listed int, added int, changed int, "extraChanged" int, unchanged int, restored int,
-               missing int, removed int, quarantined int, duplicates int, "apiCalls" int,
-               bytes bigint, tolerated jsonb)
-      WHERE r.run_id = $1`,
-    [runId, JSON.stringify(counts)],
+    `UPDATE mirror.runs r SET (${COUNTS}) = (SELECT ${COUNTS} FROM jsonb_populate_record(r, $2))
+      WHERE run_id = $1`,
+    [runId, JSON.stringify({ ...others, extra_changed: extraChanged, api_calls: apiCalls })],
   );
 }
+
+const COUNTS = `listed, added, changed, extra_changed, unchanged, restored, missing, removed, quarantined,
+                duplicates, api_calls, bytes, tolerated`;
 
 export async function markWideFields(
   client: PoolClient,

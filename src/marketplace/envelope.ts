@@ -119,10 +119,6 @@ const DECISIVE = new Set(
   ),
 );
 
-export function isDecisive(name: string): boolean {
-  return DECISIVE.has(name);
-}
-
 /** Longest JSON text of a decisive name: each character may be escaped. */
 const LONGEST_NAME = '"purchase_code"'.length * 6;
 
@@ -141,7 +137,7 @@ function repeatedName(json: Buffer): string | null {
     const name = nameOf(json.toString('latin1', start, end));
     const names = open.at(-1);
     if (names?.has(name) === true) return name;
-    if (isDecisive(name)) names?.add(name);
+    if (DECISIVE.has(name)) names?.add(name);
   }
   return null;
 }
@@ -195,7 +191,7 @@ export function objectStarts(bytes: Buffer): number[] {
 }
 
 /** Index of the next brace with a name after it, or -1. */
-export function objectStart(bytes: Buffer, from: number): number {
+function objectStart(bytes: Buffer, from: number): number {
   for (let at = bytes.indexOf(OPEN_BRACE, from); at >= 0; at = bytes.indexOf(OPEN_BRACE, at + 1)) {
     if (bytes[skipSpace(bytes, at + 1)] === QUOTE) return at;
   }

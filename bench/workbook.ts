@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { ResultRow } from '#product/codes/lists/result.js';
+import type { ResultRow } from '#product/codes/lists/write-result.js';
 import { measureJob } from './children.js';
 import { count, information, usage, type Line } from './table.js';
 
@@ -35,9 +35,11 @@ export interface WriteInput {
 
 /** Writes a result of 14 columns. @returns milliseconds */
 export async function writeResult({ file, format, rows }: WriteInput): Promise<number> {
-  const { resultPieces } = await import('#product/codes/lists/result.js');
+  const { resultPieces } = await import('#product/codes/lists/write-result.js');
+  const { RESULT_COLUMNS } = await import('#product/codes/result.js');
   const started = performance.now();
-  const pieces = resultPieces(format, ['name', 'purchase code', 'bought'], resultRows(rows));
+  const names = ['name', 'purchase code', 'bought'];
+  const pieces = resultPieces(format, names, RESULT_COLUMNS, resultRows(rows));
   await pipeline(Readable.from(pieces), createWriteStream(file));
   return performance.now() - started;
 }
@@ -45,27 +47,17 @@ export async function writeResult({ file, format, rows }: WriteInput): Promise<n
 async function* resultRows(rows: number): AsyncGenerator<ResultRow, void, undefined> {
   for (let n = 0; n < rows; n++) {
     const code = `86781236-23d0-4b3c-7dfa-${String(n).padStart(12, '0')}`;
-    yield await Promise.resolve({ columns: [`customer ${n}`, code, '2026-11-23'], result: RESULT });
+    const columns = [`customer ${n}`, code, '2026-11-23'];
+    yield await Promise.resolve({ line: n + 2, columns, values: VALUES });
   }
 }
 
-const RESULT: ResultRow['result'] = {
-  verdict: 'valid',
-  reason: 'the marketplace answered with the purchase',
-  license_type: 'Regular License',
-  item_id: 4711,
-  item_name: 'Aurora',
-  price: '19.90',
-  currency: 'USD',
-  purchased_at: '2024-01-02T03:04:05Z',
-  supported_until: '2024-07-02T03:04:05Z',
-  support: 'expired',
-  downloaded: 'yes',
-  listed: 1,
-  proof: 'purchase',
-  evidence: 'the marketplace answered with the purchase at 2026-11-01 00:00:00Z',
-  checked_at: '2026-11-01T00:00:00Z',
-};
+const VALUES = [
+  ...['valid', 'the marketplace answered with the purchase', 'Regular License', 4711, 'Aurora'],
+  ...['19.90', 'USD', '2024-01-02T03:04:05Z', '2024-07-02T03:04:05Z', 'expired', null],
+  ...['2026-11-01T00:00:00Z', 1, 'purchase'],
+  'the marketplace answered with the purchase at 2026-11-01 00:00:00Z',
+];
 
 /** Reads a list of codes. @returns milliseconds */
 export async function readList({ file }: { readonly file: string }): Promise<number> {

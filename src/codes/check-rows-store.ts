@@ -1,7 +1,7 @@
 import type { Db } from '../db/db.js';
 import { DENIALS } from './codes-store.js';
-import { FINDING } from './results-store.js';
-import type { AuditResult } from './types.js';
+import type { AuditResult } from './result.js';
+import { findingOf } from './results-store.js';
 
 /** What the rows of a check are told apart by, the most urgent first. `waiting`: nothing was found yet. */
 export const GROUPS = [
@@ -19,7 +19,7 @@ export type Group = (typeof GROUPS)[number];
 export const NEEDY: readonly Group[] = ['no_longer_valid', 'invalid', 'unproven', 'not_a_code'];
 
 /** A code of a check, or a line without one, with the lines of the list where it stands. */
-export interface CheckRow extends Omit<AuditResult, 'position' | 'reused' | 'columns'> {
+export interface CheckRow extends Omit<AuditResult, 'columns' | 'listed' | 'seller'> {
   readonly group: Group;
   /** Null for a line without a code. */
   readonly codeId: bigint | null;
@@ -71,11 +71,11 @@ const GROUPED = `
 const detailsOf = (chosen: string): string => `
   WITH chosen AS MATERIALIZED (${chosen})
   SELECT g.place, c.code_id AS "codeId", NULL::int AS entry, l.line, l.listed,
-         coalesce(c.spelling, p.code) AS code, NULL AS rejected, a.columns AS names, l.lines, NULL AS cell,
+         coalesce(c.spelling, p.code) AS code, a.columns AS names, l.lines, NULL AS cell,
          g.position,
          CASE c.verdict WHEN 'no_longer_valid' THEN
            (SELECT max(checked_at) FROM mirror.code_checks v WHERE v.code_id = c.code_id AND v.verdict = 'valid')
-         END AS "lastValidAt", ${FINDING}
+         END AS "lastValidAt", ${findingOf()}
     FROM chosen g
     JOIN mirror.audit_codes c ON c.audit_id = $1 AND c.position = g.position
     JOIN mirror.audits a ON a.audit_id = c.audit_id
@@ -89,13 +89,13 @@ const detailsOf = (chosen: string): string => `
     LEFT JOIN mirror.code_checks k ON k.check_id = c.check_id
     LEFT JOIN LATERAL (${DENIALS}) n ON c.verdict IN ('invalid', 'no_longer_valid')
   UNION ALL
-  SELECT g.place, NULL, e.entry, e.line, 1, NULL, e.rejected, a.columns, json_build_array(e.columns),
+  SELECT g.place, NULL, e.entry, e.line, 1, NULL, a.columns, json_build_array(e.columns),
          e.columns[array_position(a.columns, a.layout #>> '{lists,0,column}')], e.entry,
-         NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, false
+         NULL, 'rejected', coalesce(e.rejected, 'it holds no code'), NULL, 'none', NULL, NULL, NULL, NULL, false
     FROM chosen g
     JOIN mirror.audit_entries e ON e.audit_id = $1 AND e.entry = g.entry
     JOIN mirror.audits a ON a.audit_id = e.audit_id
-   ORDER BY 1, 11`;
+   ORDER BY 1, 10`;
 
 interface RowsWanted {
   readonly groups: readonly Group[];

@@ -1,7 +1,8 @@
 import { hostName } from '../domain/address.js';
 import { normalizeCode } from '../marketplace/code.js';
-import type { Json } from '../domain/item.js';
-import type { Entry, Format, List } from './lists/types.js';
+import { layoutJson } from './layout.js';
+import type { Entry, List } from './lists/types.js';
+import { checkCost, type CheckCost } from './progress.js';
 import { enterAudit, measureAudit, keepAuditWorkbook } from './enter-store.js';
 import type { AuditSize, EnteredAudit, NewAudit } from './types.js';
 import type { Db } from '../db/db.js';
@@ -15,14 +16,15 @@ import { maskCode } from '../domain/secret.js';
 import { failureRemedy } from '../catalogue/problem.js';
 import type { Marketplace } from '../marketplace/types.js';
 import { WAIT_MS } from './rules.js';
+import { readFoundEver } from './situation-store.js';
 
 export interface AuditOptions {
   /** Milliseconds. */
-  readonly maxAge?: number;
+  readonly maxAge?: number | undefined;
   /** A code that a person says is valid. */
-  readonly knownValid?: string;
+  readonly knownValid?: string | undefined;
   /** From a denial to the second check, milliseconds; default a minute. */
-  readonly confirmAfterMs?: number;
+  readonly confirmAfterMs?: number | undefined;
   /** The uploaded list that becomes this audit. */
   readonly draftId?: bigint;
 }
@@ -49,14 +51,14 @@ function newAudit(
   };
 }
 
-interface EnterEvents {
+export interface EnterEvents {
   readonly signal: AbortSignal;
   /** Called with the number of entries that were sent to the store so far. */
   readonly onSaved?: (entries: number) => void;
   /** Which entries are entered; default: all. */
   readonly keeps?: (entry: Entry) => boolean;
   /** Called when all entries are in the store. If it throws, nothing is kept. */
-  readonly onLoaded?: (size: AuditSize) => Promise<void>;
+  readonly onLoaded?: ((size: AuditSize) => Promise<unknown>) | undefined;
 }
 
 /** Creates an audit of lists, which become one. Does not start it. */
@@ -145,15 +147,6 @@ export function listOfCodes(codes: readonly string[]): List {
   };
 }
 
-/** The layouts of the lists, in the form that the audit stores. */
-export function layoutJson(lists: readonly List[]): Json {
-  return {
-    lists: lists.map(({ name, layout: { columns, codeColumn, reasons, ...layout } }) => {
-      return { name, ...layout, column: columns[codeColumn] ?? null, reasons: [...reasons] };
-    }),
-  };
-}
-
 interface RejectedLine {
   readonly list: string;
   /** `line 5`; in a workbook `row 5`. */
@@ -171,13 +164,13 @@ export interface LoadReport {
 }
 
 /** Rejected lines shown to a person. */
-export const SHOWN_REJECTED = 20;
+const SHOWN_REJECTED = 20;
 
 /** Collects what was tolerated or skipped while the lists were read, and their entries without a code. */
 export function reportOf(lists: readonly List[]): LoadReport {
   const firstRejected: RejectedLine[] = [];
   for (const { name, layout, entries } of lists) {
-    const unit = PLACES[layout.format] ?? 'line';
+    const unit = layout.format === 'xlsx' ? 'row' : 'line';
     for (const entry of entries) {
       if (firstRejected.length >= SHOWN_REJECTED) break;
       if (!('rejected' in entry)) continue;
@@ -194,11 +187,23 @@ export function reportOf(lists: readonly List[]): LoadReport {
   };
 }
 
-const PLACES: Partial<Record<Format, string>> = { xlsx: 'row' };
-
 /** Counts codes without a fresh verdict. */
 export function codesToCheck({ codes, reused }: Pick<AuditSize, 'codes' | 'reused'>): number {
   return codes - reused;
+}
+
+/** What a check costs a seller. @param confirmAfterMs from a denial to the second check; default a minute */
+export async function costOf(
+  db: Db,
+  seller: { readonly name: string; readonly requestsPerMinute: number },
+  toCheck: number,
+  confirmAfterMs?: number,
+  denied = 0,
+): Promise<CheckCost> {
+  const { name, requestsPerMinute } = seller;
+  const foundEver = await readFoundEver(db, name);
+  const work = { toCheck, denied, requestsPerMinute, foundEver, confirmAfterMs };
+  return checkCost(work, db.clock.now());
 }
 
 /** Counts records that repeat the code of an earlier record. */
@@ -295,7 +300,7 @@ export async function verifyKey(
  * @returns the fault when a key that opens the account denies the code; null in all other cases, which
  * the audit handles itself
  */
-export async function verifyKnownValid(
+async function verifyKnownValid(
   marketplace: KeyMarket,
   knownValid: string,
   signal: AbortSignal,

@@ -1,20 +1,26 @@
 import { readBatches } from '../db/batches.js';
 import { DENIALS, HAS_UNKNOWN_ITEM, PURCHASE } from './codes-store.js';
 import type { Db } from '../db/db.js';
-import type { AuditResult, UnprovenCount } from './types.js';
+import type { AuditResult } from './result.js';
+import type { AuditProgress, UnprovenCount } from './types.js';
 
 /** SQL of the proof of a verdict. An invalid code that was denied once more keeps the proof that it had. */
-const PROOF = `CASE WHEN c.verdict IN ('invalid', 'no_longer_valid') AND k.proof = 'none' THEN p.proof ELSE k.proof END`;
+const PROOF = `coalesce(
+  CASE WHEN c.verdict IN ('invalid', 'no_longer_valid') AND k.proof = 'none' THEN p.proof ELSE k.proof END, 'none')`;
 
 /** SQL of why a code has its verdict: a code that is given up keeps the reason for that, whatever its last answer said. */
-const REASON = `CASE WHEN c.verdict = 'unproven' THEN coalesce(c.reason, k.reason) ELSE k.reason END`;
+const REASON = `coalesce(
+  CASE WHEN c.verdict = 'unproven' THEN coalesce(c.reason, k.reason) ELSE k.reason END, '')`;
 
 /**
- * SQL of what an audit found about a code, for its rows c of `audit_codes`, p of `purchase_codes`, k of `code_checks`
- * and n, its `DENIALS`.
+ * SQL of what an audit found about a code, as a `Finding`: for its rows c of `audit_codes`, p of `purchase_codes`, k of
+ * `code_checks` and n, its `DENIALS`.
+ * @param rejected SQL of why its line has no code; null: it has one
  */
-export const FINDING = `
-  c.verdict, k.checked_at AS "checkedAt", ${PROOF} AS proof, ${REASON} AS reason,
+export const findingOf = (rejected = 'NULL'): string => `
+  CASE WHEN c.position IS NULL THEN 'rejected' ELSE coalesce(c.verdict::text, 'pending') END AS verdict,
+  CASE WHEN c.position IS NULL THEN coalesce(${rejected}, 'it holds no code') ELSE ${REASON} END AS reason,
+  CASE WHEN c.verdict IS NOT NULL THEN k.checked_at END AS "checkedAt", ${PROOF} AS proof,
   k.http_status AS "httpStatus", k.message, n.denials, ${PURCHASE} AS purchase,
   ${HAS_UNKNOWN_ITEM} AS "hasUnknownItem"`;
 
@@ -22,8 +28,8 @@ export const FINDING = `
  * `OFFSET 0` makes PostgreSQL look up the code of each record by its key. Without statistics of a new audit it would
  * expect a handful of codes, and compare each record with all of them.
  */
-export const RESULTS = `
-  SELECT e.line, e.position, e.columns, e.rejected, coalesce(c.spelling, p.code) AS code, coalesce(c.reused, false) AS reused, ${FINDING}
+const RESULTS = `
+  SELECT e.line, e.position, e.columns, coalesce(c.spelling, p.code) AS code, ${findingOf('e.rejected')}
     FROM mirror.audit_entries e
     LEFT JOIN LATERAL (
       SELECT * FROM mirror.audit_codes
@@ -33,21 +39,67 @@ export const RESULTS = `
     LEFT JOIN LATERAL (${DENIALS}) n ON c.verdict IN ('invalid', 'no_longer_valid')
    WHERE e.audit_id = $1 ORDER BY e.entry`;
 
+type Row = Omit<AuditResult, 'listed' | 'seller'> & { readonly position: number | null };
+
 /** Records fetched at once. */
 const BATCH_ROWS = 1_000;
 
-/** Yields the records of an audit's list with their results, in list order, from one snapshot and in bounded memory. */
-export async function* readAuditResults(
+/** An audit, and whose. */
+export type SellersAudit = Pick<AuditProgress, 'auditId' | 'sellerId'>;
+
+/**
+ * Yields the records of a list with their results, in list order and from one snapshot. If several sellers were asked, the
+ * result of each record that says most.
+ * @param parts the audit, whose records are read in bounded memory; if several sellers were asked, the audit of each
+ */
+export async function* readResults(
   db: Db,
-  auditId: bigint,
+  parts: readonly SellersAudit[],
 ): AsyncGenerator<AuditResult, void, undefined> {
-  for await (const rows of readBatches<AuditResult>(db, RESULTS, [auditId], BATCH_ROWS)) {
-    yield* rows;
+  const [first, ...others] = parts;
+  if (first === undefined) return;
+  if (others.length === 0) {
+    yield* resultsOf(db, first);
+    return;
+  }
+  const best = new Map<number, AuditResult>();
+  for (const part of parts) {
+    for await (const result of resultsOf(db, part)) {
+      const before = best.get(result.line);
+      if (before === undefined || rankOf(result) < rankOf(before)) best.set(result.line, result);
+    }
+  }
+  yield* [...best.values()].sort((a, b) => a.line - b.line);
+}
+
+/** With a seller who gave no answer, nobody knows that nobody sold a code. */
+const MOST_FIRST: readonly string[] = [
+  'valid',
+  'unproven',
+  'pending',
+  'no_longer_valid',
+  'invalid',
+];
+
+function rankOf({ verdict }: AuditResult): number {
+  return MOST_FIRST.indexOf(verdict);
+}
+
+async function* resultsOf(
+  db: Db,
+  { auditId, sellerId }: SellersAudit,
+): AsyncGenerator<AuditResult, void, undefined> {
+  const repeated = await readRepeated(db, auditId);
+  for await (const rows of readBatches<Row>(db, RESULTS, [auditId], BATCH_ROWS)) {
+    for (const { position, ...row } of rows) {
+      const listed = position === null ? null : (repeated.get(position) ?? 1);
+      yield { ...row, listed, seller: row.verdict === 'valid' ? sellerId : null };
+    }
   }
 }
 
 /** How often the list has each code that it repeats, by the code's position in the audit. */
-export async function readRepeated({ pool }: Db, auditId: bigint): Promise<Map<number, number>> {
+async function readRepeated({ pool }: Db, auditId: bigint): Promise<Map<number, number>> {
   const { rows } = await pool.query<{ position: number; times: number }>(
     `SELECT position, count(*)::int AS times FROM mirror.audit_entries
       WHERE audit_id = $1 AND position IS NOT NULL GROUP BY position HAVING count(*) > 1`,

@@ -1,6 +1,5 @@
-import type { Verdict } from './rules.js';
 import type { Denials } from './evidence.js';
-import type { KnownCode, KnownPurchase } from './known-code.js';
+import type { KnownCode } from './known-code.js';
 import type { Json } from '../domain/item.js';
 import type { Audit, CodeCheck as Row, PurchaseCode } from '../db/generated/prisma/client.js';
 
@@ -84,34 +83,6 @@ export interface AuditList {
   readonly prunedAt: Date | null;
 }
 
-/** A record of the list with the result of its code. */
-export interface AuditResult {
-  readonly line: number;
-  /** The code's position in the audit; null if the record was rejected. */
-  readonly position: number | null;
-  readonly columns: readonly string[];
-  /** Null if the record was rejected. */
-  readonly code: string | null;
-  /** Why the record was rejected. */
-  readonly rejected: string | null;
-  /** The verdict of this audit. Null: not settled (yet). */
-  readonly verdict: Verdict | null;
-  /** True if the audit reused an earlier verdict. */
-  readonly reused: boolean;
-  /** The audit's last check: time, reason, proof and reply. Null before the first. */
-  readonly checkedAt: Date | null;
-  readonly reason: string | null;
-  readonly proof: string | null;
-  readonly httpStatus: number | null;
-  readonly message: string | null;
-  /** The denials that made an invalid code invalid. */
-  readonly denials: Denials | null;
-  /** The last purchase known today. A code that became invalid keeps it. */
-  readonly purchase: KnownPurchase | null;
-  /** True if the code is valid for an item that is not in the seller's catalogue, and never was. */
-  readonly hasUnknownItem: boolean;
-}
-
 /** The work left in a seller's running audits. */
 export interface AuditBacklog {
   readonly sellerId: string;
@@ -132,7 +103,7 @@ export interface CodeState extends Pick<
   readonly known: KnownCode | null;
   /** The denials that made an invalid code invalid. */
   readonly denials: Denials | null;
-  /** As in `AuditResult`. */
+  /** As in `RecordFacts`. */
   readonly hasUnknownItem: boolean;
 }
 

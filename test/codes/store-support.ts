@@ -7,10 +7,9 @@ import type { Json, Purchase } from '../../src/domain/item.js';
 import type { AuditState } from '../../src/codes/types.js';
 import type { PurchasedItem } from '../../src/domain/item.js';
 import type { Entry } from '../../src/codes/lists/types.js';
-import type { AuditResult, EnteredAudit, NewAudit } from '../../src/codes/types.js';
+import type { EnteredAudit, NewAudit } from '../../src/codes/types.js';
 import type { Db } from '../../src/db/db.js';
 import { enterAudit } from '../../src/codes/enter-store.js';
-import { readAuditResults } from '../../src/codes/results-store.js';
 import type { Mirror } from '../support/mirror.js';
 
 export const SELLER = 'main';
@@ -90,12 +89,6 @@ export async function recordResults(
   const ledger = ledgerOf(db, auditId, rows[0]?.seller ?? SELLER, calls);
   await ledger.record(results);
   return ledger.state;
-}
-
-export async function resultsOf(db: Db, auditId: bigint): Promise<AuditResult[]> {
-  const out: AuditResult[] = [];
-  for await (const row of readAuditResults(db, auditId)) out.push(row);
-  return out;
 }
 
 /** An item as reduced answers have it. */

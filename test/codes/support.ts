@@ -16,7 +16,7 @@ import type { AuditProgress, NewAudit } from '../../src/codes/types.js';
 import { ensureSeller } from '../../src/catalogue/sellers-store.js';
 import { enterAudit } from '../../src/codes/enter-store.js';
 import { getAudit } from '../../src/codes/audits-store.js';
-import { readAuditResults } from '../../src/codes/results-store.js';
+import { readResults } from '../../src/codes/results-store.js';
 import { KEY, type Mirror, never } from '../support/mirror.js';
 
 /** How many seeded purchases a seller of these tests has. */
@@ -187,8 +187,8 @@ export async function auditVerdicts(
   auditId: bigint,
 ): Promise<Record<string, string | null>> {
   const verdicts: Record<string, string | null> = {};
-  for await (const { code, verdict } of readAuditResults(db, auditId)) {
-    if (code !== null) verdicts[code] = verdict;
+  for await (const { code, verdict } of readResults(db, [{ auditId, sellerId: SELLER }])) {
+    if (code !== null) verdicts[code] = verdict === 'pending' ? null : verdict;
   }
   return verdicts;
 }

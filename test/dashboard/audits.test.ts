@@ -5,9 +5,9 @@ import { Client } from 'pg';
 import { readSheet } from 'read-excel-file/node';
 import { describe, expect, it } from 'vitest';
 import { maskCode } from '../../src/domain/secret.js';
-import { itemIn, resultsOf } from '../codes/store-support.js';
+import { itemIn } from '../codes/store-support.js';
 import { folder, printed, run } from '../cli/support.js';
-import { enter, listOf, progress, truthOf } from '../codes/support.js';
+import { auditVerdicts, enter, listOf, progress, truthOf } from '../codes/support.js';
 import { inline, workbookFiles, workbookOf, zipOf } from '../codes/lists/zip.js';
 import { KEY } from '../support/mirror.js';
 import { until } from '../support/until.js';
@@ -117,11 +117,8 @@ describe('an uploaded list', () => {
     const out = join(folder(), 'result.csv');
     expect((await run(['audits', 'export', String(auditId), '--out', out], env())).code).toBe(0);
     expect(downloaded.equals(readFileSync(out))).toBe(true);
-    const results = await resultsOf(mirror().db, auditId);
-    const verdicts = results.flatMap(({ code, verdict }) =>
-      code === null ? [] : [[code, verdict]],
-    );
-    expect(Object.fromEntries(verdicts)).toEqual(truthOf(shop(), codes));
+    const verdicts = await auditVerdicts(mirror(), auditId);
+    expect(verdicts).toEqual(truthOf(shop(), codes));
   });
 
   it('can be pasted', async () => {

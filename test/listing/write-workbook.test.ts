@@ -3,10 +3,8 @@ import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { readSheet } from 'read-excel-file/node';
 import { describe, expect, it } from 'vitest';
-import { resultPieces, type ResultRow } from '../../src/codes/lists/result.js';
 import type { WorkbookColumn } from '../../src/listing/workbook-column.js';
 import { workbookChunks } from '../../src/listing/write-workbook.js';
-import { code, readAll } from '../codes/lists/support.js';
 import { coloursOf, sheetOf } from '../codes/lists/zip.js';
 
 type Kind = WorkbookColumn['kind'];
@@ -57,12 +55,10 @@ describe('a workbook', () => {
     );
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(text, text), { minLength: 1 }), async (texts) => {
-        const rows = texts.map((cells, n) => [code(n), ...cells]);
+        const rows = texts.map((cells, n) => [`row ${n}`, ...cells]);
         const bytes = await written(['text', 'text', 'text'], rows);
-        const { rows: read } = await readAll(bytes, { name: 'r.xlsx', column: '1' });
-        // Empty cells at the end of a row are missing.
-        const whole = read.map(({ columns }) => [...columns, '', ''].slice(0, 3));
-        expect(whole).toEqual(rows);
+        const [, ...read] = await readSheet(bytes, { trim: false });
+        expect(read.map((cells) => cells.map((cell) => cell ?? ''))).toEqual(rows);
       }),
       { numRuns: 40 },
     );
@@ -109,7 +105,7 @@ describe('a workbook', () => {
       try {
         for (let n = 0; n < 1e6; n++) {
           if (failing && n === 50_000) throw new Error('the connection is gone');
-          yield [code(n * 7919)];
+          yield [`row ${n}`];
           await Promise.resolve();
         }
       } finally {
@@ -123,47 +119,5 @@ describe('a workbook', () => {
     expect(closed).toBe(1);
     for await (const _ of workbookChunks(columns, rows(false))) if (opened === 2) break;
     await expect.poll(() => closed).toBe(2);
-  });
-});
-
-it('a result in a workbook is a list that can be checked again, with prices and dates', async () => {
-  const result: ResultRow['result'] = {
-    verdict: 'valid',
-    reason: '=why()',
-    license_type: '=cmd()',
-    item_id: '0042',
-    item_name: null,
-    price: '19.90',
-    currency: 'EUR',
-    purchased_at: '2024-01-02T03:04:05Z',
-    supported_until: null,
-    support: 'none',
-    downloaded: 'yes',
-    checked_at: null,
-    listed: 2,
-    proof: 'purchase',
-    evidence: null,
-  };
-  const rows = [{ columns: ['1.0', code(1)], result }];
-  const bytes = await buffer(Readable.from(resultPieces('xlsx', ['verdict', 'code'], rows)));
-  const { rows: read, layout } = await readAll(bytes, { name: 'result.xlsx' });
-  expect(layout.columns.slice(0, 4)).toEqual(['verdict', 'code', 'verdict_2', 'reason']);
-  expect(read[0]).toMatchObject({
-    code: code(1),
-    columns: [
-      ...[
-        '1.0',
-        code(1),
-        'valid',
-        '=why()',
-        '=cmd()',
-        '0042',
-        '',
-        '19.9',
-        'EUR',
-        '2024-01-02 03:04:05',
-      ],
-      ...['', 'none', 'yes', '', '2', 'purchase'],
-    ],
   });
 });

@@ -5,17 +5,11 @@
 
 import type { App } from '../../app.js';
 import type { JobOutcome } from '../../catalogue/types.js';
-import { cancelAudit, getAudit } from '../../codes/audits-store.js';
-import {
-  codesToCheck,
-  enterLists,
-  entriesOf,
-  measureLists,
-  type AuditOptions,
-} from '../../codes/enter-list.js';
+import { cancelAudit } from '../../codes/audits-store.js';
+import { giveUpCheck } from '../../codes/check.js';
+import { enterLists, entriesOf, type AuditOptions } from '../../codes/enter-list.js';
 import type { Entry, List } from '../../codes/lists/types.js';
 import { MOST_SELLERS } from '../../codes/look-up.js';
-import { checkCost } from '../../codes/progress.js';
 import {
   holdAudits,
   readFoundLines,
@@ -25,35 +19,24 @@ import {
 import { readFoundEver } from '../../codes/situation-store.js';
 import type { AuditProgress, AuditSize } from '../../codes/types.js';
 import type { SellerConfig } from '../../config/index.js';
-import { plural } from '../../domain/text.js';
-import { printJson, printNote } from '../console.js';
 import { usageError } from '../errors.js';
-import { EXIT, type ExitCode } from '../exit-codes.js';
-import { safeLine } from '../output/text.js';
-import { costText } from './audit-view.js';
-import type { CheckOptions } from './options.js';
-import { workOrWatch } from './run-audit.js';
+import { follow } from './follow.js';
+import { findAudit, type CheckOptions } from './options.js';
 
 /** No second check begins for so long after this process was last seen, milliseconds. It renews that. */
 const HOLD_MS = 600_000;
-/** A seller whose marketplace needs longer (ms) is asked again after the others. */
+/**
+ * A seller whose marketplace needs longer (ms) is asked again after the others. If somebody waits at the terminal, the
+ * codes stay unproven then.
+ */
 const PATIENCE_MS = 10_000;
 
-/** Whether the first pass is over, or goes on much later. */
-function isFirstPassOver(outcome: JobOutcome): boolean {
-  if (outcome.kind === 'retry') return true;
-  if (outcome.kind !== 'later' || outcome.isBusy === true) return false;
-  return outcome.reason === 'second-check' || outcome.delayMs > PATIENCE_MS;
-}
-
-/** How a command works on the audits of a search. */
-interface SearchWork {
-  /** Somebody reads the answer at the terminal: no alerts. */
-  readonly isWatched: boolean;
+interface Asking {
+  readonly terms: AuditOptions;
+  /** Somebody waits at the terminal for an answer about each code. */
+  readonly isAnswer: boolean;
   /** Called before each list is kept. If it throws, nothing is kept. */
-  readonly onLoaded?: (size: AuditSize) => Promise<void>;
-  /** Works on an audit to its end. */
-  readonly finish: (audit: AuditProgress) => Promise<void>;
+  readonly onLoaded?: (size: AuditSize) => Promise<unknown>;
 }
 
 /**
@@ -64,151 +47,101 @@ export async function askSellers(
   app: App,
   sellers: readonly SellerConfig[],
   lists: readonly List[],
-  terms: AuditOptions,
-  work: SearchWork,
-): Promise<readonly AuditProgress[]> {
-  const search = new Search(app, await mostPurchasesFirst(app, sellers), lists, terms, work);
-  try {
-    await search.ask();
-    await search.settle();
-    app.signal.throwIfAborted();
-    return await search.audits();
-  } catch (error) {
-    await search.cancel();
-    throw error;
-  }
-}
-
-class Search {
-  readonly #app: App;
-  readonly #sellers: readonly SellerConfig[];
-  readonly #lists: readonly List[];
-  readonly #terms: AuditOptions;
-  readonly #work: SearchWork;
-  readonly #asked: bigint[] = [];
+  { terms, isAnswer, onLoaded }: Asking,
+): Promise<readonly [AuditProgress, ...AuditProgress[]]> {
+  const { db, signal } = app;
+  const asked: bigint[] = [];
   /** Lines whose code was found. */
-  readonly #found = new Set<number>();
+  const found = new Set<number>();
+  const audits = () => Promise.all(asked.map((auditId) => findAudit(app, auditId, undefined)));
+  const hold = (ms = HOLD_MS) => holdAudits(db, asked, ms);
+  const withdraw = (auditId: bigint) => withdrawLines(db, auditId, [...found]);
+  const noteFound = async (auditId: bigint): Promise<void> => {
+    for (const line of await readFoundLines(db, auditId)) found.add(line);
+  };
 
-  constructor(
-    app: App,
-    sellers: readonly SellerConfig[],
-    lists: readonly List[],
-    terms: AuditOptions,
-    work: SearchWork,
-  ) {
-    this.#app = app;
-    this.#sellers = sellers;
-    this.#lists = lists;
-    this.#terms = terms;
-    this.#work = work;
-  }
+  const firstPass = async (
+    seller: SellerConfig,
+    isAsked: (code: string) => boolean,
+  ): Promise<void> => {
+    const isFirst = asked.length === 0;
+    const keeps = (entry: Entry): boolean =>
+      'code' in entry ? !found.has(entry.line) && isAsked(entry.code) : isFirst;
+    if (!isFirst && ![...entriesOf(lists)].some(keeps)) return;
+    const { auditId } = await enterLists(db, seller, lists, terms, { signal, keeps, onLoaded });
+    asked.push(auditId);
+    await hold();
+    const audit = await findAudit(app, auditId, undefined);
+    const how = { resume: null, isAnswer, isEnough: isFirstPassOver };
+    if (audit.state === 'running') await follow(app, audit, how);
+    signal.throwIfAborted();
+    await noteFound(auditId);
+  };
 
-  /** The first pass with each seller. Who sold a code the last time is asked before all others. */
-  async ask(): Promise<void> {
-    const { db } = this.#app;
-    const names = this.#sellers.map(({ name }) => name);
-    const codes = [...entriesOf(this.#lists)].flatMap((one) => ('code' in one ? [one.code] : []));
+  const secondCheck = async (audit: AuditProgress): Promise<void> => {
+    let waitsFor: string | null = null;
+    const isEnough = (outcome: JobOutcome): boolean => {
+      if (outcome.kind === 'later' && outcome.isBusy !== true) waitsFor = outcome.reason;
+      return isAnswer && isLong(outcome);
+    };
+    const ended = await follow(app, audit, { resume: null, isAnswer, isEnough });
+    signal.throwIfAborted();
+    // Nobody resumes it.
+    if (isAnswer && ended?.state === 'running') await giveUpCheck(db, ended, waitsFor);
+  };
+
+  try {
+    const ordered = await mostPurchasesFirst(app, sellers);
+    const names = ordered.map(({ name }) => name);
+    const codes = [...entriesOf(lists)].flatMap((one) => ('code' in one ? [one.code] : []));
     const homes = await readHomes(db, names, codes);
-    const renewing = setInterval(() => void this.#hold().catch(() => undefined), HOLD_MS / 10);
+    const renewing = setInterval(() => void hold().catch(() => undefined), HOLD_MS / 10);
     try {
-      for (const seller of this.#sellers) {
-        const isFirst = (code: string): boolean => (homes.get(code) ?? seller.name) === seller.name;
-        await this.#askAbout(seller, isFirst);
-      }
-      for (const seller of this.#sellers) {
-        const isSecond = (code: string): boolean =>
-          (homes.get(code) ?? seller.name) !== seller.name;
-        await this.#askAbout(seller, isSecond);
+      // Who sold a code the last time is asked before all others.
+      for (const isHome of [true, false]) {
+        for (const seller of ordered) {
+          const { name } = seller;
+          await firstPass(seller, (code) => ((homes.get(code) ?? name) === name) === isHome);
+        }
       }
     } finally {
       clearInterval(renewing);
     }
-  }
-
-  async #askAbout(seller: SellerConfig, isAsked: (code: string) => boolean): Promise<void> {
-    const { db, signal } = this.#app;
-    const { isWatched, onLoaded } = this.#work;
-    const isFirst = this.#asked.length === 0;
-    const keeps = (entry: Entry): boolean =>
-      'code' in entry ? !this.#found.has(entry.line) && isAsked(entry.code) : isFirst;
-    if (!isFirst && ![...entriesOf(this.#lists)].some(keeps)) return;
-    const events = { signal, keeps, ...(onLoaded === undefined ? {} : { onLoaded }) };
-    const { auditId } = await enterLists(db, seller, this.#lists, this.#terms, events);
-    this.#asked.push(auditId);
-    await this.#hold();
-    const audit = await this.#audit(auditId);
-    const how = { resume: null, isWatched, isEnough: isFirstPassOver };
-    if (audit.state === 'running') await workOrWatch(this.#app, audit, how);
-    signal.throwIfAborted();
-    await this.#noteFound(auditId);
-  }
-
-  /** Second checks of the codes that nobody sold. A seller who gave no answer comes first: it may have sold them. */
-  async settle(): Promise<void> {
-    for (const auditId of this.#asked) await this.#withdraw(auditId);
-    await holdAudits(this.#app.db, this.#asked, 0);
+    for (const auditId of asked) await withdraw(auditId);
+    await hold(0);
+    // A seller who gave no answer comes first: it may have sold the codes that others deny.
     const openOf = ({ pending, denied }: AuditProgress): number => pending - denied;
-    const audits = (await this.audits()).toSorted((a, b) => openOf(b) - openOf(a));
-    for (const { auditId } of audits) {
-      await this.#withdraw(auditId);
-      const audit = await this.#audit(auditId);
-      if (audit.state === 'running') await this.#work.finish(audit);
-      await this.#noteFound(auditId);
+    for (const { auditId } of (await audits()).toSorted((a, b) => openOf(b) - openOf(a))) {
+      await withdraw(auditId);
+      const audit = await findAudit(app, auditId, undefined);
+      if (audit.state === 'running') await secondCheck(audit);
+      await noteFound(auditId);
     }
-  }
-
-  audits(): Promise<readonly AuditProgress[]> {
-    return Promise.all(this.#asked.map((auditId) => this.#audit(auditId)));
-  }
-
-  async cancel(): Promise<void> {
-    for (const { auditId, state } of await this.audits()) {
-      if (state === 'running') await cancelAudit(this.#app.db, auditId);
+    const [first, ...others] = await audits();
+    if (first === undefined) throw new Error('no seller was asked');
+    return [first, ...others];
+  } catch (error) {
+    for (const { auditId, state } of await audits()) {
+      if (state === 'running') await cancelAudit(db, auditId);
     }
-  }
-
-  async #noteFound(auditId: bigint): Promise<void> {
-    for (const line of await readFoundLines(this.#app.db, auditId)) this.#found.add(line);
-  }
-
-  #withdraw(auditId: bigint): Promise<void> {
-    return withdrawLines(this.#app.db, auditId, [...this.#found]);
-  }
-
-  #hold(): Promise<void> {
-    return holdAudits(this.#app.db, this.#asked, HOLD_MS);
-  }
-
-  async #audit(auditId: bigint): Promise<AuditProgress> {
-    const audit = await getAudit(this.#app.db, auditId);
-    if (audit === null) throw new Error(`audit ${auditId} was deleted`);
-    return audit;
+    throw error;
   }
 }
 
-/** Prints what lists would cost: each code is asked of one seller at least, and of all at most. */
-export async function costOfAny(
-  app: App,
-  sellers: readonly SellerConfig[],
-  lists: readonly List[],
-  terms: AuditOptions,
-  json: boolean,
-): Promise<ExitCode> {
-  const costs = [];
-  for (const seller of await mostPurchasesFirst(app, sellers)) {
-    const { name, requestsPerMinute } = seller;
-    const size = await measureLists(app.db, seller, lists, terms, { signal: app.signal });
-    const foundEver = await readFoundEver(app.db, name);
-    const { confirmAfterMs } = terms;
-    const work = { toCheck: codesToCheck(size), requestsPerMinute, foundEver, confirmAfterMs };
-    const cost = checkCost(work, app.db.clock.now());
-    costs.push({ seller: name, size, cost });
-    printNote(`${safeLine(name)}: ${costText(cost, requestsPerMinute, size.codes)}\n`);
-  }
-  const factor = sellers.length;
-  printNote(`${plural(factor, 'seller')}: up to ${factor} × the calls of one\n`);
-  if (json) await printJson({ dryRun: true, factor, sellers: costs });
-  return EXIT.done;
+/** Whether the first pass is over, or goes on much later. */
+function isFirstPassOver(outcome: JobOutcome): boolean {
+  if (outcome.kind === 'retry') return true;
+  if (outcome.kind !== 'later' || outcome.isBusy === true) return false;
+  return outcome.reason === 'second-check' || isLong(outcome);
+}
+
+function isLong(outcome: JobOutcome): boolean {
+  return (
+    outcome.kind === 'later' &&
+    outcome.isBusy !== true &&
+    outcome.reason !== 'second-check' &&
+    outcome.delayMs > PATIENCE_MS
+  );
 }
 
 /** @throws {UserError} when the question needs one seller */
@@ -232,7 +165,7 @@ export function refuseSeveral(
   );
 }
 
-async function mostPurchasesFirst(
+export async function mostPurchasesFirst(
   { db }: App,
   sellers: readonly SellerConfig[],
 ): Promise<readonly SellerConfig[]> {

@@ -17,7 +17,7 @@ import { verdictFigures } from '../../codes/progress.js';
 import { countRepeated } from '../../codes/enter-list.js';
 import type { Db } from '../../db/db.js';
 import { countUnproven, countAccountProven } from '../../codes/results-store.js';
-import { resultOf, type Answer } from '../../codes/audit-result.js';
+import { answerColumns, type Answer } from '../../codes/result.js';
 
 const STYLES: Readonly<Record<AuditState, Style | null>> = {
   draft: null,
@@ -248,7 +248,7 @@ export function answerLines(
 export function answerJson(answer: Answer, now: Date, item?: string): object {
   const { code, reason, httpStatus, message, proof, denials } = answer;
   const evidence = denials === null ? null : describeVerdict(answer);
-  const result = { ...resultOf(answer, now.getTime()), proof };
+  const result = { ...answerColumns(answer, now.getTime()), proof };
   const matches = item === undefined ? {} : { item_matches: isForItem(answer.purchase, item) };
   return { code, ...result, ...matches, reason, evidence, http_status: httpStatus, message };
 }

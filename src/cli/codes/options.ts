@@ -3,8 +3,8 @@ import type { App } from '../../app.js';
 import type { Config, SellerConfig } from '../../config/index.js';
 import { readCell } from '../../marketplace/code.js';
 import { parseDuration } from '../../domain/moment.js';
-import { RESULT_FORMATS, type ResultFormat } from '../../codes/lists/result.js';
-import type { AuditOptions } from '../../codes/enter-list.js';
+import { RESULT_FORMATS, type ResultFormat } from '../../codes/lists/write-result.js';
+import type { RecordFacts } from '../../codes/evidence.js';
 import type { Format } from '../../codes/lists/types.js';
 import type { AuditProgress } from '../../codes/types.js';
 import { usageError } from '../errors.js';
@@ -13,7 +13,7 @@ import { DECIMAL_COMMA, type OutOptions } from '../out-file.js';
 import { getAudit } from '../../codes/audits-store.js';
 import { ownCommand } from '../own-command.js';
 import { type KnownPurchase, supportAt } from '../../codes/known-code.js';
-import { isInvalid, type Verdict } from '../../codes/rules.js';
+import { isInvalid } from '../../codes/rules.js';
 
 /** What a script may refuse, besides a failed command. */
 const CONDITIONS = ['invalid', 'unproven', 'expired', 'other-item'] as const;
@@ -57,18 +57,15 @@ export function checkConditions({ failOn = [], item }: FailOptions): void {
   throw usageError('--fail-on other-item needs --item', 'name the item: --item 4711');
 }
 
-interface Found {
-  /** Null: not checked. */
-  readonly verdict: Verdict | null;
-  readonly purchase: KnownPurchase | null;
-}
-
 /** True if the code is what the command must fail on. @param now for the support, milliseconds since 1970 */
-export function failsOn({ failOn = [], item }: FailOptions, found: Found, now: number): boolean {
-  const { verdict, purchase } = found;
+export function failsOn(
+  { failOn = [], item }: FailOptions,
+  { verdict, purchase }: Pick<RecordFacts, 'verdict' | 'purchase'>,
+  now: number,
+): boolean {
   return failOn.some((condition) => {
     if (condition === 'invalid') return isInvalid(verdict);
-    if (condition === 'unproven') return verdict === 'unproven' || verdict === null;
+    if (condition === 'unproven') return verdict === 'unproven' || verdict === 'pending';
     if (verdict !== 'valid') return false;
     return condition === 'expired'
       ? purchase !== null && supportAt(purchase, now) === 'expired'
@@ -123,15 +120,6 @@ export interface CheckOptions extends CommonOptions, ResultOptions, FailOptions,
   readonly dryRun?: true;
   readonly yes?: true;
   readonly detach?: true;
-}
-
-/** What an audit keeps of the options. */
-export function auditOptions({ maxAge, knownValid, confirmAfter }: CheckOptions): AuditOptions {
-  return {
-    ...(maxAge === undefined ? {} : { maxAge }),
-    ...(knownValid === undefined ? {} : { knownValid }),
-    ...(confirmAfter === undefined ? {} : { confirmAfterMs: confirmAfter }),
-  };
 }
 
 /** Options of commands that wait for verdicts. */

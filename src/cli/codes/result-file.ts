@@ -2,7 +2,7 @@ import { isUserError, UserError } from '../../domain/user-error.js';
 import { existsSync, realpathSync } from 'node:fs';
 import type { App } from '../../app.js';
 import { COMMA_CSV } from '../../domain/csv.js';
-import { RESULT_FORMATS, type ResultFormat } from '../../codes/lists/result.js';
+import { RESULT_FORMATS, type ResultFormat } from '../../codes/lists/write-result.js';
 import { assertWritable, writeWhole } from '../../listing/write-file.js';
 import { auditResult } from '../../codes/audit-result.js';
 import type { AuditProgress } from '../../codes/types.js';

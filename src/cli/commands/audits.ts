@@ -1,10 +1,9 @@
 import { UserError } from '../../domain/user-error.js';
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
-import { checkCost } from '../../codes/progress.js';
-import { readFoundEver } from '../../codes/situation-store.js';
-import { RESULT_FORMATS } from '../../codes/lists/result.js';
-import { describeReading } from '../../codes/audit-result.js';
+import { RESULT_FORMATS } from '../../codes/lists/write-result.js';
+import { costOf } from '../../codes/enter-list.js';
+import { describeReading } from '../../codes/layout.js';
 import type { AuditProgress } from '../../codes/types.js';
 import {
   auditDetails,
@@ -23,7 +22,7 @@ import {
   checkConditions,
   type FailOptions,
 } from '../codes/options.js';
-import { runAudit } from '../codes/run-audit.js';
+import { runAudit } from '../codes/check.js';
 import {
   checkResultRows,
   resultDestination,
@@ -117,10 +116,8 @@ async function costLeft(
 ): Promise<string | null> {
   const seller = config.sellers.find(({ name }) => name === sellerId);
   if (pending === 0 || seller === undefined) return null;
-  const { requestsPerMinute } = seller;
-  const foundEver = await readFoundEver(db, sellerId);
-  const work = { toCheck: pending - denied, denied, requestsPerMinute, foundEver };
-  return costText(checkCost(work, db.clock.now()), requestsPerMinute, pending);
+  const cost = await costOf(db, seller, pending - denied, undefined, denied);
+  return costText(cost, seller.requestsPerMinute, pending);
 }
 
 function nextCommands(audit: AuditProgress): readonly string[] {

@@ -1,5 +1,4 @@
 import { UserError } from '../../domain/user-error.js';
-import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { Option, type Command } from 'commander';
 import type { App } from '../../app.js';
@@ -7,18 +6,14 @@ import { ConfigError } from '../../config/index.js';
 import { normalizeCode } from '../../marketplace/code.js';
 import { cellMasker } from '../../domain/redact.js';
 import type { Secret } from '../../domain/secret.js';
+import { CHECKS } from '../../codes/codes-listing.js';
+import { readCodeChecks, readCodeState } from '../../codes/codes-store.js';
 import { FORMATS } from '../../codes/lists/types.js';
-import { listOfCodes, beginRecheck, verifyKey } from '../../codes/enter-list.js';
-import { answerCodes, showCode } from '../codes/answer.js';
-import { refuseSeveral } from '../codes/ask-sellers.js';
-import {
-  checkLists,
-  throwKeyFault,
-  readLists,
-  STDIN,
-  classifyArguments,
-  type CheckInput,
-} from '../codes/check-lists.js';
+import { answerFromChecks } from '../../codes/result.js';
+import { answerJson, answerLines } from '../codes/audit-view.js';
+import { beginRecheck, listOfCodes } from '../../codes/enter-list.js';
+import { assertKey, check, runAudit } from '../codes/check.js';
+import { type CheckInput, classifyArguments, readLists, STDIN } from '../codes/input.js';
 import {
   RESULT_HELP,
   VERDICT_EXIT_CODES,
@@ -33,8 +28,7 @@ import {
   type FailOptions,
 } from '../codes/options.js';
 import { protectLists, resultDestination } from '../codes/result-file.js';
-import { runAudit } from '../codes/run-audit.js';
-import { noteWait, printResult, userName } from '../console.js';
+import { print, printJson, printResult, stdoutLook, userName, write } from '../console.js';
 import { usageError } from '../errors.js';
 import { type Erased, eraseCode } from '../../codes/erase-store.js';
 import { readSellerStatuses } from '../../catalogue/status-store.js';
@@ -42,7 +36,9 @@ import { logAction } from '../../dashboard/access-store.js';
 import { plural } from '../../domain/text.js';
 import { safeLine } from '../output/text.js';
 import { action, appAction, readSettings, withApp } from '../execute.js';
-import type { ExitCode } from '../exit-codes.js';
+import { EXIT, type ExitCode } from '../exit-codes.js';
+import { listingTable } from '../listing.js';
+import { ownCommand, shellWord } from '../own-command.js';
 import {
   assertSeller,
   chosenSellers,
@@ -92,18 +88,12 @@ export function add(program: Command): void {
     ],
     more: VERDICT_EXIT_CODES,
     options: ['detach', ...VERDICT_OPTIONS, 'json', 'listSeller'],
-  }).action(action(check));
+  }).action(action(checkCodes));
   describeCommand(codes.command('show').argument('<code>', 'the code', parsePurchaseCode), {
     summary: 'show what is known about a code, without a request to the marketplace',
     examples: ['seller-mirror codes show 86781236-23d0-4b3c-7dfa-c1c147e0dece'],
     options: ['json', 'oneSeller'],
-  }).action(
-    appAction('store', (app, code: string, options: CommonOptions) => {
-      const keys = app.config.sellers.map(({ key }) => key);
-      refuseKeys([code], keys);
-      return showCode(app, code, options);
-    }),
-  );
+  }).action(appAction('store', showCode));
   describeCommand(codes.command('erase').argument('<code>', 'the code', parsePurchaseCode), {
     summary: 'erase a code’s text and the own columns of its lines, for a customer who asks',
     about:
@@ -131,6 +121,48 @@ export function add(program: Command): void {
     more: VERDICT_EXIT_CODES,
     options: ['detach', ...VERDICT_OPTIONS, 'json', 'oneSeller'],
   }).action(appAction('sellers', recheck));
+}
+
+/** Maximum number of checks to show, the newest first. All are in mirror.code_checks. */
+const SHOWN_CHECKS = 50;
+
+/** Prints what is known about a code, and its checks. Makes no request to the marketplace. */
+async function showCode(
+  app: App,
+  code: string,
+  { seller, json }: CommonOptions,
+): Promise<ExitCode> {
+  const { db, config } = app;
+  refuseKeys(
+    [code],
+    config.sellers.map(({ key }) => key),
+  );
+  await assertSeller(app, seller);
+  const sellerId = seller ?? oneSeller(config, undefined).name;
+  const state = await readCodeState(db, sellerId, code);
+  if (state === null) {
+    const program = ownCommand();
+    // A few digits are probably the id of an audit.
+    const audit = /^\d{1,9}$/.test(code)
+      ? `; \`${program} audits show ${code}\` shows the audit`
+      : '';
+    throw usageError(
+      'this code was never in a list, and never checked',
+      `\`${program} codes check ${shellWord(code)}\` checks it${audit}`,
+    );
+  }
+  const checks = await readCodeChecks(db, state.codeId, SHOWN_CHECKS);
+  const answer = answerFromChecks(state, checks);
+  const now = new Date();
+  if (json === true) {
+    const { verdictSince, firstCheckedAt } = state;
+    await printJson({ ...answerJson(answer, now), verdictSince, firstCheckedAt, checks });
+  } else {
+    const look = stdoutLook();
+    await print(answerLines(answer, now, look), '\n');
+    if (checks.length > 0) await write(listingTable(CHECKS, checks));
+  }
+  return EXIT.done;
 }
 
 /** Erases a code of one seller, or of all that have it. */
@@ -168,10 +200,7 @@ async function erase(app: App, code: string, options: CommonOptions): Promise<vo
   );
 }
 
-/** More codes than this, given as arguments, are checked as a list. */
-const MAX_ANSWERS = 25;
-
-async function check(
+async function checkCodes(
   signal: AbortSignal,
   words: readonly string[],
   options: CheckOptions,
@@ -179,31 +208,24 @@ async function check(
   const keys = configuredKeys();
   refuseKeys([...words, options.knownValid ?? ''], keys);
   checkConditions(options);
-  const input = classifyArguments(words, existsSync);
+  const input = classifyArguments(words);
   const destination = resultDestination(options);
   refuseListOptions(input, options);
   if (input.kind === 'lists') protectLists(destination, input.paths);
   await checkDestination(destination);
-  const { column, sheet, inputFormat: format, out, detach, dryRun } = options;
-  const isList = out !== undefined || detach === true || dryRun === true;
-  const codes = input.kind === 'codes' ? input.codes : [];
-  const isShort = input.kind === 'codes' && !isList && codes.length <= MAX_ANSWERS;
-  const lists =
-    input.kind === 'codes'
-      ? [listOfCodes(codes)]
-      : await readLists(
-          input.paths,
-          { ...withoutUndefined({ column, sheet, format }), keys },
-          signal,
-        );
-  const usesStdin = input.kind === 'lists' && input.paths.includes(STDIN);
+  const { column, sheet, inputFormat: format } = options;
+  const areArguments = input.kind === 'codes';
+  const lists = areArguments
+    ? [listOfCodes(input.codes)]
+    : await readLists(
+        input.paths,
+        { ...withoutUndefined({ column, sheet, format }), keys },
+        signal,
+      );
+  const usesStdin = !areArguments && input.paths.includes(STDIN);
   return withApp('codes check', 'sellers', signal, (app) => {
     const sellers = chosenSellers(app.config, options.seller);
-    if (sellers.length > 1) refuseSeveral(sellers, options);
-    if (isShort) return answerCodes(app, sellers, codes, options);
-    // Codes given one by one are meant as codes, whatever they look like.
-    const meant = input.kind === 'codes' ? { yes: true as const } : {};
-    return checkLists(app, sellers, lists, { ...options, ...meant, usesStdin, destination });
+    return check(app, sellers, lists, { ...options, areArguments, usesStdin, destination });
   });
 }
 
@@ -257,11 +279,7 @@ async function recheck(app: App, options: RecheckOptions): Promise<ExitCode | vo
   const destination = resultDestination(options);
   await checkDestination(destination);
   const seller = oneSeller(app.config, options.seller);
-  throwKeyFault(
-    await app.withMarketplace(seller, { onWait: noteWait(seller.name) }, ({ marketplace }) =>
-      verifyKey(marketplace, undefined, app.signal),
-    ),
-  );
+  await assertKey(app, seller, undefined);
   const plan = { olderThan, validOnly, limit, confirmAfterMs: confirmAfter };
   const auditId = await beginRecheck(app.db, seller.name, plan, app.db.clock.now());
   if (auditId !== null) return runAudit(app, auditId, { json, detach, destination, failOn, item });

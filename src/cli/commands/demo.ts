@@ -31,18 +31,18 @@ import { ownCommand, shellWord } from '../own-command.js';
 import { writeRows } from '../rows.js';
 import { removeSeller } from '../../catalogue/names-store.js';
 import { CHANGES } from '../../catalogue/changes-listing.js';
-import { factsOf } from '../../codes/audit-result.js';
 import { enterLists, listOfCodes } from '../../codes/enter-list.js';
 import { shortReason } from '../../codes/evidence.js';
-import { readAuditResults } from '../../codes/results-store.js';
-import type { AuditResult } from '../../codes/types.js';
+import type { AuditResult } from '../../codes/result.js';
+import { readResults } from '../../codes/results-store.js';
 import { csvLine } from '../../domain/csv.js';
 import { plural } from '../../domain/text.js';
 import { stateWord } from '../../listing/listing.js';
 import { writeWhole } from '../../listing/write-file.js';
-import { readLists } from '../codes/check-lists.js';
+import { runAudit } from '../codes/check.js';
+import { follow } from '../codes/follow.js';
+import { readLists } from '../codes/input.js';
 import { findAudit } from '../codes/options.js';
-import { runAudit, workOrWatch } from '../codes/run-audit.js';
 import { backdate } from '../demo-store.js';
 import { listingTable } from '../listing.js';
 import { SyncProgress, exitCodeOfRuns, runLines } from '../run-report.js';
@@ -245,7 +245,7 @@ async function enterCodes(app: App, name: string, codes: readonly string[]): Pro
   const options = { confirmAfterMs: 0 };
   const { auditId } = await enterLists(app.db, seller, [list], options, { signal });
   const audit = await findAudit(app, auditId, seller.name);
-  await workOrWatch(app, audit, { resume: null, isWatched: true });
+  await follow(app, audit, { resume: null, isAnswer: true });
 }
 
 const CONFIRM_AFTER_MS = 5_000;
@@ -270,14 +270,15 @@ async function checkList(app: App, market: Market): Promise<ExitCode> {
   const destination = { path: out, format: 'csv', decimalComma: false } as const;
   const exitCode = await runAudit(app, auditId, { destination });
   const results: AuditResult[] = [];
-  for await (const row of readAuditResults(db, auditId)) results.push(row);
+  const parts = [{ auditId, sellerId: seller.name }];
+  for await (const row of readResults(db, parts)) results.push(row);
   const shown = table(
-    results.map((row) => ({ row, facts: factsOf(row) })),
+    results,
     [
-      { header: 'customer', value: ({ row }) => row.columns[0] ?? null },
-      { header: 'code', value: ({ row }) => row.columns[2] ?? null },
-      { header: 'verdict', value: ({ facts }) => stateWord(facts.verdict) },
-      { header: 'why', value: ({ facts }) => shortReason(facts) },
+      { header: 'customer', value: ({ columns }) => columns[0] ?? null },
+      { header: 'code', value: ({ columns }) => columns[2] ?? null },
+      { header: 'verdict', value: ({ verdict }) => stateWord(verdict) },
+      { header: 'why', value: (result) => shortReason(result) },
     ],
     stdoutLook(),
   );

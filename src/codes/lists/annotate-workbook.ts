@@ -12,6 +12,7 @@ import {
   type CellStyles,
 } from '../../listing/write-workbook.js';
 import type { KeptWorkbook } from './types.js';
+import type { ResultRow } from './write-result.js';
 import { columnOf, openParts, readPart, relationsOf, type Parts } from './workbook.js';
 
 /*
@@ -20,22 +21,16 @@ import { columnOf, openParts, readPart, relationsOf, type Parts } from './workbo
  * widths, its filter gets wider, and formats are appended to the styles. All other parts stay byte for byte.
  */
 
-interface AddedRow {
-  /** Row in the sheet, from 1. */
-  readonly line: number;
-  readonly values: readonly (string | number | null)[];
-}
-
 /**
  * Yields a copy of a workbook with columns right of everything that its sheet has.
  * @param names of the list's own columns
- * @param rows from top to bottom
+ * @param rows from top to bottom; their lines are rows of the sheet, from 1
  */
 export async function* annotatedWorkbook(
   { bytes, sheet: sheetPath, headerRow }: KeptWorkbook,
   names: readonly string[],
   columns: readonly WorkbookColumn[],
-  rows: AsyncIterable<AddedRow>,
+  rows: AsyncIterable<ResultRow>,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const parts = await openParts(bytes);
   const book = await readBook(parts, sheetPath);
@@ -117,10 +112,10 @@ const CHUNK_CHARACTERS = 256 * 1024;
 async function* sheetPieces(
   xml: string,
   { columns, headerRow, styles, free }: Added,
-  rows: AsyncIterable<AddedRow>,
+  rows: AsyncIterable<ResultRow>,
 ): AsyncGenerator<Buffer, void, undefined> {
   const letters = columns.map((_, at) => lettersOf(free + at));
-  const cellsOf = ({ line, values }: AddedRow): string =>
+  const cellsOf = ({ line, values }: ResultRow): string =>
     columns
       .map((column, at) => cellOf(`${letters[at]}${line}`, values[at] ?? null, column, styles))
       .join('');

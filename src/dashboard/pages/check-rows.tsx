@@ -1,5 +1,4 @@
 import type { Child, FC } from 'hono/jsx';
-import { factsOf } from '../../codes/audit-result.js';
 import type { CheckRow, Group } from '../../codes/check-rows-store.js';
 import { readCodeChecks } from '../../codes/codes-store.js';
 import { unprovenRemedy, whyUnproven } from '../../codes/evidence.js';
@@ -166,20 +165,20 @@ function whoText(customer: Customer | null, code: string | null): readonly [stri
 
 /** What is special about a row, beyond what its group shares. @param isWhole whether its text may be shown */
 function specialOf(row: CheckRow, isWhole: boolean): string | null {
-  const { purchase, group, rejected, cell, code, reason } = row;
+  const { purchase, group, verdict, cell, code, reason } = row;
   const item = purchase?.item?.name ?? null;
   switch (group) {
     case 'valid':
-      return verdictSentence(factsOf(row), Date.now()).rest;
+      return verdictSentence(row, Date.now()).rest;
     case 'no_longer_valid': {
       const month = purchase?.purchasedAt ?? null;
       const bought = month === null ? '' : dayText(month).replace(/^\d+ /, '');
       return [item, bought].filter(Boolean).join(', ');
     }
     case 'unproven':
-      return capital(whyUnproven(reason ?? ''));
+      return capital(whyUnproven(reason));
     case 'not_a_code':
-      if (rejected !== null) return `${capital(rejected)}.`;
+      if (verdict === 'rejected') return `${capital(reason)}.`;
       return isWhole ? `The cell says “${cell ?? code}”` : 'The cell does not look like a code';
     case 'invalid':
     case 'waiting':
@@ -227,7 +226,6 @@ export async function proofPanel(
   const { group, codeId, line } = row;
   const mask = (text: string): string => (isOperator(c) ? text : maskLikelyCodes(text));
   const checks = codeId === null ? [] : await readCodeChecks(db, codeId, MAX_CHECKS);
-  const facts = factsOf(row);
   const back = hrefOf({ ...view, row: null });
   const reply = isOperator(c) ? replyTo(row, customer, config) : null;
   return (
@@ -245,11 +243,7 @@ export async function proofPanel(
         {group === 'not_a_code' ? (
           <Untrusted text={specialOf(row, isOperator(c))} isWhole />
         ) : (
-          <Untrusted
-            text={verdictSentence(facts, Date.now()).rest}
-            none={WORDS[group][2]}
-            isWhole
-          />
+          <Untrusted text={verdictSentence(row, Date.now()).rest} none={WORDS[group][2]} isWhole />
         )}
       </p>
       <Facts

@@ -1,5 +1,5 @@
 import type { FC } from 'hono/jsx';
-import { auditResult, describeReading, isWorkbookList } from '../../codes/audit-result.js';
+import { auditResult } from '../../codes/audit-result.js';
 import { readAuditList, cancelAudit, resumeAudit, getAudit } from '../../codes/audits-store.js';
 import { AUDITS } from '../../codes/audits-listing.js';
 import {
@@ -12,6 +12,7 @@ import {
 } from '../../codes/check-rows-store.js';
 import { readCodeState } from '../../codes/codes-store.js';
 import { countRepeated } from '../../codes/enter-list.js';
+import { describeReading, isWorkbookList } from '../../codes/layout.js';
 import { countUnproven } from '../../codes/results-store.js';
 import type { AuditProgress } from '../../codes/types.js';
 import { readRunning } from '../../catalogue/overview-store.js';

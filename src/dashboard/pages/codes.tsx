@@ -9,7 +9,7 @@ import { supportAt } from '../../codes/known-code.js';
 import { isInvalid } from '../../codes/rules.js';
 import { formsOf } from '../../marketplace/code.js';
 import { maskCode } from '../../domain/secret.js';
-import { type Answer, answerFromChecks } from '../../codes/audit-result.js';
+import { type Answer, answerFromChecks } from '../../codes/result.js';
 import type { SellerConfig } from '../../config/index.js';
 import { parseDuration } from '../../domain/moment.js';
 import { beginRecheck, enterLists, listOfCodes } from '../../codes/enter-list.js';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { Pool } from 'undici';
-import { createToken } from '#product/api/tokens-store.js';
+import { createToken } from '#product/service/tokens-store.js';
 import { openDb } from '#product/db/db.js';
 import { Secret } from '#product/domain/secret.js';
 import { unlimitedBudget } from '#product/marketplace/budget.js';

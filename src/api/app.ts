@@ -23,7 +23,7 @@ import { addManagement, type ManageParts } from './manage.js';
 import { openApi } from './openapi.js';
 import { faultsOf, Refusal, type ApiContext, type ApiEnv } from './refusal.js';
 import { checkManyRequest, checkRequest, type Answer } from './schemas.js';
-import { Callers, type Caller, type Scope } from './tokens-store.js';
+import { Callers, type Caller, type Scope } from '../service/tokens-store.js';
 
 /** A seller whose codes can be looked up. */
 export interface ApiSeller {

@@ -9,7 +9,7 @@ import {
   status,
 } from './manage-schemas.js';
 import { answer, answers, checkManyRequest, checkRequest, MAX_CODES, problem } from './schemas.js';
-import type { Scope } from './tokens-store.js';
+import type { Scope } from '../service/tokens-store.js';
 
 /** A request that a program can make. */
 interface Operation {

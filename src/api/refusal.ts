@@ -1,7 +1,7 @@
 import type { Context } from 'hono';
 import type { HttpBindings } from '@hono/node-server';
 import type { z } from 'zod';
-import type { Caller } from './tokens-store.js';
+import type { Caller } from '../service/tokens-store.js';
 
 export type ApiEnv = { Bindings: HttpBindings; Variables: { caller: Caller } };
 export type ApiContext = Context<ApiEnv>;

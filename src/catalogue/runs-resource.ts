@@ -36,7 +36,7 @@ const ACCEPT: Action<FoundRun, Db> = {
     wrong: `The number of items does not match: nothing was removed. Type ${goneIn(run)}.`,
   }),
   takesNote: true,
-  async perform({ db, who, holder, followUp }, { runId }, note) {
+  async perform({ source: db, who, holder, followUp }, { runId }, note) {
     const by = note === '' ? who : `${who}: ${note}`;
     const done = await acceptRemovals({ db, holder, by }, runId);
     await followUp();
@@ -59,7 +59,7 @@ const KEEP: Action<FoundRun, Db> = {
   about: 'keep the items that the run shows as held as missing',
   hint: 'Items that you keep stay missing, and need nobody any more.',
   isPossible: isOpen,
-  async perform({ db }, { runId }) {
+  async perform({ source: db }, { runId }) {
     const { sellerId, kept } = await keepRemovals({ db }, runId);
     const stay = kept === 1 ? '1 item stays missing' : `${kept} items stay missing`;
     const said =

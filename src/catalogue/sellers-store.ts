@@ -230,3 +230,21 @@ const SAVE_ACCOUNT = `
         = (${columnsOf('excluded')}, excluded.changed_at, excluded.synced_run_id, excluded.extra, excluded.raw)
   )
   SELECT change FROM compared`;
+
+/** A balance of an account, from this time on. */
+export interface Balance {
+  readonly validFrom: Date;
+  readonly balance: string | null;
+  readonly currency: string | null;
+  readonly change: string | null;
+}
+
+/** The latest balances of a seller's account, oldest first. */
+export async function readBalances({ pool }: Db, sellerId: string, limit: number) {
+  const { rows } = await pool.query<Balance>(
+    `SELECT valid_from AS "validFrom", balance, currency, change FROM reporting.balance_history
+      WHERE seller_id = $1 ORDER BY valid_from DESC LIMIT $2`,
+    [sellerId, limit],
+  );
+  return rows.toReversed();
+}

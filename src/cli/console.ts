@@ -18,7 +18,12 @@ export const stderrLook = (): Look => lookOf(process.stderr, processEnvironment(
  * @returns false if the reader of stdout went away
  */
 export function print(...texts: readonly string[]): Promise<boolean> {
-  return write(wrapped(withRunnableCommands(texts.join('')), stdoutLook()));
+  return write(shownText(texts.join('')));
+}
+
+/** Text as `print` writes it. */
+export function shownText(text: string): string {
+  return wrapped(withRunnableCommands(text), stdoutLook());
 }
 
 /** Prints JSON to stdout, with member names in snake case. */

@@ -109,12 +109,18 @@ export function configFor(needs: 'store' | 'sellers'): Config {
  */
 export type Needs = 'store' | 'new store' | 'sellers';
 
+/** The app as commands use it. */
+export interface CommandApp extends App {
+  /** Opens the queues, unless they are open. They are closed with the app. */
+  queues(): Promise<Queues>;
+}
+
 /** Opens the app, and closes it after the work, also after an error. @throws {UserError} if there is no store */
 export async function withApp<T>(
   command: string,
   needs: Needs,
   signal: AbortSignal,
-  work: (app: App) => Promise<T>,
+  work: (app: CommandApp) => Promise<T>,
   events?: AppEvents,
 ): Promise<T> {
   const config = configFor(needs === 'sellers' ? 'sellers' : 'store');
@@ -126,15 +132,20 @@ export async function withApp<T>(
     openApp(config, command, signal, { onWarning, ...events }),
     signal,
   );
+  let queues: Promise<Queues> | null = null;
+  const close = async (): Promise<void> => {
+    await queues?.then((opened) => opened.close());
+    await app.close();
+  };
   let result: T;
   try {
-    result = await work(app);
+    result = await work({ ...app, queues: () => (queues ??= openQueuesOf(app, command)) });
   } catch (error) {
     // The error of the work matters more than an error of closing.
-    await app.close().catch(() => undefined);
+    await close().catch(() => undefined);
     throw error;
   }
-  await app.close();
+  await close();
   return result;
 }
 
@@ -196,7 +207,7 @@ export function serviceAction<A extends unknown[]>(
 /** As `action`, for a function that works with the app: opens it before, and closes it afterwards. */
 export function appAction<A extends unknown[]>(
   needs: Needs,
-  work: (app: App, ...args: A) => Outcome,
+  work: (app: CommandApp, ...args: A) => Outcome,
 ): (...args: A) => Promise<void> {
   return action((signal, ...args: A) =>
     // Commander passes the command itself as the last argument.

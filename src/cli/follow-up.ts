@@ -3,7 +3,7 @@ import type { App } from '../app.js';
 import type { Wanted } from '../catalogue/requests-store.js';
 import { silentLog, type Log } from '../domain/log.js';
 import { printNote, userName } from './console.js';
-import { openQueuesOf } from './execute.js';
+import { type CommandApp, openQueuesOf } from './execute.js';
 
 /** Does what follows work of a command, as a worker does: it records alerts and asks for deliveries of feeds. */
 export async function followUp(app: App, command: string, hasNewData: boolean): Promise<void> {
@@ -28,31 +28,22 @@ export function thisUser(): string {
 
 /** Asks for runs of sellers, which a worker performs. */
 export async function askForRuns(
-  app: App,
+  app: CommandApp,
   sellers: readonly string[],
   wanted: Wanted,
 ): Promise<
   readonly { readonly sellerId: string; readonly askedAt: Date; readonly runId: bigint }[]
 > {
   const service = await import('../service/ask.js');
-  const queues = await openQueuesOf(app, 'sync --queue');
-  try {
-    const asked = [];
-    for (const sellerId of sellers) {
-      const { queueProblem, ...one } = await service.askForRuns(
-        app,
-        queues,
-        sellerId,
-        wanted,
-        thisUser(),
-      );
-      if (queueProblem !== null) {
-        printNote(`note: ${sellerId}: ${queueProblem}; a worker looks by itself\n`);
-      }
-      asked.push({ sellerId, ...one });
+  const queues = await app.queues();
+  const asked = [];
+  for (const sellerId of sellers) {
+    const found = await service.askForRuns(app, queues, sellerId, wanted, thisUser());
+    const { queueProblem, ...one } = found;
+    if (queueProblem !== null) {
+      printNote(`note: ${sellerId}: ${queueProblem}; a worker looks by itself\n`);
     }
-    return asked;
-  } finally {
-    await queues.close();
+    asked.push({ sellerId, ...one });
   }
+  return asked;
 }

@@ -1,11 +1,10 @@
 import { Option, type Command } from 'commander';
-import type { App } from '../app.js';
-import type { Db } from '../db/db.js';
 import {
   columnsFor,
   type FilterValues,
   type Listing,
   type ListingColumn,
+  type ListingFilter,
   pagesOf,
   stateWord,
   type Tone,
@@ -13,80 +12,90 @@ import {
   type Value,
   type ValueType,
 } from '../listing/listing.js';
+import type { CsvDialect } from '../domain/csv.js';
 import { moment } from '../domain/moment.js';
+import { age, count, duration } from '../domain/text.js';
 import { listingChunks } from '../reporting/export.js';
-import { print, printPaged, stdoutLook } from './console.js';
-import { appAction } from './execute.js';
+import { stdoutLook } from './console.js';
+import { appAction, type CommandApp } from './execute.js';
+import { EXIT, type ExitCode } from './exit-codes.js';
 import {
   assertSeller,
+  type CommandParts,
+  type CommonOptions,
   describeCommand,
   parseMoment,
   positiveInteger,
-  type CommonOptions,
   type TableOptions,
 } from './options.js';
-import { csvDialect } from './out-file.js';
-import { json, ndjsonLine, withColumnNames } from './output/formats.js';
+import { checkDestination, outOption } from './out-file.js';
+import { ndjsonLine, withColumnNames } from './output/formats.js';
 import { table, type TableCell, type TableColumn, type TableForm } from './output/table.js';
 import { cut, type Look, momentCell, safeLine, type Style } from './output/text.js';
-import { count, age, duration } from '../domain/text.js';
-import { writeAll } from './output/write.js';
 import { withRunnableCommands } from './own-command.js';
-import { formatOf, formatOption, forStdout, type FormatOptions } from './rows.js';
+import { formatOption, type FormatOptions, PAGE_ROWS, printRows, rowsDestination } from './rows.js';
 
-/** The options that `describeListing` adds. */
+/** The options that `addListing` adds. */
 export type ListingOptions = CommonOptions &
-  TableOptions &
   FormatOptions & { readonly limit?: number } & Readonly<Record<string, unknown>>;
 
 /** Rows that people read at once, unless --limit says how many. */
 const LIMIT = 20;
 
-/**
- * Makes a command print a listing: adds its options and help, and the action.
- * @param about.check refuses filters, before anything is read
- */
-export function addListing<Row extends object>(
+/** How a command prints a listing. */
+export interface ListingCommand<Source> extends CommandParts {
+  readonly source: (app: CommandApp) => Source;
+  /** Rows without --limit; default 20. */
+  readonly limit?: number;
+  /** Called before anything is read: refuses filters, or returns the exit code. */
+  readonly check?: (app: CommandApp, options: ListingOptions) => Promise<ExitCode | void>;
+}
+
+/** Makes a command print a listing: adds its options and help, and the action. */
+export function addListing<Row extends object, Source>(
   command: Command,
-  listing: Listing<Row, Db>,
-  about: Parameters<typeof describeCommand>[1] & {
-    readonly limit?: number;
-    readonly check?: (app: App, options: ListingOptions) => Promise<void>;
-  },
+  listing: Listing<Row, Source>,
+  about: ListingCommand<Source>,
 ): void {
   const { name, filters } = listing;
-  for (const { name: filter, about: only, type, choices } of filters) {
-    if (type === 'seller') continue;
-    const option = new Option(
-      type === 'flag' ? `--${filter}` : `--${filter} <${filter}>`,
-      type === 'order' ? only : `only ${only}`,
-    );
-    if (choices !== undefined) option.choices(choices);
-    if (type === 'number') option.argParser(positiveInteger);
-    if (type === 'since' || type === 'until') option.argParser(parseMoment);
-    command.addOption(option);
+  for (const filter of filters) {
+    if (filter.type !== 'seller') command.addOption(optionOf(filter));
   }
-  const { limit = LIMIT, check, options = [] } = about;
+  const { limit = LIMIT, source, check, options = [] } = about;
   const most = new Option('--limit <n>', 'how many at most').argParser(positiveInteger);
   describeCommand(command, {
     ...about,
     options: [
       ...options,
       limit === Infinity ? most : most.default(limit),
-      formatOption(`how to print the ${name} (default: table)`),
-      ...(['decimalComma', 'json', 'seller', 'vertical', 'pager'] as const),
+      formatOption(`the ${name}`),
+      ...outOption('write them to this file, in the format of its ending'),
+      ...(filters.some(({ type }) => type === 'seller') ? (['seller'] as const) : []),
+      ...(['decimalComma', 'json', 'vertical', 'pager'] as const),
     ],
   }).action(
     appAction('store', async (app, chosen: ListingOptions) => {
       await assertSeller(app, chosen.seller);
-      await check?.(app, chosen);
-      await printListing(app, listing, chosen);
+      const exitCode = (await check?.(app, chosen)) ?? EXIT.done;
+      await printListing(source(app), listing, chosen, app.signal);
+      return exitCode;
     }),
   );
 }
 
+function optionOf({ name, about, type, choices }: ListingFilter): Option {
+  const option = new Option(
+    type === 'flag' ? `--${name}` : `--${name} <${name}>`,
+    type === 'order' ? about : `only ${about}`,
+  );
+  if (choices !== undefined) option.choices(choices);
+  if (type === 'number') option.argParser(positiveInteger);
+  if (type === 'since' || type === 'until') option.argParser(parseMoment);
+  return option;
+}
+
 /** What the options select. */
-function filtersIn<Row>({ filters }: Listing<Row, Db>, options: ListingOptions): FilterValues {
+function filtersIn(filters: readonly ListingFilter[], options: ListingOptions): FilterValues {
   const chosen = filters.flatMap(({ name, type }) => {
     const value: unknown =
       options[name.replaceAll(/-(.)/g, (_, letter: string) => letter.toUpperCase())];
@@ -99,86 +108,53 @@ function filtersIn<Row>({ filters }: Listing<Row, Db>, options: ListingOptions):
   return Object.fromEntries(chosen);
 }
 
-/** Rows per query. A table gets a new header after so many. */
-const PAGE_ROWS = 500;
-
-/** Prints the rows of a listing as a table, CSV, JSON or NDJSON. */
-async function printListing<Row extends object>(
-  { db }: Pick<App, 'db'>,
-  listing: Listing<Row, Db>,
+/** Prints the rows of a listing, or writes them to a file. */
+async function printListing<Row extends object, Source>(
+  source: Source,
+  listing: Listing<Row, Source>,
   options: ListingOptions,
+  signal: AbortSignal,
 ): Promise<void> {
-  const filters = filtersIn(listing, options);
-  const format = formatOf(options);
+  const { name, none, json = (row: Row): object => row } = listing;
   const { limit = Infinity } = options;
-  const pages = pagesOf(listing, db, filters, {
-    face: format === 'table' ? 'tables' : 'files',
-    size: PAGE_ROWS,
-    limit,
-  });
-  const dialect = csvDialect(options, format);
-  if (format !== 'table') {
-    const rows =
-      format === 'csv'
-        ? forStdout(listingChunks(listing, pages, 'csv', dialect))
-        : LINES[format](pages, listing.json ?? ((row) => row));
-    await writeAll(process.stdout, rows);
-    return;
-  }
-  const first = await pages.next();
-  if (first.done === true) {
-    const isFiltered = Object.keys(filters).length > 0;
-    await print(isFiltered ? `No ${listing.name} match the filter.\n` : `${listing.none}\n`);
-    return;
-  }
-  await printPaged(tables(listing, first.value, pages, options), options);
-}
-
-/** Writes rows as JSON. @param jsonOf what JSON has of a row */
-const LINES = {
-  async *json<Row>(pages: AsyncIterable<readonly Row[]>, jsonOf: (row: Row) => object) {
-    let before = '[';
-    for await (const rows of pages) {
-      yield before + json(withColumnNames(rows.map(jsonOf))).slice('['.length, -'\n]\n'.length);
-      before = ',';
-    }
-    yield before === '[' ? '[]\n' : '\n]\n';
-  },
-
-  async *ndjson<Row>(pages: AsyncIterable<readonly Row[]>, jsonOf: (row: Row) => object) {
-    for await (const rows of pages) {
-      yield rows.map((row) => ndjsonLine(withColumnNames(jsonOf(row)))).join('');
-    }
-  },
-};
-
-async function* tables<Row>(
-  listing: Listing<Row, Db>,
-  first: readonly Row[],
-  others: AsyncIterable<readonly Row[]>,
-  options: TableOptions,
-): AsyncGenerator<string> {
-  yield listingTable(listing, first, options);
-  let before = first.length;
-  for await (const rows of others) {
-    yield listingTable(listing, rows, { ...options, first: before + 1 });
-    before += rows.length;
-  }
+  const filters = filtersIn(listing.filters, options);
+  const destination = rowsDestination(options);
+  await checkDestination(destination);
+  const face = destination.format === 'table' ? 'tables' : 'files';
+  const isFiltered = Object.keys(filters).length > 0;
+  const rows = {
+    batches: pagesOf(listing, source, filters, { face, size: PAGE_ROWS, limit }),
+    columns: (page: readonly Row[], look: Look) => tableColumns(listing, page, look),
+    none: isFiltered ? `No ${name} match the filter.` : none,
+    json: (row: Row) => ndjsonLine(withColumnNames(json(row))).trimEnd(),
+    file: (
+      batches: AsyncIterable<readonly Row[]>,
+      format: 'csv' | 'parquet' | 'xlsx',
+      dialect: CsvDialect,
+    ) => listingChunks(listing, batches, format, dialect),
+  };
+  await printRows(rows, destination, options, signal);
 }
 
 /** Formats rows of a listing as a table, on a terminal without the seller if all have the same. */
 export function listingTable<Row>(
-  listing: Pick<Listing<Row, Db>, 'columns'>,
+  listing: Pick<Listing<Row, never>, 'columns'>,
   rows: readonly Row[],
   { vertical, first = 1 }: TableOptions & Pick<TableForm, 'first'> = {},
 ): string {
   const look = stdoutLook();
-  const columns = columnsFor(listing, 'tables').filter((column) => !isSame(column, rows, look));
-  return table(rows, columns.map(tableColumn(look)), look, {
-    vertical,
-    first,
-    isWhole: vertical === true,
-  });
+  const form = { vertical, first, isWhole: vertical === true };
+  return table(rows, tableColumns(listing, rows, look), look, form);
+}
+
+function tableColumns<Row>(
+  listing: Pick<Listing<Row, never>, 'columns'>,
+  rows: readonly Row[],
+  look: Look,
+): readonly TableColumn<Row>[] {
+  return columnsFor(listing, 'tables')
+    .filter((column) => !isSame(column, rows, look))
+    .map(tableColumn(look));
 }
 
 /** True for the column of the seller, if all rows on a terminal are of one. */

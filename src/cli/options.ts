@@ -39,7 +39,7 @@ const SHARED = {
   ]),
 } as const;
 
-interface CommandParts {
+export interface CommandParts {
   /** Shown in the help of the parent command. For top-level commands, see COMMANDS in program.ts. */
   readonly summary?: string;
   /** Default: the summary, as a sentence. */

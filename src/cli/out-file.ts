@@ -31,6 +31,20 @@ export interface OutOptions<Format extends string> extends CsvOptions {
   readonly format?: Format;
 }
 
+/** An option that gives the value of another one. */
+class Alias extends Option {
+  override attributeName(): string {
+    return 'out';
+  }
+}
+
+/** `-o FILE` of commands that write a file, and its older name `--out`. @param fallback used without the option */
+export function outOption(about: string, fallback?: string): readonly Option[] {
+  const options = [new Alias('-o, --output <file>', about), new Alias('--out <file>').hideHelp()];
+  if (fallback !== undefined) for (const option of options) option.default(fallback);
+  return options;
+}
+
 /** The name of stdout, in place of a file name. */
 export const STDOUT = '-';
 

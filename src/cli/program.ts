@@ -34,7 +34,10 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     async () => ({ add: (await import('./commands/run.js')).addApi }),
   ],
   tokens: ['manage the tokens of the look-up API', () => import('./commands/tokens.js')],
-  sellers: ['list, rename or remove sellers of the copy', () => import('./commands/sellers.js')],
+  sellers: [
+    'list, show, pause, rename or remove sellers of the copy',
+    () => import('./commands/sellers.js'),
+  ],
   users: ['manage accounts of the dashboard', () => import('./commands/users.js')],
   status: ['show whether the copy is current', () => import('./commands/status.js')],
   runs: ['list the newest runs, or show one', () => import('./commands/runs.js')],
@@ -46,6 +49,7 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
     () => import('./commands/export.js'),
   ],
   feed: ['keep reporting databases up to date', () => import('./commands/feed.js')],
+  jobs: ['list or retry jobs that failed for good', () => import('./commands/jobs.js')],
   db: ['keep the embedded server running for other tools', () => import('./commands/db.js')],
   migrate: ['bring the database’s tables up to date', () => import('./commands/migrate.js')],
   prune: [

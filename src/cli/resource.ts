@@ -3,97 +3,120 @@ import { once } from 'node:events';
 import { hostname } from 'node:os';
 import { createInterface } from 'node:readline/promises';
 import { Option, type Command } from 'commander';
-import type { App } from '../app.js';
 import { logAction } from '../dashboard/access-store.js';
-import type { Db } from '../db/db.js';
 import type { Action, Actor, Confirmation, Notice, Resource } from '../listing/resource.js';
 import { print, printResult, stdoutLook, write } from './console.js';
 import { usageError } from './errors.js';
-import { appAction } from './execute.js';
+import { appAction, type CommandApp } from './execute.js';
 import { askForRuns, followUp, thisUser } from './follow-up.js';
-import { addListing, cellOf, fieldsOf, listingTable } from './listing.js';
+import { addListing, cellOf, fieldsOf, type ListingCommand, listingTable } from './listing.js';
 import {
   assertSeller,
+  type CommandParts,
+  type CommonOptions,
   describeCommand,
   idParser,
   sellerSuffix,
-  type CommonOptions,
 } from './options.js';
 import { json, safeJson, withColumnNames } from './output/formats.js';
 import { pairs, sections } from './output/table.js';
 import { type Look, paint, safeLine, safeLines } from './output/text.js';
 import { ownCommand } from './own-command.js';
 
-type Help = Parameters<typeof describeCommand>[1];
-
 /** Rows of a part; pages and other commands have the rest. */
 const MAX_ROWS = 20;
 
+/** A resource as a group of commands. */
+export interface ResourceCommand<Row, Found, Source> {
+  readonly resource: Resource<Row, Found, Source>;
+  /** The name of the group. Absent: that of the listing. */
+  readonly name?: string;
+  readonly about: string;
+  readonly source: (app: CommandApp) => Source;
+  /** An id for examples. */
+  readonly example: string;
+  readonly list: Omit<ListingCommand<Source>, 'source'>;
+  readonly show?: Partial<CommandParts>;
+}
+
+/** Lets a module describe a resource’s commands without naming its types. */
+export function resourceCommand<Row, Found, Source>(
+  described: ResourceCommand<Row, Found, Source>,
+): ResourceCommand<Row, Found, Source> {
+  return described;
+}
+
 /** Makes the commands of a resource: `NAME [list]`, `NAME show ID` and `NAME ACTION ID`. */
-export function addResource<Row extends object, Found>(
+export function addResource<Row extends object, Found, Source>(
   program: Command,
-  resource: Resource<Row, Found, Db>,
-  help: {
-    readonly about: string;
-    readonly list: Parameters<typeof addListing<Row>>[2];
-    readonly show?: Partial<Help>;
-    /** An id for examples. */
-    readonly example: string;
-  },
+  described: ResourceCommand<Row, Found, Source>,
 ): Command {
+  const { resource, about, source, example, list, show } = described;
   const { listing, record, actions, one } = resource;
-  const { name } = listing;
-  const exampleOf = (action: string) => `seller-mirror ${name} ${action} ${help.example}`;
+  const name = nameOf(described);
+  const exampleOf = (action: string) => `seller-mirror ${name} ${action} ${example}`;
   const group = describeCommand(program.command(name), {
-    about: help.about,
+    about,
     examples: [
       `seller-mirror ${name}`,
       exampleOf(record === undefined ? (actions[0]?.name ?? '') : 'show'),
     ],
   });
-  addListing(group.command('list', { isDefault: true }), listing, help.list);
+  addListing(group.command('list', { isDefault: true }), listing, { ...list, source });
   const withId = (command: string): Command =>
     group.command(command).argument('<id>', `of the ${one}`, idReader(resource));
   if (record !== undefined) {
-    const show = withId('show');
-    describeCommand(show, {
+    describeCommand(withId('show'), {
       summary: `show one ${one} in full`,
       examples: [exampleOf('show')],
-      options: ['json', 'seller'],
-      ...help.show,
+      options: ['json', ...sellerOption(resource)],
+      ...show,
     }).action(
       appAction('store', async (app, id: string, options: CommonOptions) => {
-        const found = await findOne(app, resource, id, options.seller);
+        const found = await findOne(app, described, id, options.seller);
         if (options.json === true) await write(jsonOf(record, found));
-        else await print(await textOf(app, resource, found, id));
+        else await print(await textOf(app, described, found, id));
       }),
     );
   }
   for (const action of actions)
-    addAction(withId(action.name), resource, action, exampleOf(action.name));
+    addAction(withId(action.name), described, action, exampleOf(action.name));
   return group;
 }
 
-function idReader<Row, Found>({ ids, one }: Resource<Row, Found, Db>): (text: string) => string {
+function nameOf<Row, Found, Source>({ name, resource }: ResourceCommand<Row, Found, Source>) {
+  return name ?? resource.listing.name;
+}
+
+/** `--seller`, if there are several sellers’ to choose from. */
+function sellerOption<Row, Found, Source>({ listing }: Resource<Row, Found, Source>) {
+  return listing.filters.some(({ type }) => type === 'seller') ? (['seller'] as const) : [];
+}
+
+function idReader<Row, Found, Source>({
+  ids,
+  one,
+}: Resource<Row, Found, Source>): (text: string) => string {
   if (ids === 'name') return (text) => text;
   const read = idParser(`${one}s are numbered`);
   return (text) => String(read(text));
 }
 
 /** @throws {UserError} when there is none, or several sellers have one */
-async function findOne<Row, Found>(
-  app: App,
-  { listing: { name }, one, find, sellerOf }: Resource<Row, Found, Db>,
+async function findOne<Row, Found, Source>(
+  app: CommandApp,
+  described: ResourceCommand<Row, Found, Source>,
   id: string,
   seller: string | undefined,
 ): Promise<Found> {
+  const { one, ids, find, sellerOf } = described.resource;
   await assertSeller(app, seller);
-  const all = await find(app.db, id, seller ?? null);
+  const all = await find(described.source(app), id, seller ?? null);
   const [found, ...others] = all.filter((one) => seller === undefined || sellerOf(one) === seller);
   if (found === undefined) {
     throw usageError(
-      `there is no ${one} ${id}${sellerSuffix(seller)}`,
-      `\`seller-mirror ${name}\` lists them`,
+      `there is no ${one} ${ids === 'name' ? JSON.stringify(id) : id}${sellerSuffix(seller)}`,
+      `\`seller-mirror ${nameOf(described)}\` lists them`,
     );
   }
   if (others.length === 0) return found;
@@ -104,12 +127,13 @@ async function findOne<Row, Found>(
 }
 
 /** Shows one: title, notices, facts, tables, and what one can do. */
-async function textOf<Row, Found>(
-  { db }: App,
-  { listing: { name }, one, record, actions }: Resource<Row, Found, Db>,
+async function textOf<Row, Found, Source>(
+  app: CommandApp,
+  described: ResourceCommand<Row, Found, Source>,
   found: Found,
   id: string,
 ): Promise<string> {
+  const { one, record, actions } = described.resource;
   if (record === undefined) return '';
   const look = stdoutLook();
   const heads = record.head.map(({ type, value }) => cellOf(value(found), type, look));
@@ -121,7 +145,7 @@ async function textOf<Row, Found>(
   const shownParts = record.parts.filter(({ only }) => only === undefined);
   const tables = await Promise.all(
     shownParts.map(async ({ title: of, none, columns, rows }) => {
-      const all = await rows(db, found, MAX_ROWS + 1);
+      const all = await rows(described.source(app), found, MAX_ROWS + 1);
       if (all.length === 0)
         return none === undefined ? '' : `${paint('bold', of.toLowerCase(), look)}\n  ${none}\n`;
       const more = all.length > MAX_ROWS ? `  … the first ${MAX_ROWS}\n` : '';
@@ -138,7 +162,8 @@ async function textOf<Row, Found>(
     sections(
       {
         'what you can do': possible.map(
-          (action) => `${ownCommand()} ${name} ${action.name} ${id}  to ${action.about}`,
+          (action) =>
+            `${ownCommand()} ${nameOf(described)} ${action.name} ${id}  to ${action.about}`,
         ),
       },
       look,
@@ -148,7 +173,7 @@ async function textOf<Row, Found>(
 
 /** One as JSON, with what is JSON already. */
 function jsonOf<Found>(
-  { json: membersOf, received }: NonNullable<Resource<never, Found, Db>['record']>,
+  { json: membersOf, received }: NonNullable<Resource<never, Found, never>['record']>,
   found: Found,
 ): string {
   const text = json(withColumnNames(membersOf(found)));
@@ -167,9 +192,10 @@ const MARKS = {
   quiet: ['·', 'dim'],
 } as const;
 
-function noticeLine({ tone, text }: Notice, look: Look): string {
+function noticeLine({ tone, text, remedy }: Notice, look: Look): string {
   const [mark, style] = MARKS[tone];
-  return `${paint(style, mark, look)} ${safeLine(text)}\n`;
+  const more = remedy === undefined ? '' : `  → ${safeLine(remedy)}\n`;
+  return `${paint(style, mark, look)} ${safeLine(text)}\n${more}`;
 }
 
 interface ActionOptions extends CommonOptions {
@@ -177,13 +203,13 @@ interface ActionOptions extends CommonOptions {
   readonly yes?: string;
 }
 
-function addAction<Row, Found>(
+function addAction<Row, Found, Source>(
   command: Command,
-  resource: Resource<Row, Found, Db>,
-  action: Action<Found, Db>,
+  described: ResourceCommand<Row, Found, Source>,
+  action: Action<Found, Source>,
   example: string,
 ): void {
-  const { one } = resource;
+  const { one, record } = described.resource;
   const { about, confirm, takesNote } = action;
   const yes = new Option('--yes <answer>', 'the answer, so that nothing is asked');
   const note = new Option('--note <text>', 'why, for those who look later');
@@ -193,49 +219,49 @@ function addAction<Row, Found>(
     options: [
       ...(confirm === undefined ? [] : [yes]),
       ...(takesNote === true ? [note] : []),
-      ...(['json', 'seller'] as const),
+      'json',
+      ...sellerOption(described.resource),
     ],
   }).action(
     appAction('store', async (app, id: string, options: ActionOptions) => {
-      const found = await findOne(app, resource, id, options.seller);
+      const found = await findOne(app, described, id, options.seller);
       if (!action.isPossible(found, thisUser())) {
         throw new UserError(
           `${one} ${id}: there is nothing to do, for example because somebody did it already`,
-          `\`seller-mirror ${resource.listing.name} show ${id}\` says more`,
+          `\`seller-mirror ${nameOf(described)}${record === undefined ? '` lists them' : ` show ${id}\` says more`}`,
           'FAILED',
         );
       }
       const asked = confirm?.(found) ?? null;
       if (asked !== null) await confirmed(asked, options.yes, app.signal);
-      await perform(app, resource, action.name, found, id, options);
+      await perform(app, described, action, found, id, options);
     }),
   );
 }
 
 /** Performs an action, logs it and prints what it did. */
-async function perform<Row, Found>(
-  app: App,
-  { listing: { name }, one, actions }: Resource<Row, Found, Db>,
-  which: string,
+async function perform<Row, Found, Source>(
+  app: CommandApp,
+  described: ResourceCommand<Row, Found, Source>,
+  action: Action<Found, Source>,
   found: Found,
   id: string,
   { note = '', ...options }: ActionOptions,
 ): Promise<void> {
-  const action = actions.find((other) => other.name === which);
-  if (action === undefined) throw new Error(`there is no action ${which}`);
   const { logged = action.label.toLowerCase() } = action;
-  const who = thisUser();
-  const actor: Actor<Db> = {
-    db: app.db,
+  const [who, name] = [thisUser(), nameOf(described)];
+  const actor: Actor<Source> = {
+    source: described.source(app),
     who,
-    holder: `${name} ${which} (process ${process.pid} on ${hostname()})`,
+    holder: `${name} ${action.name} (process ${process.pid} on ${hostname()})`,
     async ask(seller, wanted) {
       await askForRuns(app, [seller], wanted);
     },
     followUp: () => followUp(app, name, true),
   };
   const done = await action.perform(actor, found, note);
-  await logAction(app.db, { who, action: logged, target: `${one} ${id}`, outcome: 'done' });
+  const target = `${described.resource.one} ${id}`;
+  await logAction(app.db, { who, action: logged, target, outcome: 'done' });
   await printResult(
     options,
     done.json ?? { done: done.text },
@@ -244,19 +270,21 @@ async function perform<Row, Found>(
 }
 
 /** Performs an action on the one with this id, as its own command does, but without asking. */
-export async function act<Row, Found>(
-  app: App,
-  resource: Resource<Row, Found, Db>,
-  action: string,
+export async function act<Row, Found, Source>(
+  app: CommandApp,
+  described: ResourceCommand<Row, Found, Source>,
+  which: string,
   id: string,
   options: CommonOptions,
 ): Promise<void> {
-  const found = await findOne(app, resource, id, options.seller);
-  await perform(app, resource, action, found, id, options);
+  const action = described.resource.actions.find(({ name }) => name === which);
+  if (action === undefined) throw new Error(`there is no action ${which}`);
+  const found = await findOne(app, described, id, options.seller);
+  await perform(app, described, action, found, id, options);
 }
 
 /** Asks for an answer, unless it was given. @throws {UserError} when the answer is another one */
-export async function confirmed(
+async function confirmed(
   { ask, answer, wrong }: Omit<Confirmation, 'field'>,
   given: string | undefined,
   signal: AbortSignal,

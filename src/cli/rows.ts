@@ -1,151 +1,181 @@
 import { Option } from 'commander';
 import type { CsvDialect } from '../domain/csv.js';
-import { exportChunks } from '../reporting/export.js';
-import { rowEncoder as encoderOf } from '../reporting/values.js';
-import { textsOf, type QueryResult, type QueryColumn } from '../db/read-only.js';
-import { printPaged, stdoutLook } from './console.js';
+import { bytes as bytesText, plural } from '../domain/text.js';
+import { writeWhole } from '../listing/write-file.js';
+import type { ExportFormat } from '../reporting/export.js';
+import { printNote, printPaged, shownText, stdoutLook } from './console.js';
+import { writtenOrFailed } from './errors.js';
 import type { TableOptions } from './options.js';
-import { csvDialect, type CsvOptions } from './out-file.js';
-import { safeJson } from './output/formats.js';
 import {
-  fits,
-  RECORD_CHARACTERS,
-  table,
-  type TableCell,
-  type TableColumn,
-} from './output/table.js';
-import { type Look, safeLines } from './output/text.js';
-import { plural } from '../domain/text.js';
+  csvDialect,
+  destinationOf,
+  type Destination,
+  type OutOptions,
+  STDOUT,
+} from './out-file.js';
+import { fits, RECORD_CHARACTERS, table, type TableColumn } from './output/table.js';
+import { type Look, safeLine, safeLines } from './output/text.js';
 import { writeAll } from './output/write.js';
 
-const FORMATS = ['table', 'csv', 'json', 'ndjson'] as const;
-type Format = (typeof FORMATS)[number];
+const FILE_FORMATS = ['csv', 'json', 'ndjson', 'parquet', 'xlsx'] as const;
+type Format = 'table' | (typeof FILE_FORMATS)[number];
 
-export interface FormatOptions extends CsvOptions {
-  readonly format?: Format;
+export interface FormatOptions extends OutOptions<Format>, TableOptions {
   readonly json?: boolean;
 }
 
-export function formatOption(description: string): Option {
-  return new Option('--format <format>', description).choices(FORMATS).conflicts('json');
+/** `--format` of a command that prints rows. @param rows what it prints */
+export function formatOption(rows: string): Option {
+  return new Option('--format <format>', `how to print ${rows} (default: table)`)
+    .choices(['table', ...FILE_FORMATS])
+    .conflicts('json');
 }
 
-type RowsOptions = TableOptions & FormatOptions;
-
-type Row = readonly (string | null)[];
-
-/** Writes the rows of a query to stdout with bounded memory. Tables are paged. */
-export async function writeRows(answer: QueryResult, options: RowsOptions): Promise<void> {
-  const format = formatOf(options);
-  const dialect = csvDialect(options, format);
-  if (format === 'table') await printPaged(tableLines(answer, stdoutLook(), options), options);
-  else await writeAll(process.stdout, LINES[format](answer, dialect));
+/** Rows, and how each format shows one. */
+export interface Printed<Row> {
+  readonly batches: AsyncIterable<readonly Row[]>;
+  readonly columns: (rows: readonly Row[], look: Look) => readonly TableColumn<Row>[];
+  /** A row as JSON, on one line. */
+  readonly json: (row: Row) => string;
+  /** All rows as a file. */
+  readonly file: (
+    batches: AsyncIterable<readonly Row[]>,
+    format: Exclude<ExportFormat, 'ndjson'>,
+    dialect: CsvDialect,
+  ) => AsyncIterable<string | Uint8Array>;
+  /** Said in place of a table without rows. Absent: the table's header. */
+  readonly none?: string;
+  /** On a terminal, a last line says how many rows there were. */
+  readonly isCounted?: boolean;
 }
 
-export function formatOf({ json, format = 'table' }: FormatOptions): Format {
-  return json === true ? 'json' : format;
+/** Where rows go, and in which format. @throws {UserError} when the options contradict each other */
+export function rowsDestination({ json, out = STDOUT, ...options }: FormatOptions) {
+  const format = json === true ? 'json' : (options.format ?? (out === STDOUT ? 'table' : null));
+  const chosen = format === null ? {} : { format };
+  return destinationOf<Format>({ ...options, ...chosen, out }, FILE_FORMATS);
 }
+
+/** Writes rows with bounded memory: to stdout, where tables are paged, or into a file. */
+export async function printRows<Row>(
+  rows: Printed<Row>,
+  destination: Destination<Format>,
+  options: TableOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const { path, format, decimalComma } = destination;
+  const dialect = csvDialect({ decimalComma }, format);
+  let number = 0;
+  const batches = async function* (): AsyncGenerator<readonly Row[]> {
+    for await (const batch of rows.batches) {
+      number += batch.length;
+      yield batch;
+    }
+  };
+  const chunks = (): AsyncIterable<string | Uint8Array> => {
+    if (format === 'table') return tables(rows, options, path === null ? stdoutLook() : PLAIN);
+    if (format === 'json' || format === 'ndjson') return LINES[format](batches(), rows.json);
+    return rows.file(batches(), format, dialect);
+  };
+  if (path !== null) {
+    const size = await writeOut(path, chunks(), signal);
+    printNote(`${plural(number, 'row')} → ${safeLine(path)} (${bytesText(size)})\n`);
+  } else if (format === 'table') await printPaged(chunks() as AsyncIterable<string>, options);
+  else await writeAll(process.stdout, forStdout(chunks()));
+}
+
+const PLAIN: Look = { columns: null, colour: false };
+
+/** Writes a whole file. @returns its size, in bytes */
+export async function writeOut(
+  path: string,
+  chunks: AsyncIterable<string | Uint8Array>,
+  signal: AbortSignal,
+): Promise<number> {
+  let size = 0;
+  const measured = async function* (): AsyncGenerator<string | Uint8Array> {
+    for await (const chunk of chunks) {
+      size += Buffer.byteLength(chunk);
+      yield chunk;
+    }
+  };
+  await writtenOrFailed(writeWhole(path, measured(), signal));
+  return size;
+}
+
+/** On a terminal, the marketplace's text must not act as control characters. JSON has none. */
+export async function* forStdout(
+  chunks: AsyncIterable<string | Uint8Array>,
+): AsyncGenerator<string | Uint8Array> {
+  const isTerminal = stdoutLook().columns !== null;
+  for await (const chunk of chunks) {
+    yield isTerminal && typeof chunk === 'string' ? safeLines(chunk) : chunk;
+  }
+}
+
+type ToJson<Row> = (row: Row) => string;
 
 const LINES = {
-  csv: ({ columns, batches }: QueryResult, dialect: CsvDialect) => {
-    const exported = columns.map(({ name, type }) => ({ name, type: EXPORTED_AS[type] }));
-    return forStdout(exportChunks({ columns: exported, batches }, 'csv', { raw: false, dialect }));
-  },
-
   /** One array, with one row per line. */
-  async *json({ columns, batches }: QueryResult) {
-    const encode = rowEncoder(columns);
+  async *json<Row>(batches: AsyncIterable<readonly Row[]>, json: ToJson<Row>) {
     let before = '[\n  ';
     for await (const rows of batches) {
-      yield before + rows.map(encode).join(',\n  ');
+      if (rows.length === 0) continue;
+      yield before + rows.map(json).join(',\n  ');
       before = ',\n  ';
     }
     yield before.startsWith('[') ? '[]\n' : '\n]\n';
   },
 
-  async *ndjson({ columns, batches }: QueryResult) {
-    const encode = rowEncoder(columns);
-    for await (const rows of batches) yield rows.map((row) => `${encode(row)}\n`).join('');
+  async *ndjson<Row>(batches: AsyncIterable<readonly Row[]>, json: ToJson<Row>) {
+    for await (const rows of batches) yield rows.map((row) => `${json(row)}\n`).join('');
   },
 };
 
-/** Types of PostgreSQL that export writes as a query prints its columns. */
-const EXPORTED_AS: Readonly<Record<QueryColumn['type'], string>> = {
-  number: 'double precision',
-  decimal: 'numeric',
-  boolean: 'boolean',
-  json: 'jsonb',
-  texts: 'text[]',
-  moment: 'timestamp with time zone',
-  text: 'text',
-};
+/** Rows per query. A table gets a new header and new column widths after so many. */
+export const PAGE_ROWS = 500;
 
-/** On a terminal, text of the marketplace in CSV must not act as control characters. */
-export async function* forStdout(
-  chunks: AsyncIterable<string | Uint8Array>,
-): AsyncGenerator<string | Uint8Array> {
-  const isTerminal = stdoutLook().columns !== null;
-  for await (const chunk of chunks) yield isTerminal ? safeLines(String(chunk)) : chunk;
-}
-
-/** A table gets a new header and new column widths after this many rows. */
-const PAGE_ROWS = 500;
-
-async function* tableLines(
-  { columns, batches }: QueryResult,
+async function* tables<Row>(
+  { batches, columns: columnsOf, none, isCounted = false }: Printed<Row>,
+  { vertical }: TableOptions,
   look: Look,
-  { vertical }: RowsOptions,
 ): AsyncGenerator<string> {
-  if (columns.length === 0) return;
-  const shown = columns.map((column, index): TableColumn<Row> => ({
-    header: column.name,
-    value: (row) => cellOf(row[index] ?? null, column.type),
-    align: isNumeric(column) ? 'right' : 'left',
-  }));
-  let isCut = false;
   let asRecords = vertical;
-  let pageRows: Row[] = [];
+  let isCut = false;
   let total = 0;
-  const formatPage = (): string => {
-    asRecords ??= !fits(pageRows, shown, look);
-    isCut ||= asRecords && vertical !== true && pageRows.some((row) => row.some(isLong));
-    const first = total - pageRows.length + 1;
-    return table(pageRows, shown, look, { vertical: asRecords, isWhole: vertical === true, first });
-  };
-  for await (const rows of batches) {
-    for (const row of rows) {
-      pageRows.push(row);
-      total++;
-      if (pageRows.length < PAGE_ROWS) continue;
-      yield formatPage();
-      pageRows = [];
+  for await (const rows of pages(batches)) {
+    if (rows.length === 0 && none !== undefined) {
+      yield shownText(`${none}\n`);
+      return;
     }
+    const columns = columnsOf(rows, look);
+    if (columns.length === 0) return;
+    asRecords ??= !fits(rows, columns, look);
+    isCut ||= asRecords && vertical !== true && rows.some((row) => isLong(row, columns));
+    const form = { vertical: asRecords, isWhole: vertical === true, first: total + 1 };
+    yield table(rows, columns, look, form);
+    total += rows.length;
   }
-  if (pageRows.length > 0 || total === 0) yield formatPage();
-  // No summary in pipes and files.
-  if (look.columns === null) return;
+  if (!isCounted || look.columns === null) return;
   yield `(${plural(total, 'row')}${isCut ? '; --vertical shows long values whole' : ''})\n`;
 }
 
-function isLong(text: string | null): boolean {
-  return text !== null && text.length > RECORD_CHARACTERS;
+/** The rows in pages; one empty page if there are none. */
+async function* pages<Row>(batches: AsyncIterable<readonly Row[]>): AsyncGenerator<readonly Row[]> {
+  let page: Row[] = [];
+  let isFirst = true;
+  for await (const rows of batches) {
+    for (const row of rows) {
+      page.push(row);
+      if (page.length < PAGE_ROWS) continue;
+      yield page;
+      page = [];
+      isFirst = false;
+    }
+  }
+  if (page.length > 0 || isFirst) yield page;
 }
 
-function isNumeric({ type }: Pick<QueryColumn, 'type'>): boolean {
-  return type === 'number' || type === 'decimal';
-}
-
-/** Converts a value of a query to a cell: integers become numbers, times lose fractions, lists get commas. */
-function cellOf(text: string | null, type: QueryColumn['type']): TableCell {
-  if (text === null) return null;
-  if (isNumeric({ type }) && /^-?\d+$/.test(text)) return BigInt(text);
-  if (type === 'texts') return (textsOf(text) as unknown[]).join(', ');
-  if (type !== 'moment') return text;
-  return text.replace(/(:\d\d)\.\d+/, '$1').replace(/\+00$/, 'Z');
-}
-
-/** Returns a function that formats a row as one line of JSON, safe for terminals. */
-export function rowEncoder(columns: readonly QueryColumn[]): (row: Row) => string {
-  const encode = encoderOf(columns);
-  return (row) => safeJson(encode(row));
+function isLong<Row>(row: Row, columns: readonly TableColumn<Row>[]): boolean {
+  return columns.some(({ value }) => String(value(row) ?? '').length > RECORD_CHARACTERS);
 }

@@ -6,8 +6,10 @@ import { INVITATION_MS, invitedUntil } from './passwords.js';
 
 export type { Role };
 
+export const ROLES = ['viewer', 'operator'] as const satisfies readonly Role[];
+
 /** A dashboard account. */
-type DashboardUser = Pick<User, 'name' | 'role' | 'createdAt'> & {
+export type DashboardUser = Pick<User, 'name' | 'role' | 'createdAt'> & {
   /** Null once the person has chosen a password. */
   readonly invitedUntil: Date | null;
 };

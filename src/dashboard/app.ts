@@ -105,9 +105,9 @@ export function dashboardApp(parts: DashboardParts): Dashboard {
     await next();
   });
   addOverview(app, parts);
-  addResource(app, parts, RUN);
-  addListing(app, parts, CHANGES);
-  addResource(app, parts, ITEM);
+  addResource(app, parts, RUN, db);
+  addListing(app, parts, CHANGES, db);
+  addResource(app, parts, ITEM, db);
   addSellers(app, parts);
   addSystem(app, parts);
   addAccounts(app, parts);

@@ -241,6 +241,8 @@ const NOTICES: Readonly<Record<string, string>> = {
   resumed: 'Resumed. Schedules mirror this seller again.',
   removed: 'The account is removed, and its sessions have ended.',
   retried: 'The job is back in the queue.',
+  revoked: 'The token is revoked. Programs that use it are refused within two seconds.',
+  'seller-removed': 'The seller is removed, with its copy, history and checks.',
   cancelled: 'Check cancelled. Its verdicts so far are kept.',
 };
 

@@ -13,7 +13,6 @@ import {
   type Value,
   type ValueType,
 } from '../listing/listing.js';
-import type { Db } from '../db/db.js';
 import {
   type Dashboard,
   type DashboardContext,
@@ -59,23 +58,23 @@ interface ListingParts {
 }
 
 /** Serves a listing: `/NAME` with filters and pages, and all rows that match as `/NAME.csv`, `.xlsx` and `.parquet`. */
-export function addListing<Row>(
+export function addListing<Row, Source>(
   app: Dashboard,
-  parts: Pick<DashboardParts, 'db' | 'config' | 'mirror'>,
-  original: Listing<Row, Db>,
+  parts: Pick<DashboardParts, 'config' | 'mirror'>,
+  original: Listing<Row, Source>,
+  source: Source,
   { actions, above, title }: ListingParts = {},
 ): void {
-  const { db } = parts;
   const { name, about, filters } = original;
 
   app.get(`/${name}`, async (c) => {
     const listing = { ...original, columns: shownTo(c, original.columns) };
-    const chosen = filtersOf(c, listing);
+    const chosen = filtersOf(c, filters);
     const from = parseNumber(c.req.query('from'));
     const before = Number(parseNumber(c.req.query('before')) ?? 0n);
     const [rows, total, isOneSeller] = await Promise.all([
-      listing.read(db, chosen, { from, limit: PAGE_SIZE + 1, face: 'tables' }),
-      listing.count(db, chosen, MAX_COUNT + 1),
+      listing.read(source, chosen, { from, limit: PAGE_SIZE + 1, face: 'tables' }),
+      listing.count(source, chosen, MAX_COUNT + 1),
       hasOneSeller(parts),
     ]);
     const shown = rows.slice(0, PAGE_SIZE);
@@ -138,10 +137,10 @@ export function addListing<Row>(
       throw new Problem('File not found', `Download it from the page ${capital(name)}.`, 404);
     }
     const listing = { ...original, columns: shownTo(c, original.columns) };
-    const chosen = filtersOf(c, listing);
-    await checkRoom(format, () => listing.count(db, chosen, Number.MAX_SAFE_INTEGER));
+    const chosen = filtersOf(c, filters);
+    await checkRoom(format, () => listing.count(source, chosen, Number.MAX_SAFE_INTEGER));
     return sendFile(c, name, format, async (write) => {
-      const rows = pagesOf(listing, db, chosen, { face: 'files', size: BATCH_SIZE });
+      const rows = pagesOf(listing, source, chosen, { face: 'files', size: BATCH_SIZE });
       for await (const chunk of listingChunks(listing, rows, format, csvDialectOf(c))) {
         await write(chunk);
       }
@@ -234,7 +233,7 @@ const FilterField: FC<{ of: ListingFilter; value: string | undefined; listing: s
 };
 
 /** @throws {Problem} when a number or a day can't be read */
-function filtersOf<Row>(c: DashboardContext, { filters }: Listing<Row, Db>): FilterValues {
+function filtersOf(c: DashboardContext, filters: readonly ListingFilter[]): FilterValues {
   const chosen = filters.flatMap((filter) => {
     const text = (c.req.query(filter.name) ?? '').trim().slice(0, MAX_FILTER_CHARS);
     const value = text === '' ? undefined : filterValue(filter, text);
@@ -276,7 +275,7 @@ export function ListingTable<Row>({
   isFiltered = false,
   hide = [],
 }: {
-  listing: Pick<Listing<Row, Db>, 'name' | 'none' | 'columns'>;
+  listing: Pick<Listing<Row, never>, 'name' | 'none' | 'columns'>;
   rows: readonly Row[];
   isFiltered?: boolean;
   hide?: readonly string[];

@@ -1,6 +1,5 @@
 import { hostname } from 'node:os';
 import type { Child, FC } from 'hono/jsx';
-import type { Db } from '../db/db.js';
 import { isUserError, UserError } from '../domain/user-error.js';
 import type { Action, Actor, Confirmation, Part, Resource } from '../listing/resource.js';
 import { followUp } from '../service/follow-up.js';
@@ -33,10 +32,11 @@ interface Typed {
 }
 
 /** Serves a resource: its list and files, the page of each, and the actions as forms. */
-export function addResource<Row, Found>(
+export function addResource<Row, Found, Source>(
   app: Dashboard,
   parts: DashboardParts,
-  resource: Resource<Row, Found, Db>,
+  resource: Resource<Row, Found, Source>,
+  source: Source,
 ): void {
   const { listing, one, ids, record, actions } = resource;
   const { name } = listing;
@@ -47,16 +47,16 @@ export function addResource<Row, Found>(
     const text = c.req.param('id') ?? '';
     const id = ids === 'name' ? text : String(parseId(text));
     const seller = c.req.param('seller') ?? null;
-    const [found] = await resource.find(db, id, seller);
+    const [found] = await resource.find(source, id, seller);
     if (found !== undefined) return found;
-    const [title, remedy] = (await resource.whyNone?.(db, id, seller)) ?? [
+    const [title, remedy] = (await resource.whyNone?.(source, id, seller)) ?? [
       `${capital(one)} not found`,
       `The ${capital(name)} page lists all ${name}.`,
     ];
     throw new Problem(title, remedy, 404);
   };
 
-  addListing(app, parts, listing);
+  addListing(app, parts, listing, source);
 
   const show = async (c: DashboardContext, found: Found, typed: Typed | null) => {
     if (record === undefined) return c.notFound();
@@ -64,7 +64,7 @@ export function addResource<Row, Found>(
     const possible = isOperator(c)
       ? actions.filter((action) => action.isPossible(found, c.get('session').who))
       : [];
-    const isForm = (action: Action<Found, Db>): boolean =>
+    const isForm = (action: Action<Found, Source>): boolean =>
       action.hint !== undefined ||
       action.takesNote === true ||
       (action.confirm?.(found) ?? null) !== null;
@@ -74,7 +74,7 @@ export function addResource<Row, Found>(
     const sections = await Promise.all(
       record.parts.map(async (part) => ({
         isChart: part.steps !== undefined,
-        section: await partOf(c, db, found, part),
+        section: await partOf(c, source, found, part),
       })),
     );
     const facts = shownTo(c, record.facts).filter(({ value }) => value(found) !== null);
@@ -140,7 +140,7 @@ export function addResource<Row, Found>(
         { action: action.logged ?? action.label.toLowerCase(), target },
         async () => {
           if (action.isPossible(found, who)) {
-            return explained(action.perform(actorOf(c, parts), found, note));
+            return explained(action.perform(actorOf(c, parts, source), found, note));
           }
           const remedy = 'Look at the page again; somebody may have done it already.';
           throw new Problem(`${capital(target)}: “${action.label}” is not possible`, remedy, 409);
@@ -157,11 +157,15 @@ export function addResource<Row, Found>(
 }
 
 /** Who acts on this request. */
-export function actorOf(c: DashboardContext, parts: DashboardParts): Actor<Db> {
-  const { db, queues, log } = parts;
+function actorOf<Source>(
+  c: DashboardContext,
+  parts: DashboardParts,
+  source: Source,
+): Actor<Source> {
+  const { queues, log } = parts;
   const { who } = c.get('session');
   return {
-    db,
+    source,
     who,
     holder: `dashboard (${who}, on ${hostname()})`,
     ask: (seller, wanted) => enqueueSync(c, parts, seller, wanted),
@@ -191,7 +195,7 @@ function answerIn(text: unknown): string {
 /** An action that wants an answer or a note. */
 const ActionForm: FC<{
   path: string;
-  action: Pick<Action<never, Db>, 'label' | 'takesNote' | 'hint'>;
+  action: Pick<Action<never, never>, 'label' | 'takesNote' | 'hint'>;
   confirm: Confirmation | null;
   token: string;
   typed: Typed | null;
@@ -227,14 +231,14 @@ const ActionForm: FC<{
   </form>
 );
 
-async function partOf<Found>(
+async function partOf<Found, Source>(
   c: DashboardContext,
-  db: Db,
+  source: Source,
   found: Found,
-  part: Part<Found, Db>,
+  part: Part<Found, Source>,
 ): Promise<Child> {
   const { title, note, none, all, steps } = part;
-  const rows = await part.rows(db, found, MAX_ROWS);
+  const rows = await part.rows(source, found, MAX_ROWS);
   if (rows.length === 0 && none === undefined) return null;
   const table = (
     <ListingTable

@@ -58,6 +58,8 @@ export interface ListingFilter {
    * @param parameter makes a value a parameter of the statement
    */
   readonly where?: (value: string, parameter: (value: unknown) => string) => string;
+  /** In place of SQL, for rows that are read whole: whether a row fulfils it. */
+  readonly matches?: (row: never, value: string) => boolean;
 }
 
 /** The filter by seller, of tables with the column `seller_id`. */
@@ -95,9 +97,9 @@ export type FilterValues = Readonly<Record<string, string | undefined>>;
 
 /**
  * A list that people see at the terminal, on a page and in a file. It is described once;
- * `cli/listing.ts` prints it and `dashboard/listing.tsx` serves it.
+ * `cli/listing.ts` prints it and `dashboard/listing.tsx` serves it. `Source` is what it is read from: mostly the store.
  */
-export interface Listing<Row, Db> {
+export interface Listing<Row, Source> {
   /** In the plural, as in the command and the path of the page. */
   readonly name: string;
   /** One sentence. */
@@ -106,11 +108,19 @@ export interface Listing<Row, Db> {
   readonly none: string;
   readonly columns: readonly ListingColumn<Row>[];
   readonly filters: readonly ListingFilter[];
-  readonly read: (db: Db, filters: FilterValues, page: ListingPage) => Promise<readonly Row[]>;
+  readonly read: (
+    source: Source,
+    filters: FilterValues,
+    page: ListingPage,
+  ) => Promise<readonly Row[]>;
   /** Yields all rows that match, as they were at one moment. Absent: pages do, whose rows never change. */
-  readonly readAll?: (db: Db, filters: FilterValues, size: number) => AsyncIterable<readonly Row[]>;
+  readonly readAll?: (
+    source: Source,
+    filters: FilterValues,
+    size: number,
+  ) => AsyncIterable<readonly Row[]>;
   /** How many rows match, each alone. @param most counting stops there */
-  readonly count: (db: Db, filters: FilterValues, most: number) => Promise<number>;
+  readonly count: (source: Source, filters: FilterValues, most: number) => Promise<number>;
   /** What JSON has of a row. Absent: all of it. */
   readonly json?: (row: Row) => object;
   /** Where the next page starts. @param last row of a page @param end rows up to and with it, from the first page on */
@@ -118,9 +128,9 @@ export interface Listing<Row, Db> {
 }
 
 /** Yields all rows that match, in pages. @param size rows of a page */
-export async function* pagesOf<Row, Db>(
-  { read, readAll, next }: Listing<Row, Db>,
-  db: Db,
+export async function* pagesOf<Row, Source>(
+  { read, readAll, next }: Listing<Row, Source>,
+  source: Source,
   filters: FilterValues,
   {
     face,
@@ -133,7 +143,7 @@ export async function* pagesOf<Row, Db>(
 ): AsyncGenerator<readonly Row[], void, undefined> {
   if (readAll !== undefined) {
     let left = limit;
-    for await (const rows of readAll(db, filters, Math.min(size, limit))) {
+    for await (const rows of readAll(source, filters, Math.min(size, limit))) {
       yield rows.slice(0, left);
       left -= rows.length;
       if (left <= 0) return;
@@ -143,7 +153,7 @@ export async function* pagesOf<Row, Db>(
   let from: bigint | null = null;
   for (let end = 0; end < limit;) {
     const wanted = Math.min(size, limit - end);
-    const rows: readonly Row[] = await read(db, filters, { from, limit: wanted, face });
+    const rows: readonly Row[] = await read(source, filters, { from, limit: wanted, face });
     if (rows.length > 0) yield rows;
     const last = rows.at(-1);
     if (last === undefined || rows.length < wanted) return;
@@ -153,8 +163,8 @@ export async function* pagesOf<Row, Db>(
 }
 
 /** The columns of tables, or of files. */
-export function columnsFor<Row, Db>(
-  { columns }: Pick<Listing<Row, Db>, 'columns'>,
+export function columnsFor<Row, Source>(
+  { columns }: Pick<Listing<Row, Source>, 'columns'>,
   face: 'tables' | 'files',
 ): readonly ListingColumn<Row>[] {
   return columns.filter(({ only = face }) => only === face);

@@ -2,30 +2,31 @@ import type { Listing, ListingColumn, Tone } from './listing.js';
 
 /**
  * Something that people list, look at and act on. It is described once: `cli/resource.ts` makes commands of it
- * (`NAME`, `NAME show ID`, `NAME ACTION ID`), `dashboard/resource.tsx` pages and buttons.
+ * (`NAME`, `NAME show ID`, `NAME ACTION ID`), `dashboard/resource.tsx` pages and buttons. `Source` is what it is read
+ * from: the store, or more.
  */
-export interface Resource<Row, Found, Db> {
-  readonly listing: Listing<Row, Db>;
+export interface Resource<Row, Found, Source> {
+  readonly listing: Listing<Row, Source>;
   /** The word for one, such as `run`. */
   readonly one: string;
   /** How one is named. Numbers of items are their sellers’ own, so that two sellers may have the same. */
   readonly ids: 'number' | 'name' | 'number of a seller';
   /** The ones with this id: several only if ids are numbers of sellers. @param seller null: of any */
-  readonly find: (db: Db, id: string, seller: string | null) => Promise<readonly Found[]>;
+  readonly find: (source: Source, id: string, seller: string | null) => Promise<readonly Found[]>;
   /** Why there is none with this id, and what to do; null: nothing more is known. */
   readonly whyNone?: (
-    db: Db,
+    source: Source,
     id: string,
     seller: string | null,
   ) => Promise<readonly [problem: string, remedy: string] | null>;
   readonly sellerOf: (found: Found) => string | null;
   /** What its page shows, and `show`. Absent: the list says all. */
-  readonly record?: Described<Found, Db>;
-  readonly actions: readonly Action<Found, Db>[];
+  readonly record?: Described<Found, Source>;
+  readonly actions: readonly Action<Found, Source>[];
 }
 
 /** What people see of one. */
-interface Described<Found, Db> {
+interface Described<Found, Source> {
   readonly title: (found: Found) => string;
   /** One line below the title. */
   readonly head: readonly ListingColumn<Found>[];
@@ -34,7 +35,7 @@ interface Described<Found, Db> {
   readonly figures: readonly ListingColumn<Found>[];
   /** Names with values, without those that are null. */
   readonly facts: readonly ListingColumn<Found>[];
-  readonly parts: readonly Part<Found, Db>[];
+  readonly parts: readonly Part<Found, Source>[];
   readonly json: (found: Found) => object;
   /** Members of the JSON that are JSON already, since parsing would round numbers. */
   readonly received?: (found: Found) => { readonly [name: string]: string };
@@ -44,17 +45,25 @@ interface Described<Found, Db> {
 export interface Notice {
   readonly tone: Tone;
   readonly text: string;
+  /** What to do, at the terminal. */
+  readonly remedy?: string;
+  /** The same for somebody who looks at a page. It continues "you can". */
+  readonly onPage?: string;
 }
 
 /** A table about one. */
-export interface Part<Found, Db, Row = unknown> {
+export interface Part<Found, Source, Row = unknown> {
   readonly title: string;
   readonly note?: string;
   readonly only?: 'pages';
   /** Said without rows. Absent: the part is left out. */
   readonly none?: string;
   readonly columns: readonly ListingColumn<Row>[];
-  readonly rows: (db: Db, found: Found, limit: number) => readonly Row[] | Promise<readonly Row[]>;
+  readonly rows: (
+    source: Source,
+    found: Found,
+    limit: number,
+  ) => readonly Row[] | Promise<readonly Row[]>;
   /** The page with all rows. */
   readonly all?: (found: Found) => string;
   /** Draws the rows on pages, oldest first, as steps over time. */
@@ -65,12 +74,12 @@ export interface Part<Found, Db, Row = unknown> {
 }
 
 /** Lets parts with rows of different types stand in one list. */
-export function part<Found, Db, Row>(described: Part<Found, Db, Row>): Part<Found, Db> {
-  return described as unknown as Part<Found, Db>;
+export function part<Found, Source, Row>(described: Part<Found, Source, Row>): Part<Found, Source> {
+  return described as unknown as Part<Found, Source>;
 }
 
 /** Something that people can do to one. */
-export interface Action<Found, Db> {
+export interface Action<Found, Source> {
   /** As in the command and in the path. */
   readonly name: string;
   /** The button. */
@@ -88,7 +97,7 @@ export interface Action<Found, Db> {
   /** Whether the person may say why. */
   readonly takesNote?: boolean;
   /** @param note why; may be empty */
-  readonly perform: (actor: Actor<Db>, found: Found, note: string) => Promise<Done>;
+  readonly perform: (actor: Actor<Source>, found: Found, note: string) => Promise<Done>;
 }
 
 export interface Confirmation {
@@ -114,16 +123,18 @@ export interface Done {
 }
 
 /** Who acts, and what actions may use. */
-export interface Actor<Db> {
-  readonly db: Db;
+export interface Actor<Source> {
+  readonly source: Source;
   /** The person, as logs and runs name them. */
   readonly who: string;
   /** The process, shown to whoever finds a lock held. */
   readonly holder: string;
-  /** Has a worker mirror a seller, or one part. */
+  /** Has a worker mirror a seller, one part, or an item. */
   readonly ask: (
     seller: string,
-    wanted: { readonly kind: 'sync' | 'account' | 'items' },
+    wanted:
+      | { readonly kind: 'sync' | 'account' | 'items' }
+      | { readonly kind: 'item'; readonly itemId: number },
   ) => Promise<void>;
   /** Records alerts, and asks for deliveries of feeds, after data has changed. */
   readonly followUp: () => Promise<void>;

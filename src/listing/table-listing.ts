@@ -1,4 +1,10 @@
-import { conditionOf, type FilterValues, type ListingFilter, type ListingPage } from './listing.js';
+import {
+  conditionOf,
+  type FilterValues,
+  type Listing,
+  type ListingFilter,
+  type ListingPage,
+} from './listing.js';
 
 /** Sends SQL. */
 interface Sends {
@@ -51,6 +57,33 @@ export function newestFirst<Row>({
         parameters,
       );
       return (rows[0] as { readonly rows: number }).rows;
+    },
+  };
+}
+
+/** Lists rows that are few, so that all are read for each page. @param readRows all, in their order */
+export function fewRows<Row, Source>(
+  filters: readonly ListingFilter[],
+  readRows: (source: Source) => Promise<readonly Row[]>,
+): Pick<Listing<Row, Source>, 'filters' | 'read' | 'count' | 'next'> {
+  const matching = async (source: Source, values: FilterValues): Promise<readonly Row[]> => {
+    const rows = await readRows(source);
+    return rows.filter((row) =>
+      filters.every(({ name, matches }) => {
+        const value = values[name];
+        return value === undefined || (matches?.(row as never, value) ?? true);
+      }),
+    );
+  };
+  return {
+    filters,
+    next: (_, end) => end,
+    async read(source, values, { from, limit }) {
+      const start = Number(from ?? 0n);
+      return (await matching(source, values)).slice(start, start + limit);
+    },
+    async count(source, values, most) {
+      return Math.min(most, (await matching(source, values)).length);
     },
   };
 }

@@ -268,7 +268,7 @@ function feedCard(
   const known = state?.views ?? [];
   const views = feed?.views ?? known.map(({ view }) => view);
   const delay = feedDelay(known, views, now);
-  const { deliveredAt = null, problem = null, failures = 0 } = state ?? {};
+  const { deliveredAt = null, fullAt = null, problem = null, failures = 0 } = state ?? {};
   const need = feed === undefined ? null : feedNeed(state, views, staleAfterHours, now);
   const isBehind = delay.since !== null || deliveredAt === null;
   return {
@@ -278,6 +278,8 @@ function feedCard(
     state:
       problem !== null ? 'failing' : need !== null ? 'stale' : isBehind ? 'waiting' : 'current',
     deliveredAt,
+    /** When it was last compared in full; null: never. */
+    comparedAt: fullAt,
     delay,
     failures,
     problem,

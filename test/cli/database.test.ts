@@ -1,11 +1,11 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { trialDataDir } from '../db/embedded/trial.js';
 import { useMirror } from '../support/mirror.js';
 import { createTestDatabase, databaseAt, query, testServer } from '../support/postgres.js';
 import { until } from '../support/until.js';
-import { run, start } from './support.js';
+import { folder, run, start } from './support.js';
 
 const mirror = useMirror();
 let env: Record<string, string>;
@@ -47,6 +47,36 @@ describe('sql', () => {
       `[\n  {"id":1,"price":"19.90","text":"=1+1","nothing":null,"yes":true,"data":{"n": 12345678901234567890},"list":["a","b c"],"id_2":1}\n]\n`,
     );
     expect((await sql('--json', 'select 1 where false')).stdout).toBe('[]\n');
+  });
+
+  it.each([
+    [`19.90::float8`, '19.9'],
+    [`1e20::float8`, '1e+20'],
+    [`9007199254740992`, '9007199254740992'],
+    [`9007199254740993`, '"9007199254740993"'],
+    [`'NaN'::float8`, '"NaN"'],
+    [`'-Infinity'::float8`, '"-Infinity"'],
+    [`-0.10::numeric(14,2)`, '"-0.10"'],
+    [`0.12345678901234567891`, '"0.12345678901234567891"'],
+    [`e'{"a":\\n 1.10, "b": "\u202E"}'::json`, '{"a":  1.10, "b": "\\u202e"}'],
+    [`e'say "hi"\\n'`, '"say \\"hi\\"\\n"'],
+    [`array['a','b c',null,'{}']`, '["a","b c",null,"{}"]'],
+    [`false`, 'false'],
+    [`null::int`, 'null'],
+  ])('prints %s as %s in JSON, so that no digit is lost', async (value, json) => {
+    const { stdout } = await sql('--format', 'ndjson', `select ${value} as v`);
+    expect(stdout).toBe(`{"v":${json}}\n`);
+  });
+
+  it('renames columns of the same name in JSON, and accepts __proto__', async () => {
+    const { stdout } = await sql('--format', 'ndjson', 'select 1 a, 2 a, 3 "__proto__", 4 a_2');
+    expect(stdout).toBe('{"a":1,"a_3":2,"__proto__":3,"a_2":4}\n');
+  });
+
+  it('writes rows to a file in the format of its ending', async () => {
+    const { stdout, stderr } = await sql('-o', 'two.csv', 'select 1 as id, 19.90 as price');
+    expect({ stdout, stderr }).toEqual({ stdout: '', stderr: '1 row → two.csv (19 B)\n' });
+    expect(readFileSync(join(folder(), 'two.csv'), 'utf8')).toBe('id,price\r\n1,19.90\r\n');
   });
 
   it('reads the statement from stdin', async () => {

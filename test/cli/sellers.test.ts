@@ -76,14 +76,34 @@ it('sellers list shows those of the store and of the settings', async () => {
     { seller_id: 'first', configured: false, account: 'ada', live: 11, removed: 1 },
     { seller_id: 'second', configured: false, account: 'bob', live: 12 },
   ]);
-  expect(await printed(['sellers'], env)).toMatch(/^second +yes +bob /m);
+  expect(await printed(['sellers'], env)).toMatch(/^second +current +yes +bob /m);
   const fresh = {
     ...env,
     SELLERS_FILE: '',
     MARKETPLACE_URL: 'https://m.example',
     MARKETPLACE_API_KEY: KEY,
   };
-  expect(await printed(['sellers'], fresh)).toMatch(/^main +yes +– /m);
+  expect(await printed(['sellers'], fresh)).toMatch(/^main +never mirrored +yes +/m);
+});
+
+it('sellers are paused, resumed and asked for by command as on their page', async () => {
+  const { env } = await twoCopies();
+  expect(await printed(['sellers', 'pause', 'first'], env)).toContain('schedules skip it');
+  expect((await run(['sellers', 'pause', 'first'], env)).stderr).toMatch(/there is nothing to do/);
+  expect(await printed(['sellers', 'show', 'first'], env)).toMatch(
+    /^seller first · first · paused · [^]*\n· paused by .*; schedules skip this seller\n[^]*sellers resume first {2}to let/,
+  );
+  expect(await printed(['sellers', '--state', 'paused', '--format', 'ndjson'], env)).toMatch(
+    /^\{"seller_id":"first"[^\n]*\n$/,
+  );
+  await printed(['sellers', 'resume', 'first'], env);
+  await printed(['sellers', 'sync', 'first'], env);
+  const [asked] = await mirror().rows(`SELECT seller_id FROM mirror.runs WHERE state = 'asked'`);
+  expect(asked).toEqual({ seller_id: 'first' });
+  const { stderr } = await run(['sellers', 'pause', 'nobody'], env);
+  expect(stderr).toMatch(
+    /^error: there is no seller "nobody"\n {2}→ `seller-mirror sellers` lists/,
+  );
 });
 
 it('sellers rename keeps copy, history and checks', async () => {
@@ -114,7 +134,7 @@ it('sellers remove deletes every row and job of the seller, and none of others',
   expect((await run(['sellers', 'remove', 'first', '--yes', 'frist'], env)).code).toBe(2);
   expect(await rowsOf('first')).toMatchObject(first);
   expect(await printed(['sellers', 'remove', 'first', '--yes', 'first'], env)).toBe(
-    'first is removed, with 12 items\n',
+    '✓ first is removed, with 12 items\n  the settings still name it: the next run mirrors it again\n',
   );
   expect(await rowsOf('first')).toEqual({});
   expect(await rowsOf('second')).toMatchObject(second);

@@ -53,6 +53,7 @@ export function add(program: Command): void {
   const withNumber = (name: string): Command =>
     audits.command(name).argument('<audit>', 'the audit’s number', parseAuditId);
   addListing(audits.command('list', { isDefault: true }), AUDITS, {
+    source: ({ db }) => db,
     summary: 'list the newest audits, with their figures',
     examples: ['seller-mirror audits list --limit 5'],
   });

@@ -28,7 +28,7 @@ import { Progress } from '../output/progress.js';
 import { table } from '../output/table.js';
 import { paint } from '../output/text.js';
 import { ownCommand, shellWord } from '../own-command.js';
-import { writeRows } from '../rows.js';
+import { printQuery } from '../query.js';
 import { removeSeller } from '../../catalogue/names-store.js';
 import { CHANGES } from '../../catalogue/changes-listing.js';
 import { enterLists, listOfCodes } from '../../codes/enter-list.js';
@@ -136,7 +136,12 @@ async function doTheJob(
   hasHistory: boolean,
 ): Promise<ExitCode> {
   const query = (sql: string): Promise<void> =>
-    queryReadOnly(app.database.url, sql, (rows) => writeRows(rows, { pager: false }), app.signal);
+    queryReadOnly(
+      app.database.url,
+      sql,
+      (rows) => printQuery(rows, { pager: false }, app.signal),
+      app.signal,
+    );
   await removeSeller(app.db, DEMO_SELLER, { force: true });
   if (hasHistory) {
     await heading('Three months of nights, in fast motion');

@@ -2,41 +2,36 @@ import { UserError } from '../../domain/user-error.js';
 import type { Command } from 'commander';
 import type { App } from '../../app.js';
 import type { FeedConfig } from '../../config/index.js';
-import {
-  feedDelay,
-  type FeedState,
-  listFeedStates,
-  readFeedRequest,
-  recordDelivery,
-} from '../../reporting/feeds-store.js';
+import { readFeedRequest, recordDelivery } from '../../reporting/feeds-store.js';
 import { deliver, failedDelivery } from '../../service/feeds.js';
+import { FEED, FEED_VIEWS } from '../../service/feeds-resource.js';
 import type { Delivery, ViewReport } from '../../reporting/feeds/deliver.js';
 import { withDelivery } from '../../reporting/feeds/open.js';
-import { print, printJson, printList, printResult } from '../console.js';
+import { print, printJson, printResult } from '../console.js';
 import { usageError } from '../errors.js';
 import { appAction } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { describeCommand, type CommonOptions } from '../options.js';
+import { addListing } from '../listing.js';
 import { withProgress } from '../output/progress.js';
-import { table } from '../output/table.js';
-import { momentCell, safeLine } from '../output/text.js';
+import { addResource } from '../resource.js';
+import { safeLine } from '../output/text.js';
 import { plural, duration } from '../../domain/text.js';
 
-/** `feed [list|run|status|check|take-over]`: keeps reporting databases and folders up to date. */
+/** `feed [list|show|run|status|check|take-over]`: keeps reporting databases and folders up to date. */
 export function add(program: Command): void {
-  const feed = describeCommand(program.command('feed'), {
+  const feed = addResource(program, {
+    resource: FEED,
+    name: 'feed',
+    source: (app) => app,
     about:
       'Keeps the reporting databases and folders in FEEDS_FILE up to date. `run` and `worker` deliver after each sync and audit, or on the feed’s own schedule.',
-    examples: [
-      'FEEDS_FILE=feeds.json seller-mirror feed check warehouse',
-      'seller-mirror feed run warehouse',
-    ],
+    example: 'warehouse',
+    list: {
+      summary: 'list the feeds in FEEDS_FILE, and how current they are',
+      examples: ['FEEDS_FILE=feeds.json seller-mirror feed list'],
+    },
   });
-  describeCommand(feed.command('list', { isDefault: true }), {
-    summary: 'list the feeds in FEEDS_FILE',
-    examples: ['seller-mirror feed list'],
-    options: ['json'],
-  }).action(appAction('store', list));
   describeCommand(feed.command('run').argument('[name]', 'the feed (default: all)'), {
     summary: 'deliver now',
     about:
@@ -45,13 +40,19 @@ export function add(program: Command): void {
     more: 'Exit codes: 0 delivered, 1 a feed or view failed, 2 usage, 130 interrupted',
     options: ['json'],
   }).action(appAction('store', run));
-  describeCommand(feed.command('status'), {
+  addListing(feed.command('status'), FEED_VIEWS, {
     summary: 'show how current each view is',
     about:
       'Shows when each view was last delivered, how long it has been behind, and its last problem. Connects to no target.',
     examples: ['seller-mirror feed status'],
-    options: ['json'],
-  }).action(appAction('store', status));
+    more: 'Exit codes: 0 no view has a problem, 1 a view has one',
+    source: (app) => app,
+    limit: Infinity,
+    async check(app) {
+      const views = await FEED_VIEWS.read(app, {}, ALL);
+      return views.some(({ problem }) => problem !== null) ? EXIT.failed : EXIT.done;
+    },
+  });
   describeCommand(feed.command('check').argument('<name>', 'the feed'), {
     summary: 'check the target of a feed',
     about:
@@ -69,8 +70,7 @@ export function add(program: Command): void {
   }).action(appAction('store', takeOver));
 }
 
-const NO_FEED =
-  'There is no feed: name a file with feeds in FEEDS_FILE; docs/feeds.md shows one.\n';
+const ALL = { from: null, limit: Infinity, face: 'tables' } as const;
 
 /** @throws {UserError} when there is no such feed */
 function feedNamed({ config }: App, name: string): FeedConfig {
@@ -80,30 +80,6 @@ function feedNamed({ config }: App, name: string): FeedConfig {
   throw usageError(
     `there is no feed "${name}"`,
     names === '' ? 'FEEDS_FILE names the file with the feeds' : `feeds: ${names}`,
-  );
-}
-
-async function list({ config }: App, options: CommonOptions): Promise<void> {
-  const feeds = config.feeds.map(({ name, place, views, sellers, cron, columns, hash }) => ({
-    feed: name,
-    target: place,
-    views,
-    sellers,
-    when: cron ?? 'after-sync',
-    columns,
-    hash,
-  }));
-  await printList(options, feeds, NO_FEED, (look) =>
-    table(
-      feeds,
-      [
-        { header: 'feed', value: ({ feed }) => feed },
-        { header: 'target', value: ({ target }) => target },
-        { header: 'when', value: ({ when }) => when },
-        { header: 'views', value: ({ views }) => views.join(', ') },
-      ],
-      look,
-    ),
   );
 }
 
@@ -151,83 +127,20 @@ export function feedLines(
   return head + lines.join('');
 }
 
-async function status({ config, db }: App, options: CommonOptions): Promise<ExitCode> {
-  const states = await listFeedStates(db);
-  const now = new Date();
-  const rows = config.feeds.flatMap((feed) =>
-    viewStates(
-      feed,
-      states.find((state) => state.feed === feed.name),
-      now,
-    ),
-  );
-  await printList(options, rows, NO_FEED, (look) =>
-    table(
-      rows,
-      [
-        { header: 'feed', value: (row) => row.feed },
-        { header: 'view', value: (row) => row.view },
-        {
-          header: 'delivered',
-          value: ({ deliveredAt }) =>
-            deliveredAt === null ? 'never' : momentCell(deliveredAt, now, look),
-        },
-        {
-          header: 'behind',
-          value: ({ lagSeconds }) => (lagSeconds === 0 ? '' : duration(lagSeconds * 1000)),
-        },
-        {
-          header: 'compared in full',
-          value: ({ comparedAt }) =>
-            comparedAt === null ? 'never' : momentCell(comparedAt, now, look),
-        },
-        { header: 'problem', value: (row) => row.problem ?? '', isNote: true },
-      ],
-      look,
-    ),
-  );
-  return rows.some(({ problem }) => problem !== null) ? EXIT.failed : EXIT.done;
-}
-
-/** How current each view of a feed is. @param state what the store recorded; absent: nothing yet */
-function viewStates({ name, views }: FeedConfig, state: FeedState | undefined, now: Date) {
-  const stored = state?.views ?? [];
-  return views.map((view) => {
-    const found = stored.find((one) => one.view === view);
-    return {
-      feed: name,
-      view,
-      deliveredAt: found?.deliveredAt ?? null,
-      lagSeconds: Math.round(feedDelay(stored, [view], now).ms / 1000),
-      comparedAt: state?.fullAt ?? null,
-      problem: found?.problem ?? null,
-    };
-  });
-}
-
-/** Opens the target of a feed for some work. If the target can't be used, returns the error. */
-async function atTarget<T>(
-  { db, signal }: App,
-  feed: FeedConfig,
-  work: (delivery: Delivery) => Promise<T>,
-): Promise<{ found: T; error: null } | { found: null; error: UserError }> {
-  try {
-    const found = await withDelivery(db, feed, { signal, isFull: true }, work);
-    return { found, error: null };
-  } catch (error) {
-    if (!(error instanceof UserError)) throw error;
-    return { found: null, error };
-  }
-}
-
 async function check(app: App, name: string, options: CommonOptions): Promise<ExitCode> {
   const feed = feedNamed(app, name);
-  const { found, error } = await atTarget(app, feed, async (delivery) => ({
-    ...(await delivery.check()),
-    missing: await unknownSellers(app, feed, delivery),
-  }));
-  const { server = null, views = [] } = found ?? {};
-  const problem = error === null ? found.missing : failedDelivery(feed, error).problem;
+  const { server, problem, views } = await withDelivery(
+    app.db,
+    feed,
+    { signal: app.signal, isFull: true },
+    async (delivery) => ({
+      ...(await delivery.check()),
+      problem: await unknownSellers(app, feed, delivery),
+    }),
+  ).catch((error: unknown) => {
+    if (!(error instanceof UserError)) throw error;
+    return { server: null, problem: failedDelivery(feed, error).problem, views: [] };
+  });
   const isUsable = problem === null && views.every(({ fits }) => fits);
   const json = { feed: name, target: feed.place, server, problem, views };
   await printResult(options, json, () => {

@@ -9,7 +9,9 @@ import { safeLine } from '../output/text.js';
 import { addResource } from '../resource.js';
 
 export function add(program: Command): void {
-  const items = addResource(program, ITEM, {
+  const items = addResource(program, {
+    resource: ITEM,
+    source: ({ db }) => db,
     about: 'Lists the items of the mirror, now or at an earlier time, or shows one.',
     example: '4711',
     list: {

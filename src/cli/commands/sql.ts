@@ -6,14 +6,16 @@ import { explainDatabaseError } from '../../db/errors.js';
 import { assertOrdinaryRole, queryReadOnly } from '../../db/read-only.js';
 import { usageError } from '../errors.js';
 import { action, withApp } from '../execute.js';
-import { describeCommand, type TableOptions } from '../options.js';
-import { formatOption, writeRows, type FormatOptions } from '../rows.js';
+import { describeCommand } from '../options.js';
+import { formatOption, type FormatOptions } from '../rows.js';
+import { printQuery } from '../query.js';
+import { outOption } from '../out-file.js';
 
 export function add(program: Command): void {
   const command = program
     .command('sql')
     .argument('<statement>', 'the statement, or - for stdin')
-    .addOption(formatOption('how to print rows (default: table)'))
+    .addOption(formatOption('rows'))
     .option('--json', 'the same as --format json');
   describeCommand(command, {
     about:
@@ -24,20 +26,21 @@ export function add(program: Command): void {
       'seller-mirror sql "select name, price_regular from reporting.items"',
       'seller-mirror sql --format csv - < report.sql > report.csv',
     ],
-    options: ['decimalComma', 'vertical', 'pager'],
+    options: [
+      ...outOption('write the rows to this file, in the format of its ending'),
+      'decimalComma',
+      'vertical',
+      'pager',
+    ],
   }).action(action(sql));
 }
 
-async function sql(
-  signal: AbortSignal,
-  argument: string,
-  options: TableOptions & FormatOptions,
-): Promise<void> {
+async function sql(signal: AbortSignal, argument: string, options: FormatOptions): Promise<void> {
   const statement = argument === '-' ? await readStdin(signal) : argument;
   await withApp('sql', 'store', signal, async ({ database: { url } }) => {
     await assertOrdinaryRole(url, signal);
     try {
-      await queryReadOnly(url, statement, (answer) => writeRows(answer, options), signal);
+      await queryReadOnly(url, statement, (rows) => printQuery(rows, options, signal), signal);
     } catch (error) {
       if (isUserError(error, 'NO_ROWS')) throw usageError(error.message, error.remedy);
       throw explainDatabaseError(error, url) ?? queryProblem(error, statement) ?? error;

@@ -1,6 +1,4 @@
 import { Argument, Option, type Command } from 'commander';
-import { RUN } from '../../catalogue/runs-resource.js';
-import type { App } from '../../app.js';
 import type { SellerConfig } from '../../config/index.js';
 import { syncAccount } from '../../catalogue/account.js';
 import { syncItem } from '../../catalogue/sync-item.js';
@@ -8,7 +6,7 @@ import { syncItems, syncSeller } from '../../catalogue/sync-items.js';
 import type { RunDeps, RunReport } from '../../catalogue/types.js';
 import { print, printJson, printResult, stdoutLook } from '../console.js';
 import { reportError, usageError } from '../errors.js';
-import { action, printError, withApp } from '../execute.js';
+import { action, type CommandApp, printError, withApp } from '../execute.js';
 import { EXIT, type ExitCode } from '../exit-codes.js';
 import { askForRuns, followUp } from '../follow-up.js';
 import {
@@ -20,6 +18,7 @@ import {
 } from '../options.js';
 import { withRunnableCommands } from '../own-command.js';
 import { act } from '../resource.js';
+import { RUNS } from './runs.js';
 import { SyncProgress, exitCodeOfRuns, runJson, runLines } from '../run-report.js';
 
 interface SyncOptions extends CommonOptions {
@@ -76,7 +75,7 @@ async function sync(
     if (kind !== undefined) throw usageError(`"${kind}" and held removals don’t go together`, HELP);
     const action = accepted === undefined ? 'keep' : 'accept';
     await withApp('sync', 'store', signal, (app) =>
-      act(app, RUN, action, String(accepted ?? kept), options),
+      act(app, RUNS, action, String(accepted ?? kept), options),
     );
     return EXIT.done;
   }
@@ -118,7 +117,7 @@ function targetOf(kind: Target['kind'], id: number | undefined): Target {
 }
 
 async function mirror(
-  app: App,
+  app: CommandApp,
   sellers: readonly SellerConfig[],
   target: Target,
   { acceptAccount = false, json }: SyncOptions,
@@ -168,7 +167,7 @@ async function* runsOf(
 
 /** Asks for runs of each seller, which a worker performs, also one that is started later. */
 async function ask(
-  app: App,
+  app: CommandApp,
   sellers: readonly SellerConfig[],
   target: Target,
   options: CommonOptions,

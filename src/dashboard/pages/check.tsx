@@ -494,7 +494,7 @@ const About: FC<{ of: AuditProgress; reading: readonly string[] }> = ({ of, read
 /** `/audits`: a form for a new check, and past checks. */
 export function addAudits(app: Dashboard, parts: DashboardParts): void {
   const sellers = parts.config.sellers.map(({ name }) => name);
-  addListing(app, parts, AUDITS, {
+  addListing(app, parts, AUDITS, parts.db, {
     title: 'Check codes',
     above: (c) =>
       isOperator(c) && sellers.length > 0 ? (

@@ -20,10 +20,10 @@ import { firstPass, nextStep, resumed, secondCheck, type Step } from './plan.js'
 import { Meter } from './meter.js';
 import type { Pace } from './progress.js';
 import { LOOK_UPS_GATHER_MS, type Verdict } from './rules.js';
-import type { Situation, Stop } from './situation.js';
 import { readSellerSituation } from './situation-store.js';
 import { runRequests } from './requests.js';
 import type { AuditProgress } from './types.js';
+import type { Situation, Stop } from './situation.js';
 
 export interface CheckDeps
   extends Pace, Pick<RunDeps, 'db' | 'marketplace' | 'sellerId' | 'callCount'> {

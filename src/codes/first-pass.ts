@@ -4,12 +4,8 @@
  */
 
 import { meaningOf } from '../marketplace/reply.js';
-import { afterBad, afterGood, holdAfter, isOutage } from './after-proof.js';
-import { controlCode } from './control.js';
-import { evidenceOf, isChallenge, NO_CHANCE, NOTHING } from './judging.js';
 import { ProofCodes } from './known-valid.js';
-import { askAgain, faultOf, isPause, lookAtAccount, prove, type Proof } from './prove.js';
-import type { CodeResult, OpenCode } from './results.js';
+import { askAgain, askTwice, faultOf, isPause, lookAtAccount, prove, type Proof } from './prove.js';
 import {
   FIRST_GUARD,
   FOUND_PER_LOOK,
@@ -19,11 +15,24 @@ import {
   pauseBeforeRetry,
   SILENCES_LIKE_OUTAGE,
 } from './rules.js';
-import type { Memory, Situation } from './situation.js';
 import { askForm, type CodeAnswer, type Requests } from './requests.js';
+import {
+  afterBad,
+  afterGood,
+  holdAfter,
+  isChallenge,
+  isOutage,
+  type Memory,
+  type Situation,
+} from './situation.js';
+import { type CodeResult, evidenceOf, NO_CHANCE, NOTHING, type OpenCode } from './ledger.js';
 
 /** Lists with at least so many codes begin with a look at the account, which saves the calls that a bad key would waste. */
 export const LOOK_FIRST_CODES = 200;
+/** Lists with at least so many codes look at the account at the first few purchases, so that verdicts show early. */
+export const EARLY_LOOK_CODES = 50;
+/** So many purchases. */
+export const EARLY_LOOK = 10;
 /** A purchase waits no longer for the look that makes its code valid, milliseconds: with a small budget there are few. */
 export const LONGEST_WAIT_MS = 75_000;
 /** Bot protection answers so many codes in a row: asking on makes it worse. */
@@ -89,12 +98,8 @@ function* control(
   memory: Memory,
 ): Requests<Memory> {
   for (let found = 0; found < 3; found++) {
-    let answer = yield* askForm(controlCode(like, dice));
-    let meaning = meaningOf(answer.reply);
-    if (meaning.kind === 'silent' && !isPause(answer)) {
-      answer = yield* askForm(controlCode(like, dice));
-      meaning = meaningOf(answer.reply);
-    }
+    const answer = yield* askTwice(() => controlCode(like, dice));
+    const meaning = meaningOf(answer.reply);
     if (meaning.kind === 'denied') return { ...memory, controlAt: answer.at };
     if (meaning.kind === 'found') continue;
     if (meaning.kind === 'silent') {
@@ -194,7 +199,13 @@ class FirstPass {
     const [first] = this.#found;
     if (first === undefined) return false;
     const isLate = this.#situation.now() - (first.check?.at ?? 0) >= LONGEST_WAIT_MS;
-    return isLate || this.#found.length >= FOUND_PER_LOOK;
+    return isLate || this.#found.length >= (this.#isEarly ? EARLY_LOOK : FOUND_PER_LOOK);
+  }
+
+  /** No purchase of the list was recorded yet. */
+  get #isEarly(): boolean {
+    const isBeginning = this.#memory.after < 0 && this.#memory.passes === 0;
+    return isBeginning && this.#looks === 0 && this.#situation.codes >= EARLY_LOOK_CODES;
   }
 
   /** Asks for a code in each of its forms, until one is found. Denied means: each was denied. */
@@ -330,4 +341,22 @@ function resultOf(
     adds: NOTHING,
     chance: NO_CHANCE,
   };
+}
+
+const HEX = '0123456789abcdef';
+const UUID = 'xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx';
+
+/**
+ * A random code, which no marketplace can have sold: of the shape of another code if that is a UUID or hex digits, else a
+ * UUID.
+ * @param dice in [0, 1)
+ */
+export function controlCode(like: string, dice: () => number): string {
+  const shape = /^[0-9a-f]{32,128}$/i.test(like) ? 'x'.repeat(like.length) : UUID;
+  const code = shape.replace(/[xy]/g, (place) => {
+    const digit = Math.floor(dice() * 16);
+    return HEX[place === 'x' ? digit : 8 + (digit % 4)] ?? '0';
+  });
+  const isUpper = like === like.toUpperCase() && like !== like.toLowerCase();
+  return isUpper ? code.toUpperCase() : code;
 }

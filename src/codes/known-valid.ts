@@ -1,7 +1,7 @@
-import type { KnownValid } from './results.js';
 import { KNOWN_VALID_PER_PROOF } from './rules.js';
-import type { Situation } from './situation.js';
 import type { CodeReply } from './requests.js';
+import type { KnownValid } from './ledger.js';
+import type { Situation } from './situation.js';
 
 /** What proofs may ask for, while a piece of work is done. */
 export class ProofCodes {

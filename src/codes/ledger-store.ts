@@ -8,14 +8,21 @@ import { LATEST_BELIEVED } from '../db/moments.js';
 import { formsOf } from '../marketplace/code.js';
 import { MS } from './codes-store.js';
 import type { UnprovenReason } from './evidence.js';
-import { NO_CHANCE, NOTHING } from './judging.js';
 import { DENIED_PER_STEP } from './plan.js';
 import { recordResults, UNLISTED } from './record-store.js';
-import type { CheckFacts, CodeResult, DeniedCode, FoundProof, OpenCode } from './results.js';
 import { faded, type Verdict, type Chance } from './rules.js';
-import { FRESH_MEMORY, pastOf, type Memory } from './situation.js';
 import { FOUND_EVER } from './situation-store.js';
 import type { AuditState } from './types.js';
+import {
+  type CheckFacts,
+  type CodeResult,
+  type DeniedCode,
+  type FoundProof,
+  NO_CHANCE,
+  NOTHING,
+  type OpenCode,
+} from './ledger.js';
+import { FRESH_MEMORY, type Memory, pastOf } from './situation.js';
 
 export interface LedgerOptions {
   readonly auditId: bigint;

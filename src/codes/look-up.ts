@@ -11,16 +11,16 @@ import { sameHost } from '../domain/address.js';
 import { formsOf } from '../marketplace/code.js';
 import type { CallOptions, Marketplace } from '../marketplace/types.js';
 import type { UnprovenReason } from './evidence.js';
-import { firstPass, makeReady } from './first-pass.js';
 import type { KnownCode } from './known-code.js';
 import { Ledger } from './ledger-store.js';
 import { enterLookUp, readLookUp, type LookedUp } from './look-up-store.js';
 import { callMarket } from './market-runner.js';
-import type { CodeResult, OpenCode } from './results.js';
 import { KEY_FRESH_MS, LOOK_UPS_GATHER_MS, MAX_ATTEMPTS, WAIT_MS } from './rules.js';
 import { runRequests, type Recording, type Runner } from './requests.js';
-import { FRESH_MEMORY, type Memory, type Situation } from './situation.js';
 import { readSellerSituation } from './situation-store.js';
+import { firstPass, makeReady } from './first-pass.js';
+import type { CodeResult, OpenCode } from './ledger.js';
+import { FRESH_MEMORY, type Memory, type Situation } from './situation.js';
 
 export interface LookUpDeps {
   readonly db: Db;

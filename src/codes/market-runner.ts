@@ -3,8 +3,8 @@
 import type { Db } from '../db/db.js';
 import type { CallOptions, Marketplace } from '../marketplace/types.js';
 import { foundPurchase } from './known-code.js';
-import type { CodeResult, FoundProof } from './results.js';
 import type { Answer, Call, CodeReply, Recording, Runner } from './requests.js';
+import type { CodeResult, FoundProof } from './ledger.js';
 
 /** Results are recorded after this time, milliseconds. A kill loses no more, but for purchases that wait for a look. */
 const EVERY_MS = 200;

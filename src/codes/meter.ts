@@ -2,10 +2,10 @@ import type { Db } from '../db/db.js';
 import { writeProgress } from './audits-store.js';
 import type { Step } from './plan.js';
 import { checkCost, type Pace } from './progress.js';
-import type { CheckFacts } from './results.js';
 import { asksInWindow, denialsNeeded, MAX_ROUNDS } from './rules.js';
 import type { Call } from './requests.js';
 import type { AskedSoFar, AuditProgress } from './types.js';
+import type { CheckFacts } from './ledger.js';
 
 /** How often progress is written, milliseconds. */
 const TELL_EVERY_MS = 1_000;
@@ -82,19 +82,23 @@ export class Meter {
     this.#telling = writeProgress(this.#db, this.#audit.auditId, text).catch(() => undefined);
   }
 
-  #leftMs(facts: CheckFacts, phase: AskedSoFar['phase']): number | null {
-    const { open, denied, chance, sellerChance, foundEver } = facts;
-    const requestsPerMinute = this.#spacingMs === 0 ? 0 : 60_000 / this.#spacingMs;
+  #leftMs(
+    { open, denied, chance, sellerChance, foundEver }: CheckFacts,
+    phase: AskedSoFar['phase'],
+  ): number | null {
     const isFirst = phase === 'first pass';
-    const left = {
-      toCheck: Math.max(0, open - (isFirst ? this.#asked : 0)),
-      denied: Math.max(0, denied - (isFirst ? 0 : this.#asked)),
-    };
-    const { leastMs } = checkCost({ ...left, requestsPerMinute, foundEver }, 0);
+    const { leastMs } = checkCost(
+      {
+        toCheck: Math.max(0, open - (isFirst ? this.#asked : 0)),
+        denied: Math.max(0, denied - (isFirst ? 0 : this.#asked)),
+        requestsPerMinute: this.#spacingMs === 0 ? 0 : 60_000 / this.#spacingMs,
+        foundEver,
+      },
+      0,
+    );
+    if (leastMs === null || isFirst) return leastMs;
     // Each further denial that chance requires is another round.
     const rounds = Math.ceil(denialsNeeded(chance, sellerChance) / asksInWindow(1, 0, foundEver));
-    return leastMs === null
-      ? null
-      : leastMs * (isFirst ? 1 : Math.max(1, Math.min(rounds, MAX_ROUNDS)));
+    return leastMs * Math.max(1, Math.min(rounds, MAX_ROUNDS));
   }
 }

@@ -18,11 +18,10 @@
  */
 
 import type { UnprovenReason } from './evidence.js';
-import { NO_CHANCE, NOTHING } from './judging.js';
-import type { CheckFacts, CodeResult, DeniedCode } from './results.js';
 import { verdictOf } from './rules.js';
-import type { Memory, Situation, Stop } from './situation.js';
 import { decided, neededBy, reasonOf, windowSize } from './window.js';
+import { type CheckFacts, type CodeResult, type DeniedCode, NO_CHANCE, NOTHING } from './ledger.js';
+import type { Memory, Situation, Stop } from './situation.js';
 
 export { firstPass } from './first-pass.js';
 export { secondCheck } from './window.js';

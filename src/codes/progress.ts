@@ -1,8 +1,18 @@
 /** What a check costs, and how far it is: the same for files, terminal and pages. */
 
-import { firstPassCalls, secondCheckCalls } from './estimate.js';
-import { MAX_ROUNDS, WAIT_MS } from './rules.js';
+import { EARLY_LOOK, EARLY_LOOK_CODES, LOOK_FIRST_CODES, LONGEST_WAIT_MS } from './first-pass.js';
+import { openPerStep } from './plan.js';
+import {
+  asksInWindow,
+  codesInWindow,
+  FOUND_PER_LOOK,
+  KEY_FRESH_MS,
+  MAX_ROUNDS,
+  PROOF_CALLS,
+  WAIT_MS,
+} from './rules.js';
 import type { AskedSoFar, AuditProgress } from './types.js';
+import { PROOF_BETWEEN_CODES } from './window.js';
 
 /** Calls in flight without a budget: marketplaces are far away, and calls cost nothing. */
 const MAX_UNLIMITED = 48;
@@ -62,20 +72,57 @@ export interface CheckCost {
 export function checkCost(work: CheckWork, now: number): CheckCost {
   const { toCheck, denied = 0, requestsPerMinute, foundEver, confirmAfterMs = WAIT_MS } = work;
   const spacingMs = requestsPerMinute === 0 ? 0 : 60_000 / requestsPerMinute;
-  const first = firstPassCalls(toCheck, spacingMs);
-  const second = secondCheckCalls(denied, foundEver, spacingMs);
-  const proofCalls = first.control + first.account + second.proofs;
-  const calls = first.codes + second.codes + proofCalls;
+  const asks = asksInWindow(1, 0, foundEver);
+  const size = codesInWindow(spacingMs, asks);
+  const inWindows = asks > 1 ? windowsWithProofBetween(denied, size) : 0;
+  // The proof after a window serves before the next one.
+  const around = denied === 0 ? 0 : PROOF_CALLS * (Math.ceil(denied / size) + 1);
+  const proofCalls = controls(toCheck, spacingMs) + looks(toCheck, spacingMs) + around + inWindows;
+  const calls = toCheck + denied * asks + proofCalls;
   // The first call does not wait.
   const leastMs = spacingMs === 0 ? null : Math.ceil(Math.max(0, calls - 1) * spacingMs);
+  const between = asks > 1 ? windowsWithProofBetween(size, size) : 0;
   return {
     calls,
     proofCalls,
     leastMs,
     finishAt: leastMs === null ? null : now + leastMs,
-    callsPerDenied: second.perDenied,
+    callsPerDenied: asks + (PROOF_CALLS + between) / size,
     confirmAfterMs,
   };
+}
+
+/** Negative controls: one, and one more for each piece that begins when the last one is too old. */
+function controls(codes: number, spacingMs: number): number {
+  const perPiece = openPerStep({ spacingMs });
+  const pieces = Math.ceil(codes / perPiece);
+  const pieceMs = perPiece * spacingMs;
+  const perControl = pieceMs === 0 ? Infinity : Math.floor(KEY_FRESH_MS / pieceMs) + 1;
+  return Math.ceil(pieces / perControl);
+}
+
+/** Looks at the account: for so many purchases and at the end of a piece, an early one, and one before a long list. */
+function looks(codes: number, spacingMs: number): number {
+  const inTime = spacingMs === 0 ? Infinity : Math.max(1, Math.floor(LONGEST_WAIT_MS / spacingMs));
+  const perLook = Math.min(FOUND_PER_LOOK, inTime);
+  const perPiece = openPerStep({ spacingMs });
+  const early = codes >= EARLY_LOOK_CODES ? Math.min(EARLY_LOOK, perLook) : 0;
+  const ofPiece = (size: number): number => Math.ceil(size / perLook);
+  const others = Math.max(0, Math.ceil(codes / perPiece) - 2);
+  const last = codes <= perPiece ? 0 : codes - perPiece * (others + 1);
+  return (
+    Number(codes >= LOOK_FIRST_CODES) +
+    Number(early > 0) +
+    ofPiece(Math.min(codes, perPiece) - early) +
+    others * ofPiece(perPiece) +
+    ofPiece(last)
+  );
+}
+
+/** Windows that prove the key between their first and their second questions, too. @param size codes of a full window */
+function windowsWithProofBetween(denied: number, size: number): number {
+  const full = size >= PROOF_BETWEEN_CODES ? Math.floor(denied / size) : 0;
+  return full + Number(denied % size >= PROOF_BETWEEN_CODES);
 }
 
 /** The verdicts of an audit as people read them, with how many codes have each. */

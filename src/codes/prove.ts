@@ -5,11 +5,8 @@
  * what is known to exist is asked for before and after each denial that counts.
  */
 
-import { meaningOf, messageOf, retryTimeOf, type Reply } from '../marketplace/reply.js';
-import { evidenceOf, isChallenge, NO_CHANCE, NOTHING } from './judging.js';
+import { meaningOf, messageOf, retryTimeOf } from '../marketplace/reply.js';
 import type { ProofCodes } from './known-valid.js';
-import type { CodeCheck, CodeResult, KnownValid } from './results.js';
-import type { BadProof, GoodProof } from './situation.js';
 import {
   askAccount,
   askForm,
@@ -18,6 +15,15 @@ import {
   type CodeAnswer,
   type Requests,
 } from './requests.js';
+import {
+  type CodeCheck,
+  type CodeResult,
+  evidenceOf,
+  type KnownValid,
+  NO_CHANCE,
+  NOTHING,
+} from './ledger.js';
+import { type BadProof, type GoodProof, isChallenge } from './situation.js';
 
 export type Proof = { readonly good: GoodProof } | { readonly bad: BadProof };
 
@@ -40,16 +46,12 @@ function accountProof(
   { reply, sentAt, at }: Answer & { readonly kind: 'account' },
   account: Account,
 ): Proof {
-  if (reply.kind !== 'answered') {
-    const meaning = meaningOf(reply);
-    // Account details exist for every good key, so a denial is a refusal (API 7).
-    const isFault = meaning.kind === 'doubt' || meaning.kind === 'silent';
-    return badProof(isFault ? meaning.reason : 'refused', reply, at);
-  }
+  // Account details exist for every good key, so a denial is a refusal (API 7).
+  if (reply.kind !== 'answered') return { bad: faultOf({ reply, at }, 'refused') };
   const { username } = reply.data.value;
   if (account !== null && !isSameAccount(username, account)) {
     const detail = `the API key opened the account "${username}"`;
-    return { bad: { ...badProof('another-account', null, at).bad, detail } };
+    return { bad: { reason: 'another-account', reply: null, detail, at } };
   }
   return { good: { by: 'account', account: username, beganAt: sentAt, at } };
 }
@@ -89,24 +91,22 @@ function joining({ code, check }: KnownDenial, proof: Proof): readonly CodeResul
 function* findKnown(codes: ProofCodes, look: GoodProof, denied: KnownDenial[]): Requests<Proof> {
   let last: Answer | null = null;
   for (const code of codes.inTurn()) {
-    let answer = yield* askForm(code.form);
-    if (isOdd(answer)) answer = yield* askForm(code.form);
+    const answer = yield* askTwice(() => code.form);
     const { reply, at } = answer;
-    const meaning = meaningOf(reply);
-    if (meaning.kind === 'found') {
+    const { kind } = meaningOf(reply);
+    if (kind === 'found') {
       codes.found(code.form, at);
       if (code.codeId !== null) yield { kind: 'proven', found: [{ codeId: code.codeId, at }] };
       return { good: { ...look, by: 'known-valid', at } };
     }
-    if (meaning.kind !== 'denied') return badProof(meaning.reason, reply, at);
+    if (kind !== 'denied') return { bad: faultOf(answer) };
     codes.denied(code.form);
     if (code.codeId !== null) codes.doubt(code.form);
     last = answer;
     denied.push({ code, check: evidenceOf(reply, at) });
   }
-  if (!codes.mayAskItems)
-    return badProof('known-valid-denied', last?.reply ?? null, last?.at ?? look.at);
-  return yield* findItem(codes, look);
+  if (codes.mayAskItems) return yield* findItem(codes, look);
+  return { bad: allDenied(last, look.at) };
 }
 
 /** A live item stands for known-valid codes. Without any, account details must do. */
@@ -114,14 +114,12 @@ function* findItem(codes: ProofCodes, look: GoodProof): Requests<Proof> {
   let last: (Answer & { kind: 'item' }) | null = null;
   for (const id of codes.items()) {
     const answer = yield* askItem(id);
-    const { reply, at } = answer;
-    const meaning = meaningOf(reply);
-    if (meaning.kind === 'found') return { good: { ...look, by: 'item', at } };
-    if (meaning.kind !== 'denied') return badProof(meaning.reason, reply, at);
+    const { kind } = meaningOf(answer.reply);
+    if (kind === 'found') return { good: { ...look, by: 'item', at: answer.at } };
+    if (kind !== 'denied') return { bad: faultOf(answer) };
     last = answer;
   }
-  if (last !== null) return badProof('known-valid-denied', last.reply, last.at);
-  return { good: look };
+  return last === null ? { good: look } : { bad: allDenied(last, last.at) };
 }
 
 /**
@@ -145,23 +143,16 @@ export function* askAgain(
   return { good: proof.good, answer };
 }
 
-function badProof(
-  reason: BadProof['reason'],
-  reply: Reply<unknown> | null,
-  at: number,
-): { readonly bad: BadProof } {
-  const detail = reply === null ? null : messageOf(reply);
-  return { bad: { reason, reply, detail, at } };
-}
-
 /** Whether the marketplace asks for a pause. */
 export function isPause({ reply }: Pick<Answer, 'reply'>): boolean {
   return reply.kind === 'limited' || retryTimeOf(reply) !== null || isChallenge(reply);
 }
 
-/** Whether an answer says nothing about the code: it is asked for once more at once. */
-function isOdd(answer: Answer): boolean {
-  return meaningOf(answer.reply).kind === 'silent' && !isPause(answer);
+/** Asks about a code, and once more at once if the answer says nothing of it. */
+export function* askTwice(form: () => string): Requests<CodeAnswer> {
+  const answer = yield* askForm(form());
+  const isOdd = meaningOf(answer.reply).kind === 'silent' && !isPause(answer);
+  return isOdd ? yield* askForm(form()) : answer;
 }
 
 /** Letter case differs between answers for the same account. */
@@ -169,9 +160,19 @@ function isSameAccount(a: string, b: string): boolean {
   return a.toLowerCase() === b.toLowerCase();
 }
 
-/** An answer that says nothing about its code, as a bad proof. */
-export function faultOf({ reply, at }: Pick<Answer, 'reply' | 'at'>): BadProof {
+/** An answer that says nothing about what was asked for, as a bad proof. @param denied what a denial means */
+export function faultOf(
+  { reply, at }: Pick<Answer, 'reply' | 'at'>,
+  denied: 'refused' | 'unreadable' = 'unreadable',
+): BadProof {
   const meaning = meaningOf(reply);
   const isFault = meaning.kind === 'doubt' || meaning.kind === 'silent';
-  return { reason: isFault ? meaning.reason : 'unreadable', reply, detail: messageOf(reply), at };
+  return { reason: isFault ? meaning.reason : denied, reply, detail: messageOf(reply), at };
+}
+
+/** All that is known to exist was denied. @param at when, if nothing was asked */
+function allDenied(last: Answer | null, at: number): BadProof {
+  const reply = last?.reply ?? null;
+  const detail = reply && messageOf(reply);
+  return { reason: 'known-valid-denied', reply, detail, at: last?.at ?? at };
 }

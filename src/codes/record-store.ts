@@ -8,11 +8,10 @@ import type { PoolClient } from 'pg';
 import { inTransaction, type Db } from '../db/db.js';
 import { LONGEST_TEXT, storable } from '../db/stored-text.js';
 import { KNOWN, mergeSpellings, MS } from './codes-store.js';
-import { addChance, NO_CHANCE } from './judging.js';
 import { updateKnownCode, type KnownCode, type KnownCodeUpdate } from './known-code.js';
-import type { CodeResult } from './results.js';
 import type { Chance, Verdict } from './rules.js';
 import type { AuditState } from './types.js';
+import { addChance, type CodeResult, NO_CHANCE } from './ledger.js';
 
 /** A code that got its verdict. */
 export interface Settled {

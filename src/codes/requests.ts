@@ -8,7 +8,7 @@
 import type { Account, Item } from '../domain/item.js';
 import type { FoundPurchase } from './known-code.js';
 import type { Reply } from '../marketplace/reply.js';
-import type { CodeResult, FoundProof } from './results.js';
+import type { CodeResult, FoundProof } from './ledger.js';
 
 /** One call to the marketplace. Each carries a random parameter, so that no cache can answer it. */
 export type Call =

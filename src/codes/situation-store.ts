@@ -2,7 +2,7 @@
 
 import type { Db } from '../db/db.js';
 import { CODE_ID } from './codes-store.js';
-import type { KnownValid } from './results.js';
+import type { KnownValid } from './ledger.js';
 import type { Situation } from './situation.js';
 
 /** Known-valid codes that proofs choose from. */

@@ -8,9 +8,7 @@
  */
 
 import { meaningOf } from '../marketplace/reply.js';
-import { afterBad, afterGood, isOutage, isProven } from './after-proof.js';
 import type { UnprovenReason } from './evidence.js';
-import { addChance, evidenceOf, NO_CHANCE } from './judging.js';
 import { ProofCodes } from './known-valid.js';
 import {
   askAgain,
@@ -21,7 +19,6 @@ import {
   proveAgain,
   type Proof,
 } from './prove.js';
-import type { CheckFacts, CodeResult, DeniedCode, ProofBy, ProvenBetween } from './results.js';
 import {
   asksInWindow,
   codesInWindow,
@@ -32,8 +29,27 @@ import {
   WINDOW_CODES,
   type Chance,
 } from './rules.js';
-import type { BadProof, GoodProof, Memory, Situation } from './situation.js';
 import { askForm, type CodeAnswer, type Requests } from './requests.js';
+import {
+  afterBad,
+  afterGood,
+  type BadProof,
+  type GoodProof,
+  isOutage,
+  isProven,
+  type Memory,
+  type Situation,
+} from './situation.js';
+import {
+  addChance,
+  type CheckFacts,
+  type CodeResult,
+  type DeniedCode,
+  evidenceOf,
+  NO_CHANCE,
+  type ProofBy,
+  type ProvenBetween,
+} from './ledger.js';
 
 /** The second proof of a window is the first of the next one if that begins within this time, or these calls. */
 const OPENING_MS = 10_000;

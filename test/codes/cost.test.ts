@@ -9,8 +9,8 @@ describe('the cost of a check', () => {
   it.each([
     ['a code: it, the control and the account', { toCheck: 1 }, 3],
     ['three codes', { toCheck: 3 }, 5],
-    ['a list of 150: a look at the account for each 75 purchases', { toCheck: 150 }, 153],
-    ['a list of 10,000: looks, a look at the beginning, and controls', { toCheck: 10_000 }, 10_151],
+    ['a list of 150: looks at the account at 10 purchases, and for each 75', { toCheck: 150 }, 154],
+    ['a list of 10,000: looks, a look at the beginning, and controls', { toCheck: 10_000 }, 10_152],
     ['250 denied codes: ten windows, and eleven proofs', { toCheck: 0, denied: 250 }, 272],
     ['nothing', { toCheck: 0 }, 0],
   ])('counts what is asked for the key, too: %s', (_what, work, calls) => {

@@ -1,8 +1,6 @@
 import { hash } from 'node:crypto';
-import { NO_CHANCE, NOTHING } from '../../src/codes/judging.js';
 import { foundPurchase } from '../../src/codes/known-code.js';
 import { Ledger } from '../../src/codes/ledger-store.js';
-import type { CodeCheck, CodeResult, ProvenBetween } from '../../src/codes/results.js';
 import type { Json, Purchase } from '../../src/domain/item.js';
 import type { AuditState } from '../../src/codes/types.js';
 import type { PurchasedItem } from '../../src/domain/item.js';
@@ -11,6 +9,13 @@ import type { EnteredAudit, NewAudit } from '../../src/codes/types.js';
 import type { Db } from '../../src/db/db.js';
 import { enterAudit } from '../../src/codes/enter-store.js';
 import type { Mirror } from '../support/mirror.js';
+import {
+  type CodeCheck,
+  type CodeResult,
+  NO_CHANCE,
+  NOTHING,
+  type ProvenBetween,
+} from '../../src/codes/ledger.js';
 
 export const SELLER = 'main';
 

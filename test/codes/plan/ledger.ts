@@ -1,14 +1,15 @@
-import type {
-  CheckFacts,
-  CodeResult,
-  DeniedCode,
-  FoundProof,
-  KnownValid,
-  OpenCode,
-} from '../../../src/codes/results.js';
 import type { Chance } from '../../../src/codes/rules.js';
-import { addChance, NO_CHANCE } from '../../../src/codes/judging.js';
 import { DENIED_PER_STEP } from '../../../src/codes/plan.js';
+import {
+  addChance,
+  type CheckFacts,
+  type CodeResult,
+  type DeniedCode,
+  type FoundProof,
+  type KnownValid,
+  NO_CHANCE,
+  type OpenCode,
+} from '../../../src/codes/ledger.js';
 
 export interface Row {
   readonly position: number;

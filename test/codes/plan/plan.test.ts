@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { controlCode } from '../../../src/codes/control.js';
-import { firstPassCalls, secondCheckCalls } from '../../../src/codes/estimate.js';
+import { checkCost } from '../../../src/codes/progress.js';
 import { diceOf } from '../dice.js';
 import { check, named, type CheckOptions } from './check.js';
 import { BEGAN_AT } from './simulation.js';
+import { controlCode } from '../../../src/codes/first-pass.js';
 
 const MINUTE_MS = 60_000;
 
@@ -116,6 +116,20 @@ describe('a check', () => {
       expect(verdicts.get('theirs-1')).not.toBe('valid');
     }
   });
+
+  it('looks at the account at ten purchases, so that the first verdicts of a list show early, and then for each 75', () => {
+    const looksOf = (codes: number): number[] => {
+      const { sent } = check({ codes: named('sold', codes) }).simulation;
+      return sent.flatMap(({ what }, at) => (what === 'account' ? [at] : []));
+    };
+    // Before a long list, at ten purchases, at 85 and so on; a call or two are under way meanwhile.
+    const [before, early, next] = looksOf(240);
+    expect(before).toBe(1);
+    expect(early).toBeLessThan(18);
+    expect(next).toBeLessThan(100);
+    expect(looksOf(150)).toHaveLength(3);
+    expect(looksOf(49)).toHaveLength(1);
+  });
 });
 
 describe('proofs of the key', () => {
@@ -223,9 +237,15 @@ describe('the estimate', () => {
     const { codes, known = [], foundEver = known.length } = options;
     const { market, simulation } = check(options);
     const denied = codes.filter((code) => code.startsWith('no')).length;
-    const first = firstPassCalls(codes.length, 1_000);
-    const second = secondCheckCalls(denied, foundEver + codes.length - denied, 1_000);
-    const calls = first.codes + first.control + first.account + second.codes + second.proofs;
+    const { calls } = checkCost(
+      {
+        toCheck: codes.length,
+        denied,
+        requestsPerMinute: 60,
+        foundEver: foundEver + codes.length - denied,
+      },
+      0,
+    );
     // Many denials in a row are a reason to prove the key once more.
     expect(market.calls - calls).toBeGreaterThanOrEqual(0);
     expect(market.calls - calls).toBeLessThanOrEqual(1);

@@ -1,8 +1,9 @@
 /**
- * What the ledger gives to the plan, and what it records. Only types. All times are milliseconds since 1970 by the clock
- * of the database.
+ * What the ledger gives to the plan, and what it records. All times are milliseconds since 1970 by the clock of the
+ * database.
  */
 
+import { meaningOf, messageOf, type Reply } from '../marketplace/reply.js';
 import type { FoundPurchase } from './known-code.js';
 import type { UnprovenReason } from './evidence.js';
 import type { Chance } from './rules.js';
@@ -128,4 +129,41 @@ export interface CodeResult {
 export interface FoundProof {
   readonly codeId: string;
   readonly at: number;
+}
+
+/** No call about a code that is valid. */
+export const NO_CHANCE: Chance = { calls: 0, denied: 0 };
+/** Nothing is added to a code's figures. */
+export const NOTHING: CodeResult['adds'] = { attempts: 0, counted: 0, rounds: 0, uncounted: 0 };
+
+export function addChance(a: Chance, b: Chance): Chance {
+  return { calls: a.calls + b.calls, denied: a.denied + b.denied };
+}
+
+/**
+ * The evidence that an answer gives about a code.
+ * @param at when it came
+ * @param proven the proofs around a denial that counts
+ */
+export function evidenceOf(
+  reply: Reply<FoundPurchase>,
+  at: number,
+  proven: ProvenBetween | null = null,
+): CodeCheck {
+  const { httpStatus } = reply;
+  const evidence = { at, httpStatus, message: messageOf(reply), answer: null, proven: null };
+  const meaning = meaningOf(reply);
+  switch (meaning.kind) {
+    case 'found':
+      return {
+        ...evidence,
+        reason: 'answered',
+        answer: reply.kind === 'answered' ? reply.data : null,
+      };
+    case 'denied':
+      return { ...evidence, reason: 'denied', proven };
+    case 'doubt':
+    case 'silent':
+      return { ...evidence, reason: meaning.reason };
+  }
 }

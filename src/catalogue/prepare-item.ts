@@ -8,7 +8,7 @@ import {
   type FieldTypes,
 } from '../domain/item.js';
 import { isObject, LARGE_EXPONENT, parseJson, storableJson } from '../domain/values.js';
-import { BinaryRows } from '../db/copy.js';
+import { BinaryRows } from '../db/binary-rows.js';
 
 export interface PreparedItem {
   readonly item: Item;

@@ -1,6 +1,7 @@
 import type { PoolClient } from 'pg';
 import { openLongConnection } from '../db/locks.js';
-import { BinaryRows, CopyIn } from '../db/copy.js';
+import { BinaryRows } from '../db/binary-rows.js';
+import { CopyIn } from '../db/copy.js';
 import { LONGEST_CELL, LONGEST_TEXT, storable, storableJsonText } from '../db/stored-text.js';
 import type { Db } from '../db/db.js';
 import { codesLock } from './codes-store.js';

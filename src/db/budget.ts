@@ -41,8 +41,7 @@ export function storedBudget(
     if (!isUnlimited) return tryAcquire(pool, host, spacingMs, priority);
     // A query for every request would make the database the bottleneck.
     if (performance.now() - unpausedAt < PAUSE_CHECK_MS) return NO_WAIT;
-    let pauseMs = await pauseOf(pool, host);
-    if (pauseMs > 0 && (await heal(pool, host, 0))) pauseMs = await pauseOf(pool, host);
+    const pauseMs = await pauseOf(pool, host);
     if (pauseMs <= 0) unpausedAt = performance.now();
     return { waitMs: pauseMs, pauseMs };
   };
@@ -83,10 +82,26 @@ interface Wait {
 
 const NO_WAIT: Wait = { waitMs: 0, pauseMs: 0 };
 
+/** A slot is never further ahead than this and one spacing (ms); other processes may have a smaller budget. */
+const FARTHEST_MS = 60_000;
+
+/*
+ * What was recorded while the database's clock was ahead is not believed: it would block the host for as long. SQL of the
+ * believed values of a row `b` at `now.at`. No pause is longer than a day.
+ */
+const PAUSED_UNTIL = `
+  CASE WHEN b.paused_at > now.at + interval '1 minute' OR b.paused_until > now.at + interval '25 hours'
+       THEN 'epoch' ELSE b.paused_until END`;
+const URGENT_UNTIL = `
+  CASE WHEN b.urgent_until > now.at + interval '${FARTHEST_MS} ms' THEN 'epoch' ELSE b.urgent_until END`;
+/** @param spacing SQL of the milliseconds between two slots */
+const nextAt = (spacing: string): string => `
+  CASE WHEN b.next_at > now.at + (${spacing} + ${FARTHEST_MS}) * interval '1 ms' THEN now.at ELSE b.next_at END`;
+
 async function pauseOf(pool: Pool, host: string): Promise<number> {
   const { rows } = await pool.query<{ ms: number }>(
-    `SELECT (extract(epoch FROM paused_until - clock_timestamp()) * 1000)::float8 AS ms
-       FROM mirror.request_budgets WHERE host = $1`,
+    `SELECT (extract(epoch FROM ${PAUSED_UNTIL} - now.at) * 1000)::float8 AS ms
+       FROM mirror.request_budgets b, (SELECT clock_timestamp() AS at) now WHERE host = $1`,
     [host],
   );
   return rows[0]?.ms ?? 0;
@@ -95,43 +110,12 @@ async function pauseOf(pool: Pool, host: string): Promise<number> {
 /** @param ms from now, so that only the database's clock counts */
 async function pauseHost(pool: Pool, host: string, ms: number): Promise<void> {
   await insertHost(pool, host);
-  await heal(pool, host, 0);
   await pool.query(
-    `UPDATE mirror.request_budgets
-        SET paused_until = greatest(paused_until, clock_timestamp() + $2 * interval '1 ms'),
-            paused_at = clock_timestamp()
-      WHERE host = $1`,
+    `UPDATE mirror.request_budgets b
+        SET paused_until = greatest(${PAUSED_UNTIL}, now.at + $2 * interval '1 ms'), paused_at = now.at
+       FROM (SELECT clock_timestamp() AS at) now WHERE host = $1`,
     [host, ms],
   );
-}
-
-/** A slot is never further ahead than this and one spacing (ms); other processes may have a smaller budget. */
-const FARTHEST_MS = 60_000;
-/** No pause is longer (ms): marketplaces are believed for a day. */
-const LONGEST_PAUSE_MS = 25 * 3_600_000;
-
-/**
- * Drops what was recorded while the database's clock was ahead: slots and pauses that would block the host for as long.
- * @returns whether anything was dropped
- */
-async function heal(pool: Pool, host: string, spacingMs: number): Promise<boolean> {
-  const { rowCount } = await pool.query(
-    `WITH now AS (SELECT clock_timestamp() AS at),
-     wrong AS (
-       SELECT host, now.at, next_at > now.at + ($2::float8 + $3::float8) * interval '1 ms' AS slot,
-              urgent_until > now.at + $3::float8 * interval '1 ms' AS urgent,
-              paused_at > now.at + interval '1 minute'
-                OR paused_until > now.at + $4::float8 * interval '1 ms' AS pause
-         FROM mirror.request_budgets, now WHERE host = $1)
-     UPDATE mirror.request_budgets b
-        SET next_at = CASE WHEN wrong.slot THEN wrong.at ELSE b.next_at END,
-            urgent_until = CASE WHEN wrong.urgent THEN 'epoch' ELSE b.urgent_until END,
-            paused_until = CASE WHEN wrong.pause THEN 'epoch' ELSE b.paused_until END,
-            paused_at = CASE WHEN wrong.pause THEN NULL ELSE b.paused_at END
-       FROM wrong WHERE b.host = wrong.host AND (wrong.slot OR wrong.urgent OR wrong.pause)`,
-    [host, spacingMs, FARTHEST_MS, LONGEST_PAUSE_MS],
-  );
-  return rowCount === 1;
 }
 
 async function insertHost(pool: Pool, host: string): Promise<void> {
@@ -152,26 +136,27 @@ async function tryAcquire(
   spacingMs: number,
   priority: Priority,
 ): Promise<Wait> {
+  const next = nextAt('$2::float8');
   const { rows } = await pool.query<{ taken: boolean; wait_ms: number; pause_ms: number }>(
     `WITH now AS (SELECT clock_timestamp() AS at),
      taken AS (
        UPDATE mirror.request_budgets b
-          SET next_at = greatest(b.next_at, now.at - $2 * interval '1 ms' / 10) + $2 * interval '1 ms',
+          SET next_at = greatest(${next}, now.at - $2::float8 * interval '1 ms' / 10) + $2::float8 * interval '1 ms',
               urgent_until = CASE WHEN $3 THEN 'epoch' ELSE b.urgent_until END
          FROM now
-        WHERE b.host = $1 AND b.next_at <= now.at AND b.paused_until <= now.at
-          AND ($3 OR b.urgent_until <= now.at)
+        WHERE b.host = $1 AND ${next} <= now.at AND ${PAUSED_UNTIL} <= now.at
+          AND ($3 OR ${URGENT_UNTIL} <= now.at)
        RETURNING 1
      ), waiting AS (
        UPDATE mirror.request_budgets b SET urgent_until = now.at + $4::float8 * interval '1 ms' FROM now
         WHERE b.host = $1 AND $3 AND NOT EXISTS (SELECT 1 FROM taken)
-          AND (b.next_at > now.at OR b.paused_until > now.at)
+          AND (${next} > now.at OR ${PAUSED_UNTIL} > now.at)
      )
      SELECT EXISTS (SELECT 1 FROM taken) AS taken,
             ceil(extract(epoch FROM greatest(
-              b.next_at, b.paused_until, CASE WHEN $3 THEN b.next_at ELSE b.urgent_until END
+              ${next}, ${PAUSED_UNTIL}, CASE WHEN $3 THEN 'epoch' ELSE ${URGENT_UNTIL} END
             ) - now.at) * 1000)::float8 AS wait_ms,
-            (extract(epoch FROM b.paused_until - now.at) * 1000)::float8 AS pause_ms
+            (extract(epoch FROM ${PAUSED_UNTIL} - now.at) * 1000)::float8 AS pause_ms
        FROM mirror.request_budgets b, now WHERE b.host = $1`,
     [host, spacingMs, priority === 'mirror', URGENT_MS],
   );
@@ -180,10 +165,7 @@ async function tryAcquire(
     await insertHost(pool, host);
     return { waitMs: 1, pauseMs: 0 };
   }
-  if (row.taken) return NO_WAIT;
-  const isLong = row.wait_ms > spacingMs + 2 * URGENT_MS;
-  if (isLong && (await heal(pool, host, spacingMs))) return { waitMs: 1, pauseMs: 0 };
-  return { waitMs: Math.max(1, row.wait_ms), pauseMs: row.pause_ms };
+  return row.taken ? NO_WAIT : { waitMs: Math.max(1, row.wait_ms), pauseMs: row.pause_ms };
 }
 
 /** Ask the store again after this time (ms) whether the random parameter is sent. */

@@ -1,6 +1,4 @@
-import type { Pool } from 'pg';
 import { duration } from '../domain/text.js';
-import { onlyRow } from './connection.js';
 
 /** Time between two measurements (ms). */
 const MEASURE_EVERY_MS = 60_000;
@@ -35,32 +33,28 @@ export interface OwnClocks {
 
 const OWN_CLOCKS: OwnClocks = { wall: () => Date.now(), monotonic: () => performance.now() };
 
-/** @param pool of the database @param own replaced by tests */
-export function createClock(pool: Pick<Pool, 'connect'>, own: OwnClocks = OWN_CLOCKS): Clock {
+/**
+ * @param ask asks the database for its time, milliseconds since 1970
+ * @param own replaced by tests
+ */
+export function createClock(ask: () => Promise<number>, own: OwnClocks = OWN_CLOCKS): Clock {
   /** The database's time (ms since 1970) when the monotonic clock was 0. */
   let zero: number | null = null;
   let timer: NodeJS.Timeout | null = null;
   let warn: ((warning: string) => void) | null = null;
   let isWarned = false;
 
-  const measure = async (): Promise<void> => {
-    // Waiting for a connection must not count as the way of the question.
-    const client = await pool.connect();
-    let before: number, after: number, time: number;
-    try {
-      before = own.monotonic();
-      const found = await client.query<{ time: number }>(
-        'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS time',
-      );
-      after = own.monotonic();
-      ({ time } = onlyRow(found));
-      client.release();
-    } catch (error) {
-      client.release(true);
-      throw error;
-    }
+  const askOnce = async (): Promise<{ readonly wayMs: number; readonly zero: number }> => {
+    const before = own.monotonic();
+    const time = await ask();
+    const after = own.monotonic();
     // The database read its clock somewhere between the question and its answer.
-    zero = time - (before + after) / 2;
+    return { wayMs: after - before, zero: time - (before + after) / 2 };
+  };
+  const measure = async (): Promise<void> => {
+    // The first question may have waited for a connection.
+    const [first, second] = [await askOnce(), await askOnce()];
+    ({ zero } = first.wayMs < second.wayMs ? first : second);
     const aheadMs = own.wall() - (zero + own.monotonic());
     const differs = Math.abs(aheadMs) > WARN_ABOVE_MS;
     if (differs && !isWarned) warn?.(warningOf(aheadMs));

@@ -1,8 +1,9 @@
 import { UserError } from '../domain/user-error.js';
 import type { Pool, PoolClient } from 'pg';
 import { createClock, type Clock } from './clock.js';
+import { onlyRow } from './connection.js';
 import type { PrismaClient } from './generated/prisma/client.js';
-import { createPools, STORE_TIMES, type StoreTimes, type WatchTimes } from './pools.js';
+import { createPools } from './pools.js';
 
 /** The mirror's database. The functions that read and write it take it as their first argument. */
 export interface Db {
@@ -12,36 +13,43 @@ export interface Db {
   readonly pool: Pool;
   /** Connections that hold locks, and that run long statements. */
   readonly locks: Pool;
-  readonly times: WatchTimes;
   /** The time by which moments are recorded and compared. */
   readonly clock: Clock;
   /** Prisma Client on `pool`, which is loaded when it is used first. */
   prisma(): Promise<PrismaClient>;
-  /** Closes all connections; those that don't close within `closeMs` are cut off. */
+  /** Closes all connections; those that don't close within 5 s are cut off. */
   close(): Promise<void>;
 }
+
+const CLOSE_MS = 5_000;
 
 /**
  * Opens the database. Connects on first use.
  * @param url a PostgreSQL connection URL; the schema must be migrated before use
  */
-export function openDb(url: string, applicationName: string, times: StoreTimes = STORE_TIMES): Db {
-  const { general, locks } = createPools(url, applicationName, times);
-  const clock = createClock(general.pool);
+export function openDb(url: string, applicationName: string): Db {
+  const { general, locks } = createPools(url, applicationName);
+  const clock = createClock(() => readTime(general.pool));
   let prisma: Promise<PrismaClient> | null = null;
   return {
     url,
     pool: general.pool,
     locks: locks.pool,
-    times: times.watch,
     clock,
     prisma: () => (prisma ??= loadPrisma(general.pool)),
     async close() {
       clock.stop();
       await (await prisma)?.$disconnect();
-      await Promise.all([locks.end(times.closeMs), general.end(times.closeMs)]);
+      await Promise.all([locks.end(CLOSE_MS), general.end(CLOSE_MS)]);
     },
   };
+}
+
+async function readTime(pool: Pool): Promise<number> {
+  const found = await pool.query<{ time: number }>(
+    'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS time',
+  );
+  return onlyRow(found).time;
 }
 
 /** Prisma takes 0.45 s and 80 MB, which most runs and audits don't need. */

@@ -1,12 +1,9 @@
 import { UserError } from '../domain/user-error.js';
 import type { Socket } from 'node:net';
-import { Writable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool, PoolClient, QueryConfig } from 'pg';
 import type { Db } from './db.js';
 import { onlyRow } from './connection.js';
 import { poolerError } from './requirements.js';
-import type { WatchTimes } from './pools.js';
 
 /** A connection whose statements may take any time, and whose loss is noticed. */
 export interface LongConnection {
@@ -35,7 +32,9 @@ interface Backend {
  * TCP keepalives let the server notice a vanished client and free its lock within two minutes. (Over a
  * Unix socket, where clients can't vanish, they have no effect.)
  */
-const PREPARE = `
+const PREPARE: QueryConfig & { readonly query_timeout: number } = {
+  query_timeout: 30_000,
+  text: `
   SELECT pid, extract(epoch FROM backend_start)::text AS "startedAt",
          set_config('statement_timeout', '0', false), set_config('idle_session_timeout', '0', false),
          set_config('idle_in_transaction_session_timeout', '0', false),
@@ -43,10 +42,11 @@ const PREPARE = `
          set_config('tcp_keepalives_interval', '10', false),
          set_config('tcp_keepalives_count', '3', false),
          set_config('tcp_user_timeout', '60000', false)
-    FROM pg_stat_activity WHERE pid = pg_backend_pid()`;
+    FROM pg_stat_activity WHERE pid = pg_backend_pid()`,
+};
 
 /** Opens a connection whose statements may take any time. */
-export async function openLongConnection({ locks, pool, times }: Db): Promise<LongConnection> {
+export async function openLongConnection({ locks, pool }: Db): Promise<LongConnection> {
   const client = await locks.connect();
   const loss = new AbortController();
   const onLoss = (): void => loss.abort(lostConnection('was cut'));
@@ -59,18 +59,14 @@ export async function openLongConnection({ locks, pool, times }: Db): Promise<Lo
   };
   try {
     // The connection may have died while idle, and is not watched yet.
-    const prepare: BoundedQuery = { text: PREPARE, query_timeout: times.silentMs };
-    const backend = onlyRow(await client.query<Backend>(prepare));
-    watch = watchConnection(client, backend, pool, times);
+    const backend = onlyRow(await client.query<Backend>(PREPARE));
+    watch = watchConnection(client, backend, pool);
   } catch (error) {
     release(false);
     throw error;
   }
   return { client, lost: loss.signal, release };
 }
-
-/** A query with a timeout (ms) in the driver, which its types lack. */
-type BoundedQuery = QueryConfig & { readonly query_timeout: number };
 
 function lostConnection(what: string): UserError {
   return new UserError(
@@ -182,98 +178,30 @@ export function itemsLockSql(lockFunction: string, seller: string): string {
   return `${lockFunction}(hashtextextended('seller-mirror/items/' || ${seller}, 0))`;
 }
 
-/** One failed probe proves nothing: the reply may be on its way, or the network down for a moment. */
-const MAX_FAILED_PROBES = 3;
+/** The server is asked this often (ms) whether it still has a connection. */
+const ASK_EVERY_MS = 30_000;
+/** A server that can't be asked for so long (ms) has lost the connection, too. */
+const MOST_SILENT_MS = 90_000;
 
 /**
- * Watches a connection whose statements may take any time, so that no timeout can tell a long statement
- * from a dead connection. If a statement is silent, another connection asks the server whether it still
- * works on it. If it does not, or can't be asked, the connection is destroyed, which fails the statement
- * with a `UserError`.
+ * Watches a connection whose statements may take any time, so that no timeout can tell a long statement from a dead
+ * connection. The server ends a connection whose client is gone within a minute (`PREPARE`). Another connection asks it
+ * whether this one is still there; if not, it is destroyed, which fails its statement with a `UserError`.
  */
-function watchConnection(
-  client: PoolClient,
-  backend: Backend,
-  pool: Pool,
-  { silentMs, probeMs }: WatchTimes,
-): NodeJS.Timeout {
-  let bytes = -1;
-  let since = 0;
-  let failedProbes = 0;
-  let isProbing = false;
-  const isSilent = (): boolean => {
-    if (isWaitingForServer(client) && bytesOf(client) === bytes) return true;
-    bytes = bytesOf(client);
-    since = performance.now();
-    failedProbes = 0;
-    return false;
+function watchConnection(client: PoolClient, { pid, startedAt }: Backend, pool: Pool) {
+  let answeredAt = performance.now();
+  const lose = (): void =>
+    void (client.connection.stream as Socket).destroy(lostConnection('stopped responding'));
+  const ask = async (): Promise<void> => {
+    const { rowCount } = await pool.query(
+      `SELECT FROM pg_stat_activity WHERE pid = $1 AND extract(epoch FROM backend_start)::text = $2`,
+      [pid, startedAt],
+    );
+    answeredAt = performance.now();
+    if (rowCount === 0) lose();
   };
-  const probe = async (): Promise<void> => {
-    if (!isSilent() || performance.now() - since < silentMs) return;
-    if (await isServerWorking(pool, backend, probeMs)) {
-      since = performance.now();
-      failedProbes = 0;
-    }
-    // Data that arrived during the probe proves that the connection is alive.
-    else if (isSilent() && ++failedProbes >= MAX_FAILED_PROBES) {
-      socketOf(client).destroy(lostConnection('stopped responding'));
-    }
-  };
-  const timer = setInterval(() => {
-    if (isProbing) return;
-    isProbing = true;
-    void probe().finally(() => (isProbing = false));
-  }, probeMs);
-  return timer.unref();
-}
-
-/** Internals of the driver's client. */
-interface ClientInternals {
-  /** False while a statement runs. */
-  readonly readyForQuery?: boolean;
-  _getActiveQuery?(): unknown;
-}
-
-function isWaitingForServer(client: PoolClient): boolean {
-  const internals = client as unknown as ClientInternals;
-  if (internals.readyForQuery !== false) return false;
-  const statement = internals._getActiveQuery?.();
-  // An open COPY with nothing to send waits for the list, not for the server.
-  const isOurTurn =
-    statement instanceof Writable &&
-    !statement.writableEnded &&
-    !statement.destroyed &&
-    statement.writableLength === 0;
-  return !isOurTurn;
-}
-
-function socketOf(client: PoolClient): Socket {
-  return client.connection.stream as Socket;
-}
-
-function bytesOf(client: PoolClient): number {
-  const { bytesRead, bytesWritten } = socketOf(client);
-  return bytesRead + bytesWritten;
-}
-
-/** Asks on another connection whether the server works on the statement; false if there is no reply. */
-async function isServerWorking(
-  pool: Pool,
-  { pid, startedAt }: Backend,
-  probeMs: number,
-): Promise<boolean> {
-  const query: BoundedQuery = {
-    // A server that waits for input from us, or can't send its reply, does not work.
-    text: `SELECT FROM pg_stat_activity
-            WHERE pid = $1 AND extract(epoch FROM backend_start)::text = $2 AND state = 'active'
-              AND wait_event_type IS DISTINCT FROM 'Client'`,
-    values: [pid, startedAt],
-    query_timeout: probeMs,
-  };
-  const reply = pool.query(query).then(
-    ({ rowCount }) => rowCount === 1,
-    () => false,
-  );
-  // query_timeout does not include the time to connect.
-  return Promise.race([reply, sleep(probeMs, false, { ref: false })]);
+  return setInterval(() => {
+    if (performance.now() - answeredAt > MOST_SILENT_MS) lose();
+    else void ask().catch(() => undefined);
+  }, ASK_EVERY_MS).unref();
 }

@@ -71,7 +71,6 @@ const MOMENTS = [
     PLANNED,
   ),
   kind(`'a heartbeat on ' || host`, {}, 'seen_at', 'mirror.processes'),
-  kind(`'a pause of requests to ' || host`, {}, 'paused_until', 'mirror.request_budgets', PLANNED),
   kind(`'the last problem of feed ' || feed`, {}, 'failed_at', 'mirror.feeds'),
   kind(`'the retry of an alert'`, {}, 'retry_at', 'mirror.alerts WHERE ended_at IS NULL', PLANNED),
   kind(`'a session at the dashboard'`, {}, 'seen_at', 'mirror.sessions'),

@@ -3,31 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Client, Pool, TypeOverrides, types, type PoolConfig } from 'pg';
 import { DbClient } from './connection.js';
 
-/** When a long statement on a connection counts as dead. */
-export interface WatchTimes {
-  /** A statement is probed after this long (ms) without a byte in either direction. */
-  readonly silentMs: number;
-  /** Timeout of one probe, and the time between two probes (ms). */
-  readonly probeMs: number;
-}
-
-const WATCH_TIMES: WatchTimes = { silentMs: 30_000, probeMs: 10_000 };
-
-/** Timeouts (ms). */
-export interface StoreTimes {
-  readonly connectMs: number;
-  /** For an ordinary statement. Statements of runs may take any time and are watched instead. */
-  readonly queryMs: number;
-  readonly closeMs: number;
-  readonly watch: WatchTimes;
-}
-
-export const STORE_TIMES: StoreTimes = {
-  connectMs: 30_000,
-  queryMs: 60_000,
-  closeMs: 5_000,
-  watch: WATCH_TIMES,
-};
+/** Timeouts (ms). Statements of runs may take any time, and are watched instead of `queryMs`. */
+const [CONNECT_MS, QUERY_MS] = [30_000, 60_000];
 
 /** Each run and chunk holds one connection. Far more than one process works on at a time. */
 const MAX_LOCKS = 1_000;
@@ -45,17 +22,17 @@ const TYPE_PARSERS = new TypeOverrides();
 TYPE_PARSERS.setTypeParser(types.builtins.INT8, BigInt);
 
 /** @param url a PostgreSQL connection URL */
-export function createPools(url: string, applicationName: string, times: StoreTimes): Pools {
+export function createPools(url: string, applicationName: string): Pools {
   const create = (config: PoolConfig): EndablePool =>
     createPool({
       connectionString: url,
       application_name: applicationName,
-      connectionTimeoutMillis: times.connectMs,
+      connectionTimeoutMillis: CONNECT_MS,
       types: TYPE_PARSERS,
       ...config,
     });
   return {
-    general: create({ max: 10, query_timeout: times.queryMs }),
+    general: create({ max: 10, query_timeout: QUERY_MS }),
     locks: create({ max: MAX_LOCKS }),
   };
 }
@@ -94,7 +71,7 @@ export function createReadOnlyPool(url: string, applicationName: string): Endabl
   return createPool({
     connectionString: url,
     application_name: applicationName,
-    connectionTimeoutMillis: STORE_TIMES.connectMs,
+    connectionTimeoutMillis: CONNECT_MS,
     // oxlint-disable-next-line typescript/no-misused-promises -- the pool awaits it, but its types don't say so
     onConnect: async (client) => {
       await client.query('SET default_transaction_read_only = on');
@@ -180,7 +157,7 @@ export async function openOwnClient(
   const client = new DbClient({
     connectionString: url,
     application_name: `seller-mirror ${name}`,
-    connectionTimeoutMillis: 30_000,
+    connectionTimeoutMillis: CONNECT_MS,
     stream: () => socket,
   });
   const abort = (): void => void socket.destroy(new Error('interrupted'));

@@ -1,17 +1,6 @@
-import { expect, it, onTestFinished } from 'vitest';
-import { migrate, readMigrations } from '../../src/db/migrate.js';
-import { createTestDatabase, query } from '../support/postgres.js';
-
-/** A store of the first version, filled by `sql`, and then brought up to date. */
-async function upgraded(sql: string): Promise<string> {
-  const database = await createTestDatabase({ empty: true });
-  onTestFinished(() => database.drop());
-  const all = await readMigrations();
-  await migrate(database.url, all.slice(0, 1));
-  await query(database.url, sql);
-  await migrate(database.url, all);
-  return database.url;
-}
+import { expect, it } from 'vitest';
+import { query } from '../support/postgres.js';
+import { upgraded } from './support.js';
 
 const AUDIT = (id: number, valid: number, invalid: number) =>
   `INSERT INTO mirror.audits (audit_id, seller_id, state, source, layout, columns, lines, rejected, codes, reused,

@@ -1,7 +1,7 @@
-import { expect, it, onTestFinished } from 'vitest';
-import { migrate, readMigrations } from '../../src/db/migrate.js';
+import { expect, it } from 'vitest';
 import { printed } from '../cli/support.js';
-import { createTestDatabase, query } from '../support/postgres.js';
+import { query } from '../support/postgres.js';
+import { upgraded } from './support.js';
 
 const ITEM = (id: number, state: string) => `
   INSERT INTO mirror.items (seller_id, item_id, name, options, tags, screenshots, state, first_seen_at, changed_at,
@@ -16,12 +16,7 @@ const HELD = (run: number, item: number) =>
   `INSERT INTO mirror.held_items (run_id, seller_id, item_id, confirmed) VALUES (${run}, 'main', ${item}, true);`;
 
 it('decisions of an earlier version: rejected items stay kept, approved runs have their run, the open one waits', async () => {
-  const database = await createTestDatabase({ empty: true });
-  onTestFinished(() => database.drop());
-  const all = await readMigrations();
-  await migrate(database.url, all.slice(0, 1));
-  await query(
-    database.url,
+  const url = await upgraded(
     `INSERT INTO mirror.sellers (seller_id, marketplace, missing_items, live_items) VALUES ('main', 'm', 2, 5);
      ${ITEM(1, 'missing')}${ITEM(2, 'missing')}${ITEM(3, 'removed')}
      ${RUN(1, `'items', 'held', 'x', now(), 'rejected', now(), 'ada', NULL`)}
@@ -32,19 +27,18 @@ it('decisions of an earlier version: rejected items stay kept, approved runs hav
      SELECT setval('mirror.runs_run_id_seq', 4);
      INSERT INTO mirror.item_lookups VALUES ('main', 2, now(), 'gone', 4);`,
   );
-  await migrate(database.url, all);
   const runs = `SELECT run_id::int, decision, approval_run_id::int FROM reporting.sync_runs ORDER BY 1`;
-  expect(await query(database.url, runs)).toEqual([
+  expect(await query(url, runs)).toEqual([
     { run_id: 1, decision: null, approval_run_id: null },
     { run_id: 2, decision: 'approved', approval_run_id: 3 },
     { run_id: 3, decision: null, approval_run_id: null },
     { run_id: 4, decision: null, approval_run_id: null },
   ]);
-  const env = { DATABASE_URL: database.url };
+  const env = { DATABASE_URL: url };
   expect(JSON.parse(await printed(['status', '--json'], env))).toMatchObject([
     { held: { items: 1, confirmed: 1, examples: [{ item_id: 2 }] } },
   ]);
   expect(await printed(['sync', '--accept-removals', '4'], env)).toContain('1 of 1 item removed');
   const kept = `SELECT item_id::int FROM mirror.items WHERE state = 'missing'`;
-  expect(await query(database.url, kept)).toEqual([{ item_id: 1 }]);
+  expect(await query(url, kept)).toEqual([{ item_id: 1 }]);
 });

@@ -1,4 +1,7 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { onTestFinished } from 'vitest';
+import { printed } from '../cli/support.js';
 import { createTestDatabase, query } from '../support/postgres.js';
 
 /** The address of a database that is dropped after the test. */
@@ -6,6 +9,31 @@ export async function database(options?: { empty: boolean }): Promise<string> {
   const made = await createTestDatabase(options);
   onTestFinished(() => made.drop());
   return made.url;
+}
+
+const FIRST = '20261125000000_init';
+
+/** A store of the first version, filled by `sql`, and then brought up to date. @returns its address */
+export async function upgraded(sql: string): Promise<string> {
+  const url = await database({ empty: true });
+  const file = new URL(`../../prisma/migrations/${FIRST}/migration.sql`, import.meta.url);
+  const init = readFileSync(file, 'utf8');
+  const checksum = createHash('sha256').update(init).digest('hex');
+  // As Prisma's commands record it.
+  await query(
+    url,
+    `CREATE SCHEMA mirror; SET search_path = mirror;
+     CREATE TABLE _prisma_migrations (
+       id text PRIMARY KEY, checksum text NOT NULL, finished_at timestamptz, migration_name text NOT NULL, logs text,
+       rolled_back_at timestamptz, started_at timestamptz NOT NULL DEFAULT now(),
+       applied_steps_count integer NOT NULL DEFAULT 0);
+     INSERT INTO _prisma_migrations (id, checksum, finished_at, migration_name)
+     VALUES ('first', '${checksum}', now(), '${FIRST}')`,
+    init,
+    sql,
+  );
+  await printed(['migrate'], { DATABASE_URL: url });
+  return url;
 }
 
 /** Not in a backup: what describes the server or readers of a store, sessions and progress. */

@@ -2,15 +2,13 @@ import { chmod, chown, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/pr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { files } from '../../src/db/embedded/place.js';
-import { addressOf, readCredentials } from '../../src/db/embedded/server.js';
-import { hold, release } from '../../src/db/embedded/index.js';
 import { explainDatabaseError } from '../../src/db/errors.js';
 import { withPsqlModes } from '../../src/domain/postgres-tls.js';
-import { run } from '../cli/support.js';
+import { printed, run } from '../cli/support.js';
 import { selfSigned } from '../support/certificate.js';
 import { testServer } from '../support/postgres.js';
 import { query } from '../support/query.js';
+import { statusOf, urlOf } from './embedded/trial.js';
 
 /** A server that offers TLS with a certificate that its own authority signed. */
 let server: { readonly port: number; readonly authority: string };
@@ -19,21 +17,22 @@ let server: { readonly port: number; readonly authority: string };
 beforeAll(async () => {
   const folder = await mkdtemp(join(tmpdir(), `seller-mirror-tests-${process.pid}-`));
   await chmod(folder, 0o755); // the server may run as another user
-  const dataDir = join(folder, 'data');
-  const { location, port } = await hold({ dataDir, applicationName: 'tests', durable: false });
-  const admin = addressOf(await readCredentials(location), port, 'admin', 'postgres');
+  const DATA_DIR = join(folder, 'data');
+  await printed(['db', 'start'], { DATA_DIR });
+  const { location, server: running } = await statusOf(DATA_DIR);
+  const admin = await urlOf(DATA_DIR, 'admin');
   const { key, cert } = selfSigned(['localhost']);
   const authority = join(folder, 'authority.pem');
   await writeFile(authority, cert);
-  const place = files.data(location);
+  const place = join(location, 'data');
   const { uid, gid } = await stat(place);
   for (const [name, text] of Object.entries({ 'server.key': key, 'server.crt': cert })) {
     await writeFile(join(place, name), text);
     await chmod(join(place, name), 0o600);
     await chown(join(place, name), uid, gid);
   }
-  const rules = await readFile(files.hba(location), 'utf8');
-  await writeFile(files.hba(location), `hostnossl all inside all reject\n${rules}`);
+  const hba = join(location, 'pg_hba.conf');
+  await writeFile(hba, `hostnossl all inside all reject\n${await readFile(hba, 'utf8')}`);
   await query(
     admin,
     `CREATE ROLE inside LOGIN PASSWORD 'pa55word'`,
@@ -41,9 +40,9 @@ beforeAll(async () => {
     'ALTER SYSTEM SET ssl = on',
     'SELECT pg_reload_conf()',
   );
-  server = { port, authority };
+  server = { port: running?.port ?? 0, authority };
   return async () => {
-    await release(dataDir, { now: true });
+    await run(['db', 'stop', '--now'], { DATA_DIR });
     await rm(folder, { recursive: true, force: true });
   };
 });

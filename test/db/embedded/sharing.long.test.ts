@@ -1,52 +1,49 @@
 import { readdir, rm, stat } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { describeEmbedded, hold, release } from '../../../src/db/embedded/index.js';
+import { printed, start } from '../../cli/support.js';
 import { query } from '../../support/postgres.js';
-import { watcherPids, open, serverPid, startCommand, trialDataDir } from './trial.js';
+import { ask, connected, serverPid, statusOf, trialDataDir, urlOf, watcherPids } from './trial.js';
+
+const PATIENT = { timeout: 30_000 };
 
 describe('the embedded server is shared', () => {
   it('by four commands that start at the same time: one creates it, all use it', async () => {
-    const dataDir = await trialDataDir();
-    const commands = [1, 2, 3, 4].map(() => startCommand(dataDir));
-    const opened = await Promise.all(commands.map((command) => command.opened));
-    expect(new Set(opened.map(({ url }) => url)).size).toBe(1);
-    expect(await readdir(dataDir)).toEqual(['postgres']); // the slower commands left no drafts
-    await expect
-      .poll(() => watcherPids(opened[0]?.location ?? ''), { timeout: 30_000 })
-      .toHaveLength(1);
+    const DATA_DIR = await trialDataDir();
+    const commands = [1, 2, 3, 4].map(() => start(['migrate'], { DATA_DIR }).ended);
+    expect((await Promise.all(commands)).map(({ stderr }) => stderr)).toEqual(['', '', '', '']);
+    expect(await readdir(DATA_DIR)).toEqual(['postgres']); // the slower commands left no drafts
+    await connected(DATA_DIR);
+    await expect.poll(() => watcherPids(DATA_DIR), PATIENT).toHaveLength(1);
   });
 
   it('in a folder whose name has spaces, umlauts and quotes', async () => {
-    const database = await open(await trialDataDir(`Müller's "größe" $HOME `));
-    expect(await query(database.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
+    const dataDir = await trialDataDir(`Müller's "größe" $HOME `);
+    expect(await ask(dataDir, 'select 1 as one')).toBe('{"one":1}\n');
   });
 
   it('without keeping the streams of the command that started it open, so that `demo | cat` ends', async () => {
-    const dataDir = await trialDataDir();
-    const command = startCommand(dataDir);
-    const { location } = await command.opened;
-    const other = await open(dataDir);
-    expect(await command.end()).toBe(0); // resolves once nobody holds its output open
-    expect(await serverPid(location)).not.toBeNull();
-    await other.close();
+    const DATA_DIR = await trialDataDir();
+    // Resolves once nobody holds its output open.
+    expect((await start(['migrate'], { DATA_DIR }).ended).code).toBe(0);
+    expect(await serverPid(DATA_DIR)).not.toBeNull();
   });
 });
 
 describe('the embedded database', () => {
   it('is owned by a role that may create schemas but is no superuser, and needs a password that only the file’s owner can read', async () => {
-    const { url, location } = await open(await trialDataDir());
+    const DATA_DIR = await trialDataDir();
+    await printed(['db', 'start'], { DATA_DIR });
+    const url = await urlOf(DATA_DIR);
     expect(await query(url, 'SELECT rolsuper FROM pg_roles WHERE rolname = current_user')).toEqual([
       { rolsuper: false },
     ]);
     await query(url, 'CREATE SCHEMA mine');
     await expect(query(url, 'CREATE ROLE other')).rejects.toThrow(/permission denied/);
-    const stranger = new URL(url);
-    stranger.password = 'guessed';
-    await expect(query(stranger.href, 'SELECT 1')).rejects.toThrow(
-      /password authentication failed/,
-    );
+    const stranger = Object.assign(new URL(url), { password: 'guessed' });
+    await expect(query(stranger.href, 'SELECT 1')).rejects.toThrow(/password authentication/);
+    const { location } = await statusOf(DATA_DIR);
     expect((await stat(`${location}/credentials.json`)).mode & 0o777).toBe(0o600);
-    // Durable by default.
     const [settings] = await query(
       url,
       `SELECT current_setting('fsync') AS fsync, current_setting('data_checksums') AS checksums,
@@ -56,81 +53,73 @@ describe('the embedded database', () => {
   });
 
   it('keeps its address over a restart, so that saved connections stay valid', async () => {
-    const dataDir = await trialDataDir();
-    const first = await open(dataDir);
-    await first.close();
-    await release(dataDir, { now: true });
-    expect((await open(dataDir)).url).toBe(first.url);
+    const DATA_DIR = await trialDataDir();
+    await printed(['db', 'start'], { DATA_DIR });
+    const url = await urlOf(DATA_DIR);
+    await printed(['db', 'stop', '--now'], { DATA_DIR });
+    await printed(['db', 'start'], { DATA_DIR });
+    expect(await urlOf(DATA_DIR)).toBe(url);
   });
 });
 
 describe('a command that meets a stopping server', () => {
   it('gets it started again, and is never cut off', async () => {
     const dataDir = await trialDataDir();
-    await (await open(dataDir)).close();
+    await ask(dataDir, 'select 1');
     // The server stops two to three seconds after its last session.
     for (let pause = 2_000; pause <= 3_000; pause += 100) {
-      await new Promise((resolve) => setTimeout(resolve, pause));
-      const database = await open(dataDir);
-      for (let n = 0; n < 20; n++) {
-        expect(await query(database.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
-      }
-      await database.close();
+      await sleep(pause);
+      expect(await ask(dataDir, 'select 1 as one')).toBe('{"one":1}\n');
     }
   });
 });
 
 describe('the embedded server stops', () => {
   it('only after psql and other programs have disconnected', async () => {
-    const database = await open(await trialDataDir());
-    const sleeping = query(database.url, 'SELECT pg_sleep(5), 1 AS done');
-    await database.close();
+    const DATA_DIR = await trialDataDir();
+    await printed(['db', 'start'], { DATA_DIR });
+    const sleeping = query(await urlOf(DATA_DIR), 'SELECT pg_sleep(5), 1 AS done');
+    await printed(['db', 'stop'], { DATA_DIR });
     expect(await sleeping).toMatchObject([{ done: 1 }]);
-    await expect.poll(() => serverPid(database.location), { timeout: 30_000 }).toBeNull();
+    await expect.poll(() => serverPid(DATA_DIR), PATIENT).toBeNull();
   });
 
-  it('after the release, not while it is held', async () => {
-    const dataDir = await trialDataDir();
-    const { location } = await hold({ dataDir, applicationName: 'test', durable: false });
-    await new Promise((resolve) => setTimeout(resolve, 5_000)); // longer than the idle time
-    expect(await describeEmbedded(dataDir)).toMatchObject({ held: true, server: { sessions: [] } });
-    expect(await release(dataDir)).toMatchObject({ held: true });
-    await expect.poll(() => serverPid(location), { timeout: 30_000 }).toBeNull();
-    expect(await describeEmbedded(dataDir)).toEqual({ location, held: false, server: null });
+  it('after `db stop`, not while it is held', async () => {
+    const DATA_DIR = await trialDataDir();
+    await printed(['db', 'start'], { DATA_DIR });
+    await sleep(5_000); // longer than the idle time
+    expect(await statusOf(DATA_DIR)).toMatchObject({ held: true, server: { sessions: [] } });
+    expect(await printed(['db', 'stop'], { DATA_DIR })).toContain('stops in a few seconds');
+    await expect.poll(() => serverPid(DATA_DIR), PATIENT).toBeNull();
+    expect(await statusOf(DATA_DIR)).toMatchObject({ held: false, server: null });
   });
 
-  it('at once on a release with `now`, even with a command connected', async () => {
-    const dataDir = await trialDataDir();
-    const command = startCommand(dataDir);
-    const { location } = await command.opened;
-    const before = await release(dataDir, { now: true });
-    expect(before?.server?.sessions).toEqual([
-      { applicationName: 'command', database: 'postgres' },
-    ]);
-    expect(await serverPid(location)).toBeNull();
+  it('at once with `db stop --now`, even with a command connected', async () => {
+    const DATA_DIR = await trialDataDir();
+    await connected(DATA_DIR);
+    await printed(['db', 'stop', '--now'], { DATA_DIR });
+    expect(await serverPid(DATA_DIR)).toBeNull();
   });
 
   it('when its files are deleted', async () => {
-    const dataDir = await trialDataDir();
-    const { location } = await open(dataDir);
-    const pid = await serverPid(location);
+    const DATA_DIR = await trialDataDir();
+    await connected(DATA_DIR);
+    const { location, server } = await statusOf(DATA_DIR);
     await rm(location, { recursive: true, force: true, maxRetries: 20 });
-    const alive = () => {
+    const isAlive = () => {
       try {
-        return process.kill(pid ?? 0, 0);
+        return process.kill(server?.pid ?? 0, 0);
       } catch {
         return false;
       }
     };
-    await expect.poll(alive, { timeout: 30_000 }).toBe(false);
+    await expect.poll(isAlive, PATIENT).toBe(false);
   });
 });
 
-describe('describing and releasing', () => {
-  it('create nothing where there is no database', async () => {
-    const dataDir = await trialDataDir();
-    expect(await describeEmbedded(dataDir)).toBeNull();
-    expect(await release(dataDir)).toBeNull();
-    await expect(readdir(dataDir)).rejects.toThrow(/ENOENT/);
-  });
+it('status and stop create nothing where there is no database', async () => {
+  const DATA_DIR = await trialDataDir();
+  expect(await statusOf(DATA_DIR)).toEqual({ location: null, held: false, server: null });
+  expect(await printed(['db', 'stop'], { DATA_DIR })).toContain('is not running');
+  await expect(readdir(DATA_DIR)).rejects.toThrow(/ENOENT/);
 });

@@ -1,20 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, readFile, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { onTestFinished } from 'vitest';
-import {
-  connect,
-  findPostmaster,
-  readCredentials,
-  WATCHER_NAME,
-} from '../../../src/db/embedded/server.js';
-import { DIST } from '../../support/built.js';
-import { openEmbedded, release, type EmbeddedDatabase } from '../../../src/db/embedded/index.js';
-
-export { DIST };
+import { MAIN, printed, run } from '../../cli/support.js';
 
 /** A folder that the service account can enter too. Removed after the test. */
 export async function trialFolder(name = 'trial'): Promise<string> {
@@ -30,88 +20,82 @@ export async function trialFolder(name = 'trial'): Promise<string> {
 
 /** A data folder whose server is stopped after the test. */
 export async function trialDataDir(name?: string): Promise<string> {
-  const dataDir = join(await trialFolder(name), 'data');
+  const DATA_DIR = join(await trialFolder(name), 'data');
   onTestFinished(async () => {
-    await release(dataDir, { now: true }).catch(() => {}); // the test may have broken it
+    await run(['db', 'stop', '--now'], { DATA_DIR }); // it fails if the test has broken the folder
   });
-  return dataDir;
+  return DATA_DIR;
 }
 
-/** Opens the database, and closes it after the test. */
-export async function open(
-  dataDir: string,
-  options: Partial<Parameters<typeof openEmbedded>[0]> = {},
-): Promise<EmbeddedDatabase> {
-  const database = await openEmbedded({ dataDir, applicationName: 'test', ...options });
-  onTestFinished(() => database.close());
-  return database;
+/** What `db status` tells. */
+export interface Status {
+  readonly location: string;
+  readonly held: boolean;
+  readonly server: {
+    readonly pid: number;
+    readonly port: number;
+    readonly sessions: readonly { readonly application_name: string }[];
+  } | null;
 }
 
-/** PID of the server on `location`, or null if none runs. */
-export async function serverPid(location: string): Promise<number | null> {
-  return (await findPostmaster(location))?.pid ?? null;
+export async function statusOf(DATA_DIR: string): Promise<Status> {
+  return JSON.parse(await printed(['db', 'status', '--json'], { DATA_DIR })) as Status;
 }
 
-/** PIDs of the watchers that watch the server on `location`. */
-export async function watcherPids(location: string): Promise<number[]> {
-  const port = (await findPostmaster(location))?.port ?? 0;
-  const client = await connect(await readCredentials(location), port, 'admin', 'test');
-  try {
-    const { rows } = await client.query<{ name: string }>(
-      'SELECT application_name AS name FROM pg_stat_activity WHERE starts_with(application_name, $1)',
-      [WATCHER_NAME],
+/** The PID of the running server; null if none runs. */
+export async function serverPid(dataDir: string): Promise<number | null> {
+  return (await statusOf(dataDir)).server?.pid ?? null;
+}
+
+/** The address of the running server, for its owner or, read from its files, for its superuser. */
+export async function urlOf(DATA_DIR: string, role: 'owner' | 'admin' = 'owner'): Promise<string> {
+  const url = new URL((await printed(['db', 'url'], { DATA_DIR })).trim());
+  if (role === 'owner') return url.href;
+  const { location } = await statusOf(DATA_DIR);
+  const credentials = await readFile(join(location, 'credentials.json'), 'utf8');
+  const { admin } = JSON.parse(credentials) as { readonly admin: string };
+  return Object.assign(url, { username: 'seller_mirror_admin', password: admin }).href;
+}
+
+/** The rows of a statement, as lines of JSON. Starts the server if needed. */
+export function ask(DATA_DIR: string, statement: string): Promise<string> {
+  return printed(['sql', '--format', 'ndjson', statement], { DATA_DIR });
+}
+
+/** PIDs of the watchers of the server in `dataDir`. */
+export async function watcherPids(dataDir: string): Promise<number[]> {
+  const found: number[] = [];
+  for (const pid of await readdir('/proc')) {
+    const words = /^\d+$/.test(pid)
+      ? await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
+      : '';
+    if (words.includes('embedded/watcher.js') && words.includes(dataDir)) found.push(Number(pid));
+  }
+  return found;
+}
+
+/** Starts a command in a process group of its own, which stays connected. @param user default: this one */
+export async function connected(
+  DATA_DIR: string,
+  user: { readonly uid?: number; readonly gid?: number } = {},
+): Promise<ChildProcess> {
+  const child = spawn(process.execPath, [MAIN, 'sql', 'select pg_sleep(600)'], {
+    ...user,
+    cwd: '/',
+    detached: true,
+    stdio: 'ignore',
+    env: { PATH: process.env['PATH'], DATA_DIR },
+  });
+  onTestFinished(async () => {
+    if (child.exitCode === null && child.signalCode === null && child.kill('SIGKILL')) {
+      await once(child, 'close');
+    }
+  });
+  for (;;) {
+    const { server } = await statusOf(DATA_DIR);
+    const isConnected = server?.sessions.some(
+      ({ application_name: name }) => name === 'seller-mirror sql',
     );
-    return rows.map(({ name }) => Number.parseInt(name.slice(WATCHER_NAME.length), 10));
-  } finally {
-    await client.end();
+    if (isConnected === true) return child;
   }
-}
-
-/** A separate process that keeps the database open until `end`. */
-export interface Command {
-  readonly process: ChildProcess;
-  /** The result of its `openEmbedded`. */
-  readonly opened: Promise<Opened>;
-  /** Makes it close the database and exit. Resolves to the exit code once its output is closed too. */
-  end(): Promise<number | null>;
-}
-
-type Opened = Pick<EmbeddedDatabase, 'url' | 'location' | 'port' | 'startedHere'>;
-
-const SCRIPT = `
-  const { openEmbedded } = await import(process.argv[1]);
-  const database = await openEmbedded({ dataDir: process.argv[2], applicationName: 'command' });
-  console.log(JSON.stringify(database));
-  process.stdin.resume();
-  process.stdin.on('end', () => void database.close());
-`;
-
-export function startCommand(dataDir: string, user?: { uid: number; gid: number }): Command {
-  const index = join(DIST, 'db/embedded/index.js');
-  const child = spawn(
-    process.execPath,
-    ['--input-type=module', '-e', SCRIPT, '--', index, dataDir],
-    { ...user, cwd: '/', detached: true, stdio: ['pipe', 'pipe', 'pipe'] },
-  );
-  onTestFinished(() => {
-    child.kill('SIGKILL');
-  });
-  const closed = once(child, 'close') as Promise<[number | null]>;
-  return {
-    process: child,
-    opened: firstLine(child),
-    end: async () => {
-      child.stdin.end();
-      return (await closed)[0];
-    },
-  };
-}
-
-async function firstLine(child: ChildProcess): Promise<Opened> {
-  let errors = '';
-  child.stderr?.on('data', (part: Buffer) => (errors += part.toString()));
-  if (child.stdout !== null) {
-    for await (const line of createInterface(child.stdout)) return JSON.parse(line) as Opened;
-  }
-  throw new Error(`the command ended without opening the database: ${errors}`);
 }

@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 import { explainDatabaseError, shownUrl } from './errors.js';
 import { describeEmbedded, openEmbedded } from './embedded/index.js';
 import type { PrismaClient, Prisma } from './generated/prisma/client.js';
-import { createReadOnlyPool } from './pools.js';
+import { createPool } from './pools.js';
 import { openPrisma } from './prisma.js';
 
 export type { Prisma };
@@ -54,7 +54,10 @@ export async function openMirror(options: MirrorOptions = {}): Promise<Mirror> {
   }
   const embedded = databaseUrl === undefined ? await useEmbedded(dataDir) : null;
   const url = databaseUrl ?? embedded?.url ?? '';
-  const { pool, end } = createReadOnlyPool(url, APPLICATION_NAME);
+  const { pool, end } = createPool(url, {
+    application_name: APPLICATION_NAME,
+    onConnect: (client) => client.query('SET default_transaction_read_only = on'),
+  });
   const close = async (): Promise<void> => {
     await end(CLOSE_MS);
     await embedded?.close();

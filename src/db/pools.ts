@@ -1,41 +1,10 @@
 import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Client, Pool, TypeOverrides, types, type PoolConfig } from 'pg';
+import { type Client, type ClientBase, Pool, TypeOverrides, types, type PoolConfig } from 'pg';
 import { DbClient } from './connection.js';
 
-/** Timeouts (ms). Statements of runs may take any time, and are watched instead of `queryMs`. */
-const [CONNECT_MS, QUERY_MS] = [30_000, 60_000];
-
-/** Each run and chunk holds one connection. Far more than one process works on at a time. */
-const MAX_LOCKS = 1_000;
-
-/** The pools of a database, opened on first use. */
-interface Pools {
-  /** For ordinary statements. */
-  readonly general: EndablePool;
-  /** For locks and long statements. */
-  readonly locks: EndablePool;
-}
-
-/** Reads int8 as bigint, as Prisma Client does. The driver's default is text. */
-const TYPE_PARSERS = new TypeOverrides();
-TYPE_PARSERS.setTypeParser(types.builtins.INT8, BigInt);
-
-/** @param url a PostgreSQL connection URL */
-export function createPools(url: string, applicationName: string): Pools {
-  const create = (config: PoolConfig): EndablePool =>
-    createPool({
-      connectionString: url,
-      application_name: applicationName,
-      connectionTimeoutMillis: CONNECT_MS,
-      types: TYPE_PARSERS,
-      ...config,
-    });
-  return {
-    general: create({ max: 10, query_timeout: QUERY_MS }),
-    locks: create({ max: MAX_LOCKS }),
-  };
-}
+/** Longest time to connect (ms). */
+const CONNECT_MS = 30_000;
 
 export interface EndablePool {
   readonly pool: Pool;
@@ -43,10 +12,23 @@ export interface EndablePool {
   readonly end: (timeoutMs: number) => Promise<void>;
 }
 
-/** A pool that survives broken connections: only the next statement fails. */
-function createPool(config: PoolConfig): EndablePool {
+interface Settings extends Omit<PoolConfig, 'connectionString' | 'onConnect'> {
+  readonly application_name: string;
+  /** Prepares each new connection. */
+  readonly onConnect?: (client: ClientBase) => Promise<unknown>;
+}
+
+/** A pool that survives broken connections: only the next statement fails. Opened on first use. */
+export function createPool(url: string, settings: Settings): EndablePool {
   const sockets = new Set<{ destroy(): void }>();
-  const pool = new Pool({ keepAlive: true, Client: DbClient, ...config });
+  const pool = new Pool({
+    connectionString: url,
+    connectionTimeoutMillis: CONNECT_MS,
+    keepAlive: true,
+    Client: DbClient,
+    // The pool awaits `onConnect`, but its types don't say so.
+    ...(settings as PoolConfig),
+  });
   // The pool replaces a broken idle connection. Without a listener its error would end the process.
   pool.on('error', () => undefined);
   pool.on('connect', (client) => {
@@ -66,17 +48,19 @@ function createPool(config: PoolConfig): EndablePool {
   };
 }
 
-/** Connections on which the server refuses every write. */
-export function createReadOnlyPool(url: string, applicationName: string): EndablePool {
-  return createPool({
-    connectionString: url,
-    application_name: applicationName,
-    connectionTimeoutMillis: CONNECT_MS,
-    // oxlint-disable-next-line typescript/no-misused-promises -- the pool awaits it, but its types don't say so
-    onConnect: async (client) => {
-      await client.query('SET default_transaction_read_only = on');
-    },
-  });
+/** Reads int8 as bigint, as Prisma Client does. The driver's default is text. */
+const TYPE_PARSERS = new TypeOverrides();
+TYPE_PARSERS.setTypeParser(types.builtins.INT8, BigInt);
+
+/** The connections of a process to its store. */
+export function createPools(url: string, applicationName: string) {
+  const common = { application_name: applicationName, types: TYPE_PARSERS };
+  return {
+    /** For ordinary statements. */
+    general: createPool(url, { ...common, max: 10, query_timeout: 60_000 }),
+    /** For locks and long statements, one for each run and chunk: far more than one process works on at a time. */
+    locks: createPool(url, { ...common, max: 1_000 }),
+  };
 }
 
 interface QueuePoolOptions {
@@ -97,8 +81,7 @@ const QUEUE_WORK_MEMORY = '32MB';
 /** The queue's connections, separate from the store's, with timeouts. */
 export function createQueuePool(url: string, options: QueuePoolOptions): EndablePool {
   const { applicationName, schema, connectMs, queryMs } = options;
-  const queue = createPool({
-    connectionString: url,
+  const queue = createPool(url, {
     application_name: applicationName,
     // Three for statements (more would only wait for each other's locks), and one for the worker of each of
     // the four queues to listen for new jobs.
@@ -109,49 +92,30 @@ export function createQueuePool(url: string, options: QueuePoolOptions): Endable
     query_timeout: queryMs,
     // Lets a connection that only listens notice within minutes that its server is gone.
     keepAliveInitialDelayMillis: 10_000,
-    // oxlint-disable-next-line typescript/no-misused-promises -- the pool awaits it, but its types don't say so
-    onConnect: async (client) => {
-      await client.query(
+    onConnect: (client) =>
+      client.query(
         `SELECT set_config('search_path', $1, false), set_config('statement_timeout', $2, false),
                 set_config('idle_in_transaction_session_timeout', $2, false),
                 set_config('work_mem', $3, false)`,
         [schema, String(2 * queryMs), QUEUE_WORK_MEMORY],
-      );
-    },
+      ),
   });
   // Every queue object adds a listener.
   queue.pool.setMaxListeners(0);
   return queue;
 }
 
-/** @param name of the command, shown in pg_stat_activity @param signal closes the connection */
+/**
+ * Runs `work` on a connection of its own, and closes it.
+ * @param name of the command, shown in pg_stat_activity
+ * @param signal ends the attempt to connect, or the connection, also during a query
+ */
 export async function withOwnClient<T>(
   url: string,
   name: string,
   signal: AbortSignal,
   work: (client: Client) => Promise<T>,
 ): Promise<T> {
-  const own = await openOwnClient(url, name, signal);
-  try {
-    return await work(own.client);
-  } finally {
-    await own.end();
-  }
-}
-
-/** A connection outside of the pools. */
-export interface OwnClient {
-  readonly client: Client;
-  /** Closes it, also during a query. */
-  readonly end: () => Promise<void>;
-}
-
-/** @param name of the command, shown in pg_stat_activity @param signal ends the attempt, or the connection */
-export async function openOwnClient(
-  url: string,
-  name: string,
-  signal: AbortSignal,
-): Promise<OwnClient> {
   signal.throwIfAborted();
   const socket = new Socket();
   const client = new DbClient({
@@ -164,17 +128,11 @@ export async function openOwnClient(
   signal.addEventListener('abort', abort, { once: true });
   try {
     await client.connect();
-  } catch (error) {
+    // Ends a query within a second after its client is gone. Not supported on every system.
+    await client.query('SET client_connection_check_interval = 1000').catch(() => undefined);
+    return await work(client);
+  } finally {
     signal.removeEventListener('abort', abort);
-    throw error;
+    await client.end().catch(() => undefined);
   }
-  // Ends a query within a second after its client is gone. Not supported on every system.
-  await client.query('SET client_connection_check_interval = 1000').catch(() => undefined);
-  return {
-    client,
-    async end() {
-      signal.removeEventListener('abort', abort);
-      await client.end().catch(() => undefined);
-    },
-  };
 }

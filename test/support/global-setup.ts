@@ -79,10 +79,11 @@ async function startServer(parent: string): Promise<Started> {
   await sweep();
   await chmod(parent, 0o755); // as root, the server runs under another account
   const dataDir = join(parent, 'data');
-  const database = await openEmbedded({ dataDir, applicationName: 'tests', durable: false });
-  await migrate(database.url);
+  const database = await openEmbedded({ dataDir, applicationName: 'tests' });
   const credentials = await readCredentials(database.location);
   const adminUrl = addressOf(credentials, database.port, 'admin', 'postgres');
+  await makeHasty(adminUrl);
+  await migrate(database.url);
   await makeOdd(adminUrl, new URL(database.url).username);
   return {
     server: {
@@ -129,6 +130,14 @@ async function ordinaryUser(url: string, name: string): Promise<URL> {
   await query(url, `CREATE ROLE ${name} LOGIN PASSWORD '${user.password}'`);
   await makeOdd(url, name);
   return user;
+}
+
+/** Lets commits not wait for the disk: no test survives a power cut. */
+async function makeHasty(adminUrl: string): Promise<void> {
+  const { query } = await import('./query.js');
+  const names = ['fsync', 'synchronous_commit', 'full_page_writes'];
+  await query(adminUrl, ...names.map((name) => `ALTER SYSTEM SET ${name} = off`));
+  await query(adminUrl, 'SELECT pg_reload_conf()');
 }
 
 /** What a role may have set and the product must not depend on. */

@@ -20,7 +20,7 @@ import { type Credentials, ROLES } from './server.js';
 import { findServiceUser, isRoot, runAs, shellAs, type ServiceUser } from './service-user.js';
 
 /** Holds what root can't have in its own folders, because the account that runs PostgreSQL can't enter them. */
-export const SYSTEM_FOLDER = '/var/lib/seller-mirror';
+const SYSTEM_FOLDER = '/var/lib/seller-mirror';
 
 /**
  * Settings of a new database. initdb writes them to postgresql.conf, where users may change them. Settings that
@@ -38,28 +38,24 @@ const SETTINGS = {
 };
 
 /** Where copies of PostgreSQL's programs go. */
-export function copiesFolder(dataDir: string, systemFolder: string): string {
-  return isRoot() ? systemFolder : join(dirname(pointerOf(dataDir)), '.postgres-programs');
+export function copiesFolder(dataDir: string): string {
+  return isRoot() ? SYSTEM_FOLDER : join(dirname(pointerOf(dataDir)), '.postgres-programs');
 }
 
 /**
  * Creates the database of `dataDir` as a draft, then publishes it with one rename. If another process publishes
  * first, its database is used.
  */
-export async function createPlace(
-  dataDir: string,
-  systemFolder: string,
-  durable: boolean,
-): Promise<Place> {
+export async function createPlace(dataDir: string): Promise<Place> {
   const pointer = pointerOf(dataDir);
   const user = await findServiceUser();
   try {
     await makeFolders(dirname(pointer));
-    for (const folder of [dirname(pointer), ...(user === null ? [] : [systemFolder])]) {
+    for (const folder of [dirname(pointer), ...(user === null ? [] : [SYSTEM_FOLDER])]) {
       const draft = await makeDraft(folder, user, folder !== dirname(pointer));
       if (draft === null) continue;
       try {
-        await initialize(draft, user, copiesFolder(dataDir, systemFolder), durable);
+        await initialize(draft, user, copiesFolder(dataDir));
         await publish(draft, pointer);
       } finally {
         await removeTree(draft);
@@ -71,19 +67,14 @@ export async function createPlace(
     throw explainFileError(error, dirname(pointer));
   }
   throw new UserError(
-    `PostgreSQL does not run as root, and another account can use neither ${dirname(pointer)} nor ${systemFolder}`,
+    `PostgreSQL does not run as root, and another account can use neither ${dirname(pointer)} nor ${SYSTEM_FOLDER}`,
     'Run as an ordinary user, set DATA_DIR to a folder that others may enter, or set DATABASE_URL.',
     'EMBEDDED_START',
   );
 }
 
 /** Runs initdb in the draft, and creates the program's roles and database. */
-async function initialize(
-  draft: string,
-  user: ServiceUser | null,
-  copies: string,
-  durable: boolean,
-): Promise<void> {
+async function initialize(draft: string, user: ServiceUser | null, copies: string): Promise<void> {
   const programs = await findPrograms(user, copies);
   const password = () => randomBytes(24).toString('base64url');
   const credentials: Credentials = { admin: password(), app: password(), reader: password() };
@@ -99,7 +90,7 @@ async function initialize(
   const locale = ['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'];
   const owner = ['-U', ROLES.admin, `--pwfile=${passwordFile}`];
   const initdb = ['-D', files.data(draft), ...owner, ...format, ...locale, ...settings];
-  await runTool(draft, user, programs.initdb, durable ? initdb : [...initdb, '--no-sync']);
+  await runTool(draft, user, programs.initdb, initdb);
   await rm(passwordFile);
   // In single-user mode, so that nobody can connect before roles and database exist.
   const statements = [
@@ -109,8 +100,7 @@ async function initialize(
     `CREATE DATABASE ${ROLES.app} OWNER ${ROLES.app}`,
   ];
   const singleUser = ['--single', '-c', 'exit_on_error=on', '-c', 'log_min_messages=fatal'];
-  const sync = durable ? [] : ['-c', 'fsync=off'];
-  const args = [...singleUser, ...sync, '-D', files.data(draft), 'postgres'];
+  const args = [...singleUser, '-D', files.data(draft), 'postgres'];
   await runTool(draft, user, programs.postgres, args, `${statements.join('\n')}\n`);
 }
 

@@ -1,6 +1,6 @@
 import { lstat, mkdtemp, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { copiesFolder, createPlace, SYSTEM_FOLDER } from './create.js';
+import { copiesFolder, createPlace } from './create.js';
 import {
   exists,
   explainFileError,
@@ -31,12 +31,6 @@ interface EmbeddedOptions {
   readonly dataDir: string;
   readonly applicationName: string;
   readonly signal?: AbortSignal;
-  /** False if commits need not survive a power cut. For tests. Default: true. */
-  readonly durable?: boolean;
-  /** The folder that root uses when the service account can't reach `dataDir`. For tests. */
-  readonly systemFolder?: string;
-  /** Longest wait while no server process runs (ms). For tests. Default: a minute. */
-  readonly startTimeoutMs?: number;
 }
 
 export interface EmbeddedDatabase {
@@ -79,25 +73,21 @@ export interface EmbeddedDescription {
  * @throws UserError, or the reason of `signal`
  */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
-  const { dataDir, applicationName, signal, startTimeoutMs } = options;
-  const { durable = true, systemFolder = SYSTEM_FOLDER } = options;
+  const { dataDir, applicationName, signal } = options;
   signal?.throwIfAborted();
-  const place = (await findPlace(dataDir)) ?? (await createPlace(dataDir, systemFolder, durable));
+  const place = (await findPlace(dataDir)) ?? (await createPlace(dataDir));
   try {
     const credentials = await readCredentials(place.location);
-    const copyTo = copiesFolder(dataDir, systemFolder);
-    const settings = { applicationName, durable, copyTo, startTimeoutMs };
-    const { client, port, startedHere } = await openSession(place, credentials, {
-      ...settings,
-      signal,
-    });
+    const own = { applicationName, copyTo: copiesFolder(dataDir) };
+    const session = await openSession(place, credentials, { ...own, signal });
+    const { client, port, startedHere } = session;
     return {
       url: addressOf(credentials, port, 'app'),
       readOnlyUrl: addressOf(credentials, port, 'reader'),
       location: place.location,
       port,
       startedHere,
-      close: keepSession(client, () => openSession(place, credentials, settings)),
+      close: keepSession(client, () => openSession(place, credentials, own)),
     };
   } catch (error) {
     if (signal?.aborted === true) throw error;

@@ -37,9 +37,6 @@ export interface SessionOptions {
   readonly applicationName: string;
   /** Where PostgreSQL's programs are copied if the service user can't reach them. */
   readonly copyTo: string;
-  readonly durable: boolean;
-  /** Longest wait while no server process runs (ms); default: a minute. */
-  readonly startTimeoutMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -57,7 +54,6 @@ export async function openSession(
   options: SessionOptions,
 ): Promise<Session> {
   const { location } = place;
-  const { startTimeoutMs = START_TIMEOUT_MS } = options;
   const logStart = await logSize(location);
   let watcher: ChildProcess | null = null;
   let startedHere = false;
@@ -65,7 +61,7 @@ export async function openSession(
   /** When a server process was last seen. */
   let seenAt = begin;
   const isOver = (): boolean =>
-    performance.now() > Math.min(seenAt + startTimeoutMs, begin + RECOVERY_TIMEOUT_MS);
+    performance.now() > Math.min(seenAt + START_TIMEOUT_MS, begin + RECOVERY_TIMEOUT_MS);
   for (; !isOver(); await sleep(50)) {
     options.signal?.throwIfAborted();
     const found = await tryConnect(place, credentials, options.applicationName);
@@ -177,7 +173,7 @@ async function startWatcher(place: Place, options: SessionOptions): Promise<Chil
       'EMBEDDED_START',
     );
   }
-  const task: WatcherTask = { place, postgres, durable: options.durable };
+  const task: WatcherTask = { place, postgres };
   const log = await open(files.log(location), 'a', 0o600);
   try {
     const child = spawn(process.execPath, [program, JSON.stringify(task)], {

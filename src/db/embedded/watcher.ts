@@ -29,7 +29,6 @@ import { childOptions, shellAs } from './service-user.js';
 export interface WatcherTask {
   readonly place: Place;
   readonly postgres: string;
-  readonly durable: boolean;
 }
 
 /** Longest wait for the backends of a killed server to end, or for a server that doesn't stop (ms). */
@@ -79,10 +78,7 @@ function randomPort(): number {
 }
 
 /** Starts the server and waits for it to be ready (true) or to end (false). */
-async function startOnce(
-  { place, postgres, durable }: WatcherTask,
-  port: number,
-): Promise<boolean> {
+async function startOnce({ place, postgres }: WatcherTask, port: number): Promise<boolean> {
   const { location, user } = place;
   await removeStaleLock(place);
   // Settings that the program relies on. They override postgresql.conf.
@@ -92,7 +88,6 @@ async function startOnce(
     unix_socket_directories: '', // their paths have a limit of about 100 bytes
     hba_file: files.hba(location),
     logging_collector: 'off', // the watcher rotates the log
-    ...(durable ? {} : { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
   };
   const pairs = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const log = await open(files.log(location), 'a', 0o600);

@@ -38,7 +38,7 @@ async function inNamespace(script: string) {
     ${script}
     mirror db stop --now >/dev/null`;
   const env = { PATH: process.env['PATH'], CLOSED: closed, DATA_DIR: join(closed, 'data') };
-  const { status, stdout, stderr } = spawnSync('unshare', ['-m', 'bash', '-c', whole], {
+  const { status, stdout, stderr } = spawnSync('unshare', ['-m', 'sh', '-c', whole], {
     env,
     cwd: '/',
     encoding: 'utf8',

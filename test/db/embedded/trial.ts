@@ -57,8 +57,9 @@ export async function urlOf(DATA_DIR: string, role: 'owner' | 'admin' = 'owner')
   return Object.assign(url, { username: 'seller_mirror_admin', password: admin }).href;
 }
 
-/** The rows of a statement, as lines of JSON. Starts the server if needed. */
-export function ask(DATA_DIR: string, statement: string): Promise<string> {
+/** The rows of a statement, as lines of JSON. Creates the store and starts the server if needed. */
+export async function ask(DATA_DIR: string, statement: string): Promise<string> {
+  await printed(['migrate'], { DATA_DIR });
   return printed(['sql', '--format', 'ndjson', statement], { DATA_DIR });
 }
 
@@ -74,13 +75,11 @@ export async function watcherPids(dataDir: string): Promise<number[]> {
   return found;
 }
 
-/** Starts a command in a process group of its own, which stays connected. @param user default: this one */
-export async function connected(
-  DATA_DIR: string,
-  user: { readonly uid?: number; readonly gid?: number } = {},
-): Promise<ChildProcess> {
+/** Starts a command in a process group of its own, which starts the server and stays connected. */
+export async function connected(DATA_DIR: string): Promise<ChildProcess> {
+  await printed(['migrate'], { DATA_DIR });
+  await printed(['db', 'stop', '--now'], { DATA_DIR });
   const child = spawn(process.execPath, [MAIN, 'sql', 'select pg_sleep(600)'], {
-    ...user,
     cwd: '/',
     detached: true,
     stdio: 'ignore',

@@ -73,38 +73,52 @@ const FILE = {
 
 type Entry = z.infer<typeof ENTRY>;
 
+/** One entry while it is read. */
+interface Reading {
+  readonly entry: Entry;
+  readonly reader: Reader;
+  /** Resolves a path of the entry. */
+  readonly path: (text: string) => string;
+  readonly where: (field: string) => string;
+  readonly problem: (field: keyof Entry, message: string) => void;
+}
+
 /** Reads the feeds in FEEDS_FILE, and reports all problems. */
 export function readFeeds(reader: Reader): readonly FeedConfig[] {
   const file = readListFile(reader, FILE);
   if (file === null) return [];
-  const { findings } = reader;
+  const timeZone = reader.value('TZ') ?? zoneOfMachine();
   const feeds = file.entries.flatMap(({ entry, where: place }) => {
     const where = (field: string): string => `${place}.${field}`;
-    const problem = (field: string, message: string): void =>
-      findings.problem(where(field), message);
+    const reading: Reading = {
+      entry,
+      reader,
+      where,
+      path: (text) => absolutePath(file.folder, text),
+      problem: (field, message) => reader.findings.problem(where(field), message),
+    };
     const cron = entry.when === 'after-sync' ? null : entry.when;
     const fault = cron === null ? null : reader.options.cronFault(cron);
     if (fault !== null) {
-      problem('when', `${fault}: write after-sync, or a cron expression such as 0 5 * * *`);
+      reading.problem('when', `${fault}: write after-sync, or a cron expression such as 0 5 * * *`);
     }
-    const target = targetOf(entry, file.folder, reader, where);
+    const target = targetOf(reading);
     if (target === null) return [];
     const { name, views, sellers = null, columns = {} } = entry;
-    const timeZone = reader.value('TZ') ?? zoneOfMachine();
-    const hidden = hashedColumns(entry, file.folder, reader, where);
     for (const view of Object.keys(columns).filter((one) => !views.includes(one))) {
-      problem('columns', `names the view ${view}, which the feed does not deliver: remove it`);
+      reading.problem(
+        'columns',
+        `names the view ${view}, which the feed does not deliver: remove it`,
+      );
     }
     const feed = { name, target, place: placeOf(target), views, sellers, cron, timeZone, columns };
-    return [{ feed: { ...feed, ...hidden }, place }];
+    return [{ feed: { ...feed, ...hashedColumns(reading) }, reading }];
   });
-  for (const [n, { feed, place }] of feeds.entries()) {
+  for (const [n, { feed, reading }] of feeds.entries()) {
     const other = feeds.slice(0, n).find((one) => meet(one.feed, feed));
     if (other === undefined) continue;
-    findings.problem(
-      `${place}.views`,
-      `fills a table or folder that feed ${other.feed.name} fills, too: give each feed its own`,
-    );
+    const fault = `fills a table or folder that feed ${other.feed.name} fills, too`;
+    reading.problem('views', `${fault}: give each feed its own`);
   }
   return feeds.map(({ feed }) => feed);
 }
@@ -126,106 +140,83 @@ function placeKey(target: FeedTarget): string {
 }
 
 /** The columns that an entry wants hashed, and the salt. Reports what does not fit. */
-function hashedColumns(
-  { hash, hashSaltFile, views, columns = {} }: Entry,
-  base: string,
-  reader: Reader,
-  where: (field: string) => string,
-): Pick<FeedConfig, 'hash' | 'salt'> {
-  const { findings } = reader;
+function hashedColumns({ entry, reader, path, where, problem }: Reading) {
+  const { hash = [], hashSaltFile, views, columns = {} } = entry;
   const byView: Record<string, string[]> = {};
-  for (const name of hash ?? []) {
+  for (const name of hash) {
     const [view = '', column = ''] = name.split('.');
     (byView[view] ??= []).push(column);
+    const isKey = viewFacts(view).key?.includes(column) === true;
     if (!views.includes(view)) {
-      findings.problem(
-        where('hash'),
-        `names ${name}, but the feed does not deliver ${view}: remove it`,
-      );
-    }
-    if (viewFacts(view).key?.includes(column) === true) {
-      findings.problem(where('hash'), `names ${name}, which is part of a key: remove it`);
-    }
+      problem('hash', `names ${name}, but the feed does not deliver ${view}: remove it`);
+    } else if (isKey) problem('hash', `names ${name}, which is part of a key: remove it`);
   }
   for (const [view, hashed] of Object.entries(byView)) {
     const { codes } = viewFacts(view);
     const whole = codes.filter(
       (code) => !hashed.includes(code) && columns[view]?.includes(code) !== false,
     );
-    if (whole.length > 0 && whole.length < codes.length) {
-      findings.problem(
-        where('hash'),
-        `leaves whole codes in ${view}: name ${whole.map((code) => `${view}.${code}`).join(', ')} as well`,
-      );
-    }
+    if (whole.length === 0 || whole.length === codes.length) continue;
+    const names = whole.map((code) => `${view}.${code}`).join(', ');
+    problem('hash', `leaves whole codes in ${view}: name ${names} as well`);
   }
-  if ((hash === undefined) !== (hashSaltFile === undefined)) {
-    findings.problem(where('hashSaltFile'), 'and hash: set both or neither');
+  if ((entry.hash === undefined) !== (hashSaltFile === undefined)) {
+    problem('hashSaltFile', 'and hash: set both or neither');
     return { hash: byView, salt: null };
   }
   if (hashSaltFile === undefined) return { hash: {}, salt: null };
-  const path = absolutePath(base, hashSaltFile);
-  const salt = reader.secretFile(where('hashSaltFile'), path, 'the salt of hashed columns');
-  if (salt !== null && salt.length < SALT_CHARACTERS) {
-    findings.problem(
-      where('hashSaltFile'),
-      `has fewer than ${SALT_CHARACTERS} characters: write a long random text into the file`,
-    );
+  const what = 'the salt of hashed columns';
+  const salt = reader.secretFile(where('hashSaltFile'), path(hashSaltFile), what);
+  if (salt === null) return { hash: byView, salt };
+  if (salt.length < SALT_CHARACTERS) {
+    const fault = `has fewer than ${SALT_CHARACTERS} characters`;
+    problem('hashSaltFile', `${fault}: write a long random text into the file`);
   }
-  if (salt !== null) findings.hide([salt]);
-  return { hash: byView, salt: salt === null ? null : new Secret(salt) };
+  reader.findings.hide([salt]);
+  return { hash: byView, salt: new Secret(salt) };
 }
 
 /** A shorter salt can be guessed, and with it the codes. */
 const SALT_CHARACTERS = 16;
 
 /** The target of an entry. Reports a target that can't be used, and returns null. */
-function targetOf(
-  entry: Entry,
-  base: string,
-  reader: Reader,
-  where: (field: string) => string,
-): FeedTarget | null {
+function targetOf({ entry, reader, path, where, problem }: Reading): FeedTarget | null {
   const { target, folder, format = 'parquet', schema = 'public', passwordFile } = entry;
-  const { findings } = reader;
   if ((target === undefined) === (folder === undefined)) {
-    findings.problem(where('target'), 'and folder: set exactly one of them');
+    problem('target', 'and folder: set exactly one of them');
     return null;
   }
-  if (folder !== undefined) return { kind: 'folder', path: absolutePath(base, folder), format };
-  const sqlite = /^sqlite:(?:\/\/(?=\/))?(.+)$/.exec(target ?? '')?.[1];
-  if (sqlite !== undefined) return { kind: 'sqlite', path: absolutePath(base, sqlite) };
-  const url = parseUrl(target ?? '');
+  if (folder !== undefined) return { kind: 'folder', path: path(folder), format };
+  const address = target ?? '';
+  const sqlite = /^sqlite:(?:\/\/(?=\/))?(.+)$/.exec(address)?.[1];
+  if (sqlite !== undefined) return { kind: 'sqlite', path: path(sqlite) };
+  const url = parseUrl(address);
   const kind = KINDS[url?.protocol ?? ''];
   if (url === null || kind === undefined || url.pathname.length < 2) {
-    findings.problem(
-      where('target'),
+    problem(
+      'target',
       'is not an address: write postgresql://user@host/database, mysql://user@host/database or sqlite:reports.db',
     );
     return null;
   }
-  const known = PARAMETERS[kind];
-  for (const name of new Set(url.searchParams.keys())) {
-    const value = url.searchParams.get(name) ?? '';
+  const { known, advice } = PARAMETERS[kind];
+  for (const [name, value] of url.searchParams) {
     if (known[name]?.test(value) === true) continue;
-    findings.problem(
-      where('target'),
-      `has the parameter ${/^[\w-]{1,40}$/.test(name) ? name : '?'} with a meaning that is not known here: ${PARAMETERS_OF[kind]}`,
+    const shown = /^[\w-]{1,40}$/.test(name) ? name : '?';
+    problem(
+      'target',
+      `has the parameter ${shown} with a meaning that is not known here: ${advice}`,
     );
   }
-  const passwords = passwordsIn(target ?? '');
-  if (passwords.length > 0) findings.hide([...passwords, url.href]);
-  if (percentDecoded(target ?? '') === null) {
-    findings.problem(
-      where('target'),
-      'contains a % outside a percent-encoded character: write % as %25',
-    );
+  const passwords = passwordsIn(address);
+  if (passwords.length > 0) reader.findings.hide([...passwords, url.href]);
+  if (percentDecoded(address) === null) {
+    problem('target', 'contains a % outside a percent-encoded character: write % as %25');
     return null;
   }
   if (passwordFile !== undefined) {
-    const path = absolutePath(base, passwordFile);
     const what = 'the password of the target';
-    const password = reader.secretFile(where('passwordFile'), path, what);
+    const password = reader.secretFile(where('passwordFile'), path(passwordFile), what);
     if (password === null) return null;
     url.password = encodeURIComponent(password);
   }
@@ -241,17 +232,24 @@ const KINDS: Readonly<Record<string, 'postgres' | 'mysql'>> = {
 };
 
 /** The parameters of addresses that are understood. Others might ask for encryption, and would be ignored. */
-const PARAMETERS: Readonly<Record<'postgres' | 'mysql', Readonly<Record<string, RegExp>>>> = {
+const PARAMETERS: Readonly<
+  Record<
+    'postgres' | 'mysql',
+    { readonly known: Readonly<Record<string, RegExp>>; readonly advice: string }
+  >
+> = {
   postgres: {
-    sslmode: /^(?:disable|require|verify-ca|verify-full|no-verify)$/,
-    ...{ sslrootcert: /./, sslcert: /./, sslkey: /./, host: /^\// },
+    known: {
+      sslmode: /^(?:disable|require|verify-ca|verify-full|no-verify)$/,
+      ...{ sslrootcert: /./, sslcert: /./, sslkey: /./, host: /^\// },
+    },
+    advice: 'use sslmode=verify-full for TLS, and sslrootcert for the file of an authority',
   },
-  mysql: { ssl: /^(?:true|false)$/, socketPath: /^\// },
+  mysql: {
+    known: { ssl: /^(?:true|false)$/, socketPath: /^\// },
+    advice: 'use ssl=true for TLS',
+  },
 };
-const PARAMETERS_OF = {
-  postgres: 'use sslmode=verify-full for TLS, and sslrootcert for the file of an authority',
-  mysql: 'use ssl=true for TLS',
-} as const;
 
 function placeOf(target: FeedTarget): string {
   if (target.kind === 'folder') return `${target.path} (${target.format})`;

@@ -6,7 +6,8 @@ import {
   type ListenAddress,
 } from '../domain/address.js';
 import { SSL_MODES } from '../domain/postgres-tls.js';
-import { parseRedisUrl, RedisUrlFault } from '../domain/redis-target.js';
+import { Fault } from '../domain/fault.js';
+import { parseRedisUrl } from '../domain/redis-target.js';
 import { Secret } from '../domain/secret.js';
 
 /** The types of alerts, as webhooks name them and as ALERTS_OFF turns them off. */
@@ -19,25 +20,26 @@ const ALERT_TYPES = [
 
 export type AlertType = (typeof ALERT_TYPES)[number];
 
-/*
- * Schemas for the texts of settings. The message of an issue completes a sentence that begins with the
- * setting's name and text, and says what to do after a colon.
- */
-
-/** Makes a transformation fail. @param fault message of the issue */
-function refuse(context: z.RefinementCtx, fault: string): never {
-  context.addIssue(fault);
-  return z.NEVER;
+/** The schema of a setting's text. @param read may throw a `Fault` */
+function readAs<T>(read: (text: string) => T) {
+  return z.string().transform((text, context): T => {
+    try {
+      return read(text);
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      context.addIssue(error.message);
+      return z.NEVER;
+    }
+  });
 }
 
 export function wholeNumber(least: number, most: number) {
-  return z
-    .string()
-    .refine(
-      (digits) => /^\d{1,15}$/.test(digits) && Number(digits) >= least && Number(digits) <= most,
-      `is not a whole number in range: give a number from ${least} to ${most}`,
-    )
-    .transform(Number);
+  return readAs((digits) => {
+    if (/^\d{1,15}$/.test(digits) && Number(digits) >= least && Number(digits) <= most) {
+      return Number(digits);
+    }
+    throw new Fault(`is not a whole number in range: give a number from ${least} to ${most}`);
+  });
 }
 
 export function parseUrl(text: string): URL | null {
@@ -62,24 +64,21 @@ export function plainName(fault: string) {
   return z.string().regex(/^[A-Za-z0-9._-]{1,63}$/, `${fault}: ${remedy}`);
 }
 
-export const headerName = z.string().superRefine((name, context) => {
+export const headerName = readAs((name) => {
   const fault = headerNameFault(name);
-  if (fault === null) return;
-  const what =
-    fault === 'taken'
-      ? 'is a header that every request already uses'
-      : 'is not the name of a header';
-  context.addIssue(`${what}: give a name such as X-Api-Key`);
+  if (fault === null) return name;
+  const isTaken = fault === 'taken';
+  const what = isTaken
+    ? 'is a header that every request already uses'
+    : 'is not the name of a header';
+  throw new Fault(`${what}: give a name such as X-Api-Key`);
 });
 
 /** Keys have no fixed format (servers: requests), so only control characters are refused. */
-export const apiKey = z
-  .string()
-  .refine(
-    (key) => !/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]/u.test(key),
-    'has line breaks or control characters inside: copy only the key, completely',
-  )
-  .transform((key) => new Secret(key));
+export const apiKey = readAs((key) => {
+  if (!/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]/u.test(key)) return new Secret(key);
+  throw new Fault('has line breaks or control characters inside: copy only the key, completely');
+});
 
 export const UNENCRYPTED_REMEDY =
   'use https://, or set ALLOW_PLAIN_HTTP=true if you trust every network in between';
@@ -99,47 +98,38 @@ export function marketplaceFault(url: URL, allowPlainHttp: boolean): string | nu
 }
 
 /** Allows plain http: ALLOW_PLAIN_HTTP is checked elsewhere. */
-export const marketplaceUrl = z.string().transform((address, context) => {
+export const marketplaceUrl = readAs((address) => {
   const url = parseUrl(address);
-  if (url === null) return refuse(context, ADDRESS_FAULTS.scheme);
+  if (url === null) throw new Fault(ADDRESS_FAULTS.scheme);
   const fault = marketplaceFault(url, true);
-  return fault === null ? url : refuse(context, fault);
+  if (fault !== null) throw new Fault(fault);
+  return url;
 });
 
-export const databaseUrl = z.string().transform((address, context) => {
+export const databaseUrl = readAs((address) => {
   if (!/^postgres(?:ql)?:\/\//.test(address)) {
     const form = 'postgresql://user:password@host:5432/database';
-    return refuse(
-      context,
+    throw new Fault(
       `is not the address of a PostgreSQL server: begin it with postgresql://, such as ${form}`,
     );
   }
   // An empty host means a socket to PostgreSQL, but is an error to URL.
   const web = address.replace(/^(postgres(?:ql)?:\/\/(?:[^/]*@)?)(?=[/?]|$)/, '$1localhost');
   if (!URL.canParse(web)) {
-    return refuse(
-      context,
+    throw new Fault(
       'can’t be read as an address: check host and port, and percent-encode special characters in the password (@ is %40, / is %2F, # is %23)',
     );
   }
   const { hash, searchParams } = new URL(web);
   if (hash !== '') {
-    return refuse(context, 'contains a #, which ends an address: write # in the password as %23');
+    throw new Fault('contains a #, which ends an address: write # in the password as %23');
   }
   const mode = searchParams.get('sslmode') ?? 'disable';
-  return SSL_MODES.includes(mode)
-    ? new Secret(address)
-    : refuse(context, 'has an unknown sslmode: write disable, require, verify-ca or verify-full');
+  if (SSL_MODES.includes(mode)) return new Secret(address);
+  throw new Fault('has an unknown sslmode: write disable, require, verify-ca or verify-full');
 });
 
-export const redisUrl = z.string().transform((address, context) => {
-  try {
-    return parseRedisUrl(address);
-  } catch (error) {
-    if (error instanceof RedisUrlFault) return refuse(context, error.message);
-    throw error;
-  }
-});
+export const redisUrl = readAs(parseRedisUrl);
 
 /** The passwords in an address, as written and decoded. Works even if the address can't be read. */
 export function passwordsIn(url: string): readonly string[] {
@@ -163,17 +153,15 @@ export function percentDecoded(written: string): string | null {
   }
 }
 
-export const webhookUrl = z.string().transform((address, context) => {
+export const webhookUrl = readAs((address) => {
   const url = parseUrl(address);
   if (url === null || !/^https?:$/.test(url.protocol)) {
-    return refuse(
-      context,
+    throw new Fault(
       'is not a web address: give the receiver’s address, such as https://hooks.example/mirror',
     );
   }
   if (url.username === '' && url.password === '') return new Secret(address);
-  return refuse(
-    context,
+  throw new Fault(
     'contains a user name or password, which are not sent: remove them; the signature proves the sender',
   );
 });
@@ -186,11 +174,11 @@ export function tokensIn(address: string): readonly string[] {
 }
 
 /** Types of alerts, comma-separated. */
-export const alertTypes = z.string().transform((text, context): readonly AlertType[] => {
+export const alertTypes = readAs((text): readonly AlertType[] => {
   const names = text.split(',').map((name) => name.trim());
   const unknown = names.find((name) => !ALERT_TYPES.some((type) => type === name));
   if (unknown === undefined) return ALERT_TYPES.filter((type) => names.includes(type));
-  return refuse(context, `has an unknown type of alert: choose from ${ALERT_TYPES.join(', ')}`);
+  throw new Fault(`has an unknown type of alert: choose from ${ALERT_TYPES.join(', ')}`);
 });
 
 const MAIL_ADDRESS = /^[\w!#$%&'*+/=?^`{|}~.-]{1,64}@[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?$/i;
@@ -201,31 +189,29 @@ export function isMailAddress(text: string): boolean {
 }
 
 /** Comma-separated. */
-export const mailAddresses = z.string().transform((text, context) => {
+export const mailAddresses = readAs((text) => {
   const addresses = text.split(',').map((address) => address.trim());
-  return addresses.every(isMailAddress)
-    ? addresses
-    : refuse(
-        context,
-        'is not a list of mail addresses: write them as me@shop.example, you@shop.example',
-      );
+  if (addresses.every(isMailAddress)) return addresses;
+  throw new Fault(
+    'is not a list of mail addresses: write them as me@shop.example, you@shop.example',
+  );
 });
 
 const SMTP_FORM =
   'write it as smtps://user:password@mail.example:465 or smtp://user:password@mail.example:587, with special characters percent-encoded (@ is %40)';
 
 /** The address of a mail server; `?from=` sets the sender. */
-export const smtpUrl = z.string().transform((text, context) => {
+export const smtpUrl = readAs((text) => {
   const url = parseUrl(text);
   if (url === null || !/^smtps?:$/.test(url.protocol) || url.hostname === '') {
-    return refuse(context, `is not the address of a mail server: ${SMTP_FORM}`);
+    throw new Fault(`is not the address of a mail server: ${SMTP_FORM}`);
   }
   const { from, ...others } = Object.fromEntries(url.searchParams);
   if (!/^\/?$/.test(url.pathname) || url.hash !== '' || Object.keys(others).length > 0) {
-    return refuse(context, `contains more than a server, a login and ?from=: ${SMTP_FORM}`);
+    throw new Fault(`contains more than a server, a login and ?from=: ${SMTP_FORM}`);
   }
   if (from !== undefined && !isMailAddress(from)) {
-    return refuse(context, 'has no mail address after ?from=: write it as ?from=me@shop.example');
+    throw new Fault('has no mail address after ?from=: write it as ?from=me@shop.example');
   }
   const isTls = url.protocol === 'smtps:';
   const [user, password] = [url.username, url.password].map((text) => percentDecoded(text) ?? text);
@@ -244,16 +230,16 @@ export const smtpUrl = z.string().transform((text, context) => {
 export const HOW_TO_MAKE_A_SECRET = 'printf \'whsec_%s\' "$(openssl rand -base64 32)" makes one';
 
 /** In the format of Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes. */
-export const webhookSecret = z
-  .string()
-  .refine((secret) => {
-    const [, base64 = ''] = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret) ?? [];
-    const bytes = Buffer.from(base64, 'base64');
-    // Node ignores characters that are not base64, so encode it again to find them.
-    const isBase64 = bytes.toString('base64').replace(/=+$/, '') === base64.replace(/=+$/, '');
-    return isBase64 && bytes.length >= 24 && bytes.length <= 64;
-  }, `is not a Standard Webhooks secret (whsec_ and the base64 of 24 to 64 bytes): copy it again from the receiver; ${HOW_TO_MAKE_A_SECRET}`)
-  .transform((secret) => new Secret(secret));
+export const webhookSecret = readAs((secret) => {
+  const [, base64 = ''] = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret) ?? [];
+  const bytes = Buffer.from(base64, 'base64');
+  // Node ignores characters that are not base64, so encode it again to find them.
+  const isBase64 = bytes.toString('base64').replace(/=+$/, '') === base64.replace(/=+$/, '');
+  if (isBase64 && bytes.length >= 24 && bytes.length <= 64) return new Secret(secret);
+  throw new Fault(
+    `is not a Standard Webhooks secret (whsec_ and the base64 of 24 to 64 bytes): copy it again from the receiver; ${HOW_TO_MAKE_A_SECRET}`,
+  );
+});
 
 /** A cron expression or `off`. The reader checks the expression. */
 export const cron = z
@@ -266,7 +252,7 @@ export const DEFAULT_HEALTH: ListenAddress = { host: '127.0.0.1', port: 8790, ch
 export const DEFAULT_DASHBOARD: ListenAddress = { host: '127.0.0.1', port: 8791, chosen: false };
 
 /** `host:port`, `[::1]:port`, a port on loopback, or `off`. */
-export const listenAddress = z.string().transform((address, context): ListenAddress | 'off' => {
+export const listenAddress = readAs((address): ListenAddress | 'off' => {
   if (address.toLowerCase() === 'off') return 'off';
   const [, name, digits = ''] =
     /^(?:(\[[\da-f:.]+\]|[\p{L}\p{N}._-]*):)?(\d{1,5})$/iu.exec(address) ?? [];
@@ -275,13 +261,10 @@ export const listenAddress = z.string().transform((address, context): ListenAddr
   if (port <= 65_535 && URL.canParse(`http://${host}`)) {
     return { host: host.replaceAll(/[[\]]/g, ''), port, chosen: true };
   }
-  return refuse(
-    context,
-    'is not a host and port: write it as 127.0.0.1:8790, [::1]:8790 or 8790, or off',
-  );
+  throw new Fault('is not a host and port: write it as 127.0.0.1:8790, [::1]:8790 or 8790, or off');
 });
 
-export const timeZone = z.string().transform((text, context) => {
+export const timeZone = readAs((text) => {
   const lower = text.toLowerCase();
   const found = zones().get(lower);
   if (found !== undefined || isZone(text)) return found ?? text;
@@ -291,7 +274,7 @@ export const timeZone = z.string().transform((text, context) => {
   const similar = city ?? nearest(text, names);
   const remedy =
     similar === null ? 'give an IANA name such as Europe/Berlin' : `did you mean ${similar}?`;
-  return refuse(context, `is not a time zone: ${remedy}`);
+  throw new Fault(`is not a time zone: ${remedy}`);
 });
 
 /** The machine's zone; UTC if it is unknown. */
@@ -324,28 +307,22 @@ function zones(): ReadonlyMap<string, string> {
 
 let zoneNames: ReadonlyMap<string, string> | undefined;
 
-export const hostNames = z.string().transform((text, context) => {
+export const hostNames = readAs((text) => {
   const names = text.split(',').map((name) => name.trim().toLowerCase());
   const isName = (name: string): boolean => /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(name);
   if (names.every(isName)) return names;
-  return refuse(
-    context,
-    'is not a list of host names: write them as reports.example, mirror.example',
-  );
+  throw new Fault('is not a list of host names: write them as reports.example, mirror.example');
 });
 
-export const pageUrl = z.string().transform((text, context) => {
+export const pageUrl = readAs((text) => {
   const url = parseUrl(text);
   const isPage = url?.protocol === 'https:' || url?.protocol === 'http:';
   if (isPage && url.pathname === '/' && !/[?#@]/.test(text)) return url.origin;
   if (isPage && url.pathname !== '/') {
     const fault = 'has a path, and the dashboard’s links and cookies are for a whole host';
-    return refuse(
-      context,
-      `${fault}: give it a host name of its own, such as https://mirror.example`,
-    );
+    throw new Fault(`${fault}: give it a host name of its own, such as https://mirror.example`);
   }
-  return refuse(context, 'is not the address of a dashboard: write it as https://mirror.example');
+  throw new Fault('is not the address of a dashboard: write it as https://mirror.example');
 });
 
 /** The least number of insertions, deletions and substitutions that make one word of another. */
